@@ -1,0 +1,145 @@
+// The border between the two halves of the software device.
+//
+// Above it (driver/): the CUDA driver API, contexts, memory, streams, events.
+// Below it (parse/, translate/, execute/, schedule/): PTX text in, executed grids out.
+// The engine knows no CUDA handle and no stream; the driver knows no instruction.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace softdev {
+
+// What went wrong, as a CUresult value and one sentence for the log.
+// `code` is 0 when nothing did. `sticky` errors poison the context, as a fault on a GPU does.
+struct Status {
+  int code = 0;
+  bool sticky = false;
+  std::string message;
+  bool ok() const { return code == 0; }
+};
+
+// ---------------------------------------------------------------------------------------------
+// Memory that kernels may touch. Device address == host address everywhere.
+
+// A reserved range of addresses with one flag per 2 MiB granule: bit 0 readable, bit 1 writable.
+// The driver owns the flags and changes them while kernels run (map, unmap), so they are atomics
+// read with relaxed order.
+inline constexpr unsigned kGranuleShift = 21;
+struct Window {
+  uint64_t base = 0;
+  uint64_t size = 0;
+  const uint8_t *granules = nullptr;  // size >> kGranuleShift bytes
+};
+
+// All that one device's kernels may reach. Looked up on the slow path only: the engine keeps the
+// last window it hit per warp. Append-only while kernels run.
+class AddressSpace {
+ public:
+  virtual ~AddressSpace() = default;
+  // The window holding `address`, or nullptr.
+  virtual const Window *find(uint64_t address) const = 0;
+  // A sentence on the allocation nearest to a bad address, for the log.
+  virtual std::string describe(uint64_t address) const = 0;
+};
+
+// Where a module's __device__ and __constant__ variables and constant initialisers go.
+// Returns a zeroed, kernel-reachable address of `size` bytes, or 0.
+using AllocateGlobal = std::function<uint64_t(size_t size, size_t align)>;
+
+// ---------------------------------------------------------------------------------------------
+// Programs
+
+struct ParameterInfo {
+  uint32_t offset = 0;
+  uint32_t size = 0;
+};
+
+struct Variable {
+  std::string name;
+  uint64_t address = 0;
+  uint64_t size = 0;
+  bool constant = false;
+  bool managed = false;
+};
+
+// What CUDA calls function attributes; all of it is known after translation.
+struct KernelAttributes {
+  uint32_t registers = 0;        // estimate, for occupancy
+  uint32_t static_shared = 0;    // bytes
+  uint32_t local_bytes = 0;      // per thread
+  uint32_t max_threads = 1024;   // .maxntid, or the device limit
+  uint32_t required_threads[3] = {0, 0, 0};  // .reqntid, or zeros
+  int ptx_version = 0;           // major * 10 + minor of the module's ISA target: sm_75 -> 75
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual const std::string &name() const = 0;
+  // Parameter layout: known from the index, no translation needed.
+  virtual const std::vector<ParameterInfo> &parameters() const = 0;
+  virtual uint32_t parameter_bytes() const = 0;
+  // Parses and translates on first use; thread-safe. A kernel with an unknown instruction is
+  // refused here, with its name, line and instruction in the message.
+  virtual Status translate() = 0;
+  // Preconditions: translate() succeeded.
+  virtual const KernelAttributes &attributes() const = 0;
+};
+
+class Program {
+ public:
+  virtual ~Program() = default;
+  // Indexes PTX text (a scan for entries and variables, no instruction is parsed) and places and
+  // initialises its variables. CUresult codes used: 218 INVALID_PTX, 222 UNSUPPORTED_PTX_VERSION,
+  // 2 OUT_OF_MEMORY.
+  static std::unique_ptr<Program> load(std::string ptx, const AllocateGlobal &allocate,
+                                       Status *status);
+  virtual Kernel *find_kernel(std::string_view name) = 0;  // nullptr when there is none
+  virtual std::vector<Kernel *> kernels() = 0;             // in order of the text
+  virtual const std::vector<Variable> &variables() const = 0;
+};
+
+// ---------------------------------------------------------------------------------------------
+// Execution
+
+struct Dim3 {
+  uint32_t x = 1, y = 1, z = 1;
+};
+
+struct Launch {
+  Kernel *kernel = nullptr;  // translated; kept alive by `keep`
+  std::shared_ptr<void> keep;
+  Dim3 grid, block;
+  uint32_t dynamic_shared = 0;
+  bool cooperative = false;
+  std::vector<uint8_t> parameters;  // parameter_bytes() long
+  const AddressSpace *memory = nullptr;
+  // Text of device printf, in order of blocks' execution; may be called from worker threads.
+  std::function<void(std::string_view)> print;
+  // Called once, on a worker thread, when the last block is done or the grid was abandoned.
+  std::function<void(Status)> done;
+};
+
+struct EngineOptions {
+  unsigned workers = 0;  // 0: one per core
+};
+
+// One pool of workers for all devices of the process. Grids submitted run concurrently; ordering
+// is the driver's business (it submits a grid when its stream may run it). Blocks of one grid are
+// dispatched in order.
+class Engine {
+ public:
+  static std::unique_ptr<Engine> create(const EngineOptions &options);
+  virtual ~Engine() = default;  // abandons what runs, joins the workers
+  virtual void submit(Launch launch) = 0;
+  virtual unsigned workers() const = 0;
+};
+
+}  // namespace softdev
