@@ -1,0 +1,65 @@
+// driver-abi/generated/entry_points.c: every entry point of the driver API as a symbol, and the
+// table behind cuGetProcAddress.
+//
+// Each symbol is a weak alias of its own stub. A library that implements a call defines the symbol
+// strongly; what still equals its stub is not implemented, and look-ups answer NOT_FOUND for it.
+import type { Facts } from './facts.js';
+import { banner } from './banner.js';
+
+export function abiNames(facts: Facts): string[] {
+  return Object.keys(facts.functions).sort();
+}
+
+const suffixes: Record<string, string> = { '': 'ABI_PLAIN', _ptsz: 'ABI_PER_THREAD', _ptds: 'ABI_PER_THREAD' };
+
+export function emitEntryPoints(facts: Facts): string {
+  const names = abiNames(facts);
+  const index = new Map(names.map((name, i) => [name, i]));
+  const lookups = [...facts.lookups].sort(
+    (a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : a[1] - b[1] || (a[2] < b[2] ? -1 : 1)),
+  );
+  const stub = (name: string, i: number) =>
+    `static int stub_${name}(void) { return abi_unsupported(${i}); }\n` +
+    `ABI_EXPORT int ${name}(void) __attribute__((weak, alias("stub_${name}")));\n`;
+  return `${banner('emit-entry-points.ts', 'proto/facts')}
+#include "abi_lookup.h"
+
+#define ABI_EXPORT __attribute__((visibility("default")))
+
+// A stub ignores its arguments, so one shape serves every prototype (SysV calling convention).
+${names.map(stub).join('')}
+const struct abi_entry abi_entries[ABI_ENTRY_COUNT] = {
+${names.map((name) => `  {"${name}", (void *)${name}, (void *)stub_${name}},\n`).join('')}};
+
+// Sorted by name, then version.
+const struct abi_lookup abi_lookups[ABI_LOOKUP_COUNT] = {
+${lookups.map(([name, version, suffix, abi]) => `  {"${name}", ${version}, ${suffixes[suffix]}, ${index.get(abi)}},\n`).join('')}};
+`;
+}
+
+export function emitEntryIndex(facts: Facts): string {
+  const names = abiNames(facts);
+  return `${banner('emit-entry-points.ts', 'proto/facts')}
+#ifndef ABI_INDEX_H
+#define ABI_INDEX_H
+
+#define ABI_ENTRY_COUNT ${names.length}
+#define ABI_LOOKUP_COUNT ${facts.lookups.length}
+
+#endif
+`;
+}
+
+/** CUresult names, for logs and cuGetErrorName. */
+export function emitResultNames(facts: Facts): string {
+  const values = facts.declarations.find((d) => d.enum === 'cudaError_enum')?.values ?? [];
+  const seen = new Set<number>();
+  const rows = values.filter(([, value]) => !seen.has(value) && seen.add(value));
+  return `${banner('emit-entry-points.ts', 'proto/facts')}
+#include "abi_result.h"
+
+const struct abi_result abi_results[] = {
+${rows.map(([name, value]) => `  {${value}, "${name}"},\n`).join('')}};
+const unsigned abi_result_count = ${rows.length};
+`;
+}

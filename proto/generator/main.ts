@@ -1,0 +1,49 @@
+// Writes every generated file from proto/facts and proto/api; with --verify, compares instead and
+// exits 1 naming each file that differs.
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { emitEntryIndex, emitEntryPoints, emitResultNames } from './emit-entry-points.js';
+import { emitHeader } from './emit-header.js';
+import { readFacts } from './facts.js';
+
+/** Repository root, from build/js/proto/generator/. */
+export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../../../..');
+
+export function generate(): Map<string, string> {
+  const facts = readFacts(path.join(root, 'proto/facts/cuda-13.0.json'));
+  return new Map([
+    ['driver-abi/generated/cuda_driver.h', emitHeader(facts)],
+    ['driver-abi/generated/abi_index.h', emitEntryIndex(facts)],
+    ['driver-abi/generated/entry_points.c', emitEntryPoints(facts)],
+    ['driver-abi/generated/result_names.c', emitResultNames(facts)],
+  ]);
+}
+
+/** Files whose committed text is not what the generator writes now. */
+export function stale(): string[] {
+  const differing: string[] = [];
+  for (const [file, text] of generate()) {
+    const full = path.join(root, file);
+    if (!existsSync(full) || readFileSync(full, 'utf8') !== text) differing.push(file);
+  }
+  return differing;
+}
+
+function main(): void {
+  if (process.argv.includes('--verify')) {
+    const differing = stale();
+    for (const file of differing) console.error(`${file} is out of date: run npm run generate`);
+    process.exitCode = differing.length ? 1 : 0;
+    return;
+  }
+  for (const [file, text] of generate()) {
+    const full = path.join(root, file);
+    if (existsSync(full) && readFileSync(full, 'utf8') === text) continue;
+    mkdirSync(path.dirname(full), { recursive: true });
+    writeFileSync(full, text);
+    console.log(`wrote ${file}`);
+  }
+}
+
+if (process.argv[1] && path.resolve(process.argv[1]) === fileURLToPath(import.meta.url)) main();
