@@ -3,7 +3,6 @@
 #define ABI_LOOKUP_H
 
 #include "abi_index.h"
-#include "cuda_driver.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,13 +33,6 @@ enum abi_find_status { ABI_FOUND, ABI_UNKNOWN_NAME, ABI_VERSION_TOO_OLD, ABI_NOT
 // The newest ABI of `name` not newer than `version`. `per_thread` prefers the per-thread default
 // stream variant and falls back to the plain one. On ABI_FOUND, *function is set.
 enum abi_find_status abi_find(const char *name, int version, int per_thread, void **function);
-
-// cuGetProcAddress_v2, whole. cuGetProcAddress is the same with `status` NULL.
-// What is not implemented is refused as if the name did not exist: programs fall back on that,
-// while they would trust a stub. CUDA_ERROR_NOT_FOUND then, with *function NULL and the reason in
-// *status; CUDA_ERROR_INVALID_VALUE for bad arguments.
-CUresult abi_get_proc_address(const char *name, void **function, int version, cuuint64_t flags,
-                              CUdriverProcAddressQueryResult *status);
 
 // Defined by each library: called by a stub with the index of its entry. Says so once in the log,
 // counts, and returns the CUresult the caller gets.

@@ -1,0 +1,21 @@
+// cuGetProcAddress, for libraries that stand in for libcuda.so.1.
+#ifndef ABI_PROC_ADDRESS_H
+#define ABI_PROC_ADDRESS_H
+
+#include "cuda_driver.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// cuGetProcAddress_v2, whole. cuGetProcAddress is the same with `status` NULL.
+// What is not implemented is refused as if the name did not exist: programs fall back on that,
+// while they would trust a stub. CUDA_ERROR_NOT_FOUND then, with *function NULL and the reason in
+// *status; CUDA_ERROR_INVALID_VALUE for bad arguments.
+CUresult abi_get_proc_address(const char *name, void **function, int version, cuuint64_t flags,
+                              CUdriverProcAddressQueryResult *status);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
