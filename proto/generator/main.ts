@@ -3,8 +3,13 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { readApi } from './api.js';
+import { emitCoverage } from './emit-docs.js';
 import { emitEntryIndex, emitEntryPoints, emitResultNames } from './emit-entry-points.js';
+import { emitGuestEntries, emitGuestHeader } from './emit-guest.js';
 import { emitHeader } from './emit-header.js';
+import { emitDispatch, emitDispatchHeader, emitDriverCalls } from './emit-server.js';
+import { emitWire } from './emit-wire.js';
 import { readFacts } from './facts.js';
 
 /** Repository root, from build/js/proto/generator/. */
@@ -12,11 +17,19 @@ export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '
 
 export function generate(): Map<string, string> {
   const facts = readFacts(path.join(root, 'proto/facts/cuda-13.0.json'));
+  const api = readApi(path.join(root, 'proto/api'), facts);
   return new Map([
     ['driver-abi/generated/cuda_driver.h', emitHeader(facts)],
     ['driver-abi/generated/abi_index.h', emitEntryIndex(facts)],
     ['driver-abi/generated/entry_points.c', emitEntryPoints(facts)],
     ['driver-abi/generated/result_names.c', emitResultNames(facts)],
+    ['proto/generated/wire_calls.h', emitWire(api)],
+    ['guest-lib/generated/guest_calls.h', emitGuestHeader(api)],
+    ['guest-lib/generated/guest_entries.c', emitGuestEntries(api)],
+    ['api-server/generated/dispatch.h', emitDispatchHeader(api)],
+    ['api-server/generated/dispatch.cc', emitDispatch(api)],
+    ['api-server/generated/driver_calls.h', emitDriverCalls(api)],
+    ['docs/coverage.md', emitCoverage(facts, api)],
   ]);
 }
 

@@ -1,0 +1,111 @@
+// The whole border between TypeScript and the executor (C++): nothing else loads the addon. Plain
+// data crosses, null stands for "none", every property is always there. No call here is on the data
+// path: the executor owns the socket from startSession to the end.
+import { createRequire } from 'node:module';
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+
+/** One device of the driver library, opened: context retained, window reserved. Opaque. */
+export type DeviceHandle = { readonly __device: unique symbol };
+/** A session being served by the executor. Opaque. */
+export type SessionHandle = { readonly __session: unique symbol };
+
+export interface DeviceOptions {
+  /** Path or name for dlopen: a libcuda.so.1. */
+  library: string;
+  /** Device ordinal in that library. */
+  ordinal: number;
+  /** Where the device window is wanted; null: WIRE_WINDOW_BASE. */
+  windowBase: bigint | null;
+  /** Bytes of the window; null: WIRE_WINDOW_SIZE, or less where the driver refuses that much. */
+  windowSize: bigint | null;
+}
+
+/** What the Welcome tells a guest about the device. */
+export interface DeviceSnapshot {
+  name: string;
+  /** 16 bytes. */
+  uuid: Uint8Array;
+  /** Bytes. */
+  totalMemory: bigint;
+  /** Bytes free when the snapshot was taken. */
+  freeMemory: bigint;
+  /** Values by CUdevice_attribute; index 0 unused; attributes the driver refuses are 0. */
+  attributes: Int32Array;
+  /** Values by CUlimit; limits the driver refuses are 0. */
+  limits: BigUint64Array;
+  leastPriority: number;
+  greatestPriority: number;
+  pciBusId: string;
+  /** 13000 is CUDA 13.0. */
+  driverVersion: number;
+  windowBase: bigint;
+  windowSize: bigint;
+}
+
+export interface SessionOptions {
+  /** A connected stream socket. The executor takes its own duplicate; the caller closes this one. */
+  fd: number;
+  /** Bytes already read from the socket behind the Hello. */
+  leftover: Uint8Array;
+  session: bigint;
+  /** Bytes of device memory the session may map. */
+  memoryLimit: bigint;
+  /** Called once, when the session is over and everything it owned is released and scrubbed. */
+  onEnd: (end: SessionEnd) => void;
+}
+
+export interface SessionEnd {
+  /** 'closed': the guest went away; 'violation': it sent what it must not; 'device': the context is
+   * beyond repair; 'stopped': stopSession. */
+  reason: 'closed' | 'violation' | 'device' | 'stopped';
+  /** One sentence for the log. */
+  message: string;
+  /** Whether the device context is clean and may serve another session. */
+  reusable: boolean;
+}
+
+/**
+ * Counters of a session, in the order they lie in memory as 64-bit numbers. The buffer is the
+ * executor's own memory: reading it costs no call.
+ */
+export const counterNames = [
+  'commands',
+  'roundTrips',
+  'bytesIn',
+  'bytesOut',
+  'launches',
+  'uploads',
+  'downloads',
+  'memoryMapped',
+  'memoryMappedPeak',
+  'modules',
+  'faults',
+  'violations',
+] as const;
+export type CounterName = (typeof counterNames)[number];
+
+export interface Native {
+  /** Throws an Error whose `code` is an OB_ code (errors.ts) and whose message says what to do. */
+  openDevice(options: DeviceOptions): DeviceHandle;
+  snapshot(device: DeviceHandle): DeviceSnapshot;
+  closeDevice(device: DeviceHandle): void;
+  /** Moves the window; only between sessions. Throws when the driver cannot. */
+  moveWindow(device: DeviceHandle, base: bigint, size: bigint): void;
+  startSession(device: DeviceHandle, options: SessionOptions): SessionHandle;
+  /** Ends the session from the server's side: the guest is told why. onEnd follows. */
+  stopSession(session: SessionHandle, message: string): void;
+  /** A view over the live counters (counterNames), valid as long as the buffer is held. */
+  counters(session: SessionHandle): BigUint64Array;
+  /** Devices a driver library offers, without opening them: cuInit and cuDeviceGetCount. */
+  deviceCount(library: string): number;
+}
+
+/** Loads the addon from the build folder; the error says what was tried and what to do. */
+export function loadNative(buildFolder: string): Native {
+  const file = path.join(buildFolder, 'api-server', 'executor.node');
+  if (!existsSync(file)) {
+    throw new Error(`the executor is not built: ${file} does not exist. Run \`npm run build\`.`);
+  }
+  return createRequire(import.meta.url)(file) as Native;
+}

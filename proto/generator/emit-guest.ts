@@ -1,0 +1,194 @@
+// guest-lib/generated: the exported entry points of every described call, and the functions that
+// put a command into the batch.
+import type { Api, Call, Command, Parameter } from './api.js';
+import { banner } from './banner.js';
+import { asks, isBlob, wireField, wireType } from './emit-wire.js';
+
+function declare(type: string, name: string): string {
+  return type.endsWith('*') ? `${type}${name}` : `${type} ${name}`;
+}
+
+function cParameters(parameters: Parameter[]): string {
+  return parameters.map((p) => declare(p.type, p.name)).join(', ') || 'void';
+}
+
+function encoderParameters(command: Command): string[] {
+  return command.parameters.flatMap((p) =>
+    isBlob(p) ? [`const void *${p.name}`, `uint32_t ${p.name}_size`] : [`${wireType(p)} ${p.name}`],
+  );
+}
+
+/** `put_X` (posted) and `ask_X` (round trip): fill a frame in the batch. */
+function encoder(command: Command): string {
+  const blobs = command.parameters.filter(isBlob);
+  const size = [`sizeof(struct wire_${command.name})`, ...blobs.map((b) => `wire_round_up(${b.name}_size)`)].join(' + ');
+  const fill = command.parameters.map((p) => `  frame->${wireField(p)} = ${wireField(p)};\n`).join('');
+  let tail = '';
+  if (blobs.length) {
+    tail = '  unsigned char *at = (unsigned char *)(frame + 1);\n';
+    tail += blobs
+      .map((b, i) => `  batch_blob(at, ${b.name}, ${b.name}_size);\n${i + 1 < blobs.length ? `  at += wire_round_up(${b.name}_size);\n` : ''}`)
+      .join('');
+  }
+  if (asks(command)) {
+    const parameters = [...encoderParameters(command), 'struct answer *answer'].join(', ');
+    return `// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_${command.name}(${parameters}) {
+  struct wire_${command.name} *frame = batch_ask(WIRE_${command.name}, ${size}, answer);
+  if (!frame) return guest_lost();
+${fill}${tail}  return batch_wait(answer, sizeof(struct wire_${command.name}_reply));
+}
+`;
+  }
+  if (command.bulk) {
+    const parameters = [...encoderParameters(command), 'const void *payload'].join(', ');
+    return `static inline CUresult put_${command.name}(${parameters}) {
+  struct wire_${command.name} *frame = batch_begin_bulk(WIRE_${command.name}, sizeof *frame, payload, length);
+  if (!frame) return guest_lost();
+${fill}  return batch_end_bulk(payload, length);
+}
+`;
+  }
+  const streams = command.parameters.filter((p) => p.role.role === 'handle' && p.role.kind === 'stream');
+  const stream = streams[0] ? streams[0].name : 'BATCH_NO_STREAM';
+  return `static inline CUresult put_${command.name}(${encoderParameters(command).join(', ') || 'void'}) {
+  struct wire_${command.name} *frame = batch_begin(WIRE_${command.name}, ${size});
+  if (!frame) return guest_lost();
+${fill}${tail}  return batch_end(${stream});
+}
+`;
+}
+
+function callIndexes(api: Api): string {
+  return api.calls.map((c, i) => `  CALL_${c.name} = ${i},\n`).join('');
+}
+
+function handPrototype(call: Call): string {
+  const extra = call.variants.length ? ['int per_thread'] : [];
+  const own = call.parameters.map((p) => declare(p.type, p.name));
+  return `CUresult guest_${call.name}(${[...own, ...extra].join(', ') || 'void'});\n`;
+}
+
+export function emitGuestHeader(api: Api): string {
+  return `${banner('emit-guest.ts', 'proto/api')}
+#ifndef OUTBOARD_GUEST_CALLS_H
+#define OUTBOARD_GUEST_CALLS_H
+
+#include "batch.h"
+#include "cuda_driver.h"
+#include "wire_calls.h"
+
+// Described calls, for counters and logs.
+enum call {
+${callIndexes(api)}  CALL_COUNT = ${api.calls.length},
+};
+extern const char *const call_names[CALL_COUNT];
+
+// Written by hand in guest-lib/src, called by the generated entry points. per_thread: the caller
+// means the per-thread default stream where it gives none.
+${api.calls.filter((c) => c.guest === 'hand').map(handPrototype).join('')}
+${api.commands.map(encoder).join('\n')}
+#endif
+`;
+}
+
+/** The size expression of an address parameter, in the guest's and in the server's code. */
+export function addressSize(size: string[], field: (name: string) => string): string {
+  const [first, second, third, fourth] = size.map((s) => (/^\d+$/.test(s) ? s : field(s)));
+  if (fourth) return `span_2d(${first}, ${second}, (uint64_t)${third} * ${fourth})`;
+  if (second) return `span_1d(${first}, ${second})`;
+  return first ?? '1';
+}
+
+/** The body of a call that only checks, encodes and, for a round trip, stores the answer. */
+function generatedBody(call: Call, target: Call, command: Command): string {
+  let text = '';
+  const values = new Map<string, string>();
+  for (const p of target.parameters) {
+    const given = call.parameters.find((q) => q.name === p.name);
+    const fixed = call.with[p.name];
+    const source = given ? p.name : fixed === 'default' ? 'NULL' : String(fixed ?? '');
+    if (!source) throw new Error(`${call.name}: no value for ${p.name} of ${target.name}`);
+    switch (p.role.role) {
+      case 'handle':
+        if (p.role.kind === 'stream') {
+          const perThread = call.variants.length ? 'per_thread' : '0';
+          text += `  uint64_t ${p.name}_wire;\n  if ((result = stream_resolve(${source}, ${perThread}, &${p.name}_wire))) return result;\n`;
+        } else {
+          text += `  uint64_t ${p.name}_wire = (uint64_t)(uintptr_t)${source};\n  if ((result = handle_check(WIRE_KIND_${p.role.kind.toUpperCase()}, ${p.name}_wire))) return result;\n`;
+        }
+        values.set(p.name, `${p.name}_wire`);
+        break;
+      case 'address':
+        text += `  if ((result = memory_check(${source}, ${addressSize(p.role.size, (n) => n)}))) return result;\n`;
+        values.set(p.name, source);
+        break;
+      case 'out':
+        text += `  if (!${p.name}) return CUDA_ERROR_INVALID_VALUE;\n`;
+        break;
+      case 'value':
+        values.set(p.name, source);
+        break;
+      default:
+        throw new Error(`${call.name}.${p.name}: ${p.role.role} needs \`guest: hand\``);
+    }
+  }
+  const passed = command.parameters.map((p) => values.get(p.name) ?? '0');
+  if (!asks(command)) return `${text}  return put_${command.name}(${passed.join(', ')});\n`;
+  text += `  struct answer answer;\n  result = ask_${command.name}(${[...passed, '&answer'].join(', ')});\n`;
+  if (command.reply.length) {
+    text += `  if (!result) {\n    const struct wire_${command.name}_reply *reply = answer.reply;\n`;
+    text += command.reply.map((p) => `    *${p.name} = reply->${p.name};\n`).join('');
+    text += '  }\n';
+  }
+  return `${text}  answer_free(&answer);\n  return result;\n`;
+}
+
+function entry(call: Call, api: Api): string {
+  const variant = call.variants.length > 0;
+  const parameters = cParameters(call.parameters);
+  const names = call.parameters.map((p) => p.name);
+  const needs = `NEEDS_${call.needs.toUpperCase()}`;
+  let text = '';
+  if (call.guest === 'generated') {
+    const target = call.as ? api.calls.find((c) => c.name === call.as) : call;
+    const command = api.commands.find((c) => c.name === (call.as ?? call.name));
+    if (!target || !command) throw new Error(`${call.name}: nothing to send`);
+    const own = call.parameters.map((p) => declare(p.type, p.name));
+    const all = [...own, ...(variant ? ['int per_thread'] : [])].join(', ') || 'void';
+    text += `static CUresult guest_${call.name}(${all}) {\n  CUresult result;\n${generatedBody(call, target, command)}}\n`;
+  }
+  const exported = (suffix: string, perThread: string) => {
+    const passed = [...names, ...(variant ? [perThread] : [])].join(', ');
+    return `CUresult ${call.name}${suffix}(${parameters}) {
+  CUresult result = guest_enter(CALL_${call.name}, ${needs});
+  return result ? result : guest_${call.name}(${passed});
+}
+`;
+  };
+  text += exported('', '0');
+  for (const suffix of call.variants) text += exported(suffix, '1');
+  return text;
+}
+
+export function emitGuestEntries(api: Api): string {
+  return `${banner('emit-guest.ts', 'proto/api')}
+#include "guest_calls.h"
+
+#include "enter.h"
+#include "handle.h"
+#include "memory.h"
+#include "stream.h"
+
+// Prototypes the vendor's header did not give.
+#pragma GCC visibility push(default)
+CUresult cuProfilerStart(void);
+CUresult cuProfilerStop(void);
+
+const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) = {
+${api.calls.map((c) => `  "${c.name}",\n`).join('')}};
+
+${api.calls.map((c) => entry(c, api)).join('\n')}
+#pragma GCC visibility pop
+`;
+}

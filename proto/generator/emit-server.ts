@@ -1,0 +1,142 @@
+// api-server/generated: the dispatch from frames to driver calls, and the list of driver functions
+// the executor needs.
+import type { Api, Command, Parameter } from './api.js';
+import { banner } from './banner.js';
+import { addressSize } from './emit-guest.js';
+import { asks, isBlob, wireField } from './emit-wire.js';
+
+/** Argument of the driver call for one parameter, once checked. */
+function argument(p: Parameter): string {
+  if (p.role.role === 'handle' || p.role.role === 'consume') return `${p.name}_object`;
+  if (p.role.role === 'mint') return `&${p.name}_object`;
+  if (p.role.role === 'out') return `&${p.name}_out`;
+  return `static_cast<${p.type}>(q->${p.name})`;
+}
+
+const objectTypes = { stream: 'CUstream', event: 'CUevent', module: 'CUmodule', function: 'CUfunction' };
+
+function generatedCase(command: Command, all: Parameter[]): string {
+  const answer = (result: string) =>
+    asks(command) ? `s.answer(q->request.request, ${result})` : `s.posted(h->op, ${result})`;
+  let text = '';
+  for (const p of all) {
+    if (p.role.role === 'handle' || p.role.role === 'consume') {
+      const type = objectTypes[p.role.kind];
+      const find = p.role.role === 'consume' ? 'take' : 'find';
+      text += `      ${type} ${p.name}_object;\n      if (!s.${find}(q->${p.name}, &${p.name}_object)) return ${answer('CUDA_ERROR_INVALID_HANDLE')};\n`;
+    } else if (p.role.role === 'mint') {
+      const type = objectTypes[p.role.kind];
+      text += `      ${type} ${p.name}_object = nullptr;\n      if (!s.can_mint<${type}>(q->${p.name})) return s.violation("handle ${p.name} of ${command.name} cannot be minted");\n`;
+    } else if (p.role.role === 'address') {
+      const size = addressSize(p.role.size, (n) => `q->${n}`);
+      text += `      if (!s.reachable(q->${p.name}, ${size})) return ${answer('CUDA_ERROR_INVALID_VALUE')};\n`;
+    }
+  }
+  const driver = `s.driver().${command.name}(${all.map(argument).join(', ')})`;
+  if (command.starts) text += '      s.gate();\n';
+  if (asks(command)) {
+    const outs = command.reply;
+    if (command.wait) {
+      if (outs.length) throw new Error(`${command.name}: a waiting call with results needs \`server: hand\``);
+      return `${text}      const uint64_t request = q->request.request;\n      return s.wait(request, [=, &s] { return ${driver}; });\n`;
+    }
+    for (const p of outs) text += `      ${p.type} ${p.name}_out{};\n`;
+    text += `      wire_${command.name}_reply reply{};\n      CUresult result = ${driver};\n`;
+    for (const p of outs) text += `      reply.${p.name} = ${p.name}_out;\n`;
+    return `${text}      return s.answer(q->request.request, result, &reply.reply, sizeof reply);\n`;
+  }
+  text += `      CUresult result = ${driver};\n`;
+  for (const p of all) {
+    if (p.role.role === 'mint') text += `      if (result == CUDA_SUCCESS) s.keep(q->${p.name}, ${p.name}_object);\n`;
+  }
+  return `${text}      return s.posted(h->op, result);\n`;
+}
+
+function dispatchCase(command: Command, api: Api): string {
+  const call = api.calls.find((c) => c.name === command.name);
+  const all = command.call && call ? call.parameters : command.parameters;
+  const blobs = command.parameters.filter(isBlob);
+  let text = `    case WIRE_${command.name}: {\n      const auto *q = in.body<wire_${command.name}>();\n      if (!q) return;\n`;
+  for (const b of blobs) text += `      std::span<const uint8_t> ${b.name} = in.blob(q->${wireField(b)});\n`;
+  if (command.bulk) text += '      if (!in.bulk(q->length)) return;\n';
+  else text += '      if (!in.end()) return;\n';
+  if (command.server === 'hand') {
+    text += `      return handle_${command.name}(${['s', '*q', ...blobs.map((b) => b.name)].join(', ')});\n`;
+  } else {
+    text += generatedCase(command, all);
+  }
+  return `${text}    }\n`;
+}
+
+export function emitDispatchHeader(api: Api): string {
+  const hand = api.commands.filter((c) => c.server === 'hand');
+  const prototype = (c: Command) => {
+    const blobs = c.parameters.filter(isBlob).map((b) => `std::span<const uint8_t> ${b.name}`);
+    return `void handle_${c.name}(${['Session &s', `const wire_${c.name} &q`, ...blobs].join(', ')});\n`;
+  };
+  return `${banner('emit-server.ts', 'proto/api')}
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "frame.h"
+#include "wire_calls.h"
+
+namespace outboard {
+
+class Session;
+
+// Decodes one frame in place, checks it and carries it out. A malformed frame sets the reader's
+// sticky failure and ends the session; it never reaches the driver.
+void dispatch(Session &s, FrameReader &in);
+
+// The name of a command, for logs; "unknown" for numbers that are none.
+const char *op_name(uint16_t op);
+
+// Written by hand in api-server/executor.
+${hand.map(prototype).join('')}
+}  // namespace outboard
+`;
+}
+
+export function emitDispatch(api: Api): string {
+  return `${banner('emit-server.ts', 'proto/api')}
+#include "dispatch.h"
+
+#include "session.h"
+#include "span.h"
+
+namespace outboard {
+
+const char *op_name(uint16_t op) {
+  switch (op) {
+#define NAME(id, name) case id: return #name;
+    WIRE_OPS(NAME)
+#undef NAME
+    default: return "unknown";
+  }
+}
+
+void dispatch(Session &s, FrameReader &in) {
+  const wire_header *h = in.header();
+  switch (h->op) {
+${api.commands.map((c) => dispatchCase(c, api)).join('')}    default:
+      return s.violation("unknown command");
+  }
+}
+
+}  // namespace outboard
+`;
+}
+
+/** X-list of the driver functions that generated dispatch calls, with their types. */
+export function emitDriverCalls(api: Api): string {
+  const generated = api.commands.filter((c) => c.call);
+  return `${banner('emit-server.ts', 'proto/api')}
+// X(name): driver functions behind commands of the same name.
+#pragma once
+#define OUTBOARD_DRIVER_CALLS(X) \\
+${generated.map((c) => `  X(${c.name}) \\\n`).join('')}
+`;
+}

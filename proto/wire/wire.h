@@ -1,0 +1,156 @@
+// The frames that travel after the Welcome, shared by guest and server. Little endian; every frame
+// is a multiple of 8 bytes and starts 8-byte aligned in the stream, so that both sides decode in
+// place. Request bodies are generated from proto/api: see proto/generated/wire_calls.h.
+#ifndef OUTBOARD_WIRE_H
+#define OUTBOARD_WIRE_H
+
+#include <stdint.h>
+
+// Raised when a change would let two versions misread each other. Append-only additions do not.
+#define WIRE_PROTOCOL 1
+
+#define WIRE_PREFACE_MAGIC "OUTBOARD"
+#define WIRE_PREFACE_BYTES 16
+#define WIRE_CONTROL_MAX 65536
+
+// Where both sides prefer the device window: far from heaps, stacks, libraries and sanitizer
+// shadows on x86-64.
+#define WIRE_WINDOW_BASE 0x400000000000ull
+#define WIRE_WINDOW_SIZE (1ull << 40)
+#define WIRE_GRANULE (2ull << 20)
+
+// A frame that is not bulk fits in the server's receive buffer with room to spare.
+#define WIRE_FRAME_MAX (64u << 10)
+// The payload of one bulk frame (memory, module images).
+#define WIRE_BULK_MAX (1u << 20)
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the wire is little endian and decoded in place"
+#endif
+
+struct wire_header {
+  uint16_t op;
+  uint16_t flags;  // none yet: 0
+  uint32_t size;   // of the whole frame, header and padding included
+};
+
+// Begins every request that wants an answer. `request` is chosen by the guest and is unique among
+// the requests it waits for.
+struct wire_request {
+  struct wire_header header;
+  uint64_t request;
+};
+
+// ---- server to guest -----------------------------------------------------------------------
+
+enum wire_push {
+  WIRE_REPLY = 0x8000,   // struct wire_reply and what the call's reply struct adds
+  WIRE_DATA = 0x8001,    // struct wire_data: part of a download
+  WIRE_IDLE = 0x8002,    // header only: all that was sent has been taken up
+  WIRE_OUTPUT = 0x8003,  // struct wire_output: text the program's kernels printed
+  WIRE_DONE = 0x8004,    // struct wire_done: an event or stream that was asked about is done
+  WIRE_FAULT = 0x8005,   // struct wire_fault: a posted call failed
+  WIRE_END = 0x8006,     // struct wire_end: the server ends the session
+};
+
+struct wire_reply {
+  struct wire_header header;
+  uint64_t request;
+  int32_t result;  // CUresult of this call
+  int32_t async;   // first error of posted calls not yet reported, or 0
+};
+
+// Payload follows. All parts of a download come before its reply.
+struct wire_data {
+  struct wire_header header;
+  uint64_t request;
+  uint64_t offset;
+  uint64_t length;  // bytes of payload, without padding
+};
+
+// Text follows.
+struct wire_output {
+  struct wire_header header;
+  uint64_t length;
+};
+
+struct wire_done {
+  struct wire_header header;
+  uint64_t handle;
+  uint64_t request;  // the query that asked for it
+};
+
+struct wire_fault {
+  struct wire_header header;
+  int32_t result;
+  uint16_t op;
+  uint16_t pad;
+  uint64_t sequence;  // which posted command of the session, from 1
+};
+
+// A sentence follows.
+struct wire_end {
+  struct wire_header header;
+  int32_t result;  // CUresult every later call gets
+  uint32_t length;
+};
+
+static inline uint32_t wire_round_up(uint32_t size) { return (size + 7u) & ~7u; }
+
+// ---- handles -------------------------------------------------------------------------------
+
+// The guest mints every handle: kind, generation and index in one number. An index is used again
+// only with another generation, so a stale handle is told from a live one. Stream handles 0 (legacy
+// default) and 1 (the same, named) are the driver's own and travel as they are.
+enum wire_kind {
+  WIRE_KIND_NONE,
+  WIRE_KIND_CONTEXT,
+  WIRE_KIND_STREAM,
+  WIRE_KIND_EVENT,
+  WIRE_KIND_MODULE,    // CUmodule and CUlibrary alike: one thing on the wire
+  WIRE_KIND_FUNCTION,  // CUfunction and CUkernel alike
+  WIRE_KIND_COUNT,
+};
+
+#define WIRE_HANDLE_INDEX_BITS 24
+#define WIRE_HANDLE_GENERATION_BITS 24
+// The server refuses indexes past this, so that a guest cannot make it allocate at will.
+#define WIRE_HANDLE_INDEX_MAX (1u << 20)
+
+static inline uint64_t wire_handle(unsigned kind, uint32_t generation, uint32_t index) {
+  return (uint64_t)kind << 48 | (uint64_t)(generation & 0xffffff) << 24 | (index & 0xffffff);
+}
+static inline unsigned wire_handle_kind(uint64_t handle) { return (unsigned)(handle >> 48); }
+static inline uint32_t wire_handle_generation(uint64_t handle) {
+  return (uint32_t)(handle >> 24) & 0xffffff;
+}
+static inline uint32_t wire_handle_index(uint64_t handle) { return (uint32_t)handle & 0xffffff; }
+
+// ---- what a module's answer carries --------------------------------------------------------
+
+// ModuleLoad's reply lists kernels: for each, struct wire_kernel, its parameters as
+// struct wire_parameter, then the name, padded to 8.
+struct wire_kernel {
+  uint32_t name_length;
+  uint32_t parameter_count;
+  uint32_t parameter_bytes;
+  uint32_t index;  // the server's number for it in the module, for FunctionGet
+};
+
+struct wire_parameter {
+  uint32_t offset;
+  uint32_t size;
+};
+
+// An image travels as parts: a fatbin of -rdc programs has several. Each part is this header and
+// its bytes, padded to 8.
+enum wire_image_kind { WIRE_IMAGE_FATBIN = 1, WIRE_IMAGE_ELF = 2, WIRE_IMAGE_PTX = 3 };
+struct wire_image_part {
+  uint32_t kind;
+  uint32_t pad;
+  uint64_t size;
+};
+
+enum wire_module_state { WIRE_MODULE_LOADED = 1, WIRE_MODULE_WANTED = 2 };
+
+#endif
