@@ -1,0 +1,49 @@
+# Fuzz targets: built by clang in a folder of their own (build/fuzz, OUTBOARD_FUZZ=ON) and run by
+# ctest there, label `fuzz`. Everywhere else outboard_fuzz_target() does nothing.
+#
+#   outboard_fuzz_target(fuzz-frame-decoder
+#     SOURCES fuzz/frame-decoder.c      # has LLVMFuzzerTestOneInput
+#     LIBRARIES frames                  # what it links
+#     CORPUS fuzz/corpus/frame-decoder  # stored inputs; each is run every time
+#     RUNS 20000)                       # inputs tried by the test, from a fixed seed
+#
+# The test is bounded by count and starts from a fixed seed, so it does the same everywhere. To
+# search for longer, run the program by hand with a folder for what it finds:
+#   build/fuzz/PART/fuzz-frame-decoder build/fuzz/found PART/fuzz/corpus/frame-decoder
+
+option(OUTBOARD_FUZZ "build the fuzz targets (clang)" OFF)
+
+if(OUTBOARD_FUZZ)
+  # Coverage feedback in all code that a target may link.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+  add_custom_target(fuzz-targets)
+endif()
+
+function(outboard_fuzz_target name)
+  if(NOT OUTBOARD_FUZZ)
+    return()
+  endif()
+  cmake_parse_arguments(FUZZ "" "CORPUS;RUNS" "SOURCES;LIBRARIES" ${ARGN})
+  if(NOT FUZZ_SOURCES OR NOT FUZZ_CORPUS OR NOT FUZZ_RUNS)
+    message(FATAL_ERROR "outboard_fuzz_target(${name}): SOURCES, CORPUS and RUNS are needed")
+  endif()
+  get_filename_component(corpus ${FUZZ_CORPUS} ABSOLUTE)
+  file(GLOB inputs CONFIGURE_DEPENDS ${corpus}/*)
+  if(NOT inputs)
+    message(FATAL_ERROR "outboard_fuzz_target(${name}): no stored input in ${corpus}")
+  endif()
+  # libFuzzer writes what it finds into the corpus folder that it is given; a list of inputs instead
+  # of a folder keeps the repository as it is. The list is comma-separated.
+  string(REPLACE ";" "," inputs "${inputs}")
+  file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/${name}.inputs "${inputs}")
+
+  add_executable(${name} ${FUZZ_SOURCES})
+  target_link_libraries(${name} PRIVATE ${FUZZ_LIBRARIES})
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  add_dependencies(fuzz-targets ${name})
+  add_test(NAME ${name}
+           COMMAND ${name} -seed=1 -runs=${FUZZ_RUNS} -timeout=60 -print_final_stats=1
+                   -artifact_prefix=${CMAKE_CURRENT_BINARY_DIR}/
+                   -seed_inputs=@${CMAKE_CURRENT_BINARY_DIR}/${name}.inputs)
+  set_tests_properties(${name} PROPERTIES LABELS fuzz)
+endfunction()

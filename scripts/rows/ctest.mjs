@@ -1,0 +1,119 @@
+// Tests of the native code, as ctest runs them; each of its tests counts as one.
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { captured, logged, logPath, newLog } from '../setup/command.mjs';
+import { root } from '../setup/paths.mjs';
+import { SetupError } from '../setup/step.mjs';
+import { parseJunit } from './junit.mjs';
+import { emptyRow } from './summary.mjs';
+
+/**
+ * @typedef {object} Selection
+ * @property {string} name of the row
+ * @property {string} folder of the build
+ * @property {(labels: string[]) => boolean} wants whether a test with these labels is of this row
+ * @property {NodeJS.ProcessEnv} env
+ * @property {RegExp | undefined} pattern
+ * @property {string | undefined} noNvcc why tests labelled `nvcc` cannot run
+ */
+
+/** @param {Selection} selection @returns {Promise<import('./summary.mjs').Row>} */
+export async function ctestRow({ name, folder, wants, env, pattern, noNvcc }) {
+  const started = performance.now();
+  const row = emptyRow(name);
+  const selected = (await listTests(folder)).filter((test) => {
+    return wants(test.labels) && (pattern?.test(test.name) ?? true);
+  });
+  const run = selected.filter((test) => {
+    if (noNvcc === undefined || !test.labels.includes('nvcc')) return true;
+    row.skips.push({ name: test.name, reason: noNvcc });
+    return false;
+  });
+  if (run.length > 0) await runTests(row, folder, run, env);
+  row.seconds = (performance.now() - started) / 1000;
+  return row;
+}
+
+/**
+ * @param {string} folder
+ * @returns {Promise<{ index: number, name: string, labels: string[] }[]>}
+ */
+async function listTests(folder) {
+  const { status, output } = await captured(['ctest', '--test-dir', folder, '--show-only=json-v1']);
+  if (status !== 0) throw new SetupError(`ctest cannot list the tests of ${folder}:\n${output}`);
+  const { tests } = JSON.parse(output.slice(output.indexOf('{')));
+  return tests.map((/** @type {any} */ test, /** @type {number} */ position) => ({
+    index: position + 1,
+    name: test.name,
+    labels: test.properties.find((/** @type {any} */ p) => p.name === 'LABELS')?.value ?? [],
+  }));
+}
+
+/**
+ * @param {import('./summary.mjs').Row} row
+ * @param {string} folder
+ * @param {{ index: number, name: string }[]} tests
+ * @param {NodeJS.ProcessEnv} env
+ */
+async function runTests(row, folder, tests, env) {
+  const log = `ctest-${row.name}`;
+  const junit = join(folder, 'outboard-ctest.xml');
+  rmSync(junit, { force: true });
+  newLog(log);
+  await logged(
+    log,
+    [
+      ...['ctest', '--test-dir', folder, '--output-on-failure', '--output-junit', junit],
+      ...['--test-output-size-failed', '65536', '-j', String(availableParallelism())],
+      ...['-I', `0,0,0,${tests.map(({ index }) => index).join(',')}`],
+    ],
+    { env },
+  );
+  const cases = existsSync(junit) ? parseJunit(readFileSync(junit, 'utf8')) : [];
+  for (const { name } of tests) {
+    const result = cases.find((candidate) => candidate.name === name);
+    if (result?.result === 'passed') row.passed++;
+    else if (result?.result === 'skipped') row.skips.push({ name, reason: result.reason });
+    else row.failures.push({ name, detail: explain(name, folder, log, result) });
+  }
+}
+
+/**
+ * @param {string} name
+ * @param {string} folder
+ * @param {string} log
+ * @param {import('./junit.mjs').Case | undefined} result
+ */
+function explain(name, folder, log, result) {
+  const lines = (result?.output ?? 'ctest did not report on this test').trimEnd().split('\n');
+  return [
+    ...(result?.reason ? [result.reason] : []),
+    ...(lines.length > 60 ? ['...', ...lines.slice(-60)] : lines),
+    `Whole log: ${logPath(log)}`,
+    `Repeat:    ctest --test-dir ${folder} --output-on-failure -R '^${name}$'`,
+  ].join('\n');
+}
+
+/**
+ * The sanitizers' options: a finding fails the test, and known findings in other people's code are
+ * listed, each with its reason, in test/suppressions/<sanitizer>.txt.
+ * @param {NodeJS.ProcessEnv} env
+ */
+export function sanitizerEnvironment(env) {
+  const options = {
+    ASAN_OPTIONS: ['detect_stack_use_after_return=1', 'strict_string_checks=1'],
+    LSAN_OPTIONS: ['print_suppressions=0'],
+    UBSAN_OPTIONS: ['print_stacktrace=1'],
+    TSAN_OPTIONS: ['second_deadlock_stack=1'],
+  };
+  /** @type {NodeJS.ProcessEnv} */
+  const result = { ...env };
+  for (const [variable, flags] of Object.entries(options)) {
+    const sanitizer = variable.split('_', 1)[0]?.toLowerCase();
+    const file = join(root, 'test', 'suppressions', `${sanitizer}.txt`);
+    if (existsSync(file)) flags.push(`suppressions=${file}`);
+    result[variable] = flags.join(':');
+  }
+  return result;
+}

@@ -1,0 +1,38 @@
+// Layout and lint of all sources; each tool counts as one test.
+import { join } from 'node:path';
+import { logged, logTail, newLog } from '../setup/command.mjs';
+import { root } from '../setup/paths.mjs';
+import { nativeSources, shellScripts, trackedFiles } from './sources.mjs';
+import { emptyRow } from './summary.mjs';
+
+/** @returns {Promise<import('./summary.mjs').Row>} */
+export async function lintRow() {
+  const started = performance.now();
+  const row = emptyRow('lint');
+  const files = await trackedFiles();
+  const biome = join(root, 'node_modules', '.bin', 'biome');
+  const checks = [
+    { name: 'biome', argv: [biome, 'check', '--diagnostic-level=error'], files: ['.'] },
+    {
+      name: 'clang-format',
+      argv: ['clang-format', '--dry-run', '-Werror'],
+      files: nativeSources(files),
+    },
+    { name: 'shellcheck', argv: ['shellcheck'], files: shellScripts(files) },
+  ];
+  for (const check of checks) {
+    if (check.files.length === 0) continue;
+    const log = `lint-${check.name}`;
+    newLog(log);
+    if ((await logged(log, [...check.argv, ...check.files])) === 0) row.passed++;
+    else
+      row.failures.push({ name: check.name, detail: `${logTail(log, 40)}\n${remedy(check.name)}` });
+  }
+  row.seconds = (performance.now() - started) / 1000;
+  return row;
+}
+
+/** @param {string} tool */
+function remedy(tool) {
+  return tool === 'shellcheck' ? '' : 'Repair:    npm run format';
+}

@@ -1,0 +1,82 @@
+// The whole set-up, in order. Each step looks first and does nothing where nothing is to be done.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { attached } from './command.mjs';
+import { ensurePackages } from './debian.mjs';
+import { ensureExamples } from './examples.mjs';
+import { configurations, ensureNative } from './native.mjs';
+import { ensureNodeModules } from './npm.mjs';
+import { ensureNvcc, usersNvcc } from './nvcc.mjs';
+import { build, js } from './paths.mjs';
+import { SetupError, step } from './step.mjs';
+import { ensureTypeScript } from './typescript.mjs';
+
+/** @typedef {import('./nvcc.mjs').Nvcc} Nvcc */
+/** @typedef {{ nvcc: Nvcc | { reason: string } | undefined }} Ready */
+
+/**
+ * @param {object} want
+ * @param {boolean} [want.cuda] also nvcc and the example programs
+ * @param {boolean} [want.tests] also what only the tests need
+ * @returns {Promise<Ready>} nvcc is undefined only where it was not asked for
+ */
+export async function setUp({ cuda = false, tests = false }) {
+  const own = cuda ? await usersNvcc() : undefined;
+  /** @type {import('./packages.mjs').Package['neededFor'][]} */
+  const purposes = ['build'];
+  if (tests) purposes.push('test');
+  if (cuda && !own && !existsSync(join(build, 'toolchain'))) purposes.push('nvcc');
+
+  await step('Debian packages', (begin) => ensurePackages(begin, purposes));
+  await step('npm packages', ensureNodeModules);
+  await step('native build', (begin) => ensureNative(begin, configurations.release));
+  await step('TypeScript build', ensureTypeScript);
+  if (!cuda) return { nvcc: undefined };
+
+  const nvcc = await step('nvcc', (begin) => ensureNvcc(begin, own));
+  if ('path' in nvcc) {
+    await step(`examples, by nvcc ${nvcc.version}`, (begin) => ensureExamples(begin, nvcc));
+  }
+  return { nvcc };
+}
+
+/**
+ * The environment of tests, demonstrations and benchmarks: the caller's, without what would change
+ * how CUDA programs run, and with our paths. See scripts/README.md.
+ * @param {Ready} ready
+ * @returns {NodeJS.ProcessEnv}
+ */
+export function environment({ nvcc }) {
+  const env = { ...process.env };
+  for (const name of Object.keys(env)) {
+    if (name.startsWith('OUTBOARD_')) delete env[name];
+  }
+  for (const name of ['NVCC', 'CUDA_HOME', 'CUDA_VISIBLE_DEVICES', 'LD_PRELOAD']) delete env[name];
+  env['OUTBOARD_BUILD'] = build;
+  if (nvcc && 'path' in nvcc) {
+    env['NVCC'] = nvcc.path;
+    env['CUDA_HOME'] = nvcc.home;
+  }
+  return env;
+}
+
+/**
+ * Sets up for CUDA programs and runs one of our own on this terminal, with the same environment
+ * as the tests.
+ * @param {string} script below build/js
+ * @param {string[]} args
+ */
+export async function runCompiled(script, args) {
+  const ready = await setUp({ cuda: true });
+  if (ready.nvcc && 'reason' in ready.nvcc) {
+    throw new SetupError(
+      `${ready.nvcc.reason}\nThis command compiles CUDA programs and needs nvcc >= 12: connect to ` +
+        'the network, or set NVCC to one that is installed.',
+    );
+  }
+  const file = join(js, script);
+  if (!existsSync(file)) throw new SetupError(`${script.replace(/js$/, 'ts')} does not exist.`);
+  return attached([process.execPath, '--enable-source-maps', file, ...args], {
+    env: environment(ready),
+  });
+}

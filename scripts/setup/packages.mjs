@@ -1,0 +1,90 @@
+// The Debian packages that Outboard is built and tested with: what each is for, and how to see
+// without asking dpkg that its content is there. Looking for the things themselves is fast, and it
+// also accepts a cmake or clang that came from elsewhere.
+
+/**
+ * @typedef {object} Package
+ * @property {string} name Debian's (bookworm's) name for it
+ * @property {string} why
+ * @property {'build' | 'test' | 'nvcc'} neededFor `build` is needed by everything; `nvcc` only
+ *   where the user has no nvcc of their own
+ * @property {string[]} [commands] executables, all needed
+ * @property {string[]} [headers] found in an include folder of the system, all needed
+ * @property {string[]} [files] glob patterns, one match of any is enough
+ */
+
+/** @type {Package[]} */
+export const packages = [
+  {
+    name: 'build-essential',
+    why: 'C and C++ compilers (also the host compilers of nvcc)',
+    neededFor: 'build',
+    commands: ['gcc', 'g++', 'make'],
+    headers: ['stdio.h'],
+  },
+  { name: 'cmake', why: 'configures the native build', neededFor: 'build', commands: ['cmake'] },
+  { name: 'ninja-build', why: 'runs the native build', neededFor: 'build', commands: ['ninja'] },
+  {
+    name: 'libzstd-dev',
+    why: 'unpacks the device code of CUDA 13 programs',
+    neededFor: 'build',
+    headers: ['zstd.h'],
+  },
+  {
+    name: 'liblz4-dev',
+    why: 'unpacks the device code of CUDA 12 programs',
+    neededFor: 'build',
+    headers: ['lz4.h'],
+  },
+  {
+    name: 'libmd-dev',
+    why: 'hashes that name modules by their content',
+    neededFor: 'build',
+    headers: ['sha2.h'],
+  },
+  {
+    name: 'libnanopb-dev',
+    why: 'control messages in the guest library',
+    neededFor: 'build',
+    headers: ['pb.h'],
+  },
+  { name: 'libcmocka-dev', why: 'tests in C', neededFor: 'build', headers: ['cmocka.h'] },
+  {
+    name: 'nanopb',
+    why: 'regenerates the C control messages, which a test compares with the committed ones',
+    neededFor: 'test',
+    commands: ['protoc', 'protoc-gen-nanopb'],
+  },
+  { name: 'clang', why: 'fuzz targets', neededFor: 'test', commands: ['clang', 'clang++'] },
+  {
+    name: 'libclang-rt-dev',
+    why: 'libFuzzer and the sanitizers of clang',
+    neededFor: 'test',
+    files: [
+      '/usr/lib/llvm-*/lib/clang/*/lib/*/libclang_rt.fuzzer*.a',
+      '/usr/lib/clang/*/lib/*/libclang_rt.fuzzer*.a',
+    ],
+  },
+  {
+    name: 'clang-format',
+    why: 'layout check of C and C++',
+    neededFor: 'test',
+    commands: ['clang-format'],
+  },
+  {
+    name: 'shellcheck',
+    why: 'check of shell scripts',
+    neededFor: 'test',
+    commands: ['shellcheck'],
+  },
+  {
+    name: 'python3-venv',
+    why: 'holds nvcc from PyPI, inside the build folder',
+    neededFor: 'nvcc',
+    commands: ['python3'],
+    files: [
+      '/usr/lib/python3*/ensurepip/__init__.py',
+      '/usr/local/lib/python3*/ensurepip/__init__.py',
+    ],
+  },
+];

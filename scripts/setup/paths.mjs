@@ -1,0 +1,24 @@
+// Where things lie. Every script takes its paths from here, so that a clone may be anywhere and a
+// developer may keep a second build folder (OUTBOARD_BUILD) without disturbing the first.
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+
+/**
+ * The repository's root: the nearest folder above this file with a CMakeLists.txt. Searched rather
+ * than counted in `..`, because this file also runs as a checked copy, from build/js/scripts/setup.
+ */
+function findRoot() {
+  let folder = import.meta.dirname;
+  while (!existsSync(join(folder, 'CMakeLists.txt'))) {
+    const parent = resolve(folder, '..');
+    if (parent === folder) throw new Error(`no CMakeLists.txt above ${import.meta.dirname}`);
+    folder = parent;
+  }
+  return folder;
+}
+
+export const root = findRoot();
+export const build = resolve(root, process.env['OUTBOARD_BUILD'] || 'build');
+export const logs = join(build, 'logs');
+/** Compiled TypeScript; mirrors the source tree. Not under OUTBOARD_BUILD: tsconfig.json names it. */
+export const js = join(root, 'build', 'js');

@@ -1,0 +1,116 @@
+// npm test: sets everything up and runs every test of the repository. Its last line is the count.
+//   npm test                          all rows
+//   npm test -- --only tap,ctest      only these rows
+//   npm test -- PATTERN               only tests whose file (tap) or name (ctest) matches
+import { parseArgs } from 'node:util';
+import { ctestRow, sanitizerEnvironment } from './rows/ctest.mjs';
+import { lintRow } from './rows/lint.mjs';
+import { emptyRow, lastLine, showFailures, skipReasons, table, totals } from './rows/summary.mjs';
+import { tapRow } from './rows/tap.mjs';
+import { environment, setUp } from './setup/all.mjs';
+import { configurations, ensureNative } from './setup/native.mjs';
+import { runMain, SetupError, step } from './setup/step.mjs';
+
+/** @typedef {import('./rows/summary.mjs').Row} Row */
+
+const ROWS = ['lint', 'ctest', 'tap', 'asan', 'fuzz'];
+
+await runMain(main, () => console.log(lastLine({ passed: 0, failed: 1, skipped: 0 })));
+
+async function main() {
+  const { only, pattern } = options();
+  const { nvcc } = await setUp({ cuda: true, tests: true });
+  const noNvcc = nvcc && 'reason' in nvcc ? nvcc.reason : undefined;
+  if (noNvcc !== undefined) {
+    console.log(`\n${noNvcc}\nTests that compile CUDA programs will be skipped.`);
+    if (process.env['CI']) throw new SetupError('In CI (the variable CI is set) nvcc is required.');
+  }
+  const env = environment({ nvcc });
+  const sanitized = sanitizerEnvironment(env);
+  const common = { pattern, noNvcc: noNvcc && 'no nvcc' };
+  const { release, asan, fuzz } = configurations;
+
+  /** @type {Record<string, () => Promise<Row>>} */
+  const run = {
+    lint: () => lintRow(),
+    ctest: () => {
+      const wants = () => true;
+      return ctestRow({ ...common, name: 'ctest', folder: release.folder, wants, env });
+    },
+    tap: () => tapRow({ pattern, env }),
+    asan: () => {
+      const wants = (/** @type {string[]} */ labels) => !labels.includes('no-sanitizer');
+      return sanitizedRow('asan', asan, wants);
+    },
+    fuzz: () => {
+      const wants = (/** @type {string[]} */ labels) => labels.includes('fuzz');
+      return sanitizedRow('fuzz', fuzz, wants);
+    },
+  };
+  /**
+   * @param {string} name
+   * @param {import('./setup/native.mjs').Configuration} configuration
+   * @param {(labels: string[]) => boolean} wants
+   */
+  async function sanitizedRow(name, configuration, wants) {
+    await step(configuration.name, (begin) => ensureNative(begin, configuration));
+    const { folder } = configuration;
+    return ctestRow({ ...common, name, folder, wants, env: sanitized });
+  }
+
+  /** @type {Row[]} */
+  const rows = [];
+  for (const name of only) {
+    // Lint has no tests that a pattern could choose from.
+    if (name === 'lint' && pattern) continue;
+    const row = await /** @type {() => Promise<Row>} */ (run[name])().catch((error) => {
+      if (!(error instanceof SetupError)) throw error;
+      return { ...emptyRow(name), failures: [{ name: 'set-up', detail: error.message }] };
+    });
+    const { passed, failures, skips, seconds } = row;
+    rows.push(row);
+    const counts = lastLine({ passed, failed: failures.length, skipped: skips.length });
+    console.log(`${name}: ${counts} (${seconds.toFixed(1)} s)`);
+    if (failures.length > 0) console.log(`\n${showFailures(row)}`);
+  }
+  return conclude(rows, pattern);
+}
+
+function options() {
+  const { values, positionals } = parse();
+  const only = (values.only ?? ROWS.join(',')).split(',');
+  const unknown = only.filter((name) => !ROWS.includes(name));
+  if (unknown.length > 0) {
+    throw new SetupError(`--only ${unknown.join(',')}: no such row; there are ${ROWS.join(', ')}.`);
+  }
+  if (positionals.length > 1) throw new SetupError('One PATTERN at most.');
+  try {
+    return { only, pattern: positionals[0] === undefined ? undefined : new RegExp(positionals[0]) };
+  } catch (error) {
+    throw new SetupError(
+      `PATTERN is not a regular expression: ${/** @type {Error} */ (error).message}`,
+    );
+  }
+}
+
+function parse() {
+  try {
+    return parseArgs({ options: { only: { type: 'string' } }, allowPositionals: true });
+  } catch (error) {
+    throw new SetupError(
+      `${/** @type {Error} */ (error).message}\nUsage: npm test -- [--only ${ROWS.join(',')}] [PATTERN]`,
+    );
+  }
+}
+
+/** @param {Row[]} rows @param {RegExp | undefined} pattern */
+function conclude(rows, pattern) {
+  const total = totals(rows);
+  if (total.passed + total.failed + total.skipped === 0) {
+    throw new SetupError(pattern ? `No test matches ${pattern}.` : 'There was no test to run.');
+  }
+  console.log(`\n${table(rows)}\n`);
+  for (const line of skipReasons(rows)) console.log(line);
+  console.log(lastLine(total));
+  return total.failed > 0 ? 1 : 0;
+}
