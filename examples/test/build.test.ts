@@ -1,0 +1,100 @@
+// The builder, with a compiler that only notes what it is asked: what is compiled again, and when.
+
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { buildExamples, listPrograms } from '../build.mjs';
+
+// The word after -o is the output, the one after that the source.
+const fakeNvcc = `#!/bin/sh
+if [ "$1" = --version ]; then cat "$0.version"; exit; fi
+echo "$@" >> "$0.log"
+grep -q BROKEN "$3" && { echo "$3(1): error: broken" >&2; exit 2; }
+cp "$3" "$2"
+`;
+
+function workshop(folder: string) {
+  const nvcc = join(folder, 'nvcc');
+  const sources = join(folder, 'sources');
+  const out = join(folder, 'out');
+  const source = (name: string, text: string) => writeFileSync(join(sources, name), text);
+  const program = (name: string, flags: string[] = []) => ({
+    ...{ name, source: `${name}.cu`, shows: '', flags, needs: [], args: [], testArgs: [] },
+  });
+  const manifest = (...programs: object[]) => source('programs.json', JSON.stringify({ programs }));
+  mkdirSync(sources);
+  writeFileSync(nvcc, fakeNvcc);
+  chmodSync(nvcc, 0o755);
+  writeFileSync(`${nvcc}.version`, 'release 13.0');
+  source('one.cu', '#include "shared.h"\n');
+  source('two.cu', 'int main() {}\n');
+  source('shared.h', '#include "deep.h"\n');
+  source('deep.h', '// 1\n');
+  manifest(program('one'), program('two'));
+  const compiled = async (libcuda?: string) => {
+    const built = await buildExamples({ nvcc, sources, out, ...(libcuda ? { libcuda } : {}) });
+    return built.filter((one) => one.compiled).map((one) => one.program.name);
+  };
+  const log = () => readFileSync(`${nvcc}.log`, 'utf8');
+  return { nvcc, sources, out, source, program, manifest, compiled, log };
+}
+
+t.test('only what changed is compiled again', async (t) => {
+  const { nvcc, out, source, program, manifest, compiled } = workshop(t.testdir());
+  t.same(await compiled(), ['one', 'two']);
+  t.ok(existsSync(join(out, 'one')));
+  t.same(await compiled(), []);
+  source('deep.h', '// 2\n');
+  t.same(await compiled(), ['one'], 'a header of a header');
+  manifest(program('one'), program('two', ['-O3']));
+  t.same(await compiled(), ['two'], 'flags');
+  writeFileSync(`${nvcc}.version`, 'release 13.1');
+  t.same(await compiled(), ['one', 'two'], 'the compiler');
+  t.same(await compiled(), []);
+});
+
+t.test('every failure is told, and the rest is built', async (t) => {
+  const { source, program, manifest, compiled, out } = workshop(t.testdir());
+  manifest(program('one'), program('two'), program('three'));
+  source('one.cu', 'BROKEN');
+  source('three.cu', 'BROKEN');
+  await t.rejects(compiled(), { message: /one did not compile[\s\S]*one\.cu\(1\): error: broken/ });
+  await t.rejects(compiled(), { message: /three did not compile/ });
+  t.ok(existsSync(join(out, 'two')));
+  t.notOk(existsSync(join(out, 'one')));
+  source('one.cu', 'whole');
+  source('three.cu', 'whole');
+  t.same(await compiled(), ['one', 'three']);
+});
+
+t.test('-lcuda becomes the libcuda that is there', async (t) => {
+  const folder = t.testdir({
+    plain: { 'libcuda.so': '' },
+    numbered: { 'libcuda.so.1': '' },
+    none: {},
+  });
+  const { program, manifest, compiled, log } = workshop(folder);
+  manifest(program('one', ['-lcuda']));
+  await compiled(join(folder, 'plain'));
+  t.match(log(), `-L${folder}/plain -lcuda\n`);
+  await compiled(join(folder, 'numbered'));
+  t.match(log(), `-L${folder}/numbered -Xlinker -l:libcuda.so.1 `);
+  await t.rejects(compiled(join(folder, 'none')), { message: /no libcuda\.so .* --libcuda/s });
+});
+
+t.test('wrong names are answered with the right ones', async (t) => {
+  const { nvcc, sources, out } = workshop(t.testdir());
+  const wrong = buildExamples({ nvcc, sources, out, names: ['one', 'tow'] });
+  await t.rejects(wrong, { message: 'There is no program called tow. The programs: one, two' });
+  const missing = buildExamples({ nvcc: `${nvcc}x`, sources, out });
+  await t.rejects(missing, { message: /^There is no nvcc at / });
+});
+
+t.test('the manifest of the examples', async (t) => {
+  const programs = listPrograms();
+  t.equal(new Set(programs.map(({ name }) => name)).size, programs.length, 'names are unique');
+  for (const { name, source, shows } of programs) {
+    t.ok(existsSync(join('examples', source)), `${name} has a source`);
+    t.ok(shows, `${name} says what it shows`);
+  }
+});
