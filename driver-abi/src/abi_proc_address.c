@@ -1,0 +1,27 @@
+#include "abi_proc_address.h"
+
+#include "abi_lookup.h"
+
+CUresult abi_get_proc_address(const char *name, void **function, int version, cuuint64_t flags,
+                              CUdriverProcAddressQueryResult *status) {
+  const cuuint64_t known =
+      CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+  if (!name || !function || version < 0 || (flags & ~known) || flags == known)
+    return CUDA_ERROR_INVALID_VALUE;
+  *function = NULL;
+  int per_thread = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
+  CUdriverProcAddressQueryResult reason = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  switch (abi_find(name, version, per_thread, function)) {
+    case ABI_FOUND:
+      reason = CU_GET_PROC_ADDRESS_SUCCESS;
+      break;
+    case ABI_VERSION_TOO_OLD:
+      reason = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+      break;
+    case ABI_UNKNOWN_NAME:
+    case ABI_NOT_IMPLEMENTED:
+      break;
+  }
+  if (status) *status = reason;
+  return reason == CU_GET_PROC_ADDRESS_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}

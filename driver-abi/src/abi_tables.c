@@ -1,0 +1,188 @@
+#include "abi_tables.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "abi_integrity.h"
+#include "abi_storage.h"
+
+// ---------------------------------------------------------------------------------------------
+// Slots that no client we know calls: each says its name in the log once, and refuses.
+
+static int refuse(atomic_flag *said, const char *table, int slot) {
+  if (!atomic_flag_test_and_set(said)) {
+    char line[96];
+    snprintf(line, sizeof line, "private table %s: slot %d was called and is not implemented",
+             table, slot);
+    abi_host.log(ABI_LOG_WARN, line);
+  }
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+#define UNUSED_SLOT(table, slot)                \
+  static int table##_##slot(void) {             \
+    static atomic_flag said = ATOMIC_FLAG_INIT; \
+    return refuse(&said, #table, slot);         \
+  }
+
+#define SLOT(function) ((const void *)(function))
+#define SIZE_SLOT(slots) ((const void *)((slots) * sizeof(void *)))
+
+// ---------------------------------------------------------------------------------------------
+// CUDART: how the runtime reaches primary contexts without keeping them alive.
+
+static CUresult cudart_primary_context(CUcontext *context, CUdevice device) {
+  return abi_host.primary_context(context, device);
+}
+
+// Called by runtime 13.2 and newer at start-up; it is content with success.
+static CUresult cudart_12(void) { return CUDA_SUCCESS; }
+
+UNUSED_SLOT(CUDART, 1)
+UNUSED_SLOT(CUDART, 3)
+UNUSED_SLOT(CUDART, 4)
+UNUSED_SLOT(CUDART, 5)
+UNUSED_SLOT(CUDART, 6)
+UNUSED_SLOT(CUDART, 7)
+UNUSED_SLOT(CUDART, 8)
+UNUSED_SLOT(CUDART, 9)
+UNUSED_SLOT(CUDART, 10)
+UNUSED_SLOT(CUDART, 11)
+
+static const void *const cudart_table[13] = {
+    SIZE_SLOT(13),   SLOT(CUDART_1),  SLOT(cudart_primary_context),
+    SLOT(CUDART_3),  SLOT(CUDART_4),  SLOT(CUDART_5),
+    SLOT(CUDART_6),  SLOT(CUDART_7),  SLOT(CUDART_8),
+    SLOT(CUDART_9),  SLOT(CUDART_10), SLOT(CUDART_11),
+    SLOT(cudart_12),
+};
+
+// ---------------------------------------------------------------------------------------------
+// TOOLS_HOOKS: buffers of switches that a profiler would set. They stay zero for good: a non-zero
+// entry makes the runtime call back around every API call. The unit of the reported length is not
+// known, so the memory behind it is large enough for 8 bytes per element.
+
+enum { FIRST_BUFFER = 1024, SECOND_BUFFER = 14 };
+static uint64_t first_buffer[FIRST_BUFFER];
+static uint64_t second_buffer[SECOND_BUFFER];
+
+static void hooks_first(void **buffer, size_t *length) {
+  *buffer = first_buffer;
+  *length = FIRST_BUFFER;
+}
+
+static void hooks_second(void **buffer, size_t *length) {
+  *buffer = second_buffer;
+  *length = SECOND_BUFFER;
+}
+
+UNUSED_SLOT(TOOLS_HOOKS, 1)
+UNUSED_SLOT(TOOLS_HOOKS, 3)
+UNUSED_SLOT(TOOLS_HOOKS, 4)
+UNUSED_SLOT(TOOLS_HOOKS, 5)
+
+static const void *const hooks_table[7] = {
+    SIZE_SLOT(7),        SLOT(TOOLS_HOOKS_1), SLOT(hooks_first),  SLOT(TOOLS_HOOKS_3),
+    SLOT(TOOLS_HOOKS_4), SLOT(TOOLS_HOOKS_5), SLOT(hooks_second),
+};
+
+UNUSED_SLOT(TOOLS_TLS, 1)
+UNUSED_SLOT(TOOLS_TLS, 2)
+UNUSED_SLOT(TOOLS_TLS, 3)
+
+static const void *const tls_table[4] = {SIZE_SLOT(4), SLOT(TOOLS_TLS_1), SLOT(TOOLS_TLS_2),
+                                         SLOT(TOOLS_TLS_3)};
+
+// ---------------------------------------------------------------------------------------------
+// CLS: context-local storage. The only table without a size.
+
+static const void *const storage_table[4] = {SLOT(abi_storage_put), SLOT(abi_storage_delete),
+                                             SLOT(abi_storage_get), NULL};
+
+// ---------------------------------------------------------------------------------------------
+// CTX_CHECKS
+
+static CUresult checks_context(CUcontext context, uint32_t *result, void **unused) {
+  (void)context;
+  (void)unused;
+  *result = 0;
+  return CUDA_SUCCESS;
+}
+
+static uint32_t checks_general(void) { return 0; }
+
+UNUSED_SLOT(CTX_CHECKS, 1)
+
+static const void *const checks_table[4] = {SIZE_SLOT(4), SLOT(CTX_CHECKS_1), SLOT(checks_context),
+                                            SLOT(checks_general)};
+
+// ---------------------------------------------------------------------------------------------
+// INTEGRITY
+
+static CUresult integrity(uint32_t version, uint64_t unix_seconds, uint64_t answer[2]);
+
+UNUSED_SLOT(INTEGRITY, 2)
+
+static const void *const integrity_table[3] = {SIZE_SLOT(3), SLOT(integrity), SLOT(INTEGRITY_2)};
+
+static CUresult integrity(uint32_t version, uint64_t unix_seconds, uint64_t answer[2]) {
+  struct abi_integrity_question question = {
+      .driver_version = (uint32_t)abi_host.driver_version(),
+      .version = version,
+      .pid = (uint32_t)getpid(),
+      .thread = (uint32_t)pthread_self(),
+      .cudart_table = (uintptr_t)cudart_table,
+      .integrity_table = (uintptr_t)integrity_table,
+      .function = (uintptr_t)integrity_table[1],
+      .unix_seconds = unix_seconds,
+      .device_count = abi_host.device_count(),
+      .device_identity = abi_host.device_identity,
+  };
+  abi_integrity_answer(&question, answer);
+  return CUDA_SUCCESS;
+}
+
+// ---------------------------------------------------------------------------------------------
+
+static const struct {
+  uint8_t id[16];
+  const void *const *table;
+} tables[] = {
+    {{0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d,
+      0xf9},
+     cudart_table},
+    {{0xa0, 0x94, 0x79, 0x8c, 0x2e, 0x74, 0x2e, 0x74, 0x93, 0xf2, 0x08, 0x00, 0x20, 0x0c, 0x0a,
+      0x66},
+     hooks_table},
+    {{0x42, 0xd8, 0x5a, 0x81, 0x23, 0xf6, 0xcb, 0x47, 0x82, 0x98, 0xf6, 0xe7, 0x8a, 0x3a, 0xec,
+      0xdc},
+     tls_table},
+    {{0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3, 0x68, 0xf3, 0x55, 0xd8, 0x95,
+      0x93},
+     storage_table},
+    {{0x26, 0x3e, 0x88, 0x60, 0x7c, 0xd2, 0x61, 0x43, 0x92, 0xf6, 0xbb, 0xd5, 0x00, 0x6d, 0xfa,
+      0x7e},
+     checks_table},
+    {{0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d, 0x34, 0xba, 0x12, 0x3c, 0x66, 0xe1,
+      0xf2},
+     integrity_table},
+};
+
+const void *abi_export_table(const CUuuid *id) {
+  for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+    if (memcmp(tables[i].id, id->bytes, sizeof tables[i].id) == 0) return tables[i].table;
+  char line[96] = "no private table ";
+  for (size_t at = strlen(line), i = 0; i < sizeof id->bytes; i++, at += 2)
+    snprintf(line + at, sizeof line - at, "%02x", (unsigned char)id->bytes[i]);
+  abi_host.log(ABI_LOG_INFO, line);
+  return NULL;
+}
+
+CUresult abi_get_export_table(const void **table, const CUuuid *id) {
+  if (!table || !id) return CUDA_ERROR_INVALID_VALUE;
+  *table = abi_export_table(id);
+  return *table ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}

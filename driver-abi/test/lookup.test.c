@@ -1,0 +1,107 @@
+#include <string.h>
+
+#include "abi_lookup.h"
+#include "abi_proc_address.h"
+#include "host.h"
+
+// Strong definitions beat the stubs: what a library implements is found.
+CUresult cuInit(unsigned int flags) {
+  return flags == 77 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t size) {
+  (void)to, (void)from, (void)size;
+  return CUDA_SUCCESS;
+}
+CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr to, const void *from, size_t size) {
+  (void)to, (void)from, (void)size;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxSynchronize(void) { return CUDA_SUCCESS; }
+CUresult cuCtxSynchronize_v2(CUcontext context) {
+  (void)context;
+  return CUDA_SUCCESS;
+}
+
+static void *ask(const char *name, int version, cuuint64_t flags) {
+  void *function = (void *)1;
+  CUdriverProcAddressQueryResult status = 99;
+  CUresult result = abi_get_proc_address(name, &function, version, flags, &status);
+  assert_int_equal(status == CU_GET_PROC_ADDRESS_SUCCESS, result == CUDA_SUCCESS);
+  assert_int_equal(result == CUDA_SUCCESS, function != NULL);
+  return function;
+}
+
+static void newest_abi_not_newer_than_asked(void **state) {
+  (void)state;
+  assert_ptr_equal(ask("cuInit", 2000, 0), cuInit);
+  assert_ptr_equal(ask("cuCtxSynchronize", 2000, 0), cuCtxSynchronize);
+  assert_ptr_equal(ask("cuCtxSynchronize", 12090, 0), cuCtxSynchronize);
+  assert_ptr_equal(ask("cuCtxSynchronize", 13000, 0), cuCtxSynchronize_v2);
+  assert_ptr_equal(ask("cuCtxSynchronize", 99000, 0), cuCtxSynchronize_v2);
+}
+
+static void per_thread_variant_falls_back(void **state) {
+  (void)state;
+  assert_ptr_equal(ask("cuMemcpyHtoD", 7000, 2), cuMemcpyHtoD_v2_ptds);
+  assert_ptr_equal(ask("cuMemcpyHtoD", 7000, 0), cuMemcpyHtoD_v2);
+  assert_ptr_equal(ask("cuMemcpyHtoD", 7000, 1), cuMemcpyHtoD_v2);
+  assert_ptr_equal(ask("cuInit", 7000, 2), cuInit);
+}
+
+static void refusals_say_why(void **state) {
+  (void)state;
+  void *function = (void *)1;
+  CUdriverProcAddressQueryResult status;
+  assert_int_equal(abi_get_proc_address("cuNoSuchCall", &function, 13000, 0, &status),
+                   CUDA_ERROR_NOT_FOUND);
+  assert_int_equal(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+  assert_null(function);
+  assert_int_equal(abi_get_proc_address("cuInit", &function, 1000, 0, &status),
+                   CUDA_ERROR_NOT_FOUND);
+  assert_int_equal(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+  // There as a symbol, but not implemented here.
+  assert_int_equal(abi_get_proc_address("cuMemFree", &function, 3020, 0, &status),
+                   CUDA_ERROR_NOT_FOUND);
+  assert_int_equal(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+  // The probe that cudart starts with.
+  assert_int_equal(abi_get_proc_address("", &function, 0, 0, &status), CUDA_ERROR_NOT_FOUND);
+  assert_int_equal(abi_get_proc_address("cuInit", &function, 2000, 0, NULL), CUDA_SUCCESS);
+}
+
+static void bad_arguments(void **state) {
+  (void)state;
+  void *function;
+  assert_int_equal(abi_get_proc_address(NULL, &function, 2000, 0, NULL), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(abi_get_proc_address("cuInit", NULL, 2000, 0, NULL), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(abi_get_proc_address("cuInit", &function, 2000, 4, NULL),
+                   CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(abi_get_proc_address("cuInit", &function, 2000, 3, NULL),
+                   CUDA_ERROR_INVALID_VALUE);
+}
+
+static void a_stub_reports_its_own_name(void **state) {
+  (void)state;
+  assert_int_equal(cuMemFree_v2(0), CUDA_ERROR_NOT_SUPPORTED);
+  assert_string_equal(abi_entries[test_unsupported].name, "cuMemFree_v2");
+}
+
+// abi_find does a binary search, and takes the last fitting row of a name.
+static void lookups_are_sorted(void **state) {
+  (void)state;
+  for (int i = 1; i < ABI_LOOKUP_COUNT; i++) {
+    int order = strcmp(abi_lookups[i - 1].name, abi_lookups[i].name);
+    assert_true(order < 0 || (order == 0 && abi_lookups[i - 1].version <= abi_lookups[i].version));
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(newest_abi_not_newer_than_asked),
+      cmocka_unit_test(per_thread_variant_falls_back),
+      cmocka_unit_test(refusals_say_why),
+      cmocka_unit_test(bad_arguments),
+      cmocka_unit_test(a_stub_reports_its_own_name),
+      cmocka_unit_test(lookups_are_sorted),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
