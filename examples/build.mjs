@@ -43,7 +43,7 @@ import { parseArgs } from 'node:util';
 /** @typedef {{ program: Program, path: string, compiled: boolean }} Built */
 
 const checkout = findCheckout(dirname(fileURLToPath(import.meta.url)));
-const examples = join(checkout, 'examples');
+export const examples = join(checkout, 'examples');
 const parallel = 2;
 
 /**

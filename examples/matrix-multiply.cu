@@ -4,7 +4,6 @@
 // the last bit.
 
 #include <cmath>
-#include <cstring>
 #include <string>
 #include <vector>
 

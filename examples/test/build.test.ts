@@ -3,7 +3,7 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { buildExamples, listPrograms } from '../build.mjs';
+import { buildExamples, examples, listPrograms } from '../build.mjs';
 
 // The word after -o is the output, the one after that the source.
 const fakeNvcc = `#!/bin/sh
@@ -94,7 +94,7 @@ t.test('the manifest of the examples', async (t) => {
   const programs = listPrograms();
   t.equal(new Set(programs.map(({ name }) => name)).size, programs.length, 'names are unique');
   for (const { name, source, shows } of programs) {
-    t.ok(existsSync(join('examples', source)), `${name} has a source`);
+    t.ok(existsSync(join(examples, source)), `${name} has a source`);
     t.ok(shows, `${name} says what it shows`);
   }
 });
