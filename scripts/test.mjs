@@ -19,7 +19,7 @@ await runMain(main, () => console.log(lastLine({ passed: 0, failed: 1, skipped: 
 
 async function main() {
   const { only, pattern } = options();
-  const { nvcc } = await setUp({ cuda: true, tests: true });
+  const { nvcc, examplesFailed } = await setUp({ cuda: true, tests: true });
   const noNvcc = nvcc && 'reason' in nvcc ? nvcc.reason : undefined;
   if (noNvcc !== undefined) {
     console.log(`\n${noNvcc}\nTests that compile CUDA programs will be skipped.`);
@@ -60,6 +60,10 @@ async function main() {
 
   /** @type {Row[]} */
   const rows = [];
+  if (examplesFailed) {
+    const failures = [{ name: 'examples', detail: examplesFailed.message }];
+    report({ ...emptyRow('set-up'), failures }, rows);
+  }
   for (const name of only) {
     // Lint has no tests that a pattern could choose from.
     if (name === 'lint' && pattern) continue;
@@ -67,13 +71,19 @@ async function main() {
       if (!(error instanceof SetupError)) throw error;
       return { ...emptyRow(name), failures: [{ name: 'set-up', detail: error.message }] };
     });
-    const { passed, failures, skips, seconds } = row;
-    rows.push(row);
-    const counts = lastLine({ passed, failed: failures.length, skipped: skips.length });
-    console.log(`${name}: ${counts} (${seconds.toFixed(1)} s)`);
-    if (failures.length > 0) console.log(`\n${showFailures(row)}`);
+    report(row, rows);
   }
   return conclude(rows, pattern);
+}
+
+/** Shows a finished row that had tests, and keeps it. @param {Row} row @param {Row[]} rows */
+function report(row, rows) {
+  const { name, passed, failures, skips, seconds } = row;
+  if (passed + failures.length + skips.length === 0) return; // nothing of this kind here
+  rows.push(row);
+  const counts = lastLine({ passed, failed: failures.length, skipped: skips.length });
+  console.log(`${name}: ${counts} (${seconds.toFixed(1)} s)`);
+  if (failures.length > 0) console.log(`\n${showFailures(row)}`);
 }
 
 function options() {

@@ -51,7 +51,7 @@ function sourceOf(file) {
  * @param {NodeJS.ProcessEnv} env
  * @returns {Promise<import('./tap-count.mjs').Count>}
  */
-async function runFile(file, env) {
+export async function runFile(file, env) {
   const { countTap } = await import('./tap-count.mjs');
   const source = sourceOf(file);
   const log = join(logs, 'tap', `${source.replaceAll('/', '-')}.log`);

@@ -12,13 +12,19 @@ import { SetupError, step } from './step.mjs';
 import { ensureTypeScript } from './typescript.mjs';
 
 /** @typedef {import('./nvcc.mjs').Nvcc} Nvcc */
-/** @typedef {{ nvcc: Nvcc | { reason: string } | undefined }} Ready */
+
+/**
+ * @typedef {object} Ready
+ * @property {Nvcc | { reason: string } | undefined} nvcc undefined only where it was not asked for
+ * @property {SetupError | undefined} examplesFailed the example programs did not compile; everything
+ *   else is ready
+ */
 
 /**
  * @param {object} want
  * @param {boolean} [want.cuda] also nvcc and the example programs
  * @param {boolean} [want.tests] also what only the tests need
- * @returns {Promise<Ready>} nvcc is undefined only where it was not asked for
+ * @returns {Promise<Ready>}
  */
 export async function setUp({ cuda = false, tests = false }) {
   const own = cuda ? await usersNvcc() : undefined;
@@ -31,19 +37,25 @@ export async function setUp({ cuda = false, tests = false }) {
   await step('npm packages', ensureNodeModules);
   await step('native build', (begin) => ensureNative(begin, configurations.release));
   await step('TypeScript build', ensureTypeScript);
-  if (!cuda) return { nvcc: undefined };
+  if (!cuda) return { nvcc: undefined, examplesFailed: undefined };
 
   const nvcc = await step('nvcc', (begin) => ensureNvcc(begin, own));
+  /** @type {SetupError | undefined} */
+  let examplesFailed;
   if ('path' in nvcc) {
-    await step(`examples, by nvcc ${nvcc.version}`, (begin) => ensureExamples(begin, nvcc));
+    const name = `examples, by nvcc ${nvcc.version}`;
+    await step(name, (begin) => ensureExamples(begin, nvcc)).catch((error) => {
+      if (!(error instanceof SetupError)) throw error;
+      examplesFailed = error;
+    });
   }
-  return { nvcc };
+  return { nvcc, examplesFailed };
 }
 
 /**
  * The environment of tests, demonstrations and benchmarks: the caller's, without what would change
  * how CUDA programs run, and with our paths. See scripts/README.md.
- * @param {Ready} ready
+ * @param {Pick<Ready, 'nvcc'>} ready
  * @returns {NodeJS.ProcessEnv}
  */
 export function environment({ nvcc }) {
@@ -74,6 +86,7 @@ export async function runCompiled(script, args) {
         'the network, or set NVCC to one that is installed.',
     );
   }
+  if (ready.examplesFailed) throw ready.examplesFailed;
   const file = join(js, script);
   if (!existsSync(file)) throw new SetupError(`${script.replace(/js$/, 'ts')} does not exist.`);
   return attached([process.execPath, '--enable-source-maps', file, ...args], {

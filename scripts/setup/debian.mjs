@@ -9,9 +9,16 @@ import { SetupError } from './step.mjs';
 
 /** @typedef {import('./packages.mjs').Package} Package */
 
-/** @typedef {{ path: string, includes: string[], files: (pattern: string) => boolean }} System */
+/**
+ * What is looked at; the tests give another one.
+ * @typedef {object} System
+ * @property {string} path as $PATH
+ * @property {string[]} includes folders that the compiler searches
+ * @property {(pattern: string) => boolean} files whether a glob pattern matches anything
+ * @property {number | undefined} uid 0 may install packages
+ */
 
-/** What this machine has to look at. @returns {System} */
+/** @returns {System} */
 export function thisSystem() {
   return {
     path: process.env['PATH'] ?? '',
@@ -22,6 +29,7 @@ export function thisSystem() {
       ...glob('/usr/include/*-linux-gnu*'),
     ],
     files: (pattern) => glob(pattern).length > 0,
+    uid: process.getuid?.(),
   };
 }
 
@@ -91,22 +99,23 @@ function content({ commands = [], headers = [], files = [] }) {
 /**
  * @param {(detail?: string) => void} begin
  * @param {Package['neededFor'][]} purposes
+ * @param {System} [system]
  */
-export async function ensurePackages(begin, purposes) {
-  const missing = missingPackages(purposes, thisSystem());
+export async function ensurePackages(begin, purposes, system = thisSystem()) {
+  const missing = missingPackages(purposes, system);
   if (missing.length === 0) return;
-  const apt = which('apt-get') !== undefined;
-  if (!apt || process.getuid?.() !== 0) throw new SetupError(missingMessage(missing, apt));
+  const apt = which('apt-get', system.path) !== undefined;
+  if (!apt || system.uid !== 0) throw new SetupError(missingMessage(missing, apt));
 
   const names = missing.map(({ name }) => name);
   begin(names.join(' '));
   newLog('debian');
-  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+  const env = { ...process.env, PATH: system.path, DEBIAN_FRONTEND: 'noninteractive' };
   await mustRun('apt-get update', 'debian', ['apt-get', 'update', '-q'], { env });
   const install = ['apt-get', 'install', '-q', '-y', '--no-install-recommends', ...names];
   await mustRun('Installing Debian packages', 'debian', install, { env });
 
-  const still = missingPackages(purposes, thisSystem());
+  const still = missingPackages(purposes, system);
   if (still.length > 0) {
     throw new SetupError(
       `apt-get installed ${still.map(({ name }) => name).join(' ')}, yet their content was not found.\n` +

@@ -1,0 +1,85 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+
+process.env['OUTBOARD_BUILD'] = t.testdirName;
+const { mustRun, newLog, which } = await import('../setup/command.mjs');
+const { glob } = await import('../setup/glob.mjs');
+const { root } = await import('../setup/paths.mjs');
+const { runFile } = await import('../rows/tap.mjs');
+
+t.test('a command that fails is told with the end of its log', async (t) => {
+  newLog('failing');
+  const command = ['sh', '-c', 'echo first; echo second >&2; exit 3'];
+  await t.rejects(mustRun('The attempt', 'failing', command), {
+    name: 'SetupError',
+    message:
+      /^The attempt failed \(sh, exit status 3\)\.\n[\s\S]*second[\s\S]*\nWhole log: .*failing\.log$/,
+  });
+});
+
+t.test('a command that does not exist is told by name', async (t) => {
+  newLog('absent');
+  await t.rejects(mustRun('It', 'absent', ['/no/such/program']), {
+    message: /^cannot run \/no\/such\/program: /,
+  });
+});
+
+t.test('which', async (t) => {
+  t.equal(which('sh', '/nowhere::/bin'), '/bin/sh');
+  t.equal(which('no-such-command-here'), undefined);
+});
+
+t.test('glob', async (t) => {
+  const dir = t.testdir({ a1: { x: '' }, a2: { x: '', 'y.c': '' }, b: { x: '' }, 'a.c': '' });
+  t.same(glob(`${dir}/a*/x`), [`${dir}/a1/x`, `${dir}/a2/x`]);
+  t.same(glob(`${dir}/*/y.c`), [`${dir}/a2/y.c`]);
+  t.same(glob(`${dir}/a.*`), [`${dir}/a.c`], 'a dot is a dot');
+  t.same(glob(`${dir}/none/*`), []);
+});
+
+t.test('a test file that stops early fails, whatever it passed before', async (t) => {
+  const dir = t.testdir({
+    'good.test.mjs': `import t from 'tap'; t.test('one', async (t) => { t.ok(true); });`,
+    'crash.test.mjs': `import t from 'tap'; t.ok(true); await t.end(); process.exit(7);`,
+    'none.test.mjs': `import t from 'tap'; t.end();`,
+    'syntax.test.mjs': 'this is not JavaScript',
+    'bail.test.mjs': `import t from 'tap'; t.ok(true); t.bailout('no device');`,
+  });
+  const run = (name: string) => runFile(join(dir, `${name}.test.mjs`), process.env);
+  t.match(await run('good'), { passed: 1, failures: [] });
+  t.match(await run('crash'), { failures: [{ detail: /ended with 7 although no test failed/ }] });
+  t.match(await run('none'), { passed: 0, failures: [{ detail: /./ }] });
+  t.match(await run('syntax'), { passed: 0, failures: [{ detail: /./ }] });
+  t.match(await run('bail'), { failures: [{ detail: /no device/ }] });
+});
+
+t.test('npm test ends with the count even when it cannot start', async (t) => {
+  for (const args of [['--only', 'nonsense'], ['--nonsense'], ['('], ['a', 'b']]) {
+    const result = spawnSync(process.execPath, [join(root, 'scripts', 'test.mjs'), ...args], {
+      encoding: 'utf8',
+    });
+    t.equal(result.status, 1, args.join(' '));
+    t.equal(result.stdout, '0 passed, 1 failed\n');
+    t.match(result.stderr, /\S/);
+    t.notMatch(result.stderr, / at .*\.mjs:\d+/, 'a sentence, not a stack trace');
+  }
+});
+
+t.test('the lock file holds for every platform and every registry', async (t) => {
+  const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'));
+  for (const [path, entry] of Object.entries<Record<string, unknown>>(lock.packages)) {
+    t.equal(entry['resolved'], undefined, `${path} names no registry`);
+    if (path !== '') t.type(entry['integrity'], 'string', `${path} has a checksum`);
+    // npm 11 refuses a lock that leaves out other platforms' packages; npm leaves them out when the
+    // registry in use does not carry them.
+    for (const name of Object.keys(entry['optionalDependencies'] ?? {})) {
+      const found = [`${path}/node_modules/${name}`, `node_modules/${name}`];
+      t.ok(
+        found.some((place) => place in lock.packages),
+        `${name}, optional for ${path}`,
+      );
+    }
+  }
+});
