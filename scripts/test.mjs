@@ -22,8 +22,10 @@ async function main() {
   const { nvcc, examplesFailed } = await setUp({ cuda: true, tests: true });
   const noNvcc = nvcc && 'reason' in nvcc ? nvcc.reason : undefined;
   if (noNvcc !== undefined) {
-    console.log(`\n${noNvcc}\nTests that compile CUDA programs will be skipped.`);
-    if (process.env['CI']) throw new SetupError('In CI (the variable CI is set) nvcc is required.');
+    if (process.env['CI']) {
+      throw new SetupError(`${noNvcc}\nIn CI (the variable CI is set) nvcc is required.`);
+    }
+    console.log(`\n${noNvcc}\nTests that compile CUDA programs will be skipped.\n`);
   }
   const env = environment({ nvcc });
   const sanitized = sanitizerEnvironment(env);
