@@ -584,7 +584,7 @@ static inline CUresult put_Upload(uint64_t destination, uint64_t stream, uint64_
   frame->destination = destination;
   frame->stream = stream;
   frame->length = length;
-  return batch_end_bulk(payload, length);
+  return batch_end_bulk(stream, payload, length);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
@@ -620,7 +620,7 @@ static inline CUresult put_ModulePiece(uint64_t hash0, uint64_t hash1, uint64_t 
   frame->total = total;
   frame->offset = offset;
   frame->length = length;
-  return batch_end_bulk(payload, length);
+  return batch_end_bulk(BATCH_NO_STREAM, payload, length);
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).

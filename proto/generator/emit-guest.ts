@@ -40,17 +40,17 @@ ${fill}${tail}  return batch_wait(answer, sizeof(struct wire_${command.name}_rep
 }
 `;
   }
+  const streams = command.parameters.filter((p) => p.role.role === 'handle' && p.role.kind === 'stream');
+  const stream = streams[0] ? streams[0].name : 'BATCH_NO_STREAM';
   if (command.bulk) {
     const parameters = [...encoderParameters(command), 'const void *payload'].join(', ');
     return `static inline CUresult put_${command.name}(${parameters}) {
   struct wire_${command.name} *frame = batch_begin_bulk(WIRE_${command.name}, sizeof *frame, payload, length);
   if (!frame) return guest_lost();
-${fill}  return batch_end_bulk(payload, length);
+${fill}  return batch_end_bulk(${stream}, payload, length);
 }
 `;
   }
-  const streams = command.parameters.filter((p) => p.role.role === 'handle' && p.role.kind === 'stream');
-  const stream = streams[0] ? streams[0].name : 'BATCH_NO_STREAM';
   return `static inline CUresult put_${command.name}(${encoderParameters(command).join(', ') || 'void'}) {
   struct wire_${command.name} *frame = batch_begin(WIRE_${command.name}, ${size});
   if (!frame) return guest_lost();

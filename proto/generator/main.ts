@@ -24,6 +24,8 @@ export function generate(): Map<string, string> {
     ['driver-abi/generated/entry_points.c', emitEntryPoints(facts)],
     ['driver-abi/generated/result_names.c', emitResultNames(facts)],
     ['proto/generated/wire_calls.h', emitWire(api)],
+    // Names in the order of the guest's counters.
+    ['proto/generated/calls.json', `${JSON.stringify(api.calls.map((c) => c.name), null, 1)}\n`],
     ['guest-lib/generated/guest_calls.h', emitGuestHeader(api)],
     ['guest-lib/generated/guest_entries.c', emitGuestEntries(api)],
     ['api-server/generated/dispatch.h', emitDispatchHeader(api)],

@@ -1,0 +1,53 @@
+// Questions that wait for the server's answer, and who reads the socket for them.
+#ifndef OUTBOARD_ANSWER_H
+#define OUTBOARD_ANSWER_H
+
+#include <stdint.h>
+
+#include "cuda_driver.h"
+#include "wire.h"
+
+struct answer {
+  struct answer *next;
+  uint64_t request;
+  uint64_t sequence;  // of the command that asked
+  void *reply;        // the whole reply frame; NULL when there was none
+  uint8_t *destination;
+  uint64_t destination_size;
+  int32_t result;
+  _Bool done;
+  _Bool deferred;  // nobody waits: freed when it is done
+  uint8_t small[128] __attribute__((aligned(8)));
+};
+
+// For an answer that the program's memory at `destination` receives.
+static inline void answer_into(struct answer *answer, void *destination, uint64_t size) {
+  answer->destination = destination;
+  answer->destination_size = size;
+}
+static inline void answer_init(struct answer *answer) {
+  answer->destination = 0;
+  answer->destination_size = 0;
+  answer->deferred = 0;
+}
+
+// A deferred answer's memory comes from a pool.
+struct answer *answer_take_deferred(void);
+
+// Registers a question; the caller holds the batch lock.
+void answer_expect(struct answer *answer);
+// Reads the socket until the answer is there, or waits for another thread that reads it.
+CUresult answer_wait(struct answer *answer);
+void answer_free(struct answer *answer);
+
+// Reads what has arrived without waiting, unless another thread is reading. True when it read.
+_Bool answer_poll(void);
+
+// Deferred answers not yet there. The callers of synchronisation need not ask: answers that a
+// synchronisation covers come before its own.
+uint64_t answer_outstanding(void);
+
+// The connection is gone: everybody who waits gets `result`, and so does every later call.
+void answer_lose(CUresult result, const char *why);
+
+#endif

@@ -1,0 +1,250 @@
+#include "attach.h"
+
+#include <errno.h>
+#include <pb_decode.h>
+#include <pb_encode.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "answer.h"
+#include "batch.h"
+#include "config.h"
+#include "connection.h"
+#include "context.h"
+#include "control.pb.h"
+#include "device.h"
+#include "enter.h"
+#include "log.h"
+#include "memory.h"
+#include "stats.h"
+#include "wire.h"
+
+#define GUEST_VERSION "0.1.0"
+
+_Static_assert(sizeof(struct device) && pb_arraysize(outboard_Welcome, devices) == DEVICES_MAX,
+               "control.options and device.h disagree on how many devices there can be");
+
+static uint64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+// Holds [base, base + size) of this process's addresses, so that a device pointer never equals a
+// host pointer. Returns the base, or 0.
+static uint64_t hold_window(uint64_t base, uint64_t size) {
+  void *wanted = (void *)(uintptr_t)base;
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (base ? MAP_FIXED_NOREPLACE : 0);
+  void *held = mmap(wanted, size, PROT_NONE, flags, -1, 0);
+  if (held == MAP_FAILED) return 0;
+  if (base && held != wanted) {  // a kernel before 4.17 takes the address as a hint
+    munmap(held, size);
+    return 0;
+  }
+  return (uint64_t)(uintptr_t)held;
+}
+
+// The answer's message does not fit a stack frame of a small thread.
+static outboard_Answer answer_message;
+static outboard_Hello hello;
+static uint8_t message[WIRE_CONTROL_MAX];
+
+static CUresult send_hello(const struct config *config, uint64_t window_base) {
+  memset(&hello, 0, sizeof hello);
+  strncpy(hello.program, program_invocation_short_name, sizeof hello.program - 1);
+  gethostname(hello.host, sizeof hello.host - 1);
+  strcpy(hello.guest_version, GUEST_VERSION);
+  strcpy(hello.token, config->token);
+  hello.pid = (uint32_t)getpid();
+  hello.devices = config->gpus;
+  hello.memory = config->memory;
+  hello.share_request = config->share_request;
+  hello.share_limit = config->share_limit;
+  hello.window_bases[0] = window_base;
+  hello.window_bases_count = 1;
+  hello.window_size = WIRE_WINDOW_SIZE;
+
+  pb_ostream_t stream = pb_ostream_from_buffer(message + WIRE_PREFACE_BYTES,
+                                               sizeof message - WIRE_PREFACE_BYTES);
+  if (!pb_encode(&stream, outboard_Hello_fields, &hello)) {
+    log_error("the hello could not be encoded: %s", PB_GET_ERROR(&stream));
+    return CUDA_ERROR_SYSTEM_NOT_READY;
+  }
+  uint32_t version = WIRE_PROTOCOL, length = (uint32_t)stream.bytes_written;
+  memcpy(message, WIRE_PREFACE_MAGIC, 8);
+  memcpy(message + 8, &version, 4);
+  memcpy(message + 12, &length, 4);
+  int error =
+      connection_write(message, WIRE_PREFACE_BYTES + length, (int)config->connect_timeout_ms);
+  if (error) {
+    log_error("the hello could not be sent: %s", strerror(error));
+    return CUDA_ERROR_SYSTEM_NOT_READY;
+  }
+  return CUDA_SUCCESS;
+}
+
+// Reads one answer. After the first sign of life the wait is unlimited: a queue takes its time.
+static CUresult read_answer(int timeout_ms) {
+  int error = connection_read(message, WIRE_PREFACE_BYTES, timeout_ms);
+  if (error) {
+    log_error("no answer from the server: %s. Is it an Outboard server, and the right port?",
+              strerror(error));
+    return CUDA_ERROR_SYSTEM_NOT_READY;
+  }
+  uint32_t version, length;
+  memcpy(&version, message + 8, 4);
+  memcpy(&length, message + 12, 4);
+  if (memcmp(message, WIRE_PREFACE_MAGIC, 8) != 0) {
+    log_error("what answers is not an Outboard server: check OUTBOARD_SERVER");
+    return CUDA_ERROR_SYSTEM_NOT_READY;
+  }
+  if (length > sizeof message - WIRE_PREFACE_BYTES) {
+    log_error("the server's answer is longer than the protocol allows");
+    return CUDA_ERROR_SYSTEM_NOT_READY;
+  }
+  error = connection_read(message, length, timeout_ms);
+  if (error) {
+    log_error("the server's answer ended early: %s", strerror(error));
+    return CUDA_ERROR_SYSTEM_NOT_READY;
+  }
+  pb_istream_t stream = pb_istream_from_buffer(message, length);
+  memset(&answer_message, 0, sizeof answer_message);
+  if (!pb_decode(&stream, outboard_Answer_fields, &answer_message)) {
+    log_error("the server's answer could not be decoded: %s", PB_GET_ERROR(&stream));
+    return CUDA_ERROR_SYSTEM_NOT_READY;
+  }
+  if (version != WIRE_PROTOCOL && answer_message.which_body != outboard_Answer_refusal_tag) {
+    log_error("the server speaks protocol %u, this library %u: use versions that go together",
+              version, WIRE_PROTOCOL);
+    return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
+  }
+  return CUDA_SUCCESS;
+}
+
+static CUresult take_refusal(void) {
+  const outboard_Refusal *refusal = &answer_message.body.refusal;
+  log_error("the server refused (%s): %s %s", refusal->code, refusal->sentence, refusal->remedy);
+  return refusal->result ? (CUresult)refusal->result : CUDA_ERROR_SYSTEM_NOT_READY;
+}
+
+static CUresult take_welcome(const struct config *config, uint64_t held_base) {
+  static struct device devices[DEVICES_MAX];
+  const outboard_Welcome *welcome = &answer_message.body.welcome;
+  if (welcome->devices_count == 0 || welcome->window_size == 0 ||
+      welcome->window_base % WIRE_GRANULE || welcome->window_size % WIRE_GRANULE ||
+      welcome->window_base + welcome->window_size < welcome->window_base) {
+    log_error("the server's welcome makes no sense: no device, or an impossible window");
+    return CUDA_ERROR_SYSTEM_NOT_READY;
+  }
+  if (welcome->window_base != held_base || welcome->window_size > WIRE_WINDOW_SIZE) {
+    munmap((void *)(uintptr_t)held_base, WIRE_WINDOW_SIZE);
+    if (hold_window(welcome->window_base, welcome->window_size) != welcome->window_base) {
+      log_error("the server's device window at 0x%llx is taken in this process",
+                (unsigned long long)welcome->window_base);
+      return CUDA_ERROR_SYSTEM_NOT_READY;
+    }
+  }
+  for (unsigned i = 0; i < welcome->devices_count; i++) {
+    const outboard_Device *from = &welcome->devices[i];
+    struct device *to = &devices[i];
+    to->server_ordinal = i;
+    memcpy(to->name, from->name, sizeof to->name);
+    memcpy(to->uuid.bytes, from->uuid.bytes,
+           from->uuid.size < 16 ? from->uuid.size : sizeof to->uuid.bytes);
+    to->total_memory = from->total_memory;
+    to->attribute_count = from->attributes_count;
+    for (unsigned a = 0; a < from->attributes_count; a++) to->attributes[a] = from->attributes[a];
+    to->limit_count = from->limits_count;
+    for (unsigned l = 0; l < from->limits_count; l++) to->limits[l] = from->limits[l];
+    to->least_priority = from->least_priority;
+    to->greatest_priority = from->greatest_priority;
+    memcpy(to->pci_bus_id, from->pci_bus_id, sizeof to->pci_bus_id);
+  }
+  device_start(devices, (int)welcome->devices_count, config->visible_devices,
+               welcome->driver_version);
+  memory_start(welcome->window_base, welcome->window_size, welcome->memory_limit);
+  if (device_count() == 0) return CUDA_ERROR_NO_DEVICE;
+  if (!context_start(device_count())) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (batch_start() != 0) {
+    log_error("the sender thread could not be started: %s", strerror(errno));
+    return CUDA_ERROR_OPERATING_SYSTEM;
+  }
+  log_info("session %llu: %u device(s), %llu MiB, server %s", (unsigned long long)welcome->session,
+           (unsigned)welcome->devices_count, (unsigned long long)(welcome->memory_limit >> 20),
+           welcome->server_version);
+  return CUDA_SUCCESS;
+}
+
+static CUresult try_attach(void) {
+  const char *level = getenv("OUTBOARD_LOG");
+  if (level && *level) {
+    const char *wrong = log_configure(level);
+    if (wrong) log_error("OUTBOARD_LOG=\"%s\": %s", level, wrong);
+  }
+  const char *stats = getenv("OUTBOARD_STATS");
+  if (stats && *stats) {
+    int error = stats_open(stats);
+    if (error) log_error("OUTBOARD_STATS=\"%s\": %s", stats, strerror(error));
+  }
+  static struct config config;
+  CUresult result = config_read(&config);
+  if (result) return result;
+  // Nothing visible: no server is needed to know it.
+  if (config.visible_devices && !*config.visible_devices) {
+    log_info("CUDA_VISIBLE_DEVICES is empty: no device is visible");
+    return CUDA_ERROR_NO_DEVICE;
+  }
+  uint64_t begin = now_ns();
+  uint64_t base = hold_window(WIRE_WINDOW_BASE, WIRE_WINDOW_SIZE);
+  if (!base) base = hold_window(0, WIRE_WINDOW_SIZE);
+  if (!base) {
+    log_error("no room for a device window of %llu GiB of addresses: %s. A limit on address space "
+              "(ulimit -v) does that",
+              WIRE_WINDOW_SIZE >> 30, strerror(errno));
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  result = connection_open(&config) ? CUDA_ERROR_SYSTEM_NOT_READY : CUDA_SUCCESS;
+  if (!result) result = send_hello(&config, base);
+  if (!result) result = read_answer((int)config.connect_timeout_ms);
+  while (!result && answer_message.which_body == outboard_Answer_queued_tag) {
+    log_info("waiting for a free slot: position %u", (unsigned)answer_message.body.queued.position);
+    result = read_answer(-1);
+  }
+  if (!result) {
+    if (answer_message.which_body == outboard_Answer_refusal_tag) {
+      result = take_refusal();
+    } else if (answer_message.which_body == outboard_Answer_welcome_tag) {
+      result = take_welcome(&config, base);
+    } else {
+      log_error("the server answered with something this library does not know");
+      result = CUDA_ERROR_SYSTEM_NOT_READY;
+    }
+  }
+  if (result) {
+    connection_close();
+    munmap((void *)(uintptr_t)base, WIRE_WINDOW_SIZE);
+    return result;
+  }
+  stats_add(&guest_stats->round_trips, 1);
+  stats_add(&guest_stats->attach_ns, now_ns() - begin);
+  return CUDA_SUCCESS;
+}
+
+CUresult attach(void) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  if (guest_is_child()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!(atomic_load(&guest_condition))) return CUDA_SUCCESS;
+  pthread_mutex_lock(&lock);
+  static _Bool attached;
+  CUresult result = attached ? guest_refuse(NEEDS_INIT) : try_attach();
+  if (!attached && !result) {
+    attached = 1;
+    guest_ready();
+  }
+  pthread_mutex_unlock(&lock);
+  return result;
+}

@@ -1,0 +1,273 @@
+#include "batch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+
+#include "connection.h"
+#include "enter.h"
+#include "log.h"
+#include "stats.h"
+#include "stream.h"
+
+static pthread_mutex_t send_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t sender_wanted = PTHREAD_COND_INITIALIZER;
+
+// Two buffers: one is filled while the other is being sent.
+static unsigned char buffers[2][BATCH_BYTES] __attribute__((aligned(64)));
+static int filling;
+static size_t filled;
+static uint64_t sequence;
+static _Bool sender_asleep;
+static _Bool sender_polling;  // it waits for the server's bytes, not for the condition
+static int sender_kick = -1;  // eventfd that ends such a wait
+
+// Something was sent since the server last said that it has taken everything up.
+static _Atomic _Bool in_flight;
+// Mirrors `filled != 0` for readers without the lock.
+static _Atomic _Bool pending;
+
+uint64_t batch_sequence(void) {
+  pthread_mutex_lock(&lock);
+  uint64_t now = sequence;
+  pthread_mutex_unlock(&lock);
+  return now;
+}
+
+static void wake_sender(void) {
+  if (!sender_asleep) return;
+  sender_asleep = 0;
+  pthread_cond_signal(&sender_wanted);
+}
+
+void batch_server_idle(void) {
+  atomic_store(&in_flight, 0);
+  if (!atomic_load(&pending)) return;
+  pthread_mutex_lock(&lock);
+  if (filled) {
+    wake_sender();
+    // The bytes it polls for may just have been read by this thread.
+    if (sender_polling) eventfd_write(sender_kick, 1);
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+// Takes what is filled, with both locks held.
+static size_t swap_buffers(unsigned char **bytes) {
+  size_t size = filled;
+  *bytes = buffers[filling];
+  filling ^= 1;
+  filled = 0;
+  atomic_store_explicit(&pending, 0, memory_order_relaxed);
+  return size;
+}
+
+static int send_parts(struct iovec *parts, int count) {
+  atomic_store(&in_flight, 1);
+  stats_add(&guest_stats->batches, 1);
+  int error = connection_send(parts, count);
+  if (error && error != EFAULT)
+    answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, strerror(error));
+  return error;
+}
+
+// Sends what is filled now. The send lock is held, the batch lock is not: whoever sends may have
+// to read answers, and those want the batch lock.
+static void flush_as_sender(void) {
+  pthread_mutex_lock(&lock);
+  unsigned char *bytes;
+  size_t size = swap_buffers(&bytes);
+  pthread_mutex_unlock(&lock);
+  if (size) {
+    struct iovec part = {bytes, size};
+    send_parts(&part, 1);
+  }
+}
+
+static void flush(void) {
+  pthread_mutex_lock(&send_lock);
+  flush_as_sender();
+  pthread_mutex_unlock(&send_lock);
+}
+
+// With the batch lock held and room made; NULL (unlocked) when the connection is gone.
+static void *append(uint16_t op, size_t size) {
+  struct wire_header *header = (struct wire_header *)(buffers[filling] + filled);
+  filled += size;
+  atomic_store_explicit(&pending, 1, memory_order_relaxed);
+  header->op = op;
+  header->flags = 0;
+  header->size = (uint32_t)size;
+  sequence++;
+  stats_add(&guest_stats->commands, 1);
+  stats_add(&guest_stats->bytes_sent, size);
+  return header;
+}
+
+void *batch_begin(uint16_t op, size_t size) {
+  pthread_mutex_lock(&lock);
+  for (;;) {
+    if (guest_is_lost()) {
+      pthread_mutex_unlock(&lock);
+      return NULL;
+    }
+    if (filled + size <= BATCH_BYTES) return append(op, size);
+    pthread_mutex_unlock(&lock);
+    flush();
+    pthread_mutex_lock(&lock);
+  }
+}
+
+CUresult batch_end(uint64_t stream) {
+  stream_mark(stream, sequence);
+  wake_sender();
+  pthread_mutex_unlock(&lock);
+  return CUDA_SUCCESS;
+}
+
+void *batch_begin_bulk(uint16_t op, size_t size, const void *payload, uint64_t length) {
+  (void)payload;
+  uint32_t whole = (uint32_t)size + wire_round_up((uint32_t)length);
+  if (length <= BATCH_COPY_MAX) {
+    struct wire_header *header = batch_begin(op, whole);
+    return header;
+  }
+  // The payload follows this very frame, so nobody else may send or append until it is out.
+  pthread_mutex_lock(&send_lock);
+  pthread_mutex_lock(&lock);
+  while (filled + size > BATCH_BYTES) {
+    pthread_mutex_unlock(&lock);
+    flush_as_sender();
+    pthread_mutex_lock(&lock);
+  }
+  if (guest_is_lost()) {
+    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&send_lock);
+    return NULL;
+  }
+  struct wire_header *header = append(op, size);
+  header->size = whole;
+  stats_add(&guest_stats->bytes_sent, whole - size);
+  return header;
+}
+
+CUresult batch_end_bulk(uint64_t stream, const void *payload, uint64_t length) {
+  static const unsigned char padding[8];
+  uint32_t pad = wire_round_up((uint32_t)length) - (uint32_t)length;
+  if (length <= BATCH_COPY_MAX) {
+    unsigned char *end = buffers[filling] + filled;
+    memcpy(end - length - pad, payload, length);
+    memset(end - pad, 0, pad);
+    return batch_end(stream);
+  }
+  stream_mark(stream, sequence);
+  unsigned char *bytes;
+  size_t size = swap_buffers(&bytes);
+  pthread_mutex_unlock(&lock);
+  struct iovec parts[3] = {{bytes, size}, {(void *)payload, length}, {(void *)padding, pad}};
+  int error = send_parts(parts, pad ? 3 : 2);
+  pthread_mutex_unlock(&send_lock);
+  if (error == EFAULT) {
+    log_error("the source of a copy to the device is not readable memory (%p)", payload);
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return error ? guest_lost() : CUDA_SUCCESS;
+}
+
+void *batch_ask(uint16_t op, size_t size, struct answer *answer) {
+  struct wire_request *request = batch_begin(op, size);
+  if (!request) return NULL;
+  answer_expect(answer);
+  answer->sequence = sequence;
+  request->request = answer->request;
+  return request;
+}
+
+CUresult batch_wait(struct answer *answer, size_t reply_size) {
+  pthread_mutex_unlock(&lock);
+  stats_add(&guest_stats->round_trips, 1);
+  flush();
+  CUresult result = answer_wait(answer);
+  if (!guest_is_lost() && answer->reply &&
+      ((struct wire_header *)answer->reply)->size < reply_size) {
+    answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, "a reply that is too short");
+    return guest_lost();
+  }
+  return result ? result : guest_take_async_error();
+}
+
+CUresult batch_defer(uint64_t stream) { return batch_end(stream); }
+
+// Until the server says that it is idle, or another thread reads that it is. No lock held.
+static void wait_for_idle(void) {
+  pthread_mutex_lock(&lock);
+  sender_polling = 1;
+  pthread_mutex_unlock(&lock);
+  // The idle message may have come before the flag was set.
+  if (atomic_load(&in_flight)) {
+    struct pollfd polled[2] = {{.fd = connection_fd, .events = POLLIN},
+                               {.fd = sender_kick, .events = POLLIN}};
+    poll(polled, 2, -1);
+    if (polled[1].revents) {
+      eventfd_t count;
+      eventfd_read(sender_kick, &count);
+    }
+  }
+  pthread_mutex_lock(&lock);
+  sender_polling = 0;
+  pthread_mutex_unlock(&lock);
+  if (!atomic_load(&in_flight) || answer_poll()) return;
+  // Another thread reads, and will wake us (batch_server_idle) if something is left to send then.
+  pthread_mutex_lock(&lock);
+  if (filled && atomic_load(&in_flight) && !guest_is_lost()) {
+    sender_asleep = 1;
+    pthread_cond_wait(&sender_wanted, &lock);
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+// Sends what nobody waits for, as soon as the server has nothing left to do.
+static void *sender(void *unused) {
+  (void)unused;
+  pthread_mutex_lock(&lock);
+  for (;;) {
+    if (guest_is_lost()) break;
+    if (!filled) {
+      sender_asleep = 1;
+      pthread_cond_wait(&sender_wanted, &lock);
+      continue;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!atomic_load(&in_flight)) {
+      flush();
+      pthread_mutex_lock(&lock);
+      continue;
+    }
+    wait_for_idle();
+    pthread_mutex_lock(&lock);
+  }
+  pthread_mutex_unlock(&lock);
+  return NULL;
+}
+
+int batch_start(void) {
+  sender_kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (sender_kick < 0) return errno;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, 256 << 10);
+  // The program's signals are the program's threads' business.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  int error = pthread_create(&thread, &attributes, sender, NULL);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  pthread_attr_destroy(&attributes);
+  return error;
+}

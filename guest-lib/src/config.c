@@ -1,0 +1,191 @@
+#include "config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+
+#define CONNECT_TIMEOUT_DEFAULT_MS 10000
+#define CONNECT_TIMEOUT_MAX_S 3600
+
+static _Bool bad(const char *variable, const char *value, const char *expected) {
+  log_error("%s=\"%s\" is not understood: %s", variable, value, expected);
+  return 0;
+}
+
+// host:port, [v6]:port, separated by commas.
+static _Bool read_servers(struct config *config, const char *value) {
+  const char *expected = "expected HOST:PORT or [IPV6]:PORT, several separated by commas";
+  const char *at = value;
+  while (*at) {
+    size_t length = strcspn(at, ",");
+    if (config->server_count == CONFIG_SERVERS_MAX)
+      return bad("OUTBOARD_SERVER", value, "at most 8 servers can be named");
+    struct server_name *server = &config->servers[config->server_count];
+    const char *colon = NULL;
+    for (size_t i = 0; i < length; i++)
+      if (at[i] == ':') colon = at + i;
+    if (!colon) return bad("OUTBOARD_SERVER", value, expected);
+    const char *host = at;
+    size_t host_length = (size_t)(colon - at);
+    if (host_length >= 2 && host[0] == '[' && host[host_length - 1] == ']') {
+      host++;
+      host_length -= 2;
+    } else if (memchr(host, ':', host_length)) {
+      return bad("OUTBOARD_SERVER", value, "an IPv6 address stands in brackets: [::1]:4460");
+    }
+    size_t port_length = length - (size_t)(colon + 1 - at);
+    if (host_length == 0 || host_length >= sizeof server->host || port_length == 0 ||
+        port_length >= sizeof server->port)
+      return bad("OUTBOARD_SERVER", value, expected);
+    memcpy(server->host, host, host_length);
+    server->host[host_length] = 0;
+    memcpy(server->port, colon + 1, port_length);
+    server->port[port_length] = 0;
+    char *end;
+    unsigned long port = strtoul(server->port, &end, 10);
+    if (*end || server->port[0] == '-' || port == 0 || port > 65535)
+      return bad("OUTBOARD_SERVER", value, "a port is a number from 1 to 65535");
+    config->server_count++;
+    at += length;
+    if (*at == ',') at++;
+  }
+  if (config->server_count == 0) return bad("OUTBOARD_SERVER", value, expected);
+  return 1;
+}
+
+static _Bool read_number(const char *variable, const char *text, const char *stop,
+                         unsigned long long max, const char *expected,
+                         unsigned long long *number) {
+  char *end;
+  errno = 0;
+  unsigned long long parsed = strtoull(text, &end, 10);
+  if (end == text || end != stop || text[0] < '0' || text[0] > '9' || errno || parsed > max)
+    return bad(variable, text, expected);
+  *number = parsed;
+  return 1;
+}
+
+static _Bool read_memory(struct config *config, const char *value) {
+  const char *expected = "expected bytes, or a number with K, M, G or T: 4G";
+  char *end;
+  errno = 0;
+  unsigned long long number = strtoull(value, &end, 10);
+  if (end == value || value[0] < '0' || value[0] > '9' || errno)
+    return bad("OUTBOARD_MEMORY", value, expected);
+  int shift = 0;
+  switch (*end) {
+    case 'k':
+    case 'K':
+      shift = 10;
+      break;
+    case 'm':
+    case 'M':
+      shift = 20;
+      break;
+    case 'g':
+    case 'G':
+      shift = 30;
+      break;
+    case 't':
+    case 'T':
+      shift = 40;
+      break;
+    default:
+      break;
+  }
+  if (shift) end++;
+  if (shift && strcmp(end, "iB") == 0) end += 2;
+  if (*end || number == 0 || number > (UINT64_MAX >> shift))
+    return bad("OUTBOARD_MEMORY", value, expected);
+  config->memory = (uint64_t)number << shift;
+  return 1;
+}
+
+static _Bool read_share(struct config *config, const char *value) {
+  const char *expected = "expected percent of a GPU as REQUEST or REQUEST:LIMIT, from 1 to 100";
+  const char *colon = strchr(value, ':');
+  const char *stop = colon ? colon : value + strlen(value);
+  unsigned long long request, limit;
+  if (!read_number("OUTBOARD_SHARE", value, stop, 100, expected, &request)) return 0;
+  limit = request;
+  if (colon && !read_number("OUTBOARD_SHARE", colon + 1, colon + 1 + strlen(colon + 1), 100,
+                            expected, &limit))
+    return 0;
+  if (request == 0 || limit < request)
+    return bad("OUTBOARD_SHARE", value, "the limit is at least the request, and both at least 1");
+  config->share_request = (uint32_t)request;
+  config->share_limit = (uint32_t)limit;
+  return 1;
+}
+
+static _Bool read_token(struct config *config) {
+  const char *token = getenv("OUTBOARD_TOKEN");
+  const char *path = getenv("OUTBOARD_TOKEN_FILE");
+  if (token && *token) {
+    if (strlen(token) >= sizeof config->token) {
+      log_error("OUTBOARD_TOKEN is longer than %d bytes", CONFIG_TOKEN_MAX - 1);
+      return 0;
+    }
+    strcpy(config->token, token);
+    return 1;
+  }
+  if (!path || !*path) return 1;
+  FILE *file = fopen(path, "re");
+  if (!file) {
+    log_error("OUTBOARD_TOKEN_FILE=\"%s\" cannot be read: %s", path, strerror(errno));
+    return 0;
+  }
+  size_t length = fread(config->token, 1, sizeof config->token, file);
+  fclose(file);
+  if (length == sizeof config->token) {
+    log_error("OUTBOARD_TOKEN_FILE=\"%s\" holds more than %d bytes", path, CONFIG_TOKEN_MAX - 1);
+    return 0;
+  }
+  while (length && strchr("\r\n\t ", config->token[length - 1])) length--;
+  config->token[length] = 0;
+  return 1;
+}
+
+static _Bool read_all(struct config *config) {
+  if (!read_servers(config, getenv("OUTBOARD_SERVER"))) return 0;
+  if (!read_token(config)) return 0;
+
+  unsigned long long number;
+  const char *value = getenv("OUTBOARD_GPUS");
+  if (value && *value) {
+    if (!read_number("OUTBOARD_GPUS", value, value + strlen(value), 64,
+                     "expected how many GPUs, from 1 to 64", &number))
+      return 0;
+    if (number == 0) return bad("OUTBOARD_GPUS", value, "expected how many GPUs, from 1 to 64");
+    config->gpus = (uint32_t)number;
+  }
+  value = getenv("OUTBOARD_MEMORY");
+  if (value && *value && !read_memory(config, value)) return 0;
+  value = getenv("OUTBOARD_SHARE");
+  if (value && *value && !read_share(config, value)) return 0;
+  value = getenv("OUTBOARD_CONNECT_TIMEOUT");
+  if (value && *value) {
+    if (!read_number("OUTBOARD_CONNECT_TIMEOUT", value, value + strlen(value),
+                     CONNECT_TIMEOUT_MAX_S, "expected seconds, from 1 to 3600", &number))
+      return 0;
+    if (number == 0)
+      return bad("OUTBOARD_CONNECT_TIMEOUT", value, "expected seconds, from 1 to 3600");
+    config->connect_timeout_ms = (uint32_t)number * 1000;
+  }
+  return 1;
+}
+
+CUresult config_read(struct config *config) {
+  memset(config, 0, sizeof *config);
+  config->connect_timeout_ms = CONNECT_TIMEOUT_DEFAULT_MS;
+  config->visible_devices = getenv("CUDA_VISIBLE_DEVICES");
+  const char *servers = getenv("OUTBOARD_SERVER");
+  if (!servers || !*servers) {
+    log_error("OUTBOARD_SERVER is not set: name the GPU server, as in OUTBOARD_SERVER=gpu1:4460");
+    return CUDA_ERROR_SYSTEM_NOT_READY;
+  }
+  return read_all(config) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}

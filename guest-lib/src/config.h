@@ -1,0 +1,31 @@
+// What the environment says: see the table in guest-lib/README.md.
+#ifndef OUTBOARD_CONFIG_H
+#define OUTBOARD_CONFIG_H
+
+#include <stdint.h>
+
+#include "cuda_driver.h"
+
+#define CONFIG_SERVERS_MAX 8
+#define CONFIG_TOKEN_MAX 4096
+
+struct config {
+  int server_count;
+  struct server_name {
+    char host[256];
+    char port[8];
+  } servers[CONFIG_SERVERS_MAX];
+  char token[CONFIG_TOKEN_MAX];
+  uint32_t gpus;           // 0: not said
+  uint64_t memory;         // bytes; 0: not said
+  uint32_t share_request;  // percent; 0: not said
+  uint32_t share_limit;
+  uint32_t connect_timeout_ms;
+  const char *visible_devices;  // CUDA_VISIBLE_DEVICES, or NULL
+};
+
+// Reads and checks the environment. On a bad value, logs what is wrong and returns
+// CUDA_ERROR_INVALID_VALUE; without a server, CUDA_ERROR_SYSTEM_NOT_READY.
+CUresult config_read(struct config *config);
+
+#endif

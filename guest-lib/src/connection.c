@@ -1,0 +1,184 @@
+#include "connection.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "answer.h"
+#include "log.h"
+
+int connection_fd = -1;
+
+static int64_t now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+// 0, or an errno value.
+static int wait_for(int fd, short events, int64_t deadline) {
+  for (;;) {
+    int64_t left = deadline - now_ms();
+    if (left < 0) left = 0;
+    struct pollfd p = {.fd = fd, .events = events};
+    int ready = poll(&p, 1, (int)left);
+    if (ready > 0) return 0;
+    if (ready == 0) return ETIMEDOUT;
+    if (errno != EINTR) return errno;
+  }
+}
+
+static int connect_address(const struct addrinfo *address, int64_t deadline) {
+  int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return -errno;
+  int error = 0;
+  if (connect(fd, address->ai_addr, address->ai_addrlen) != 0) {
+    error = errno;
+    if (error == EINPROGRESS) {
+      error = wait_for(fd, POLLOUT, deadline);
+      socklen_t size = sizeof error;
+      if (error == 0) getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    }
+  }
+  if (error) {
+    close(fd);
+    return -error;
+  }
+  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+  int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  // A server that vanished without a word is noticed within a minute or so.
+  int idle = 30, interval = 10, count = 3;
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+  return fd;
+}
+
+int connection_open(const struct config *config) {
+  int64_t deadline = now_ms() + config->connect_timeout_ms;
+  for (int i = 0; i < config->server_count; i++) {
+    const struct server_name *server = &config->servers[i];
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+    int status = getaddrinfo(server->host, server->port, &hints, &found);
+    if (status != 0) {
+      log_error("server %s:%s cannot be found: %s", server->host, server->port,
+                gai_strerror(status));
+      continue;
+    }
+    for (struct addrinfo *a = found; a; a = a->ai_next) {
+      int fd = connect_address(a, deadline);
+      if (fd >= 0) {
+        freeaddrinfo(found);
+        connection_fd = fd;
+        log_info("connected to %s:%s", server->host, server->port);
+        return 0;
+      }
+      log_error("no connection to %s:%s: %s. Is `outboard serve` running there?", server->host,
+                server->port, strerror(-fd));
+    }
+    freeaddrinfo(found);
+  }
+  return -1;
+}
+
+void connection_close(void) {
+  if (connection_fd >= 0) close(connection_fd);
+  connection_fd = -1;
+}
+
+static const char zeros[64 << 10];
+
+// Leaves out what was sent.
+static void advance(struct iovec **part, int *count, size_t sent) {
+  while (*count && sent >= (*part)->iov_len) {
+    sent -= (*part)->iov_len;
+    ++*part;
+    --*count;
+  }
+  if (*count) {
+    (*part)->iov_base = (char *)(*part)->iov_base + sent;
+    (*part)->iov_len -= sent;
+  }
+}
+
+int connection_send(struct iovec *parts, int count) {
+  int unreadable = 0;
+  while (count) {
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
+    ssize_t sent = sendmsg(connection_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent >= 0) {
+      advance(&parts, &count, (size_t)sent);
+      continue;
+    }
+    switch (errno) {
+      case EINTR:
+        continue;
+      case EFAULT: {
+        // The frame's header may be out already, so its length must be kept.
+        unreadable = 1;
+        size_t chunk = parts->iov_len < sizeof zeros ? parts->iov_len : sizeof zeros;
+        sent = send(connection_fd, zeros, chunk, MSG_NOSIGNAL);
+        if (sent < 0) return errno;
+        advance(&parts, &count, (size_t)sent);
+        continue;
+      }
+      case EAGAIN: {
+        struct pollfd p = {.fd = connection_fd, .events = POLLOUT | POLLIN};
+        if (poll(&p, 1, -1) < 0 && errno != EINTR) return errno;
+        if (p.revents & POLLIN && !answer_poll() && !(p.revents & POLLOUT)) {
+          // Another thread reads: only room for more output is of interest here.
+          p.events = POLLOUT;
+          if (poll(&p, 1, -1) < 0 && errno != EINTR) return errno;
+        }
+        continue;
+      }
+      default:
+        return errno;
+    }
+  }
+  return unreadable ? EFAULT : 0;
+}
+
+int connection_write(const void *bytes, size_t size, int timeout_ms) {
+  int64_t deadline = now_ms() + timeout_ms;
+  const char *at = bytes;
+  while (size) {
+    int error = wait_for(connection_fd, POLLOUT, deadline);
+    if (error) return error;
+    ssize_t sent = send(connection_fd, at, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0) {
+      if (errno == EINTR || errno == EAGAIN) continue;
+      return errno;
+    }
+    at += sent;
+    size -= (size_t)sent;
+  }
+  return 0;
+}
+
+int connection_read(void *bytes, size_t size, int timeout_ms) {
+  int64_t deadline = now_ms() + timeout_ms;
+  char *at = bytes;
+  while (size) {
+    int error = timeout_ms < 0 ? 0 : wait_for(connection_fd, POLLIN, deadline);
+    if (error) return error;
+    ssize_t got = recv(connection_fd, at, size, timeout_ms < 0 ? 0 : MSG_DONTWAIT);
+    if (got == 0) return ECONNRESET;
+    if (got < 0) {
+      if (errno == EINTR || errno == EAGAIN) continue;
+      return errno;
+    }
+    at += got;
+    size -= (size_t)got;
+  }
+  return 0;
+}

@@ -1,0 +1,33 @@
+// Contexts, which live in the guest: the server has one warm context per device, and every context
+// of the program stands for it.
+#ifndef OUTBOARD_CONTEXT_H
+#define OUTBOARD_CONTEXT_H
+
+#include <stdint.h>
+
+#include "cuda_driver.h"
+#include "device.h"
+#include "handle.h"
+
+struct context {
+  int device;
+  unsigned flags;
+  unsigned api_version;
+  uint64_t id;
+  _Bool primary;
+  int retained;        // of a primary context
+  _Bool was_released;  // a primary context whose last owner let go: reset when it is wanted again
+  CUfunc_cache cache_config;
+  CUsharedconfig shared_config;
+};
+
+// The calling thread's current context, or NULL.
+struct context *context_current(void);
+uint64_t context_current_handle(void);
+
+// Mints the primary contexts of `count` devices. Called once, at attach.
+_Bool context_start(int count);
+// The handle of a device's primary context, retained or not.
+uint64_t context_primary(int device);
+
+#endif

@@ -1,0 +1,149 @@
+#include "decode.h"
+
+#include <string.h>
+
+void decode_init(struct decode *decode, const struct decode_sink *sink) {
+  decode->sink = sink;
+  decode->failure = NULL;
+  decode->have = 0;
+  decode->payload = NULL;
+  decode->payload_left = 0;
+  decode->padding_left = 0;
+  decode->counted = 0;
+}
+
+void *decode_want(struct decode *decode, size_t *size) {
+  if (decode->payload_left) {
+    *size = decode->payload_left;
+    return decode->payload;
+  }
+  *size = decode->failure ? 0 : DECODE_BUFFER - decode->have;
+  return decode->buffer + decode->have;
+}
+
+// The fixed part and what is known of one frame at the start of the buffer. Returns how many bytes
+// were used up, 0 when more are needed.
+static size_t take_frame(struct decode *decode, const uint8_t *at, size_t have) {
+  if (have < sizeof(struct wire_header)) return 0;
+  const struct wire_header *header = (const struct wire_header *)at;
+  uint32_t size = header->size;
+  if (size < sizeof *header || size % 8 || header->flags) {
+    decode->failure = "a frame with an impossible size or unknown flags";
+    return 0;
+  }
+  if (header->op == WIRE_DATA) {
+    if (size < sizeof(struct wire_data)) {
+      decode->failure = "a download part that is too short";
+      return 0;
+    }
+    if (have < sizeof(struct wire_data)) return 0;
+    const struct wire_data *data = (const struct wire_data *)at;
+    uint64_t room = size - sizeof *data;
+    if (data->length == 0 || data->length > WIRE_BULK_MAX || data->length > room ||
+        room - data->length >= 8) {
+      decode->failure = "a download part whose length and size disagree";
+      return 0;
+    }
+    uint8_t *place = decode->sink->place(data->request, data->offset, data->length);
+    if (!place) {
+      decode->failure = "a download part that nobody asked for";
+      return 0;
+    }
+    decode->counted += size;
+    decode->payload = place;
+    decode->payload_left = data->length;
+    decode->padding_left = (uint32_t)(room - data->length);
+    return sizeof *data;
+  }
+  if (size > WIRE_FRAME_MAX) {
+    decode->failure = "a frame that is too large";
+    return 0;
+  }
+  if (have < size) return 0;
+  switch (header->op) {
+    case WIRE_REPLY:
+      decode->counted += size;
+      if (size < sizeof(struct wire_reply) ||
+          !decode->sink->reply((const struct wire_reply *)at))
+        decode->failure = "a reply to nothing that was asked";
+      break;
+    case WIRE_IDLE:
+      decode->sink->idle();
+      break;
+    case WIRE_OUTPUT: {
+      const struct wire_output *output = (const struct wire_output *)at;
+      if (size < sizeof *output || output->length > size - sizeof *output) {
+        decode->failure = "output whose length and size disagree";
+        break;
+      }
+      decode->counted += size;
+      decode->sink->output((const char *)(output + 1), output->length);
+      break;
+    }
+    case WIRE_DONE:
+      if (size < sizeof(struct wire_done))
+        decode->failure = "a completion that is too short";
+      else
+        decode->sink->finished((const struct wire_done *)at);
+      break;
+    case WIRE_FAULT:
+      if (size < sizeof(struct wire_fault))
+        decode->failure = "a fault that is too short";
+      else
+        decode->sink->fault((const struct wire_fault *)at);
+      break;
+    case WIRE_END: {
+      const struct wire_end *end = (const struct wire_end *)at;
+      if (size < sizeof *end || end->length > size - sizeof *end)
+        decode->failure = "an end whose length and size disagree";
+      else
+        decode->sink->end(end->result, (const char *)(end + 1), end->length);
+      break;
+    }
+    default:
+      decode->failure = "a frame of an unknown kind";
+      break;
+  }
+  return size;
+}
+
+void decode_got(struct decode *decode, size_t size) {
+  if (decode->payload_left) {
+    decode->payload += size;
+    decode->payload_left -= size;
+    return;
+  }
+  decode->have += size;
+  size_t at = 0;
+  while (!decode->failure) {
+    if (decode->payload_left) {
+      // What of the payload lies in the buffer already is moved; the rest is received in place.
+      size_t here = decode->have - at;
+      if (here > decode->payload_left) here = decode->payload_left;
+      memcpy(decode->payload, decode->buffer + at, here);
+      decode->payload += here;
+      decode->payload_left -= here;
+      at += here;
+      if (decode->payload_left) break;
+    }
+    if (decode->padding_left) {
+      size_t skip = decode->have - at;
+      if (skip > decode->padding_left) skip = decode->padding_left;
+      at += skip;
+      decode->padding_left -= (uint32_t)skip;
+      if (decode->padding_left) break;
+    }
+    if (at % 8) {
+      // Frames are read in place, so each must lie aligned: a payload that was received past the
+      // buffer leaves its padding, of any length, in front of the next frame.
+      decode->have -= at;
+      memmove(decode->buffer, decode->buffer + at, decode->have);
+      at = 0;
+    }
+    size_t used = take_frame(decode, decode->buffer + at, decode->have - at);
+    if (used == 0) break;
+    at += used;
+  }
+  decode->have -= at;
+  memmove(decode->buffer, decode->buffer + at, decode->have);
+}

@@ -1,0 +1,44 @@
+// Decoding of what the server sends, without a socket: the caller asks where the next bytes shall
+// go and says how many arrived. Download payload goes straight to the program's memory. Any bytes
+// at all are safe input; nonsense sets a sticky failure.
+#ifndef OUTBOARD_DECODE_H
+#define OUTBOARD_DECODE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire.h"
+
+#define DECODE_BUFFER (2 * WIRE_FRAME_MAX)
+
+struct decode_sink {
+  // Where the payload of download `request` at `offset` goes, or NULL when there is none such or
+  // it would not fit: the stream is then beyond repair.
+  void *(*place)(uint64_t request, uint64_t offset, uint64_t length);
+  // A whole reply frame. False: it answers nothing that was asked.
+  _Bool (*reply)(const struct wire_reply *reply);
+  void (*idle)(void);
+  void (*output)(const char *text, uint64_t length);
+  void (*finished)(const struct wire_done *done);
+  void (*fault)(const struct wire_fault *fault);
+  void (*end)(int32_t result, const char *sentence, uint32_t length);
+};
+
+struct decode {
+  const struct decode_sink *sink;
+  const char *failure;  // sticky: a sentence, or NULL
+  size_t have;          // bytes in buffer, from the start
+  uint8_t *payload;     // where the rest of the current download part goes
+  uint64_t payload_left;
+  uint32_t padding_left;
+  uint64_t counted;  // bytes of replies, downloads and output seen
+  uint8_t buffer[DECODE_BUFFER] __attribute__((aligned(8)));
+};
+
+void decode_init(struct decode *decode, const struct decode_sink *sink);
+// Where the next bytes go, and how many are welcome (at least 1 unless failed).
+void *decode_want(struct decode *decode, size_t *size);
+// `size` bytes have been put there.
+void decode_got(struct decode *decode, size_t size);
+
+#endif

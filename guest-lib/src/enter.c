@@ -1,0 +1,108 @@
+#include "enter.h"
+
+#include <pthread.h>
+
+#include "abi_lookup.h"
+#include "abi_result.h"
+#include "batch.h"
+#include "connection.h"
+
+// Reasons to stop a call, as bits of guest_condition.
+enum { NOT_READY = 1, CHILD = 2, LOST = 4, POISONED = 8 };
+
+_Atomic int guest_condition = NOT_READY;
+static _Atomic int lost_result;
+static _Atomic int poison;
+static _Atomic int pending_async;
+
+CUresult guest_refuse(enum needs needs) {
+  int condition = atomic_load(&guest_condition);
+  if (condition & (CHILD | NOT_READY)) return CUDA_ERROR_NOT_INITIALIZED;
+  if (condition & LOST) return (CUresult)atomic_load(&lost_result);
+  if (condition & POISONED && needs == NEEDS_CONTEXT) return (CUresult)atomic_load(&poison);
+  return CUDA_SUCCESS;
+}
+
+// CUDA contexts do not survive a fork. The child keeps neither the socket (the session must end
+// with the parent) nor any lock that another thread held.
+static void in_child(void) {
+  atomic_fetch_or(&guest_condition, CHILD);
+  connection_close();
+}
+
+static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
+
+void guest_ready(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, watch_forks);
+  atomic_fetch_and(&guest_condition, ~NOT_READY);
+}
+
+_Bool guest_is_child(void) { return (atomic_load(&guest_condition) & CHILD) != 0; }
+
+void guest_set_lost(CUresult result) {
+  int none = 0;
+  atomic_compare_exchange_strong(&lost_result, &none, (int)result);
+  atomic_fetch_or(&guest_condition, LOST);
+}
+
+_Bool guest_is_lost(void) { return (atomic_load(&guest_condition) & LOST) != 0; }
+
+CUresult guest_lost(void) {
+  int result = atomic_load(&lost_result);
+  return result ? (CUresult)result : CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
+// Errors after which the driver answers every call in the context with the same error.
+static _Bool is_sticky(CUresult result) {
+  switch (result) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+void guest_note_result(CUresult result) {
+  if (!is_sticky(result)) return;
+  int none = 0;
+  atomic_compare_exchange_strong(&poison, &none, (int)result);
+  atomic_fetch_or(&guest_condition, POISONED);
+}
+
+void guest_async_error(CUresult result) {
+  guest_note_result(result);
+  if (result == CUDA_SUCCESS || is_sticky(result)) return;
+  int none = 0;
+  atomic_compare_exchange_strong(&pending_async, &none, (int)result);
+}
+
+CUresult guest_take_async_error(void) {
+  if (atomic_load(&guest_condition) & POISONED) return (CUresult)atomic_load(&poison);
+  return (CUresult)atomic_exchange(&pending_async, 0);
+}
+
+void guest_clear_errors(void) {
+  atomic_store(&pending_async, 0);
+  atomic_store(&poison, 0);
+  atomic_fetch_and(&guest_condition, ~POISONED);
+}
+
+int abi_unsupported(int entry) {
+  static _Atomic unsigned char named[ABI_ENTRY_COUNT];
+  stats_add(&guest_stats->calls, 1);
+  stats_add(&guest_stats->unsupported, 1);
+  if (!atomic_exchange(&named[entry], 1))
+    log_warn("%s is not served: the program gets CUDA_ERROR_NOT_SUPPORTED (said once)",
+             abi_entries[entry].name);
+  return CUDA_ERROR_NOT_SUPPORTED;
+}

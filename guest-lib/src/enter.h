@@ -1,0 +1,49 @@
+// The gate of every entry point: counts the call and answers it at once when the library is not
+// initialised, the connection is lost, the process is a fork's child or the context is poisoned.
+#ifndef OUTBOARD_ENTER_H
+#define OUTBOARD_ENTER_H
+
+#include <stdatomic.h>
+
+#include "context.h"
+#include "cuda_driver.h"
+#include "log.h"
+#include "stats.h"
+
+enum needs { NEEDS_NOTHING, NEEDS_INIT, NEEDS_CONTEXT };
+
+// 0 when calls may go on; anything else sends them to guest_refuse.
+extern _Atomic int guest_condition;
+extern const char *const call_names[];
+
+// The CUresult of a call that cannot go on; 0 when it can after all.
+CUresult guest_refuse(enum needs needs);
+
+static inline CUresult guest_enter(int call, enum needs needs) {
+  stats_add(&guest_stats->calls, 1);
+  stats_add(&guest_stats->by_call[call], 1);
+  log_trace("%s", call_names[call]);
+  if (needs == NEEDS_NOTHING) return CUDA_SUCCESS;
+  if (__builtin_expect(atomic_load_explicit(&guest_condition, memory_order_acquire), 0)) {
+    CUresult result = guest_refuse(needs);
+    if (result) return result;
+  }
+  if (needs == NEEDS_CONTEXT && !context_current()) return CUDA_ERROR_INVALID_CONTEXT;
+  return CUDA_SUCCESS;
+}
+
+// State changes. All are safe from any thread.
+void guest_ready(void);                // attached
+void guest_set_lost(CUresult result);  // the connection is gone
+_Bool guest_is_lost(void);
+_Bool guest_is_child(void);            // this process was forked off after cuInit
+// An error of posted work: kept for the next call that synchronises; one that a GPU would not
+// recover from poisons the context.
+void guest_async_error(CUresult result);
+CUresult guest_take_async_error(void);
+// The result of a call the server carried out: poisons the context if a GPU would not recover.
+void guest_note_result(CUresult result);
+// After a reset of the context.
+void guest_clear_errors(void);
+
+#endif

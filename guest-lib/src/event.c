@@ -1,0 +1,158 @@
+#include "event.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "context.h"
+#include "enter.h"
+#include "guest_calls.h"
+#include "handle.h"
+#include "stream.h"
+
+struct event {
+  unsigned flags;
+  uint64_t context;
+  _Atomic uint64_t recorded;  // command that recorded it last; 0: never
+  _Atomic uint64_t stream;    // where
+  _Atomic uint64_t done;      // the recording with this number is known to be done
+  uint64_t watch;             // request of a query that was answered "not ready", or 0
+  uint64_t watch_recorded;
+  _Atomic uint64_t finished;  // request of the latest query the server reported as done since
+};
+
+static _Bool is_done(struct event *event) {
+  uint64_t recorded = atomic_load(&event->recorded);
+  return recorded == 0 || recorded == atomic_load(&event->done) ||
+         stream_has_done(atomic_load(&event->stream), recorded);
+}
+
+static struct event *find(CUevent handle) {
+  return handle_object(WIRE_KIND_EVENT, handle_of(handle));
+}
+
+void event_finished(const struct wire_done *done) {
+  struct event *event = handle_object(WIRE_KIND_EVENT, done->handle);
+  if (event && atomic_load(&event->finished) < done->request)
+    atomic_store(&event->finished, done->request);
+}
+
+static void forget(uint64_t handle, void *object, void *context) {
+  uint64_t only = context ? *(uint64_t *)context : 0;
+  struct event *event = object;
+  if (only && event->context != only) return;
+  if (only) put_cuEventDestroy_v2(handle);
+  free(handle_retire(WIRE_KIND_EVENT, handle));
+}
+
+void event_forget_all(void) { handle_each(WIRE_KIND_EVENT, forget, NULL); }
+void event_destroy_of(uint64_t context) { handle_each(WIRE_KIND_EVENT, forget, &context); }
+
+// ---- entry points ------------------------------------------------------------------------------
+
+CUresult guest_cuEventCreate(CUevent *phEvent, unsigned int Flags) {
+  const unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING;
+  if (!phEvent) return CUDA_ERROR_INVALID_VALUE;
+  if (Flags & CU_EVENT_INTERPROCESS) return CUDA_ERROR_NOT_SUPPORTED;
+  if (Flags & ~known) return CUDA_ERROR_INVALID_VALUE;
+  struct event *event = calloc(1, sizeof *event);
+  if (!event) return CUDA_ERROR_OUT_OF_MEMORY;
+  event->flags = Flags;
+  event->context = context_current_handle();
+  uint64_t wire = handle_mint(WIRE_KIND_EVENT, event);
+  if (!wire) {
+    free(event);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  *phEvent = (CUevent)(uintptr_t)wire;
+  return put_cuEventCreate(wire, Flags);
+}
+
+CUresult guest_cuEventDestroy_v2(CUevent hEvent) {
+  struct event *event = handle_retire(WIRE_KIND_EVENT, handle_of(hEvent));
+  if (!event) return CUDA_ERROR_INVALID_HANDLE;
+  free(event);
+  return put_cuEventDestroy_v2(handle_of(hEvent));
+}
+
+CUresult guest_cuEventDestroy(CUevent hEvent) { return guest_cuEventDestroy_v2(hEvent); }
+
+CUresult guest_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags,
+                                      int per_thread) {
+  uint64_t wire;
+  CUresult result = stream_resolve(hStream, per_thread, &wire);
+  if (result) return result;
+  struct event *event = find(hEvent);
+  if (!event) return CUDA_ERROR_INVALID_HANDLE;
+  if (flags) return flags == CU_EVENT_RECORD_EXTERNAL ? CUDA_ERROR_NOT_SUPPORTED
+                                                      : CUDA_ERROR_INVALID_VALUE;
+  result = put_cuEventRecord(handle_of(hEvent), wire);
+  // A later command of another thread may count here: it only makes "done" known later.
+  atomic_store(&event->stream, wire);
+  atomic_store(&event->recorded, stream_last_sequence(wire));
+  return result;
+}
+
+CUresult guest_cuEventRecord(CUevent hEvent, CUstream hStream, int per_thread) {
+  return guest_cuEventRecordWithFlags(hEvent, hStream, 0, per_thread);
+}
+
+CUresult guest_cuEventSynchronize(CUevent hEvent) {
+  struct event *event = find(hEvent);
+  if (!event) return CUDA_ERROR_INVALID_HANDLE;
+  if (is_done(event)) return guest_take_async_error();
+  uint64_t recorded = atomic_load(&event->recorded);
+  uint64_t stream = atomic_load(&event->stream);
+  struct answer answer;
+  answer_init(&answer);
+  CUresult result = ask_cuEventSynchronize(handle_of(hEvent), &answer);
+  answer_free(&answer);
+  if (!result) {
+    atomic_store(&event->done, recorded);
+    stream_settled(stream, recorded);
+  }
+  return result;
+}
+
+CUresult guest_cuEventQuery(CUevent hEvent) {
+  struct event *event = find(hEvent);
+  if (!event) return CUDA_ERROR_INVALID_HANDLE;
+  if (is_done(event)) return guest_take_async_error();
+  uint64_t recorded = atomic_load(&event->recorded);
+  if (event->watch && event->watch_recorded == recorded) {
+    // The server tells when it is done: no need to ask again.
+    answer_poll();
+    if (atomic_load(&event->finished) < event->watch) return CUDA_ERROR_NOT_READY;
+    atomic_store(&event->done, recorded);
+    return guest_take_async_error();
+  }
+  struct answer answer;
+  answer_init(&answer);
+  CUresult result = ask_cuEventQuery(handle_of(hEvent), &answer);
+  answer_free(&answer);
+  if (!result) atomic_store(&event->done, recorded);
+  event->watch = result == CUDA_ERROR_NOT_READY ? answer.request : 0;
+  event->watch_recorded = recorded;
+  return result;
+}
+
+CUresult guest_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
+  if (!pMilliseconds) return CUDA_ERROR_INVALID_VALUE;
+  struct event *start = find(hStart), *end = find(hEnd);
+  if (!start || !end) return CUDA_ERROR_INVALID_HANDLE;
+  if (!start->recorded || !end->recorded ||
+      (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
+    return CUDA_ERROR_INVALID_HANDLE;
+  struct answer answer;
+  answer_init(&answer);
+  CUresult result = ask_cuEventElapsedTime_v2(handle_of(hStart), handle_of(hEnd), &answer);
+  if (!result) {
+    const struct wire_cuEventElapsedTime_v2_reply *reply = answer.reply;
+    *pMilliseconds = reply->pMilliseconds;
+  }
+  answer_free(&answer);
+  return result;
+}
+
+CUresult guest_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
+  return guest_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
+}

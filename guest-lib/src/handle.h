@@ -1,0 +1,33 @@
+// Handles the guest mints: an index with a generation, so that a stale or made-up handle is told
+// from a live one and never followed.
+#ifndef OUTBOARD_HANDLE_H
+#define OUTBOARD_HANDLE_H
+
+#include <stdint.h>
+
+#include "cuda_driver.h"
+#include "wire.h"
+
+// A new handle of `kind` that stands for `object`; 0 when there are too many.
+uint64_t handle_mint(enum wire_kind kind, void *object);
+
+// The object behind a live handle of that kind, or NULL.
+void *handle_object(enum wire_kind kind, uint64_t handle);
+
+// CUDA_ERROR_INVALID_HANDLE unless it is live and of that kind.
+static inline CUresult handle_check(enum wire_kind kind, uint64_t handle) {
+  return handle_object(kind, handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+// Ends a handle and returns its object, or NULL when it was not live.
+void *handle_retire(enum wire_kind kind, uint64_t handle);
+
+// Calls `visit` for every live handle of a kind; it may retire the one it is given.
+void handle_each(enum wire_kind kind, void (*visit)(uint64_t handle, void *object, void *context),
+                 void *context);
+
+static inline uint64_t handle_of(const void *driver_handle) {
+  return (uint64_t)(uintptr_t)driver_handle;
+}
+
+#endif

@@ -1,0 +1,110 @@
+#include "image.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <sha256.h>
+
+#include "abi_fatbin.h"
+#include "log.h"
+#include "wire.h"
+
+static uint64_t padded(uint64_t size) { return (size + 7) & ~7ull; }
+
+static CUresult append(struct image *image, uint32_t kind, const void *data, uint64_t size) {
+  uint64_t whole = sizeof(struct wire_image_part) + padded(size);
+  uint8_t *grown = realloc(image->bytes, image->size + whole);
+  if (!grown) return CUDA_ERROR_OUT_OF_MEMORY;
+  image->bytes = grown;
+  struct wire_image_part part = {.kind = kind, .size = size};
+  memcpy(grown + image->size, &part, sizeof part);
+  memcpy(grown + image->size + sizeof part, data, size);
+  memset(grown + image->size + sizeof part + size, 0, padded(size) - size);
+  image->size += whole;
+  return CUDA_SUCCESS;
+}
+
+static CUresult append_fatbin(struct image *image, const void *fatbin) {
+  size_t size = abi_image_size(fatbin, ABI_NO_LIMIT);
+  return size ? append(image, WIRE_IMAGE_FATBIN, fatbin, size) : CUDA_ERROR_INVALID_IMAGE;
+}
+
+static CUresult read_parts(const void *code, size_t limit, struct image *image) {
+  size_t size;
+  switch (abi_image_kind(code, limit)) {
+    case ABI_IMAGE_WRAPPER: {
+      struct abi_wrapper wrapper;
+      if (limit != ABI_NO_LIMIT || !abi_wrapper_read(code, &wrapper))
+        return CUDA_ERROR_INVALID_IMAGE;
+      CUresult result = append_fatbin(image, wrapper.fatbin);
+      for (size_t i = 0; i < wrapper.piece_count && !result; i++)
+        result = append_fatbin(image, wrapper.pieces[i]);
+      return result;
+    }
+    case ABI_IMAGE_FATBIN:
+      size = abi_image_size(code, limit);
+      return size ? append(image, WIRE_IMAGE_FATBIN, code, size) : CUDA_ERROR_INVALID_IMAGE;
+    case ABI_IMAGE_ELF:
+      size = abi_image_size(code, limit);
+      return size ? append(image, WIRE_IMAGE_ELF, code, size) : CUDA_ERROR_INVALID_IMAGE;
+    case ABI_IMAGE_PTX:
+      size = abi_image_size(code, limit);
+      return size ? append(image, WIRE_IMAGE_PTX, code, size) : CUDA_ERROR_INVALID_IMAGE;
+    default:
+      return CUDA_ERROR_INVALID_IMAGE;
+  }
+}
+
+static CUresult finish(CUresult result, struct image *image) {
+  if (result) {
+    image_free(image);
+    return result;
+  }
+  SHA256_CTX context;
+  SHA256_Init(&context);
+  SHA256_Update(&context, image->bytes, image->size);
+  SHA256_Final((uint8_t *)image->hash, &context);
+  return CUDA_SUCCESS;
+}
+
+CUresult image_read(const void *code, struct image *image) {
+  *image = (struct image){0};
+  if (!code) return CUDA_ERROR_INVALID_VALUE;
+  return finish(read_parts(code, ABI_NO_LIMIT, image), image);
+}
+
+CUresult image_read_file(const char *path, struct image *image) {
+  *image = (struct image){0};
+  if (!path) return CUDA_ERROR_INVALID_VALUE;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  struct stat status;
+  if (fd < 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+    log_warn("module file \"%s\" cannot be read: %s", path, strerror(errno));
+    if (fd >= 0) close(fd);
+    return CUDA_ERROR_FILE_NOT_FOUND;
+  }
+  size_t size = (size_t)status.st_size, have = 0;
+  char *bytes = malloc(size + 1);
+  while (bytes && have < size) {
+    ssize_t got = read(fd, bytes + have, size - have);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    have += (size_t)got;
+  }
+  close(fd);
+  if (!bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  bytes[have] = 0;  // PTX text in a file ends without a NUL
+  CUresult result = read_parts(bytes, have + 1, image);
+  free(bytes);
+  return finish(result, image);
+}
+
+void image_free(struct image *image) {
+  free(image->bytes);
+  image->bytes = NULL;
+}

@@ -1,0 +1,23 @@
+// Program images as they travel: found, measured, put in one piece, hashed.
+#ifndef OUTBOARD_IMAGE_H
+#define OUTBOARD_IMAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cuda_driver.h"
+
+struct image {
+  uint8_t *bytes;  // struct wire_image_part and data, each padded to 8
+  uint64_t size;
+  uint64_t hash[4];  // SHA-256 of bytes
+};
+
+// Reads what a program hands to cuModuleLoadData: fatbin wrapper, fatbin, ELF or PTX, without a
+// length. CUDA_ERROR_INVALID_IMAGE when it is none of them.
+CUresult image_read(const void *code, struct image *image);
+// The same for a file's contents.
+CUresult image_read_file(const char *path, struct image *image);
+void image_free(struct image *image);
+
+#endif

@@ -1,0 +1,275 @@
+#include "stream.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "context.h"
+#include "enter.h"
+#include "event.h"
+#include "guest_calls.h"
+#include "handle.h"
+
+struct stream {
+  unsigned flags;
+  int priority;
+  uint64_t id;
+  uint64_t context;
+  _Atomic uint64_t last;  // last command put on it
+  _Atomic uint64_t done;  // commands up to here are known to be done
+  uint64_t watch;         // request of a query that was answered "not ready", or 0
+  uint64_t watch_last;    // `last` when it was asked
+  _Atomic uint64_t finished;  // request of the latest query the server reported as done since
+};
+
+static struct stream legacy;
+static _Atomic uint64_t blocking_last;     // last command on any created stream that legacy waits for
+static _Atomic uint64_t nonblocking_last;  // last command on streams it does not wait for
+static _Atomic uint64_t settled;           // commands up to here are done, on all streams
+static _Atomic uint64_t next_id = 1;
+
+// The calling thread's default stream where the program asked for per-thread ones.
+static __thread uint64_t thread_stream;
+
+static struct stream *find(uint64_t wire) {
+  if (wire == STREAM_LEGACY_WIRE) return &legacy;
+  return handle_object(WIRE_KIND_STREAM, wire);
+}
+
+static CUresult create(unsigned flags, int priority, uint64_t *wire) {
+  struct stream *stream = calloc(1, sizeof *stream);
+  if (!stream) return CUDA_ERROR_OUT_OF_MEMORY;
+  stream->flags = flags;
+  stream->priority = priority;
+  stream->id = atomic_fetch_add(&next_id, 1);
+  stream->context = context_current_handle();
+  *wire = handle_mint(WIRE_KIND_STREAM, stream);
+  if (!*wire) {
+    free(stream);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  return put_cuStreamCreateWithPriority(*wire, flags, priority);
+}
+
+CUresult stream_resolve(CUstream stream, int per_thread, uint64_t *wire) {
+  uint64_t handle = handle_of(stream);
+  if (handle == handle_of(CU_STREAM_PER_THREAD) || (handle == 0 && per_thread)) {
+    // A reset of the context ends this stream like any other, so its handle may be stale.
+    if (!thread_stream || !handle_object(WIRE_KIND_STREAM, thread_stream)) {
+      CUresult result = create(CU_STREAM_DEFAULT, 0, &thread_stream);
+      if (result) return result;
+    }
+    *wire = thread_stream;
+    return CUDA_SUCCESS;
+  }
+  if (handle == 0 || handle == handle_of(CU_STREAM_LEGACY)) {
+    *wire = STREAM_LEGACY_WIRE;
+    return CUDA_SUCCESS;
+  }
+  *wire = handle;
+  return handle_check(WIRE_KIND_STREAM, handle);
+}
+
+static void raise(_Atomic uint64_t *value, uint64_t to) {
+  uint64_t now = atomic_load(value);
+  while (now < to && !atomic_compare_exchange_weak(value, &now, to)) {
+  }
+}
+
+void stream_mark(uint64_t wire, uint64_t sequence) {
+  if (wire == BATCH_NO_STREAM) return;
+  struct stream *stream = find(wire);
+  if (!stream) return;
+  atomic_store_explicit(&stream->last, sequence, memory_order_relaxed);
+  if (stream == &legacy) return;
+  atomic_store_explicit(
+      stream->flags & CU_STREAM_NON_BLOCKING ? &nonblocking_last : &blocking_last, sequence,
+      memory_order_relaxed);
+}
+
+void stream_settled(uint64_t wire, uint64_t sequence) {
+  struct stream *stream = find(wire);
+  if (stream) raise(&stream->done, sequence);
+}
+
+void legacy_operation_settled(uint64_t sequence) {
+  raise(&legacy.done, sequence);
+  // It waited for every blocking stream; if the others were done before, all is.
+  if (atomic_load(&nonblocking_last) <= atomic_load(&settled)) context_settled(sequence);
+}
+
+void context_settled(uint64_t sequence) { raise(&settled, sequence); }
+uint64_t context_settled_sequence(void) { return atomic_load(&settled); }
+_Bool context_is_settled(void) { return batch_sequence() <= atomic_load(&settled); }
+
+_Bool stream_is_settled(uint64_t wire) {
+  struct stream *stream = find(wire);
+  if (!stream) return 0;
+  uint64_t last = atomic_load(&stream->last);
+  // Synchronising the legacy stream covers the streams it waits for.
+  if (stream == &legacy && atomic_load(&blocking_last) > last) last = atomic_load(&blocking_last);
+  return last <= atomic_load(&stream->done) || last <= atomic_load(&settled);
+}
+
+uint64_t stream_last_sequence(uint64_t wire) {
+  struct stream *stream = find(wire);
+  return stream ? atomic_load(&stream->last) : 0;
+}
+
+_Bool stream_has_done(uint64_t wire, uint64_t sequence) {
+  if (sequence <= atomic_load(&settled)) return 1;
+  struct stream *stream = find(wire);
+  return stream && sequence <= atomic_load(&stream->done);
+}
+
+static void forget(uint64_t handle, void *object, void *context) {
+  uint64_t only = context ? *(uint64_t *)context : 0;
+  struct stream *stream = object;
+  if (only && stream->context != only) return;
+  if (only) put_cuStreamDestroy_v2(handle);
+  free(handle_retire(WIRE_KIND_STREAM, handle));
+}
+
+void stream_forget_all(void) { handle_each(WIRE_KIND_STREAM, forget, NULL); }
+void stream_destroy_of(uint64_t context) { handle_each(WIRE_KIND_STREAM, forget, &context); }
+
+CUresult context_synchronize(void) {
+  struct answer answer;
+  answer_init(&answer);
+  CUresult result = ask_cuCtxSynchronize(&answer);
+  answer_free(&answer);
+  if (!result) context_settled(answer.sequence);
+  return result;
+}
+
+// ---- entry points ------------------------------------------------------------------------------
+
+CUresult guest_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority) {
+  if (!phStream || flags & ~(unsigned)CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
+  uint64_t wire;
+  CUresult result = create(flags, device_clamp_priority(priority), &wire);
+  if (!result) *phStream = (CUstream)(uintptr_t)wire;
+  return result;
+}
+
+CUresult guest_cuStreamCreate(CUstream *phStream, unsigned int Flags) {
+  return guest_cuStreamCreateWithPriority(phStream, Flags, 0);
+}
+
+CUresult guest_cuStreamDestroy_v2(CUstream hStream) {
+  struct stream *stream = handle_retire(WIRE_KIND_STREAM, handle_of(hStream));
+  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  free(stream);
+  return put_cuStreamDestroy_v2(handle_of(hStream));
+}
+
+CUresult guest_cuStreamDestroy(CUstream hStream) { return guest_cuStreamDestroy_v2(hStream); }
+
+CUresult guest_cuStreamSynchronize(CUstream hStream, int per_thread) {
+  uint64_t wire;
+  CUresult result = stream_resolve(hStream, per_thread, &wire);
+  if (result) return result;
+  if (stream_is_settled(wire)) return guest_take_async_error();
+  struct answer answer;
+  answer_init(&answer);
+  result = ask_cuStreamSynchronize(wire, &answer);
+  answer_free(&answer);
+  if (!result) stream_settled(wire, answer.sequence);
+  return result;
+}
+
+CUresult guest_cuStreamQuery(CUstream hStream, int per_thread) {
+  uint64_t wire;
+  CUresult result = stream_resolve(hStream, per_thread, &wire);
+  if (result) return result;
+  if (stream_is_settled(wire)) return guest_take_async_error();
+  struct stream *stream = find(wire);
+  if (stream->watch && stream->watch_last == atomic_load(&stream->last)) {
+    // The server tells when it is done: no need to ask again.
+    answer_poll();
+    if (atomic_load(&stream->finished) < stream->watch) return CUDA_ERROR_NOT_READY;
+    raise(&stream->done, stream->watch_last);
+    return guest_take_async_error();
+  }
+  uint64_t last = atomic_load(&stream->last);
+  struct answer answer;
+  answer_init(&answer);
+  result = ask_cuStreamQuery(wire, &answer);
+  answer_free(&answer);
+  if (!result) raise(&stream->done, last);
+  stream->watch = result == CUDA_ERROR_NOT_READY ? answer.request : 0;
+  stream->watch_last = last;
+  return result;
+}
+
+void stream_finished(const struct wire_done *done) {
+  struct stream *stream = find(done->handle);
+  if (stream) raise(&stream->finished, done->request);
+}
+
+CUresult guest_cuStreamGetFlags(CUstream hStream, unsigned int *flags, int per_thread) {
+  uint64_t wire;
+  CUresult result = stream_resolve(hStream, per_thread, &wire);
+  if (result) return result;
+  if (!flags) return CUDA_ERROR_INVALID_VALUE;
+  *flags = find(wire)->flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult guest_cuStreamGetPriority(CUstream hStream, int *priority, int per_thread) {
+  uint64_t wire;
+  CUresult result = stream_resolve(hStream, per_thread, &wire);
+  if (result) return result;
+  if (!priority) return CUDA_ERROR_INVALID_VALUE;
+  *priority = find(wire)->priority;
+  return CUDA_SUCCESS;
+}
+
+CUresult guest_cuStreamGetId(CUstream hStream, unsigned long long *streamId, int per_thread) {
+  uint64_t wire;
+  CUresult result = stream_resolve(hStream, per_thread, &wire);
+  if (result) return result;
+  if (!streamId) return CUDA_ERROR_INVALID_VALUE;
+  *streamId = find(wire)->id;
+  return CUDA_SUCCESS;
+}
+
+CUresult guest_cuStreamGetCtx(CUstream hStream, CUcontext *pctx, int per_thread) {
+  uint64_t wire;
+  CUresult result = stream_resolve(hStream, per_thread, &wire);
+  if (result) return result;
+  if (!pctx) return CUDA_ERROR_INVALID_VALUE;
+  struct stream *stream = find(wire);
+  uint64_t context = stream == &legacy ? context_current_handle() : stream->context;
+  *pctx = (CUcontext)(uintptr_t)context;
+  return CUDA_SUCCESS;
+}
+
+CUresult guest_cuStreamGetDevice(CUstream hStream, CUdevice *device, int per_thread) {
+  CUcontext context;
+  CUresult result = guest_cuStreamGetCtx(hStream, &context, per_thread);
+  if (result) return result;
+  if (!device) return CUDA_ERROR_INVALID_VALUE;
+  struct context *found = handle_object(WIRE_KIND_CONTEXT, handle_of(context));
+  if (!found) return CUDA_ERROR_INVALID_CONTEXT;
+  *device = found->device;
+  return CUDA_SUCCESS;
+}
+
+CUresult guest_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus,
+                                   int per_thread) {
+  uint64_t wire;
+  CUresult result = stream_resolve(hStream, per_thread, &wire);
+  if (result) return result;
+  if (!captureStatus) return CUDA_ERROR_INVALID_VALUE;
+  *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;  // beginning a capture is not served yet
+  return CUDA_SUCCESS;
+}
+
+CUresult guest_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+  static __thread CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
+  if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+  CUstreamCaptureMode before = current;
+  current = *mode;
+  *mode = before;
+  return CUDA_SUCCESS;
+}

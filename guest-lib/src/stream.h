@@ -1,0 +1,47 @@
+// Streams: handles, the per-thread default stream, and what is known to be done.
+#ifndef OUTBOARD_STREAM_H
+#define OUTBOARD_STREAM_H
+
+#include <stdint.h>
+
+#include "cuda_driver.h"
+#include "wire.h"
+
+// Stands for the legacy default stream on the wire.
+#define STREAM_LEGACY_WIRE 0
+
+// The wire handle of `stream`. NULL means the legacy default stream, or the calling thread's own
+// where the program was compiled for per-thread default streams.
+CUresult stream_resolve(CUstream stream, int per_thread, uint64_t *wire);
+
+// Command `sequence` was put on stream `wire`. Called with the batch locked.
+void stream_mark(uint64_t wire, uint64_t sequence);
+
+// Everything on the stream (or in the context) up to command `sequence` is known to be done.
+void stream_settled(uint64_t wire, uint64_t sequence);
+void context_settled(uint64_t sequence);
+// The same for an operation on the legacy default stream, which waits for all blocking streams.
+void legacy_operation_settled(uint64_t sequence);
+_Bool stream_has_done(uint64_t wire, uint64_t sequence);
+
+// Whether all that was sent is known to be done, on one stream or altogether.
+_Bool stream_is_settled(uint64_t wire);
+_Bool context_is_settled(void);
+
+// Commands up to this number are known to be done on all streams.
+uint64_t context_settled_sequence(void);
+
+// The last command put on the stream.
+uint64_t stream_last_sequence(uint64_t wire);
+
+// Ends all streams: their handles are invalid from now on. For a reset of the context.
+void stream_forget_all(void);
+// Destroys the streams created in a context that ends.
+void stream_destroy_of(uint64_t context);
+// The server says that a stream asked about is done.
+void stream_finished(const struct wire_done *done);
+
+// Waits for everything. The generated round trip, shared by the callers that need it.
+CUresult context_synchronize(void);
+
+#endif
