@@ -1,0 +1,118 @@
+// The control messages of proto/control.proto and the preface each stands behind: what a session
+// begins with. Both processes of the server use it, and tests play the guest with it.
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import protobuf from 'protobufjs';
+import { root } from '../../scripts/setup/paths.mjs';
+
+/** As in proto/wire/wire.h; a test compares. */
+export const wire = {
+  protocol: 1,
+  magic: Buffer.from('OUTBOARD', 'latin1'),
+  prefaceBytes: 16,
+  controlMax: 65536,
+  granule: 2n << 20n,
+} as const;
+
+export interface Hello {
+  program: string;
+  pid: number;
+  host: string;
+  guestVersion: string;
+  /** 0: one. */
+  devices: number;
+  /** Bytes; 0: what a slot gives. */
+  memory: bigint;
+  /** Percent; 0: none asked. */
+  shareRequest: number;
+  shareLimit: number;
+  token: string;
+  /** Best first. */
+  windowBases: bigint[];
+  windowSize: bigint;
+}
+
+export interface Queued {
+  /** 1: next. */
+  position: number;
+}
+
+export interface Refusal {
+  code: string;
+  sentence: string;
+  remedy: string;
+  /** CUresult. */
+  result: number;
+}
+
+export interface Device {
+  name: string;
+  uuid: Uint8Array;
+  totalMemory: bigint;
+  attributes: number[];
+  limits: bigint[];
+  leastPriority: number;
+  greatestPriority: number;
+  pciBusId: string;
+}
+
+export interface Welcome {
+  session: bigint;
+  driverVersion: number;
+  devices: Device[];
+  windowBase: bigint;
+  windowSize: bigint;
+  memoryLimit: bigint;
+  serverVersion: string;
+}
+
+export type Answer = { queued: Queued } | { welcome: Welcome } | { refusal: Refusal };
+
+const { root: types } = protobuf.parse(
+  readFileSync(path.join(root, 'proto', 'control.proto'), 'utf8'),
+);
+const helloType = types.lookupType('outboard.Hello');
+const answerType = types.lookupType('outboard.Answer');
+
+function frame(message: Uint8Array): Buffer {
+  if (message.length > wire.controlMax) {
+    throw new Error(`a control message of ${message.length} bytes; the most is ${wire.controlMax}`);
+  }
+  return Buffer.concat([preface(wire.protocol, message.length), message]);
+}
+
+export function preface(version: number, length: number): Buffer {
+  const bytes = Buffer.alloc(wire.prefaceBytes);
+  wire.magic.copy(bytes);
+  bytes.writeUInt32LE(version, 8);
+  bytes.writeUInt32LE(length, 12);
+  return bytes;
+}
+
+function encode(type: protobuf.Type, message: object): Uint8Array {
+  return type.encode(type.fromObject(message)).finish();
+}
+
+function decode(type: protobuf.Type, bytes: Uint8Array): unknown {
+  return type.toObject(type.decode(bytes), { longs: BigInt, defaults: true, arrays: true });
+}
+
+/** Preface and message. */
+export function encodeHello(hello: Partial<Hello>): Buffer {
+  return frame(encode(helloType, hello));
+}
+
+/** The message without its preface. Throws where the bytes are not a Hello. */
+export function decodeHello(bytes: Uint8Array): Hello {
+  return decode(helloType, bytes) as Hello;
+}
+
+/** Preface and message. */
+export function encodeAnswer(answer: Answer): Buffer {
+  return frame(encode(answerType, answer));
+}
+
+/** The message without its preface. */
+export function decodeAnswer(bytes: Uint8Array): Answer {
+  return decode(answerType, bytes) as Answer;
+}

@@ -1,0 +1,54 @@
+// What the monitor and an API server process say to each other, over the channel that
+// child_process.fork makes (serialization 'advanced': bigint and bytes pass as they are).
+//
+//   monitor                          API server process
+//   open                      ->                         once, after the start
+//                             <-     ready | failed      the device is open, its context warm
+//   measure                   ->
+//                             <-     measured            how much memory is free now
+//   session + the socket      ->                         both processes hold the connection now
+//                             <-     prepared | declined
+//   begin | cancel            ->                         the monitor has let go of the connection
+//                             <-     ended               free again, or about to exit
+//   stop                      ->                         ends the session, if any, and the process
+//
+// Nothing is written to the connection before `begin`, so a client whose process dies before that
+// can still be given to another one.
+import type { CounterName, DeviceSnapshot, SessionEnd } from './native.js';
+
+export interface Open {
+  type: 'open';
+  /** Where executor.node is. */
+  build: string;
+  library: string;
+  ordinal: number;
+}
+
+export interface Session {
+  type: 'session';
+  session: bigint;
+  memoryLimit: bigint;
+  /** What the guest said in its Hello. */
+  windowBases: bigint[];
+  windowSize: bigint;
+  /** Bytes that came behind the Hello. */
+  leftover: Uint8Array;
+}
+
+export type ToSlot =
+  | Open
+  | Session
+  | { type: 'measure' }
+  | { type: 'begin' }
+  | { type: 'cancel' }
+  | { type: 'stop'; message: string };
+
+export type Counters = Record<CounterName, bigint>;
+
+export type FromSlot =
+  | { type: 'ready'; snapshot: DeviceSnapshot }
+  | { type: 'failed'; code: string | null; message: string }
+  | { type: 'measured'; freeMemory: bigint }
+  | { type: 'prepared' }
+  | { type: 'declined'; code: string | null; message: string }
+  | { type: 'ended'; end: SessionEnd; counters: Counters };

@@ -1,0 +1,105 @@
+// One API server process: it holds one device open, its context warm, and serves one session at a
+// time. The monitor starts it and talks to it over IPC (ipc.ts); when that channel closes, the
+// monitor is gone and the process ends. It logs to stderr, which the monitor reads: file descriptor
+// 1 belongs to the executor, which catches there what kernels print.
+import { pino } from 'pino';
+import type { FromSlot, Open, ToSlot } from './ipc.js';
+import { type DeviceHandle, loadNative, type Native } from './native.js';
+import { SlotSession } from './session.js';
+import { isSocketHandle } from './socket-handle.js';
+
+const log = pino({ base: null }, pino.destination({ dest: 2, sync: true }));
+
+let native: Native | undefined;
+let device: DeviceHandle | undefined;
+let session: SlotSession | undefined;
+let leaving = false;
+
+// How long the executor gets to end a session after the monitor has vanished.
+const leaveSeconds = 5;
+
+process.on('message', (message: ToSlot, handle: unknown) => {
+  switch (message.type) {
+    case 'open':
+      return open(message);
+    case 'measure':
+      if (!native || !device) return;
+      return send({ type: 'measured', freeMemory: native.snapshot(device).freeMemory });
+    case 'session': {
+      if (!native || !device || session || !isSocketHandle(handle)) {
+        return decline(new Error('no connection arrived, or this process is not free'));
+      }
+      const next = new SlotSession(native, device, message, handle);
+      try {
+        next.prepare();
+      } catch (error) {
+        next.cancel();
+        return decline(error);
+      }
+      session = next;
+      return send({ type: 'prepared' });
+    }
+    case 'begin':
+      session?.begin((end, counters) => {
+        session = undefined;
+        const keep = end.reusable && !leaving;
+        send({ type: 'ended', end, counters }, keep ? undefined : leave);
+      });
+      return;
+    case 'cancel':
+      session?.cancel();
+      session = undefined;
+      return;
+    case 'stop':
+      leaving = true;
+      if (!session?.stop(message.message)) leave();
+  }
+});
+
+process.on('disconnect', () => {
+  leaving = true;
+  if (!session?.stop('the server has ended')) leave();
+  setTimeout(() => process.kill(process.pid, 'SIGKILL'), leaveSeconds * 1000);
+});
+
+// Ctrl-C in a terminal reaches every process of the group; the monitor decides what it means.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
+
+function open({ build, library, ordinal }: Open) {
+  try {
+    native = loadNative(build);
+    device = native.openDevice({ library, ordinal, windowBase: null, windowSize: null });
+    send({ type: 'ready', snapshot: native.snapshot(device) });
+  } catch (error) {
+    send({ type: 'failed', ...told(error) }, () => process.exit(1));
+  }
+}
+
+function decline(error: unknown) {
+  send({ type: 'declined', ...told(error) });
+}
+
+function told(error: unknown) {
+  const { code, message } = error as { code?: unknown; message?: unknown };
+  return {
+    code: typeof code === 'string' ? code : null,
+    message: typeof message === 'string' ? message : String(error),
+  };
+}
+
+function send(message: FromSlot, sent?: () => void) {
+  if (!process.connected) return sent?.();
+  process.send?.(message, undefined, undefined, (error) => {
+    if (error) log.warn({ err: error }, 'the monitor cannot be told');
+    sent?.();
+  });
+}
+
+function leave() {
+  try {
+    if (native && device) native.closeDevice(device);
+  } catch (error) {
+    log.warn({ err: error }, 'the device was not closed cleanly');
+  }
+  process.exit(0);
+}

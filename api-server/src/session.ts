@@ -1,0 +1,141 @@
+// One session in an API server process, from the arrival of the connection to its end.
+import { writeSync } from 'node:fs';
+import { encodeAnswer } from './control.js';
+import type { Counters, Session } from './ipc.js';
+import {
+  counterNames,
+  type DeviceHandle,
+  type DeviceSnapshot,
+  type Native,
+  type SessionEnd,
+  type SessionHandle,
+} from './native.js';
+import type { SocketHandle } from './socket-handle.js';
+import { version } from './version.js';
+import { type Window, windowChoices } from './window.js';
+
+/** A refusal that the guest is to be told; the code is one of the monitor's error table. */
+class Declined extends Error {
+  constructor(
+    readonly code: string,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+export type OnEnd = (end: SessionEnd, counters: Counters) => void;
+
+export class SlotSession {
+  readonly #native: Native;
+  readonly #device: DeviceHandle;
+  readonly #request: Session;
+  readonly #handle: SocketHandle;
+  #welcome: Buffer | undefined;
+  #memoryLimit = 0n;
+  #running: SessionHandle | undefined;
+
+  constructor(native: Native, device: DeviceHandle, request: Session, handle: SocketHandle) {
+    this.#native = native;
+    this.#device = device;
+    this.#request = request;
+    this.#handle = handle;
+  }
+
+  /** Everything that can fail for a reason the guest should be told. Nothing is sent yet. */
+  prepare() {
+    const snapshot = this.#native.snapshot(this.#device);
+    const window = this.#placeWindow(snapshot);
+    const { session, memoryLimit } = this.#request;
+    this.#memoryLimit = memoryLimit < window.size ? memoryLimit : window.size;
+    const { attributes, limits, driverVersion, ...device } = snapshot;
+    this.#welcome = encodeAnswer({
+      welcome: {
+        session,
+        driverVersion,
+        devices: [{ ...device, attributes: [...attributes], limits: [...limits] }],
+        windowBase: window.base,
+        windowSize: window.size,
+        memoryLimit: this.#memoryLimit,
+        serverVersion: version,
+      },
+    });
+  }
+
+  #placeWindow(snapshot: DeviceSnapshot): Window {
+    const reserved = { base: snapshot.windowBase, size: snapshot.windowSize };
+    const tried: string[] = [];
+    for (const window of windowChoices(reserved, this.#request)) {
+      if (window.base === reserved.base && window.size <= reserved.size) return window;
+      try {
+        this.#native.moveWindow(this.#device, window.base, window.size);
+        return window;
+      } catch (error) {
+        tried.push(`0x${window.base.toString(16)} (${(error as Error).message})`);
+      }
+    }
+    throw new Declined(
+      'OB_WINDOW',
+      `no range of addresses can be held for device memory by guest and server alike; tried ${tried.join(', ')}`,
+    );
+  }
+
+  /** Sends the Welcome and gives the connection to the executor. `onEnd` is called once, later. */
+  begin(onEnd: OnEnd) {
+    const { fd } = this.#handle;
+    let counters: BigUint64Array | undefined;
+    try {
+      writeAll(fd, this.#welcome ?? Buffer.alloc(0));
+    } catch (error) {
+      this.#handle.close();
+      const message = `the guest did not take the Welcome: ${(error as Error).message}`;
+      queueMicrotask(() => onEnd({ reason: 'closed', message, reusable: true }, count(undefined)));
+      return;
+    }
+    try {
+      this.#running = this.#native.startSession(this.#device, {
+        fd,
+        leftover: this.#request.leftover,
+        session: this.#request.session,
+        memoryLimit: this.#memoryLimit,
+        onEnd: (end) => onEnd(end, count(counters)),
+      });
+      counters = this.#native.counters(this.#running);
+    } catch (error) {
+      const message = `the executor did not start: ${(error as Error).message}`;
+      queueMicrotask(() => onEnd({ reason: 'device', message, reusable: false }, count(undefined)));
+    } finally {
+      // The executor has a duplicate. This one must go, or the guest would never see the end.
+      this.#handle.close();
+    }
+  }
+
+  /** Lets go of a connection that was never begun; the monitor still has it. */
+  cancel() {
+    this.#handle.close();
+  }
+
+  /** Ends a running session and returns true: `onEnd` follows. False when none is running. */
+  stop(message: string): boolean {
+    if (!this.#running) {
+      this.cancel();
+      return false;
+    }
+    this.#native.stopSession(this.#running, message);
+    return true;
+  }
+}
+
+/**
+ * A few kilobytes at most, on a connection that has carried next to nothing: they fit into the
+ * socket's buffer unless the guest has stopped reading altogether, which is an error (EAGAIN).
+ */
+function writeAll(fd: number, bytes: Buffer) {
+  for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
+}
+
+function count(view: BigUint64Array | undefined): Counters {
+  return Object.fromEntries(
+    counterNames.map((name, index) => [name, view?.[index] ?? 0n]),
+  ) as Counters;
+}

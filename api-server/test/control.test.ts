@@ -1,0 +1,54 @@
+// The control messages, and that both languages agree on their numbers.
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { root } from '../../scripts/setup/paths.mjs';
+import { decodeAnswer, encodeAnswer, encodeHello, wire } from '../src/control.js';
+
+t.test('the constants are those of wire.h', async (t) => {
+  const header = readFileSync(path.join(root, 'proto', 'wire', 'wire.h'), 'utf8');
+  const defined = (name: string) =>
+    new RegExp(`^#define ${name} (.*)$`, 'm').exec(header)?.[1]?.trim();
+  t.equal(defined('WIRE_PROTOCOL'), String(wire.protocol));
+  t.equal(defined('WIRE_PREFACE_MAGIC'), `"${wire.magic}"`);
+  t.equal(defined('WIRE_PREFACE_BYTES'), String(wire.prefaceBytes));
+  t.equal(defined('WIRE_CONTROL_MAX'), String(wire.controlMax));
+  t.equal(defined('WIRE_GRANULE'), '(2ull << 20)');
+  t.equal(wire.granule, 2n << 20n);
+});
+
+t.test('every answer comes back as it went', async (t) => {
+  const device = {
+    name: 'GPU',
+    uuid: Buffer.from('0123456789abcdef'),
+    totalMemory: (1n << 37n) + 1n,
+    attributes: [0, 1024, -1, 0x7fffffff],
+    limits: [1n, (1n << 64n) - 1n],
+    leastPriority: 0,
+    greatestPriority: -5,
+    pciBusId: '0000:01:00.0',
+  };
+  const welcome = {
+    session: (1n << 63n) + 1n,
+    driverVersion: 13000,
+    devices: [device],
+    windowBase: 0x400000000000n,
+    windowSize: 1n << 40n,
+    memoryLimit: 5n << 30n,
+    serverVersion: '1.2.3',
+  };
+  const refusal = { code: 'OB_X', sentence: 'a — b', remedy: '', result: -1 };
+  for (const answer of [{ welcome }, { queued: { position: 3 } }, { refusal }]) {
+    const bytes = encodeAnswer(answer);
+    t.equal(bytes.subarray(0, 8).toString(), 'OUTBOARD');
+    t.equal(bytes.readUInt32LE(8), wire.protocol);
+    t.equal(bytes.readUInt32LE(12), bytes.length - wire.prefaceBytes);
+    t.same(decodeAnswer(bytes.subarray(wire.prefaceBytes)), answer);
+  }
+});
+
+t.test('a message that is too long is never sent', async (t) => {
+  t.throws(() => encodeHello({ token: 'x'.repeat(wire.controlMax) }), {
+    message: /the most is 65536/,
+  });
+});

@@ -1,0 +1,177 @@
+// One session in an API server process, with a made-up executor: what is sent when, what is told,
+// and that the connection is let go of in every case.
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { decodeAnswer, wire } from '../src/control.js';
+import type { Session } from '../src/ipc.js';
+import type {
+  DeviceHandle,
+  Native,
+  SessionEnd,
+  SessionHandle,
+  SessionOptions,
+} from '../src/native.js';
+import { SlotSession } from '../src/session.js';
+import type { SocketHandle } from '../src/socket-handle.js';
+import { windowChoices } from '../src/window.js';
+
+const base = 0x400000000000n;
+
+function madeUp(t: { testdir(): string }) {
+  const file = path.join(t.testdir(), 'sent');
+  const fd = openSync(file, 'w');
+  let closed = 0;
+  const handle: SocketHandle = {
+    ...{ fd, readStart: () => 0, readStop: () => 0 },
+    close: () => {
+      closed++;
+      closeSync(fd);
+    },
+  };
+  const moved: bigint[] = [];
+  const stopped: string[] = [];
+  let options: SessionOptions | undefined;
+  const counters = new BigUint64Array(12);
+  const native = {
+    snapshot: () => ({
+      name: 'GPU',
+      uuid: new Uint8Array(16),
+      totalMemory: 8n << 30n,
+      freeMemory: 8n << 30n,
+      attributes: new Int32Array([0, 1024]),
+      limits: new BigUint64Array([7n]),
+      leastPriority: 0,
+      greatestPriority: -5,
+      pciBusId: '0000:01:00.0',
+      driverVersion: 13000,
+      windowBase: base,
+      windowSize: 1n << 40n,
+    }),
+    moveWindow: (_: DeviceHandle, to: bigint) => {
+      moved.push(to);
+      if (to !== 0x300000000000n) throw new Error('taken');
+    },
+    startSession: (_: DeviceHandle, given: SessionOptions) => {
+      options = given;
+      return {} as SessionHandle;
+    },
+    stopSession: (_: SessionHandle, message: string) => void stopped.push(message),
+    counters: () => counters,
+  } as unknown as Native;
+  const request: Session = {
+    type: 'session',
+    session: 5n,
+    memoryLimit: 1n << 30n,
+    windowBases: [base],
+    windowSize: 0n,
+    leftover: Buffer.from('behind'),
+  };
+  const session = (given: Partial<Session> = {}) =>
+    new SlotSession(native, {} as DeviceHandle, { ...request, ...given }, handle);
+  const sent = () => readFileSync(file);
+  return {
+    native,
+    session,
+    sent,
+    moved,
+    stopped,
+    counters,
+    closed: () => closed,
+    options: () => options,
+  };
+}
+
+function welcomeOf(bytes: Buffer) {
+  return decodeAnswer(bytes.subarray(wire.prefaceBytes));
+}
+
+t.test('prepared, begun, ended', async (t) => {
+  const { session, sent, options, closed, counters } = madeUp(t);
+  const one = session();
+  one.prepare();
+  t.equal(sent().length, 0, 'nothing is sent before it begins');
+  const ends: unknown[] = [];
+  one.begin((end, counters) => ends.push({ end, launches: counters.launches }));
+  t.match(welcomeOf(sent()), {
+    welcome: { session: 5n, memoryLimit: 1n << 30n, windowBase: base, windowSize: 1n << 40n },
+  });
+  t.match(options(), { session: 5n, memoryLimit: 1n << 30n, leftover: Buffer.from('behind') });
+  t.equal(closed(), 1, "this process's copy of the connection is closed");
+  t.same(ends, []);
+  counters[4] = 42n;
+  const end: SessionEnd = { reason: 'closed', message: 'gone', reusable: true };
+  options()?.onEnd(end);
+  t.same(ends, [{ end, launches: 42n }]);
+});
+
+t.test('stopped', async (t) => {
+  const { session, stopped, closed } = madeUp(t);
+  const one = session();
+  one.prepare();
+  t.notOk(one.stop('early'), 'nothing runs yet');
+  t.equal(closed(), 1);
+  const { session: another, stopped: told } = madeUp(t);
+  const two = another();
+  two.prepare();
+  two.begin(() => {});
+  t.ok(two.stop('late'));
+  t.same([stopped, told], [[], ['late']]);
+});
+
+t.test('a guest that has gone, and an executor that does not start', async (t) => {
+  const { session, native, closed } = madeUp(t);
+  const one = session();
+  one.prepare();
+  native.startSession = () => {
+    throw new Error('no thread');
+  };
+  t.match(await ended(one), { reason: 'device', message: /no thread/, reusable: false });
+  t.equal(closed(), 1);
+  // Its file descriptor is closed now, so that the Welcome cannot be written.
+  const two = new SlotSession(native, {} as DeviceHandle, request(), {
+    ...{ fd: 1 << 20, readStart: () => 0, readStop: () => 0, close: () => {} },
+  });
+  two.prepare();
+  t.match(await ended(two), { reason: 'closed', message: /EBADF/, reusable: true });
+});
+
+function ended(session: SlotSession): Promise<SessionEnd> {
+  return new Promise((resolve) => session.begin(resolve));
+}
+
+function request(): Session {
+  return {
+    ...{ type: 'session', session: 1n, memoryLimit: 1n, windowBases: [], windowSize: 0n },
+    leftover: Buffer.alloc(0),
+  };
+}
+
+t.test('the window goes where the guest can hold it', async (t) => {
+  const { session, moved, sent } = madeUp(t);
+  const windowBases = [0x200000000000n, 0x300000000000n, 0x100000000000n];
+  const one = session({ windowBases, windowSize: 1n << 29n });
+  one.prepare();
+  t.same(moved, windowBases.slice(0, 2));
+  one.begin(() => {});
+  t.match(welcomeOf(sent()), {
+    welcome: { windowBase: 0x300000000000n, windowSize: 1n << 29n, memoryLimit: 1n << 29n },
+  });
+  const { session: another } = madeUp(t);
+  t.throws(() => another({ windowBases: [0x200000000000n] }).prepare(), {
+    code: 'OB_WINDOW',
+    message: /tried 0x200000000000 \(taken\)/,
+  });
+});
+
+t.test('which windows are tried', async (t) => {
+  const reserved = { base: 8n, size: 100n };
+  const choices = (windowBases: bigint[], windowSize: bigint, memoryLimit = 10n) =>
+    windowChoices(reserved, { windowBases, windowSize, memoryLimit });
+  t.same(choices([], 0n), [{ base: 8n, size: 100n }]);
+  t.same(choices([], 50n), [{ base: 8n, size: 50n }]);
+  t.same(choices([4n, 8n], 200n), [{ base: 8n, size: 100n }], 'no move where none is needed');
+  t.same(choices([8n], 200n, 150n), [{ base: 8n, size: 200n }], 'too small for the memory');
+  const moves = [4n, 6n].map((base) => ({ base, size: 50n }));
+  t.same(choices([4n, 6n], 50n), moves);
+});

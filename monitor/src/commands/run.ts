@@ -1,0 +1,158 @@
+import { spawn } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { constants } from 'node:os';
+import path from 'node:path';
+import { build as defaultBuild } from '../../../scripts/setup/paths.mjs';
+import { type Command, exitCodes } from '../command.js';
+import { OutboardError } from '../errors.js';
+import { type Option, optionsHelp, readOptions, splitAtProgram, UsageError } from '../options.js';
+import { parseBytes, parseCount, parseGuestLog, parseServers, parseShare } from '../values.js';
+
+const options = {
+  server: {
+    env: 'OUTBOARD_SERVER',
+    value: 'HOST:PORT',
+    help: 'the server; several separated by commas are tried in turn',
+    parse: parseServers,
+    fallback: '127.0.0.1:4460',
+    shown: '127.0.0.1:4460',
+  } satisfies Option<string>,
+  gpus: {
+    env: 'OUTBOARD_GPUS',
+    value: 'N',
+    help: 'how many GPUs the program wants',
+    parse: parseCount(1, 64, 'how many GPUs,'),
+    fallback: null,
+    shown: '1',
+  } satisfies Option<number | null>,
+  memory: {
+    env: 'OUTBOARD_MEMORY',
+    value: 'BYTES',
+    help: 'device memory the program wants, as in 4G',
+    parse: parseBytes,
+    fallback: null,
+    shown: "an equal part of the GPU's",
+  } satisfies Option<bigint | null>,
+  share: {
+    env: 'OUTBOARD_SHARE',
+    value: 'R[:L]',
+    help: "percent of the GPU's time, promised and at most",
+    parse: parseShare,
+    fallback: null,
+  } satisfies Option<string | null>,
+  log: {
+    env: 'OUTBOARD_LOG',
+    value: 'LEVEL[:FILE]',
+    help: "the guest library's log: off, error, warn, info, debug, trace",
+    parse: parseGuestLog,
+    fallback: null,
+    shown: 'off',
+  } satisfies Option<string | null>,
+  stats: {
+    env: 'OUTBOARD_STATS',
+    value: 'FILE',
+    help: 'where the guest library counts what the run costs',
+    parse: (text) => path.resolve(text),
+    fallback: null,
+  } satisfies Option<string | null>,
+  build: {
+    env: 'OUTBOARD_BUILD',
+    value: 'DIR',
+    help: 'where the native parts were built',
+    parse: (text) => path.resolve(text),
+    fallback: defaultBuild,
+    hidden: true,
+  } satisfies Option<string>,
+};
+
+export const run: Command = {
+  name: 'run',
+  summary: 'run a CUDA program on a GPU of an `outboard serve`',
+  help: `Usage: outboard run [OPTIONS] [--] PROGRAM [ARGUMENTS]
+
+Runs PROGRAM with Outboard's library in the place of the CUDA driver. It keeps this terminal,
+gets the signals that this command gets, and its exit code becomes ours: 128+N if signal N ended
+it, 127 if there is no such program, 126 if it cannot be executed.
+
+${optionsHelp(options)}
+`,
+  async run(args) {
+    const [own, [program, ...rest]] = splitAtProgram(options, args);
+    const values = readOptions(options, own, process.env);
+    if (!program) throw new UsageError('no program to run');
+    const env = guestEnvironment(values.build, process.env, {
+      OUTBOARD_SERVER: values.server,
+      OUTBOARD_GPUS: values.gpus?.toString(),
+      OUTBOARD_MEMORY: values.memory?.toString(),
+      OUTBOARD_SHARE: values.share ?? undefined,
+      OUTBOARD_LOG: values.log ?? undefined,
+      OUTBOARD_STATS: values.stats ?? undefined,
+    });
+    return runProgram(program, rest, env);
+  },
+};
+
+/** The program's environment: ours, with the guest library before everything else. */
+export function guestEnvironment(
+  build: string,
+  base: NodeJS.ProcessEnv,
+  settings: NodeJS.ProcessEnv,
+): NodeJS.ProcessEnv {
+  const folder = path.join(build, 'guest-lib');
+  const library = path.join(folder, 'libcuda.so.1');
+  if (!existsSync(library)) throw new OutboardError('OB_NOT_BUILT', library);
+  // The loader takes both as separators, with no way to quote them.
+  if (/[\s:]/.test(library)) throw new OutboardError('OB_PRELOAD_PATH', library);
+  const prepend = (entry: string, list: string | undefined) => (list ? `${entry}:${list}` : entry);
+  const env: NodeJS.ProcessEnv = {
+    ...base,
+    LD_PRELOAD: prepend(library, base['LD_PRELOAD']),
+    LD_LIBRARY_PATH: prepend(folder, base['LD_LIBRARY_PATH']),
+  };
+  for (const [name, value] of Object.entries(settings)) {
+    if (value !== undefined) env[name] = value;
+  }
+  return env;
+}
+
+const forwarded = [
+  'SIGINT',
+  'SIGTERM',
+  'SIGHUP',
+  'SIGQUIT',
+  'SIGUSR1',
+  'SIGUSR2',
+  'SIGWINCH',
+] as const;
+const fromTerminal: readonly string[] = ['SIGINT', 'SIGQUIT', 'SIGHUP', 'SIGWINCH'];
+
+function runProgram(program: string, args: string[], env: NodeJS.ProcessEnv): Promise<number> {
+  return new Promise((resolve) => {
+    const child = spawn(program, args, { env, stdio: 'inherit' });
+    for (const signal of forwarded) {
+      process.on(signal, () => {
+        // A terminal signals its whole foreground group: the program has it already.
+        if (fromTerminal.includes(signal) && inForeground()) return;
+        child.kill(signal);
+      });
+    }
+    child.once('error', (error: NodeJS.ErrnoException) => {
+      const found = error.code !== 'ENOENT';
+      const reason = found ? error.message : 'there is no such program';
+      process.stderr.write(`outboard: cannot run ${program}: ${reason}\n`);
+      resolve(found ? exitCodes.notExecutable : exitCodes.notFound);
+    });
+    child.once('exit', (code, signal) => {
+      resolve(signal ? 128 + constants.signals[signal] : (code ?? exitCodes.unable));
+    });
+  });
+}
+
+/** Whether this process is in the group that the terminal sends its signals to. */
+function inForeground(): boolean {
+  // pid (name) state ppid pgrp session tty tpgid; the name may hold anything, parentheses too.
+  const stat = readFileSync('/proc/self/stat', 'latin1');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const [, , group, , , foreground] = fields;
+  return group === foreground;
+}

@@ -1,0 +1,206 @@
+// Every error a user can meet, in one table: its code, the sentence (%s are filled in), what to do,
+// and the CUresult that the program's CUDA call returns where the error ends an attach. Codes are
+// never used again for something else. docs/errors.md is made from this table.
+import { format } from 'node:util';
+import type { Refusal } from '../../api-server/src/control.js';
+
+/** The CUresults used here, by their names in the driver API. */
+export const results = {
+  CUDA_ERROR_INVALID_VALUE: 1,
+  CUDA_ERROR_OUT_OF_MEMORY: 2,
+  CUDA_ERROR_DEVICE_UNAVAILABLE: 46,
+  CUDA_ERROR_INVALID_DEVICE: 101,
+  CUDA_ERROR_SYSTEM_NOT_READY: 802,
+  CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: 803,
+} as const;
+
+interface Entry {
+  sentence: string;
+  remedy: string;
+  /** Absent: no CUDA program ever sees it. */
+  result?: keyof typeof results;
+}
+
+const table = {
+  // A connection that is not, or not yet, a session.
+  OB_NOT_OUTBOARD: {
+    sentence: 'this port speaks the Outboard protocol, and what arrived does not: it began with %s',
+    remedy:
+      'Point OUTBOARD_SERVER at an `outboard serve`, and whatever else connects here somewhere else.',
+    result: 'CUDA_ERROR_SYSTEM_NOT_READY',
+  },
+  OB_VERSION: {
+    sentence: 'the guest library speaks version %s of the protocol, this server version %s',
+    remedy: 'Install the same release of Outboard on both machines.',
+    result: 'CUDA_ERROR_SYSTEM_DRIVER_MISMATCH',
+  },
+  OB_HELLO_TOO_LONG: {
+    sentence: 'the Hello announces %s bytes; the most is %s',
+    remedy: 'Install the same release of Outboard on both machines.',
+    result: 'CUDA_ERROR_SYSTEM_DRIVER_MISMATCH',
+  },
+  OB_HELLO_MALFORMED: {
+    sentence: 'the Hello cannot be decoded: %s',
+    remedy: 'Install the same release of Outboard on both machines.',
+    result: 'CUDA_ERROR_SYSTEM_DRIVER_MISMATCH',
+  },
+  OB_HELLO_TRUNCATED: {
+    sentence: 'the connection ended after %s bytes, in the middle of the Hello',
+    remedy: 'See whether the program was ended, or a proxy in between closes connections.',
+    result: 'CUDA_ERROR_SYSTEM_NOT_READY',
+  },
+  OB_HELLO_SLOW: {
+    sentence: 'the Hello was not complete after %s seconds',
+    remedy: 'Look at the network in between, or allow more with `outboard serve --hello-timeout`.',
+    result: 'CUDA_ERROR_SYSTEM_NOT_READY',
+  },
+  OB_HELLO_VALUE: {
+    sentence: 'the Hello asks for something that does not exist: %s',
+    remedy: 'Install the same release of Outboard on both machines.',
+    result: 'CUDA_ERROR_INVALID_VALUE',
+  },
+  OB_TOO_EARLY: {
+    sentence: 'the guest sent more than %s bytes before it was welcomed',
+    remedy: 'Install the same release of Outboard on both machines.',
+    result: 'CUDA_ERROR_SYSTEM_DRIVER_MISMATCH',
+  },
+
+  // Requests that this server can never satisfy.
+  OB_TOO_MANY_GPUS: {
+    sentence: 'the program asks for %s GPUs; a session gets one so far',
+    remedy: 'Set OUTBOARD_GPUS to 1 or leave it out.',
+    result: 'CUDA_ERROR_INVALID_DEVICE',
+  },
+  OB_TOO_MUCH_MEMORY: {
+    sentence:
+      'the program asks for %s bytes of device memory; the most that one session can get here is %s',
+    remedy: 'Ask for less with OUTBOARD_MEMORY, or use a server with larger GPUs.',
+    result: 'CUDA_ERROR_OUT_OF_MEMORY',
+  },
+  OB_SHARE: {
+    sentence: 'the program asks for a share of %s of a GPU: %s',
+    remedy:
+      'Set OUTBOARD_SHARE to REQUEST or REQUEST:LIMIT, percent from 1 to 100, REQUEST <= LIMIT.',
+    result: 'CUDA_ERROR_INVALID_VALUE',
+  },
+  OB_WINDOW: {
+    sentence:
+      'no range of addresses can be held for device memory by guest and server alike; tried %s',
+    remedy:
+      'Look for a library in the program that reserves very large ranges of addresses, such as a sanitizer.',
+    result: 'CUDA_ERROR_OUT_OF_MEMORY',
+  },
+
+  // A server that cannot serve now.
+  OB_QUEUE_FULL: {
+    sentence: '%s programs are waiting for a GPU already, which is the most that may wait',
+    remedy: 'Try again later, or add servers.',
+    result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
+  },
+  OB_SLOT_LOST: {
+    sentence: '%s API server processes ended while they took over this program',
+    remedy: "See the server's log for why they ended.",
+    result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
+  },
+  OB_NO_SLOT: {
+    sentence: 'no API server process can be started on the GPU machine: %s',
+    remedy: "See the server's log, and `nvidia-smi` there for the state of the GPUs.",
+    result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
+  },
+  OB_SHUTDOWN: {
+    sentence: 'the server is being shut down',
+    remedy: 'Start it again, or name another one in OUTBOARD_SERVER.',
+    result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
+  },
+  OB_INTERNAL: {
+    sentence: 'the server met an error of its own: %s',
+    remedy: "Report it, with the server's log.",
+    result: 'CUDA_ERROR_SYSTEM_NOT_READY',
+  },
+
+  // A server that cannot start.
+  OB_NOT_BUILT: {
+    sentence: '%s does not exist',
+    remedy: 'Run `npm run build` in the checkout, or name the build folder with --build.',
+  },
+  OB_PRELOAD_PATH: {
+    sentence: '%s cannot be preloaded: the loader takes the space or colon in its path for an end',
+    remedy: 'Move the checkout to a path without spaces and colons.',
+  },
+  OB_DRIVER_LIBRARY: {
+    sentence: 'the driver library %s cannot be used: %s',
+    remedy: 'Name another one with --device, or use --device software.',
+  },
+  OB_DEVICE_COUNT: {
+    sentence: '--gpus asks for %s GPUs, and %s has %s',
+    remedy: 'Ask for fewer with --gpus, or see CUDA_VISIBLE_DEVICES.',
+  },
+  OB_DEVICE_OPEN: {
+    sentence: 'GPU %s cannot be opened: %s',
+    remedy:
+      'See whether other programs use up its memory; serve fewer slots with --servers-per-gpu.',
+  },
+  OB_DEVICE_SMALL: {
+    sentence: 'GPU %s has %s bytes free, too little for %s sessions at a time',
+    remedy: 'Serve fewer slots with --servers-per-gpu.',
+  },
+  OB_LISTEN: {
+    sentence: 'cannot listen on %s: %s',
+    remedy: 'Choose another address with --listen; port 0 takes any free port.',
+  },
+} as const satisfies Record<string, Entry>;
+
+export type ErrorCode = keyof typeof table;
+
+const entries: Record<ErrorCode, Entry> = table;
+
+export class OutboardError extends Error {
+  override readonly name = 'OutboardError';
+  readonly code: ErrorCode;
+  readonly remedy: string;
+  /** CUresult. */
+  readonly result: number;
+
+  constructor(code: ErrorCode, ...details: (string | number | bigint)[]) {
+    const { sentence, remedy, result } = entries[code];
+    super(format(sentence, ...details.map(String)));
+    this.code = code;
+    this.remedy = remedy;
+    this.result = results[result ?? 'CUDA_ERROR_SYSTEM_NOT_READY'];
+  }
+
+  /** What the executor or an API server process says, in its own words; null: the code is not ours. */
+  static relayed(code: string | null, sentence: string): OutboardError | null {
+    if (!isErrorCode(code)) return null;
+    const error = new OutboardError(code);
+    error.message = sentence;
+    return error;
+  }
+
+  get refusal(): Refusal {
+    const { code, message: sentence, remedy, result } = this;
+    return { code, sentence, remedy, result };
+  }
+}
+
+function isErrorCode(code: string | null): code is ErrorCode {
+  return code !== null && Object.hasOwn(table, code);
+}
+
+/** docs/errors.md. */
+export function errorsPage(): string {
+  const rows = Object.entries(entries).map(([code, { sentence, remedy, result }]) => {
+    const cells = [`\`${code}\``, format(sentence.replaceAll('%s', '…')), remedy, result ?? '–'];
+    return `| ${cells.join(' | ')} |`;
+  });
+  return `# Errors
+
+Made from the table in \`monitor/src/errors.ts\`; after a change there: \`node build/js/monitor/src/errors-page.js\`.
+The last column is what the program's CUDA call returns when the error ends its attach. Errors of a running session are
+the CUDA driver's own.
+
+| code | sentence | what to do | CUDA result |
+|---|---|---|---|
+${rows.join('\n')}
+`;
+}

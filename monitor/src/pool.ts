@@ -1,0 +1,212 @@
+// All slots of the server: GPUs times servers per GPU. A process that ends is replaced in the
+// background, at once if it ever worked, with growing pauses if it cannot even open its device.
+import type { DeviceSnapshot } from '../../api-server/src/native.js';
+import type { Driver } from './devices.js';
+import { OutboardError } from './errors.js';
+import type { Log } from './log.js';
+import { sessionMemory } from './memory.js';
+import { Slot, type SlotEvents } from './slot.js';
+import type { GpuState, Placement } from './state.js';
+
+const leastPause = 100;
+const mostPause = 30_000;
+/** Failures in a row of a place after which its next success is no longer waited for. */
+const hopelessAfter = 3;
+
+export interface PoolOptions {
+  build: string;
+  driver: Driver;
+  serversPerGpu: number;
+}
+
+/** Where a process is, and after it the next one. */
+interface Place {
+  slot: Slot;
+  reserved: bigint;
+  /** Processes in a row that could not open the device. */
+  failures: number;
+  problem: string;
+  pause: NodeJS.Timeout | undefined;
+}
+
+interface Gpu {
+  places: Place[];
+  memory: bigint;
+  usual: bigint;
+  snapshot: DeviceSnapshot | undefined;
+}
+
+export type PoolEvents = Omit<SlotEvents, 'onFailed'>;
+
+export class Pool {
+  readonly #options: PoolOptions;
+  readonly #log: Log;
+  readonly #events: PoolEvents;
+  readonly #gpus: Gpu[] = [];
+  #stopping = false;
+  #started: { ready: () => void; failed: (error: Error) => void } | undefined;
+  #allGone: (() => void) | undefined;
+
+  constructor(options: PoolOptions, events: PoolEvents, log: Log) {
+    this.#options = options;
+    this.#events = events;
+    this.#log = log;
+  }
+
+  /** Resolves when every slot is warm. Throws when one cannot be opened; call stop() then. */
+  async start() {
+    const { driver, serversPerGpu } = this.#options;
+    const started = new Promise<void>((ready, failed) => {
+      this.#started = { ready, failed };
+    });
+    for (let gpu = 0; gpu < driver.gpus; gpu++) {
+      const places = Array.from({ length: serversPerGpu }, (_, index) => this.#place(gpu, index));
+      this.#gpus.push({ places, memory: 0n, usual: 0n, snapshot: undefined });
+    }
+    await started;
+    this.#started = undefined;
+    for (const [index, gpu] of this.#gpus.entries()) await this.#measure(index, gpu);
+  }
+
+  /** Of everything that has a state; for placement. */
+  get state(): GpuState[] {
+    return this.#gpus.map(({ places, memory, usual }, index) => ({
+      index,
+      memory,
+      reserved: places.reduce((sum, place) => sum + place.reserved, 0n),
+      usual,
+      free: places.map(({ slot }) => slot.state === 'free'),
+    }));
+  }
+
+  /** Of each GPU, for people. */
+  get devices() {
+    return this.#gpus.map(({ snapshot, memory, usual }, index) => ({
+      index,
+      name: snapshot?.name ?? '',
+      memory,
+      usual,
+    }));
+  }
+
+  /** Why no slot will be free, however long one waits; null while there is hope. */
+  get hopeless(): string | null {
+    const places = this.#gpus.flatMap((gpu) => gpu.places);
+    return places.every((place) => place.failures >= hopelessAfter)
+      ? (places[0]?.problem ?? '')
+      : null;
+  }
+
+  reserve({ gpu, slot, memory }: Placement): Slot {
+    const place = this.#at(gpu, slot);
+    place.reserved = memory;
+    return place.slot;
+  }
+
+  release(slot: Slot) {
+    this.#at(slot.gpu, slot.index).reserved = 0n;
+  }
+
+  /** Ends all sessions and processes; by force those that take longer than `seconds`. */
+  stop(message: string, seconds: number): Promise<void> {
+    this.#stopping = true;
+    this.#started = undefined;
+    const places = this.#gpus.flatMap((gpu) => gpu.places);
+    for (const place of places) {
+      clearTimeout(place.pause);
+      place.slot.stop(message, seconds);
+    }
+    return new Promise((resolve) => {
+      this.#allGone = resolve;
+      this.#checkGone();
+    });
+  }
+
+  kill() {
+    for (const gpu of this.#gpus) for (const { slot } of gpu.places) slot.kill();
+  }
+
+  #place(gpu: number, index: number): Place {
+    const slot = this.#spawn(gpu, index);
+    return { slot, reserved: 0n, failures: 0, problem: '', pause: undefined };
+  }
+
+  #spawn(gpu: number, index: number): Slot {
+    const { build, driver } = this.#options;
+    const events = {
+      ...this.#events,
+      onReady: (slot: Slot) => this.#ready(slot),
+      onFailed: (slot: Slot, code: string | null, message: string) =>
+        this.#failed(slot, code, message),
+      onExit: (slot: Slot, how: string) => this.#exited(slot, how),
+    };
+    const { library, env } = driver;
+    return new Slot({ gpu, index, build, library, env }, events, this.#log);
+  }
+
+  #ready(slot: Slot) {
+    const place = this.#at(slot.gpu, slot.index);
+    place.failures = 0;
+    slot.log.debug('ready');
+    const gpu = this.#gpus[slot.gpu];
+    if (gpu) gpu.snapshot = slot.snapshot;
+    if (this.#started) {
+      const all = this.#gpus.every((gpu) => gpu.places.every(({ slot }) => slot.state === 'free'));
+      if (all) this.#started.ready();
+      return;
+    }
+    this.#events.onReady(slot);
+  }
+
+  #failed(slot: Slot, code: string | null, message: string) {
+    const error =
+      OutboardError.relayed(code, message) ??
+      new OutboardError('OB_DEVICE_OPEN', slot.gpu, message);
+    this.#at(slot.gpu, slot.index).problem = error.message;
+    slot.log.error({ code: error.code }, error.message);
+    this.#started?.failed(error);
+  }
+
+  #exited(slot: Slot, how: string) {
+    const place = this.#at(slot.gpu, slot.index);
+    this.#events.onExit(slot, how);
+    place.reserved = 0n;
+    if (this.#stopping) return this.#checkGone();
+    if (!slot.snapshot) {
+      place.failures++;
+      place.problem ||= `its process ended (${how}) while opening the device`;
+      this.#started?.failed(new OutboardError('OB_DEVICE_OPEN', slot.gpu, place.problem));
+    }
+    if (this.#started) return;
+    const again = () => {
+      place.slot = this.#spawn(slot.gpu, slot.index);
+    };
+    if (place.failures === 0) {
+      slot.log.info(`${how}: replaced`);
+      return again();
+    }
+    const pause = Math.min(mostPause, leastPause * 2 ** place.failures);
+    slot.log.error(`${how}: tried again in ${pause / 1000} seconds`);
+    place.pause = setTimeout(again, pause);
+  }
+
+  async #measure(index: number, gpu: Gpu) {
+    const slot = gpu.places[0]?.slot;
+    const total = gpu.snapshot?.totalMemory ?? 0n;
+    const free = slot ? await slot.measure() : 0n;
+    const slots = gpu.places.length;
+    Object.assign(gpu, sessionMemory(free, total, slots));
+    if (gpu.usual === 0n) throw new OutboardError('OB_DEVICE_SMALL', index, free, slots);
+  }
+
+  #checkGone() {
+    const gone = this.#gpus.every((gpu) => gpu.places.every(({ slot }) => slot.state === 'ended'));
+    if (gone) this.#allGone?.();
+  }
+
+  #at(gpu: number, index: number): Place {
+    const place = this.#gpus[gpu]?.places[index];
+    if (!place) throw new Error(`no slot ${gpu}.${index}`);
+    return place;
+  }
+}

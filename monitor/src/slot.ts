@@ -1,0 +1,166 @@
+// One slot's API server process, seen from the monitor: started, warm, busy, ended. Another one
+// takes its place when it has ended (pool.ts).
+import { type ChildProcess, fork } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import type { Counters, FromSlot, Session, ToSlot } from '../../api-server/src/ipc.js';
+import type { DeviceSnapshot, SessionEnd } from '../../api-server/src/native.js';
+import { type SocketHandle, sendable } from '../../api-server/src/socket-handle.js';
+import type { Log } from './log.js';
+
+const main = fileURLToPath(new URL('../../api-server/src/main.js', import.meta.url));
+
+/** For a process that should end by itself and does not. */
+const endSeconds = 10;
+
+export interface SlotOptions {
+  gpu: number;
+  index: number;
+  build: string;
+  library: string;
+  env: NodeJS.ProcessEnv;
+}
+
+export interface SlotEvents {
+  /** The device is open and the context warm. */
+  onReady(slot: Slot): void;
+  /** The device cannot be opened; `onExit` follows. */
+  onFailed(slot: Slot, code: string | null, message: string): void;
+  onPrepared(slot: Slot): void;
+  onDeclined(slot: Slot, code: string | null, message: string): void;
+  /** The session is over. The slot is free again, or `onExit` follows. */
+  onEnded(slot: Slot, end: SessionEnd, counters: Counters): void;
+  /** Last of all. */
+  onExit(slot: Slot, how: string): void;
+}
+
+export class Slot {
+  readonly gpu: number;
+  readonly index: number;
+  readonly log: Log;
+  state: 'starting' | 'free' | 'busy' | 'ended' = 'starting';
+  snapshot: DeviceSnapshot | undefined;
+  readonly #child: ChildProcess;
+  readonly #events: SlotEvents;
+  #measured: ((free: bigint) => void) | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: SlotOptions, events: SlotEvents, log: Log) {
+    const { gpu, index, build, library, env } = options;
+    this.gpu = gpu;
+    this.index = index;
+    this.#events = events;
+    this.#child = fork(main, [], {
+      env,
+      execArgv: ['--enable-source-maps'],
+      serialization: 'advanced',
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+    });
+    this.log = log.child({ slot: `${gpu}.${index}`, slotPid: this.#child.pid });
+    this.#child.on('message', (message) => this.#receive(message as FromSlot));
+    this.#child.once('error', (error) => this.#exited(error.message));
+    this.#child.once('exit', (code, signal) =>
+      this.#exited(signal ? `killed by ${signal}` : `exit code ${code}`),
+    );
+    if (this.#child.stderr) {
+      createInterface({ input: this.#child.stderr }).on('line', (line) => relay(line, this.log));
+    }
+    this.#send({ type: 'open', build, library, ordinal: gpu });
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
+  /** Bytes of the GPU that are free now. Never settles if the process ends before it answers. */
+  measure(): Promise<bigint> {
+    return new Promise((resolve) => {
+      this.#measured = resolve;
+      this.#send({ type: 'measure' });
+    });
+  }
+
+  /** Shows a client's connection to the process: `onPrepared` or `onDeclined` follows. */
+  offer(session: Session, handle: SocketHandle) {
+    this.state = 'busy';
+    this.#send(session, handle);
+  }
+
+  /** The monitor has let go of the connection. */
+  begin() {
+    this.#send({ type: 'begin' });
+  }
+
+  /** Ends the session, if any, and the process, by force after `seconds`. */
+  stop(message: string, seconds: number) {
+    if (this.state === 'ended') return;
+    this.#send({ type: 'stop', message });
+    this.#killAfter(seconds);
+  }
+
+  kill() {
+    this.#child.kill('SIGKILL');
+  }
+
+  #send(message: ToSlot, handle?: SocketHandle) {
+    // An error here means that the process is gone, of which 'exit' tells.
+    const done = (error: Error | null) => {
+      if (error) this.log.debug({ err: error }, `cannot send ${message.type}`);
+    };
+    if (!this.#child.connected) return;
+    if (handle) this.#child.send(message, sendable(handle), done);
+    else this.#child.send(message, done);
+  }
+
+  #receive(message: FromSlot) {
+    switch (message.type) {
+      case 'ready':
+        this.snapshot = message.snapshot;
+        this.state = 'free';
+        return this.#events.onReady(this);
+      case 'failed':
+        this.#killAfter(endSeconds);
+        return this.#events.onFailed(this, message.code, message.message);
+      case 'measured':
+        return this.#measured?.(message.freeMemory);
+      case 'prepared':
+        return this.#events.onPrepared(this);
+      case 'declined':
+        this.state = 'free';
+        return this.#events.onDeclined(this, message.code, message.message);
+      case 'ended':
+        if (message.end.reusable) this.state = 'free';
+        else this.#killAfter(endSeconds);
+        return this.#events.onEnded(this, message.end, message.counters);
+    }
+  }
+
+  #killAfter(seconds: number) {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.log.warn('does not end by itself: killed');
+      this.kill();
+    }, seconds * 1000);
+  }
+
+  #exited(how: string) {
+    if (this.state === 'ended') return;
+    clearTimeout(this.#timer);
+    this.state = 'ended';
+    this.#events.onExit(this, how);
+  }
+}
+
+const levels: Record<number, 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal'> = {
+  ...{ 10: 'trace', 20: 'debug', 30: 'info', 40: 'warn', 50: 'error', 60: 'fatal' },
+};
+
+/** A line of the process's stderr: of its own log, or whatever a driver library prints. */
+function relay(line: string, log: Log) {
+  try {
+    const { level, time: _time, msg, ...rest } = JSON.parse(line);
+    log[levels[level] ?? 'warn'](rest, msg);
+  } catch {
+    log.warn(line);
+  }
+}

@@ -1,0 +1,107 @@
+// The forms in which people write values, on the command line and in the environment. Each parser
+// throws a BadValue whose message completes "... is not understood: ".
+import { BadValue } from './options.js';
+
+export interface Address {
+  host: string;
+  port: number;
+}
+
+/** HOST:PORT or [IPV6]:PORT. */
+export function parseAddress(text: string, leastPort = 1): Address {
+  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]\s]+)):(\d{1,5})$/.exec(text);
+  const [, six, name, digits] = match ?? [];
+  const host = six ?? name;
+  const port = Number(digits);
+  if (host === undefined) {
+    const bare = text.split(':').length > 2 && !text.startsWith('[');
+    throw new BadValue(
+      bare
+        ? 'an IPv6 address stands in brackets, as in [::1]:4460'
+        : 'expected HOST:PORT or [IPV6]:PORT, as in 127.0.0.1:4460',
+    );
+  }
+  if (port < leastPort || port > 65535) {
+    throw new BadValue(`a port is a number from ${leastPort} to 65535`);
+  }
+  return { host, port };
+}
+
+export function formatAddress({ host, port }: Address): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
+
+/** HOST:PORT[,HOST:PORT...], as the guest library reads OUTBOARD_SERVER. */
+export function parseServers(text: string): string {
+  const servers = text.split(',');
+  if (servers.length > 8) throw new BadValue('at most 8 servers can be named');
+  return servers.map((server) => formatAddress(parseAddress(server.trim()))).join(',');
+}
+
+const units = { '': 0n, K: 10n, M: 20n, G: 30n, T: 40n } as const;
+
+/** Bytes, or a number with K, M, G or T (powers of 1024). */
+export function parseBytes(text: string): bigint {
+  const match = /^(\d+)([KMGT]?)(?:iB)?$/.exec(
+    text.replace(/[kmgt]/, (unit) => unit.toUpperCase()),
+  );
+  const [, digits = '0', unit = ''] = match ?? [];
+  const bytes = BigInt(digits) << units[unit as keyof typeof units];
+  if (!match || bytes === 0n || bytes >= 1n << 64n) {
+    throw new BadValue('expected bytes, or a number with K, M, G or T, as in 4G');
+  }
+  return bytes;
+}
+
+export function parseCount(least: number, most: number, what = 'a number') {
+  return (text: string): number => {
+    const count = Number(text);
+    if (!/^\d+$/.test(text) || count < least || count > most) {
+      throw new BadValue(`expected ${what} from ${least} to ${most}`);
+    }
+    return count;
+  };
+}
+
+/** REQUEST or REQUEST:LIMIT, percent. */
+export function parseShare(text: string): string {
+  const [request = 0, limit = request] = (/^\d+(:\d+)?$/.test(text) ? text.split(':') : []).map(
+    Number,
+  );
+  if (request < 1 || limit > 100 || limit < request) {
+    throw new BadValue(
+      'expected percent of a GPU as REQUEST or REQUEST:LIMIT, from 1 to 100, the limit not below the request',
+    );
+  }
+  return text;
+}
+
+export function parseChoice(...choices: string[]) {
+  return (text: string): string => {
+    if (!choices.includes(text)) throw new BadValue(`expected one of ${choices.join(', ')}`);
+    return text;
+  };
+}
+
+const guestLogLevels = ['off', 'error', 'warn', 'info', 'debug', 'trace'];
+
+/** LEVEL or LEVEL:FILE, as the guest library reads OUTBOARD_LOG. */
+export function parseGuestLog(text: string): string {
+  const level = text.split(':', 1)[0] ?? '';
+  if (!guestLogLevels.includes(level)) {
+    throw new BadValue(
+      `expected one of ${guestLogLevels.join(', ')}, optionally followed by :FILE`,
+    );
+  }
+  return text;
+}
+
+/** 1073741824 as "1 GiB": for people, rounded. */
+export function formatBytes(bytes: bigint): string {
+  let value = Number(bytes);
+  for (const unit of ['bytes', 'KiB', 'MiB', 'GiB']) {
+    if (value < 1024) return `${unit === 'bytes' ? value : Number(value.toFixed(1))} ${unit}`;
+    value /= 1024;
+  }
+  return `${Number(value.toFixed(1))} TiB`;
+}

@@ -1,0 +1,146 @@
+// The pure functions: who may come in, where to, and how much memory there is.
+import fc from 'fast-check';
+import t from 'tap';
+import { decodeHello, encodeHello, type Hello, wire } from '../../api-server/src/control.js';
+import { admit } from '../src/admission.js';
+import { overhead, sessionMemory } from '../src/memory.js';
+import { place } from '../src/placement.js';
+import { Queue } from '../src/queue.js';
+import type { GpuState, SessionRequest } from '../src/state.js';
+
+const GiB = 1n << 30n;
+
+function gpu(index: number, { memory = 8n * GiB, reserved = 0n, free = [true] }): GpuState {
+  return { index, memory, reserved, usual: memory / BigInt(free.length), free };
+}
+
+const hello = (given: Partial<Hello>) =>
+  decodeHello(encodeHello(given).subarray(wire.prefaceBytes));
+const wants = (memory: bigint | null): SessionRequest => ({
+  memory,
+  shareRequest: 0,
+  shareLimit: 0,
+});
+
+t.test('what can never be had is refused', async (t) => {
+  const gpus = [gpu(0, { memory: 4n * GiB }), gpu(1, { memory: 8n * GiB, reserved: 8n * GiB })];
+  const code = (given: Partial<Hello>) => {
+    try {
+      admit(hello(given), gpus);
+      return undefined;
+    } catch (error) {
+      return (error as { code: string }).code;
+    }
+  };
+  t.equal(code({}), undefined);
+  t.equal(code({ devices: 1 }), undefined);
+  t.equal(code({ devices: 2 }), 'OB_TOO_MANY_GPUS');
+  t.equal(code({ memory: 8n * GiB }), undefined, 'reserved now is not never');
+  t.equal(code({ memory: 8n * GiB + 1n }), 'OB_TOO_MUCH_MEMORY');
+  t.equal(code({ memory: (1n << 64n) - 1n }), 'OB_TOO_MUCH_MEMORY');
+  t.equal(code({ shareRequest: 100, shareLimit: 100 }), undefined);
+  t.equal(code({ shareRequest: 50 }), undefined);
+  t.equal(code({ shareRequest: 101 }), 'OB_SHARE');
+  t.equal(code({ shareLimit: 101 }), 'OB_SHARE');
+  t.equal(code({ shareRequest: 30, shareLimit: 20 }), 'OB_SHARE');
+});
+
+t.test('memory is asked for in whole granules', async (t) => {
+  const gpus = [gpu(0, {})];
+  t.equal(admit(hello({ memory: 1n }), gpus).memory, wire.granule);
+  t.equal(admit(hello({ memory: wire.granule }), gpus).memory, wire.granule);
+  t.equal(admit(hello({ memory: wire.granule + 1n }), gpus).memory, 2n * wire.granule);
+  t.equal(admit(hello({}), gpus).memory, null);
+});
+
+t.test('sessions spread', async (t) => {
+  const both = [gpu(0, { free: [true, true] }), gpu(1, { free: [true, true] })];
+  t.match(place(both, wants(null)), { gpu: 0, slot: 0, memory: 4n * GiB });
+  const [first, second] = both as [GpuState, GpuState];
+  const used = [{ ...first, reserved: GiB, free: [false, true] }, second];
+  t.match(place(used, wants(GiB)), { gpu: 1, slot: 0, memory: GiB });
+  t.match(place([used[0] as GpuState], wants(GiB)), { gpu: 0, slot: 1 });
+});
+
+t.test('placement never promises what is not there', async (t) => {
+  const gpus = fc.array(
+    fc.record({
+      memory: fc.bigInt(0n, 64n),
+      reserved: fc.bigInt(0n, 64n),
+      usual: fc.bigInt(0n, 64n),
+      free: fc.array(fc.boolean(), { minLength: 1, maxLength: 4 }),
+    }),
+    { maxLength: 4 },
+  );
+  const memory = fc.option(fc.bigInt(0n, 70n));
+  const run = fc.property(gpus, memory, (states, memory) => {
+    const gpus = states.map((state, index) => ({ ...state, index }));
+    const fits = (gpu: GpuState) =>
+      gpu.free.includes(true) && (memory ?? gpu.usual) <= gpu.memory - gpu.reserved;
+    const placed = place(gpus, wants(memory));
+    if (!placed) return !gpus.some(fits);
+    const gpu = gpus[placed.gpu];
+    return (
+      gpu !== undefined &&
+      fits(gpu) &&
+      gpu.free[placed.slot] === true &&
+      placed.memory === (memory ?? gpu.usual)
+    );
+  });
+  fc.assert(run, { numRuns: 2000 });
+  t.pass('in 2000 cases');
+});
+
+t.test('what sessions may have fits into what is free', async (t) => {
+  const run = fc.property(
+    fc.bigInt(0n, 200n * GiB),
+    fc.bigInt(1n, 200n * GiB),
+    fc.integer({ min: 1, max: 64 }),
+    (free, total, slots) => {
+      const { memory, usual } = sessionMemory(free, total, slots);
+      return (
+        memory % wire.granule === 0n &&
+        usual % wire.granule === 0n &&
+        memory >= 0n &&
+        usual * BigInt(slots) <= memory &&
+        (memory === 0n || memory + overhead(total) * BigInt(slots) <= free)
+      );
+    },
+  );
+  fc.assert(run, { numRuns: 1000 });
+  t.match(sessionMemory(80n * GiB, 80n * GiB, 2), { memory: 79n * GiB + 768n * (1n << 20n) });
+});
+
+t.test('first come, first served, and everyone knows their place', async (t) => {
+  const told: [string, number][] = [];
+  const queue = new Queue<string>((one, position) => told.push([one, position]));
+  const news = () => told.splice(0);
+  for (const one of ['a', 'b', 'c', 'd']) queue.append(one);
+  t.same(news(), [
+    ['a', 1],
+    ['b', 2],
+    ['c', 3],
+    ['d', 4],
+  ]);
+  t.ok(queue.remove('b'));
+  t.same(news(), [
+    ['c', 2],
+    ['d', 3],
+  ]);
+  t.notOk(queue.remove('b'));
+  t.equal(queue.head, 'a');
+  t.ok(queue.remove('a'));
+  t.same(news(), [
+    ['c', 1],
+    ['d', 2],
+  ]);
+  queue.putBack('a');
+  t.same(news(), [
+    ['a', 1],
+    ['c', 2],
+    ['d', 3],
+  ]);
+  t.same(queue.takeAll(), ['a', 'c', 'd']);
+  t.equal(queue.length, 0);
+  t.equal(queue.head, undefined);
+});

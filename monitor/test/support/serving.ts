@@ -1,0 +1,100 @@
+// An `outboard serve` for a test: the real command in a process of its own, on a port of its own,
+// with software GPUs.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { root } from '../../../scripts/setup/paths.mjs';
+import { type Address, parseAddress } from '../../src/values.js';
+
+export interface LogLine {
+  level: number;
+  msg: string;
+  code?: string;
+  [field: string]: unknown;
+}
+
+export const outboard = path.join(root, 'bin', 'outboard.mjs');
+
+export class Serving {
+  readonly child: ChildProcess;
+  readonly lines: LogLine[] = [];
+  address: Address = { host: '', port: 0 };
+  exit: Promise<number | string>;
+  #waiting: (() => void)[] = [];
+
+  private constructor(args: string[], env: NodeJS.ProcessEnv) {
+    const words = ['serve', '--listen', '127.0.0.1:0', '--device', 'software', ...args];
+    this.child = spawn(process.execPath, [outboard, ...words, '--log-level', 'debug'], {
+      env: { ...process.env, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.exit = once(this.child, 'exit').then(([code, signal]) => signal ?? code);
+    if (!this.child.stderr) throw new Error('no stderr');
+    createInterface({ input: this.child.stderr }).on('line', (line) => {
+      this.lines.push(JSON.parse(line));
+      for (const wake of this.#waiting.splice(0)) wake();
+    });
+    this.child.once('exit', () => {
+      for (const wake of this.#waiting.splice(0)) wake();
+    });
+  }
+
+  /** Resolves when it listens; ended with the test. */
+  static async start(
+    t: { teardown(end: () => unknown): void },
+    args: string[] = [],
+    env: NodeJS.ProcessEnv = {},
+  ): Promise<Serving> {
+    const serving = new Serving(args, env);
+    t.teardown(() => serving.stop());
+    const { stdout } = serving.child;
+    if (!stdout) throw new Error('no stdout');
+    const ready = once(createInterface({ input: stdout }), 'line');
+    const line = await Promise.race([ready.then(([line]) => String(line)), serving.exit]);
+    const match = /^listening on (.*)$/.exec(String(line));
+    if (!match) throw new Error(`serve ended with ${line}:\n${serving.log}`);
+    serving.address = parseAddress(match[1] ?? '');
+    return serving;
+  }
+
+  get log(): string {
+    return this.lines.map((line) => JSON.stringify(line)).join('\n');
+  }
+
+  /** The first line of the log, from `from` on, with these fields; waits for it. */
+  async logged(wanted: Record<string, unknown>, from = 0): Promise<LogLine> {
+    const fits = (line: LogLine) =>
+      Object.entries(wanted).every(([name, value]) =>
+        value instanceof RegExp ? value.test(String(line[name])) : line[name] === value,
+      );
+    for (;;) {
+      const found = this.lines.slice(from).find(fits);
+      if (found) return found;
+      if (this.child.exitCode !== null || this.child.signalCode !== null) {
+        throw new Error(`serve ended without logging ${JSON.stringify(wanted)}:\n${this.log}`);
+      }
+      await new Promise<void>((wake) => this.#waiting.push(wake));
+    }
+  }
+
+  /** Ids of the API server processes now alive, as the log tells of them. */
+  slotPids(): number[] {
+    const ids = this.lines.map((line) => line['slotPid']).filter((pid) => typeof pid === 'number');
+    return [...new Set(ids)].filter(isAlive);
+  }
+
+  async stop(): Promise<number | string> {
+    this.child.kill('SIGTERM');
+    return this.exit;
+  }
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
