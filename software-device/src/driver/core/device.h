@@ -1,0 +1,76 @@
+// One device: who it is, what it can do, and what belongs to it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/settings.h"
+#include "cuda_driver.h"
+
+namespace softdev::driver {
+
+class Context;
+
+class Device {
+ public:
+  // `ordinal` is what programs call it; `number` is which of the machine's it is.
+  Device(int ordinal, int number, const Settings &settings);
+
+  const int ordinal;
+  const int number;
+  const std::string name;
+  const uint64_t memory;
+  const int compute_major, compute_minor;
+
+  static CUuuid uuid_of(int number);
+  static std::string uuid_text(int number);  // as CUDA_VISIBLE_DEVICES has it
+  CUuuid uuid() const { return uuid_of(number); }
+  int pci_bus() const { return number + 1; }
+  std::string pci_bus_id() const;
+
+  // False when there is no such attribute.
+  bool attribute(CUdevice_attribute which, int *value) const;
+
+  std::shared_ptr<Context> primary;  // made once, for the life of the process
+  std::mutex primary_mutex;          // for the three below
+  unsigned retained = 0;
+  unsigned primary_flags = 0;
+
+  // Contexts that were created on it and are alive, and the primary one.
+  void add_context(const std::shared_ptr<Context> &context);
+  void remove_context(const Context *context);
+  std::vector<std::shared_ptr<Context>> contexts() const;
+  // Until all work of all its contexts is done.
+  void drain();
+
+  std::atomic<int> kernels{0};    // that run right now
+  std::atomic<uint64_t> pool{0};  // the current memory pool
+  std::atomic<uint64_t> default_pool{0};
+
+ private:
+  mutable std::mutex contexts_mutex_;
+  std::vector<std::shared_ptr<Context>> contexts_;
+};
+
+// What the engine and the attributes agree on.
+namespace limits {
+inline constexpr int kMultiprocessors = 4;
+inline constexpr int kThreadsPerBlock = 1024;
+inline constexpr int kThreadsPerMultiprocessor = 1536;
+inline constexpr int kBlocksPerMultiprocessor = 24;
+inline constexpr int kRegistersPerMultiprocessor = 65536;
+inline constexpr int kSharedPerBlock = 48 << 10;
+inline constexpr int kSharedPerBlockOptIn = 99 << 10;
+inline constexpr int kSharedPerMultiprocessor = 100 << 10;
+inline constexpr int kSharedReserved = 1 << 10;
+inline constexpr int kWarp = 32;
+inline constexpr int kTexturePitch = 32;
+inline constexpr unsigned kGridX = 0x7FFFFFFF, kGridYZ = 65535, kBlockXY = 1024, kBlockZ = 64;
+inline constexpr int kParameterBytes = 32764;
+inline constexpr int kLeastPriority = 0, kGreatestPriority = -5;
+}  // namespace limits
+
+}  // namespace softdev::driver

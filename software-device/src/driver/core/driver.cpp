@@ -1,0 +1,153 @@
+#include "core/driver.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdlib>
+
+#include "abi_tables.h"
+
+namespace softdev::driver {
+namespace {
+
+std::atomic<Driver *> the_driver{nullptr};
+std::atomic<bool> forked{false};
+thread_local bool in_host_function = false;
+
+void in_child() {
+  if (the_driver.load(std::memory_order_relaxed)) forked.store(true, std::memory_order_relaxed);
+}
+
+CUresult make(std::unique_ptr<Driver> *made) {
+  auto fresh = std::make_unique<Driver>();
+  std::string problem;
+  if (!read_settings(&fresh->settings, &problem)) {
+    log(Level::kError, "%s", problem.c_str());
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  set_log_level(fresh->settings.log);
+  std::vector<std::string> uuids;
+  for (int i = 0; i < fresh->settings.gpus; i++) uuids.push_back(Device::uuid_text(i));
+  std::vector<int> visible = visible_devices(getenv("CUDA_VISIBLE_DEVICES"), uuids);
+  if (visible.empty()) {
+    log(Level::kInfo, fresh->settings.gpus ? "CUDA_VISIBLE_DEVICES leaves no device"
+                                           : "SOFTWARE_DEVICE_GPUS is 0");
+    return CUDA_ERROR_NO_DEVICE;
+  }
+  if (!fresh->memory.create(static_cast<int>(visible.size()), fresh->settings.memory)) {
+    log(Level::kError, "not enough address space for %zu devices (see ulimit -v)", visible.size());
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  for (size_t i = 0; i < visible.size(); i++) {
+    auto device = std::make_unique<Device>(static_cast<int>(i), visible[i], fresh->settings);
+    device->primary = std::make_shared<Context>(device.get(), true, 0u);
+    fresh->handles.add(device->primary);
+    device->add_context(device->primary);
+    fresh->devices.push_back(std::move(device));
+  }
+  *made = std::move(fresh);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+Driver *driver() {
+  if (forked.load(std::memory_order_relaxed)) return nullptr;
+  return the_driver.load(std::memory_order_acquire);
+}
+
+CUresult initialise() {
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  if (forked.load(std::memory_order_relaxed))
+    return refuse(CUDA_ERROR_NOT_INITIALIZED, "this process was forked from one that uses CUDA");
+  pthread_mutex_lock(&mutex);
+  CUresult result = CUDA_SUCCESS;
+  if (!the_driver.load(std::memory_order_relaxed)) {
+    std::unique_ptr<Driver> made;
+    result = make(&made);
+    if (result == CUDA_SUCCESS) {
+      pthread_atfork(nullptr, nullptr, in_child);
+      the_driver.store(made.release(), std::memory_order_release);
+    }
+  }
+  pthread_mutex_unlock(&mutex);
+  return result;
+}
+
+Engine &Driver::engine() {
+  std::call_once(engine_once_, [this] {
+    engine_ = Engine::create({.workers = settings.workers});
+    log(Level::kInfo, "%u workers execute kernels", engine_->workers());
+  });
+  return *engine_;
+}
+
+Device *Driver::device(CUdevice ordinal) {
+  if (ordinal < 0 || static_cast<size_t>(ordinal) >= devices.size()) return nullptr;
+  return devices[static_cast<size_t>(ordinal)].get();
+}
+
+CUresult enter() {
+  if (!driver()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (in_host_function)
+    return refuse(CUDA_ERROR_NOT_PERMITTED, "a host function must not make CUDA calls");
+  return CUDA_SUCCESS;
+}
+
+CUresult enter(std::shared_ptr<Context> *context) {
+  if (CUresult bad = enter()) return bad;
+  uint64_t top = ContextStack::top();
+  if (!top) return refuse(CUDA_ERROR_INVALID_CONTEXT, "no context is current");
+  std::shared_ptr<Context> found = driver()->handles.find<Context>(top);
+  if (!found || !found->active())
+    return refuse(CUDA_ERROR_CONTEXT_IS_DESTROYED, "the current context is not alive");
+  if (CUresult sticky = found->error()) return sticky;
+  *context = std::move(found);
+  return CUDA_SUCCESS;
+}
+
+HostFunctionScope::HostFunctionScope() { in_host_function = true; }
+HostFunctionScope::~HostFunctionScope() { in_host_function = false; }
+
+// ---------------------------------------------------------------------------------------------
+// What the private tables ask for.
+
+namespace {
+
+int driver_version() { return CUDA_DRIVER_VERSION; }
+
+int device_count() {
+  Driver *all = driver();
+  return all ? static_cast<int>(all->devices.size()) : 0;
+}
+
+void device_identity(int ordinal, abi_device_identity *identity) {
+  const Device &device = *driver()->devices[static_cast<size_t>(ordinal)];
+  *identity = {device.uuid(), 0, device.pci_bus(), 0};
+}
+
+CUresult primary_context(CUcontext *context, CUdevice ordinal) {
+  if (!driver()) return CUDA_ERROR_NOT_INITIALIZED;
+  Device *device = driver()->device(ordinal);
+  if (!device) return CUDA_ERROR_INVALID_DEVICE;
+  *context = reinterpret_cast<CUcontext>(device->primary->handle());
+  return CUDA_SUCCESS;
+}
+
+CUcontext current_context() { return reinterpret_cast<CUcontext>(ContextStack::top()); }
+
+void table_log(abi_log_level level, const char *line) {
+  log(static_cast<Level>(level), "%s", line);
+}
+
+}  // namespace
+}  // namespace softdev::driver
+
+extern "C" {
+extern const struct abi_host abi_host;
+const struct abi_host abi_host = {
+    softdev::driver::driver_version,  softdev::driver::device_count,
+    softdev::driver::device_identity, softdev::driver::primary_context,
+    softdev::driver::current_context, softdev::driver::table_log,
+};
+}

@@ -1,0 +1,55 @@
+// All state of the driver in this process. It is made by cuInit and never destroyed: the runtime
+// calls us after the destructors of this library would have run.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/device.h"
+#include "core/handles.h"
+#include "core/settings.h"
+#include "engine.h"
+#include "memory/memory.h"
+#include "streams/context.h"
+#include "streams/helpers.h"
+
+namespace softdev::driver {
+
+struct Driver {
+  Settings settings;
+  std::vector<std::unique_ptr<Device>> devices;  // those that are visible
+  Handles handles;
+  Memory memory;
+  Helpers helpers;
+
+  // Starts the workers at first use: a program that only asks questions gets no threads.
+  Engine &engine();
+  Device *device(CUdevice ordinal);  // nullptr when there is none
+
+ private:
+  std::once_flag engine_once_;
+  std::unique_ptr<Engine> engine_;
+};
+
+// nullptr before cuInit has succeeded, and in a child that was forked afterwards.
+Driver *driver();
+
+// cuInit.
+CUresult initialise();
+
+// The calling thread's context, ready for work: otherwise why not.
+CUresult enter(std::shared_ptr<Context> *context);
+
+// CUDA_ERROR_NOT_INITIALIZED, CUDA_ERROR_NOT_PERMITTED (inside a host function) or CUDA_SUCCESS.
+CUresult enter();
+
+// While one lives, the calling thread runs a function of the program for a stream, from where
+// CUDA allows no calls.
+class HostFunctionScope {
+ public:
+  HostFunctionScope();
+  ~HostFunctionScope();
+};
+
+}  // namespace softdev::driver

@@ -1,0 +1,29 @@
+// What the environment says about the devices. README.md has the table.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/log.h"
+
+namespace softdev::driver {
+
+struct Settings {
+  int gpus = 1;
+  uint64_t memory = uint64_t{4} << 30;
+  unsigned workers = 0;  // 0: one per core
+  std::string name = "Software Device";
+  int compute_major = 12;
+  int compute_minor = 0;
+  Level log = Level::kError;
+};
+
+// False, and a sentence in *problem, when a variable has a value that cannot be used.
+bool read_settings(Settings *settings, std::string *problem);
+
+// The devices that CUDA_VISIBLE_DEVICES leaves, in its order. `value` is NULL when it is not set;
+// `uuids` are those of all devices, written as GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx.
+std::vector<int> visible_devices(const char *value, const std::vector<std::string> &uuids);
+
+}  // namespace softdev::driver

@@ -1,0 +1,107 @@
+// Entry points: device memory.
+#include "entry/entry.h"
+
+using namespace softdev::driver;
+
+namespace {
+
+CUresult allocate(CUdeviceptr *address, size_t size) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = enter(&context)) return bad;
+  if (!address || !size) return CUDA_ERROR_INVALID_VALUE;
+  int device = context->device().ordinal;
+  uint64_t base = driver()->memory.allocate_device(device, size, 512, context->handle());
+  if (!base)
+    return refuse(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes are asked for, %llu of %llu are free", size,
+                  static_cast<unsigned long long>(driver()->memory.free_bytes(device)),
+                  static_cast<unsigned long long>(context->device().memory));
+  *address = base;
+  return CUDA_SUCCESS;
+}
+
+// Freeing waits for the device, as CUDA's does; so nothing that is queued can be using it.
+CUresult release(CUdeviceptr address) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = enter(&context)) return bad;
+  if (!address) return CUDA_SUCCESS;
+  Driver &all = *driver();
+  auto region = all.memory.remove(address, [](const Region &candidate) {
+    return !candidate.variable &&
+           (candidate.kind == RegionKind::kDevice || candidate.kind == RegionKind::kManaged);
+  });
+  if (!region)
+    return refuse(CUDA_ERROR_INVALID_VALUE, "0x%llx is not the start of an allocation", address);
+  auto drain_all = [&] {
+    for (const auto &device : all.devices) device->drain();
+  };
+  drain_all();
+  all.memory.destroy(*region, drain_all);
+  context->flush_prints();
+  return context->error();
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t size) {
+  return guarded([&] { return allocate(address, size); });
+}
+
+CUresult cuMemFree_v2(CUdeviceptr address) {
+  return guarded([&] { return release(address); });
+}
+
+CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width, size_t height,
+                            unsigned int element) {
+  if (!pitch || !width || !height) return CUDA_ERROR_INVALID_VALUE;
+  if (element != 4 && element != 8 && element != 16) return CUDA_ERROR_INVALID_VALUE;
+  if (width > SIZE_MAX / 2 || height > SIZE_MAX / 2 / width) return CUDA_ERROR_OUT_OF_MEMORY;
+  size_t row = round_up(width, 512);
+  CUresult result = cuMemAlloc_v2(address, row * height);
+  if (result == CUDA_SUCCESS) *pitch = row;
+  return result;
+}
+
+CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = enter(&context)) return bad;
+  if (!free || !total) return CUDA_ERROR_INVALID_VALUE;
+  *free = driver()->memory.free_bytes(context->device().ordinal);
+  *total = context->device().memory;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr address) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = enter(&context)) return bad;
+  auto pin = driver()->memory.pin();
+  const Region *region = driver()->memory.find(address);
+  if (!region) return refuse(CUDA_ERROR_NOT_FOUND, "0x%llx is in no allocation", address);
+  uint64_t start = region->base, length = region->size;
+  if (region->kind == RegionKind::kReservation) {
+    auto after = region->mappings.upper_bound(address);
+    if (after == region->mappings.begin()) return CUDA_ERROR_NOT_FOUND;
+    --after;
+    if (address - after->first >= after->second.size) return CUDA_ERROR_NOT_FOUND;
+    start = after->first;
+    length = after->second.size;
+  }
+  if (base) *base = start;
+  if (size) *size = length;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemAllocManaged(CUdeviceptr *address, size_t size, unsigned int flags) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = enter(&context)) return bad;
+  if (!address || !size || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
+    return CUDA_ERROR_INVALID_VALUE;
+  return guarded([&] {
+    *address = driver()->memory.allocate_host(size, RegionKind::kManaged, context->device().ordinal,
+                                              context->handle(), flags);
+    return *address ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  });
+}
+
+}  // extern "C"

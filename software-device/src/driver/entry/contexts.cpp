@@ -1,0 +1,285 @@
+// Entry points: contexts.
+#include "entry/entry.h"
+#include "streams/transfer.h"
+
+using namespace softdev::driver;
+
+namespace softdev::driver {
+
+CUresult find_stream(CUstream handle, Default null, StreamRef *stream) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = enter(&context)) return bad;
+  if (!handle) handle = null == Default::kLegacy ? CU_STREAM_LEGACY : CU_STREAM_PER_THREAD;
+  if (handle == CU_STREAM_LEGACY) {
+    *stream = {context->legacy_stream(), context};
+  } else if (handle == CU_STREAM_PER_THREAD) {
+    *stream = {context->per_thread_stream(), context};
+  } else {
+    auto found = driver()->handles.find<Stream>(handle);
+    if (!found) return refuse(CUDA_ERROR_INVALID_HANDLE, "%p is no stream", (void *)handle);
+    std::shared_ptr<Context> owner = found->context.lock();
+    if (!owner || !owner->active()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    if (CUresult sticky = owner->error()) return sticky;
+    *stream = {std::move(found), std::move(owner)};
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace softdev::driver
+
+namespace {
+
+// A context handle that is alive, or the current one for NULL.
+CUresult find(CUcontext handle, std::shared_ptr<Context> *context) {
+  if (!handle) return enter(context);
+  if (CUresult bad = enter()) return bad;
+  *context = driver()->handles.find<Context>(handle);
+  if (!*context)
+    return refuse(CUDA_ERROR_INVALID_CONTEXT, "%p is no context", static_cast<void *>(handle));
+  return CUDA_SUCCESS;
+}
+
+CUresult create(CUcontext *handle, unsigned flags, CUdevice ordinal) {
+  if (CUresult bad = enter()) return bad;
+  Device *device = driver()->device(ordinal);
+  if (!device) return CUDA_ERROR_INVALID_DEVICE;
+  if (!handle || (flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)))
+    return CUDA_ERROR_INVALID_VALUE;
+  return guarded([&] {
+    auto context = std::make_shared<Context>(device, false, flags);
+    driver()->handles.add(context);
+    context->activate();
+    device->add_context(context);
+    if (!ContextStack::push(context->handle())) return CUDA_ERROR_OUT_OF_MEMORY;
+    *handle = as_handle<CUcontext>(*context);
+    return CUDA_SUCCESS;
+  });
+}
+
+// What a limit is when nobody sets it; 0 for limits that this device has not.
+size_t default_limit(CUlimit limit) {
+  switch (limit) {
+    case CU_LIMIT_STACK_SIZE:
+      return 1024;
+    case CU_LIMIT_PRINTF_FIFO_SIZE:
+      return 1 << 20;
+    case CU_LIMIT_MALLOC_HEAP_SIZE:
+      return 8 << 20;
+    case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH:
+      return 2;
+    case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
+      return 2048;
+    case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:
+      return 64;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device) {
+  return create(context, flags, device);
+}
+
+CUresult cuCtxCreate(CUcontext *context, unsigned int flags, CUdevice device) {
+  return create(context, flags, device);
+}
+
+CUresult cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *affinity, int count,
+                        unsigned int flags, CUdevice device) {
+  if (affinity || count)
+    return refuse(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, "contexts cannot have an affinity");
+  return create(context, flags, device);
+}
+
+CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *parameters, unsigned int flags,
+                        CUdevice device) {
+  if (parameters && (parameters->execAffinityParams || parameters->numExecAffinityParams))
+    return refuse(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, "contexts cannot have an affinity");
+  if (parameters && parameters->cigParams)
+    return refuse(CUDA_ERROR_NOT_SUPPORTED, "contexts for graphics are not supported");
+  return create(context, flags, device);
+}
+
+CUresult cuCtxDestroy_v2(CUcontext handle) {
+  if (CUresult bad = enter()) return bad;
+  auto context = driver()->handles.find<Context>(handle);
+  if (!context || context->primary())
+    return refuse(CUDA_ERROR_INVALID_CONTEXT, "%p is no context that was created",
+                  static_cast<void *>(handle));
+  if (!driver()->handles.remove<Context>(handle)) return CUDA_ERROR_INVALID_CONTEXT;
+  if (ContextStack::top() == context->handle()) ContextStack::pop();
+  context->tear_down();
+  context->device().remove_context(context.get());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxDestroy(CUcontext handle) { return cuCtxDestroy_v2(handle); }
+
+CUresult cuCtxGetCurrent(CUcontext *context) {
+  if (CUresult bad = enter()) return bad;
+  if (!context) return CUDA_ERROR_INVALID_VALUE;
+  *context = reinterpret_cast<CUcontext>(ContextStack::top());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetCurrent(CUcontext handle) {
+  if (CUresult bad = enter()) return bad;
+  std::shared_ptr<Context> context;
+  if (handle)
+    if (CUresult bad = find(handle, &context)) return bad;
+  ContextStack::set_top(context ? context->handle() : 0);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPushCurrent_v2(CUcontext handle) {
+  if (CUresult bad = enter()) return bad;
+  if (!handle) return CUDA_ERROR_INVALID_CONTEXT;
+  std::shared_ptr<Context> context;
+  if (CUresult bad = find(handle, &context)) return bad;
+  return ContextStack::push(context->handle()) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult cuCtxPopCurrent_v2(CUcontext *handle) {
+  if (CUresult bad = enter()) return bad;
+  uint64_t top = ContextStack::pop();
+  if (!top) return CUDA_ERROR_INVALID_CONTEXT;
+  if (handle) *handle = reinterpret_cast<CUcontext>(top);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPushCurrent(CUcontext handle) { return cuCtxPushCurrent_v2(handle); }
+CUresult cuCtxPopCurrent(CUcontext *handle) { return cuCtxPopCurrent_v2(handle); }
+
+CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext handle) {
+  if (CUresult bad = enter()) return bad;
+  if (!device) return CUDA_ERROR_INVALID_VALUE;
+  // Asking where one is works in a context that failed, or is not active yet.
+  uint64_t number = handle ? reinterpret_cast<uint64_t>(handle) : ContextStack::top();
+  auto context = driver()->handles.find<Context>(number);
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  *device = context->device().ordinal;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice(CUdevice *device) { return cuCtxGetDevice_v2(device, nullptr); }
+
+CUresult cuCtxGetApiVersion(CUcontext handle, unsigned int *version) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = find(handle, &context)) return bad;
+  if (!version) return CUDA_ERROR_INVALID_VALUE;
+  // The runtime takes this call to see whether a primary context has been reset.
+  if (!context->active()) return CUDA_ERROR_INVALID_CONTEXT;
+  *version = 3020;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetId(CUcontext handle, unsigned long long *id) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = find(handle, &context)) return bad;
+  if (!context->active()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  if (!id) return CUDA_ERROR_INVALID_VALUE;
+  *id = context->id();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetFlags(unsigned int *flags) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = enter(&context)) return bad;
+  if (!flags) return CUDA_ERROR_INVALID_VALUE;
+  *flags = context->flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetFlags(unsigned int flags) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = enter(&context)) return bad;
+  if (flags & ~static_cast<unsigned>(CU_CTX_FLAGS_MASK)) return CUDA_ERROR_INVALID_VALUE;
+  context->flags = flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSynchronize_v2(CUcontext handle) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = find(handle, &context)) return bad;
+  if (!context->active()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  return synchronise(context);
+}
+
+CUresult cuCtxSynchronize() { return cuCtxSynchronize_v2(nullptr); }
+
+CUresult cuCtxGetLimit(size_t *value, CUlimit limit) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = enter(&context)) return bad;
+  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  if (limit >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
+  if (limit == CU_LIMIT_PERSISTING_L2_CACHE_SIZE) {
+    *value = 0;
+    return CUDA_SUCCESS;
+  }
+  if (!default_limit(limit)) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  std::lock_guard guard(context->limits_mutex);
+  auto set = context->limits.find(limit);
+  *value = set == context->limits.end() ? default_limit(limit) : set->second;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = enter(&context)) return bad;
+  if (limit >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
+  if (!default_limit(limit)) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  std::lock_guard guard(context->limits_mutex);
+  context->limits[limit] = value;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = enter(&context)) return bad;
+  if (least) *least = limits::kLeastPriority;
+  if (greatest) *greatest = limits::kGreatestPriority;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetCacheConfig(CUfunc_cache *config) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = enter(&context)) return bad;
+  if (!config) return CUDA_ERROR_INVALID_VALUE;
+  *config = static_cast<CUfunc_cache>(context->cache_config.load());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = enter(&context)) return bad;
+  if (config > CU_FUNC_CACHE_PREFER_EQUAL) return CUDA_ERROR_INVALID_VALUE;
+  context->cache_config = config;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetSharedMemConfig(CUsharedconfig *config) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = enter(&context)) return bad;
+  if (!config) return CUDA_ERROR_INVALID_VALUE;
+  *config = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = enter(&context)) return bad;
+  // Banks of shared memory have one width on all devices of today: the call is heard and ignored.
+  return config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE ? CUDA_ERROR_INVALID_VALUE
+                                                            : CUDA_SUCCESS;
+}
+
+CUresult cuCtxResetPersistingL2Cache() {
+  std::shared_ptr<Context> context;
+  return enter(&context);
+}
+
+}  // extern "C"

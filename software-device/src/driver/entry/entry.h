@@ -1,0 +1,37 @@
+// What the entry points share.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "core/driver.h"
+#include "core/log.h"
+#include "cuda_driver.h"
+
+namespace softdev::driver {
+
+// What a NULL stream means: the names that end in _ptsz and _ptds take the per-thread stream.
+enum class Default { kLegacy, kPerThread };
+
+// The stream of a handle, in the current context for the special ones.
+CUresult find_stream(CUstream handle, Default null, StreamRef *stream);
+
+template <class Handle>
+Handle as_handle(const Object &object) {
+  return reinterpret_cast<Handle>(object.handle());
+}
+
+inline uint64_t address_of(const void *pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
+// Runs what may be out of memory inside: no exception leaves an entry point.
+template <class Function>
+CUresult guarded(Function function) {
+  try {
+    return function();
+  } catch (const std::bad_alloc &) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+}
+
+}  // namespace softdev::driver

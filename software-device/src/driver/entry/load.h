@@ -1,0 +1,29 @@
+// What loading a module and loading a library share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cuda_driver.h"
+#include "modules/module.h"
+
+namespace softdev::driver {
+
+// The options of a load call, for the log buffers among them.
+struct JitLog {
+  CUjit_option *options;
+  void **values;
+  unsigned count;
+};
+
+// Logs why nothing was loaded, writes it to the program's log buffer too, and returns `result`.
+CUresult report_load_failure(CUresult result, const std::string &reason, const JitLog &jit);
+// Tells the program that its log buffers stay empty.
+void report_load_success(const JitLog &jit);
+
+CUresult read_image_file(const char *path, std::vector<uint8_t> *bytes);
+
+CUresult find_variable(const Instance &instance, const char *name, bool managed,
+                       CUdeviceptr *address, size_t *size);
+
+}  // namespace softdev::driver

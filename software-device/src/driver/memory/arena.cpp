@@ -1,0 +1,126 @@
+#include "memory/arena.h"
+
+#include <sys/mman.h>
+
+namespace softdev::driver {
+
+std::unique_ptr<Arena> Arena::create(uint64_t window, PhysicalMemory *physical) {
+  uint64_t base = 0;
+  // Address space may be limited (ulimit -v): take less then.
+  while (window >= kGranule * 16 && !(base = reserve_addresses(window, kGranule))) window /= 2;
+  if (!base) return nullptr;
+  auto arena = std::make_unique<Arena>();
+  arena->physical_ = physical;
+  arena->granules_ = std::make_unique<Granules>(base, window);
+  if (!arena->granules_->valid()) {
+    release_addresses(base, window);
+    return nullptr;
+  }
+  arena->addresses_.add(base, window);
+  return arena;
+}
+
+uint64_t Arena::allocate(uint64_t size, uint64_t align) {
+  if (size == 0 || size > (uint64_t{1} << 46)) return 0;
+  if (size <= kSmall) return allocate_small(round_up(size, 512), align < 512 ? 512 : align);
+  uint64_t address;
+  size = round_up(size, kGranule);
+  address = allocate_large(size);
+  if (!address && spare_) {
+    drop_spare();
+    address = allocate_large(size);
+  }
+  return address;
+}
+
+bool Arena::commit(uint64_t base, uint64_t size) {
+  if (physical_) {
+    std::vector<Extent> extents;
+    if (!physical_->take(size, &extents)) return false;
+    if (!physical_->map(base, extents)) {
+      unmap_to_reserved(base, size);
+      physical_->give_back(extents);
+      return false;
+    }
+    extents_[base] = std::move(extents);
+  } else {
+    void *at = mmap(reinterpret_cast<void *>(base), size, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (at == MAP_FAILED) {
+      unmap_to_reserved(base, size);
+      return false;
+    }
+  }
+  granules_->set(base, size, kReadable | kWritable);
+  return true;
+}
+
+uint64_t Arena::allocate_large(uint64_t size) {
+  auto base = addresses_.take(size + kGranule, kGranule);
+  if (!base) return 0;
+  if (commit(*base, size)) return *base;
+  addresses_.add(*base, size + kGranule);
+  return 0;
+}
+
+uint64_t Arena::allocate_small(uint64_t size, uint64_t align) {
+  auto address = small_.take(size, align);
+  if (!address) {
+    auto slab = addresses_.take(kGranule, kGranule);
+    if (!slab) return 0;
+    if (!commit(*slab, kGranule)) {
+      addresses_.add(*slab, kGranule);
+      return 0;
+    }
+    small_.add(*slab, kGranule);
+    address = small_.take(size, align);
+  }
+  if (spare_ && *address<spare_ + kGranule && * address + size> spare_) spare_ = 0;
+  return *address;
+}
+
+std::vector<Arena::Retired> Arena::release(uint64_t address, uint64_t size) {
+  if (size > kSmall) {
+    size = round_up(size, kGranule);
+    granules_->set(address, size, 0);
+    return {{address, size, true}};
+  }
+  return release_small(address, round_up(size, 512));
+}
+
+std::vector<Arena::Retired> Arena::release_small(uint64_t address, uint64_t size) {
+  small_.add(address, size);
+  auto [base, length] = *small_.around(address);
+  std::vector<Retired> retired;
+  for (uint64_t slab = round_up(base, kGranule); slab + kGranule <= base + length;
+       slab += kGranule) {
+    if (slab == spare_) continue;
+    if (!spare_) {
+      spare_ = slab;
+      continue;
+    }
+    small_.take_at(slab, kGranule);
+    granules_->set(slab, kGranule, 0);
+    retired.push_back({slab, kGranule, false});
+  }
+  return retired;
+}
+
+void Arena::drop_spare() {
+  small_.take_at(spare_, kGranule);
+  granules_->set(spare_, kGranule, 0);
+  reclaim({spare_, kGranule, false});
+  spare_ = 0;
+}
+
+void Arena::reclaim(const Retired &retired) {
+  unmap_to_reserved(retired.base, retired.size);
+  if (physical_) {
+    auto extents = extents_.find(retired.base);
+    physical_->give_back(extents->second);
+    extents_.erase(extents);
+  }
+  addresses_.add(retired.base, retired.size + (retired.large ? kGranule : 0));
+}
+
+}  // namespace softdev::driver

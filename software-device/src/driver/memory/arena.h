@@ -1,0 +1,61 @@
+// A window of addresses that plain allocations come from: one per device, over its physical
+// memory, and one for host memory that kernels can reach. Small requests share granules, at
+// multiples of 512 bytes; large ones have granules of their own and one empty granule behind them,
+// so that a kernel that runs over the end is caught.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "memory/granules.h"
+#include "memory/ranges.h"
+
+namespace softdev::driver {
+
+// Not thread-safe: Memory holds its lock.
+class Arena {
+ public:
+  // Without physical memory, the arena is of host memory and has no limit of its own.
+  static std::unique_ptr<Arena> create(uint64_t window, PhysicalMemory *physical);
+
+  // 0 when there is no room. `align` is a power of two, at most a granule.
+  uint64_t allocate(uint64_t size, uint64_t align = 512);
+
+  // What release leaves to be unmapped, once nobody can be using it any more.
+  struct Retired {
+    uint64_t base = 0;
+    uint64_t size = 0;
+    bool large = false;
+  };
+
+  // Takes an allocation back. Granules that nobody uses then are closed to kernels and returned.
+  std::vector<Retired> release(uint64_t address, uint64_t size);
+  void reclaim(const Retired &retired);
+
+  const Granules &granules() const { return *granules_; }
+  bool contains(uint64_t address) const {
+    return address - granules_->window().base < granules_->window().size;
+  }
+  // Bytes committed only because giving them back and taking them again would be slow.
+  uint64_t spare() const { return spare_ ? kGranule : 0; }
+
+ private:
+  static constexpr uint64_t kSmall = uint64_t{1} << 20;
+
+  bool commit(uint64_t base, uint64_t size);
+  uint64_t allocate_small(uint64_t size, uint64_t align);
+  uint64_t allocate_large(uint64_t size);
+  std::vector<Retired> release_small(uint64_t address, uint64_t size);
+  void drop_spare();
+
+  PhysicalMemory *physical_ = nullptr;
+  std::unique_ptr<Granules> granules_;
+  Ranges addresses_;                                 // in granules, for large allocations and slabs
+  Ranges small_;                                     // free parts of committed slabs
+  uint64_t spare_ = 0;                               // a slab that is wholly free
+  std::map<uint64_t, std::vector<Extent>> extents_;  // by the base of what was committed
+};
+
+}  // namespace softdev::driver

@@ -1,0 +1,236 @@
+#include "memory/memory.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <mutex>
+
+#include "cuda_driver.h"
+
+namespace softdev::driver {
+namespace {
+
+constexpr uint64_t kSmallestWindow = uint64_t{64} << 30, kHostWindow = uint64_t{1} << 40;
+
+// The arena owns its flags; the spaces share them.
+std::shared_ptr<Granules> window_of(const std::shared_ptr<Arena> &arena) {
+  return {arena, const_cast<Granules *>(&arena->granules())};
+}
+
+}  // namespace
+
+bool Memory::create(int devices, uint64_t bytes) {
+  host_ = Arena::create(kHostWindow, nullptr);
+  if (!host_) return false;
+  for (int i = 0; i < devices; i++) {
+    PerDevice device;
+    device.physical = std::make_unique<PhysicalMemory>(bytes);
+    device.arena = Arena::create(std::max(kSmallestWindow, bytes * 4), device.physical.get());
+    if (!device.arena) return false;
+    device.space = std::make_unique<Space>(this);
+    device.space->add(window_of(device.arena));
+    device.space->add(window_of(host_));
+    devices_.push_back(std::move(device));
+  }
+  return true;
+}
+
+uint64_t Memory::free_bytes(int device) const {
+  std::shared_lock guard(mutex_);
+  const PerDevice &at = devices_[static_cast<size_t>(device)];
+  return at.physical->total() - at.physical->used() + at.arena->spare();
+}
+
+uint64_t Memory::add(Region region) {
+  region.id = next_id_++;
+  uint64_t base = region.base;
+  regions_[base] = std::make_shared<Region>(std::move(region));
+  return base;
+}
+
+uint64_t Memory::allocate_device(int device, uint64_t size, uint64_t align, uint64_t context) {
+  std::unique_lock guard(mutex_);
+  uint64_t base = devices_[static_cast<size_t>(device)].arena->allocate(size, align);
+  if (!base) return 0;
+  Region region;
+  region.base = base;
+  region.size = size;
+  region.device = device;
+  region.context = context;
+  return add(std::move(region));
+}
+
+uint64_t Memory::allocate_host(uint64_t size, RegionKind kind, int device, uint64_t context,
+                               unsigned flags) {
+  std::unique_lock guard(mutex_);
+  uint64_t base = host_->allocate(size);
+  if (!base) return 0;
+  Region region;
+  region.kind = kind;
+  region.base = base;
+  region.size = size;
+  region.device = device;
+  region.context = context;
+  region.flags = flags;
+  return add(std::move(region));
+}
+
+int Memory::register_host(uint64_t base, uint64_t size, uint64_t context, unsigned flags) {
+  std::unique_lock guard(mutex_);
+  auto after = regions_.upper_bound(base);
+  if (after != regions_.end() && after->first < base + size)
+    return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  if (after != regions_.begin()) {
+    const Region &before = *std::prev(after)->second;
+    if (before.base + before.size > base) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  }
+  Region region;
+  region.kind = RegionKind::kRegistered;
+  region.base = base;
+  region.size = size;
+  region.context = context;
+  region.flags = flags;
+  auto window = std::make_shared<Granules>(base, size);
+  if (!window->valid()) return CUDA_ERROR_OUT_OF_MEMORY;
+  window->set(base, size, kReadable | kWritable);
+  for (PerDevice &device : devices_) device.space->add(window);
+  region.access.assign(devices_.size(), window);
+  add(std::move(region));
+  return CUDA_SUCCESS;
+}
+
+std::shared_ptr<Region> Memory::remove(uint64_t base,
+                                       const std::function<bool(const Region &)> &fits) {
+  std::unique_lock guard(mutex_);
+  auto found = regions_.find(base);
+  if (found == regions_.end() || !fits(*found->second)) return nullptr;
+  std::shared_ptr<Region> region = std::move(found->second);
+  regions_.erase(found);
+  return region;
+}
+
+Arena *Memory::arena_of(const Region &region) const {
+  switch (region.kind) {
+    case RegionKind::kDevice:
+      return devices_[static_cast<size_t>(region.device)].arena.get();
+    case RegionKind::kHost:
+    case RegionKind::kManaged:
+      return host_.get();
+    default:
+      return nullptr;
+  }
+}
+
+void Memory::destroy(const Region &region, const std::function<void()> &settle) {
+  Arena *arena = arena_of(region);
+  std::vector<Arena::Retired> retired;
+  {
+    std::unique_lock guard(mutex_);
+    if (arena) {
+      retired = arena->release(region.base, region.size);
+    } else {
+      for (size_t i = 0; i < region.access.size(); i++) {
+        region.access[i]->set(region.base, region.size, 0);
+        devices_[i].space->remove(region.access[i].get());
+      }
+    }
+  }
+  if (arena && retired.empty()) return;
+  settle();
+  std::unique_lock guard(mutex_);
+  for (const Arena::Retired &part : retired) arena->reclaim(part);
+}
+
+void Memory::open_to_peer(int device, int peer, bool open) {
+  std::unique_lock guard(mutex_);
+  Space &space = *devices_[static_cast<size_t>(device)].space;
+  std::shared_ptr<Granules> window = window_of(devices_[static_cast<size_t>(peer)].arena);
+  if (open)
+    space.add(window);
+  else
+    space.remove(window.get());
+}
+
+const Region *Memory::find(uint64_t address) const {
+  auto after = regions_.upper_bound(address);
+  if (after == regions_.begin()) return nullptr;
+  const Region &region = *std::prev(after)->second;
+  return address - region.base < region.size ? &region : nullptr;
+}
+
+bool Memory::in_arena(uint64_t address) const {
+  if (host_->contains(address)) return true;
+  return std::any_of(devices_.begin(), devices_.end(),
+                     [&](const PerDevice &device) { return device.arena->contains(address); });
+}
+
+bool Memory::copyable(uint64_t address, uint64_t size) const {
+  const Region *region = find(address);
+  if (!region || size > region->size - (address - region->base)) return false;
+  if (region->kind != RegionKind::kReservation) return true;
+  // Every part must be mapped, and some device must have been let in.
+  for (uint64_t at = address; at < address + size;) {
+    auto after = region->mappings.upper_bound(at);
+    if (after == region->mappings.begin()) return false;
+    auto mapping = std::prev(after);
+    if (at - mapping->first >= mapping->second.size) return false;
+    bool open = std::any_of(region->access.begin(), region->access.end(),
+                            [&](const auto &granules) { return granules->get(at) != 0; });
+    if (!open) return false;
+    at = (at | (kGranule - 1)) + 1;
+  }
+  return true;
+}
+
+std::string Memory::describe(uint64_t address) const {
+  static constexpr const char *kinds[] = {"device memory", "pinned host memory",
+                                          "registered host memory", "managed memory",
+                                          "an address reservation"};
+  std::shared_lock guard(mutex_);
+  const Region *nearest = nullptr;
+  uint64_t distance = UINT64_MAX;
+  auto after = regions_.upper_bound(address);
+  if (after != regions_.end()) {
+    nearest = after->second.get();
+    distance = nearest->base - address;
+  }
+  bool behind = false;
+  if (after != regions_.begin()) {
+    const Region *before = std::prev(after)->second.get();
+    uint64_t end = before->base + before->size;
+    uint64_t past = address < end ? 0 : address - end;
+    if (past <= distance) {
+      nearest = before;
+      distance = past;
+      behind = true;
+    }
+  }
+  if (!nearest) return "nothing is allocated";
+  const char *kind = kinds[static_cast<int>(nearest->kind)];
+  char text[200];
+  if (behind && address - nearest->base < nearest->size)
+    snprintf(text, sizeof text, "it lies in %s of %llu bytes at 0x%llx, which is not open there",
+             kind, static_cast<unsigned long long>(nearest->size),
+             static_cast<unsigned long long>(nearest->base));
+  else
+    snprintf(text, sizeof text, "the nearest is %s of %llu bytes at 0x%llx, %llu bytes %s", kind,
+             static_cast<unsigned long long>(nearest->size),
+             static_cast<unsigned long long>(nearest->base),
+             static_cast<unsigned long long>(distance), behind ? "before" : "after it");
+  return text;
+}
+
+std::vector<uint64_t> Memory::owned_by(uint64_t context) const {
+  std::shared_lock guard(mutex_);
+  std::vector<uint64_t> bases;
+  for (const auto &[base, region] : regions_)
+    if (region->context == context) bases.push_back(base);
+  return bases;
+}
+
+void Memory::set_pool(uint64_t address, uint64_t pool) {
+  std::unique_lock guard(mutex_);
+  auto found = regions_.find(address);
+  if (found != regions_.end()) found->second->pool = pool;
+}
+
+}  // namespace softdev::driver

@@ -1,0 +1,129 @@
+// All memory of the process that the driver knows: who owns which addresses, and what kernels and
+// copies may do there. Device addresses are host addresses.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "core/handles.h"
+#include "memory/arena.h"
+#include "memory/space.h"
+
+namespace softdev::driver {
+
+enum class RegionKind { kDevice, kHost, kRegistered, kManaged, kReservation };
+
+// Physical memory of cuMemCreate. Lives as long as its handle or a mapping of it.
+class Allocation : public Object {
+ public:
+  static constexpr Kind kKind = Kind::kAllocation;
+  Allocation(PhysicalMemory *memory, int on_device, uint64_t bytes)
+      : physical(memory), device(on_device), size(bytes) {}
+  ~Allocation() override { physical->give_back(extents); }
+
+  PhysicalMemory *const physical;
+  const int device;
+  const uint64_t size;
+  std::vector<Extent> extents;
+};
+
+struct Mapping {
+  uint64_t size = 0;
+  uint64_t offset = 0;
+  std::shared_ptr<Allocation> allocation;
+};
+
+struct Region {
+  RegionKind kind = RegionKind::kDevice;
+  uint64_t base = 0;
+  uint64_t size = 0;
+  int device = -1;                                // -1: host
+  uint64_t context = 0;                           // handle of the owner; 0 for reservations
+  unsigned flags = 0;                             // as the allocating call was given them
+  uint64_t id = 0;                                // CU_POINTER_ATTRIBUTE_BUFFER_ID
+  uint64_t pool = 0;                              // handle of the memory pool it came from
+  bool variable = false;                          // of a module
+  std::vector<std::shared_ptr<Granules>> access;  // own windows, per device; empty in arenas
+  std::map<uint64_t, Mapping> mappings;           // of a reservation, by address
+};
+
+class Memory {
+ public:
+  // One arena and one address space per device, each with `bytes` of memory. False when the
+  // system does not let us have the addresses.
+  bool create(int devices, uint64_t bytes);
+
+  PhysicalMemory &physical(int device) { return *devices_[static_cast<size_t>(device)].physical; }
+  Space &space(int device) { return *devices_[static_cast<size_t>(device)].space; }
+  uint64_t free_bytes(int device) const;
+
+  // Allocations; 0 when there is no room.
+  uint64_t allocate_device(int device, uint64_t size, uint64_t align, uint64_t context);
+  uint64_t allocate_host(uint64_t size, RegionKind kind, int device, uint64_t context,
+                         unsigned flags);
+  // Makes the program's own memory reachable. CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED when part
+  // of it is.
+  int register_host(uint64_t base, uint64_t size, uint64_t context, unsigned flags);
+
+  // Takes the region that begins at `base` off the books, if `fits` agrees: no new copy finds it
+  // any more. Give it to `destroy` when the work that may use it is done.
+  std::shared_ptr<Region> remove(uint64_t base, const std::function<bool(const Region &)> &fits);
+
+  // Ends a removed region. `settle` is called between closing it to kernels and unmapping it.
+  void destroy(const Region &region, const std::function<void()> &settle);
+
+  // Virtual memory management (virtual.cpp). Results are CUresult values.
+  uint64_t reserve(uint64_t size, uint64_t align, uint64_t at);
+  int map(uint64_t address, uint64_t size, uint64_t offset, std::shared_ptr<Allocation> allocation);
+  int unmap(uint64_t address, uint64_t size, const std::function<void()> &settle);
+  int set_access(uint64_t address, uint64_t size, int device, uint8_t flags);
+  int get_access(uint64_t address, int device, uint8_t *flags) const;
+  std::shared_ptr<Allocation> allocation_at(uint64_t address) const;
+  int free_reservation(uint64_t address, uint64_t size);
+
+  // Peers: lets kernels of `device` into the arena of `peer`.
+  void open_to_peer(int device, int peer, bool open);
+
+  // While a pin is held no region is removed: what was found valid can be queued safely.
+  using Pin = std::shared_lock<std::shared_mutex>;
+  Pin pin() const { return Pin(mutex_); }
+
+  // With a pin held -----------------------------------------------------------------------------
+
+  // The region that holds `address`, or nullptr.
+  const Region *find(uint64_t address) const;
+  // Whether all of [address, address + size) may be copied to or from by the driver.
+  bool copyable(uint64_t address, uint64_t size) const;
+  // Whether the address lies where only the driver gives out memory.
+  bool in_arena(uint64_t address) const;
+
+  // One sentence on what lies nearest to an address. Takes the pin itself.
+  std::string describe(uint64_t address) const;
+  // All regions that belong to a context.
+  std::vector<uint64_t> owned_by(uint64_t context) const;
+  void set_pool(uint64_t address, uint64_t pool);
+
+ private:
+  struct PerDevice {
+    std::unique_ptr<PhysicalMemory> physical;
+    std::unique_ptr<Space> space;
+    std::shared_ptr<Arena> arena;
+  };
+
+  uint64_t add(Region region);
+  Region *find_reservation(uint64_t address, uint64_t size);
+  Arena *arena_of(const Region &region) const;
+
+  mutable std::shared_mutex mutex_;
+  std::vector<PerDevice> devices_;
+  std::shared_ptr<Arena> host_;
+  std::map<uint64_t, std::shared_ptr<Region>> regions_;
+  uint64_t next_id_ = 1;
+};
+
+}  // namespace softdev::driver

@@ -1,0 +1,114 @@
+#include "memory/physical.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/log.h"
+
+namespace softdev::driver {
+
+PhysicalMemory::~PhysicalMemory() {
+  if (file_ >= 0) close(file_);
+}
+
+uint64_t PhysicalMemory::used() const {
+  std::lock_guard guard(mutex_);
+  return used_;
+}
+
+bool PhysicalMemory::open_file() {
+  if (file_ >= 0) return true;
+  file_ = memfd_create("software-device", MFD_CLOEXEC);
+  if (file_ < 0) {
+    log(Level::kError, "memfd_create failed: %m");
+    return false;
+  }
+  if (ftruncate(file_, static_cast<off_t>(total_)) != 0) {
+    log(Level::kError, "a memory file of %llu bytes is not possible: %m",
+        static_cast<unsigned long long>(total_));
+    close(file_);
+    file_ = -1;
+    return false;
+  }
+  return true;
+}
+
+bool PhysicalMemory::take(uint64_t size, std::vector<Extent> *extents) {
+  std::lock_guard guard(mutex_);
+  if (size > total_ - used_ || !open_file()) return false;
+  used_ += size;
+  if (auto offset = free_.take(size, kGranule)) {
+    extents->push_back({*offset, size});
+    return true;
+  }
+  while (size) {
+    auto [offset, length] = *free_.largest();
+    uint64_t part = std::min(length, size);
+    free_.take_at(offset, part);
+    extents->push_back({offset, part});
+    size -= part;
+  }
+  return true;
+}
+
+void PhysicalMemory::give_back(const std::vector<Extent> &extents) {
+  std::lock_guard guard(mutex_);
+  for (const Extent &extent : extents) {
+    if (fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  static_cast<off_t>(extent.offset), static_cast<off_t>(extent.size)) != 0)
+      log(Level::kError, "releasing memory failed: %m");
+    free_.add(extent.offset, extent.size);
+    used_ -= extent.size;
+  }
+}
+
+bool PhysicalMemory::map(uint64_t address, const std::vector<Extent> &extents) const {
+  for (const Extent &extent : extents) {
+    void *at = mmap(reinterpret_cast<void *>(address), extent.size, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_FIXED, file_, static_cast<off_t>(extent.offset));
+    if (at == MAP_FAILED) {
+      log(Level::kError, "mapping %llu bytes failed: %m",
+          static_cast<unsigned long long>(extent.size));
+      return false;
+    }
+    // Where the system offers large pages for shared memory on request, they save most of the
+    // cost of first touches; where it does not, this is refused and nothing is lost.
+    madvise(at, extent.size, MADV_HUGEPAGE);
+    address += extent.size;
+  }
+  return true;
+}
+
+uint64_t reserve_addresses(uint64_t size, uint64_t align, uint64_t at) {
+  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  if (at) {
+    void *got =
+        mmap(reinterpret_cast<void *>(at), size, PROT_NONE, flags | MAP_FIXED_NOREPLACE, -1, 0);
+    if (got == MAP_FAILED) return 0;
+    if (got == reinterpret_cast<void *>(at)) return at;
+    munmap(got, size);  // a kernel that does not know the flag took it for a hint
+    return 0;
+  }
+  if (size > UINT64_MAX - align) return 0;
+  void *got = mmap(nullptr, size + align, PROT_NONE, flags, -1, 0);
+  if (got == MAP_FAILED) return 0;
+  uint64_t start = reinterpret_cast<uint64_t>(got), base = round_up(start, align);
+  if (base > start) munmap(got, base - start);
+  uint64_t tail = start + align - base;
+  if (tail) munmap(reinterpret_cast<void *>(base + size), tail);
+  return base;
+}
+
+void release_addresses(uint64_t base, uint64_t size) {
+  munmap(reinterpret_cast<void *>(base), size);
+}
+
+void unmap_to_reserved(uint64_t base, uint64_t size) {
+  mmap(reinterpret_cast<void *>(base), size, PROT_NONE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+}  // namespace softdev::driver

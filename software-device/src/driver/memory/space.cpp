@@ -1,0 +1,55 @@
+#include "memory/space.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "memory/memory.h"
+
+namespace softdev::driver {
+namespace {
+
+bool below(uint64_t address, const std::shared_ptr<Granules> &window) {
+  return address < window->window().base;
+}
+
+}  // namespace
+
+const Window *Space::find(uint64_t address) const {
+  std::shared_lock guard(mutex_);
+  auto after = std::upper_bound(windows_.begin(), windows_.end(), address, below);
+  if (after == windows_.begin()) return nullptr;
+  const Window &window = (*std::prev(after))->window();
+  return address - window.base < window.size ? &window : nullptr;
+}
+
+std::string Space::describe(uint64_t address) const { return memory_->describe(address); }
+
+void Space::add(std::shared_ptr<Granules> window) {
+  std::unique_lock guard(mutex_);
+  auto after = std::upper_bound(windows_.begin(), windows_.end(), window->window().base, below);
+  windows_.insert(after, std::move(window));
+}
+
+void Space::remove(const Granules *window) {
+  std::unique_lock guard(mutex_);
+  auto found = std::find_if(windows_.begin(), windows_.end(),
+                            [&](const auto &candidate) { return candidate.get() == window; });
+  if (found == windows_.end()) return;
+  retired_.push_back(std::move(*found));
+  windows_.erase(found);
+}
+
+void Space::forget_retired(const std::atomic<int> &running) {
+  // Only a kernel that began before a window was removed can hold it. So what is on the list now
+  // is free as soon as the count is seen to be zero afterwards.
+  std::vector<std::shared_ptr<Granules>> candidates;
+  {
+    std::unique_lock guard(mutex_);
+    candidates.swap(retired_);
+  }
+  if (running.load() == 0) return;
+  std::unique_lock guard(mutex_);
+  for (auto &window : candidates) retired_.push_back(std::move(window));
+}
+
+}  // namespace softdev::driver

@@ -1,0 +1,167 @@
+// Memory, its virtual memory management: addresses and physical memory handled apart.
+#include <mutex>
+
+#include "cuda_driver.h"
+#include "memory/memory.h"
+
+namespace softdev::driver {
+namespace {
+
+bool granular(uint64_t address, uint64_t size) {
+  return size && ((address | size) & (kGranule - 1)) == 0 && size <= UINT64_MAX - address;
+}
+
+// The part of an allocation's extents that begins at `offset` and is `size` long.
+std::vector<Extent> slice(const std::vector<Extent> &extents, uint64_t offset, uint64_t size) {
+  std::vector<Extent> parts;
+  for (const Extent &extent : extents) {
+    if (offset >= extent.size) {
+      offset -= extent.size;
+      continue;
+    }
+    uint64_t part = std::min(size, extent.size - offset);
+    if (part) parts.push_back({extent.offset + offset, part});
+    size -= part;
+    offset = 0;
+  }
+  return parts;
+}
+
+}  // namespace
+
+uint64_t Memory::reserve(uint64_t size, uint64_t align, uint64_t at) {
+  uint64_t base = at ? reserve_addresses(size, align, at) : 0;
+  if (!base) base = reserve_addresses(size, align);
+  if (!base) return 0;
+  std::unique_lock guard(mutex_);
+  Region region;
+  region.kind = RegionKind::kReservation;
+  region.base = base;
+  region.size = size;
+  for (PerDevice &device : devices_) {
+    auto window = std::make_shared<Granules>(base, size);
+    if (!window->valid()) {
+      for (size_t i = 0; i < region.access.size(); i++)
+        devices_[i].space->remove(region.access[i].get());
+      release_addresses(base, size);
+      return 0;
+    }
+    device.space->add(window);
+    region.access.push_back(std::move(window));
+  }
+  return add(std::move(region));
+}
+
+Region *Memory::find_reservation(uint64_t address, uint64_t size) {
+  auto *region = const_cast<Region *>(find(address));
+  if (!region || region->kind != RegionKind::kReservation ||
+      size > region->size - (address - region->base))
+    return nullptr;
+  return region;
+}
+
+int Memory::map(uint64_t address, uint64_t size, uint64_t offset,
+                std::shared_ptr<Allocation> allocation) {
+  if (!granular(address, size) || (offset & (kGranule - 1)) || offset > allocation->size ||
+      size > allocation->size - offset)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::unique_lock guard(mutex_);
+  Region *region = find_reservation(address, size);
+  if (!region) return CUDA_ERROR_INVALID_VALUE;
+  auto after = region->mappings.lower_bound(address);
+  if (after != region->mappings.end() && after->first < address + size)
+    return CUDA_ERROR_INVALID_VALUE;  // part of it is mapped
+  if (after != region->mappings.begin()) {
+    auto before = std::prev(after);
+    if (before->first + before->second.size > address) return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!allocation->physical->map(address, slice(allocation->extents, offset, size))) {
+    unmap_to_reserved(address, size);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  region->mappings[address] = {size, offset, std::move(allocation)};
+  return CUDA_SUCCESS;
+}
+
+int Memory::unmap(uint64_t address, uint64_t size, const std::function<void()> &settle) {
+  if (!granular(address, size)) return CUDA_ERROR_INVALID_VALUE;
+  {
+    std::unique_lock guard(mutex_);
+    Region *region = find_reservation(address, size);
+    if (!region) return CUDA_ERROR_INVALID_VALUE;
+    // Only whole mappings, one behind the other.
+    uint64_t at = address;
+    for (auto mapping = region->mappings.find(address); at < address + size; ++mapping) {
+      if (mapping == region->mappings.end() || mapping->first != at)
+        return CUDA_ERROR_INVALID_VALUE;
+      at += mapping->second.size;
+    }
+    if (at != address + size) return CUDA_ERROR_INVALID_VALUE;
+    for (auto &granules : region->access) granules->set(address, size, 0);
+  }
+  settle();
+  std::vector<Mapping> gone;  // physical memory is given back after the lock
+  {
+    std::unique_lock guard(mutex_);
+    Region *region = find_reservation(address, size);
+    if (!region) return CUDA_ERROR_INVALID_VALUE;
+    auto first = region->mappings.lower_bound(address);
+    auto last = region->mappings.lower_bound(address + size);
+    for (auto mapping = first; mapping != last; ++mapping) gone.push_back(mapping->second);
+    region->mappings.erase(first, last);
+    unmap_to_reserved(address, size);
+  }
+  return CUDA_SUCCESS;
+}
+
+int Memory::set_access(uint64_t address, uint64_t size, int device, uint8_t flags) {
+  if (!granular(address, size)) return CUDA_ERROR_INVALID_VALUE;
+  std::unique_lock guard(mutex_);
+  Region *region = find_reservation(address, size);
+  if (!region) return CUDA_ERROR_INVALID_VALUE;
+  for (uint64_t at = address; at < address + size;) {
+    auto after = region->mappings.upper_bound(at);
+    if (after == region->mappings.begin()) return CUDA_ERROR_INVALID_VALUE;
+    auto mapping = std::prev(after);
+    if (at - mapping->first >= mapping->second.size) return CUDA_ERROR_INVALID_VALUE;
+    at = mapping->first + mapping->second.size;
+  }
+  region->access[static_cast<size_t>(device)]->set(address, size, flags);
+  return CUDA_SUCCESS;
+}
+
+int Memory::get_access(uint64_t address, int device, uint8_t *flags) const {
+  std::shared_lock guard(mutex_);
+  const Region *region = find(address);
+  if (!region) return CUDA_ERROR_INVALID_VALUE;
+  if (region->kind == RegionKind::kReservation)
+    *flags = region->access[static_cast<size_t>(device)]->get(address);
+  else
+    *flags = region->device == device || region->device < 0 ? kReadable | kWritable : 0;
+  return CUDA_SUCCESS;
+}
+
+std::shared_ptr<Allocation> Memory::allocation_at(uint64_t address) const {
+  std::shared_lock guard(mutex_);
+  const Region *region = find(address);
+  if (!region) return nullptr;
+  auto after = region->mappings.upper_bound(address);
+  if (after == region->mappings.begin()) return nullptr;
+  auto mapping = std::prev(after);
+  return address - mapping->first < mapping->second.size ? mapping->second.allocation : nullptr;
+}
+
+int Memory::free_reservation(uint64_t address, uint64_t size) {
+  std::unique_lock guard(mutex_);
+  auto found = regions_.find(address);
+  if (found == regions_.end() || found->second->kind != RegionKind::kReservation ||
+      found->second->size != size || !found->second->mappings.empty())
+    return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; i < devices_.size(); i++)
+    devices_[i].space->remove(found->second->access[i].get());
+  regions_.erase(found);
+  release_addresses(address, size);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace softdev::driver

@@ -1,0 +1,185 @@
+#include "modules/module.h"
+
+#include <cstring>
+
+#include "core/driver.h"
+
+namespace softdev::driver {
+namespace {
+
+bool is_any(const Region &) { return true; }
+
+CUresult result_of(const Status &status) { return static_cast<CUresult>(status.code); }
+
+}  // namespace
+
+CUresult Instance::load(const Image &image, const std::shared_ptr<Context> &context,
+                        std::shared_ptr<Instance> *instance, std::string *reason) {
+  std::string text;
+  if (CUresult bad = image.unpack(&text, reason)) return bad;
+  auto fresh = std::make_shared<Instance>();
+  fresh->context_ = context;
+  Memory &memory = driver()->memory;
+  int device = context->device().ordinal;
+  auto allocate = [&](size_t size, size_t align) -> uint64_t {
+    uint64_t base = memory.allocate_device(device, size ? size : 1, align, context->handle());
+    if (!base) return 0;
+    memset(reinterpret_cast<void *>(base), 0, size);
+    fresh->variables_.push_back(base);
+    return base;
+  };
+  Status status;
+  fresh->program_ = Program::load(std::move(text), allocate, &status);
+  if (!fresh->program_) {
+    for (uint64_t base : fresh->variables_)
+      if (auto region = memory.remove(base, is_any)) memory.destroy(*region, [] {});
+    *reason = status.message;
+    return result_of(status);
+  }
+  *instance = std::move(fresh);
+  return CUDA_SUCCESS;
+}
+
+void Instance::unload() {
+  Driver &all = *driver();
+  {
+    std::lock_guard guard(mutex_);
+    for (const auto &[kernel, function] : functions_)
+      all.handles.remove<Function>(function->handle());
+    functions_.clear();
+  }
+  context_->drain();
+  for (uint64_t base : variables_)
+    if (auto region = all.memory.remove(base, is_any))
+      all.memory.destroy(*region, [&] { context_->device().drain(); });
+  variables_.clear();
+}
+
+std::shared_ptr<Function> Instance::function(Kernel *kernel,
+                                             std::shared_ptr<FunctionSettings> settings) {
+  std::lock_guard guard(mutex_);
+  std::shared_ptr<Function> &function = functions_[kernel];
+  if (!function) {
+    function = std::make_shared<Function>();
+    function->kernel = kernel;
+    function->instance = weak_from_this();
+    function->settings = settings ? settings : std::make_shared<FunctionSettings>();
+    driver()->handles.add(function);
+  }
+  return function;
+}
+
+// ---------------------------------------------------------------------------------------------
+
+CUresult Library::instance(const std::shared_ptr<Context> &context,
+                           std::shared_ptr<Instance> *instance, std::string *reason) {
+  std::lock_guard guard(mutex_);
+  auto found = instances_.find(context->handle());
+  if (found != instances_.end() && found->second->context()->active() &&
+      driver()->handles.find<Module>(found->second->module)) {
+    *instance = found->second;
+    return CUDA_SUCCESS;
+  }
+  std::shared_ptr<Instance> fresh;
+  if (CUresult bad = Instance::load(image, context, &fresh, reason)) return bad;
+  auto module = std::make_shared<Module>();
+  module->instance = fresh;
+  module->of_library = true;
+  fresh->module = driver()->handles.add(module);
+  context->own(fresh->module);
+  instances_[context->handle()] = fresh;
+  *instance = std::move(fresh);
+  return CUDA_SUCCESS;
+}
+
+CUresult Library::any_instance(std::shared_ptr<Instance> *instance, std::string *reason) {
+  std::shared_ptr<Context> context = driver()->handles.find<Context>(ContextStack::top());
+  if (!context || !context->active()) {
+    *reason = "no context is current";
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  return this->instance(context, instance, reason);
+}
+
+std::shared_ptr<LibraryKernel> Library::named(const std::string &name) {
+  std::shared_ptr<LibraryKernel> &kernel = kernels_[name];
+  if (!kernel) {
+    kernel = std::make_shared<LibraryKernel>();
+    kernel->name = name;
+    kernel->library = weak_from_this();
+    for (size_t i = 0; i < driver()->devices.size(); i++)
+      kernel->settings.push_back(std::make_shared<FunctionSettings>());
+    driver()->handles.add(kernel);
+  }
+  return kernel;
+}
+
+CUresult Library::kernel(const std::string &name, std::shared_ptr<LibraryKernel> *kernel,
+                         std::string *reason) {
+  std::shared_ptr<Instance> instance;
+  if (CUresult bad = any_instance(&instance, reason)) return bad;
+  if (!instance->program().find_kernel(name)) {
+    *reason = "the library has no kernel " + name;
+    return CUDA_ERROR_NOT_FOUND;
+  }
+  std::lock_guard guard(mutex_);
+  *kernel = named(name);
+  return CUDA_SUCCESS;
+}
+
+CUresult Library::kernels(std::vector<std::shared_ptr<LibraryKernel>> *kernels,
+                          std::string *reason) {
+  std::shared_ptr<Instance> instance;
+  if (CUresult bad = any_instance(&instance, reason)) return bad;
+  std::lock_guard guard(mutex_);
+  for (Kernel *kernel : instance->program().kernels()) kernels->push_back(named(kernel->name()));
+  return CUDA_SUCCESS;
+}
+
+void Library::unload() {
+  std::lock_guard guard(mutex_);
+  for (auto &[name, kernel] : kernels_) driver()->handles.remove<LibraryKernel>(kernel->handle());
+  kernels_.clear();
+  for (auto &[context, instance] : instances_) {
+    if (!driver()->handles.remove<Module>(instance->module)) continue;  // gone with its context
+    instance->context()->disown(instance->module);
+    instance->unload();
+  }
+  instances_.clear();
+}
+
+// ---------------------------------------------------------------------------------------------
+
+CUresult find_callable(const void *handle, const std::shared_ptr<Context> &context,
+                       Callable *callable) {
+  Driver &all = *driver();
+  if (auto function = all.handles.find<Function>(handle)) {
+    callable->instance = function->instance.lock();
+    callable->kernel = function->kernel;
+    callable->settings = function->settings;
+    if (!callable->instance) return CUDA_ERROR_INVALID_HANDLE;
+    return CUDA_SUCCESS;
+  }
+  auto kernel = all.handles.find<LibraryKernel>(handle);
+  auto library = kernel ? kernel->library.lock() : nullptr;
+  if (!library) return refuse(CUDA_ERROR_INVALID_HANDLE, "%p is no function and no kernel", handle);
+  std::string reason;
+  if (CUresult bad = library->instance(context, &callable->instance, &reason))
+    return refuse(bad, "%s", reason.c_str());
+  callable->kernel = callable->instance->program().find_kernel(kernel->name);
+  callable->settings = kernel->settings[static_cast<size_t>(context->device().ordinal)];
+  return CUDA_SUCCESS;
+}
+
+CUresult prepare(Kernel &kernel) {
+  Status status = kernel.translate();
+  if (status.ok()) return CUDA_SUCCESS;
+  log(Level::kError, "%s", status.message.c_str());
+  return result_of(status);
+}
+
+void release_module(uint64_t handle) {
+  if (auto module = driver()->handles.remove<Module>(handle)) module->instance->unload();
+}
+
+}  // namespace softdev::driver

@@ -1,0 +1,121 @@
+// Modules, libraries, and the functions in them.
+//
+// A Library belongs to no context; it becomes an Instance in each context that uses it: a Program
+// of the engine with its variables in that context's memory. A Module of cuModuleLoad* is one
+// Instance. CUkernel names a kernel of a library, CUfunction a kernel of an instance.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/handles.h"
+#include "engine.h"
+#include "modules/image.h"
+#include "streams/context.h"
+
+namespace softdev::driver {
+
+// Attributes of a function that programs set.
+struct FunctionSettings {
+  std::atomic<int> max_dynamic_shared{-1};  // -1: what fits without opting in
+  std::atomic<int> carveout{-1};
+  std::atomic<int> cache_config{0};
+  std::atomic<int> cluster[3] = {0, 0, 0};
+  std::atomic<int> cluster_required{0}, non_portable_cluster{0}, cluster_policy{0};
+};
+
+class Instance;
+
+class Function : public Object {
+ public:
+  static constexpr Kind kKind = Kind::kFunction;
+  Kernel *kernel = nullptr;
+  std::weak_ptr<Instance> instance;
+  std::shared_ptr<FunctionSettings> settings;
+};
+
+// One program in one context.
+class Instance : public std::enable_shared_from_this<Instance> {
+ public:
+  // Unpacks, indexes and places the variables. On failure `*reason` says why.
+  static CUresult load(const Image &image, const std::shared_ptr<Context> &context,
+                       std::shared_ptr<Instance> *instance, std::string *reason);
+  // Waits for the context's work, then frees the variables and the handles.
+  void unload();
+
+  Program &program() const { return *program_; }
+  const std::shared_ptr<Context> &context() const { return context_; }
+  // The handle's object for a kernel of this instance. `settings` are those of the library's
+  // kernel, or empty for settings of its own.
+  std::shared_ptr<Function> function(Kernel *kernel,
+                                     std::shared_ptr<FunctionSettings> settings = {});
+  uint64_t module = 0;  // handle of the CUmodule
+
+ private:
+  std::shared_ptr<Context> context_;
+  std::unique_ptr<Program> program_;
+  std::vector<uint64_t> variables_;  // bases of what was allocated
+  std::mutex mutex_;
+  std::map<Kernel *, std::shared_ptr<Function>> functions_;
+};
+
+class Module : public Object {
+ public:
+  static constexpr Kind kKind = Kind::kModule;
+  std::shared_ptr<Instance> instance;
+  bool of_library = false;
+};
+
+class Library;
+
+class LibraryKernel : public Object {
+ public:
+  static constexpr Kind kKind = Kind::kKernel;
+  std::string name;
+  std::weak_ptr<Library> library;
+  // Per device: attributes are set so.
+  std::vector<std::shared_ptr<FunctionSettings>> settings;
+};
+
+class Library : public Object, public std::enable_shared_from_this<Library> {
+ public:
+  static constexpr Kind kKind = Kind::kLibrary;
+  Image image;
+
+  // The program in a context; loaded when it is not there yet.
+  CUresult instance(const std::shared_ptr<Context> &context, std::shared_ptr<Instance> *instance,
+                    std::string *reason);
+  // The kernel called `name`. CUDA_ERROR_NOT_FOUND when there is none.
+  CUresult kernel(const std::string &name, std::shared_ptr<LibraryKernel> *kernel,
+                  std::string *reason);
+  // All kernels, in the order of the text.
+  CUresult kernels(std::vector<std::shared_ptr<LibraryKernel>> *kernels, std::string *reason);
+  void unload();
+
+ private:
+  CUresult any_instance(std::shared_ptr<Instance> *instance, std::string *reason);
+  std::shared_ptr<LibraryKernel> named(const std::string &name);  // under mutex_
+
+  std::mutex mutex_;
+  std::map<uint64_t, std::shared_ptr<Instance>> instances_;  // by context
+  std::map<std::string, std::shared_ptr<LibraryKernel>> kernels_;
+};
+
+// The kernel behind a CUfunction or a CUkernel, in the given context.
+struct Callable {
+  std::shared_ptr<Instance> instance;
+  Kernel *kernel = nullptr;
+  std::shared_ptr<FunctionSettings> settings;
+};
+CUresult find_callable(const void *handle, const std::shared_ptr<Context> &context,
+                       Callable *callable);
+
+// Translates the kernel if that has not happened. A kernel that cannot be executed is named in
+// the log.
+CUresult prepare(Kernel &kernel);
+
+}  // namespace softdev::driver

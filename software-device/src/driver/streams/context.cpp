@@ -1,0 +1,193 @@
+#include "streams/context.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "abi_storage.h"
+#include "core/driver.h"
+
+namespace softdev::driver {
+namespace {
+
+std::atomic<uint64_t> next_context_id{1};
+constexpr size_t kMostPrints = 1 << 20;
+
+}  // namespace
+
+Context::Context(Device *on, bool as_primary, unsigned with_flags)
+    : flags(with_flags), device_(on), primary_(as_primary), id_(next_context_id++) {}
+
+void Context::activate() {
+  std::lock_guard guard(streams_mutex_);
+  if (!legacy_)
+    legacy_ =
+        std::make_shared<Stream>(shared_from_this(), Stream::Role::kLegacy, CU_STREAM_DEFAULT, 0);
+  active_.store(true, std::memory_order_release);
+}
+
+void Context::fail(CUresult result) {
+  int none = CUDA_SUCCESS;
+  error_.compare_exchange_strong(none, result, std::memory_order_acq_rel);
+}
+
+std::shared_ptr<Stream> Context::per_thread_stream() {
+  std::lock_guard guard(streams_mutex_);
+  std::shared_ptr<Stream> &stream = per_thread_[thread_number()];
+  if (!stream) {
+    stream = std::make_shared<Stream>(shared_from_this(), Stream::Role::kPerThread,
+                                      CU_STREAM_DEFAULT, 0);
+    streams_.push_back(stream);
+  }
+  return stream;
+}
+
+std::shared_ptr<Stream> Context::create_stream(unsigned with_flags, int priority) {
+  auto stream =
+      std::make_shared<Stream>(shared_from_this(), Stream::Role::kCreated, with_flags, priority);
+  std::lock_guard guard(streams_mutex_);
+  streams_.push_back(stream);
+  return stream;
+}
+
+void Context::forget_stream(const std::shared_ptr<Stream> &stream) {
+  stream->destroyed = true;
+  std::vector<std::shared_ptr<Stream>> ended;
+  for (const auto &candidate : all_streams())
+    if (candidate->destroyed && !Queue::tail(*candidate)) ended.push_back(candidate);
+  std::lock_guard guard(streams_mutex_);
+  std::erase_if(streams_, [&](const auto &candidate) {
+    return std::find(ended.begin(), ended.end(), candidate) != ended.end();
+  });
+}
+
+std::vector<std::shared_ptr<Stream>> Context::all_streams() const {
+  std::lock_guard guard(streams_mutex_);
+  std::vector<std::shared_ptr<Stream>> all = streams_;
+  if (legacy_) all.push_back(legacy_);
+  return all;
+}
+
+void Context::drain() {
+  for (const auto &stream : all_streams())
+    if (Work last = Queue::tail(*stream)) last->wait();
+}
+
+bool Context::idle() const {
+  for (const auto &stream : all_streams())
+    if (Queue::tail(*stream)) return false;
+  return true;
+}
+
+void Context::own(uint64_t owned) {
+  std::lock_guard guard(owned_mutex_);
+  owned_.push_back(owned);
+}
+
+void Context::disown(uint64_t owned) {
+  std::lock_guard guard(owned_mutex_);
+  auto found = std::find(owned_.begin(), owned_.end(), owned);
+  if (found == owned_.end()) return;
+  *found = owned_.back();
+  owned_.pop_back();
+}
+
+void Context::tear_down() {
+  active_.store(false, std::memory_order_release);
+  drain();
+  flush_prints();
+  abi_storage_drop(reinterpret_cast<CUcontext>(handle()));
+  Driver &all = *driver();
+  std::vector<uint64_t> owned;
+  {
+    std::lock_guard guard(owned_mutex_);
+    owned.swap(owned_);
+  }
+  for (uint64_t handle : owned) {
+    all.handles.remove<Event>(handle);
+    all.handles.remove<Stream>(handle);
+    release_module(handle);
+  }
+  {
+    std::lock_guard guard(streams_mutex_);
+    streams_.clear();
+    per_thread_.clear();
+  }
+  for (uint64_t base : all.memory.owned_by(handle()))
+    if (auto region = all.memory.remove(base, [](const Region &) { return true; }))
+      all.memory.destroy(*region, [] {});
+  error_.store(CUDA_SUCCESS, std::memory_order_release);
+  cache_config = 0;
+  shared_config = 0;
+  std::lock_guard guard(limits_mutex);
+  limits.clear();
+}
+
+void Context::print(std::string_view text) {
+  std::lock_guard guard(prints_mutex_);
+  prints_ += text;
+  if (prints_.size() < kMostPrints) return;
+  // A device would drop what does not fit its buffer; we have no reason to.
+  fwrite(prints_.data(), 1, prints_.size(), stdout);
+  prints_.clear();
+}
+
+void Context::flush_prints() {
+  std::lock_guard guard(prints_mutex_);
+  if (prints_.empty()) return;
+  fwrite(prints_.data(), 1, prints_.size(), stdout);
+  fflush(stdout);
+  prints_.clear();
+}
+
+// ---------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr int kNear = 8;
+struct Stack {
+  uint64_t near[kNear];
+  uint64_t *far;  // what does not fit
+  int depth, far_room;
+};
+thread_local Stack stack;
+
+uint64_t &at(int index) { return index < kNear ? stack.near[index] : stack.far[index - kNear]; }
+
+std::atomic<uint64_t> next_thread_number{1};
+thread_local uint64_t this_thread_number;
+
+}  // namespace
+
+uint64_t ContextStack::top() { return stack.depth ? at(stack.depth - 1) : 0; }
+
+void ContextStack::set_top(uint64_t context) {
+  if (!context) {
+    pop();
+  } else if (stack.depth) {
+    at(stack.depth - 1) = context;
+  } else {
+    push(context);
+  }
+}
+
+bool ContextStack::push(uint64_t context) {
+  if (stack.depth - kNear >= stack.far_room) {
+    int room = stack.far_room * 2 + 16;
+    void *more = realloc(stack.far, static_cast<size_t>(room) * sizeof(uint64_t));
+    if (!more) return false;
+    stack.far = static_cast<uint64_t *>(more);
+    stack.far_room = room;
+  }
+  at(stack.depth++) = context;
+  return true;
+}
+
+uint64_t ContextStack::pop() { return stack.depth ? at(--stack.depth) : 0; }
+
+uint64_t thread_number() {
+  if (!this_thread_number) this_thread_number = next_thread_number++;
+  return this_thread_number;
+}
+
+}  // namespace softdev::driver

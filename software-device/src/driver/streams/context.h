@@ -1,0 +1,114 @@
+// A context: the streams, modules and memory that live and die together, and the error that
+// poisons them.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/handles.h"
+#include "cuda_driver.h"
+#include "streams/stream.h"
+
+namespace softdev::driver {
+
+class Device;
+class Instance;
+
+class Context : public Object, public std::enable_shared_from_this<Context> {
+ public:
+  static constexpr Kind kKind = Kind::kContext;
+  Context(Device *on, bool as_primary, unsigned with_flags);
+
+  Device &device() const { return *device_; }
+  bool primary() const { return primary_; }
+  uint64_t id() const { return id_; }
+
+  // A created context is active until it is destroyed; a primary one while it is retained.
+  bool active() const { return active_.load(std::memory_order_acquire); }
+  void activate();
+  // Waits for its work, then frees all it owns. Afterwards it is not active.
+  void tear_down();
+
+  // The error that stays, or CUDA_SUCCESS.
+  CUresult error() const { return static_cast<CUresult>(error_.load(std::memory_order_acquire)); }
+  bool failed() const { return error() != CUDA_SUCCESS; }
+  void fail(CUresult result);
+
+  // Streams ---------------------------------------------------------------------------------------
+  std::shared_ptr<Stream> legacy_stream() const { return legacy_; }
+  std::shared_ptr<Stream> per_thread_stream();
+  std::shared_ptr<Stream> create_stream(unsigned flags, int priority);
+  // What is queued in it still runs.
+  void forget_stream(const std::shared_ptr<Stream> &stream);
+  // For the queue: called with its lock held.
+  template <class Visit>
+  void each_blocking_stream(Visit visit) const {
+    std::lock_guard guard(streams_mutex_);
+    for (const auto &stream : streams_)
+      if (stream->blocking()) visit(*stream);
+  }
+  uint64_t next_stream_id() { return next_stream_id_.fetch_add(1, std::memory_order_relaxed); }
+
+  // Until all that is queued now is done.
+  void drain();
+  // Whether all is done.
+  bool idle() const;
+
+  // Events and modules that are to be forgotten with the context.
+  void own(uint64_t handle);
+  void disown(uint64_t handle);
+
+  // Device printf ---------------------------------------------------------------------------------
+  void print(std::string_view text);
+  void flush_prints();
+
+  // Settings without effect on a CPU that programs read back.
+  std::atomic<unsigned> flags;
+  std::atomic<int> cache_config{0}, shared_config{0};
+  std::map<CUlimit, size_t> limits;  // under limits_mutex
+  std::mutex limits_mutex;
+
+ private:
+  std::vector<std::shared_ptr<Stream>> all_streams() const;
+
+  Device *const device_;
+  const bool primary_;
+  const uint64_t id_;
+  std::atomic<bool> active_{false};
+  std::atomic<int> error_{0};
+  std::atomic<uint64_t> next_stream_id_{1};
+
+  mutable std::mutex streams_mutex_;
+  std::shared_ptr<Stream> legacy_;
+  std::vector<std::shared_ptr<Stream>> streams_;  // created and per-thread ones
+  std::map<uint64_t, std::shared_ptr<Stream>> per_thread_;
+
+  std::mutex owned_mutex_;
+  std::vector<uint64_t> owned_;
+
+  std::mutex prints_mutex_;
+  std::string prints_;
+};
+
+// The calling thread's stack of contexts, as handles. Plain storage without a destructor: the
+// runtime calls us after the destructors of a thread have run.
+class ContextStack {
+ public:
+  static uint64_t top();
+  static void set_top(uint64_t context);  // 0 pops
+  static bool push(uint64_t context);     // false when memory is out
+  static uint64_t pop();                  // 0 when empty
+};
+
+// A number of the calling thread that no other thread of the process had or will have.
+uint64_t thread_number();
+
+// Unloads the module of a handle, if it is one (modules/).
+void release_module(uint64_t handle);
+
+}  // namespace softdev::driver

@@ -1,0 +1,62 @@
+#include "streams/helpers.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <system_error>
+#include <thread>
+
+namespace softdev::driver {
+namespace {
+
+constexpr unsigned kMostThreads = 256;
+
+// Signals are the program's business: they must land on its own threads.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace
+
+bool Helpers::post(std::function<void()> work) {
+  std::lock_guard guard(mutex_);
+  if (idle_ <= queue_.size() && threads_ < kMostThreads) {
+    try {
+      SignalsBlocked blocked;
+      std::thread([this] { serve(); }).detach();
+      threads_++;
+    } catch (const std::system_error &) {
+      if (threads_ == 0) return false;
+    }
+  }
+  queue_.push_back(std::move(work));
+  arrived_.notify_one();
+  return true;
+}
+
+void Helpers::serve() {
+  pthread_setname_np(pthread_self(), "softdev-helper");
+  std::unique_lock guard(mutex_);
+  for (;;) {
+    idle_++;
+    arrived_.wait(guard, [this] { return !queue_.empty(); });
+    idle_--;
+    std::function<void()> work = std::move(queue_.front());
+    queue_.pop_front();
+    guard.unlock();
+    work();
+    work = nullptr;
+    guard.lock();
+  }
+}
+
+}  // namespace softdev::driver

@@ -1,0 +1,164 @@
+#include "streams/launch.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/driver.h"
+
+namespace softdev::driver {
+namespace {
+
+// The parameters as one block of bytes, from either form in which programs pass them.
+CUresult gather(const Kernel &kernel, const LaunchRequest &request, std::vector<uint8_t> *bytes) {
+  bytes->assign(kernel.parameter_bytes(), 0);
+  if (request.parameters && request.extra)
+    return refuse(CUDA_ERROR_INVALID_VALUE, "both kernelParams and extra are given");
+  if (request.parameters) {
+    size_t index = 0;
+    for (const ParameterInfo &parameter : kernel.parameters()) {
+      const void *from = request.parameters[index++];
+      if (!from) return refuse(CUDA_ERROR_INVALID_VALUE, "kernelParams[%zu] is NULL", index - 1);
+      memcpy(bytes->data() + parameter.offset, from, parameter.size);
+    }
+    return CUDA_SUCCESS;
+  }
+  if (!request.extra) {
+    if (kernel.parameters().empty()) return CUDA_SUCCESS;
+    return refuse(CUDA_ERROR_INVALID_VALUE, "%s has parameters, and none are given",
+                  kernel.name().c_str());
+  }
+  const void *buffer = nullptr;
+  size_t size = 0;
+  for (void **at = request.extra; *at != CU_LAUNCH_PARAM_END; at += 2) {
+    if (*at == CU_LAUNCH_PARAM_BUFFER_POINTER)
+      buffer = at[1];
+    else if (*at == CU_LAUNCH_PARAM_BUFFER_SIZE)
+      size = *static_cast<const size_t *>(at[1]);
+    else
+      return refuse(CUDA_ERROR_INVALID_VALUE, "extra has an entry of unknown kind");
+  }
+  if (size < bytes->size() || (size && !buffer))
+    return refuse(CUDA_ERROR_INVALID_VALUE, "%s takes %zu bytes of parameters, extra has %zu",
+                  kernel.name().c_str(), bytes->size(), buffer ? size : 0);
+  if (!bytes->empty()) memcpy(bytes->data(), buffer, bytes->size());
+  return CUDA_SUCCESS;
+}
+
+CUresult check_shape(const LaunchRequest &request) {
+  const Dim3 &grid = request.grid, &block = request.block;
+  uint64_t threads = uint64_t{block.x} * block.y * block.z;
+  if (!grid.x || !grid.y || !grid.z || !threads)
+    return refuse(CUDA_ERROR_INVALID_VALUE, "a dimension of the grid or the block is 0");
+  if (grid.x > limits::kGridX || grid.y > limits::kGridYZ || grid.z > limits::kGridYZ)
+    return refuse(CUDA_ERROR_INVALID_VALUE, "a grid of %u x %u x %u is larger than allowed", grid.x,
+                  grid.y, grid.z);
+  if (block.x > limits::kBlockXY || block.y > limits::kBlockXY || block.z > limits::kBlockZ ||
+      threads > limits::kThreadsPerBlock)
+    return refuse(CUDA_ERROR_INVALID_VALUE,
+                  "a block of %u x %u x %u threads is larger than allowed", block.x, block.y,
+                  block.z);
+  return CUDA_SUCCESS;
+}
+
+CUresult check_kernel(const Kernel &kernel, const FunctionSettings &settings,
+                      const LaunchRequest &request) {
+  const KernelAttributes &attributes = kernel.attributes();
+  const Dim3 &block = request.block;
+  uint32_t threads = block.x * block.y * block.z;
+  if (threads > attributes.max_threads)
+    return refuse(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "%s allows blocks of %u threads, not %u",
+                  kernel.name().c_str(), attributes.max_threads, threads);
+  const uint32_t *required = attributes.required_threads;
+  if (required[0] && (block.x != required[0] || block.y != std::max(required[1], 1u) ||
+                      block.z != std::max(required[2], 1u)))
+    return refuse(CUDA_ERROR_INVALID_VALUE, "%s must be launched with blocks of %u x %u x %u",
+                  kernel.name().c_str(), required[0], required[1], required[2]);
+  int most = dynamic_shared_limit(attributes, settings);
+  if (request.dynamic_shared > static_cast<unsigned>(std::max(most, 0)))
+    return refuse(CUDA_ERROR_INVALID_VALUE,
+                  "%s may have %d bytes of dynamic shared memory, not %u (see "
+                  "cuFuncSetAttribute)",
+                  kernel.name().c_str(), most, request.dynamic_shared);
+  if (request.cooperative) {
+    uint64_t blocks = uint64_t{request.grid.x} * request.grid.y * request.grid.z;
+    uint64_t fit = static_cast<uint64_t>(blocks_per_multiprocessor(
+                       attributes, static_cast<int>(threads), request.dynamic_shared)) *
+                   limits::kMultiprocessors;
+    if (blocks > fit)
+      return refuse(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
+                    "%llu blocks cannot be resident at once, %llu can",
+                    static_cast<unsigned long long>(blocks), static_cast<unsigned long long>(fit));
+  }
+  return CUDA_SUCCESS;
+}
+
+// Runs when the stream has come to the kernel.
+void start(Operation &operation, Launch &launch) {
+  Work self = operation.shared_from_this();
+  Device &device = operation.context()->device();
+  device.kernels.fetch_add(1);
+  launch.print = [context = operation.context()](std::string_view text) { context->print(text); };
+  launch.done = [self, name = launch.kernel->name()](Status status) {
+    Context &context = *self->context();
+    if (!status.ok()) {
+      log(Level::kError, "%s", status.message.c_str());
+      context.fail(static_cast<CUresult>(status.code));
+    }
+    context.device().kernels.fetch_sub(1);
+    self->finish();
+  };
+  driver()->engine().submit(std::move(launch));
+}
+
+}  // namespace
+
+int dynamic_shared_limit(const KernelAttributes &attributes, const FunctionSettings &settings) {
+  int set = settings.max_dynamic_shared.load(std::memory_order_relaxed);
+  if (set >= 0) return set;
+  return limits::kSharedPerBlock - static_cast<int>(attributes.static_shared);
+}
+
+int blocks_per_multiprocessor(const KernelAttributes &attributes, int block_threads,
+                              size_t dynamic_shared) {
+  if (block_threads <= 0 || static_cast<uint32_t>(block_threads) > attributes.max_threads) return 0;
+  int warps = (block_threads + limits::kWarp - 1) / limits::kWarp;
+  int by_threads = limits::kThreadsPerMultiprocessor / (warps * limits::kWarp);
+  // Registers are handed out per warp, in units of 256.
+  int per_warp = static_cast<int>(std::max(attributes.registers, 1u)) * limits::kWarp;
+  per_warp = (per_warp + 255) / 256 * 256;
+  int by_registers = limits::kRegistersPerMultiprocessor / (per_warp * warps);
+  size_t shared = attributes.static_shared + dynamic_shared;
+  if (shared > limits::kSharedPerBlockOptIn) return 0;
+  int by_shared =
+      limits::kSharedPerMultiprocessor / static_cast<int>(shared + limits::kSharedReserved);
+  return std::max(
+      0, std::min({by_threads, by_registers, by_shared, limits::kBlocksPerMultiprocessor}));
+}
+
+CUresult launch(const StreamRef &stream, const LaunchRequest &request) {
+  const std::shared_ptr<Context> &context = stream.context;
+  Callable callable;
+  if (CUresult bad = find_callable(request.function, context, &callable)) return bad;
+  if (callable.instance->context() != context)
+    return refuse(CUDA_ERROR_INVALID_HANDLE, "the function belongs to another context");
+  if (CUresult bad = check_shape(request)) return bad;
+  if (CUresult bad = prepare(*callable.kernel)) return bad;
+  if (CUresult bad = check_kernel(*callable.kernel, *callable.settings, request)) return bad;
+
+  // std::function wants to be copyable, and the launch is moved out once.
+  auto prepared = std::make_shared<Launch>();
+  if (CUresult bad = gather(*callable.kernel, request, &prepared->parameters)) return bad;
+  prepared->kernel = callable.kernel;
+  prepared->keep = callable.instance;
+  prepared->grid = request.grid;
+  prepared->block = request.block;
+  prepared->dynamic_shared = request.dynamic_shared;
+  prepared->cooperative = request.cooperative;
+  prepared->memory = &driver()->memory.space(context->device().ordinal);
+  auto work = std::make_shared<Operation>(context, Where::kEngine);
+  work->run = [prepared](Operation &operation) { start(operation, *prepared); };
+  Queue::push(*stream, work);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace softdev::driver

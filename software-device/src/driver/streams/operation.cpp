@@ -1,0 +1,166 @@
+#include "streams/operation.h"
+
+#include <time.h>
+
+#include <mutex>
+
+#include "core/driver.h"
+#include "streams/context.h"
+#include "streams/stream.h"
+
+namespace softdev::driver {
+namespace {
+
+std::mutex queue_mutex;
+
+}  // namespace
+
+int64_t now_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1000000000 + now.tv_nsec;
+}
+
+void Operation::wait() const {
+  for (uint32_t state; (state = state_.load(std::memory_order_acquire)) != kDone;)
+    state_.wait(state, std::memory_order_acquire);
+}
+
+void Operation::wait_for_turn() const {
+  for (uint32_t state; (state = state_.load(std::memory_order_acquire)) == kWaiting;)
+    state_.wait(state, std::memory_order_acquire);
+}
+
+void Operation::depend_on(const Work &before) {
+  if (!before || before.get() == this || before->done()) return;
+  before->dependents_.push_back(shared_from_this());
+  pending_++;
+}
+
+bool Operation::runs() const { return run && (always || !context_->failed()); }
+
+void Operation::complete(std::vector<Work> *ready) {
+  run = nullptr;  // frees what it held: staging memory, the kernel
+  finished_ns_ = now_ns();
+  std::vector<Work> dependents;
+  {
+    std::lock_guard guard(queue_mutex);
+    state_.store(kDone, std::memory_order_release);
+    dependents.swap(dependents_);
+    for (Work &dependent : dependents)
+      if (--dependent->pending_ == 0) ready->push_back(std::move(dependent));
+  }
+  state_.notify_all();
+}
+
+// Starts an operation whose turn it is; what it sets free at once goes to `ready`.
+void Operation::start(Work operation, std::vector<Work> *ready) {
+  if (operation->where_ == Where::kCaller) {
+    operation->state_.store(kReady, std::memory_order_release);
+    operation->state_.notify_all();
+    return;
+  }
+  if (!operation->runs()) {
+    operation->complete(ready);
+    return;
+  }
+  switch (operation->where_) {
+    case Where::kInline:
+      operation->run(*operation);
+      operation->complete(ready);
+      break;
+    case Where::kHelper: {
+      auto work = [operation] {
+        operation->run(*operation);
+        operation->finish();
+      };
+      if (!driver()->helpers.post(work)) {
+        operation->run(*operation);
+        operation->complete(ready);
+      }
+      break;
+    }
+    case Where::kEngine:
+      operation->run(*operation);
+      break;
+    case Where::kCaller:
+      break;
+  }
+}
+
+void Operation::work_off(std::vector<Work> ready) {
+  while (!ready.empty()) {
+    Work next = std::move(ready.back());
+    ready.pop_back();
+    start(std::move(next), &ready);
+  }
+}
+
+void Operation::finish() {
+  std::vector<Work> ready;
+  complete(&ready);
+  work_off(std::move(ready));
+}
+
+// CUDA's implicit order: work in the legacy stream comes after all that is queued in the blocking
+// streams of its context, and work in a blocking stream after all that is queued in the legacy one.
+void Queue::link(Stream &stream, Operation &operation) {
+  operation.depend_on(stream.last_);
+  Context &context = *operation.context();
+  if (stream.role == Stream::Role::kLegacy)
+    context.each_blocking_stream([&](const Stream &other) { operation.depend_on(other.last_); });
+  else if (stream.blocking())
+    operation.depend_on(context.legacy_stream()->last_);
+}
+
+void Queue::push(Stream &stream, const Work &operation, const Work &after) {
+  {
+    std::lock_guard guard(queue_mutex);
+    link(stream, *operation);
+    operation->depend_on(after);
+    stream.last_ = operation;
+    if (operation->pending_ != 0) return;
+  }
+  Operation::work_off({operation});
+}
+
+bool Queue::idle(const StreamRef &stream) {
+  std::lock_guard guard(queue_mutex);
+  auto busy = [](const Work &work) { return work && !work->done(); };
+  if (busy(stream->last_)) return false;
+  if (stream->role == Stream::Role::kLegacy) {
+    bool idle = true;
+    stream.context->each_blocking_stream(
+        [&](const Stream &other) { idle = idle && !busy(other.last_); });
+    return idle;
+  }
+  return !stream->blocking() || !busy(stream.context->legacy_stream()->last_);
+}
+
+Work Queue::tail(const Stream &stream) {
+  std::lock_guard guard(queue_mutex);
+  return stream.last_ && !stream.last_->done() ? stream.last_ : nullptr;
+}
+
+void Queue::record(Event &event, const StreamRef &stream) {
+  // Its own end is the time of the event.
+  auto mark = std::make_shared<Operation>(stream.context, Where::kInline);
+  {
+    std::lock_guard guard(queue_mutex);
+    link(*stream, *mark);
+    stream->last_ = mark;
+    event.recorded_ = mark;
+    if (mark->pending_ != 0) return;
+  }
+  Operation::work_off({mark});
+}
+
+Work Queue::recorded(const Event &event) {
+  std::lock_guard guard(queue_mutex);
+  return event.recorded_;
+}
+
+Stream::Stream(std::shared_ptr<Context> of, Role as, unsigned with_flags, int with_priority)
+    : context(of), role(as), flags(with_flags), priority(with_priority), id(of->next_stream_id()) {}
+
+}  // namespace softdev::driver
