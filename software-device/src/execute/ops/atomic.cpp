@@ -1,0 +1,248 @@
+// atom and red: lane after lane, each with one atomic access of the host.
+#include <type_traits>
+
+#include "execute/lanes.h"
+#include "execute/ops/families.h"
+
+namespace softdev::SOFTDEV_ISA {
+namespace {
+
+template <class T>
+T *place(Warp &w, const Ins *i, uint64_t address, unsigned lane, Space space) {
+  if (space == Space::Shared) {
+    if (address >= w.shared_size || w.shared_size - address < sizeof(T) ||
+        (address & (sizeof(T) - 1)))
+      return memory_fault(w, i, space, address, sizeof(T), true, lane), nullptr;
+    return reinterpret_cast<T *>(w.shared + address);
+  }
+  uint64_t offset = address - w.window_base;
+  bool fast = offset < w.window_size &&
+              (__atomic_load_n(w.granules + (offset >> kGranuleShift), __ATOMIC_RELAXED) & 2);
+  if ((address & (sizeof(T) - 1)) ||
+      (!fast && !memory_allowed(w, space, address, sizeof(T), 2, lane)))
+    return memory_fault(w, i, space, address, sizeof(T), true, lane), nullptr;
+  return reinterpret_cast<T *>(address);
+}
+
+// What is stored, from what was there and the operand.
+template <class T, AtomicOp op>
+SOFTDEV_INLINE T apply(T old, T b, T c) {
+  using U = std::make_unsigned_t<T>;
+  switch (op) {
+    case AtomicOp::Add:
+      return static_cast<T>(static_cast<U>(old) + static_cast<U>(b));
+    case AtomicOp::Min:
+      return old < b ? old : b;
+    case AtomicOp::Max:
+      return old > b ? old : b;
+    case AtomicOp::And:
+      return old & b;
+    case AtomicOp::Or:
+      return old | b;
+    case AtomicOp::Xor:
+      return old ^ b;
+    case AtomicOp::Exch:
+      return b;
+    case AtomicOp::Cas:
+      return old == b ? c : old;
+    case AtomicOp::Inc:
+      return old >= b ? T{0} : static_cast<T>(old + 1);
+    default:
+      return old == 0 || old > b ? b : static_cast<T>(old - 1);
+  }
+}
+
+// Bits as a number and back, for atomics on floating-point values.
+struct AsFloat {
+  using Bits = uint32_t;
+  static SOFTDEV_INLINE Bits add(Bits a, Bits b) {
+    return bit_cast<Bits>(canonical(flush(flush(bit_cast<float>(a)) + flush(bit_cast<float>(b)))));
+  }
+};
+struct AsFloatExact {
+  using Bits = uint32_t;
+  static SOFTDEV_INLINE Bits add(Bits a, Bits b) {
+    return bit_cast<Bits>(canonical(bit_cast<float>(a) + bit_cast<float>(b)));
+  }
+};
+struct AsDouble {
+  using Bits = uint64_t;
+  static SOFTDEV_INLINE Bits add(Bits a, Bits b) {
+    return bit_cast<Bits>(bit_cast<double>(a) + bit_cast<double>(b));
+  }
+};
+
+template <class T, class F>
+SOFTDEV_INLINE T update(T *p, F f) {
+  T old = __atomic_load_n(p, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(p, &old, f(old), true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
+  }
+  return old;
+}
+
+template <class T, AtomicOp op>
+SOFTDEV_INLINE T perform(T *p, T b, T c, bool alone) {
+  if (alone) {  // shared memory: the block runs on one thread
+    T old = *p;
+    *p = apply<T, op>(old, b, c);
+    return old;
+  }
+  if constexpr (op == AtomicOp::Add)
+    return static_cast<T>(__atomic_fetch_add(reinterpret_cast<std::make_unsigned_t<T> *>(p),
+                                             static_cast<std::make_unsigned_t<T>>(b),
+                                             __ATOMIC_SEQ_CST));
+  if constexpr (op == AtomicOp::And) return __atomic_fetch_and(p, b, __ATOMIC_SEQ_CST);
+  if constexpr (op == AtomicOp::Or) return __atomic_fetch_or(p, b, __ATOMIC_SEQ_CST);
+  if constexpr (op == AtomicOp::Xor) return __atomic_fetch_xor(p, b, __ATOMIC_SEQ_CST);
+  if constexpr (op == AtomicOp::Exch) return __atomic_exchange_n(p, b, __ATOMIC_SEQ_CST);
+  if constexpr (op == AtomicOp::Cas) {
+    T expected = b;
+    __atomic_compare_exchange_n(p, &expected, c, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    return expected;
+  }
+  return update(p, [=](T old) { return apply<T, op>(old, b, c); });
+}
+
+// A: the type of the address register (32 bits for shared memory only).
+template <class T, AtomicOp op, Space space, class A>
+const Ins *atomic(Warp &w, const Ins *i) {
+  const A *address = slot<A>(w, i->a);
+  const T *b = slot<T>(w, i->b);
+  const T *c = i->c == kNone ? b : slot<T>(w, i->c);
+  w.budget -= op == AtomicOp::Cas || op == AtomicOp::Exch ? 16 : 1;
+  for (uint32_t left = w.mask; left; left &= left - 1) {
+    auto l = static_cast<unsigned>(__builtin_ctz(left));
+    T *p = place<T>(w, i, static_cast<A>(address[l] + static_cast<A>(i->imm)), l, space);
+    if (!p) return nullptr;
+    T old = perform<T, op>(p, b[l], c[l], space == Space::Shared);
+    if (i->d != kNone) slot<T>(w, i->d)[l] = old;
+  }
+  return i + 1;
+}
+
+template <class F, Space space, class A>
+const Ins *atomic_add(Warp &w, const Ins *i) {
+  using T = typename F::Bits;
+  const A *address = slot<A>(w, i->a);
+  const T *b = slot<T>(w, i->b);
+  w.budget -= 1;
+  for (uint32_t left = w.mask; left; left &= left - 1) {
+    auto l = static_cast<unsigned>(__builtin_ctz(left));
+    T *p = place<T>(w, i, static_cast<A>(address[l] + static_cast<A>(i->imm)), l, space);
+    if (!p) return nullptr;
+    T value = b[l], old;
+    if (space == Space::Shared) {
+      old = *p;
+      *p = F::add(old, value);
+    } else {
+      old = update(p, [=](T before) { return F::add(before, value); });
+    }
+    if (i->d != kNone) slot<T>(w, i->d)[l] = old;
+  }
+  return i + 1;
+}
+
+template <template <Space, class> class Of>
+Handler by_space(const Ir &ir) {
+  switch (ir.space) {
+    case Space::Global:
+      return ir.type2 == Type::U64 ? Of<Space::Global, uint64_t>::run : nullptr;
+    case Space::Generic:
+      return ir.type2 == Type::U64 ? Of<Space::Generic, uint64_t>::run : nullptr;
+    case Space::Shared:
+      return ir.type2 == Type::U64 ? Of<Space::Shared, uint64_t>::run
+                                   : Of<Space::Shared, uint32_t>::run;
+    default:
+      return nullptr;
+  }
+}
+
+template <class T, AtomicOp op>
+struct Integer {
+  template <Space space, class A>
+  struct Of {
+    static const Ins *run(Warp &w, const Ins *i) { return atomic<T, op, space, A>(w, i); }
+  };
+};
+template <class F>
+struct Adding {
+  template <Space space, class A>
+  struct Of {
+    static const Ins *run(Warp &w, const Ins *i) { return atomic_add<F, space, A>(w, i); }
+  };
+};
+
+template <class T>
+Handler pick(const Ir &ir) {
+  constexpr bool kUntyped = std::is_unsigned_v<T>;
+  switch (static_cast<AtomicOp>(ir.mode)) {
+    case AtomicOp::Add:
+      return by_space<Integer<T, AtomicOp::Add>::template Of>(ir);
+    case AtomicOp::Min:
+      return by_space<Integer<T, AtomicOp::Min>::template Of>(ir);
+    case AtomicOp::Max:
+      return by_space<Integer<T, AtomicOp::Max>::template Of>(ir);
+    default:
+      break;
+  }
+  if constexpr (kUntyped) {
+    switch (static_cast<AtomicOp>(ir.mode)) {
+      case AtomicOp::And:
+        return by_space<Integer<T, AtomicOp::And>::template Of>(ir);
+      case AtomicOp::Or:
+        return by_space<Integer<T, AtomicOp::Or>::template Of>(ir);
+      case AtomicOp::Xor:
+        return by_space<Integer<T, AtomicOp::Xor>::template Of>(ir);
+      case AtomicOp::Exch:
+        return by_space<Integer<T, AtomicOp::Exch>::template Of>(ir);
+      case AtomicOp::Cas:
+        return by_space<Integer<T, AtomicOp::Cas>::template Of>(ir);
+      case AtomicOp::Inc:
+        return by_space<Integer<T, AtomicOp::Inc>::template Of>(ir);
+      case AtomicOp::Dec:
+        return by_space<Integer<T, AtomicOp::Dec>::template Of>(ir);
+      default:
+        break;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Handler select_atomic(const Ir &ir) {
+  if (ir.op != Op::Atomic) return nullptr;
+  auto op = static_cast<AtomicOp>(ir.mode);
+  bool bitwise = op == AtomicOp::And || op == AtomicOp::Or || op == AtomicOp::Xor ||
+                 op == AtomicOp::Exch || op == AtomicOp::Cas;
+  bool counter = op == AtomicOp::Inc || op == AtomicOp::Dec;
+  switch (ir.type) {
+    case Type::B16:
+      return op == AtomicOp::Cas ? by_space<Integer<uint16_t, AtomicOp::Cas>::Of>(ir) : nullptr;
+    case Type::B32:
+      return bitwise ? pick<uint32_t>(ir) : nullptr;
+    case Type::B64:
+      return bitwise ? pick<uint64_t>(ir) : nullptr;
+    // Old compilers write .u32 for exch and cas too.
+    case Type::U32:
+      return pick<uint32_t>(ir);
+    case Type::U64:
+      return counter ? nullptr : pick<uint64_t>(ir);
+    case Type::S32:
+      return bitwise || counter ? nullptr : pick<int32_t>(ir);
+    case Type::S64:
+      return bitwise || counter ? nullptr : pick<int64_t>(ir);
+    case Type::F32:
+      if (op == AtomicOp::Exch) return pick<uint32_t>(ir);
+      if (op != AtomicOp::Add) return nullptr;
+      // Global memory flushes subnormals, shared memory does not.
+      return ir.space == Space::Shared ? by_space<Adding<AsFloatExact>::Of>(ir)
+                                       : by_space<Adding<AsFloat>::Of>(ir);
+    case Type::F64:
+      return op == AtomicOp::Add ? by_space<Adding<AsDouble>::Of>(ir) : nullptr;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace softdev::SOFTDEV_ISA

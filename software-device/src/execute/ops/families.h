@@ -1,0 +1,22 @@
+// The files of this folder, each a family of operations.
+#pragma once
+
+#include "execute/select.h"
+
+namespace softdev::SOFTDEV_ISA {
+
+Handler select_integer(const Ir &);
+Handler select_multiply(const Ir &);
+Handler select_bits(const Ir &);
+Handler select_single(const Ir &);
+Handler select_double(const Ir &);
+Handler select_half(const Ir &);
+Handler select_approximate(const Ir &);
+Handler select_compare(const Ir &);
+Handler select_convert(const Ir &);
+Handler select_move(const Ir &);
+Handler select_memory(const Ir &);
+Handler select_atomic(const Ir &);
+Handler select_exchange(const Ir &);
+
+}  // namespace softdev::SOFTDEV_ISA

@@ -1,0 +1,120 @@
+// The state of one warp while it runs. Plain data: the handlers, compiled several times for
+// several instruction sets, share this layout and nothing else.
+#pragma once
+
+#include <cstdint>
+
+#include "engine.h"
+#include "translate/code.h"
+
+namespace softdev {
+
+inline constexpr unsigned kLanes = 32;
+inline constexpr uint32_t kFullMask = 0xffffffffu;
+
+struct Cta;
+
+// The activation of a function by some lanes of a warp.
+struct Frame {
+  uint8_t *registers = nullptr;
+  const Function *function = nullptr;
+  Frame *parent = nullptr;  // the caller's, nullptr for the kernel
+  const Ins *return_to = nullptr;
+  uint32_t depth = 0;
+  uint32_t lanes = 0;  // that have not returned yet
+  uint32_t local = 0;  // offset of this frame in each lane's stack
+};
+
+enum class GroupState : uint8_t {
+  Ready,
+  AtBarrier,      // of the block; `barrier` says which
+  AtWarpSync,     // waits for the lanes of `wait_for`
+  AtWarpBarrier,  // the same, but lanes may wait at different instructions
+};
+
+// Lanes that are at the same instruction of the same frame.
+struct Group {
+  const Ins *pc = nullptr;
+  Frame *frame = nullptr;
+  uint32_t mask = 0;
+  GroupState state = GroupState::Ready;
+  uint8_t barrier = 0;
+  bool barrier_red = false;
+  uint32_t wait_for = 0;
+  uint64_t last_run = 0;  // for fairness
+};
+
+enum class Event : uint8_t { None, Switch, Yield, Fault };
+
+struct Warp {
+  // of the running group
+  uint8_t *regs = nullptr;
+  uint32_t mask = 0;
+  int32_t budget = 0;             // backward branches left in this turn
+  const Ins *merge_at = nullptr;  // the nearest pc at which lanes of this frame wait
+
+  // memory windows
+  uint64_t window_base = 0;
+  uint64_t window_size = 0;
+  const uint8_t *granules = nullptr;
+  uint8_t *shared = nullptr;
+  uint32_t shared_size = 0;
+  uint32_t local_stride = 0;
+  uint8_t *local = nullptr;  // lane 0's stack
+  const uint8_t *parameters = nullptr;
+  uint32_t parameter_bytes = 0;
+
+  Frame *frame = nullptr;
+  Cta *cta = nullptr;
+  uint32_t live = 0;   // lanes that have not exited
+  uint32_t index = 0;  // in the block
+  Event event = Event::None;
+  bool rotate = false;      // the next group is the one that waited longest
+  bool force_sync = false;  // the next warp-level wait gives up waiting: nobody else comes
+  uint64_t turns = 0;
+  uint32_t group_count = 0;  // waiting groups, without the running one
+  Group groups[kLanes];
+};
+
+// ---- services of schedule/ to the handlers; none is on a hot path
+
+// Whether `size` bytes at `address` may be read (flag 1) or written (flag 2) by `lane` through
+// `space`. Makes the window that holds the address the warp's current one.
+bool memory_allowed(Warp &warp, Space space, uint64_t address, unsigned size, uint8_t flag,
+                    unsigned lane);
+// Ends the launch. Both return nullptr.
+const Ins *memory_fault(Warp &warp, const Ins *ins, Space space, uint64_t address, unsigned size,
+                        bool write, unsigned lane);
+const Ins *fault(Warp &warp, const Ins *ins, int code, const char *what);
+
+// Whether all live lanes of `members` are in the running group, after lanes waiting at the same
+// instruction have joined. When not, the group waits and the handler returns nullptr.
+bool gather(Warp &warp, const Ins *ins, uint32_t members);
+// Lanes that wait at exactly this instruction join the running group.
+void merge_here(Warp &warp, const Ins *ins);
+// The two ways of a branch; returns where the running group goes on, or nullptr.
+const Ins *diverge(Warp &warp, const Ins *ins, const Ins *target, uint32_t taken);
+// The whole running group goes to `target`; called when it passes merge_at or the budget is spent.
+const Ins *arrive(Warp &warp, const Ins *target);
+const Ins *backward(Warp &warp, const Ins *target);
+
+// Handlers that need the scheduler, the same for all instruction sets.
+const Ins *run_exit(Warp &, const Ins *);
+const Ins *run_return(Warp &, const Ins *);
+const Ins *run_call(Warp &, const Ins *);
+const Ins *run_call_indirect(Warp &, const Ins *);
+const Ins *run_call_finish(Warp &, const Ins *);
+const Ins *run_call_builtin(Warp &, const Ins *);
+const Ins *run_barrier(Warp &, const Ins *);
+const Ins *run_warp_barrier(Warp &, const Ins *);
+const Ins *run_trap(Warp &, const Ins *);
+const Ins *run_branch(Warp &, const Ins *);
+const Ins *run_branch_always(Warp &, const Ins *);
+const Ins *run_branch_indexed(Warp &, const Ins *);
+const Ins *run_label(Warp &, const Ins *);
+const Ins *run_guard(Warp &, const Ins *);
+const Ins *run_clock(Warp &, const Ins *);
+const Ins *run_nanosleep(Warp &, const Ins *);
+const Ins *run_active_mask(Warp &, const Ins *);
+
+}  // namespace softdev

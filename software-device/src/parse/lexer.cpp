@@ -1,0 +1,198 @@
+#include "parse/lexer.h"
+
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cstring>
+
+namespace softdev {
+namespace {
+
+enum : uint8_t { kWord = 1, kDigit = 2, kBlank = 4, kSpecialInBody = 8 };
+
+constexpr std::array<uint8_t, 256> make_classes() {
+  std::array<uint8_t, 256> classes{};
+  for (int c = 'a'; c <= 'z'; ++c) classes[c] = kWord;
+  for (int c = 'A'; c <= 'Z'; ++c) classes[c] = kWord;
+  classes['_'] = classes['$'] = kWord;
+  for (int c = '0'; c <= '9'; ++c) classes[c] = kWord | kDigit;
+  for (char c : {' ', '\t', '\r', '\n', '\f', '\v'}) classes[static_cast<uint8_t>(c)] = kBlank;
+  for (char c : {'{', '}', '/', '"'}) classes[static_cast<uint8_t>(c)] |= kSpecialInBody;
+  return classes;
+}
+constexpr std::array<uint8_t, 256> kClasses = make_classes();
+
+uint8_t class_of(char c) { return kClasses[static_cast<uint8_t>(c)]; }
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+// The end of a comment that begins at `at`, or `at` when there is none.
+size_t skip_comment(std::string_view text, size_t at) {
+  if (text.substr(at, 2) == "//") {
+    size_t end = text.find('\n', at);
+    return end == std::string_view::npos ? text.size() : end;
+  }
+  if (text.substr(at, 2) == "/*") {
+    size_t end = text.find("*/", at + 2);
+    return end == std::string_view::npos ? text.size() : end + 2;
+  }
+  return at;
+}
+
+}  // namespace
+
+uint32_t count_lines(std::string_view text) {
+  uint32_t lines = 0;
+  for (size_t at = 0; (at = text.find('\n', at)) != std::string_view::npos; ++at) ++lines;
+  return lines;
+}
+
+size_t skip_braces(std::string_view text, size_t open) {
+  size_t depth = 0;
+  size_t at = open;
+  while (at < text.size()) {
+    while (at < text.size() && !(class_of(text[at]) & kSpecialInBody)) ++at;
+    if (at >= text.size()) break;
+    char c = text[at];
+    if (c == '{') {
+      ++depth;
+      ++at;
+    } else if (c == '}') {
+      ++at;
+      if (--depth == 0) return at;
+    } else if (c == '"') {
+      size_t end = text.find('"', at + 1);
+      if (end == std::string_view::npos) return end;
+      at = end + 1;
+    } else {
+      size_t end = skip_comment(text, at);
+      at = end == at ? at + 1 : end;
+    }
+  }
+  return std::string_view::npos;
+}
+
+void Lexer::seek(size_t position, uint32_t line) {
+  position_ = position;
+  line_ = line;
+  advance();
+}
+
+void Lexer::skip_blank() {
+  while (position_ < text_.size()) {
+    char c = text_[position_];
+    if (c == '\n') {
+      ++line_;
+      ++position_;
+    } else if (class_of(c) & kBlank) {
+      ++position_;
+    } else if (c == '/') {
+      size_t end = skip_comment(text_, position_);
+      if (end == position_) return;
+      line_ += count_lines(text_.substr(position_, end - position_));
+      position_ = end;
+    } else {
+      return;
+    }
+  }
+}
+
+void Lexer::number() {
+  size_t end = position_;
+  auto at = [&](size_t i) { return i < text_.size() ? text_[i] : '\0'; };
+  char second = at(position_ + 1);
+  token_.kind = Tok::Integer;
+  token_.value = 0;
+  auto digits = [&](size_t from, unsigned base) {
+    end = from;
+    for (int d; (d = hex_digit(at(end))) >= 0 && static_cast<unsigned>(d) < base; ++end)
+      token_.value = token_.value * base + d;
+  };
+  if (text_[position_] == '0' && (second == 'x' || second == 'X')) {
+    digits(position_ + 2, 16);
+  } else if (text_[position_] == '0' && (second == 'f' || second == 'F')) {
+    digits(position_ + 2, 16);
+    token_.kind = end == position_ + 10 ? Tok::Single : Tok::Bad;
+  } else if (text_[position_] == '0' && (second == 'd' || second == 'D')) {
+    digits(position_ + 2, 16);
+    token_.kind = end == position_ + 18 ? Tok::Double : Tok::Bad;
+  } else if (text_[position_] == '0' && (second == 'b' || second == 'B')) {
+    digits(position_ + 2, 2);
+  } else {
+    while (class_of(at(end)) & kDigit) ++end;
+    bool decimal_point = at(end) == '.' && (class_of(at(end + 1)) & kDigit);
+    bool exponent = (at(end) == 'e' || at(end) == 'E');
+    if (decimal_point || exponent) {
+      if (decimal_point) {
+        ++end;
+        while (class_of(at(end)) & kDigit) ++end;
+      }
+      if (at(end) == 'e' || at(end) == 'E') {
+        ++end;
+        if (at(end) == '+' || at(end) == '-') ++end;
+        while (class_of(at(end)) & kDigit) ++end;
+      }
+      double value = 0;  // out of range stays 0: no compiler writes such a literal in decimal
+      std::from_chars(text_.data() + position_, text_.data() + end, value);
+      token_.kind = Tok::Double;
+      token_.value = std::bit_cast<uint64_t>(value);
+    } else {
+      digits(position_, text_[position_] == '0' ? 8 : 10);
+    }
+  }
+  if (token_.kind == Tok::Integer && at(end) == 'U') ++end;
+  token_.text = text_.substr(position_, end - position_);
+  position_ = end;
+}
+
+void Lexer::advance() {
+  previous_end_ = position_;
+  skip_blank();
+  begin_ = position_;
+  token_.line = line_;
+  token_.value = 0;
+  if (position_ >= text_.size()) {
+    token_.kind = Tok::End;
+    token_.text = {};
+    return;
+  }
+  char c = text_[position_];
+  uint8_t kind = class_of(c);
+  if (kind & kDigit) return number();
+  size_t end = position_ + 1;
+  if ((kind & kWord) || c == '%') {
+    while (end < text_.size() && (class_of(text_[end]) & kWord)) ++end;
+    token_.kind = Tok::Word;
+    token_.text = text_.substr(position_, end - position_);
+  } else if (c == '.') {
+    while (end < text_.size()) {
+      if (class_of(text_[end]) & kWord)
+        ++end;
+      else if (text_.substr(end, 2) == "::")
+        end += 2;
+      else
+        break;
+    }
+    token_.kind = end == position_ + 1 ? Tok::Bad : Tok::Dot;
+    token_.text = text_.substr(position_ + 1, end - position_ - 1);
+  } else if (c == '"') {
+    size_t close = text_.find('"', end);
+    if (close == std::string_view::npos) close = text_.size();
+    token_.kind = Tok::String;
+    token_.text = text_.substr(end, close - end);
+    line_ += count_lines(token_.text);
+    end = close < text_.size() ? close + 1 : close;
+  } else {
+    bool known = std::strchr("{}()[]<>,;:=+-*/|&^~!?@", c) != nullptr && c != '\0';
+    token_.kind = known ? Tok::Punct : Tok::Bad;
+    token_.text = text_.substr(position_, 1);
+  }
+  position_ = end;
+}
+
+}  // namespace softdev

@@ -1,0 +1,292 @@
+// One block: its memory, its start, its turns.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "schedule/grid.h"
+
+namespace softdev {
+namespace {
+
+constexpr size_t kMaxFrameMemory = size_t{64} << 20;  // of called functions, per block
+constexpr uint32_t kMaxDepth = 4096;
+
+// A 64-bit value into all 32 lanes of a slot.
+void broadcast(uint8_t *slot, unsigned size, uint64_t value) {
+  for (unsigned lane = 0; lane < kLanes; ++lane) {
+    if (size == 8)
+      std::memcpy(slot + lane * 8, &value, 8);
+    else if (size == 4)
+      std::memcpy(slot + lane * 4, &value, 4);
+    else
+      std::memcpy(slot + lane * 2, &value, 2);
+  }
+  if (size == 0) std::memcpy(slot, &value, 4);
+}
+
+void put(uint8_t *slot, unsigned size, unsigned lane, uint64_t value) {
+  std::memcpy(slot + lane * size, &value, size);
+}
+
+}  // namespace
+
+Cta::Memory Cta::allocate(size_t bytes) {
+  Memory memory;
+  memory.owner.reset(static_cast<uint8_t *>(std::calloc(bytes + 64, 1)));
+  if (!memory.owner) throw std::bad_alloc();
+  auto address = reinterpret_cast<uintptr_t>(memory.owner.get());
+  memory.data = reinterpret_cast<uint8_t *>((address + 63) & ~uintptr_t{63});
+  return memory;
+}
+
+Cta::Cta(std::shared_ptr<Grid> owner, uint32_t worker_index)
+    : grid(std::move(owner)), worker(worker_index) {
+  const Executable &executable = *grid->executable;
+  const Function &kernel = *executable.functions[0];
+  warps.resize(grid->warps);
+  entry_frames_.resize(grid->warps);
+  free_frames_.resize(executable.functions.size());
+  shared_ = allocate(grid->shared_bytes);
+  local_ = allocate(size_t{executable.stack_bytes} * grid->warps * kLanes);
+  registers_ = allocate(size_t{kernel.register_bytes} * grid->warps);
+  parameters_ = allocate(grid->launch.parameters.size());
+  std::copy(grid->launch.parameters.begin(), grid->launch.parameters.end(), parameters_.get());
+  for (uint32_t i = 0; i < grid->warps; ++i) {
+    Warp &warp = warps[i];
+    warp.index = i;
+    warp.cta = this;
+    warp.shared = shared_.get();
+    warp.shared_size = grid->shared_bytes;
+    warp.local_stride = executable.stack_bytes;
+    warp.local = local_.get() + size_t{executable.stack_bytes} * kLanes * i;
+    warp.parameters = parameters_.get();
+    warp.parameter_bytes = static_cast<uint32_t>(grid->launch.parameters.size());
+    Frame &frame = entry_frames_[i];
+    frame.function = &kernel;
+    frame.registers = registers_.get() + size_t{kernel.register_bytes} * i;
+    fill(kernel.launch_fills, frame.registers, warp);
+    fill(kernel.warp_fills, frame.registers, warp);
+  }
+}
+
+void Cta::start(uint64_t block) {
+  const Launch &launch = grid->launch;
+  index = block;
+  position[0] = static_cast<uint32_t>(block % launch.grid.x);
+  position[1] = static_cast<uint32_t>(block / launch.grid.x % launch.grid.y);
+  position[2] = static_cast<uint32_t>(block / launch.grid.x / launch.grid.y);
+  live_threads = grid->threads;
+  failed = false;
+  for (BlockBarrier &barrier : barriers) barrier = BlockBarrier();
+  const Function &kernel = *grid->executable->functions[0];
+  for (uint32_t i = 0; i < grid->warps; ++i) {
+    Warp &warp = warps[i];
+    uint32_t left = grid->threads - i * kLanes;
+    warp.live = left >= kLanes ? kFullMask : (1u << left) - 1;
+    warp.group_count = 0;
+    warp.turns = 0;
+    warp.rotate = false;
+    warp.force_sync = false;
+    warp.event = Event::None;
+    Frame &frame = entry_frames_[i];
+    frame.lanes = warp.live;
+    fill(kernel.block_fills, frame.registers, warp);
+    insert_group(warp, &frame, kernel.code.data(), warp.live);
+  }
+}
+
+void Cta::fill(const std::vector<SlotFill> &fills, uint8_t *registers, const Warp &warp) {
+  const Launch &launch = grid->launch;
+  for (const SlotFill &one : fills) {
+    const Constant &constant = one.constant;
+    uint8_t *slot = registers + one.slot;
+    uint64_t value = constant.payload;
+    switch (constant.kind) {
+      case Constant::Parameter:
+        value = 0;
+        std::memcpy(&value, parameters_.get() + constant.payload, constant.read);
+        if (constant.sign && constant.read < 8) {
+          unsigned shift = 64 - constant.read * 8u;
+          value = static_cast<uint64_t>(static_cast<int64_t>(value << shift) >> shift);
+        }
+        break;
+      case Constant::ParameterAddress:
+        value += reinterpret_cast<uint64_t>(parameters_.get());
+        break;
+      case Constant::Special: {
+        auto special = static_cast<Special>(constant.payload);
+        if (special <= Special::TidZ) {
+          for (unsigned lane = 0; lane < kLanes; ++lane) {
+            uint32_t thread[3];
+            thread_of(warp, lane, thread);
+            put(slot, constant.size, lane, thread[static_cast<int>(special)]);
+          }
+          continue;
+        }
+        if (special >= Special::LanemaskEq && special <= Special::LanemaskGt) {
+          for (unsigned lane = 0; lane < kLanes; ++lane) {
+            uint32_t bit = 1u << lane;
+            uint32_t masks[] = {bit, (bit - 1) | bit, bit - 1, ~(bit - 1), ~((bit - 1) | bit)};
+            put(slot, constant.size, lane,
+                masks[static_cast<int>(special) - static_cast<int>(Special::LanemaskEq)]);
+          }
+          continue;
+        }
+        if (special == Special::LaneId) {
+          for (unsigned lane = 0; lane < kLanes; ++lane) put(slot, constant.size, lane, lane);
+          continue;
+        }
+        switch (special) {
+          case Special::NtidX:
+            value = launch.block.x;
+            break;
+          case Special::NtidY:
+            value = launch.block.y;
+            break;
+          case Special::NtidZ:
+            value = launch.block.z;
+            break;
+          case Special::CtaidX:
+            value = position[0];
+            break;
+          case Special::CtaidY:
+            value = position[1];
+            break;
+          case Special::CtaidZ:
+            value = position[2];
+            break;
+          case Special::NctaidX:
+            value = launch.grid.x;
+            break;
+          case Special::NctaidY:
+            value = launch.grid.y;
+            break;
+          case Special::NctaidZ:
+            value = launch.grid.z;
+            break;
+          case Special::WarpId:
+            value = warp.index;
+            break;
+          case Special::NwarpId:
+            value = grid->warps;
+            break;
+          case Special::SmId:
+            value = worker;
+            break;
+          case Special::NsmId:
+            value = grid->workers;
+            break;
+          case Special::GridId:
+            value = grid->id;
+            break;
+          case Special::Envreg1:
+            value = grid->workspace >> 32;
+            break;
+          case Special::Envreg2:
+            value = grid->workspace & 0xffffffffu;
+            break;
+          case Special::DynamicShared:
+            value = launch.dynamic_shared;
+            break;
+          case Special::TotalShared:
+            value = grid->shared_bytes;
+            break;
+          case Special::One:
+            value = 1;
+            break;
+          default:
+            value = 0;
+            break;
+        }
+        break;
+      }
+      default:
+        break;
+    }
+    broadcast(slot, constant.size, value);
+  }
+}
+
+void Cta::thread_of(const Warp &warp, unsigned lane, uint32_t out[3]) const {
+  const Dim3 &block = grid->launch.block;
+  uint32_t thread = warp.index * kLanes + lane;
+  out[0] = thread % block.x;
+  out[1] = thread / block.x % block.y;
+  out[2] = thread / block.x / block.y;
+}
+
+Frame *Cta::take_frame(Warp &warp, const Function *function) {
+  if (warp.frame->depth + 1 >= kMaxDepth) return nullptr;
+  auto &free = free_frames_[function->index];
+  Frame *frame = nullptr;
+  if (!free.empty()) {
+    frame = free.back();
+    free.pop_back();
+  } else {
+    if (frame_bytes_ + function->register_bytes > kMaxFrameMemory) return nullptr;
+    frame_bytes_ += function->register_bytes;
+    frames_.push_back(std::make_unique<Frame>());
+    frame = frames_.back().get();
+    frame->function = function;
+    frame_memory_.push_back(allocate(function->register_bytes));
+    frame->registers = frame_memory_.back().get();
+    fill(function->launch_fills, frame->registers, warp);
+  }
+  fill(function->warp_fills, frame->registers, warp);
+  fill(function->block_fills, frame->registers, warp);
+  return frame;
+}
+
+void Cta::release_frame(Frame *frame) { free_frames_[frame->function->index].push_back(frame); }
+
+// Nobody can run. Lanes that wait for others of their warp, which sit at a barrier of the block
+// or elsewhere and will never come, go on without them, as they do on a GPU.
+bool Cta::break_deadlock() {
+  for (Warp &warp : warps) {
+    for (uint32_t i = 0; i < warp.group_count; ++i) {
+      Group &group = warp.groups[i];
+      if (group.state != GroupState::AtWarpSync && group.state != GroupState::AtWarpBarrier)
+        continue;
+      group.state = GroupState::Ready;
+      warp.force_sync = true;
+      return true;
+    }
+  }
+  return false;
+}
+
+Cta::Result Cta::run(uint64_t slice) {
+  for (uint64_t round = 0; round < slice; ++round) {
+    bool ran = false, alive = false, yielded = false;
+    for (Warp &warp : warps) {
+      if (!warp.live) continue;
+      alive = true;
+      const Ins *ins = resume(warp);
+      if (!ins) continue;
+      ran = true;
+      warp.event = Event::None;
+      while (ins) ins = ins->run(warp, ins);
+      if (warp.event == Event::Fault) {
+        failed = true;
+        return Result::Failed;
+      }
+      yielded |= warp.event == Event::Yield;
+    }
+    if (!alive) return Result::Done;
+    if (!ran && !break_deadlock()) {
+      grid->fail({702, true,
+                  "kernel " + grid->kernel->name() +
+                      ": all threads of a block wait and none can go on (a barrier that some "
+                      "threads never reach)"});
+      failed = true;
+      return Result::Failed;
+    }
+    // Only turns that ended for want of progress use up the slice.
+    if (!yielded) --round;
+    if (grid->abandoned.load(std::memory_order_relaxed)) return Result::Failed;
+  }
+  return Result::Parked;
+}
+
+}  // namespace softdev

@@ -1,0 +1,128 @@
+// Memory accesses that need a closer look, and the end of a launch that did something wrong.
+#include <cstdio>
+
+#include "schedule/grid.h"
+
+namespace softdev {
+namespace {
+
+enum : int { kIllegalAddress = 700, kMisaligned = 716, kLaunchFailed = 719 };
+
+bool in_range(uint64_t address, unsigned size, uint64_t base, uint64_t bytes) {
+  uint64_t offset = address - base;
+  return offset < bytes && bytes - offset >= size;
+}
+
+const char *space_name(Space space) {
+  switch (space) {
+    case Space::Global:
+      return "global ";
+    case Space::Constant:
+      return "constant ";
+    case Space::Shared:
+      return "shared ";
+    case Space::Local:
+      return "local ";
+    case Space::Param:
+      return "parameter ";
+    default:
+      return "";
+  }
+}
+
+std::string place(const Warp &warp, const Ins *ins, unsigned lane) {
+  const Cta &cta = *warp.cta;
+  uint32_t thread[3];
+  cta.thread_of(warp, lane, thread);
+  const Function &function = *warp.frame->function;
+  auto at = static_cast<size_t>(ins - function.code.data());
+  const Where &where = function.wheres[function.statements[at]];
+  std::string text = "kernel " + cta.grid->kernel->name();
+  if (function.index) text += ", function " + function.name;
+  char numbers[160];
+  std::snprintf(numbers, sizeof numbers, ", block (%u,%u,%u), thread (%u,%u,%u), PTX line %u",
+                cta.position[0], cta.position[1], cta.position[2], thread[0], thread[1], thread[2],
+                where.line);
+  text += numbers;
+  std::string line(function.module.substr(where.text, where.length < 160 ? where.length : 160));
+  for (char &c : line)
+    if (c == '\n' || c == '\t' || c == '\r') c = ' ';
+  return text + " `" + line + "`";
+}
+
+}  // namespace
+
+bool memory_allowed(Warp &warp, Space space, uint64_t address, unsigned size, uint8_t flag,
+                    unsigned lane) {
+  const Cta &cta = *warp.cta;
+  if (space == Space::Local || space == Space::Generic) {
+    uint64_t base = reinterpret_cast<uint64_t>(warp.local) + uint64_t{lane} * warp.local_stride;
+    if (in_range(address, size, base, warp.local_stride)) return true;
+    if (space == Space::Local) return false;
+  }
+  if (space == Space::Generic &&
+      in_range(address, size, reinterpret_cast<uint64_t>(warp.shared), warp.shared_size))
+    return true;
+  if (space == Space::Param || (space == Space::Generic && flag == 1)) {
+    if (in_range(address, size, reinterpret_cast<uint64_t>(warp.parameters), warp.parameter_bytes))
+      return true;
+    if (space == Space::Param) return false;
+  }
+  if (!cta.grid->launch.memory) return false;
+  const Window *window = cta.grid->launch.memory->find(address);
+  if (!window || !in_range(address, size, window->base, window->size)) return false;
+  warp.window_base = window->base;
+  warp.window_size = window->size;
+  warp.granules = window->granules;
+  uint64_t first = (address - window->base) >> kGranuleShift;
+  uint64_t last = (address + size - 1 - window->base) >> kGranuleShift;
+  return (__atomic_load_n(window->granules + first, __ATOMIC_RELAXED) & flag) &&
+         (__atomic_load_n(window->granules + last, __ATOMIC_RELAXED) & flag);
+}
+
+const Ins *memory_fault(Warp &warp, const Ins *ins, Space space, uint64_t address, unsigned size,
+                        bool write, unsigned lane) {
+  bool misaligned = address % size != 0;
+  // A misaligned address that may not be touched at all is reported as that.
+  bool allowed =
+      space == Space::Shared ||
+      memory_allowed(warp, space, address & ~uint64_t{size - 1}, size, write ? 2 : 1, lane);
+  if (space == Space::Shared && misaligned)
+    allowed = in_range(address & ~uint64_t{size - 1}, size, 0, warp.shared_size);
+  misaligned = misaligned && allowed;
+  char text[200];
+  std::snprintf(text, sizeof text, ": %s of %u bytes at %saddress 0x%llx is %s",
+                write ? "write" : "read", size, space_name(space),
+                static_cast<unsigned long long>(address),
+                misaligned ? "misaligned" : "not allowed");
+  std::string message = place(warp, ins, lane) + text;
+  if (space == Space::Shared) {
+    message += "; the block has " + std::to_string(warp.shared_size) + " bytes of shared memory";
+  } else if (space == Space::Local) {
+    message += "; the thread has " + std::to_string(warp.local_stride) + " bytes of local memory";
+  } else if (warp.cta->grid->launch.memory) {
+    message += "; " + warp.cta->grid->launch.memory->describe(address);
+  }
+  warp.cta->grid->fail({misaligned ? kMisaligned : kIllegalAddress, true, std::move(message)});
+  warp.event = Event::Fault;
+  return nullptr;
+}
+
+const Ins *fault(Warp &warp, const Ins *ins, int code, const char *what) {
+  auto lane = static_cast<unsigned>(__builtin_ctz(warp.mask | 0x80000000u));
+  warp.cta->grid->fail({code, true, place(warp, ins, lane) + ": " + what});
+  warp.event = Event::Fault;
+  return nullptr;
+}
+
+const Ins *run_trap(Warp &warp, const Ins *ins) {
+  return fault(warp, ins, kLaunchFailed, "the kernel executed a trap");
+}
+
+void Grid::fail(Status why) {
+  std::lock_guard lock(mutex);
+  if (status.ok()) status = std::move(why);
+  abandoned.store(true, std::memory_order_relaxed);
+}
+
+}  // namespace softdev

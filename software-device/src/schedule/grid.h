@@ -1,0 +1,104 @@
+// A grid that is being executed, and one of its blocks.
+#pragma once
+
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine.h"
+#include "execute/warp.h"
+#include "translate/program.h"
+
+namespace softdev {
+
+struct Grid {
+  explicit Grid(Launch launch);
+
+  Launch launch;
+  const KernelImpl *kernel;
+  const Executable *executable;
+  uint64_t blocks = 0;
+  uint32_t threads = 0;  // of one block
+  uint32_t warps = 0;
+  uint32_t shared_bytes = 0;
+  uint64_t id = 0;
+  uint64_t workspace = 0;  // of a cooperative grid
+  unsigned workers = 1;
+
+  std::atomic<uint64_t> next{0};  // the block to start next
+  std::atomic<uint64_t> finished{0};
+  std::atomic<bool> abandoned{false};
+  std::mutex mutex;  // guards status and print
+  Status status;
+
+  void fail(Status why);  // the first one stays
+};
+
+struct BlockBarrier {
+  uint32_t arrived = 0;
+  uint32_t padded = 0;    // the same with absent lanes of a warp counted
+  uint32_t expected = 0;  // 0: all threads
+  uint32_t votes = 0;
+  bool any_waiting = false;
+};
+
+// A block, and the memory that it runs in. Kept for the next block of the same grid.
+struct Cta {
+  Cta(std::shared_ptr<Grid> grid, uint32_t worker);
+
+  // Makes it block `index` of the grid.
+  void start(uint64_t index);
+
+  enum class Result { Done, Parked, Failed };
+  // Runs until the block is done, has failed, or has used up its slice.
+  Result run(uint64_t slice);
+
+  Frame *take_frame(Warp &warp, const Function *function);
+  void release_frame(Frame *frame);
+  void thread_of(const Warp &warp, unsigned lane, uint32_t out[3]) const;
+
+  std::shared_ptr<Grid> grid;
+  uint32_t worker;
+  uint64_t index = 0;
+  uint32_t position[3] = {0, 0, 0};
+  uint32_t live_threads = 0;
+  bool failed = false;
+  bool spinning = false;
+  BlockBarrier barriers[16];
+  std::vector<Warp> warps;
+
+ private:
+  // Zeroed, 64-byte aligned; pages that are never touched cost nothing.
+  struct Memory {
+    std::unique_ptr<uint8_t, void (*)(void *)> owner{nullptr, std::free};
+    uint8_t *data = nullptr;
+    uint8_t *get() const { return data; }
+  };
+  static Memory allocate(size_t bytes);
+  void fill(const std::vector<SlotFill> &fills, uint8_t *registers, const Warp &warp);
+  bool break_deadlock();
+
+  Memory shared_, local_, registers_, parameters_;
+  std::vector<Frame> entry_frames_;                // of each warp
+  std::vector<std::unique_ptr<Frame>> frames_;     // of called functions
+  std::vector<std::vector<Frame *>> free_frames_;  // by function
+  std::vector<Memory> frame_memory_;
+  size_t frame_bytes_ = 0;
+};
+
+// ---- groups of lanes
+
+inline const Ins *const kNoMerge = reinterpret_cast<const Ins *>(~uintptr_t{0});
+
+// Lanes wait at `pc`; they join a ready group that is already there.
+void insert_group(Warp &warp, Frame *frame, const Ins *pc, uint32_t mask);
+// Makes a ready group the running one and returns its pc, or nullptr when there is none.
+const Ins *resume(Warp &warp);
+void update_merge(Warp &warp);
+// Arrived threads against expected ones; wakes those who wait when they suffice.
+void try_release(Cta &cta, unsigned barrier);
+void exit_lanes(Warp &warp, uint32_t mask);
+
+}  // namespace softdev

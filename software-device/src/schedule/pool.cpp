@@ -1,0 +1,218 @@
+// The workers: one pool for all devices of the process. A worker takes blocks in order from the
+// grids in the queue and runs each to its end; a block that only spins is parked while the worker
+// starts another, so that blocks which wait for later blocks, or for other grids, get on.
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <thread>
+
+#include "schedule/grid.h"
+
+namespace softdev {
+
+Grid::Grid(Launch what)
+    : launch(std::move(what)),
+      kernel(static_cast<const KernelImpl *>(launch.kernel)),
+      executable(&kernel->executable()) {
+  blocks = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
+  threads = launch.block.x * launch.block.y * launch.block.z;
+  warps = (threads + kLanes - 1) / kLanes;
+  shared_bytes = executable->static_shared + launch.dynamic_shared;
+  launch.parameters.resize(kernel->parameter_bytes());
+}
+
+namespace {
+
+constexpr uint64_t kLongSlice = 4096;  // turns of a block that runs alone
+constexpr uint64_t kShortSlice = 16;   // ... that shares its worker
+constexpr size_t kMaxResident = 64;    // blocks that one worker keeps, unless cooperative
+constexpr uint32_t kMaxBlockThreads = 1024;
+constexpr uint32_t kMaxShared = 227 << 10;
+
+class Pool final : public Engine {
+ public:
+  explicit Pool(const EngineOptions &options) {
+    unsigned count = options.workers ? options.workers : std::thread::hardware_concurrency();
+    count = std::clamp(count, 1u, 1024u);
+    for (unsigned i = 0; i < count; ++i) threads_.emplace_back([this, i] { work(i); });
+  }
+
+  ~Pool() override {
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+      for (auto &grid : grids_) grid->abandoned = true;
+    }
+    wake_.notify_all();
+    for (std::thread &thread : threads_) thread.join();
+  }
+
+  unsigned workers() const override { return static_cast<unsigned>(threads_.size()); }
+
+  void submit(Launch launch) override {
+    if (Status status = check(launch); !status.ok()) {
+      launch.done(std::move(status));
+      return;
+    }
+    auto grid = std::make_shared<Grid>(std::move(launch));
+    grid->workers = workers();
+    if (grid->launch.cooperative || grid->executable->uses_grid_workspace)
+      grid->workspace = grid->kernel->program().grid_workspace();
+    bool one = grid->blocks == 1;
+    {
+      std::lock_guard lock(mutex_);
+      grid->id = ++last_id_;
+      grids_.push_back(std::move(grid));
+      ++version_;
+    }
+    if (one)
+      wake_.notify_one();
+    else
+      wake_.notify_all();
+  }
+
+ private:
+  using Residents = std::vector<std::unique_ptr<Cta>>;
+
+  static Status check(const Launch &launch) {
+    const auto &executable = static_cast<const KernelImpl *>(launch.kernel)->executable();
+    const Dim3 &block = launch.block, &grid = launch.grid;
+    std::string name = "kernel " + launch.kernel->name() + ": ";
+    uint64_t threads = uint64_t{block.x} * block.y;
+    if (threads > kMaxBlockThreads || threads * block.z > kMaxBlockThreads || !threads || !block.z)
+      return {1, false, name + "a block has 1 to 1024 threads"};
+    if (!grid.x || !grid.y || !grid.z || uint64_t{grid.x} * grid.y > (uint64_t{1} << 48) ||
+        grid.z > 65535)
+      return {1, false, name + "the grid is empty or too large"};
+    if (uint64_t{executable.static_shared} + launch.dynamic_shared > kMaxShared)
+      return {1, false, name + "more shared memory than a block can have"};
+    return {};
+  }
+
+  // A block to start, or nothing. `cached` is a finished block whose memory may be used again.
+  std::unique_ptr<Cta> take_block(uint32_t worker, std::unique_ptr<Cta> cached) {
+    std::shared_ptr<Grid> grid;
+    uint64_t block = 0;
+    {
+      std::lock_guard lock(mutex_);
+      while (!grids_.empty()) {
+        std::shared_ptr<Grid> &front = grids_.front();
+        if (front->abandoned.load(std::memory_order_relaxed) || front->next >= front->blocks) {
+          // Whoever finishes the last of its blocks reports; those never started count too.
+          uint64_t unstarted = front->blocks - std::min<uint64_t>(front->next, front->blocks);
+          front->next = front->blocks;
+          std::shared_ptr<Grid> drained = std::move(front);
+          grids_.pop_front();
+          ++version_;
+          if (unstarted) pending_.emplace_back(std::move(drained), unstarted);
+          continue;
+        }
+        grid = front;
+        block = front->next++;
+        if (front->next >= front->blocks) {
+          grids_.pop_front();
+          ++version_;
+        }
+        break;
+      }
+    }
+    settle();
+    if (!grid) return nullptr;
+    if (!cached || cached->grid != grid) {
+      cached.reset();
+      try {
+        cached = std::make_unique<Cta>(grid, worker);
+      } catch (const std::bad_alloc &) {
+        grid->fail({2, true, "kernel " + grid->kernel->name() + ": no host memory for a block"});
+        finish(grid, 1);
+        return nullptr;
+      }
+    }
+    cached->start(block);
+    return cached;
+  }
+
+  // Blocks of abandoned grids that nobody will start are counted as finished, outside the lock.
+  void settle() {
+    for (;;) {
+      std::pair<std::shared_ptr<Grid>, uint64_t> one;
+      {
+        std::lock_guard lock(mutex_);
+        if (pending_.empty()) return;
+        one = std::move(pending_.back());
+        pending_.pop_back();
+      }
+      finish(one.first, one.second);
+    }
+  }
+
+  static void finish(const std::shared_ptr<Grid> &grid, uint64_t blocks) {
+    if (grid->finished.fetch_add(blocks, std::memory_order_acq_rel) + blocks != grid->blocks)
+      return;
+    Status status;
+    {
+      std::lock_guard lock(grid->mutex);
+      status = grid->status;
+    }
+    if (status.ok() && grid->abandoned) status = {719, true, "the engine was shut down"};
+    if (grid->launch.done) grid->launch.done(std::move(status));
+  }
+
+  void work(uint32_t worker) {
+    Residents residents;
+    std::unique_ptr<Cta> cached;
+    for (;;) {
+      // Start a block when there is none, or when those there only spin.
+      bool spinning = std::all_of(residents.begin(), residents.end(),
+                                  [](const auto &block) { return block->spinning; });
+      bool cooperative = !residents.empty() && residents.back()->grid->launch.cooperative;
+      if (spinning && (residents.size() < kMaxResident || cooperative)) {
+        if (auto block = take_block(worker, std::move(cached))) {
+          block->spinning = false;
+          residents.push_back(std::move(block));
+        }
+      }
+      if (residents.empty()) {
+        cached.reset();
+        std::unique_lock lock(mutex_);
+        if (stopping_ && grids_.empty()) return;
+        if (!grids_.empty()) continue;
+        wake_.wait(lock, [this] { return stopping_ || !grids_.empty(); });
+        continue;
+      }
+      cooperative = residents.back()->grid->launch.cooperative;
+      uint64_t slice = residents.size() == 1 && !cooperative ? kLongSlice : kShortSlice;
+      for (size_t i = 0; i < residents.size();) {
+        Cta::Result result = residents[i]->run(slice);
+        if (result == Cta::Result::Parked) {
+          residents[i]->spinning = true;
+          ++i;
+          continue;
+        }
+        std::shared_ptr<Grid> grid = residents[i]->grid;
+        cached = std::move(residents[i]);
+        residents.erase(residents.begin() + static_cast<std::ptrdiff_t>(i));
+        if (result == Cta::Result::Failed || grid->next >= grid->blocks) cached.reset();
+        finish(grid, 1);
+      }
+      if (residents.size() > 1) std::this_thread::yield();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::shared_ptr<Grid>> grids_;
+  std::vector<std::pair<std::shared_ptr<Grid>, uint64_t>> pending_;
+  uint64_t version_ = 0;
+  uint64_t last_id_ = 0;
+  bool stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> Engine::create(const EngineOptions &options) {
+  return std::make_unique<Pool>(options);
+}
+
+}  // namespace softdev

@@ -1,0 +1,180 @@
+#include "translate/passes.h"
+
+namespace softdev {
+namespace {
+
+// Instructions that look at their guard themselves.
+bool has_own_guard(Op op) { return op == Op::Branch; }
+
+SlotFill fill_of(const Constant &constant, uint32_t slot) { return {constant, slot}; }
+
+void sort_fill(const Constant &constant, uint32_t slot, Function *out) {
+  if (constant.kind != Constant::Special) {
+    out->launch_fills.push_back(fill_of(constant, slot));
+    return;
+  }
+  switch (static_cast<Special>(constant.payload)) {
+    case Special::TidX:
+    case Special::TidY:
+    case Special::TidZ:
+    case Special::WarpId:
+      out->warp_fills.push_back(fill_of(constant, slot));
+      break;
+    case Special::CtaidX:
+    case Special::CtaidY:
+    case Special::CtaidZ:
+    case Special::SmId:
+      out->block_fills.push_back(fill_of(constant, slot));
+      break;
+    default:
+      out->launch_fills.push_back(fill_of(constant, slot));
+      break;
+  }
+}
+
+}  // namespace
+
+EmitError emit_code(const FunctionIr &ir, const Slots &slots,
+                    const std::function<Handler(const Ir &)> &select,
+                    const std::function<const Function *(uint32_t)> &callee, Function *out) {
+  out->register_bytes = slots.bytes;
+  out->frame_bytes = ir.frame_bytes;
+  for (size_t i = 0; i < ir.constants.size(); ++i)
+    if (slots.constants[i] != kNone) sort_fill(ir.constants[i], slots.constants[i], out);
+
+  // Labels that are branched to keep an instruction: it is where waiting lanes join.
+  std::vector<bool> used(ir.labels, false);
+  for (const Ir &one : ir.code) {
+    if (one.op == Op::Branch) used[one.target] = true;
+    if (one.op == Op::BranchIndexed)
+      for (uint32_t label : ir.branch_tables[one.target]) used[label] = true;
+  }
+  size_t total = 0;
+  for (const Ir &one : ir.code) {
+    if (one.op == Op::Label && !used[one.target]) continue;
+    total += one.guard && !has_own_guard(one.op) ? 2 : 1;
+  }
+  out->code.reserve(total);  // targets are pointers into it
+  std::vector<uint32_t> label_at(ir.labels, kNone);
+  std::vector<const CallCode *> calls;
+  auto slot = [&](Value value) {
+    return value.is_reg() ? slots.registers[value.index]
+           : value        ? slots.constants[value.index]
+                          : kNone;
+  };
+  auto call_code = [&](uint32_t site_index) {
+    const CallSite &site = ir.calls[site_index];
+    auto code = std::make_unique<CallCode>();
+    if (site.callee != kNone) code->callee = callee(site.callee);
+    code->builtin = site.builtin;
+    code->arguments = site.arguments;
+    code->results = site.results;
+    out->calls.push_back(std::move(code));
+    return out->calls.back().get();
+  };
+
+  for (const Ir &one : ir.code) {
+    if (one.op == Op::Label && !used[one.target]) continue;
+    Ins ins;
+    if (one.guard && !has_own_guard(one.op)) {
+      Ir guard;
+      guard.op = Op::Guard;
+      ins.run = select(guard);
+      ins.a = slot(one.guard);
+      ins.flags = one.guard_negated ? kNegateGuard : 0;
+      out->code.push_back(ins);
+      out->statements.push_back(one.statement);
+      ins = Ins();
+    }
+    ins.run = select(one);
+    if (!ins.run) return {one.statement, "this combination of type and modifiers is not supported"};
+    ins.d = slot(one.d);
+    ins.a = slot(one.a);
+    ins.b = slot(one.b);
+    ins.c = slot(one.c);
+    ins.e = one.d2 ? slot(one.d2) : slot(one.e);
+    ins.imm = one.offset;
+    ins.mode = one.mode;
+    ins.flags =
+        static_cast<uint16_t>((one.negate_a ? kNegateA : 0) | (one.negate_b ? kNegateB : 0) |
+                              (one.negate_c ? kNegateC : 0) | (one.d2 ? kHasSecond : 0) |
+                              (one.boolean != Boolean::None ? kHasCombine : 0));
+    if (one.list_count) {
+      ins.count = static_cast<uint8_t>(one.list_count);
+      auto list = std::make_unique<uint32_t[]>(one.list_count);
+      for (uint32_t i = 0; i < one.list_count; ++i) list[i] = slot(ir.values[one.list + i]);
+      ins.list = list.get();
+      out->lists.push_back(std::move(list));
+    }
+    switch (one.op) {
+      case Op::Label:
+        label_at[one.target] = static_cast<uint32_t>(out->code.size());
+        break;
+      case Op::Branch:
+        ins.guard = slot(one.guard);
+        ins.flags = one.guard_negated ? kNegateGuard : 0;
+        ins.imm = one.target;  // resolved below
+        break;
+      case Op::BranchIndexed:
+        ins.imm = one.target;
+        break;
+      case Op::Call:
+      case Op::CallIndirect:
+      case Op::CallBuiltin:
+        ins.call = call_code(one.target);
+        break;
+      case Op::CallFinish:
+        ins.call = call_code(one.target);
+        break;
+      case Op::Clock:
+        ins.count = static_cast<uint8_t>(type_size(one.type));
+        break;
+      case Op::Setp:
+      case Op::Set:
+        ins.mode = static_cast<uint8_t>(one.boolean);
+        if (one.op == Op::Set) ins.count = static_cast<uint8_t>(one.type);
+        break;
+      case Op::AddCarry:
+      case Op::SubCarry:
+      case Op::MadCarry:
+        // both ends of the chain are one predicate
+        ins.e = one.d2 ? slot(one.d2) : kNone;
+        ins.guard = one.e ? slot(one.e) : kNone;
+        break;
+      case Op::Shuffle:
+      case Op::Vote:
+      case Op::Match:
+      case Op::Redux:
+      case Op::Elect:
+        ins.e = one.d2 ? slot(one.d2) : kNone;
+        ins.guard = slot(one.e);  // the member mask
+        break;
+      default:
+        break;
+    }
+    if (one.op != Op::Branch && one.round != Round::None && one.op != Op::Setp)
+      ins.mode = ins.mode ? ins.mode : static_cast<uint8_t>(one.round);
+    out->code.push_back(ins);
+    out->statements.push_back(one.statement);
+  }
+
+  size_t at = 0;
+  for (const Ir &one : ir.code) {
+    if (one.op == Op::Label && !used[one.target]) continue;
+    if (one.guard && !has_own_guard(one.op)) ++at;
+    Ins &ins = out->code[at++];
+    if (one.op == Op::Branch) {
+      ins.target = &out->code[label_at[one.target]];
+    } else if (one.op == Op::BranchIndexed) {
+      const auto &labels = ir.branch_tables[one.target];
+      auto table = std::make_unique<const Ins *[]>(labels.size());
+      for (size_t i = 0; i < labels.size(); ++i) table[i] = &out->code[label_at[labels[i]]];
+      ins.table = table.get();
+      ins.imm = static_cast<int64_t>(labels.size());
+      out->tables.push_back(std::move(table));
+    }
+  }
+  return {};
+}
+
+}  // namespace softdev

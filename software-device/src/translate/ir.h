@@ -1,0 +1,309 @@
+// The intermediate form: one instruction of a function, with everything that its text said made
+// explicit. What an operation reads and writes is told by its Ir alone (reads(), writes()); what
+// it means is told by the handler that select() picks for (op, types, flags).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "parse/syntax.h"
+
+namespace softdev {
+
+enum class Op : uint8_t {
+  Nop,
+  Label,
+  // d = f(a, b, c)
+  Move,
+  Add,
+  Sub,
+  Mul,
+  MulHigh,
+  MulWide,
+  Mul24,
+  Mad,
+  MadHigh,
+  MadWide,
+  Mad24,
+  Div,
+  Rem,
+  Neg,
+  Abs,
+  Min,
+  Max,
+  And,
+  Or,
+  Xor,
+  Not,
+  Cnot,
+  Shl,
+  Shr,
+  Fma,
+  Sad,
+  Select,
+  SelectByInt,
+  Copysign,
+  Testp,
+  Popc,
+  Clz,
+  Bfind,
+  Brev,
+  Bfe,
+  Bfi,
+  Bmsk,
+  Prmt,
+  Lop3,
+  FunnelLeft,
+  FunnelRight,
+  Szext,
+  Dp4a,
+  Dp2a,
+  Rcp,
+  Sqrt,
+  Rsqrt,
+  Ex2,
+  Lg2,
+  Sin,
+  Cos,
+  Tanh,
+  Convert,
+  ConvertPack,
+  Resize,
+  // carry chains; the flag is a predicate-like register of the function
+  AddCarry,
+  SubCarry,
+  MadCarry,
+  // predicates
+  Setp,
+  Set,
+  PredAnd,
+  PredOr,
+  PredXor,
+  PredNot,
+  PredMove,
+  // vectors in registers
+  Pack,
+  Unpack,
+  // memory
+  Load,
+  Store,
+  Atomic,
+  LocalAddress,
+  IsSpace,
+  ToShared,
+  FromShared,
+  Fence,
+  Alloca,
+  StackSave,
+  StackRestore,
+  // between threads
+  Shuffle,
+  Vote,
+  Match,
+  Redux,
+  Elect,
+  ActiveMask,
+  WarpBarrier,
+  Barrier,
+  // control
+  Branch,
+  BranchIndexed,
+  Call,
+  CallIndirect,
+  CallFinish,
+  CallBuiltin,
+  Return,
+  Exit,
+  Trap,
+  Breakpoint,
+  NanoSleep,
+  Clock,
+  Guard,
+};
+
+enum class Compare : uint8_t {
+  None,
+  Eq,
+  Ne,
+  Lt,
+  Le,
+  Gt,
+  Ge,
+  Equ,
+  Neu,
+  Ltu,
+  Leu,
+  Gtu,
+  Geu,
+  Num,
+  Nan
+};
+enum class Boolean : uint8_t { None, And, Or, Xor };
+enum class Round : uint8_t {
+  None,
+  NearestEven,
+  Zero,
+  Down,
+  Up,  // .rn .rz .rm .rp
+  IntNearest,
+  IntZero,
+  IntDown,
+  IntUp,
+  NearestAway,  // .rni .rzi .rmi .rpi .rna
+};
+enum class Order : uint8_t { Weak, Volatile, Relaxed, Acquire, Release, AcqRel, SeqCst };
+enum class AtomicOp : uint8_t { Add, Min, Max, And, Or, Xor, Exch, Cas, Inc, Dec };
+enum class ShuffleMode : uint8_t { Up, Down, Bfly, Idx };
+enum class VoteMode : uint8_t { All, Any, Uni, Ballot };
+enum class BarrierMode : uint8_t { Sync, Arrive, Popc, And, Or };
+enum class Builtin : uint8_t { Printf, Assert, Malloc, Free };
+
+// A value: a virtual register, or one that never changes while a thread block runs and is
+// written into the register file beforehand.
+struct Value {
+  enum Kind : uint8_t { None, Reg, Const } kind = None;
+  uint32_t index = 0;
+  bool is_reg() const { return kind == Reg; }
+  explicit operator bool() const { return kind != None; }
+  bool operator==(const Value &other) const = default;
+};
+inline Value reg_value(uint32_t index) { return {Value::Reg, index}; }
+
+// What a constant slot holds.
+struct Constant {
+  enum Kind : uint8_t {
+    Bits,       // payload
+    Parameter,  // `size` bytes of the kernel's parameters at `payload`, sign-extended if `sign`
+    ParameterAddress,  // address of the kernel's parameters + payload
+    SharedOffset,      // of variable `payload` of the executable (resolved when placed)
+    Special,           // a special register, see Special
+  } kind = Bits;
+  uint8_t size = 4;  // of the slot: 2, 4 or 8; 0 for a predicate
+  uint8_t read = 0;  // Parameter: bytes to read
+  bool sign = false;
+  uint64_t payload = 0;
+  bool operator==(const Constant &other) const = default;
+};
+
+enum class Special : uint8_t {
+  TidX,
+  TidY,
+  TidZ,
+  NtidX,
+  NtidY,
+  NtidZ,
+  CtaidX,
+  CtaidY,
+  CtaidZ,
+  NctaidX,
+  NctaidY,
+  NctaidZ,
+  LaneId,
+  WarpId,
+  NwarpId,
+  SmId,
+  NsmId,
+  GridId,
+  LanemaskEq,
+  LanemaskLe,
+  LanemaskLt,
+  LanemaskGe,
+  LanemaskGt,
+  Envreg1,
+  Envreg2,
+  DynamicShared,
+  TotalShared,
+  SharedEnd,
+  Zero,
+  One,
+  // read when they are executed, by Op::Clock
+  Clock,
+  ClockHi,
+  Clock64,
+  GlobalTimer,
+  GlobalTimerLo,
+  GlobalTimerHi,
+};
+
+struct Ir {
+  Op op = Op::Nop;
+  Type type = Type::None;   // of the result
+  Type type2 = Type::None;  // of the sources where they differ
+  Type type3 = Type::None;
+  Compare compare = Compare::None;
+  Boolean boolean = Boolean::None;
+  Round round = Round::None;
+  bool ftz = false, sat = false, approx = false, nan = false, relu = false, satfinite = false;
+  bool carry_in = false, carry_out = false, negate_c = false;
+  bool negate_a = false;  // predicate operands
+  bool negate_b = false;
+  bool high = false;  // mul.hi in carry chains, shf.clamp, bmsk.clamp
+  bool list_is_written = false;
+  bool guard_negated = false;
+  uint8_t mode = 0;  // AtomicOp, ShuffleMode, VoteMode, BarrierMode, Builtin, ...
+  Space space = Space::Generic;
+  Order order = Order::Weak;
+  uint8_t memory_size = 0;    // Load, Store: bytes of one element
+  uint8_t register_size = 0;  // ... and of its register
+  bool sign = false;          // Load: sign-extends
+  Value guard;
+  Value d, d2;
+  Value a, b, c, e;
+  uint32_t list = 0, list_count = 0;  // in FunctionIr::values
+  int64_t offset = 0;                 // address offset or immediate of the operation
+  uint32_t target = kNone;            // label or function
+  uint32_t statement = 0;             // for messages
+};
+
+struct CallSite {
+  uint32_t callee = kNone;  // function of the executable
+  Builtin builtin = Builtin::Printf;
+  struct Copy {
+    uint32_t local;   // offset in the caller's frame
+    uint32_t remote;  // offset in the callee's frame
+    uint32_t size;
+  };
+  std::vector<Copy> arguments, results;
+};
+
+struct FunctionIr {
+  std::vector<Ir> code;
+  std::vector<Value> values;    // lists
+  std::vector<Type> registers;  // Pred or by size
+  std::vector<Constant> constants;
+  std::vector<CallSite> calls;
+  std::vector<std::vector<uint32_t>> branch_tables;  // labels
+  uint32_t labels = 0;
+  uint32_t frame_bytes = 0;  // local memory: parameters, results, locals
+};
+
+// Size class of a register's slot: 0 predicate, else 2, 4 or 8 bytes per lane.
+inline unsigned slot_size(Type type) {
+  if (type == Type::Pred) return 0;
+  unsigned size = type_size(type);
+  return size < 2 ? 2 : size;
+}
+
+template <class F>
+void for_each_read(const FunctionIr &function, const Ir &ir, F f) {
+  if (ir.guard) f(ir.guard);
+  for (const Value *value : {&ir.a, &ir.b, &ir.c, &ir.e})
+    if (*value) f(*value);
+  if (!ir.list_is_written)
+    for (uint32_t i = 0; i < ir.list_count; ++i)
+      if (function.values[ir.list + i]) f(function.values[ir.list + i]);
+}
+
+template <class F>
+void for_each_write(const FunctionIr &function, const Ir &ir, F f) {
+  if (ir.d) f(ir.d);
+  if (ir.d2) f(ir.d2);
+  if (ir.list_is_written)
+    for (uint32_t i = 0; i < ir.list_count; ++i)
+      if (function.values[ir.list + i]) f(function.values[ir.list + i]);
+}
+
+// No effect but its results.
+bool is_pure(Op op);
+
+}  // namespace softdev

@@ -1,0 +1,289 @@
+// Translation of one kernel and of the functions that it may reach.
+#include <algorithm>
+#include <set>
+
+#include "execute/select.h"
+#include "parse/body.h"
+#include "parse/lexer.h"
+#include "translate/passes.h"
+#include "translate/program.h"
+
+namespace softdev {
+namespace {
+
+enum : int { kInvalidPtx = 218 };
+constexpr uint32_t kMaxShared = 227 << 10;
+constexpr uint32_t kRecursionStack = 32 << 10;  // per thread, when no bound is known
+constexpr uint32_t kMaxStack = 512 << 10;       // CUDA's limit on local memory per thread
+
+uint32_t align_up(uint32_t value, uint32_t align) { return (value + align - 1) / align * align; }
+
+class Builder final : public Surroundings {
+ public:
+  Builder(ProgramImpl &program, Executable *out) : program_(program), out_(out) {}
+
+  // Returns a message when the kernel is refused.
+  std::string build(uint32_t kernel) {
+    reach_function(kernel);
+    for (size_t i = 0; i < reached_.size(); ++i) {
+      std::string refused = lower(i);
+      if (!refused.empty()) return refused;
+      if (i + 1 == reached_.size() && indirect_) reach_pointed_at();
+    }
+    std::string refused = place_shared();
+    if (refused.empty()) refused = emit();
+    if (refused.empty()) refused = measure_stack();
+    return refused;
+  }
+
+  const ModuleSyntax &module() const override { return program_.module(); }
+  uint64_t variable_address(uint32_t variable) const override {
+    return program_.variable_address(variable);
+  }
+  uint64_t function_address(uint32_t function) override {
+    pointed_at_.insert(function);
+    return ProgramImpl::function_address(function);
+  }
+  uint32_t reach_function(uint32_t function) override {
+    auto [at, fresh] = position_.try_emplace(function, static_cast<uint32_t>(reached_.size()));
+    if (fresh) {
+      reached_.push_back(function);
+      auto code = std::make_unique<Function>();
+      code->name = program_.module().functions[function].name;
+      code->module = program_.text();
+      code->index = at->second;
+      out_->functions.push_back(std::move(code));
+      lowered_.emplace_back();
+    }
+    return at->second;
+  }
+  void reach_all_pointed_at() override { indirect_ = true; }
+  uint32_t reach_shared(const VariableSyntax &variable) override {
+    auto [at, fresh] = shared_.try_emplace(&variable, static_cast<uint32_t>(shared_order_.size()));
+    if (fresh) shared_order_.push_back(&variable);
+    return at->second;
+  }
+
+ private:
+  const FunctionSyntax &syntax(size_t position) const {
+    return program_.module().functions[reached_[position]];
+  }
+
+  std::string where(size_t position, uint32_t line) const {
+    std::string text = "kernel " + std::string(syntax(0).name);
+    if (position) text += ", function " + std::string(syntax(position).name);
+    return text + ", PTX line " + std::to_string(line);
+  }
+
+  std::string with_text(const StatementSyntax &statement) const {
+    std::string text(
+        program_.text().substr(statement.text, std::min<uint32_t>(statement.text_length, 200)));
+    for (char &c : text)
+      if (c == '\n' || c == '\t' || c == '\r') c = ' ';
+    return "`" + text + "`";
+  }
+
+  std::string lower(size_t position) {
+    // Bodies hold variables that lowering points at until shared memory is placed.
+    bodies_.push_back(std::make_unique<BodySyntax>());
+    BodySyntax &body = *bodies_.back();
+    const FunctionSyntax &function = syntax(position);
+    if (ParseError error = parse_body(program_.text(), function, &body))
+      return where(position, error.line) + ": " + error.message;
+    auto ir = std::make_unique<FunctionIr>();
+    Lowering lowering(*this, function, body, ir.get());
+    if (Refusal refusal = lowering.run()) {
+      std::string message = where(position, refusal.line) + ": " + refusal.message;
+      for (const StatementSyntax &statement : body.statements) {
+        if (statement.line != refusal.line) continue;
+        message += ": " + with_text(statement);
+        break;
+      }
+      return message;
+    }
+    fold(ir.get());
+    Function &out = *out_->functions[position];
+    for (const StatementSyntax &statement : body.statements)
+      out.wheres.push_back({statement.line, statement.text_length, statement.text});
+    if (out.wheres.empty()) out.wheres.emplace_back();
+    lowered_[position] = std::move(ir);
+    return {};
+  }
+
+  // Functions whose addresses this kernel takes, or that initialisers hold. A pointer that another
+  // kernel left in memory is refused when it is called.
+  void reach_pointed_at() {
+    std::set<uint32_t> all = program_.pointed_at();
+    all.insert(pointed_at_.begin(), pointed_at_.end());
+    for (uint32_t function : all) {
+      const FunctionSyntax &candidate = program_.module().functions[function];
+      if (!candidate.entry && candidate.body) reach_function(function);
+    }
+  }
+
+  std::string place_shared() {
+    uint64_t at = 0;
+    std::vector<uint32_t> offsets(shared_order_.size(), 0);
+    for (size_t i = 0; i < shared_order_.size(); ++i) {
+      const VariableSyntax &variable = *shared_order_[i];
+      if (variable.unsized || variable.is_extern) continue;
+      at = (at + variable.align - 1) / variable.align * variable.align;
+      offsets[i] = static_cast<uint32_t>(at);
+      at += variable.size;
+      if (at > kMaxShared)
+        return where(0, variable.line) + ": " + std::to_string(at) +
+               " bytes of static shared memory are more than a block can have";
+    }
+    out_->static_shared = static_cast<uint32_t>(at);
+    uint32_t align = 16;
+    for (const VariableSyntax *variable : shared_order_)
+      if (variable->unsized || variable->is_extern) align = std::max(align, variable->align);
+    uint32_t dynamic = align_up(out_->static_shared, std::min(align, 1024u));
+    bool has_dynamic = false;
+    for (size_t i = 0; i < shared_order_.size(); ++i) {
+      if (!shared_order_[i]->unsized && !shared_order_[i]->is_extern) continue;
+      offsets[i] = dynamic;
+      has_dynamic = true;
+    }
+    if (has_dynamic) out_->static_shared = dynamic;
+    for (auto &ir : lowered_) {
+      for (Constant &constant : ir->constants) {
+        if (constant.kind != Constant::SharedOffset) continue;
+        auto addend = static_cast<int32_t>(constant.payload >> 32);
+        constant.kind = Constant::Bits;
+        constant.payload = offsets[static_cast<uint32_t>(constant.payload)] +
+                           static_cast<uint64_t>(static_cast<int64_t>(addend));
+        if (constant.size == 4) constant.payload &= 0xffffffffu;
+      }
+    }
+    return {};
+  }
+
+  std::string emit() {
+    auto select = [](const Ir &ir) {
+      Handler handler = select_control(ir);
+      return handler ? handler : instruction_set().select(ir);
+    };
+    auto callee = [this](uint32_t position) -> const Function * {
+      return out_->functions[position].get();
+    };
+    for (size_t i = 0; i < lowered_.size(); ++i) {
+      Slots slots = allocate(*lowered_[i]);
+      Function &function = *out_->functions[i];
+      EmitError error = emit_code(*lowered_[i], slots, select, callee, &function);
+      if (error.statement != kNone) {
+        const Where &at = function.wheres[error.statement];
+        StatementSyntax statement;
+        statement.text = at.text;
+        statement.text_length = at.length;
+        return where(i, at.line) + ": " + error.message + ": " + with_text(statement);
+      }
+      for (const Constant &constant : lowered_[i]->constants)
+        if (constant.kind == Constant::Special &&
+            (static_cast<Special>(constant.payload) == Special::Envreg1 ||
+             static_cast<Special>(constant.payload) == Special::Envreg2))
+          out_->uses_grid_workspace = true;
+    }
+    if (indirect_) {
+      out_->by_module_index.assign(program_.module().functions.size(), nullptr);
+      for (size_t i = 0; i < reached_.size(); ++i)
+        if (!syntax(i).entry) out_->by_module_index[reached_[i]] = out_->functions[i].get();
+    }
+    return {};
+  }
+
+  // The deepest stack of frames, if the calls have no cycle. Without recursion of our own: a call
+  // graph from hostile text may be a long chain.
+  std::string measure_stack() {
+    const size_t count = lowered_.size();
+    std::vector<std::vector<uint32_t>> callees(count);
+    for (size_t i = 0; i < count; ++i)
+      for (const CallSite &site : lowered_[i]->calls)
+        if (site.callee != kNone) callees[i].push_back(site.callee);
+    std::vector<uint64_t> need(count, 0);
+    std::vector<uint8_t> state(count, 0);  // 1: on the path, 2: done
+    std::vector<std::pair<uint32_t, uint32_t>> path = {{0, 0}};
+    bool cycle = indirect_;
+    auto frame = [&](size_t i) { return align_up(lowered_[i]->frame_bytes, 16); };
+    state[0] = 1;
+    while (!path.empty()) {
+      auto &[function, next] = path.back();
+      if (next == callees[function].size()) {
+        uint64_t deepest = 0;
+        for (uint32_t callee : callees[function]) deepest = std::max(deepest, need[callee]);
+        need[function] = frame(function) + deepest;
+        state[function] = 2;
+        path.pop_back();
+        continue;
+      }
+      uint32_t callee = callees[function][next++];
+      if (state[callee] == 1) cycle = true;
+      if (state[callee] != 0) continue;
+      state[callee] = 1;
+      path.emplace_back(callee, 0);
+    }
+    out_->recursive = cycle;
+    uint64_t bytes = need[0] + (cycle ? kRecursionStack : 0);
+    if (bytes > kMaxStack)
+      return where(0, 0) + ": needs " + std::to_string(bytes) + " bytes of local memory per thread";
+    out_->stack_bytes = align_up(static_cast<uint32_t>(bytes), 64);
+    return {};
+  }
+
+  ProgramImpl &program_;
+  Executable *out_;
+  std::vector<uint32_t> reached_;  // module index by position
+  std::unordered_map<uint32_t, uint32_t> position_;
+  std::vector<std::unique_ptr<FunctionIr>> lowered_;
+  std::vector<std::unique_ptr<BodySyntax>> bodies_;
+  std::unordered_map<const VariableSyntax *, uint32_t> shared_;
+  std::vector<const VariableSyntax *> shared_order_;
+  std::set<uint32_t> pointed_at_;
+  bool indirect_ = false;
+};
+
+}  // namespace
+
+KernelImpl::KernelImpl(ProgramImpl &program, uint32_t function)
+    : program_(program), function_(function) {
+  const FunctionSyntax &syntax = program.module().functions[function];
+  name_ = syntax.name;
+  std::vector<uint32_t> offsets = kernel_parameter_offsets(syntax.signature, &parameter_bytes_);
+  for (size_t i = 0; i < offsets.size(); ++i)
+    parameters_.push_back({offsets[i], static_cast<uint32_t>(syntax.signature.parameters[i].size)});
+}
+
+Status KernelImpl::translate() {
+  std::call_once(once_, [this] { status_ = translate_now(); });
+  return status_;
+}
+
+Status KernelImpl::translate_now() {
+  auto executable = std::make_unique<Executable>();
+  Builder builder(program_, executable.get());
+  std::string refused = builder.build(function_);
+  if (!refused.empty()) return {kInvalidPtx, false, refused};
+
+  const FunctionSyntax &syntax = program_.module().functions[function_];
+  attributes_.static_shared = executable->static_shared;
+  attributes_.local_bytes = executable->functions[0]->frame_bytes;
+  attributes_.ptx_version = program_.module().target;
+  // What a register allocator would use is not known; slots are an upper bound of it.
+  attributes_.registers =
+      std::clamp<uint32_t>(executable->functions[0]->register_bytes / 128, 16, 255);
+  if (syntax.max_registers)
+    attributes_.registers = std::min(attributes_.registers, syntax.max_registers);
+  auto product = [](const uint32_t *three) {
+    uint64_t threads = uint64_t{three[0]} * three[1];
+    return static_cast<uint32_t>(std::min<uint64_t>(threads * three[2], 1024));
+  };
+  if (syntax.max_threads[0]) attributes_.max_threads = product(syntax.max_threads);
+  if (syntax.required_threads[0]) {
+    std::copy_n(syntax.required_threads, 3, attributes_.required_threads);
+    attributes_.max_threads = product(syntax.required_threads);
+  }
+  executable_ = std::move(executable);
+  return {};
+}
+
+}  // namespace softdev

@@ -1,0 +1,209 @@
+// From the parsed statements of a function to its intermediate form. Every instruction and
+// modifier is either understood here or refused.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "parse/syntax.h"
+#include "translate/ir.h"
+
+namespace softdev {
+
+// What a function may refer to outside itself.
+class Surroundings {
+ public:
+  virtual ~Surroundings() = default;
+  virtual const ModuleSyntax &module() const = 0;
+  // Address of a .global or .const variable.
+  virtual uint64_t variable_address(uint32_t variable) const = 0;
+  // The value that a pointer to the function has.
+  virtual uint64_t function_address(uint32_t function) = 0;
+  // Position of the function among those of the executable; it will be translated too.
+  virtual uint32_t reach_function(uint32_t function) = 0;
+  // The executable makes indirect calls: every function whose address is known may be reached.
+  virtual void reach_all_pointed_at() = 0;
+  // Position among the executable's shared variables.
+  virtual uint32_t reach_shared(const VariableSyntax &variable) = 0;
+};
+
+struct FrameLayout {
+  std::vector<uint32_t> results, parameters;  // offsets
+  uint32_t bytes = 0;
+};
+// Where the results and parameters of a function lie in its stack frame.
+FrameLayout frame_layout(const Signature &signature);
+// Where the parameters of a kernel lie in its parameter block.
+std::vector<uint32_t> kernel_parameter_offsets(const Signature &signature, uint32_t *bytes);
+
+struct Refusal {
+  uint32_t line = 0;
+  std::string message;  // empty: none
+  explicit operator bool() const { return !message.empty(); }
+};
+
+class Lowering {
+ public:
+  Lowering(Surroundings &surroundings, const FunctionSyntax &function, const BodySyntax &body,
+           FunctionIr *out);
+  Refusal run();
+
+ private:
+  using Method = bool (Lowering::*)();
+  struct Row {
+    Method method;
+    Op op;
+    uint8_t sources;
+    uint32_t flags;
+  };
+  enum Flag : uint32_t {
+    kRound = 1,
+    kFtz = 2,
+    kSat = 4,
+    kApprox = 8,
+    kFull = 16,
+    kNan = 32,
+    kCarry = 64,
+    kRelu = 128,
+    kNeedApproxOrRound = 256,
+    kIntResult32 = 512,
+    kShift = 1024,
+  };
+  static const std::unordered_map<std::string_view, Row> &table();
+
+  // ---- modifiers of the current statement
+  bool take(std::string_view modifier);
+  Type take_type();
+  Round take_round();
+  std::optional<Compare> take_compare();
+  Boolean take_boolean();
+  std::optional<Space> take_space();
+  bool take_memory_order(Order *order);
+  void take_cache_hints();
+  unsigned take_vector();
+  bool modifiers_done();
+
+  // ---- operands
+  uint32_t operand_count() const { return statement_->operands; }
+  const OperandSyntax &operand(uint32_t index) const {
+    return body_.operands[statement_->first_operand + index];
+  }
+  bool expect_operands(uint32_t least, uint32_t most);
+  bool expect_operands(uint32_t count) { return expect_operands(count, count); }
+  bool destination(const OperandSyntax &operand, unsigned size, Value *out);
+  bool destination_any(const OperandSyntax &operand, Value *out, unsigned *size);
+  bool source(const OperandSyntax &operand, Type type, Value *out);
+  // A source whose register may be wider than the type.
+  bool source_wide(const OperandSyntax &operand, Type type, Value *out, unsigned *size);
+  bool predicate_source(const OperandSyntax &operand, Value *out, bool *negated);
+  bool predicate_destination(uint32_t reg, Value *out);
+  bool immediate_bits(const OperandSyntax &operand, Type type, uint64_t *bits);
+  bool address(const OperandSyntax &operand, Space space, unsigned access, Ir *ir);
+  Value constant(Constant value);
+  Value bits(uint64_t value, unsigned size);
+  Value special(Special special, unsigned size);
+  bool special_value(std::string_view name, unsigned size, Value *out);
+  bool symbol_value(const OperandSyntax &operand, unsigned size, Value *out);
+  Value temporary(Type type);
+  unsigned register_size(const Value &value) const;
+
+  // ---- symbols
+  const VariableSyntax *find_variable(std::string_view name, uint32_t scope);
+  std::optional<uint32_t> local_offset(const VariableSyntax &variable);
+  uint32_t find_label(std::string_view name, uint32_t scope) const;
+  uint32_t new_label();
+
+  // ---- emission
+  Ir make(Op op) const;
+  void emit(const Ir &ir) { out_->code.push_back(ir); }
+  void emit_label(uint32_t label);
+  uint32_t add_list(const std::vector<Value> &values);
+  bool refuse(std::string message);
+  // Guards of instructions that involve other lanes become branches around them.
+  void begin_guarded_region();
+  void end_guarded_region();
+
+  bool statement();
+
+  // ---- families: lower_arithmetic.cpp
+  bool plain();
+  bool multiply();
+  bool multiply_add();
+  bool multiply24();
+  bool setp();
+  bool set();
+  bool selp();
+  bool slct();
+  bool logic();
+  bool shift();
+  bool funnel();
+  bool bit_field();
+  bool bit_mask();
+  bool count_bits();
+  bool permute();
+  bool lop3();
+  bool dot_product();
+  bool testp();
+  bool szext();
+  bool sad();
+  // lower_move.cpp
+  bool mov();
+  bool cvt();
+  bool cvta();
+  bool isspacep();
+  bool convert_value(Type to, Type from, Value in, Value out, const Ir &flags);
+  bool fill(Value destination, unsigned size, Type type, const Value &source);
+  // lower_memory.cpp
+  bool load();
+  bool store();
+  bool atomic();
+  bool fence();
+  bool hint();
+  bool alloca_();
+  // lower_control.cpp
+  bool branch();
+  bool branch_indexed();
+  bool call();
+  bool ret();
+  bool exit();
+  bool trap();
+  bool barrier();
+  bool shuffle();
+  bool vote();
+  bool match();
+  bool redux();
+  bool elect();
+  bool active_mask();
+  bool nanosleep();
+  bool call_builtin(std::string_view name, const OperandSyntax *results,
+                    const OperandSyntax *arguments, bool *known);
+  bool call_site(const Signature &signature, const OperandSyntax *results,
+                 const OperandSyntax *arguments, CallSite *site);
+
+  Surroundings &surroundings_;
+  const FunctionSyntax &function_;
+  const BodySyntax &body_;
+  FunctionIr *out_;
+  Refusal refusal_;
+  const StatementSyntax *statement_ = nullptr;
+  const Row *row_ = nullptr;
+  uint32_t statement_index_ = 0;
+  uint32_t taken_ = 0;  // modifiers used, one bit each
+  Value guard_;
+  bool guard_negated_ = false;
+  uint32_t guard_label_ = kNone;
+  Value carry_;
+  std::unordered_map<const VariableSyntax *, uint32_t> frame_offsets_;
+  // name -> scope -> index
+  using Scoped = std::unordered_map<std::string_view, std::unordered_map<uint32_t, uint32_t>>;
+  uint32_t find_scoped(const Scoped &names, std::string_view name, uint32_t scope) const;
+  Scoped labels_by_name_;
+  Scoped variables_by_name_;
+  std::unordered_map<uint64_t, std::vector<uint32_t>> constants_by_hash_;
+  std::vector<uint32_t> kernel_offsets_;
+  FrameLayout layout_;
+};
+
+}  // namespace softdev

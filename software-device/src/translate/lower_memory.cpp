@@ -1,0 +1,292 @@
+// Loads, stores, atomics, fences, and the hints that need nothing done.
+#include "translate/lower.h"
+
+namespace softdev {
+namespace {
+
+bool is_float(Type type) {
+  return type == Type::F16 || type == Type::BF16 || type == Type::F32 || type == Type::F64;
+}
+bool is_signed(Type type) {
+  return type == Type::S8 || type == Type::S16 || type == Type::S32 || type == Type::S64;
+}
+
+}  // namespace
+
+// Sets ir.a, ir.offset, ir.type2 (the size of the address), and for what lies at a fixed place of
+// the stack frame leaves ir.a empty: then ir.offset is an offset in the frame.
+bool Lowering::address(const OperandSyntax &operand, Space space, unsigned access, Ir *ir) {
+  if (operand.kind != OperandSyntax::Address) return refuse("expected an address");
+  ir->space = space;
+  ir->offset = operand.offset;
+  ir->type2 = Type::U64;
+  if (operand.reg != kNone) {
+    ir->a = reg_value(operand.reg);
+    unsigned size = register_size(ir->a);
+    if (size == 4 && (space == Space::Shared || space == Space::Generic || space == Space::Param ||
+                      space == Space::Constant || space == Space::Local))
+      ir->type2 = Type::U32;
+    else if (size != 8)
+      return refuse("the address register has the wrong size");
+    return true;
+  }
+  if (operand.name.empty()) {
+    ir->a = bits(static_cast<uint64_t>(operand.offset), 8);
+    ir->offset = 0;
+    return true;
+  }
+  const VariableSyntax *variable = find_variable(operand.name, operand.scope);
+  if (variable && (variable->space == Space::Local || variable->space == Space::Param)) {
+    if (auto at = local_offset(*variable)) {
+      if (space == Space::Global || space == Space::Shared || space == Space::Constant)
+        return refuse("this variable is in another state space");
+      if (operand.offset < 0 || static_cast<uint64_t>(operand.offset) + access > variable->size)
+        return refuse("the access is outside of '" + std::string(operand.name) + "'");
+      ir->space = Space::Local;
+      ir->offset = *at + operand.offset;
+      return true;
+    }
+  }
+  OperandSyntax symbol = operand;
+  symbol.kind = OperandSyntax::Symbol;
+  symbol.offset = 0;
+  bool shared = variable && variable->space == Space::Shared;
+  if (shared && space == Space::Generic) {
+    // A generic access by name: the address of the variable, made generic.
+    Value offset;
+    if (!symbol_value(symbol, 8, &offset)) return false;
+    Ir from = make(Op::FromShared);
+    from.type = Type::U64;
+    from.a = offset;
+    from.d = temporary(Type::B64);
+    emit(from);
+    ir->a = from.d;
+    return true;
+  }
+  if (variable && shared != (space == Space::Shared))
+    return refuse("this variable is in another state space");
+  return symbol_value(symbol, 8, &ir->a);
+}
+
+bool Lowering::load() {
+  Ir ir = make(Op::Load);
+  auto space = take_space();
+  bool scoped = take_memory_order(&ir.order);
+  bool hint = take("L2::cache_hint");
+  take_cache_hints();
+  take("unified");
+  unsigned vector = take_vector();
+  ir.type = take_type();
+  if (ir.type == Type::None || ir.type == Type::Pred) return refuse("no type");
+  if (type_size(ir.type) > 8) return refuse(".b128 is not supported");
+  if (!modifiers_done()) return false;
+  if (scoped && ir.order == Order::Weak) return refuse("a scope needs .relaxed or .acquire");
+  if (!expect_operands(2, hint ? 3 : 2)) return false;
+  unsigned size = type_size(ir.type);
+  ir.memory_size = static_cast<uint8_t>(size);
+  ir.sign = is_signed(ir.type);
+
+  const OperandSyntax &to = operand(0);
+  std::vector<Value> values;
+  unsigned register_bytes = 0;
+  if ((to.kind == OperandSyntax::List) != (vector > 1)) return refuse("wrong vector length");
+  if (vector > 1 && to.count != vector) return refuse("wrong vector length");
+  for (unsigned i = 0; i < vector; ++i) {
+    const OperandSyntax &part = vector > 1 ? body_.operands[to.first + i] : to;
+    Value value;
+    if (part.kind != OperandSyntax::Sink) {
+      unsigned bytes = 0;
+      if (!destination_any(part, &value, &bytes)) return false;
+      if (bytes < size || (is_float(ir.type) && bytes != size))
+        return refuse("the destination register has the wrong size");
+      if (register_bytes && register_bytes != bytes)
+        return refuse("the destination registers differ in size");
+      register_bytes = bytes;
+    }
+    values.push_back(value);
+  }
+  if (register_bytes == 0) register_bytes = slot_size(ir.type);
+  ir.register_size = static_cast<uint8_t>(register_bytes);
+
+  Space where = space.value_or(Space::Generic);
+  const OperandSyntax &from = operand(1);
+  // Parameters of a kernel are constants of the launch.
+  if (where == Space::Param && function_.entry && from.kind == OperandSyntax::Address &&
+      from.reg == kNone && !from.name.empty()) {
+    for (size_t i = 0; i < function_.signature.parameters.size(); ++i) {
+      const VariableSyntax &parameter = function_.signature.parameters[i];
+      if (parameter.name != from.name) continue;
+      if (from.offset < 0 ||
+          static_cast<uint64_t>(from.offset) + uint64_t{size} * vector > parameter.size)
+        return refuse("the access is outside of the parameter");
+      if (from.offset % size) return refuse("the access is misaligned");
+      for (unsigned v = 0; v < vector; ++v) {
+        if (!values[v]) continue;
+        Constant constant;
+        constant.kind = Constant::Parameter;
+        constant.size = static_cast<uint8_t>(register_bytes);
+        constant.read = static_cast<uint8_t>(size);
+        constant.sign = ir.sign;
+        constant.payload = kernel_offsets_[i] + static_cast<uint64_t>(from.offset) + v * size;
+        Ir move = make(Op::Move);
+        move.type = register_bytes == 2 ? Type::B16 : register_bytes == 4 ? Type::B32 : Type::B64;
+        move.d = values[v];
+        move.a = this->constant(constant);
+        emit(move);
+      }
+      return true;
+    }
+  }
+  if (!address(from, where, size * vector, &ir)) return false;
+  if (vector == 1 && values[0]) {
+    ir.d = values[0];
+  } else {
+    ir.list = add_list(values);
+    ir.list_count = vector;
+    ir.list_is_written = true;
+  }
+  emit(ir);
+  return true;
+}
+
+bool Lowering::store() {
+  Ir ir = make(Op::Store);
+  auto space = take_space();
+  bool scoped = take_memory_order(&ir.order);
+  bool hint = take("L2::cache_hint");
+  take_cache_hints();
+  unsigned vector = take_vector();
+  ir.type = take_type();
+  if (ir.type == Type::None || ir.type == Type::Pred) return refuse("no type");
+  if (type_size(ir.type) > 8) return refuse(".b128 is not supported");
+  if (!modifiers_done()) return false;
+  if (scoped && ir.order == Order::Weak) return refuse("a scope needs .relaxed or .release");
+  if (!expect_operands(2, hint ? 3 : 2)) return false;
+  unsigned size = type_size(ir.type);
+  ir.memory_size = static_cast<uint8_t>(size);
+  Space where = space.value_or(Space::Generic);
+  if (where == Space::Constant) return refuse("constants cannot be written");
+  if (!address(operand(0), where, size * vector, &ir)) return false;
+  if (where == Space::Param && ir.space != Space::Local)
+    return refuse("the parameters of a kernel cannot be written");
+
+  const OperandSyntax &from = operand(1);
+  if ((from.kind == OperandSyntax::List) != (vector > 1) || (vector > 1 && from.count != vector))
+    return refuse("wrong vector length");
+  std::vector<Value> values;
+  unsigned register_bytes = 0;
+  for (unsigned i = 0; i < vector; ++i) {
+    const OperandSyntax &part = vector > 1 ? body_.operands[from.first + i] : from;
+    Value value;
+    unsigned bytes = 0;
+    if (!source_wide(part, ir.type, &value, &bytes)) return false;
+    if (bytes < size || (is_float(ir.type) && bytes != size))
+      return refuse("the source register has the wrong size");
+    if (value.kind == Value::Const && register_bytes && bytes != register_bytes) {
+      // A constant beside wider registers
+      if (part.kind == OperandSyntax::Integer) value = bits(part.bits, register_bytes);
+      bytes = register_size(value);
+    }
+    if (register_bytes && register_bytes != bytes)
+      return refuse("the source registers differ in size");
+    register_bytes = bytes;
+    values.push_back(value);
+  }
+  ir.register_size = static_cast<uint8_t>(register_bytes);
+  if (vector == 1) {
+    ir.b = values[0];
+  } else {
+    ir.list = add_list(values);
+    ir.list_count = vector;
+  }
+  emit(ir);
+  return true;
+}
+
+// atom.order.scope.space.op.type d, [a], b [, c]     red... [a], b
+bool Lowering::atomic() {
+  bool reduce = statement_->opcode == "red";
+  Ir ir = make(Op::Atomic);
+  auto space = take_space();
+  take_memory_order(&ir.order);
+  take("noftz");
+  bool hint = take("L2::cache_hint");
+  if (take("async")) return refuse("red.async is not supported");
+  if (take_vector() > 1) return refuse("vector atomics are not supported");
+  static constexpr std::pair<std::string_view, AtomicOp> kOps[] = {
+      {"add", AtomicOp::Add},   {"min", AtomicOp::Min}, {"max", AtomicOp::Max},
+      {"and", AtomicOp::And},   {"or", AtomicOp::Or},   {"xor", AtomicOp::Xor},
+      {"exch", AtomicOp::Exch}, {"cas", AtomicOp::Cas}, {"inc", AtomicOp::Inc},
+      {"dec", AtomicOp::Dec},
+  };
+  bool known = false;
+  for (auto [name, op] : kOps) {
+    if (!take(name)) continue;
+    ir.mode = static_cast<uint8_t>(op);
+    known = true;
+    break;
+  }
+  ir.type = take_type();
+  if (!known || ir.type == Type::None) return refuse("needs an operation and a type");
+  if (!modifiers_done()) return false;
+  bool cas = ir.mode == static_cast<uint8_t>(AtomicOp::Cas);
+  uint32_t count = (reduce ? 2 : 3) + (cas ? 1 : 0);
+  if (!expect_operands(count, count + (hint ? 1 : 0))) return false;
+  if (type_size(ir.type) < 2 || type_size(ir.type) > 8) return refuse("this size is not supported");
+  unsigned size = slot_size(ir.type);
+  Space where = space.value_or(Space::Generic);
+  if (where != Space::Generic && where != Space::Global && where != Space::Shared)
+    return refuse("atomics work in .global and .shared");
+  uint32_t at = 0;
+  if (!reduce && !destination(operand(at++), size, &ir.d)) return false;
+  if (!address(operand(at++), where, size, &ir)) return false;
+  if (!source(operand(at++), ir.type, &ir.b)) return false;
+  if (cas && !source(operand(at++), ir.type, &ir.c)) return false;
+  ir.memory_size = static_cast<uint8_t>(size);
+  emit(ir);
+  return true;
+}
+
+bool Lowering::fence() {
+  Ir ir = make(Op::Fence);
+  bool block = take("cta");
+  static constexpr std::string_view kWords[] = {"gl",
+                                                "sys",
+                                                "gpu",
+                                                "cluster",
+                                                "sc",
+                                                "acq_rel",
+                                                "acquire",
+                                                "release",
+                                                "sync_restrict::shared::cta",
+                                                "sync_restrict::shared::cluster"};
+  for (std::string_view word : kWords) take(word);
+  if (!modifiers_done() || !expect_operands(0)) return false;
+  ir.mode = block ? 0 : 1;
+  emit(ir);
+  return true;
+}
+
+// prefetch, applypriority, discard-like hints and dependent-launch controls: nothing to do.
+bool Lowering::hint() {
+  if (statement_->opcode == "discard") return refuse("discard is not supported");
+  return true;
+}
+
+// alloca.u64 ptr, size [, align]
+bool Lowering::alloca_() {
+  if (statement_->opcode == "stacksave" || statement_->opcode == "stackrestore") {
+    Ir ir = make(statement_->opcode == "stacksave" ? Op::StackSave : Op::StackRestore);
+    ir.type = take_type();
+    if (ir.type != Type::U64) return refuse("needs .u64");
+    if (!modifiers_done() || !expect_operands(1)) return false;
+    if (ir.op == Op::StackSave ? !destination(operand(0), 8, &ir.d)
+                               : !source(operand(0), Type::U64, &ir.a))
+      return false;
+    emit(ir);
+    return true;
+  }
+  return refuse("alloca is not supported");
+}
+
+}  // namespace softdev

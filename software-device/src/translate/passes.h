@@ -1,0 +1,44 @@
+// The passes between the intermediate form and the executable one.
+#pragma once
+
+#include <functional>
+
+#include "translate/code.h"
+#include "translate/ir.h"
+
+namespace softdev {
+
+// Blocks and liveness of registers.
+struct Flow {
+  struct Block {
+    uint32_t first = 0, last = 0;  // instructions first..last-1
+    std::vector<uint32_t> next;
+  };
+  std::vector<Block> blocks;
+  // Registers that some path reads before it writes them.
+  std::vector<bool> live_at_entry;
+  // First and last position at which each register holds something; kNone when never.
+  std::vector<uint32_t> begin, end;
+};
+Flow analyse(const FunctionIr &function);
+
+// Constants and copies go to where they are used; what nobody reads disappears.
+void fold(FunctionIr *function);
+
+// Slots of registers and constants.
+struct Slots {
+  std::vector<uint32_t> registers, constants;  // byte offsets
+  uint32_t bytes = 0;
+};
+Slots allocate(const FunctionIr &function);
+
+// `select` picks handlers; returns the statement and a message for what it does not know.
+struct EmitError {
+  uint32_t statement = kNone;
+  std::string message;
+};
+EmitError emit_code(const FunctionIr &ir, const Slots &slots,
+                    const std::function<Handler(const Ir &)> &select,
+                    const std::function<const Function *(uint32_t)> &callee, Function *out);
+
+}  // namespace softdev

@@ -1,0 +1,208 @@
+#include "translate/program.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "parse/index.h"
+#include "parse/lexer.h"
+
+namespace softdev {
+namespace {
+
+enum : int { kOutOfMemory = 2, kInvalidPtx = 218, kUnsupportedVersion = 222 };
+constexpr uint64_t kFunctionTag = uint64_t{0xf0} << 56;
+constexpr uint64_t kHeapBytes = 8 << 20;  // CUDA's default cudaLimitMallocHeapSize
+constexpr uint32_t kWorkspaces = 64;
+constexpr uint32_t kWorkspaceBytes = 64;
+constexpr int kNewestVersion = 99;
+
+Status error_at(int code, uint32_t line, const std::string &message) {
+  return {code, false, "PTX line " + std::to_string(line) + ": " + message};
+}
+
+}  // namespace
+
+// ---- the heap of device malloc
+
+void DeviceHeap::place(uint64_t base, uint64_t size) { free_ = {{base, size}}; }
+
+uint64_t DeviceHeap::allocate(uint64_t size) {
+  if (size == 0 || size > kHeapBytes) return 0;
+  size = (size + 15) & ~uint64_t{15};
+  std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < free_.size(); ++i) {
+    auto &[address, left] = free_[i];
+    if (left < size) continue;
+    uint64_t result = address;
+    address += size;
+    left -= size;
+    if (left == 0) free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(i));
+    used_[result] = size;
+    return result;
+  }
+  return 0;
+}
+
+void DeviceHeap::release(uint64_t address) {
+  std::lock_guard lock(mutex_);
+  auto found = used_.find(address);
+  if (found == used_.end()) return;
+  uint64_t size = found->second;
+  used_.erase(found);
+  auto at = std::lower_bound(free_.begin(), free_.end(), std::pair{address, uint64_t{0}});
+  at = free_.insert(at, {address, size});
+  auto next = at + 1;
+  if (next != free_.end() && at->first + at->second == next->first) {
+    at->second += next->second;
+    at = free_.erase(next) - 1;
+  }
+  if (at != free_.begin()) {
+    auto before = at - 1;
+    if (before->first + before->second == at->first) {
+      before->second += at->second;
+      free_.erase(at);
+    }
+  }
+}
+
+// ---- loading
+
+uint64_t ProgramImpl::function_address(uint32_t function) {
+  return kFunctionTag | ((uint64_t{function} + 1) << 4);
+}
+
+uint32_t ProgramImpl::function_at(uint64_t address) {
+  if ((address & kFunctionTag) != kFunctionTag || (address & 15) || (address << 8 >> 12) == 0)
+    return kNone;
+  return static_cast<uint32_t>((address << 8 >> 12) - 1);
+}
+
+Status ProgramImpl::load(const AllocateGlobal &allocate) {
+  // Drivers pass PTX with its terminating zero counted.
+  while (!text_.empty() && text_.back() == '\0') text_.pop_back();
+  if (ParseError error = index_module(text_, &module_))
+    return error_at(kInvalidPtx, error.line, error.message);
+  if (module_.version > kNewestVersion)
+    return {kUnsupportedVersion, false,
+            "PTX version " + std::to_string(module_.version / 10) + "." +
+                std::to_string(module_.version % 10) + " is newer than this device understands"};
+  for (uint32_t i = 0; i < module_.functions.size(); ++i) {
+    const FunctionSyntax &function = module_.functions[i];
+    if (!function.entry || !function.body) continue;
+    kernels_.push_back(std::make_unique<KernelImpl>(*this, i));
+    by_name_[function.name] = kernels_.back().get();
+  }
+  if (Status status = place_variables(allocate); !status.ok()) return status;
+  return place_extras(allocate);
+}
+
+Status ProgramImpl::place_variables(const AllocateGlobal &allocate) {
+  addresses_.assign(module_.variables.size(), 0);
+  uint64_t bytes = 0, align = 256;
+  std::vector<uint32_t> placed;
+  for (uint32_t i = 0; i < module_.variables.size(); ++i) {
+    const VariableSyntax &variable = module_.variables[i];
+    if (variable.space != Space::Global && variable.space != Space::Constant) continue;
+    if (variable.is_extern) continue;
+    align = std::max<uint64_t>(align, variable.align);
+    bytes = (bytes + variable.align - 1) / variable.align * variable.align;
+    addresses_[i] = bytes;
+    bytes += variable.size;
+    placed.push_back(i);
+    if (bytes > (uint64_t{1} << 46)) return {kOutOfMemory, false, "the variables are too large"};
+  }
+  if (placed.empty()) return {};
+  uint64_t base = allocate(std::max<uint64_t>(bytes, 1), align);
+  if (base == 0)
+    return {kOutOfMemory, false,
+            "no memory for " + std::to_string(bytes) + " bytes of module variables"};
+  for (uint32_t i : placed) {
+    const VariableSyntax &variable = module_.variables[i];
+    addresses_[i] += base;
+    Variable out;
+    out.name = variable.name;
+    out.address = addresses_[i];
+    out.size = variable.size;
+    out.constant = variable.space == Space::Constant;
+    out.managed = variable.managed;
+    variables_.push_back(std::move(out));
+  }
+  for (uint32_t i : placed)
+    if (module_.variables[i].initialiser)
+      if (Status status = initialise(i); !status.ok()) return status;
+  return {};
+}
+
+Status ProgramImpl::initialise(uint32_t index) {
+  const VariableSyntax &variable = module_.variables[index];
+  auto *image = reinterpret_cast<uint8_t *>(addresses_[index]);
+  std::vector<Relocation> relocations;
+  if (ParseError error = read_initialiser(text_, variable, image, &relocations))
+    return error_at(kInvalidPtx, error.line,
+                    "initialiser of " + std::string(variable.name) + ": " + error.message);
+  for (const Relocation &relocation : relocations) {
+    uint64_t value = 0;
+    auto other = module_.variable_by_name.find(relocation.symbol);
+    auto function = module_.function_by_name.find(relocation.symbol);
+    if (other != module_.variable_by_name.end() && addresses_[other->second]) {
+      value = addresses_[other->second] + static_cast<uint64_t>(relocation.addend);
+    } else if (function != module_.function_by_name.end()) {
+      value = function_address(function->second);
+      pointed_at_.insert(function->second);
+    } else {
+      return {kInvalidPtx, false,
+              "initialiser of " + std::string(variable.name) + ": unknown name '" +
+                  std::string(relocation.symbol) + "'"};
+    }
+    if (relocation.mask != ~uint64_t{0}) {
+      value &= relocation.mask;
+      if (relocation.mask) value >>= __builtin_ctzll(relocation.mask);
+    }
+    std::memcpy(image + relocation.at, &value, relocation.size);
+  }
+  return {};
+}
+
+// Memory that a few modules need besides their variables.
+Status ProgramImpl::place_extras(const AllocateGlobal &allocate) {
+  auto declared = module_.function_by_name.find("malloc");
+  if (declared != module_.function_by_name.end() && !module_.functions[declared->second].body) {
+    uint64_t base = allocate(kHeapBytes, 256);
+    if (base == 0) return {kOutOfMemory, false, "no memory for the heap of device malloc"};
+    heap_.place(base, kHeapBytes);
+  }
+  if (std::string_view(text_).find("%envreg") != std::string_view::npos) {
+    workspaces_ = allocate(kWorkspaces * kWorkspaceBytes, 256);
+    if (workspaces_ == 0) return {kOutOfMemory, false, "no memory for grid barriers"};
+  }
+  return {};
+}
+
+uint64_t ProgramImpl::grid_workspace() {
+  if (workspaces_ == 0) return 0;
+  uint64_t address = workspaces_ + (next_workspace_++ % kWorkspaces) * kWorkspaceBytes;
+  std::memset(reinterpret_cast<void *>(address), 0, kWorkspaceBytes);
+  return address;
+}
+
+Kernel *ProgramImpl::find_kernel(std::string_view name) {
+  auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : found->second;
+}
+
+std::vector<Kernel *> ProgramImpl::kernels() {
+  std::vector<Kernel *> all;
+  for (const auto &kernel : kernels_) all.push_back(kernel.get());
+  return all;
+}
+
+std::unique_ptr<Program> Program::load(std::string ptx, const AllocateGlobal &allocate,
+                                       Status *status) {
+  auto program = std::make_unique<ProgramImpl>(std::move(ptx));
+  *status = program->load(allocate);
+  if (!status->ok()) return nullptr;
+  return program;
+}
+
+}  // namespace softdev

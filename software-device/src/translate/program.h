@@ -1,0 +1,97 @@
+// A loaded module: its text, its index, its variables, and its kernels, each translated when it
+// is first wanted.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <unordered_map>
+
+#include "engine.h"
+#include "parse/syntax.h"
+#include "translate/code.h"
+#include "translate/lower.h"
+
+namespace softdev {
+
+class ProgramImpl;
+
+class KernelImpl final : public Kernel {
+ public:
+  KernelImpl(ProgramImpl &program, uint32_t function);
+  const std::string &name() const override { return name_; }
+  const std::vector<ParameterInfo> &parameters() const override { return parameters_; }
+  uint32_t parameter_bytes() const override { return parameter_bytes_; }
+  Status translate() override;
+  const KernelAttributes &attributes() const override { return attributes_; }
+
+  const Executable &executable() const { return *executable_; }
+  ProgramImpl &program() const { return program_; }
+
+ private:
+  Status translate_now();
+
+  ProgramImpl &program_;
+  uint32_t function_;
+  std::string name_;
+  std::vector<ParameterInfo> parameters_;
+  uint32_t parameter_bytes_ = 0;
+  std::once_flag once_;
+  Status status_;
+  KernelAttributes attributes_;
+  std::unique_ptr<Executable> executable_;
+};
+
+// Memory that device malloc hands out.
+class DeviceHeap {
+ public:
+  void place(uint64_t base, uint64_t size);
+  uint64_t allocate(uint64_t size);  // 0 when it is full
+  void release(uint64_t address);    // ignores what it did not hand out
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::pair<uint64_t, uint64_t>> free_;  // (address, size), ordered
+  std::unordered_map<uint64_t, uint64_t> used_;
+};
+
+class ProgramImpl final : public Program {
+ public:
+  explicit ProgramImpl(std::string text) : text_(std::move(text)) {}
+  Status load(const AllocateGlobal &allocate);
+
+  Kernel *find_kernel(std::string_view name) override;
+  std::vector<Kernel *> kernels() override;
+  const std::vector<Variable> &variables() const override { return variables_; }
+
+  std::string_view text() const { return text_; }
+  const ModuleSyntax &module() const { return module_; }
+  uint64_t variable_address(uint32_t variable) const { return addresses_[variable]; }
+  static uint64_t function_address(uint32_t function);
+  // kNone when it is not the address of a function.
+  static uint32_t function_at(uint64_t address);
+  // Functions whose addresses initialisers hold.
+  const std::set<uint32_t> &pointed_at() const { return pointed_at_; }
+  DeviceHeap &heap() { return heap_; }
+  // A zeroed block of memory for the barrier of a cooperative grid; 0 when there is none.
+  uint64_t grid_workspace();
+
+ private:
+  Status place_variables(const AllocateGlobal &allocate);
+  Status initialise(uint32_t variable);
+  Status place_extras(const AllocateGlobal &allocate);
+
+  std::string text_;
+  ModuleSyntax module_;
+  std::vector<uint64_t> addresses_;  // by variable; 0 for those without one
+  std::vector<Variable> variables_;
+  std::vector<std::unique_ptr<KernelImpl>> kernels_;
+  std::unordered_map<std::string_view, KernelImpl *> by_name_;
+  std::set<uint32_t> pointed_at_;
+  DeviceHeap heap_;
+  uint64_t workspaces_ = 0;
+  std::atomic<uint32_t> next_workspace_{0};
+};
+
+}  // namespace softdev
