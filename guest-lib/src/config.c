@@ -57,8 +57,7 @@ static _Bool read_servers(struct config *config, const char *value) {
 }
 
 static _Bool read_number(const char *variable, const char *text, const char *stop,
-                         unsigned long long max, const char *expected,
-                         unsigned long long *number) {
+                         unsigned long long max, const char *expected, unsigned long long *number) {
   char *end;
   errno = 0;
   unsigned long long parsed = strtoull(text, &end, 10);

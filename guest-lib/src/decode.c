@@ -63,8 +63,7 @@ static size_t take_frame(struct decode *decode, const uint8_t *at, size_t have) 
   switch (header->op) {
     case WIRE_REPLY:
       decode->counted += size;
-      if (size < sizeof(struct wire_reply) ||
-          !decode->sink->reply((const struct wire_reply *)at))
+      if (size < sizeof(struct wire_reply) || !decode->sink->reply((const struct wire_reply *)at))
         decode->failure = "a reply to nothing that was asked";
       break;
     case WIRE_IDLE:

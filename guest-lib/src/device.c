@@ -87,8 +87,8 @@ static void choose(const struct device *all, int all_count, const char *visible)
       if (end != at && number >= 0 && number < all_count) index = (int)number;
     }
     if (index < 0) {
-      log_warn("CUDA_VISIBLE_DEVICES=\"%s\": \"%.*s\" names no device; the list ends there", visible,
-               (int)length, at);
+      log_warn("CUDA_VISIBLE_DEVICES=\"%s\": \"%.*s\" names no device; the list ends there",
+               visible, (int)length, at);
       break;
     }
     if (taken[index]) {
@@ -209,8 +209,7 @@ CUresult guest_cuDeviceGetProperties(CUdevprop *prop, CUdevice dev) {
     prop->maxThreadsDim[i] = device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i);
     prop->maxGridSize[i] = device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i);
   }
-  prop->sharedMemPerBlock =
-      device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+  prop->sharedMemPerBlock = device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
   prop->totalConstantMemory = device_attribute(dev, CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY);
   prop->SIMDWidth = device_attribute(dev, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
   prop->memPitch = device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_PITCH);

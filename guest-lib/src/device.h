@@ -26,7 +26,8 @@ struct device {
 };
 
 // Takes the server's devices, in the order and choice of CUDA_VISIBLE_DEVICES (NULL: all).
-void device_start(const struct device *all, int count, const char *visible, uint32_t driver_version);
+void device_start(const struct device *all, int count, const char *visible,
+                  uint32_t driver_version);
 
 int device_count(void);
 _Bool device_exists(int ordinal);

@@ -36,7 +36,7 @@ static inline CUresult guest_enter(int call, enum needs needs) {
 void guest_ready(void);                // attached
 void guest_set_lost(CUresult result);  // the connection is gone
 _Bool guest_is_lost(void);
-_Bool guest_is_child(void);            // this process was forked off after cuInit
+_Bool guest_is_child(void);  // this process was forked off after cuInit
 // An error of posted work: kept for the next call that synchronises; one that a GPU would not
 // recover from poisons the context.
 void guest_async_error(CUresult result);

@@ -23,8 +23,7 @@ static CUresult check_shape(const CUlaunchConfig *config) {
   }
   if (threads > (unsigned)device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK))
     return CUDA_ERROR_INVALID_VALUE;
-  int shared =
-      device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+  int shared = device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
   if (shared && config->sharedMemBytes > (unsigned)shared) return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
 }
@@ -76,15 +75,14 @@ static CUresult launch(CUfunction f, const CUlaunchConfig *config, void **kernel
     return CUDA_ERROR_INVALID_VALUE;
   }
   return put_Launch(handle_of(f), stream, config->gridDimX, config->gridDimY, config->gridDimZ,
-                    config->blockDimX, config->blockDimY, config->blockDimZ,
-                    config->sharedMemBytes, cooperative, packed, size);
+                    config->blockDimX, config->blockDimY, config->blockDimZ, config->sharedMemBytes,
+                    cooperative, packed, size);
 }
 
 CUresult guest_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
-                              unsigned int gridDimZ, unsigned int blockDimX,
-                              unsigned int blockDimY, unsigned int blockDimZ,
-                              unsigned int sharedMemBytes, CUstream hStream, void **kernelParams,
-                              void **extra, int per_thread) {
+                              unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
+                              unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+                              void **kernelParams, void **extra, int per_thread) {
   CUlaunchConfig config = {.gridDimX = gridDimX,
                            .gridDimY = gridDimY,
                            .gridDimZ = gridDimZ,
@@ -96,11 +94,11 @@ CUresult guest_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int 
   return launch(f, &config, kernelParams, extra, 0, per_thread);
 }
 
-CUresult guest_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX,
-                                         unsigned int gridDimY, unsigned int gridDimZ,
-                                         unsigned int blockDimX, unsigned int blockDimY,
-                                         unsigned int blockDimZ, unsigned int sharedMemBytes,
-                                         CUstream hStream, void **kernelParams, int per_thread) {
+CUresult guest_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+                                         unsigned int gridDimZ, unsigned int blockDimX,
+                                         unsigned int blockDimY, unsigned int blockDimZ,
+                                         unsigned int sharedMemBytes, CUstream hStream,
+                                         void **kernelParams, int per_thread) {
   CUlaunchConfig config = {.gridDimX = gridDimX,
                            .gridDimY = gridDimY,
                            .gridDimZ = gridDimZ,
@@ -159,8 +157,7 @@ CUresult guest_cuOccupancyMaxPotentialBlockSizeWithFlags(
   int device = context_current()->device;
   int warp = device_attribute(device, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
   int most;
-  CUresult result =
-      guest_cuFuncGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, func);
+  CUresult result = guest_cuFuncGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, func);
   if (result) return result;
   if (blockSizeLimit > 0 && blockSizeLimit < most) most = blockSizeLimit;
   int best_threads = 0;
@@ -183,10 +180,10 @@ CUresult guest_cuOccupancyMaxPotentialBlockSizeWithFlags(
     if (blocks * size > best_threads) {
       best_threads = blocks * size;
       *blockSize = size;
-      *minGridSize =
-          blocks * device_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+      *minGridSize = blocks * device_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
     }
-    if (best_threads == device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR))
+    if (best_threads ==
+        device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR))
       break;
   }
   return CUDA_SUCCESS;

@@ -9,11 +9,10 @@ extern enum log_level log_level;
 // OUTBOARD_LOG: LEVEL or LEVEL:FILE. Returns a sentence on what is wrong, or NULL.
 const char *log_configure(const char *value);
 
-void log_write(enum log_level level, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-#define LOG(level, ...)                                      \
-  do {                                                       \
+#define LOG(level, ...)                                                             \
+  do {                                                                              \
     if (__builtin_expect((level) <= log_level, 0)) log_write((level), __VA_ARGS__); \
   } while (0)
 #define log_error(...) LOG(LOG_ERROR, __VA_ARGS__)

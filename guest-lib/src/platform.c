@@ -10,9 +10,7 @@
 #include "guest_calls.h"
 #include "stats.h"
 
-CUresult guest_cuInit(unsigned int Flags) {
-  return Flags ? CUDA_ERROR_INVALID_VALUE : attach();
-}
+CUresult guest_cuInit(unsigned int Flags) { return Flags ? CUDA_ERROR_INVALID_VALUE : attach(); }
 
 CUresult guest_cuDriverGetVersion(int *driverVersion) {
   if (!driverVersion) return CUDA_ERROR_INVALID_VALUE;
@@ -42,8 +40,8 @@ CUresult guest_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
 CUresult guest_cuProfilerStart(void) { return CUDA_SUCCESS; }
 CUresult guest_cuProfilerStop(void) { return CUDA_SUCCESS; }
 
-CUresult guest_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
-                                   CUdriverProcAddressQueryResult *symbolStatus) {
+CUresult guest_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion,
+                                   cuuint64_t flags, CUdriverProcAddressQueryResult *symbolStatus) {
   return abi_get_proc_address(symbol, pfn, cudaVersion, flags, symbolStatus);
 }
 
