@@ -23,9 +23,7 @@ static uint64_t primaries[DEVICES_MAX];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // guards retain counts
 static _Atomic uint64_t next_id = 1;
 
-uint64_t context_current_handle(void) {
-  return stack.depth ? stack.handles[stack.depth - 1] : 0;
-}
+uint64_t context_current_handle(void) { return stack.depth ? stack.handles[stack.depth - 1] : 0; }
 
 struct context *context_current(void) {
   uint64_t handle = context_current_handle();
@@ -66,6 +64,7 @@ static CUresult reset(int device) {
   CUresult result = ask_ContextReset(&answer);
   answer_free(&answer);
   if (guest_is_lost()) return result;
+  result = (CUresult)answer.result;  // errors of work before the reset die with the context
   stream_forget_all();
   event_forget_all();
   module_forget_all();
@@ -186,6 +185,7 @@ CUresult guest_cuCtxDestroy_v2(CUcontext ctx) {
   if (context_current_handle() == handle) stack.depth--;
   abi_storage_drop(ctx);
   free(handle_retire(WIRE_KIND_CONTEXT, handle));
+  handle_recycle(WIRE_KIND_CONTEXT, handle);
   return CUDA_SUCCESS;
 }
 

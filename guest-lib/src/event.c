@@ -1,5 +1,6 @@
 #include "event.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -20,6 +21,9 @@ struct event {
   _Atomic uint64_t finished;  // request of the latest query the server reported as done since
 };
 
+// Guards `watch` and `watch_recorded`, which belong together.
+static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static _Bool is_done(struct event *event) {
   uint64_t recorded = atomic_load(&event->recorded);
   return recorded == 0 || recorded == atomic_load(&event->done) ||
@@ -30,18 +34,31 @@ static struct event *find(CUevent handle) {
   return handle_object(WIRE_KIND_EVENT, handle_of(handle));
 }
 
+// Only one thread at a time reads what the server says, so nobody else raises `finished`.
+static void raise_finished(void *object, void *request) {
+  struct event *event = object;
+  if (atomic_load(&event->finished) < *(uint64_t *)request)
+    atomic_store(&event->finished, *(uint64_t *)request);
+}
+
 void event_finished(const struct wire_done *done) {
-  struct event *event = handle_object(WIRE_KIND_EVENT, done->handle);
-  if (event && atomic_load(&event->finished) < done->request)
-    atomic_store(&event->finished, done->request);
+  uint64_t request = done->request;
+  handle_visit(WIRE_KIND_EVENT, done->handle, raise_finished, &request);
+}
+
+static CUresult destroy(uint64_t handle, _Bool tell) {
+  struct event *event = handle_retire(WIRE_KIND_EVENT, handle);
+  if (!event) return CUDA_ERROR_INVALID_HANDLE;
+  free(event);
+  CUresult result = tell ? put_cuEventDestroy_v2(handle) : CUDA_SUCCESS;
+  handle_recycle(WIRE_KIND_EVENT, handle);
+  return result;
 }
 
 static void forget(uint64_t handle, void *object, void *context) {
   uint64_t only = context ? *(uint64_t *)context : 0;
   struct event *event = object;
-  if (only && event->context != only) return;
-  if (only) put_cuEventDestroy_v2(handle);
-  free(handle_retire(WIRE_KIND_EVENT, handle));
+  if (!only || event->context == only) destroy(handle, only != 0);
 }
 
 void event_forget_all(void) { handle_each(WIRE_KIND_EVENT, forget, NULL); }
@@ -67,12 +84,7 @@ CUresult guest_cuEventCreate(CUevent *phEvent, unsigned int Flags) {
   return put_cuEventCreate(wire, Flags);
 }
 
-CUresult guest_cuEventDestroy_v2(CUevent hEvent) {
-  struct event *event = handle_retire(WIRE_KIND_EVENT, handle_of(hEvent));
-  if (!event) return CUDA_ERROR_INVALID_HANDLE;
-  free(event);
-  return put_cuEventDestroy_v2(handle_of(hEvent));
-}
+CUresult guest_cuEventDestroy_v2(CUevent hEvent) { return destroy(handle_of(hEvent), 1); }
 
 CUresult guest_cuEventDestroy(CUevent hEvent) { return guest_cuEventDestroy_v2(hEvent); }
 
@@ -83,8 +95,8 @@ CUresult guest_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned
   if (result) return result;
   struct event *event = find(hEvent);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
-  if (flags) return flags == CU_EVENT_RECORD_EXTERNAL ? CUDA_ERROR_NOT_SUPPORTED
-                                                      : CUDA_ERROR_INVALID_VALUE;
+  if (flags)
+    return flags == CU_EVENT_RECORD_EXTERNAL ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
   result = put_cuEventRecord(handle_of(hEvent), wire);
   // A later command of another thread may count here: it only makes "done" known later.
   atomic_store(&event->stream, wire);
@@ -118,10 +130,13 @@ CUresult guest_cuEventQuery(CUevent hEvent) {
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
   if (is_done(event)) return guest_take_async_error();
   uint64_t recorded = atomic_load(&event->recorded);
-  if (event->watch && event->watch_recorded == recorded) {
+  pthread_mutex_lock(&watch_lock);
+  uint64_t watch = event->watch_recorded == recorded ? event->watch : 0;
+  pthread_mutex_unlock(&watch_lock);
+  if (watch) {
     // The server tells when it is done: no need to ask again.
     answer_poll();
-    if (atomic_load(&event->finished) < event->watch) return CUDA_ERROR_NOT_READY;
+    if (atomic_load(&event->finished) < watch) return CUDA_ERROR_NOT_READY;
     atomic_store(&event->done, recorded);
     return guest_take_async_error();
   }
@@ -130,8 +145,10 @@ CUresult guest_cuEventQuery(CUevent hEvent) {
   CUresult result = ask_cuEventQuery(handle_of(hEvent), &answer);
   answer_free(&answer);
   if (!result) atomic_store(&event->done, recorded);
+  pthread_mutex_lock(&watch_lock);
   event->watch = result == CUDA_ERROR_NOT_READY ? answer.request : 0;
   event->watch_recorded = recorded;
+  pthread_mutex_unlock(&watch_lock);
   return result;
 }
 
@@ -139,8 +156,7 @@ CUresult guest_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUeve
   if (!pMilliseconds) return CUDA_ERROR_INVALID_VALUE;
   struct event *start = find(hStart), *end = find(hEnd);
   if (!start || !end) return CUDA_ERROR_INVALID_HANDLE;
-  if (!start->recorded || !end->recorded ||
-      (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
+  if (!start->recorded || !end->recorded || (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
     return CUDA_ERROR_INVALID_HANDLE;
   struct answer answer;
   answer_init(&answer);

@@ -1,4 +1,6 @@
 // Functions and kernels: look-ups answered from the module's list, attributes asked once.
+#include <stdatomic.h>
+
 #include "context.h"
 #include "guest_calls.h"
 #include "handle.h"
@@ -81,7 +83,7 @@ CUresult guest_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfuncti
   if (!result) {
     const struct wire_cuFuncGetAttribute_reply *reply = answer.reply;
     *pi = function->attributes[attrib] = reply->pi;
-    function->attributes_known |= 1u << attrib;
+    atomic_fetch_or(&function->attributes_known, 1u << attrib);
   }
   answer_free(&answer);
   return result;

@@ -76,12 +76,25 @@ void *handle_retire(enum wire_kind kind, uint64_t handle) {
   pthread_mutex_lock(&lock);
   struct slot *slot = live_slot(kind, handle);
   void *object = slot ? atomic_exchange(&slot->object, NULL) : NULL;
-  if (object) {
-    slot->next_free = tables[kind].free_list;
-    tables[kind].free_list = wire_handle_index(handle);
-  }
   pthread_mutex_unlock(&lock);
   return object;
+}
+
+void handle_recycle(enum wire_kind kind, uint64_t handle) {
+  uint32_t index = wire_handle_index(handle);
+  pthread_mutex_lock(&lock);
+  slot_at(&tables[kind], index)->next_free = tables[kind].free_list;
+  tables[kind].free_list = index;
+  pthread_mutex_unlock(&lock);
+}
+
+_Bool handle_visit(enum wire_kind kind, uint64_t handle, void (*visit)(void *object, void *context),
+                   void *context) {
+  pthread_mutex_lock(&lock);
+  void *object = handle_object(kind, handle);
+  if (object) visit(object, context);
+  pthread_mutex_unlock(&lock);
+  return object != NULL;
 }
 
 void handle_each(enum wire_kind kind, void (*visit)(uint64_t handle, void *object, void *context),

@@ -19,8 +19,17 @@ static inline CUresult handle_check(enum wire_kind kind, uint64_t handle) {
   return handle_object(kind, handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-// Ends a handle and returns its object, or NULL when it was not live.
+// Calls `visit` with the object behind a live handle, which is not retired meanwhile; `visit` must
+// not use this file. False when the handle is not live. For those whom the program does not keep
+// from destroying the object at the same time.
+_Bool handle_visit(enum wire_kind kind, uint64_t handle, void (*visit)(void *object, void *context),
+                   void *context);
+
+// Ends a handle and returns its object, or NULL when it was not live. Its index stays taken until
+// handle_recycle, to be called once the command that destroys it is in the batch: otherwise another
+// thread's creation at the same index could reach the server first.
 void *handle_retire(enum wire_kind kind, uint64_t handle);
+void handle_recycle(enum wire_kind kind, uint64_t handle);
 
 // Calls `visit` for every live handle of a kind; it may retire the one it is given.
 void handle_each(enum wire_kind kind, void (*visit)(uint64_t handle, void *object, void *context),

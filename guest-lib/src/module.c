@@ -31,7 +31,7 @@ struct global {
 };
 
 struct module {
-  uint64_t context;  // 0 for libraries, which belong to none
+  uint64_t context;       // 0 for libraries, which belong to none
   uint32_t kernel_count;  // on the server
   uint32_t listed, room;
   struct kernel *kernels;
@@ -54,9 +54,9 @@ struct function *function_find(const void *handle) {
 static CUresult send_image(const struct image *image) {
   for (uint64_t offset = 0; offset < image->size; offset += WIRE_BULK_MAX) {
     uint64_t part = image->size - offset < WIRE_BULK_MAX ? image->size - offset : WIRE_BULK_MAX;
-    CUresult result = put_ModulePiece(image->hash[0], image->hash[1], image->hash[2],
-                                      image->hash[3], image->size, offset, part,
-                                      image->bytes + offset);
+    CUresult result =
+        put_ModulePiece(image->hash[0], image->hash[1], image->hash[2], image->hash[3], image->size,
+                        offset, part, image->bytes + offset);
     if (result) return result;
   }
   return CUDA_SUCCESS;
@@ -126,6 +126,26 @@ static void free_module(struct module *module) {
   free(module);
 }
 
+// Ends the module, its functions and their handles. `tell`: the server has it.
+static CUresult forget_module(uint64_t handle, struct module *module, _Bool tell) {
+  handle_retire(WIRE_KIND_MODULE, handle);
+  for (uint32_t i = 0; i < module->listed; i++) {
+    if (!module->kernels[i].function) continue;
+    struct function *function = handle_retire(WIRE_KIND_FUNCTION, module->kernels[i].function);
+    free(function->name);
+    free(function->parameters);
+    free(function);
+  }
+  for (struct global *g = module->globals; g; g = g->next) memory_remove_variable(g->address);
+  CUresult result = tell ? put_ModuleUnload(handle) : CUDA_SUCCESS;
+  for (uint32_t i = 0; i < module->listed; i++)
+    if (module->kernels[i].function)
+      handle_recycle(WIRE_KIND_FUNCTION, module->kernels[i].function);
+  handle_recycle(WIRE_KIND_MODULE, handle);
+  free_module(module);
+  return result;
+}
+
 static CUresult ask_load(uint64_t handle, const struct image *image, int library,
                          struct answer *answer) {
   answer_init(answer);
@@ -168,10 +188,12 @@ static CUresult load(const struct image *image, int library, uint64_t *out) {
     }
     module->kernel_count = reply->kernels;
   }
+  // An earlier command's error, or a description without sense, may stand beside a module that the
+  // server did load.
+  _Bool loaded = reply && !answer.result && reply->state == WIRE_MODULE_LOADED;
   if (reply) answer_free(&answer);
   if (result) {
-    handle_retire(WIRE_KIND_MODULE, handle);
-    free_module(module);
+    forget_module(handle, module, loaded);
     return result;
   }
   *out = handle;
@@ -189,34 +211,19 @@ static CUresult load_and_free(CUresult read, struct image *image, int library, v
 
 // ---- unloading ---------------------------------------------------------------------------------
 
-static void forget_module(uint64_t handle, struct module *module) {
-  for (uint32_t i = 0; i < module->listed; i++) {
-    if (!module->kernels[i].function) continue;
-    struct function *function = handle_retire(WIRE_KIND_FUNCTION, module->kernels[i].function);
-    if (!function) continue;
-    free(function->name);
-    free(function->parameters);
-    free(function);
-  }
-  for (struct global *g = module->globals; g; g = g->next) memory_remove_variable(g->address);
-  handle_retire(WIRE_KIND_MODULE, handle);
-  free_module(module);
-}
-
 static CUresult unload(const void *handle) {
   pthread_mutex_lock(&lock);
   struct module *module = find_module(handle);
-  if (module) forget_module(handle_of(handle), module);
+  CUresult result =
+      module ? forget_module(handle_of(handle), module, 1) : CUDA_ERROR_INVALID_HANDLE;
   pthread_mutex_unlock(&lock);
-  return module ? put_ModuleUnload(handle_of(handle)) : CUDA_ERROR_INVALID_HANDLE;
+  return result;
 }
 
 static void forget(uint64_t handle, void *object, void *context) {
   struct module *module = object;
   uint64_t only = context ? *(uint64_t *)context : 0;
-  if (only && module->context != only) return;
-  if (only) put_ModuleUnload(handle);
-  forget_module(handle, module);
+  if (!only || module->context == only) forget_module(handle, module, only != 0);
 }
 
 void module_forget_all(void) { handle_each(WIRE_KIND_MODULE, forget, NULL); }
@@ -299,8 +306,7 @@ static CUresult get_function(void *out, const void *handle, const char *name) {
   return result;
 }
 
-static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, const void *handle,
-                           const char *name) {
+static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, const void *handle, const char *name) {
   if (!name || (!dptr && !bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (strlen(name) > WIRE_FRAME_MAX / 2) return CUDA_ERROR_NOT_FOUND;
   pthread_mutex_lock(&lock);

@@ -15,8 +15,8 @@ struct function {
   uint32_t parameter_count;
   uint32_t parameter_bytes;
   struct wire_parameter *parameters;
-  uint32_t attributes_known;  // bit per CUfunction_attribute
-  int attributes[FUNCTION_ATTRIBUTES];
+  _Atomic uint32_t attributes_known;  // bit per CUfunction_attribute
+  _Atomic int attributes[FUNCTION_ATTRIBUTES];
 };
 
 // The function or kernel behind a handle, or NULL.

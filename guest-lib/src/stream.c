@@ -1,5 +1,6 @@
 #include "stream.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -14,15 +15,18 @@ struct stream {
   int priority;
   uint64_t id;
   uint64_t context;
-  _Atomic uint64_t last;  // last command put on it
-  _Atomic uint64_t done;  // commands up to here are known to be done
-  uint64_t watch;         // request of a query that was answered "not ready", or 0
-  uint64_t watch_last;    // `last` when it was asked
+  _Atomic uint64_t last;      // last command put on it
+  _Atomic uint64_t done;      // commands up to here are known to be done
+  uint64_t watch;             // request of a query that was answered "not ready", or 0
+  uint64_t watch_last;        // `last` when it was asked
   _Atomic uint64_t finished;  // request of the latest query the server reported as done since
 };
 
+// Guards `watch` and `watch_last`, which belong together.
+static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static struct stream legacy;
-static _Atomic uint64_t blocking_last;     // last command on any created stream that legacy waits for
+static _Atomic uint64_t blocking_last;  // last command on any created stream that legacy waits for
 static _Atomic uint64_t nonblocking_last;  // last command on streams it does not wait for
 static _Atomic uint64_t settled;           // commands up to here are done, on all streams
 static _Atomic uint64_t next_id = 1;
@@ -81,14 +85,19 @@ void stream_mark(uint64_t wire, uint64_t sequence) {
   if (!stream) return;
   atomic_store_explicit(&stream->last, sequence, memory_order_relaxed);
   if (stream == &legacy) return;
-  atomic_store_explicit(
-      stream->flags & CU_STREAM_NON_BLOCKING ? &nonblocking_last : &blocking_last, sequence,
-      memory_order_relaxed);
+  atomic_store_explicit(stream->flags & CU_STREAM_NON_BLOCKING ? &nonblocking_last : &blocking_last,
+                        sequence, memory_order_relaxed);
+}
+
+static void raise_done(void *object, void *sequence) {
+  raise(&((struct stream *)object)->done, *(uint64_t *)sequence);
 }
 
 void stream_settled(uint64_t wire, uint64_t sequence) {
-  struct stream *stream = find(wire);
-  if (stream) raise(&stream->done, sequence);
+  if (wire == STREAM_LEGACY_WIRE)
+    raise(&legacy.done, sequence);
+  else
+    handle_visit(WIRE_KIND_STREAM, wire, raise_done, &sequence);
 }
 
 void legacy_operation_settled(uint64_t sequence) {
@@ -115,18 +124,34 @@ uint64_t stream_last_sequence(uint64_t wire) {
   return stream ? atomic_load(&stream->last) : 0;
 }
 
+static void read_done(void *object, void *done) {
+  *(uint64_t *)done = atomic_load(&((struct stream *)object)->done);
+}
+
+// The stream may be destroyed at any time by another thread: events outlive their streams.
 _Bool stream_has_done(uint64_t wire, uint64_t sequence) {
   if (sequence <= atomic_load(&settled)) return 1;
-  struct stream *stream = find(wire);
-  return stream && sequence <= atomic_load(&stream->done);
+  uint64_t done = 0;
+  if (wire == STREAM_LEGACY_WIRE)
+    done = atomic_load(&legacy.done);
+  else
+    handle_visit(WIRE_KIND_STREAM, wire, read_done, &done);
+  return sequence <= done;
+}
+
+static CUresult destroy(uint64_t handle, _Bool tell) {
+  struct stream *stream = handle_retire(WIRE_KIND_STREAM, handle);
+  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  free(stream);
+  CUresult result = tell ? put_cuStreamDestroy_v2(handle) : CUDA_SUCCESS;
+  handle_recycle(WIRE_KIND_STREAM, handle);
+  return result;
 }
 
 static void forget(uint64_t handle, void *object, void *context) {
   uint64_t only = context ? *(uint64_t *)context : 0;
   struct stream *stream = object;
-  if (only && stream->context != only) return;
-  if (only) put_cuStreamDestroy_v2(handle);
-  free(handle_retire(WIRE_KIND_STREAM, handle));
+  if (!only || stream->context == only) destroy(handle, only != 0);
 }
 
 void stream_forget_all(void) { handle_each(WIRE_KIND_STREAM, forget, NULL); }
@@ -155,12 +180,7 @@ CUresult guest_cuStreamCreate(CUstream *phStream, unsigned int Flags) {
   return guest_cuStreamCreateWithPriority(phStream, Flags, 0);
 }
 
-CUresult guest_cuStreamDestroy_v2(CUstream hStream) {
-  struct stream *stream = handle_retire(WIRE_KIND_STREAM, handle_of(hStream));
-  if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-  free(stream);
-  return put_cuStreamDestroy_v2(handle_of(hStream));
-}
+CUresult guest_cuStreamDestroy_v2(CUstream hStream) { return destroy(handle_of(hStream), 1); }
 
 CUresult guest_cuStreamDestroy(CUstream hStream) { return guest_cuStreamDestroy_v2(hStream); }
 
@@ -183,27 +203,39 @@ CUresult guest_cuStreamQuery(CUstream hStream, int per_thread) {
   if (result) return result;
   if (stream_is_settled(wire)) return guest_take_async_error();
   struct stream *stream = find(wire);
-  if (stream->watch && stream->watch_last == atomic_load(&stream->last)) {
+  uint64_t last = atomic_load(&stream->last);
+  pthread_mutex_lock(&watch_lock);
+  uint64_t watch = stream->watch_last == last ? stream->watch : 0;
+  pthread_mutex_unlock(&watch_lock);
+  if (watch) {
     // The server tells when it is done: no need to ask again.
     answer_poll();
-    if (atomic_load(&stream->finished) < stream->watch) return CUDA_ERROR_NOT_READY;
-    raise(&stream->done, stream->watch_last);
+    if (atomic_load(&stream->finished) < watch) return CUDA_ERROR_NOT_READY;
+    raise(&stream->done, last);
     return guest_take_async_error();
   }
-  uint64_t last = atomic_load(&stream->last);
   struct answer answer;
   answer_init(&answer);
   result = ask_cuStreamQuery(wire, &answer);
   answer_free(&answer);
   if (!result) raise(&stream->done, last);
+  pthread_mutex_lock(&watch_lock);
   stream->watch = result == CUDA_ERROR_NOT_READY ? answer.request : 0;
   stream->watch_last = last;
+  pthread_mutex_unlock(&watch_lock);
   return result;
 }
 
+static void raise_finished(void *object, void *request) {
+  raise(&((struct stream *)object)->finished, *(uint64_t *)request);
+}
+
 void stream_finished(const struct wire_done *done) {
-  struct stream *stream = find(done->handle);
-  if (stream) raise(&stream->finished, done->request);
+  uint64_t request = done->request;
+  if (done->handle == STREAM_LEGACY_WIRE)
+    raise(&legacy.finished, request);
+  else
+    handle_visit(WIRE_KIND_STREAM, done->handle, raise_finished, &request);
 }
 
 CUresult guest_cuStreamGetFlags(CUstream hStream, unsigned int *flags, int per_thread) {
