@@ -39,6 +39,13 @@ struct answer *answer_take_deferred(void) {
   return answer;
 }
 
+void answer_give_back(struct answer *answer) {
+  pthread_mutex_lock(&lock);
+  answer->next = pool;
+  pool = answer;
+  pthread_mutex_unlock(&lock);
+}
+
 void answer_expect(struct answer *answer) {
   answer->next = NULL;
   answer->reply = NULL;
@@ -147,9 +154,10 @@ static void on_fault(const struct wire_fault *fault) {
       break;
   }
   const char *error = abi_result_name(fault->result);
-  log_error("%s (posted command %llu) failed on the server: %s (%d). The program is told at its "
-            "next synchronisation",
-            name, (unsigned long long)fault->sequence, error ? error : "error", fault->result);
+  log_error(
+      "%s (posted command %llu) failed on the server: %s (%d). The program is told at its "
+      "next synchronisation",
+      name, (unsigned long long)fault->sequence, error ? error : "error", fault->result);
 }
 
 static void on_finished(const struct wire_done *done) {
@@ -178,7 +186,7 @@ static const struct decode_sink sink = {
 
 void answer_lose(CUresult result, const char *why) {
   if (guest_is_child()) return;
-  log_error("the connection to the server is lost: %s", why);
+  if (!guest_is_lost()) log_error("the connection to the server is lost: %s", why);
   guest_set_lost(result);
   // Whoever reads sees the end of the stream and releases everybody who waits; only the reader may,
   // because it could be writing to a waiter's memory right now.
@@ -193,8 +201,8 @@ static _Bool read_once(int flags) {
   }
   size_t size;
   void *place = decode_want(&decoder, &size);
-  if (size == 0) return 0;
-  ssize_t got = recv(connection_fd, place, size, flags);
+  // After a failure nothing more is welcome; who asked since then is released below.
+  ssize_t got = size ? recv(connection_fd, place, size, flags) : 0;
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return 1;
   if (got > 0) {
     uint64_t before = decoder.counted;
@@ -203,8 +211,7 @@ static _Bool read_once(int flags) {
     if (!decoder.failure) return 1;
     answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, decoder.failure);
   } else if (!guest_is_lost()) {
-    answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE,
-                got == 0 ? "the server closed it" : strerror(errno));
+    answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, got == 0 ? "the server closed it" : strerror(errno));
   }
   pthread_mutex_lock(&lock);
   while (first) {
@@ -220,6 +227,14 @@ static void leave_reading(void) {
   reading = 0;
   if (waiting) pthread_cond_broadcast(&changed);
   pthread_mutex_unlock(&lock);
+  batch_reader_left();
+}
+
+_Bool answer_is_being_read(void) {
+  pthread_mutex_lock(&lock);
+  _Bool now = reading;
+  pthread_mutex_unlock(&lock);
+  return now;
 }
 
 CUresult answer_wait(struct answer *answer) {

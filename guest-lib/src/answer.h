@@ -33,6 +33,7 @@ static inline void answer_init(struct answer *answer) {
 
 // A deferred answer's memory comes from a pool.
 struct answer *answer_take_deferred(void);
+void answer_give_back(struct answer *answer);  // one that was not asked after all
 
 // Registers a question; the caller holds the batch lock.
 void answer_expect(struct answer *answer);
@@ -42,6 +43,9 @@ void answer_free(struct answer *answer);
 
 // Reads what has arrived without waiting, unless another thread is reading. True when it read.
 _Bool answer_poll(void);
+
+// Whether a thread is reading. The caller may hold the batch lock.
+_Bool answer_is_being_read(void);
 
 // Deferred answers not yet there. The callers of synchronisation need not ask: answers that a
 // synchronisation covers come before its own.

@@ -56,6 +56,14 @@ void batch_server_idle(void) {
   pthread_mutex_unlock(&lock);
 }
 
+void batch_reader_left(void) {
+  connection_reader_left();
+  if (!atomic_load(&in_flight) || !atomic_load(&pending)) return;
+  pthread_mutex_lock(&lock);
+  wake_sender();
+  pthread_mutex_unlock(&lock);
+}
+
 // Takes what is filled, with both locks held.
 static size_t swap_buffers(unsigned char **bytes) {
   size_t size = filled;
@@ -70,8 +78,7 @@ static int send_parts(struct iovec *parts, int count) {
   atomic_store(&in_flight, 1);
   stats_add(&guest_stats->batches, 1);
   int error = connection_send(parts, count);
-  if (error && error != EFAULT)
-    answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, strerror(error));
+  if (error && error != EFAULT) answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, strerror(error));
   return error;
 }
 
@@ -192,7 +199,8 @@ CUresult batch_wait(struct answer *answer, size_t reply_size) {
   stats_add(&guest_stats->round_trips, 1);
   flush();
   CUresult result = answer_wait(answer);
-  if (!guest_is_lost() && answer->reply &&
+  // An error needs no results behind it.
+  if (!answer->result && !guest_is_lost() &&
       ((struct wire_header *)answer->reply)->size < reply_size) {
     answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, "a reply that is too short");
     return guest_lost();
@@ -221,9 +229,10 @@ static void wait_for_idle(void) {
   sender_polling = 0;
   pthread_mutex_unlock(&lock);
   if (!atomic_load(&in_flight) || answer_poll()) return;
-  // Another thread reads, and will wake us (batch_server_idle) if something is left to send then.
+  // Another thread reads. It wakes us when it reads that the server is idle (batch_server_idle),
+  // and when it stops reading before that (batch_reader_left).
   pthread_mutex_lock(&lock);
-  if (filled && atomic_load(&in_flight) && !guest_is_lost()) {
+  if (filled && atomic_load(&in_flight) && !guest_is_lost() && answer_is_being_read()) {
     sender_asleep = 1;
     pthread_cond_wait(&sender_wanted, &lock);
   }

@@ -52,6 +52,9 @@ uint64_t batch_sequence(void);
 // The server has taken up all it was sent.
 void batch_server_idle(void);
 
+// Nobody reads what the server sends any more: a sender that relied on it has to look for itself.
+void batch_reader_left(void);
+
 // Starts the thread that sends what nobody waits for. Called once, after attach.
 int batch_start(void);
 

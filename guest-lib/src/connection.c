@@ -6,7 +6,9 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +17,10 @@
 #include "log.h"
 
 int connection_fd = -1;
+
+// An eventfd that ends the wait of a sender, and whether one waits. There is one sender at a time.
+static int reader_left = -1;
+static _Atomic _Bool send_waits;
 
 static int64_t now_ms(void) {
   struct timespec t;
@@ -63,9 +69,22 @@ static int connect_address(const struct addrinfo *address, int64_t deadline) {
   return fd;
 }
 
+int connection_adopt(int fd) {
+  if (reader_left < 0) reader_left = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (reader_left < 0) return errno;
+  connection_fd = fd;
+  return 0;
+}
+
+void connection_reader_left(void) {
+  if (atomic_load(&send_waits)) eventfd_write(reader_left, 1);
+}
+
 int connection_open(const struct config *config) {
-  int64_t deadline = now_ms() + config->connect_timeout_ms;
+  int64_t begin = now_ms();
   for (int i = 0; i < config->server_count; i++) {
+    // Each server has its part of the time, so that one that is silent leaves some to the others.
+    int64_t deadline = begin + (int64_t)config->connect_timeout_ms * (i + 1) / config->server_count;
     const struct server_name *server = &config->servers[i];
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
     int status = getaddrinfo(server->host, server->port, &hints, &found);
@@ -78,7 +97,12 @@ int connection_open(const struct config *config) {
       int fd = connect_address(a, deadline);
       if (fd >= 0) {
         freeaddrinfo(found);
-        connection_fd = fd;
+        int error = connection_adopt(fd);
+        if (error) {
+          log_error("no file descriptor is left: %s", strerror(error));
+          close(fd);
+          return -1;
+        }
         log_info("connected to %s:%s", server->host, server->port);
         return 0;
       }
@@ -110,6 +134,24 @@ static void advance(struct iovec **part, int *count, size_t sent) {
   }
 }
 
+// Until the socket takes more, reading what the server sends meanwhile. 0, or an errno value.
+static int wait_to_send(void) {
+  struct pollfd polled[2] = {{.fd = connection_fd, .events = POLLOUT | POLLIN},
+                             {.fd = reader_left, .events = POLLIN}};
+  if (poll(polled, 1, -1) < 0) return errno == EINTR ? 0 : errno;
+  if (polled[0].revents & POLLOUT || !(polled[0].revents & POLLIN) || answer_poll()) return 0;
+  // Another thread reads, so only room for more output is of interest here, until it stops: the
+  // server may take nothing before it has got rid of what it sends.
+  polled[0].events = POLLOUT;
+  atomic_store(&send_waits, 1);
+  int error = 0;
+  if (answer_is_being_read() && poll(polled, 2, -1) < 0 && errno != EINTR) error = errno;
+  atomic_store(&send_waits, 0);
+  eventfd_t count;
+  eventfd_read(reader_left, &count);
+  return error;
+}
+
 int connection_send(struct iovec *parts, int count) {
   int unreadable = 0;
   while (count) {
@@ -126,19 +168,18 @@ int connection_send(struct iovec *parts, int count) {
         // The frame's header may be out already, so its length must be kept.
         unreadable = 1;
         size_t chunk = parts->iov_len < sizeof zeros ? parts->iov_len : sizeof zeros;
-        sent = send(connection_fd, zeros, chunk, MSG_NOSIGNAL);
-        if (sent < 0) return errno;
-        advance(&parts, &count, (size_t)sent);
-        continue;
+        sent = send(connection_fd, zeros, chunk, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent >= 0) {
+          advance(&parts, &count, (size_t)sent);
+          continue;
+        }
+        if (errno == EINTR) continue;
+        if (errno != EAGAIN) return errno;
+        __attribute__((fallthrough));
       }
       case EAGAIN: {
-        struct pollfd p = {.fd = connection_fd, .events = POLLOUT | POLLIN};
-        if (poll(&p, 1, -1) < 0 && errno != EINTR) return errno;
-        if (p.revents & POLLIN && !answer_poll() && !(p.revents & POLLOUT)) {
-          // Another thread reads: only room for more output is of interest here.
-          p.events = POLLOUT;
-          if (poll(&p, 1, -1) < 0 && errno != EINTR) return errno;
-        }
+        int error = wait_to_send();
+        if (error) return error;
         continue;
       }
       default:

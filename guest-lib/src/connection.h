@@ -10,6 +10,11 @@
 // The socket, or -1.
 extern int connection_fd;
 
+// Takes a connected socket. 0, or an errno value.
+int connection_adopt(int fd);
+// The thread that read answers has stopped: a sender may have to read now. Cheap when nobody sends.
+void connection_reader_left(void);
+
 // Connects to the first server that answers. Returns 0, or -1 after logging what was tried.
 int connection_open(const struct config *config);
 void connection_close(void);

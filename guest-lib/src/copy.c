@@ -30,8 +30,7 @@ static CUresult upload(uint64_t destination, const void *source, uint64_t bytes,
   return CUDA_SUCCESS;
 }
 
-static CUresult download_wait(void *destination, uint64_t source, uint64_t bytes,
-                              uint64_t stream) {
+static CUresult download_wait(void *destination, uint64_t source, uint64_t bytes, uint64_t stream) {
   if (!bytes) return CUDA_SUCCESS;
   struct answer answer;
   answer_init(&answer);
@@ -54,7 +53,10 @@ static CUresult download_defer(void *destination, uint64_t source, uint64_t byte
   answer->deferred = 1;
   answer_into(answer, destination, bytes);
   struct wire_Download *frame = batch_ask(WIRE_Download, sizeof *frame, answer);
-  if (!frame) return guest_lost();
+  if (!frame) {
+    answer_give_back(answer);
+    return guest_lost();
+  }
   frame->source = source;
   frame->length = bytes;
   frame->stream = stream;
@@ -86,8 +88,7 @@ static CUresult copy_any(void *destination, const void *source, uint64_t bytes, 
     return put_cuMemcpyDtoDAsync_v2((uint64_t)(uintptr_t)destination, (uint64_t)(uintptr_t)source,
                                     bytes, stream);
   if (to_device) return upload((uint64_t)(uintptr_t)destination, source, bytes, stream);
-  if (from_device)
-    return download(destination, (uint64_t)(uintptr_t)source, bytes, stream, async);
+  if (from_device) return download(destination, (uint64_t)(uintptr_t)source, bytes, stream, async);
   result = wait_for_downloads();
   if (!result) memmove(destination, source, bytes);
   return result;
@@ -131,17 +132,17 @@ CUresult guest_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
                              int per_thread) {
   uint64_t stream;
   CUresult result = stream_resolve(hStream, per_thread, &stream);
-  return result ? result
-                : copy_any((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, ByteCount, stream,
-                           1);
+  return result
+             ? result
+             : copy_any((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, ByteCount, stream, 1);
 }
 
 CUresult guest_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, int per_thread) {
   uint64_t stream;
   CUresult result = stream_resolve(NULL, per_thread, &stream);
-  return result ? result
-                : copy_any((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, ByteCount, stream,
-                           0);
+  return result
+             ? result
+             : copy_any((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, ByteCount, stream, 0);
 }
 
 // ---- two-dimensional ---------------------------------------------------------------------------
@@ -152,8 +153,7 @@ struct plane {
 };
 
 static CUresult plane_of(CUmemorytype type, const void *host, CUdeviceptr device, size_t x,
-                         size_t y, size_t pitch, size_t width, size_t height,
-                         struct plane *plane) {
+                         size_t y, size_t pitch, size_t width, size_t height, struct plane *plane) {
   switch (type) {
     case CU_MEMORYTYPE_HOST:
       plane->start = (char *)host;
