@@ -34,18 +34,28 @@ static uint64_t now_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-// Holds [base, base + size) of this process's addresses, so that a device pointer never equals a
-// host pointer. Returns the base, or 0.
-static uint64_t hold_window(uint64_t base, uint64_t size) {
+struct window {
+  uint64_t base, size;  // size 0: none is held
+};
+
+// Holds [base, base + size) of this process's addresses, anywhere for base 0, so that a device
+// pointer never equals a host pointer. 0, or an errno value.
+static int hold_window(struct window *window, uint64_t base, uint64_t size) {
   void *wanted = (void *)(uintptr_t)base;
   int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (base ? MAP_FIXED_NOREPLACE : 0);
   void *held = mmap(wanted, size, PROT_NONE, flags, -1, 0);
-  if (held == MAP_FAILED) return 0;
+  if (held == MAP_FAILED) return errno;
   if (base && held != wanted) {  // a kernel before 4.17 takes the address as a hint
     munmap(held, size);
-    return 0;
+    return EEXIST;
   }
-  return (uint64_t)(uintptr_t)held;
+  *window = (struct window){(uint64_t)(uintptr_t)held, size};
+  return 0;
+}
+
+static void let_go(struct window *window) {
+  if (window->size) munmap((void *)(uintptr_t)window->base, window->size);
+  window->size = 0;
 }
 
 // The answer's message does not fit a stack frame of a small thread.
@@ -68,8 +78,8 @@ static CUresult send_hello(const struct config *config, uint64_t window_base) {
   hello.window_bases_count = 1;
   hello.window_size = WIRE_WINDOW_SIZE;
 
-  pb_ostream_t stream = pb_ostream_from_buffer(message + WIRE_PREFACE_BYTES,
-                                               sizeof message - WIRE_PREFACE_BYTES);
+  pb_ostream_t stream =
+      pb_ostream_from_buffer(message + WIRE_PREFACE_BYTES, sizeof message - WIRE_PREFACE_BYTES);
   if (!pb_encode(&stream, outboard_Hello_fields, &hello)) {
     log_error("the hello could not be encoded: %s", PB_GET_ERROR(&stream));
     return CUDA_ERROR_SYSTEM_NOT_READY;
@@ -131,7 +141,7 @@ static CUresult take_refusal(void) {
   return refusal->result ? (CUresult)refusal->result : CUDA_ERROR_SYSTEM_NOT_READY;
 }
 
-static CUresult take_welcome(const struct config *config, uint64_t held_base) {
+static CUresult take_welcome(const struct config *config, struct window *window) {
   static struct device devices[DEVICES_MAX];
   const outboard_Welcome *welcome = &answer_message.body.welcome;
   if (welcome->devices_count == 0 || welcome->window_size == 0 ||
@@ -140,9 +150,9 @@ static CUresult take_welcome(const struct config *config, uint64_t held_base) {
     log_error("the server's welcome makes no sense: no device, or an impossible window");
     return CUDA_ERROR_SYSTEM_NOT_READY;
   }
-  if (welcome->window_base != held_base || welcome->window_size > WIRE_WINDOW_SIZE) {
-    munmap((void *)(uintptr_t)held_base, WIRE_WINDOW_SIZE);
-    if (hold_window(welcome->window_base, welcome->window_size) != welcome->window_base) {
+  if (welcome->window_base != window->base || welcome->window_size > window->size) {
+    let_go(window);
+    if (hold_window(window, welcome->window_base, welcome->window_size) != 0) {
       log_error("the server's device window at 0x%llx is taken in this process",
                 (unsigned long long)welcome->window_base);
       return CUDA_ERROR_SYSTEM_NOT_READY;
@@ -179,7 +189,8 @@ static CUresult take_welcome(const struct config *config, uint64_t held_base) {
   return CUDA_SUCCESS;
 }
 
-static CUresult try_attach(void) {
+// Once: a program may try cuInit again and again.
+static void open_log_and_stats(void) {
   const char *level = getenv("OUTBOARD_LOG");
   if (level && *level) {
     const char *wrong = log_configure(level);
@@ -190,6 +201,11 @@ static CUresult try_attach(void) {
     int error = stats_open(stats);
     if (error) log_error("OUTBOARD_STATS=\"%s\": %s", stats, strerror(error));
   }
+}
+
+static CUresult try_attach(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, open_log_and_stats);
   static struct config config;
   CUresult result = config_read(&config);
   if (result) return result;
@@ -199,16 +215,18 @@ static CUresult try_attach(void) {
     return CUDA_ERROR_NO_DEVICE;
   }
   uint64_t begin = now_ns();
-  uint64_t base = hold_window(WIRE_WINDOW_BASE, WIRE_WINDOW_SIZE);
-  if (!base) base = hold_window(0, WIRE_WINDOW_SIZE);
-  if (!base) {
-    log_error("no room for a device window of %llu GiB of addresses: %s. A limit on address space "
-              "(ulimit -v) does that",
-              WIRE_WINDOW_SIZE >> 30, strerror(errno));
+  struct window window = {0};
+  int error = hold_window(&window, WIRE_WINDOW_BASE, WIRE_WINDOW_SIZE);
+  if (error) error = hold_window(&window, 0, WIRE_WINDOW_SIZE);
+  if (error) {
+    log_error(
+        "no room for a device window of %llu GiB of addresses: %s. A limit on address space "
+        "(ulimit -v) does that",
+        WIRE_WINDOW_SIZE >> 30, strerror(error));
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   result = connection_open(&config) ? CUDA_ERROR_SYSTEM_NOT_READY : CUDA_SUCCESS;
-  if (!result) result = send_hello(&config, base);
+  if (!result) result = send_hello(&config, window.base);
   if (!result) result = read_answer((int)config.connect_timeout_ms);
   while (!result && answer_message.which_body == outboard_Answer_queued_tag) {
     log_info("waiting for a free slot: position %u", (unsigned)answer_message.body.queued.position);
@@ -218,7 +236,7 @@ static CUresult try_attach(void) {
     if (answer_message.which_body == outboard_Answer_refusal_tag) {
       result = take_refusal();
     } else if (answer_message.which_body == outboard_Answer_welcome_tag) {
-      result = take_welcome(&config, base);
+      result = take_welcome(&config, &window);
     } else {
       log_error("the server answered with something this library does not know");
       result = CUDA_ERROR_SYSTEM_NOT_READY;
@@ -226,7 +244,7 @@ static CUresult try_attach(void) {
   }
   if (result) {
     connection_close();
-    munmap((void *)(uintptr_t)base, WIRE_WINDOW_SIZE);
+    let_go(&window);
     return result;
   }
   stats_add(&guest_stats->round_trips, 1);

@@ -5,8 +5,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static struct stats private_stats = {.magic = STATS_MAGIC, .version = STATS_VERSION};
-struct stats *guest_stats = &private_stats;
+#include "guest_calls.h"
+
+static struct stats private_stats = {
+    .magic = STATS_MAGIC, .version = STATS_VERSION, .call_count = CALL_COUNT};
+struct stats *_Atomic guest_stats = &private_stats;
+
+_Static_assert(CALL_COUNT <= sizeof private_stats.by_call / sizeof *private_stats.by_call,
+               "a counter for every call");
 
 int stats_open(const char *path) {
   int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);

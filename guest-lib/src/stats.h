@@ -13,20 +13,20 @@
 struct stats {
   uint64_t magic;
   uint64_t version;
-  uint64_t call_count;               // entries in `by_call`
-  _Atomic uint64_t calls;            // driver calls the program made
-  _Atomic uint64_t unsupported;      // of them, calls we do not serve
-  _Atomic uint64_t commands;         // frames sent
-  _Atomic uint64_t round_trips;      // times a caller waited for an answer; attaching is one
-  _Atomic uint64_t bytes_sent;       // of frames
-  _Atomic uint64_t bytes_received;   // of replies, downloads and output
-  _Atomic uint64_t attach_ns;        // from connect to Welcome
-  _Atomic uint64_t batches;          // send calls; depends on timing
-  _Atomic uint64_t by_call[512];     // in the order of proto/generated/calls.json
+  uint64_t call_count;              // entries in `by_call`
+  _Atomic uint64_t calls;           // driver calls the program made
+  _Atomic uint64_t unsupported;     // of them, calls we do not serve
+  _Atomic uint64_t commands;        // frames sent
+  _Atomic uint64_t round_trips;     // times a caller waited for an answer; attaching is one
+  _Atomic uint64_t bytes_sent;      // of frames
+  _Atomic uint64_t bytes_received;  // of replies, downloads and output
+  _Atomic uint64_t attach_ns;       // from connect to Welcome
+  _Atomic uint64_t batches;         // send calls; depends on timing
+  _Atomic uint64_t by_call[512];    // in the order of proto/generated/calls.json
 };
 
 // Never NULL: private memory when no file is wanted.
-extern struct stats *guest_stats;
+extern struct stats *_Atomic guest_stats;
 
 // Maps `path`, creating it. Returns 0, or an errno value.
 int stats_open(const char *path);
