@@ -73,8 +73,7 @@ CUresult guest_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
   const unsigned known =
       CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
   if (!pp || !bytesize || Flags & ~known) return CUDA_ERROR_INVALID_VALUE;
-  void *memory =
-      mmap(NULL, bytesize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void *memory = mmap(NULL, bytesize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   pthread_mutex_lock(&lock);
   _Bool added = add((struct host_range){memory, bytesize, Flags, 0});
@@ -110,13 +109,14 @@ CUresult guest_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags
   const unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                          CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
   if (!p || !bytesize || Flags & ~known) return CUDA_ERROR_INVALID_VALUE;
+  uintptr_t begin = (uintptr_t)p, end;
+  if (__builtin_add_overflow(begin, bytesize, &end)) return CUDA_ERROR_INVALID_VALUE;
   if (Flags & CU_MEMHOSTREGISTER_IOMEMORY) return CUDA_ERROR_NOT_SUPPORTED;
   if (memory_is_device(p)) return CUDA_ERROR_INVALID_VALUE;
   CUresult result = CUDA_SUCCESS;
   pthread_mutex_lock(&lock);
   for (size_t i = 0; i < count; i++)
-    if ((char *)p < (char *)ranges[i].base + ranges[i].size &&
-        (char *)ranges[i].base < (char *)p + bytesize)
+    if (begin < (uintptr_t)ranges[i].base + ranges[i].size && (uintptr_t)ranges[i].base < end)
       result = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   if (!result && !add((struct host_range){p, bytesize, Flags, 1}))
     result = CUDA_ERROR_OUT_OF_MEMORY;

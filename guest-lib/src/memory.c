@@ -1,6 +1,7 @@
 #include "memory.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,19 +22,20 @@
 
 struct block {
   uint64_t address;
+  int device;
   uint64_t granules;
-  uint64_t size;     // of a large block's only allocation; 0 when freed
-  uint64_t context;  // likewise
+  uint64_t size;        // of a large block's only allocation; 0 when freed
+  uint64_t context;     // likewise
   struct small *small;  // not NULL: shared by small allocations
   struct block *next_small;
 };
 
 struct small {
   unsigned free_units;
-  uint16_t first_free;                    // no free unit is before this one
-  uint32_t sizes[UNITS_PER_GRANULE];      // bytes asked for, at the unit where it starts
+  uint16_t first_free;                // no free unit is before this one
+  uint32_t sizes[UNITS_PER_GRANULE];  // bytes asked for, at the unit where it starts
   uint64_t contexts[UNITS_PER_GRANULE];
-  uint8_t units[UNITS_PER_GRANULE];       // 0 free, 1 starts an allocation, 2 continues one
+  uint8_t units[UNITS_PER_GRANULE];  // 0 free, 1 starts an allocation, 2 continues one
 };
 
 // Freed, but work sent before may still use it: given back once that is known to be done.
@@ -55,13 +57,13 @@ static uint64_t fresh;          // granules from here on were never used
 static struct extent *extents;  // granules free before `fresh`, by address
 static size_t extent_count, extent_room;
 static struct block *small_blocks;
+static struct block *spare;  // of small_blocks, one that is empty; or NULL
 static struct leaving *leaving_queue;
 static size_t leaving_first, leaving_count, leaving_room;
 
-static struct variable {
-  uint64_t address, size;
-} *variables;
-static size_t variable_count, variable_room;
+static struct variable { uint64_t address, size; } * variables;
+static _Atomic size_t variable_count;  // read without the lock, to see that there are none
+static size_t variable_room;
 
 void memory_start(uint64_t window_base, uint64_t window_size, uint64_t memory_limit) {
   base = window_base;
@@ -140,8 +142,8 @@ static CUresult new_block(uint64_t granules, struct block **out) {
   }
   block->address = base + first * WIRE_GRANULE;
   block->granules = granules;
-  int device = context_current()->device;
-  CUresult result = put_MemoryMap(block->address, bytes, device_get(device)->server_ordinal);
+  block->device = context_current()->device;
+  CUresult result = put_MemoryMap(block->address, bytes, device_get(block->device)->server_ordinal);
   if (result) {
     give_granules(first, granules);
     free(block);
@@ -165,6 +167,7 @@ static void end_block(struct block *block, _Bool tell) {
     struct block **link = &small_blocks;
     while (*link != block) link = &(*link)->next_small;
     *link = block->next_small;
+    if (block == spare) spare = NULL;
     free(block->small);
   }
   free(block);
@@ -186,9 +189,9 @@ static int find_units(struct small *small, unsigned units) {
 static CUresult allocate_small(uint64_t size, uint64_t *address) {
   unsigned units = (unsigned)((size + UNIT - 1) / UNIT);
   struct block *block = small_blocks;
-  int at = -1;
+  int at = -1, device = context_current()->device;
   for (; block; block = block->next_small)
-    if ((at = find_units(block->small, units)) >= 0) break;
+    if (block->device == device && (at = find_units(block->small, units)) >= 0) break;
   if (at < 0) {
     struct small *small = calloc(1, sizeof *small);
     if (!small) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -203,6 +206,7 @@ static CUresult allocate_small(uint64_t size, uint64_t *address) {
     small_blocks = block;
     at = 0;
   }
+  if (block == spare) spare = NULL;
   struct small *small = block->small;
   memset(small->units + at, 2, units);
   small->units[at] = 1;
@@ -237,10 +241,11 @@ static void release(uint64_t address) {
     return;
   }
   free_units(block, (unsigned)((address - block->address) / UNIT));
-  // The last small block stays, so that a program that allocates and frees in turn does not map
-  // and unmap each time.
-  _Bool only = small_blocks == block && !block->next_small;
-  if (block->small->free_units == UNITS_PER_GRANULE && !only) end_block(block, 1);
+  // One empty block stays, so that a program that allocates and frees in turn does not map and
+  // unmap each time.
+  if (block->small->free_units < UNITS_PER_GRANULE) return;
+  if (spare) end_block(spare, 1);
+  spare = block;
 }
 
 static void release_settled(void) {
@@ -295,16 +300,17 @@ static CUresult allocate(uint64_t size, CUdeviceptr *out) {
   pthread_mutex_lock(&lock);
   release_settled();
   CUresult result = allocate_now(size, &address);
-  if (result == CUDA_ERROR_OUT_OF_MEMORY && leaving_count) {
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && (leaving_count || spare)) {
     // What was freed counts as free: wait until nothing uses it any more, as freeing does locally.
-    result = context_synchronize();
+    result = leaving_count ? context_synchronize() : CUDA_SUCCESS;
     release_settled();
+    if (spare) end_block(spare, 1);
     if (!result) result = allocate_now(size, &address);
   }
-  pthread_mutex_unlock(&lock);
   if (result == CUDA_ERROR_OUT_OF_MEMORY)
     log_warn("out of memory: %llu bytes wanted, %llu of %llu MiB in use", (unsigned long long)size,
              (unsigned long long)(mapped >> 20), (unsigned long long)(limit >> 20));
+  pthread_mutex_unlock(&lock);
   if (!result) *out = address;
   return result;
 }
@@ -369,8 +375,11 @@ _Bool memory_is_device(const void *pointer) {
 
 void memory_add_variable(uint64_t address, uint64_t size) {
   pthread_mutex_lock(&lock);
-  if (grow(&variables, &variable_room, variable_count, sizeof *variables))
-    variables[variable_count++] = (struct variable){address, size};
+  size_t count = variable_count;
+  if (grow(&variables, &variable_room, count, sizeof *variables)) {
+    variables[count] = (struct variable){address, size};
+    variable_count = count + 1;
+  }
   pthread_mutex_unlock(&lock);
 }
 
@@ -413,7 +422,9 @@ void memory_destroy_of(uint64_t context) {
 
 // ---- entry points ------------------------------------------------------------------------------
 
-CUresult guest_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) { return allocate(bytesize, dptr); }
+CUresult guest_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {
+  return allocate(bytesize, dptr);
+}
 
 CUresult guest_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes,
                                   size_t Height, unsigned int ElementSizeBytes) {
@@ -450,7 +461,7 @@ CUresult guest_cuMemGetInfo_v2(size_t *free, size_t *total) {
   if (!free || !total) return CUDA_ERROR_INVALID_VALUE;
   pthread_mutex_lock(&lock);
   release_settled();
-  *free = limit - mapped + leaving_bytes;
+  *free = limit - mapped + leaving_bytes + (spare ? WIRE_GRANULE : 0);
   *total = limit;
   pthread_mutex_unlock(&lock);
   return CUDA_SUCCESS;
