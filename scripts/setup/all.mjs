@@ -44,7 +44,7 @@ export async function setUp({ cuda = false, tests = false }) {
   let examplesFailed;
   if ('path' in nvcc) {
     const name = `examples, by nvcc ${nvcc.version}`;
-    await step(name, (begin) => ensureExamples(begin, nvcc)).catch((error) => {
+    await step(name, (begin) => ensureExamples(begin, nvcc, { tests })).catch((error) => {
       if (!(error instanceof SetupError)) throw error;
       examplesFailed = error;
     });

@@ -1,4 +1,5 @@
-// The CUDA programs of examples/, compiled by nvcc into build/examples.
+// The CUDA programs of examples/ and, for tests, of test/programs/, compiled by nvcc into
+// build/examples and build/test-programs.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -8,18 +9,23 @@ import { SetupError } from './step.mjs';
 /**
  * @param {(detail?: string) => void} begin
  * @param {import('./nvcc.mjs').Nvcc} nvcc
+ * @param {{ tests: boolean }} options tests: what only tests run, too
  */
-export async function ensureExamples(begin, nvcc) {
+export async function ensureExamples(begin, nvcc, { tests }) {
   const script = join(root, 'examples', 'build.mjs');
   if (!existsSync(script)) return;
   const { buildExamples } = await import(pathToFileURL(script).href);
   try {
-    await buildExamples({
+    const common = {
       nvcc: nvcc.path,
-      out: join(build, 'examples'),
       libcuda: join(build, 'software-device'),
       log: () => begin(),
-    });
+    };
+    await buildExamples({ ...common, out: join(build, 'examples') });
+    const sources = join(root, 'test', 'programs');
+    if (tests && existsSync(join(sources, 'programs.json'))) {
+      await buildExamples({ ...common, sources, out: join(build, 'test-programs') });
+    }
   } catch (error) {
     throw new SetupError(/** @type {Error} */ (error).message);
   }

@@ -91,6 +91,9 @@ async function installedNvcc() {
   if (!parts.every((part) => existsSync(join(home, part)))) return undefined;
   // nvcc.profile names lib64, the packages have lib; with the link, nvcc finds its libraries itself.
   if (!existsSync(join(home, 'lib64'))) symlinkSync('lib', join(home, 'lib64'));
+  // The packages leave out the name that `-cudart shared` links with.
+  const shared = join(home, 'lib', 'libcudart.so');
+  if (!existsSync(shared)) symlinkSync('libcudart.so.13', shared);
   return inspect(join(home, 'bin', 'nvcc'));
 }
 

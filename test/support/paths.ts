@@ -1,0 +1,22 @@
+// Where tests find what was built.
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { build, root } from '../../scripts/setup/paths.mjs';
+
+export { build, root };
+
+export const guestLibrary = path.join(build, 'guest-lib', 'libcuda.so.1');
+export const softwareDevice = path.join(build, 'software-device', 'libcuda.so.1');
+export const cli = path.join(root, 'build', 'js', 'monitor', 'src', 'cli.js');
+
+/** A reason to skip a test that runs compiled CUDA programs, or false. */
+export const noPrograms = existsSync(path.join(build, 'examples', 'vector-add'))
+  ? false
+  : process.env['NVCC']
+    ? 'the CUDA programs are not built'
+    : 'no nvcc';
+
+/** The shared runtime library, for programs that were linked with it. */
+export const cudartFolder = process.env['CUDA_HOME']
+  ? path.join(process.env['CUDA_HOME'], 'lib64')
+  : '';

@@ -1,0 +1,123 @@
+// Runs a compiled CUDA program natively on the software device, or remoted through a server.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { build, cudartFolder, guestLibrary, softwareDevice } from './paths.js';
+
+export interface Outcome {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+  stdout: string;
+  stderr: string;
+}
+
+/** How a program finds the library that stands in for the driver. */
+export type Loading = 'LD_PRELOAD' | 'LD_LIBRARY_PATH';
+
+export interface RunOptions {
+  args?: string[];
+  env?: Record<string, string>;
+  loading?: Loading;
+}
+
+export function example(name: string): string {
+  return path.join(build, 'examples', name);
+}
+
+export function testProgram(name: string): string {
+  return path.join(build, 'test-programs', name);
+}
+
+function environment(library: string, options: RunOptions): NodeJS.ProcessEnv {
+  const folders = options.loading === 'LD_PRELOAD' ? [] : [path.dirname(library)];
+  if (cudartFolder) folders.push(cudartFolder);
+  return {
+    ...process.env,
+    LD_LIBRARY_PATH: folders.join(':'),
+    ...(options.loading === 'LD_PRELOAD' ? { LD_PRELOAD: library } : {}),
+    ...options.env,
+  };
+}
+
+export function start(program: string, library: string, options: RunOptions): ChildProcess {
+  return spawn(program, options.args ?? [], {
+    env: environment(library, options),
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+}
+
+export function outcome(child: ChildProcess): Promise<Outcome> {
+  let stdout = '';
+  let stderr = '';
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text;
+  });
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('close', (code, signal) => resolve({ code, signal, stdout, stderr }));
+  });
+}
+
+export function native(program: string, options: RunOptions = {}): Promise<Outcome> {
+  return outcome(start(program, softwareDevice, options));
+}
+
+export function startRemoted(program: string, address: string, options: RunOptions = {}) {
+  const env = { OUTBOARD_SERVER: address, ...options.env };
+  return start(program, guestLibrary, { ...options, env });
+}
+
+export function remoted(
+  program: string,
+  address: string,
+  options: RunOptions = {},
+): Promise<Outcome> {
+  return outcome(startRemoted(program, address, options));
+}
+
+/** What a remoted run cost, from the guest's own counters (guest-lib/src/stats.h). */
+export interface Cost {
+  calls: number;
+  commands: number;
+  roundTrips: number;
+  bytesSent: number;
+  bytesReceived: number;
+}
+
+export interface CountedOutcome extends Outcome {
+  cost: Cost;
+  /** Calls the program made that are not served. */
+  unsupported: number;
+}
+
+export async function counted(
+  program: string,
+  address: string,
+  options: RunOptions = {},
+): Promise<CountedOutcome> {
+  const folder = mkdtempSync(path.join(tmpdir(), 'outboard-stats-'));
+  try {
+    const file = path.join(folder, 'stats');
+    const env = { ...options.env, OUTBOARD_STATS: file };
+    const result = await remoted(program, address, { ...options, env });
+    const bytes = readFileSync(file);
+    const at = (index: number) => Number(bytes.readBigUInt64LE(index * 8));
+    return {
+      ...result,
+      unsupported: at(4),
+      cost: {
+        calls: at(3),
+        commands: at(5),
+        roundTrips: at(6),
+        bytesSent: at(7),
+        bytesReceived: at(8),
+      },
+    };
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}

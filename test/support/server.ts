@@ -1,0 +1,66 @@
+// A real `outboard serve` with software GPUs, for one test file.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { cli } from './paths.js';
+
+export interface TestServer {
+  /** HOST:PORT, for OUTBOARD_SERVER. */
+  address: string;
+  process: ChildProcess;
+  /** What it logged so far, one JSON object per line. */
+  log(): string;
+  /** Process ids of the API servers. */
+  slots(): number[];
+  /** Ends it with SIGTERM and waits; the exit code. */
+  stop(): Promise<number | null>;
+}
+
+export interface ServerOptions {
+  args?: string[];
+  env?: Record<string, string>;
+}
+
+export async function startServer(options: ServerOptions = {}): Promise<TestServer> {
+  const args = options.args ?? ['--device', 'software', '--gpus', '1', '--servers-per-gpu', '2'];
+  const child = spawn(process.execPath, [cli, 'serve', '--listen', '127.0.0.1:0', ...args], {
+    env: { ...process.env, ...options.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let log = '';
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    log += text;
+  });
+  const ended = once(child, 'exit');
+  const address = await new Promise<string>((resolve, reject) => {
+    const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
+    lines.on('line', (line) => {
+      const [, found] = /^listening on (.+)$/.exec(line) ?? [];
+      if (found) resolve(found);
+    });
+    child.once('exit', (code) => reject(new Error(`the server ended with ${code}:\n${log}`)));
+  });
+  return {
+    address,
+    process: child,
+    log: () => log,
+    slots: () => childrenOf(child.pid ?? 0),
+    async stop() {
+      if (child.exitCode === null && child.signalCode === null) child.kill('SIGTERM');
+      await ended;
+      return child.exitCode;
+    },
+  };
+}
+
+function childrenOf(pid: number): number[] {
+  try {
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+      .split(' ')
+      .filter(Boolean)
+      .map(Number);
+  } catch {
+    return [];
+  }
+}
