@@ -16,6 +16,14 @@ const char *op_name(uint16_t op) {
   }
 }
 
+size_t bulk_body_size(uint16_t op) {
+  switch (op) {
+    case WIRE_Upload: return sizeof(wire_Upload);
+    case WIRE_ModulePiece: return sizeof(wire_ModulePiece);
+    default: return 0;
+  }
+}
+
 void dispatch(Session &s, FrameReader &in) {
   const wire_header *h = in.header();
   switch (h->op) {
@@ -31,8 +39,7 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_cuCtxSynchronize>();
       if (!q) return;
       if (!in.end()) return;
-      const uint64_t request = q->request.request;
-      return s.wait(request, [=, &s] { return s.driver().cuCtxSynchronize(); });
+      return s.wait(q->request.request, [&s] { return s.driver().cuCtxSynchronize(); });
     }
     case WIRE_cuStreamCreateWithPriority: {
       const auto *q = in.body<wire_cuStreamCreateWithPriority>();
@@ -50,7 +57,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       CUstream hStream_object;
       if (!s.take(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      CUresult result = s.driver().cuStreamDestroy_v2(hStream_object);
+      CUresult result = s.retire(hStream_object);
       return s.posted(h->op, result);
     }
     case WIRE_cuStreamWaitEvent: {
@@ -68,10 +75,9 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_cuStreamSynchronize>();
       if (!q) return;
       if (!in.end()) return;
-      CUstream hStream_object;
-      if (!s.find(q->hStream, &hStream_object)) return s.answer(q->request.request, CUDA_ERROR_INVALID_HANDLE);
-      const uint64_t request = q->request.request;
-      return s.wait(request, [=, &s] { return s.driver().cuStreamSynchronize(hStream_object); });
+      Stream hStream_object;
+      if (!s.peek(q->hStream, &hStream_object)) return s.answer(q->request.request, CUDA_ERROR_INVALID_HANDLE);
+      return s.wait(q->request.request, hStream_object, [&s, hStream_object] { return s.driver().cuStreamSynchronize(hStream_object.object); });
     }
     case WIRE_cuStreamQuery: {
       const auto *q = in.body<wire_cuStreamQuery>();
@@ -95,7 +101,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       CUevent hEvent_object;
       if (!s.take(q->hEvent, &hEvent_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      CUresult result = s.driver().cuEventDestroy_v2(hEvent_object);
+      CUresult result = s.retire(hEvent_object);
       return s.posted(h->op, result);
     }
     case WIRE_cuEventRecord: {
@@ -125,9 +131,8 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       if (!in.end()) return;
       CUevent hEvent_object;
-      if (!s.find(q->hEvent, &hEvent_object)) return s.answer(q->request.request, CUDA_ERROR_INVALID_HANDLE);
-      const uint64_t request = q->request.request;
-      return s.wait(request, [=, &s] { return s.driver().cuEventSynchronize(hEvent_object); });
+      if (!s.peek(q->hEvent, &hEvent_object)) return s.answer(q->request.request, CUDA_ERROR_INVALID_HANDLE);
+      return s.wait(q->request.request, hEvent_object, [&s, hEvent_object] { return s.driver().cuEventSynchronize(hEvent_object); });
     }
     case WIRE_cuEventQuery: {
       const auto *q = in.body<wire_cuEventQuery>();

@@ -2,6 +2,7 @@
 // clang-format off
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -15,6 +16,9 @@ class Session;
 // Decodes one frame in place, checks it and carries it out. A malformed frame sets the reader's
 // sticky failure and ends the session; it never reaches the driver.
 void dispatch(Session &s, FrameReader &in);
+
+// Size of the part before the payload, for bulk commands; 0 for all others.
+size_t bulk_body_size(uint16_t op);
 
 // The name of a command, for logs; "unknown" for numbers that are none.
 const char *op_name(uint16_t op);

@@ -6,8 +6,10 @@ import { addressSize } from './emit-guest.js';
 import { asks, isBlob, wireField } from './emit-wire.js';
 
 /** Argument of the driver call for one parameter, once checked. */
-function argument(p: Parameter): string {
-  if (p.role.role === 'handle' || p.role.role === 'consume') return `${p.name}_object`;
+function argument(p: Parameter, command: Command): string {
+  if (p.role.role === 'handle') {
+    return `${p.name}_object${command.wait && p.role.kind === 'stream' ? '.object' : ''}`;
+  }
   if (p.role.role === 'mint') return `&${p.name}_object`;
   if (p.role.role === 'out') return `&${p.name}_out`;
   return `static_cast<${p.type}>(q->${p.name})`;
@@ -21,8 +23,8 @@ function generatedCase(command: Command, all: Parameter[]): string {
   let text = '';
   for (const p of all) {
     if (p.role.role === 'handle' || p.role.role === 'consume') {
-      const type = objectTypes[p.role.kind];
-      const find = p.role.role === 'consume' ? 'take' : 'find';
+      const type = command.wait && p.role.kind === 'stream' ? 'Stream' : objectTypes[p.role.kind];
+      const find = p.role.role === 'consume' ? 'take' : command.wait ? 'peek' : 'find';
       text += `      ${type} ${p.name}_object;\n      if (!s.${find}(q->${p.name}, &${p.name}_object)) return ${answer('CUDA_ERROR_INVALID_HANDLE')};\n`;
     } else if (p.role.role === 'mint') {
       const type = objectTypes[p.role.kind];
@@ -32,13 +34,18 @@ function generatedCase(command: Command, all: Parameter[]): string {
       text += `      if (!s.reachable(q->${p.name}, ${size})) return ${answer('CUDA_ERROR_INVALID_VALUE')};\n`;
     }
   }
-  const driver = `s.driver().${command.name}(${all.map(argument).join(', ')})`;
+  const consumed = all.find((p) => p.role.role === 'consume');
+  const driver = consumed
+    ? `s.retire(${consumed.name}_object)`
+    : `s.driver().${command.name}(${all.map((p) => argument(p, command)).join(', ')})`;
   if (command.starts) text += '      s.gate();\n';
   if (asks(command)) {
     const outs = command.reply;
     if (command.wait) {
       if (outs.length) throw new Error(`${command.name}: a waiting call with results needs \`server: hand\``);
-      return `${text}      const uint64_t request = q->request.request;\n      return s.wait(request, [=, &s] { return ${driver}; });\n`;
+      const waited = all.filter((p) => p.role.role === 'handle').map((p) => `${p.name}_object, `);
+      const capture = ['&s', ...all.map((p) => `${p.name}_object`)].join(', ');
+      return `${text}      return s.wait(q->request.request, ${waited.join('')}[${capture}] { return ${driver}; });\n`;
     }
     for (const p of outs) text += `      ${p.type} ${p.name}_out{};\n`;
     text += `      wire_${command.name}_reply reply{};\n      CUresult result = ${driver};\n`;
@@ -77,6 +84,7 @@ export function emitDispatchHeader(api: Api): string {
   return `${banner('emit-server.ts', 'proto/api')}
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -90,6 +98,9 @@ class Session;
 // Decodes one frame in place, checks it and carries it out. A malformed frame sets the reader's
 // sticky failure and ends the session; it never reaches the driver.
 void dispatch(Session &s, FrameReader &in);
+
+// Size of the part before the payload, for bulk commands; 0 for all others.
+size_t bulk_body_size(uint16_t op);
 
 // The name of a command, for logs; "unknown" for numbers that are none.
 const char *op_name(uint16_t op);
@@ -115,6 +126,15 @@ const char *op_name(uint16_t op) {
     WIRE_OPS(NAME)
 #undef NAME
     default: return "unknown";
+  }
+}
+
+size_t bulk_body_size(uint16_t op) {
+  switch (op) {
+${api.commands
+  .filter((c) => c.bulk)
+  .map((c) => `    case WIRE_${c.name}: return sizeof(wire_${c.name});\n`)
+  .join('')}    default: return 0;
   }
 }
 

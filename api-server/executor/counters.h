@@ -1,0 +1,41 @@
+// A session's counters, in shared memory: whoever has the mapping reads them without a call.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+namespace outboard {
+
+using Counter = std::atomic<uint64_t>;
+
+// The order is counterNames of api-server/src/native.ts.
+struct Counters {
+  Counter commands;
+  Counter round_trips;
+  Counter bytes_in;
+  Counter bytes_out;
+  Counter launches;
+  Counter uploads;
+  Counter downloads;
+  Counter memory_mapped;
+  Counter memory_mapped_peak;
+  Counter modules;
+  Counter faults;
+  Counter violations;
+
+  // Throws Error. Unmapped when the last holder lets go.
+  static std::shared_ptr<Counters> map();
+};
+inline constexpr unsigned kCounterCount = sizeof(Counters) / sizeof(uint64_t);
+static_assert(sizeof(Counters) == 12 * sizeof(uint64_t));
+
+// For counters that only one thread at a time writes: no locked instruction.
+inline void count_alone(Counter &counter, uint64_t by = 1) {
+  counter.store(counter.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
+}
+inline void count(Counter &counter, uint64_t by = 1) {
+  counter.fetch_add(by, std::memory_order_relaxed);
+}
+
+}  // namespace outboard

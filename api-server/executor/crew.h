@@ -1,0 +1,67 @@
+// The threads of a session. One of them leads: it owns the socket's receiving side and decodes.
+// Before it blocks in the driver it hands the lead over, so that a wait never keeps other commands
+// waiting, and the thread that waits is the one that answers: no hop in between. Threads are made
+// on demand and park when they have nothing to do.
+//
+// Lock: mutex_, never held while other code runs.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace outboard {
+
+class Crew {
+ public:
+  // `bind` prepares each thread; `lead` decodes until it hands the lead over or the session is
+  // over.
+  Crew(std::function<void()> bind, std::function<void()> lead);
+  ~Crew();
+
+  void start();
+
+  // The calling thread leads, and gives that up. False when no more threads are to be had: then it
+  // still leads, and what it does next keeps the others waiting.
+  bool hand_over();
+  // Whether the calling thread still leads.
+  static bool leads();
+
+  // Runs `job` on a thread of its own, once one is to be had.
+  void post(std::function<void()> job);
+
+  // For the leader: waits until no other thread does anything. It must be certain that they end.
+  void wait_alone();
+  // For the leader: nobody is to lead any more, threads leave when they have nothing to do.
+  void dismiss();
+  // After the leader has returned from `lead` for good.
+  void join();
+  // Instead of join, for threads that will never come back.
+  void abandon();
+
+ private:
+  void work();
+  bool wake_or_add();
+
+  // A guest that waits with more threads than this gets its other commands delayed.
+  static constexpr size_t kMost = 320;
+
+  const std::function<void()> bind_;
+  const std::function<void()> lead_;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable alone_;
+  std::vector<std::thread> threads_;
+  std::deque<std::function<void()>> jobs_;
+  size_t parked_ = 0;
+  size_t offered_ = 0;  // how many of those have been told to wake and have not yet
+  size_t busy_ = 0;     // neither parked nor leading
+  bool led_ = false;
+  bool dismissed_ = false;
+};
+
+}  // namespace outboard

@@ -1,0 +1,176 @@
+#include "device.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "error.h"
+#include "wire.h"
+
+namespace outboard {
+
+namespace {
+
+// Less address space than this is of no use to a program.
+constexpr uint64_t kLeastWindow = uint64_t{4} << 30;
+// Pinned chunks kept ready, and how many a session may have busy at once, each way.
+constexpr unsigned kChunksReady = 8;
+constexpr unsigned kChunksMost = 64;
+
+std::string hex(uint64_t value) {
+  char text[24];
+  snprintf(text, sizeof text, "0x%" PRIx64, value);
+  return text;
+}
+
+}  // namespace
+
+int device_count(const std::string &library) {
+  const Driver driver = Driver::open(library);
+  int count = 0;
+  if (CUresult result = driver.cuDeviceGetCount(&count); result != CUDA_SUCCESS) {
+    throw Error("OB_DEVICE_COUNT",
+                library + " cannot count its devices: " + driver.describe(result));
+  }
+  return count;
+}
+
+std::shared_ptr<Device> Device::open(const DeviceOptions &options) {
+  std::shared_ptr<Device> device(new Device(Driver::open(options.library), options.ordinal));
+  device->reserve(options);
+  device->uploads_ = std::make_unique<Staging>(device->driver_, kChunksReady, kChunksMost);
+  device->downloads_ = std::make_unique<Staging>(device->driver_, kChunksReady, kChunksMost);
+  return device;
+}
+
+void Device::check(CUresult result, const char *what) const {
+  if (result == CUDA_SUCCESS) return;
+  throw Error("OB_DEVICE_OPEN", std::string(what) + " of device " + std::to_string(ordinal_) +
+                                    " failed: " + driver_.describe(result) +
+                                    ". Check that the device works without Outboard.");
+}
+
+Device::Device(const Driver &driver, int ordinal) : driver_(driver), ordinal_(ordinal) {
+  check(driver_.cuDeviceGet(&device_, ordinal), "cuDeviceGet");
+  check(driver_.cuDevicePrimaryCtxRetain(&context_, device_), "cuDevicePrimaryCtxRetain");
+  check(driver_.cuCtxSetCurrent(context_), "cuCtxSetCurrent");
+  check(driver_.cuStreamCreateWithPriority(&scrubber_, CU_STREAM_NON_BLOCKING, 0),
+        "cuStreamCreateWithPriority");
+  for (int limit = 0; limit < CU_LIMIT_MAX; limit++) {
+    size_t value = 0;
+    driver_.cuCtxGetLimit(&value, static_cast<CUlimit>(limit));
+    limits_.push_back(value);
+  }
+}
+
+Device::~Device() {
+  bind();
+  uploads_.reset();
+  downloads_.reset();
+  if (scrubber_) driver_.cuStreamDestroy_v2(scrubber_);
+  if (window_size_) driver_.cuMemAddressFree(window_base_, window_size_);
+  driver_.cuDevicePrimaryCtxRelease_v2(device_);
+}
+
+void Device::reserve(const DeviceOptions &options) {
+  const uint64_t wanted = options.window_base.value_or(WIRE_WINDOW_BASE);
+  uint64_t size = options.window_size.value_or(WIRE_WINDOW_SIZE);
+  CUdeviceptr base = 0;
+  CUresult result = driver_.cuMemAddressReserve(&base, size, WIRE_GRANULE, wanted, 0);
+  while (result != CUDA_SUCCESS && !options.window_size && size / 2 >= kLeastWindow) {
+    size /= 2;
+    result = driver_.cuMemAddressReserve(&base, size, WIRE_GRANULE, wanted, 0);
+  }
+  if (result != CUDA_SUCCESS) {
+    throw Error("OB_DEVICE_OPEN", "the driver reserves no window of " + hex(size) +
+                                      " bytes: " + driver_.describe(result));
+  }
+  if (options.window_base && base != wanted) {
+    driver_.cuMemAddressFree(base, size);
+    throw Error("OB_WINDOW", "the driver cannot reserve a window at " + hex(wanted));
+  }
+  window_base_ = base;
+  window_size_ = size;
+}
+
+void Device::move_window(uint64_t base, uint64_t size) {
+  if (!claim()) throw Error("OB_INTERNAL", "the window cannot move while a session uses it");
+  struct Yield {
+    Device &device;
+    ~Yield() { device.yield(); }
+  } yield_at_end{*this};
+  bind();
+  CUdeviceptr placed = 0;
+  CUresult result = driver_.cuMemAddressReserve(&placed, size, WIRE_GRANULE, base, 0);
+  if (result == CUDA_SUCCESS && placed != base) {
+    driver_.cuMemAddressFree(placed, size);
+    result = CUDA_ERROR_NOT_SUPPORTED;
+  }
+  if (result != CUDA_SUCCESS && base < window_base_ + window_size_ && window_base_ < base + size) {
+    // Old and new overlap: the old one has to go first.
+    driver_.cuMemAddressFree(window_base_, window_size_);
+    result = driver_.cuMemAddressReserve(&placed, size, WIRE_GRANULE, base, 0);
+    if (result == CUDA_SUCCESS && placed == base) {
+      window_base_ = base;
+      window_size_ = size;
+      return;
+    }
+    if (result == CUDA_SUCCESS) driver_.cuMemAddressFree(placed, size);
+    CUdeviceptr back = 0;
+    check(driver_.cuMemAddressReserve(&back, window_size_, WIRE_GRANULE, window_base_, 0),
+          "reserving the old window again");
+    window_base_ = back;
+    result = CUDA_ERROR_NOT_SUPPORTED;
+  }
+  if (result != CUDA_SUCCESS) {
+    throw Error("OB_WINDOW", "the driver cannot reserve " + hex(size) + " bytes at " + hex(base));
+  }
+  driver_.cuMemAddressFree(window_base_, window_size_);
+  window_base_ = base;
+  window_size_ = size;
+}
+
+CUresult Device::restore_limits() const {
+  CUresult first = CUDA_SUCCESS;
+  for (int limit = 0; limit < CU_LIMIT_MAX; limit++) {
+    size_t value = 0;
+    if (driver_.cuCtxGetLimit(&value, static_cast<CUlimit>(limit)) != CUDA_SUCCESS) continue;
+    const uint64_t before = limits_[static_cast<size_t>(limit)];
+    if (value == before) continue;
+    const CUresult result = driver_.cuCtxSetLimit(static_cast<CUlimit>(limit), before);
+    if (first == CUDA_SUCCESS) first = result;
+  }
+  return first;
+}
+
+DeviceSnapshot Device::snapshot() const {
+  bind();
+  DeviceSnapshot s{};
+  char text[256] = "";
+  check(driver_.cuDeviceGetName(text, sizeof text, device_), "cuDeviceGetName");
+  s.name = text;
+  check(driver_.cuDeviceGetUuid_v2(&s.uuid, device_), "cuDeviceGetUuid");
+  size_t free = 0, total = 0;
+  check(driver_.cuMemGetInfo_v2(&free, &total), "cuMemGetInfo");
+  s.free_memory = free;
+  check(driver_.cuDeviceTotalMem_v2(&total, device_), "cuDeviceTotalMem");
+  s.total_memory = total;
+  s.attributes.resize(CU_DEVICE_ATTRIBUTE_MAX);
+  for (int i = 1; i < CU_DEVICE_ATTRIBUTE_MAX; i++) {
+    int value = 0;
+    const auto attribute = static_cast<CUdevice_attribute>(i);
+    if (driver_.cuDeviceGetAttribute(&value, attribute, device_) == CUDA_SUCCESS) {
+      s.attributes[static_cast<size_t>(i)] = value;
+    }
+  }
+  s.limits = limits_;
+  check(driver_.cuCtxGetStreamPriorityRange(&s.least_priority, &s.greatest_priority),
+        "cuCtxGetStreamPriorityRange");
+  if (driver_.cuDeviceGetPCIBusId(text, sizeof text, device_) == CUDA_SUCCESS) s.pci_bus_id = text;
+  driver_.cuDriverGetVersion(&s.driver_version);
+  s.window_base = window_base_;
+  s.window_size = window_size_;
+  return s;
+}
+
+}  // namespace outboard

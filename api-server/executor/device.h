@@ -1,0 +1,99 @@
+// One device of a driver library, opened for sessions that follow one another: its primary context
+// held, the address window reserved, pinned memory ready.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "driver.h"
+#include "module_store.h"
+#include "staging.h"
+
+namespace outboard {
+
+struct DeviceOptions {
+  std::string library;
+  int ordinal = 0;
+  std::optional<uint64_t> window_base;
+  std::optional<uint64_t> window_size;
+};
+
+// What a guest is told about the device: api-server/src/native.ts, DeviceSnapshot.
+struct DeviceSnapshot {
+  std::string name;
+  CUuuid uuid;
+  uint64_t total_memory;
+  uint64_t free_memory;
+  std::vector<int32_t> attributes;
+  std::vector<uint64_t> limits;
+  int least_priority;
+  int greatest_priority;
+  std::string pci_bus_id;
+  int driver_version;
+  uint64_t window_base;
+  uint64_t window_size;
+};
+
+class Device {
+ public:
+  // Throws Error.
+  static std::shared_ptr<Device> open(const DeviceOptions &options);
+  ~Device();
+  Device(const Device &) = delete;
+  Device &operator=(const Device &) = delete;
+
+  DeviceSnapshot snapshot() const;
+  // Only while no session uses the device. Throws Error; the old window stays then.
+  void move_window(uint64_t base, uint64_t size);
+
+  // Makes the context current to the calling thread.
+  void bind() const { driver_.cuCtxSetCurrent(context_); }
+
+  const Driver &driver() const { return driver_; }
+  int ordinal() const { return ordinal_; }
+  uint64_t window_base() const { return window_base_; }
+  uint64_t window_size() const { return window_size_; }
+  // For the overwriting of released memory, and nothing else.
+  CUstream scrubber() const { return scrubber_; }
+  Staging &uploads() { return *uploads_; }
+  Staging &downloads() { return *downloads_; }
+  ModuleStore &modules() { return modules_; }
+
+  // Sets limits that a session changed back to what they were.
+  CUresult restore_limits() const;
+
+  // One session at a time.
+  bool claim() { return !claimed_.exchange(true); }
+  void yield() { claimed_.store(false); }
+  // The context is not clean and must not serve again.
+  void spoil() { spoiled_.store(true); }
+  bool spoiled() const { return spoiled_.load(); }
+
+ private:
+  Device(const Driver &driver, int ordinal);
+  void reserve(const DeviceOptions &options);
+  void check(CUresult result, const char *what) const;
+
+  const Driver driver_;
+  const int ordinal_;
+  CUdevice device_ = 0;
+  CUcontext context_ = nullptr;
+  CUstream scrubber_ = nullptr;
+  uint64_t window_base_ = 0;
+  uint64_t window_size_ = 0;
+  std::vector<uint64_t> limits_;
+  std::unique_ptr<Staging> uploads_;
+  std::unique_ptr<Staging> downloads_;
+  ModuleStore modules_;
+  std::atomic<bool> claimed_{false};
+  std::atomic<bool> spoiled_{false};
+};
+
+// cuInit and cuDeviceGetCount. Throws Error.
+int device_count(const std::string &library);
+
+}  // namespace outboard

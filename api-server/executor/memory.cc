@@ -1,0 +1,167 @@
+#include "memory.h"
+
+#include <iterator>
+
+#include "wire.h"
+
+namespace outboard {
+
+namespace {
+
+void keep_first(CUresult &first, CUresult result) {
+  if (first == CUDA_SUCCESS) first = result;
+}
+
+}  // namespace
+
+Memory::Memory(const Driver &driver, int ordinal, CUstream scrubber, uint64_t window_base,
+               uint64_t window_size, uint64_t limit)
+    : driver_(driver),
+      ordinal_(ordinal),
+      scrubber_(scrubber),
+      base_(window_base),
+      size_(window_size),
+      limit_(limit) {}
+
+const char *Memory::misuse(uint64_t address, uint64_t size) const {
+  if (address % WIRE_GRANULE || size % WIRE_GRANULE || size == 0) {
+    return "a mapping is not made of whole granules";
+  }
+  if (address < base_ || size > size_ || address - base_ > size_ - size) {
+    return "a mapping lies outside the window";
+  }
+  auto next = ranges_.lower_bound(address);
+  if (next != ranges_.end() && next->first - address < size) return "mappings overlap";
+  if (next != ranges_.begin()) {
+    const auto &[start, range] = *std::prev(next);
+    if (address - start < range.size) return "mappings overlap";
+  }
+  return nullptr;
+}
+
+CUresult Memory::map(uint64_t address, uint64_t size) {
+  if (size > limit_ - mapped_) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (CUresult result = reap(overlaps_retired(address, size)); result != CUDA_SUCCESS) {
+    return result;
+  }
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, ordinal_};
+  CUmemGenericAllocationHandle memory;
+  CUresult result = driver_.cuMemCreate(&memory, size, &prop, 0);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && !retired_.empty()) {
+    if ((result = reap(true)) == CUDA_SUCCESS) {
+      result = driver_.cuMemCreate(&memory, size, &prop, 0);
+    }
+  }
+  if (result != CUDA_SUCCESS) return result;
+  result = place(address, size, memory);
+  if (result != CUDA_SUCCESS) {
+    driver_.cuMemRelease(memory);
+    return result;
+  }
+  ranges_[address] = {size, memory, false};
+  mapped_ += size;
+  return CUDA_SUCCESS;
+}
+
+CUresult Memory::place(uint64_t address, uint64_t size, CUmemGenericAllocationHandle memory) {
+  CUresult result = driver_.cuMemMap(address, size, 0, memory, 0);
+  if (result != CUDA_SUCCESS) return result;
+  const CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, ordinal_},
+                               CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  result = driver_.cuMemSetAccess(address, size, &access, 1);
+  if (result != CUDA_SUCCESS) driver_.cuMemUnmap(address, size);
+  return result;
+}
+
+bool Memory::is_mapping(uint64_t address, uint64_t size) const {
+  auto found = ranges_.find(address);
+  return found != ranges_.end() && !found->second.global && found->second.size == size;
+}
+
+CUresult Memory::unmap(uint64_t address) {
+  auto found = ranges_.find(address);
+  const Range range = found->second;
+  ranges_.erase(found);
+  last_size_ = last_start_ = 0;
+  mapped_ -= range.size;
+  retired_.push_back({address, range.size, range.memory});
+  CUresult result = driver_.cuMemsetD8Async(address, 0, range.size, scrubber_);
+  keep_first(result, reap(false));
+  return result;
+}
+
+bool Memory::overlaps_retired(uint64_t address, uint64_t size) const {
+  for (const Retired &r : retired_) {
+    if (address < r.address + r.size && r.address < address + size) return true;
+  }
+  return false;
+}
+
+// The scrubber works in order, so once it is done with all it is done with each.
+CUresult Memory::reap(bool wait) {
+  if (retired_.empty()) return CUDA_SUCCESS;
+  CUresult result =
+      wait ? driver_.cuStreamSynchronize(scrubber_) : driver_.cuStreamQuery(scrubber_);
+  if (result == CUDA_ERROR_NOT_READY) return CUDA_SUCCESS;
+  for (const Retired &r : retired_) {
+    keep_first(result, driver_.cuMemUnmap(r.address, r.size));
+    keep_first(result, driver_.cuMemRelease(r.memory));
+  }
+  retired_.clear();
+  return result;
+}
+
+CUresult Memory::release() {
+  CUresult result = CUDA_SUCCESS;
+  while (!ranges_.empty()) {
+    const auto &[address, range] = *ranges_.begin();
+    if (range.global) {
+      ranges_.erase(ranges_.begin());
+    } else {
+      keep_first(result, unmap(address));
+    }
+  }
+  keep_first(result, reap(true));
+  return result;
+}
+
+bool Memory::find(uint64_t address, uint64_t size) {
+  if (size == 0) return true;
+  auto next = ranges_.upper_bound(address);
+  if (next == ranges_.begin()) return false;
+  auto at = std::prev(next);
+  if (address - at->first >= at->second.size) return false;
+  last_start_ = at->first;
+  last_size_ = at->second.size;
+  // An allocation may lie on several mappings, one behind the other.
+  uint64_t covered = at->second.size - (address - at->first);
+  while (covered < size) {
+    const uint64_t end = at->first + at->second.size;
+    if (++at == ranges_.end() || at->first != end) return false;
+    covered += at->second.size;
+  }
+  return true;
+}
+
+bool Memory::add_global(uint64_t address, uint64_t size) {
+  if (size == 0) return false;
+  auto next = ranges_.lower_bound(address);
+  if (next != ranges_.end() && next->first - address < size) return false;
+  if (next != ranges_.begin()) {
+    const auto &[start, range] = *std::prev(next);
+    if (address - start < range.size) return false;
+  }
+  ranges_[address] = {size, 0, true};
+  return true;
+}
+
+void Memory::remove_global(uint64_t address) {
+  auto found = ranges_.find(address);
+  if (found == ranges_.end() || !found->second.global) return;
+  ranges_.erase(found);
+  last_size_ = last_start_ = 0;
+}
+
+}  // namespace outboard

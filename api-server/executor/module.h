@@ -1,0 +1,104 @@
+// Modules that a session has loaded, their kernels, and images on their way.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "driver.h"
+#include "handles.h"
+#include "module_store.h"
+#include "wire.h"
+
+namespace outboard {
+
+struct Kernel {
+  CUkernel object;
+  std::string name;
+};
+
+// A kernel's packed parameters.
+struct Layout {
+  std::vector<wire_parameter> parameters;
+  uint32_t bytes = 0;
+};
+// Nothing when the driver does not tell.
+std::optional<Layout> layout_of(const Driver &driver, CUkernel kernel);
+
+// What the driver gets of an image that travelled as parts (wire.h). Points into the image.
+struct Code {
+  const void *start = nullptr;
+  struct Wrapper {
+    uint32_t magic;
+    uint32_t version;
+    const void *data;
+    const void *pieces;
+  } wrapper{};
+  std::vector<const void *> pieces;
+};
+
+struct Module {
+  std::shared_ptr<const Image> image;  // alive as long as the library: the driver does not copy it
+  Code code;
+  CUlibrary library = nullptr;
+  std::vector<Kernel> kernels;
+  std::vector<uint64_t> globals;  // addresses made reachable; the leader's
+
+  // CUDA_SUCCESS, or why the image cannot be loaded.
+  static CUresult load(const Driver &driver, std::shared_ptr<const Image> image,
+                       std::unique_ptr<Module> *module);
+  // The kernel of that name; `hint` is where it is likely to be. Null when there is none.
+  CUkernel kernel(const Driver &driver, uint32_t hint, const std::string &name,
+                  uint32_t *index) const;
+};
+
+// False when the parts are malformed; the driver must not see them then.
+bool read_code(const Image &image, Code *code);
+
+struct Function {
+  CUfunction object = nullptr;
+  const Module *module = nullptr;
+  uint32_t parameter_bytes = 0;
+  bool layout_known = false;
+};
+
+// Loads happen beside the leader, so this table has a lock; the modules in it are the leader's.
+class LoadedModules {
+ public:
+  bool can_mint(uint64_t handle);
+  // False when the handle was minted meanwhile.
+  bool keep(uint64_t handle, std::unique_ptr<Module> &module);
+  Module *find(uint64_t handle);
+  std::unique_ptr<Module> take(uint64_t handle);
+  // Unloads all; the first error.
+  CUresult unload(const Driver &driver);
+
+ private:
+  std::mutex mutex_;
+  HandleTable<std::unique_ptr<Module>, WIRE_KIND_MODULE> table_;
+};
+
+// Images that the guest is sending.
+class PendingImages {
+ public:
+  // The image, begun if it is not there; null and a reason when the guest asks for too much.
+  PendingImage *get(const Hash &hash, uint64_t total, const char **why);
+  // Takes the image out if it is complete.
+  std::shared_ptr<Image> take_complete(const Hash &hash, uint64_t total);
+  void clear() {
+    images_.clear();
+    total_ = 0;
+  }
+
+  static constexpr uint64_t kMostBytes = uint64_t{512} << 20;
+
+ private:
+  static constexpr size_t kMostImages = 16;
+  std::map<Hash, PendingImage> images_;
+  uint64_t total_ = 0;
+};
+
+}  // namespace outboard

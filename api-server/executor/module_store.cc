@@ -1,0 +1,78 @@
+#include "module_store.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+extern "C" {
+#include <sha2.h>
+}
+
+namespace outboard {
+
+Hash sha256(std::span<const uint8_t> bytes) {
+  SHA2_CTX context;
+  SHA256Init(&context);
+  SHA256Update(&context, bytes.data(), bytes.size());
+  uint8_t digest[SHA256_DIGEST_LENGTH];
+  SHA256Final(digest, &context);
+  Hash hash;
+  static_assert(sizeof hash == sizeof digest);
+  memcpy(hash.data(), digest, sizeof digest);
+  return hash;
+}
+
+std::shared_ptr<Image> Image::make(uint64_t size) {
+  auto image = std::make_shared<Image>();
+  // Not touched before bytes arrive: a guest that announces much and sends little costs little.
+  image->bytes_.reset(static_cast<uint8_t *>(calloc(1, size + 8)));
+  image->size_ = size;
+  return image->bytes_ ? image : nullptr;
+}
+
+bool PendingImage::arrived(uint64_t offset, uint64_t length) {
+  if (length == 0) return true;
+  uint64_t start = offset;
+  uint64_t end = offset + length;
+  auto at = present_.upper_bound(start);
+  if (at != present_.begin() && std::prev(at)->second >= start) --at;
+  while (at != present_.end() && at->first <= end) {
+    start = std::min(start, at->first);
+    end = std::max(end, at->second);
+    at = present_.erase(at);
+  }
+  present_[start] = end;
+  return present_.size() <= kMostFragments;
+}
+
+bool PendingImage::complete() const {
+  if (image_->size() == 0) return true;
+  return present_.size() == 1 && present_.begin()->first == 0 &&
+         present_.begin()->second == image_->size();
+}
+
+std::shared_ptr<const Image> ModuleStore::find(const Hash &hash, uint64_t size) {
+  std::lock_guard lock(mutex_);
+  for (auto at = entries_.begin(); at != entries_.end(); ++at) {
+    if (at->hash == hash && at->image->size() == size) {
+      entries_.splice(entries_.begin(), entries_, at);
+      return at->image;
+    }
+  }
+  return nullptr;
+}
+
+void ModuleStore::keep(const Hash &hash, std::shared_ptr<const Image> image) {
+  std::lock_guard lock(mutex_);
+  for (const Entry &entry : entries_) {
+    if (entry.hash == hash) return;
+  }
+  total_ += image->size();
+  entries_.push_front({hash, std::move(image)});
+  while (total_ > limit_ && entries_.size() > 1) {
+    total_ -= entries_.back().image->size();
+    entries_.pop_back();
+  }
+}
+
+}  // namespace outboard

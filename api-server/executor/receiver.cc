@@ -1,0 +1,105 @@
+#include "receiver.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "error.h"
+
+namespace outboard {
+
+void Receiver::Free::operator()(uint8_t *p) const { free(p); }
+
+Receiver::Receiver(int fd, std::span<const uint8_t> leftover, Counters &counters)
+    : fd_(fd), counters_(counters) {
+  if (leftover.size() > kSize) {
+    throw Error("OB_INTERNAL", "more bytes arrived before the session than a guest may send");
+  }
+  buffer_.reset(static_cast<uint8_t *>(aligned_alloc(64, kSize)));
+  if (!buffer_) throw std::bad_alloc();
+  if (!leftover.empty()) memcpy(buffer_.get(), leftover.data(), leftover.size());
+  tail_ = leftover.size();
+}
+
+// A frame moves only when it does not fit behind what was consumed.
+void Receiver::make_room(size_t need) {
+  if (head_ == tail_) {
+    head_ = tail_ = 0;
+  } else if (head_ + need > kSize) {
+    memmove(buffer_.get(), data(), available());
+    tail_ -= head_;
+    head_ = 0;
+  }
+}
+
+bool Receiver::receive(int flags) {
+  const size_t space = std::min(kSize - tail_, space_);
+  ssize_t got;
+  do {
+    got = recv(fd_, buffer_.get() + tail_, space, flags);
+  } while (got < 0 && errno == EINTR);
+  if (got <= 0) return false;
+  space_ = kSize;
+  tail_ += static_cast<size_t>(got);
+  count_alone(counters_.bytes_in, static_cast<uint64_t>(got));
+  return true;
+}
+
+bool Receiver::fill(size_t need) {
+  make_room(need);
+  while (available() < need) {
+    if (!receive(0)) return false;
+  }
+  return true;
+}
+
+bool Receiver::nothing_readable() {
+  make_room(kFrameSpace);
+  return !receive(MSG_DONTWAIT) && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+bool Receiver::payload(void *to, size_t length, size_t padded) {
+  auto *at = static_cast<uint8_t *>(to);
+  const size_t here = std::min(available(), padded);
+  memcpy(at, data(), here);
+  consume(here);
+  size_t left = padded - here;
+  if (left == 0) return true;
+  // The buffer is empty now. What follows the payload lands in it with the same call.
+  at += here;
+  head_ = tail_ = 0;
+  const size_t beyond = length >= kLargePayload ? kAfterBulk : kSize;
+  while (left > 0) {
+    iovec parts[2] = {{at, left}, {buffer_.get(), beyond}};
+    msghdr message{};
+    message.msg_iov = parts;
+    message.msg_iovlen = 2;
+    const ssize_t got = recvmsg(fd_, &message, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    count_alone(counters_.bytes_in, static_cast<uint64_t>(got));
+    const size_t mine = std::min(left, static_cast<size_t>(got));
+    at += mine;
+    left -= mine;
+    tail_ = static_cast<size_t>(got) - mine;
+  }
+  if (tail_ == 0) space_ = beyond;
+  return true;
+}
+
+bool Receiver::discard(size_t bytes) {
+  while (bytes > 0) {
+    const size_t here = std::min(available(), bytes);
+    consume(here);
+    bytes -= here;
+    if (bytes > 0 && !fill(1)) return false;
+  }
+  return true;
+}
+
+}  // namespace outboard

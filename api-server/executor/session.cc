@@ -1,0 +1,389 @@
+#include "session.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "dispatch.h"
+#include "error.h"
+#include "log.h"
+
+namespace outboard {
+
+namespace {
+
+void set_option(int fd, int level, int option, int value) {
+  setsockopt(fd, level, option, &value, sizeof value);  // a socket pair lacks those of TCP
+}
+
+void prepare_socket(int fd) {
+  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  // A guest machine that vanishes without a word is noticed after a minute.
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 30);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
+// Sessions whose threads are stuck in the driver: they stay until the process is replaced.
+void keep_forever(std::shared_ptr<Session> session) {
+  static std::mutex mutex;
+  static auto *const stuck = new std::vector<std::shared_ptr<Session>>;
+  std::lock_guard lock(mutex);
+  stuck->push_back(std::move(session));
+}
+
+}  // namespace
+
+std::shared_ptr<Session> Session::start(std::shared_ptr<Device> device, SessionOptions options) {
+  if (device->spoiled()) {
+    throw Error("OB_INTERNAL", "the device's context is beyond repair; open it in a new process");
+  }
+  if (!device->claim()) throw Error("OB_INTERNAL", "the device already serves a session");
+  const int fd = fcntl(options.fd, F_DUPFD_CLOEXEC, 3);
+  const int wake_fd = eventfd(0, EFD_CLOEXEC);
+  std::shared_ptr<Session> session;
+  try {
+    if (fd < 0 || wake_fd < 0) {
+      throw Error("OB_INTERNAL",
+                  std::string("no file descriptors for a session: ") + strerror(errno));
+    }
+    prepare_socket(fd);
+    device->bind();
+    session.reset(new Session(device, std::move(options), fd, wake_fd));
+  } catch (...) {
+    if (fd >= 0) close(fd);
+    if (wake_fd >= 0) close(wake_fd);
+    device->yield();
+    throw;
+  }
+  if (session->output_) session->output_->skip();
+  session->crew_.start();
+  std::thread([session] { session->warden(); }).detach();
+  return session;
+}
+
+Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd, int wake_fd)
+    : device_(std::move(device)),
+      counters_(Counters::map()),
+      id_(options.id),
+      patience_(options.patience),
+      on_end_(std::move(options.on_end)),
+      fd_(fd),
+      wake_fd_(wake_fd),
+      receiver_(fd, options.leftover, *counters_),
+      sender_(fd, *counters_),
+      crew_([this] { device_->bind(); }, [this] { lead(); }),
+      memory_(device_->driver(), device_->ordinal(), device_->scrubber(), device_->window_base(),
+              device_->window_size(), options.memory_limit),
+      uploads_(device_->driver(), device_->uploads()),
+      transfers_(device_->driver()),
+      output_(Output::installed()) {}
+
+Session::~Session() {
+  close(fd_);
+  close(wake_fd_);
+}
+
+// ---- the leader's loop -------------------------------------------------------------------------
+
+void Session::lead() {
+  while (!ending_.load(std::memory_order_relaxed)) {
+    if (!next_frame()) break;
+    if (!Crew::leads()) return;
+  }
+  finish();
+}
+
+// Takes one frame and carries it out. False when none will follow.
+bool Session::next_frame() {
+  if (idle_owed_ && receiver_.available() == 0 && receiver_.nothing_readable()) {
+    idle_owed_ = false;
+    wire_header idle;
+    sender_.push(WIRE_IDLE, &idle, sizeof idle);
+  }
+  if (!receiver_.fill(sizeof(wire_header))) {
+    end(EndReason::kClosed, receiver_.available() == 0
+                                ? "the guest closed the connection"
+                                : "the connection ended in the middle of a frame");
+    return false;
+  }
+  const wire_header head = *reinterpret_cast<const wire_header *>(receiver_.data());
+  const size_t bulk = bulk_body_size(head.op);
+  if (!bulk && head.size > WIRE_FRAME_MAX) {
+    violation(std::string("malformed ") + op_name(head.op) + ": a frame of " +
+              std::to_string(head.size) + " bytes is larger than allowed");
+    return false;
+  }
+  const size_t need = bulk && head.size > bulk ? bulk : head.size;
+  if (!receiver_.fill(std::max(need, sizeof head))) {
+    end(EndReason::kClosed,
+        std::string("the connection ended in the middle of a ") + op_name(head.op));
+    return false;
+  }
+  FrameReader in(receiver_.data(), need);
+  receiver_.consume(need);
+  payload_left_ = head.size - need;
+  ++sequence_;
+  count_alone(counters_->commands);
+  idle_owed_ = false;
+  dispatch(*this, in);
+  if (!Crew::leads()) return true;
+  if (in.failed()) {
+    violation(std::string("malformed ") + op_name(head.op) + ": " + in.why());
+    return false;
+  }
+  if (payload_left_ && !ending_.load(std::memory_order_relaxed)) {
+    const size_t rest = payload_left_;
+    payload_left_ = 0;
+    if (!receiver_.discard(rest)) {
+      end(EndReason::kClosed,
+          std::string("the connection ended in the middle of a ") + op_name(head.op));
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Session::payload(void *to, size_t length) {
+  const size_t padded = payload_left_;
+  payload_left_ = 0;
+  if (receiver_.payload(to, length, padded)) return true;
+  end(EndReason::kClosed, "the connection ended in the middle of a payload");
+  return false;
+}
+
+// ---- results and answers -----------------------------------------------------------------------
+
+void Session::note(CUresult result) {
+  if (is_sticky(result)) sticky_.store(result, std::memory_order_relaxed);
+}
+
+void Session::fault(uint16_t op, CUresult result) {
+  note(result);
+  int none = 0;
+  async_.compare_exchange_strong(none, result);
+  outboard::count(counters_->faults);
+  wire_fault frame{};
+  frame.result = result;
+  frame.op = op;
+  frame.sequence = posted_count_;
+  sender_.push(WIRE_FAULT, &frame, sizeof frame);
+}
+
+void Session::fill(wire_reply *reply, uint64_t request, CUresult result) {
+  if (result != CUDA_SUCCESS) note(result);
+  reply->request = request;
+  reply->result = result;
+  reply->async = async_.load(std::memory_order_relaxed) ? async_.exchange(0) : 0;
+  outboard::count(counters_->round_trips);
+}
+
+void Session::answer(uint64_t request, CUresult result) {
+  wire_reply reply;
+  fill(&reply, request, result);
+  sender_.push(WIRE_REPLY, &reply, sizeof reply);
+}
+
+void Session::answer(uint64_t request, CUresult result, wire_reply *reply, size_t size,
+                     const void *tail, size_t tail_size) {
+  fill(reply, request, result);
+  sender_.push(WIRE_REPLY, reply, size, tail, tail_size);
+}
+
+void Session::synchronised(uint64_t request, CUresult result) {
+  flush_output();
+  answer(request, result);
+}
+
+bool Session::send_data(uint64_t request, uint64_t offset, const void *data, size_t length) {
+  wire_data frame;
+  frame.request = request;
+  frame.offset = offset;
+  frame.length = length;
+  return sender_.push(WIRE_DATA, &frame, sizeof frame, data, length);
+}
+
+void Session::answer_with_data(uint64_t request, uint64_t offset, const void *data, size_t length) {
+  const size_t padding = -length & 7;
+  wire_data frame;
+  frame.header = {WIRE_DATA, 0, static_cast<uint32_t>(sizeof frame + length + padding)};
+  frame.request = request;
+  frame.offset = offset;
+  frame.length = length;
+  wire_reply reply;
+  reply.header = {WIRE_REPLY, 0, sizeof reply};
+  fill(&reply, request, CUDA_SUCCESS);
+  iovec parts[4] = {{&frame, sizeof frame},
+                    {const_cast<void *>(data), length},
+                    {const_cast<uint8_t *>(kPadding), padding},
+                    {&reply, sizeof reply}};
+  sender_.send(parts, 4);
+}
+
+void Session::push_done(uint64_t handle, uint64_t request) {
+  flush_output();
+  wire_done frame;
+  frame.handle = handle;
+  frame.request = request;
+  sender_.push(WIRE_DONE, &frame, sizeof frame);
+}
+
+void Session::flush_output() {
+  if (!output_ || !launched_.load(std::memory_order_relaxed)) return;
+  std::lock_guard lock(output_mutex_);
+  char text[16 << 10];
+  while (const size_t length = output_->read(text, sizeof text)) {
+    wire_output frame;
+    frame.length = length;
+    if (!sender_.push(WIRE_OUTPUT, &frame, sizeof frame, text, length)) break;
+  }
+}
+
+// ---- the end -----------------------------------------------------------------------------------
+
+// The first reason given stands.
+void Session::end(EndReason reason, const std::string &message) {
+  {
+    std::lock_guard lock(end_mutex_);
+    if (ended_) return;
+    ended_ = true;
+    reason_ = reason;
+    end_message_ = message;
+  }
+  ending_.store(true);
+  sender_.hurry();
+  // Wakes a leader that waits for the guest.
+  shutdown(fd_, SHUT_RD);
+  const uint64_t one = 1;
+  if (write(wake_fd_, &one, sizeof one) < 0) return;
+}
+
+void Session::violation(const std::string &what) {
+  outboard::count(counters_->violations);
+  end(EndReason::kViolation, what);
+}
+
+void Session::stop(const std::string &message) { end(EndReason::kStopped, message); }
+
+void Session::say_end() {
+  std::string sentence;
+  EndReason reason;
+  {
+    std::lock_guard lock(end_mutex_);
+    reason = reason_;
+    sentence = end_message_;
+  }
+  if (reason == EndReason::kClosed) return;
+  if (reason == EndReason::kViolation) sentence = "protocol violation: " + sentence;
+  wire_end frame{};
+  frame.result = reason == EndReason::kViolation ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+                                                 : CUDA_ERROR_DEVICE_UNAVAILABLE;
+  frame.length = static_cast<uint32_t>(sentence.size());
+  sender_.push(WIRE_END, &frame, sizeof frame, sentence.data(), sentence.size());
+  shutdown(fd_, SHUT_WR);
+}
+
+// A socket closed with unread bytes in it resets the connection, and the guest may lose our last
+// words. So the rest is read, for a moment.
+void Session::linger() {
+  const timeval limit{.tv_sec = 0, .tv_usec = 200000};
+  setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  char sink[4096];
+  while (std::chrono::steady_clock::now() < until) {
+    if (recv(fd_, sink, sizeof sink, 0) <= 0) break;
+  }
+}
+
+// By the leader, last of all.
+void Session::finish() {
+  say_end();
+  crew_.dismiss();
+  crew_.wait_alone();
+  const bool clean = release();
+  std::lock_guard lock(end_mutex_);
+  released_ = true;
+  reusable_ = clean;
+  over_.notify_all();
+}
+
+CUresult Session::reset() {
+  CUresult first = driver().cuCtxSynchronize();
+  crew_.wait_alone();
+  const auto keep_first = [&](CUresult result) {
+    if (first == CUDA_SUCCESS) first = result;
+  };
+  uploads_.release();
+  events_.each([&](CUevent event) { keep_first(driver().cuEventDestroy_v2(event)); });
+  streams_.each([&](Stream &s) { keep_first(driver().cuStreamDestroy_v2(s.object)); });
+  events_.clear();
+  streams_.clear();
+  functions_.clear();
+  stream_count_ = 0;
+  keep_first(memory_.release());
+  counters_->memory_mapped.store(0, std::memory_order_relaxed);
+  keep_first(loaded_.unload(driver()));
+  pending_images_.clear();
+  keep_first(device_->restore_limits());
+  if (first != CUDA_SUCCESS) note(first);
+  return first;
+}
+
+// Whether the device is clean.
+bool Session::release() {
+  const CUresult result = reset();
+  if (output_) output_->skip();
+  if (result != CUDA_SUCCESS) {
+    std::lock_guard lock(end_mutex_);
+    if (reason_ == EndReason::kClosed) reason_ = EndReason::kDevice;
+    end_message_ += "; the device's context is given up: " + driver().describe(result);
+    return false;
+  }
+  device_->uploads().scrub();
+  device_->downloads().scrub();
+  return true;
+}
+
+// Sees the session to its end, whatever its threads are stuck in, and reports.
+void Session::warden() {
+  pollfd events[2] = {{fd_, POLLRDHUP, 0}, {wake_fd_, POLLIN, 0}};
+  while (poll(events, 2, -1) < 0 && errno == EINTR) {
+  }
+  sender_.hurry();
+  SessionEnd report;
+  bool released;
+  {
+    std::unique_lock lock(end_mutex_);
+    released = over_.wait_for(lock, patience_, [this] { return released_; });
+    report = {reason_, end_message_, released && reusable_};
+  }
+  if (released) {
+    crew_.join();
+    if (report.reason != EndReason::kClosed) linger();
+  } else {
+    const auto seconds = std::chrono::duration<double>(patience_).count();
+    char text[128];
+    snprintf(text, sizeof text, "%sits work on the device did not end within %g seconds",
+             report.message.empty() ? "" : "; ", seconds);
+    report.message += text;
+    report.reason = EndReason::kDevice;
+    crew_.abandon();
+    keep_forever(shared_from_this());
+  }
+  shutdown(fd_, SHUT_RDWR);
+  if (!report.reusable) device_->spoil();
+  if (released) device_->yield();
+  log_line(report.reusable ? LogLevel::kInfo : LogLevel::kWarn, id_,
+           "session over: " + report.message);
+  if (on_end_) on_end_(report);
+}
+
+}  // namespace outboard

@@ -1,0 +1,270 @@
+// One session: a guest's connection and everything it owns on the device, from the first frame
+// after the Welcome to the release of the last byte.
+//
+// Threads: a crew (crew.h), of which one leads and decodes; everything not said to be otherwise
+// belongs to the leader. And a warden, which sees to it that the session ends within bounded time
+// once the guest is gone or the session is stopped, and then reports.
+//
+// Locks, never two at a time except in this order:
+//   loaded_mutex_ | pins_mutex_ | output_mutex_ -> Sender
+//   Transfers, Staging, ModuleStore, Crew: innermost
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "counters.h"
+#include "crew.h"
+#include "device.h"
+#include "frame.h"
+#include "handles.h"
+#include "memory.h"
+#include "module.h"
+#include "output.h"
+#include "receiver.h"
+#include "sender.h"
+#include "transfers.h"
+#include "uploads.h"
+#include "wire_calls.h"
+
+namespace outboard {
+
+enum class EndReason { kClosed, kViolation, kDevice, kStopped };
+
+struct SessionEnd {
+  EndReason reason;
+  std::string message;  // one sentence for the log
+  bool reusable;        // whether the device may serve another session
+};
+
+struct SessionOptions {
+  int fd = -1;  // duplicated
+  std::vector<uint8_t> leftover;
+  uint64_t id = 0;
+  uint64_t memory_limit = 0;
+  // How long the device may take to come to rest once the session is over.
+  std::chrono::milliseconds patience{10000};
+  // Called once, from a thread of the session.
+  std::function<void(const SessionEnd &)> on_end;
+};
+
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  // Throws Error.
+  static std::shared_ptr<Session> start(std::shared_ptr<Device> device, SessionOptions options);
+  ~Session();
+
+  // Ends it from the server's side; the guest is told why.
+  void stop(const std::string &message);
+  const std::shared_ptr<Counters> &counters() const { return counters_; }
+
+  // ---- for dispatch and handlers ---------------------------------------------------------------
+
+  const Driver &driver() const { return device_->driver(); }
+  Device &device() { return *device_; }
+  Memory &memory() { return memory_; }
+  Uploads &uploads() { return uploads_; }
+  Transfers &transfers() { return transfers_; }
+  Counters &count() { return *counters_; }
+  uint64_t sequence() const { return sequence_; }
+
+  // Everything that starts work on the device passes here, and will wait here when its tenant has
+  // had its share of the device's time.
+  void gate() { count_alone(gate_passes_); }
+
+  // Handles.
+  template <class T>
+  bool can_mint(uint64_t handle) const;
+  void keep(uint64_t handle, CUstream stream);
+  void keep(uint64_t handle, CUevent event) { events_.keep(handle, event); }
+  void keep(uint64_t handle, const Function &function) { functions_.keep(handle, function); }
+  // A stream found to be used is not held by a download, or is waited for.
+  bool find(uint64_t handle, CUstream *stream);
+  bool find(uint64_t handle, Stream *stream);
+  bool find(uint64_t handle, CUevent *event);
+  bool find(uint64_t handle, CUfunction *function);
+  Function *find_function(uint64_t handle) { return functions_.find(handle); }
+  // For calls that only wait.
+  bool peek(uint64_t handle, Stream *stream);
+  bool peek(uint64_t handle, CUevent *event) { return find(handle, event); }
+  bool take(uint64_t handle, CUstream *stream);
+  bool take(uint64_t handle, CUevent *event);
+  // Destroys what was taken; when somebody waits for it, after that.
+  CUresult retire(CUstream stream);
+  CUresult retire(CUevent event);
+
+  bool reachable(uint64_t address, uint64_t size) { return memory_.reachable(address, size); }
+
+  // The rest of a bulk frame.
+  bool payload(void *to, size_t length);
+
+  // Results and answers. All but `posted` may come from any thread.
+  void posted(uint16_t op, CUresult result) {
+    idle_owed_ = true;
+    ++posted_count_;
+    if (result != CUDA_SUCCESS) [[unlikely]]
+      fault(op, result);
+  }
+  void answer(uint64_t request, CUresult result);
+  // `reply` begins with a wire_reply; `tail` follows it, padded.
+  void answer(uint64_t request, CUresult result, wire_reply *reply, size_t size,
+              const void *tail = nullptr, size_t tail_size = 0);
+  // The answer of a call that has synchronised: what kernels printed goes before it.
+  void synchronised(uint64_t request, CUresult result);
+  // The last piece of a download and its answer, in one go.
+  void answer_with_data(uint64_t request, uint64_t offset, const void *data, size_t length);
+  bool send_data(uint64_t request, uint64_t offset, const void *data, size_t length);
+  void push_done(uint64_t handle, uint64_t request);
+  void flush_output();
+  // Notes that text may come.
+  void launched() { launched_.store(true, std::memory_order_relaxed); }
+
+  // The guest broke a rule: the session ends. From any thread.
+  void violation(const std::string &what);
+
+  // ---- waiting ---------------------------------------------------------------------------------
+
+  bool hand_over() { return crew_.hand_over(); }
+  void post(std::function<void()> job) { crew_.post(std::move(job)); }
+
+  // Whether nothing is left to wait for; errors count as that.
+  bool done();
+  bool done(const Stream &stream) { return done(stream.object); }
+  bool done(CUstream stream) { return driver().cuStreamQuery(stream) != CUDA_ERROR_NOT_READY; }
+  bool done(CUevent event) { return driver().cuEventQuery(event) != CUDA_ERROR_NOT_READY; }
+  // Whether a copy queued on the stream now would run at once.
+  bool quiet(const Stream &stream);
+
+  // Keeps what is waited for from being destroyed.
+  void pin(const Stream &stream) { pin(stream.object); }
+  void unpin(const Stream &stream) { unpin(stream.object); }
+  void pin(void *object);
+  void unpin(void *object);
+
+  // Carries out a driver call that may block and answers it. When there is something to wait for,
+  // another thread leads meanwhile.
+  template <class Block>
+  void wait(uint64_t request, Block block) {
+    if (!transfers_.pending() && done()) return synchronised(request, block());
+    const uint64_t sequence = sequence_;
+    const uint64_t orphans = orphans_.load();
+    hand_over();
+    const CUresult result = block();
+    forget_orphans(orphans);
+    transfers_.settle(sequence, nullptr, true);
+    synchronised(request, result);
+  }
+  template <class Block>
+  void wait(uint64_t request, const Stream &stream, Block block) {
+    if (!transfers_.pending() && done(stream)) return synchronised(request, block());
+    const uint64_t sequence = sequence_;
+    pin(stream);
+    hand_over();
+    const CUresult result = block();
+    unpin(stream);
+    transfers_.settle(sequence, &stream);
+    synchronised(request, result);
+  }
+  template <class Block>
+  void wait(uint64_t request, CUevent event, Block block) {
+    if (!transfers_.pending() && done(event)) return synchronised(request, block());
+    const uint64_t sequence = sequence_;
+    pin(event);
+    hand_over();
+    const CUresult result = block();
+    unpin(event);
+    transfers_.settle(sequence);
+    synchronised(request, result);
+  }
+  // The answer of a query that is not NOT_READY.
+  void answer_query(uint64_t request, CUresult result);
+  // Tells the guest when the event is done. `own`: the event is destroyed then.
+  void watch(uint64_t handle, uint64_t request, CUevent event, bool own);
+
+  // ---- modules ---------------------------------------------------------------------------------
+
+  LoadedModules &loaded() { return loaded_; }
+  PendingImages &pending_images() { return pending_images_; }
+  void drop_functions_of(const Module *module);
+
+  // Waits for all work and gives back everything the session owns, as at its end.
+  CUresult reset();
+
+ private:
+  Session(std::shared_ptr<Device> device, SessionOptions options, int fd, int wake_fd);
+
+  void lead();
+  bool next_frame();
+  void finish();
+  bool release();
+  void say_end();
+  void linger();
+  void warden();
+  void end(EndReason reason, const std::string &message);
+  void fault(uint16_t op, CUresult result);
+  void note(CUresult result);
+  void fill(wire_reply *reply, uint64_t request, CUresult result);
+  void forget_orphans(uint64_t seen) { orphans_.compare_exchange_strong(seen, 0); }
+  CUresult destroy(CUstream stream);
+
+  struct Pin {
+    unsigned count = 0;
+    std::function<void()> then;
+  };
+
+  const std::shared_ptr<Device> device_;
+  const std::shared_ptr<Counters> counters_;
+  const uint64_t id_;
+  const std::chrono::milliseconds patience_;
+  const std::function<void(const SessionEnd &)> on_end_;
+  const int fd_;
+  const int wake_fd_;  // wakes the warden
+
+  Receiver receiver_;
+  Sender sender_;
+  Crew crew_;
+  Memory memory_;
+  Uploads uploads_;
+  Transfers transfers_;
+  Output *const output_;
+  LoadedModules loaded_;
+  PendingImages pending_images_;
+
+  HandleTable<Stream, WIRE_KIND_STREAM> streams_;
+  HandleTable<CUevent, WIRE_KIND_EVENT> events_;
+  HandleTable<Function, WIRE_KIND_FUNCTION> functions_;
+  unsigned stream_count_ = 0;
+
+  Counter gate_passes_{0};
+  uint64_t sequence_ = 0;      // frames so far
+  uint64_t posted_count_ = 0;  // posted commands so far
+  size_t payload_left_ = 0;    // of the bulk frame being carried out
+  bool idle_owed_ = false;
+
+  std::atomic<int> async_{0};         // first error of posted commands not yet reported
+  std::atomic<int> sticky_{0};        // error that the context does not recover from
+  std::atomic<uint64_t> orphans_{0};  // streams destroyed with work pending, not yet waited for
+  std::atomic<bool> launched_{false};
+  std::atomic<unsigned> watches_{0};
+
+  std::mutex output_mutex_;  // reading what kernels printed and sending it
+  std::mutex pins_mutex_;
+  std::map<void *, Pin> pins_;
+
+  std::mutex end_mutex_;
+  std::condition_variable over_;
+  std::atomic<bool> ending_{false};
+  bool ended_ = false;  // what follows is set
+  EndReason reason_ = EndReason::kClosed;
+  std::string end_message_;
+  bool released_ = false;
+  bool reusable_ = false;
+};
+
+}  // namespace outboard

@@ -1,0 +1,180 @@
+// Streams, events and functions of a session, and waiting for them.
+#include "log.h"
+#include "session.h"
+
+namespace outboard {
+
+namespace {
+
+// With more streams than this a synchronisation waits aside at once, instead of asking each of
+// them whether there is anything to wait for.
+constexpr unsigned kFewStreams = 16;
+// Pushes a guest may wait for at a time.
+constexpr unsigned kMostWatches = 4096;
+
+}  // namespace
+
+template <>
+bool Session::can_mint<CUstream>(uint64_t handle) const {
+  return streams_.can_mint(handle);
+}
+template <>
+bool Session::can_mint<CUevent>(uint64_t handle) const {
+  return events_.can_mint(handle);
+}
+template <>
+bool Session::can_mint<CUfunction>(uint64_t handle) const {
+  return functions_.can_mint(handle);
+}
+
+void Session::keep(uint64_t handle, CUstream stream) {
+  unsigned flags = 0;
+  driver().cuStreamGetFlags(stream, &flags);
+  streams_.keep(handle, {stream, (flags & CU_STREAM_NON_BLOCKING) == 0});
+  ++stream_count_;
+}
+
+bool Session::peek(uint64_t handle, Stream *stream) {
+  if (handle <= 1) {
+    *stream = {reinterpret_cast<CUstream>(handle), true};
+    return true;
+  }
+  const Stream *found = streams_.find(handle);
+  if (found) *stream = *found;
+  return found;
+}
+
+bool Session::find(uint64_t handle, Stream *stream) {
+  if (!peek(handle, stream)) return false;
+  if (transfers_.holding()) [[unlikely]]
+    transfers_.await(*stream, sequence_);
+  return true;
+}
+
+bool Session::find(uint64_t handle, CUstream *stream) {
+  Stream found;
+  if (!find(handle, &found)) return false;
+  *stream = found.object;
+  return true;
+}
+
+bool Session::find(uint64_t handle, CUevent *event) {
+  const CUevent *found = events_.find(handle);
+  if (found) *event = *found;
+  return found;
+}
+
+bool Session::find(uint64_t handle, CUfunction *function) {
+  const Function *found = functions_.find(handle);
+  if (found) *function = found->object;
+  return found;
+}
+
+bool Session::take(uint64_t handle, CUstream *stream) {
+  if (!find(handle, stream)) return false;
+  Stream taken;
+  if (!streams_.take(handle, &taken)) return false;
+  --stream_count_;
+  return true;
+}
+
+bool Session::take(uint64_t handle, CUevent *event) { return events_.take(handle, event); }
+
+CUresult Session::destroy(CUstream stream) {
+  if (!done(stream)) orphans_.fetch_add(1);
+  return driver().cuStreamDestroy_v2(stream);
+}
+
+CUresult Session::retire(CUstream stream) {
+  uploads_.leave(stream);
+  {
+    std::lock_guard lock(pins_mutex_);
+    auto pinned = pins_.find(stream);
+    if (pinned != pins_.end()) {
+      pinned->second.then = [this, stream] { destroy(stream); };
+      return CUDA_SUCCESS;
+    }
+  }
+  return destroy(stream);
+}
+
+CUresult Session::retire(CUevent event) {
+  {
+    std::lock_guard lock(pins_mutex_);
+    auto pinned = pins_.find(event);
+    if (pinned != pins_.end()) {
+      pinned->second.then = [this, event] { driver().cuEventDestroy_v2(event); };
+      return CUDA_SUCCESS;
+    }
+  }
+  return driver().cuEventDestroy_v2(event);
+}
+
+void Session::pin(void *object) {
+  std::lock_guard lock(pins_mutex_);
+  ++pins_[object].count;
+}
+
+void Session::unpin(void *object) {
+  std::function<void()> then;
+  {
+    std::lock_guard lock(pins_mutex_);
+    auto pinned = pins_.find(object);
+    if (--pinned->second.count > 0) return;
+    then = std::move(pinned->second.then);
+    pins_.erase(pinned);
+  }
+  if (then) then();
+}
+
+void Session::drop_functions_of(const Module *module) {
+  functions_.drop_if([module](const Function &f) { return f.module == module; });
+}
+
+bool Session::done() {
+  if (orphans_.load() != 0 || stream_count_ > kFewStreams || !done(CUstream{nullptr})) {
+    return false;
+  }
+  bool all = true;
+  streams_.each([&](const Stream &s) { all = all && done(s); });
+  return all;
+}
+
+bool Session::quiet(const Stream &stream) {
+  if (!done(stream)) return false;
+  if (!stream.blocking) return true;
+  if (!stream.legacy()) return done(CUstream{nullptr});
+  if (stream_count_ > kFewStreams) return false;
+  bool all = true;
+  streams_.each([&](const Stream &s) { all = all && (!s.blocking || done(s)); });
+  return all;
+}
+
+void Session::answer_query(uint64_t request, CUresult result) {
+  if (transfers_.pending()) {
+    const uint64_t sequence = sequence_;
+    hand_over();
+    transfers_.settle(sequence);
+  }
+  synchronised(request, result);
+}
+
+void Session::watch(uint64_t handle, uint64_t request, CUevent event, bool own) {
+  if (watches_.fetch_add(1) >= kMostWatches) {
+    return violation("more queries are waited for than a guest may");
+  }
+  if (!own) pin(event);
+  post([this, handle, request, event, own, sequence = sequence_] {
+    driver().cuEventSynchronize(event);
+    if (own) {
+      driver().cuEventDestroy_v2(event);
+    } else {
+      unpin(event);
+    }
+    transfers_.settle(sequence);
+    push_done(handle, request);
+    watches_.fetch_sub(1);
+  });
+}
+
+}  // namespace outboard

@@ -1,0 +1,55 @@
+// Pinned host memory between socket and device: chunks of a mebibyte that belong to the device and
+// go from session to session. A chunk is busy until the copies that use it are done, which events
+// tell.
+//
+// Lock: mutex_, innermost.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "driver.h"
+
+namespace outboard {
+
+struct Chunk {
+  static constexpr size_t kSize = 1 << 20;
+  static constexpr size_t kRoom = kSize + 64;  // padding of payloads lands behind them
+  static constexpr unsigned kStreams = 4;
+
+  uint8_t *data = nullptr;
+  CUevent events[kStreams] = {};  // one per stream whose copies use it
+  size_t dirty = 0;               // bytes that hold a tenant's data, from the start
+};
+
+class Staging {
+ public:
+  // Keeps at least `least` chunks, makes more on demand up to `most`.
+  Staging(const Driver &driver, unsigned least, unsigned most);
+  ~Staging();
+  Staging(const Staging &) = delete;
+  Staging &operator=(const Staging &) = delete;
+
+  // A free chunk, or null: there are `most`, all busy, or the driver has no more memory.
+  Chunk *try_take();
+  // Waits for one.
+  Chunk *take();
+  void give(Chunk *chunk);
+  // Overwrites what sessions left in the free chunks.
+  void scrub();
+
+ private:
+  Chunk *make();
+
+  const Driver &driver_;
+  const unsigned most_;
+  std::mutex mutex_;
+  std::condition_variable given_;
+  std::vector<std::unique_ptr<Chunk>> all_;
+  std::vector<Chunk *> free_;  // last in, first out: warm in the caches
+};
+
+}  // namespace outboard

@@ -1,0 +1,114 @@
+#include "world.h"
+
+#include <dlfcn.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "check.h"
+
+using namespace outboard;
+
+namespace {
+
+int *socket_pair() {
+  static thread_local int fds[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
+  return fds;
+}
+
+}  // namespace
+
+const FakeControls &World::fake() {
+  static const FakeControls *const controls = [] {
+    void *library = dlopen(FAKE_DRIVER, RTLD_NOW | RTLD_LOCAL);
+    if (!library) fail(__FILE__, __LINE__, dlerror());
+    return static_cast<const FakeControls *>(dlsym(library, "fake_controls"));
+  }();
+  return *controls;
+}
+
+std::shared_ptr<Device> World::device() {
+  static std::shared_ptr<Device> *device = nullptr;
+  if (device && (*device)->spoiled()) {
+    delete device;
+    device = nullptr;
+  }
+  if (!device) {
+    fake().reset();
+    DeviceOptions options;
+    options.library = FAKE_DRIVER;
+    device = new std::shared_ptr<Device>(Device::open(options));
+  }
+  return *device;
+}
+
+uint64_t World::base() { return device()->window_base(); }
+
+World::World(WorldOptions options) : World(std::move(options), socket_pair()) {}
+
+World::World(WorldOptions options, int fds[2]) : guest(fds[0]), end_(over_.get_future()) {
+  SessionOptions session_options;
+  session_options.fd = fds[1];
+  session_options.id = 7;
+  session_options.memory_limit = options.memory;
+  session_options.patience = options.patience;
+  session_options.leftover.assign(options.leftover.begin(), options.leftover.end());
+  session_options.on_end = [this](const SessionEnd &end) { over_.set_value(end); };
+  session = Session::start(device(), std::move(session_options));
+  ::close(fds[1]);
+}
+
+World::~World() {
+  if (!done_) {
+    const SessionEnd end = this->end();
+    CHECK_EQUAL(end.message, "the guest closed the connection");
+    CHECK(end.reusable);
+  }
+}
+
+SessionEnd World::end() {
+  guest.close();
+  return ended();
+}
+
+SessionEnd World::ended() {
+  done_ = true;
+  const SessionEnd end = end_.get();
+  if (end.reusable) {
+    // Nothing of the session is left but what the device keeps for the next one.
+    const FakeLive live = fake().live();
+    CHECK_EQUAL(live.streams, 1u);
+    CHECK_EQUAL(live.libraries, 0u);
+    CHECK_EQUAL(live.mappings, 0u);
+    CHECK_EQUAL(live.events, live.pinned * Chunk::kStreams);
+    CHECK_EQUAL(fake().dirty_releases(), 0u);
+  }
+  return end;
+}
+
+void World::expect_violation(const std::string &words) {
+  const Frame frame = guest.next(WIRE_END);
+  CHECK(!frame.bytes.empty());
+  const std::string sentence = frame.tail<wire_end>(frame.as<wire_end>().length);
+  if (sentence.find(words) == std::string::npos) fail(__FILE__, __LINE__, sentence);
+  CHECK(guest.next().bytes.empty());
+  const SessionEnd end = this->end();
+  CHECK(end.reason == EndReason::kViolation);
+  CHECK(end.reusable);
+  CHECK_EQUAL(session->counters()->violations.load(), 1u);
+}
+
+void World::load_kernels() {
+  const std::string image = Guest::image(
+      "kernel nothing\nkernel gate 4\nkernel add 8 8 4\nkernel print 8\nkernel crash\n");
+  const Answer answer = guest.load(module_handle(0), image);
+  CHECK_EQUAL(answer.reply.result, CUDA_SUCCESS);
+  const char *const names[] = {"nothing", "gate", "add", "print", "crash"};
+  for (uint32_t i = 0; i < 5; i++) {
+    guest.function(module_handle(0), function_handle(i), names[i], i);
+  }
+}
+
+void World::gate(uint32_t number, uint64_t stream) {
+  guest.launch(function_handle(kGate), stream, packed(number));
+}

@@ -1,0 +1,47 @@
+// A session on the fake driver and the guest on its other side.
+#pragma once
+
+#include <future>
+#include <memory>
+#include <optional>
+
+#include "fake_driver.h"
+#include "guest.h"
+#include "session.h"
+
+struct WorldOptions {
+  uint64_t memory = uint64_t{1} << 30;
+  std::chrono::milliseconds patience{60000};
+  std::string leftover;
+};
+
+class World {
+ public:
+  explicit World(WorldOptions options = {});
+  ~World();
+
+  // Closes the guest's side, if it is open, and waits for the session to be over.
+  outboard::SessionEnd end();
+  // Waits for the session to end by itself.
+  outboard::SessionEnd ended();
+  // Sends nothing more, expects to be told of a violation that has `words` in its sentence.
+  void expect_violation(const std::string &words);
+
+  // The device's memory, and a few functions of the fake driver.
+  static uint64_t base();
+  static const FakeControls &fake();
+  static std::shared_ptr<outboard::Device> device();
+  // Loads the fake driver's kernels: functions by these numbers.
+  enum Kernels { kNothing, kGate, kAdd, kPrint, kCrash };
+  void load_kernels();
+  void gate(uint32_t number, uint64_t stream);
+
+  Guest guest;
+  std::shared_ptr<outboard::Session> session;
+
+ private:
+  World(WorldOptions options, int fds[2]);
+  std::promise<outboard::SessionEnd> over_;
+  std::future<outboard::SessionEnd> end_;
+  bool done_ = false;
+};
