@@ -51,6 +51,8 @@ export interface SessionOptions {
   session: bigint;
   /** Bytes of device memory the session may map. */
   memoryLimit: bigint;
+  /** Milliseconds the device may take to come to rest once the session is over; absent: 10000. */
+  patience?: number;
   /** Called once, when the session is over and everything it owned is released and scrubbed. */
   onEnd: (end: SessionEnd) => void;
 }
@@ -92,6 +94,7 @@ export interface Native {
   closeDevice(device: DeviceHandle): void;
   /** Moves the window; only between sessions. Throws when the driver cannot. */
   moveWindow(device: DeviceHandle, base: bigint, size: bigint): void;
+  /** One at a time per device. Standard output of the process is the executor's from openDevice on. */
   startSession(device: DeviceHandle, options: SessionOptions): SessionHandle;
   /** Ends the session from the server's side: the guest is told why. onEnd follows. */
   stopSession(session: SessionHandle, message: string): void;

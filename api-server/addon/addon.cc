@@ -1,0 +1,248 @@
+// The executor for Node: exactly the interface of api-server/src/native.ts. Everything runs on
+// JavaScript's thread except the report at a session's end, which comes from the session's warden
+// through a thread-safe function.
+#include <napi.h>
+
+#include <cstring>
+
+#include "device.h"
+#include "error.h"
+#include "output.h"
+#include "session.h"
+
+namespace {
+
+using outboard::Counters;
+using outboard::Device;
+using outboard::Error;
+using outboard::Session;
+using outboard::SessionEnd;
+
+using DevicePointer = std::shared_ptr<Device>;
+using SessionPointer = std::shared_ptr<Session>;
+
+// ---- values ------------------------------------------------------------------------------------
+
+void raise(Napi::Env env, const std::string &code, const std::string &message) {
+  Napi::Error error = Napi::Error::New(env, message);
+  error.Set("code", code);
+  error.ThrowAsJavaScriptException();
+}
+
+// Runs what may throw an Error; the result is undefined then, and the exception pending.
+template <class F>
+Napi::Value guarded(Napi::Env env, F f) {
+  try {
+    return f();
+  } catch (const Error &error) {
+    raise(env, error.code, error.what());
+  } catch (const std::exception &error) {
+    raise(env, "OB_INTERNAL", error.what());
+  }
+  return env.Undefined();
+}
+
+uint64_t to_u64(const Napi::Value &value, const char *name) {
+  bool lossless = false;
+  const uint64_t number = value.IsBigInt() ? value.As<Napi::BigInt>().Uint64Value(&lossless) : 0;
+  if (!lossless) throw Error("OB_INTERNAL", std::string(name) + " must be a bigint of 64 bits");
+  return number;
+}
+
+std::optional<uint64_t> to_optional_u64(const Napi::Value &value, const char *name) {
+  if (value.IsNull() || value.IsUndefined()) return std::nullopt;
+  return to_u64(value, name);
+}
+
+int to_int(const Napi::Value &value, const char *name) {
+  if (!value.IsNumber()) throw Error("OB_INTERNAL", std::string(name) + " must be a number");
+  return value.As<Napi::Number>().Int32Value();
+}
+
+std::string to_text(const Napi::Value &value, const char *name) {
+  if (!value.IsString()) throw Error("OB_INTERNAL", std::string(name) + " must be a string");
+  return value.As<Napi::String>().Utf8Value();
+}
+
+Napi::Object to_object(const Napi::Value &value, const char *name) {
+  if (!value.IsObject()) throw Error("OB_INTERNAL", std::string(name) + " must be an object");
+  return value.As<Napi::Object>();
+}
+
+template <class T>
+Napi::Value handle(Napi::Env env, T pointer) {
+  return Napi::External<T>::New(env, new T(std::move(pointer)),
+                                [](Napi::Env, T *held) { delete held; });
+}
+
+template <class T>
+T &from_handle(const Napi::Value &value, const char *name) {
+  if (!value.IsExternal()) throw Error("OB_INTERNAL", std::string(name) + " is none");
+  T &pointer = *value.As<Napi::External<T>>().Data();
+  if (!pointer) throw Error("OB_INTERNAL", std::string(name) + " has been closed");
+  return pointer;
+}
+
+Napi::Value bigint(Napi::Env env, uint64_t value) { return Napi::BigInt::New(env, value); }
+
+// ---- devices -----------------------------------------------------------------------------------
+
+Napi::Value device_count(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+  return guarded(env, [&] {
+    return Napi::Number::New(env, outboard::device_count(to_text(info[0], "library")));
+  });
+}
+
+Napi::Value open_device(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+  return guarded(env, [&] {
+    const Napi::Object given = to_object(info[0], "options");
+    outboard::DeviceOptions options;
+    options.library = to_text(given.Get("library"), "library");
+    options.ordinal = to_int(given.Get("ordinal"), "ordinal");
+    options.window_base = to_optional_u64(given.Get("windowBase"), "windowBase");
+    options.window_size = to_optional_u64(given.Get("windowSize"), "windowSize");
+    DevicePointer device = Device::open(options);
+    outboard::Output::install();
+    return handle(env, std::move(device));
+  });
+}
+
+Napi::Value close_device(const Napi::CallbackInfo &info) {
+  return guarded(info.Env(), [&] {
+    from_handle<DevicePointer>(info[0], "device").reset();
+    return info.Env().Undefined();
+  });
+}
+
+Napi::Value move_window(const Napi::CallbackInfo &info) {
+  return guarded(info.Env(), [&] {
+    from_handle<DevicePointer>(info[0], "device")
+        ->move_window(to_u64(info[1], "base"), to_u64(info[2], "size"));
+    return info.Env().Undefined();
+  });
+}
+
+Napi::Value snapshot(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+  return guarded(env, [&]() -> Napi::Value {
+    const outboard::DeviceSnapshot s = from_handle<DevicePointer>(info[0], "device")->snapshot();
+    Napi::Object result = Napi::Object::New(env);
+    Napi::Uint8Array uuid = Napi::Uint8Array::New(env, sizeof s.uuid.bytes);
+    memcpy(uuid.Data(), s.uuid.bytes, sizeof s.uuid.bytes);
+    Napi::Int32Array attributes = Napi::Int32Array::New(env, s.attributes.size());
+    memcpy(attributes.Data(), s.attributes.data(), s.attributes.size() * sizeof(int32_t));
+    Napi::BigUint64Array limits = Napi::BigUint64Array::New(env, s.limits.size());
+    memcpy(limits.Data(), s.limits.data(), s.limits.size() * sizeof(uint64_t));
+    result.Set("name", s.name);
+    result.Set("uuid", uuid);
+    result.Set("totalMemory", bigint(env, s.total_memory));
+    result.Set("freeMemory", bigint(env, s.free_memory));
+    result.Set("attributes", attributes);
+    result.Set("limits", limits);
+    result.Set("leastPriority", s.least_priority);
+    result.Set("greatestPriority", s.greatest_priority);
+    result.Set("pciBusId", s.pci_bus_id);
+    result.Set("driverVersion", s.driver_version);
+    result.Set("windowBase", bigint(env, s.window_base));
+    result.Set("windowSize", bigint(env, s.window_size));
+    return result;
+  });
+}
+
+// ---- sessions ----------------------------------------------------------------------------------
+
+const char *reason_name(outboard::EndReason reason) {
+  switch (reason) {
+    case outboard::EndReason::kClosed:
+      return "closed";
+    case outboard::EndReason::kViolation:
+      return "violation";
+    case outboard::EndReason::kDevice:
+      return "device";
+    case outboard::EndReason::kStopped:
+      return "stopped";
+  }
+  return "device";
+}
+
+// On JavaScript's thread.
+void report(Napi::Env env, Napi::Function on_end, SessionEnd *end) {
+  const std::unique_ptr<SessionEnd> owned(end);
+  if (!env || !on_end) return;  // Node is being torn down
+  Napi::Object result = Napi::Object::New(env);
+  result.Set("reason", reason_name(end->reason));
+  result.Set("message", end->message);
+  result.Set("reusable", end->reusable);
+  on_end.Call({result});
+}
+
+Napi::Value start_session(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+  return guarded(env, [&] {
+    const DevicePointer device = from_handle<DevicePointer>(info[0], "device");
+    const Napi::Object given = to_object(info[1], "options");
+    outboard::SessionOptions options;
+    options.fd = to_int(given.Get("fd"), "fd");
+    options.id = to_u64(given.Get("session"), "session");
+    options.memory_limit = to_u64(given.Get("memoryLimit"), "memoryLimit");
+    const Napi::Value leftover = given.Get("leftover");
+    if (!leftover.IsTypedArray()) throw Error("OB_INTERNAL", "leftover must be a Uint8Array");
+    const auto bytes = leftover.As<Napi::Uint8Array>();
+    options.leftover.assign(bytes.Data(), bytes.Data() + bytes.ByteLength());
+    if (const Napi::Value patience = given.Get("patience"); patience.IsNumber()) {
+      options.patience = std::chrono::milliseconds(patience.As<Napi::Number>().Int64Value());
+    }
+    const Napi::Value on_end = given.Get("onEnd");
+    if (!on_end.IsFunction()) throw Error("OB_INTERNAL", "onEnd must be a function");
+    auto call =
+        Napi::ThreadSafeFunction::New(env, on_end.As<Napi::Function>(), "session end", 0, 1);
+    options.on_end = [call](const SessionEnd &end) mutable {
+      auto *copy = new SessionEnd(end);
+      if (call.NonBlockingCall(copy, report) != napi_ok) delete copy;
+      call.Release();
+    };
+    try {
+      return handle(env, Session::start(device, std::move(options)));
+    } catch (...) {
+      call.Release();
+      throw;
+    }
+  });
+}
+
+Napi::Value stop_session(const Napi::CallbackInfo &info) {
+  return guarded(info.Env(), [&] {
+    from_handle<SessionPointer>(info[0], "session")->stop(to_text(info[1], "message"));
+    return info.Env().Undefined();
+  });
+}
+
+Napi::Value counters(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+  return guarded(env, [&]() -> Napi::Value {
+    using CountersPointer = std::shared_ptr<Counters>;
+    auto *held = new CountersPointer(from_handle<SessionPointer>(info[0], "session")->counters());
+    Napi::ArrayBuffer memory = Napi::ArrayBuffer::New(
+        env, held->get(), sizeof(Counters),
+        [](Napi::Env, void *, CountersPointer *pointer) { delete pointer; }, held);
+    return Napi::BigUint64Array::New(env, outboard::kCounterCount, memory, 0);
+  });
+}
+
+Napi::Object init(Napi::Env env, Napi::Object exports) {
+  exports.Set("deviceCount", Napi::Function::New(env, device_count));
+  exports.Set("openDevice", Napi::Function::New(env, open_device));
+  exports.Set("closeDevice", Napi::Function::New(env, close_device));
+  exports.Set("moveWindow", Napi::Function::New(env, move_window));
+  exports.Set("snapshot", Napi::Function::New(env, snapshot));
+  exports.Set("startSession", Napi::Function::New(env, start_session));
+  exports.Set("stopSession", Napi::Function::New(env, stop_session));
+  exports.Set("counters", Napi::Function::New(env, counters));
+  return exports;
+}
+
+}  // namespace
+
+NODE_API_MODULE(executor, init)
