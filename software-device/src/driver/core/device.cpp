@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "core/driver.h"
 #include "streams/context.h"
 
 namespace softdev::driver {
@@ -59,6 +60,16 @@ void Device::remove_context(const Context *context) {
 std::vector<std::shared_ptr<Context>> Device::contexts() const {
   std::lock_guard guard(contexts_mutex_);
   return contexts_;
+}
+
+void Device::open_peer(int peer) {
+  std::lock_guard guard(peers_mutex_);
+  if (peers_[peer]++ == 0) driver()->memory.open_to_peer(ordinal, peer, true);
+}
+
+void Device::close_peer(int peer) {
+  std::lock_guard guard(peers_mutex_);
+  if (--peers_[peer] == 0) driver()->memory.open_to_peer(ordinal, peer, false);
 }
 
 void Device::drain() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -46,11 +47,17 @@ class Device {
   // Until all work of all its contexts is done.
   void drain();
 
+  // Lets kernels of this device into the memory of another one, for each context that asks.
+  void open_peer(int peer);
+  void close_peer(int peer);
+
   std::atomic<int> kernels{0};    // that run right now
   std::atomic<uint64_t> pool{0};  // the current memory pool
   std::atomic<uint64_t> default_pool{0};
 
  private:
+  std::mutex peers_mutex_;
+  std::map<int, int> peers_;  // device: contexts that have it open
   mutable std::mutex contexts_mutex_;
   std::vector<std::shared_ptr<Context>> contexts_;
 };

@@ -35,6 +35,7 @@ CUresult release(CUdeviceptr address) {
     for (const auto &device : all.devices) device->drain();
   };
   drain_all();
+  count_free(*region);
   all.memory.destroy(*region, drain_all);
   context->flush_prints();
   return context->error();

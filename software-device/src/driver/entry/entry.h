@@ -17,6 +17,9 @@ enum class Default { kLegacy, kPerThread };
 // The stream of a handle, in the current context for the special ones.
 CUresult find_stream(CUstream handle, Default null, StreamRef *stream);
 
+// Takes a freed region off the books of the pool it came from, if any (pools.cpp).
+void count_free(const Region &region);
+
 template <class Handle>
 Handle as_handle(const Object &object) {
   return reinterpret_cast<Handle>(object.handle());

@@ -30,6 +30,7 @@ class Allocation : public Object {
   const int device;
   const uint64_t size;
   std::vector<Extent> extents;
+  unsigned references = 0;  // to the handle; under the lock of entry/virtual_memory.cpp
 };
 
 struct Mapping {

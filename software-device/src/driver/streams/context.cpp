@@ -96,6 +96,7 @@ void Context::tear_down() {
   active_.store(false, std::memory_order_release);
   drain();
   flush_prints();
+  close_peers();
   abi_storage_drop(reinterpret_cast<CUcontext>(handle()));
   Driver &all = *driver();
   std::vector<uint64_t> owned;
@@ -121,6 +122,28 @@ void Context::tear_down() {
   shared_config = 0;
   std::lock_guard guard(limits_mutex);
   limits.clear();
+}
+
+bool Context::open_peer(const Context &peer) {
+  std::lock_guard guard(peers_mutex_);
+  if (!peers_.emplace(peer.handle(), peer.device().ordinal).second) return false;
+  device_->open_peer(peer.device().ordinal);
+  return true;
+}
+
+bool Context::close_peer(uint64_t peer) {
+  std::lock_guard guard(peers_mutex_);
+  auto found = peers_.find(peer);
+  if (found == peers_.end()) return false;
+  device_->close_peer(found->second);
+  peers_.erase(found);
+  return true;
+}
+
+void Context::close_peers() {
+  std::lock_guard guard(peers_mutex_);
+  for (auto [peer, device] : peers_) device_->close_peer(device);
+  peers_.clear();
 }
 
 void Context::print(std::string_view text) {

@@ -67,6 +67,11 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
   void print(std::string_view text);
   void flush_prints();
 
+  // Contexts whose memory this one's kernels may reach, by handle.
+  bool open_peer(const Context &peer);  // false when it is open
+  bool close_peer(uint64_t peer);       // false when it is not open
+  void close_peers();
+
   // Settings without effect on a CPU that programs read back.
   std::atomic<unsigned> flags;
   std::atomic<int> cache_config{0}, shared_config{0};
@@ -90,6 +95,9 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
 
   std::mutex owned_mutex_;
   std::vector<uint64_t> owned_;
+
+  std::mutex peers_mutex_;
+  std::map<uint64_t, int> peers_;  // context: device
 
   std::mutex prints_mutex_;
   std::string prints_;

@@ -33,8 +33,8 @@ CUresult copy(const StreamRef &stream, const End &to, const End &from, const Box
               bool asynchronous);
 
 // Fills with a pattern of 1, 2 or 4 bytes; box.width is in bytes.
-CUresult fill(const StreamRef &stream, const End &to, const Box &box,
-              uint32_t pattern, unsigned pattern_bytes, bool asynchronous);
+CUresult fill(const StreamRef &stream, const End &to, const Box &box, uint32_t pattern,
+              unsigned pattern_bytes, bool asynchronous);
 
 // Waits for a stream, prints what kernels printed, and returns the context's error.
 CUresult synchronise(const StreamRef &stream);

@@ -1,0 +1,264 @@
+// Entry points: functions, kernels and their attributes.
+#include "entry/entry.h"
+#include "streams/launch.h"
+
+using namespace softdev::driver;
+
+namespace {
+
+CUresult find(const void *handle, Callable *callable) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = enter(&context)) return bad;
+  return guarded([&] { return find_callable(handle, context, callable); });
+}
+
+// A kernel as it is on a device: in the current context if that is of the device, else in the
+// device's primary one.
+CUresult find_on(CUkernel handle, CUdevice ordinal, Callable *callable) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = enter(&context)) return bad;
+  Device *device = driver()->device(ordinal);
+  if (!device) return CUDA_ERROR_INVALID_DEVICE;
+  if (!driver()->handles.find<LibraryKernel>(handle))
+    return refuse(CUDA_ERROR_INVALID_HANDLE, "%p is no kernel", static_cast<void *>(handle));
+  if (&context->device() != device) {
+    context = device->primary;
+    if (!context->active()) return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  return guarded([&] { return find_callable(handle, context, callable); });
+}
+
+CUresult get(int *value, CUfunction_attribute which, const Callable &callable) {
+  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult bad = prepare(*callable.kernel)) return bad;
+  const softdev::KernelAttributes &attributes = callable.kernel->attributes();
+  const FunctionSettings &settings = *callable.settings;
+  const Device &device = callable.instance->context()->device();
+  switch (which) {
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      *value = static_cast<int>(attributes.max_threads);
+      break;
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+      *value = static_cast<int>(attributes.static_shared);
+      break;
+    case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
+      *value = 0;
+      break;
+    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+      *value = static_cast<int>(attributes.local_bytes);
+      break;
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+      *value = static_cast<int>(attributes.registers);
+      break;
+    case CU_FUNC_ATTRIBUTE_PTX_VERSION:
+      *value = attributes.ptx_version;
+      break;
+    case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
+      *value = device.compute_major * 10 + device.compute_minor;
+      break;
+    case CU_FUNC_ATTRIBUTE_CACHE_MODE_CA:
+      *value = 0;
+      break;
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
+      *value = dynamic_shared_limit(attributes, settings);
+      break;
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      *value = settings.carveout;
+      break;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
+      *value = settings.cluster_required;
+      break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+      *value = settings.cluster[0];
+      break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+      *value = settings.cluster[1];
+      break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+      *value = settings.cluster[2];
+      break;
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+      *value = settings.non_portable_cluster;
+      break;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+      *value = settings.cluster_policy;
+      break;
+    default:
+      return refuse(CUDA_ERROR_INVALID_VALUE, "there is no function attribute %d", which);
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult set(CUfunction_attribute which, int value, const Callable &callable) {
+  FunctionSettings &settings = *callable.settings;
+  switch (which) {
+    case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: {
+      if (CUresult bad = prepare(*callable.kernel)) return bad;
+      int most = limits::kSharedPerBlockOptIn -
+                 static_cast<int>(callable.kernel->attributes().static_shared);
+      if (value < 0 || value > most)
+        return refuse(CUDA_ERROR_INVALID_VALUE,
+                      "%s can have at most %d bytes of dynamic shared "
+                      "memory, not %d",
+                      callable.kernel->name().c_str(), most, value);
+      settings.max_dynamic_shared = value;
+      return CUDA_SUCCESS;
+    }
+    case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      if (value < -1 || value > 100) return CUDA_ERROR_INVALID_VALUE;
+      settings.carveout = value;
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+      settings.non_portable_cluster = value != 0;
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+      settings.cluster_policy = value;
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+      settings.cluster[0] = value;
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
+      settings.cluster[1] = value;
+      return CUDA_SUCCESS;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
+      settings.cluster[2] = value;
+      return CUDA_SUCCESS;
+    default:
+      return refuse(CUDA_ERROR_INVALID_VALUE, "function attribute %d cannot be set", which);
+  }
+}
+
+CUresult parameter(const void *handle, size_t index, size_t *offset, size_t *size) {
+  Callable callable;
+  if (CUresult bad = find(handle, &callable)) return bad;
+  const auto &parameters = callable.kernel->parameters();
+  if (!offset || index >= parameters.size()) return CUDA_ERROR_INVALID_VALUE;
+  *offset = parameters[index].offset;
+  if (size) *size = parameters[index].size;
+  return CUDA_SUCCESS;
+}
+
+CUresult cache_config(const Callable &callable, CUfunc_cache config) {
+  if (config > CU_FUNC_CACHE_PREFER_EQUAL) return CUDA_ERROR_INVALID_VALUE;
+  callable.settings->cache_config = config;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuFuncGetAttribute(int *value, CUfunction_attribute which, CUfunction function) {
+  Callable callable;
+  if (CUresult bad = find(function, &callable)) return bad;
+  return get(value, which, callable);
+}
+
+CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute which, int value) {
+  Callable callable;
+  if (CUresult bad = find(function, &callable)) return bad;
+  return set(which, value, callable);
+}
+
+CUresult cuFuncGetName(const char **name, CUfunction function) {
+  Callable callable;
+  if (CUresult bad = find(function, &callable)) return bad;
+  if (!name) return CUDA_ERROR_INVALID_VALUE;
+  *name = callable.kernel->name().c_str();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetModule(CUmodule *module, CUfunction function) {
+  Callable callable;
+  if (CUresult bad = find(function, &callable)) return bad;
+  if (!module) return CUDA_ERROR_INVALID_VALUE;
+  *module = reinterpret_cast<CUmodule>(callable.instance->module);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *size) {
+  return parameter(function, index, offset, size);
+}
+
+CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache config) {
+  Callable callable;
+  if (CUresult bad = find(function, &callable)) return bad;
+  return cache_config(callable, config);
+}
+
+CUresult cuFuncSetSharedMemConfig(CUfunction function, CUsharedconfig config) {
+  Callable callable;
+  if (CUresult bad = find(function, &callable)) return bad;
+  return config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE ? CUDA_ERROR_INVALID_VALUE
+                                                            : CUDA_SUCCESS;
+}
+
+CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function) {
+  Callable callable;
+  if (CUresult bad = find(function, &callable)) return bad;
+  if (!state) return CUDA_ERROR_INVALID_VALUE;
+  *state = CU_FUNCTION_LOADING_STATE_LOADED;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncLoad(CUfunction function) {
+  Callable callable;
+  if (CUresult bad = find(function, &callable)) return bad;
+  return prepare(*callable.kernel);
+}
+
+CUresult cuKernelGetFunction(CUfunction *function, CUkernel kernel) {
+  Callable callable;
+  if (CUresult bad = find(kernel, &callable)) return bad;
+  if (!function) return CUDA_ERROR_INVALID_VALUE;
+  return guarded([&] {
+    *function =
+        as_handle<CUfunction>(*callable.instance->function(callable.kernel, callable.settings));
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuKernelGetName(const char **name, CUkernel handle) {
+  if (CUresult bad = enter()) return bad;
+  auto kernel = driver()->handles.find<LibraryKernel>(handle);
+  if (!kernel) return CUDA_ERROR_INVALID_HANDLE;
+  if (!name) return CUDA_ERROR_INVALID_VALUE;
+  *name = kernel->name.c_str();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetLibrary(CUlibrary *library, CUkernel handle) {
+  if (CUresult bad = enter()) return bad;
+  auto kernel = driver()->handles.find<LibraryKernel>(handle);
+  auto owner = kernel ? kernel->library.lock() : nullptr;
+  if (!owner) return CUDA_ERROR_INVALID_HANDLE;
+  if (!library) return CUDA_ERROR_INVALID_VALUE;
+  *library = as_handle<CUlibrary>(*owner);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *size) {
+  return parameter(kernel, index, offset, size);
+}
+
+CUresult cuKernelGetAttribute(int *value, CUfunction_attribute which, CUkernel kernel,
+                              CUdevice device) {
+  Callable callable;
+  if (CUresult bad = find_on(kernel, device, &callable)) return bad;
+  return get(value, which, callable);
+}
+
+CUresult cuKernelSetAttribute(CUfunction_attribute which, int value, CUkernel kernel,
+                              CUdevice device) {
+  Callable callable;
+  if (CUresult bad = find_on(kernel, device, &callable)) return bad;
+  return set(which, value, callable);
+}
+
+CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice device) {
+  Callable callable;
+  if (CUresult bad = find_on(kernel, device, &callable)) return bad;
+  return cache_config(callable, config);
+}
+
+}  // extern "C"

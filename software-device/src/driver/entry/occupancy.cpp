@@ -1,0 +1,93 @@
+// Entry points: occupancy.
+#include <algorithm>
+
+#include "entry/entry.h"
+#include "streams/launch.h"
+
+using namespace softdev::driver;
+
+namespace {
+
+CUresult find(const void *handle, Callable *callable) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = enter(&context)) return bad;
+  return guarded([&]() -> CUresult {
+    if (CUresult bad = find_callable(handle, context, callable)) return bad;
+    return prepare(*callable->kernel);
+  });
+}
+
+CUresult active_blocks(int *blocks, CUfunction function, int block_size, size_t shared) {
+  Callable callable;
+  if (CUresult bad = find(function, &callable)) return bad;
+  if (!blocks || block_size <= 0) return CUDA_ERROR_INVALID_VALUE;
+  *blocks = blocks_per_multiprocessor(callable.kernel->attributes(), block_size, shared);
+  return CUDA_SUCCESS;
+}
+
+CUresult potential_block_size(int *least_grid, int *best_block, CUfunction function,
+                              CUoccupancyB2DSize shared_of, size_t shared, int limit) {
+  Callable callable;
+  if (CUresult bad = find(function, &callable)) return bad;
+  if (!least_grid || !best_block || limit < 0) return CUDA_ERROR_INVALID_VALUE;
+  const softdev::KernelAttributes &attributes = callable.kernel->attributes();
+  int most = static_cast<int>(attributes.max_threads);
+  if (limit) most = std::min(most, limit);
+  int threads = 0, block = 0, blocks = 0;
+  // From large to small, so that the largest of equals is kept.
+  for (int size = round_up(static_cast<uint64_t>(most), limits::kWarp); size > 0;
+       size -= limits::kWarp) {
+    int tried = std::min(size, most);
+    int fit = blocks_per_multiprocessor(attributes, tried, shared_of ? shared_of(tried) : shared);
+    if (fit * tried <= threads) continue;
+    threads = fit * tried;
+    block = tried;
+    blocks = fit;
+  }
+  *best_block = block;
+  *least_grid = blocks * limits::kMultiprocessors;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" {
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function,
+                                                     int block_size, size_t shared) {
+  return active_blocks(blocks, function, block_size, shared);
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction function,
+                                                              int block_size, size_t shared,
+                                                              unsigned int) {
+  return active_blocks(blocks, function, block_size, shared);
+}
+
+CUresult cuOccupancyMaxPotentialBlockSize(int *least_grid, int *block, CUfunction function,
+                                          CUoccupancyB2DSize shared_of, size_t shared, int limit) {
+  return potential_block_size(least_grid, block, function, shared_of, shared, limit);
+}
+
+CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *least_grid, int *block, CUfunction function,
+                                                   CUoccupancyB2DSize shared_of, size_t shared,
+                                                   int limit, unsigned int) {
+  return potential_block_size(least_grid, block, function, shared_of, shared, limit);
+}
+
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction function, int blocks,
+                                                 int block_size) {
+  Callable callable;
+  if (CUresult bad = find(function, &callable)) return bad;
+  if (!bytes || blocks <= 0 || block_size <= 0) return CUDA_ERROR_INVALID_VALUE;
+  const softdev::KernelAttributes &attributes = callable.kernel->attributes();
+  if (blocks_per_multiprocessor(attributes, block_size, 0) < blocks)
+    return CUDA_ERROR_INVALID_VALUE;
+  int share = limits::kSharedPerMultiprocessor / blocks - limits::kSharedReserved;
+  int most =
+      std::min(share, limits::kSharedPerBlockOptIn) - static_cast<int>(attributes.static_shared);
+  *bytes = static_cast<size_t>(std::max(most, 0));
+  return CUDA_SUCCESS;
+}
+
+}  // extern "C"
