@@ -46,7 +46,7 @@ static _Bool read_servers(struct config *config, const char *value) {
     server->port[port_length] = 0;
     char *end;
     unsigned long port = strtoul(server->port, &end, 10);
-    if (*end || server->port[0] == '-' || port == 0 || port > 65535)
+    if (*end || server->port[0] < '0' || server->port[0] > '9' || port == 0 || port > 65535)
       return bad("OUTBOARD_SERVER", value, "a port is a number from 1 to 65535");
     config->server_count++;
     at += length;
@@ -56,13 +56,15 @@ static _Bool read_servers(struct config *config, const char *value) {
   return 1;
 }
 
-static _Bool read_number(const char *variable, const char *text, const char *stop,
-                         unsigned long long max, const char *expected, unsigned long long *number) {
+// The number from `text` to `stop`, which is all or part of the variable's value.
+static _Bool read_number(const char *variable, const char *value, const char *text,
+                         const char *stop, unsigned long long max, const char *expected,
+                         unsigned long long *number) {
   char *end;
   errno = 0;
   unsigned long long parsed = strtoull(text, &end, 10);
   if (end == text || end != stop || text[0] < '0' || text[0] > '9' || errno || parsed > max)
-    return bad(variable, text, expected);
+    return bad(variable, value, expected);
   *number = parsed;
   return 1;
 }
@@ -108,9 +110,9 @@ static _Bool read_share(struct config *config, const char *value) {
   const char *colon = strchr(value, ':');
   const char *stop = colon ? colon : value + strlen(value);
   unsigned long long request, limit;
-  if (!read_number("OUTBOARD_SHARE", value, stop, 100, expected, &request)) return 0;
+  if (!read_number("OUTBOARD_SHARE", value, value, stop, 100, expected, &request)) return 0;
   limit = request;
-  if (colon && !read_number("OUTBOARD_SHARE", colon + 1, colon + 1 + strlen(colon + 1), 100,
+  if (colon && !read_number("OUTBOARD_SHARE", value, colon + 1, colon + 1 + strlen(colon + 1), 100,
                             expected, &limit))
     return 0;
   if (request == 0 || limit < request)
@@ -155,7 +157,7 @@ static _Bool read_all(struct config *config) {
   unsigned long long number;
   const char *value = getenv("OUTBOARD_GPUS");
   if (value && *value) {
-    if (!read_number("OUTBOARD_GPUS", value, value + strlen(value), 64,
+    if (!read_number("OUTBOARD_GPUS", value, value, value + strlen(value), 64,
                      "expected how many GPUs, from 1 to 64", &number))
       return 0;
     if (number == 0) return bad("OUTBOARD_GPUS", value, "expected how many GPUs, from 1 to 64");
@@ -167,7 +169,7 @@ static _Bool read_all(struct config *config) {
   if (value && *value && !read_share(config, value)) return 0;
   value = getenv("OUTBOARD_CONNECT_TIMEOUT");
   if (value && *value) {
-    if (!read_number("OUTBOARD_CONNECT_TIMEOUT", value, value + strlen(value),
+    if (!read_number("OUTBOARD_CONNECT_TIMEOUT", value, value, value + strlen(value),
                      CONNECT_TIMEOUT_MAX_S, "expected seconds, from 1 to 3600", &number))
       return 0;
     if (number == 0)

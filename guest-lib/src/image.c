@@ -98,8 +98,10 @@ CUresult image_read_file(const char *path, struct image *image) {
   }
   close(fd);
   if (!bytes) return CUDA_ERROR_OUT_OF_MEMORY;
-  bytes[have] = 0;  // PTX text in a file ends without a NUL
-  CUresult result = read_parts(bytes, have + 1, image);
+  // PTX text in a file ends without a NUL; nothing else may count on a byte more.
+  bytes[have] = 0;
+  if (abi_image_kind(bytes, have) == ABI_IMAGE_PTX) have++;
+  CUresult result = read_parts(bytes, have, image);
   free(bytes);
   return finish(result, image);
 }
