@@ -1,0 +1,186 @@
+// Devices: which are visible and in what order, and what is said of them.
+#include "device.h"
+
+#include <string.h>
+
+#include "check.h"
+#include "guest_calls.h"
+#include "log_capture.h"
+
+#define ALL 4
+
+static struct device all[ALL];
+
+static int describe(void **state) {
+  (void)state;
+  memset(all, 0, sizeof all);
+  for (int i = 0; i < ALL; i++) {
+    all[i].server_ordinal = (uint32_t)i;
+    snprintf(all[i].name, sizeof all[i].name, "device %d", i);
+    // The first two differ in their last byte only, the others in the first.
+    memset(all[i].uuid.bytes, i < 2 ? 0xab : 0x10 * i, 16);
+    all[i].uuid.bytes[15] = (char)i;
+    snprintf(all[i].pci_bus_id, sizeof all[i].pci_bus_id, "0000:0%d:00.0", i + 1);
+    all[i].attribute_count = 143;
+    for (unsigned a = 1; a < 143; a++) all[i].attributes[a] = (int)(1000 * i + a);
+    all[i].limit_count = 3;
+    all[i].limits[1] = 1 << 20;
+    all[i].least_priority = 0;
+    all[i].greatest_priority = -5;
+  }
+  log_capture("warn");
+  log_captured();
+  return 0;
+}
+
+struct row {
+  const char *visible;
+  const char *devices;  // server ordinals, in order
+  const char *says;     // in the log; NULL: nothing
+};
+
+static const struct row rows[] = {
+    {NULL, "0123", NULL},
+    {"", "", NULL},
+    {"0", "0", NULL},
+    {"2", "2", NULL},
+    {"3,1", "31", NULL},
+    {"3,2,1,0", "3210", NULL},
+    {"0,1,", "01", NULL},
+    // The list ends at the first that names no device.
+    {"4", "", "\"4\" names no device"},
+    {"1,4,2", "1", "\"4\" names no device"},
+    {"-1", "", "\"-1\" names no device"},
+    {"2,-1,0", "2", "\"-1\" names no device"},
+    {"none", "", "\"none\" names no device"},
+    {"NoDevFiles", "", "names no device"},
+    {"0,,1", "0", "\"\" names no device"},
+    {"1,GPU-nothing,0", "1", "\"GPU-nothing\" names no device"},
+    {"MIG-GPU-0/1/0", "", "names no device"},
+    // Twice: none.
+    {"0,0", "", "twice"},
+    {"1,2,1", "", "twice"},
+    {"2,GPU-2", "", "twice"},
+    // UUIDs, whole or a prefix that fits one.
+    {"GPU-20202020-2020-2020-2020-202020202002", "2", NULL},
+    {"GPU-30303030", "3", NULL},
+    {"GPU-3", "3", NULL},
+    {"GPU-ABABABAB-abab-abab-abab-ababababab01", "1", NULL},
+    {"GPU-3,0,GPU-2", "302", NULL},
+    {"GPU-ab", "", "names no device"},  // fits two
+    {"GPU-", "", "names no device"},
+    {"GPU-20202020-2020-2020-2020-2020202020020", "", "names no device"},  // too long
+};
+
+static void visible_devices(void **state) {
+  (void)state;
+  for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const struct row *row = &rows[i];
+    device_start(all, ALL, row->visible, 13000);
+    char seen[ALL + 1] = "";
+    for (int d = 0; d < device_count(); d++) seen[d] = (char)('0' + device_get(d)->server_ordinal);
+    const char *log = log_captured();
+    if (strcmp(seen, row->devices) != 0 || (row->says ? !strstr(log, row->says) : *log))
+      fail_msg("CUDA_VISIBLE_DEVICES=%s: devices \"%s\", log \"%s\"",
+               row->visible ? row->visible : "(unset)", seen, log);
+  }
+}
+
+static void they_are_renumbered(void **state) {
+  (void)state;
+  device_start(all, ALL, "3,1", 13000);
+  int count, value;
+  CUdevice device;
+  char name[32];
+  assert_int_equal(guest_cuDeviceGetCount(&count), CUDA_SUCCESS);
+  assert_int_equal(count, 2);
+  assert_int_equal(guest_cuDeviceGet(&device, 1), CUDA_SUCCESS);
+  assert_int_equal(guest_cuDeviceGetName(name, sizeof name, device), CUDA_SUCCESS);
+  assert_string_equal(name, "device 1");
+  assert_int_equal(guest_cuDeviceGetAttribute(&value, 16, 0), CUDA_SUCCESS);
+  assert_int_equal(value, 3016);
+  assert_int_equal(guest_cuDeviceGet(&device, 2), CUDA_ERROR_INVALID_DEVICE);
+  assert_int_equal(guest_cuDeviceGet(&device, -1), CUDA_ERROR_INVALID_DEVICE);
+  assert_int_equal(guest_cuDeviceGetAttribute(&value, 16, 2), CUDA_ERROR_INVALID_DEVICE);
+}
+
+static void a_name_is_cut_to_its_buffer(void **state) {
+  (void)state;
+  device_start(all, ALL, NULL, 13000);
+  char name[5] = "zzzz";
+  assert_int_equal(guest_cuDeviceGetName(name, 4, 0), CUDA_SUCCESS);
+  assert_string_equal(name, "dev");
+  assert_int_equal(guest_cuDeviceGetName(name, 0, 0), CUDA_ERROR_INVALID_VALUE);
+}
+
+static void attributes(void **state) {
+  (void)state;
+  device_start(all, ALL, NULL, 13000);
+  int value;
+  assert_int_equal(guest_cuDeviceGetAttribute(&value, 0, 0), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(guest_cuDeviceGetAttribute(&value, 142, 0), CUDA_SUCCESS);
+  assert_int_equal(guest_cuDeviceGetAttribute(&value, 143, 0), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(guest_cuDeviceGetAttribute(&value, -1, 0), CUDA_ERROR_INVALID_VALUE);
+  // What does not reach across a network is not offered.
+  static const CUdevice_attribute never[] = {
+      CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY,
+      CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, CU_DEVICE_ATTRIBUTE_INTEGRATED,
+      CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED};
+  for (unsigned i = 0; i < sizeof never / sizeof *never; i++) {
+    assert_int_equal(guest_cuDeviceGetAttribute(&value, never[i], 0), CUDA_SUCCESS);
+    assert_int_equal(value, 0);
+  }
+}
+
+static void pci_ids(void **state) {
+  (void)state;
+  device_start(all, ALL, NULL, 13000);
+  char id[32];
+  CUdevice device;
+  assert_int_equal(guest_cuDeviceGetPCIBusId(id, sizeof id, 2), CUDA_SUCCESS);
+  assert_string_equal(id, "0000:03:00.0");
+  assert_int_equal(guest_cuDeviceGetByPCIBusId(&device, id), CUDA_SUCCESS);
+  assert_int_equal(device, 2);
+  assert_int_equal(guest_cuDeviceGetByPCIBusId(&device, "04:00.0"), CUDA_SUCCESS);
+  assert_int_equal(device, 3);
+  assert_int_equal(guest_cuDeviceGetByPCIBusId(&device, "02:00"), CUDA_SUCCESS);
+  assert_int_equal(device, 1);
+  assert_int_equal(guest_cuDeviceGetByPCIBusId(&device, "09:00.0"), CUDA_ERROR_INVALID_DEVICE);
+  assert_int_equal(guest_cuDeviceGetByPCIBusId(&device, ""), CUDA_ERROR_INVALID_DEVICE);
+}
+
+static void versions(void **state) {
+  (void)state;
+  device_start(all, ALL, NULL, 12080);  // the server's is older: the program must know
+  assert_int_equal(device_driver_version(), 12080);
+  device_start(all, ALL, NULL, 14000);  // newer than what this library knows
+  assert_int_equal(device_driver_version(), CUDA_DRIVER_VERSION);
+}
+
+static void limits_and_priorities(void **state) {
+  (void)state;
+  device_start(all, ALL, NULL, 13000);
+  size_t value;
+  assert_int_equal(device_limit(0, (CUlimit)1, &value), CUDA_SUCCESS);
+  assert_int_equal(value, 1 << 20);
+  assert_int_equal(device_limit(0, (CUlimit)3, &value), CUDA_ERROR_UNSUPPORTED_LIMIT);
+  device_set_limit(0, (CUlimit)1, 5);
+  assert_int_equal(device_limit(0, (CUlimit)1, &value), CUDA_SUCCESS);
+  assert_int_equal(value, 5);
+  assert_int_equal(device_clamp_priority(-9), -5);
+  assert_int_equal(device_clamp_priority(9), 0);
+  assert_int_equal(device_clamp_priority(-2), -2);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(visible_devices, describe),
+      cmocka_unit_test_setup(they_are_renumbered, describe),
+      cmocka_unit_test_setup(a_name_is_cut_to_its_buffer, describe),
+      cmocka_unit_test_setup(attributes, describe),
+      cmocka_unit_test_setup(pci_ids, describe),
+      cmocka_unit_test_setup(versions, describe),
+      cmocka_unit_test_setup(limits_and_priorities, describe),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,133 @@
+// The log: silent unless asked for, one line at a time, without side effects on the program.
+#include "log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "log_capture.h"
+
+static void say_all(void) {
+  log_error("one");
+  log_warn("two");
+  log_info("three");
+  log_debug("four");
+  log_trace("five");
+}
+
+static int lines_of(const char *text) {
+  int lines = 0;
+  for (; *text; text++) lines += *text == '\n';
+  return lines;
+}
+
+// Must be the first test: nothing has configured the log yet.
+static void silent_by_default(void **state) {
+  (void)state;
+  assert_int_equal(log_level, LOG_OFF);
+  int ends[2];
+  assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+  int before = dup(2);
+  dup2(ends[1], 2);
+  say_all();
+  dup2(before, 2);
+  char byte;
+  assert_int_equal(read(ends[0], &byte, 1), -1);
+  assert_int_equal(errno, EAGAIN);
+}
+
+static void levels(void **state) {
+  (void)state;
+  static const char *const names[] = {"off", "error", "warn", "info", "debug", "trace"};
+  for (int level = 0; level < 6; level++) {
+    log_capture(names[level]);
+    say_all();
+    assert_int_equal(lines_of(log_captured()), level);
+  }
+}
+
+static void a_line_says_who_and_when(void **state) {
+  (void)state;
+  log_capture("warn");
+  log_warn("%s is %d", "x", 7);
+  const char *line = log_captured();
+  int h, m, s, us, pid;
+  char rest[64];
+  assert_int_equal(
+      sscanf(line, "outboard %d:%d:%d.%6d %d warn: %63[^\n]", &h, &m, &s, &us, &pid, rest), 6);
+  assert_int_equal(pid, getpid());
+  assert_string_equal(rest, "x is 7");
+}
+
+static void long_lines_are_cut(void **state) {
+  (void)state;
+  static char text[5000];
+  memset(text, 'y', sizeof text - 1);
+  log_capture("error");
+  log_error("%s", text);
+  log_error("after");
+  const char *log = log_captured();
+  assert_int_equal(lines_of(log), 2);
+  assert_true(strchr(log, '\n') - log < 1024);
+  assert_non_null(strstr(log, "error: after\n"));
+}
+
+static void errno_is_the_programs(void **state) {
+  (void)state;
+  log_capture("error");
+  errno = EDOM;
+  log_error("said");
+  assert_int_equal(errno, EDOM);
+  assert_null(log_configure("error:/dev/full"));
+  log_error("cannot be written");
+  assert_int_equal(errno, EDOM);
+}
+
+static void bad_values(void **state) {
+  (void)state;
+  log_capture("off");
+  static const char *const bad[] = {"loud", "", "Error", "errorx", "2", ":/tmp/x", "warn "};
+  for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
+    log_level = LOG_OFF;
+    const char *wrong = log_configure(bad[i]);
+    assert_non_null(wrong);
+    assert_non_null(strstr(wrong, "off, error, warn, info, debug or trace"));
+    assert_int_equal(log_level, LOG_WARN);
+  }
+  log_level = LOG_OFF;
+  assert_non_null(strstr(log_configure("info:/no/such/folder/log"), "cannot be opened"));
+}
+
+static void *write_lines(void *unused) {
+  (void)unused;
+  for (int i = 0; i < 100; i++) log_error("abcdefghij %d end", i);
+  return NULL;
+}
+
+static void lines_of_threads_do_not_mix(void **state) {
+  (void)state;
+  pthread_t threads[4];
+  log_capture("error");
+  log_captured();
+  for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, write_lines, NULL);
+  for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+  const char *at = log_captured();
+  assert_int_equal(lines_of(at), 400);
+  for (; *at; at = strchr(at, '\n') + 1) {
+    assert_int_equal(strncmp(at, "outboard ", 9), 0);
+    assert_int_equal(strncmp(strchr(at, '\n') - 4, " end", 4), 0);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(silent_by_default),           cmocka_unit_test(levels),
+      cmocka_unit_test(a_line_says_who_and_when),    cmocka_unit_test(long_lines_are_cut),
+      cmocka_unit_test(errno_is_the_programs),       cmocka_unit_test(bad_values),
+      cmocka_unit_test(lines_of_threads_do_not_mix),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,56 @@
+#include "session.h"
+
+#include <string.h>
+#include <sys/socket.h>
+
+#include "batch.h"
+#include "check.h"
+#include "connection.h"
+#include "context.h"
+#include "device.h"
+#include "enter.h"
+#include "memory.h"
+
+static void describe(struct device *device) {
+  strcpy(device->name, "Test device");
+  memset(device->uuid.bytes, 0x11, sizeof device->uuid.bytes);
+  device->total_memory = 1ull << 34;
+  device->attribute_count = 143;
+  device->attributes[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = 1024;
+  for (int i = 0; i < 3; i++) {
+    device->attributes[CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i] = 1024;
+    device->attributes[CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i] = 65535;
+  }
+  device->attributes[CU_DEVICE_ATTRIBUTE_WARP_SIZE] = 32;
+  device->attributes[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN] = 49152;
+  strcpy(device->pci_bus_id, "0000:01:00.0");
+}
+
+void session_enter(void) {
+  CUcontext context;
+  CHECK(cuDevicePrimaryCtxRetain(&context, 0) == CUDA_SUCCESS);
+  CHECK(cuCtxSetCurrent(context) == CUDA_SUCCESS);
+}
+
+struct server *session_start(uint64_t limit, struct server_hook hook) {
+  static struct device devices[2];
+  int pair[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+  // Small enough that tests fill them.
+  int size = 64 << 10;
+  for (int i = 0; i < 2; i++)
+    CHECK(!setsockopt(pair[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof size));
+  CHECK(connection_adopt(pair[0]) == 0);
+  for (int i = 0; i < 2; i++) {
+    describe(&devices[i]);
+    devices[i].server_ordinal = (uint32_t)i;
+  }
+  device_start(devices, 2, NULL, 13000);
+  memory_start(WIRE_WINDOW_BASE, WIRE_WINDOW_SIZE, limit);
+  CHECK(context_start(device_count()));
+  CHECK(batch_start() == 0);
+  guest_ready();
+  struct server *server = server_start(pair[1], hook);
+  session_enter();
+  return server;
+}
