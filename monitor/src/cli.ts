@@ -1,35 +1,43 @@
 // The command `outboard`. Exit codes: 0 well, 2 wrong usage, 3 cannot start or reach something;
 // `run` ends as the program it ran.
-
 import { type Command, exitCodes } from './command.js';
-import { help } from './commands/help.js';
-import { run } from './commands/run.js';
-import { serve } from './commands/serve.js';
-import { version } from './commands/version.js';
 import { OutboardError } from './errors.js';
 import { UsageError } from './options.js';
 
-const commands: Command[] = [serve, run, version];
-commands.push(help(commands));
+// Loaded when wanted: `run` should not wait for what only `serve` needs.
+const commands: Record<string, () => Promise<Command>> = {
+  serve: async () => (await import('./commands/serve.js')).serve,
+  run: async () => (await import('./commands/run.js')).run,
+  version: async () => (await import('./commands/version.js')).version,
+  help: async () => {
+    const { help } = await import('./commands/help.js');
+    const others = Object.keys(commands).filter((name) => name !== 'help');
+    return help(await Promise.all(others.map(load)));
+  },
+};
 
 const aliases: Record<string, string> = { '--help': 'help', '-h': 'help', '--version': 'version' };
 
 process.exitCode = await main(process.argv.slice(2));
 
-async function main([name, ...args]: string[]): Promise<number> {
-  const wanted = aliases[name ?? ''] ?? name;
-  const command = commands.find((command) => command.name === wanted);
+async function main([word, ...args]: string[]): Promise<number> {
+  const name = aliases[word ?? ''] ?? word;
+  const known = name !== undefined && Object.hasOwn(commands, name);
   try {
-    if (!command) {
-      const what = name === undefined ? 'no command' : `there is no command ${name}`;
-      throw new UsageError(`${what}. Commands: ${commands.map(({ name }) => name).join(', ')}`);
+    if (!known) throw new UsageError(word === undefined ? 'no command' : `no command ${word}`);
+    const command = await load(name);
+    // What stands behind `--` or a program's name is the program's.
+    if (['--help', '-h'].includes(args[0] ?? '')) {
+      process.stdout.write(command.help);
+      return exitCodes.ok;
     }
-    if (asksForHelp(command, args)) return await help(commands).run([command.name]);
     return await command.run(args);
   } catch (error) {
     if (error instanceof UsageError) {
-      const topic = command ? ` ${command.name}` : '';
-      process.stderr.write(`outboard: ${error.message}\nSee: outboard help${topic}\n`);
+      const more = known
+        ? `See: outboard help ${name}`
+        : `Commands: ${Object.keys(commands).join(', ')}`;
+      process.stderr.write(`outboard: ${error.message}\n${more}\n`);
       return exitCodes.usage;
     }
     if (error instanceof OutboardError) {
@@ -40,7 +48,8 @@ async function main([name, ...args]: string[]): Promise<number> {
   }
 }
 
-/** `outboard COMMAND --help`; what stands behind `--` or a program's name is the program's. */
-function asksForHelp({ name }: Command, args: string[]): boolean {
-  return name !== 'help' && (args[0] === '--help' || args[0] === '-h');
+function load(name: string): Promise<Command> {
+  const found = commands[name];
+  if (!found) throw new Error(`no command ${name}`);
+  return found();
 }

@@ -1,26 +1,24 @@
 import { type Command, exitCodes } from '../command.js';
 import { UsageError } from '../options.js';
 
-export function help(commands: readonly Command[]): Command {
-  const command: Command = {
+export function help(others: readonly Command[]): Command {
+  const self: Command = {
     name: 'help',
     summary: 'explain Outboard, or one command',
-    help: 'Usage: outboard help [COMMAND]\n',
+    help: 'Usage: outboard help [COMMAND]\n\nExplains Outboard, or one command.\n',
     async run([topic, ...more]) {
       if (more.length > 0) throw new UsageError(`help takes one command, not also ${more[0]}`);
-      process.stdout.write(topic === undefined ? overview(commands) : find(topic).help);
+      const commands = [...others, self];
+      const found = commands.find(({ name }) => name === topic);
+      if (topic !== undefined && !found) {
+        const names = commands.map(({ name }) => name).join(', ');
+        throw new UsageError(`no command ${topic}; there are ${names}`);
+      }
+      process.stdout.write(found?.help ?? overview(commands));
       return exitCodes.ok;
     },
   };
-
-  function find(topic: string): Command {
-    const found = commands.find(({ name }) => name === topic);
-    if (found) return found;
-    const names = commands.map(({ name }) => name).join(', ');
-    throw new UsageError(`there is no command ${topic}. Commands: ${names}`);
-  }
-
-  return command;
+  return self;
 }
 
 function overview(commands: readonly Command[]): string {

@@ -128,11 +128,12 @@ ${optionsHelp(options)}
 
 function tellReady(address: Address, readyFile: string | null) {
   const text = formatAddress(address);
+  if (readyFile !== null) {
+    // Renamed into place, so that whoever waits for the file never reads half of it.
+    writeFileSync(`${readyFile}.${process.pid}`, `${text}\n`);
+    renameSync(`${readyFile}.${process.pid}`, readyFile);
+  }
   process.stdout.write(`listening on ${text}\n`);
-  if (readyFile === null) return;
-  // Renamed into place, so that whoever waits for the file never reads half of it.
-  writeFileSync(`${readyFile}.${process.pid}`, `${text}\n`);
-  renameSync(`${readyFile}.${process.pid}`, readyFile);
 }
 
 /** Resolves when a signal has ended the server. */

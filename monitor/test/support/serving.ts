@@ -2,6 +2,7 @@
 // with software GPUs.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { root } from '../../../scripts/setup/paths.mjs';
@@ -90,10 +91,11 @@ export class Serving {
   }
 }
 
+/** A zombie is not: in a container there may be nobody who collects it. */
 export function isAlive(pid: number): boolean {
   try {
-    process.kill(pid, 0);
-    return true;
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    return !/^[ZX]/.test(stat.slice(stat.lastIndexOf(')') + 2));
   } catch {
     return false;
   }
