@@ -41,7 +41,10 @@ bool Lowering::plain() {
   uint32_t flags = row_->flags;
   if (flags & kRound) ir.round = take_round();
   if (flags & kApprox) ir.approx = take("approx");
-  if (flags & kFull) ir.approx |= take("full");
+  if ((flags & kFull) && take("full")) {
+    ir.approx = true;
+    ir.mode = 1;
+  }
   if (flags & kFtz) ir.ftz = take("ftz");
   if (flags & kSat) ir.sat = take("sat");
   if (flags & kNan) ir.nan = take("NaN");

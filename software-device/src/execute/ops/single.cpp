@@ -78,6 +78,10 @@ float fused_directed(float a, float b, float c) {
     lost = (product - (sum - part)) + (c - part);
   }
   double exact = sum;
+  if (exact == 0 && lost == 0) {  // the sign of an exact zero depends on the rounding
+    volatile double zero = product;
+    return static_cast<float>(zero + c);
+  }
   auto bits = bit_cast<uint64_t>(exact);
   if (lost != 0 && exact == exact && !(bits & 1) && __builtin_isfinite(exact)) {
     bool away = (lost > 0) == (exact > 0);

@@ -1,0 +1,148 @@
+// What the engine's tests share: memory that kernels may touch, and a way to launch one kernel and
+// wait for it.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine.h"
+
+namespace rig {
+
+using namespace softdev;
+
+// One window; allocations of whole granules, so that what lies behind one is not mapped.
+class Memory final : public AddressSpace {
+ public:
+  static constexpr uint64_t kGranule = uint64_t{1} << kGranuleShift;
+  explicit Memory(uint64_t size = uint64_t{256} << 20) {
+    void *base = mmap(nullptr, size + kGranule, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED) std::abort();
+    mapping_ = base;
+    mapping_size_ = size + kGranule;
+    window_.base = (reinterpret_cast<uint64_t>(base) + kGranule - 1) & ~(kGranule - 1);
+    window_.size = size;
+    flags_.assign(size >> kGranuleShift, 0);
+    window_.granules = flags_.data();
+  }
+  ~Memory() override { munmap(mapping_, mapping_size_); }
+
+  uint64_t allocate(uint64_t size, uint8_t flags = 3) {
+    uint64_t granules = (size + kGranule - 1) / kGranule + 1;  // and one that stays unmapped
+    uint64_t first = next_;
+    next_ += granules;
+    if (next_ > flags_.size()) return 0;
+    uint64_t address = window_.base + first * kGranule;
+    mprotect(reinterpret_cast<void *>(address), (granules - 1) * kGranule, PROT_READ | PROT_WRITE);
+    for (uint64_t i = 0; i + 1 < granules; ++i) flags_[first + i] = flags;
+    sizes_[address] = size;
+    return address;
+  }
+  const Window *find(uint64_t address) const override {
+    return address - window_.base < window_.size ? &window_ : nullptr;
+  }
+  std::string describe(uint64_t address) const override {
+    auto at = sizes_.upper_bound(address);
+    if (at == sizes_.begin()) return "no allocation is below it";
+    --at;
+    char text[120];
+    std::snprintf(text, sizeof text, "the nearest allocation has %llu bytes at 0x%llx",
+                  static_cast<unsigned long long>(at->second),
+                  static_cast<unsigned long long>(at->first));
+    return text;
+  }
+  AllocateGlobal allocator() {
+    return [this](size_t size, size_t) { return allocate(size); };
+  }
+
+ private:
+  Window window_;
+  void *mapping_ = nullptr;
+  uint64_t mapping_size_ = 0;
+  std::vector<uint8_t> flags_;
+  uint64_t next_ = 0;
+  std::map<uint64_t, uint64_t> sizes_;
+};
+
+// Parameters of a kernel, laid out as the PTX ABI does.
+class Parameters {
+ public:
+  template <class T>
+  Parameters &add(T value) {
+    bytes_.resize((bytes_.size() + alignof(T) - 1) / alignof(T) * alignof(T));
+    const auto *from = reinterpret_cast<const uint8_t *>(&value);
+    bytes_.insert(bytes_.end(), from, from + sizeof(T));
+    return *this;
+  }
+  std::vector<uint8_t> take() { return std::move(bytes_); }
+
+ private:
+  std::vector<uint8_t> bytes_;
+};
+
+class Device {
+ public:
+  explicit Device(unsigned workers = 2) { engine = Engine::create({workers}); }
+
+  std::shared_ptr<Program> load(const std::string &ptx, Status *status = nullptr) {
+    Status own;
+    std::shared_ptr<Program> program = Program::load(ptx, memory.allocator(), &own);
+    if (status)
+      *status = own;
+    else if (!own.ok())
+      std::fprintf(stderr, "load: %s\n", own.message.c_str());
+    return program;
+  }
+
+  Status launch(const std::shared_ptr<Program> &program, const char *kernel, Dim3 grid, Dim3 block,
+                Parameters parameters, uint32_t shared = 0, bool cooperative = false) {
+    Kernel *found = program->find_kernel(kernel);
+    if (!found) return {500, false, std::string("no kernel ") + kernel};
+    if (Status status = found->translate(); !status.ok()) return status;
+    Launch launch;
+    launch.kernel = found;
+    launch.keep = program;
+    launch.grid = grid;
+    launch.block = block;
+    launch.dynamic_shared = shared;
+    launch.cooperative = cooperative;
+    launch.parameters = parameters.take();
+    launch.memory = &memory;
+    launch.print = [this](std::string_view text) { printed += text; };
+    std::mutex mutex;
+    std::condition_variable wake;
+    bool done = false;
+    Status result;
+    launch.done = [&](Status status) {
+      std::lock_guard lock(mutex);
+      result = std::move(status);
+      done = true;
+      wake.notify_one();
+    };
+    engine->submit(std::move(launch));
+    std::unique_lock lock(mutex);
+    wake.wait(lock, [&] { return done; });
+    return result;
+  }
+
+  template <class T>
+  T *array(size_t count) {
+    return reinterpret_cast<T *>(memory.allocate(count * sizeof(T)));
+  }
+
+  Memory memory;
+  std::unique_ptr<Engine> engine;
+  std::string printed;
+};
+
+}  // namespace rig
