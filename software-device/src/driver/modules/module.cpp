@@ -92,13 +92,35 @@ CUresult Library::instance(const std::shared_ptr<Context> &context,
   return CUDA_SUCCESS;
 }
 
-CUresult Library::any_instance(std::shared_ptr<Instance> *instance, std::string *reason) {
+CUresult Library::catalogue(Program **program, std::string *reason) {
   std::shared_ptr<Context> context = driver()->handles.find<Context>(ContextStack::top());
-  if (!context || !context->active()) {
-    *reason = "no context is current";
-    return CUDA_ERROR_INVALID_CONTEXT;
+  if (context && context->active()) {
+    std::shared_ptr<Instance> instance;
+    if (CUresult bad = this->instance(context, &instance, reason)) return bad;
+    *program = &instance->program();
+    return CUDA_SUCCESS;
   }
-  return this->instance(context, instance, reason);
+  // cudart asks for its first kernel before it has a context. What kernels there are does not
+  // depend on one, only where variables lie: here they are not placed on any device.
+  std::lock_guard guard(mutex_);
+  if (!contextless_) {
+    std::string text;
+    if (CUresult bad = image.unpack(&text, reason)) return bad;
+    auto allocate = [this](size_t size, size_t align) {
+      unplaced_.push_back(std::make_unique<uint8_t[]>(size + align));
+      uint64_t address = reinterpret_cast<uint64_t>(unplaced_.back().get());
+      return (address + align - 1) / align * align;
+    };
+    Status status;
+    contextless_ = Program::load(std::move(text), allocate, &status);
+    if (!contextless_) {
+      unplaced_.clear();
+      *reason = status.message;
+      return result_of(status);
+    }
+  }
+  *program = contextless_.get();
+  return CUDA_SUCCESS;
 }
 
 std::shared_ptr<LibraryKernel> Library::named(const std::string &name) {
@@ -116,9 +138,9 @@ std::shared_ptr<LibraryKernel> Library::named(const std::string &name) {
 
 CUresult Library::kernel(const std::string &name, std::shared_ptr<LibraryKernel> *kernel,
                          std::string *reason) {
-  std::shared_ptr<Instance> instance;
-  if (CUresult bad = any_instance(&instance, reason)) return bad;
-  if (!instance->program().find_kernel(name)) {
+  Program *program;
+  if (CUresult bad = catalogue(&program, reason)) return bad;
+  if (!program->find_kernel(name)) {
     *reason = "the library has no kernel " + name;
     return CUDA_ERROR_NOT_FOUND;
   }
@@ -129,10 +151,10 @@ CUresult Library::kernel(const std::string &name, std::shared_ptr<LibraryKernel>
 
 CUresult Library::kernels(std::vector<std::shared_ptr<LibraryKernel>> *kernels,
                           std::string *reason) {
-  std::shared_ptr<Instance> instance;
-  if (CUresult bad = any_instance(&instance, reason)) return bad;
+  Program *program;
+  if (CUresult bad = catalogue(&program, reason)) return bad;
   std::lock_guard guard(mutex_);
-  for (Kernel *kernel : instance->program().kernels()) kernels->push_back(named(kernel->name()));
+  for (Kernel *kernel : program->kernels()) kernels->push_back(named(kernel->name()));
   return CUDA_SUCCESS;
 }
 

@@ -94,15 +94,21 @@ class Library : public Object, public std::enable_shared_from_this<Library> {
                   std::string *reason);
   // All kernels, in the order of the text.
   CUresult kernels(std::vector<std::shared_ptr<LibraryKernel>> *kernels, std::string *reason);
+  // Parameters of the kernel called `name`, in no particular context.
+  CUresult parameters(const std::string &name, std::vector<ParameterInfo> *parameters,
+                      std::string *reason);
   void unload();
 
  private:
-  CUresult any_instance(std::shared_ptr<Instance> *instance, std::string *reason);
+  // A program to look kernels up in, whether or not a context is current.
+  CUresult catalogue(Program **program, std::string *reason);
   std::shared_ptr<LibraryKernel> named(const std::string &name);  // under mutex_
 
   std::mutex mutex_;
   std::map<uint64_t, std::shared_ptr<Instance>> instances_;  // by context
   std::map<std::string, std::shared_ptr<LibraryKernel>> kernels_;
+  std::vector<std::unique_ptr<uint8_t[]>> unplaced_;  // variables of contextless_
+  std::unique_ptr<Program> contextless_;
 };
 
 // The kernel behind a CUfunction or a CUkernel, in the given context.
