@@ -1,8 +1,12 @@
 #include "core/log.h"
 
+#include <dlfcn.h>
+#include <execinfo.h>
+
 #include <atomic>
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 
 #include "abi_result.h"
 
@@ -15,6 +19,19 @@ constexpr const char *kNames[] = {"error", "warn", "info", "debug"};
 void write_line(Level level, const char *text) {
   // One call, so that lines of several threads do not mix.
   fprintf(stderr, "software-device: %s: %s\n", kNames[static_cast<int>(level)], text);
+}
+
+// The entry point that the program called. Refusals come from deep inside, so the stack is asked:
+// entry points are the only functions of this library that have a name in it.
+const char *entry_point() {
+  void *frames[24];
+  int count = backtrace(frames, 24);
+  for (int i = 0; i < count; i++) {
+    Dl_info symbol;
+    if (dladdr(frames[i], &symbol) && symbol.dli_sname && strncmp(symbol.dli_sname, "cu", 2) == 0)
+      return symbol.dli_sname;
+  }
+  return "a call";
 }
 
 }  // namespace
@@ -33,18 +50,18 @@ void log(Level level, const char *format, ...) {
   write_line(level, text);
 }
 
-CUresult refuse(Refusal refusal, const char *format, ...) {
-  if (!log_enabled(Level::kInfo)) return refusal.result;
+CUresult refuse(CUresult result, const char *format, ...) {
+  if (!log_enabled(Level::kInfo)) return result;
   char reason[1024];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(reason, sizeof reason, format, arguments);
   va_end(arguments);
-  const char *name = abi_result_name(refusal.result);
+  const char *name = abi_result_name(result);
   char text[1280];
-  snprintf(text, sizeof text, "%s: %s (%s)", refusal.where, reason, name ? name : "unknown result");
+  snprintf(text, sizeof text, "%s: %s (%s)", entry_point(), reason, name ? name : "unknown result");
   write_line(Level::kInfo, text);
-  return refusal.result;
+  return result;
 }
 
 }  // namespace softdev::driver

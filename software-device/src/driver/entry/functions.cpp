@@ -128,10 +128,8 @@ CUresult set(CUfunction_attribute which, int value, const Callable &callable) {
   }
 }
 
-CUresult parameter(const void *handle, size_t index, size_t *offset, size_t *size) {
-  Callable callable;
-  if (CUresult bad = find(handle, &callable)) return bad;
-  const auto &parameters = callable.kernel->parameters();
+CUresult parameter(const std::vector<softdev::ParameterInfo> &parameters, size_t index,
+                   size_t *offset, size_t *size) {
   if (!offset || index >= parameters.size()) return CUDA_ERROR_INVALID_VALUE;
   *offset = parameters[index].offset;
   if (size) *size = parameters[index].size;
@@ -177,7 +175,9 @@ CUresult cuFuncGetModule(CUmodule *module, CUfunction function) {
 }
 
 CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *size) {
-  return parameter(function, index, offset, size);
+  Callable callable;
+  if (CUresult bad = find(function, &callable)) return bad;
+  return parameter(callable.kernel->parameters(), index, offset, size);
 }
 
 CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache config) {
@@ -237,8 +237,18 @@ CUresult cuKernelGetLibrary(CUlibrary *library, CUkernel handle) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *size) {
-  return parameter(kernel, index, offset, size);
+CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *offset, size_t *size) {
+  if (CUresult bad = enter()) return bad;
+  auto kernel = driver()->handles.find<LibraryKernel>(handle);
+  auto library = kernel ? kernel->library.lock() : nullptr;
+  if (!library) return CUDA_ERROR_INVALID_HANDLE;
+  return guarded([&]() -> CUresult {
+    std::vector<softdev::ParameterInfo> parameters;
+    std::string reason;
+    if (CUresult bad = library->parameters(kernel->name, &parameters, &reason))
+      return refuse(bad, "%s", reason.c_str());
+    return parameter(parameters, index, offset, size);
+  });
 }
 
 CUresult cuKernelGetAttribute(int *value, CUfunction_attribute which, CUkernel kernel,

@@ -88,28 +88,24 @@ CUresult Library::instance(const std::shared_ptr<Context> &context,
   fresh->module = driver()->handles.add(module);
   context->own(fresh->module);
   instances_[context->handle()] = fresh;
+  contextless_.reset();
+  unplaced_.clear();
   *instance = std::move(fresh);
   return CUDA_SUCCESS;
 }
 
 CUresult Library::catalogue(Program **program, std::string *reason) {
-  std::shared_ptr<Context> context = driver()->handles.find<Context>(ContextStack::top());
-  if (context && context->active()) {
-    std::shared_ptr<Instance> instance;
-    if (CUresult bad = this->instance(context, &instance, reason)) return bad;
-    *program = &instance->program();
+  if (!instances_.empty()) {
+    *program = &instances_.begin()->second->program();
     return CUDA_SUCCESS;
   }
-  // cudart asks for its first kernel before it has a context. What kernels there are does not
-  // depend on one, only where variables lie: here they are not placed on any device.
-  std::lock_guard guard(mutex_);
   if (!contextless_) {
     std::string text;
     if (CUresult bad = image.unpack(&text, reason)) return bad;
+    // Its variables are never used; they only need a place.
     auto allocate = [this](size_t size, size_t align) {
-      unplaced_.push_back(std::make_unique<uint8_t[]>(size + align));
-      uint64_t address = reinterpret_cast<uint64_t>(unplaced_.back().get());
-      return (address + align - 1) / align * align;
+      auto &place = unplaced_.emplace_back(std::make_unique<uint8_t[]>(size + align));
+      return round_up(reinterpret_cast<uint64_t>(place.get()), align ? align : 1);
     };
     Status status;
     contextless_ = Program::load(std::move(text), allocate, &status);
@@ -138,23 +134,32 @@ std::shared_ptr<LibraryKernel> Library::named(const std::string &name) {
 
 CUresult Library::kernel(const std::string &name, std::shared_ptr<LibraryKernel> *kernel,
                          std::string *reason) {
+  std::lock_guard guard(mutex_);
   Program *program;
   if (CUresult bad = catalogue(&program, reason)) return bad;
   if (!program->find_kernel(name)) {
     *reason = "the library has no kernel " + name;
     return CUDA_ERROR_NOT_FOUND;
   }
-  std::lock_guard guard(mutex_);
   *kernel = named(name);
   return CUDA_SUCCESS;
 }
 
 CUresult Library::kernels(std::vector<std::shared_ptr<LibraryKernel>> *kernels,
                           std::string *reason) {
+  std::lock_guard guard(mutex_);
   Program *program;
   if (CUresult bad = catalogue(&program, reason)) return bad;
-  std::lock_guard guard(mutex_);
   for (Kernel *kernel : program->kernels()) kernels->push_back(named(kernel->name()));
+  return CUDA_SUCCESS;
+}
+
+CUresult Library::parameters(const std::string &name, std::vector<ParameterInfo> *parameters,
+                             std::string *reason) {
+  std::lock_guard guard(mutex_);
+  Program *program;
+  if (CUresult bad = catalogue(&program, reason)) return bad;
+  *parameters = program->find_kernel(name)->parameters();
   return CUDA_SUCCESS;
 }
 
@@ -168,6 +173,8 @@ void Library::unload() {
     instance->unload();
   }
   instances_.clear();
+  contextless_.reset();
+  unplaced_.clear();
 }
 
 // ---------------------------------------------------------------------------------------------

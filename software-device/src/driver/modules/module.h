@@ -97,18 +97,22 @@ class Library : public Object, public std::enable_shared_from_this<Library> {
   // Parameters of the kernel called `name`, in no particular context.
   CUresult parameters(const std::string &name, std::vector<ParameterInfo> *parameters,
                       std::string *reason);
+  // Parameters of the kernel called `name`.
+  CUresult parameters(const std::string &name, std::vector<ParameterInfo> *parameters,
+                      std::string *reason);
   void unload();
 
  private:
-  // A program to look kernels up in, whether or not a context is current.
+  // Under mutex_. A program to ask about names and parameters: they are the same in all contexts,
+  // and cudart asks for its first kernel before it has one.
   CUresult catalogue(Program **program, std::string *reason);
-  std::shared_ptr<LibraryKernel> named(const std::string &name);  // under mutex_
+  std::shared_ptr<LibraryKernel> named(const std::string &name);
 
   std::mutex mutex_;
   std::map<uint64_t, std::shared_ptr<Instance>> instances_;  // by context
   std::map<std::string, std::shared_ptr<LibraryKernel>> kernels_;
-  std::vector<std::unique_ptr<uint8_t[]>> unplaced_;  // variables of contextless_
-  std::unique_ptr<Program> contextless_;
+  std::unique_ptr<Program> contextless_;              // while there is no instance
+  std::vector<std::unique_ptr<uint8_t[]>> unplaced_;  // its variables
 };
 
 // The kernel behind a CUfunction or a CUkernel, in the given context.
