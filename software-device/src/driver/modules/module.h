@@ -97,9 +97,6 @@ class Library : public Object, public std::enable_shared_from_this<Library> {
   // Parameters of the kernel called `name`, in no particular context.
   CUresult parameters(const std::string &name, std::vector<ParameterInfo> *parameters,
                       std::string *reason);
-  // Parameters of the kernel called `name`.
-  CUresult parameters(const std::string &name, std::vector<ParameterInfo> *parameters,
-                      std::string *reason);
   void unload();
 
  private:
