@@ -53,7 +53,7 @@ static uint64_t base, end, limit;
 static uint64_t mapped;         // bytes the server has under the window
 static uint64_t leaving_bytes;  // of them, in granules whose every allocation is leaving
 static struct block **blocks;   // by granule of the window; every granule of a block points at it
-static uint64_t fresh;          // granules from here on were never used
+static uint64_t fresh;          // granules from here on are free
 static struct extent *extents;  // granules free before `fresh`, by address
 static size_t extent_count, extent_room;
 static struct block *small_blocks;
@@ -123,7 +123,14 @@ static void give_granules(uint64_t first, uint64_t count) {
     memmove(&extents[i + 1], &extents[i], (extent_count - i) * sizeof *extents);
     extents[i] = (struct extent){first, count};
     extent_count++;
-  }  // else these addresses are not used again: there are plenty
+  } else {
+    return;  // these addresses are not used again: there are plenty
+  }
+  struct extent *last = &extents[extent_count - 1];
+  if (last->first + last->count == fresh) {
+    fresh = last->first;
+    extent_count--;
+  }
 }
 
 static struct block *block_at(uint64_t address) {
