@@ -5,6 +5,7 @@
 #include "enter.h"
 #include "handle.h"
 #include "memory.h"
+#include "module.h"
 #include "stream.h"
 
 // Prototypes the vendor's header did not give.
@@ -533,8 +534,9 @@ CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int v
 
 static CUresult guest_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
   CUresult result;
-  uint64_t hfunc_wire = (uint64_t)(uintptr_t)hfunc;
-  if ((result = handle_check(WIRE_KIND_FUNCTION, hfunc_wire))) return result;
+  struct function *hfunc_found;
+  uint64_t hfunc_wire;
+  if ((result = function_resolve(hfunc, &hfunc_found, &hfunc_wire))) return result;
   return put_cuFuncSetCacheConfig(hfunc_wire, config);
 }
 CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
@@ -1107,8 +1109,9 @@ CUresult cuModuleUnload(CUmodule hmod) {
 static CUresult guest_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize) {
   CUresult result;
   if (!dynamicSmemSize) return CUDA_ERROR_INVALID_VALUE;
-  uint64_t func_wire = (uint64_t)(uintptr_t)func;
-  if ((result = handle_check(WIRE_KIND_FUNCTION, func_wire))) return result;
+  struct function *func_found;
+  uint64_t func_wire;
+  if ((result = function_resolve(func, &func_found, &func_wire))) return result;
   struct answer answer;
   result = ask_cuOccupancyAvailableDynamicSMemPerBlock(func_wire, numBlocks, blockSize, &answer);
   if (!result) {
@@ -1126,8 +1129,9 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunc
 static CUresult guest_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize) {
   CUresult result;
   if (!numBlocks) return CUDA_ERROR_INVALID_VALUE;
-  uint64_t func_wire = (uint64_t)(uintptr_t)func;
-  if ((result = handle_check(WIRE_KIND_FUNCTION, func_wire))) return result;
+  struct function *func_found;
+  uint64_t func_wire;
+  if ((result = function_resolve(func, &func_found, &func_wire))) return result;
   struct answer answer;
   result = ask_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(func_wire, blockSize, dynamicSMemSize, 0, &answer);
   if (!result) {
@@ -1145,8 +1149,9 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction 
 static CUresult guest_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags) {
   CUresult result;
   if (!numBlocks) return CUDA_ERROR_INVALID_VALUE;
-  uint64_t func_wire = (uint64_t)(uintptr_t)func;
-  if ((result = handle_check(WIRE_KIND_FUNCTION, func_wire))) return result;
+  struct function *func_found;
+  uint64_t func_wire;
+  if ((result = function_resolve(func, &func_found, &func_wire))) return result;
   struct answer answer;
   result = ask_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(func_wire, blockSize, dynamicSMemSize, flags, &answer);
   if (!result) {

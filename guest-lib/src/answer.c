@@ -24,6 +24,7 @@ static _Bool reading;                          // somebody is in recv
 static int waiting;                            // threads in pthread_cond_wait
 static uint64_t next_request;
 static uint64_t outstanding;
+_Atomic uint64_t answers_open;
 static struct answer *pool;
 
 static struct decode decoder;
@@ -56,6 +57,7 @@ void answer_expect(struct answer *answer) {
   *last = answer;
   last = &answer->next;
   outstanding += answer->deferred;
+  answers_open++;
   pthread_mutex_unlock(&lock);
 }
 
@@ -88,6 +90,7 @@ static void unlink_answer(struct answer *answer) {
 
 // With the lock held.
 static void finish(struct answer *answer) {
+  answers_open--;
   unlink_answer(answer);
   if (answer->deferred) {
     if (answer->result) guest_async_error((CUresult)answer->result);

@@ -47,6 +47,10 @@ _Bool answer_poll(void);
 // Whether a thread is reading. The caller may hold the batch lock.
 _Bool answer_is_being_read(void);
 
+// Questions asked and not yet answered, deferred ones among them.
+extern _Atomic uint64_t answers_open;
+static inline _Bool answers_expected(void) { return answers_open != 0; }
+
 // Deferred answers not yet there. The callers of synchronisation need not ask: answers that a
 // synchronisation covers come before its own.
 uint64_t answer_outstanding(void);

@@ -38,10 +38,19 @@ uint64_t batch_sequence(void) {
   return now;
 }
 
+// Whether what is filled stays here until the server is idle. Not while somebody waits for an
+// answer: the answer may need what another thread has posted since.
+static _Bool held_back(void) { return atomic_load(&in_flight) && !answers_expected(); }
+
+// With the lock held.
 static void wake_sender(void) {
-  if (!sender_asleep) return;
-  sender_asleep = 0;
-  pthread_cond_signal(&sender_wanted);
+  if (sender_asleep) {
+    sender_asleep = 0;
+    pthread_cond_signal(&sender_wanted);
+  } else if (sender_polling && !held_back()) {
+    sender_polling = 0;
+    eventfd_write(sender_kick, 1);
+  }
 }
 
 void batch_server_idle(void) {
@@ -216,7 +225,7 @@ static void wait_for_idle(void) {
   sender_polling = 1;
   pthread_mutex_unlock(&lock);
   // The idle message may have come before the flag was set.
-  if (atomic_load(&in_flight)) {
+  if (held_back()) {
     struct pollfd polled[2] = {{.fd = connection_fd, .events = POLLIN},
                                {.fd = sender_kick, .events = POLLIN}};
     poll(polled, 2, -1);
@@ -228,11 +237,11 @@ static void wait_for_idle(void) {
   pthread_mutex_lock(&lock);
   sender_polling = 0;
   pthread_mutex_unlock(&lock);
-  if (!atomic_load(&in_flight) || answer_poll()) return;
+  if (!held_back() || answer_poll()) return;
   // Another thread reads. It wakes us when it reads that the server is idle (batch_server_idle),
   // and when it stops reading before that (batch_reader_left).
   pthread_mutex_lock(&lock);
-  if (filled && atomic_load(&in_flight) && !guest_is_lost() && answer_is_being_read()) {
+  if (filled && held_back() && !guest_is_lost() && answer_is_being_read()) {
     sender_asleep = 1;
     pthread_cond_wait(&sender_wanted, &lock);
   }
@@ -251,7 +260,7 @@ static void *sender(void *unused) {
       continue;
     }
     pthread_mutex_unlock(&lock);
-    if (!atomic_load(&in_flight)) {
+    if (!held_back()) {
       flush();
       pthread_mutex_lock(&lock);
       continue;

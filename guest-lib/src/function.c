@@ -77,9 +77,12 @@ CUresult guest_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfuncti
     *pi = function->attributes[attrib];
     return CUDA_SUCCESS;
   }
+  uint64_t wire;
+  CUresult result = function_resolve(hfunc, &function, &wire);
+  if (result) return result;
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_cuFuncGetAttribute(attrib, handle_of(hfunc), &answer);
+  result = ask_cuFuncGetAttribute(attrib, wire, &answer);
   if (!result) {
     const struct wire_cuFuncGetAttribute_reply *reply = answer.reply;
     *pi = function->attributes[attrib] = reply->pi;
@@ -91,11 +94,13 @@ CUresult guest_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfuncti
 
 CUresult guest_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
   if ((unsigned)attrib >= FUNCTION_ATTRIBUTES) return CUDA_ERROR_INVALID_VALUE;
-  struct function *function = function_find(hfunc);
-  if (!function) return CUDA_ERROR_INVALID_HANDLE;
+  struct function *function;
+  uint64_t wire;
+  CUresult result = function_resolve(hfunc, &function, &wire);
+  if (result) return result;
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_cuFuncSetAttribute(handle_of(hfunc), attrib, value, &answer);
+  result = ask_cuFuncSetAttribute(wire, attrib, value, &answer);
   answer_free(&answer);
   // One attribute may change what others read.
   if (!result) function->attributes_known = 0;
@@ -116,6 +121,8 @@ CUresult guest_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkern
 
 CUresult guest_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
   if (!device_exists(dev)) return CUDA_ERROR_INVALID_DEVICE;
-  if (!function_find(kernel)) return CUDA_ERROR_INVALID_HANDLE;
-  return put_cuFuncSetCacheConfig(handle_of(kernel), config);
+  struct function *function;
+  uint64_t wire;
+  CUresult result = function_resolve(kernel, &function, &wire);
+  return result ? result : put_cuFuncSetCacheConfig(wire, config);
 }

@@ -46,9 +46,10 @@ static CUresult read_extra(void **extra, const void **buffer, size_t *size) {
 
 static CUresult launch(CUfunction f, const CUlaunchConfig *config, void **kernelParams,
                        void **extra, uint32_t cooperative, int per_thread) {
-  struct function *function = function_find(f);
-  if (!function) return CUDA_ERROR_INVALID_HANDLE;
-  CUresult result = check_shape(config);
+  struct function *function;
+  uint64_t wire;
+  CUresult result = function_resolve(f, &function, &wire);
+  if (!result) result = check_shape(config);
   if (result) return result;
   uint64_t stream;
   if ((result = stream_resolve(config->hStream, per_thread, &stream))) return result;
@@ -74,7 +75,7 @@ static CUresult launch(CUfunction f, const CUlaunchConfig *config, void **kernel
   } else if (function->parameter_count) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  return put_Launch(handle_of(f), stream, config->gridDimX, config->gridDimY, config->gridDimZ,
+  return put_Launch(wire, stream, config->gridDimX, config->gridDimY, config->gridDimZ,
                     config->blockDimX, config->blockDimY, config->blockDimZ, config->sharedMemBytes,
                     cooperative, packed, size);
 }
@@ -153,11 +154,14 @@ CUresult guest_cuOccupancyMaxPotentialBlockSizeWithFlags(
     CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit,
     unsigned int flags) {
   if (!minGridSize || !blockSize || !context_current()) return CUDA_ERROR_INVALID_VALUE;
-  if (!function_find(func)) return CUDA_ERROR_INVALID_HANDLE;
+  struct function *function;
+  uint64_t wire;
+  CUresult result = function_resolve(func, &function, &wire);
+  if (result) return result;
   int device = context_current()->device;
   int warp = device_attribute(device, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
   int most;
-  CUresult result = guest_cuFuncGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, func);
+  result = guest_cuFuncGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, func);
   if (result) return result;
   if (blockSizeLimit > 0 && blockSizeLimit < most) most = blockSizeLimit;
   int best_threads = 0;
@@ -167,8 +171,8 @@ CUresult guest_cuOccupancyMaxPotentialBlockSizeWithFlags(
     size_t shared = blockSizeToDynamicSMemSize ? blockSizeToDynamicSMemSize(size) : dynamicSMemSize;
     struct answer answer;
     answer_init(&answer);
-    result = ask_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(handle_of(func), size, shared,
-                                                                      flags, &answer);
+    result = ask_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(wire, size, shared, flags,
+                                                                      &answer);
     int blocks = 0;
     if (!result) {
       const struct wire_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags_reply *reply =

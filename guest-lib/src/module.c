@@ -36,6 +36,10 @@ struct module {
   uint32_t listed, room;
   struct kernel *kernels;
   struct global *globals;
+  // The program's handle for it, and what the server calls it: the same at first. A library and its
+  // kernels outlive a reset of the context: `wire` is 0 then, until it is used and loaded again.
+  uint64_t own, wire;
+  uint64_t hash[4], size;
 };
 
 // Guards the lists inside modules: loads and look-ups are rare.
@@ -49,7 +53,7 @@ struct function *function_find(const void *handle) {
   return handle_object(WIRE_KIND_FUNCTION, handle_of(handle));
 }
 
-// ---- loading -----------------------------------------------------------------------------------
+// ---- images and descriptions -------------------------------------------------------------------
 
 static CUresult send_image(const struct image *image) {
   for (uint64_t offset = 0; offset < image->size; offset += WIRE_BULK_MAX) {
@@ -111,53 +115,97 @@ static _Bool read_list(struct module *module, const uint8_t *at, uint64_t size, 
   return 1;
 }
 
+static void free_globals(struct module *module) {
+  while (module->globals) {
+    struct global *global = module->globals;
+    module->globals = global->next;
+    memory_remove_variable(global->address);
+    free(global->name);
+    free(global);
+  }
+}
+
 static void free_module(struct module *module) {
   for (uint32_t i = 0; i < module->listed; i++) {
     free(module->kernels[i].name);
     free(module->kernels[i].parameters);
   }
   free(module->kernels);
-  while (module->globals) {
-    struct global *global = module->globals;
-    module->globals = global->next;
-    free(global->name);
-    free(global);
-  }
+  free_globals(module);
   free(module);
 }
 
 // Ends the module, its functions and their handles. `tell`: the server has it.
-static CUresult forget_module(uint64_t handle, struct module *module, _Bool tell) {
+// A handle the server knows ends; it may be the program's own.
+static void retire_wire(enum wire_kind kind, uint64_t own, uint64_t wire) {
+  if (wire && wire != own) handle_retire(kind, wire);
+}
+static void recycle_wire(enum wire_kind kind, uint64_t own, uint64_t wire) {
+  if (wire && wire != own) handle_recycle(kind, wire);
+}
+
+static CUresult forget_module(struct module *module, _Bool tell) {
+  uint64_t handle = module->own;
   handle_retire(WIRE_KIND_MODULE, handle);
+  retire_wire(WIRE_KIND_MODULE, handle, module->wire);
+  uint64_t wires[module->listed + 1];
   for (uint32_t i = 0; i < module->listed; i++) {
-    if (!module->kernels[i].function) continue;
-    struct function *function = handle_retire(WIRE_KIND_FUNCTION, module->kernels[i].function);
+    uint64_t own = module->kernels[i].function;
+    wires[i] = 0;
+    if (!own) continue;
+    struct function *function = handle_retire(WIRE_KIND_FUNCTION, own);
+    wires[i] = function->wire;
+    retire_wire(WIRE_KIND_FUNCTION, own, wires[i]);
     free(function->name);
     free(function->parameters);
     free(function);
   }
-  for (struct global *g = module->globals; g; g = g->next) memory_remove_variable(g->address);
-  CUresult result = tell ? put_ModuleUnload(handle) : CUDA_SUCCESS;
-  for (uint32_t i = 0; i < module->listed; i++)
-    if (module->kernels[i].function)
-      handle_recycle(WIRE_KIND_FUNCTION, module->kernels[i].function);
+  CUresult result = tell && module->wire ? put_ModuleUnload(module->wire) : CUDA_SUCCESS;
+  // Indices can be used again now that their end is in the batch.
+  for (uint32_t i = 0; i < module->listed; i++) {
+    uint64_t own = module->kernels[i].function;
+    if (!own) continue;
+    recycle_wire(WIRE_KIND_FUNCTION, own, wires[i]);
+    handle_recycle(WIRE_KIND_FUNCTION, own);
+  }
+  recycle_wire(WIRE_KIND_MODULE, handle, module->wire);
   handle_recycle(WIRE_KIND_MODULE, handle);
   free_module(module);
   return result;
 }
 
-static CUresult ask_load(uint64_t handle, const struct image *image, int library,
+// The server has forgotten everything; the library's own handles live on.
+static void detach_library(struct module *module) {
+  for (uint32_t i = 0; i < module->listed; i++) {
+    uint64_t own = module->kernels[i].function;
+    struct function *function = own ? handle_object(WIRE_KIND_FUNCTION, own) : NULL;
+    if (!function) continue;
+    retire_wire(WIRE_KIND_FUNCTION, own, function->wire);
+    recycle_wire(WIRE_KIND_FUNCTION, own, function->wire);
+    function->wire = 0;
+    function->attributes_known = 0;
+  }
+  retire_wire(WIRE_KIND_MODULE, module->own, module->wire);
+  recycle_wire(WIRE_KIND_MODULE, module->own, module->wire);
+  module->wire = 0;
+  free_globals(module);
+}
+
+// ---- loading -----------------------------------------------------------------------------------
+
+static CUresult ask_load(uint64_t wire, const uint64_t hash[4], uint64_t size, int library,
                          struct answer *answer) {
   answer_init(answer);
-  return ask_ModuleLoad(handle, image->hash[0], image->hash[1], image->hash[2], image->hash[3],
-                        image->size, (uint32_t)library, answer);
+  return ask_ModuleLoad(wire, hash[0], hash[1], hash[2], hash[3], size, (uint32_t)library, answer);
 }
 
 static CUresult load(const struct image *image, int library, uint64_t *out) {
   struct module *module = calloc(1, sizeof *module);
   if (!module) return CUDA_ERROR_OUT_OF_MEMORY;
   module->context = library ? 0 : context_current_handle();
-  uint64_t handle = handle_mint(WIRE_KIND_MODULE, module);
+  memcpy(module->hash, image->hash, sizeof module->hash);
+  module->size = image->size;
+  uint64_t handle = module->own = handle_mint(WIRE_KIND_MODULE, module);
   if (!handle) {
     free(module);
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -167,14 +215,14 @@ static CUresult load(const struct image *image, int library, uint64_t *out) {
   struct answer answer;
   const struct wire_ModuleLoad_reply *reply = NULL;
   if (!result) {
-    result = ask_load(handle, image, library, &answer);
+    result = ask_load(handle, image->hash, image->size, library, &answer);
     reply = answer.reply;
     if (!result && reply->state == WIRE_MODULE_WANTED) {
       answer_free(&answer);
       reply = NULL;
       result = send_image(image);
       if (!result) {
-        result = ask_load(handle, image, library, &answer);
+        result = ask_load(handle, image->hash, image->size, library, &answer);
         reply = answer.reply;
       }
     }
@@ -190,14 +238,33 @@ static CUresult load(const struct image *image, int library, uint64_t *out) {
   }
   // An earlier command's error, or a description without sense, may stand beside a module that the
   // server did load.
-  _Bool loaded = reply && !answer.result && reply->state == WIRE_MODULE_LOADED;
+  if (reply && !answer.result && reply->state == WIRE_MODULE_LOADED) module->wire = handle;
   if (reply) answer_free(&answer);
   if (result) {
-    forget_module(handle, module, loaded);
+    forget_module(module, 1);
     return result;
   }
   *out = handle;
   return CUDA_SUCCESS;
+}
+
+// Loads a library again after a reset; the server still has the bytes of what it loaded before.
+static CUresult revive(struct module *module) {
+  if (module->wire) return CUDA_SUCCESS;
+  uint64_t wire = handle_mint(WIRE_KIND_MODULE, module);
+  if (!wire) return CUDA_ERROR_OUT_OF_MEMORY;
+  struct answer answer;
+  CUresult result = ask_load(wire, module->hash, module->size, 1, &answer);
+  const struct wire_ModuleLoad_reply *reply = answer.reply;
+  if (!result && reply->state != WIRE_MODULE_LOADED) result = CUDA_ERROR_INVALID_HANDLE;
+  answer_free(&answer);
+  if (result) {
+    handle_retire(WIRE_KIND_MODULE, wire);
+    handle_recycle(WIRE_KIND_MODULE, wire);
+  } else {
+    module->wire = wire;
+  }
+  return result;
 }
 
 static CUresult load_and_free(CUresult read, struct image *image, int library, void *out) {
@@ -214,16 +281,20 @@ static CUresult load_and_free(CUresult read, struct image *image, int library, v
 static CUresult unload(const void *handle) {
   pthread_mutex_lock(&lock);
   struct module *module = find_module(handle);
-  CUresult result =
-      module ? forget_module(handle_of(handle), module, 1) : CUDA_ERROR_INVALID_HANDLE;
+  CUresult result = module ? forget_module(module, 1) : CUDA_ERROR_INVALID_HANDLE;
   pthread_mutex_unlock(&lock);
   return result;
 }
 
 static void forget(uint64_t handle, void *object, void *context) {
+  (void)handle;  // one of two that may lead here
   struct module *module = object;
   uint64_t only = context ? *(uint64_t *)context : 0;
-  if (!only || module->context == only) forget_module(handle, module, only != 0);
+  if (only && module->context != only) return;
+  if (only || module->context)
+    forget_module(module, only != 0);
+  else
+    detach_library(module);
 }
 
 void module_forget_all(void) { handle_each(WIRE_KIND_MODULE, forget, NULL); }
@@ -232,11 +303,10 @@ void module_destroy_of(uint64_t context) { handle_each(WIRE_KIND_MODULE, forget,
 // ---- look-ups ----------------------------------------------------------------------------------
 
 // For modules with more kernels than a load's answer lists.
-static struct kernel *find_remote(uint64_t handle, struct module *module, const char *name,
-                                  CUresult *result) {
+static struct kernel *find_remote(struct module *module, const char *name, CUresult *result) {
   struct answer answer;
   answer_init(&answer);
-  *result = ask_FunctionFind(handle, name, (uint32_t)strlen(name), &answer);
+  *result = ask_FunctionFind(module->wire, name, (uint32_t)strlen(name), &answer);
   struct kernel *kernel = NULL;
   if (!*result) {
     const struct wire_FunctionFind_reply *reply = answer.reply;
@@ -259,7 +329,7 @@ static struct kernel *find_remote(uint64_t handle, struct module *module, const 
   return kernel;
 }
 
-static CUresult bind(uint64_t handle, struct kernel *kernel) {
+static CUresult bind(struct module *module, struct kernel *kernel) {
   struct function *function = calloc(1, sizeof *function);
   size_t layout = sizeof *kernel->parameters * kernel->parameter_count;
   if (function) {
@@ -275,12 +345,43 @@ static CUresult bind(uint64_t handle, struct kernel *kernel) {
     free(function);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  function->module = handle;
+  function->module = module->own;
+  function->wire = kernel->function;
+  function->index = kernel->index;
   memcpy(function->parameters, kernel->parameters, layout);
   function->parameter_count = kernel->parameter_count;
   function->parameter_bytes = kernel->parameter_bytes;
-  return put_FunctionGet(handle, kernel->function, kernel->index, kernel->name,
+  return put_FunctionGet(module->wire, kernel->function, kernel->index, kernel->name,
                          (uint32_t)strlen(kernel->name));
+}
+
+// After a reset.
+static CUresult bind_again(struct function *function) {
+  CUresult result = CUDA_SUCCESS;
+  pthread_mutex_lock(&lock);
+  struct module *module = handle_object(WIRE_KIND_MODULE, function->module);
+  if (!function->wire) {
+    result = module ? revive(module) : CUDA_ERROR_INVALID_HANDLE;
+    uint64_t wire = result ? 0 : handle_mint(WIRE_KIND_FUNCTION, function);
+    if (!result && !wire) result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (!result)
+      result = put_FunctionGet(module->wire, wire, function->index, function->name,
+                               (uint32_t)strlen(function->name));
+    if (!result) function->wire = wire;
+  }
+  pthread_mutex_unlock(&lock);
+  return result;
+}
+
+CUresult function_resolve(const void *handle, struct function **function, uint64_t *wire) {
+  *function = function_find(handle);
+  if (!*function) return CUDA_ERROR_INVALID_HANDLE;
+  if (__builtin_expect(!(*function)->wire, 0)) {
+    CUresult result = bind_again(*function);
+    if (result) return result;
+  }
+  *wire = (*function)->wire;
+  return CUDA_SUCCESS;
 }
 
 static CUresult get_function(void *out, const void *handle, const char *name) {
@@ -290,16 +391,17 @@ static CUresult get_function(void *out, const void *handle, const char *name) {
   pthread_mutex_lock(&lock);
   struct module *module = find_module(handle);
   struct kernel *kernel = NULL;
-  if (!module) {
-    result = CUDA_ERROR_INVALID_HANDLE;
+  CUresult ready = module ? revive(module) : CUDA_ERROR_INVALID_HANDLE;
+  if (ready) {
+    result = ready;
   } else {
     for (uint32_t i = 0; i < module->listed && !kernel; i++)
       if (strcmp(module->kernels[i].name, name) == 0) kernel = &module->kernels[i];
     if (!kernel && module->listed < module->kernel_count)
-      kernel = find_remote(handle_of(handle), module, name, &result);
+      kernel = find_remote(module, name, &result);
   }
   if (kernel) {
-    result = kernel->function ? CUDA_SUCCESS : bind(handle_of(handle), kernel);
+    result = kernel->function ? CUDA_SUCCESS : bind(module, kernel);
     if (!result) *(uint64_t *)out = kernel->function;
   }
   pthread_mutex_unlock(&lock);
@@ -311,13 +413,13 @@ static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, const void *handle,
   if (strlen(name) > WIRE_FRAME_MAX / 2) return CUDA_ERROR_NOT_FOUND;
   pthread_mutex_lock(&lock);
   struct module *module = find_module(handle);
-  CUresult result = module ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  CUresult result = module ? revive(module) : CUDA_ERROR_INVALID_HANDLE;
   struct global *global = module ? module->globals : NULL;
   while (global && strcmp(global->name, name) != 0) global = global->next;
   if (!result && !global) {
     struct answer answer;
     answer_init(&answer);
-    result = ask_ModuleGlobal(handle_of(handle), name, (uint32_t)strlen(name), &answer);
+    result = ask_ModuleGlobal(module->wire, name, (uint32_t)strlen(name), &answer);
     global = result ? NULL : calloc(1, sizeof *global);
     if (global && (global->name = strdup(name))) {
       const struct wire_ModuleGlobal_reply *reply = answer.reply;

@@ -11,6 +11,9 @@
 
 struct function {
   uint64_t module;
+  // What the server calls it; 0 after a reset of the context, until it is used again.
+  _Atomic uint64_t wire;
+  uint32_t index;
   char *name;
   uint32_t parameter_count;
   uint32_t parameter_bytes;
@@ -22,7 +25,10 @@ struct function {
 // The function or kernel behind a handle, or NULL.
 struct function *function_find(const void *handle);
 
-// All handles end: a reset of the context.
+// The same with the server's handle for it; its library is loaded again if a reset has ended it.
+CUresult function_resolve(const void *handle, struct function **function, uint64_t *wire);
+
+// A reset of the context: modules end, libraries stay and are loaded again when they are used.
 void module_forget_all(void);
 // Unloads the modules loaded in a created context that ends.
 void module_destroy_of(uint64_t context);

@@ -114,6 +114,8 @@ function generatedBody(call: Call, target: Call, command: Command): string {
         if (p.role.kind === 'stream') {
           const perThread = call.variants.length ? 'per_thread' : '0';
           text += `  uint64_t ${p.name}_wire;\n  if ((result = stream_resolve(${source}, ${perThread}, &${p.name}_wire))) return result;\n`;
+        } else if (p.role.kind === 'function') {
+          text += `  struct function *${p.name}_found;\n  uint64_t ${p.name}_wire;\n  if ((result = function_resolve(${source}, &${p.name}_found, &${p.name}_wire))) return result;\n`;
         } else {
           text += `  uint64_t ${p.name}_wire = (uint64_t)(uintptr_t)${source};\n  if ((result = handle_check(WIRE_KIND_${p.role.kind.toUpperCase()}, ${p.name}_wire))) return result;\n`;
         }
@@ -178,6 +180,7 @@ export function emitGuestEntries(api: Api): string {
 #include "enter.h"
 #include "handle.h"
 #include "memory.h"
+#include "module.h"
 #include "stream.h"
 
 // Prototypes the vendor's header did not give.
