@@ -16,10 +16,14 @@ Staging::Staging(const Driver &driver, unsigned least, unsigned most)
 }
 
 Staging::~Staging() {
-  for (const auto &chunk : all_) {
-    for (CUevent event : chunk->events) driver_.cuEventDestroy_v2(event);
-    driver_.cuMemFreeHost(chunk->data);
+  for (const auto &chunk : all_) destroy(*chunk);
+}
+
+void Staging::destroy(Chunk &chunk) {
+  for (CUevent event : chunk.events) {
+    if (event) driver_.cuEventDestroy_v2(event);
   }
+  driver_.cuMemFreeHost(chunk.data);
 }
 
 Chunk *Staging::make() {
@@ -29,10 +33,8 @@ Chunk *Staging::make() {
   chunk->data = static_cast<uint8_t *>(data);
   for (CUevent &event : chunk->events) {
     if (driver_.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) {
-      for (CUevent made : chunk->events) {
-        if (made) driver_.cuEventDestroy_v2(made);
-      }
-      driver_.cuMemFreeHost(data);
+      event = nullptr;
+      destroy(*chunk);
       return nullptr;
     }
   }
@@ -50,7 +52,7 @@ Chunk *Staging::try_take() {
 
 Chunk *Staging::take() {
   std::unique_lock lock(mutex_);
-  if (free_.empty() && all_.size() < most_) {
+  if (free_.empty()) {
     if (Chunk *made = make()) return made;
   }
   given_.wait(lock, [this] { return !free_.empty(); });
@@ -72,6 +74,12 @@ void Staging::scrub() {
   for (Chunk *chunk : free_) {
     explicit_bzero(chunk->data, chunk->dirty);
     chunk->dirty = 0;
+  }
+  while (all_.size() > most_ && !free_.empty()) {
+    Chunk *chunk = free_.back();
+    free_.pop_back();
+    destroy(*chunk);
+    std::erase_if(all_, [&](const auto &owned) { return owned.get() == chunk; });
   }
 }
 

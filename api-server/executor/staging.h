@@ -35,14 +35,17 @@ class Staging {
 
   // A free chunk, or null: there are `most`, all busy, or the driver has no more memory.
   Chunk *try_take();
-  // Waits for one.
+  // One in any case: beyond `most` if need be, so that who has none never depends on those who have
+  // some. Waits only when the driver has no more memory.
   Chunk *take();
   void give(Chunk *chunk);
-  // Overwrites what sessions left in the free chunks.
+  // Between sessions, when all are free: overwrites what the last one left, and gives back what is
+  // beyond `most`.
   void scrub();
 
  private:
   Chunk *make();
+  void destroy(Chunk &chunk);
 
   const Driver &driver_;
   const unsigned most_;

@@ -37,8 +37,8 @@ std::string shown(const T &value) {
 
 #define CHECK_EQUAL(found, wanted)                                                            \
   do {                                                                                        \
-    const auto &found_value = (found);                                                        \
-    const auto &wanted_value = (wanted);                                                      \
+    const auto found_value = (found);                                                         \
+    const auto wanted_value = (wanted);                                                       \
     if (!(found_value == wanted_value)) {                                                     \
       fail(__FILE__, __LINE__,                                                                \
            #found " is " + shown(found_value) + ", not " #wanted ", " + shown(wanted_value)); \

@@ -67,21 +67,27 @@ struct Memory {
 
 constexpr uint32_t kNoGate = UINT32_MAX;
 
-std::mutex mutex;
-std::condition_variable changed;
+// Never destroyed: a test may end while threads wait here.
+template <class T>
+T &eternal(T value = {}) {
+  return *new T(std::move(value));
+}
+
+std::mutex &mutex = *new std::mutex;
+std::condition_variable &changed = *new std::condition_variable;
 CUstream_st legacy_stream;
-std::set<CUstream> streams = {&legacy_stream};
-std::deque<Operation> operations;
-std::set<uint32_t> open_gates;
-std::map<std::string, Failure> failures;
-std::map<std::string, unsigned> call_counts;
-std::map<uint64_t, Memory> memories;        // by handle
-std::map<uint64_t, uint64_t> mappings;      // address to handle
-std::map<uint64_t, uint64_t> reservations;  // address to size
-std::map<CUevent, std::unique_ptr<CUevent_st>> events;
-std::set<CUlibrary> libraries;
-std::map<void *, size_t> pinned;
-std::map<int, size_t> limits = {{0, 1024}, {1, 1 << 20}, {2, 8 << 20}};
+auto &streams = eternal<std::set<CUstream>>({&legacy_stream});
+auto &operations = eternal<std::deque<Operation>>();
+auto &open_gates = eternal<std::set<uint32_t>>();
+auto &failures = eternal<std::map<std::string, Failure>>();
+auto &call_counts = eternal<std::map<std::string, unsigned>>();
+auto &memories = eternal<std::map<uint64_t, Memory>>();        // by handle
+auto &mappings = eternal<std::map<uint64_t, uint64_t>>();      // address to handle
+auto &reservations = eternal<std::map<uint64_t, uint64_t>>();  // address to size
+auto &events = eternal<std::map<CUevent, std::unique_ptr<CUevent_st>>>();
+auto &libraries = eternal<std::set<CUlibrary>>();
+auto &pinned = eternal<std::map<void *, size_t>>();
+auto &limits = eternal<std::map<int, size_t>>({{0, 1024}, {1, 1 << 20}, {2, 8 << 20}});
 uint64_t next_memory = 1;
 uint64_t memory_total = uint64_t{8} << 30;
 uint64_t memory_used = 0;

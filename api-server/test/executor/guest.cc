@@ -1,5 +1,6 @@
 #include "guest.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,11 +20,28 @@ void Guest::half_close() { shutdown(fd_, SHUT_WR); }
 void Guest::send(const void *bytes, size_t size) {
   const auto *at = static_cast<const uint8_t *>(bytes);
   while (size > 0) {
-    const ssize_t sent = ::send(fd_, at, size, MSG_NOSIGNAL);
-    if (sent < 0) return;  // the server has gone; the test sees that when it reads
-    at += sent;
-    size -= static_cast<size_t>(sent);
+    const ssize_t sent = ::send(fd_, at, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) {
+      at += sent;
+      size -= static_cast<size_t>(sent);
+      continue;
+    }
+    if (errno != EAGAIN) return;  // the server has gone; the test sees that when it reads
+    pollfd event = {fd_, POLLIN | POLLOUT, 0};
+    poll(&event, 1, -1);
+    if ((event.revents & POLLIN) && !receive()) return;
   }
+}
+
+bool Guest::receive() {
+  char bytes[64 << 10];
+  ssize_t got;
+  do {
+    got = recv(fd_, bytes, sizeof bytes, 0);
+  } while (got < 0 && errno == EINTR);
+  if (got <= 0) return false;
+  inbox_.append(bytes, static_cast<size_t>(got));
+  return true;
 }
 
 void Guest::put_frame(uint16_t op, void *frame, size_t size, const std::string &tail) {
@@ -35,24 +53,18 @@ void Guest::put_frame(uint16_t op, void *frame, size_t size, const std::string &
 }
 
 Frame Guest::read_frame() {
-  Frame frame;
-  size_t need = sizeof(wire_header);
-  while (frame.bytes.size() < need) {
-    const size_t have = frame.bytes.size();
-    frame.bytes.resize(need);
-    const ssize_t got = recv(fd_, frame.bytes.data() + have, need - have, 0);
-    if (got < 0 && errno == EINTR) {
-      frame.bytes.resize(have);
-      continue;
-    }
-    if (got <= 0) {
-      CHECK(have == 0);  // a frame is whole
+  wire_header header;
+  while (inbox_.size() < sizeof header ||
+         (memcpy(&header, inbox_.data(), sizeof header), inbox_.size() < header.size)) {
+    if (!receive()) {
+      CHECK(inbox_.empty());  // a frame is whole
       return {};
     }
-    frame.bytes.resize(have + static_cast<size_t>(got));
-    if (frame.bytes.size() >= sizeof(wire_header)) need = frame.as<wire_header>().size;
-    CHECK(need >= sizeof(wire_header) && need % 8 == 0);
   }
+  CHECK(header.size >= sizeof header && header.size % 8 == 0);
+  Frame frame;
+  frame.bytes.assign(inbox_.begin(), inbox_.begin() + header.size);
+  inbox_.erase(0, header.size);
   return frame;
 }
 

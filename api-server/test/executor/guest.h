@@ -40,6 +40,7 @@ class Guest {
   // Dies with unread data: the connection is reset.
   void half_close();
 
+  // As guests must, it reads while it cannot send.
   void send(const void *bytes, size_t size);
   // A command of any kind; blobs and payloads behind it are padded.
   template <class T>
@@ -96,8 +97,11 @@ class Guest {
  private:
   void put_frame(uint16_t op, void *frame, size_t size, const std::string &tail);
   Frame read_frame();
+  // Takes what has arrived, waiting for it if there is none. False at the end of the stream.
+  bool receive();
 
   int fd_;
+  std::string inbox_;  // arrived, not looked at yet
   uint64_t requests_ = 0;
 };
 

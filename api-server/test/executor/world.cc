@@ -28,17 +28,13 @@ const FakeControls &World::fake() {
 }
 
 std::shared_ptr<Device> World::device() {
-  static std::shared_ptr<Device> *device = nullptr;
-  if (device && (*device)->spoiled()) {
-    delete device;
-    device = nullptr;
-  }
-  if (!device) {
+  // Never closed: threads that a test leaves behind may use it.
+  static auto *const device = [] {
     fake().reset();
     DeviceOptions options;
     options.library = FAKE_DRIVER;
-    device = new std::shared_ptr<Device>(Device::open(options));
-  }
+    return new std::shared_ptr<Device>(Device::open(options));
+  }();
   return *device;
 }
 
@@ -91,6 +87,7 @@ void World::expect_violation(const std::string &words) {
   CHECK(!frame.bytes.empty());
   const std::string sentence = frame.tail<wire_end>(frame.as<wire_end>().length);
   if (sentence.find(words) == std::string::npos) fail(__FILE__, __LINE__, sentence);
+  guest.kept.clear();
   CHECK(guest.next().bytes.empty());
   const SessionEnd end = this->end();
   CHECK(end.reason == EndReason::kViolation);

@@ -1,0 +1,219 @@
+// How sessions end, and that the next one finds everything clean.
+#include <sys/socket.h>
+
+#include "check.h"
+#include "error.h"
+#include "world.h"
+
+using namespace outboard;
+
+namespace {
+
+constexpr uint64_t kGranule = WIRE_GRANULE;
+
+// Another session on the same device works.
+void check_next_session() {
+  World w;
+  w.guest.map(World::base(), kGranule);
+  w.guest.upload(World::base(), "fine");
+  CHECK_EQUAL(w.guest.download(World::base(), 4), "fine");
+}
+
+}  // namespace
+
+TEST(a_guest_that_leaves_without_a_word) {
+  {
+    World w;
+    const SessionEnd end = w.end();
+    CHECK(end.reason == EndReason::kClosed);
+    CHECK(end.reusable);
+  }
+  check_next_session();
+}
+
+TEST(a_guest_that_dies_in_the_middle_of_a_frame) {
+  {
+    World w;
+    wire_MemoryMap q{};
+    q.header = {WIRE_MemoryMap, 0, sizeof q};
+    w.guest.send(&q, 20);
+    const SessionEnd end = w.end();
+    CHECK(end.reason == EndReason::kClosed);
+    CHECK_EQUAL(end.message, "the connection ended in the middle of a MemoryMap");
+    CHECK(end.reusable);
+  }
+  {
+    World w;
+    w.guest.send("abc", 3);
+    CHECK_EQUAL(w.end().message, "the connection ended in the middle of a frame");
+  }
+  check_next_session();
+}
+
+TEST(a_guest_that_dies_in_the_middle_of_an_upload) {
+  for (size_t sent : {sizeof(wire_Upload), sizeof(wire_Upload) + 1000, size_t{700000}}) {
+    World w;
+    w.guest.map(World::base(), kGranule);
+    wire_Upload q{};
+    q.header = {WIRE_Upload, 0, sizeof q + WIRE_BULK_MAX};
+    q.destination = World::base();
+    q.length = WIRE_BULK_MAX;
+    const std::string bytes = packed(q) + pattern(WIRE_BULK_MAX);
+    w.guest.send(bytes.data(), sent);
+    const SessionEnd end = w.end();
+    CHECK(end.reason == EndReason::kClosed);
+    CHECK(end.message.find("middle") != std::string::npos);
+    CHECK(end.reusable);
+  }
+  check_next_session();
+}
+
+TEST(a_guest_that_dies_while_a_download_is_sent) {
+  {
+    World w;
+    w.guest.map(World::base(), 64 * kGranule);
+    w.guest.ask_download(World::base(), 128 << 20);
+    w.guest.ask_download(World::base(), 128 << 20);
+    CHECK_EQUAL(w.guest.next(WIRE_DATA).op(), WIRE_DATA);
+    const SessionEnd end = w.end();
+    CHECK(end.reusable);
+  }
+  check_next_session();
+}
+
+TEST(a_guest_that_dies_while_its_threads_wait) {
+  {
+    World w;
+    w.load_kernels();
+    const uint64_t stream = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
+    const uint64_t event = w.guest.event(1);
+    w.gate(1, stream);
+    w.guest.record(event, stream);
+    w.guest.ask_synchronize_stream(stream);
+    w.guest.ask_synchronize();
+    wire_cuEventQuery query{};
+    query.hEvent = event;
+    CHECK_EQUAL(w.guest.call(WIRE_cuEventQuery, query).reply.result, CUDA_ERROR_NOT_READY);
+    w.guest.ask_download(World::base(), 0, stream);
+    w.guest.close();
+    World::fake().open_gate(1);
+    const SessionEnd end = w.ended();
+    CHECK(end.reason == EndReason::kClosed);
+    CHECK(end.reusable);
+  }
+  check_next_session();
+}
+
+TEST(work_that_never_ends_makes_the_device_unusable_not_the_server) {
+  {
+    WorldOptions options;
+    options.patience = std::chrono::milliseconds(50);
+    World w(options);
+    w.load_kernels();
+    const uint64_t stream = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
+    w.gate(1, stream);
+    w.guest.ask_synchronize_stream(stream);
+    const SessionEnd end = w.end();
+    CHECK(end.reason == EndReason::kDevice);
+    CHECK(!end.reusable);
+    CHECK(end.message.find("did not end within") != std::string::npos);
+  }
+  std::string refused;
+  try {
+    Session::start(World::device(), {});
+  } catch (const Error &error) {
+    refused = error.what();
+  }
+  CHECK(refused.find("beyond repair") != std::string::npos);
+}
+
+// The leader itself hangs in the driver: the warden still notices.
+TEST(a_leader_that_hangs_does_not_hide_the_end) {
+  WorldOptions options;
+  options.patience = std::chrono::milliseconds(50);
+  World w(options);
+  w.load_kernels();
+  w.gate(1, 0);
+  w.guest.ask(WIRE_ContextReset, wire_ContextReset{});
+  World::fake().await_gate(1);
+  const SessionEnd end = w.end();
+  CHECK(end.reason == EndReason::kDevice);
+  CHECK(!end.reusable);
+}
+
+TEST(a_crash_is_reported_and_ends_the_device_not_the_session) {
+  World w;
+  w.guest.map(World::base(), kGranule);
+  w.load_kernels();
+  w.guest.launch(function_handle(World::kCrash), 0, "");
+  CHECK_EQUAL(w.guest.synchronize().result, CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK_EQUAL(w.guest.synchronize().result, CUDA_ERROR_ILLEGAL_ADDRESS);
+  w.guest.launch(function_handle(World::kNothing), 0, "");
+  CHECK_EQUAL(w.guest.next(WIRE_FAULT).as<wire_fault>().result, CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK_EQUAL(w.guest.wait(w.guest.ask_download(World::base(), 8)).reply.result,
+              CUDA_ERROR_ILLEGAL_ADDRESS);
+  CHECK_EQUAL(w.guest.wait(w.guest.ask_download(World::base(), kGranule)).reply.result,
+              CUDA_ERROR_ILLEGAL_ADDRESS);
+  const SessionEnd end = w.end();
+  CHECK(end.reason == EndReason::kDevice);
+  CHECK(!end.reusable);
+}
+
+TEST(memory_that_cannot_be_scrubbed_makes_the_device_unusable) {
+  World w;
+  w.guest.map(World::base(), kGranule);
+  w.guest.synchronize();
+  World::fake().fail("cuMemsetD8Async", CUDA_ERROR_UNKNOWN, 0);
+  const SessionEnd end = w.end();
+  CHECK(end.reason == EndReason::kDevice);
+  CHECK(!end.reusable);
+}
+
+TEST(a_session_that_is_stopped_says_why) {
+  {
+    World w;
+    w.load_kernels();
+    const uint64_t stream = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
+    w.gate(1, stream);
+    w.guest.ask_synchronize_stream(stream);
+    World::fake().await_gate(1);
+    w.session->stop("this machine is being serviced");
+    const Frame frame = w.guest.next(WIRE_END);
+    CHECK_EQUAL(frame.tail<wire_end>(frame.as<wire_end>().length),
+                "this machine is being serviced");
+    CHECK_EQUAL(frame.as<wire_end>().result, CUDA_ERROR_DEVICE_UNAVAILABLE);
+    World::fake().open_gate(1);
+    const SessionEnd end = w.ended();
+    CHECK(end.reason == EndReason::kStopped);
+    CHECK(end.reusable);
+  }
+  check_next_session();
+}
+
+TEST(a_session_is_stopped_although_its_guest_takes_nothing) {
+  World w;
+  w.guest.map(World::base(), 64 * kGranule);
+  w.guest.ask_download(World::base(), 128 << 20);
+  while (w.session->counters()->downloads.load() == 0) std::this_thread::yield();
+  w.session->stop("enough");
+  const SessionEnd end = w.ended();
+  CHECK(end.reason == EndReason::kStopped);
+  CHECK(end.reusable);
+}
+
+TEST(one_session_at_a_time) {
+  World w;
+  w.guest.synchronize();
+  int fds[2];
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
+  SessionOptions options;
+  options.fd = fds[0];
+  std::string refused;
+  try {
+    Session::start(World::device(), std::move(options));
+  } catch (const Error &error) {
+    refused = error.what();
+  }
+  CHECK(refused.find("already serves") != std::string::npos);
+  CHECK_EQUAL(w.guest.synchronize().result, CUDA_SUCCESS);
+}

@@ -1,0 +1,243 @@
+// What a guest may not do, and what it may do and gets an error for.
+#include "check.h"
+#include "world.h"
+
+using namespace outboard;
+
+namespace {
+
+constexpr uint64_t kGranule = WIRE_GRANULE;
+
+template <class T>
+std::string raw(uint16_t op, uint32_t size, uint16_t flags = 0, size_t bytes = sizeof(T)) {
+  T frame{};
+  *reinterpret_cast<wire_header *>(&frame) = {op, flags, size};
+  std::string text(reinterpret_cast<const char *>(&frame), sizeof frame);
+  text.resize(bytes);
+  return text;
+}
+
+void expect_violation(const std::string &bytes, const std::string &words) {
+  World w;
+  w.guest.send(bytes.data(), bytes.size());
+  w.expect_violation(words);
+}
+
+}  // namespace
+
+TEST(malformed_frames_end_the_session) {
+  expect_violation(raw<wire_header>(WIRE_cuCtxSynchronize, 0), "multiple of 8");
+  expect_violation(raw<wire_header>(WIRE_cuCtxSynchronize, 4), "multiple of 8");
+  expect_violation(raw<wire_header>(WIRE_cuCtxSynchronize, 8), "shorter");
+  expect_violation(raw<wire_cuCtxSynchronize>(WIRE_cuCtxSynchronize, 20, 0, 24), "multiple of 8");
+  expect_violation(raw<wire_cuCtxSynchronize>(WIRE_cuCtxSynchronize, 24, 0, 24), "longer");
+  expect_violation(raw<wire_cuCtxSynchronize>(WIRE_cuCtxSynchronize, 16, 1), "flags");
+  expect_violation(raw<wire_header>(WIRE_cuCtxSynchronize, WIRE_FRAME_MAX + 8), "larger");
+  expect_violation(raw<wire_header>(WIRE_cuCtxSynchronize, 0xfffffff8), "larger");
+  expect_violation(raw<wire_header>(9999, 8), "unknown command");
+  expect_violation(raw<wire_header>(WIRE_REPLY, 8), "unknown command");
+  expect_violation(raw<wire_header>(0, 8), "unknown command");
+}
+
+TEST(malformed_bulk_frames_end_the_session) {
+  wire_Upload q{};
+  const auto bytes = [&](uint32_t size, uint64_t length) {
+    q.header = {WIRE_Upload, 0, size};
+    q.length = length;
+    return packed(q) + std::string(64, 'x');
+  };
+  expect_violation(bytes(16, 0), "shorter");
+  expect_violation(bytes(sizeof q, 8), "do not agree");
+  expect_violation(bytes(sizeof q + 8, 0), "do not agree");
+  expect_violation(bytes(sizeof q + 8, 9), "do not agree");
+  expect_violation(bytes(sizeof q + 8, UINT64_MAX), "larger");
+  expect_violation(bytes(0xfffffff8, WIRE_BULK_MAX + 8), "larger");
+  expect_violation(bytes(sizeof q + WIRE_BULK_MAX + 8, WIRE_BULK_MAX + 1), "larger");
+}
+
+TEST(malformed_blobs_end_the_session) {
+  wire_Launch q{};
+  const auto bytes = [&](uint32_t size, uint32_t blob) {
+    q.header = {WIRE_Launch, 0, size};
+    q.parameters_size = blob;
+    return packed(q) + std::string(64, 'x');
+  };
+  expect_violation(bytes(sizeof q, 1), "does not fit");
+  expect_violation(bytes(sizeof q, UINT32_MAX), "does not fit");
+  expect_violation(bytes(sizeof q + 8, 9), "does not fit");
+  expect_violation(bytes(sizeof q + 16, 8), "longer");
+}
+
+TEST(windows_are_kept) {
+  const uint64_t at = World::base();
+  const uint64_t size = World::device()->window_size();
+  const auto violates = [](uint64_t address, uint64_t length, const std::string &words) {
+    World w;
+    w.guest.map(World::base() + 10 * kGranule, 4 * kGranule);
+    w.guest.map(address, length);
+    w.expect_violation(words);
+  };
+  violates(at + 4096, kGranule, "granules");
+  violates(at, kGranule + 4096, "granules");
+  violates(at, 0, "granules");
+  violates(at - kGranule, kGranule, "window");
+  violates(at + size, kGranule, "window");
+  violates(at + size - kGranule, 2 * kGranule, "window");
+  violates(at, size + kGranule, "window");
+  violates(at, uint64_t{0} - kGranule, "window");
+  violates(0, kGranule, "window");
+  violates(at + 10 * kGranule, kGranule, "overlap");
+  violates(at + 13 * kGranule, 2 * kGranule, "overlap");
+  violates(at + 9 * kGranule, 2 * kGranule, "overlap");
+  violates(at + 9 * kGranule, 9 * kGranule, "overlap");
+  const auto unmap_violates = [](uint64_t address, uint64_t length) {
+    World w;
+    w.guest.map(World::base(), 4 * kGranule);
+    w.guest.unmap(address, length);
+    w.expect_violation("was not mapped");
+  };
+  unmap_violates(at, kGranule);
+  unmap_violates(at + kGranule, 3 * kGranule);
+  unmap_violates(at + 100 * kGranule, kGranule);
+}
+
+TEST(limits_of_memory_are_errors) {
+  WorldOptions options;
+  options.memory = 4 * kGranule;
+  World w(options);
+  const uint64_t at = World::base();
+  w.guest.map(at, 3 * kGranule);
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+  w.guest.map(at + 8 * kGranule, 2 * kGranule);
+  const Frame fault = w.guest.next(WIRE_FAULT);
+  CHECK_EQUAL(fault.as<wire_fault>().result, CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_EQUAL(fault.as<wire_fault>().op, WIRE_MemoryMap);
+  CHECK_EQUAL(fault.as<wire_fault>().sequence, 2u);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+  // What was given back counts again.
+  w.guest.unmap(at, 3 * kGranule);
+  w.guest.map(at + 8 * kGranule, 4 * kGranule);
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+  CHECK_EQUAL(w.session->counters()->memory_mapped_peak.load(), 4 * kGranule);
+}
+
+TEST(a_device_without_memory_is_an_error) {
+  World w;
+  const uint64_t at = World::base();
+  World::fake().set_memory(8 * kGranule);
+  w.guest.map(at, 6 * kGranule);
+  w.guest.map(at + 10 * kGranule, 6 * kGranule);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_OUT_OF_MEMORY);
+  // Memory that is still being overwritten is waited for.
+  w.guest.unmap(at, 6 * kGranule);
+  w.guest.map(at + 10 * kGranule, 8 * kGranule);
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+  World::fake().fail("cuMemMap", CUDA_ERROR_OUT_OF_MEMORY, 0);
+  w.guest.unmap(at + 10 * kGranule, 8 * kGranule);
+  w.guest.map(at, kGranule);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_OUT_OF_MEMORY);
+  w.guest.map(at, 8 * kGranule);
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+}
+
+TEST(addresses_that_are_not_the_sessions_are_errors) {
+  World w;
+  const uint64_t at = World::base();
+  w.guest.map(at, kGranule);
+  const uint64_t own = reinterpret_cast<uint64_t>(&at);  // of this very process
+  for (uint64_t address :
+       {uint64_t{0}, own, at - 4, at + kGranule - 3, at + kGranule, UINT64_MAX - 3}) {
+    w.guest.upload(address, "abcd");
+    CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_VALUE);
+    w.guest.memset32(address, 1, 1);
+    CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQUAL(w.guest.wait(w.guest.ask_download(address, 4)).reply.result,
+                CUDA_ERROR_INVALID_VALUE);
+  }
+  w.guest.memset32(at, 1, UINT64_MAX / 4 + 2);  // would wrap to 4 bytes
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_VALUE);
+  CHECK_EQUAL(w.guest.wait(w.guest.ask_download(at, UINT64_MAX)).reply.result,
+              CUDA_ERROR_INVALID_VALUE);
+  w.guest.unmap(at, kGranule);
+  w.guest.upload(at, "abcd");
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST(handles_that_are_not_live_are_errors) {
+  World w;
+  w.load_kernels();
+  const uint64_t stream = w.guest.stream(5);
+  const uint64_t event = w.guest.event(5);
+  const auto wrong_stream = [&](uint64_t handle) {
+    CHECK_EQUAL(w.guest.wait(w.guest.ask_synchronize_stream(handle)).reply.result,
+                CUDA_ERROR_INVALID_HANDLE);
+  };
+  wrong_stream(2);
+  wrong_stream(event);
+  wrong_stream(wire_handle(WIRE_KIND_STREAM, 2, 5));
+  wrong_stream(wire_handle(WIRE_KIND_STREAM, 1, 6));
+  wrong_stream(wire_handle(WIRE_KIND_STREAM, 1, 0xffffff));
+  wrong_stream(UINT64_MAX);
+  wire_cuStreamDestroy_v2 destroy{};
+  destroy.hStream = stream;
+  w.guest.put(WIRE_cuStreamDestroy_v2, destroy);
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+  w.guest.put(WIRE_cuStreamDestroy_v2, destroy);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_HANDLE);
+  destroy.hStream = 0;  // the default stream stays
+  w.guest.put(WIRE_cuStreamDestroy_v2, destroy);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_HANDLE);
+  w.guest.launch(stream, 0, "");
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_HANDLE);
+  // Only the first of several is kept for the next answer.
+  w.guest.launch(function_handle(World::kAdd), 0, "short");
+  w.guest.launch(stream, 0, "");
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_VALUE);
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+  // Another generation at the same index is another stream.
+  wire_cuStreamCreateWithPriority create{};
+  create.phStream = wire_handle(WIRE_KIND_STREAM, 2, 5);
+  w.guest.put(WIRE_cuStreamCreateWithPriority, create);
+  CHECK_EQUAL(w.guest.wait(w.guest.ask_synchronize_stream(create.phStream)).reply.result,
+              CUDA_SUCCESS);
+  wrong_stream(stream);
+}
+
+TEST(handles_that_cannot_be_minted_end_the_session) {
+  const auto violates = [](uint64_t handle) {
+    World w;
+    w.guest.stream(5);
+    wire_cuStreamCreateWithPriority create{};
+    create.phStream = handle;
+    w.guest.put(WIRE_cuStreamCreateWithPriority, create);
+    w.expect_violation("cannot be minted");
+  };
+  violates(wire_handle(WIRE_KIND_STREAM, 1, 5));
+  violates(wire_handle(WIRE_KIND_STREAM, 2, 5));  // live under another generation
+  violates(wire_handle(WIRE_KIND_EVENT, 1, 6));
+  violates(wire_handle(WIRE_KIND_STREAM, 1, WIRE_HANDLE_INDEX_MAX));
+  violates(0);
+  violates(UINT64_MAX);
+}
+
+TEST(a_failing_creation_leaves_its_handle_dead) {
+  World w;
+  World::fake().fail("cuStreamCreateWithPriority", CUDA_ERROR_OUT_OF_MEMORY, 0);
+  const uint64_t stream = w.guest.stream(1);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_EQUAL(w.guest.wait(w.guest.ask_synchronize_stream(stream)).reply.result,
+              CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST(an_upload_that_is_refused_is_skipped_whole) {
+  World w;
+  const uint64_t at = World::base();
+  w.guest.map(at, kGranule);
+  w.guest.upload(at + 100 * kGranule, pattern(1000000));
+  w.guest.upload(at, "next");
+  CHECK_EQUAL(w.guest.download(at, 4), "next");
+  w.guest.upload(at, pattern(20000), wire_handle(WIRE_KIND_STREAM, 1, 1));
+  w.guest.upload(at, "last");
+  CHECK_EQUAL(w.guest.download(at, 4), "last");
+}
