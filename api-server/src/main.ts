@@ -69,10 +69,19 @@ function open({ build, library, ordinal }: Open) {
   try {
     native = loadNative(build);
     device = native.openDevice({ library, ordinal, windowBase: null, windowSize: null });
+    rehearse(native, device);
     send({ type: 'ready', snapshot: native.snapshot(device) });
   } catch (error) {
     send({ type: 'failed', ...told(error) }, () => process.exit(1));
   }
+}
+
+/** Everything but the connection, so that the first session finds compiled code. */
+function rehearse(native: Native, device: DeviceHandle) {
+  const request = { session: 0n, memoryLimit: 0n, windowBases: [], windowSize: 0n };
+  const handle = { fd: -1, readStart: () => 0, readStop: () => 0, close: () => {} };
+  const leftover = new Uint8Array();
+  new SlotSession(native, device, { type: 'session', ...request, leftover }, handle).prepare();
 }
 
 function decline(error: unknown) {

@@ -1,19 +1,20 @@
 // The monitor: one port, the queue, the slots. A connection's way: acceptor -> Client (Hello) ->
 // admit -> queue -> place -> slot, which gets the connection itself.
 import { createServer, type Server as NetServer } from 'node:net';
-import type { Hello } from '../../api-server/src/control.js';
+import { encodeAnswer, encodeHello, type Hello } from '../../api-server/src/control.js';
 import type { Counters } from '../../api-server/src/ipc.js';
 import type { SessionEnd } from '../../api-server/src/native.js';
 import { admit } from './admission.js';
 import { Client } from './client.js';
 import type { Driver } from './devices.js';
 import { OutboardError } from './errors.js';
+import { HelloReader } from './hello.js';
 import type { Log } from './log.js';
 import { place } from './placement.js';
 import { Pool } from './pool.js';
 import { Queue } from './queue.js';
 import type { Slot } from './slot.js';
-import type { Placement, SessionRequest } from './state.js';
+import type { GpuState, Placement, SessionRequest } from './state.js';
 import { type Address, formatAddress } from './values.js';
 
 export interface ServerOptions {
@@ -91,6 +92,7 @@ export class Server {
   async start(): Promise<Address> {
     try {
       await this.#pool.start();
+      rehearse(this.#pool.state);
       const address = await this.#listen();
       this.#announce(address);
       return address;
@@ -208,6 +210,7 @@ export class Server {
       },
       offered.handle,
     );
+    log.debug('offered');
     return true;
   }
 
@@ -292,6 +295,13 @@ export class Server {
     this.#running.delete(slot);
     this.#pool.release(slot);
   }
+}
+
+/** The way of a Hello once without a guest, so that the first one finds compiled code. */
+function rehearse(gpus: GpuState[]) {
+  const arrived = new HelloReader().push(encodeHello({ program: 'rehearsal', windowBases: [] }));
+  if (arrived) place(gpus, admit(arrived.hello, gpus));
+  encodeAnswer({ queued: { position: 1 } });
 }
 
 function describe(session: bigint, { hello }: Visitor, { memory }: Placement) {

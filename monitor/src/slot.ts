@@ -151,15 +151,21 @@ export class Slot {
   }
 }
 
-const levels: Record<number, 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal'> = {
-  ...{ 10: 'trace', 20: 'debug', 30: 'info', 40: 'warn', 50: 'error', 60: 'fatal' },
-};
+/** By pino's numbers. What the process tells for information is detail here. */
+const levels = new Map<number, 'trace' | 'debug' | 'warn' | 'error' | 'fatal'>([
+  [10, 'trace'],
+  [20, 'debug'],
+  [30, 'debug'],
+  [40, 'warn'],
+  [50, 'error'],
+  [60, 'fatal'],
+]);
 
 /** A line of the process's stderr: of its own log, or whatever a driver library prints. */
 function relay(line: string, log: Log) {
   try {
     const { level, time: _time, msg, ...rest } = JSON.parse(line);
-    log[levels[level] ?? 'warn'](rest, msg);
+    log[levels.get(level) ?? 'warn'](rest, msg);
   } catch {
     log.warn(line);
   }

@@ -1,9 +1,10 @@
 // `outboard serve` as a guest and an operator see it: real processes, real sockets, software GPUs.
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, symlinkSync, unlinkSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { encodeHello, preface, wire } from '../../api-server/src/control.js';
+import { build } from '../../scripts/setup/paths.mjs';
 import { parseAddress } from '../src/values.js';
 import { Guest, usualHello } from './support/guest.js';
 import { isAlive, Serving } from './support/serving.js';
@@ -250,6 +251,71 @@ t.test('a free process that is killed is replaced too', async (t) => {
   const guest = Guest.hello(serving.address);
   await guest.welcome();
   await guest.leave();
+});
+
+t.test('a process that dies while it takes over a guest loses nobody', async (t) => {
+  const serving = await Serving.start(t, ['--servers-per-gpu', '1']);
+  const [pid = 0] = serving.slotPids();
+  process.kill(pid, 'SIGSTOP');
+  const first = Guest.hello(serving.address);
+  await serving.logged({ msg: 'offered' });
+  const second = Guest.hello(serving.address);
+  t.equal(await second.position(), 1);
+  process.kill(pid, 'SIGKILL');
+  t.equal((await first.welcome()).session, 2n, 'by another process');
+  await serving.logged({ session: 1, msg: /killed by SIGKILL.*waits for another/ });
+  await first.leave();
+  t.equal((await second.welcome()).session, 3n);
+  await second.leave();
+});
+
+t.test('a device that cannot be opened again', async (t) => {
+  const folder = t.testdir();
+  const library = path.join(folder, 'libcuda.so.1');
+  const link = () => symlinkSync(path.join(build, 'software-device', 'libcuda.so.1'), library);
+  link();
+  const serving = await Serving.start(t, ['--servers-per-gpu', '1', '--device', library]);
+  const guest = Guest.hello(serving.address);
+  await guest.welcome();
+  const waiting = Guest.hello(serving.address);
+  t.equal(await waiting.position(), 1);
+  unlinkSync(library);
+  process.kill(serving.slotPids()[0] ?? 0, 'SIGKILL');
+  t.match(await waiting.refusal(), { code: 'OB_NO_SLOT', sentence: /libcuda\.so\.1/, result: 46 });
+  t.match(await Guest.hello(serving.address).refusal(), { code: 'OB_NO_SLOT' });
+  const before = serving.lines.length;
+  link();
+  await serving.logged({ msg: 'ready' }, before);
+  const late = Guest.hello(serving.address);
+  await late.welcome();
+  await late.leave();
+});
+
+t.test('how many devices a driver library has', async (t) => {
+  const library = path.join(build, 'software-device', 'libcuda.so.1');
+  const args = ['--device', library, '--servers-per-gpu', '1'];
+  const serving = await Serving.start(t, args, { SOFTWARE_DEVICE_GPUS: '3' });
+  await serving.logged({ msg: 'listening', device: 'library', gpus: 3, slots: 3 });
+  const more = Serving.start(t, [...args, '--gpus', '4'], { SOFTWARE_DEVICE_GPUS: '3' });
+  await t.rejects(more, { message: /ended with 3:.*OB_DEVICE_COUNT.*asks for 4 GPUs.* has 3/s });
+});
+
+t.test('sessions leave nothing open in the monitor, and one process serves them all', async (t) => {
+  const serving = await Serving.start(t, ['--servers-per-gpu', '1']);
+  const open = () => readdirSync(`/proc/${serving.child.pid}/fd`).length;
+  const pids = serving.slotPids();
+  const visit = async (session: number) => {
+    const guest = Guest.hello(serving.address);
+    await guest.welcome();
+    await guest.leave();
+    await serving.logged({ session, msg: /^session ends/ });
+  };
+  // The first ones open what stays.
+  for (let session = 1; session <= 3; session++) await visit(session);
+  const before = open();
+  for (let session = 4; session <= 100; session++) await visit(session);
+  t.equal(open(), before);
+  t.same(serving.slotPids(), pids);
 });
 
 t.test('the end of a session is one line of figures', async (t) => {

@@ -33,7 +33,7 @@ export class Serving {
     this.exit = once(this.child, 'exit').then(([code, signal]) => signal ?? code);
     if (!this.child.stderr) throw new Error('no stderr');
     createInterface({ input: this.child.stderr }).on('line', (line) => {
-      this.lines.push(JSON.parse(line));
+      this.lines.push(parseLine(line));
       for (const wake of this.#waiting.splice(0)) wake();
     });
     this.child.once('exit', () => {
@@ -88,6 +88,15 @@ export class Serving {
   async stop(): Promise<number | string> {
     this.child.kill('SIGTERM');
     return this.exit;
+  }
+}
+
+/** What is not the log's is something that Node or a library has to say. */
+function parseLine(line: string): LogLine {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return { level: 0, msg: line };
   }
 }
 
