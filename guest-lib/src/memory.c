@@ -4,7 +4,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "context.h"
 #include "guest_calls.h"
@@ -70,12 +69,9 @@ void memory_start(uint64_t window_base, uint64_t window_size, uint64_t memory_li
   end = window_base + window_size;
   limit = memory_limit & ~(uint64_t)(WIRE_GRANULE - 1);
   // One pointer per granule, touched where it is used: 4 MiB of addresses for a window of 1 TiB.
-  blocks = mmap(NULL, window_size / WIRE_GRANULE * sizeof *blocks, PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (blocks == MAP_FAILED) {
-    blocks = NULL;
-    limit = 0;
-  }
+  free(blocks);
+  blocks = calloc(window_size / WIRE_GRANULE, sizeof *blocks);
+  if (!blocks) limit = 0;
 }
 
 static _Bool grow(void *array, size_t *room, size_t count, size_t element) {

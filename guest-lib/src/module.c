@@ -135,7 +135,6 @@ static void free_module(struct module *module) {
   free(module);
 }
 
-// Ends the module, its functions and their handles. `tell`: the server has it.
 // A handle the server knows ends; it may be the program's own.
 static void retire_wire(enum wire_kind kind, uint64_t own, uint64_t wire) {
   if (wire && wire != own) handle_retire(kind, wire);
@@ -144,6 +143,7 @@ static void recycle_wire(enum wire_kind kind, uint64_t own, uint64_t wire) {
   if (wire && wire != own) handle_recycle(kind, wire);
 }
 
+// Ends the module, its functions and their handles. `tell`: the server has it.
 static CUresult forget_module(struct module *module, _Bool tell) {
   uint64_t handle = module->own;
   handle_retire(WIRE_KIND_MODULE, handle);
