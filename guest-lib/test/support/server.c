@@ -20,7 +20,8 @@ struct server {
   pthread_mutex_t lock;
   pthread_cond_t changed;
   _Bool paused, send_idle;
-  uint64_t counts[OPS];  // [0]: all
+  uint64_t taken[OPS];  // before they are dealt with, and so before any answer; [0]: all
+  uint64_t dealt[OPS];  // afterwards
   uint64_t idles, mapped;
   struct {
     uint64_t address, size;
@@ -182,12 +183,16 @@ static void *serve(void *argument) {
     CHECK(h->size <= WIRE_FRAME_MAX || h->op == WIRE_Upload || h->op == WIRE_ModulePiece);
     CHECK(h->size <= WIRE_BULK_MAX + 128);
     if (!take(server, h + 1, h->size - sizeof *h)) break;
+    pthread_mutex_lock(&server->lock);
+    server->taken[h->op]++;
+    server->taken[0]++;
+    pthread_mutex_unlock(&server->lock);
     _Bool dealt = server->hook.frame && server->hook.frame(server, h, server->hook.context);
     _Bool asked = dealt || carry_out(server, h);
     _Bool idle = !asked && nothing_readable(server);
     pthread_mutex_lock(&server->lock);
-    server->counts[h->op]++;
-    server->counts[0]++;
+    server->dealt[h->op]++;
+    server->dealt[0]++;
     idle = idle && server->send_idle;
     server->idles += idle;
     pthread_cond_broadcast(&server->changed);
@@ -239,12 +244,12 @@ static uint64_t read_locked(struct server *server, const uint64_t *value) {
 }
 
 uint64_t server_count(struct server *server, uint16_t op) {
-  return read_locked(server, &server->counts[op]);
+  return read_locked(server, &server->taken[op]);
 }
 
 void server_wait(struct server *server, uint16_t op, uint64_t count) {
   pthread_mutex_lock(&server->lock);
-  while (server->counts[op] < count) pthread_cond_wait(&server->changed, &server->lock);
+  while (server->dealt[op] < count) pthread_cond_wait(&server->changed, &server->lock);
   pthread_mutex_unlock(&server->lock);
 }
 

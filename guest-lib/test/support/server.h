@@ -26,7 +26,8 @@ struct server *server_start(int fd, struct server_hook hook);
 void server_pause(struct server *server);
 void server_resume(struct server *server);
 
-// Frames taken so far: of one kind, or of any (op 0). server_wait returns once there are `count`.
+// Frames taken so far: of one kind, or of any (op 0). server_wait returns once `count` have been
+// dealt with, hook and all.
 uint64_t server_count(struct server *server, uint16_t op);
 void server_wait(struct server *server, uint16_t op, uint64_t count);
 // How often it said that it is idle; how often it found the socket empty.
