@@ -1,8 +1,6 @@
 #include "attach.h"
 
 #include <errno.h>
-#include <pb_decode.h>
-#include <pb_encode.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +13,7 @@
 #include "config.h"
 #include "connection.h"
 #include "context.h"
-#include "control.pb.h"
+#include "control.h"
 #include "device.h"
 #include "enter.h"
 #include "log.h"
@@ -24,9 +22,6 @@
 #include "wire.h"
 
 #define GUEST_VERSION "0.1.0"
-
-_Static_assert(sizeof(struct device) && pb_arraysize(outboard_Welcome, devices) == DEVICES_MAX,
-               "control.options and device.h disagree on how many devices there can be");
 
 static uint64_t now_ns(void) {
   struct timespec t;
@@ -78,18 +73,9 @@ static CUresult send_hello(const struct config *config, uint64_t window_base) {
   hello.window_bases_count = 1;
   hello.window_size = WIRE_WINDOW_SIZE;
 
-  pb_ostream_t stream =
-      pb_ostream_from_buffer(message + WIRE_PREFACE_BYTES, sizeof message - WIRE_PREFACE_BYTES);
-  if (!pb_encode(&stream, outboard_Hello_fields, &hello)) {
-    log_error("the hello could not be encoded: %s", PB_GET_ERROR(&stream));
-    return CUDA_ERROR_SYSTEM_NOT_READY;
-  }
-  uint32_t version = WIRE_PROTOCOL, length = (uint32_t)stream.bytes_written;
-  memcpy(message, WIRE_PREFACE_MAGIC, 8);
-  memcpy(message + 8, &version, 4);
-  memcpy(message + 12, &length, 4);
-  int error =
-      connection_write(message, WIRE_PREFACE_BYTES + length, (int)config->connect_timeout_ms);
+  size_t size = control_write_hello(message, &hello);
+  if (!size) return CUDA_ERROR_SYSTEM_NOT_READY;
+  int error = connection_write(message, size, (int)config->connect_timeout_ms);
   if (error) {
     log_error("the hello could not be sent: %s", strerror(error));
     return CUDA_ERROR_SYSTEM_NOT_READY;
@@ -99,40 +85,21 @@ static CUresult send_hello(const struct config *config, uint64_t window_base) {
 
 // Reads one answer. After the first sign of life the wait is unlimited: a queue takes its time.
 static CUresult read_answer(int timeout_ms) {
-  int error = connection_read(message, WIRE_PREFACE_BYTES, timeout_ms);
+  uint8_t preface[WIRE_PREFACE_BYTES];
+  uint32_t length;
+  int error = connection_read(preface, sizeof preface, timeout_ms);
   if (error) {
     log_error("no answer from the server: %s. Is it an Outboard server, and the right port?",
               strerror(error));
     return CUDA_ERROR_SYSTEM_NOT_READY;
   }
-  uint32_t version, length;
-  memcpy(&version, message + 8, 4);
-  memcpy(&length, message + 12, 4);
-  if (memcmp(message, WIRE_PREFACE_MAGIC, 8) != 0) {
-    log_error("what answers is not an Outboard server: check OUTBOARD_SERVER");
-    return CUDA_ERROR_SYSTEM_NOT_READY;
-  }
-  if (length > sizeof message - WIRE_PREFACE_BYTES) {
-    log_error("the server's answer is longer than the protocol allows");
-    return CUDA_ERROR_SYSTEM_NOT_READY;
-  }
+  if (!control_read_preface(preface, &length)) return CUDA_ERROR_SYSTEM_NOT_READY;
   error = connection_read(message, length, timeout_ms);
   if (error) {
     log_error("the server's answer ended early: %s", strerror(error));
     return CUDA_ERROR_SYSTEM_NOT_READY;
   }
-  pb_istream_t stream = pb_istream_from_buffer(message, length);
-  memset(&answer_message, 0, sizeof answer_message);
-  if (!pb_decode(&stream, outboard_Answer_fields, &answer_message)) {
-    log_error("the server's answer could not be decoded: %s", PB_GET_ERROR(&stream));
-    return CUDA_ERROR_SYSTEM_NOT_READY;
-  }
-  if (version != WIRE_PROTOCOL && answer_message.which_body != outboard_Answer_refusal_tag) {
-    log_error("the server speaks protocol %u, this library %u: use versions that go together",
-              version, WIRE_PROTOCOL);
-    return CUDA_ERROR_SYSTEM_DRIVER_MISMATCH;
-  }
-  return CUDA_SUCCESS;
+  return control_read_answer(preface, message, length, &answer_message);
 }
 
 static CUresult take_refusal(void) {
@@ -144,12 +111,6 @@ static CUresult take_refusal(void) {
 static CUresult take_welcome(const struct config *config, struct window *window) {
   static struct device devices[DEVICES_MAX];
   const outboard_Welcome *welcome = &answer_message.body.welcome;
-  if (welcome->devices_count == 0 || welcome->window_size == 0 ||
-      welcome->window_base % WIRE_GRANULE || welcome->window_size % WIRE_GRANULE ||
-      welcome->window_base + welcome->window_size < welcome->window_base) {
-    log_error("the server's welcome makes no sense: no device, or an impossible window");
-    return CUDA_ERROR_SYSTEM_NOT_READY;
-  }
   if (welcome->window_base != window->base || welcome->window_size > window->size) {
     let_go(window);
     if (hold_window(window, welcome->window_base, welcome->window_size) != 0) {
@@ -158,29 +119,15 @@ static CUresult take_welcome(const struct config *config, struct window *window)
       return CUDA_ERROR_SYSTEM_NOT_READY;
     }
   }
-  for (unsigned i = 0; i < welcome->devices_count; i++) {
-    const outboard_Device *from = &welcome->devices[i];
-    struct device *to = &devices[i];
-    to->server_ordinal = i;
-    memcpy(to->name, from->name, sizeof to->name);
-    memcpy(to->uuid.bytes, from->uuid.bytes,
-           from->uuid.size < 16 ? from->uuid.size : sizeof to->uuid.bytes);
-    to->total_memory = from->total_memory;
-    to->attribute_count = from->attributes_count;
-    for (unsigned a = 0; a < from->attributes_count; a++) to->attributes[a] = from->attributes[a];
-    to->limit_count = from->limits_count;
-    for (unsigned l = 0; l < from->limits_count; l++) to->limits[l] = from->limits[l];
-    to->least_priority = from->least_priority;
-    to->greatest_priority = from->greatest_priority;
-    memcpy(to->pci_bus_id, from->pci_bus_id, sizeof to->pci_bus_id);
-  }
+  control_devices(welcome, devices);
   device_start(devices, (int)welcome->devices_count, config->visible_devices,
                welcome->driver_version);
   memory_start(welcome->window_base, welcome->window_size, welcome->memory_limit);
   if (device_count() == 0) return CUDA_ERROR_NO_DEVICE;
   if (!context_start(device_count())) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (batch_start() != 0) {
-    log_error("the sender thread could not be started: %s", strerror(errno));
+  int error = batch_start();
+  if (error) {
+    log_error("the sender thread could not be started: %s", strerror(error));
     return CUDA_ERROR_OPERATING_SYSTEM;
   }
   log_info("session %llu: %u device(s), %llu MiB, server %s", (unsigned long long)welcome->session,
@@ -232,16 +179,10 @@ static CUresult try_attach(void) {
     log_info("waiting for a free slot: position %u", (unsigned)answer_message.body.queued.position);
     result = read_answer(-1);
   }
-  if (!result) {
-    if (answer_message.which_body == outboard_Answer_refusal_tag) {
-      result = take_refusal();
-    } else if (answer_message.which_body == outboard_Answer_welcome_tag) {
-      result = take_welcome(&config, &window);
-    } else {
-      log_error("the server answered with something this library does not know");
-      result = CUDA_ERROR_SYSTEM_NOT_READY;
-    }
-  }
+  if (!result)
+    result = answer_message.which_body == outboard_Answer_refusal_tag
+                 ? take_refusal()
+                 : take_welcome(&config, &window);
   if (result) {
     connection_close();
     let_go(&window);

@@ -1,6 +1,5 @@
 #include "module.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,46 +10,16 @@
 #include "image.h"
 #include "log.h"
 #include "memory.h"
+#include "module_parts.h"
 
 // Images up to this travel with the load; for larger ones the server is asked first whether it has
 // them, which costs a round trip more when it has not.
 #define SEND_UNASKED_MAX (64u << 10)
 
-struct kernel {
-  char *name;
-  uint32_t index;  // the server's number for it
-  uint32_t parameter_count, parameter_bytes;
-  struct wire_parameter *parameters;
-  uint64_t function;  // handle, once somebody asked for it; 0 before
-};
+pthread_mutex_t module_lock = PTHREAD_MUTEX_INITIALIZER;
 
-struct global {
-  char *name;
-  uint64_t address, size;
-  struct global *next;
-};
-
-struct module {
-  uint64_t context;       // 0 for libraries, which belong to none
-  uint32_t kernel_count;  // on the server
-  uint32_t listed, room;
-  struct kernel *kernels;
-  struct global *globals;
-  // The program's handle for it, and what the server calls it: the same at first. A library and its
-  // kernels outlive a reset of the context: `wire` is 0 then, until it is used and loaded again.
-  uint64_t own, wire;
-  uint64_t hash[4], size;
-};
-
-// Guards the lists inside modules: loads and look-ups are rare.
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-static struct module *find_module(const void *handle) {
+struct module *module_find(const void *handle) {
   return handle_object(WIRE_KIND_MODULE, handle_of(handle));
-}
-
-struct function *function_find(const void *handle) {
-  return handle_object(WIRE_KIND_FUNCTION, handle_of(handle));
 }
 
 // ---- images and descriptions -------------------------------------------------------------------
@@ -66,7 +35,7 @@ static CUresult send_image(const struct image *image) {
   return CUDA_SUCCESS;
 }
 
-static struct kernel *add_kernel(struct module *module, const char *name, uint32_t name_length,
+struct kernel *module_add_kernel(struct module *module, const char *name, uint32_t name_length,
                                  const struct wire_parameter *parameters, uint32_t count) {
   if (module->listed == module->room) {
     uint32_t wanted = module->room ? module->room * 2 : 8;
@@ -104,8 +73,8 @@ static _Bool read_list(struct module *module, const uint8_t *at, uint64_t size, 
       if (parameters[p].offset > head.parameter_bytes ||
           parameters[p].size > head.parameter_bytes - parameters[p].offset)
         return 0;
-    struct kernel *kernel = add_kernel(module, (const char *)at + sizeof head + layout,
-                                       head.name_length, parameters, head.parameter_count);
+    struct kernel *kernel = module_add_kernel(module, (const char *)at + sizeof head + layout,
+                                              head.name_length, parameters, head.parameter_count);
     if (!kernel) return 0;
     kernel->index = head.index;
     kernel->parameter_bytes = head.parameter_bytes;
@@ -248,8 +217,7 @@ static CUresult load(const struct image *image, int library, uint64_t *out) {
   return CUDA_SUCCESS;
 }
 
-// Loads a library again after a reset; the server still has the bytes of what it loaded before.
-static CUresult revive(struct module *module) {
+CUresult module_revive(struct module *module) {
   if (module->wire) return CUDA_SUCCESS;
   uint64_t wire = handle_mint(WIRE_KIND_MODULE, module);
   if (!wire) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -279,10 +247,10 @@ static CUresult load_and_free(CUresult read, struct image *image, int library, v
 // ---- unloading ---------------------------------------------------------------------------------
 
 static CUresult unload(const void *handle) {
-  pthread_mutex_lock(&lock);
-  struct module *module = find_module(handle);
+  pthread_mutex_lock(&module_lock);
+  struct module *module = module_find(handle);
   CUresult result = module ? forget_module(module, 1) : CUDA_ERROR_INVALID_HANDLE;
-  pthread_mutex_unlock(&lock);
+  pthread_mutex_unlock(&module_lock);
   return result;
 }
 
@@ -299,149 +267,6 @@ static void forget(uint64_t handle, void *object, void *context) {
 
 void module_forget_all(void) { handle_each(WIRE_KIND_MODULE, forget, NULL); }
 void module_destroy_of(uint64_t context) { handle_each(WIRE_KIND_MODULE, forget, &context); }
-
-// ---- look-ups ----------------------------------------------------------------------------------
-
-// For modules with more kernels than a load's answer lists.
-static struct kernel *find_remote(struct module *module, const char *name, CUresult *result) {
-  struct answer answer;
-  answer_init(&answer);
-  *result = ask_FunctionFind(module->wire, name, (uint32_t)strlen(name), &answer);
-  struct kernel *kernel = NULL;
-  if (!*result) {
-    const struct wire_FunctionFind_reply *reply = answer.reply;
-    uint64_t room = reply->reply.header.size - sizeof *reply;
-    const struct wire_parameter *parameters = (const void *)(reply + 1);
-    uint32_t count = reply->layout_size / sizeof *parameters;
-    _Bool sound = reply->layout_size <= room && reply->parameter_bytes <= WIRE_FRAME_MAX / 2;
-    for (uint32_t p = 0; sound && p < count; p++)
-      sound = parameters[p].offset <= reply->parameter_bytes &&
-              parameters[p].size <= reply->parameter_bytes - parameters[p].offset;
-    if (sound) kernel = add_kernel(module, name, (uint32_t)strlen(name), parameters, count);
-    if (kernel) {
-      kernel->index = reply->kernel;
-      kernel->parameter_bytes = reply->parameter_bytes;
-    } else {
-      *result = sound ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_UNKNOWN;
-    }
-  }
-  answer_free(&answer);
-  return kernel;
-}
-
-static CUresult bind(struct module *module, struct kernel *kernel) {
-  struct function *function = calloc(1, sizeof *function);
-  size_t layout = sizeof *kernel->parameters * kernel->parameter_count;
-  if (function) {
-    function->name = strdup(kernel->name);
-    function->parameters = malloc(layout ? layout : 1);
-  }
-  if (!function || !function->name || !function->parameters ||
-      !(kernel->function = handle_mint(WIRE_KIND_FUNCTION, function))) {
-    if (function) {
-      free(function->name);
-      free(function->parameters);
-    }
-    free(function);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  function->module = module->own;
-  function->wire = kernel->function;
-  function->index = kernel->index;
-  memcpy(function->parameters, kernel->parameters, layout);
-  function->parameter_count = kernel->parameter_count;
-  function->parameter_bytes = kernel->parameter_bytes;
-  return put_FunctionGet(module->wire, kernel->function, kernel->index, kernel->name,
-                         (uint32_t)strlen(kernel->name));
-}
-
-// After a reset.
-static CUresult bind_again(struct function *function) {
-  CUresult result = CUDA_SUCCESS;
-  pthread_mutex_lock(&lock);
-  struct module *module = handle_object(WIRE_KIND_MODULE, function->module);
-  if (!function->wire) {
-    result = module ? revive(module) : CUDA_ERROR_INVALID_HANDLE;
-    uint64_t wire = result ? 0 : handle_mint(WIRE_KIND_FUNCTION, function);
-    if (!result && !wire) result = CUDA_ERROR_OUT_OF_MEMORY;
-    if (!result)
-      result = put_FunctionGet(module->wire, wire, function->index, function->name,
-                               (uint32_t)strlen(function->name));
-    if (!result) function->wire = wire;
-  }
-  pthread_mutex_unlock(&lock);
-  return result;
-}
-
-CUresult function_resolve(const void *handle, struct function **function, uint64_t *wire) {
-  *function = function_find(handle);
-  if (!*function) return CUDA_ERROR_INVALID_HANDLE;
-  if (__builtin_expect(!(*function)->wire, 0)) {
-    CUresult result = bind_again(*function);
-    if (result) return result;
-  }
-  *wire = (*function)->wire;
-  return CUDA_SUCCESS;
-}
-
-static CUresult get_function(void *out, const void *handle, const char *name) {
-  if (!out || !name) return CUDA_ERROR_INVALID_VALUE;
-  if (strlen(name) > WIRE_FRAME_MAX / 2) return CUDA_ERROR_NOT_FOUND;
-  CUresult result = CUDA_ERROR_NOT_FOUND;
-  pthread_mutex_lock(&lock);
-  struct module *module = find_module(handle);
-  struct kernel *kernel = NULL;
-  CUresult ready = module ? revive(module) : CUDA_ERROR_INVALID_HANDLE;
-  if (ready) {
-    result = ready;
-  } else {
-    for (uint32_t i = 0; i < module->listed && !kernel; i++)
-      if (strcmp(module->kernels[i].name, name) == 0) kernel = &module->kernels[i];
-    if (!kernel && module->listed < module->kernel_count)
-      kernel = find_remote(module, name, &result);
-  }
-  if (kernel) {
-    result = kernel->function ? CUDA_SUCCESS : bind(module, kernel);
-    if (!result) *(uint64_t *)out = kernel->function;
-  }
-  pthread_mutex_unlock(&lock);
-  return result;
-}
-
-static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, const void *handle, const char *name) {
-  if (!name || (!dptr && !bytes)) return CUDA_ERROR_INVALID_VALUE;
-  if (strlen(name) > WIRE_FRAME_MAX / 2) return CUDA_ERROR_NOT_FOUND;
-  pthread_mutex_lock(&lock);
-  struct module *module = find_module(handle);
-  CUresult result = module ? revive(module) : CUDA_ERROR_INVALID_HANDLE;
-  struct global *global = module ? module->globals : NULL;
-  while (global && strcmp(global->name, name) != 0) global = global->next;
-  if (!result && !global) {
-    struct answer answer;
-    answer_init(&answer);
-    result = ask_ModuleGlobal(module->wire, name, (uint32_t)strlen(name), &answer);
-    global = result ? NULL : calloc(1, sizeof *global);
-    if (global && (global->name = strdup(name))) {
-      const struct wire_ModuleGlobal_reply *reply = answer.reply;
-      global->address = reply->address;
-      global->size = reply->size;
-      global->next = module->globals;
-      module->globals = global;
-      memory_add_variable(global->address, global->size);
-    } else if (!result) {
-      free(global);
-      global = NULL;
-      result = CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    answer_free(&answer);
-  }
-  if (global) {
-    if (dptr) *dptr = global->address;
-    if (bytes) *bytes = global->size;
-  }
-  pthread_mutex_unlock(&lock);
-  return result;
-}
 
 // ---- entry points: modules ---------------------------------------------------------------------
 
@@ -489,21 +314,12 @@ CUresult guest_cuModuleLoad(CUmodule *module, const char *fname) {
 
 CUresult guest_cuModuleUnload(CUmodule hmod) { return unload(hmod); }
 
-CUresult guest_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) {
-  return get_function(hfunc, hmod, name);
-}
-
 CUresult guest_cuModuleGetFunctionCount(unsigned int *count, CUmodule mod) {
-  struct module *module = find_module(mod);
+  struct module *module = module_find(mod);
   if (!module) return CUDA_ERROR_INVALID_HANDLE;
   if (!count) return CUDA_ERROR_INVALID_VALUE;
   *count = module->kernel_count;
   return CUDA_SUCCESS;
-}
-
-CUresult guest_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod,
-                                    const char *name) {
-  return get_global(dptr, bytes, hmod, name);
 }
 
 // ---- entry points: libraries -------------------------------------------------------------------
@@ -536,27 +352,13 @@ CUresult guest_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
 
 CUresult guest_cuLibraryUnload(CUlibrary library) { return unload(library); }
 
-CUresult guest_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) {
-  return get_function(pKernel, library, name);
-}
-
 CUresult guest_cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib) {
   return guest_cuModuleGetFunctionCount(count, (CUmodule)lib);
 }
 
 CUresult guest_cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
   if (!pMod) return CUDA_ERROR_INVALID_VALUE;
-  if (!find_module(library)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!module_find(library)) return CUDA_ERROR_INVALID_HANDLE;
   *pMod = (CUmodule)library;
   return CUDA_SUCCESS;
-}
-
-CUresult guest_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
-                                  const char *name) {
-  return get_global(dptr, bytes, library, name);
-}
-
-CUresult guest_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
-                                   const char *name) {
-  return get_global(dptr, bytes, library, name);
 }

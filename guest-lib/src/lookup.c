@@ -1,0 +1,179 @@
+// Kernels and variables of a module by name: answered from what its load told, else asked once.
+#include <stdlib.h>
+#include <string.h>
+
+#include "answer.h"
+#include "guest_calls.h"
+#include "handle.h"
+#include "memory.h"
+#include "module_parts.h"
+
+struct function *function_find(const void *handle) {
+  return handle_object(WIRE_KIND_FUNCTION, handle_of(handle));
+}
+
+// For modules with more kernels than a load's answer lists.
+static struct kernel *find_remote(struct module *module, const char *name, CUresult *result) {
+  struct answer answer;
+  answer_init(&answer);
+  *result = ask_FunctionFind(module->wire, name, (uint32_t)strlen(name), &answer);
+  struct kernel *kernel = NULL;
+  if (!*result) {
+    const struct wire_FunctionFind_reply *reply = answer.reply;
+    uint64_t room = reply->reply.header.size - sizeof *reply;
+    const struct wire_parameter *parameters = (const void *)(reply + 1);
+    uint32_t count = reply->layout_size / sizeof *parameters;
+    _Bool sound = reply->layout_size <= room && reply->parameter_bytes <= WIRE_FRAME_MAX / 2;
+    for (uint32_t p = 0; sound && p < count; p++)
+      sound = parameters[p].offset <= reply->parameter_bytes &&
+              parameters[p].size <= reply->parameter_bytes - parameters[p].offset;
+    if (sound) kernel = module_add_kernel(module, name, (uint32_t)strlen(name), parameters, count);
+    if (kernel) {
+      kernel->index = reply->kernel;
+      kernel->parameter_bytes = reply->parameter_bytes;
+    } else {
+      *result = sound ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_UNKNOWN;
+    }
+  }
+  answer_free(&answer);
+  return kernel;
+}
+
+static CUresult bind(struct module *module, struct kernel *kernel) {
+  struct function *function = calloc(1, sizeof *function);
+  size_t layout = sizeof *kernel->parameters * kernel->parameter_count;
+  if (function) {
+    function->name = strdup(kernel->name);
+    function->parameters = malloc(layout ? layout : 1);
+  }
+  if (!function || !function->name || !function->parameters ||
+      !(kernel->function = handle_mint(WIRE_KIND_FUNCTION, function))) {
+    if (function) {
+      free(function->name);
+      free(function->parameters);
+    }
+    free(function);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  function->module = module->own;
+  function->wire = kernel->function;
+  function->index = kernel->index;
+  memcpy(function->parameters, kernel->parameters, layout);
+  function->parameter_count = kernel->parameter_count;
+  function->parameter_bytes = kernel->parameter_bytes;
+  return put_FunctionGet(module->wire, kernel->function, kernel->index, kernel->name,
+                         (uint32_t)strlen(kernel->name));
+}
+
+// After a reset.
+static CUresult bind_again(struct function *function) {
+  CUresult result = CUDA_SUCCESS;
+  pthread_mutex_lock(&module_lock);
+  struct module *module = handle_object(WIRE_KIND_MODULE, function->module);
+  if (!function->wire) {
+    result = module ? module_revive(module) : CUDA_ERROR_INVALID_HANDLE;
+    uint64_t wire = result ? 0 : handle_mint(WIRE_KIND_FUNCTION, function);
+    if (!result && !wire) result = CUDA_ERROR_OUT_OF_MEMORY;
+    if (!result)
+      result = put_FunctionGet(module->wire, wire, function->index, function->name,
+                               (uint32_t)strlen(function->name));
+    if (!result) function->wire = wire;
+  }
+  pthread_mutex_unlock(&module_lock);
+  return result;
+}
+
+CUresult function_resolve(const void *handle, struct function **function, uint64_t *wire) {
+  *function = function_find(handle);
+  if (!*function) return CUDA_ERROR_INVALID_HANDLE;
+  if (__builtin_expect(!(*function)->wire, 0)) {
+    CUresult result = bind_again(*function);
+    if (result) return result;
+  }
+  *wire = (*function)->wire;
+  return CUDA_SUCCESS;
+}
+
+static CUresult get_function(void *out, const void *handle, const char *name) {
+  if (!out || !name) return CUDA_ERROR_INVALID_VALUE;
+  if (strlen(name) > WIRE_FRAME_MAX / 2) return CUDA_ERROR_NOT_FOUND;
+  CUresult result = CUDA_ERROR_NOT_FOUND;
+  pthread_mutex_lock(&module_lock);
+  struct module *module = module_find(handle);
+  struct kernel *kernel = NULL;
+  CUresult ready = module ? module_revive(module) : CUDA_ERROR_INVALID_HANDLE;
+  if (ready) {
+    result = ready;
+  } else {
+    for (uint32_t i = 0; i < module->listed && !kernel; i++)
+      if (strcmp(module->kernels[i].name, name) == 0) kernel = &module->kernels[i];
+    if (!kernel && module->listed < module->kernel_count)
+      kernel = find_remote(module, name, &result);
+  }
+  if (kernel) {
+    result = kernel->function ? CUDA_SUCCESS : bind(module, kernel);
+    if (!result) *(uint64_t *)out = kernel->function;
+  }
+  pthread_mutex_unlock(&module_lock);
+  return result;
+}
+
+static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, const void *handle, const char *name) {
+  if (!name || (!dptr && !bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (strlen(name) > WIRE_FRAME_MAX / 2) return CUDA_ERROR_NOT_FOUND;
+  pthread_mutex_lock(&module_lock);
+  struct module *module = module_find(handle);
+  CUresult result = module ? module_revive(module) : CUDA_ERROR_INVALID_HANDLE;
+  struct global *global = module ? module->globals : NULL;
+  while (global && strcmp(global->name, name) != 0) global = global->next;
+  if (!result && !global) {
+    struct answer answer;
+    answer_init(&answer);
+    result = ask_ModuleGlobal(module->wire, name, (uint32_t)strlen(name), &answer);
+    global = result ? NULL : calloc(1, sizeof *global);
+    if (global && (global->name = strdup(name))) {
+      const struct wire_ModuleGlobal_reply *reply = answer.reply;
+      global->address = reply->address;
+      global->size = reply->size;
+      global->next = module->globals;
+      module->globals = global;
+      memory_add_variable(global->address, global->size);
+    } else if (!result) {
+      free(global);
+      global = NULL;
+      result = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    answer_free(&answer);
+  }
+  if (global) {
+    if (dptr) *dptr = global->address;
+    if (bytes) *bytes = global->size;
+  }
+  pthread_mutex_unlock(&module_lock);
+  return result;
+}
+
+// ---- entry points ------------------------------------------------------------------------------
+
+CUresult guest_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) {
+  return get_function(hfunc, hmod, name);
+}
+
+CUresult guest_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod,
+                                    const char *name) {
+  return get_global(dptr, bytes, hmod, name);
+}
+
+CUresult guest_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) {
+  return get_function(pKernel, library, name);
+}
+
+CUresult guest_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
+                                  const char *name) {
+  return get_global(dptr, bytes, library, name);
+}
+
+CUresult guest_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
+                                   const char *name) {
+  return get_global(dptr, bytes, library, name);
+}

@@ -1,0 +1,48 @@
+// The inside of a module, for the two files that work on it: module.c loads and unloads, lookup.c
+// finds kernels and variables.
+#ifndef OUTBOARD_MODULE_PARTS_H
+#define OUTBOARD_MODULE_PARTS_H
+
+#include <pthread.h>
+
+#include "module.h"
+
+struct kernel {
+  char *name;
+  uint32_t index;  // the server's number for it
+  uint32_t parameter_count, parameter_bytes;
+  struct wire_parameter *parameters;
+  uint64_t function;  // handle, once somebody asked for it; 0 before
+};
+
+struct global {
+  char *name;
+  uint64_t address, size;
+  struct global *next;
+};
+
+struct module {
+  uint64_t context;       // 0 for libraries, which belong to none
+  uint32_t kernel_count;  // on the server
+  uint32_t listed, room;
+  struct kernel *kernels;
+  struct global *globals;
+  // The program's handle for it, and what the server calls it: the same at first. A library and its
+  // kernels outlive a reset of the context: `wire` is 0 then, until it is used and loaded again.
+  uint64_t own, wire;
+  uint64_t hash[4], size;
+};
+
+// Guards the lists inside modules: loads and look-ups are rare.
+extern pthread_mutex_t module_lock;
+
+struct module *module_find(const void *handle);
+
+// Adds a kernel to the list; NULL when there is no memory. The lock is held, here and below.
+struct kernel *module_add_kernel(struct module *module, const char *name, uint32_t name_length,
+                                 const struct wire_parameter *parameters, uint32_t count);
+
+// Loads a library again after a reset; the server still has the bytes of what it loaded before.
+CUresult module_revive(struct module *module);
+
+#endif
