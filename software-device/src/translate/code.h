@@ -11,10 +11,6 @@
 
 namespace softdev {
 
-struct Warp;
-struct Ins;
-using Handler = const Ins *(*)(Warp &, const Ins *);
-
 // One instruction. d, a, b, c, e are byte offsets of slots in the frame's register file: 32 lanes
 // of 2, 4 or 8 bytes, or one 32-bit lane mask for a predicate.
 struct Ins {

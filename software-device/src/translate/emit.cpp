@@ -34,9 +34,8 @@ void sort_fill(const Constant &constant, uint32_t slot, Function *out) {
 
 }  // namespace
 
-EmitError emit_code(const FunctionIr &ir, const Slots &slots,
-                    const std::function<Handler(const Ir &)> &select,
-                    const std::function<const Function *(uint32_t)> &callee, Function *out) {
+void emit_code(const FunctionIr &ir, const Slots &slots, Handler guard,
+               const std::function<const Function *(uint32_t)> &callee, Function *out) {
   out->register_bytes = slots.bytes;
   out->frame_bytes = ir.frame_bytes;
   for (size_t i = 0; i < ir.constants.size(); ++i)
@@ -77,17 +76,14 @@ EmitError emit_code(const FunctionIr &ir, const Slots &slots,
     if (one.op == Op::Label && !used[one.target]) continue;
     Ins ins;
     if (one.guard && !has_own_guard(one.op)) {
-      Ir guard;
-      guard.op = Op::Guard;
-      ins.run = select(guard);
+      ins.run = guard;
       ins.a = slot(one.guard);
       ins.flags = one.guard_negated ? kNegateGuard : 0;
       out->code.push_back(ins);
       out->statements.push_back(one.statement);
       ins = Ins();
     }
-    ins.run = select(one);
-    if (!ins.run) return {one.statement, "this combination of type and modifiers is not supported"};
+    ins.run = one.handler;
     ins.d = slot(one.d);
     ins.a = slot(one.a);
     ins.b = slot(one.b);
@@ -174,7 +170,6 @@ EmitError emit_code(const FunctionIr &ir, const Slots &slots,
       out->tables.push_back(std::move(table));
     }
   }
-  return {};
 }
 
 }  // namespace softdev

@@ -10,6 +10,10 @@
 
 namespace softdev {
 
+struct Warp;
+struct Ins;
+using Handler = const Ins *(*)(Warp &, const Ins *);
+
 enum class Op : uint8_t {
   Nop,
   Label,
@@ -253,6 +257,7 @@ struct Ir {
   int64_t offset = 0;                 // address offset or immediate of the operation
   uint32_t target = kNone;            // label or function
   uint32_t statement = 0;             // for messages
+  Handler handler = nullptr;          // what executes it
 };
 
 struct CallSite {

@@ -31,9 +31,9 @@ class Builder final : public Surroundings {
       if (i + 1 == reached_.size() && indirect_) reach_pointed_at();
     }
     std::string refused = place_shared();
-    if (refused.empty()) refused = emit();
-    if (refused.empty()) refused = measure_stack();
-    return refused;
+    if (!refused.empty()) return refused;
+    emit();
+    return measure_stack();
   }
 
   const ModuleSyntax &module() const override { return program_.module(); }
@@ -75,12 +75,39 @@ class Builder final : public Surroundings {
     return text + ", PTX line " + std::to_string(line);
   }
 
-  std::string with_text(const StatementSyntax &statement) const {
-    std::string text(
-        program_.text().substr(statement.text, std::min<uint32_t>(statement.text_length, 200)));
+  static std::string quoted(std::string_view source) {
+    std::string text(source.substr(0, 200));
     for (char &c : text)
       if (c == '\n' || c == '\t' || c == '\r') c = ' ';
     return "`" + text + "`";
+  }
+  std::string with_text(const StatementSyntax &statement) const {
+    return quoted(program_.text().substr(statement.text, statement.text_length));
+  }
+  std::string_view line(uint32_t number) const {
+    std::string_view text = program_.text();
+    size_t begin = 0;
+    for (uint32_t i = 1; i < number && begin != std::string_view::npos; ++i) {
+      begin = text.find('\n', begin);
+      if (begin != std::string_view::npos) ++begin;
+    }
+    if (begin == std::string_view::npos) return {};
+    return text.substr(begin, text.find('\n', begin) - begin);
+  }
+
+  // Picks what executes each instruction, before anything is folded away: what is not known is
+  // refused even where it would have no effect.
+  std::string select(size_t position, const BodySyntax &body, FunctionIr *ir) {
+    for (Ir &one : ir->code) {
+      if (one.op == Op::Nop) continue;
+      one.handler = select_control(one);
+      if (!one.handler) one.handler = instruction_set().select(one);
+      if (one.handler) continue;
+      const StatementSyntax &statement = body.statements[one.statement];
+      return where(position, statement.line) +
+             ": this combination of types and modifiers is not supported: " + with_text(statement);
+    }
+    return {};
   }
 
   std::string lower(size_t position) {
@@ -89,7 +116,7 @@ class Builder final : public Surroundings {
     BodySyntax &body = *bodies_.back();
     const FunctionSyntax &function = syntax(position);
     if (ParseError error = parse_body(program_.text(), function, &body))
-      return where(position, error.line) + ": " + error.message;
+      return where(position, error.line) + ": " + error.message + ": " + quoted(line(error.line));
     auto ir = std::make_unique<FunctionIr>();
     Lowering lowering(*this, function, body, ir.get());
     if (Refusal refusal = lowering.run()) {
@@ -101,6 +128,7 @@ class Builder final : public Surroundings {
       }
       return message;
     }
+    if (std::string refused = select(position, body, ir.get()); !refused.empty()) return refused;
     fold(ir.get());
     Function &out = *out_->functions[position];
     for (const StatementSyntax &statement : body.statements)
@@ -159,25 +187,16 @@ class Builder final : public Surroundings {
     return {};
   }
 
-  std::string emit() {
-    auto select = [](const Ir &ir) {
-      Handler handler = select_control(ir);
-      return handler ? handler : instruction_set().select(ir);
-    };
+  void emit() {
+    Ir guard_ir;
+    guard_ir.op = Op::Guard;
+    Handler guard = select_control(guard_ir);
     auto callee = [this](uint32_t position) -> const Function * {
       return out_->functions[position].get();
     };
     for (size_t i = 0; i < lowered_.size(); ++i) {
       Slots slots = allocate(*lowered_[i]);
-      Function &function = *out_->functions[i];
-      EmitError error = emit_code(*lowered_[i], slots, select, callee, &function);
-      if (error.statement != kNone) {
-        const Where &at = function.wheres[error.statement];
-        StatementSyntax statement;
-        statement.text = at.text;
-        statement.text_length = at.length;
-        return where(i, at.line) + ": " + error.message + ": " + with_text(statement);
-      }
+      emit_code(*lowered_[i], slots, guard, callee, out_->functions[i].get());
       for (const Constant &constant : lowered_[i]->constants)
         if (constant.kind == Constant::Special &&
             (static_cast<Special>(constant.payload) == Special::Envreg1 ||
@@ -189,7 +208,6 @@ class Builder final : public Surroundings {
       for (size_t i = 0; i < reached_.size(); ++i)
         if (!syntax(i).entry) out_->by_module_index[reached_[i]] = out_->functions[i].get();
     }
-    return {};
   }
 
   // The deepest stack of frames, if the calls have no cycle. Without recursion of our own: a call

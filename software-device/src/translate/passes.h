@@ -32,13 +32,8 @@ struct Slots {
 };
 Slots allocate(const FunctionIr &function);
 
-// `select` picks handlers; returns the statement and a message for what it does not know.
-struct EmitError {
-  uint32_t statement = kNone;
-  std::string message;
-};
-EmitError emit_code(const FunctionIr &ir, const Slots &slots,
-                    const std::function<Handler(const Ir &)> &select,
-                    const std::function<const Function *(uint32_t)> &callee, Function *out);
+// Makes the executable form. `guard` is the handler of Op::Guard.
+void emit_code(const FunctionIr &ir, const Slots &slots, Handler guard,
+               const std::function<const Function *(uint32_t)> &callee, Function *out);
 
 }  // namespace softdev
