@@ -85,7 +85,8 @@ CUresult guest_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfuncti
   result = ask_cuFuncGetAttribute(attrib, wire, &answer);
   if (!result) {
     const struct wire_cuFuncGetAttribute_reply *reply = answer.reply;
-    *pi = function->attributes[attrib] = reply->pi;
+    *pi = reply->pi;
+    function->attributes[attrib] = reply->pi;
     atomic_fetch_or(&function->attributes_known, 1u << attrib);
   }
   answer_free(&answer);
