@@ -1,0 +1,60 @@
+// The decoder of what the server sends, on any bytes, received in pieces of any size.
+// Input: a seed for the sizes of the pieces, then the stream.
+#include "decode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint8_t destination[128 << 10];
+
+static void *place(uint64_t request, uint64_t offset, uint64_t length) {
+  if (request == 0 || offset > sizeof destination || length > sizeof destination - offset)
+    return NULL;
+  return destination + offset;
+}
+
+// Everything a sink is given can be read.
+static volatile unsigned sum;
+static void touch(const void *bytes, uint64_t size) {
+  for (uint64_t i = 0; i < size; i++) sum += ((const uint8_t *)bytes)[i];
+}
+static _Bool reply(const struct wire_reply *r) {
+  touch(r, r->header.size);
+  return r->request != 0;
+}
+static void idle(void) {}
+static void output(const char *text, uint64_t length) { touch(text, length); }
+static void finished(const struct wire_done *done) { touch(done, sizeof *done); }
+static void fault(const struct wire_fault *f) { touch(f, sizeof *f); }
+static void end(int32_t result, const char *sentence, uint32_t length) {
+  (void)result;
+  touch(sentence, length);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static const struct decode_sink sink = {place, reply, idle, output, finished, fault, end};
+  static struct decode decode;
+  if (size < 1) return 0;
+  unsigned seed = data[0];
+  data++;
+  size--;
+  decode_init(&decode, &sink);
+  while (size) {
+    size_t room;
+    void *to = decode_want(&decode, &room);
+    if (!room) {
+      if (!decode.failure) abort();  // a decoder that wants nothing more and knows no reason hangs
+      break;
+    }
+    seed = seed * 1103515245u + 12345u;
+    size_t part = seed % 3 ? 1 + (seed >> 16) % 64 : size;
+    if (part > size) part = size;
+    if (part > room) part = room;
+    memcpy(to, data, part);
+    decode_got(&decode, part);
+    data += part;
+    size -= part;
+  }
+  return 0;
+}
