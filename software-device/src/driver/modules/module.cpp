@@ -204,7 +204,9 @@ CUresult prepare(Kernel &kernel) {
   Status status = kernel.translate();
   if (status.ok()) return CUDA_SUCCESS;
   log(Level::kError, "%s", status.message.c_str());
-  return result_of(status);
+  // The module was accepted as PTX when it was loaded. A kernel in it that cannot be translated is
+  // one that this device does not support; programs must be able to tell that from bad PTX.
+  return status.code == CUDA_ERROR_INVALID_PTX ? CUDA_ERROR_NOT_SUPPORTED : result_of(status);
 }
 
 void release_module(uint64_t handle) {
