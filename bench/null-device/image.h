@@ -26,8 +26,8 @@ struct kernel {
 CUresult image_kernels(const void *image, struct kernel **kernels);
 void image_free(struct kernel *kernels);
 
-// For PTX text of `length` bytes: adds its kernels at *tail. False when out of memory or when an
+// For PTX of `length` bytes: adds its kernels at *tail. False when out of memory or when an
 // entry cannot be understood.
-bool ptx_kernels(const char *text, uint64_t length, struct kernel **tail);
+bool ptx_kernels(const char *ptx, uint64_t length, struct kernel **tail);
 
 #endif

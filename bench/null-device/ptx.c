@@ -11,26 +11,29 @@ struct text {
   const char *end;
 };
 
-static void skip_space(struct text *text) {
-  while (text->at < text->end) {
-    size_t left = (size_t)(text->end - text->at);
-    if (isspace((unsigned char)*text->at)) {
-      text->at++;
-    } else if (left >= 2 && !memcmp(text->at, "//", 2)) {
-      const char *line = memchr(text->at, '\n', left);
-      text->at = line ? line : text->end;
-    } else if (left >= 2 && !memcmp(text->at, "/*", 2)) {
-      const char *close = memmem(text->at + 2, left - 2, "*/", 2);
-      text->at = close ? close + 2 : text->end;
-    } else {
-      return;
+// A copy without comments, which may hold anything.
+static char *without_comments(const char *text, uint64_t length) {
+  char *copy = malloc(length + 1);
+  if (!copy) return NULL;
+  memcpy(copy, text, length);
+  copy[length] = 0;
+  for (char *at = copy; (at = strchr(at, '/'));) {
+    char *end = at[1] == '/' ? strchr(at, '\n') : at[1] == '*' ? strstr(at + 2, "*/") : at + 1;
+    if (end == at + 1) {
+      at = end;
+      continue;
     }
+    if (end && at[1] == '*') end += 2;
+    if (!end) end = copy + length;
+    memset(at, ' ', (size_t)(end - at));
+    at = end;
   }
+  return copy;
 }
 
 // The next word or sign; a word has its leading dot. Length 0 at the end.
 static struct text next(struct text *text) {
-  skip_space(text);
+  while (text->at < text->end && isspace((unsigned char)*text->at)) text->at++;
   struct text token = {text->at, text->at};
   while (token.end < text->end) {
     char c = *token.end;
@@ -123,25 +126,22 @@ static bool read_entry(struct text *text, struct kernel *kernel) {
   return true;
 }
 
-bool ptx_kernels(const char *text, uint64_t length, struct kernel **tail) {
+bool ptx_kernels(const char *ptx, uint64_t length, struct kernel **tail) {
+  char *text = without_comments(ptx, length);
+  if (!text) return false;
   struct text rest = {text, text + length};
-  for (;;) {
-    const char *found = memmem(rest.at, (size_t)(rest.end - rest.at), ".entry", 6);
-    if (!found) return true;
-    // Comments and names may hold the word too: what counts is where it stands in the line.
-    const char *line = found;
-    while (line > text && line[-1] != '\n') line--;
-    struct text before = {line, found};
+  bool read = true;
+  while (read) {
+    const char *found = strstr(rest.at, ".entry");
+    if (!found) break;
     rest.at = found + 6;
     if (!isspace((unsigned char)*rest.at)) continue;
-    struct text token = next(&before);
-    while (is(token, ".visible") || is(token, ".weak") || is(token, ".extern"))
-      token = next(&before);
-    if (token.at != token.end) continue;
     struct kernel *kernel = calloc(1, sizeof *kernel);
-    if (!kernel) return false;
+    read = kernel && read_entry(&rest, kernel);
+    if (!kernel) break;
     *tail = kernel;
     tail = &kernel->next;
-    if (!read_entry(&rest, kernel)) return false;
   }
+  free(text);
+  return read;
 }

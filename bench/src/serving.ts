@@ -1,0 +1,71 @@
+// What the programs talk to: an `outboard serve` of the null device and the raw side's peer, each a
+// process of its own.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { build, root } from '../../scripts/setup/paths.mjs';
+import { type Processors, placed } from './placement.js';
+
+export const nullDevice = path.join(build, 'bench', 'null-device');
+
+export interface Serving {
+  /** For OUTBOARD_SERVER. */
+  address: string;
+  peerPort: string;
+  stop(): Promise<void>;
+}
+
+export async function startServing({ server }: Processors): Promise<Serving> {
+  const outboard = start(
+    placed(server, [
+      process.execPath,
+      path.join(root, 'bin', 'outboard.mjs'),
+      'serve',
+      ...['--listen', '127.0.0.1:0', '--log-level', 'warn'],
+      ...['--device', path.join(nullDevice, 'libcuda.so.1')],
+    ]),
+  );
+  // The peer ends with its standard input, so with this process too.
+  const peer = start(placed(server, [path.join(build, 'bench', 'bench-peer')]));
+  const stop = async () => {
+    outboard.child.kill('SIGTERM');
+    peer.child.stdin?.end();
+    await Promise.all([outboard.exit, peer.exit]);
+  };
+  try {
+    const [line, peerPort] = await Promise.all([outboard.line, peer.line]);
+    const address = /^listening on (\S+)$/.exec(line)?.[1];
+    if (address === undefined) throw new Error(`outboard serve said: ${line}`);
+    return { address, peerPort, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+interface Started {
+  child: ChildProcess;
+  exit: Promise<unknown>;
+  /** The first it prints. */
+  line: Promise<string>;
+}
+
+function start([command, ...args]: [string, ...string[]]): Started {
+  const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'] });
+  const end = () => child.kill('SIGTERM');
+  process.once('exit', end);
+  const exit = once(child, 'exit').then(([code, signal]) => {
+    process.removeListener('exit', end);
+    return signal ?? code;
+  });
+  const printed = once(createInterface({ input: child.stdout }), 'line').then(String);
+  const failed = exit.then((how) => {
+    throw new Error(`${args.join(' ')} ended with ${how} before it was ready`);
+  });
+  const line = Promise.race([printed, failed]);
+  // Ending later is no failure.
+  line.catch(() => {});
+  failed.catch(() => {});
+  return { child, exit, line };
+}
