@@ -55,19 +55,13 @@ async function demonstrate(): Promise<number> {
   const native = await run('natively', nativeEnvironment(driver));
   quote(native);
 
-  const software = driver.kind === 'software';
-  const device = software || driver.kind === 'nvidia' ? driver.kind : driver.library;
-  const server = await startServer([
-    '--device',
-    device,
-    ...(software ? ['--gpus', `${gpus}`] : []),
-  ]);
-  say(`\nremotely: the same program, through \`outboard serve\` on ${server.address}`);
   const statsFile = path.join(folder, 'stats');
-  const settings = { OUTBOARD_SERVER: server.address, OUTBOARD_STATS: statsFile };
-  const remote = await run('remotely', guestEnvironment(build, driver.env, settings));
+  const remote = await withServer(driver, (address) => {
+    say(`\nremotely: the same program, through \`outboard serve\` on ${address}`);
+    const settings = { OUTBOARD_SERVER: address, OUTBOARD_STATS: statsFile };
+    return run('remotely', guestEnvironment(build, driver.env, settings));
+  });
   quote(remote);
-  await server.stop();
 
   const differences = [
     difference('output', native.stdout, remote.stdout),
@@ -85,6 +79,18 @@ async function demonstrate(): Promise<number> {
   const png = sideBySide(before, remote.after, path.join(folder, 'kmeans.png'));
   say(`\nbefore and after: ${path.relative(process.cwd(), png)}`);
   return 0;
+}
+
+async function withServer<T>(driver: Driver, use: (address: string) => Promise<T>): Promise<T> {
+  const software = driver.kind === 'software';
+  const device = software || driver.kind === 'nvidia' ? driver.kind : driver.library;
+  const options = ['--device', device, ...(software ? ['--gpus', `${gpus}`] : [])];
+  const server = await startServer(options);
+  try {
+    return await use(server.address);
+  } finally {
+    await server.stop();
+  }
 }
 
 function inWords({ kind, library, gpus: there }: Driver): string {

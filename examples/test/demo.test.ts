@@ -1,6 +1,6 @@
 // The demonstration as a whole, on a small picture that is made here; and its parts.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { PNG } from 'pngjs';
 import t from 'tap';
@@ -9,17 +9,18 @@ import { lapsIn, runProgram } from '../demo/program.js';
 import { difference } from '../demo/report.js';
 import { encodePpm } from '../picture/ppm.js';
 
-const haveProgram = existsSync(path.join(build, 'examples', 'kmeans'));
+const skip = existsSync(path.join(build, 'examples', 'kmeans')) ? false : 'no nvcc';
 
-function demo(args: string[]) {
+function demo(args: string[], env: NodeJS.ProcessEnv = {}) {
   const file = path.join(js, 'examples', 'demo.js');
   const { status, stdout, stderr } = spawnSync(process.execPath, [file, ...args], {
     encoding: 'utf8',
+    env: { ...process.env, ...env },
   });
   return { status, stdout, stderr };
 }
 
-t.test('the whole of it', { skip: haveProgram ? false : 'no nvcc' }, async (t) => {
+t.test('the whole of it', { skip }, async (t) => {
   const folder = t.testdir();
   const [width, height] = [40, 30];
   const pixels = Uint8Array.from({ length: width * height * 3 }, (_, i) => (i * 37 + i ** 2) & 255);
@@ -47,6 +48,21 @@ t.test('what cannot work is told in a sentence', async (t) => {
   const { status, stderr } = demo(['--device', '/nonexistent/libcuda.so.1', '--out', folder]);
   t.equal(status, 1);
   t.match(stderr, /^\ndemo: .*does not exist/);
+});
+
+t.test('a server that was started is stopped, whatever happens', { skip }, async (t) => {
+  const folder = t.testdir();
+  const picture = path.join(folder, 'picture.ppm');
+  writeFileSync(picture, encodePpm({ width: 2, height: 2, pixels: new Uint8Array(12) }));
+  // Everything but the guest library.
+  for (const part of ['api-server', 'software-device', 'examples']) {
+    symlinkSync(path.join(build, part), path.join(folder, part));
+  }
+  const args = ['--device', 'software', '--picture', picture, '--k', '1', '--out', folder];
+  const { status, stdout, stderr } = demo(args, { OUTBOARD_BUILD: folder });
+  t.equal(status, 1);
+  t.match(stdout, /remotely: the same program/);
+  t.match(stderr, /demo: .*guest-lib.*does not exist/);
 });
 
 t.test('a difference is found', async (t) => {

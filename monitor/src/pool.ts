@@ -44,7 +44,7 @@ export class Pool {
   readonly #events: PoolEvents;
   readonly #gpus: Gpu[] = [];
   #stopping = false;
-  #started: { ready: () => void; failed: (error: Error) => void } | undefined;
+  #starting: { ready: () => void; failed: (error: Error) => void } | undefined;
   #allGone: (() => void) | undefined;
 
   constructor(options: PoolOptions, events: PoolEvents, log: Log) {
@@ -56,16 +56,15 @@ export class Pool {
   /** Resolves when every slot is warm. Throws when one cannot be opened; call stop() then. */
   async start() {
     const { driver, serversPerGpu } = this.#options;
-    const started = new Promise<void>((ready, failed) => {
-      this.#started = { ready, failed };
-    });
     for (let gpu = 0; gpu < driver.gpus; gpu++) {
       const places = Array.from({ length: serversPerGpu }, (_, index) => this.#place(gpu, index));
       this.#gpus.push({ places, memory: 0n, usual: 0n, snapshot: undefined });
     }
-    await started;
-    this.#started = undefined;
-    for (const [index, gpu] of this.#gpus.entries()) await this.#measure(index, gpu);
+    await new Promise<void>((resolve, reject) => {
+      const ready = () => this.#measureAll().then(resolve, reject);
+      this.#starting = { ready, failed: reject };
+    });
+    this.#starting = undefined;
   }
 
   /** Of everything that has a state; for placement. */
@@ -110,7 +109,8 @@ export class Pool {
   /** Ends all sessions and processes; by force those that take longer than `seconds`. */
   stop(message: string, seconds: number): Promise<void> {
     this.#stopping = true;
-    this.#started = undefined;
+    this.#starting?.failed(new OutboardError('OB_SHUTDOWN'));
+    this.#starting = undefined;
     const places = this.#gpus.flatMap((gpu) => gpu.places);
     for (const place of places) {
       clearTimeout(place.pause);
@@ -150,9 +150,9 @@ export class Pool {
     slot.log.debug('ready');
     const gpu = this.#gpus[slot.gpu];
     if (gpu) gpu.snapshot = slot.snapshot;
-    if (this.#started) {
+    if (this.#starting) {
       const all = this.#gpus.every((gpu) => gpu.places.every(({ slot }) => slot.state === 'free'));
-      if (all) this.#started.ready();
+      if (all) this.#starting.ready();
       return;
     }
     this.#events.onReady(slot);
@@ -164,20 +164,22 @@ export class Pool {
       new OutboardError('OB_DEVICE_OPEN', slot.gpu, message);
     this.#at(slot.gpu, slot.index).problem = error.message;
     slot.log.error({ code: error.code }, error.message);
-    this.#started?.failed(error);
+    this.#starting?.failed(error);
   }
 
   #exited(slot: Slot, how: string) {
     const place = this.#at(slot.gpu, slot.index);
-    this.#events.onExit(slot, how);
     place.reserved = 0n;
-    if (this.#stopping) return this.#checkGone();
     if (!slot.snapshot) {
       place.failures++;
       place.problem ||= `its process ended (${how}) while opening the device`;
-      this.#started?.failed(new OutboardError('OB_DEVICE_OPEN', slot.gpu, place.problem));
     }
-    if (this.#started) return;
+    this.#events.onExit(slot, how);
+    if (this.#stopping) return this.#checkGone();
+    if (this.#starting) {
+      const problem = place.problem || `its process ended (${how})`;
+      return this.#starting.failed(new OutboardError('OB_DEVICE_OPEN', slot.gpu, problem));
+    }
     const again = () => {
       place.slot = this.#spawn(slot.gpu, slot.index);
     };
@@ -188,6 +190,11 @@ export class Pool {
     const pause = Math.min(mostPause, leastPause * 2 ** place.failures);
     slot.log.error(`${how}: tried again in ${pause / 1000} seconds`);
     place.pause = setTimeout(again, pause);
+  }
+
+  /** One after another: each GPU is asked by its first slot. */
+  async #measureAll() {
+    for (const [index, gpu] of this.#gpus.entries()) await this.#measure(index, gpu);
   }
 
   async #measure(index: number, gpu: Gpu) {

@@ -61,7 +61,7 @@ export class Server {
   readonly #visitors = new Map<Client, Visitor>();
   readonly #running = new Map<Slot, Running>();
   #sessions = 0n;
-  #stopping = false;
+  #stopped: Promise<void> | undefined;
 
   constructor(options: ServerOptions, log: Log) {
     this.#options = options;
@@ -88,12 +88,17 @@ export class Server {
     });
   }
 
-  /** Opens the devices, then the port. */
+  get stopping(): boolean {
+    return this.#stopped !== undefined;
+  }
+
+  /** Opens the devices, then the port. Throws when that fails, or stop() comes before its end. */
   async start(): Promise<Address> {
     try {
       await this.#pool.start();
       rehearse(this.#pool.state);
       const address = await this.#listen();
+      if (this.stopping) throw new OutboardError('OB_SHUTDOWN');
       this.#announce(address);
       return address;
     } catch (error) {
@@ -103,8 +108,12 @@ export class Server {
   }
 
   /** Accepts nobody any more, ends sessions and processes, and resolves when all are gone. */
-  async stop(why = 'the server is being shut down') {
-    this.#stopping = true;
+  stop(why = 'the server is being shut down'): Promise<void> {
+    this.#stopped ??= this.#stop(why);
+    return this.#stopped;
+  }
+
+  async #stop(why: string) {
     const closed = new Promise<void>((resolve) => this.#net.close(() => resolve()));
     for (const { client } of this.#queue.takeAll()) client.refuse(new OutboardError('OB_SHUTDOWN'));
     for (const client of this.#clients) {
@@ -152,7 +161,7 @@ export class Server {
 
   #arrived(client: Client, hello: Hello) {
     try {
-      if (this.#stopping) throw new OutboardError('OB_SHUTDOWN');
+      if (this.stopping) throw new OutboardError('OB_SHUTDOWN');
       const request = admit(hello, this.#pool.state);
       const { hopeless } = this.#pool;
       if (hopeless !== null) throw new OutboardError('OB_NO_SLOT', hopeless);
@@ -178,7 +187,7 @@ export class Server {
   }
 
   #serveQueue() {
-    while (!this.#stopping && this.#queue.head && this.#offer(this.#queue.head)) {
+    while (!this.stopping && this.#queue.head && this.#offer(this.#queue.head)) {
       this.#queue.remove(this.#queue.head);
     }
   }
@@ -281,7 +290,7 @@ export class Server {
     const { client } = visitor;
     client.takeBack();
     visitor.lost++;
-    if (this.#stopping) {
+    if (this.stopping) {
       client.refuse(new OutboardError('OB_SHUTDOWN'));
     } else if (visitor.lost >= lostMax) {
       client.refuse(new OutboardError('OB_SLOT_LOST', visitor.lost));

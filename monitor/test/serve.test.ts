@@ -357,6 +357,13 @@ t.test('SIGTERM: sessions are told, nobody is left', async (t) => {
   t.equal(await late.answer(), null, 'nobody listens any more');
 });
 
+t.test('SIGTERM before it listens', async (t) => {
+  const serving = Serving.launch(t, ['--servers-per-gpu', '3']);
+  await serving.logged({ msg: 'ready' });
+  t.equal(await serving.stop(), 0);
+  t.same(serving.slotPids(), []);
+});
+
 t.test('a monitor that is killed takes its processes along', async (t) => {
   const serving = await Serving.start(t);
   const guest = Guest.hello(serving.address);

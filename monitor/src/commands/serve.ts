@@ -4,7 +4,7 @@ import { build as defaultBuild } from '../../../scripts/setup/paths.mjs';
 import { type Command, exitCodes } from '../command.js';
 import { chooseDriver } from '../devices.js';
 import { OutboardError } from '../errors.js';
-import { logLevels, openLog } from '../log.js';
+import { type Log, logLevels, openLog } from '../log.js';
 import { type Option, optionsHelp, readOptions } from '../options.js';
 import { Server } from '../server.js';
 import { type Address, formatAddress, parseAddress, parseChoice, parseCount } from '../values.js';
@@ -100,31 +100,40 @@ ${optionsHelp(options)}
   async run(args) {
     const values = readOptions(options, args, process.env);
     const log = await openLog(values['log-level']);
+    const driver = await chooseDriver(values.device, values.gpus, values.build).catch(told(log));
+    if (!driver) return exitCodes.unable;
+    const server = new Server(
+      {
+        listen: values.listen,
+        build: values.build,
+        driver,
+        serversPerGpu: values['servers-per-gpu'],
+        helloSeconds: values['hello-timeout'],
+        queueMax: values['queue-limit'],
+        stopSeconds,
+      },
+      log,
+    );
+    const stopped = stopOnSignal(server);
     try {
-      const driver = await chooseDriver(values.device, values.gpus, values.build);
-      const server = new Server(
-        {
-          listen: values.listen,
-          build: values.build,
-          driver,
-          serversPerGpu: values['servers-per-gpu'],
-          helloSeconds: values['hello-timeout'],
-          queueMax: values['queue-limit'],
-          stopSeconds,
-        },
-        log,
-      );
-      const stopped = stopOnSignal(server);
       tellReady(await server.start(), values['ready-file']);
-      await stopped;
-      return exitCodes.ok;
     } catch (error) {
-      if (!(error instanceof OutboardError)) throw error;
-      log.fatal({ code: error.code, remedy: error.remedy }, error.message);
-      return exitCodes.unable;
+      // A signal that came too early to have anything to end is no failure.
+      if (!stopped.asked) return told(log)(error) ?? exitCodes.unable;
     }
+    await stopped.done;
+    return exitCodes.ok;
   },
 };
+
+/** Logs what an operator can act on; anything else is our own error, and thrown on. */
+function told(log: Log) {
+  return (error: unknown) => {
+    if (!(error instanceof OutboardError)) throw error;
+    log.fatal({ code: error.code, remedy: error.remedy }, error.message);
+    return undefined;
+  };
+}
 
 function tellReady(address: Address, readyFile: string | null) {
   const text = formatAddress(address);
@@ -136,16 +145,17 @@ function tellReady(address: Address, readyFile: string | null) {
   process.stdout.write(`listening on ${text}\n`);
 }
 
-/** Resolves when a signal has ended the server. */
-function stopOnSignal(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    let stopping = false;
+/** `asked`: a signal has come; `done` resolves when it has ended the server. */
+function stopOnSignal(server: Server) {
+  const state = { asked: false, done: Promise.resolve() };
+  state.done = new Promise((resolve) => {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
       process.on(signal, () => {
-        if (stopping) return server.kill();
-        stopping = true;
+        if (state.asked) return server.kill();
+        state.asked = true;
         server.stop().then(resolve);
       });
     }
   });
+  return state;
 }

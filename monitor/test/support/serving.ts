@@ -15,6 +15,10 @@ export interface LogLine {
   [field: string]: unknown;
 }
 
+interface Test {
+  teardown(end: () => unknown): void;
+}
+
 export const outboard = path.join(root, 'bin', 'outboard.mjs');
 
 export class Serving {
@@ -41,14 +45,16 @@ export class Serving {
     });
   }
 
-  /** Resolves when it listens; ended with the test. */
-  static async start(
-    t: { teardown(end: () => unknown): void },
-    args: string[] = [],
-    env: NodeJS.ProcessEnv = {},
-  ): Promise<Serving> {
+  /** Just started; ended with the test. */
+  static launch(t: Test, args: string[] = [], env: NodeJS.ProcessEnv = {}): Serving {
     const serving = new Serving(args, env);
     t.teardown(() => serving.stop());
+    return serving;
+  }
+
+  /** Resolves when it listens. */
+  static async start(t: Test, args: string[] = [], env: NodeJS.ProcessEnv = {}): Promise<Serving> {
+    const serving = Serving.launch(t, args, env);
     const { stdout } = serving.child;
     if (!stdout) throw new Error('no stdout');
     const ready = once(createInterface({ input: stdout }), 'line');
