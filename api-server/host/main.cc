@@ -3,7 +3,7 @@
 // listening queue.
 //
 //   executor-host --library PATH [--ordinal N] [--port N] [--memory BYTES] [--sessions N]
-//                 [--patience MILLISECONDS]
+//                 [--patience MILLISECONDS] [--window-base ADDRESS] [--window-size BYTES]
 //
 // When a session leaves the device unusable it starts itself afresh on the same port, as the
 // monitor would replace an API server process.
@@ -32,6 +32,8 @@ namespace {
 struct Arguments {
   std::string library;
   int ordinal = 0;
+  std::optional<uint64_t> window_base;
+  std::optional<uint64_t> window_size;
   int port = 0;
   int listener = -1;  // inherited from an earlier self
   uint64_t memory = 0;
@@ -42,7 +44,8 @@ struct Arguments {
 [[noreturn]] void usage(const std::string &problem) {
   fprintf(stderr,
           "executor-host: %s\nusage: executor-host --library PATH [--ordinal N] [--port N] "
-          "[--memory BYTES] [--sessions N] [--patience MILLISECONDS]\n",
+          "[--memory BYTES] [--sessions N] [--patience MILLISECONDS] [--window-base ADDRESS] "
+          "[--window-size BYTES]\n",
           problem.c_str());
   exit(2);
 }
@@ -62,6 +65,10 @@ Arguments parse(int argc, char **argv) {
     if (*end || end == value) usage(name + " needs a number");
     if (name == "--ordinal") {
       arguments.ordinal = static_cast<int>(number);
+    } else if (name == "--window-base") {
+      arguments.window_base = static_cast<uint64_t>(number);
+    } else if (name == "--window-size") {
+      arguments.window_size = static_cast<uint64_t>(number);
     } else if (name == "--port") {
       arguments.port = static_cast<int>(number);
     } else if (name == "--listener") {
@@ -163,8 +170,8 @@ int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN);
   const Arguments arguments = parse(argc, argv);
   try {
-    const std::shared_ptr<Device> device =
-        Device::open({arguments.library, arguments.ordinal, std::nullopt, std::nullopt});
+    const std::shared_ptr<Device> device = Device::open(
+        {arguments.library, arguments.ordinal, arguments.window_base, arguments.window_size});
     const int listener = arguments.listener >= 0 ? arguments.listener : listen_on(arguments.port);
     Output::install();
     long left = arguments.sessions;

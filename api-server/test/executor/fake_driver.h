@@ -22,7 +22,9 @@ struct FakeLive {
 
 struct FakeControls {
   void (*open_gate)(uint32_t number);
-  void (*close_gates)();
+  // For inputs that nobody has written: gates hold nothing, kernels that touch what is not mapped
+  // do nothing, and a copy or fill that does ends the process, for the executor must not let it.
+  void (*tame)();
   // Waits until a `gate` kernel is the next to run somewhere.
   void (*await_gate)(uint32_t number);
   // The call after `skip` more calls of `function` fails with `result`; then it works again.

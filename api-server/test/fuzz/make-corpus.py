@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Writes the stored inputs of session.fuzz.cc: streams of frames as guests send them.
+
+Run it again when the wire changes: make-corpus.py proto/generated/wire_calls.h OUTPUT-FOLDER
+"""
+import hashlib
+import re
+import struct
+import sys
+
+header, folder = sys.argv[1:]
+text = open(header, encoding="utf-8").read()
+ops = {name: int(value) for name, value in re.findall(r"WIRE_(\w+) = (\d+),", text)}
+
+WINDOW = 0x400000000000
+GRANULE = 2 << 20
+
+
+def frame(name, layout, *values, tail=b""):
+    body = struct.pack("<" + layout, *values) + tail
+    body += bytes(-len(body) % 8)
+    return struct.pack("<HHI", ops[name], 0, 8 + len(body)) + body
+
+
+def handle(kind, index, generation=1):
+    return kind << 48 | generation << 24 | index
+
+
+def map_(address=WINDOW, size=GRANULE):
+    return frame("MemoryMap", "QQII", address, size, 0, 0)
+
+
+def unmap(address=WINDOW, size=GRANULE):
+    return frame("MemoryUnmap", "QQ", address, size)
+
+
+def upload(to, data, on=0):
+    return frame("Upload", "QQQ", to, on, len(data), tail=data)
+
+
+def download(request, source, length, on=0):
+    return frame("Download", "QQQQ", request, source, length, on)
+
+
+def synchronize(request):
+    return frame("cuCtxSynchronize", "Q", request)
+
+
+def image(source):
+    return struct.pack("<IIQ", 3, 0, len(source)) + source + bytes(-len(source) % 8)
+
+
+def pieces(whole, size):
+    words = struct.unpack("<4Q", hashlib.sha256(whole).digest())
+    return b"".join(
+        frame("ModulePiece", "7Q", *words, len(whole), at, len(whole[at : at + size]),
+              tail=whole[at : at + size])
+        for at in range(0, len(whole), size))
+
+
+def load(request, module, whole):
+    words = struct.unpack("<4Q", hashlib.sha256(whole).digest())
+    return frame("ModuleLoad", "QQ4QQII", request, module, *words, len(whole), 0, 0)
+
+
+def function(module, target, name, index=0):
+    return frame("FunctionGet", "QQII", module, target, index, len(name), tail=name)
+
+
+def launch(target, parameters=b"", on=0, grid=1, cooperative=0):
+    return frame("Launch", "QQ8III", target, on, grid, 1, 1, 1, 1, 1, 0, cooperative,
+                 len(parameters), 0, tail=parameters)
+
+
+STREAM, EVENT, MODULE, FUNCTION = handle(2, 1), handle(3, 1), handle(4, 1), handle(5, 1)
+CODE = image(b"kernel add 8 8 4\nkernel gate 4\nglobal table 64\nkernel nothing\n")
+stream = frame("cuStreamCreateWithPriority", "QIi", STREAM, 1, 0)
+event = frame("cuEventCreate", "QII", EVENT, 0, 0)
+module = load(1, MODULE, CODE) + pieces(CODE, 40) + load(2, MODULE, CODE)
+functions = (function(MODULE, FUNCTION, b"add") + function(MODULE, FUNCTION + 1, b"gate", 1) +
+             function(MODULE, FUNCTION + 2, b"nothing", 2))
+
+corpus = {
+    "empty": b"",
+    "synchronize": synchronize(1) + frame("cuStreamSynchronize", "QQ", 2, 0),
+    "copies": map_() + upload(WINDOW + 64, b"0123456789" * 20) + download(1, WINDOW + 64, 200) +
+              frame("cuMemcpyDtoDAsync_v2", "QQQQ", WINDOW + 4096, WINDOW, 512, 0) +
+              frame("Copy2D", "7Q", WINDOW, 64, WINDOW + 4096, 32, 16, 4, 0) +
+              frame("cuMemsetD32Async", "QIIQQ", WINDOW, 7, 0, 100, 0) +
+              frame("cuMemsetD2D8Async", "QQIIQQQ", WINDOW, 64, 1, 0, 10, 10, 0) +
+              download(2, WINDOW, 70000),
+    "memory": map_() + map_(WINDOW + 2 * GRANULE, 2 * GRANULE) + map_(WINDOW + 64 * GRANULE) +
+              unmap() + map_() + upload(WINDOW, b"abc") + unmap() + synchronize(1),
+    "streams": stream + event + frame("cuEventRecord", "QQ", EVENT, STREAM) +
+               frame("cuStreamWaitEvent", "QQII", 0, EVENT, 0, 0) +
+               frame("cuEventQuery", "QQ", 1, EVENT) + frame("cuStreamQuery", "QQ", 2, STREAM) +
+               frame("cuEventSynchronize", "QQ", 3, EVENT) +
+               frame("cuEventElapsedTime_v2", "QQQ", 4, EVENT, EVENT) +
+               frame("cuStreamDestroy_v2", "Q", STREAM) + frame("cuEventDestroy_v2", "Q", EVENT) +
+               frame("cuStreamSynchronize", "QQ", 5, STREAM),
+    "module": module + functions + map_() +
+              launch(FUNCTION, struct.pack("<QQI", WINDOW, 10, 3)) +
+              launch(FUNCTION + 1, struct.pack("<I", 1)) + launch(FUNCTION + 2, cooperative=1) +
+              frame("cuFuncGetAttribute", "QiIQ", 3, 4, 0, FUNCTION) +
+              frame("cuFuncSetAttribute", "QQii", 4, FUNCTION, 8, 100) +
+              frame("cuFuncSetCacheConfig", "QiI", FUNCTION, 1, 0) +
+              frame("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", "QQiIQII", 5, FUNCTION,
+                    32, 0, 0, 0, 0) +
+              frame("cuOccupancyAvailableDynamicSMemPerBlock", "QQii", 6, FUNCTION, 1, 32) +
+              synchronize(7),
+    "global": module + frame("ModuleGlobal", "QQII", 3, MODULE, 5, 0, tail=b"table") +
+              frame("FunctionFind", "QQII", 4, MODULE, 3, 0, tail=b"add") +
+              frame("ModuleUnload", "Q", MODULE) + launch(FUNCTION),
+    "reset": map_() + stream + event + module + functions +
+             frame("cuCtxSetLimit", "QiIQ", 8, 0, 0, 4096) + frame("ContextReset", "Q", 9) +
+             map_() + synchronize(10),
+    "large": map_(WINDOW, 2 * GRANULE) + upload(WINDOW, b"large" * 20000) +
+             download(1, WINDOW, 100000) + download(2, WINDOW, 2 * GRANULE) + synchronize(3),
+    "wrong-image": load(1, MODULE, b"x" * 64) + pieces(b"x" * 64, 64) + load(2, MODULE, b"x" * 64),
+    "truncated-upload": map_() + upload(WINDOW, b"y" * 5000)[:3000],
+    "truncated-frame": synchronize(1)[:9],
+    "wrong-handles": launch(99) + frame("cuStreamSynchronize", "QQ", 1, handle(3, 1)) +
+                     frame("cuStreamDestroy_v2", "Q", 0),
+}
+for name, data in corpus.items():
+    with open(f"{folder}/{name}", "wb") as file:
+        file.write(data)
