@@ -20,7 +20,10 @@ const char *log_configure(const char *value) {
     if (strlen(names[i]) != length || strncmp(names[i], value, length) != 0) continue;
     if (colon && colon[1]) {
       int fd = open(colon + 1, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-      if (fd < 0) return "the log file cannot be opened for appending";
+      if (fd < 0) {
+        log_level = LOG_WARN;
+        return "the log file cannot be opened for appending; the log goes to stderr";
+      }
       log_fd = fd;
     }
     log_level = (enum log_level)i;

@@ -99,6 +99,7 @@ static void bad_values(void **state) {
   }
   log_level = LOG_OFF;
   assert_non_null(strstr(log_configure("info:/no/such/folder/log"), "cannot be opened"));
+  assert_int_equal(log_level, LOG_WARN);
 }
 
 static void *write_lines(void *unused) {
