@@ -1,0 +1,331 @@
+// The first CUDA call, with servers of all kinds and environments of all kinds: the CUresult that
+// the program gets, the line in the log, and silence without OUTBOARD_LOG.
+import { randomBytes } from 'node:crypto';
+import { createServer } from 'node:net';
+import t, { type Test } from 'tap';
+import { encodeAnswer, preface } from '../../api-server/src/control.js';
+import { type Environment, run } from './support/client.js';
+import { encodeAnswerOf, type Script, scriptedServer, welcome } from './support/scripted-server.js';
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return typeof address === 'object' && address ? address.port : 0;
+}
+
+/** cuInit's result and the log, with OUTBOARD_LOG and without. */
+async function fails(t: Test, env: Environment, result: string, says: RegExp) {
+  const quiet = await run('init', env);
+  t.equal(quiet.lines[0], `cuInit ${result}`);
+  t.equal(quiet.lines[1], 'cuDeviceGetCount CUDA_ERROR_NOT_INITIALIZED');
+  t.equal(quiet.stderr, '', 'nothing on stderr unless a log was asked for');
+  t.same([quiet.code, quiet.signal], [0, null]);
+  const loud = await run('init', { ...env, OUTBOARD_LOG: 'warn' });
+  t.equal(loud.lines[0], `cuInit ${result}`);
+  t.match(loud.stderr, says);
+  t.match(loud.stderr, /^(outboard \d\d:\d\d:\d\d\.\d{6} \d+ (error|warn): .+\n)+$/, 'whole lines');
+}
+
+const NOT_READY = 'CUDA_ERROR_SYSTEM_NOT_READY';
+const INVALID = 'CUDA_ERROR_INVALID_VALUE';
+
+t.test('an environment that says nothing, or nonsense', async (t) => {
+  const server = await scriptedServer(() => {});
+  t.teardown(() => server.stop());
+  const good = { OUTBOARD_SERVER: server.address };
+  await fails(t, {}, NOT_READY, /OUTBOARD_SERVER is not set: name the GPU server/);
+  await fails(
+    t,
+    { OUTBOARD_SERVER: 'gpu1' },
+    INVALID,
+    /OUTBOARD_SERVER="gpu1" is not understood: /,
+  );
+  await fails(
+    t,
+    { ...good, OUTBOARD_GPUS: 'all' },
+    INVALID,
+    /OUTBOARD_GPUS="all" is not understood/,
+  );
+  await fails(t, { ...good, OUTBOARD_MEMORY: '4 GB' }, INVALID, /OUTBOARD_MEMORY="4 GB"/);
+  await fails(t, { ...good, OUTBOARD_SHARE: '120' }, INVALID, /OUTBOARD_SHARE="120"/);
+  await fails(t, { ...good, OUTBOARD_CONNECT_TIMEOUT: '0' }, INVALID, /from 1 to 3600/);
+  await fails(t, { ...good, OUTBOARD_TOKEN_FILE: '/no/such' }, INVALID, /cannot be read: No such/);
+  t.equal(server.connections(), 0, 'no server was asked');
+});
+
+t.test('a log or counters that cannot be had do not stop a program', async (t) => {
+  const server = await scriptedServer(async (socket, hello) => {
+    socket.write(encodeAnswer({ welcome: welcome(await hello) }));
+  });
+  t.teardown(() => server.stop());
+  const env = { OUTBOARD_SERVER: server.address };
+  const loud = await run('init', { ...env, OUTBOARD_LOG: 'loud' });
+  t.equal(loud.lines[0], 'cuInit CUDA_SUCCESS');
+  t.match(loud.stderr, /OUTBOARD_LOG="loud": OUTBOARD_LOG takes off, error, warn, info, debug or/);
+  const file = await run('init', { ...env, OUTBOARD_LOG: 'info:/no/such/folder/log' });
+  t.equal(file.lines[0], 'cuInit CUDA_SUCCESS');
+  t.match(file.stderr, /the log file cannot be opened/);
+  const stats = await run('init', {
+    ...env,
+    OUTBOARD_LOG: 'error',
+    OUTBOARD_STATS: '/no/such/file',
+  });
+  t.equal(stats.lines[0], 'cuInit CUDA_SUCCESS');
+  t.match(stats.stderr, /OUTBOARD_STATS="\/no\/such\/file": No such file or directory/);
+});
+
+t.test('no server there', async (t) => {
+  const port = await freePort();
+  const says = new RegExp(
+    `no connection to 127\\.0\\.0\\.1:${port}: Connection refused\\. Is \`outboard serve\` running there\\?`,
+  );
+  await fails(t, { OUTBOARD_SERVER: `127.0.0.1:${port}` }, NOT_READY, says);
+});
+
+interface Case {
+  name: string;
+  script: Script;
+  result: string;
+  says: RegExp;
+  env?: Environment;
+}
+
+const refusal = {
+  code: 'OB_TEST',
+  sentence: 'the house is full',
+  remedy: 'Come back tomorrow.',
+  result: 801,
+};
+
+const cases: Case[] = [
+  {
+    name: 'a port that closes at once',
+    script: (socket) => socket.destroy(),
+    result: NOT_READY,
+    says: /no answer from the server: Connection reset|the hello could not be sent/,
+  },
+  {
+    name: 'a port that listens and closes',
+    script: async (socket, hello) => {
+      await hello;
+      socket.end();
+    },
+    result: NOT_READY,
+    says: /no answer from the server: Connection reset by peer\. Is it an Outboard server, and the/,
+  },
+  {
+    name: 'a port that speaks HTTP',
+    script: (socket) => socket.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n'),
+    result: NOT_READY,
+    says: /what answers is not an Outboard server: check OUTBOARD_SERVER/,
+  },
+  {
+    name: 'a port that speaks SSH, briefly',
+    script: (socket) => socket.end('SSH-2.0-x\r\n'),
+    result: NOT_READY,
+    says: /no answer from the server/,
+  },
+  {
+    name: 'a server that sends random bytes',
+    script: (socket) => socket.write(randomBytes(4096)),
+    result: NOT_READY,
+    says: /not an Outboard server/,
+  },
+  {
+    name: 'a server that never answers',
+    script: () => {},
+    result: NOT_READY,
+    says: /no answer from the server: Connection timed out/,
+    env: { OUTBOARD_CONNECT_TIMEOUT: '1' },
+  },
+  {
+    name: 'a server that stops in its answer',
+    script: (socket) => socket.write(Buffer.concat([preface(1, 100), Buffer.alloc(50)])),
+    result: NOT_READY,
+    says: /the server's answer ended early: Connection timed out/,
+    env: { OUTBOARD_CONNECT_TIMEOUT: '1' },
+  },
+  {
+    name: 'a Welcome that is cut',
+    script: async (socket, hello) => {
+      const bytes = encodeAnswer({ welcome: welcome(await hello) });
+      socket.end(bytes.subarray(0, bytes.length - 5));
+    },
+    result: NOT_READY,
+    says: /the server's answer ended early: Connection reset/,
+  },
+  {
+    name: 'an answer longer than allowed',
+    script: (socket) => socket.write(preface(1, 65537)),
+    result: NOT_READY,
+    says: /the server's answer is longer than the protocol allows/,
+  },
+  {
+    name: 'an answer that is no message',
+    script: (socket) => socket.write(Buffer.concat([preface(1, 64), Buffer.alloc(64, 0xff)])),
+    result: NOT_READY,
+    says: /the server's answer could not be decoded/,
+  },
+  {
+    name: 'an answer of an unknown kind',
+    script: (socket) => socket.write(preface(1, 0)),
+    result: NOT_READY,
+    says: /something this library does not know/,
+  },
+  {
+    name: 'another version of the protocol',
+    script: async (socket, hello) => {
+      socket.write(encodeAnswerOf(99, { welcome: welcome(await hello) }));
+    },
+    result: 'CUDA_ERROR_SYSTEM_DRIVER_MISMATCH',
+    says: /the server speaks protocol 99, this library 1: use versions that go together/,
+  },
+  {
+    name: 'a refusal',
+    script: async (socket, hello) => {
+      await hello;
+      socket.end(encodeAnswer({ refusal }));
+    },
+    result: 'CUDA_ERROR_NOT_SUPPORTED',
+    says: /the server refused \(OB_TEST\): the house is full Come back tomorrow\./,
+  },
+  {
+    name: 'a refusal of another version',
+    script: (socket) => socket.end(encodeAnswerOf(99, { refusal })),
+    result: 'CUDA_ERROR_NOT_SUPPORTED',
+    says: /the house is full/,
+  },
+  {
+    name: 'a refusal without a result',
+    script: (socket) => socket.end(encodeAnswer({ refusal: { ...refusal, result: 0 } })),
+    result: NOT_READY,
+    says: /the house is full/,
+  },
+  {
+    name: 'a queue that ends in a refusal',
+    script: (socket) => {
+      for (const position of [3, 2, 1]) socket.write(encodeAnswer({ queued: { position } }));
+      socket.end(encodeAnswer({ refusal }));
+    },
+    result: 'CUDA_ERROR_NOT_SUPPORTED',
+    says: /the house is full/,
+  },
+  {
+    name: 'a queue whose server goes away',
+    script: (socket) => socket.end(encodeAnswer({ queued: { position: 1 } })),
+    result: NOT_READY,
+    says: /no answer from the server/,
+  },
+  {
+    name: 'a Welcome without a device',
+    script: async (socket, hello) => {
+      socket.write(encodeAnswer({ welcome: { ...welcome(await hello), devices: [] } }));
+    },
+    result: NOT_READY,
+    says: /welcome makes no sense/,
+  },
+  {
+    name: 'a window that cannot be had',
+    script: async (socket, hello) => {
+      socket.write(encodeAnswer({ welcome: { ...welcome(await hello), windowBase: 1n << 62n } }));
+    },
+    result: NOT_READY,
+    says: /device window at 0x4000000000000000 is taken in this process/,
+  },
+  {
+    name: 'no device that CUDA_VISIBLE_DEVICES names',
+    script: async (socket, hello) => {
+      socket.write(encodeAnswer({ welcome: welcome(await hello) }));
+    },
+    result: 'CUDA_ERROR_NO_DEVICE',
+    says: /CUDA_VISIBLE_DEVICES="7": "7" names no device/,
+    env: { CUDA_VISIBLE_DEVICES: '7' },
+  },
+];
+
+for (const { name, script, result, says, env } of cases) {
+  t.test(name, async (t) => {
+    const server = await scriptedServer(script);
+    t.teardown(() => server.stop());
+    await fails(t, { OUTBOARD_SERVER: server.address, ...env }, result, says);
+    t.equal(server.connections(), 2, 'one connection each');
+  });
+}
+
+t.test('no device visible: no server is asked', async (t) => {
+  const server = await scriptedServer(() => {});
+  t.teardown(() => server.stop());
+  const env = { OUTBOARD_SERVER: server.address, CUDA_VISIBLE_DEVICES: '' };
+  const { lines } = await run('init', env);
+  t.equal(lines[0], 'cuInit CUDA_ERROR_NO_DEVICE');
+  t.equal(server.connections(), 0);
+});
+
+t.test('the next server is tried', async (t) => {
+  const server = await scriptedServer(async (socket, hello) => {
+    socket.write(encodeAnswer({ welcome: welcome(await hello) }));
+  });
+  t.teardown(() => server.stop());
+  const port = await freePort();
+  const env = { OUTBOARD_SERVER: `127.0.0.1:${port},${server.address}`, OUTBOARD_LOG: 'info' };
+  const { lines, stderr } = await run('init', env);
+  t.equal(lines[0], 'cuInit CUDA_SUCCESS');
+  t.match(stderr, `no connection to 127.0.0.1:${port}`);
+  t.match(stderr, `connected to ${server.address}`);
+});
+
+t.test('a Welcome', async (t) => {
+  const server = await scriptedServer(async (socket, hello) => {
+    socket.write(encodeAnswer({ queued: { position: 1 } }));
+    // Byte by byte: nothing depends on how the network cuts it.
+    for (const byte of encodeAnswer({ welcome: welcome(await hello) })) {
+      socket.write(Buffer.from([byte]));
+      await new Promise(setImmediate);
+    }
+  });
+  t.teardown(() => server.stop());
+  const env = {
+    OUTBOARD_SERVER: server.address,
+    OUTBOARD_TOKEN: 'a-secret-token',
+    OUTBOARD_GPUS: '2',
+    OUTBOARD_MEMORY: '3G',
+    OUTBOARD_SHARE: '20:50',
+  };
+  const { lines, stderr, code } = await run('init', env);
+  t.same(lines, [
+    'cuInit CUDA_SUCCESS',
+    'cuDeviceGetCount CUDA_SUCCESS',
+    'cuDriverGetVersion CUDA_SUCCESS',
+    'devices 1 version 13000',
+  ]);
+  t.equal(stderr, '');
+  t.equal(code, 0);
+  const [hello] = server.hellos;
+  t.match(hello, {
+    program: 'guest-client',
+    token: 'a-secret-token',
+    devices: 2,
+    memory: 3n << 30n,
+    shareRequest: 20,
+    shareLimit: 50,
+    windowSize: 1n << 40n,
+  });
+  t.ok(hello?.pid);
+  t.ok(hello?.host);
+  t.equal(hello?.windowBases[0], 0x400000000000n);
+  const traced = await run('init', { ...env, OUTBOARD_LOG: 'trace' });
+  t.match(traced.stderr, /waiting for a free slot: position 1/);
+  t.match(traced.stderr, /session 1: 1 device\(s\), 1024 MiB, server test/);
+  t.notMatch(traced.stderr, 'a-secret-token', 'the token is not logged');
+});
+
+t.test('calls before cuInit', async (t) => {
+  const { lines } = await run('before-init', {});
+  t.same(lines, [
+    'cuDeviceGetCount CUDA_ERROR_NOT_INITIALIZED',
+    'cuMemAlloc_v2 CUDA_ERROR_NOT_INITIALIZED',
+    'cuInit CUDA_ERROR_INVALID_VALUE',
+  ]);
+});

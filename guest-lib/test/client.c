@@ -1,0 +1,174 @@
+// A program that uses the driver API directly, linked to libcuda.so.1 as any such program is. It
+// does what its argument says and prints each CUresult by name, one line per call.
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cuda_driver.h"
+
+static const char *name_of(CUresult result) {
+  const char *name;
+  return cuGetErrorName(result, &name) == CUDA_SUCCESS ? name : "?";
+}
+
+static CUresult say(const char *what, CUresult result) {
+  printf("%s %s\n", what, name_of(result));
+  fflush(stdout);
+  return result;
+}
+#define SAY(call, arguments) say(#call, call arguments)
+
+static CUcontext context;
+static CUdeviceptr memory;
+
+// A session that is really used. 0 when all went well.
+static int session(void) {
+  unsigned char bytes[1000], back[1000];
+  for (int i = 0; i < 1000; i++) bytes[i] = (unsigned char)(i * 7);
+  if (SAY(cuInit, (0)) || SAY(cuDevicePrimaryCtxRetain, (&context, 0)) ||
+      SAY(cuCtxSetCurrent, (context)) || SAY(cuMemAlloc_v2, (&memory, 1000)) ||
+      SAY(cuMemcpyHtoD_v2, (memory, bytes, 1000)) || SAY(cuMemcpyDtoH_v2, (back, memory, 1000)))
+    return 1;
+  puts(memcmp(bytes, back, 1000) == 0 ? "data same" : "data different");
+  return 0;
+}
+
+static void wait_for_line(const char *ready) {
+  char line[64];
+  puts(ready);
+  fflush(stdout);
+  if (!fgets(line, sizeof line, stdin)) exit(3);
+}
+
+// ---- what it can do ----------------------------------------------------------------------------
+
+static void init(void) {
+  int count = -1, version = 0;
+  SAY(cuInit, (0));
+  SAY(cuDeviceGetCount, (&count));
+  SAY(cuDriverGetVersion, (&version));
+  printf("devices %d version %d\n", count, version);
+}
+
+static void before_init(void) {
+  int count;
+  CUdeviceptr address;
+  SAY(cuDeviceGetCount, (&count));
+  SAY(cuMemAlloc_v2, (&address, 1));
+  SAY(cuInit, (1));
+}
+
+static void forks(void) {
+  if (session()) return;
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    unsigned char byte;
+    CUdeviceptr address;
+    SAY(cuInit, (0));
+    SAY(cuMemAlloc_v2, (&address, 1));
+    SAY(cuMemcpyDtoH_v2, (&byte, memory, 1));
+    SAY(cuCtxSynchronize, ());
+    SAY(cuMemFree_v2, (memory));
+    exit(0);
+  }
+  int status;
+  waitpid(child, &status, 0);
+  printf("child %d\n", status);
+  unsigned char byte = 0;
+  SAY(cuMemcpyDtoH_v2, (&byte, memory + 1, 1));
+  printf("byte %d\n", byte);
+}
+
+// Forked before the first call: the child has a session of its own.
+static void forks_first(void) {
+  pid_t child = fork();
+  if (child == 0) exit(session());
+  int status;
+  waitpid(child, &status, 0);
+  printf("child %d\n", status);
+  session();
+}
+
+static void ends_with_work_open(void) {
+  if (session()) return;
+  CUstream stream;
+  SAY(cuStreamCreate, (&stream, 0));
+  for (int i = 0; i < 1000; i++) cuMemsetD8Async(memory, 1, 1000, stream);
+}
+
+static void unsupported(void) {
+  if (session()) return;
+  CUmemoryPool pool;
+  CUarray array;
+  CUmemPoolProps properties = {0};
+  CUDA_ARRAY_DESCRIPTOR descriptor = {.Width = 1, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
+  SAY(cuMemPoolCreate, (&pool, &properties));
+  SAY(cuMemPoolCreate, (&pool, &properties));
+  SAY(cuArrayCreate_v2, (&array, &descriptor));
+  void *function = (void *)1;
+  CUdriverProcAddressQueryResult status;
+  SAY(cuGetProcAddress_v2, ("cuArrayCreate", &function, 13000, 0, &status));
+  puts(function ? "found" : "not found");
+}
+
+static void server_dies(void) {
+  if (session()) return;
+  wait_for_line("ready");
+  unsigned char byte;
+  CUdeviceptr address;
+  SAY(cuMemcpyDtoH_v2, (&byte, memory, 1));
+  SAY(cuMemAlloc_v2, (&address, 1));
+  SAY(cuCtxSynchronize, ());
+  SAY(cuInit, (0));
+}
+
+static void tries_again(void) {
+  SAY(cuInit, (0));
+  wait_for_line("ready");
+  session();
+}
+
+static void *init_in_thread(void *result) {
+  *(CUresult *)result = cuInit(0);
+  return NULL;
+}
+
+static void threads(void) {
+  pthread_t ids[8];
+  CUresult results[8];
+  for (int i = 0; i < 8; i++) pthread_create(&ids[i], NULL, init_in_thread, &results[i]);
+  for (int i = 0; i < 8; i++) {
+    pthread_join(ids[i], NULL);
+    say("cuInit", results[i]);
+  }
+  session();
+}
+
+int main(int argc, char **argv) {
+  static const struct {
+    const char *name;
+    void (*run)(void);
+  } all[] = {
+      {"init", init},
+      {"before-init", before_init},
+      {"forks", forks},
+      {"forks-first", forks_first},
+      {"ends-with-work-open", ends_with_work_open},
+      {"unsupported", unsupported},
+      {"server-dies", server_dies},
+      {"tries-again", tries_again},
+      {"threads", threads},
+  };
+  for (unsigned i = 0; argc == 2 && i < sizeof all / sizeof *all; i++)
+    if (strcmp(argv[1], all[i].name) == 0) {
+      all[i].run();
+      return 0;
+    }
+  if (argc == 2 && strcmp(argv[1], "session") == 0) return session();
+  fprintf(stderr, "what shall I do?\n");
+  return 2;
+}
