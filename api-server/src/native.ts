@@ -1,8 +1,9 @@
 // The whole border between TypeScript and the executor (C++): nothing else loads the addon. Plain
 // data crosses, null stands for "none", every property is always there. No call here is on the data
 // path: the executor owns the socket from startSession to the end.
-import { createRequire } from 'node:module';
+
 import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import path from 'node:path';
 
 /** One device of the driver library, opened: context retained, window reserved. Opaque. */

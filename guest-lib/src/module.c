@@ -11,6 +11,7 @@
 #include "log.h"
 #include "memory.h"
 #include "module_parts.h"
+#include "stats.h"
 
 // Images up to this travel with the load; for larger ones the server is asked first whether it has
 // them, which costs a round trip more when it has not.
@@ -31,6 +32,8 @@ static CUresult send_image(const struct image *image) {
         put_ModulePiece(image->hash[0], image->hash[1], image->hash[2], image->hash[3], image->size,
                         offset, part, image->bytes + offset);
     if (result) return result;
+    stats_add(&guest_stats->image_bytes,
+              sizeof(struct wire_ModulePiece) + wire_round_up((uint32_t)part));
   }
   return CUDA_SUCCESS;
 }

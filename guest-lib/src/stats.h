@@ -22,7 +22,9 @@ struct stats {
   _Atomic uint64_t bytes_received;  // of replies, downloads and output
   _Atomic uint64_t attach_ns;       // from connect to Welcome
   _Atomic uint64_t batches;         // send calls; depends on timing
-  _Atomic uint64_t by_call[512];    // in the order of proto/generated/calls.json
+  _Atomic uint64_t
+      image_bytes;  // of bytes_sent, program images: as large as the compiler made them
+  _Atomic uint64_t by_call[512];  // in the order of proto/generated/calls.json
 };
 
 // Never NULL: private memory when no file is wanted.

@@ -15,6 +15,7 @@ const names = [
   'bytesReceived',
   'attachNs',
   'batches',
+  'imageBytes',
 ] as const;
 
 export type GuestStats = Record<(typeof names)[number], number>;

@@ -15,10 +15,10 @@ function file(t: { testdir(): string }, words: bigint[]): string {
 const start = [Buffer.from('BOSTATS1').readBigUInt64LE(), 1n, 3n];
 
 t.test('read in order', async (t) => {
-  const stats = readStats(file(t, [...start, 10n, 11n, 12n, 13n, 14n, 15n, 16n, 17n, 0n, 0n, 0n]));
+  const stats = readStats(file(t, [...start, 10n, 11n, 12n, 13n, 14n, 15n, 16n, 17n, 18n, 0n, 0n]));
   t.same(stats, {
     ...{ calls: 10, unsupported: 11, commands: 12, roundTrips: 13 },
-    ...{ bytesSent: 14, bytesReceived: 15, attachNs: 16, batches: 17 },
+    ...{ bytesSent: 14, bytesReceived: 15, attachNs: 16, batches: 17, imageBytes: 18 },
   });
 });
 

@@ -1,8 +1,9 @@
 // Runs a compiled CUDA program natively on the software device, or remoted through a server.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { readStats } from '../../monitor/src/stats.js';
 import { build, cudartFolder, guestLibrary, softwareDevice } from './paths.js';
 
 export interface Outcome {
@@ -84,6 +85,7 @@ export interface Cost {
   calls: number;
   commands: number;
   roundTrips: number;
+  /** Without the program's own images, whose size is the compiler's matter. */
   bytesSent: number;
   bytesReceived: number;
 }
@@ -104,18 +106,13 @@ export async function counted(
     const file = path.join(folder, 'stats');
     const env = { ...options.env, OUTBOARD_STATS: file };
     const result = await remoted(program, address, { ...options, env });
-    const bytes = readFileSync(file);
-    const at = (index: number) => Number(bytes.readBigUInt64LE(index * 8));
+    const stats = readStats(file);
+    const { calls, commands, roundTrips, bytesReceived, unsupported } = stats;
+    const bytesSent = stats.bytesSent - stats.imageBytes;
     return {
       ...result,
-      unsupported: at(4),
-      cost: {
-        calls: at(3),
-        commands: at(5),
-        roundTrips: at(6),
-        bytesSent: at(7),
-        bytesReceived: at(8),
-      },
+      unsupported,
+      cost: { calls, commands, roundTrips, bytesSent, bytesReceived },
     };
   } finally {
     rmSync(folder, { recursive: true });
