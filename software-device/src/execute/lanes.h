@@ -9,7 +9,13 @@
 #include "execute/select.h"
 #include "execute/warp.h"
 
+// Lanes are independent: reading one array and writing the same one is no obstacle.
+#ifdef __clang__
+#define SOFTDEV_LANES \
+  _Pragma("clang loop vectorize(assume_safety)") for (unsigned l = 0; l < kLanes; ++l)
+#else
 #define SOFTDEV_LANES _Pragma("GCC ivdep") for (unsigned l = 0; l < kLanes; ++l)
+#endif
 #define SOFTDEV_INLINE inline __attribute__((always_inline))
 
 namespace softdev::SOFTDEV_ISA {

@@ -164,13 +164,15 @@ const Ins *add_carry(Warp &w, const Ins *i) {
   uint32_t in = i->guard == kNone ? 0 : predicate(w, i->guard), out = 0;
   running(w.mask, [&](unsigned l) {
     T carry = static_cast<T>((in >> l) & 1), result;
-    bool overflow;
-    if constexpr (subtract)
-      overflow = __builtin_sub_overflow(a[l], b[l], &result) |
-                 __builtin_sub_overflow(result, carry, &result);
-    else
-      overflow = __builtin_add_overflow(a[l], b[l], &result) |
-                 __builtin_add_overflow(result, carry, &result);
+    bool first, second;
+    if constexpr (subtract) {
+      first = __builtin_sub_overflow(a[l], b[l], &result);
+      second = __builtin_sub_overflow(result, carry, &result);
+    } else {
+      first = __builtin_add_overflow(a[l], b[l], &result);
+      second = __builtin_add_overflow(result, carry, &result);
+    }
+    bool overflow = first || second;
     d[l] = result;
     out |= static_cast<uint32_t>(overflow) << l;
   });

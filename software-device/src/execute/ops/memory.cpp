@@ -1,9 +1,13 @@
 // Loads and stores. Every access is checked against what the launch may touch.
 //
-// Three shapes have a fast way: all 32 lanes side by side, all lanes at one address, and shared
-// memory. What remains goes lane by lane.
+// A full warp whose addresses are all good is done at once; what remains (some lanes only, other
+// windows, faults) goes lane by lane.
 #include "execute/lanes.h"
 #include "execute/ops/families.h"
+
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
 
 namespace softdev::SOFTDEV_ISA {
 namespace {
@@ -26,6 +30,13 @@ SOFTDEV_INLINE bool range_in_window(const Warp &w, uint64_t address, unsigned by
   uint64_t last = offset + bytes - 1;
   return (__atomic_load_n(w.granules + (offset >> kGranuleShift), __ATOMIC_RELAXED) &
           __atomic_load_n(w.granules + (last >> kGranuleShift), __ATOMIC_RELAXED) & flag) != 0;
+}
+// Whether all lanes' addresses lie in one granule that may be used.
+SOFTDEV_INLINE bool in_one_granule(const Warp &w, const uint64_t *at, uint8_t flag) {
+  uint64_t granule = (at[0] - w.window_base) >> kGranuleShift, different = 0;
+  SOFTDEV_LANES different |= ((at[l] - w.window_base) >> kGranuleShift) ^ granule;
+  return different == 0 && at[0] - w.window_base < w.window_size &&
+         (__atomic_load_n(w.granules + granule, __ATOMIC_RELAXED) & flag);
 }
 // Out of line: other windows, other spaces, and what is not allowed.
 bool allowed(Warp &w, Space space, uint64_t address, unsigned size, uint8_t flag, unsigned lane) {
@@ -56,17 +67,61 @@ struct Ordered {
   }
 };
 
+// ---- all 32 lanes at once, at addresses that were found good
+
+// What the addresses of a full warp have in common.
 template <class A>
-SOFTDEV_INLINE bool side_by_side(const A *a, unsigned step) {
-  A first = a[0], different = 0;
-  SOFTDEV_LANES different |= static_cast<A>(a[l] ^ static_cast<A>(first + l * step));
-  return different == 0;
+struct Shape {
+  bool side_by_side, equal;
+  A misaligned;  // low bits of any address
+};
+template <class A>
+SOFTDEV_INLINE Shape<A> shape_of(const A *at, unsigned step) {
+  A first = at[0], from_row = 0, from_first = 0, low = 0;
+  SOFTDEV_LANES {
+    from_row |= static_cast<A>(at[l] ^ static_cast<A>(first + l * step));
+    from_first |= static_cast<A>(at[l] ^ first);
+    low |= at[l];
+  }
+  return {from_row == 0, from_first == 0, low};
 }
-template <class A>
-SOFTDEV_INLINE bool all_equal(const A *a) {
-  A first = a[0], different = 0;
-  SOFTDEV_LANES different |= static_cast<A>(a[l] ^ first);
-  return different == 0;
+
+// Eight lanes at a time: kernels with 8 or 16 threads in a row are side by side or equal in eights.
+template <class M, class R, class A>
+SOFTDEV_INLINE void gather_lanes(uint64_t base, const A *at, R *d, unsigned step) {
+  for (unsigned c = 0; c < kLanes; c += 8) {
+    A first = at[c], from_row = 0, from_first = 0;
+    for (unsigned j = 0; j < 8; ++j) {
+      from_row |= static_cast<A>(at[c + j] ^ static_cast<A>(first + j * step));
+      from_first |= static_cast<A>(at[c + j] ^ first);
+    }
+    const M *from = reinterpret_cast<const M *>(base + first);
+    if (from_first == 0) {
+      R value = static_cast<R>(*from);
+      for (unsigned j = 0; j < 8; ++j) d[c + j] = value;
+    } else if (from_row == 0 && step == sizeof(M)) {
+      for (unsigned j = 0; j < 8; ++j) d[c + j] = static_cast<R>(from[j]);
+    } else {
+      for (unsigned j = 0; j < 8; ++j)
+        d[c + j] = static_cast<R>(*reinterpret_cast<const M *>(base + at[c + j]));
+    }
+  }
+}
+// In order of lanes: of those that write one place, the last one stays.
+template <class M, class R, class A>
+SOFTDEV_INLINE void scatter_lanes(uint64_t base, const A *at, const R *s) {
+  for (unsigned c = 0; c < kLanes; c += 8) {
+    A first = at[c], from_row = 0;
+    for (unsigned j = 0; j < 8; ++j)
+      from_row |= static_cast<A>(at[c + j] ^ static_cast<A>(first + j * sizeof(M)));
+    if (from_row == 0) {
+      M *to = reinterpret_cast<M *>(base + first);
+      for (unsigned j = 0; j < 8; ++j) to[j] = static_cast<M>(s[c + j]);
+    } else {
+      for (unsigned j = 0; j < 8; ++j)
+        *reinterpret_cast<M *>(base + at[c + j]) = static_cast<M>(s[c + j]);
+    }
+  }
 }
 
 SOFTDEV_INLINE uint32_t destination(const Ins *i, unsigned k) {
@@ -86,21 +141,30 @@ const Ins *load(Warp &w, const Ins *i) {
   constexpr bool kPlain = std::is_same_v<Access, Plain>;
   if constexpr (!kPlain) w.budget -= 16;  // it may be a loop that waits
   if (kPlain && w.mask == kFullMask) {
-    uint64_t first = address[0] + offset;
-    if (count == 1 && side_by_side(address, sizeof(M)) &&
-        range_in_window(w, first, sizeof(M) * kLanes, sizeof(M), kRead)) {
-      const M *from = reinterpret_cast<const M *>(first);
+    // A copy: the first element of a vector may be loaded into the address register.
+    alignas(64) uint64_t at[kLanes];
+    SOFTDEV_LANES at[l] = address[l] + offset;
+    Shape<uint64_t> shape = shape_of(at, sizeof(M));
+    if (count == 1 && shape.side_by_side &&
+        range_in_window(w, at[0], sizeof(M) * kLanes, sizeof(M), kRead)) {
+      const M *from = reinterpret_cast<const M *>(at[0]);
       R *d = slot<R>(w, destination(i, 0));
       SOFTDEV_LANES d[l] = static_cast<R>(from[l]);
       return i + 1;
     }
-    if (all_equal(address) && range_in_window(w, first, bytes, bytes, kRead)) {
+    if (shape.equal && in_window(w, at[0], bytes, kRead)) {
       for (unsigned k = 0; k < count; ++k) {
         if (destination(i, k) == kNone) continue;
-        R value = static_cast<R>(reinterpret_cast<const M *>(first)[k]);
+        R value = static_cast<R>(reinterpret_cast<const M *>(at[0])[k]);
         R *d = slot<R>(w, destination(i, k));
         SOFTDEV_LANES d[l] = value;
       }
+      return i + 1;
+    }
+    if (in_one_granule(w, at, kRead) && !(shape.misaligned & (bytes - 1))) {
+      for (unsigned k = 0; k < count; ++k)
+        if (destination(i, k) != kNone)
+          gather_lanes<M>(k * sizeof(M), at, slot<R>(w, destination(i, k)), bytes);
       return i + 1;
     }
   }
@@ -127,13 +191,20 @@ const Ins *store(Warp &w, const Ins *i) {
   const unsigned count = i->count ? i->count : 1;
   const unsigned bytes = sizeof(M) * count;
   const auto offset = static_cast<uint64_t>(i->imm);
-  if (std::is_same_v<Access, Plain> && count == 1 && w.mask == kFullMask) {
-    uint64_t first = address[0] + offset;
-    if (side_by_side(address, sizeof(M)) &&
-        range_in_window(w, first, sizeof(M) * kLanes, sizeof(M), kWrite)) {
-      M *to = reinterpret_cast<M *>(first);
+  if (std::is_same_v<Access, Plain> && w.mask == kFullMask) {
+    alignas(64) uint64_t at[kLanes];
+    SOFTDEV_LANES at[l] = address[l] + offset;
+    Shape<uint64_t> shape = shape_of(at, sizeof(M));
+    if (count == 1 && shape.side_by_side &&
+        range_in_window(w, at[0], sizeof(M) * kLanes, sizeof(M), kWrite)) {
+      M *to = reinterpret_cast<M *>(at[0]);
       const R *s = slot<R>(w, source(i, 0));
       SOFTDEV_LANES to[l] = static_cast<M>(s[l]);
+      return i + 1;
+    }
+    if (in_one_granule(w, at, kWrite) && !(shape.misaligned & (bytes - 1))) {
+      for (unsigned k = 0; k < count; ++k)
+        scatter_lanes<M>(k * sizeof(M), at, slot<R>(w, source(i, k)));
       return i + 1;
     }
   }
@@ -189,6 +260,55 @@ SOFTDEV_INLINE bool in_shared(const Warp &w, A address, unsigned bytes) {
   return address < w.shared_size && w.shared_size - address >= bytes && !(address & (bytes - 1));
 }
 
+template <class A>
+SOFTDEV_INLINE bool all_in_shared(const Warp &w, const A *address, A offset, unsigned bytes,
+                                  A *at) {
+  A highest = 0, low = 0;
+  SOFTDEV_LANES {
+    at[l] = static_cast<A>(address[l] + offset);
+    highest = at[l] > highest ? at[l] : highest;
+    low |= at[l];
+  }
+  return in_shared(w, static_cast<A>(highest & ~static_cast<A>(bytes - 1)), bytes) &&
+         !(low & (bytes - 1));
+}
+
+#ifdef __AVX2__
+// What kernels do most: 32-bit elements at 32-bit addresses.
+SOFTDEV_INLINE bool all_in_shared(const Warp &w, const uint32_t *address, uint32_t offset,
+                                  unsigned bytes, uint32_t *at) {
+  if (w.shared_size < bytes) return false;
+  const __m256i last = _mm256_set1_epi32(static_cast<int>(w.shared_size - bytes));
+  const __m256i add = _mm256_set1_epi32(static_cast<int>(offset));
+  __m256i highest = _mm256_setzero_si256(), low = highest;
+  for (unsigned c = 0; c < kLanes; c += 8) {
+    auto *from = reinterpret_cast<const __m256i *>(address + c);
+    __m256i v = _mm256_add_epi32(_mm256_load_si256(from), add);
+    _mm256_store_si256(reinterpret_cast<__m256i *>(at + c), v);
+    highest = _mm256_max_epu32(highest, v);
+    low = _mm256_or_si256(low, v);
+  }
+  __m256i good = _mm256_cmpeq_epi32(_mm256_max_epu32(highest, last), last);
+  return _mm256_movemask_epi8(good) == -1 &&
+         _mm256_testz_si256(low, _mm256_set1_epi32(static_cast<int>(bytes - 1)));
+}
+SOFTDEV_INLINE void gather_words(const uint8_t *base, const uint32_t *at, uint32_t *d) {
+  const __m256i row = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
+  for (unsigned c = 0; c < kLanes; c += 8) {
+    __m256i v = _mm256_load_si256(reinterpret_cast<const __m256i *>(at + c));
+    __m256i first = _mm256_set1_epi32(static_cast<int>(at[c])), value;
+    const uint8_t *from = base + at[c];
+    if (_mm256_movemask_epi8(_mm256_cmpeq_epi32(v, _mm256_add_epi32(first, row))) == -1)
+      value = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(from));
+    else if (_mm256_movemask_epi8(_mm256_cmpeq_epi32(v, first)) == -1)
+      value = _mm256_set1_epi32(*reinterpret_cast<const int *>(from));
+    else
+      value = _mm256_i32gather_epi32(reinterpret_cast<const int *>(base), v, 1);
+    _mm256_store_si256(reinterpret_cast<__m256i *>(d + c), value);
+  }
+}
+#endif
+
 template <class M, class R, class A, class Access>
 const Ins *load_shared(Warp &w, const Ins *i) {
   const A *address = slot<A>(w, i->a);
@@ -196,18 +316,21 @@ const Ins *load_shared(Warp &w, const Ins *i) {
   const unsigned bytes = sizeof(M) * count;
   const A offset = static_cast<A>(i->imm);
   if constexpr (!std::is_same_v<Access, Plain>) w.budget -= 16;
-  if (count == 1 && w.mask == kFullMask) {
-    R *d = slot<R>(w, destination(i, 0));
-    A first = static_cast<A>(address[0] + offset);
-    if (side_by_side(address, sizeof(M)) && first < w.shared_size &&
-        w.shared_size - first >= sizeof(M) * kLanes && !(first & (sizeof(M) - 1))) {
-      const M *from = reinterpret_cast<const M *>(w.shared + first);
-      SOFTDEV_LANES d[l] = static_cast<R>(from[l]);
-      return i + 1;
-    }
-    if (all_equal(address) && in_shared(w, first, sizeof(M))) {
-      R value = static_cast<R>(*reinterpret_cast<const M *>(w.shared + first));
-      SOFTDEV_LANES d[l] = value;
+  if (w.mask == kFullMask) {
+    alignas(64) A at[kLanes];
+    if (all_in_shared(w, address, offset, bytes, at)) {
+#ifdef __AVX2__
+      if constexpr (sizeof(M) == 4 && sizeof(R) == 4 && sizeof(A) == 4) {
+        for (unsigned k = 0; k < count; ++k)
+          if (destination(i, k) != kNone)
+            gather_words(w.shared + k * sizeof(M), at, slot<uint32_t>(w, destination(i, k)));
+        return i + 1;
+      }
+#endif
+      for (unsigned k = 0; k < count; ++k)
+        if (destination(i, k) != kNone)
+          gather_lanes<M>(reinterpret_cast<uint64_t>(w.shared) + k * sizeof(M), at,
+                          slot<R>(w, destination(i, k)), bytes);
       return i + 1;
     }
   }
@@ -229,13 +352,12 @@ const Ins *store_shared(Warp &w, const Ins *i) {
   const unsigned count = i->count ? i->count : 1;
   const unsigned bytes = sizeof(M) * count;
   const A offset = static_cast<A>(i->imm);
-  if (count == 1 && w.mask == kFullMask) {
-    A first = static_cast<A>(address[0] + offset);
-    if (side_by_side(address, sizeof(M)) && first < w.shared_size &&
-        w.shared_size - first >= sizeof(M) * kLanes && !(first & (sizeof(M) - 1))) {
-      M *to = reinterpret_cast<M *>(w.shared + first);
-      const R *s = slot<R>(w, source(i, 0));
-      SOFTDEV_LANES to[l] = static_cast<M>(s[l]);
+  if (w.mask == kFullMask) {
+    alignas(64) A at[kLanes];
+    if (all_in_shared(w, address, offset, bytes, at)) {
+      for (unsigned k = 0; k < count; ++k)
+        scatter_lanes<M>(reinterpret_cast<uint64_t>(w.shared) + k * sizeof(M), at,
+                         slot<R>(w, source(i, k)));
       return i + 1;
     }
   }
