@@ -19,7 +19,15 @@ using outboard::Session;
 using outboard::SessionEnd;
 
 using DevicePointer = std::shared_ptr<Device>;
-using SessionPointer = std::shared_ptr<Session>;
+using CountersPointer = std::shared_ptr<Counters>;
+
+// What JavaScript holds of a session. The session itself goes when it is over: its descriptors must
+// not wait for the garbage collector. Only JavaScript's thread touches this.
+struct HeldSession {
+  std::shared_ptr<Session> session;  // null once it is over
+  CountersPointer counters;
+};
+using SessionPointer = std::shared_ptr<HeldSession>;
 
 // ---- values ------------------------------------------------------------------------------------
 
@@ -167,14 +175,20 @@ const char *reason_name(outboard::EndReason reason) {
   return "device";
 }
 
+struct Report {
+  SessionEnd end;
+  SessionPointer held;
+};
+
 // On JavaScript's thread.
-void report(Napi::Env env, Napi::Function on_end, SessionEnd *end) {
-  const std::unique_ptr<SessionEnd> owned(end);
+void report(Napi::Env env, Napi::Function on_end, Report *report) {
+  const std::unique_ptr<Report> owned(report);
+  owned->held->session.reset();
   if (!env || !on_end) return;  // Node is being torn down
   Napi::Object result = Napi::Object::New(env);
-  result.Set("reason", reason_name(end->reason));
-  result.Set("message", end->message);
-  result.Set("reusable", end->reusable);
+  result.Set("reason", reason_name(owned->end.reason));
+  result.Set("message", owned->end.message);
+  result.Set("reusable", owned->end.reusable);
   on_end.Call({result});
 }
 
@@ -198,13 +212,16 @@ Napi::Value start_session(const Napi::CallbackInfo &info) {
     if (!on_end.IsFunction()) throw Error("OB_INTERNAL", "onEnd must be a function");
     auto call =
         Napi::ThreadSafeFunction::New(env, on_end.As<Napi::Function>(), "session end", 0, 1);
-    options.on_end = [call](const SessionEnd &end) mutable {
-      auto *copy = new SessionEnd(end);
+    const auto held = std::make_shared<HeldSession>();
+    options.on_end = [call, held](const SessionEnd &end) mutable {
+      auto *copy = new Report{end, held};
       if (call.NonBlockingCall(copy, report) != napi_ok) delete copy;
       call.Release();
     };
     try {
-      return handle(env, Session::start(device, std::move(options)));
+      held->session = Session::start(device, std::move(options));
+      held->counters = held->session->counters();
+      return handle(env, held);
     } catch (...) {
       call.Release();
       throw;
@@ -214,7 +231,8 @@ Napi::Value start_session(const Napi::CallbackInfo &info) {
 
 Napi::Value stop_session(const Napi::CallbackInfo &info) {
   return guarded(info.Env(), [&] {
-    from_handle<SessionPointer>(info[0], "session")->stop(to_text(info[1], "message"));
+    const SessionPointer held = from_handle<SessionPointer>(info[0], "session");
+    if (held->session) held->session->stop(to_text(info[1], "message"));
     return info.Env().Undefined();
   });
 }
@@ -222,8 +240,7 @@ Napi::Value stop_session(const Napi::CallbackInfo &info) {
 Napi::Value counters(const Napi::CallbackInfo &info) {
   const Napi::Env env = info.Env();
   return guarded(env, [&]() -> Napi::Value {
-    using CountersPointer = std::shared_ptr<Counters>;
-    auto *held = new CountersPointer(from_handle<SessionPointer>(info[0], "session")->counters());
+    auto *held = new CountersPointer(from_handle<SessionPointer>(info[0], "session")->counters);
     Napi::ArrayBuffer memory = Napi::ArrayBuffer::New(
         env, held->get(), sizeof(Counters),
         [](Napi::Env, void *, CountersPointer *pointer) { delete pointer; }, held);
