@@ -55,16 +55,20 @@ struct wire_cuCtxSetLimit {
   uint32_t pad0;
   uint64_t value;
 };
+WIRE_CHECK(sizeof(struct wire_cuCtxSetLimit) == 32, "wire_cuCtxSetLimit");
 struct wire_cuCtxSetLimit_reply {
   struct wire_reply reply;
 };
+WIRE_CHECK(sizeof(struct wire_cuCtxSetLimit_reply) == 24, "wire_cuCtxSetLimit_reply");
 
 struct wire_cuCtxSynchronize {
   struct wire_request request;
 };
+WIRE_CHECK(sizeof(struct wire_cuCtxSynchronize) == 16, "wire_cuCtxSynchronize");
 struct wire_cuCtxSynchronize_reply {
   struct wire_reply reply;
 };
+WIRE_CHECK(sizeof(struct wire_cuCtxSynchronize_reply) == 24, "wire_cuCtxSynchronize_reply");
 
 struct wire_cuStreamCreateWithPriority {
   struct wire_header header;
@@ -72,11 +76,13 @@ struct wire_cuStreamCreateWithPriority {
   uint32_t flags;
   int32_t priority;
 };
+WIRE_CHECK(sizeof(struct wire_cuStreamCreateWithPriority) == 24, "wire_cuStreamCreateWithPriority");
 
 struct wire_cuStreamDestroy_v2 {
   struct wire_header header;
   uint64_t hStream;
 };
+WIRE_CHECK(sizeof(struct wire_cuStreamDestroy_v2) == 16, "wire_cuStreamDestroy_v2");
 
 struct wire_cuStreamWaitEvent {
   struct wire_header header;
@@ -85,22 +91,27 @@ struct wire_cuStreamWaitEvent {
   uint32_t Flags;
   uint32_t pad0;
 };
+WIRE_CHECK(sizeof(struct wire_cuStreamWaitEvent) == 32, "wire_cuStreamWaitEvent");
 
 struct wire_cuStreamSynchronize {
   struct wire_request request;
   uint64_t hStream;
 };
+WIRE_CHECK(sizeof(struct wire_cuStreamSynchronize) == 24, "wire_cuStreamSynchronize");
 struct wire_cuStreamSynchronize_reply {
   struct wire_reply reply;
 };
+WIRE_CHECK(sizeof(struct wire_cuStreamSynchronize_reply) == 24, "wire_cuStreamSynchronize_reply");
 
 struct wire_cuStreamQuery {
   struct wire_request request;
   uint64_t hStream;
 };
+WIRE_CHECK(sizeof(struct wire_cuStreamQuery) == 24, "wire_cuStreamQuery");
 struct wire_cuStreamQuery_reply {
   struct wire_reply reply;
 };
+WIRE_CHECK(sizeof(struct wire_cuStreamQuery_reply) == 24, "wire_cuStreamQuery_reply");
 
 struct wire_cuEventCreate {
   struct wire_header header;
@@ -108,17 +119,20 @@ struct wire_cuEventCreate {
   uint32_t Flags;
   uint32_t pad0;
 };
+WIRE_CHECK(sizeof(struct wire_cuEventCreate) == 24, "wire_cuEventCreate");
 
 struct wire_cuEventDestroy_v2 {
   struct wire_header header;
   uint64_t hEvent;
 };
+WIRE_CHECK(sizeof(struct wire_cuEventDestroy_v2) == 16, "wire_cuEventDestroy_v2");
 
 struct wire_cuEventRecord {
   struct wire_header header;
   uint64_t hEvent;
   uint64_t hStream;
 };
+WIRE_CHECK(sizeof(struct wire_cuEventRecord) == 24, "wire_cuEventRecord");
 
 struct wire_cuEventRecordWithFlags {
   struct wire_header header;
@@ -127,33 +141,40 @@ struct wire_cuEventRecordWithFlags {
   uint32_t flags;
   uint32_t pad0;
 };
+WIRE_CHECK(sizeof(struct wire_cuEventRecordWithFlags) == 32, "wire_cuEventRecordWithFlags");
 
 struct wire_cuEventSynchronize {
   struct wire_request request;
   uint64_t hEvent;
 };
+WIRE_CHECK(sizeof(struct wire_cuEventSynchronize) == 24, "wire_cuEventSynchronize");
 struct wire_cuEventSynchronize_reply {
   struct wire_reply reply;
 };
+WIRE_CHECK(sizeof(struct wire_cuEventSynchronize_reply) == 24, "wire_cuEventSynchronize_reply");
 
 struct wire_cuEventQuery {
   struct wire_request request;
   uint64_t hEvent;
 };
+WIRE_CHECK(sizeof(struct wire_cuEventQuery) == 24, "wire_cuEventQuery");
 struct wire_cuEventQuery_reply {
   struct wire_reply reply;
 };
+WIRE_CHECK(sizeof(struct wire_cuEventQuery_reply) == 24, "wire_cuEventQuery_reply");
 
 struct wire_cuEventElapsedTime_v2 {
   struct wire_request request;
   uint64_t hStart;
   uint64_t hEnd;
 };
+WIRE_CHECK(sizeof(struct wire_cuEventElapsedTime_v2) == 32, "wire_cuEventElapsedTime_v2");
 struct wire_cuEventElapsedTime_v2_reply {
   struct wire_reply reply;
   float pMilliseconds;
   uint32_t pad0;
 };
+WIRE_CHECK(sizeof(struct wire_cuEventElapsedTime_v2_reply) == 32, "wire_cuEventElapsedTime_v2_reply");
 
 struct wire_cuMemcpyDtoDAsync_v2 {
   struct wire_header header;
@@ -162,6 +183,7 @@ struct wire_cuMemcpyDtoDAsync_v2 {
   uint64_t ByteCount;
   uint64_t hStream;
 };
+WIRE_CHECK(sizeof(struct wire_cuMemcpyDtoDAsync_v2) == 40, "wire_cuMemcpyDtoDAsync_v2");
 
 struct wire_cuMemsetD8Async {
   struct wire_header header;
@@ -171,6 +193,7 @@ struct wire_cuMemsetD8Async {
   uint64_t N;
   uint64_t hStream;
 };
+WIRE_CHECK(sizeof(struct wire_cuMemsetD8Async) == 40, "wire_cuMemsetD8Async");
 
 struct wire_cuMemsetD16Async {
   struct wire_header header;
@@ -180,6 +203,7 @@ struct wire_cuMemsetD16Async {
   uint64_t N;
   uint64_t hStream;
 };
+WIRE_CHECK(sizeof(struct wire_cuMemsetD16Async) == 40, "wire_cuMemsetD16Async");
 
 struct wire_cuMemsetD32Async {
   struct wire_header header;
@@ -189,6 +213,7 @@ struct wire_cuMemsetD32Async {
   uint64_t N;
   uint64_t hStream;
 };
+WIRE_CHECK(sizeof(struct wire_cuMemsetD32Async) == 40, "wire_cuMemsetD32Async");
 
 struct wire_cuMemsetD2D8Async {
   struct wire_header header;
@@ -200,6 +225,7 @@ struct wire_cuMemsetD2D8Async {
   uint64_t Height;
   uint64_t hStream;
 };
+WIRE_CHECK(sizeof(struct wire_cuMemsetD2D8Async) == 56, "wire_cuMemsetD2D8Async");
 
 struct wire_cuMemsetD2D16Async {
   struct wire_header header;
@@ -211,6 +237,7 @@ struct wire_cuMemsetD2D16Async {
   uint64_t Height;
   uint64_t hStream;
 };
+WIRE_CHECK(sizeof(struct wire_cuMemsetD2D16Async) == 56, "wire_cuMemsetD2D16Async");
 
 struct wire_cuMemsetD2D32Async {
   struct wire_header header;
@@ -222,6 +249,7 @@ struct wire_cuMemsetD2D32Async {
   uint64_t Height;
   uint64_t hStream;
 };
+WIRE_CHECK(sizeof(struct wire_cuMemsetD2D32Async) == 56, "wire_cuMemsetD2D32Async");
 
 struct wire_cuFuncGetAttribute {
   struct wire_request request;
@@ -229,11 +257,13 @@ struct wire_cuFuncGetAttribute {
   uint32_t pad0;
   uint64_t hfunc;
 };
+WIRE_CHECK(sizeof(struct wire_cuFuncGetAttribute) == 32, "wire_cuFuncGetAttribute");
 struct wire_cuFuncGetAttribute_reply {
   struct wire_reply reply;
   int32_t pi;
   uint32_t pad0;
 };
+WIRE_CHECK(sizeof(struct wire_cuFuncGetAttribute_reply) == 32, "wire_cuFuncGetAttribute_reply");
 
 struct wire_cuFuncSetAttribute {
   struct wire_request request;
@@ -241,9 +271,11 @@ struct wire_cuFuncSetAttribute {
   int32_t attrib;
   int32_t value;
 };
+WIRE_CHECK(sizeof(struct wire_cuFuncSetAttribute) == 32, "wire_cuFuncSetAttribute");
 struct wire_cuFuncSetAttribute_reply {
   struct wire_reply reply;
 };
+WIRE_CHECK(sizeof(struct wire_cuFuncSetAttribute_reply) == 24, "wire_cuFuncSetAttribute_reply");
 
 struct wire_cuFuncSetCacheConfig {
   struct wire_header header;
@@ -251,6 +283,7 @@ struct wire_cuFuncSetCacheConfig {
   int32_t config;
   uint32_t pad0;
 };
+WIRE_CHECK(sizeof(struct wire_cuFuncSetCacheConfig) == 24, "wire_cuFuncSetCacheConfig");
 
 struct wire_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags {
   struct wire_request request;
@@ -261,11 +294,13 @@ struct wire_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags {
   uint32_t flags;
   uint32_t pad1;
 };
+WIRE_CHECK(sizeof(struct wire_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags) == 48, "wire_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags");
 struct wire_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags_reply {
   struct wire_reply reply;
   int32_t numBlocks;
   uint32_t pad0;
 };
+WIRE_CHECK(sizeof(struct wire_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags_reply) == 32, "wire_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags_reply");
 
 struct wire_cuOccupancyAvailableDynamicSMemPerBlock {
   struct wire_request request;
@@ -273,10 +308,12 @@ struct wire_cuOccupancyAvailableDynamicSMemPerBlock {
   int32_t numBlocks;
   int32_t blockSize;
 };
+WIRE_CHECK(sizeof(struct wire_cuOccupancyAvailableDynamicSMemPerBlock) == 32, "wire_cuOccupancyAvailableDynamicSMemPerBlock");
 struct wire_cuOccupancyAvailableDynamicSMemPerBlock_reply {
   struct wire_reply reply;
   uint64_t dynamicSmemSize;
 };
+WIRE_CHECK(sizeof(struct wire_cuOccupancyAvailableDynamicSMemPerBlock_reply) == 32, "wire_cuOccupancyAvailableDynamicSMemPerBlock_reply");
 
 // puts zeroed memory under [address, address + size) of the window, in granules
 struct wire_MemoryMap {
@@ -286,6 +323,7 @@ struct wire_MemoryMap {
   uint32_t device;
   uint32_t pad0;
 };
+WIRE_CHECK(sizeof(struct wire_MemoryMap) == 32, "wire_MemoryMap");
 
 // takes the memory of one MemoryMap away; the guest knows that no work uses it any more
 struct wire_MemoryUnmap {
@@ -293,6 +331,7 @@ struct wire_MemoryUnmap {
   uint64_t address;
   uint64_t size;
 };
+WIRE_CHECK(sizeof(struct wire_MemoryUnmap) == 24, "wire_MemoryUnmap");
 
 // copies the payload into device memory in order of the stream
 // `length` bytes of payload follow.
@@ -302,6 +341,7 @@ struct wire_Upload {
   uint64_t stream;
   uint64_t length;
 };
+WIRE_CHECK(sizeof(struct wire_Upload) == 32, "wire_Upload");
 
 // copies device memory in order of the stream and sends it as WIRE_DATA, then the reply
 struct wire_Download {
@@ -310,9 +350,11 @@ struct wire_Download {
   uint64_t length;
   uint64_t stream;
 };
+WIRE_CHECK(sizeof(struct wire_Download) == 40, "wire_Download");
 struct wire_Download_reply {
   struct wire_reply reply;
 };
+WIRE_CHECK(sizeof(struct wire_Download_reply) == 24, "wire_Download_reply");
 
 // device to device, rows of width bytes
 struct wire_Copy2D {
@@ -325,6 +367,7 @@ struct wire_Copy2D {
   uint64_t height;
   uint64_t stream;
 };
+WIRE_CHECK(sizeof(struct wire_Copy2D) == 64, "wire_Copy2D");
 
 // part of the image whose SHA-256 is hash0..hash3 (little-endian words of the digest)
 // `length` bytes of payload follow.
@@ -338,6 +381,7 @@ struct wire_ModulePiece {
   uint64_t offset;
   uint64_t length;
 };
+WIRE_CHECK(sizeof(struct wire_ModulePiece) == 64, "wire_ModulePiece");
 
 // loads the image of that hash, or answers that its bytes are wanted
 struct wire_ModuleLoad {
@@ -351,6 +395,7 @@ struct wire_ModuleLoad {
   uint32_t library;
   uint32_t pad0;
 };
+WIRE_CHECK(sizeof(struct wire_ModuleLoad) == 72, "wire_ModuleLoad");
 // list follows.
 struct wire_ModuleLoad_reply {
   struct wire_reply reply;
@@ -359,11 +404,13 @@ struct wire_ModuleLoad_reply {
   uint32_t listed;
   uint32_t list_size;
 };
+WIRE_CHECK(sizeof(struct wire_ModuleLoad_reply) == 40, "wire_ModuleLoad_reply");
 
 struct wire_ModuleUnload {
   struct wire_header header;
   uint64_t module;
 };
+WIRE_CHECK(sizeof(struct wire_ModuleUnload) == 16, "wire_ModuleUnload");
 
 // name follows, padded to 8.
 struct wire_ModuleGlobal {
@@ -372,11 +419,13 @@ struct wire_ModuleGlobal {
   uint32_t name_size;
   uint32_t pad0;
 };
+WIRE_CHECK(sizeof(struct wire_ModuleGlobal) == 32, "wire_ModuleGlobal");
 struct wire_ModuleGlobal_reply {
   struct wire_reply reply;
   uint64_t address;
   uint64_t size;
 };
+WIRE_CHECK(sizeof(struct wire_ModuleGlobal_reply) == 40, "wire_ModuleGlobal_reply");
 
 // binds a handle to the kernel with that name; the guest knows it from the module's list, or asks with FunctionFind
 // name follows, padded to 8.
@@ -387,6 +436,7 @@ struct wire_FunctionGet {
   uint32_t kernel;
   uint32_t name_size;
 };
+WIRE_CHECK(sizeof(struct wire_FunctionGet) == 32, "wire_FunctionGet");
 
 // for modules with more kernels than a load's answer lists
 // name follows, padded to 8.
@@ -396,6 +446,7 @@ struct wire_FunctionFind {
   uint32_t name_size;
   uint32_t pad0;
 };
+WIRE_CHECK(sizeof(struct wire_FunctionFind) == 32, "wire_FunctionFind");
 // layout follows.
 struct wire_FunctionFind_reply {
   struct wire_reply reply;
@@ -404,6 +455,7 @@ struct wire_FunctionFind_reply {
   uint32_t layout_size;
   uint32_t pad0;
 };
+WIRE_CHECK(sizeof(struct wire_FunctionFind_reply) == 40, "wire_FunctionFind_reply");
 
 // parameters follows, padded to 8.
 struct wire_Launch {
@@ -421,14 +473,17 @@ struct wire_Launch {
   uint32_t parameters_size;
   uint32_t pad0;
 };
+WIRE_CHECK(sizeof(struct wire_Launch) == 64, "wire_Launch");
 
 // ends and releases everything the session has, as cuDevicePrimaryCtxReset does
 struct wire_ContextReset {
   struct wire_request request;
 };
+WIRE_CHECK(sizeof(struct wire_ContextReset) == 16, "wire_ContextReset");
 struct wire_ContextReset_reply {
   struct wire_reply reply;
 };
+WIRE_CHECK(sizeof(struct wire_ContextReset_reply) == 24, "wire_ContextReset_reply");
 
 // For logs: X(op, name).
 #define WIRE_OPS(X) \

@@ -1,7 +1,7 @@
 // The semantics kept by hand (proto/api/*.yaml), read, joined with the facts and checked.
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { LineCounter, parseDocument } from 'yaml';
+import { type Document, isMap, isScalar, LineCounter, parseDocument, type Range } from 'yaml';
 import type { Facts } from './facts.js';
 
 export type CallClass = 'local' | 'posted' | 'deferred' | 'round-trip';
@@ -28,6 +28,8 @@ export interface Parameter {
 /** A driver call that is described. */
 export interface Call {
   name: string;
+  /** Where: file and line, for errors. */
+  at: string;
   family: string;
   class: CallClass;
   needs: Needs;
@@ -47,6 +49,7 @@ export interface Call {
 /** Something that travels: a call with an id, or a command of ours. */
 export interface Command {
   name: string;
+  at: string;
   id: number;
   /** Whether it is a driver call of that name. */
   call: boolean;
@@ -65,10 +68,36 @@ export interface Api {
   commands: Command[];
 }
 
+/** What is wrong in a description, with its file and line. */
 export class ApiError extends Error {}
 
+/** Does something for a call or command; an error in it says where that is described. */
+export function located<T extends { at: string }, R>(item: T, make: (item: T) => R): R {
+  try {
+    return make(item);
+  } catch (error) {
+    if (error instanceof ApiError || !(error instanceof Error)) throw error;
+    throw new ApiError(`${item.at}: ${error.message}`);
+  }
+}
+
+const needs: Needs[] = ['nothing', 'init', 'context'];
 const classes: CallClass[] = ['local', 'posted', 'deferred', 'round-trip'];
-const callKeys = ['id', 'class', 'parameters', 'guest', 'server', 'wait', 'uses', 'as', 'with', 'starts', 'status', 'prototype', 'needs'];
+const callKeys = [
+  'id',
+  'class',
+  'parameters',
+  'guest',
+  'server',
+  'wait',
+  'uses',
+  'as',
+  'with',
+  'starts',
+  'status',
+  'prototype',
+  'needs',
+];
 const commandKeys = ['id', 'class', 'bulk', 'wait', 'starts', 'fields', 'reply', 'about'];
 
 interface RawEntry {
@@ -87,74 +116,136 @@ export function parseRole(text: string): Role | undefined {
   return undefined;
 }
 
+type Path = readonly (string | number)[];
+
 /** Reads one file of semantics; errors carry file and line. */
 export function readFamily(file: string, text: string, facts: Facts): Api {
   const lines = new LineCounter();
   const document = parseDocument(text, { lineCounter: lines });
-  const fail = (message: string, at?: readonly (string | number)[]): never => {
-    const node = at ? (document.getIn(at, true) as { range?: [number, number, number] }) : undefined;
-    const line = node?.range ? lines.linePos(node.range[0]).line : 1;
-    throw new ApiError(`${file}:${line}: ${message}`);
+  const where = (at?: Path): string => {
+    const node = at ? keyOf(document, at) : undefined;
+    return `${file}:${node?.range ? lines.linePos(node.range[0]).line : 1}`;
+  };
+  const fail = (message: string, at?: Path): never => {
+    throw new ApiError(`${where(at)}: ${message}`);
   };
   const first = document.errors[0];
   if (first) throw new ApiError(`${file}:${lines.linePos(first.pos[0]).line}: ${first.message}`);
-  const raw = document.toJS() as RawEntry;
+  const isEntry = (value: unknown): value is RawEntry =>
+    typeof value === 'object' && value !== null && !Array.isArray(value);
+  const entryAt = (value: unknown, what: string, at?: Path): RawEntry =>
+    isEntry(value) ? value : fail(`${what} must be a mapping`, at);
+  const checkKeys = (entry: RawEntry, known: string[], what: string, at: Path) => {
+    for (const key of Object.keys(entry)) {
+      if (!known.includes(key)) fail(`${what}unknown key ${key}`, [...at, key]);
+    }
+  };
+  const oneOf = (entry: RawEntry, key: string, known: unknown[], what: string, at: Path) => {
+    const value = entry[key];
+    if (value !== undefined && !known.includes(value)) {
+      fail(`${what}: ${key} must be ${known.join(' or ')}`, [...at, key]);
+    }
+  };
+  const listOf = (entry: RawEntry, key: string, what: string, at: Path): string[] => {
+    const value = entry[key] ?? [];
+    if (!Array.isArray(value) || value.some((item) => typeof item !== 'string')) {
+      return fail(`${what}: ${key} must be a list of names`, [...at, key]);
+    }
+    return value;
+  };
+  const mapOf = (entry: RawEntry, key: string, what: string, at: Path): Record<string, string> => {
+    const map = entryAt(entry[key] ?? {}, `${what}: ${key}`, [...at, key]);
+    return Object.fromEntries(Object.entries(map).map(([name, value]) => [name, String(value)]));
+  };
+  const idOf = (entry: RawEntry, what: string, at: Path): number => {
+    const id = entry['id'];
+    // From 0x8000 on are the frames that the server sends.
+    if (Number.isInteger(id) && Number(id) >= 1 && Number(id) < 0x8000) return Number(id);
+    return fail(`${what}: an id is a number from 1 to 32767`, [...at, 'id']);
+  };
+
+  const raw = entryAt(document.toJS(), 'a family');
+  checkKeys(raw, ['family', 'needs', 'calls', 'commands'], '', []);
   const family = String(raw['family'] ?? fail('a family needs a name: `family: NAME`'));
+  oneOf(raw, 'needs', needs, 'family', []);
   const familyNeeds = (raw['needs'] ?? 'context') as Needs;
-  for (const key of Object.keys(raw)) {
-    if (!['family', 'needs', 'calls', 'commands'].includes(key)) fail(`unknown key ${key}`, [key]);
-  }
+  const results = new Set(
+    facts.declarations.find((d) => d.enum === 'cudaError_enum')?.values?.map(([name]) => name),
+  );
 
   const calls: Call[] = [];
   const commands: Command[] = [];
-  for (const [name, entry] of Object.entries((raw['calls'] ?? {}) as Record<string, RawEntry>)) {
+  for (const [name, value] of Object.entries(entryAt(raw['calls'] ?? {}, 'calls', ['calls']))) {
     const at = ['calls', name];
-    for (const key of Object.keys(entry)) {
-      if (!callKeys.includes(key)) fail(`${name}: unknown key ${key}`, [...at, key]);
-    }
+    const entry = entryAt(value, name, at);
+    checkKeys(entry, callKeys, `${name}: `, at);
     const fact = facts.functions[name] ?? fail(`${name} is not an entry point of the driver`, at);
     if (!classes.includes(entry['class'] as CallClass)) {
       fail(`${name}: class must be one of ${classes.join(', ')}`, at);
     }
+    oneOf(entry, 'guest', ['hand'], name, at);
+    oneOf(entry, 'server', ['hand'], name, at);
+    oneOf(entry, 'wait', [true], name, at);
+    oneOf(entry, 'starts', ['work'], name, at);
+    oneOf(entry, 'needs', needs, name, at);
+    oneOf(entry, 'prototype', ['void'], name, at);
     const prototype = fact.parameters ?? (entry['prototype'] === 'void' ? [] : null);
     if (!prototype) fail(`${name}: the header gave no prototype; say \`prototype: void\``, at);
-    const roles = (entry['parameters'] ?? {}) as Record<string, string>;
+    const roles = mapOf(entry, 'parameters', name, at);
     for (const key of Object.keys(roles)) {
-      if (!prototype?.some(([, p]) => p === key)) fail(`${name} has no parameter ${key}`, [...at, 'parameters', key]);
+      if (!prototype?.some(([, p]) => p === key)) {
+        fail(`${name} has no parameter ${key}`, [...at, 'parameters', key]);
+      }
     }
     const parameters = (prototype ?? []).map(([type, parameter]): Parameter => {
       const text = roles[parameter];
       if (text === undefined) return { name: parameter, type, role: { role: 'value' } };
-      const role = parseRole(text) ?? fail(`${name}.${parameter}: unknown role ${text}`, [...at, 'parameters', parameter]);
+      const role =
+        parseRole(text) ??
+        fail(`${name}.${parameter}: unknown role ${text}`, [...at, 'parameters', parameter]);
       return { name: parameter, type, role };
     });
+    const status = listOf(entry, 'status', name, at);
+    for (const code of status) {
+      if (!results.has(`CUDA_ERROR_${code}`)) {
+        fail(`${name}: there is no CUDA_ERROR_${code}`, [...at, 'status']);
+      }
+    }
+    const given = mapOf(entry, 'with', name, at);
+    if (entry['with'] && !entry['as']) fail(`${name}: \`with\` without \`as\``, [...at, 'with']);
     const call: Call = {
       name,
+      at: where(at),
       family,
       class: entry['class'] as CallClass,
       needs: (entry['needs'] ?? familyNeeds) as Needs,
       parameters,
       guest: entry['class'] === 'local' || entry['guest'] === 'hand' ? 'hand' : 'generated',
-      uses: (entry['uses'] ?? []) as string[],
-      with: (entry['with'] ?? {}) as Record<string, string>,
-      status: (entry['status'] ?? []) as string[],
+      uses: listOf(entry, 'uses', name, at),
+      with: given,
+      status,
       variants: ['_ptsz', '_ptds'].filter((suffix) => facts.functions[name + suffix]),
-      ...(entry['id'] === undefined ? {} : { id: entry['id'] as number }),
-      ...(entry['as'] === undefined ? {} : { as: entry['as'] as string }),
+      ...(entry['id'] === undefined ? {} : { id: idOf(entry, name, at) }),
+      ...(entry['as'] === undefined ? {} : { as: String(entry['as']) }),
       ...(entry['starts'] === undefined ? {} : { starts: 'work' as const }),
     };
     calls.push(call);
     if (call.id === undefined) {
-      if (call.guest === 'generated' && !call.as) fail(`${name}: needs an id, \`as\` or \`guest: hand\``, at);
+      if (call.guest === 'generated' && !call.as) {
+        fail(`${name}: needs an id, \`as\` or \`guest: hand\``, at);
+      }
       continue;
     }
     commands.push({
       name,
+      at: where(at),
       id: call.id,
       call: true,
       class: call.class,
       parameters: parameters.filter((p) => p.role.role !== 'out'),
-      reply: parameters.filter((p) => p.role.role === 'out').map((p) => ({ ...p, type: p.type.replace(/\s*\*$/, '') })),
+      reply: parameters
+        .filter((p) => p.role.role === 'out')
+        .map((p) => ({ ...p, type: p.type.replace(/\s*\*$/, '') })),
       server: entry['server'] === 'hand' ? 'hand' : 'generated',
       wait: entry['wait'] === true,
       bulk: false,
@@ -163,25 +254,41 @@ export function readFamily(file: string, text: string, facts: Facts): Api {
     });
   }
 
-  for (const [name, entry] of Object.entries((raw['commands'] ?? {}) as Record<string, RawEntry>)) {
+  const all = entryAt(raw['commands'] ?? {}, 'commands', ['commands']);
+  for (const [name, value] of Object.entries(all)) {
     const at = ['commands', name];
-    for (const key of Object.keys(entry)) {
-      if (!commandKeys.includes(key)) fail(`${name}: unknown key ${key}`, [...at, key]);
+    const entry = entryAt(value, name, at);
+    checkKeys(entry, commandKeys, `${name}: `, at);
+    if (!['posted', 'round-trip'].includes(String(entry['class']))) {
+      fail(`${name}: class of a command must be posted or round-trip`, at);
     }
-    if (typeof entry['id'] !== 'number') fail(`${name}: a command needs an id`, at);
+    if (entry['id'] === undefined) fail(`${name}: a command needs an id`, at);
+    oneOf(entry, 'wait', [true], name, at);
+    oneOf(entry, 'bulk', [true], name, at);
+    oneOf(entry, 'starts', ['work'], name, at);
     const fields = (key: 'fields' | 'reply') =>
-      Object.entries((entry[key] ?? {}) as Record<string, string>).map(([field, type]): Parameter => {
+      Object.entries(mapOf(entry, key, name, at)).map(([field, type]): Parameter => {
         const role = parseRole(type);
         if (role) return { name: field, type: 'uint64_t', role };
-        if (!/^u?int(32|64)_t$|^float$/.test(type)) fail(`${name}.${field}: unknown type ${type}`, [...at, key, field]);
+        if (!/^u?int(32|64)_t$|^float$/.test(type)) {
+          fail(`${name}.${field}: unknown type ${type}`, [...at, key, field]);
+        }
         return { name: field, type, role: { role: 'value' } };
       });
+    const parameters = fields('fields');
+    if (entry['bulk'] && !parameters.some((p) => p.name === 'length' && p.type === 'uint64_t')) {
+      fail(`${name}: a bulk command needs the field \`length: uint64_t\``, at);
+    }
+    if (entry['reply'] && entry['class'] !== 'round-trip') {
+      fail(`${name}: only a round trip has a reply`, [...at, 'reply']);
+    }
     commands.push({
       name,
-      id: entry['id'] as number,
+      at: where(at),
+      id: idOf(entry, name, at),
       call: false,
       class: entry['class'] as CallClass,
-      parameters: fields('fields'),
+      parameters,
       reply: fields('reply'),
       server: 'hand',
       wait: entry['wait'] === true,
@@ -193,9 +300,26 @@ export function readFamily(file: string, text: string, facts: Facts): Api {
   return { calls, commands };
 }
 
+/** The key at a path, where an error is shown: its value may stand lines below. */
+function keyOf(document: Document, path: Path): { range?: Range | null } | undefined {
+  let node: unknown = document.contents;
+  let key: unknown;
+  for (const part of path) {
+    const pair = isMap(node)
+      ? node.items.find((item) => isScalar(item.key) && item.key.value === part)
+      : undefined;
+    if (!pair) return key as { range?: Range } | undefined; // absent: its parent
+    key = pair.key;
+    node = pair.value;
+  }
+  return key as { range?: Range } | undefined;
+}
+
 export function readApi(folder: string, facts: Facts): Api {
   const api: Api = { calls: [], commands: [] };
-  for (const name of readdirSync(folder).filter((f) => f.endsWith('.yaml')).sort()) {
+  for (const name of readdirSync(folder)
+    .filter((f) => f.endsWith('.yaml'))
+    .sort()) {
     const file = path.join(folder, name);
     const family = readFamily(name, readFileSync(file, 'utf8'), facts);
     api.calls.push(...family.calls);
@@ -208,17 +332,46 @@ export function readApi(folder: string, facts: Facts): Api {
 }
 
 function checkApi(api: Api): void {
-  const ids = new Map<number, string>();
+  const ids = new Map<number, Command>();
+  const commands = new Map<string, Command>();
   for (const command of api.commands) {
     const other = ids.get(command.id);
-    if (other) throw new ApiError(`${command.name} and ${other} have the same id ${command.id}`);
-    if (command.id < 1 || command.id >= 0x8000) throw new ApiError(`${command.name}: id out of range`);
-    ids.set(command.id, command.name);
+    if (other) {
+      const text = `${command.name} has the id of ${other.name} (${other.at}): ${command.id}`;
+      throw new ApiError(`${command.at}: ${text}`);
+    }
+    ids.set(command.id, command);
+    const namesake = commands.get(command.name);
+    if (namesake) {
+      throw new ApiError(`${command.at}: ${command.name} is there already (${namesake.at})`);
+    }
+    commands.set(command.name, command);
   }
-  const names = new Set(api.commands.map((c) => c.name));
+  const calls = new Map<string, Call>();
   for (const call of api.calls) {
-    for (const used of [...call.uses, ...(call.as ? [call.as] : [])]) {
-      if (!names.has(used)) throw new ApiError(`${call.name} uses ${used}, which is no command`);
+    const namesake = calls.get(call.name);
+    if (namesake) {
+      throw new ApiError(`${call.at}: ${call.name} is described already (${namesake.at})`);
+    }
+    calls.set(call.name, call);
+  }
+  for (const call of api.calls) {
+    for (const used of call.uses) {
+      if (!commands.has(used)) {
+        throw new ApiError(`${call.at}: ${call.name} uses ${used}, which is no command`);
+      }
+    }
+    if (call.as === undefined) continue;
+    const target = calls.get(call.as);
+    if (target?.id === undefined) {
+      throw new ApiError(
+        `${call.at}: ${call.name} is \`as: ${call.as}\`, which is no call with an id`,
+      );
+    }
+    for (const name of Object.keys(call.with)) {
+      if (!target.parameters.some((p) => p.name === name)) {
+        throw new ApiError(`${call.at}: ${call.name}: ${call.as} has no parameter ${name}`);
+      }
     }
   }
 }

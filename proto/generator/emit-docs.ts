@@ -9,7 +9,10 @@ export function emitCoverage(facts: Facts, api: Api): string {
   const base = (name: string) => name.replace(/_pt[sd][zs]$/, '');
   const served = names.filter((n) => described.has(base(n)));
   const rows = api.calls.map((c) => {
-    const on = c.id !== undefined ? `\`${c.name}\` (${c.id})` : [...c.uses, ...(c.as ? [c.as] : [])].map((u) => `\`${u}\``).join(' ');
+    const on =
+      c.id !== undefined
+        ? `\`${c.name}\` (${c.id})`
+        : [...c.uses, ...(c.as ? [c.as] : [])].map((u) => `\`${u}\``).join(' ');
     const variants = c.variants.map((v) => `\`${v}\``).join(' ');
     return `| \`${c.name}\` ${variants} | ${c.family} | ${c.class} | ${on} | ${c.status.join(' ')} |`;
   });

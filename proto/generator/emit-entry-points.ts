@@ -3,20 +3,25 @@
 //
 // Each symbol is a weak alias of its own stub. A library that implements a call defines the symbol
 // strongly; what still equals its stub is not implemented, and look-ups answer NOT_FOUND for it.
-import type { Facts } from './facts.js';
+
 import { banner } from './banner.js';
+import type { Facts } from './facts.js';
 
 export function abiNames(facts: Facts): string[] {
   return Object.keys(facts.functions).sort();
 }
 
-const suffixes: Record<string, string> = { '': 'ABI_PLAIN', _ptsz: 'ABI_PER_THREAD', _ptds: 'ABI_PER_THREAD' };
+const suffixes: Record<string, string> = {
+  '': 'ABI_PLAIN',
+  _ptsz: 'ABI_PER_THREAD',
+  _ptds: 'ABI_PER_THREAD',
+};
 
 export function emitEntryPoints(facts: Facts): string {
   const names = abiNames(facts);
   const index = new Map(names.map((name, i) => [name, i]));
-  const lookups = [...facts.lookups].sort(
-    (a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : a[1] - b[1] || (a[2] < b[2] ? -1 : 1)),
+  const lookups = [...facts.lookups].sort((a, b) =>
+    a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : a[1] - b[1] || (a[2] < b[2] ? -1 : 1),
   );
   const stub = (name: string, i: number) =>
     `static int stub_${name}(void) { return abi_unsupported(${i}); }\n` +

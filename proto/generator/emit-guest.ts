@@ -1,6 +1,6 @@
 // guest-lib/generated: the exported entry points of every described call, and the functions that
 // put a command into the batch.
-import type { Api, Call, Command, Parameter } from './api.js';
+import { type Api, type Call, type Command, located, type Parameter } from './api.js';
 import { banner } from './banner.js';
 import { asks, isBlob, wireField, wireType } from './emit-wire.js';
 
@@ -21,13 +21,21 @@ function encoderParameters(command: Command): string[] {
 /** `put_X` (posted) and `ask_X` (round trip): fill a frame in the batch. */
 function encoder(command: Command): string {
   const blobs = command.parameters.filter(isBlob);
-  const size = [`sizeof(struct wire_${command.name})`, ...blobs.map((b) => `wire_round_up(${b.name}_size)`)].join(' + ');
-  const fill = command.parameters.map((p) => `  frame->${wireField(p)} = ${wireField(p)};\n`).join('');
+  const size = [
+    `sizeof(struct wire_${command.name})`,
+    ...blobs.map((b) => `wire_round_up(${b.name}_size)`),
+  ].join(' + ');
+  const fill = command.parameters
+    .map((p) => `  frame->${wireField(p)} = ${wireField(p)};\n`)
+    .join('');
   let tail = '';
   if (blobs.length) {
     tail = '  unsigned char *at = (unsigned char *)(frame + 1);\n';
     tail += blobs
-      .map((b, i) => `  batch_blob(at, ${b.name}, ${b.name}_size);\n${i + 1 < blobs.length ? `  at += wire_round_up(${b.name}_size);\n` : ''}`)
+      .map(
+        (b, i) =>
+          `  batch_blob(at, ${b.name}, ${b.name}_size);\n${i + 1 < blobs.length ? `  at += wire_round_up(${b.name}_size);\n` : ''}`,
+      )
       .join('');
   }
   if (asks(command)) {
@@ -40,7 +48,9 @@ ${fill}${tail}  return batch_wait(answer, sizeof(struct wire_${command.name}_rep
 }
 `;
   }
-  const streams = command.parameters.filter((p) => p.role.role === 'handle' && p.role.kind === 'stream');
+  const streams = command.parameters.filter(
+    (p) => p.role.role === 'handle' && p.role.kind === 'stream',
+  );
   const stream = streams[0] ? streams[0].name : 'BATCH_NO_STREAM';
   if (command.bulk) {
     const parameters = [...encoderParameters(command), 'const void *payload'].join(', ');
@@ -86,8 +96,11 @@ extern const char *const call_names[CALL_COUNT];
 
 // Written by hand in guest-lib/src, called by the generated entry points. per_thread: the caller
 // means the per-thread default stream where it gives none.
-${api.calls.filter((c) => c.guest === 'hand').map(handPrototype).join('')}
-${api.commands.map(encoder).join('\n')}
+${api.calls
+  .filter((c) => c.guest === 'hand')
+  .map(handPrototype)
+  .join('')}
+${api.commands.map((c) => located(c, encoder)).join('\n')}
 #endif
 `;
 }
@@ -191,7 +204,7 @@ CUresult cuProfilerStop(void);
 const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) = {
 ${api.calls.map((c) => `  "${c.name}",\n`).join('')}};
 
-${api.calls.map((c) => entry(c, api)).join('\n')}
+${api.calls.map((call) => located(call, (c) => entry(c, api))).join('\n')}
 #pragma GCC visibility pop
 `;
 }

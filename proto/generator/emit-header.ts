@@ -1,7 +1,8 @@
 // driver-abi/generated/cuda_driver.h: the driver API's types and prototypes under their ABI names,
 // so that nothing of ours is compiled against a vendor's header.
-import type { Declaration, Facts, Field, RecordFacts } from './facts.js';
+
 import { banner } from './banner.js';
+import type { Declaration, Facts, Field, RecordFacts } from './facts.js';
 
 /** Constants the vendor gives as macros; values from the driver API reference. */
 const constants: [string, string][] = [
@@ -94,9 +95,7 @@ export function prototypes(facts: Facts): string {
 export function emitHeader(facts: Facts): string {
   const typedefs = new Set(facts.declarations.map((d) => d.typedef).filter(Boolean) as string[]);
   const enumTypedefs = new Set(
-    facts.declarations
-      .filter((d) => d.enum && typedefs.has(d.enum))
-      .map((d) => d.enum as string),
+    facts.declarations.filter((d) => d.enum && typedefs.has(d.enum)).map((d) => d.enum as string),
   );
   return `${banner('emit-header.ts', 'proto/facts')}
 #ifndef CUDA_DRIVER_H

@@ -1,6 +1,6 @@
 // api-server/generated: the dispatch from frames to driver calls, and the list of driver functions
 // the executor needs.
-import type { Api, Command, Parameter } from './api.js';
+import { type Api, type Command, located, type Parameter } from './api.js';
 import { banner } from './banner.js';
 import { addressSize } from './emit-guest.js';
 import { asks, isBlob, wireField } from './emit-wire.js';
@@ -15,7 +15,12 @@ function argument(p: Parameter, command: Command): string {
   return `static_cast<${p.type}>(q->${p.name})`;
 }
 
-const objectTypes = { stream: 'CUstream', event: 'CUevent', module: 'CUmodule', function: 'CUfunction' };
+const objectTypes = {
+  stream: 'CUstream',
+  event: 'CUevent',
+  module: 'CUmodule',
+  function: 'CUfunction',
+};
 
 function generatedCase(command: Command, all: Parameter[]): string {
   const answer = (result: string) =>
@@ -42,7 +47,8 @@ function generatedCase(command: Command, all: Parameter[]): string {
   if (asks(command)) {
     const outs = command.reply;
     if (command.wait) {
-      if (outs.length) throw new Error(`${command.name}: a waiting call with results needs \`server: hand\``);
+      if (outs.length)
+        throw new Error(`${command.name}: a waiting call with results needs \`server: hand\``);
       const waited = all.filter((p) => p.role.role === 'handle').map((p) => `${p.name}_object, `);
       const capture = ['&s', ...all.map((p) => `${p.name}_object`)].join(', ');
       return `${text}      return s.wait(q->request.request, ${waited.join('')}[${capture}] { return ${driver}; });\n`;
@@ -54,7 +60,8 @@ function generatedCase(command: Command, all: Parameter[]): string {
   }
   text += `      CUresult result = ${driver};\n`;
   for (const p of all) {
-    if (p.role.role === 'mint') text += `      if (result == CUDA_SUCCESS) s.keep(q->${p.name}, ${p.name}_object);\n`;
+    if (p.role.role === 'mint')
+      text += `      if (result == CUDA_SUCCESS) s.keep(q->${p.name}, ${p.name}_object);\n`;
   }
   return `${text}      return s.posted(h->op, result);\n`;
 }
@@ -64,7 +71,8 @@ function dispatchCase(command: Command, api: Api): string {
   const all = command.call && call ? call.parameters : command.parameters;
   const blobs = command.parameters.filter(isBlob);
   let text = `    case WIRE_${command.name}: {\n      const auto *q = in.body<wire_${command.name}>();\n      if (!q) return;\n`;
-  for (const b of blobs) text += `      std::span<const uint8_t> ${b.name} = in.blob(q->${wireField(b)});\n`;
+  for (const b of blobs)
+    text += `      std::span<const uint8_t> ${b.name} = in.blob(q->${wireField(b)});\n`;
   if (command.bulk) text += '      if (!in.bulk(q->length)) return;\n';
   else text += '      if (!in.end()) return;\n';
   if (command.server === 'hand') {
@@ -141,7 +149,7 @@ ${api.commands
 void dispatch(Session &s, FrameReader &in) {
   const wire_header *h = in.header();
   switch (h->op) {
-${api.commands.map((c) => dispatchCase(c, api)).join('')}    default:
+${api.commands.map((command) => located(command, (c) => dispatchCase(c, api))).join('')}    default:
       return s.violation("unknown command");
   }
 }

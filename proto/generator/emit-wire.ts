@@ -1,5 +1,5 @@
 // proto/generated/wire_calls.h: the fixed-layout frames of every command and its reply.
-import type { Api, Command, Parameter } from './api.js';
+import { type Api, type Command, located, type Parameter } from './api.js';
 import { banner } from './banner.js';
 
 const wireTypes: Record<string, string> = {
@@ -67,14 +67,21 @@ function structText(name: string, first: string, firstSize: number, fields: Para
     text += `  ${type} ${wireField(field)};\n`;
     offset += size;
   }
-  if (offset % 8) text += `  uint32_t pad${pads};\n`;
-  return `${text}};\n`;
+  if (offset % 8) {
+    text += `  uint32_t pad${pads};\n`;
+    offset += 4;
+  }
+  return `${text}};\nWIRE_CHECK(sizeof(struct ${name}) == ${offset}, "${name}");\n`;
 }
 
 function commandText(command: Command): string {
   const about = command.about ? `// ${command.about}\n` : '';
   const blobs = command.parameters.filter(isBlob).map((p) => p.name);
-  const follows = command.bulk ? '// `length` bytes of payload follow.\n' : blobs.length ? `// ${blobs.join(', then ')} follows, padded to 8.\n` : '';
+  const follows = command.bulk
+    ? '// `length` bytes of payload follow.\n'
+    : blobs.length
+      ? `// ${blobs.join(', then ')} follows, padded to 8.\n`
+      : '';
   let text = about + follows;
   text += asks(command)
     ? structText(`wire_${command.name}`, 'struct wire_request request', 16, command.parameters)
@@ -100,7 +107,7 @@ ${commands.map((c) => `  WIRE_${c.name} = ${c.id},\n`).join('')}};
 
 #define WIRE_OP_COUNT ${commands.length}
 
-${commands.map(commandText).join('\n')}
+${commands.map((c) => located(c, commandText)).join('\n')}
 // For logs: X(op, name).
 #define WIRE_OPS(X) \\
 ${commands.map((c) => `  X(${c.id}, ${c.name}) \\\n`).join('')}

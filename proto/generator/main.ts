@@ -3,29 +3,37 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { readApi } from './api.js';
+import { type Api, ApiError, readApi } from './api.js';
 import { emitCoverage } from './emit-docs.js';
 import { emitEntryIndex, emitEntryPoints, emitResultNames } from './emit-entry-points.js';
 import { emitGuestEntries, emitGuestHeader } from './emit-guest.js';
 import { emitHeader } from './emit-header.js';
 import { emitDispatch, emitDispatchHeader, emitDriverCalls } from './emit-server.js';
 import { emitWire } from './emit-wire.js';
-import { readFacts } from './facts.js';
+import { type Facts, readFacts } from './facts.js';
+import { emitIds, type Ids, readIds, recordIds } from './ids.js';
 
 /** Repository root, from build/js/proto/generator/. */
 export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../../../..');
 
-export function generate(): Map<string, string> {
-  const facts = readFacts(path.join(root, 'proto/facts/cuda-13.0.json'));
-  const api = readApi(path.join(root, 'proto/api'), facts);
+/** Every generated file, by its path in the repository. */
+export function texts(facts: Facts, api: Api, recorded: Ids): Map<string, string> {
   return new Map([
+    ['proto/api/ids.json', emitIds(recordIds(api, recorded))],
     ['driver-abi/generated/cuda_driver.h', emitHeader(facts)],
     ['driver-abi/generated/abi_index.h', emitEntryIndex(facts)],
     ['driver-abi/generated/entry_points.c', emitEntryPoints(facts)],
     ['driver-abi/generated/result_names.c', emitResultNames(facts)],
     ['proto/generated/wire_calls.h', emitWire(api)],
     // Names in the order of the guest's counters.
-    ['proto/generated/calls.json', `${JSON.stringify(api.calls.map((c) => c.name), null, 1)}\n`],
+    [
+      'proto/generated/calls.json',
+      `${JSON.stringify(
+        api.calls.map((c) => c.name),
+        null,
+        1,
+      )}\n`,
+    ],
     ['guest-lib/generated/guest_calls.h', emitGuestHeader(api)],
     ['guest-lib/generated/guest_entries.c', emitGuestEntries(api)],
     ['api-server/generated/dispatch.h', emitDispatchHeader(api)],
@@ -33,6 +41,12 @@ export function generate(): Map<string, string> {
     ['api-server/generated/driver_calls.h', emitDriverCalls(api)],
     ['docs/coverage.md', emitCoverage(facts, api)],
   ]);
+}
+
+export function generate(): Map<string, string> {
+  const facts = readFacts(path.join(root, 'proto/facts/cuda-13.0.json'));
+  const folder = path.join(root, 'proto/api');
+  return texts(facts, readApi(folder, facts), readIds(path.join(folder, 'ids.json')));
 }
 
 /** Files whose committed text is not what the generator writes now. */
@@ -61,4 +75,12 @@ function main(): void {
   }
 }
 
-if (process.argv[1] && path.resolve(process.argv[1]) === fileURLToPath(import.meta.url)) main();
+if (process.argv[1] && path.resolve(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  try {
+    main();
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    console.error(`proto/api/${error.message}`);
+    process.exitCode = 1;
+  }
+}

@@ -28,6 +28,13 @@
 #error "the wire is little endian and decoded in place"
 #endif
 
+// Both sides see the same layout, whatever compiles them.
+#ifdef __cplusplus
+#define WIRE_CHECK(condition, what) static_assert(condition, what)
+#else
+#define WIRE_CHECK(condition, what) _Static_assert(condition, what)
+#endif
+
 struct wire_header {
   uint16_t op;
   uint16_t flags;  // none yet: 0
@@ -53,6 +60,7 @@ enum wire_push {
   WIRE_END = 0x8006,     // struct wire_end: the server ends the session
 };
 
+// The results that the call's reply struct adds are there when `result` is 0.
 struct wire_reply {
   struct wire_header header;
   uint64_t request;
@@ -94,6 +102,15 @@ struct wire_end {
   int32_t result;  // CUresult every later call gets
   uint32_t length;
 };
+
+WIRE_CHECK(sizeof(struct wire_header) == 8, "wire_header");
+WIRE_CHECK(sizeof(struct wire_request) == 16, "wire_request");
+WIRE_CHECK(sizeof(struct wire_reply) == 24, "wire_reply");
+WIRE_CHECK(sizeof(struct wire_data) == 32, "wire_data");
+WIRE_CHECK(sizeof(struct wire_output) == 16, "wire_output");
+WIRE_CHECK(sizeof(struct wire_done) == 24, "wire_done");
+WIRE_CHECK(sizeof(struct wire_fault) == 24, "wire_fault");
+WIRE_CHECK(sizeof(struct wire_end) == 16, "wire_end");
 
 static inline uint32_t wire_round_up(uint32_t size) { return (size + 7u) & ~7u; }
 
@@ -150,6 +167,10 @@ struct wire_image_part {
   uint32_t pad;
   uint64_t size;
 };
+
+WIRE_CHECK(sizeof(struct wire_kernel) == 16, "wire_kernel");
+WIRE_CHECK(sizeof(struct wire_parameter) == 8, "wire_parameter");
+WIRE_CHECK(sizeof(struct wire_image_part) == 16, "wire_image_part");
 
 enum wire_module_state { WIRE_MODULE_LOADED = 1, WIRE_MODULE_WANTED = 2 };
 
