@@ -203,7 +203,7 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_cuMemsetD2D8Async>();
       if (!q) return;
       if (!in.end()) return;
-      if (!s.reachable(q->dstDevice, span_2d(q->dstPitch, q->Height, (uint64_t)q->Width * 1))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
+      if (!s.reachable(q->dstDevice, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 1)))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
       if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
       s.gate();
@@ -214,7 +214,7 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_cuMemsetD2D16Async>();
       if (!q) return;
       if (!in.end()) return;
-      if (!s.reachable(q->dstDevice, span_2d(q->dstPitch, q->Height, (uint64_t)q->Width * 2))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
+      if (!s.reachable(q->dstDevice, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 2)))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
       if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
       s.gate();
@@ -225,7 +225,7 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_cuMemsetD2D32Async>();
       if (!q) return;
       if (!in.end()) return;
-      if (!s.reachable(q->dstDevice, span_2d(q->dstPitch, q->Height, (uint64_t)q->Width * 4))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
+      if (!s.reachable(q->dstDevice, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 4)))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
       if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
       s.gate();

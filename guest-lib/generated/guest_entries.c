@@ -903,7 +903,7 @@ CUresult cuMemsetD16_v2_ptds(CUdeviceptr dstDevice, unsigned short us, size_t N)
 
 static CUresult guest_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   CUresult result;
-  if ((result = memory_check(dstDevice, span_2d(dstPitch, Height, (uint64_t)Width * 2)))) return result;
+  if ((result = memory_check(dstDevice, span_2d(dstPitch, Height, span_1d(Width, 2))))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream_wire);
@@ -919,7 +919,7 @@ CUresult cuMemsetD2D16Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigne
 
 static CUresult guest_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, int per_thread) {
   CUresult result;
-  if ((result = memory_check(dstDevice, span_2d(dstPitch, Height, (uint64_t)Width * 2)))) return result;
+  if ((result = memory_check(dstDevice, span_2d(dstPitch, Height, span_1d(Width, 2))))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream_wire);
@@ -935,7 +935,7 @@ CUresult cuMemsetD2D16_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned 
 
 static CUresult guest_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   CUresult result;
-  if ((result = memory_check(dstDevice, span_2d(dstPitch, Height, (uint64_t)Width * 4)))) return result;
+  if ((result = memory_check(dstDevice, span_2d(dstPitch, Height, span_1d(Width, 4))))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream_wire);
@@ -951,7 +951,7 @@ CUresult cuMemsetD2D32Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigne
 
 static CUresult guest_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, int per_thread) {
   CUresult result;
-  if ((result = memory_check(dstDevice, span_2d(dstPitch, Height, (uint64_t)Width * 4)))) return result;
+  if ((result = memory_check(dstDevice, span_2d(dstPitch, Height, span_1d(Width, 4))))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream_wire);
@@ -967,7 +967,7 @@ CUresult cuMemsetD2D32_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned 
 
 static CUresult guest_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   CUresult result;
-  if ((result = memory_check(dstDevice, span_2d(dstPitch, Height, (uint64_t)Width * 1)))) return result;
+  if ((result = memory_check(dstDevice, span_2d(dstPitch, Height, span_1d(Width, 1))))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream_wire);
@@ -983,7 +983,7 @@ CUresult cuMemsetD2D8Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigned
 
 static CUresult guest_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, int per_thread) {
   CUresult result;
-  if ((result = memory_check(dstDevice, span_2d(dstPitch, Height, (uint64_t)Width * 1)))) return result;
+  if ((result = memory_check(dstDevice, span_2d(dstPitch, Height, span_1d(Width, 1))))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream_wire);

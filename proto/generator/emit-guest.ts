@@ -108,7 +108,7 @@ ${api.commands.map((c) => located(c, encoder)).join('\n')}
 /** The size expression of an address parameter, in the guest's and in the server's code. */
 export function addressSize(size: string[], field: (name: string) => string): string {
   const [first, second, third, fourth] = size.map((s) => (/^\d+$/.test(s) ? s : field(s)));
-  if (fourth) return `span_2d(${first}, ${second}, (uint64_t)${third} * ${fourth})`;
+  if (fourth) return `span_2d(${first}, ${second}, span_1d(${third}, ${fourth}))`;
   if (second) return `span_1d(${first}, ${second})`;
   return first ?? '1';
 }
