@@ -135,6 +135,8 @@ static void ranges(void **state) {
   assert_int_equal(cuMemsetD2D8_v2(large, MIB, 1, MIB, 5), CUDA_SUCCESS);
   assert_int_equal(cuMemsetD2D8_v2(large, MIB, 1, MIB, 6), CUDA_ERROR_INVALID_VALUE);
   assert_int_equal(cuMemsetD2D8_v2(large, 1ull << 63, 1, 1, 3), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(cuMemsetD2D32_v2(large, MIB, 1, 1ull << 62, 2), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(cuMemsetD2D16_v2(large, 0, 1, 1ull << 63, 1), CUDA_ERROR_INVALID_VALUE);
   // Module variables lie where the driver put them, outside the window.
   memory_add_variable(0x7000, 64);
   assert_int_equal(memory_check(0x7000, 64), CUDA_SUCCESS);
