@@ -115,17 +115,6 @@ void dispatch(Session &s, FrameReader &in) {
       CUresult result = s.driver().cuEventRecord(hEvent_object, hStream_object);
       return s.posted(h->op, result);
     }
-    case WIRE_cuEventRecordWithFlags: {
-      const auto *q = in.body<wire_cuEventRecordWithFlags>();
-      if (!q) return;
-      if (!in.end()) return;
-      CUevent hEvent_object;
-      if (!s.find(q->hEvent, &hEvent_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      CUstream hStream_object;
-      if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      CUresult result = s.driver().cuEventRecordWithFlags(hEvent_object, hStream_object, static_cast<unsigned int>(q->flags));
-      return s.posted(h->op, result);
-    }
     case WIRE_cuEventSynchronize: {
       const auto *q = in.body<wire_cuEventSynchronize>();
       if (!q) return;

@@ -13,7 +13,6 @@
   X(cuEventCreate) \
   X(cuEventDestroy_v2) \
   X(cuEventRecord) \
-  X(cuEventRecordWithFlags) \
   X(cuEventSynchronize) \
   X(cuEventQuery) \
   X(cuEventElapsedTime_v2) \

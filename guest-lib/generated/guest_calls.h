@@ -403,15 +403,6 @@ static inline CUresult put_cuEventRecord(uint64_t hEvent, uint64_t hStream) {
   return batch_end(hStream);
 }
 
-static inline CUresult put_cuEventRecordWithFlags(uint64_t hEvent, uint64_t hStream, uint32_t flags) {
-  struct wire_cuEventRecordWithFlags *frame = batch_begin(WIRE_cuEventRecordWithFlags, sizeof(struct wire_cuEventRecordWithFlags));
-  if (!frame) return guest_lost();
-  frame->hEvent = hEvent;
-  frame->hStream = hStream;
-  frame->flags = flags;
-  return batch_end(hStream);
-}
-
 // Sends and waits. The reply lies in *answer until answer_free(answer).
 static inline CUresult ask_cuEventSynchronize(uint64_t hEvent, struct answer *answer) {
   struct wire_cuEventSynchronize *frame = batch_ask(WIRE_cuEventSynchronize, sizeof(struct wire_cuEventSynchronize), answer);

@@ -16,7 +16,6 @@ enum wire_op {
   WIRE_cuEventCreate = 20,
   WIRE_cuEventDestroy_v2 = 21,
   WIRE_cuEventRecord = 22,
-  WIRE_cuEventRecordWithFlags = 23,
   WIRE_cuEventSynchronize = 24,
   WIRE_cuEventQuery = 25,
   WIRE_cuEventElapsedTime_v2 = 26,
@@ -47,7 +46,7 @@ enum wire_op {
   WIRE_ContextReset = 1030,
 };
 
-#define WIRE_OP_COUNT 39
+#define WIRE_OP_COUNT 38
 
 struct wire_cuCtxSetLimit {
   struct wire_request request;
@@ -133,15 +132,6 @@ struct wire_cuEventRecord {
   uint64_t hStream;
 };
 WIRE_CHECK(sizeof(struct wire_cuEventRecord) == 24, "wire_cuEventRecord");
-
-struct wire_cuEventRecordWithFlags {
-  struct wire_header header;
-  uint64_t hEvent;
-  uint64_t hStream;
-  uint32_t flags;
-  uint32_t pad0;
-};
-WIRE_CHECK(sizeof(struct wire_cuEventRecordWithFlags) == 32, "wire_cuEventRecordWithFlags");
 
 struct wire_cuEventSynchronize {
   struct wire_request request;
@@ -497,7 +487,6 @@ WIRE_CHECK(sizeof(struct wire_ContextReset_reply) == 24, "wire_ContextReset_repl
   X(20, cuEventCreate) \
   X(21, cuEventDestroy_v2) \
   X(22, cuEventRecord) \
-  X(23, cuEventRecordWithFlags) \
   X(24, cuEventSynchronize) \
   X(25, cuEventQuery) \
   X(26, cuEventElapsedTime_v2) \
