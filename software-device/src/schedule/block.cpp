@@ -189,6 +189,12 @@ void Cta::fill(const std::vector<SlotFill> &fills, uint8_t *registers, const War
           case Special::DynamicShared:
             value = launch.dynamic_shared;
             break;
+          case Special::ReservedBegin:
+            value = grid->reserved_begin;
+            break;
+          case Special::ReservedEnd:
+            value = grid->shared_bytes;
+            break;
           case Special::TotalShared:
             value = grid->shared_bytes;
             break;

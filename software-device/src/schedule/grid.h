@@ -23,6 +23,7 @@ struct Grid {
   uint32_t threads = 0;  // of one block
   uint32_t warps = 0;
   uint32_t shared_bytes = 0;
+  uint32_t reserved_begin = 0;  // offset of the system's part of shared memory
   uint64_t id = 0;
   uint64_t workspace = 0;  // of a cooperative grid
   unsigned workers = 1;

@@ -17,7 +17,9 @@ Grid::Grid(Launch what)
   blocks = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
   threads = launch.block.x * launch.block.y * launch.block.z;
   warps = (threads + kLanes - 1) / kLanes;
-  shared_bytes = executable->static_shared + launch.dynamic_shared;
+  uint32_t own = executable->static_shared + launch.dynamic_shared;
+  reserved_begin = (own + 15) & ~15u;
+  shared_bytes = executable->reserved_shared ? reserved_begin + executable->reserved_shared : own;
   launch.parameters.resize(kernel->parameter_bytes());
 }
 

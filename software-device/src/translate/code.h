@@ -80,8 +80,8 @@ struct Executable {
   std::vector<std::unique_ptr<Function>> functions;  // [0] is the kernel
   std::vector<const Function *> by_module_index;     // targets of indirect calls
   uint32_t static_shared = 0;
-  uint32_t dynamic_shared_align = 16;
-  uint32_t stack_bytes = 0;  // local memory per thread
+  uint32_t reserved_shared = 0;  // for the system, behind the rest; 0 when nothing asks for it
+  uint32_t stack_bytes = 0;      // local memory per thread
   bool recursive = false;
   bool uses_grid_workspace = false;
 };

@@ -217,7 +217,8 @@ enum class Special : uint8_t {
   Envreg2,
   DynamicShared,
   TotalShared,
-  SharedEnd,
+  ReservedBegin,
+  ReservedEnd,
   Zero,
   One,
   // read when they are executed, by Op::Clock

@@ -13,6 +13,7 @@ namespace {
 
 enum : int { kInvalidPtx = 218 };
 constexpr uint32_t kMaxShared = 227 << 10;
+constexpr uint32_t kReservedShared = 1 << 10;   // as since compute capability 8.0
 constexpr uint32_t kRecursionStack = 32 << 10;  // per thread, when no bound is known
 constexpr uint32_t kMaxStack = 512 << 10;       // CUDA's limit on local memory per thread
 
@@ -197,11 +198,14 @@ class Builder final : public Surroundings {
     for (size_t i = 0; i < lowered_.size(); ++i) {
       Slots slots = allocate(*lowered_[i]);
       emit_code(*lowered_[i], slots, guard, callee, out_->functions[i].get());
-      for (const Constant &constant : lowered_[i]->constants)
-        if (constant.kind == Constant::Special &&
-            (static_cast<Special>(constant.payload) == Special::Envreg1 ||
-             static_cast<Special>(constant.payload) == Special::Envreg2))
+      for (const Constant &constant : lowered_[i]->constants) {
+        if (constant.kind != Constant::Special) continue;
+        auto special = static_cast<Special>(constant.payload);
+        if (special == Special::Envreg1 || special == Special::Envreg2)
           out_->uses_grid_workspace = true;
+        if (special == Special::ReservedBegin || special == Special::ReservedEnd)
+          out_->reserved_shared = kReservedShared;
+      }
     }
     if (indirect_) {
       out_->by_module_index.assign(program_.module().functions.size(), nullptr);
