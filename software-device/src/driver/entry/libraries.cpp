@@ -36,12 +36,22 @@ CUresult load(CUlibrary *handle, const void *code, size_t limit, const JitLog &j
   return CUDA_SUCCESS;
 }
 
+// The runtime asks for managed variables when it starts, before any context is current: they are
+// placed then in the primary context that it is about to use.
+std::shared_ptr<Context> home_of_managed() {
+  auto current = driver()->handles.find<Context>(ContextStack::top());
+  return current ? current : driver()->devices.front()->primary;
+}
+
 CUresult find_variable(CUdeviceptr *address, size_t *size, CUlibrary handle, const char *name,
                        bool managed) {
   std::shared_ptr<Library> library;
   if (CUresult bad = find(handle, &library)) return bad;
   std::shared_ptr<Context> context;
-  if (CUresult bad = enter(&context)) return bad;
+  if (managed)
+    context = home_of_managed();
+  else if (CUresult bad = enter(&context))
+    return bad;
   if (!name) return CUDA_ERROR_INVALID_VALUE;
   std::shared_ptr<Instance> instance;
   std::string reason;

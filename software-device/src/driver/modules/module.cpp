@@ -75,8 +75,8 @@ CUresult Library::instance(const std::shared_ptr<Context> &context,
                            std::shared_ptr<Instance> *instance, std::string *reason) {
   std::lock_guard guard(mutex_);
   auto found = instances_.find(context->handle());
-  if (found != instances_.end() && found->second->context()->active() &&
-      driver()->handles.find<Module>(found->second->module)) {
+  // The module's handle goes when its context is torn down.
+  if (found != instances_.end() && driver()->handles.find<Module>(found->second->module)) {
     *instance = found->second;
     return CUDA_SUCCESS;
   }
