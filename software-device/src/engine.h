@@ -71,12 +71,12 @@ struct Variable {
 
 // What CUDA calls function attributes; all of it is known after translation.
 struct KernelAttributes {
-  uint32_t registers = 0;        // estimate, for occupancy
-  uint32_t static_shared = 0;    // bytes
-  uint32_t local_bytes = 0;      // per thread
-  uint32_t max_threads = 1024;   // .maxntid, or the device limit
+  uint32_t registers = 0;                    // estimate, for occupancy
+  uint32_t static_shared = 0;                // bytes
+  uint32_t local_bytes = 0;                  // per thread
+  uint32_t max_threads = 1024;               // .maxntid, or the device limit
   uint32_t required_threads[3] = {0, 0, 0};  // .reqntid, or zeros
-  int ptx_version = 0;           // major * 10 + minor of the module's ISA target: sm_75 -> 75
+  int ptx_version = 0;  // major * 10 + minor of the module's ISA target: sm_75 -> 75
 };
 
 class Kernel {

@@ -10,13 +10,13 @@ static const char *name(CUresult result) {
   return text;
 }
 #define SHOW(call) printf("%s: %s\n", #call, name(call))
-#define CHECK(call)                                                   \
-  do {                                                                \
-    CUresult check_result = (call);                                   \
-    if (check_result != CUDA_SUCCESS) {                               \
-      fprintf(stderr, "%s: %s\n", #call, name(check_result));         \
-      return 1;                                                       \
-    }                                                                 \
+#define CHECK(call)                                           \
+  do {                                                        \
+    CUresult check_result = (call);                           \
+    if (check_result != CUDA_SUCCESS) {                       \
+      fprintf(stderr, "%s: %s\n", #call, name(check_result)); \
+      return 1;                                               \
+    }                                                         \
   } while (0)
 
 static const char *ptx =

@@ -33,8 +33,8 @@ int main() {
 
   // Sizes around every boundary of the transport.
   right = true;
-  for (size_t size : {1ul, 7ul, 8ul, 4095ul, 16384ul, 16385ul, 65537ul, 1048576ul, 1048577ul,
-                      5000001ul}) {
+  for (size_t size :
+       {1ul, 7ul, 8ul, 4095ul, 16384ul, 16385ul, 65537ul, 1048576ul, 1048577ul, 5000001ul}) {
     std::vector<unsigned char> out(size), back(size, 0);
     for (size_t i = 0; i < size; i++) out[i] = (unsigned char)(i * 31 + size);
     unsigned char *device;
@@ -64,8 +64,7 @@ int main() {
   CHECK(cudaMemset2D(plane, pitch, 0xee, width, height));
   CHECK(cudaMemcpy2D(plane, pitch, source.data(), 60, width - 1, height, cudaMemcpyHostToDevice));
   CHECK(cudaMemcpy2D(other, other_pitch, plane, pitch, width, height, cudaMemcpyDeviceToDevice));
-  CHECK(cudaMemcpy2D(target.data(), 50, other, other_pitch, width, height,
-                     cudaMemcpyDeviceToHost));
+  CHECK(cudaMemcpy2D(target.data(), 50, other, other_pitch, width, height, cudaMemcpyDeviceToHost));
   right = true;
   for (int y = 0; y < height; y++)
     for (int x = 0; x < 50; x++) {

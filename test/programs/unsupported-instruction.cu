@@ -9,13 +9,13 @@ static const char *name(CUresult result) {
   cuGetErrorName(result, &text);
   return text;
 }
-#define CHECK(call)                                                   \
-  do {                                                                \
-    CUresult check_result = (call);                                   \
-    if (check_result != CUDA_SUCCESS) {                               \
-      fprintf(stderr, "%s: %s\n", #call, name(check_result));         \
-      return 1;                                                       \
-    }                                                                 \
+#define CHECK(call)                                           \
+  do {                                                        \
+    CUresult check_result = (call);                           \
+    if (check_result != CUDA_SUCCESS) {                       \
+      fprintf(stderr, "%s: %s\n", #call, name(check_result)); \
+      return 1;                                               \
+    }                                                         \
   } while (0)
 
 static const char *ptx = R"(

@@ -1,5 +1,6 @@
 // What each example costs in calls, commands, round trips and bytes: recorded in test/costs, and the
-// same on every machine. `npm run costs` writes the record again after a change that is meant.
+// same on every machine. `npm run costs`
+// writes the record again after a change that is meant.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
@@ -11,7 +12,7 @@ import { startServer } from '../../support/server.js';
 type Record_ = Record<string, { args: string[] } & Cost>;
 
 const file = path.join(root, 'test', 'costs', 'examples.json');
-const recording = process.env['OUTBOARD_RECORD_COSTS'] === '1';
+const recording = process.env['RECORD_COSTS'] === '1';
 const recorded: Record_ = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {};
 const measured: Record_ = {};
 
@@ -34,7 +35,11 @@ for (const program of listPrograms(`${root}/examples`)) {
 t.test('the marks hold', { skip: noPrograms }, async (t) => {
   const costs = recording ? measured : recorded;
   t.ok((costs['vector-add']?.roundTrips ?? 99) <= 6, 'vector-add: at most 6 round trips');
-  if (recording) writeFileSync(file, `${JSON.stringify(measured, null, 2)}\n`);
+  // Arguments on one line, as the formatter has them.
+  const text = JSON.stringify(measured, null, 2).replace(/\[[^\]]*\]/g, (list) =>
+    list.replace(/\s+/g, ' ').replace('[ ', '[').replace(' ]', ']'),
+  );
+  if (recording) writeFileSync(file, `${text}\n`);
 });
 
 t.test('k-means: one round trip per iteration', { skip: noPrograms }, async (t) => {
