@@ -42,8 +42,9 @@ struct Case {
   Kind result;
   std::vector<Kind> sources;
   Reference reference;
-  Accept accept = nullptr;       // equality by default
-  std::vector<uint64_t> third = {};   // values of the last source, when not all of its kind make sense
+  Accept accept = nullptr;  // equality by default
+  std::vector<uint64_t> third =
+      {};                        // values of the last source, when not all of its kind make sense
   unsigned result_register = 0;  // bits, when wider than the kind
   unsigned source_register = 0;
 };
