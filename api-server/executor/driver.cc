@@ -44,27 +44,4 @@ std::string Driver::describe(CUresult result) const {
   return described;
 }
 
-bool is_sticky(CUresult result) {
-  switch (static_cast<int>(result)) {
-    case 214:  // ECC_UNCORRECTABLE
-    case 220:  // NVLINK_UNCORRECTABLE
-    case 226:  // CONTAINED
-    case 700:  // ILLEGAL_ADDRESS
-    case 702:  // LAUNCH_TIMEOUT
-    case 709:  // CONTEXT_IS_DESTROYED
-    case 710:  // ASSERT
-    case 714:  // HARDWARE_STACK_ERROR
-    case 715:  // ILLEGAL_INSTRUCTION
-    case 716:  // MISALIGNED_ADDRESS
-    case 717:  // INVALID_ADDRESS_SPACE
-    case 718:  // INVALID_PC
-    case 719:  // LAUNCH_FAILED
-    case 721:  // TENSOR_MEMORY_LEAK
-    case 999:  // UNKNOWN
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace outboard

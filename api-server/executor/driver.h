@@ -67,7 +67,4 @@ struct Driver {
   std::string describe(CUresult result) const;
 };
 
-// Errors after which a context is beyond repair: every later call in it fails the same way.
-bool is_sticky(CUresult result);
-
 }  // namespace outboard

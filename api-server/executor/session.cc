@@ -162,12 +162,7 @@ bool Session::payload(void *to, size_t length) {
 
 // ---- results and answers -----------------------------------------------------------------------
 
-void Session::note(CUresult result) {
-  if (is_sticky(result)) sticky_.store(result, std::memory_order_relaxed);
-}
-
 void Session::fault(uint16_t op, CUresult result) {
-  note(result);
   int none = 0;
   async_.compare_exchange_strong(none, result);
   outboard::count(counters_->faults);
@@ -179,7 +174,6 @@ void Session::fault(uint16_t op, CUresult result) {
 }
 
 void Session::fill(wire_reply *reply, uint64_t request, CUresult result) {
-  if (result != CUDA_SUCCESS) note(result);
   reply->request = request;
   reply->result = result;
   reply->async = async_.load(std::memory_order_relaxed) ? async_.exchange(0) : 0;
@@ -333,18 +327,18 @@ CUresult Session::reset() {
   keep_first(loaded_.unload(driver()));
   pending_images_.clear();
   keep_first(device_->restore_limits());
-  if (first != CUDA_SUCCESS) note(first);
+  if (unclean_ == CUDA_SUCCESS) unclean_ = first;
   return first;
 }
 
 // Whether the device is clean.
 bool Session::release() {
-  const CUresult result = reset();
+  reset();
   if (output_) output_->skip();
-  if (result != CUDA_SUCCESS) {
+  if (unclean_ != CUDA_SUCCESS) {
     std::lock_guard lock(end_mutex_);
     if (reason_ == EndReason::kClosed) reason_ = EndReason::kDevice;
-    end_message_ += "; the device's context is given up: " + driver().describe(result);
+    end_message_ += "; the device's context is given up: " + driver().describe(unclean_);
     return false;
   }
   device_->uploads().scrub();

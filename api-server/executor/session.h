@@ -208,7 +208,6 @@ class Session : public std::enable_shared_from_this<Session> {
   void warden();
   void end(EndReason reason, const std::string &message);
   void fault(uint16_t op, CUresult result);
-  void note(CUresult result);
   void fill(wire_reply *reply, uint64_t request, CUresult result);
   void forget_orphans(uint64_t seen) { orphans_.compare_exchange_strong(seen, 0); }
   CUresult destroy(CUstream stream);
@@ -246,6 +245,7 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t posted_count_ = 0;  // posted commands so far
   size_t payload_left_ = 0;    // of the bulk frame being carried out
   bool idle_owed_ = false;
+  CUresult unclean_ = CUDA_SUCCESS;  // why the device cannot serve another session
 
   std::atomic<int> async_{0};         // first error of posted commands not yet reported
   std::atomic<int> sticky_{0};        // error that the context does not recover from

@@ -229,6 +229,7 @@ CUresult fill(uint64_t to, const void *pattern, size_t size, size_t count, CUstr
 
 CUresult fill_2d(uint64_t to, size_t pitch, const void *pattern, size_t size, size_t width,
                  size_t height, CUstream stream) {
+  if (height > 1 && size * width > pitch) return CUDA_ERROR_INVALID_VALUE;
   std::string bytes(static_cast<const char *>(pattern), size);
   return queue(stream, [=] {
     for (size_t y = 0; y < height; y++) {
@@ -652,7 +653,7 @@ EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offs
 }
 EXPORT CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction) {
   ENTER;
-  *value = static_cast<int>(attribute) + 100;
+  *value = static_cast<int>(static_cast<unsigned>(attribute) + 100);
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) {
