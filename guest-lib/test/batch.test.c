@@ -147,30 +147,42 @@ static void what_nobody_waits_for_stays_while_the_server_works(void **state) {
   assert_int_equal(batches(), 4);
 }
 
-// The thread that sends on idle relies on whoever reads; readers come and go here all the time.
-static void *ask_often(void *stop) {
-  session_enter();
-  CUevent event;
-  CHECK(cuEventCreate(&event, 0) == CUDA_SUCCESS);
-  while (!atomic_load((_Atomic _Bool *)stop)) {
-    CHECK(cuEventRecord(event, NULL) == CUDA_SUCCESS);
-    CHECK(cuEventQuery(event) == CUDA_SUCCESS);
+static pthread_barrier_t barrier;
+#define POLLED_ROUNDS 3000
+
+static void *poll_a_little(void *unused) {
+  (void)unused;
+  for (int round = 0; round < POLLED_ROUNDS; round++) {
+    pthread_barrier_wait(&barrier);
+    for (int i = 0; i < 4; i++) answer_poll();
   }
   return NULL;
 }
 
+// The thread that sends on idle relies on whoever reads, and that one may stop before the server
+// says that it is idle.
 static void it_leaves_whoever_reads(void **state) {
   (void)state;
   struct server *server = session_start(64 * MIB, no_hook);
   CUdeviceptr memory = allocate(4);
-  _Atomic _Bool stop = 0;
+  server_wait(server, WIRE_MemoryMap, 1);
+  assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+  server_send_idle(server, 0);
+  pthread_barrier_init(&barrier, NULL, 2);
   pthread_t thread;
-  pthread_create(&thread, NULL, ask_often, &stop);
-  for (unsigned i = 1; i <= 3000; i++) {
-    cuMemsetD32_v2(memory, i, 1);
-    if (i % 50 == 0) server_wait(server, WIRE_cuMemsetD32Async, i);
+  pthread_create(&thread, NULL, poll_a_little, NULL);
+  const struct wire_done done = {{WIRE_DONE, 0, sizeof done}, 1, 1};
+  const struct wire_header idle = {WIRE_IDLE, 0, sizeof idle};
+  for (uint64_t round = 0; round < POLLED_ROUNDS; round++) {
+    cuMemsetD32_v2(memory, 1, 1);  // leaves at once
+    server_wait(server, WIRE_cuMemsetD32Async, 2 * round + 1);
+    cuMemsetD32_v2(memory, 1, 1);  // stays until the server is idle
+    pthread_barrier_wait(&barrier);
+    for (int i = 0; i < 3; i++) server_send(server, &done, sizeof done);
+    server_send(server, &idle, sizeof idle);
+    server_wait(server, WIRE_cuMemsetD32Async, 2 * round + 2);
+    server_send(server, &idle, sizeof idle);
   }
-  atomic_store(&stop, 1);
   pthread_join(thread, NULL);
 }
 
@@ -215,7 +227,6 @@ static _Bool answer_late(struct server *server, const struct wire_header *h, voi
   return 1;
 }
 
-static pthread_barrier_t barrier;
 #define ROUNDS 60
 
 static void *wait_for_stream(void *stream) {
