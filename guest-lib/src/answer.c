@@ -213,6 +213,10 @@ static _Bool read_once(int flags) {
     stats_add(&guest_stats->bytes_received, decoder.counted - before);
     if (!decoder.failure) return 1;
     answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, decoder.failure);
+  } else if (got < 0 && errno == EFAULT) {
+    // What is left of the data has nowhere to go, so the stream is beyond repair.
+    answer_lose(CUDA_ERROR_INVALID_VALUE,
+                "the destination of a copy from the device is not writable memory");
   } else if (!guest_is_lost()) {
     answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, got == 0 ? "the server closed it" : strerror(errno));
   }

@@ -197,13 +197,18 @@ CUresult attach(void) {
   static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   if (guest_is_child()) return CUDA_ERROR_NOT_INITIALIZED;
   if (!(atomic_load(&guest_condition))) return CUDA_SUCCESS;
+  // Before the lock: a child that another thread forks off now must not wait for it.
+  guest_attaching();
   pthread_mutex_lock(&lock);
   static _Bool attached;
-  CUresult result = attached ? guest_refuse(NEEDS_INIT) : try_attach();
-  if (!attached && !result) {
-    attached = 1;
-    guest_ready();
+  CUresult result = CUDA_SUCCESS;
+  if (attached) {
+    result = guest_refuse(NEEDS_INIT);
+  } else {
+    result = try_attach();
+    attached = !result;
   }
+  guest_attached(attached);
   pthread_mutex_unlock(&lock);
   return result;
 }

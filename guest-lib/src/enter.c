@@ -23,19 +23,28 @@ CUresult guest_refuse(enum needs needs) {
   return CUDA_SUCCESS;
 }
 
+static _Atomic _Bool attaching;
+
 // CUDA contexts do not survive a fork. The child keeps neither the socket (the session must end
-// with the parent) nor any lock that another thread held.
+// with the parent) nor any lock that another thread held, be it in the middle of attaching. After
+// an attach that failed there is nothing to inherit.
 static void in_child(void) {
+  if (atomic_load(&guest_condition) & NOT_READY && !atomic_load(&attaching)) return;
   atomic_fetch_or(&guest_condition, CHILD);
   connection_close();
 }
 
 static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
 
-void guest_ready(void) {
+void guest_attaching(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, watch_forks);
-  atomic_fetch_and(&guest_condition, ~NOT_READY);
+  atomic_store(&attaching, 1);
+}
+
+void guest_attached(_Bool success) {
+  if (success) atomic_fetch_and(&guest_condition, ~NOT_READY);
+  atomic_store(&attaching, 0);
 }
 
 _Bool guest_is_child(void) { return (atomic_load(&guest_condition) & CHILD) != 0; }

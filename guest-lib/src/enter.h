@@ -33,7 +33,8 @@ static inline CUresult guest_enter(int call, enum needs needs) {
 }
 
 // State changes. All are safe from any thread.
-void guest_ready(void);                // attached
+void guest_attaching(void);  // to be followed by guest_attached, in the same thread
+void guest_attached(_Bool success);
 void guest_set_lost(CUresult result);  // the connection is gone
 _Bool guest_is_lost(void);
 _Bool guest_is_child(void);  // this process was forked off after cuInit

@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:net';
 import t, { type Test } from 'tap';
 import { encodeAnswer, preface } from '../../api-server/src/control.js';
-import { type Environment, run } from './support/client.js';
+import { type Environment, ended, printed, run, start } from './support/client.js';
 import { encodeAnswerOf, type Script, scriptedServer, welcome } from './support/scripted-server.js';
 
 async function freePort(): Promise<number> {
@@ -319,6 +319,34 @@ t.test('a Welcome', async (t) => {
   t.match(traced.stderr, /waiting for a free slot: position 1/);
   t.match(traced.stderr, /session 1: 1 device\(s\), 1024 MiB, server test/);
   t.notMatch(traced.stderr, 'a-secret-token', 'the token is not logged');
+});
+
+t.test('a child forked while another thread is in cuInit', async (t) => {
+  let answer: () => void = () => {};
+  let ask: () => void = () => {};
+  const asked = new Promise<void>((resolve) => {
+    ask = resolve;
+  });
+  const server = await scriptedServer(async (socket, hello) => {
+    const message = encodeAnswer({ welcome: welcome(await hello) });
+    answer = () => socket.write(message);
+    ask();
+  });
+  t.teardown(() => server.stop());
+  const child = start('forks-in-init', { OUTBOARD_SERVER: server.address });
+  const result = ended(child);
+  await asked;
+  child.stdin?.write('fork\n');
+  await printed(child, /^child \d+$/m);
+  answer();
+  child.stdin?.write('go on\n');
+  t.same((await result).lines, [
+    'ready',
+    'cuInit CUDA_ERROR_NOT_INITIALIZED',
+    'child 0',
+    'and then',
+    'cuInit CUDA_SUCCESS',
+  ]);
 });
 
 t.test('calls before cuInit', async (t) => {

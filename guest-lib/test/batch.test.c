@@ -280,6 +280,19 @@ static void an_unreadable_source(void **state) {
   assert_memory_equal(server_memory(server) + (memory - WIRE_WINDOW_BASE), bytes, size);
 }
 
+// The data that comes has nowhere to go, and what follows it cannot be found: the session ends.
+static void an_unwritable_destination(void **state) {
+  (void)state;
+  session_start(64 * MIB, no_hook);
+  CUdeviceptr memory = allocate(MIB);
+  uint8_t *bytes = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  mprotect(bytes + MIB / 2, MIB / 2, PROT_READ);
+  log_capture("error");
+  assert_int_equal(cuMemcpyDtoH_v2(bytes, memory, MIB), CUDA_ERROR_INVALID_VALUE);
+  assert_non_null(strstr(log_captured(), "is not writable memory"));
+  assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_INVALID_VALUE);
+}
+
 // ---- threads -----------------------------------------------------------------------------------
 
 static void *work(void *argument) {
@@ -524,6 +537,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(both_sockets_full),
       cmocka_unit_test(a_sender_reads_when_the_reader_has_left),
       cmocka_unit_test(an_unreadable_source),
+      cmocka_unit_test(an_unwritable_destination),
       cmocka_unit_test(threads_do_not_disturb_each_other),
       cmocka_unit_test(handles_are_free_on_the_server_too),
       cmocka_unit_test(an_error_of_posted_work_surfaces_once),

@@ -93,6 +93,30 @@ static void forks_first(void) {
   session();
 }
 
+// Forked while another thread is in cuInit.
+static void *init_in_thread(void *result) {
+  *(CUresult *)result = cuInit(0);
+  return NULL;
+}
+
+static void forks_in_init(void) {
+  pthread_t thread;
+  CUresult result;
+  pthread_create(&thread, NULL, init_in_thread, &result);
+  wait_for_line("ready");
+  pid_t child = fork();
+  if (child == 0) {
+    SAY(cuInit, (0));
+    exit(0);
+  }
+  int status;
+  waitpid(child, &status, 0);
+  printf("child %d\n", status);
+  wait_for_line("and then");
+  pthread_join(thread, NULL);
+  say("cuInit", result);
+}
+
 static void ends_with_work_open(void) {
   if (session()) return;
   CUstream stream;
@@ -132,11 +156,6 @@ static void tries_again(void) {
   session();
 }
 
-static void *init_in_thread(void *result) {
-  *(CUresult *)result = cuInit(0);
-  return NULL;
-}
-
 static void threads(void) {
   pthread_t ids[8];
   CUresult results[8];
@@ -157,6 +176,7 @@ int main(int argc, char **argv) {
       {"before-init", before_init},
       {"forks", forks},
       {"forks-first", forks_first},
+      {"forks-in-init", forks_in_init},
       {"ends-with-work-open", ends_with_work_open},
       {"unsupported", unsupported},
       {"server-dies", server_dies},

@@ -45,6 +45,18 @@ export function run(what: string, env: Environment): Promise<Run> {
   return ended(start(what, env));
 }
 
+/** Resolves when its output matches, or ends. */
+export function printed(child: ChildProcess, pattern: RegExp): Promise<void> {
+  return new Promise((resolve) => {
+    let seen = '';
+    child.stdout?.on('data', (text: string) => {
+      seen += text;
+      if (pattern.test(seen)) resolve();
+    });
+    child.once('close', () => resolve());
+  });
+}
+
 /** Calls `act` once the program has printed `ready`, then lets it go on. */
 export async function between(
   what: string,
@@ -53,14 +65,7 @@ export async function between(
 ): Promise<Run> {
   const child = start(what, env);
   const result = ended(child);
-  await new Promise<void>((resolve) => {
-    let seen = '';
-    child.stdout?.on('data', (text: string) => {
-      seen += text;
-      if (/^ready$/m.test(seen)) resolve();
-    });
-    child.once('close', () => resolve());
-  });
+  await printed(child, /^ready$/m);
   await act();
   child.stdin?.on('error', () => {}).end('go on\n');
   return result;

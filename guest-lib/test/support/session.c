@@ -49,7 +49,8 @@ struct server *session_start(uint64_t limit, struct server_hook hook) {
   memory_start(WIRE_WINDOW_BASE, WIRE_WINDOW_SIZE, limit);
   CHECK(context_start(device_count()));
   CHECK(batch_start() == 0);
-  guest_ready();
+  guest_attaching();
+  guest_attached(1);
   struct server *server = server_start(pair[1], hook);
   session_enter();
   return server;
