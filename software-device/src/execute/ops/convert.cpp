@@ -1,18 +1,11 @@
-// cvt: integers, f16, bf16, f32, f64, in every direction and rounding.
-#include <limits>
-#include <type_traits>
+// cvt between integers, f32 and f64, in every direction and rounding.
+#include "execute/ops/convert.h"
 
 #include "execute/ops/families.h"
-#include "execute/ops/half.h"
 #include "execute/rounding.h"
 
 namespace softdev::SOFTDEV_ISA {
 namespace {
-
-// 8-bit integers lie in 16-bit slots.
-template <class T>
-using slot_of = std::conditional_t<sizeof(T) == 1,
-                                   std::conditional_t<std::is_signed_v<T>, int16_t, uint16_t>, T>;
 
 // ---- integer to integer
 
@@ -42,56 +35,7 @@ const Ins *integer_sat(Warp &w, const Ins *i) {
   });
 }
 
-// ---- float to integer: rounded, then saturated; NaN gives 0
-
-template <class F>
-SOFTDEV_INLINE F rounded(F x, Round round) {
-  // The builtins become single instructions where there are any.
-  if constexpr (sizeof(F) == 4) {
-    switch (round) {
-      case Round::IntZero:
-      case Round::Zero:
-        return __builtin_truncf(x);
-      case Round::IntDown:
-      case Round::Down:
-        return __builtin_floorf(x);
-      case Round::IntUp:
-      case Round::Up:
-        return __builtin_ceilf(x);
-      default:
-        return __builtin_rintf(x);
-    }
-  } else {
-    switch (round) {
-      case Round::IntZero:
-      case Round::Zero:
-        return __builtin_trunc(x);
-      case Round::IntDown:
-      case Round::Down:
-        return __builtin_floor(x);
-      case Round::IntUp:
-      case Round::Up:
-        return __builtin_ceil(x);
-      default:
-        return __builtin_rint(x);
-    }
-  }
-}
-
-template <class D, class F>
-SOFTDEV_INLINE D to_integer(F x) {
-  using L = std::numeric_limits<D>;
-  // Both bounds are powers of two, or one below: exact in F as below.
-  constexpr F kAbove = static_cast<F>(L::max() / 2 + 1) * 2;
-  constexpr F kLeast = static_cast<F>(L::min());
-  // PTX gives 0 for NaN, but 0x8000000000000000 for one that becomes 64 bits from f64.
-  if (!(x < kAbove)) {
-    if (x != x) return sizeof(F) == 8 && sizeof(D) == 8 ? static_cast<D>(uint64_t{1} << 63) : D{0};
-    return L::max();
-  }
-  if (x < kLeast) return L::min();
-  return static_cast<D>(x);
-}
+// ---- float to integer
 
 template <class D, class F, Round round, bool ftz>
 const Ins *float_to_integer(Warp &w, const Ins *i) {
@@ -100,17 +44,6 @@ const Ins *float_to_integer(Warp &w, const Ins *i) {
     return static_cast<slot_of<D>>(to_integer<D, F>(rounded(a, round)));
   });
 }
-template <class D, class Format>
-const Ins *half_to_integer(Warp &w, const Ins *i) {
-  const uint16_t *a = slot<uint16_t>(w, i->a);
-  slot_of<D> *d = slot<slot_of<D>>(w, i->d);
-  auto round = static_cast<Round>(i->mode);
-  running(w.mask, [&](unsigned l) {
-    d[l] = static_cast<slot_of<D>>(to_integer<D, float>(rounded(widen<Format>(a[l]), round)));
-  });
-  return i + 1;
-}
-
 // ---- integer to float
 
 template <class F, class S, bool sat>
@@ -151,29 +84,6 @@ __attribute__((noinline)) const Ins *integer_to_float_directed(Warp &w, const In
   });
   return i + 1;
 }
-template <class Format, class S>
-const Ins *integer_to_half(Warp &w, const Ins *i) {
-  uint16_t *d = slot<uint16_t>(w, i->d);
-  const slot_of<S> *a = slot<slot_of<S>>(w, i->a);
-  auto round = static_cast<Round>(i->mode);
-  running(w.mask, [&](unsigned l) {
-    auto value = static_cast<S>(a[l]);
-    double exact;
-    if constexpr (sizeof(S) == 8) {
-      bool negative = std::is_signed_v<S> && static_cast<int64_t>(value) < 0;
-      uint64_t magnitude =
-          negative ? uint64_t{0} - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
-      if (magnitude >> 50) magnitude = (magnitude >> 14 | ((magnitude & 0x3fff) != 0)) << 14;
-      exact = static_cast<double>(magnitude);
-      if (negative) exact = -exact;
-    } else {
-      exact = static_cast<double>(value);
-    }
-    d[l] = narrow<Format>(exact, round);
-  });
-  return i + 1;
-}
-
 // ---- float to float
 
 template <class F, Round round, bool ftz, bool sat>
@@ -201,81 +111,6 @@ template <Handler inner>
 __attribute__((noinline)) const Ins *directed(Warp &w, const Ins *i) {
   RoundingScope scope(static_cast<Round>(i->mode));
   return inner(w, i);
-}
-
-template <class Format, bool ftz>
-SOFTDEV_INLINE float half_in(uint16_t h) {
-  return ftz && !(h & Format::kInfinity) ? (h & 0x8000 ? -0.0f : 0.0f) : widen<Format>(h);
-}
-template <class Format, bool ftz, bool sat>
-const Ins *half_to_single(Warp &w, const Ins *i) {
-  const uint16_t *a = slot<uint16_t>(w, i->a);
-  return each<float>(w, i, [=](unsigned l) {
-    float r = half_in<Format, ftz>(a[l]);
-    return sat ? (r > 0 ? (r < 1 ? r : 1.0f) : 0.0f) : canonical(r);
-  });
-}
-template <class Format>
-const Ins *half_to_double(Warp &w, const Ins *i) {
-  const uint16_t *a = slot<uint16_t>(w, i->a);
-  return each<double>(w, i, [=](unsigned l) { return static_cast<double>(widen<Format>(a[l])); });
-}
-template <class Format, class F>
-const Ins *to_half_nearest(Warp &w, const Ins *i) {
-  const F *a = slot<F>(w, i->a);
-  return each<uint16_t>(w, i, [=](unsigned l) -> uint16_t {
-    if constexpr (sizeof(F) == 4)
-      return nearest<Format>(a[l]);
-    else
-      return narrow<Format>(a[l], Round::NearestEven);
-  });
-}
-// Every rounding and option. kGuard bits: 1 ftz, 2 sat, 4 relu
-template <class Format, class F, unsigned options>
-const Ins *to_half(Warp &w, const Ins *i) {
-  uint16_t *d = slot<uint16_t>(w, i->d);
-  const F *a = slot<F>(w, i->a);
-  auto round = static_cast<Round>(i->mode);
-  running(w.mask, [&](unsigned l) {
-    F value = a[l];
-    if constexpr (sizeof(F) == 4)
-      if (options & 1) value = flush(value);
-    if (options & 2) value = value > 0 ? (value < 1 ? value : F{1}) : F{0};
-    uint16_t h = narrow<Format>(value, round);
-    if ((options & 1) && !(h & Format::kInfinity)) h &= 0x8000;
-    if ((options & 4) && (h & 0x8000) && (h & 0x7fff) <= Format::kInfinity) h = 0;
-    d[l] = h;
-  });
-  return i + 1;
-}
-template <class From, class To>
-const Ins *half_to_half(Warp &w, const Ins *i) {
-  uint16_t *d = slot<uint16_t>(w, i->d);
-  const uint16_t *a = slot<uint16_t>(w, i->a);
-  auto round = static_cast<Round>(i->mode);
-  running(w.mask, [&](unsigned l) {
-    float value = widen<From>(a[l]);
-    if constexpr (std::is_same_v<From, To>) value = rounded(value, round);
-    d[l] = narrow<To>(value, Round::NearestEven);
-  });
-  return i + 1;
-}
-// cvt.rn.f16x2.f32 d, a, b: a is the upper half
-template <class Format, bool relu>
-const Ins *pack(Warp &w, const Ins *i) {
-  const float *a = slot<float>(w, i->a), *b = slot<float>(w, i->b);
-  auto round = static_cast<Round>(i->mode);
-  uint32_t *d = slot<uint32_t>(w, i->d);
-  running(w.mask, [&](unsigned l) {
-    auto one = [&](float value) {
-      uint16_t h =
-          round == Round::NearestEven ? nearest<Format>(value) : narrow<Format>(value, round);
-      if (relu && (h & 0x8000) && (h & 0x7fff) <= Format::kInfinity) h = 0;
-      return h;
-    };
-    d[l] = uint32_t{one(a[l])} << 16 | one(b[l]);
-  });
-  return i + 1;
 }
 
 // ---- selection
@@ -332,10 +167,6 @@ Handler from_float(const Ir &ir) {
 template <class D>
 Handler to_integer_type(const Ir &ir) {
   switch (ir.type2) {
-    case Type::F16:
-      return ir.ftz ? nullptr : half_to_integer<D, F16Format>;
-    case Type::BF16:
-      return ir.ftz ? nullptr : half_to_integer<D, BF16Format>;
     case Type::F32:
       return from_float<D, float>(ir);
     case Type::F64:
@@ -368,30 +199,6 @@ Handler float_from_integer(const Ir &ir) {
       return to_float_from<F, uint64_t>(ir);
     case Type::S64:
       return to_float_from<F, int64_t>(ir);
-    default:
-      return nullptr;
-  }
-}
-template <class Format>
-Handler half_from_integer(const Ir &ir) {
-  if (ir.sat || ir.ftz) return nullptr;
-  switch (ir.type2) {
-    case Type::U8:
-      return integer_to_half<Format, uint8_t>;
-    case Type::S8:
-      return integer_to_half<Format, int8_t>;
-    case Type::U16:
-      return integer_to_half<Format, uint16_t>;
-    case Type::S16:
-      return integer_to_half<Format, int16_t>;
-    case Type::U32:
-      return integer_to_half<Format, uint32_t>;
-    case Type::S32:
-      return integer_to_half<Format, int32_t>;
-    case Type::U64:
-      return integer_to_half<Format, uint64_t>;
-    case Type::S64:
-      return integer_to_half<Format, int64_t>;
     default:
       return nullptr;
   }
@@ -438,15 +245,6 @@ Handler to_single(const Ir &ir) {
     case Type::F64:
       if (ir.ftz) return ir.sat ? narrow_double<true, true>(ir) : narrow_double<true, false>(ir);
       return ir.sat ? narrow_double<false, true>(ir) : narrow_double<false, false>(ir);
-    case Type::F16:
-      if (ir.ftz)
-        return ir.sat ? half_to_single<F16Format, true, true>
-                      : half_to_single<F16Format, true, false>;
-      return ir.sat ? half_to_single<F16Format, false, true>
-                    : half_to_single<F16Format, false, false>;
-    case Type::BF16:
-      if (ir.ftz || ir.sat) return nullptr;
-      return half_to_single<BF16Format, false, false>;
     default:
       return ir.ftz ? nullptr : float_from_integer<float>(ir);
   }
@@ -458,56 +256,15 @@ Handler to_double(const Ir &ir) {
     case Type::F32:
       if (ir.sat) return nullptr;
       return ir.ftz ? single_to_double<true> : single_to_double<false>;
-    case Type::F16:
-      return ir.sat || ir.ftz ? nullptr : half_to_double<F16Format>;
-    case Type::BF16:
-      return ir.sat || ir.ftz ? nullptr : half_to_double<BF16Format>;
     default:
       return ir.ftz ? nullptr : float_from_integer<double>(ir);
   }
 }
-template <class Format, class F>
-Handler pick_to_half(const Ir &ir) {
-  unsigned options = (ir.ftz ? 1 : 0) | (ir.sat ? 2 : 0) | (ir.relu ? 4 : 0);
-  if (options == 0 && ir.round == Round::NearestEven) return to_half_nearest<Format, F>;
-  if (sizeof(F) == 8 && ir.ftz) return nullptr;
-  switch (options) {
-    case 0:
-      return to_half<Format, F, 0>;
-    case 1:
-      return to_half<Format, F, 1>;
-    case 2:
-      return to_half<Format, F, 2>;
-    case 3:
-      return to_half<Format, F, 3>;
-    case 4:
-      return to_half<Format, F, 4>;
-    default:
-      return nullptr;
-  }
-}
-template <class Format, class Other>
-Handler to_half_type(const Ir &ir, Type own, Type other) {
-  if (ir.type2 == own || ir.type2 == other) {
-    if (ir.ftz || ir.sat || ir.relu) return nullptr;
-    if (ir.type2 == own) return ir.round == Round::None ? nullptr : half_to_half<Format, Format>;
-    return ir.round == Round::NearestEven ? half_to_half<Other, Format> : nullptr;
-  }
-  if (ir.type2 == Type::F32) return pick_to_half<Format, float>(ir);
-  if (ir.type2 == Type::F64) return pick_to_half<Format, double>(ir);
-  return half_from_integer<Format>(ir);
-}
-
 }  // namespace
 
 Handler select_convert(const Ir &ir) {
-  if (ir.op == Op::ConvertPack) {
-    if (ir.round != Round::NearestEven && ir.round != Round::Zero) return nullptr;
-    if (ir.type == Type::F16x2) return ir.relu ? pack<F16Format, true> : pack<F16Format, false>;
-    return ir.relu ? pack<BF16Format, true> : pack<BF16Format, false>;
-  }
   if (ir.op != Op::Convert) return nullptr;
-  if (ir.relu && ir.type != Type::F16 && ir.type != Type::BF16) return nullptr;
+  if (ir.relu) return nullptr;
   switch (ir.type) {
     case Type::U8:
       return to_integer_type<uint8_t>(ir);
@@ -529,10 +286,6 @@ Handler select_convert(const Ir &ir) {
       return to_single(ir);
     case Type::F64:
       return to_double(ir);
-    case Type::F16:
-      return to_half_type<F16Format, BF16Format>(ir, Type::F16, Type::BF16);
-    case Type::BF16:
-      return to_half_type<BF16Format, F16Format>(ir, Type::BF16, Type::F16);
     default:
       return nullptr;
   }

@@ -14,6 +14,7 @@ Handler select_half(const Ir &);
 Handler select_approximate(const Ir &);
 Handler select_compare(const Ir &);
 Handler select_convert(const Ir &);
+Handler select_convert_half(const Ir &);
 Handler select_move(const Ir &);
 Handler select_memory(const Ir &);
 Handler select_atomic(const Ir &);
