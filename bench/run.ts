@@ -20,18 +20,25 @@ async function main() {
     options: {
       only: { type: 'string' },
       quick: { type: 'boolean', default: false },
-      out: { type: 'string', default: path.join(root, 'bench', 'results', 'latest.json') },
+      out: { type: 'string' },
     },
   });
+  // Only a whole run is worth keeping.
+  const whole = !values.only && !values.quick;
+  const out =
+    values.out ??
+    (whole
+      ? path.join(root, 'bench', 'results', 'latest.json')
+      : path.join(build, 'bench', 'partial.json'));
   const nvcc = process.env['NVCC'];
   const chosen = choose(values.only?.split(','), nvcc !== undefined);
   if (nvcc !== undefined) await buildRuntimeProgram(nvcc);
   else console.log('No nvcc: the figures of the runtime API are left out.');
 
   const rows = await measureAll(values.quick ? chosen.map(quick) : chosen);
-  mkdirSync(path.dirname(values.out), { recursive: true });
-  writeFileSync(values.out, `${JSON.stringify(rows, null, 2)}\n`);
-  console.log(`${table(rows)}\n\nWritten to ${path.relative(process.cwd(), values.out)}.`);
+  mkdirSync(path.dirname(out), { recursive: true });
+  writeFileSync(out, `${JSON.stringify(rows, null, 2)}\n`);
+  console.log(`${table(rows)}\n\nWritten to ${path.relative(process.cwd(), out)}.`);
 }
 
 function choose(only: string[] | undefined, nvcc: boolean): Measurement[] {
