@@ -18,15 +18,13 @@ struct RegisterName {
 
 class BodyParser {
  public:
-  BodyParser(std::string_view module, const FunctionSyntax &function, BodySyntax *out,
-             ParseError &error)
-      : lexer_(module.substr(0, function.body_end),
-               1 + count_lines(module.substr(0, function.body))),
+  BodyParser(std::string_view module, const FunctionSyntax &function, uint32_t first_line,
+             BodySyntax *out, ParseError &error)
+      : lexer_(module.substr(0, function.body_end)),
         declarations_(lexer_, error),
         out_(out),
         error_(error) {
-    uint32_t line = 1 + count_lines(module.substr(0, function.body));
-    lexer_.seek(function.body, line);
+    lexer_.seek(function.body, first_line);
   }
 
   void run() {
@@ -390,9 +388,10 @@ class BodyParser {
 
 }  // namespace
 
-ParseError parse_body(std::string_view module, const FunctionSyntax &function, BodySyntax *out) {
+ParseError parse_body(std::string_view module, const FunctionSyntax &function, uint32_t first_line,
+                      BodySyntax *out) {
   ParseError error;
-  BodyParser parser(module, function, out, error);
+  BodyParser parser(module, function, first_line, out, error);
   parser.run();
   return error;
 }

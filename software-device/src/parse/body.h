@@ -5,6 +5,8 @@
 
 namespace softdev {
 
-ParseError parse_body(std::string_view module, const FunctionSyntax &function, BodySyntax *out);
+// `first_line` is the line of the function's opening brace.
+ParseError parse_body(std::string_view module, const FunctionSyntax &function, uint32_t first_line,
+                      BodySyntax *out);
 
 }  // namespace softdev

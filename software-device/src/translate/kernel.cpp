@@ -116,7 +116,8 @@ class Builder final : public Surroundings {
     bodies_.push_back(std::make_unique<BodySyntax>());
     BodySyntax &body = *bodies_.back();
     const FunctionSyntax &function = syntax(position);
-    if (ParseError error = parse_body(program_.text(), function, &body))
+    if (ParseError error =
+            parse_body(program_.text(), function, program_.line_at(function.body), &body))
       return where(position, error.line) + ": " + error.message + ": " + quoted(line(error.line));
     auto ir = std::make_unique<FunctionIr>();
     Lowering lowering(*this, function, body, ir.get());

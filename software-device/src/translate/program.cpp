@@ -179,6 +179,22 @@ Status ProgramImpl::place_extras(const AllocateGlobal &allocate) {
   return {};
 }
 
+uint32_t ProgramImpl::line_at(size_t position) {
+  constexpr size_t kStretch = 1 << 14;
+  std::string_view text = text_;
+  std::call_once(lines_once_, [&] {
+    uint32_t ends = 0;
+    for (size_t at = 0; at < text.size(); at += kStretch) {
+      lines_.push_back(ends);
+      ends += count_lines(text.substr(at, kStretch));
+    }
+  });
+  if (lines_.empty()) return 1;
+  size_t stretch = std::min(position / kStretch, lines_.size() - 1);
+  size_t begin = stretch * kStretch;
+  return 1 + lines_[stretch] + count_lines(text.substr(begin, position - begin));
+}
+
 uint64_t ProgramImpl::grid_workspace() {
   if (workspaces_ == 0) return 0;
   uint64_t address = workspaces_ + (next_workspace_++ % kWorkspaces) * kWorkspaceBytes;

@@ -66,6 +66,8 @@ class ProgramImpl final : public Program {
   const std::vector<Variable> &variables() const override { return variables_; }
 
   std::string_view text() const { return text_; }
+  // The line of a position in the text. The first call reads the whole text once.
+  uint32_t line_at(size_t position);
   const ModuleSyntax &module() const { return module_; }
   uint64_t variable_address(uint32_t variable) const { return addresses_[variable]; }
   static uint64_t function_address(uint32_t function);
@@ -89,6 +91,8 @@ class ProgramImpl final : public Program {
   std::vector<std::unique_ptr<KernelImpl>> kernels_;
   std::unordered_map<std::string_view, KernelImpl *> by_name_;
   std::set<uint32_t> pointed_at_;
+  std::once_flag lines_once_;
+  std::vector<uint32_t> lines_;  // line ends before each stretch of the text
   DeviceHeap heap_;
   uint64_t workspaces_ = 0;
   std::atomic<uint32_t> next_workspace_{0};
