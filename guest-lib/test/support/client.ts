@@ -92,7 +92,7 @@ export async function withStats(
     const result = await act(file);
     const bytes = readFileSync(file);
     const at = (index: number) => Number(bytes.readBigUInt64LE(index * 8));
-    const byCall = Array.from({ length: 512 }, (_, index) => at(11 + index));
+    const byCall = Array.from({ length: 512 }, (_, index) => at(12 + index));
     return {
       result,
       stats: {
