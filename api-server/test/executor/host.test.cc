@@ -29,6 +29,7 @@ class Host {
     std::string path = EXECUTOR_HOST, option = "--library", value = library;
     char *arguments[] = {path.data(), option.data(), value.data(), nullptr};
     CHECK(posix_spawn(&pid_, EXECUTOR_HOST, &actions, nullptr, arguments, environ) == 0);
+    posix_spawn_file_actions_destroy(&actions);
     close(out[1]);
     FILE *lines = fdopen(out[0], "r");
     CHECK(fscanf(lines, "port %d", &port_) == 1);

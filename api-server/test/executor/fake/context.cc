@@ -1,0 +1,188 @@
+// The library, devices, the context and memory.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "device.h"
+
+using namespace fake;
+
+namespace {
+
+bool all_zero(int fd, uint64_t size) {
+  void *view = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+  if (view == MAP_FAILED) abort();
+  const auto *bytes = static_cast<const unsigned char *>(view);
+  const bool zero = bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0;
+  munmap(view, size);
+  return zero;
+}
+
+}  // namespace
+
+EXPORT CUresult cuInit(unsigned) {
+  ENTER;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuDriverGetVersion(int *version) {
+  *version = 13000;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuGetErrorName(CUresult, const char **name) {
+  *name = "CUDA_ERROR_FAKE";
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuGetErrorString(CUresult, const char **text) {
+  *text = "an error of the fake driver";
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
+  ENTER;
+  *device = ordinal;
+  return ordinal == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+EXPORT CUresult cuDeviceGetCount(int *count) {
+  ENTER;
+  *count = 1;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuDeviceGetName(char *name, int size, CUdevice) {
+  ENTER;
+  snprintf(name, static_cast<size_t>(size), "Fake device");
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice) {
+  ENTER;
+  memset(uuid, 7, sizeof *uuid);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice) {
+  ENTER;
+  if (attribute == 17) return CUDA_ERROR_INVALID_VALUE;
+  *value = static_cast<int>(attribute) * 2;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice) {
+  ENTER;
+  *bytes = memory_total;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuDeviceGetPCIBusId(char *text, int size, CUdevice) {
+  ENTER;
+  snprintf(text, static_cast<size_t>(size), "0000:42:00.0");
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice) {
+  ENTER;
+  *context = reinterpret_cast<CUcontext>(&legacy_stream);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice) { return CUDA_SUCCESS; }
+EXPORT CUresult cuCtxSetCurrent(CUcontext) { return CUDA_SUCCESS; }
+EXPORT CUresult cuCtxGetLimit(size_t *value, CUlimit limit) {
+  ENTER;
+  if (!limits.count(limit)) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  *value = limits[limit];
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
+  ENTER;
+  if (!limits.count(limit)) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  limits[limit] = value;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
+  ENTER;
+  *least = 0;
+  *greatest = -5;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuCtxSynchronize() {
+  ENTER;
+  changed.wait(lock, [] { return operations.empty(); });
+  return sticky;
+}
+
+// ---- memory
+// ----------------------------------------------------------------------------------------
+
+EXPORT CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
+  ENTER;
+  *free = memory_total - memory_used;
+  *total = memory_total;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemAddressReserve(CUdeviceptr *address, size_t size, size_t, CUdeviceptr hint,
+                                    unsigned long long) {
+  ENTER;
+  void *view =
+      mmap(at(hint), size, PROT_NONE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (hint ? MAP_FIXED_NOREPLACE : 0), -1, 0);
+  if (view == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  *address = reinterpret_cast<uint64_t>(view);
+  reservations[*address] = size;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemAddressFree(CUdeviceptr address, size_t size) {
+  ENTER;
+  if (reservations.erase(address) == 0) return CUDA_ERROR_INVALID_VALUE;
+  munmap(at(address), size);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
+                            const CUmemAllocationProp *, unsigned long long) {
+  ENTER;
+  if (size > memory_total - memory_used) return CUDA_ERROR_OUT_OF_MEMORY;
+  const int fd = memfd_create("fake", MFD_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, static_cast<off_t>(size)) < 0) return CUDA_ERROR_OUT_OF_MEMORY;
+  memory_used += size;
+  *handle = next_memory++;
+  memories[*handle] = {fd, size};
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+  ENTER;
+  auto found = memories.find(handle);
+  if (found == memories.end()) return CUDA_ERROR_INVALID_VALUE;
+  if (!all_zero(found->second.fd, found->second.size)) ++dirty;
+  memory_used -= found->second.size;
+  close(found->second.fd);
+  memories.erase(found);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemMap(CUdeviceptr address, size_t size, size_t,
+                         CUmemGenericAllocationHandle handle, unsigned long long) {
+  ENTER;
+  auto found = memories.find(handle);
+  if (found == memories.end() || mappings.count(address)) return CUDA_ERROR_INVALID_VALUE;
+  void *view =
+      mmap(at(address), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, found->second.fd, 0);
+  if (view == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  mappings[address] = handle;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t size) {
+  ENTER;
+  if (mappings.erase(address) == 0) return CUDA_ERROR_INVALID_VALUE;
+  mmap(at(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+       0);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemSetAccess(CUdeviceptr, size_t, const CUmemAccessDesc *, size_t) {
+  ENTER;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemHostAlloc(void **memory, size_t size, unsigned) {
+  ENTER;
+  *memory = aligned_alloc(4096, (size + 4095) & ~size_t{4095});
+  pinned[*memory] = size;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemFreeHost(void *memory) {
+  Lock lock(mutex);
+  pinned.erase(memory);
+  free(memory);
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,181 @@
+// Copies, fills, streams and events.
+#include "device.h"
+
+using namespace fake;
+
+namespace {
+
+CUresult fill(uint64_t to, const void *pattern, size_t size, size_t count, CUstream stream) {
+  std::string bytes(static_cast<const char *>(pattern), size);
+  return queue(stream, [=] {
+    if (!touch(to, size * count)) return;
+    if (size == 1 && count > 0) memset(at(to), bytes[0], count);
+    for (size_t i = 0; size > 1 && i < count; i++) memcpy(at(to + i * size), bytes.data(), size);
+  });
+}
+
+CUresult fill_2d(uint64_t to, size_t pitch, const void *pattern, size_t size, size_t width,
+                 size_t height, CUstream stream) {
+  if (height > 1 && size * width > pitch) return CUDA_ERROR_INVALID_VALUE;
+  std::string bytes(static_cast<const char *>(pattern), size);
+  return queue(stream, [=] {
+    for (size_t y = 0; y < height; y++) {
+      if (!touch(to + y * pitch, size * width)) return;
+      for (size_t x = 0; x < width; x++) {
+        memcpy(at(to + y * pitch + x * size), bytes.data(), size);
+      }
+    }
+  });
+}
+
+CUresult copy(uint64_t to, uint64_t from, size_t size, CUstream stream, bool check_to,
+              bool check_from) {
+  return queue(stream, [=] {
+    if (check_to && !touch(to, size)) return;
+    if (check_from && !touch(from, size)) return;
+    if (size > 0) memmove(at(to), at(from), size);
+  });
+}
+
+}  // namespace
+
+EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t size,
+                                     CUstream stream) {
+  ENTER;
+  return copy(to, reinterpret_cast<uint64_t>(from), size, stream, true, false);
+}
+EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t size, CUstream stream) {
+  ENTER;
+  return copy(reinterpret_cast<uint64_t>(to), from, size, stream, false, true);
+}
+EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t size,
+                                     CUstream stream) {
+  ENTER;
+  return copy(to, from, size, stream, true, true);
+}
+EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *given, CUstream stream) {
+  ENTER;
+  const CUDA_MEMCPY2D c = *given;
+  if (c.WidthInBytes > c.dstPitch || c.WidthInBytes > c.srcPitch) return CUDA_ERROR_INVALID_VALUE;
+  return queue(stream, [c] {
+    for (size_t y = 0; y < c.Height; y++) {
+      const uint64_t to = c.dstDevice + y * c.dstPitch;
+      const uint64_t from = c.srcDevice + y * c.srcPitch;
+      if (!touch(to, c.WidthInBytes) || !touch(from, c.WidthInBytes)) return;
+      if (c.WidthInBytes > 0) memmove(at(to), at(from), c.WidthInBytes);
+    }
+  });
+}
+EXPORT CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t n, CUstream stream) {
+  ENTER;
+  return fill(to, &value, 1, n, stream);
+}
+EXPORT CUresult cuMemsetD16Async(CUdeviceptr to, unsigned short value, size_t n, CUstream stream) {
+  ENTER;
+  return fill(to, &value, 2, n, stream);
+}
+EXPORT CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t n, CUstream stream) {
+  ENTER;
+  return fill(to, &value, 4, n, stream);
+}
+EXPORT CUresult cuMemsetD2D8Async(CUdeviceptr to, size_t pitch, unsigned char value, size_t width,
+                                  size_t height, CUstream stream) {
+  ENTER;
+  return fill_2d(to, pitch, &value, 1, width, height, stream);
+}
+EXPORT CUresult cuMemsetD2D16Async(CUdeviceptr to, size_t pitch, unsigned short value, size_t width,
+                                   size_t height, CUstream stream) {
+  ENTER;
+  return fill_2d(to, pitch, &value, 2, width, height, stream);
+}
+EXPORT CUresult cuMemsetD2D32Async(CUdeviceptr to, size_t pitch, unsigned value, size_t width,
+                                   size_t height, CUstream stream) {
+  ENTER;
+  return fill_2d(to, pitch, &value, 4, width, height, stream);
+}
+
+// ---- streams and events
+// ----------------------------------------------------------------------------
+
+EXPORT CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int) {
+  ENTER;
+  *stream = new CUstream_st;
+  (*stream)->blocking = (flags & CU_STREAM_NON_BLOCKING) == 0;
+  streams.insert(*stream);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
+  Lock lock(mutex);
+  enter(__func__);
+  if (stream == &legacy_stream || !streams.count(stream)) return CUDA_ERROR_INVALID_HANDLE;
+  stream->doomed = true;
+  if (stream->finished == stream->queued) forget(stream);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuStreamGetFlags(CUstream stream, unsigned *flags) {
+  ENTER;
+  *flags = real(stream)->blocking ? 0 : CU_STREAM_NON_BLOCKING;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuStreamQuery(CUstream stream) {
+  ENTER;
+  if (!streams.count(real(stream))) return CUDA_ERROR_INVALID_HANDLE;
+  return real(stream)->finished == real(stream)->queued ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+EXPORT CUresult cuStreamSynchronize(CUstream given) {
+  ENTER;
+  CUstream stream = real(given);
+  if (!streams.count(stream)) return CUDA_ERROR_INVALID_HANDLE;
+  const uint64_t position = stream->queued;
+  changed.wait(lock, [&] { return finished({stream, position}); });
+  return sticky;
+}
+EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
+  ENTER;
+  if (!events.count(event)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!event->stream) return CUDA_SUCCESS;
+  return queue(stream, nullptr, kNoGate, {{event->stream, event->position}});
+}
+EXPORT CUresult cuEventCreate(CUevent *event, unsigned) {
+  ENTER;
+  auto made = std::make_unique<CUevent_st>();
+  *event = made.get();
+  events[*event] = std::move(made);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuEventDestroy_v2(CUevent event) {
+  Lock lock(mutex);
+  enter(__func__);
+  return events.erase(event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
+  ENTER;
+  if (!events.count(event)) return CUDA_ERROR_INVALID_HANDLE;
+  // An operation of its own: on the legacy stream it comes after those of others.
+  const CUresult result = queue(stream, nullptr);
+  if (result != CUDA_SUCCESS) return result;
+  event->stream = real(stream);
+  event->position = real(stream)->queued;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned) {
+  return cuEventRecord(event, stream);
+}
+EXPORT CUresult cuEventQuery(CUevent event) {
+  ENTER;
+  if (!events.count(event)) return CUDA_ERROR_INVALID_HANDLE;
+  return finished({event->stream, event->position}) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+EXPORT CUresult cuEventSynchronize(CUevent event) {
+  ENTER;
+  if (!events.count(event)) return CUDA_ERROR_INVALID_HANDLE;
+  const After after = {event->stream, event->position};
+  changed.wait(lock, [&] { return finished(after); });
+  return sticky;
+}
+EXPORT CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end) {
+  ENTER;
+  if (!events.count(start) || !events.count(end)) return CUDA_ERROR_INVALID_HANDLE;
+  *milliseconds = 1.5f;
+  return CUDA_SUCCESS;
+}
