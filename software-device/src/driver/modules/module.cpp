@@ -80,6 +80,9 @@ CUresult Library::instance(const std::shared_ptr<Context> &context,
     *instance = found->second;
     return CUDA_SUCCESS;
   }
+  std::erase_if(instances_, [](const auto &entry) {
+    return !driver()->handles.find<Module>(entry.second->module);
+  });
   std::shared_ptr<Instance> fresh;
   if (CUresult bad = Instance::load(image, context, &fresh, reason)) return bad;
   auto module = std::make_shared<Module>();

@@ -42,6 +42,8 @@ bool Operation::runs() const { return run && (always || !context_->failed()); }
 void Operation::complete(std::vector<Work> *ready) {
   run = nullptr;  // frees what it held: staging memory, the kernel
   finished_ns_ = now_ns();
+  // A stream keeps its last operation, and the context its streams: what is done lets go.
+  std::shared_ptr<Context> context = std::move(context_);
   std::vector<Work> dependents;
   {
     std::lock_guard guard(queue_mutex);

@@ -38,7 +38,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   // Called once by whoever did the work. Starts what waited for it.
   void finish();
   int64_t finished_ns() const { return finished_ns_; }  // monotonic; meaningful when done
-  const std::shared_ptr<Context> &context() const { return context_; }
+  const std::shared_ptr<Context> &context() const { return context_; }  // until it is done
 
  private:
   friend class Queue;
