@@ -113,7 +113,6 @@ bool Lowering::call_builtin(std::string_view name, const OperandSyntax *results,
       return refuse("this function has an unknown signature");
     CallSite site;
     site.builtin = builtin;
-    OperandSyntax no_results;
     if (!call_site(signature, results, arguments, &site)) return false;
     Ir ir = make(Op::CallBuiltin);
     ir.mode = static_cast<uint8_t>(builtin);
