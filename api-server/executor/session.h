@@ -201,6 +201,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void lead();
   bool next_frame();
+  bool nothing_comes();
   void finish();
   bool release();
   void say_end();
