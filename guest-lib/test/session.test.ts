@@ -127,7 +127,8 @@ t.test('a server that dies', async (t) => {
     'cuCtxSynchronize CUDA_ERROR_DEVICE_UNAVAILABLE',
     'cuInit CUDA_ERROR_DEVICE_UNAVAILABLE',
   ]);
-  t.match(result.stderr, /the connection to the server is lost: /);
+  // A slot that notices its monitor's end before its own still says goodbye.
+  t.match(result.stderr, /the connection to the server is lost: |the server ended the session: /);
   t.equal(result.stderr.match(/error: /g)?.length, 1, 'said once');
   t.same([result.code, result.signal], [0, null]);
 });
