@@ -67,7 +67,12 @@ std::shared_ptr<Session> Session::start(std::shared_ptr<Device> device, SessionO
   }
   if (session->output_) session->output_->skip();
   session->crew_.start();
-  std::thread([session] { session->warden(); }).detach();
+  std::thread([session]() mutable {
+    const std::function<void(const SessionEnd &)> on_end = session->on_end_;
+    const SessionEnd end = session->warden();
+    session.reset();  // whoever is told finds nothing of it left
+    if (on_end) on_end(end);
+  }).detach();
   return session;
 }
 
@@ -358,8 +363,8 @@ bool Session::release() {
   return true;
 }
 
-// Sees the session to its end, whatever its threads are stuck in, and reports.
-void Session::warden() {
+// Sees the session to its end, whatever its threads are stuck in.
+SessionEnd Session::warden() {
   pollfd events[2] = {{fd_, POLLRDHUP, 0}, {wake_fd_, POLLIN, 0}};
   while (poll(events, 2, -1) < 0 && errno == EINTR) {
   }
@@ -389,7 +394,7 @@ void Session::warden() {
   if (released) device_->yield();
   log_line(report.reusable ? LogLevel::kInfo : LogLevel::kWarn, id_,
            "session over: " + report.message);
-  if (on_end_) on_end_(report);
+  return report;
 }
 
 }  // namespace outboard

@@ -206,7 +206,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool release();
   void say_end();
   void linger();
-  void warden();
+  SessionEnd warden();
   void end(EndReason reason, const std::string &message);
   void fault(uint16_t op, CUresult result);
   void fill(wire_reply *reply, uint64_t request, CUresult result);
