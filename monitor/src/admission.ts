@@ -7,13 +7,23 @@ import type { GpuState, SessionRequest } from './state.js';
 export function admit(hello: Hello, gpus: readonly GpuState[]): SessionRequest {
   if (hello.devices > 1) throw new OutboardError('OB_TOO_MANY_GPUS', hello.devices);
   checkShare(hello);
-  const { shareRequest, shareLimit } = hello;
+  const { shareRequest } = hello;
+  const shareLimit = hello.shareLimit || 100;
   const memory = hello.memory === 0n ? null : roundUp(hello.memory);
   const most = gpus.reduce((most, gpu) => (gpu.memory > most ? gpu.memory : most), 0n);
   if (memory !== null && memory > most) {
     throw new OutboardError('OB_TOO_MUCH_MEMORY', hello.memory, most);
   }
-  return { memory, shareRequest, shareLimit };
+  return {
+    tenant: '',
+    name: hello.program,
+    class: 'latency-strict',
+    gpus: 1,
+    memory,
+    shareRequest,
+    shareLimit,
+    allowed: null,
+  };
 }
 
 function checkShare({ shareRequest, shareLimit }: Hello) {

@@ -69,8 +69,12 @@ export class Pool {
 
   /** Of everything that has a state; for placement. */
   get state(): GpuState[] {
-    return this.#gpus.map(({ places, memory, usual }, index) => ({
+    return this.#gpus.map(({ places, memory, usual, snapshot }, index) => ({
       index,
+      uuid: snapshot ? formatUuid(snapshot.uuid) : '',
+      name: snapshot?.name ?? '',
+      healthy: true,
+      sessions: [],
       memory,
       reserved: places.reduce((sum, place) => sum + place.reserved, 0n),
       usual,
@@ -216,4 +220,10 @@ export class Pool {
     if (!place) throw new Error(`no slot ${gpu}.${index}`);
     return place;
   }
+}
+
+/** As NVIDIA's tools write it. */
+function formatUuid(bytes: Uint8Array): string {
+  const hex = Buffer.from(bytes).toString('hex');
+  return `GPU-${hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')}`;
 }

@@ -1,8 +1,49 @@
-// What admission and placement decide on: plain data, so that they are functions of it and nothing
-// else, and a simulator can make it up.
+// What admission and the policies decide on: plain data, so that they are functions of it and
+// nothing else, and a simulator can make it up. Bytes are bigint; percent are of one GPU's time.
+
+/** A latency-strict session comes before a best-effort one where a policy knows the difference. */
+export type SessionClass = 'latency-strict' | 'best-effort';
+
+export interface SessionRequest {
+  tenant: string;
+  /** Of the function or program: sessions of one name are one function's. */
+  name: string;
+  class: SessionClass;
+  /** How many GPUs. */
+  gpus: number;
+  /** Bytes; null: the usual. */
+  memory: bigint | null;
+  /** Percent of a GPU's time promised; 0: none. */
+  shareRequest: number;
+  /** Percent never exceeded; 100: whatever is left over. */
+  shareLimit: number;
+  /** The GPUs its tenant may use, by index; null: all. */
+  allowed: readonly number[] | null;
+}
+
+export interface SessionState {
+  id: number;
+  tenant: string;
+  name: string;
+  class: SessionClass;
+  slot: number;
+  /** Bytes reserved, which is its limit. */
+  memory: bigint;
+  /** Bytes of them mapped now. */
+  used: bigint;
+  shareRequest: number;
+  shareLimit: number;
+  /** Seconds, on the clock of ServerState.now. */
+  started: number;
+}
 
 export interface GpuState {
   index: number;
+  /** As NVIDIA writes it: GPU-xxxxxxxx-xxxx-... */
+  uuid: string;
+  name: string;
+  /** False: nothing is placed here. */
+  healthy: boolean;
   /** Bytes that sessions may have, all together. */
   memory: bigint;
   /** Of them, promised to sessions that run now. */
@@ -10,15 +51,36 @@ export interface GpuState {
   /** Bytes for a session that does not say how much it wants. */
   usual: bigint;
   /** By slot: whether a warm API server process waits there. */
-  free: boolean[];
+  free: readonly boolean[];
+  sessions: readonly SessionState[];
 }
 
-export interface SessionRequest {
-  /** Bytes; null: the usual. */
-  memory: bigint | null;
-  /** Percent of the GPU's time; 0: none asked. */
-  shareRequest: number;
-  shareLimit: number;
+export interface QueuedState {
+  id: number;
+  request: SessionRequest;
+  /** Seconds, on the clock of ServerState.now. */
+  arrived: number;
+}
+
+/** A session that ended lately, newest last. */
+export interface EndedState {
+  tenant: string;
+  name: string;
+  gpu: number;
+  memory: bigint;
+  /** The most it had mapped at once. */
+  peak: bigint;
+  waited: number;
+  seconds: number;
+}
+
+export interface ServerState {
+  /** Seconds. Policies have no clock of their own. */
+  now: number;
+  gpus: readonly GpuState[];
+  /** Head first. */
+  queue: readonly QueuedState[];
+  history: readonly EndedState[];
 }
 
 export interface Placement {

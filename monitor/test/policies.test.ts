@@ -11,15 +11,30 @@ import type { GpuState, SessionRequest } from '../src/state.js';
 const GiB = 1n << 30n;
 
 function gpu(index: number, { memory = 8n * GiB, reserved = 0n, free = [true] }): GpuState {
-  return { index, memory, reserved, usual: memory / BigInt(free.length), free };
+  return {
+    index,
+    uuid: `GPU-${index}`,
+    name: 'test',
+    healthy: true,
+    memory,
+    reserved,
+    usual: memory / BigInt(free.length),
+    free,
+    sessions: [],
+  };
 }
 
 const hello = (given: Partial<Hello>) =>
   decodeHello(encodeHello(given).subarray(wire.prefaceBytes));
 const wants = (memory: bigint | null): SessionRequest => ({
+  tenant: '',
+  name: 'test',
+  class: 'latency-strict',
+  gpus: 1,
   memory,
   shareRequest: 0,
-  shareLimit: 0,
+  shareLimit: 100,
+  allowed: null,
 });
 
 t.test('what can never be had is refused', async (t) => {
@@ -74,17 +89,17 @@ t.test('placement never promises what is not there', async (t) => {
   );
   const memory = fc.option(fc.bigInt(0n, 70n));
   const run = fc.property(gpus, memory, (states, memory) => {
-    const gpus = states.map((state, index) => ({ ...state, index }));
+    const gpus = states.map((state, index) => ({ ...gpu(index, {}), ...state }));
     const fits = (gpu: GpuState) =>
       gpu.free.includes(true) && (memory ?? gpu.usual) <= gpu.memory - gpu.reserved;
     const placed = place(gpus, wants(memory));
     if (!placed) return !gpus.some(fits);
-    const gpu = gpus[placed.gpu];
+    const found = gpus[placed.gpu];
     return (
-      gpu !== undefined &&
-      fits(gpu) &&
-      gpu.free[placed.slot] === true &&
-      placed.memory === (memory ?? gpu.usual)
+      found !== undefined &&
+      fits(found) &&
+      found.free[placed.slot] === true &&
+      placed.memory === (memory ?? found.usual)
     );
   });
   fc.assert(run, { numRuns: 2000 });

@@ -1,0 +1,51 @@
+// What a quota policy is: a pure function that is called once in each of its periods, for one GPU,
+// and says up to which count of tokens each session may start work. What it wants to remember is
+// handed back to it as `memory`.
+//
+// Counts are cumulative and never go down: a session may start work while `charged` (what it has
+// used since it began, work in flight included) is below its limit. A kernel longer than what was
+// left is a debt, which the policy sees as charged > limit.
+import type { SessionClass } from '../src/state.js';
+
+/**
+ * device-time: nanoseconds of the device's time, measured. blocks: thread blocks launched.
+ * host-time: nanoseconds of wall time during which the session was launching (HAS-GPU's own way).
+ */
+export type QuotaUnit = 'device-time' | 'blocks' | 'host-time';
+
+export interface QuotaSession {
+  id: number;
+  class: SessionClass;
+  /** Percent of the GPU promised; 0: none. */
+  shareRequest: number;
+  /** Percent never exceeded. */
+  shareLimit: number;
+  /** Tokens used since the session began. */
+  charged: bigint;
+  /** Whether work of it is held back now, or waits on the device. */
+  wants: boolean;
+}
+
+export interface QuotaInput<Memory> {
+  /** Nanoseconds since some moment: only differences mean something. */
+  now: bigint;
+  sessions: readonly QuotaSession[];
+  memory: Memory;
+}
+
+export interface QuotaOutput<Memory> {
+  /** By session: charged may reach this; null: no limit. */
+  limits: ReadonlyMap<number, bigint | null>;
+  memory: Memory;
+}
+
+export interface QuotaPolicy<Memory> {
+  /** As the configuration names it. */
+  name: string;
+  /** One line, for `outboard policies`. */
+  summary: string;
+  unit: QuotaUnit;
+  periodMs: number;
+  start(): Memory;
+  step(input: QuotaInput<Memory>): QuotaOutput<Memory>;
+}
