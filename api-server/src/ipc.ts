@@ -10,6 +10,8 @@
 //                             <-     prepared | declined
 //   begin | cancel            ->                         the monitor has let go of the connection
 //                             <-     ended               free again, or about to exit
+//   ping                      ->                         at any time: a process that hangs is killed
+//                             <-     pong                with the running session's counters
 //   stop                      ->                         ends the session, if any, and the process
 //
 // Nothing is written to the connection before `begin`, so a client whose process dies before that
@@ -41,6 +43,7 @@ export type ToSlot =
   | { type: 'measure' }
   | { type: 'begin' }
   | { type: 'cancel' }
+  | { type: 'ping' }
   | { type: 'stop'; message: string };
 
 export type Counters = Record<CounterName, bigint>;
@@ -49,6 +52,7 @@ export type FromSlot =
   | { type: 'ready'; snapshot: DeviceSnapshot }
   | { type: 'failed'; code: string | null; message: string }
   | { type: 'measured'; freeMemory: bigint }
+  | { type: 'pong'; counters: Counters | null }
   | { type: 'prepared' }
   | { type: 'declined'; code: string | null; message: string }
   | { type: 'ended'; end: SessionEnd; counters: Counters };

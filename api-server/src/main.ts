@@ -25,6 +25,8 @@ process.on('message', (message: ToSlot, handle: unknown) => {
     case 'measure':
       if (!native || !device) return;
       return send({ type: 'measured', freeMemory: native.snapshot(device).freeMemory });
+    case 'ping':
+      return send({ type: 'pong', counters: session?.counters() ?? null });
     case 'session': {
       if (!native || !device || session || !isSocketHandle(handle)) {
         return decline(new Error('no connection arrived, or this process is not free'));

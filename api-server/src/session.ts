@@ -34,6 +34,7 @@ export class SlotSession {
   #welcome: Buffer | undefined;
   #memoryLimit = 0n;
   #running: SessionHandle | undefined;
+  #counters: BigUint64Array | undefined;
 
   constructor(native: Native, device: DeviceHandle, request: Session, handle: SocketHandle) {
     this.#native = native;
@@ -83,7 +84,6 @@ export class SlotSession {
   /** Sends the Welcome and gives the connection to the executor. `onEnd` is called once, later. */
   begin(onEnd: OnEnd) {
     const { fd } = this.#handle;
-    let counters: BigUint64Array | undefined;
     try {
       writeAll(fd, this.#welcome ?? Buffer.alloc(0));
     } catch (error) {
@@ -98,9 +98,9 @@ export class SlotSession {
         leftover: this.#request.leftover,
         session: this.#request.session,
         memoryLimit: this.#memoryLimit,
-        onEnd: (end) => onEnd(end, count(counters)),
+        onEnd: (end) => onEnd(end, count(this.#counters)),
       });
-      counters = this.#native.counters(this.#running);
+      this.#counters = this.#native.counters(this.#running);
     } catch (error) {
       const message = `the executor did not start: ${(error as Error).message}`;
       queueMicrotask(() => onEnd({ reason: 'device', message, reusable: false }, count(undefined)));
@@ -108,6 +108,11 @@ export class SlotSession {
       // The executor has a duplicate. This one must go, or the guest would never see the end.
       this.#handle.close();
     }
+  }
+
+  /** As they are now; null before it runs. */
+  counters(): Counters | null {
+    return this.#counters ? count(this.#counters) : null;
   }
 
   /** Lets go of a connection that was never begun; the monitor still has it. */
