@@ -97,6 +97,21 @@ const table = {
     remedy: 'Try again later, or add servers.',
     result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
   },
+  OB_QUEUE_TIMEOUT: {
+    sentence: 'no GPU has become free for this program within %s seconds',
+    remedy: 'Try again later, add servers, or allow more with `outboard serve --queue-timeout`.',
+    result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
+  },
+  OB_KILLED: {
+    sentence: 'an operator of the GPU server has ended this: %s',
+    remedy: 'Ask the operator; the sentence says what they said.',
+    result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
+  },
+  OB_DRAINING: {
+    sentence: 'the server takes nobody new: an operator is emptying it',
+    remedy: 'Name another server in OUTBOARD_SERVER, or wait until it is opened again.',
+    result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
+  },
   OB_SLOT_LOST: {
     sentence: '%s API server processes ended while they took over this program',
     remedy: "See the server's log for why they ended.",
@@ -144,9 +159,76 @@ const table = {
     sentence: 'GPU %s has %s bytes free, too little for %s sessions at a time',
     remedy: 'Serve fewer slots with --servers-per-gpu.',
   },
+  OB_CONFIG: {
+    sentence: '%s',
+    remedy: 'Correct the file; `outboard serve --check-config` says whether it is right.',
+  },
+  OB_NO_SESSION: {
+    sentence: 'there is no session %s',
+    remedy: 'See `outboard sessions` for those that run and wait.',
+  },
   OB_LISTEN: {
     sentence: 'cannot listen on %s: %s',
     remedy: 'Choose another address with --listen; port 0 takes any free port.',
+  },
+
+  // The HTTP API, and the commands that ask it.
+  OB_API_PATH: {
+    sentence: 'there is no %s %s here',
+    remedy: 'See /v1/openapi.json for what there is.',
+  },
+  OB_API_REQUEST: {
+    sentence: 'the request is not understood: %s',
+    remedy: 'See /v1/openapi.json for what it takes.',
+  },
+  OB_API_TOKEN: {
+    sentence: "the request carries no operator's token that is valid here",
+    remedy:
+      'Send `Authorization: Bearer TOKEN`; commands read it from the file that OUTBOARD_OPERATOR_TOKEN_FILE names.',
+  },
+  OB_API_RIGHTS: {
+    sentence: 'operator %s may look, and not act',
+    remedy: 'Use the token of an operator who may act.',
+  },
+  OB_API_PEER: {
+    sentence: 'requests from %s are not answered: without operators only this machine itself is',
+    remedy: 'Configure operators with tokens, or ask on the GPU machine, for example through ssh.',
+  },
+  OB_API_ORIGIN: {
+    sentence: "the request comes from a web page of %s, which is not this server's own",
+    remedy: 'Open the page that this server itself serves, at the address the request goes to.',
+  },
+  OB_API_HOST: {
+    sentence: 'the request is for %s, which is no name of this machine itself',
+    remedy: 'Use localhost or 127.0.0.1 in the address, or configure operators with tokens.',
+  },
+  OB_API_BUSY: {
+    sentence: '%s programs follow this server live already, which is the most',
+    remedy: 'Close some, or ask /v1/state from time to time.',
+  },
+  OB_API_LISTEN: {
+    sentence: 'the HTTP API cannot listen on %s: %s',
+    remedy: 'Choose another address with --http; port 0 takes any free port.',
+  },
+  OB_API_REACH: {
+    sentence: 'no outboard server answers at %s: %s',
+    remedy: 'Start `outboard serve` there, or name its HTTP API with --api or OUTBOARD_API.',
+  },
+  OB_API_ANSWER: {
+    sentence: 'what answers at %s is no outboard server of this kind: %s',
+    remedy: 'Name the HTTP API of an `outboard serve` with --api, of the same release.',
+  },
+  OB_TOKEN_FILE: {
+    sentence: "the operator's token cannot be read from %s: %s",
+    remedy: 'Name a file that holds the token and nothing else in OUTBOARD_OPERATOR_TOKEN_FILE.',
+  },
+  OB_NOT_READY: {
+    sentence: 'no sessions are taken now: %s',
+    remedy: 'See `outboard status` and the log of the server.',
+  },
+  OB_NO_TERMINAL: {
+    sentence: 'a live screen needs a terminal on standard input and output',
+    remedy: 'Use `outboard top --once` or `outboard status`, both also with --json.',
   },
 } as const satisfies Record<string, Entry>;
 
