@@ -10,6 +10,7 @@
 //                             <-     prepared | declined
 //   begin | cancel            ->                         the monitor has let go of the connection
 //                             <-     ended               free again, or about to exit
+//   end                       ->                         ends the session; `ended` follows
 //   ping                      ->                         at any time: a process that hangs is killed
 //                             <-     pong                with the running session's counters
 //   stop                      ->                         ends the session, if any, and the process
@@ -44,6 +45,7 @@ export type ToSlot =
   | { type: 'begin' }
   | { type: 'cancel' }
   | { type: 'ping' }
+  | { type: 'end'; message: string }
   | { type: 'stop'; message: string };
 
 export type Counters = Record<CounterName, bigint>;

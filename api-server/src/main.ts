@@ -25,6 +25,9 @@ process.on('message', (message: ToSlot, handle: unknown) => {
     case 'measure':
       if (!native || !device) return;
       return send({ type: 'measured', freeMemory: native.snapshot(device).freeMemory });
+    case 'end':
+      session?.stop(message.message);
+      return;
     case 'ping':
       return send({ type: 'pong', counters: session?.counters() ?? null });
     case 'session': {

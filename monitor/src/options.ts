@@ -1,6 +1,8 @@
-// Options of a command: a flag, its name in the environment, its default, in this order of
-// precedence; and the help text made of the same description.
+// Options of a command: a flag, its name in the environment, a line of a configuration file, its
+// default, in this order of precedence; and the help text made of the same description.
 import { parseArgs } from 'node:util';
+import type { FileValues } from './config-file.js';
+import { OutboardError } from './errors.js';
 
 export interface Option<T> {
   env: string;
@@ -13,6 +15,20 @@ export interface Option<T> {
   shown?: string;
   /** Left out of help: for developers. */
   hidden?: true;
+  /** A path, which in a configuration file is seen from the file. */
+  path?: true;
+  /** A flag without a value, which is 'yes' then; `parse` is given that or what else is written. */
+  bare?: true;
+}
+
+/** A flag that is there or not; in the environment and the file: yes or no. */
+export function yesNo(env: string, help: string): Option<boolean> {
+  const parse = (text: string) => {
+    if (/^(yes|true|1|on)$/i.test(text)) return true;
+    if (/^(no|false|0|off)$/i.test(text)) return false;
+    throw new BadValue('expected yes or no');
+  };
+  return { env, value: '', help, parse, fallback: false, bare: true };
 }
 
 /** By flag, without the dashes. */
@@ -32,16 +48,20 @@ export function readOptions<S extends OptionTable>(
   options: S,
   args: string[],
   env: NodeJS.ProcessEnv,
+  file: FileValues = new Map(),
 ): Values<S> {
   const flags = parseFlags(options, args);
   const values: Record<string, unknown> = {};
   for (const [name, option] of Object.entries(options)) {
     const flag = flags[name];
     const variable = env[option.env];
+    const written = file.get(name);
     if (flag !== undefined) {
       values[name] = parse(option, flag, `--${name} ${flag}`);
     } else if (variable) {
       values[name] = parse(option, variable, `${option.env}=${variable}`);
+    } else if (written) {
+      values[name] = parseWritten(name, option, written);
     } else {
       values[name] = option.fallback;
     }
@@ -50,15 +70,24 @@ export function readOptions<S extends OptionTable>(
 }
 
 function parseFlags(options: OptionTable, args: string[]): Record<string, string | undefined> {
-  const config = Object.fromEntries(
-    Object.keys(options).map((name) => [name, { type: 'string' as const }]),
-  );
   try {
+    const config = configOf(options);
     const { values } = parseArgs({ args, options: config, strict: true, allowPositionals: false });
-    return values as Record<string, string | undefined>;
+    return Object.fromEntries(
+      Object.entries(values).map(([name, value]) => [name, value === true ? 'yes' : `${value}`]),
+    );
   } catch (error) {
     throw new UsageError(firstSentence((error as Error).message));
   }
+}
+
+function configOf(options: OptionTable) {
+  return Object.fromEntries(
+    Object.entries(options).map(([name, { bare }]) => [
+      name,
+      { type: bare ? ('boolean' as const) : ('string' as const) },
+    ]),
+  );
 }
 
 /** Node goes on to explain how a positional argument could begin with a dash, which helps nobody. */
@@ -75,12 +104,25 @@ function parse(option: Option<unknown>, text: string, source: string): unknown {
   }
 }
 
+function parseWritten(
+  name: string,
+  option: Option<unknown>,
+  { text, source }: { text: string; source: string },
+): unknown {
+  try {
+    return option.parse(text);
+  } catch (error) {
+    if (!(error instanceof BadValue)) throw error;
+    throw new OutboardError(
+      'OB_CONFIG',
+      `${source}: ${name}: ${text} is not understood: ${error.message}`,
+    );
+  }
+}
+
 /** Where the command's own arguments end and, for `run`, the program begins. */
 export function splitAtProgram(options: OptionTable, args: string[]): [string[], string[]] {
-  const config = Object.fromEntries(
-    Object.keys(options).map((name) => [name, { type: 'string' as const }]),
-  );
-  const { tokens } = parseArgs({ args, options: config, strict: false, tokens: true });
+  const { tokens } = parseArgs({ args, options: configOf(options), strict: false, tokens: true });
   const end = tokens.find((token) => token.kind !== 'option');
   if (!end) return [args, []];
   const program = end.kind === 'option-terminator' ? end.index + 1 : end.index;
@@ -92,7 +134,7 @@ export function optionsHelp(options: OptionTable): string {
     .filter(([, option]) => !option.hidden)
     .map(([name, { value, env, help, shown }]) => {
       const notes = [...(shown === undefined ? [] : [`default ${shown}`]), env];
-      return [`--${name} ${value}`, `${help} (${notes.join('; ')})`] as const;
+      return [`--${name} ${value}`.trim(), `${help} (${notes.join('; ')})`] as const;
     });
   const width = Math.max(...rows.map(([flag]) => flag.length));
   return rows.map(([flag, help]) => `  ${flag.padEnd(width)}  ${help}`).join('\n');

@@ -17,7 +17,11 @@ export interface PoolOptions {
   build: string;
   driver: Driver;
   serversPerGpu: number;
+  /** A process that gives no sign of life for so long is killed. */
+  hangSeconds: number;
 }
+
+const watchSeconds = 1;
 
 /** Where a process is, and after it the next one. */
 interface Place {
@@ -33,6 +37,7 @@ interface Gpu {
   places: Place[];
   memory: bigint;
   usual: bigint;
+  contexts: bigint;
   snapshot: DeviceSnapshot | undefined;
 }
 
@@ -43,6 +48,7 @@ export class Pool {
   readonly #log: Log;
   readonly #events: PoolEvents;
   readonly #gpus: Gpu[] = [];
+  #watch: NodeJS.Timeout | undefined;
   #stopping = false;
   #starting: { ready: () => void; failed: (error: Error) => void } | undefined;
   #allGone: (() => void) | undefined;
@@ -58,13 +64,22 @@ export class Pool {
     const { driver, serversPerGpu } = this.#options;
     for (let gpu = 0; gpu < driver.gpus; gpu++) {
       const places = Array.from({ length: serversPerGpu }, (_, index) => this.#place(gpu, index));
-      this.#gpus.push({ places, memory: 0n, usual: 0n, snapshot: undefined });
+      this.#gpus.push({ places, memory: 0n, usual: 0n, contexts: 0n, snapshot: undefined });
     }
+    this.#watch = setInterval(() => this.#watchAll(), watchSeconds * 1000);
     await new Promise<void>((resolve, reject) => {
       const ready = () => this.#measureAll().then(resolve, reject);
       this.#starting = { ready, failed: reject };
     });
     this.#starting = undefined;
+  }
+
+  #watchAll() {
+    for (const { slot } of this.#places()) slot.watch(this.#options.hangSeconds);
+  }
+
+  #places(): Place[] {
+    return this.#gpus.flatMap((gpu) => gpu.places);
   }
 
   /** Of everything that has a state; for placement. */
@@ -73,7 +88,7 @@ export class Pool {
       index,
       uuid: snapshot ? formatUuid(snapshot.uuid) : '',
       name: snapshot?.name ?? '',
-      healthy: true,
+      healthy: places.some((place) => place.failures === 0),
       sessions: [],
       memory,
       reserved: places.reduce((sum, place) => sum + place.reserved, 0n),
@@ -84,17 +99,24 @@ export class Pool {
 
   /** Of each GPU, for people. */
   get devices() {
-    return this.#gpus.map(({ snapshot, memory, usual }, index) => ({
+    return this.#gpus.map(({ snapshot, memory, usual, places, contexts }, index) => ({
       index,
       name: snapshot?.name ?? '',
+      uuid: snapshot ? formatUuid(snapshot.uuid) : '',
+      pciBusId: snapshot?.pciBusId ?? '',
+      total: snapshot?.totalMemory ?? 0n,
       memory,
       usual,
+      /** Bytes that the contexts of all slots take. */
+      contexts,
+      slots: places.map((place) => place.slot),
+      problem: places.every((place) => place.failures > 0) ? (places[0]?.problem ?? null) : null,
     }));
   }
 
   /** Why no slot will be free, however long one waits; null while there is hope. */
   get hopeless(): string | null {
-    const places = this.#gpus.flatMap((gpu) => gpu.places);
+    const places = this.#places();
     return places.every((place) => place.failures >= hopelessAfter)
       ? (places[0]?.problem ?? '')
       : null;
@@ -115,7 +137,7 @@ export class Pool {
     this.#stopping = true;
     this.#starting?.failed(new OutboardError('OB_SHUTDOWN'));
     this.#starting = undefined;
-    const places = this.#gpus.flatMap((gpu) => gpu.places);
+    const places = this.#places();
     for (const place of places) {
       clearTimeout(place.pause);
       place.slot.stop(message, seconds);
@@ -127,7 +149,7 @@ export class Pool {
   }
 
   kill() {
-    for (const gpu of this.#gpus) for (const { slot } of gpu.places) slot.kill();
+    for (const { slot } of this.#places()) slot.kill();
   }
 
   #place(gpu: number, index: number): Place {
@@ -206,13 +228,14 @@ export class Pool {
     const total = gpu.snapshot?.totalMemory ?? 0n;
     const free = slot ? await slot.measure() : 0n;
     const slots = gpu.places.length;
-    Object.assign(gpu, sessionMemory(free, total, slots));
+    Object.assign(gpu, sessionMemory(free, total, slots), { contexts: total - free });
     if (gpu.usual === 0n) throw new OutboardError('OB_DEVICE_SMALL', index, free, slots);
   }
 
   #checkGone() {
-    const gone = this.#gpus.every((gpu) => gpu.places.every(({ slot }) => slot.state === 'ended'));
-    if (gone) this.#allGone?.();
+    if (!this.#places().every(({ slot }) => slot.state === 'ended')) return;
+    clearInterval(this.#watch);
+    this.#allGone?.();
   }
 
   #at(gpu: number, index: number): Place {

@@ -2,7 +2,7 @@
 
 export class Queue<T> {
   readonly #waiting: T[] = [];
-  /** Told of everyone whose position is new, counted from 1. */
+  /** Told of positions, counted from 1; of the same one perhaps again. */
   readonly #tell: (one: T, position: number) => void;
 
   constructor(tell: (one: T, position: number) => void) {
@@ -22,18 +22,16 @@ export class Queue<T> {
     this.#tell(one, this.#waiting.length);
   }
 
-  /** For one who was at the head before, and whose slot was lost. */
+  /** For one who was at the head before, and whose slot was lost. Tell the others. */
   putBack(one: T) {
     this.#waiting.unshift(one);
-    this.#tellFrom(0);
   }
 
-  /** False when it was not there. */
+  /** False when it was not there. Tell the others. */
   remove(one: T): boolean {
     const index = this.#waiting.indexOf(one);
     if (index < 0) return false;
     this.#waiting.splice(index, 1);
-    this.#tellFrom(index);
     return true;
   }
 
@@ -42,9 +40,13 @@ export class Queue<T> {
     return this.#waiting.splice(0);
   }
 
-  #tellFrom(index: number) {
-    for (const [offset, one] of this.#waiting.slice(index).entries()) {
-      this.#tell(one, index + offset + 1);
-    }
+  /** Tells everybody where they are: not after each step, or a long queue would do nothing else. */
+  tellAll() {
+    for (const [index, one] of this.#waiting.entries()) this.#tell(one, index + 1);
+  }
+
+  /** Head first. */
+  [Symbol.iterator](): Iterator<T> {
+    return this.#waiting[Symbol.iterator]();
   }
 }

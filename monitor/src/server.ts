@@ -1,76 +1,82 @@
-// The monitor: one port, the queue, the slots. A connection's way: acceptor -> Client (Hello) ->
-// admit -> queue -> place -> slot, which gets the connection itself.
-import { createServer, type Server as NetServer } from 'node:net';
+// The monitor: the ports, the queue, the slots. A connection's way: listener -> Client (Hello) ->
+// admit -> queue -> placement policy -> slot, which gets the connection itself.
+import type { Socket } from 'node:net';
 import { encodeAnswer, encodeHello, type Hello } from '../../api-server/src/control.js';
 import type { Counters } from '../../api-server/src/ipc.js';
 import type { SessionEnd } from '../../api-server/src/native.js';
+import type { PlacementParameters, PlacementPolicy } from '../policies/placement.js';
 import { admit } from './admission.js';
 import { Client } from './client.js';
 import type { Driver } from './devices.js';
 import { OutboardError } from './errors.js';
 import { HelloReader } from './hello.js';
+import { formatListen, type Listen, Listeners } from './listeners.js';
 import type { Log } from './log.js';
-import { place } from './placement.js';
 import { Pool } from './pool.js';
 import { Queue } from './queue.js';
+import { numbers, Session } from './session.js';
 import type { Slot } from './slot.js';
-import type { GpuState, Placement, SessionRequest } from './state.js';
-import { type Address, formatAddress } from './values.js';
+import type { EndedState, Placement, ServerState, SessionRequest } from './state.js';
+import type { Observer } from './view.js';
+import { Visitor } from './visitor.js';
 
 export interface ServerOptions {
-  listen: Address;
+  listen: readonly Listen[];
   build: string;
   driver: Driver;
   serversPerGpu: number;
   helloSeconds: number;
-  /** Programs that may wait. */
+  /** Programs that may wait, how long, and whether one that fits may pass others. */
   queueMax: number;
-  /** What sessions get to end in when the server stops. */
+  queueSeconds: number;
+  queueSkip: boolean;
+  placement: PlacementPolicy;
+  parameters: PlacementParameters;
+  /** What sessions get to end by themselves when the server is told to stop. */
+  graceSeconds: number;
+  /** What they get after that, once they have been told. */
   stopSeconds: number;
-}
-
-/** A client from its Hello on. */
-interface Visitor {
-  client: Client;
-  hello: Hello;
-  request: SessionRequest;
-  arrived: number;
-  /** Processes that were lost while they took it over. */
-  lost: number;
-}
-
-interface Running {
-  session: bigint;
-  visitor: Visitor;
-  /** Whether the process has the connection for itself. */
-  begun: boolean;
-  started: number;
-  log: Log;
+  /** A slot's process that gives no sign of life for so long is killed. */
+  hangSeconds: number;
 }
 
 /** One program that makes every process die should not get them all. */
 const lostMax = 3;
+/** Sessions that ended, kept for policies. */
+const historyMax = 256;
+/** How often those who wait hear of a new place at most: many leave at once. */
+const tellMilliseconds = 100;
 
 export class Server {
-  readonly #options: ServerOptions;
+  readonly options: ServerOptions;
+  readonly pool: Pool;
+  readonly queue = new Queue<Visitor>(({ client }, position) => client.queued(position));
+  readonly sessions = new Map<Slot, Session>();
+  /** Why nobody new is taken; null: everybody is. */
+  closed: 'draining' | 'stopping' | null = null;
+  listening: Listen[] = [];
   readonly #log: Log;
-  readonly #pool: Pool;
-  readonly #net: NetServer;
-  readonly #queue = new Queue<Visitor>(({ client }, position) => client.queued(position));
+  readonly #observer: Observer;
+  readonly #listeners: Listeners;
   readonly #clients = new Set<Client>();
   readonly #visitors = new Map<Client, Visitor>();
-  readonly #running = new Map<Slot, Running>();
-  #sessions = 0n;
+  readonly #history: EndedState[] = [];
+  #ids = 0;
+  #telling: NodeJS.Timeout | undefined;
+  #expiring: NodeJS.Timeout | undefined;
+  #idle: (() => void) | undefined;
+  #hurry: (() => void) | undefined;
   #stopped: Promise<void> | undefined;
 
-  constructor(options: ServerOptions, log: Log) {
-    this.#options = options;
+  constructor(options: ServerOptions, observer: Observer, log: Log) {
+    this.options = options;
+    this.#observer = observer;
     this.#log = log;
-    const { build, driver, serversPerGpu } = options;
-    this.#pool = new Pool(
-      { build, driver, serversPerGpu },
+    const { build, driver, serversPerGpu, hangSeconds } = options;
+    this.pool = new Pool(
+      { build, driver, serversPerGpu, hangSeconds },
       {
-        onReady: () => this.#serveQueue(),
+        onReady: (slot) => this.#ready(slot),
         onPrepared: (slot) => this.#prepared(slot),
         onDeclined: (slot, code, message) => this.#declined(slot, code, message),
         onEnded: (slot, end, counters) => this.#ended(slot, end, counters),
@@ -78,123 +84,229 @@ export class Server {
       },
       log,
     );
-    this.#net = createServer({ noDelay: true, keepAlive: true }, (socket) => {
-      const client = new Client(socket, options.helloSeconds, log, {
-        onHello: (client, hello) => this.#arrived(client, hello),
-        onGone: (client) => this.#left(client),
-      });
-      this.#clients.add(client);
-      socket.once('close', () => this.#clients.delete(client));
-    });
+    this.#listeners = new Listeners((socket) => this.#accept(socket));
   }
 
   get stopping(): boolean {
     return this.#stopped !== undefined;
   }
 
-  /** Opens the devices, then the port. Throws when that fails, or stop() comes before its end. */
-  async start(): Promise<Address> {
+  /** What admission and policies see. */
+  get state(): ServerState {
+    const gpus = this.pool.state.map((gpu) => ({
+      ...gpu,
+      sessions: [...this.sessions.values()]
+        .filter(({ placement }) => placement.gpu === gpu.index)
+        .map((session) => session.state),
+    }));
+    const queue = [...this.queue].map((visitor) => visitor.state);
+    return { now: performance.now() / 1000, gpus, queue, history: this.#history };
+  }
+
+  /** Opens the devices, then the ports. Throws when that fails, or stop() comes before its end. */
+  async start(): Promise<Listen[]> {
     try {
-      await this.#pool.start();
-      rehearse(this.#pool.state);
-      const address = await this.#listen();
+      await this.pool.start();
+      this.#rehearse();
+      this.listening = await this.#listeners.open(this.options.listen);
       if (this.stopping) throw new OutboardError('OB_SHUTDOWN');
-      this.#announce(address);
-      return address;
+      this.#announce();
+      return this.listening;
     } catch (error) {
       await this.stop('the server cannot start');
       throw error;
     }
   }
 
-  /** Accepts nobody any more, ends sessions and processes, and resolves when all are gone. */
+  /**
+   * Takes nobody any more, lets sessions end, then ends them and the processes, and resolves when
+   * all are gone. Called again, it does not wait for sessions any longer.
+   */
   stop(why = 'the server is being shut down'): Promise<void> {
+    this.#hurry?.();
     this.#stopped ??= this.#stop(why);
     return this.#stopped;
   }
 
   async #stop(why: string) {
-    const closed = new Promise<void>((resolve) => this.#net.close(() => resolve()));
-    for (const { client } of this.#queue.takeAll()) client.refuse(new OutboardError('OB_SHUTDOWN'));
+    this.closed = 'stopping';
+    clearInterval(this.#expiring);
+    this.#dismiss(new OutboardError('OB_SHUTDOWN'));
+    await this.#graceOver();
+    for (const session of this.sessions.values()) session.ending ??= why;
+    const closed = this.#listeners.close();
     for (const client of this.#clients) {
       if (client.stage === 'hello') client.refuse(new OutboardError('OB_SHUTDOWN'));
     }
-    await this.#pool.stop(why, this.#options.stopSeconds);
+    await this.pool.stop(why, this.options.stopSeconds);
     await closed;
     this.#log.info('stopped');
   }
 
-  /** At once: sessions end without a word. */
-  kill() {
-    for (const client of this.#clients) client.destroy();
-    this.#pool.kill();
-  }
-
-  #listen(): Promise<Address> {
-    const { listen } = this.#options;
-    return new Promise((resolve, reject) => {
-      this.#net.once('error', (error) =>
-        reject(new OutboardError('OB_LISTEN', formatAddress(listen), error.message)),
-      );
-      this.#net.listen(listen, () => {
-        const address = this.#net.address();
-        const port = typeof address === 'object' && address ? address.port : listen.port;
-        resolve({ host: listen.host, port });
-      });
+  /** Resolves when no session runs, the grace is over, or somebody is in a hurry. */
+  async #graceOver() {
+    const { graceSeconds } = this.options;
+    const running = this.sessions.size;
+    if (running === 0 || graceSeconds === 0) return;
+    this.#log.info({ sessions: running, graceSeconds }, 'stopping: sessions may end by themselves');
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, graceSeconds * 1000);
+      this.#idle = this.#hurry = () => {
+        clearTimeout(timer);
+        resolve();
+      };
     });
+    this.#idle = this.#hurry = undefined;
   }
 
-  #announce(address: Address) {
-    const { driver, serversPerGpu } = this.#options;
-    for (const { index, name, memory, usual } of this.#pool.devices) {
-      const bytes = { memory: Number(memory), usualMemory: Number(usual) };
-      this.#log.info({ gpu: index, name, slots: serversPerGpu, ...bytes }, 'GPU');
+  /** Takes nobody new until resume(); those who wait are refused, those who run go on. */
+  drain() {
+    if (this.closed !== null) return;
+    this.closed = 'draining';
+    this.#log.info({ sessions: this.sessions.size, queued: this.queue.length }, 'draining');
+    this.#dismiss(new OutboardError('OB_DRAINING'));
+  }
+
+  resume() {
+    if (this.closed !== 'draining') return;
+    this.closed = null;
+    this.#log.info('takes sessions again');
+  }
+
+  /** Throws OB_NO_SESSION. */
+  kill(id: number, why: string) {
+    for (const visitor of this.queue) {
+      if (visitor.id !== id) continue;
+      this.#leave(visitor);
+      return this.#refuse(visitor.client, new OutboardError('OB_KILLED', why), visitor.request);
     }
-    const listen = formatAddress(address);
+    const session = this.session(id);
+    const { message } = new OutboardError('OB_KILLED', why);
+    session.log.warn(message);
+    session.ending = message;
+    if (session.begun) session.slot.end(message);
+  }
+
+  /** Throws OB_NO_SESSION. */
+  session(id: number): Session {
+    for (const session of this.sessions.values()) if (session.id === id) return session;
+    throw new OutboardError('OB_NO_SESSION', id);
+  }
+
+  /** At once: sessions end without a word. */
+  destroy() {
+    for (const client of this.#clients) client.destroy();
+    this.pool.kill();
+  }
+
+  #announce() {
+    const { driver, serversPerGpu } = this.options;
+    for (const { index, name, uuid, memory, usual } of this.pool.devices) {
+      const bytes = { memory: Number(memory), usualMemory: Number(usual) };
+      this.#log.info({ gpu: index, name, uuid, slots: serversPerGpu, ...bytes }, 'GPU');
+    }
+    const listen = this.listening.map(formatListen).join(',');
     const { kind, library, gpus } = driver;
     const slots = gpus * serversPerGpu;
     this.#log.info({ listen, device: kind, library, gpus, slots }, 'listening');
-    if (!isLoopback(address.host)) {
-      this.#log.warn('everyone who reaches this address can use the GPUs: there are no tokens yet');
-    }
+    this.#expiring = setInterval(() => this.#expire(), 1000);
+  }
+
+  // ---- who comes and waits ---------------------------------------------------------------------
+
+  #accept(socket: Socket) {
+    const client = new Client(socket, this.options.helloSeconds, this.#log, {
+      onHello: (client, hello) => this.#arrived(client, hello),
+      onGone: (client) => this.#left(client),
+    });
+    this.#clients.add(client);
+    socket.once('close', () => this.#clients.delete(client));
   }
 
   #arrived(client: Client, hello: Hello) {
     try {
-      if (this.stopping) throw new OutboardError('OB_SHUTDOWN');
-      const request = admit(hello, this.#pool.state);
-      const { hopeless } = this.#pool;
+      this.#mayCome();
+      const request = admit(hello, this.pool.state);
+      const { hopeless } = this.pool;
       if (hopeless !== null) throw new OutboardError('OB_NO_SLOT', hopeless);
-      const { queueMax } = this.#options;
-      if (this.#queue.length >= queueMax) throw new OutboardError('OB_QUEUE_FULL', queueMax);
-      const visitor = { client, hello, request, arrived: performance.now(), lost: 0 };
+      const visitor = new Visitor(++this.#ids, client, hello, request);
       this.#visitors.set(client, visitor);
       // Told its position only if it has to wait.
-      if (this.#queue.length === 0 && this.#offer(visitor)) return;
-      this.#queue.append(visitor);
+      const first = this.queue.length === 0 || this.options.queueSkip;
+      if (first && this.#offer(visitor)) return;
+      const { queueMax } = this.options;
+      if (this.queue.length >= queueMax) throw new OutboardError('OB_QUEUE_FULL', queueMax);
+      this.queue.append(visitor);
     } catch (error) {
       if (!(error instanceof OutboardError)) throw error;
-      client.refuse(error);
+      this.#refuse(client, error, null);
     }
+  }
+
+  #mayCome() {
+    if (this.closed === 'stopping') throw new OutboardError('OB_SHUTDOWN');
+    if (this.closed === 'draining') throw new OutboardError('OB_DRAINING');
+  }
+
+  #refuse(client: Client, error: OutboardError, request: SessionRequest | null) {
+    this.#visitors.delete(client);
+    client.refuse(error);
+    this.#observer.refused(error.code, request?.tenant ?? null);
   }
 
   #left(client: Client) {
     const visitor = this.#visitors.get(client);
     this.#visitors.delete(client);
-    if (!visitor || !this.#queue.remove(visitor)) return;
+    if (!visitor || !this.#leave(visitor)) return;
     this.#log.info({ peer: client.peer, program: visitor.hello.program }, 'left the queue');
     this.#serveQueue();
   }
 
+  /** False when it did not wait. */
+  #leave(visitor: Visitor): boolean {
+    const waited = this.queue.remove(visitor);
+    if (waited) this.#tell();
+    return waited;
+  }
+
+  /** Those who have waited too long are told so. */
+  #expire() {
+    const { queueSeconds } = this.options;
+    if (queueSeconds === 0) return;
+    const oldest = performance.now() - queueSeconds * 1000;
+    const late = [...this.queue].filter((visitor) => visitor.arrived < oldest);
+    for (const visitor of late) {
+      this.#leave(visitor);
+      const error = new OutboardError('OB_QUEUE_TIMEOUT', queueSeconds);
+      this.#refuse(visitor.client, error, visitor.request);
+    }
+    if (late.length > 0) this.#serveQueue();
+  }
+
+  #dismiss(error: OutboardError) {
+    for (const { client, request } of this.queue.takeAll()) this.#refuse(client, error, request);
+  }
+
   #serveQueue() {
-    while (!this.stopping && this.#queue.head && this.#offer(this.#queue.head)) {
-      this.#queue.remove(this.#queue.head);
+    if (this.closed === 'stopping') return;
+    for (const visitor of [...this.queue]) {
+      if (this.#offer(visitor)) this.#leave(visitor);
+      else if (!this.options.queueSkip) break;
     }
   }
 
+  #tell() {
+    this.#telling ??= setTimeout(() => {
+      this.#telling = undefined;
+      this.queue.tellAll();
+    }, tellMilliseconds);
+  }
+
+  // ---- from the queue into a slot --------------------------------------------------------------
+
   /** False when there is no place for it now. */
   #offer(visitor: Visitor): boolean {
-    const placement = place(this.#pool.state, visitor.request);
+    const placement = this.#place(visitor.request);
     if (!placement) return false;
     const offered = visitor.client.offer();
     if (!offered) {
@@ -203,15 +315,14 @@ export class Server {
       visitor.client.destroy();
       return true;
     }
-    const slot = this.#pool.reserve(placement);
-    const session = ++this.#sessions;
-    const log = slot.log.child(describe(session, visitor, placement));
-    this.#running.set(slot, { session, visitor, begun: false, started: performance.now(), log });
+    const slot = this.pool.reserve(placement);
+    const session = new Session(visitor.id, visitor, placement, slot);
+    this.sessions.set(slot, session);
     const { windowBases, windowSize } = visitor.hello;
     slot.offer(
       {
         type: 'session',
-        session,
+        session: BigInt(session.id),
         memoryLimit: placement.memory,
         windowBases,
         windowSize,
@@ -219,112 +330,121 @@ export class Server {
       },
       offered.handle,
     );
-    log.debug('offered');
+    session.log.debug('offered');
     return true;
   }
 
+  #place(request: SessionRequest): Placement | null {
+    const { placement, parameters } = this.options;
+    return placement.place(this.state, request, parameters);
+  }
+
+  #ready(slot: Slot) {
+    this.#observer.slotReady(slot.gpu, slot.startSeconds ?? 0);
+    this.#serveQueue();
+  }
+
   #prepared(slot: Slot) {
-    const running = this.#running.get(slot);
-    if (!running) return;
-    const { visitor, log } = running;
-    this.#visitors.delete(visitor.client);
-    visitor.client.release();
+    const session = this.sessions.get(slot);
+    if (!session) return;
+    const { visitor, log } = session;
+    const { client, hello } = visitor;
+    this.#visitors.delete(client);
+    client.release();
     slot.begin();
-    running.begun = true;
-    const waited = seconds(running.started - visitor.arrived);
-    const { peer } = visitor.client;
-    const { host, pid } = visitor.hello;
-    log.info({ peer, host, pid, waited }, 'session begins');
-    if (visitor.request.shareRequest > 0) {
-      log.warn('asks for a share of the GPU: shares are not enforced yet');
-    }
+    session.begun = true;
+    if (session.ending !== null) slot.end(session.ending);
+    const attach = (performance.now() - visitor.arrived) / 1000;
+    const { host, pid } = hello;
+    log.info({ peer: client.peer, host, pid, waited: session.waited }, 'session begins');
+    this.#observer.began(this.view(session), attach, session.waited);
+  }
+
+  view(session: Session) {
+    return session.view(this.pool.state[session.placement.gpu]?.uuid ?? '');
   }
 
   #declined(slot: Slot, code: string | null, message: string) {
-    const running = this.#running.get(slot);
-    this.#free(slot);
-    if (running) {
-      const { client } = running.visitor;
-      this.#visitors.delete(client);
+    const session = this.#free(slot);
+    if (session) {
+      const { client, request } = session.visitor;
       client.takeBack();
       const error = OutboardError.relayed(code, message);
-      client.refuse(error ?? new OutboardError('OB_INTERNAL', message));
+      this.#refuse(client, error ?? new OutboardError('OB_INTERNAL', message), request);
     }
     this.#serveQueue();
   }
 
+  // ---- the end of a session --------------------------------------------------------------------
+
   #ended(slot: Slot, end: SessionEnd, counters: Counters) {
-    const running = this.#running.get(slot);
-    this.#free(slot);
-    if (running) {
-      const duration = seconds(performance.now() - running.started);
+    const session = this.sessions.get(slot);
+    if (session) {
       const { reason, message, reusable } = end;
       const level = reason === 'closed' || reason === 'stopped' ? 'info' : 'warn';
-      running.log[level](
-        { reason, seconds: duration, ...numbers(counters), slotReusable: reusable },
+      const figures = { ...numbers(counters), slotReusable: reusable };
+      session.log[level](
+        { reason, seconds: session.seconds, ...figures },
         `session ends: ${message}`,
       );
+      this.#over(session, reason);
     }
+    this.#free(slot);
     this.#serveQueue();
+  }
+
+  #over(session: Session, reason: string) {
+    this.#history.push(session.ended);
+    if (this.#history.length > historyMax) this.#history.shift();
+    this.#observer.ended(this.view(session), reason);
   }
 
   /** The process is gone. If it had not begun, its client is ours still and gets another one. */
   #lost(slot: Slot, how: string) {
-    const running = this.#running.get(slot);
-    this.#free(slot);
-    if (running) this.#rescue(running, how);
-    const { hopeless } = this.#pool;
-    if (hopeless !== null) {
-      for (const { client } of this.#queue.takeAll()) {
-        client.refuse(new OutboardError('OB_NO_SLOT', hopeless));
-      }
-    }
+    const session = this.#free(slot);
+    if (session) this.#rescue(session, how);
+    if (!this.stopping) this.#observer.slotLost(slot.gpu);
+    const { hopeless } = this.pool;
+    if (hopeless !== null) this.#dismiss(new OutboardError('OB_NO_SLOT', hopeless));
   }
 
-  #rescue({ visitor, begun, started, log }: Running, how: string) {
-    if (begun) {
-      const duration = seconds(performance.now() - started);
-      log.error({ seconds: duration }, `session lost: its API server process ended (${how})`);
-      return;
+  #rescue(session: Session, how: string) {
+    const { visitor, log } = session;
+    if (session.begun) {
+      log.error(
+        { seconds: session.seconds },
+        `session lost: its API server process ended (${how})`,
+      );
+      return this.#over(session, 'lost');
     }
-    const { client } = visitor;
+    const { client, request } = visitor;
     client.takeBack();
     visitor.lost++;
     if (this.stopping) {
-      client.refuse(new OutboardError('OB_SHUTDOWN'));
+      this.#refuse(client, new OutboardError('OB_SHUTDOWN'), request);
+    } else if (session.ending !== null) {
+      this.#refuse(client, new OutboardError('OB_KILLED', session.ending), request);
     } else if (visitor.lost >= lostMax) {
-      client.refuse(new OutboardError('OB_SLOT_LOST', visitor.lost));
+      this.#refuse(client, new OutboardError('OB_SLOT_LOST', visitor.lost), request);
     } else {
       log.warn(`its API server process ended (${how}): waits for another`);
-      this.#queue.putBack(visitor);
+      this.queue.putBack(visitor);
+      this.#tell();
     }
   }
 
-  #free(slot: Slot) {
-    this.#running.delete(slot);
-    this.#pool.release(slot);
+  #free(slot: Slot): Session | undefined {
+    const session = this.sessions.get(slot);
+    this.sessions.delete(slot);
+    this.pool.release(slot);
+    if (this.sessions.size === 0) this.#idle?.();
+    return session;
   }
-}
 
-/** The way of a Hello once without a guest, so that the first one finds compiled code. */
-function rehearse(gpus: GpuState[]) {
-  const arrived = new HelloReader().push(encodeHello({ program: 'rehearsal', windowBases: [] }));
-  if (arrived) place(gpus, admit(arrived.hello, gpus));
-  encodeAnswer({ queued: { position: 1 } });
-}
-
-function describe(session: bigint, { hello }: Visitor, { memory }: Placement) {
-  return { session: Number(session), program: hello.program, memory: Number(memory) };
-}
-
-function numbers(counters: Counters) {
-  return Object.fromEntries(Object.entries(counters).map(([name, value]) => [name, Number(value)]));
-}
-
-function seconds(milliseconds: number): number {
-  return Math.round(milliseconds * 1000) / 1e6;
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^127\./.test(host);
+  /** The way of a Hello once without a guest, so that the first one finds compiled code. */
+  #rehearse() {
+    const arrived = new HelloReader().push(encodeHello({ program: 'rehearsal', windowBases: [] }));
+    if (arrived) this.#place(admit(arrived.hello, this.pool.state));
+    encodeAnswer({ queued: { position: 1 } });
+  }
 }

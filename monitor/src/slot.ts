@@ -7,11 +7,14 @@ import type { Counters, FromSlot, Session, ToSlot } from '../../api-server/src/i
 import type { DeviceSnapshot, SessionEnd } from '../../api-server/src/native.js';
 import { type SocketHandle, sendable } from '../../api-server/src/socket-handle.js';
 import type { Log } from './log.js';
+import { type Usage, usageOf } from './usage.js';
 
 const main = fileURLToPath(new URL('../../api-server/src/main.js', import.meta.url));
 
 /** For a process that should end by itself and does not. */
 const endSeconds = 10;
+/** For a process that starts: opening a device takes seconds, and it answers nothing meanwhile. */
+const startSeconds = 120;
 
 export interface SlotOptions {
   gpu: number;
@@ -34,12 +37,28 @@ export interface SlotEvents {
   onExit(slot: Slot, how: string): void;
 }
 
+/** What a slot costs while it waits, measured. */
+interface Idle {
+  since: number;
+  begin: Usage;
+}
+
 export class Slot {
   readonly gpu: number;
   readonly index: number;
   readonly log: Log;
   state: 'starting' | 'free' | 'busy' | 'ended' = 'starting';
   snapshot: DeviceSnapshot | undefined;
+  /** From the start of the process until its context was warm. */
+  startSeconds: number | null = null;
+  /** Sessions it has served. */
+  served = 0;
+  /** Of the session that runs in it, a second old at most. */
+  counters: Counters | null = null;
+  readonly #begun = performance.now();
+  #idle: Idle | undefined;
+  #pinged: number | undefined;
+  #hung = false;
   readonly #child: ChildProcess;
   readonly #events: SlotEvents;
   #measured: ((free: bigint) => void) | undefined;
@@ -72,6 +91,43 @@ export class Slot {
     return this.#child.pid;
   }
 
+  /** What the process takes now; `idleCpu` is processor seconds per second since it is free. */
+  usage(): { memory: number | null; idleCpu: number | null } {
+    const now = this.pid === undefined ? null : usageOf(this.pid);
+    const seconds = this.#idle ? (performance.now() - this.#idle.since) / 1000 : 0;
+    const idleCpu = now && this.#idle && seconds >= 1 ? now.cpu - this.#idle.begin.cpu : null;
+    return {
+      memory: now?.memory ?? null,
+      idleCpu: idleCpu === null ? null : idleCpu / seconds,
+    };
+  }
+
+  /**
+   * Asks the process for a sign of life, and kills it when it has not given one for so long. Every
+   * state is watched: one that starts, one that waits, one that serves.
+   */
+  watch(hangSeconds: number) {
+    if (this.state === 'ended' || this.#hung) return;
+    const now = performance.now();
+    if (this.state === 'starting') {
+      if (now - this.#begun > startSeconds * 1000) this.#hang('has not opened its device', now);
+      return;
+    }
+    if (this.#pinged === undefined) {
+      this.#pinged = now;
+      this.#send({ type: 'ping' });
+    } else if (now - this.#pinged > hangSeconds * 1000) {
+      this.#hang('hangs', this.#pinged);
+    }
+  }
+
+  #hang(what: string, since: number) {
+    this.#hung = true;
+    const seconds = Math.round((performance.now() - since) / 1000);
+    this.log.error({ seconds }, `the API server process ${what}: killed`);
+    this.kill();
+  }
+
   /** Bytes of the GPU that are free now. Never settles if the process ends before it answers. */
   measure(): Promise<bigint> {
     return new Promise((resolve) => {
@@ -83,12 +139,20 @@ export class Slot {
   /** Shows a client's connection to the process: `onPrepared` or `onDeclined` follows. */
   offer(session: Session, handle: SocketHandle) {
     this.state = 'busy';
+    this.#idle = undefined;
+    this.counters = null;
+    this.served++;
     this.#send(session, handle);
   }
 
   /** The monitor has let go of the connection. */
   begin() {
     this.#send({ type: 'begin' });
+  }
+
+  /** Ends the session that has begun: the guest is told, `onEnded` follows. */
+  end(message: string) {
+    this.#send({ type: 'end', message });
   }
 
   /** Ends the session, if any, and the process, by force after `seconds`. */
@@ -116,23 +180,35 @@ export class Slot {
     switch (message.type) {
       case 'ready':
         this.snapshot = message.snapshot;
-        this.state = 'free';
+        this.startSeconds = (performance.now() - this.#begun) / 1000;
+        this.#free();
         return this.#events.onReady(this);
       case 'failed':
         this.#killAfter(endSeconds);
         return this.#events.onFailed(this, message.code, message.message);
       case 'measured':
         return this.#measured?.(message.freeMemory);
+      case 'pong':
+        this.#pinged = undefined;
+        if (message.counters) this.counters = message.counters;
+        return;
       case 'prepared':
         return this.#events.onPrepared(this);
       case 'declined':
-        this.state = 'free';
+        this.#free();
         return this.#events.onDeclined(this, message.code, message.message);
       case 'ended':
-        if (message.end.reusable) this.state = 'free';
+        this.counters = message.counters;
+        if (message.end.reusable) this.#free();
         else this.#killAfter(endSeconds);
         return this.#events.onEnded(this, message.end, message.counters);
     }
+  }
+
+  #free() {
+    this.state = 'free';
+    const begin = this.pid === undefined ? null : usageOf(this.pid);
+    this.#idle = begin ? { since: performance.now(), begin } : undefined;
   }
 
   #killAfter(seconds: number) {
@@ -147,6 +223,7 @@ export class Slot {
     if (this.state === 'ended') return;
     clearTimeout(this.#timer);
     this.state = 'ended';
+    if (this.#hung) how = 'it hung';
     this.#events.onExit(this, how);
   }
 }

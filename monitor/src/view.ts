@@ -155,6 +155,8 @@ export interface Operations {
   resume(): void;
   /** The newest lines of the log, oldest first. */
   logs(lines: number): LogLine[];
+  /** Calls `listener` with each line to come, until what it returns is called. */
+  followLogs(listener: (line: LogLine) => void): () => void;
 }
 
 export interface LogLine {
@@ -174,3 +176,11 @@ export interface Observer {
   slotReady(gpu: number, startSeconds: number): void;
   slotLost(gpu: number): void;
 }
+
+export const noObserver: Observer = {
+  refused() {},
+  began() {},
+  ended() {},
+  slotReady() {},
+  slotLost() {},
+};

@@ -24,10 +24,14 @@ export interface ServerOptions {
 
 export async function startServer(options: ServerOptions = {}): Promise<TestServer> {
   const args = options.args ?? ['--device', 'software', '--gpus', '1', '--servers-per-gpu', '2'];
-  const child = spawn(process.execPath, [cli, 'serve', '--listen', '127.0.0.1:0', ...args], {
-    env: { ...process.env, ...options.env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  const child = spawn(
+    process.execPath,
+    [cli, 'serve', '--listen', '127.0.0.1:0', '--grace', '0', ...args],
+    {
+      env: { ...process.env, ...options.env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  );
   let log = '';
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     log += text;

@@ -1,89 +1,18 @@
 import { renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { build as defaultBuild } from '../../../scripts/setup/paths.mjs';
 import { type Command, exitCodes } from '../command.js';
+import { readConfigFile } from '../config-file.js';
 import { chooseDriver } from '../devices.js';
 import { OutboardError } from '../errors.js';
-import { type Log, logLevels, openLog } from '../log.js';
-import { type Option, optionsHelp, readOptions } from '../options.js';
+import { formatListen, type Listen, passedSockets } from '../listeners.js';
+import { type Log, openLog, RecentLog } from '../log.js';
+import { optionsHelp, readOptions } from '../options.js';
+import { place } from '../placement.js';
+import { type ServeValues, serveOptions } from '../serve-options.js';
 import { Server } from '../server.js';
-import { type Address, formatAddress, parseAddress, parseChoice, parseCount } from '../values.js';
+import { noObserver } from '../view.js';
 
-const options = {
-  listen: {
-    env: 'OUTBOARD_LISTEN',
-    value: 'HOST:PORT',
-    help: 'where guests connect; port 0: any free one',
-    parse: (text) => parseAddress(text, 0),
-    fallback: { host: '127.0.0.1', port: 4460 },
-    shown: '127.0.0.1:4460',
-  } satisfies Option<Address>,
-  device: {
-    env: 'OUTBOARD_DEVICE',
-    value: 'auto|software|nvidia|PATH',
-    help: 'the driver library to serve; auto: NVIDIA where there is a GPU, else software',
-    parse: (text) => text,
-    fallback: 'auto',
-    shown: 'auto',
-  } satisfies Option<string>,
-  gpus: {
-    env: 'OUTBOARD_SERVE_GPUS',
-    value: 'N',
-    help: 'how many GPUs to serve, the first N; software GPUs are made to order',
-    parse: parseCount(1, 64, 'how many GPUs,'),
-    fallback: null,
-    shown: 'all; 1 with software',
-  } satisfies Option<number | null>,
-  'servers-per-gpu': {
-    env: 'OUTBOARD_SERVERS_PER_GPU',
-    value: 'N',
-    help: 'warm API server processes on each GPU, which is how many sessions it serves at a time',
-    parse: parseCount(1, 64, 'how many processes,'),
-    fallback: 2,
-    shown: '2',
-  } satisfies Option<number>,
-  'hello-timeout': {
-    env: 'OUTBOARD_HELLO_TIMEOUT',
-    value: 'SECONDS',
-    help: 'what a guest gets to say who it is in',
-    parse: parseCount(1, 3600, 'seconds'),
-    fallback: 10,
-    shown: '10',
-  } satisfies Option<number>,
-  'queue-limit': {
-    env: 'OUTBOARD_QUEUE_LIMIT',
-    value: 'N',
-    help: 'programs that may wait for a slot',
-    parse: parseCount(0, 100_000, 'how many programs,'),
-    fallback: 1000,
-    shown: '1000',
-  } satisfies Option<number>,
-  'ready-file': {
-    env: 'OUTBOARD_READY_FILE',
-    value: 'FILE',
-    help: 'written with the address once guests can connect',
-    parse: (text) => path.resolve(text),
-    fallback: null,
-  } satisfies Option<string | null>,
-  'log-level': {
-    env: 'OUTBOARD_LOG_LEVEL',
-    value: 'LEVEL',
-    help: `of the log on stderr: ${logLevels.join(', ')}`,
-    parse: parseChoice(...logLevels),
-    fallback: 'info',
-    shown: 'info',
-  } satisfies Option<string>,
-  build: {
-    env: 'OUTBOARD_BUILD',
-    value: 'DIR',
-    help: 'where the native parts were built',
-    parse: (text) => path.resolve(text),
-    fallback: defaultBuild,
-    hidden: true,
-  } satisfies Option<string>,
-};
-
-/** What sessions get to end in when the server is told to stop. */
+/** What sessions get after the grace, once they have been told that it is over. */
 const stopSeconds = 5;
 
 export const serve: Command = {
@@ -92,39 +21,68 @@ export const serve: Command = {
   help: `Usage: outboard serve [OPTIONS]
 
 Opens the GPUs, keeps a warm process ready for each session to come, and prints
-\`listening on HOST:PORT\` on stdout once guests can connect. The log goes to stderr.
-Ends with SIGTERM or SIGINT: sessions are told, a second signal ends them at once.
+\`listening on ADDRESS\` on stdout, a line for each, once guests can connect. The log goes to stderr.
+Ends with SIGTERM or SIGINT: nobody new is taken, sessions get the grace to end by themselves and are
+then told; a second signal tells them at once, a third ends everything at once.
 
-${optionsHelp(options)}
+${optionsHelp(serveOptions)}
 `,
   async run(args) {
-    const values = readOptions(options, args, process.env);
-    const log = await openLog(values['log-level']);
-    const driver = await chooseDriver(values.device, values.gpus, values.build).catch(told(log));
-    if (!driver) return exitCodes.unable;
-    const server = new Server(
-      {
-        listen: values.listen,
-        build: values.build,
-        driver,
-        serversPerGpu: values['servers-per-gpu'],
-        helloSeconds: values['hello-timeout'],
-        queueMax: values['queue-limit'],
-        stopSeconds,
-      },
-      log,
-    );
-    const stopped = stopOnSignal(server);
-    try {
-      tellReady(await server.start(), values['ready-file']);
-    } catch (error) {
-      // A signal that came too early to have anything to end is no failure.
-      if (!stopped.asked) return told(log)(error) ?? exitCodes.unable;
+    const values = readServeOptions(args, process.env);
+    if (values['check-config']) {
+      process.stdout.write('the configuration is right\n');
+      return exitCodes.ok;
     }
-    await stopped.done;
-    return exitCodes.ok;
+    return serveWith(values);
   },
 };
+
+/** The file is named by a flag or the environment, so these are read twice. */
+function readServeOptions(args: string[], env: NodeJS.ProcessEnv): ServeValues {
+  const { config } = readOptions(serveOptions, args, env);
+  if (config === null) return readOptions(serveOptions, args, env);
+  return readOptions(serveOptions, args, env, readConfigFile(config, serveOptions));
+}
+
+async function serveWith(values: ServeValues): Promise<number> {
+  const recent = new RecentLog();
+  const log = await openLog(values['log-level'], recent);
+  const driver = await chooseDriver(values.device, values.gpus, values.build).catch(told(log));
+  if (!driver) return exitCodes.unable;
+  const passed = passedSockets(process.env);
+  const server = new Server(
+    {
+      listen: passed.length > 0 ? passed : values.listen,
+      build: values.build,
+      driver,
+      serversPerGpu: values['servers-per-gpu'],
+      helloSeconds: values['hello-timeout'],
+      queueMax: values['queue-limit'],
+      queueSeconds: values['queue-timeout'],
+      queueSkip: values['queue-skip'],
+      placement: {
+        name: 'worst-fit',
+        summary: '',
+        place: ({ gpus }, request) => place(gpus, request),
+      },
+      parameters: { omega: 1, gamma: values.gamma },
+      graceSeconds: values.grace,
+      stopSeconds,
+      hangSeconds: values['hang-timeout'],
+    },
+    noObserver,
+    log,
+  );
+  const stopped = stopOnSignal(server);
+  try {
+    tellReady(await server.start(), values['ready-file']);
+  } catch (error) {
+    // A signal that came too early to have anything to end is no failure.
+    if (!stopped.asked) return told(log)(error) ?? exitCodes.unable;
+  }
+  await stopped.done;
+  return exitCodes.ok;
+}
 
 /** Logs what an operator can act on; anything else is our own error, and thrown on. */
 function told(log: Log) {
@@ -135,23 +93,26 @@ function told(log: Log) {
   };
 }
 
-function tellReady(address: Address, readyFile: string | null) {
-  const text = formatAddress(address);
+function tellReady(listening: Listen[], readyFile: string | null) {
+  const texts = listening.map(formatListen);
   if (readyFile !== null) {
     // Renamed into place, so that whoever waits for the file never reads half of it.
-    writeFileSync(`${readyFile}.${process.pid}`, `${text}\n`);
-    renameSync(`${readyFile}.${process.pid}`, readyFile);
+    const half = path.join(path.dirname(readyFile), `.${path.basename(readyFile)}.${process.pid}`);
+    writeFileSync(half, `${texts.join('\n')}\n`);
+    renameSync(half, readyFile);
   }
-  process.stdout.write(`listening on ${text}\n`);
+  process.stdout.write(texts.map((text) => `listening on ${text}\n`).join(''));
 }
 
 /** `asked`: a signal has come; `done` resolves when it has ended the server. */
 function stopOnSignal(server: Server) {
   const state = { asked: false, done: Promise.resolve() };
+  let signals = 0;
   state.done = new Promise((resolve) => {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
       process.on(signal, () => {
-        if (state.asked) return server.kill();
+        signals++;
+        if (signals > 2) return server.destroy();
         state.asked = true;
         server.stop().then(resolve);
       });

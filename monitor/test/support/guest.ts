@@ -28,7 +28,7 @@ export class Guest {
   #ended = false;
   #wake: () => void = () => {};
 
-  constructor(address: Address) {
+  constructor(address: Address | { path: string }) {
     this.socket = connect(address);
     this.socket.setNoDelay(true);
     this.socket.on('data', (chunk) => {
@@ -43,7 +43,7 @@ export class Guest {
   }
 
   /** Connects and sends a Hello. */
-  static hello(address: Address, hello: Partial<Hello> = {}): Guest {
+  static hello(address: Address | { path: string }, hello: Partial<Hello> = {}): Guest {
     const guest = new Guest(address);
     guest.send(encodeHello({ ...usualHello, ...hello }));
     return guest;

@@ -6,7 +6,8 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { root } from '../../../scripts/setup/paths.mjs';
-import { type Address, parseAddress } from '../../src/values.js';
+import { parseListen } from '../../src/listeners.js';
+import type { Address } from '../../src/values.js';
 
 export interface LogLine {
   level: number;
@@ -24,12 +25,24 @@ export const outboard = path.join(root, 'bin', 'outboard.mjs');
 export class Serving {
   readonly child: ChildProcess;
   readonly lines: LogLine[] = [];
+  /** The first one that it listens on. */
   address: Address = { host: '', port: 0 };
+  /** All, as it writes them. */
+  listening: string[] = [];
   exit: Promise<number | string>;
   #waiting: (() => void)[] = [];
 
   private constructor(args: string[], env: NodeJS.ProcessEnv) {
-    const words = ['serve', '--listen', '127.0.0.1:0', '--device', 'software', ...args];
+    const words = [
+      'serve',
+      '--listen',
+      '127.0.0.1:0',
+      '--device',
+      'software',
+      '--grace',
+      '0',
+      ...args,
+    ];
     this.child = spawn(process.execPath, [outboard, ...words, '--log-level', 'debug'], {
       env: { ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -57,11 +70,16 @@ export class Serving {
     const serving = Serving.launch(t, args, env);
     const { stdout } = serving.child;
     if (!stdout) throw new Error('no stdout');
-    const ready = once(createInterface({ input: stdout }), 'line');
-    const line = await Promise.race([ready.then(([line]) => String(line)), serving.exit]);
-    const match = /^listening on (.*)$/.exec(String(line));
-    if (!match) throw new Error(`serve ended with ${line}:\n${serving.log}`);
-    serving.address = parseAddress(match[1] ?? '');
+    // All lines come in one write.
+    const ready = once(stdout.setEncoding('utf8'), 'data');
+    const text = await Promise.race([ready.then(([text]) => String(text)), serving.exit]);
+    serving.listening = [...String(text).matchAll(/^listening on (.*)$/gm)].map(
+      ([, one]) => one ?? '',
+    );
+    if (serving.listening.length === 0)
+      throw new Error(`serve ended with ${text}:\n${serving.log}`);
+    const first = parseListen(serving.listening[0] ?? '');
+    if (first.kind === 'tcp') serving.address = { host: first.host, port: first.port };
     return serving;
   }
 

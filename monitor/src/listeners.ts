@@ -1,0 +1,124 @@
+// Where guests connect: TCP addresses, Unix sockets, and sockets that systemd has opened for us.
+import { chmodSync, lstatSync, unlinkSync } from 'node:fs';
+import {
+  connect,
+  createServer,
+  type ListenOptions,
+  type Server as NetServer,
+  type Socket,
+} from 'node:net';
+import { OutboardError } from './errors.js';
+import { formatAddress, parseAddress } from './values.js';
+
+export type Listen =
+  | { kind: 'tcp'; host: string; port: number }
+  | { kind: 'unix'; path: string }
+  /** Opened by somebody else. */
+  | { kind: 'fd'; fd: number };
+
+/** HOST:PORT, [IPV6]:PORT or unix:PATH. */
+export function parseListen(text: string): Listen {
+  if (text.startsWith('unix:')) return { kind: 'unix', path: text.slice('unix:'.length) };
+  return { kind: 'tcp', ...parseAddress(text, 0) };
+}
+
+export function formatListen(listen: Listen): string {
+  switch (listen.kind) {
+    case 'tcp':
+      return formatAddress(listen);
+    case 'unix':
+      return `unix:${listen.path}`;
+    case 'fd':
+      return `file descriptor ${listen.fd}`;
+  }
+}
+
+// As systemd passes sockets: see sd_listen_fds(3).
+const firstPassed = 3;
+
+/** Sockets that systemd passes to this process, to listen on. Asked once: children inherit nothing. */
+export function passedSockets(env: NodeJS.ProcessEnv): Listen[] {
+  if (Number(env['LISTEN_PID']) !== process.pid) return [];
+  const count = Number(env['LISTEN_FDS']) || 0;
+  return Array.from({ length: count }, (_, index) => ({ kind: 'fd', fd: firstPassed + index }));
+}
+
+export class Listeners {
+  readonly #accept: (socket: Socket) => void;
+  readonly #servers: NetServer[] = [];
+  readonly #paths: string[] = [];
+
+  constructor(accept: (socket: Socket) => void) {
+    this.#accept = accept;
+  }
+
+  /** Listens on all, in order; what they became (port 0 is a real one then). Throws OutboardError. */
+  async open(wanted: readonly Listen[]): Promise<Listen[]> {
+    const opened: Listen[] = [];
+    for (const listen of wanted) opened.push(await this.#open(listen));
+    return opened;
+  }
+
+  /** Nobody connects any more; resolves when connections accepted before are gone, too. */
+  async close() {
+    await Promise.all(
+      this.#servers.map((server) => new Promise<void>((done) => server.close(() => done()))),
+    );
+  }
+
+  async #open(listen: Listen): Promise<Listen> {
+    if (listen.kind === 'unix') await removeStale(listen.path);
+    const server = createServer({ noDelay: true, keepAlive: true }, this.#accept);
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', (error) =>
+        reject(new OutboardError('OB_LISTEN', formatListen(listen), error.message)),
+      );
+      server.listen(optionsOf(listen), resolve);
+    });
+    // An error of accept (no descriptors left) must not end the server: the next one may work.
+    server.removeAllListeners('error').on('error', () => {});
+    this.#servers.push(server);
+    if (listen.kind === 'unix') {
+      // Who may come in is a matter of the folder it lies in, and of tokens.
+      chmodSync(listen.path, 0o666);
+      this.#paths.push(listen.path);
+    }
+    const address = server.address();
+    if (listen.kind !== 'unix' && typeof address === 'object' && address) {
+      return {
+        kind: 'tcp',
+        host: listen.kind === 'tcp' ? listen.host : address.address,
+        port: address.port,
+      };
+    }
+    return typeof address === 'string' ? { kind: 'unix', path: address } : listen;
+  }
+}
+
+function optionsOf(listen: Listen): ListenOptions | { fd: number } {
+  // A function that wakes after a pause may bring hundreds of connections at once.
+  const backlog = 4096;
+  switch (listen.kind) {
+    case 'tcp':
+      return { host: listen.host, port: listen.port, backlog };
+    case 'unix':
+      return { path: listen.path, backlog };
+    case 'fd':
+      return { fd: listen.fd };
+  }
+}
+
+/** A socket that a killed server left behind is in the way; one that somebody listens on stays. */
+async function removeStale(path: string) {
+  try {
+    if (!lstatSync(path).isSocket()) return;
+  } catch {
+    return;
+  }
+  const alive = await new Promise<boolean>((resolve) => {
+    const probe = connect(path, () => resolve(true));
+    probe.once('error', () => resolve(false));
+    probe.once('connect', () => probe.destroy());
+  });
+  if (!alive) unlinkSync(path);
+}

@@ -1,0 +1,146 @@
+// What an operator sees and may do, made from the live server.
+import { hostname } from 'node:os';
+import { version } from '../../api-server/src/version.js';
+import { OutboardError } from './errors.js';
+import { formatListen } from './listeners.js';
+import type { RecentLog } from './log.js';
+import { overhead } from './memory.js';
+import type { Server } from './server.js';
+import type { Session } from './session.js';
+import type { Slot } from './slot.js';
+import type { GpuView, Operations, View } from './view.js';
+
+/** What the quota runner and the tenants know, for the view and for changes at run time. */
+export interface Parts {
+  quotaName: string;
+  /** Percent of the last second in which sessions' work was on the GPU. */
+  busy(gpu: number): number;
+  setShare(session: Session): void;
+  tenants(): View['tenants'] | null;
+}
+
+export class LiveOperations implements Operations {
+  readonly #server: Server;
+  readonly #parts: Parts;
+  readonly #recent: RecentLog;
+  readonly #started = new Date();
+
+  constructor(server: Server, parts: Parts, recent: RecentLog) {
+    this.#server = server;
+    this.#parts = parts;
+    this.#recent = recent;
+  }
+
+  view(): View {
+    const server = this.#server;
+    const { options } = server;
+    const tenants = this.#parts.tenants();
+    return {
+      server: {
+        version,
+        pid: process.pid,
+        host: hostname(),
+        started: this.#started.toISOString(),
+        now: new Date().toISOString(),
+        listen: server.listening.map(formatListen),
+        device: options.driver.kind,
+        placement: options.placement.name,
+        quota: this.#parts.quotaName,
+        draining: server.closed !== null,
+        tenants: tenants !== null,
+      },
+      gpus: this.#gpus(),
+      sessions: [...server.sessions.values()].map((session) => server.view(session)),
+      queue: [...server.queue].map((visitor, index) => visitor.view(index + 1)),
+      tenants: tenants ?? [],
+    };
+  }
+
+  #gpus(): GpuView[] {
+    const { pool, state } = this.#server;
+    return pool.devices.map((device) => {
+      const gpu = state.gpus[device.index];
+      const sessions = gpu?.sessions ?? [];
+      const kept = BigInt(device.slots.length) * overhead(device.total);
+      return {
+        index: device.index,
+        uuid: device.uuid,
+        name: device.name,
+        pciBusId: device.pciBusId,
+        healthy: gpu?.healthy ?? false,
+        problem: device.problem,
+        memory: {
+          total: Number(device.total),
+          sessions: Number(device.memory),
+          reserved: Number(gpu?.reserved ?? 0n),
+          used: sessions.reduce((sum, { used }) => sum + Number(used), 0),
+          overhead: Number(device.contexts + kept),
+        },
+        share: {
+          requested: sessions.reduce((sum, { shareRequest }) => sum + shareRequest, 0),
+          busy: this.#parts.busy(device.index),
+        },
+        slots: device.slots.map((slot) =>
+          slotView(slot, device.contexts / BigInt(device.slots.length)),
+        ),
+      };
+    });
+  }
+
+  kill(session: number, why: string) {
+    this.#server.kill(session, why);
+  }
+
+  setShare(id: number, share: { request: number; limit: number }) {
+    const session = this.#server.session(id);
+    const { request, limit } = share;
+    const asked = `${request}:${limit}`;
+    if (!(request >= 0 && request <= 100 && limit > 0 && limit <= 100)) {
+      throw new OutboardError('OB_SHARE', asked, 'there are 100 percent');
+    }
+    if (limit < request)
+      throw new OutboardError('OB_SHARE', asked, 'the limit is below the request');
+    const gpu = this.#server.state.gpus[session.placement.gpu];
+    const others = (gpu?.sessions ?? [])
+      .filter((other) => other.id !== id)
+      .reduce((sum, other) => sum + other.shareRequest, 0);
+    if (others + request > 100) {
+      const left = `the other sessions of the GPU are promised ${others} percent already`;
+      throw new OutboardError('OB_SHARE', asked, left);
+    }
+    session.log.info({ before: session.share, share }, 'share changed');
+    session.share = { request, limit };
+    this.#parts.setShare(session);
+  }
+
+  drain() {
+    this.#server.drain();
+  }
+
+  resume() {
+    this.#server.resume();
+  }
+
+  logs(lines: number) {
+    return this.#recent.last(lines);
+  }
+
+  followLogs(listener: Parameters<Operations['followLogs']>[0]) {
+    return this.#recent.follow(listener);
+  }
+}
+
+function slotView(slot: Slot, contextMemory: bigint) {
+  const { memory, idleCpu } = slot.usage();
+  return {
+    gpu: slot.gpu,
+    index: slot.index,
+    state: slot.state,
+    pid: slot.pid ?? null,
+    startSeconds: slot.startSeconds,
+    hostMemory: memory,
+    idleCpu,
+    served: slot.served,
+    contextMemory: Number(contextMemory),
+  };
+}

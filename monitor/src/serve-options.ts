@@ -1,0 +1,147 @@
+// What `outboard serve` can be told.
+import path from 'node:path';
+import { build as defaultBuild } from '../../scripts/setup/paths.mjs';
+import { type Listen, parseListen } from './listeners.js';
+import { logLevels } from './log.js';
+import { BadValue, type Option, type Values, yesNo } from './options.js';
+import { parseChoice, parseCount } from './values.js';
+
+const seconds = (least: number) => parseCount(least, 7 * 24 * 3600, 'seconds');
+
+function parseListens(text: string): Listen[] {
+  return text.split(',').map((one) => parseListen(one.trim()));
+}
+
+function parseFactor(text: string): number {
+  const factor = Number(text);
+  if (!/^\d+(\.\d+)?$/.test(text) || factor < 1 || factor > 100) {
+    throw new BadValue('expected a number from 1 to 100, as in 1.5');
+  }
+  return factor;
+}
+
+export const serveOptions = {
+  config: {
+    env: 'OUTBOARD_CONFIG',
+    value: 'FILE',
+    help: 'a file with these options by their names (YAML); flags and the environment come first',
+    parse: (text) => path.resolve(text),
+    fallback: null,
+    path: true,
+  } satisfies Option<string | null>,
+  listen: {
+    env: 'OUTBOARD_LISTEN',
+    value: 'ADDRESS,...',
+    help: 'where guests connect: HOST:PORT, [IPV6]:PORT or unix:PATH; port 0: any free one',
+    parse: parseListens,
+    fallback: [{ kind: 'tcp', host: '127.0.0.1', port: 4460 }],
+    shown: '127.0.0.1:4460',
+  } satisfies Option<Listen[]>,
+  device: {
+    env: 'OUTBOARD_DEVICE',
+    value: 'auto|software|nvidia|PATH',
+    help: 'the driver library to serve; auto: NVIDIA where there is a GPU, else software',
+    parse: (text) => text,
+    fallback: 'auto',
+    shown: 'auto',
+  } satisfies Option<string>,
+  gpus: {
+    env: 'OUTBOARD_SERVE_GPUS',
+    value: 'N',
+    help: 'how many GPUs to serve, the first N; software GPUs are made to order',
+    parse: parseCount(1, 64, 'how many GPUs,'),
+    fallback: null,
+    shown: 'all; 1 with software',
+  } satisfies Option<number | null>,
+  'servers-per-gpu': {
+    env: 'OUTBOARD_SERVERS_PER_GPU',
+    value: 'N',
+    help: 'warm API server processes on each GPU, which is how many sessions it serves at a time',
+    parse: parseCount(1, 64, 'how many processes,'),
+    fallback: 2,
+    shown: '2',
+  } satisfies Option<number>,
+  'hello-timeout': {
+    env: 'OUTBOARD_HELLO_TIMEOUT',
+    value: 'SECONDS',
+    help: 'what a guest gets to say who it is in',
+    parse: parseCount(1, 3600, 'seconds'),
+    fallback: 10,
+    shown: '10',
+  } satisfies Option<number>,
+  'queue-limit': {
+    env: 'OUTBOARD_QUEUE_LIMIT',
+    value: 'N',
+    help: 'programs that may wait for a slot',
+    parse: parseCount(0, 100_000, 'how many programs,'),
+    fallback: 1000,
+    shown: '1000',
+  } satisfies Option<number>,
+  'queue-timeout': {
+    env: 'OUTBOARD_QUEUE_TIMEOUT',
+    value: 'SECONDS',
+    help: 'how long a program may wait for a slot; 0: for ever',
+    parse: seconds(0),
+    fallback: 0,
+    shown: '0',
+  } satisfies Option<number>,
+  'queue-skip': yesNo(
+    'OUTBOARD_QUEUE_SKIP',
+    'let a program that fits pass those before it that do not',
+  ),
+  grace: {
+    env: 'OUTBOARD_GRACE',
+    value: 'SECONDS',
+    help: 'what sessions get to end by themselves when the server is told to stop',
+    parse: seconds(0),
+    fallback: 20,
+    shown: '20',
+  } satisfies Option<number>,
+  'hang-timeout': {
+    env: 'OUTBOARD_HANG_TIMEOUT',
+    value: 'SECONDS',
+    help: 'an API server process that gives no sign of life for so long is killed and replaced',
+    parse: seconds(1),
+    fallback: 30,
+    shown: '30',
+  } satisfies Option<number>,
+  gamma: {
+    env: 'OUTBOARD_GAMMA',
+    value: 'FACTOR',
+    help: 'what the limits of GPU time on one GPU may add up to, for the policy dilu',
+    parse: parseFactor,
+    fallback: 1.5,
+    shown: '1.5',
+  } satisfies Option<number>,
+  'ready-file': {
+    env: 'OUTBOARD_READY_FILE',
+    value: 'FILE',
+    help: 'written with the addresses once guests can connect',
+    parse: (text) => path.resolve(text),
+    fallback: null,
+    path: true,
+  } satisfies Option<string | null>,
+  'log-level': {
+    env: 'OUTBOARD_LOG_LEVEL',
+    value: 'LEVEL',
+    help: `of the log on stderr: ${logLevels.join(', ')}`,
+    parse: parseChoice(...logLevels),
+    fallback: 'info',
+    shown: 'info',
+  } satisfies Option<string>,
+  build: {
+    env: 'OUTBOARD_BUILD',
+    value: 'DIR',
+    help: 'where the native parts were built',
+    parse: (text) => path.resolve(text),
+    fallback: defaultBuild,
+    hidden: true,
+    path: true,
+  } satisfies Option<string>,
+  'check-config': yesNo(
+    'OUTBOARD_CHECK_CONFIG',
+    'say whether all this is right, and serve nothing',
+  ),
+};
+
+export type ServeValues = Values<typeof serveOptions>;

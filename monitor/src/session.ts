@@ -1,0 +1,131 @@
+// A session from its placement on: who it is, where it runs, what it was given and has used.
+import type { Counters } from '../../api-server/src/ipc.js';
+import type { Log } from './log.js';
+import type { Slot } from './slot.js';
+import type { EndedState, Placement, SessionState } from './state.js';
+import type { SessionView } from './view.js';
+import type { Visitor } from './visitor.js';
+
+/** What the quota of a session came to in the last second; made by the quota runner. */
+export interface ShareSample {
+  received: number;
+  owed: number;
+  deviceNs: number;
+  gateWaits: number;
+  gateSeconds: number;
+  held: boolean;
+}
+
+const nothing: ShareSample = {
+  received: 0,
+  owed: 0,
+  deviceNs: 0,
+  gateWaits: 0,
+  gateSeconds: 0,
+  held: false,
+};
+
+export class Session {
+  readonly id: number;
+  readonly visitor: Visitor;
+  readonly placement: Placement;
+  readonly slot: Slot;
+  readonly log: Log;
+  /** Milliseconds on performance's clock, as everywhere here. */
+  readonly started = performance.now();
+  readonly #startedAt = new Date();
+  /** Whether the process has the connection for itself. */
+  begun = false;
+  /** Why it is being ended, once somebody wants that. */
+  ending: string | null = null;
+  share: { request: number; limit: number };
+  sample: ShareSample = nothing;
+
+  constructor(id: number, visitor: Visitor, placement: Placement, slot: Slot) {
+    this.id = id;
+    this.visitor = visitor;
+    this.placement = placement;
+    this.slot = slot;
+    const { shareRequest, shareLimit, tenant, name } = visitor.request;
+    this.share = { request: shareRequest, limit: shareLimit };
+    const { program } = visitor.hello;
+    const memory = Number(placement.memory);
+    const whose = tenant === '' ? {} : { tenant };
+    this.log = slot.log.child({ session: id, ...whose, name, program, memory });
+  }
+
+  get seconds(): number {
+    return seconds(performance.now() - this.started);
+  }
+
+  get waited(): number {
+    return seconds(this.started - this.visitor.arrived);
+  }
+
+  get #used(): Counters | null {
+    return this.slot.counters;
+  }
+
+  get state(): SessionState {
+    const { tenant, name, class: kind } = this.visitor.request;
+    return {
+      id: this.id,
+      tenant,
+      name,
+      class: kind,
+      slot: this.placement.slot,
+      memory: this.placement.memory,
+      used: this.#used?.memoryMapped ?? 0n,
+      shareRequest: this.share.request,
+      shareLimit: this.share.limit,
+      started: this.started / 1000,
+    };
+  }
+
+  get ended(): EndedState {
+    const { tenant, name } = this.visitor.request;
+    const { gpu, memory } = this.placement;
+    const peak = this.#used?.memoryMappedPeak ?? 0n;
+    return { tenant, name, gpu, memory, peak, waited: this.waited, seconds: this.seconds };
+  }
+
+  view(uuid: string): SessionView {
+    const { request, hello, client } = this.visitor;
+    const { gpu, slot, memory } = this.placement;
+    const counters = this.#used;
+    return {
+      id: this.id,
+      tenant: request.tenant,
+      name: request.name,
+      program: hello.program,
+      class: request.class,
+      peer: client.peer,
+      host: hello.host,
+      pid: hello.pid,
+      gpu,
+      uuid,
+      slot,
+      slotPid: this.slot.pid ?? null,
+      state: this.ending !== null ? 'ending' : this.begun ? 'running' : 'starting',
+      started: this.#startedAt.toISOString(),
+      seconds: this.seconds,
+      waitedSeconds: this.waited,
+      memory: {
+        limit: Number(memory),
+        used: Number(counters?.memoryMapped ?? 0n),
+        peak: Number(counters?.memoryMappedPeak ?? 0n),
+      },
+      share: { ...this.share, ...this.sample },
+      counters: numbers(counters ?? {}),
+    };
+  }
+}
+
+export function numbers(counters: Partial<Counters>): Record<string, number> {
+  return Object.fromEntries(Object.entries(counters).map(([name, value]) => [name, Number(value)]));
+}
+
+/** Of milliseconds, to the microsecond. */
+export function seconds(milliseconds: number): number {
+  return Math.round(milliseconds * 1000) / 1e6;
+}
