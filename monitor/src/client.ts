@@ -6,6 +6,7 @@ import { handleOf, type SocketHandle } from '../../api-server/src/socket-handle.
 import { OutboardError } from './errors.js';
 import { HelloReader } from './hello.js';
 import type { Log } from './log.js';
+import { formatAddress } from './values.js';
 
 export interface ClientEvents {
   onHello(client: Client, hello: Hello): void;
@@ -30,7 +31,7 @@ export class Client {
   #unwanted = 0;
 
   constructor(socket: Socket, helloSeconds: number, log: Log, events: ClientEvents) {
-    this.peer = `${socket.remoteAddress ?? '?'}:${socket.remotePort ?? '?'}`;
+    this.peer = peerOf(socket);
     this.#socket = socket;
     this.#log = log.child({ peer: this.peer });
     this.#events = events;
@@ -171,4 +172,8 @@ function isHttp(start: Buffer): boolean {
   return /^(GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH|CONNECT|TRACE|PRI) /.test(
     start.subarray(0, 8).toString('latin1'),
   );
+}
+
+function peerOf({ remoteAddress: host, remotePort: port }: Socket): string {
+  return host === undefined || port === undefined ? 'unix' : formatAddress({ host, port });
 }

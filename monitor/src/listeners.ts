@@ -7,7 +7,9 @@ import {
   type Server as NetServer,
   type Socket,
 } from 'node:net';
+import path from 'node:path';
 import { OutboardError } from './errors.js';
+import { BadValue } from './options.js';
 import { formatAddress, parseAddress } from './values.js';
 
 export type Listen =
@@ -18,8 +20,20 @@ export type Listen =
 
 /** HOST:PORT, [IPV6]:PORT or unix:PATH. */
 export function parseListen(text: string): Listen {
-  if (text.startsWith('unix:')) return { kind: 'unix', path: text.slice('unix:'.length) };
+  if (text.startsWith('unix:')) return { kind: 'unix', path: unixPath(text.slice(5)) };
   return { kind: 'tcp', ...parseAddress(text, 0) };
+}
+
+/** Longer ones would be cut off without a word. */
+function unixPath(text: string): string {
+  const full = path.resolve(text);
+  const most = 107;
+  if (text === '' || Buffer.byteLength(full) > most) {
+    throw new BadValue(
+      `the path of a Unix socket has 1 to ${most} bytes, and ${full} has more or none`,
+    );
+  }
+  return full;
 }
 
 export function formatListen(listen: Listen): string {

@@ -33,16 +33,8 @@ export class Serving {
   #waiting: (() => void)[] = [];
 
   private constructor(args: string[], env: NodeJS.ProcessEnv) {
-    const words = [
-      'serve',
-      '--listen',
-      '127.0.0.1:0',
-      '--device',
-      'software',
-      '--grace',
-      '0',
-      ...args,
-    ];
+    const usual = ['serve', '--listen', '127.0.0.1:0', '--device', 'software', '--grace', '0'];
+    const words = args[0] === 'serve' ? args : [...usual, ...args];
     this.child = spawn(process.execPath, [outboard, ...words, '--log-level', 'debug'], {
       env: { ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -58,7 +50,7 @@ export class Serving {
     });
   }
 
-  /** Just started; ended with the test. */
+  /** Just started; ended with the test. Arguments that begin with `serve` are all there are. */
   static launch(t: Test, args: string[] = [], env: NodeJS.ProcessEnv = {}): Serving {
     const serving = new Serving(args, env);
     t.teardown(() => serving.stop());
