@@ -5,6 +5,7 @@
 // The engine knows no CUDA handle and no stream; the driver knows no instruction.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -121,6 +122,9 @@ struct Launch {
   bool cooperative = false;
   std::vector<uint8_t> parameters;  // parameter_bytes() long
   const AddressSpace *memory = nullptr;
+  // Where the workers count the nanoseconds they spend on it; may be null. Counted before `done`,
+  // but for what a worker finds at the very end; and on the way while it takes long.
+  std::atomic<uint64_t> *worked_ns = nullptr;
   // Text of device printf, in order of blocks' execution; may be called from worker threads.
   std::function<void(std::string_view)> print;
   // Called once, on a worker thread, when the last block is done or the grid was abandoned.

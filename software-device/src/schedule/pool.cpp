@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "schedule/grid.h"
+#include "schedule/stopwatch.h"
 
 namespace softdev {
 
@@ -163,6 +164,7 @@ class Pool final : public Engine {
   void work(uint32_t worker) {
     Residents residents;
     std::unique_ptr<Cta> cached;
+    Stopwatch watch;
     for (;;) {
       // Start a block when there is none, or when those there only spin.
       bool spinning = std::all_of(residents.begin(), residents.end(),
@@ -176,6 +178,7 @@ class Pool final : public Engine {
       }
       if (residents.empty()) {
         cached.reset();
+        watch.stop();
         std::unique_lock lock(mutex_);
         if (stopping_ && grids_.empty()) return;
         if (!grids_.empty()) continue;
@@ -185,7 +188,9 @@ class Pool final : public Engine {
       cooperative = residents.back()->grid->launch.cooperative;
       uint64_t slice = residents.size() == 1 && !cooperative ? kLongSlice : kShortSlice;
       for (size_t i = 0; i < residents.size();) {
+        watch.work_for(residents[i]->grid->launch.worked_ns);
         Cta::Result result = residents[i]->run(slice);
+        watch.glance();
         if (result == Cta::Result::Parked) {
           residents[i]->spinning = true;
           ++i;
@@ -194,7 +199,10 @@ class Pool final : public Engine {
         std::shared_ptr<Grid> grid = residents[i]->grid;
         cached = std::move(residents[i]);
         residents.erase(residents.begin() + static_cast<std::ptrdiff_t>(i));
-        if (result == Cta::Result::Failed || grid->next >= grid->blocks) cached.reset();
+        if (result == Cta::Result::Failed || grid->next >= grid->blocks) {
+          cached.reset();
+          watch.stop();  // whoever is told that the grid is done finds its time counted
+        }
         finish(grid, 1);
       }
       if (residents.size() > 1) std::this_thread::yield();

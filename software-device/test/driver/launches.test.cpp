@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "entry/work.h"
 #include "support.h"
 
 namespace {
@@ -206,6 +207,35 @@ void many_launches_keep_their_order(void **) {
   for (uint32_t value : back) assert_int_equal(value, 2000);
 }
 
+// Grows with what is done and with nothing else, and is complete when the kernel is.
+void work_is_counted(void **state) {
+  uint64_t before = 1, after = 0;
+  uint32_t workers = 0;
+  OK(softwareDeviceWorkNs(nullptr, &before, &workers));
+  assert_int_equal(before, 0);
+  assert_true(workers >= 1);
+  CUfunction add_one = kernel(load_kernels(), "add_one");
+  CUdeviceptr address;
+  uint32_t count = 1 << 16;
+  OK(cuMemAlloc_v2(&address, count * 4));
+  OK(cuMemsetD32_v2(address, 0, count));
+  OK(cuCtxSynchronize());
+  OK(softwareDeviceWorkNs(nullptr, &before, &workers));
+  assert_int_equal(before, 0);
+  void *parameters[] = {&address, &count};
+  OK(launch(add_one, count / 256, 256, 0, parameters));
+  OK(cuCtxSynchronize());
+  OK(softwareDeviceWorkNs(static_cast<CUcontext>(*state), &after, &workers));
+  assert_true(after > 0);
+  CUcontext other;
+  OK(cuCtxCreate_v2(&other, 0, 0));
+  OK(softwareDeviceWorkNs(other, &after, &workers));
+  assert_int_equal(after, 0);
+  EXPECT(CUDA_ERROR_INVALID_VALUE, softwareDeviceWorkNs(other, nullptr, &workers));
+  OK(cuCtxDestroy_v2(other));
+  EXPECT(CUDA_ERROR_INVALID_CONTEXT, softwareDeviceWorkNs(other, &after, &workers));
+}
+
 }  // namespace
 
 int main() {
@@ -219,6 +249,7 @@ int main() {
       TEST(work_behind_a_fault_is_dropped),
       TEST(an_unknown_instruction_is_refused),
       TEST(many_launches_keep_their_order),
+      TEST(work_is_counted),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

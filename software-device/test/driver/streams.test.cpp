@@ -226,6 +226,32 @@ void a_host_function_may_wait_for_another_streams(void **) {
   OK(cuCtxSynchronize());
 }
 
+// More functions that wait than there are threads for them: copies get on.
+void host_functions_that_wait_stop_nothing_else(void **) {
+  constexpr size_t kStreams = 300, kBytes = 8 << 20;
+  std::vector<CUstream> streams(kStreams);
+  std::vector<Gate> gates(kStreams);
+  for (size_t i = 0; i < kStreams; i++) {
+    OK(cuStreamCreate(&streams[i], CU_STREAM_NON_BLOCKING));
+    gates[i].hold(streams[i]);
+  }
+  CUstream other;
+  OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+  CUdeviceptr address;
+  void *pinned;
+  OK(cuMemAlloc_v2(&address, kBytes));
+  OK(cuMemAllocHost_v2(&pinned, kBytes));
+  memset(pinned, 0, kBytes);
+  OK(cuMemsetD8Async(address, 7, kBytes, other));
+  OK(cuMemcpyDtoHAsync_v2(pinned, address, kBytes, other));
+  OK(cuStreamSynchronize(other));
+  assert_int_equal(static_cast<uint8_t *>(pinned)[kBytes - 1], 7);
+  for (CUstream stream : streams) EXPECT(CUDA_ERROR_NOT_READY, cuStreamQuery(stream));
+  for (Gate &gate : gates) gate.open();
+  OK(cuCtxSynchronize());
+  OK(cuMemFreeHost(pinned));
+}
+
 void destroyed_streams_finish_their_work(void **) {
   Device device;
   CUstream stream;
@@ -303,6 +329,7 @@ int main() {
       TEST(pinned_copies_are_asynchronous),
       TEST(host_functions_run_in_order_and_may_not_call_us),
       TEST(a_host_function_may_wait_for_another_streams),
+      TEST(host_functions_that_wait_stop_nothing_else),
       TEST(destroyed_streams_finish_their_work),
       TEST(handles_are_checked),
       TEST(threads),

@@ -21,7 +21,8 @@ struct Driver {
   std::vector<std::unique_ptr<Device>> devices;  // those that are visible
   Handles handles;
   Memory memory;
-  Helpers helpers;
+  // Functions of the program may wait for anything, so copies have threads of their own.
+  Helpers copiers, callers;
 
   // Starts the workers at first use: a program that only asks questions gets no threads.
   Engine &engine();

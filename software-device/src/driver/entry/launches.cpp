@@ -52,7 +52,7 @@ CUresult call_host(CUstream handle, CUhostFn function, void *data, Default null)
   if (CUresult bad = find_stream(handle, null, &stream)) return bad;
   if (!function) return CUDA_ERROR_INVALID_VALUE;
   return guarded([&]() -> CUresult {
-    auto work = std::make_shared<Operation>(stream.context, Where::kHelper);
+    auto work = std::make_shared<Operation>(stream.context, Where::kProgram);
     work->run = [function, data](Operation &) {
       HostFunctionScope scope;
       function(data);
@@ -68,7 +68,7 @@ CUresult add_callback(CUstream handle, CUstreamCallback callback, void *data, un
   if (CUresult bad = find_stream(handle, null, &stream)) return bad;
   if (!callback || flags) return CUDA_ERROR_INVALID_VALUE;
   return guarded([&]() -> CUresult {
-    auto work = std::make_shared<Operation>(stream.context, Where::kHelper);
+    auto work = std::make_shared<Operation>(stream.context, Where::kProgram);
     work->always = true;  // unlike host functions, these are told of errors
     work->run = [handle, callback, data](Operation &operation) {
       HostFunctionScope scope;

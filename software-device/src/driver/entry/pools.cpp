@@ -107,7 +107,7 @@ CUresult release(CUdeviceptr address, CUstream handle, Default null) {
     });
     if (!region)
       return refuse(CUDA_ERROR_INVALID_VALUE, "0x%llx is not the start of an allocation", address);
-    auto work = std::make_shared<Operation>(stream.context, Where::kHelper);
+    auto work = std::make_shared<Operation>(stream.context, Where::kCopier);
     work->always = true;
     work->run = [region](Operation &) {
       count_free(*region);

@@ -63,6 +63,9 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
   void own(uint64_t handle);
   void disown(uint64_t handle);
 
+  // Nanoseconds that the engine's workers have spent on this context's kernels.
+  std::atomic<uint64_t> worked_ns{0};
+
   // Device printf ---------------------------------------------------------------------------------
   void print(std::string_view text);
   void flush_prints();

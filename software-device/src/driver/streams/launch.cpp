@@ -97,6 +97,7 @@ void start(Operation &operation, Launch &launch) {
   Work self = operation.shared_from_this();
   Device &device = operation.context()->device();
   device.kernels.fetch_add(1);
+  launch.worked_ns = &operation.context()->worked_ns;
   launch.print = [context = operation.context()](std::string_view text) { context->print(text); };
   launch.done = [self, name = launch.kernel->name()](Status status) {
     Context &context = *self->context();

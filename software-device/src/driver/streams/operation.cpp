@@ -71,12 +71,15 @@ void Operation::start(Work operation, std::vector<Work> *ready) {
       operation->run(*operation);
       operation->complete(ready);
       break;
-    case Where::kHelper: {
+    case Where::kCopier:
+    case Where::kProgram: {
+      Helpers &helpers =
+          operation->where_ == Where::kCopier ? driver()->copiers : driver()->callers;
       auto work = [operation] {
         operation->run(*operation);
         operation->finish();
       };
-      if (!driver()->helpers.post(work)) {
+      if (!helpers.post(work)) {
         operation->run(*operation);
         operation->complete(ready);
       }

@@ -16,10 +16,11 @@ namespace softdev::driver {
 class Context;
 
 enum class Where : uint8_t {
-  kInline,  // short and never waits: on the thread that ended what came before
-  kHelper,  // on a helper thread
-  kEngine,  // `run` starts it, and somebody calls finish() later
-  kCaller,  // on the thread that queued it, which waits for its turn
+  kInline,   // short and never waits: on the thread that ended what came before
+  kCopier,   // on a helper thread: long, but never waits
+  kProgram,  // on a helper thread: a function of the program, which may wait for anything
+  kEngine,   // `run` starts it, and somebody calls finish() later
+  kCaller,   // on the thread that queued it, which waits for its turn
 };
 
 class Operation : public std::enable_shared_from_this<Operation> {

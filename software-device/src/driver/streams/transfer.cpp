@@ -68,7 +68,7 @@ void move(const End &to, const End &from, const Box &box) {
 }
 
 // Where queued work of this size runs.
-Where place_of_work(size_t bytes) { return bytes <= kShort ? Where::kInline : Where::kHelper; }
+Where place_of_work(size_t bytes) { return bytes <= kShort ? Where::kInline : Where::kCopier; }
 
 // Does the work on the calling thread when it is its turn.
 template <class Function>
