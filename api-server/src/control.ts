@@ -30,6 +30,12 @@ export interface Hello {
   /** Best first. */
   windowBases: bigint[];
   windowSize: bigint;
+  /** Of the function; empty: the program's. */
+  name: string;
+  /** latency-strict or best-effort; empty: what its tenant usually gets. */
+  sessionClass: string;
+  /** W3C trace context; empty: none. */
+  traceparent: string;
 }
 
 export interface Queued {

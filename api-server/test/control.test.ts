@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { root } from '../../scripts/setup/paths.mjs';
-import { decodeAnswer, encodeAnswer, encodeHello, wire } from '../src/control.js';
+import { decodeAnswer, decodeHello, encodeAnswer, encodeHello, wire } from '../src/control.js';
 
 t.test('the constants are those of wire.h', async (t) => {
   const header = readFileSync(path.join(root, 'proto', 'wire', 'wire.h'), 'utf8');
@@ -45,6 +45,13 @@ t.test('every answer comes back as it went', async (t) => {
     t.equal(bytes.readUInt32LE(12), bytes.length - wire.prefaceBytes);
     t.same(decodeAnswer(bytes.subarray(wire.prefaceBytes)), answer);
   }
+});
+
+t.test('a Hello, and one of a guest that knows fewer fields', async (t) => {
+  const said = { name: 'resize', sessionClass: 'best-effort', traceparent: '00-1', token: 'x' };
+  t.match(decodeHello(encodeHello(said).subarray(wire.prefaceBytes)), said);
+  const older = decodeHello(encodeHello({ program: 'old' }).subarray(wire.prefaceBytes));
+  t.match(older, { program: 'old', name: '', sessionClass: '', traceparent: '' });
 });
 
 t.test('a message that is too long is never sent', async (t) => {

@@ -24,6 +24,9 @@ typedef struct _outboard_Hello {
     pb_size_t window_bases_count;
     uint64_t window_bases[4];
     uint64_t window_size;
+    char name[128]; /* of the function; printable ASCII; empty: the program's */
+    char session_class[16]; /* latency-strict or best-effort; empty: what its tenant usually gets */
+    char traceparent[56]; /* W3C trace context of the program's environment; empty: none */
 } outboard_Hello;
 
 /* No slot is free. The guest goes on waiting on this connection. */
@@ -79,13 +82,13 @@ extern "C" {
 #endif
 
 /* Initializer values for message structs */
-#define outboard_Hello_init_default              {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0}
+#define outboard_Hello_init_default              {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", ""}
 #define outboard_Answer_init_default             {0, {outboard_Queued_init_default}}
 #define outboard_Queued_init_default             {0}
 #define outboard_Refusal_init_default            {"", "", "", 0}
 #define outboard_Welcome_init_default            {0, 0, 0, {outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default}, 0, 0, 0, ""}
 #define outboard_Device_init_default             {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, ""}
-#define outboard_Hello_init_zero                 {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0}
+#define outboard_Hello_init_zero                 {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", ""}
 #define outboard_Answer_init_zero                {0, {outboard_Queued_init_zero}}
 #define outboard_Queued_init_zero                {0}
 #define outboard_Refusal_init_zero               {"", "", "", 0}
@@ -104,6 +107,9 @@ extern "C" {
 #define outboard_Hello_token_tag                 9
 #define outboard_Hello_window_bases_tag          10
 #define outboard_Hello_window_size_tag           11
+#define outboard_Hello_name_tag                  12
+#define outboard_Hello_session_class_tag         13
+#define outboard_Hello_traceparent_tag           14
 #define outboard_Queued_position_tag             1
 #define outboard_Refusal_code_tag                1
 #define outboard_Refusal_sentence_tag            2
@@ -140,7 +146,10 @@ X(a, STATIC,   SINGULAR, UINT32,   share_request,     7) \
 X(a, STATIC,   SINGULAR, UINT32,   share_limit,       8) \
 X(a, STATIC,   SINGULAR, STRING,   token,             9) \
 X(a, STATIC,   REPEATED, UINT64,   window_bases,     10) \
-X(a, STATIC,   SINGULAR, UINT64,   window_size,      11)
+X(a, STATIC,   SINGULAR, UINT64,   window_size,      11) \
+X(a, STATIC,   SINGULAR, STRING,   name,             12) \
+X(a, STATIC,   SINGULAR, STRING,   session_class,    13) \
+X(a, STATIC,   SINGULAR, STRING,   traceparent,      14)
 #define outboard_Hello_CALLBACK NULL
 #define outboard_Hello_DEFAULT NULL
 
@@ -209,7 +218,7 @@ extern const pb_msgdesc_t outboard_Device_msg;
 /* Maximum encoded size of messages (where known) */
 #define outboard_Answer_size                     16463
 #define outboard_Device_size                     2044
-#define outboard_Hello_size                      4737
+#define outboard_Hello_size                      4941
 #define outboard_Queued_size                     6
 #define outboard_Refusal_size                    1104
 #define outboard_Welcome_size                    16459

@@ -64,6 +64,9 @@ static CUresult send_hello(const struct config *config, uint64_t window_base) {
   gethostname(hello.host, sizeof hello.host - 1);
   strcpy(hello.guest_version, GUEST_VERSION);
   strcpy(hello.token, config->token);
+  strcpy(hello.name, config->name);
+  strcpy(hello.session_class, config->session_class);
+  strcpy(hello.traceparent, config->traceparent);
   hello.pid = (uint32_t)getpid();
   hello.devices = config->gpus;
   hello.memory = config->memory;

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include "log.h"
 
@@ -15,15 +17,37 @@ static _Bool bad(const char *variable, const char *value, const char *expected) 
   return 0;
 }
 
-// host:port, [v6]:port, separated by commas.
+// unix:/path, which is `length` bytes of the variable's value.
+static _Bool read_path(struct server_name *server, const char *value, const char *at,
+                       size_t length) {
+  size_t scheme = strlen("unix:");
+  struct sockaddr_un address;
+  if (length - scheme >= sizeof address.sun_path)
+    return bad("OUTBOARD_SERVER", value, "the path of a Unix socket has at most 107 bytes");
+  memcpy(server->host, at + scheme, length - scheme);
+  server->host[length - scheme] = 0;
+  server->port[0] = 0;
+  return 1;
+}
+
+// host:port, [v6]:port, unix:/path, separated by commas.
 static _Bool read_servers(struct config *config, const char *value) {
-  const char *expected = "expected HOST:PORT or [IPV6]:PORT, several separated by commas";
+  const char *expected =
+      "expected HOST:PORT, [IPV6]:PORT or unix:/PATH, several separated by commas";
   const char *at = value;
   while (*at) {
     size_t length = strcspn(at, ",");
     if (config->server_count == CONFIG_SERVERS_MAX)
       return bad("OUTBOARD_SERVER", value, "at most 8 servers can be named");
     struct server_name *server = &config->servers[config->server_count];
+    // With the slash: a host may be called unix.
+    if (strncmp(at, "unix:/", strlen("unix:/")) == 0) {
+      if (!read_path(server, value, at, length)) return 0;
+      config->server_count++;
+      at += length;
+      if (*at == ',') at++;
+      continue;
+    }
     const char *colon = NULL;
     for (size_t i = 0; i < length; i++)
       if (at[i] == ':') colon = at + i;
@@ -150,6 +174,39 @@ static _Bool read_token(struct config *config) {
   return 1;
 }
 
+static _Bool read_name(struct config *config, const char *value) {
+  const char *expected = "expected 1 to 127 printable characters of ASCII";
+  size_t length = strlen(value);
+  if (length >= sizeof config->name) return bad("OUTBOARD_NAME", value, expected);
+  for (size_t i = 0; i < length; i++)
+    if (value[i] < ' ' || value[i] > '~') return bad("OUTBOARD_NAME", value, expected);
+  strcpy(config->name, value);
+  return 1;
+}
+
+static _Bool read_class(struct config *config, const char *value) {
+  if (strcmp(value, "latency-strict") != 0 && strcmp(value, "best-effort") != 0)
+    return bad("OUTBOARD_CLASS", value, "expected latency-strict or best-effort");
+  strcpy(config->session_class, value);
+  return 1;
+}
+
+// 00-<32 hexadecimal digits>-<16>-<2>. It is not ours, so a bad one is only left out, as the W3C
+// has it.
+static void read_traceparent(struct config *config, const char *value) {
+  static const char form[] = "00-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
+  size_t i = 0;
+  for (; i < sizeof form - 1; i++) {
+    _Bool digit = (value[i] >= '0' && value[i] <= '9') || (value[i] >= 'a' && value[i] <= 'f');
+    if (form[i] == 'x' ? !digit : value[i] != form[i]) break;
+  }
+  if (i < sizeof form - 1 || value[i]) {
+    log_warn("TRACEPARENT is no W3C trace context of version 00: left out");
+    return;
+  }
+  strcpy(config->traceparent, value);
+}
+
 static _Bool read_all(struct config *config) {
   if (!read_servers(config, getenv("OUTBOARD_SERVER"))) return 0;
   if (!read_token(config)) return 0;
@@ -167,6 +224,12 @@ static _Bool read_all(struct config *config) {
   if (value && *value && !read_memory(config, value)) return 0;
   value = getenv("OUTBOARD_SHARE");
   if (value && *value && !read_share(config, value)) return 0;
+  value = getenv("OUTBOARD_NAME");
+  if (value && *value && !read_name(config, value)) return 0;
+  value = getenv("OUTBOARD_CLASS");
+  if (value && *value && !read_class(config, value)) return 0;
+  value = getenv("TRACEPARENT");
+  if (value && *value) read_traceparent(config, value);
   value = getenv("OUTBOARD_CONNECT_TIMEOUT");
   if (value && *value) {
     if (!read_number("OUTBOARD_CONNECT_TIMEOUT", value, value, value + strlen(value),

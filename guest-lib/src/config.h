@@ -8,17 +8,21 @@
 
 #define CONFIG_SERVERS_MAX 8
 #define CONFIG_TOKEN_MAX 4096
+#define CONFIG_NAME_MAX 128
 
 struct config {
   int server_count;
   struct server_name {
-    char host[256];
+    char host[256];  // or the path of a Unix socket, where port is empty
     char port[8];
   } servers[CONFIG_SERVERS_MAX];
   char token[CONFIG_TOKEN_MAX];
-  uint32_t gpus;           // 0: not said
-  uint64_t memory;         // bytes; 0: not said
-  uint32_t share_request;  // percent; 0: not said
+  char name[CONFIG_NAME_MAX];  // of the function; empty: not said
+  char session_class[16];      // empty: not said
+  char traceparent[56];        // W3C trace context; empty: none
+  uint32_t gpus;               // 0: not said
+  uint64_t memory;             // bytes; 0: not said
+  uint32_t share_request;      // percent; 0: not said
   uint32_t share_limit;
   uint32_t connect_timeout_ms;
   const char *visible_devices;  // CUDA_VISIBLE_DEVICES, or NULL

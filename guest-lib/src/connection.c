@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -39,6 +40,29 @@ static int wait_for(int fd, short events, int64_t deadline) {
     if (ready == 0) return ETIMEDOUT;
     if (errno != EINTR) return errno;
   }
+}
+
+// A full backlog makes a connect that does not block fail at once, so this one blocks.
+static int connect_path(const char *path, int64_t deadline) {
+  int64_t left = deadline - now_ms();
+  if (left < 1) left = 1;
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  strcpy(address.sun_path, path);
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -errno;
+  struct timeval limit = {.tv_sec = left / 1000, .tv_usec = left % 1000 * 1000};
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  int status;
+  do status = connect(fd, (struct sockaddr *)&address, sizeof address);
+  while (status != 0 && errno == EINTR);
+  if (status != 0) {
+    int error = errno == EAGAIN ? ETIMEDOUT : errno;
+    close(fd);
+    return -error;
+  }
+  limit = (struct timeval){0};
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  return fd;
 }
 
 static int connect_address(const struct addrinfo *address, int64_t deadline) {
@@ -80,36 +104,49 @@ void connection_reader_left(void) {
   if (atomic_load(&send_waits)) eventfd_write(reader_left, 1);
 }
 
+static const char advice[] = "Is `outboard serve` running there?";
+
+// The socket, or -1 after logging what was tried.
+static int connect_server(const struct server_name *server, int64_t deadline) {
+  if (!*server->port) {
+    int fd = connect_path(server->host, deadline);
+    if (fd < 0) log_error("no connection to unix:%s: %s. %s", server->host, strerror(-fd), advice);
+    return fd < 0 ? -1 : fd;
+  }
+  struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
+  int status = getaddrinfo(server->host, server->port, &hints, &found);
+  if (status != 0) {
+    log_error("server %s:%s cannot be found: %s", server->host, server->port, gai_strerror(status));
+    return -1;
+  }
+  int fd = -1;
+  for (struct addrinfo *a = found; a && fd < 0; a = a->ai_next) {
+    fd = connect_address(a, deadline);
+    if (fd < 0)
+      log_error("no connection to %s:%s: %s. %s", server->host, server->port, strerror(-fd),
+                advice);
+  }
+  freeaddrinfo(found);
+  return fd < 0 ? -1 : fd;
+}
+
 int connection_open(const struct config *config) {
   int64_t begin = now_ms();
   for (int i = 0; i < config->server_count; i++) {
     // Each server has its part of the time, so that one that is silent leaves some to the others.
     int64_t deadline = begin + (int64_t)config->connect_timeout_ms * (i + 1) / config->server_count;
     const struct server_name *server = &config->servers[i];
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
-    int status = getaddrinfo(server->host, server->port, &hints, &found);
-    if (status != 0) {
-      log_error("server %s:%s cannot be found: %s", server->host, server->port,
-                gai_strerror(status));
-      continue;
+    int fd = connect_server(server, deadline);
+    if (fd < 0) continue;
+    int error = connection_adopt(fd);
+    if (error) {
+      log_error("no file descriptor is left: %s", strerror(error));
+      close(fd);
+      return -1;
     }
-    for (struct addrinfo *a = found; a; a = a->ai_next) {
-      int fd = connect_address(a, deadline);
-      if (fd >= 0) {
-        freeaddrinfo(found);
-        int error = connection_adopt(fd);
-        if (error) {
-          log_error("no file descriptor is left: %s", strerror(error));
-          close(fd);
-          return -1;
-        }
-        log_info("connected to %s:%s", server->host, server->port);
-        return 0;
-      }
-      log_error("no connection to %s:%s: %s. Is `outboard serve` running there?", server->host,
-                server->port, strerror(-fd));
-    }
-    freeaddrinfo(found);
+    log_info("connected to %s:%s", *server->port ? server->host : "unix",
+             *server->port ? server->port : server->host);
+    return 0;
   }
   return -1;
 }

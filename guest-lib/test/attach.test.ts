@@ -1,7 +1,10 @@
 // The first CUDA call, with servers of all kinds and environments of all kinds: the CUresult that
 // the program gets, the line in the log, and silence without OUTBOARD_LOG.
 import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import t, { type Test } from 'tap';
 import { encodeAnswer, preface } from '../../api-server/src/control.js';
 import { type Environment, ended, printed, run, start } from './support/client.js';
@@ -82,6 +85,37 @@ t.test('no server there', async (t) => {
     `no connection to 127\\.0\\.0\\.1:${port}: Connection refused\\. Is \`outboard serve\` running there\\?`,
   );
   await fails(t, { OUTBOARD_SERVER: `127.0.0.1:${port}` }, NOT_READY, says);
+});
+
+/** Short: the path of a Unix socket has at most 107 bytes. */
+function shortFolder(t: Test): string {
+  const folder = mkdtempSync(path.join(tmpdir(), 'outboard-'));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  return folder;
+}
+
+t.test('no Unix socket there, or nobody behind it', async (t) => {
+  const folder = shortFolder(t);
+  const none = /no connection to unix:\/.*\/none: No such file or directory\. Is `outboard serve`/;
+  await fails(t, { OUTBOARD_SERVER: `unix:${folder}/none` }, NOT_READY, none);
+  writeFileSync(`${folder}/file`, '');
+  const refused = /no connection to unix:\/.*\/file: Connection refused/;
+  await fails(t, { OUTBOARD_SERVER: `unix:${folder}/file` }, NOT_READY, refused);
+});
+
+t.test('a Unix socket', async (t) => {
+  const script: Script = async (socket, hello) => {
+    socket.write(encodeAnswer({ welcome: welcome(await hello) }));
+  };
+  const server = await scriptedServer(script, `${shortFolder(t)}/guests`);
+  t.teardown(() => server.stop());
+  const port = await freePort();
+  const servers = `unix:/no/such,127.0.0.1:${port},${server.address}`;
+  const { lines, stderr } = await run('init', { OUTBOARD_SERVER: servers, OUTBOARD_LOG: 'info' });
+  t.equal(lines[0], 'cuInit CUDA_SUCCESS');
+  t.match(stderr, 'no connection to unix:/no/such: No such file or directory');
+  t.match(stderr, `connected to ${server.address}`);
+  t.equal(server.hellos.length, 1);
 });
 
 interface Case {
@@ -292,6 +326,9 @@ t.test('a Welcome', async (t) => {
     OUTBOARD_GPUS: '2',
     OUTBOARD_MEMORY: '3G',
     OUTBOARD_SHARE: '20:50',
+    OUTBOARD_NAME: 'resize images',
+    OUTBOARD_CLASS: 'best-effort',
+    TRACEPARENT: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
   };
   const { lines, stderr, code } = await run('init', env);
   t.same(lines, [
@@ -310,6 +347,9 @@ t.test('a Welcome', async (t) => {
     memory: 3n << 30n,
     shareRequest: 20,
     shareLimit: 50,
+    name: 'resize images',
+    sessionClass: 'best-effort',
+    traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
     windowSize: 1n << 40n,
   });
   t.ok(hello?.pid);

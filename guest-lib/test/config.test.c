@@ -8,8 +8,17 @@
 #include "log_capture.h"
 
 static const char *const variables[] = {
-    "OUTBOARD_SERVER", "OUTBOARD_TOKEN", "OUTBOARD_TOKEN_FILE",      "OUTBOARD_GPUS",
-    "OUTBOARD_MEMORY", "OUTBOARD_SHARE", "OUTBOARD_CONNECT_TIMEOUT", "CUDA_VISIBLE_DEVICES",
+    "OUTBOARD_SERVER",
+    "OUTBOARD_TOKEN",
+    "OUTBOARD_TOKEN_FILE",
+    "OUTBOARD_GPUS",
+    "OUTBOARD_MEMORY",
+    "OUTBOARD_SHARE",
+    "OUTBOARD_CONNECT_TIMEOUT",
+    "CUDA_VISIBLE_DEVICES",
+    "OUTBOARD_NAME",
+    "OUTBOARD_CLASS",
+    "TRACEPARENT",
 };
 
 static struct config config;
@@ -30,6 +39,9 @@ static void defaults(void **state) {
   assert_string_equal(config.servers[0].host, "gpu1");
   assert_string_equal(config.servers[0].port, "4460");
   assert_string_equal(config.token, "");
+  assert_string_equal(config.name, "");
+  assert_string_equal(config.session_class, "");
+  assert_string_equal(config.traceparent, "");
   assert_int_equal(config.gpus, 0);
   assert_int_equal(config.memory, 0);
   assert_int_equal(config.share_request, 0);
@@ -69,6 +81,23 @@ static void servers(void **state) {
   assert_int_equal(config.server_count, 8);
 }
 
+#define PATH_107                                                                              \
+  "/2345678901234567890123456789012345678901234567890123456789012345678901234567890123456789" \
+  "01234567890123456"
+
+static void unix_sockets(void **state) {
+  (void)state;
+  _Static_assert(sizeof PATH_107 - 1 == 106, "the longest path, less one");
+  setenv("OUTBOARD_SERVER", "unix:/run/outboard:1/guests.sock,unix:4460,unix:" PATH_107 "7", 1);
+  assert_int_equal(config_read(&config), CUDA_SUCCESS);
+  assert_int_equal(config.server_count, 3);
+  assert_string_equal(config.servers[0].host, "/run/outboard:1/guests.sock");
+  assert_string_equal(config.servers[0].port, "");
+  assert_string_equal(config.servers[1].host, "unix");  // a host of that name
+  assert_string_equal(config.servers[1].port, "4460");
+  assert_string_equal(config.servers[2].host, PATH_107 "7");
+}
+
 struct bad {
   const char *variable, *value, *says;
 };
@@ -89,6 +118,13 @@ static const struct bad bad[] = {
     {"OUTBOARD_SERVER", "gpu1:http", "1 to 65535"},
     {"OUTBOARD_SERVER", "gpu1:44600000", "HOST:PORT"},
     {"OUTBOARD_SERVER", "a:1,a:2,a:3,a:4,a:5,a:6,a:7,a:8,a:9", "at most 8"},
+    {"OUTBOARD_SERVER", "unix:" PATH_107 "78", "at most 107"},
+    {"OUTBOARD_SERVER", "unix:run/socket", "unix:/PATH"},
+    {"OUTBOARD_NAME", "two\nlines", "printable"},
+    {"OUTBOARD_NAME", "caf\xc3\xa9", "printable"},
+    {"OUTBOARD_NAME", PATH_107 "78901234567890123456789", "1 to 127"},
+    {"OUTBOARD_CLASS", "urgent", "latency-strict or best-effort"},
+    {"OUTBOARD_CLASS", "best-effort ", "latency-strict or best-effort"},
     {"OUTBOARD_TOKEN_FILE", "/no/such/file", "cannot be read: No such file"},
     {"OUTBOARD_GPUS", "0", "1 to 64"},
     {"OUTBOARD_GPUS", "65", "1 to 64"},
@@ -174,6 +210,41 @@ static void numbers(void **state) {
   assert_string_equal(config.visible_devices, "1,0");
 }
 
+static void names(void **state) {
+  (void)state;
+  setenv("OUTBOARD_NAME", PATH_107 "789012345678901234567", 1);
+  setenv("OUTBOARD_CLASS", "best-effort", 1);
+  setenv("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", 1);
+  assert_int_equal(config_read(&config), CUDA_SUCCESS);
+  assert_string_equal(config.name, PATH_107 "789012345678901234567");
+  assert_string_equal(config.session_class, "best-effort");
+  assert_string_equal(config.traceparent,
+                      "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+  setenv("OUTBOARD_CLASS", "latency-strict", 1);
+  assert_int_equal(config_read(&config), CUDA_SUCCESS);
+  assert_string_equal(config.session_class, "latency-strict");
+}
+
+// What others have put into the environment does not keep a program from its GPU.
+static void bad_traceparents(void **state) {
+  (void)state;
+  static const char *const values[] = {
+      "00",
+      "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+      "00-0AF7651916CD43DD8448EB211C80319C-B7AD6B7169203331-01",
+      "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0",
+      "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-011",
+      "00-0af7651916cd43dd8448eb211c80319c_b7ad6b7169203331-01",
+  };
+  log_capture("warn");
+  for (unsigned i = 0; i < sizeof values / sizeof *values; i++) {
+    setenv("TRACEPARENT", values[i], 1);
+    assert_int_equal(config_read(&config), CUDA_SUCCESS);
+    assert_string_equal(config.traceparent, "");
+    assert_non_null(strstr(log_captured(), "TRACEPARENT is no W3C trace context"));
+  }
+}
+
 static void token_file(const char *text, size_t size) {
   char path[] = "/tmp/outboard-token-XXXXXX";
   int fd = mkstemp(path);
@@ -226,11 +297,18 @@ static void tokens_too_long(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup(defaults, clean),        cmocka_unit_test_setup(empty_values, clean),
-      cmocka_unit_test_setup(servers, clean),         cmocka_unit_test_setup(bad_values, clean),
-      cmocka_unit_test_setup(memory, clean),          cmocka_unit_test_setup(share, clean),
-      cmocka_unit_test_setup(numbers, clean),         cmocka_unit_test_setup(tokens, clean),
+      cmocka_unit_test_setup(defaults, clean),
+      cmocka_unit_test_setup(empty_values, clean),
+      cmocka_unit_test_setup(servers, clean),
+      cmocka_unit_test_setup(bad_values, clean),
+      cmocka_unit_test_setup(memory, clean),
+      cmocka_unit_test_setup(share, clean),
+      cmocka_unit_test_setup(numbers, clean),
+      cmocka_unit_test_setup(tokens, clean),
       cmocka_unit_test_setup(tokens_too_long, clean),
+      cmocka_unit_test_setup(unix_sockets, clean),
+      cmocka_unit_test_setup(names, clean),
+      cmocka_unit_test_setup(bad_traceparents, clean),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 // more than the longest Hello, and complains as soon as a byte is wrong.
 import { decodeHello, type Hello, wire } from '../../api-server/src/control.js';
 import { OutboardError } from './errors.js';
+import { printable } from './printable.js';
 
 export interface Arrived {
   hello: Hello;
@@ -26,7 +27,7 @@ export class HelloReader {
     const taken = rest.copy(this.#message, this.#filled);
     this.#filled += taken;
     if (this.#filled < this.#message.length) return undefined;
-    const hello = decode(this.#message);
+    const hello = readable(decode(this.#message));
     validate(hello);
     return { hello, leftover: Buffer.from(rest.subarray(taken)) };
   }
@@ -38,7 +39,7 @@ export class HelloReader {
     const preface = this.#preface;
     const magic = preface.subarray(0, wire.magic.length);
     if (!magic.equals(wire.magic.subarray(0, magic.length))) {
-      throw new OutboardError('OB_NOT_OUTBOARD', printable(chunk.subarray(0, 16)));
+      throw new OutboardError('OB_NOT_OUTBOARD', shown(chunk.subarray(0, 16)));
     }
     if (preface.length >= 12) {
       const version = preface.readUInt32LE(8);
@@ -63,13 +64,36 @@ function decode(message: Buffer): Hello {
   }
 }
 
+/** As long as the guest library can make them. */
+const most = { program: 255, host: 255, version: 31, name: 127 } as const;
+const traceparentForm = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
+
+/** From here on, what a guest says about itself can stand in logs, labels and pages. */
+function readable(hello: Hello): Hello {
+  const { program, host, guestVersion, traceparent } = hello;
+  return {
+    ...hello,
+    program: printable(program, most.program),
+    host: printable(host, most.host),
+    guestVersion: printable(guestVersion, most.version),
+    // As the W3C has it, a bad one counts as none.
+    traceparent: traceparentForm.test(traceparent) ? traceparent : '',
+  };
+}
+
 const mostBases = 64;
 // User space of x86-64 and of arm64 alike ends here or later.
 const addressEnd = 1n << 47n;
 
 /** What no correct guest sends, whatever the user configured. */
-function validate({ windowBases, windowSize }: Hello) {
+function validate({ windowBases, windowSize, name, sessionClass }: Hello) {
   const wrong = (what: string) => new OutboardError('OB_HELLO_VALUE', what);
+  if (name.length > most.name || !/^[\x20-\x7e]*$/.test(name)) {
+    throw wrong(`the name ${JSON.stringify(printable(name))}`);
+  }
+  if (!['', 'latency-strict', 'best-effort'].includes(sessionClass)) {
+    throw wrong(`the class ${JSON.stringify(printable(sessionClass))}`);
+  }
   if (windowBases.length > mostBases) throw wrong(`${windowBases.length} bases for a window`);
   if (windowSize % wire.granule !== 0n || windowSize > addressEnd) {
     throw wrong(`a window of ${windowSize} bytes`);
@@ -82,7 +106,7 @@ function validate({ windowBases, windowSize }: Hello) {
 }
 
 /** The start of something unknown, for a message: text as it is, other bytes in hexadecimal. */
-function printable(bytes: Buffer): string {
+function shown(bytes: Buffer): string {
   const text = bytes.toString('latin1');
   return /^[\x20-\x7e\r\n\t]+$/.test(text) ? JSON.stringify(text) : `0x${bytes.toString('hex')}`;
 }

@@ -31,11 +31,28 @@ export function formatAddress({ host, port }: Address): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
-/** HOST:PORT[,HOST:PORT...], as the guest library reads OUTBOARD_SERVER. */
+/** HOST:PORT, [IPV6]:PORT or unix:/PATH, several separated by commas: as the guest library reads OUTBOARD_SERVER. */
 export function parseServers(text: string): string {
   const servers = text.split(',');
   if (servers.length > 8) throw new BadValue('at most 8 servers can be named');
-  return servers.map((server) => formatAddress(parseAddress(server.trim()))).join(',');
+  return servers.map((server) => parseServer(server.trim())).join(',');
+}
+
+function parseServer(text: string): string {
+  // With the slash: a host may be called unix.
+  if (!text.startsWith('unix:/')) return formatAddress(parseAddress(text));
+  if (Buffer.byteLength(text) > 'unix:'.length + 107) {
+    throw new BadValue('the path of a Unix socket has at most 107 bytes');
+  }
+  return text;
+}
+
+/** What a function or a program is called: as the guest library reads OUTBOARD_NAME. */
+export function parseName(text: string): string {
+  if (!/^[\x20-\x7e]{1,127}$/.test(text)) {
+    throw new BadValue('expected 1 to 127 printable characters of ASCII');
+  }
+  return text;
 }
 
 const units = { '': 0n, K: 10n, M: 20n, G: 30n, T: 40n } as const;

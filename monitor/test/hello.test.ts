@@ -43,7 +43,7 @@ t.test('a Hello comes through as it was sent', async (t) => {
 t.test('however it is cut, and whatever follows', async (t) => {
   const bases = fc.array(fc.bigInt(1n, 1n << 25n).map((granules) => granules * wire.granule));
   const hello = fc.record({
-    program: fc.string({ maxLength: 300 }),
+    program: fc.string({ maxLength: 255 }),
     pid: fc.nat(),
     devices: fc.nat(),
     memory: fc.bigInt(0n, (1n << 64n) - 1n),
@@ -64,6 +64,37 @@ t.test('however it is cut, and whatever follows', async (t) => {
     },
   );
   fc.assert(run, { numRuns: 200 });
+});
+
+t.test('what a guest says about itself can be shown', async (t) => {
+  const arrived = read(
+    encodeHello({
+      program: 'a\n{"level":60}\u001b[2J\u202egnp.exe',
+      host: 'h'.repeat(5000),
+      guestVersion: '\0',
+      traceparent: 'x\ny',
+      name: 'resize',
+      sessionClass: 'best-effort',
+    }),
+  );
+  t.match(arrived?.hello, {
+    program: 'a\\u{a}{"level":60}\\u{1b}[2J\\u{202e}gnp.exe',
+    host: `${'h'.repeat(254)}…`,
+    guestVersion: '\\u{0}',
+    traceparent: '',
+    name: 'resize',
+    sessionClass: 'best-effort',
+  });
+  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+  t.equal(read(encodeHello({ traceparent }))?.hello.traceparent, traceparent);
+});
+
+t.test('a name or a class that no guest library sends', async (t) => {
+  t.equal(codeOf(encodeHello({ name: 'x'.repeat(128) })), 'OB_HELLO_VALUE');
+  t.equal(codeOf(encodeHello({ name: 'a\nb' })), 'OB_HELLO_VALUE');
+  t.equal(codeOf(encodeHello({ name: 'é' })), 'OB_HELLO_VALUE');
+  t.equal(codeOf(encodeHello({ sessionClass: 'urgent' })), 'OB_HELLO_VALUE');
+  t.ok(read(encodeHello({ name: 'x'.repeat(127), sessionClass: 'latency-strict' })));
 });
 
 t.test('a part of it is neither an answer nor an error', async (t) => {

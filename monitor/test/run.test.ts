@@ -33,8 +33,14 @@ t.test('the program keeps its streams, arguments and exit code', async (t) => {
 t.test('the environment it gets', async (t) => {
   const show = ['env'];
   const settings = ['--server', 'gpu1:1', '--memory', '1G', '--share', '20:50', '--log', 'warn'];
-  const env = { OUTBOARD_GPUS: '1', OUTBOARD_MEMORY: '3G', LD_LIBRARY_PATH: '/elsewhere' };
-  const { stdout } = run([...settings, '--stats', 'stats', ...show], env);
+  const env = {
+    OUTBOARD_TOKEN: 'x',
+    OUTBOARD_GPUS: '1',
+    OUTBOARD_MEMORY: '3G',
+    LD_LIBRARY_PATH: '/elsewhere',
+  };
+  const who = ['--token-file', 'token', '--name', 'resize images', '--class', 'best-effort'];
+  const { stdout } = run([...settings, ...who, '--stats', 'stats', ...show], env);
   const lines = stdout.split('\n');
   for (const line of [
     `LD_PRELOAD=${library}`,
@@ -44,13 +50,18 @@ t.test('the environment it gets', async (t) => {
     'OUTBOARD_MEMORY=1073741824',
     'OUTBOARD_SHARE=20:50',
     'OUTBOARD_LOG=warn',
+    `OUTBOARD_TOKEN_FILE=${path.resolve('token')}`,
+    'OUTBOARD_NAME=resize images',
+    'OUTBOARD_CLASS=best-effort',
     `OUTBOARD_STATS=${path.resolve('stats')}`,
   ]) {
     t.ok(lines.includes(line), line);
   }
-  const usual = run(show).stdout;
+  t.ok(lines.includes('OUTBOARD_TOKEN='), 'the file goes before a token in the environment');
+  const usual = run(show, { OUTBOARD_TOKEN: 'kept' }).stdout;
+  t.match(usual, /^OUTBOARD_TOKEN=kept$/m);
   t.match(usual, /^OUTBOARD_SERVER=127\.0\.0\.1:4460$/m);
-  t.notMatch(usual, /^OUTBOARD_(GPUS|MEMORY|SHARE|LOG|STATS)=/m);
+  t.notMatch(usual, /^OUTBOARD_(GPUS|MEMORY|SHARE|LOG|STATS|NAME|CLASS|TOKEN_FILE)=/m);
 });
 
 t.test('a library that is preloaded already stays, behind ours', async (t) => {

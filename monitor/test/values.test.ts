@@ -8,6 +8,7 @@ import {
   parseBytes,
   parseCount,
   parseGuestLog,
+  parseName,
   parseServers,
   parseShare,
 } from '../src/values.js';
@@ -35,6 +36,12 @@ t.test('addresses', async (t) => {
   t.throws(() => parseAddress('host:65536'), { message: /from 1 to 65535/ });
   t.equal(parseServers('a:1, b:2'), 'a:1,b:2');
   t.throws(() => parseServers('a:1,'), { message: /^expected HOST:PORT/ });
+  t.equal(parseServers('unix:/run/a:b, unix:1'), 'unix:/run/a:b,unix:1');
+  t.throws(() => parseServers(`unix:/${'x'.repeat(107)}`), { message: /at most 107/ });
+  t.equal(parseName('resize images'), 'resize images');
+  for (const text of ['', 'a\nb', 'é', 'x'.repeat(128)]) {
+    t.throws(() => parseName(text), { message: /^expected 1 to 127/ }, text);
+  }
   t.throws(() => parseServers(Array(9).fill('a:1').join(',')), { message: /at most 8/ });
 });
 

@@ -1,4 +1,4 @@
-// A TCP server that does to a guest what a test says: no Outboard server at all, or a strange one.
+// A server that does to a guest what a test says: no Outboard server at all, or a strange one.
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import {
@@ -10,7 +10,7 @@ import {
 } from '../../../api-server/src/control.js';
 
 export interface ScriptedServer {
-  /** HOST:PORT, for OUTBOARD_SERVER. */
+  /** For OUTBOARD_SERVER. */
   address: string;
   /** Connections so far. */
   connections(): number;
@@ -22,7 +22,8 @@ export interface ScriptedServer {
 /** What it does with a connection; `hello` resolves with the guest's Hello. */
 export type Script = (socket: Socket, hello: Promise<Hello>) => unknown;
 
-export async function scriptedServer(script: Script): Promise<ScriptedServer> {
+/** On loopback, or on a Unix socket at `path`. */
+export async function scriptedServer(script: Script, path?: string): Promise<ScriptedServer> {
   const hellos: Hello[] = [];
   const sockets = new Set<Socket>();
   let connections = 0;
@@ -32,10 +33,11 @@ export async function scriptedServer(script: Script): Promise<ScriptedServer> {
     socket.on('error', () => {}).once('close', () => sockets.delete(socket));
     script(socket, readHello(socket, hellos));
   });
-  server.listen(0, '127.0.0.1');
+  server.listen(path === undefined ? { port: 0, host: '127.0.0.1' } : { path });
   await once(server, 'listening');
+  const port = () => (server.address() as AddressInfo).port;
   return {
-    address: `127.0.0.1:${(server.address() as AddressInfo).port}`,
+    address: path === undefined ? `127.0.0.1:${port()}` : `unix:${path}`,
     connections: () => connections,
     hellos,
     async stop() {

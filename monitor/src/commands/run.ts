@@ -6,17 +6,48 @@ import { build as defaultBuild } from '../../../scripts/setup/paths.mjs';
 import { type Command, exitCodes } from '../command.js';
 import { OutboardError } from '../errors.js';
 import { type Option, optionsHelp, readOptions, splitAtProgram, UsageError } from '../options.js';
-import { parseBytes, parseCount, parseGuestLog, parseServers, parseShare } from '../values.js';
+import {
+  parseBytes,
+  parseChoice,
+  parseCount,
+  parseGuestLog,
+  parseName,
+  parseServers,
+  parseShare,
+} from '../values.js';
 
 const options = {
   server: {
     env: 'OUTBOARD_SERVER',
-    value: 'HOST:PORT',
-    help: 'the server; several separated by commas are tried in turn',
+    value: 'ADDRESS',
+    help: 'the server, HOST:PORT or unix:/PATH; several separated by commas are tried in turn',
     parse: parseServers,
     fallback: '127.0.0.1:4460',
     shown: '127.0.0.1:4460',
   } satisfies Option<string>,
+  'token-file': {
+    env: 'OUTBOARD_TOKEN_FILE',
+    value: 'FILE',
+    help: 'the token that says who asks',
+    parse: (text) => path.resolve(text),
+    fallback: null,
+  } satisfies Option<string | null>,
+  name: {
+    env: 'OUTBOARD_NAME',
+    value: 'NAME',
+    help: 'what the function is called, for people and policies',
+    parse: parseName,
+    fallback: null,
+    shown: "the program's name",
+  } satisfies Option<string | null>,
+  class: {
+    env: 'OUTBOARD_CLASS',
+    value: 'CLASS',
+    help: 'latency-strict or best-effort',
+    parse: parseChoice('latency-strict', 'best-effort'),
+    fallback: null,
+    shown: "the tenant's",
+  } satisfies Option<string | null>,
   gpus: {
     env: 'OUTBOARD_GPUS',
     value: 'N',
@@ -82,6 +113,11 @@ ${optionsHelp(options)}
     if (!program) throw new UsageError('no program to run');
     const env = guestEnvironment(values.build, process.env, {
       OUTBOARD_SERVER: values.server,
+      OUTBOARD_TOKEN_FILE: values['token-file'] ?? undefined,
+      // A file named here goes before a token in the environment, which the library would prefer.
+      OUTBOARD_TOKEN: own.some((arg) => /^--token-file(=|$)/.test(arg)) ? '' : undefined,
+      OUTBOARD_NAME: values.name ?? undefined,
+      OUTBOARD_CLASS: values.class ?? undefined,
       OUTBOARD_GPUS: values.gpus?.toString(),
       OUTBOARD_MEMORY: values.memory?.toString(),
       OUTBOARD_SHARE: values.share ?? undefined,
