@@ -1,0 +1,10 @@
+// DGSF's best fit: what is left over stays in large pieces.
+import type { PlacementPolicy } from '../placement.js';
+import { candidates, choose, lessAvailable } from './candidates.js';
+
+export const bestFit: PlacementPolicy = {
+  name: 'best-fit',
+  summary: 'the GPU with the least unreserved memory that fits (DGSF)',
+  place: (state, request, parameters) =>
+    choose(candidates(state, request, parameters), lessAvailable),
+};

@@ -1,0 +1,84 @@
+// What every placement policy holds to: a GPU is a candidate only if it is healthy and allowed, has
+// a warm slot, has the memory, and can keep the promise of GPU time. Policies only choose among
+// candidates, so none of them can promise what is not there.
+import type { GpuState, Placement, ServerState, SessionRequest } from '../../src/state.js';
+import type { PlacementParameters } from '../placement.js';
+
+/** One GPU on which the request fits now. Shares are in whole milli-percent: sums of them are exact. */
+export interface Candidate {
+  gpu: GpuState;
+  /** The free slot with the lowest index. */
+  slot: number;
+  /** Bytes the session would reserve. */
+  memory: bigint;
+  /** Bytes not reserved yet, this session not counted. */
+  available: bigint;
+  /** Sum of the requests of its sessions, this one not counted. */
+  requested: number;
+  /** Sum of their limits. */
+  limited: number;
+}
+
+const whole = 100_000;
+
+export function milli(percent: number): number {
+  return Math.round(percent * 1000);
+}
+
+/** What may be promised of one GPU. More than all of it cannot be promised, whatever omega says. */
+export function promisable({ omega }: PlacementParameters): number {
+  return Math.floor(Math.min(1, omega) * whole);
+}
+
+/** What limits may add up to. At least a whole GPU, or a session with no limit fits nowhere, ever. */
+export function oversubscribable({ gamma }: PlacementParameters): number {
+  return Math.floor(Math.max(1, gamma) * whole);
+}
+
+export function allows({ allowed }: SessionRequest, gpu: GpuState): boolean {
+  return allowed === null || allowed.includes(gpu.index);
+}
+
+/** By index, whatever order the state has them in. */
+export function candidates(
+  { gpus }: ServerState,
+  request: SessionRequest,
+  parameters: PlacementParameters,
+): Candidate[] {
+  // A session has one GPU so far (Placement names one): nothing fits one that needs more.
+  if (request.gpus !== 1) return [];
+  const found: Candidate[] = [];
+  for (const gpu of gpus) {
+    if (!gpu.healthy || !allows(request, gpu)) continue;
+    const slot = gpu.free.indexOf(true);
+    const memory = request.memory ?? gpu.usual;
+    const available = gpu.memory - gpu.reserved;
+    if (slot < 0 || memory > available) continue;
+    const requested = gpu.sessions.reduce((sum, { shareRequest }) => sum + milli(shareRequest), 0);
+    if (requested + milli(request.shareRequest) > promisable(parameters)) continue;
+    const limited = gpu.sessions.reduce((sum, { shareLimit }) => sum + milli(shareLimit), 0);
+    found.push({ gpu, slot, memory, available, requested, limited });
+  }
+  return found.sort((one, other) => one.gpu.index - other.gpu.index);
+}
+
+/** Negative when `one` is better; 0 when there is nothing to choose. */
+export type Preference = (one: Candidate, other: Candidate) => number;
+
+/** The best; of equals the one with the lowest index. */
+export function choose(sorted: readonly Candidate[], prefer: Preference): Placement | null {
+  const [first, ...others] = sorted;
+  if (!first) return null;
+  const { gpu, slot, memory } = others.reduce(
+    (best, one) => (prefer(one, best) < 0 ? one : best),
+    first,
+  );
+  return { gpu: gpu.index, slot, memory };
+}
+
+export const lessAvailable: Preference = (one, other) => compare(one.available, other.available);
+export const moreAvailable: Preference = (one, other) => compare(other.available, one.available);
+
+export function compare(one: bigint, other: bigint): number {
+  return one < other ? -1 : one > other ? 1 : 0;
+}

@@ -1,0 +1,13 @@
+// Fills GPUs with promised time one after the other, so that some stay empty.
+import type { PlacementPolicy } from '../placement.js';
+import { candidates, choose, lessAvailable } from './candidates.js';
+
+export const pack: PlacementPolicy = {
+  name: 'pack',
+  summary: 'the GPU of whose time the most is promised; of equals the one with least memory left',
+  place: (state, request, parameters) =>
+    choose(
+      candidates(state, request, parameters),
+      (one, other) => other.requested - one.requested || lessAvailable(one, other),
+    ),
+};

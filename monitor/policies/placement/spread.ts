@@ -1,0 +1,13 @@
+// Evens out promised GPU time; where nobody was promised any, memory.
+import type { PlacementPolicy } from '../placement.js';
+import { candidates, choose, moreAvailable } from './candidates.js';
+
+export const spread: PlacementPolicy = {
+  name: 'spread',
+  summary: 'the GPU of whose time the least is promised; of equals the one with most memory left',
+  place: (state, request, parameters) =>
+    choose(
+      candidates(state, request, parameters),
+      (one, other) => one.requested - other.requested || moreAvailable(one, other),
+    ),
+};
