@@ -10,6 +10,7 @@ export const results = {
   CUDA_ERROR_OUT_OF_MEMORY: 2,
   CUDA_ERROR_DEVICE_UNAVAILABLE: 46,
   CUDA_ERROR_INVALID_DEVICE: 101,
+  CUDA_ERROR_NOT_PERMITTED: 800,
   CUDA_ERROR_SYSTEM_NOT_READY: 802,
   CUDA_ERROR_SYSTEM_DRIVER_MISMATCH: 803,
 } as const;
@@ -130,6 +131,124 @@ const table = {
   OB_INTERNAL: {
     sentence: 'the server met an error of its own: %s',
     remedy: "Report it, with the server's log.",
+    result: 'CUDA_ERROR_SYSTEM_NOT_READY',
+  },
+
+  // Who may come in.
+  OB_TOKEN_MISSING: {
+    sentence: 'this server serves its tenants only, and the program brings no token',
+    remedy: 'Set OUTBOARD_TOKEN_FILE to the file with the token of `outboard tenant add`.',
+    result: 'CUDA_ERROR_NOT_PERMITTED',
+  },
+  OB_TOKEN_UNKNOWN: {
+    sentence: 'no tenant of this server has the token that the program brings',
+    remedy:
+      'See OUTBOARD_TOKEN and OUTBOARD_TOKEN_FILE; a new token comes from `outboard tenant rotate` on the server.',
+    result: 'CUDA_ERROR_NOT_PERMITTED',
+  },
+  OB_TOKEN_EXPIRED: {
+    sentence: 'the token of tenant %s expired at %s',
+    remedy: 'Get a new one, from `outboard tenant rotate` on the server.',
+    result: 'CUDA_ERROR_NOT_PERMITTED',
+  },
+  OB_CERTIFICATE_MISSING: {
+    sentence: 'this address asks for a client certificate, and none came',
+    remedy: 'Start `outboard agent` with --cert and --key.',
+    result: 'CUDA_ERROR_NOT_PERMITTED',
+  },
+  OB_CERTIFICATE_REFUSED: {
+    sentence: 'the client certificate is not accepted: %s',
+    remedy:
+      'See --cert of `outboard agent`: its dates, and that an authority of the server signed it.',
+    result: 'CUDA_ERROR_NOT_PERMITTED',
+  },
+  OB_CERTIFICATE_UNKNOWN: {
+    sentence: 'no tenant of this server has the client certificate of %s',
+    remedy: 'Add the name to `certificates:` of a tenant, or bring a token.',
+    result: 'CUDA_ERROR_NOT_PERMITTED',
+  },
+  OB_TENANT_EXPIRED: {
+    sentence: 'tenant %s was admitted until %s',
+    remedy: 'Ask the operator for a new date (`expires:` in the tenants file).',
+    result: 'CUDA_ERROR_NOT_PERMITTED',
+  },
+  OB_TENANT_SESSIONS: {
+    sentence: 'tenant %s has %s sessions running and waiting, which is the most it may have',
+    remedy: 'Wait until one ends, or ask the operator for more.',
+    result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
+  },
+  OB_TENANT_MEMORY: {
+    sentence:
+      'tenant %s may have %s bytes of device memory; its sessions have %s, and this one asks for %s',
+    remedy: 'Ask for less with OUTBOARD_MEMORY, wait until a session ends, or ask the operator.',
+    result: 'CUDA_ERROR_OUT_OF_MEMORY',
+  },
+  OB_TENANT_SHARE: {
+    sentence:
+      'tenant %s may be promised %s percent of GPU time; its sessions have %s, and this one asks for %s',
+    remedy: 'Ask for less with OUTBOARD_SHARE, wait until a session ends, or ask the operator.',
+    result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
+  },
+  OB_TENANT_GPUS: {
+    sentence: 'tenant %s may use the GPUs %s, and this server has none of them',
+    remedy: 'Use another server, or ask the operator for other GPUs.',
+    result: 'CUDA_ERROR_INVALID_DEVICE',
+  },
+  OB_TENANT_CLASS: {
+    sentence: 'tenant %s may not ask for the class %s; its class is %s',
+    remedy: 'Leave OUTBOARD_CLASS out, or ask the operator.',
+    result: 'CUDA_ERROR_NOT_PERMITTED',
+  },
+  OB_TENANTS_FILE: {
+    sentence: '%s',
+    remedy:
+      'Correct the tenants file; `outboard tenant list --tenants FILE` says whether it is right.',
+  },
+  OB_TENANTS_NEEDED: {
+    sentence:
+      'others than this machine itself can reach %s, and without tenants all could use the GPUs',
+    remedy:
+      'Name a tenants file with --tenants (`outboard tenant add` makes one), or listen on 127.0.0.1 or a Unix socket.',
+  },
+  OB_TENANT_EXISTS: {
+    sentence: '%s names %s already',
+    remedy: 'Choose another name, or use `outboard tenant rotate` for a new token.',
+  },
+  OB_TENANT_NOT_THERE: {
+    sentence: '%s names no %s',
+    remedy: 'See `outboard tenant list`.',
+  },
+
+  // TLS, and the local agent that speaks it for the guest.
+  OB_TLS_FILES: {
+    sentence: 'the certificate cannot be used: %s',
+    remedy: 'Name PEM files that go together: certificate with its chain, its key, authorities.',
+  },
+  OB_AGENT_LISTEN: {
+    sentence:
+      'others than this machine itself could reach %s, and use the credentials of the agent',
+    remedy: 'Listen on a Unix socket or a loopback address.',
+  },
+  OB_AGENT_TOKEN: {
+    sentence: 'the token cannot be read: %s',
+    remedy: 'Name a file that holds the token and nothing else with --token-file.',
+    result: 'CUDA_ERROR_SYSTEM_NOT_READY',
+  },
+  OB_AGENT_UNREACHABLE: {
+    sentence: 'the local agent cannot connect to the GPU server %s: %s',
+    remedy:
+      'See --server of `outboard agent`, the network, and whether `outboard serve` runs there.',
+    result: 'CUDA_ERROR_SYSTEM_NOT_READY',
+  },
+  OB_AGENT_CERTIFICATE: {
+    sentence: 'the certificate of the GPU server %s is not accepted: %s',
+    remedy:
+      'See --ca and --server-name of `outboard agent`, and the dates and names of the certificate.',
+    result: 'CUDA_ERROR_SYSTEM_NOT_READY',
+  },
+  OB_AGENT_TLS: {
+    sentence: 'the GPU server %s ended the connection before it answered: %s',
+    remedy: "See whether --server is the server's --tls-listen, and the server's log.",
     result: 'CUDA_ERROR_SYSTEM_NOT_READY',
   },
 
