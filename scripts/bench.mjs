@@ -1,5 +1,7 @@
-// npm run bench: sets everything up, then runs the benchmarks, bench/run.ts.
+// npm run bench, bench:load, bench:quota: sets everything up, then runs the compiled script that
+// package.json names (below build/js), with the arguments behind it.
 import { runCompiled } from './setup/all.mjs';
 import { runMain } from './setup/step.mjs';
 
-await runMain(() => runCompiled('bench/run.js', process.argv.slice(2)));
+const [script = '', ...args] = process.argv.slice(2);
+await runMain(() => runCompiled(script, args));
