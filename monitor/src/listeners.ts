@@ -123,7 +123,7 @@ function optionsOf(listen: Listen): ListenOptions | { fd: number } {
 }
 
 /** A socket that a killed server left behind is in the way; one that somebody listens on stays. */
-async function removeStale(path: string) {
+export async function removeStale(path: string) {
   try {
     if (!lstatSync(path).isSocket()) return;
   } catch {

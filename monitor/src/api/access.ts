@@ -1,0 +1,112 @@
+// Who may ask the HTTP API what.
+//
+// With operators configured, a request over TCP carries a token (`Authorization: Bearer`), which no
+// browser sends by itself: a page of somebody else has nothing to abuse. Without operators, being on
+// this machine is the right to act, and a browser on this machine shows pages of anybody. Against
+// those:
+//  - acts are PUT and DELETE, never GET or POST: a page of another origin cannot send them without
+//    the preflight question, to which this server never agrees (it knows no CORS header);
+//  - a request that says it comes from another origin (Origin, Sec-Fetch-Site) is refused, whatever
+//    it asks; that holds for the WebSocket too, where browsers ask no preflight question;
+//  - DNS rebinding, which makes a page of another name look like the same origin, is seen by that
+//    name in Host: without operators only names of this machine itself are answered.
+// Whoever can open the Unix socket has been let in by its file mode, 0600.
+import type { IncomingMessage } from 'node:http';
+import { isIP } from 'node:net';
+import { OutboardError } from '../errors.js';
+
+export interface Operator {
+  name: string;
+  /** `act` includes `view`. */
+  rights: 'view' | 'act';
+}
+
+/** Null: the token is not valid. Compares in constant time. */
+export type Authorise = (token: string) => Operator | null;
+
+/** A WebSocket of a browser carries no headers of the page's making; the token is a subprotocol. */
+const bearerProtocol = 'outboard.bearer.';
+
+/** Who asks. Throws the refusal. `authorise` null: there are no operators. */
+export function admitRequest(request: IncomingMessage, authorise: Authorise | null): Operator {
+  refuseOtherOrigins(request);
+  const peer = request.socket.remoteAddress;
+  // A Unix socket has no address.
+  if (peer === undefined) return { name: 'local', rights: 'act' };
+  if (authorise) {
+    const token = tokenOf(request);
+    const operator = token === null ? null : authorise(token);
+    if (!operator) throw new OutboardError('OB_API_TOKEN');
+    return operator;
+  }
+  if (!isLoopback(peer)) throw new OutboardError('OB_API_PEER', peer);
+  // A proxy on this machine speaks for somebody elsewhere.
+  const forwarded = request.headers['x-forwarded-for'] ?? request.headers.forwarded;
+  if (forwarded !== undefined) throw new OutboardError('OB_API_PEER', quoted(String(forwarded)));
+  const { host = '' } = request.headers;
+  if (!isOwnName(nameOf(host))) throw new OutboardError('OB_API_HOST', quoted(host));
+  return { name: 'local', rights: 'act' };
+}
+
+export function mayAct({ name, rights }: Operator) {
+  if (rights !== 'act') throw new OutboardError('OB_API_RIGHTS', name);
+}
+
+function refuseOtherOrigins({ headers }: IncomingMessage) {
+  const { origin, host = '' } = headers;
+  if (origin !== undefined && originHost(origin) !== host.toLowerCase()) {
+    throw new OutboardError('OB_API_ORIGIN', quoted(origin));
+  }
+  const site = headers['sec-fetch-site'];
+  // Following a link to this server's page is no request in that page's name.
+  const visits = headers['sec-fetch-mode'] === 'navigate';
+  if ((site === 'cross-site' || site === 'same-site') && !visits) {
+    throw new OutboardError('OB_API_ORIGIN', 'another origin');
+  }
+}
+
+/** HOST:PORT of an origin; null for those that have none. */
+function originHost(origin: string): string | null {
+  try {
+    return new URL(origin).host || null;
+  } catch {
+    return null;
+  }
+}
+
+function tokenOf({ headers }: IncomingMessage): string | null {
+  const [, bearer] = /^Bearer +(\S+)$/i.exec(headers.authorization ?? '') ?? [];
+  if (bearer !== undefined) return bearer;
+  const protocols = (headers['sec-websocket-protocol'] ?? '').split(',').map((one) => one.trim());
+  const encoded = protocols.find((one) => one.startsWith(bearerProtocol));
+  return encoded === undefined
+    ? null
+    : Buffer.from(encoded.slice(bearerProtocol.length), 'base64url').toString();
+}
+
+/** The subprotocol that carries a token. */
+export function bearerSubprotocol(token: string): string {
+  return bearerProtocol + Buffer.from(token).toString('base64url');
+}
+
+function nameOf(host: string): string {
+  return host
+    .replace(/:\d+$/, '')
+    .replace(/^\[(.*)\]$/, '$1')
+    .toLowerCase();
+}
+
+/** Names that no name server can give to somebody else. */
+function isOwnName(name: string): boolean {
+  return name === 'localhost' || name.endsWith('.localhost') || isLoopback(name);
+}
+
+export function isLoopback(address: string): boolean {
+  const plain = address.replace(/^::ffff:/, '');
+  return isIP(plain) !== 0 && (plain === '::1' || /^127\./.test(plain));
+}
+
+/** What strangers send goes into messages in a harmless form. */
+function quoted(text: string): string {
+  return JSON.stringify(text.slice(0, 100));
+}

@@ -1,0 +1,262 @@
+// The HTTP API, the live WebSocket, the metrics and the web page: one fastify application behind
+// any number of addresses. Nothing here can do more than Operations can.
+import {
+  createServer,
+  type Server as HttpServer,
+  type IncomingMessage,
+  STATUS_CODES,
+} from 'node:http';
+import { hostname } from 'node:os';
+import type { Duplex } from 'node:stream';
+import { Ajv } from 'ajv';
+import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
+import { version } from '../../../api-server/src/version.js';
+import { OutboardError } from '../errors.js';
+import { formatListen, type Listen, removeStale } from '../listeners.js';
+import type { Log } from '../log.js';
+import type { Observer, Operations } from '../view.js';
+import { type Authorise, admitRequest, mayAct, type Operator } from './access.js';
+import { History } from './history.js';
+import { Live } from './live.js';
+import { Metrics } from './metrics.js';
+import { openapi } from './openapi.js';
+import { policy, sendPage } from './pages.js';
+import { problemOf, sendProblem, statusOf } from './problems.js';
+import { type Call, type Context, type Route, routes } from './routes.js';
+import type { PoliciesView } from './schemas.js';
+
+export interface ApiOptions {
+  operations: Operations;
+  /** Made before the server, which tells it what happens; see newMetrics(). */
+  metrics: Metrics;
+  /** Null: no operators are configured, and only this machine itself is answered. */
+  authorise: Authorise | null;
+  listen: readonly Listen[];
+  log: Log;
+  /** The folder of the built web page; null: none is served. */
+  webRoot: string | null;
+  policies: () => PoliciesView;
+}
+
+export interface Api {
+  /** What `listen` has become: port 0 is a real one. */
+  addresses: Listen[];
+  close(): Promise<void>;
+}
+
+const sampleMilliseconds = 1000;
+const bodyMost = 64 << 10;
+const connectionsMost = 1024;
+const socketPathMost = 107;
+
+/** The Observer that the server is given; its counts are what /metrics shows. */
+export function newMetrics(): Metrics & Observer {
+  return new Metrics(hostname(), version);
+}
+
+/** Throws OB_API_LISTEN. */
+export async function startApi(options: ApiOptions): Promise<Api> {
+  const { operations, metrics } = options;
+  const history = new History();
+  const live = new Live(() => operations.view());
+  const app = buildApp(options, history);
+  await app.ready();
+  const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) =>
+    upgradeToLive(request, socket, head, options.authorise, live);
+  const servers: HttpServer[] = [];
+  const sampling = setInterval(() => {
+    const view = operations.view();
+    metrics.observe(view);
+    history.add(view);
+    live.show(view);
+  }, sampleMilliseconds);
+  const unfollow = operations.followLogs((line) => live.logged(line));
+  const close = async () => {
+    clearInterval(sampling);
+    unfollow();
+    live.close();
+    const closed = servers.map((server) => new Promise((done) => server.close(done)));
+    for (const server of servers) server.closeAllConnections();
+    await Promise.all(closed);
+    await app.close();
+  };
+  try {
+    const addresses: Listen[] = [];
+    for (const listen of options.listen) {
+      const server = createServer((request, response) => app.routing(request, response));
+      // Operators and scrapers ask little, and at once.
+      server.requestTimeout = 30_000;
+      server.headersTimeout = 10_000;
+      server.maxConnections = connectionsMost;
+      server.on('upgrade', upgrade);
+      addresses.push(await open(server, listen));
+      servers.push(server);
+    }
+    const shown = addresses.map(formatListen);
+    options.log.info({ http: shown, operators: options.authorise !== null }, 'HTTP API');
+    return { addresses, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function open(server: HttpServer, listen: Listen): Promise<Listen> {
+  if (listen.kind === 'unix') {
+    // The kernel would cut it off, and the socket be somewhere else.
+    if (Buffer.byteLength(listen.path) > socketPathMost) {
+      const why = `a socket's path has ${socketPathMost} bytes at most`;
+      throw new OutboardError('OB_API_LISTEN', formatListen(listen), why);
+    }
+    await removeStale(listen.path);
+  }
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (error) =>
+      reject(new OutboardError('OB_API_LISTEN', formatListen(listen), error.message)),
+    );
+    const options = listen.kind === 'tcp' ? { host: listen.host, port: listen.port } : listen;
+    // The file of a Unix socket appears with its mode at once: nobody slips in before a chmod.
+    const mask = process.umask(0o177);
+    try {
+      server.listen(options, resolve);
+    } finally {
+      process.umask(mask);
+    }
+  });
+  // An error of accept (no descriptors left) must not end the server.
+  server.removeAllListeners('error').on('error', () => {});
+  const address = server.address();
+  return listen.kind === 'tcp' && typeof address === 'object' && address
+    ? { ...listen, port: address.port }
+    : listen;
+}
+
+/** The application, not yet listening; for tests, too. */
+export function buildApp(options: ApiOptions, history: History): FastifyInstance {
+  const { operations, metrics, authorise, log } = options;
+  const app = fastify({ bodyLimit: bodyMost, logger: false });
+  const document = openapi();
+  const context: Context = {
+    operations,
+    history,
+    policies: options.policies,
+    metrics: () => metrics.text(operations.view()),
+    metricsType: metrics.contentType,
+    document: () => document,
+  };
+  // JSON and nothing else: a text is what a form of another page can send without being asked.
+  app.removeContentTypeParser('text/plain');
+  checkStrictly(app);
+  app.addHook('onSend', async (_request, reply) => {
+    reply.headers({
+      'content-security-policy': policy,
+      'x-content-type-options': 'nosniff',
+      'x-frame-options': 'DENY',
+      'referrer-policy': 'no-referrer',
+      'cross-origin-resource-policy': 'same-origin',
+    });
+    if (!reply.hasHeader('cache-control')) reply.header('cache-control', 'no-store');
+  });
+  app.setErrorHandler((error, request, reply) => {
+    const told = asProblem(error, log);
+    // A body too long or of another type has a status of its own.
+    const { statusCode } = error as { statusCode?: number };
+    const status = told.code === 'OB_API_REQUEST' ? statusCode : undefined;
+    log.debug({ code: told.code, method: request.method, url: request.url }, told.message);
+    return sendProblem(reply, told, status);
+  });
+  app.setNotFoundHandler((request, reply) => {
+    const { method, url } = request;
+    // With operators, the page is what asks for the token.
+    const operator = authorise ? null : admitRequest(request.raw, authorise);
+    log.trace({ method, url, operator: operator?.name }, 'page');
+    const page = (method === 'GET' || method === 'HEAD') && !url.startsWith('/v1/');
+    if (!page) throw new OutboardError('OB_API_PATH', method, url.slice(0, 200));
+    return sendPage(reply, options.webRoot, url);
+  });
+  for (const route of routes) addRoute(app, route, context, options);
+  return app;
+}
+
+function addRoute(app: FastifyInstance, route: Route, context: Context, options: ApiOptions) {
+  const { authorise, log } = options;
+  const { method, url, rights, params, query, body, answer } = route;
+  const operators = new WeakMap<FastifyRequest, Operator>();
+  const text = typeof answer === 'string';
+  const schema = {
+    ...(params && { params }),
+    ...(query && { querystring: query }),
+    ...(body && { body }),
+    ...(answer !== null && !text && { response: { 200: answer } }),
+  };
+  app.route({
+    method,
+    url,
+    schema,
+    onRequest: async (request) => {
+      if (rights === 'open') return;
+      const operator = admitRequest(request.raw, authorise);
+      if (rights === 'act') mayAct(operator);
+      operators.set(request, operator);
+    },
+    handler: async (request, reply) => {
+      const operator = operators.get(request) ?? { name: '', rights: 'view' };
+      const { params, query, body } = request;
+      const call = { params, query, body, operator } as Call;
+      const result = await route.handle(context, call);
+      if (rights === 'act') {
+        const peer = request.raw.socket.remoteAddress ?? 'unix';
+        log.info(
+          { operator: operator.name, peer, method, url: request.url, body },
+          'operator acts',
+        );
+      }
+      if (answer === null) return reply.code(204).send();
+      if (url === '/metrics') reply.type(context.metricsType);
+      else if (text) reply.type(`${answer}; charset=utf-8`);
+      return reply.send(result);
+    },
+  });
+}
+
+/** Bodies are what they say; only what stands in a URL has to be read as a number first. */
+function checkStrictly(app: FastifyInstance) {
+  const strict = new Ajv({ useDefaults: true, strict: false, logger: false });
+  const fromUrl = new Ajv({ useDefaults: true, coerceTypes: true, strict: false, logger: false });
+  app.setValidatorCompiler(({ schema, httpPart }) =>
+    (httpPart === 'body' ? strict : fromUrl).compile(schema as object),
+  );
+}
+
+function asProblem(error: unknown, log: Log): OutboardError {
+  if (error instanceof OutboardError) return error;
+  const { statusCode = 500, message } = error as { statusCode?: number; message: string };
+  if (statusCode < 500) return new OutboardError('OB_API_REQUEST', message);
+  log.error({ err: error }, 'the HTTP API failed');
+  return new OutboardError('OB_INTERNAL', message);
+}
+
+/** A WebSocket is refused before it is one, with the same answers as other requests. */
+function upgradeToLive(
+  request: IncomingMessage,
+  socket: Duplex,
+  head: Buffer,
+  authorise: Authorise | null,
+  live: Live,
+) {
+  try {
+    const path = request.url?.split('?', 1)[0];
+    if (path !== '/v1/live') throw new OutboardError('OB_API_PATH', 'WebSocket', String(path));
+    admitRequest(request, authorise);
+    live.open(request, socket, head);
+  } catch (error) {
+    if (!(error instanceof OutboardError)) throw error;
+    const status = statusOf(error);
+    const body = JSON.stringify(problemOf(error));
+    socket.on('error', () => {});
+    socket.end(
+      `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/json\r\n` +
+        `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+    );
+  }
+}

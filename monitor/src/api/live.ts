@@ -1,0 +1,173 @@
+// The WebSocket /v1/live: the state of the server once a second, and its log as it is written. The
+// client chooses JSON or msgpack by subprotocol. What is sent is made once for all clients of a
+// form. A client that reads slowly misses states and lines, of which it is told; one that does not
+// read at all, or answers no ping, is let go.
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { pack } from 'msgpackr';
+import { type WebSocket, WebSocketServer } from 'ws';
+import { OutboardError } from '../errors.js';
+import type { LogLine, View } from '../view.js';
+
+export type LiveMessage =
+  | {
+      type: 'view';
+      /** With the first `queueShown` of the queue at most. */
+      view: View;
+      /** How many wait in truth. */
+      queued: number;
+    }
+  | {
+      type: 'logs';
+      lines: LogLine[];
+      /** Lines that this client, or everybody, missed before these. */
+      missed: number;
+    };
+
+export const forms = ['json', 'msgpack'] as const;
+type Form = (typeof forms)[number];
+
+/** A queue of thousands would be sent each second. */
+export const queueShown = 200;
+const clientsMost = 256;
+/** What may lie unread in the process for one client before it is sent no more. */
+const unreadMost = 1 << 20;
+const pingSeconds = 15;
+/** Lines that come close together travel together. */
+const linesMilliseconds = 100;
+const linesMost = 500;
+
+interface Client {
+  socket: WebSocket;
+  form: Form;
+  /** Whether it has answered the last ping. */
+  alive: boolean;
+  missed: number;
+}
+
+export class Live {
+  readonly #sockets: WebSocketServer;
+  readonly #clients = new Set<Client>();
+  readonly #view: () => View;
+  readonly #pings: NodeJS.Timeout;
+  #lines: LogLine[] = [];
+  #dropped = 0;
+  #flush: NodeJS.Timeout | undefined;
+
+  constructor(view: () => View) {
+    this.#view = view;
+    this.#sockets = new WebSocketServer({
+      noServer: true,
+      clientTracking: false,
+      // Clients have nothing to say.
+      maxPayload: 1024,
+      perMessageDeflate: false,
+      handleProtocols: (offered) => forms.find((form) => offered.has(form)) ?? false,
+    });
+    this.#pings = setInterval(() => this.#ping(), pingSeconds * 1000);
+    this.#pings.unref();
+  }
+
+  get clients(): number {
+    return this.#clients.size;
+  }
+
+  /** Throws when there are too many already. */
+  open(request: IncomingMessage, socket: Duplex, head: Buffer) {
+    if (this.#clients.size >= clientsMost) throw new OutboardError('OB_API_BUSY', clientsMost);
+    this.#sockets.handleUpgrade(request, socket, head, (opened) => this.#opened(opened));
+  }
+
+  #opened(socket: WebSocket) {
+    const form = socket.protocol === 'msgpack' ? 'msgpack' : 'json';
+    const client: Client = { socket, form, alive: true, missed: 0 };
+    this.#clients.add(client);
+    socket.on('pong', () => {
+      client.alive = true;
+    });
+    socket.on('close', () => this.#clients.delete(client));
+    // 'close' follows.
+    socket.on('error', () => {});
+    this.#send(client, encoder(viewMessage(this.#view())));
+  }
+
+  /** The state has changed: everybody is shown it. */
+  show(view: View) {
+    if (this.#clients.size === 0) return;
+    const encoded = encoder(viewMessage(view));
+    for (const client of this.#clients) this.#send(client, encoded);
+  }
+
+  /** A line has been logged. */
+  logged(line: LogLine) {
+    if (this.#clients.size === 0) return;
+    if (this.#lines.length >= linesMost) {
+      this.#dropped++;
+      return;
+    }
+    this.#lines.push(line);
+    this.#flush ??= setTimeout(() => this.#flushLines(), linesMilliseconds);
+  }
+
+  #flushLines() {
+    this.#flush = undefined;
+    const lines = this.#lines;
+    const dropped = this.#dropped;
+    this.#lines = [];
+    this.#dropped = 0;
+    const encoded = encoder({ type: 'logs', lines, missed: dropped });
+    for (const client of this.#clients) {
+      const missed = client.missed + dropped;
+      const own = client.missed === 0 ? encoded : encoder({ type: 'logs', lines, missed });
+      client.missed = this.#send(client, own) ? 0 : missed + lines.length;
+    }
+  }
+
+  /** False: the client has not read what it was sent before, and misses this. */
+  #send({ socket, form }: Client, encoded: Encoder): boolean {
+    if (socket.readyState !== socket.OPEN) return false;
+    if (socket.bufferedAmount > unreadMost) return false;
+    socket.send(encoded(form));
+    return true;
+  }
+
+  #ping() {
+    for (const client of this.#clients) {
+      // It has not answered since the last one; what it was sent may lie before the ping.
+      if (!client.alive) {
+        client.socket.terminate();
+        continue;
+      }
+      client.alive = false;
+      client.socket.ping();
+    }
+  }
+
+  close() {
+    clearInterval(this.#pings);
+    clearTimeout(this.#flush);
+    // 1001: going away, after which a page tries again.
+    for (const { socket } of this.#clients) {
+      socket.close(1001, 'the server is being shut down');
+      setTimeout(() => socket.terminate(), 1000).unref();
+    }
+    this.#sockets.close();
+  }
+}
+
+type Encoder = (form: Form) => string | Buffer;
+
+/** Encodes once per form, and only in forms that are asked for. */
+function encoder(message: LiveMessage): Encoder {
+  const made = new Map<Form, string | Buffer>();
+  return (form) => {
+    const encoded = made.get(form) ?? (form === 'json' ? JSON.stringify(message) : pack(message));
+    made.set(form, encoded);
+    return encoded;
+  };
+}
+
+function viewMessage(view: View): LiveMessage {
+  const queue = view.queue.slice(0, queueShown);
+  return { type: 'view', view: { ...view, queue }, queued: view.queue.length };
+}

@@ -1,0 +1,222 @@
+// What goes over the HTTP API, as schemas: requests are checked with them, answers are written with
+// them, and the OpenAPI document is made of them. The types of view.ts are the same thing seen by
+// the compiler; `Same` below does not compile when the two differ.
+import { type Static, Type } from 'typebox';
+import type { GpuView, LogLine, QueueView, SessionView, TenantView, View } from '../view.js';
+
+const nullableNumber = (description: string) =>
+  Type.Unsafe<number | null>({ type: ['number', 'null'], description });
+const nullableString = (description: string) =>
+  Type.Unsafe<string | null>({ type: ['string', 'null'], description });
+const bytes = (description: string) => Type.Number({ description, minimum: 0 });
+const seconds = (description: string) => Type.Number({ description, minimum: 0 });
+const percent = (description: string) => Type.Number({ description });
+const moment = (description: string) => Type.String({ description, format: 'date-time' });
+const choice = <const T extends string>(...values: T[]) =>
+  Type.Unsafe<T>({ type: 'string', enum: values });
+
+const sessionClass = choice('latency-strict', 'best-effort');
+
+export const Slot = Type.Object({
+  gpu: Type.Integer(),
+  index: Type.Integer(),
+  state: choice('starting', 'free', 'busy', 'ended'),
+  pid: nullableNumber('of the API server process'),
+  startSeconds: nullableNumber('from the start of the process until its context was warm'),
+  hostMemory: nullableNumber('resident bytes of the process'),
+  idleCpu: nullableNumber('processor seconds per second while it waits'),
+  served: Type.Integer({ description: 'sessions it has served' }),
+  contextMemory: nullableNumber('bytes of the device that its context takes'),
+});
+
+export const Gpu = Type.Object({
+  index: Type.Integer(),
+  uuid: Type.String(),
+  name: Type.String(),
+  pciBusId: Type.String(),
+  healthy: Type.Boolean(),
+  problem: nullableString('why it is not healthy'),
+  memory: Type.Object({
+    total: bytes('of the device'),
+    sessions: bytes('that sessions may have, all together'),
+    reserved: bytes('promised to sessions'),
+    used: bytes('mapped by sessions'),
+    overhead: bytes('of contexts, and kept back for modules'),
+  }),
+  share: Type.Object({
+    requested: percent('promised to its sessions, all together'),
+    busy: percent('of the last second in which work of sessions was on it'),
+  }),
+  slots: Type.Array(Slot),
+});
+
+export const Session = Type.Object({
+  id: Type.Integer(),
+  tenant: Type.String(),
+  name: Type.String(),
+  program: Type.String(),
+  class: sessionClass,
+  peer: Type.String(),
+  host: Type.String(),
+  pid: Type.Integer({ description: "of the program, in its machine's numbering" }),
+  gpu: Type.Integer(),
+  uuid: Type.String({ description: 'of the GPU' }),
+  slot: Type.Integer(),
+  slotPid: nullableNumber('of the API server process'),
+  state: choice('starting', 'running', 'ending'),
+  started: moment('when it got its slot'),
+  seconds: seconds('since then'),
+  waitedSeconds: seconds('in the queue before'),
+  memory: Type.Object({
+    limit: bytes('it may map'),
+    used: bytes('it has mapped'),
+    peak: bytes('it had mapped at most'),
+  }),
+  share: Type.Object({
+    request: percent('of a GPU promised'),
+    limit: percent('of a GPU never exceeded'),
+    received: percent('of the last second it had'),
+    owed: percent('of the last second it had a right to'),
+    deviceNs: Type.Number({ description: 'nanoseconds of device time since it began' }),
+    gateWaits: Type.Number({ description: 'times its work was held back' }),
+    gateSeconds: seconds('its work was held back, all together'),
+    held: Type.Boolean({ description: 'whether its work is held back now' }),
+  }),
+  counters: Type.Record(Type.String(), Type.Number(), { description: 'of the executor' }),
+});
+
+export const Queued = Type.Object({
+  id: Type.Integer(),
+  position: Type.Integer({ description: 'from 1, the next' }),
+  tenant: Type.String(),
+  name: Type.String(),
+  program: Type.String(),
+  class: sessionClass,
+  peer: Type.String(),
+  memory: nullableNumber('bytes it asks for; null: the usual'),
+  shareRequest: percent('of a GPU it asks for'),
+  shareLimit: percent('of a GPU it never exceeds'),
+  waitedSeconds: seconds('it has waited'),
+});
+
+export const Tenant = Type.Object({
+  name: Type.String(),
+  priority: sessionClass,
+  limits: Type.Object({
+    sessions: nullableNumber('at a time; null: no limit'),
+    memory: nullableNumber('bytes of all its sessions; null: no limit'),
+    share: nullableNumber('percent of GPUs promised to its sessions; null: no limit'),
+    gpus: Type.Unsafe<number[] | null>({
+      type: ['array', 'null'],
+      items: { type: 'integer' },
+      description: 'it may use; null: all',
+    }),
+  }),
+  expires: nullableString('when its token stops being valid'),
+  sessions: Type.Integer({ description: 'running' }),
+  queued: Type.Integer({ description: 'waiting' }),
+  memory: bytes('reserved for its sessions'),
+  share: percent('promised to its sessions'),
+});
+
+export const Server = Type.Object({
+  version: Type.String(),
+  pid: Type.Integer(),
+  host: Type.String(),
+  started: moment('when the server started'),
+  now: moment('when this was written'),
+  listen: Type.Array(Type.String(), { description: 'where guests connect' }),
+  device: Type.String(),
+  placement: Type.String(),
+  quota: Type.String(),
+  draining: Type.Boolean({ description: 'no new sessions are taken' }),
+  tenants: Type.Boolean({ description: 'whether a tenants file is in force' }),
+});
+
+export const State = Type.Object({
+  server: Server,
+  gpus: Type.Array(Gpu),
+  sessions: Type.Array(Session),
+  queue: Type.Array(Queued),
+  tenants: Type.Array(Tenant),
+});
+
+export const Line = Type.Object(
+  {
+    time: Type.Number({ description: 'milliseconds since 1970' }),
+    level: Type.String(),
+    msg: Type.String(),
+  },
+  { additionalProperties: true },
+);
+
+const numbers = (description: string) => Type.Array(Type.Number(), { description });
+
+export const History = Type.Object({
+  times: numbers('milliseconds since 1970, of each sample, oldest first'),
+  gpus: Type.Array(
+    Type.Object({
+      index: Type.Integer(),
+      uuid: Type.String(),
+      reserved: numbers('bytes promised to sessions'),
+      used: numbers('bytes mapped by sessions'),
+      requested: numbers('percent promised to sessions'),
+      busy: numbers('percent of the second before'),
+    }),
+  ),
+  sessions: Type.Array(
+    Type.Object({
+      id: Type.Integer(),
+      from: Type.Integer({ description: 'index in `times` of its first sample' }),
+      used: numbers('bytes mapped'),
+      received: numbers('percent of the second before'),
+      owed: numbers('percent of the second before that it had a right to'),
+    }),
+    { description: 'those that run now' },
+  ),
+});
+
+export const Share = Type.Object(
+  {
+    request: Type.Number({ minimum: 0, maximum: 100, description: 'percent of a GPU promised' }),
+    limit: Type.Number({ minimum: 1, maximum: 100, description: 'percent never exceeded' }),
+  },
+  { additionalProperties: false },
+);
+
+export const Drain = Type.Object({
+  draining: Type.Boolean(),
+  sessions: Type.Integer({ description: 'that still run' }),
+  queued: Type.Integer({ description: 'that still wait' }),
+});
+
+export const Policies = Type.Object({
+  placement: Type.Array(Type.Object({ name: Type.String(), summary: Type.String() })),
+  quota: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      summary: Type.String(),
+      unit: Type.String({ description: 'of its tokens' }),
+      periodMs: Type.Number(),
+    }),
+  ),
+});
+
+export const Problem = Type.Object({
+  code: Type.String({ description: 'as in docs/errors.md' }),
+  message: Type.String(),
+  remedy: Type.String({ description: 'what to do' }),
+});
+
+export type HistoryView = Static<typeof History>;
+export type DrainView = Static<typeof Drain>;
+export type PoliciesView = Static<typeof Policies>;
+export type ProblemView = Static<typeof Problem>;
+
+type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : never) : never;
+true satisfies Same<Static<typeof State>, View>;
+true satisfies Same<Static<typeof Gpu>, GpuView>;
+true satisfies Same<Static<typeof Session>, SessionView>;
+true satisfies Same<Static<typeof Queued>, QueueView>;
+true satisfies Same<Static<typeof Tenant>, TenantView>;
+true satisfies Same<Static<typeof Line>, Pick<LogLine, 'time' | 'level' | 'msg'>>;

@@ -1,0 +1,183 @@
+// A server as the HTTP API sees one, in memory: two GPUs of two slots, made of plain data that tests
+// change as they like.
+import { OutboardError } from '../../src/errors.js';
+import type {
+  GpuView,
+  LogLine,
+  Operations,
+  QueueView,
+  SessionView,
+  TenantView,
+  View,
+} from '../../src/view.js';
+
+const GiB = 2 ** 30;
+
+export function gpu(index: number, more: Partial<GpuView> = {}): GpuView {
+  const slot = (slot: number) => ({
+    gpu: index,
+    index: slot,
+    state: slot === 0 ? ('busy' as const) : ('free' as const),
+    pid: 1000 + 10 * index + slot,
+    startSeconds: 0.25,
+    hostMemory: 100e6,
+    idleCpu: slot === 0 ? null : 0.001,
+    served: 3,
+    contextMemory: null,
+  });
+  return {
+    index,
+    uuid: `GPU-00000000-0000-0000-0000-00000000000${index}`,
+    name: 'Software Device',
+    pciBusId: `0000:0${index}:00.0`,
+    healthy: true,
+    problem: null,
+    memory: { total: 8 * GiB, sessions: 7 * GiB, reserved: 2 * GiB, used: GiB, overhead: GiB },
+    share: { requested: 30, busy: 55 },
+    slots: [slot(0), slot(1)],
+    ...more,
+  };
+}
+
+export function session(id: number, more: Partial<SessionView> = {}): SessionView {
+  return {
+    id,
+    tenant: 'acme',
+    name: 'resize',
+    program: 'python3',
+    class: 'latency-strict',
+    peer: '192.0.2.7:40000',
+    host: 'worker-7',
+    pid: 4242,
+    gpu: 0,
+    uuid: 'GPU-00000000-0000-0000-0000-000000000000',
+    slot: 0,
+    slotPid: 1000,
+    state: 'running',
+    started: '2026-01-02T03:04:05.000Z',
+    seconds: 12.5,
+    waitedSeconds: 0.25,
+    memory: { limit: 2 * GiB, used: GiB, peak: 1.5 * GiB },
+    share: {
+      request: 30,
+      limit: 60,
+      received: 28.5,
+      owed: 30,
+      deviceNs: 4e9,
+      gateWaits: 7,
+      gateSeconds: 0.5,
+      held: false,
+    },
+    counters: {
+      commands: 1000,
+      roundTrips: 10,
+      bytesIn: 5000,
+      bytesOut: 6000,
+      launches: 400,
+      faults: 0,
+      violations: 0,
+    },
+    ...more,
+  };
+}
+
+export function waiting(id: number, position: number): QueueView {
+  return {
+    id,
+    position,
+    tenant: 'acme',
+    name: 'train',
+    program: 'train',
+    class: 'best-effort',
+    peer: '192.0.2.8:40001',
+    memory: null,
+    shareRequest: 0,
+    shareLimit: 100,
+    waitedSeconds: 3.5,
+  };
+}
+
+export function tenant(name: string): TenantView {
+  return {
+    name,
+    priority: 'best-effort',
+    limits: { sessions: 4, memory: 4 * GiB, share: 100, gpus: [0] },
+    expires: null,
+    sessions: 1,
+    queued: 1,
+    memory: 2 * GiB,
+    share: 30,
+  };
+}
+
+export class MemoryOperations implements Operations {
+  gpus: GpuView[] = [gpu(0), gpu(1)];
+  sessions: SessionView[] = [session(1)];
+  queue: QueueView[] = [waiting(2, 1)];
+  tenants: TenantView[] = [tenant('acme')];
+  draining = false;
+  readonly killed: [number, string][] = [];
+  readonly lines: LogLine[] = [];
+  readonly #listeners = new Set<(line: LogLine) => void>();
+
+  view(): View {
+    return {
+      server: {
+        version: '0.1.0',
+        pid: 99,
+        host: 'gpu-1',
+        started: '2026-01-02T03:00:00.000Z',
+        now: new Date().toISOString(),
+        listen: ['127.0.0.1:4460'],
+        device: 'software',
+        placement: 'worst-fit',
+        quota: 'none',
+        draining: this.draining,
+        tenants: true,
+      },
+      gpus: this.gpus,
+      sessions: this.sessions,
+      queue: this.queue,
+      tenants: this.tenants,
+    };
+  }
+
+  kill(id: number, why: string) {
+    const all = [...this.sessions, ...this.queue];
+    if (!all.some((one) => one.id === id)) throw new OutboardError('OB_NO_SESSION', id);
+    this.killed.push([id, why]);
+    this.sessions = this.sessions.filter((session) => session.id !== id);
+    this.queue = this.queue.filter((one) => one.id !== id);
+  }
+
+  setShare(id: number, { request, limit }: { request: number; limit: number }) {
+    const found = this.sessions.find((session) => session.id === id);
+    if (!found) throw new OutboardError('OB_NO_SESSION', id);
+    if (limit < request) {
+      throw new OutboardError('OB_SHARE', `${request}:${limit}`, 'the limit is below the request');
+    }
+    found.share = { ...found.share, request, limit };
+  }
+
+  drain() {
+    this.draining = true;
+  }
+
+  resume() {
+    this.draining = false;
+  }
+
+  logs(lines: number): LogLine[] {
+    return this.lines.slice(-lines);
+  }
+
+  followLogs(listener: (line: LogLine) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  log(line: LogLine) {
+    this.lines.push(line);
+    for (const listener of this.#listeners) listener(line);
+  }
+}
