@@ -54,7 +54,15 @@ export class SlotSession {
       welcome: {
         session,
         driverVersion,
-        devices: [{ ...device, attributes: [...attributes], limits: [...limits] }],
+        // What a program may have is all that there is for it: it sizes itself by this.
+        devices: [
+          {
+            ...device,
+            totalMemory: this.#memoryLimit,
+            attributes: [...attributes],
+            limits: [...limits],
+          },
+        ],
         windowBase: window.base,
         windowSize: window.size,
         memoryLimit: this.#memoryLimit,

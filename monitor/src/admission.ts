@@ -16,8 +16,8 @@ export function admit(hello: Hello, gpus: readonly GpuState[]): SessionRequest {
   }
   return {
     tenant: '',
-    name: hello.program,
-    class: 'latency-strict',
+    name: hello.name || hello.program,
+    class: hello.sessionClass === 'best-effort' ? 'best-effort' : 'latency-strict',
     gpus: 1,
     memory,
     shareRequest,
