@@ -24,7 +24,16 @@ export class Loaded {
       [
         path.join(root, 'bin', 'outboard.mjs'),
         'serve',
-        ...['--listen', '127.0.0.1:0', '--log-level', 'error', '--device', 'software'],
+        ...[
+          '--listen',
+          '127.0.0.1:0',
+          '--http',
+          '127.0.0.1:0',
+          '--log-level',
+          'error',
+          '--device',
+          'software',
+        ],
         ...['--gpus', String(gpus), '--servers-per-gpu', String(serversPerGpu), '--grace', '0'],
         ...args,
       ],

@@ -22,7 +22,7 @@ export async function startServing({ server }: Processors): Promise<Serving> {
       process.execPath,
       path.join(root, 'bin', 'outboard.mjs'),
       'serve',
-      ...['--listen', '127.0.0.1:0', '--log-level', 'warn'],
+      ...['--listen', '127.0.0.1:0', '--http', 'none', '--log-level', 'warn'],
       ...['--device', path.join(nullDevice, 'libcuda.so.1')],
     ]),
   );

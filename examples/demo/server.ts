@@ -15,7 +15,17 @@ export interface DemoServer {
 export async function startServer(options: string[]): Promise<DemoServer> {
   const started = performance.now();
   const outboard = path.join(root, 'bin', 'outboard.mjs');
-  const args = [outboard, 'serve', '--listen', '127.0.0.1:0', '--log-level', 'warn', ...options];
+  const args = [
+    outboard,
+    'serve',
+    '--listen',
+    '127.0.0.1:0',
+    '--http',
+    'none',
+    '--log-level',
+    'warn',
+    ...options,
+  ];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   // Whatever ends the demonstration ends the server.
   const end = () => child.kill('SIGTERM');

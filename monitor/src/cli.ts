@@ -8,6 +8,7 @@ import { UsageError } from './options.js';
 const commands: Record<string, () => Promise<Command>> = {
   serve: async () => (await import('./commands/serve.js')).serve,
   run: async () => (await import('./commands/run.js')).run,
+  tenant: async () => (await import('./commands/tenant.js')).tenant,
   version: async () => (await import('./commands/version.js')).version,
   help: async () => {
     const { help } = await import('./commands/help.js');

@@ -1,6 +1,7 @@
 // What `outboard serve` can be told.
 import path from 'node:path';
 import { build as defaultBuild } from '../../scripts/setup/paths.mjs';
+import { placementPolicies } from '../policies/index.js';
 import { type Listen, parseListen } from './listeners.js';
 import { logLevels } from './log.js';
 import { BadValue, type Option, type Values, yesNo } from './options.js';
@@ -36,6 +37,14 @@ export const serveOptions = {
     parse: parseListens,
     fallback: [{ kind: 'tcp', host: '127.0.0.1', port: 4460 }],
     shown: '127.0.0.1:4460',
+  } satisfies Option<Listen[]>,
+  http: {
+    env: 'OUTBOARD_HTTP',
+    value: 'ADDRESS,...|none',
+    help: 'where operators find the web page, the HTTP API and the metrics',
+    parse: (text) => (text === 'none' ? [] : parseListens(text)),
+    fallback: [{ kind: 'tcp', host: '127.0.0.1', port: 4461 }],
+    shown: '127.0.0.1:4461',
   } satisfies Option<Listen[]>,
   device: {
     env: 'OUTBOARD_DEVICE',
@@ -89,6 +98,14 @@ export const serveOptions = {
     'OUTBOARD_QUEUE_SKIP',
     'let a program that fits pass those before it that do not',
   ),
+  placement: {
+    env: 'OUTBOARD_PLACEMENT',
+    value: 'POLICY',
+    help: `which GPU a session gets: ${[...placementPolicies.keys()].join(', ')}`,
+    parse: parseChoice(...placementPolicies.keys()),
+    fallback: 'worst-fit',
+    shown: 'worst-fit',
+  } satisfies Option<string>,
   grace: {
     env: 'OUTBOARD_GRACE',
     value: 'SECONDS',

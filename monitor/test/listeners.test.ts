@@ -10,7 +10,7 @@ import { cli } from '../../test/support/paths.js';
 import { Guest } from './support/guest.js';
 import { Serving } from './support/serving.js';
 
-const few = ['--device', 'software', '--servers-per-gpu', '1', '--grace', '0'];
+const few = ['--http', 'none', '--device', 'software', '--servers-per-gpu', '1', '--grace', '0'];
 
 t.test('IPv4, IPv6 and a Unix socket at a time', async (t) => {
   const socket = path.join(shortFolder(t), 'guests.sock');

@@ -150,7 +150,7 @@ gpus: 2
 ready-file: ready
 `,
   );
-  const args = ['serve', '--device', 'software', '--config', file, '--gpus', '1'];
+  const args = ['serve', '--http', 'none', '--device', 'software', '--config', file, '--gpus', '1'];
   const serving = await Serving.start(t, args, { OUTBOARD_SERVERS_PER_GPU: '2' });
   await serving.logged({ msg: 'listening', gpus: 1, slots: 2 });
   t.equal(serving.listening.length, 2);

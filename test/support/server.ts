@@ -26,7 +26,7 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
   const args = options.args ?? ['--device', 'software', '--gpus', '1', '--servers-per-gpu', '2'];
   const child = spawn(
     process.execPath,
-    [cli, 'serve', '--listen', '127.0.0.1:0', '--grace', '0', ...args],
+    [cli, 'serve', '--listen', '127.0.0.1:0', '--http', 'none', '--grace', '0', ...args],
     {
       env: { ...process.env, ...options.env },
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,16 +1,17 @@
-import { renameSync, writeFileSync } from 'node:fs';
+import { existsSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { placementPolicies } from '../../policies/index.js';
+import { type Api, newMetrics, startApi } from '../api/api.js';
 import { type Command, exitCodes } from '../command.js';
 import { readConfigFile } from '../config-file.js';
 import { chooseDriver } from '../devices.js';
 import { OutboardError } from '../errors.js';
 import { formatListen, type Listen, passedSockets } from '../listeners.js';
 import { type Log, openLog, RecentLog } from '../log.js';
+import { LiveOperations } from '../operations.js';
 import { optionsHelp, readOptions } from '../options.js';
-import { place } from '../placement.js';
 import { type ServeValues, serveOptions } from '../serve-options.js';
 import { Server } from '../server.js';
-import { noObserver } from '../view.js';
 
 /** What sessions get after the grace, once they have been told that it is over. */
 const stopSeconds = 5;
@@ -50,6 +51,9 @@ async function serveWith(values: ServeValues): Promise<number> {
   const driver = await chooseDriver(values.device, values.gpus, values.build).catch(told(log));
   if (!driver) return exitCodes.unable;
   const passed = passedSockets(process.env);
+  const placement = placementPolicies.get(values.placement);
+  if (!placement) throw new Error(`no policy ${values.placement}`);
+  const metrics = newMetrics();
   const server = new Server(
     {
       listen: passed.length > 0 ? passed : values.listen,
@@ -60,27 +64,40 @@ async function serveWith(values: ServeValues): Promise<number> {
       queueMax: values['queue-limit'],
       queueSeconds: values['queue-timeout'],
       queueSkip: values['queue-skip'],
-      placement: {
-        name: 'worst-fit',
-        summary: '',
-        place: ({ gpus }, request) => place(gpus, request),
-      },
+      placement,
       parameters: { omega: 1, gamma: values.gamma },
       graceSeconds: values.grace,
       stopSeconds,
       hangSeconds: values['hang-timeout'],
     },
-    noObserver,
+    metrics,
     log,
   );
+  const parts = { quotaName: 'none', busy: () => 0, setShare: () => {}, tenants: () => null };
+  const operations = new LiveOperations(server, parts, recent);
   const stopped = stopOnSignal(server);
+  let api: Api | undefined;
   try {
-    tellReady(await server.start(), values['ready-file']);
+    const listening = await server.start();
+    api = await startApi({
+      operations,
+      metrics,
+      authorise: null,
+      listen: values.http,
+      log,
+      webRoot: webRoot(values.build),
+      policies,
+    });
+    tellReady(listening, api.addresses, values['ready-file']);
   } catch (error) {
     // A signal that came too early to have anything to end is no failure.
-    if (!stopped.asked) return told(log)(error) ?? exitCodes.unable;
+    if (!stopped.asked) {
+      await server.stop('the server cannot start');
+      return told(log)(error) ?? exitCodes.unable;
+    }
   }
   await stopped.done;
+  await api?.close();
   return exitCodes.ok;
 }
 
@@ -93,7 +110,18 @@ function told(log: Log) {
   };
 }
 
-function tellReady(listening: Listen[], readyFile: string | null) {
+function policies() {
+  const placement = [...placementPolicies.values()];
+  return { placement: placement.map(({ name, summary }) => ({ name, summary })), quota: [] };
+}
+
+/** The built web page, where it is there. */
+function webRoot(build: string): string | null {
+  const folder = path.join(build, 'web');
+  return existsSync(path.join(folder, 'index.html')) ? folder : null;
+}
+
+function tellReady(listening: Listen[], http: Listen[], readyFile: string | null) {
   const texts = listening.map(formatListen);
   if (readyFile !== null) {
     // Renamed into place, so that whoever waits for the file never reads half of it.
@@ -101,7 +129,14 @@ function tellReady(listening: Listen[], readyFile: string | null) {
     writeFileSync(half, `${texts.join('\n')}\n`);
     renameSync(half, readyFile);
   }
-  process.stdout.write(texts.map((text) => `listening on ${text}\n`).join(''));
+  const operators = http.map((listen) =>
+    listen.kind === 'tcp' ? `http://${formatListen(listen)}/` : formatListen(listen),
+  );
+  const lines = [
+    ...texts.map((text) => `listening on ${text}`),
+    ...operators.map((text) => `operators: ${text}`),
+  ];
+  process.stdout.write(`${lines.join('\n')}\n`);
 }
 
 /** `asked`: a signal has come; `done` resolves when it has ended the server. */

@@ -29,11 +29,23 @@ export class Serving {
   address: Address = { host: '', port: 0 };
   /** All, as it writes them. */
   listening: string[] = [];
+  /** Of the HTTP API. */
+  http = '';
   exit: Promise<number | string>;
   #waiting: (() => void)[] = [];
 
   private constructor(args: string[], env: NodeJS.ProcessEnv) {
-    const usual = ['serve', '--listen', '127.0.0.1:0', '--device', 'software', '--grace', '0'];
+    const usual = [
+      'serve',
+      '--listen',
+      '127.0.0.1:0',
+      '--http',
+      '127.0.0.1:0',
+      '--device',
+      'software',
+      '--grace',
+      '0',
+    ];
     const words = args[0] === 'serve' ? args : [...usual, ...args];
     this.child = spawn(process.execPath, [outboard, ...words, '--log-level', 'debug'], {
       env: { ...process.env, ...env },
@@ -70,6 +82,7 @@ export class Serving {
     );
     if (serving.listening.length === 0)
       throw new Error(`serve ended with ${text}:\n${serving.log}`);
+    serving.http = /^operators: (.*)$/m.exec(String(text))?.[1] ?? '';
     const first = parseListen(serving.listening[0] ?? '');
     if (first.kind === 'tcp') serving.address = { host: first.host, port: first.port };
     return serving;

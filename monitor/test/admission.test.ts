@@ -1,12 +1,11 @@
-// The pure functions: who may come in, where to, and how much memory there is.
+// The pure functions: who may come in, how much memory there is, who is next.
 import fc from 'fast-check';
 import t from 'tap';
 import { decodeHello, encodeHello, type Hello, wire } from '../../api-server/src/control.js';
 import { admit } from '../src/admission.js';
 import { overhead, sessionMemory } from '../src/memory.js';
-import { place } from '../src/placement.js';
 import { Queue } from '../src/queue.js';
-import type { GpuState, SessionRequest } from '../src/state.js';
+import type { GpuState } from '../src/state.js';
 
 const GiB = 1n << 30n;
 
@@ -26,17 +25,6 @@ function gpu(index: number, { memory = 8n * GiB, reserved = 0n, free = [true] })
 
 const hello = (given: Partial<Hello>) =>
   decodeHello(encodeHello(given).subarray(wire.prefaceBytes));
-const wants = (memory: bigint | null): SessionRequest => ({
-  tenant: '',
-  name: 'test',
-  class: 'latency-strict',
-  gpus: 1,
-  memory,
-  shareRequest: 0,
-  shareLimit: 100,
-  allowed: null,
-});
-
 t.test('what can never be had is refused', async (t) => {
   const gpus = [gpu(0, { memory: 4n * GiB }), gpu(1, { memory: 8n * GiB, reserved: 8n * GiB })];
   const code = (given: Partial<Hello>) => {
@@ -66,44 +54,6 @@ t.test('memory is asked for in whole granules', async (t) => {
   t.equal(admit(hello({ memory: wire.granule }), gpus).memory, wire.granule);
   t.equal(admit(hello({ memory: wire.granule + 1n }), gpus).memory, 2n * wire.granule);
   t.equal(admit(hello({}), gpus).memory, null);
-});
-
-t.test('sessions spread', async (t) => {
-  const both = [gpu(0, { free: [true, true] }), gpu(1, { free: [true, true] })];
-  t.match(place(both, wants(null)), { gpu: 0, slot: 0, memory: 4n * GiB });
-  const [first, second] = both as [GpuState, GpuState];
-  const used = [{ ...first, reserved: GiB, free: [false, true] }, second];
-  t.match(place(used, wants(GiB)), { gpu: 1, slot: 0, memory: GiB });
-  t.match(place([used[0] as GpuState], wants(GiB)), { gpu: 0, slot: 1 });
-});
-
-t.test('placement never promises what is not there', async (t) => {
-  const gpus = fc.array(
-    fc.record({
-      memory: fc.bigInt(0n, 64n),
-      reserved: fc.bigInt(0n, 64n),
-      usual: fc.bigInt(0n, 64n),
-      free: fc.array(fc.boolean(), { minLength: 1, maxLength: 4 }),
-    }),
-    { maxLength: 4 },
-  );
-  const memory = fc.option(fc.bigInt(0n, 70n));
-  const run = fc.property(gpus, memory, (states, memory) => {
-    const gpus = states.map((state, index) => ({ ...gpu(index, {}), ...state }));
-    const fits = (gpu: GpuState) =>
-      gpu.free.includes(true) && (memory ?? gpu.usual) <= gpu.memory - gpu.reserved;
-    const placed = place(gpus, wants(memory));
-    if (!placed) return !gpus.some(fits);
-    const found = gpus[placed.gpu];
-    return (
-      found !== undefined &&
-      fits(found) &&
-      found.free[placed.slot] === true &&
-      placed.memory === (memory ?? found.usual)
-    );
-  });
-  fc.assert(run, { numRuns: 2000 });
-  t.pass('in 2000 cases');
 });
 
 t.test('what sessions may have fits into what is free', async (t) => {
