@@ -1,0 +1,322 @@
+import { closeSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { type Command, exitCodes } from '../command.js';
+import {
+  BadValue,
+  type Option,
+  optionsHelp,
+  readOptions,
+  splitAtProgram,
+  UsageError,
+  type Values,
+  yesNo,
+} from '../options.js';
+import { addOperator, addTenant, remove, rotate } from '../tenants-edit.js';
+import { parseMoment, readTenantsFile, type TenantsContent } from '../tenants-file.js';
+import type { Token } from '../tenants-token.js';
+import { formatBytes, parseBytes, parseChoice, parseCount } from '../values.js';
+
+const options = {
+  tenants: {
+    env: 'OUTBOARD_TENANTS',
+    value: 'FILE',
+    help: 'the tenants file; `add` makes it where there is none',
+    parse: (text) => path.resolve(text),
+    fallback: null,
+  } satisfies Option<string | null>,
+  sessions: {
+    env: 'OUTBOARD_TENANT_SESSIONS',
+    value: 'N',
+    help: 'add: sessions it may have, running and waiting',
+    parse: parseCount(0, 1_000_000, 'how many sessions,'),
+    fallback: null,
+  } satisfies Option<number | null>,
+  memory: {
+    env: 'OUTBOARD_TENANT_MEMORY',
+    value: 'BYTES',
+    help: 'add: device memory of all its sessions, as in 64G',
+    parse: (text) => {
+      parseBytes(text);
+      return text;
+    },
+    fallback: null,
+  } satisfies Option<string | null>,
+  share: {
+    env: 'OUTBOARD_TENANT_SHARE',
+    value: 'PERCENT',
+    help: 'add: GPU time promised to all its sessions; 100 is one GPU',
+    parse: parseCount(0, 100_000, 'percent'),
+    fallback: null,
+  } satisfies Option<number | null>,
+  gpus: {
+    env: 'OUTBOARD_TENANT_GPUS',
+    value: 'LIST',
+    help: 'add: the GPUs it may use: indices, UUIDs or how these begin, as in 0,GPU-4e1f',
+    parse: parseGpus,
+    fallback: null,
+  } satisfies Option<(number | string)[] | null>,
+  class: {
+    env: 'OUTBOARD_TENANT_CLASS',
+    value: 'CLASS',
+    help: 'add: latency-strict (the default) or best-effort, which is then all it can ask for',
+    parse: parseChoice('latency-strict', 'best-effort'),
+    fallback: null,
+  } satisfies Option<string | null>,
+  certificates: {
+    env: 'OUTBOARD_TENANT_CERTIFICATES',
+    value: 'NAMES',
+    help: 'add: names in its client certificates: CN=..., DNS=..., URI=..., separated by commas',
+    parse: (text) => text.split(',').map((name) => name.trim()),
+    fallback: null,
+  } satisfies Option<string[] | null>,
+  expires: {
+    env: 'OUTBOARD_TENANT_EXPIRES',
+    value: 'DATE',
+    help: 'add: when it is not admitted any more; rotate: when the new token ends',
+    parse: parseDate,
+    fallback: null,
+  } satisfies Option<string | null>,
+  operator: {
+    env: 'OUTBOARD_TENANT_OPERATOR',
+    value: 'RIGHTS',
+    help: 'add: not a tenant, but an operator of the HTTP API who may view or act',
+    parse: parseChoice('view', 'act'),
+    fallback: null,
+  } satisfies Option<string | null>,
+  overlap: {
+    env: 'OUTBOARD_TENANT_OVERLAP',
+    value: 'TIME',
+    help: 'rotate: how long the old tokens still hold, as in 90m, 24h or 7d; 0: they end now',
+    parse: parseTime,
+    fallback: 24 * 3600,
+    shown: '24h',
+  } satisfies Option<number>,
+  'token-file': {
+    env: 'OUTBOARD_TENANT_TOKEN_FILE',
+    value: 'FILE',
+    help: 'write the new token there (mode 0600) and not to stdout',
+    parse: (text) => path.resolve(text),
+    fallback: null,
+  } satisfies Option<string | null>,
+  json: yesNo('OUTBOARD_TENANT_JSON', 'print JSON'),
+};
+
+type TenantValues = Values<typeof options> & { tenants: string };
+
+export const tenant: Command = {
+  name: 'tenant',
+  summary: 'admit tenants and operators, and give them tokens',
+  help: `Usage: outboard tenant add NAME [OPTIONS]
+       outboard tenant rotate NAME [OPTIONS]
+       outboard tenant remove NAME [OPTIONS]
+       outboard tenant list [OPTIONS]
+
+Changes the tenants file, which a running \`outboard serve\` takes over at once. \`add\` and
+\`rotate\` print a token, the only time that it can be seen: the file holds its hash. Comments
+and order of the file stay. Sessions that run are left alone.
+
+${optionsHelp(options)}
+`,
+  async run([action, ...args]) {
+    const act = actions[action ?? ''];
+    if (!act) {
+      const said = action === undefined ? 'no action' : `no action ${action}`;
+      throw new UsageError(`${said}; there are ${Object.keys(actions).join(', ')}`);
+    }
+    const [before, [name, ...after]] = splitAtProgram(options, args);
+    const values = readOptions(options, [...before, ...after], process.env);
+    const { tenants } = values;
+    if (tenants === null)
+      throw new UsageError('no file: name it with --tenants or OUTBOARD_TENANTS');
+    await act(name, { ...values, tenants });
+    return exitCodes.ok;
+  },
+};
+
+const actions: Record<
+  string,
+  (name: string | undefined, values: TenantValues) => Promise<void> | void
+> = {
+  async add(name, values) {
+    const who = required(name, 'add');
+    await withTokenFile(values['token-file'], async () => {
+      tell(await added(who, values), who, values);
+    });
+  },
+  async rotate(name, values) {
+    const who = required(name, 'rotate');
+    const until = new Date(Date.now() + values.overlap * 1000);
+    await withTokenFile(values['token-file'], async () => {
+      tell(await rotate(values.tenants, who, until, values.expires), who, values);
+    });
+  },
+  async remove(name, values) {
+    const who = required(name, 'remove');
+    await remove(values.tenants, who);
+    if (values.json) print(JSON.stringify({ name: who, removed: true }));
+    else process.stderr.write(`${who} is not admitted any more; what runs goes on.\n`);
+  },
+  list(name, values) {
+    if (name !== undefined) throw new UsageError(`list takes no name, and here is ${name}`);
+    const content = readTenantsFile(values.tenants);
+    print(values.json ? JSON.stringify(shown(content), null, 2) : table(content));
+  },
+};
+
+function required(name: string | undefined, action: string): string {
+  if (name === undefined) throw new UsageError(`${action} whom? A name is missing`);
+  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/.test(name)) {
+    throw new UsageError(
+      `the name ${JSON.stringify(name)} is not understood: expected 1 to 63 letters, digits, dots, dashes and underscores, beginning with a letter or digit`,
+    );
+  }
+  return name;
+}
+
+function added(name: string, values: TenantValues): Promise<string> {
+  const { sessions, memory, share, gpus, certificates, expires, operator } = values;
+  const till = expires === null ? {} : { expires };
+  if (operator !== null) {
+    const rights = operator === 'act' ? 'act' : 'view';
+    return addOperator(values.tenants, { name, rights, ...till });
+  }
+  return addTenant(values.tenants, {
+    name,
+    ...till,
+    ...(certificates === null ? {} : { certificates }),
+    ...(values.class === null ? {} : { class: values.class }),
+    limits: {
+      ...(sessions === null ? {} : { sessions }),
+      ...(memory === null ? {} : { memory }),
+      ...(share === null ? {} : { share }),
+      ...(gpus === null ? {} : { gpus }),
+    },
+  });
+}
+
+/** The token, once: to a file that only its owner reads, or to stdout. */
+function tell(token: string, name: string, values: TenantValues) {
+  const file = values['token-file'];
+  if (file !== null) {
+    writeFileSync(draftOf(file), `${token}\n`);
+    renameSync(draftOf(file), file);
+  }
+  if (values.json) {
+    print(JSON.stringify(file === null ? { name, token } : { name, tokenFile: file }));
+    return;
+  }
+  if (file === null) print(token);
+  const where = file === null ? 'above' : `in ${file}`;
+  process.stderr.write(`The token of ${name} is ${where}; it cannot be shown again.\n`);
+}
+
+/** `act` makes a token. That it can be written is seen before, not when the token is in force and lost. */
+async function withTokenFile(file: string | null, act: () => Promise<void>) {
+  if (file === null) return act();
+  try {
+    closeSync(openSync(draftOf(file), 'wx', 0o600));
+  } catch (error) {
+    throw new UsageError(`--token-file ${file} cannot be written: ${(error as Error).message}`);
+  }
+  try {
+    await act();
+  } finally {
+    rmSync(draftOf(file), { force: true });
+  }
+}
+
+function draftOf(file: string): string {
+  return `${file}.${process.pid}.new`;
+}
+
+function print(text: string) {
+  process.stdout.write(`${text}\n`);
+}
+
+function iso(moment: number | null): string | null {
+  return moment === null ? null : new Date(moment).toISOString();
+}
+
+/** The beginning of the hash tells tokens apart, and helps nobody to guess one. */
+function shownToken({ hash, expires }: Token) {
+  return { hash: `sha256:${hash.toString('hex').slice(0, 8)}`, expires: iso(expires) };
+}
+
+function shown({ tenants, operators }: TenantsContent) {
+  return {
+    tenants: tenants.map(({ tokens, expires, limits, ...tenant }) => ({
+      ...tenant,
+      expires: iso(expires),
+      limits: { ...limits, memory: limits.memory === null ? null : Number(limits.memory) },
+      tokens: tokens.map(shownToken),
+    })),
+    operators: operators.map(({ tokens, expires, ...operator }) => ({
+      ...operator,
+      expires: iso(expires),
+      tokens: tokens.map(shownToken),
+    })),
+  };
+}
+
+function table({ tenants, operators }: TenantsContent): string {
+  const dash = (value: unknown) => (value === null ? '-' : String(value));
+  const rows = [
+    ['TENANT', 'TOKENS', 'CLASS', 'SESSIONS', 'MEMORY', 'SHARE', 'GPUS', 'EXPIRES'],
+    ...tenants.map(({ name, tokens, class: kind, limits, expires }) => [
+      name,
+      String(tokens.length),
+      kind,
+      dash(limits.sessions),
+      limits.memory === null ? '-' : formatBytes(limits.memory),
+      limits.share === null ? '-' : `${limits.share}%`,
+      limits.gpus === null ? 'all' : limits.gpus.join(','),
+      dash(iso(expires)),
+    ]),
+  ];
+  const more = [
+    ['OPERATOR', 'TOKENS', 'RIGHTS', 'EXPIRES'],
+    ...operators.map(({ name, tokens, rights, expires }) => [
+      name,
+      String(tokens.length),
+      rights,
+      dash(iso(expires)),
+    ]),
+  ];
+  return operators.length === 0 ? columns(rows) : `${columns(rows)}\n\n${columns(more)}`;
+}
+
+function columns(rows: string[][]): string {
+  const widths = (rows[0] ?? []).map((_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0)));
+  return rows
+    .map((row) =>
+      row
+        .map((cell, i) => cell.padEnd(widths[i] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n');
+}
+
+function parseGpus(text: string): (number | string)[] {
+  return text.split(',').map((one) => {
+    const gpu = one.trim();
+    if (/^\d{1,4}$/.test(gpu)) return Number(gpu);
+    if (/^(GPU|MIG)-[0-9a-fA-F-]+$/.test(gpu)) return gpu;
+    throw new BadValue('expected indices, or UUIDs or how they begin, as in 0,GPU-4e1f');
+  });
+}
+
+function parseDate(text: string): string {
+  if (parseMoment(text) === null) {
+    throw new BadValue('expected a day, as in 2027-01-31, or a moment, as in 2027-01-31T12:00:00Z');
+  }
+  return text;
+}
+
+/** Seconds. */
+function parseTime(text: string): number {
+  const [, digits, unit = 's'] = /^(\d{1,9})([smhd])?$/.exec(text) ?? [];
+  if (digits === undefined) throw new BadValue('expected a time, as in 90m, 24h or 7d');
+  const seconds = { s: 1, m: 60, h: 3600, d: 86400 }[unit] ?? 1;
+  return Number(digits) * seconds;
+}
