@@ -11,6 +11,7 @@ export async function lintRow() {
   const row = emptyRow('lint');
   const files = await trackedFiles();
   const biome = join(root, 'node_modules', '.bin', 'biome');
+  const tsc = join(root, 'node_modules', '.bin', 'tsc');
   const checks = [
     { name: 'biome', argv: [biome, 'check', '--diagnostic-level=error'], files: ['.'] },
     {
@@ -18,11 +19,12 @@ export async function lintRow() {
       argv: ['clang-format', '--dry-run', '-Werror'],
       files: nativeSources(files),
     },
+    { name: 'tsc of the web page', argv: [tsc, '-p'], files: [join('monitor', 'web')] },
     { name: 'shellcheck', argv: ['shellcheck'], files: shellScripts(files) },
   ];
   for (const check of checks) {
     if (check.files.length === 0) continue;
-    const log = `lint-${check.name}`;
+    const log = `lint-${check.name.replaceAll(' ', '-')}`;
     newLog(log);
     if ((await logged(log, [...check.argv, ...check.files])) === 0) row.passed++;
     else
@@ -34,5 +36,5 @@ export async function lintRow() {
 
 /** @param {string} tool */
 function remedy(tool) {
-  return tool === 'shellcheck' ? '' : 'Repair:    npm run format';
+  return tool === 'biome' || tool === 'clang-format' ? 'Repair:    npm run format' : '';
 }

@@ -10,6 +10,7 @@ import { ensureNvcc, usersNvcc } from './nvcc.mjs';
 import { build, js } from './paths.mjs';
 import { SetupError, step } from './step.mjs';
 import { ensureTypeScript } from './typescript.mjs';
+import { ensureWebPage } from './web.mjs';
 
 /** @typedef {import('./nvcc.mjs').Nvcc} Nvcc */
 
@@ -37,6 +38,7 @@ export async function setUp({ cuda = false, tests = false }) {
   await step('npm packages', ensureNodeModules);
   await step('native build', (begin) => ensureNative(begin, configurations.release));
   await step('TypeScript build', ensureTypeScript);
+  await step('web page', ensureWebPage);
   if (!cuda) return { nvcc: undefined, examplesFailed: undefined };
 
   const nvcc = await step('nvcc', (begin) => ensureNvcc(begin, own));

@@ -78,6 +78,12 @@ export const packages = [
     commands: ['shellcheck'],
   },
   {
+    name: 'chromium',
+    why: 'shows the web page to its tests',
+    neededFor: 'test',
+    commands: ['chromium'],
+  },
+  {
     name: 'python3-venv',
     why: 'holds nvcc from PyPI, inside the build folder',
     neededFor: 'nvcc',

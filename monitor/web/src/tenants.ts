@@ -1,0 +1,60 @@
+// Whose sessions: what each tenant takes of what it may.
+import type { TenantView, View } from '../../src/view.js';
+import { el, setText } from './dom.js';
+import { bytes, bytesOf, count, date } from './format.js';
+import { Table, TextRow } from './table.js';
+
+const titles = ['Tenant', 'Sessions', 'Waiting', 'Memory', 'Share', 'GPUs', 'Expires', 'Class'];
+const classes = ['name', 'num', 'num', 'num', 'num', 'line', 'line', 'line'];
+
+export class Tenants {
+  readonly element: HTMLElement;
+  readonly #table: Table<TenantView>;
+  readonly #empty = el('div', { class: 'empty' });
+  readonly #why = el('p');
+
+  constructor() {
+    const sorts: ((tenant: TenantView) => string | number)[] = [
+      ({ name }) => name,
+      ({ sessions }) => sessions,
+      ({ queued }) => queued,
+      ({ memory }) => memory,
+      ({ share }) => share,
+    ];
+    this.#table = new Table<TenantView>({
+      caption: 'Tenants: what their sessions take now, of what they may',
+      key: ({ name }) => name,
+      row: () => new TextRow<TenantView>(titles, classes, texts),
+      columns: titles.map((title, index) => {
+        const sort = sorts[index];
+        return { title, class: classes[index] ?? '', ...(sort ? { sort } : {}) };
+      }),
+    });
+    this.#empty.append(this.#why, el('pre', {}, el('code', {}, 'outboard tenant add NAME')));
+    this.element = el('div', {}, this.#table.element, this.#empty);
+  }
+
+  update({ server, tenants }: View) {
+    this.#table.update(tenants);
+    this.#empty.hidden = tenants.length > 0;
+    setText(
+      this.#why,
+      server.tenants
+        ? 'The tenants file names nobody, so nobody may come in. Add a tenant:'
+        : 'No tenants file is in force: programs on this machine come in without a token, others not at all. To let others in:',
+    );
+  }
+}
+
+function texts({ name, priority, limits, expires, sessions, queued, memory, share }: TenantView) {
+  return [
+    name,
+    limits.sessions === null ? count(sessions) : `${sessions} of ${limits.sessions}`,
+    count(queued),
+    limits.memory === null ? bytes(memory) : bytesOf(memory, limits.memory),
+    limits.share === null ? `${share} %` : `${share} of ${limits.share} %`,
+    limits.gpus === null ? 'all' : limits.gpus.join(', ') || 'none',
+    expires === null ? 'never' : date(expires),
+    priority,
+  ];
+}
