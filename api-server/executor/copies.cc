@@ -8,7 +8,7 @@
 
 namespace outboard {
 
-void handle_Upload(Session &s, const wire_Upload &in_place) {
+void handle_Upload(Session &s, const wire_Upload &in_place, Starts<Work::kCopy> work) {
   const wire_Upload q = in_place;  // receiving the payload overwrites the frame
   const auto posted = [&](CUresult result) { s.posted(WIRE_Upload, result); };
   if (!s.reachable(q.destination, q.length)) return posted(CUDA_ERROR_INVALID_VALUE);
@@ -17,14 +17,14 @@ void handle_Upload(Session &s, const wire_Upload &in_place) {
   if (q.length == 0) return posted(CUDA_SUCCESS);
   uint8_t *staged = s.uploads().place(q.length, stream);
   if (!s.payload(staged, q.length)) return;
-  s.gate();
   count_alone(s.count().uploads);
-  const CUresult result = s.driver().cuMemcpyHtoDAsync_v2(q.destination, staged, q.length, stream);
+  Gate::Pass pass = work.pass(stream, q.length);
+  const CUresult result = pass->cuMemcpyHtoDAsync_v2(q.destination, staged, q.length, stream);
   s.uploads().copied();
-  posted(result);
+  posted(pass.did(result));
 }
 
-void handle_Copy2D(Session &s, const wire_Copy2D &q) {
+void handle_Copy2D(Session &s, const wire_Copy2D &q, Starts<Work::kCopy> work) {
   const auto posted = [&](CUresult result) { s.posted(WIRE_Copy2D, result); };
   if (!s.reachable(q.destination, span_2d(q.destination_pitch, q.height, q.width)) ||
       !s.reachable(q.source, span_2d(q.source_pitch, q.height, q.width))) {
@@ -32,7 +32,6 @@ void handle_Copy2D(Session &s, const wire_Copy2D &q) {
   }
   CUstream stream;
   if (!s.find(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
-  s.gate();
   CUDA_MEMCPY2D copy{};
   copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
   copy.srcDevice = q.source;
@@ -42,7 +41,8 @@ void handle_Copy2D(Session &s, const wire_Copy2D &q) {
   copy.dstPitch = q.destination_pitch;
   copy.WidthInBytes = q.width;
   copy.Height = q.height;
-  posted(s.driver().cuMemcpy2DAsync_v2(&copy, stream));
+  Gate::Pass pass = work.pass(stream, span_1d(q.width, q.height));
+  posted(pass.did(pass->cuMemcpy2DAsync_v2(&copy, stream)));
 }
 
 namespace {
@@ -53,8 +53,9 @@ constexpr uint64_t kSmallDownload = 64 << 10;
 // A download carried out by the thread that began it, while another one leads.
 class Download {
  public:
-  Download(Session &s, const wire_Download &q, const Stream &stream)
+  Download(Session &s, const wire_Download &q, const Stream &stream, const Gate::Pass &pass)
       : s_(s),
+        pass_(pass),
         staging_(s.device().downloads()),
         request_(q.request.request),
         source_(q.source),
@@ -120,7 +121,7 @@ class Download {
     const size_t length = std::min<uint64_t>(length_ - queued_, WIRE_BULK_MAX);
     const CUstream stream = transfer_.stream.object;
     chunk->dirty = std::max(chunk->dirty, length);
-    result_ = s_.driver().cuMemcpyDtoHAsync_v2(chunk->data, source_ + queued_, length, stream);
+    result_ = pass_->cuMemcpyDtoHAsync_v2(chunk->data, source_ + queued_, length, stream);
     if (result_ == CUDA_SUCCESS) {
       result_ = s_.driver().cuEventRecord(chunk->events[0], stream);
       if (result_ != CUDA_SUCCESS) s_.driver().cuStreamSynchronize(stream);
@@ -145,6 +146,7 @@ class Download {
   }
 
   Session &s_;
+  const Gate::Pass pass_;  // for all of it
   Staging &staging_;
   const uint64_t request_;
   const uint64_t source_;
@@ -157,12 +159,14 @@ class Download {
 };
 
 // False when it is not one to be answered at once.
-bool download_at_once(Session &s, const wire_Download &q, const Stream &stream) {
+bool download_at_once(Session &s, const wire_Download &q, const Stream &stream,
+                      Starts<Work::kCopy> work) {
   if (q.length > kSmallDownload || s.transfers().pending() || !s.quiet(stream)) return false;
   Chunk *chunk = s.device().downloads().try_take();
   if (!chunk) return false;
   chunk->dirty = std::max<size_t>(chunk->dirty, q.length);
-  CUresult result = s.driver().cuMemcpyDtoHAsync_v2(chunk->data, q.source, q.length, stream.object);
+  const Gate::Pass pass = work.pass(stream.object, q.length);
+  CUresult result = pass->cuMemcpyDtoHAsync_v2(chunk->data, q.source, q.length, stream.object);
   if (result == CUDA_SUCCESS) result = s.driver().cuStreamSynchronize(stream.object);
   s.flush_output();
   if (result == CUDA_SUCCESS) {
@@ -176,16 +180,15 @@ bool download_at_once(Session &s, const wire_Download &q, const Stream &stream) 
 
 }  // namespace
 
-void handle_Download(Session &s, const wire_Download &q) {
+void handle_Download(Session &s, const wire_Download &q, Starts<Work::kCopy> work) {
   const uint64_t request = q.request.request;
   if (!s.reachable(q.source, q.length)) return s.answer(request, CUDA_ERROR_INVALID_VALUE);
   Stream stream;
   if (!s.peek(q.stream, &stream)) return s.answer(request, CUDA_ERROR_INVALID_HANDLE);
   if (q.length == 0) return s.answer(request, CUDA_SUCCESS);
-  s.gate();
   count_alone(s.count().downloads);
-  if (download_at_once(s, q, stream)) return;
-  Download download(s, q, stream);
+  if (download_at_once(s, q, stream, work)) return;
+  Download download(s, q, stream, work.pass(stream.object, q.length));
   download.begin();
   s.hand_over();
   download.finish();

@@ -37,10 +37,20 @@ int device_count(const std::string &library) {
 
 std::shared_ptr<Device> Device::open(const DeviceOptions &options) {
   std::shared_ptr<Device> device(new Device(Driver::open(options.library), options.ordinal));
+  device->tokens_ = options.token_fd ? TokenPage::open(*options.token_fd) : TokenPage::create();
   device->reserve(options);
   device->uploads_ = std::make_unique<Staging>(device->driver_, kChunksReady, kChunksMost);
   device->downloads_ = std::make_unique<Staging>(device->driver_, kChunksReady, kChunksMost);
+  device->heart_ = std::thread([raw = device.get()] { raw->beat(); });
   return device;
+}
+
+void Device::beat() {
+  constexpr std::chrono::milliseconds kInterval{100};
+  std::unique_lock lock(heart_mutex_);
+  do {
+    tokens_->words().heartbeat.fetch_add(1, std::memory_order_relaxed);
+  } while (!heart_stops_.wait_for(lock, kInterval, [this] { return heart_stopping_; }));
 }
 
 void Device::check(CUresult result, const char *what) const {
@@ -54,8 +64,9 @@ Device::Device(const Driver &driver, int ordinal) : driver_(driver), ordinal_(or
   check(driver_.cuDeviceGet(&device_, ordinal), "cuDeviceGet");
   check(driver_.cuDevicePrimaryCtxRetain(&context_, device_), "cuDevicePrimaryCtxRetain");
   check(driver_.cuCtxSetCurrent(context_), "cuCtxSetCurrent");
-  check(driver_.cuStreamCreateWithPriority(&scrubber_, CU_STREAM_NON_BLOCKING, 0),
+  check(driver_.cuStreamCreateWithPriority(&scrubber_stream_, CU_STREAM_NON_BLOCKING, 0),
         "cuStreamCreateWithPriority");
+  scrubber_ = std::make_unique<Scrubber>(driver_, scrubber_stream_);
   for (int limit = 0; limit < CU_LIMIT_MAX; limit++) {
     size_t value = 0;
     driver_.cuCtxGetLimit(&value, static_cast<CUlimit>(limit));
@@ -64,10 +75,18 @@ Device::Device(const Driver &driver, int ordinal) : driver_(driver), ordinal_(or
 }
 
 Device::~Device() {
+  if (heart_.joinable()) {
+    {
+      std::lock_guard lock(heart_mutex_);
+      heart_stopping_ = true;
+    }
+    heart_stops_.notify_one();
+    heart_.join();
+  }
   bind();
   uploads_.reset();
   downloads_.reset();
-  if (scrubber_) driver_.cuStreamDestroy_v2(scrubber_);
+  if (scrubber_stream_) driver_.cuStreamDestroy_v2(scrubber_stream_);
   if (window_size_) driver_.cuMemAddressFree(window_base_, window_size_);
   driver_.cuDevicePrimaryCtxRelease_v2(device_);
 }

@@ -3,15 +3,20 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "driver.h"
 #include "module_store.h"
+#include "scrubber.h"
 #include "staging.h"
+#include "token_page.h"
 
 namespace outboard {
 
@@ -20,6 +25,8 @@ struct DeviceOptions {
   int ordinal = 0;
   std::optional<uint64_t> window_base;
   std::optional<uint64_t> window_size;
+  // The memory file of the token page; the caller keeps it. None: nothing is ever held back.
+  std::optional<int> token_fd;
 };
 
 // What a guest is told about the device: api-server/src/native.ts, DeviceSnapshot.
@@ -57,8 +64,9 @@ class Device {
   int ordinal() const { return ordinal_; }
   uint64_t window_base() const { return window_base_; }
   uint64_t window_size() const { return window_size_; }
-  // For the overwriting of released memory, and nothing else.
-  CUstream scrubber() const { return scrubber_; }
+  CUcontext context() const { return context_; }
+  Scrubber &scrubber() { return *scrubber_; }
+  const std::shared_ptr<TokenPage> &tokens() const { return tokens_; }
   Staging &uploads() { return *uploads_; }
   Staging &downloads() { return *downloads_; }
   ModuleStore &modules() { return modules_; }
@@ -77,20 +85,29 @@ class Device {
   Device(const Driver &driver, int ordinal);
   void reserve(const DeviceOptions &options);
   void check(CUresult result, const char *what) const;
+  void beat();
 
   const Driver driver_;
   const int ordinal_;
   CUdevice device_ = 0;
   CUcontext context_ = nullptr;
-  CUstream scrubber_ = nullptr;
+  CUstream scrubber_stream_ = nullptr;
+  std::unique_ptr<Scrubber> scrubber_;
   uint64_t window_base_ = 0;
   uint64_t window_size_ = 0;
   std::vector<uint64_t> limits_;
   std::unique_ptr<Staging> uploads_;
   std::unique_ptr<Staging> downloads_;
   ModuleStore modules_;
+  std::shared_ptr<TokenPage> tokens_;
   std::atomic<bool> claimed_{false};
   std::atomic<bool> spoiled_{false};
+
+  // Says that the process is alive, through the token page.
+  std::mutex heart_mutex_;
+  std::condition_variable heart_stops_;
+  bool heart_stopping_ = false;
+  std::thread heart_;
 };
 
 // cuInit and cuDeviceGetCount. Throws Error.

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <type_traits>
+
 #include "error.h"
 
 namespace outboard {
@@ -16,12 +18,20 @@ Driver Driver::open(const std::string &library) {
   }
   Driver driver;
   std::string missing;
-#define OUTBOARD_DRIVER_RESOLVE(name)                                      \
-  driver.name = reinterpret_cast<decltype(&::name)>(dlsym(handle, #name)); \
-  if (!driver.name) missing += std::string(missing.empty() ? "" : ", ") + #name;
+  const auto resolve = [&](auto &call, const char *name) {
+    call = reinterpret_cast<std::remove_reference_t<decltype(call)>>(dlsym(handle, name));
+    if (!call) missing += std::string(missing.empty() ? "" : ", ") + name;
+  };
+#define OUTBOARD_DRIVER_RESOLVE(name) resolve(driver.name, #name);
+#define OUTBOARD_WORK_RESOLVE(name) resolve(driver.work.calls_.name, #name);
   OUTBOARD_DRIVER_CALLS(OUTBOARD_DRIVER_RESOLVE)
   OUTBOARD_DRIVER_HAND(OUTBOARD_DRIVER_RESOLVE)
+  OUTBOARD_WORK_CALLS(OUTBOARD_WORK_RESOLVE)
+  OUTBOARD_WORK_HAND(OUTBOARD_WORK_RESOLVE)
 #undef OUTBOARD_DRIVER_RESOLVE
+#undef OUTBOARD_WORK_RESOLVE
+  driver.softwareDeviceWorkNs = reinterpret_cast<decltype(driver.softwareDeviceWorkNs)>(
+      dlsym(handle, "softwareDeviceWorkNs"));
   if (!missing.empty()) {
     throw Error("OB_DRIVER_LIBRARY", "the driver library " + library + " lacks " + missing +
                                          ". A driver for CUDA 13.0 or newer is needed.");

@@ -1,6 +1,9 @@
-// The device, reached through a driver library and nothing else: a table of its entry points.
+// The device, reached through a driver library and nothing else: a table of its entry points. Those
+// that start work on the device are apart: only the gate gives them out (gate.h), and only the
+// scrubber has one of its own.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "cuda_driver.h"
@@ -34,9 +37,6 @@
   X(cuMemSetAccess)               \
   X(cuMemHostAlloc)               \
   X(cuMemFreeHost)                \
-  X(cuMemcpyHtoDAsync_v2)         \
-  X(cuMemcpyDtoHAsync_v2)         \
-  X(cuMemcpy2DAsync_v2)           \
   X(cuStreamGetFlags)             \
   X(cuLibraryLoadData)            \
   X(cuLibraryUnload)              \
@@ -48,16 +48,41 @@
   X(cuKernelGetFunction)          \
   X(cuKernelGetName)              \
   X(cuKernelGetParamInfo)         \
-  X(cuLaunchKernel)               \
+  X(cuLaunchHostFunc)
+
+// Those of them that start work. proto/test/work.test.ts knows which are.
+#define OUTBOARD_WORK_HAND(X) \
+  X(cuMemcpyHtoDAsync_v2)     \
+  X(cuMemcpyDtoHAsync_v2)     \
+  X(cuMemcpy2DAsync_v2)       \
+  X(cuLaunchKernel)           \
   X(cuLaunchKernelEx)
 
 namespace outboard {
 
-struct Driver {
 #define OUTBOARD_DRIVER_MEMBER(name) decltype(&::name) name = nullptr;
+
+// What starts work.
+struct WorkCalls {
+  OUTBOARD_WORK_CALLS(OUTBOARD_DRIVER_MEMBER)
+  OUTBOARD_WORK_HAND(OUTBOARD_DRIVER_MEMBER)
+};
+
+// ... kept from everybody else.
+class WorkDriver {
+  friend struct Driver;
+  friend class Gate;
+  friend class Scrubber;
+  WorkCalls calls_;
+};
+
+struct Driver {
   OUTBOARD_DRIVER_CALLS(OUTBOARD_DRIVER_MEMBER)
   OUTBOARD_DRIVER_HAND(OUTBOARD_DRIVER_MEMBER)
-#undef OUTBOARD_DRIVER_MEMBER
+  WorkDriver work;
+
+  // Nanoseconds of work done for a context, by so many workers. Only the software device has it.
+  CUresult (*softwareDeviceWorkNs)(CUcontext, uint64_t *, uint32_t *) = nullptr;
 
   // Loads the library and initialises it. It stays loaded for the life of the process: drivers do
   // not expect to be unloaded. Throws Error.
@@ -66,5 +91,7 @@ struct Driver {
   // "CUDA_ERROR_X (what it means)"
   std::string describe(CUresult result) const;
 };
+
+#undef OUTBOARD_DRIVER_MEMBER
 
 }  // namespace outboard

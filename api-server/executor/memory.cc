@@ -14,7 +14,7 @@ void keep_first(CUresult &first, CUresult result) {
 
 }  // namespace
 
-Memory::Memory(const Driver &driver, int ordinal, CUstream scrubber, uint64_t window_base,
+Memory::Memory(const Driver &driver, int ordinal, Scrubber &scrubber, uint64_t window_base,
                uint64_t window_size, uint64_t limit)
     : driver_(driver),
       ordinal_(ordinal),
@@ -87,7 +87,7 @@ CUresult Memory::unmap(uint64_t address) {
   last_size_ = last_start_ = 0;
   mapped_ -= range.size;
   retired_.push_back({address, range.size, range.memory});
-  CUresult result = driver_.cuMemsetD8Async(address, 0, range.size, scrubber_);
+  CUresult result = scrubber_.zero(address, range.size);
   keep_first(result, reap(false));
   return result;
 }
@@ -99,11 +99,9 @@ bool Memory::overlaps_retired(uint64_t address, uint64_t size) const {
   return false;
 }
 
-// The scrubber works in order, so once it is done with all it is done with each.
 CUresult Memory::reap(bool wait) {
   if (retired_.empty()) return CUDA_SUCCESS;
-  CUresult result =
-      wait ? driver_.cuStreamSynchronize(scrubber_) : driver_.cuStreamQuery(scrubber_);
+  CUresult result = wait ? scrubber_.wait() : scrubber_.done();
   if (result == CUDA_ERROR_NOT_READY) return CUDA_SUCCESS;
   for (const Retired &r : retired_) {
     keep_first(result, driver_.cuMemUnmap(r.address, r.size));

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "driver.h"
+#include "scrubber.h"
 
 namespace outboard {
 
 class Memory {
  public:
-  // `scrubber` is a stream for nothing but the overwriting of released memory.
-  Memory(const Driver &driver, int ordinal, CUstream scrubber, uint64_t window_base,
+  Memory(const Driver &driver, int ordinal, Scrubber &scrubber, uint64_t window_base,
          uint64_t window_size, uint64_t limit);
 
   // Why a range cannot be mapped however the device feels about it, or null.
@@ -64,7 +64,7 @@ class Memory {
 
   const Driver &driver_;
   const int ordinal_;
-  const CUstream scrubber_;
+  Scrubber &scrubber_;
   const uint64_t base_;
   const uint64_t size_;
   const uint64_t limit_;

@@ -10,6 +10,7 @@
 
 #include "driver.h"
 #include "handles.h"
+#include "kernel_times.h"
 #include "module_store.h"
 #include "wire.h"
 
@@ -61,6 +62,7 @@ bool read_code(const Image &image, Code *code);
 struct Function {
   CUfunction object = nullptr;
   const Module *module = nullptr;
+  KernelCost *cost = nullptr;
   uint32_t parameter_bytes = 0;
   bool layout_known = false;
 };

@@ -157,6 +157,7 @@ void handle_FunctionGet(Session &s, const wire_FunctionGet &q, std::span<const u
   if (!kernel) return posted(CUDA_ERROR_NOT_FOUND);
   Function function;
   function.module = module;
+  function.cost = s.gate().kernel(text(name));
   const CUresult result = s.driver().cuKernelGetFunction(&function.object, kernel);
   if (result != CUDA_SUCCESS) return posted(result);
   if (const std::optional<Layout> layout = layout_of(s.driver(), kernel)) {

@@ -91,7 +91,9 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
               device_->window_size(), options.memory_limit),
       uploads_(device_->driver(), device_->uploads()),
       transfers_(device_->driver()),
-      output_(Output::installed()) {}
+      output_(Output::installed()),
+      gate_(device_->driver(), device_->context(), device_->tokens(), id_, options.gate,
+            [this] { device_->bind(); }) {}
 
 Session::~Session() {
   close(fd_);
@@ -119,12 +121,18 @@ bool Session::nothing_comes() {
   return true;
 }
 
+// Whether launches before and after such a command may be measured as if it were not there.
+static bool goes_between_launches(uint16_t op) {
+  return op == WIRE_Launch || op == WIRE_cuEventRecord;
+}
+
 // Takes one frame and carries it out. False when none will follow.
 bool Session::next_frame() {
   if (idle_owed_ && receiver_.available() == 0 && nothing_comes()) {
     idle_owed_ = false;
     wire_header idle;
     sender_.push(WIRE_IDLE, &idle, sizeof idle);
+    gate_.pause();
   }
   if (!receiver_.fill(sizeof(wire_header))) {
     end(EndReason::kClosed, receiver_.available() == 0
@@ -151,6 +159,7 @@ bool Session::next_frame() {
   ++sequence_;
   count_alone(counters_->commands);
   idle_owed_ = false;
+  if (!goes_between_launches(head.op)) gate_.pause();
   dispatch(*this, in);
   if (!Crew::leads()) return true;
   if (in.failed()) {
@@ -327,7 +336,9 @@ void Session::finish() {
 }
 
 CUresult Session::reset() {
+  gate_.pause();
   CUresult first = driver().cuCtxSynchronize();
+  gate_.settle();
   crew_.wait_alone();
   const auto keep_first = [&](CUresult result) {
     if (first == CUDA_SUCCESS) first = result;
@@ -351,6 +362,7 @@ CUresult Session::reset() {
 // Whether the device is clean.
 bool Session::release() {
   reset();
+  gate_.finish();
   if (output_) output_->skip();
   if (unclean_ != CUDA_SUCCESS) {
     std::lock_guard lock(end_mutex_);
@@ -369,6 +381,7 @@ SessionEnd Session::warden() {
   while (poll(events, 2, -1) < 0 && errno == EINTR) {
   }
   sender_.hurry();
+  gate_.open();
   SessionEnd report;
   bool released;
   {
@@ -391,6 +404,7 @@ SessionEnd Session::warden() {
   }
   shutdown(fd_, SHUT_RDWR);
   if (!report.reusable) device_->spoil();
+  gate_.leave();
   if (released) device_->yield();
   log_line(report.reusable ? LogLevel::kInfo : LogLevel::kWarn, id_,
            "session over: " + report.message);

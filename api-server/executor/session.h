@@ -7,7 +7,7 @@
 //
 // Locks, never two at a time except in this order:
 //   loaded_mutex_ | pins_mutex_ | output_mutex_ -> Sender
-//   Transfers, Staging, ModuleStore, Crew: innermost
+//   Transfers, Staging, ModuleStore, Crew, Gate: innermost
 #pragma once
 
 #include <chrono>
@@ -23,6 +23,7 @@
 #include "crew.h"
 #include "device.h"
 #include "frame.h"
+#include "gate.h"
 #include "handles.h"
 #include "memory.h"
 #include "module.h"
@@ -48,6 +49,7 @@ struct SessionOptions {
   std::vector<uint8_t> leftover;
   uint64_t id = 0;
   uint64_t memory_limit = 0;
+  GateOptions gate;
   // How long the device may take to come to rest once the session is over.
   std::chrono::milliseconds patience{10000};
   // Called once, from a thread of the session.
@@ -74,9 +76,8 @@ class Session : public std::enable_shared_from_this<Session> {
   Counters &count() { return *counters_; }
   uint64_t sequence() const { return sequence_; }
 
-  // Everything that starts work on the device passes here, and will wait here when its tenant has
-  // had its share of the device's time.
-  void gate() { count_alone(gate_passes_); }
+  // What starts work on the device passes here.
+  Gate &gate() { return gate_; }
 
   // Handles.
   template <class T>
@@ -235,13 +236,13 @@ class Session : public std::enable_shared_from_this<Session> {
   Output *const output_;
   LoadedModules loaded_;
   PendingImages pending_images_;
+  Gate gate_;
 
   HandleTable<Stream, WIRE_KIND_STREAM> streams_;
   HandleTable<CUevent, WIRE_KIND_EVENT> events_;
   HandleTable<Function, WIRE_KIND_FUNCTION> functions_;
   unsigned stream_count_ = 0;
 
-  Counter gate_passes_{0};
   uint64_t sequence_ = 0;      // frames so far
   uint64_t posted_count_ = 0;  // posted commands so far
   size_t payload_left_ = 0;    // of the bulk frame being carried out

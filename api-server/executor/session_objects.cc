@@ -46,8 +46,10 @@ bool Session::peek(uint64_t handle, Stream *stream) {
 
 bool Session::find(uint64_t handle, Stream *stream) {
   if (!peek(handle, stream)) return false;
-  if (transfers_.holding()) [[unlikely]]
+  if (transfers_.holding()) [[unlikely]] {
+    gate_.pause();  // what waits at the gate must not wait for us
     transfers_.await(*stream, sequence_);
+  }
   return true;
 }
 

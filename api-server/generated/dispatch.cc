@@ -151,9 +151,8 @@ void dispatch(Session &s, FrameReader &in) {
       if (!s.reachable(q->srcDevice, q->ByteCount)) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
       if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      s.gate();
-      CUresult result = s.driver().cuMemcpyDtoDAsync_v2(static_cast<CUdeviceptr>(q->dstDevice), static_cast<CUdeviceptr>(q->srcDevice), static_cast<size_t>(q->ByteCount), hStream_object);
-      return s.posted(h->op, result);
+      Gate::Pass pass = Starts<Work::kCopy>(s.gate()).pass(hStream_object, q->ByteCount);
+      return s.posted(h->op, pass.did(pass->cuMemcpyDtoDAsync_v2(static_cast<CUdeviceptr>(q->dstDevice), static_cast<CUdeviceptr>(q->srcDevice), static_cast<size_t>(q->ByteCount), hStream_object)));
     }
     case WIRE_cuMemsetD8Async: {
       const auto *q = in.body<wire_cuMemsetD8Async>();
@@ -162,9 +161,8 @@ void dispatch(Session &s, FrameReader &in) {
       if (!s.reachable(q->dstDevice, q->N)) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
       if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      s.gate();
-      CUresult result = s.driver().cuMemsetD8Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<unsigned char>(q->uc), static_cast<size_t>(q->N), hStream_object);
-      return s.posted(h->op, result);
+      Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, q->N);
+      return s.posted(h->op, pass.did(pass->cuMemsetD8Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<unsigned char>(q->uc), static_cast<size_t>(q->N), hStream_object)));
     }
     case WIRE_cuMemsetD16Async: {
       const auto *q = in.body<wire_cuMemsetD16Async>();
@@ -173,9 +171,8 @@ void dispatch(Session &s, FrameReader &in) {
       if (!s.reachable(q->dstDevice, span_1d(q->N, 2))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
       if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      s.gate();
-      CUresult result = s.driver().cuMemsetD16Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<unsigned short>(q->us), static_cast<size_t>(q->N), hStream_object);
-      return s.posted(h->op, result);
+      Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, span_1d(q->N, 2));
+      return s.posted(h->op, pass.did(pass->cuMemsetD16Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<unsigned short>(q->us), static_cast<size_t>(q->N), hStream_object)));
     }
     case WIRE_cuMemsetD32Async: {
       const auto *q = in.body<wire_cuMemsetD32Async>();
@@ -184,9 +181,8 @@ void dispatch(Session &s, FrameReader &in) {
       if (!s.reachable(q->dstDevice, span_1d(q->N, 4))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
       if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      s.gate();
-      CUresult result = s.driver().cuMemsetD32Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<unsigned int>(q->ui), static_cast<size_t>(q->N), hStream_object);
-      return s.posted(h->op, result);
+      Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, span_1d(q->N, 4));
+      return s.posted(h->op, pass.did(pass->cuMemsetD32Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<unsigned int>(q->ui), static_cast<size_t>(q->N), hStream_object)));
     }
     case WIRE_cuMemsetD2D8Async: {
       const auto *q = in.body<wire_cuMemsetD2D8Async>();
@@ -195,9 +191,8 @@ void dispatch(Session &s, FrameReader &in) {
       if (!s.reachable(q->dstDevice, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 1)))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
       if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      s.gate();
-      CUresult result = s.driver().cuMemsetD2D8Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<size_t>(q->dstPitch), static_cast<unsigned char>(q->uc), static_cast<size_t>(q->Width), static_cast<size_t>(q->Height), hStream_object);
-      return s.posted(h->op, result);
+      Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 1)));
+      return s.posted(h->op, pass.did(pass->cuMemsetD2D8Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<size_t>(q->dstPitch), static_cast<unsigned char>(q->uc), static_cast<size_t>(q->Width), static_cast<size_t>(q->Height), hStream_object)));
     }
     case WIRE_cuMemsetD2D16Async: {
       const auto *q = in.body<wire_cuMemsetD2D16Async>();
@@ -206,9 +201,8 @@ void dispatch(Session &s, FrameReader &in) {
       if (!s.reachable(q->dstDevice, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 2)))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
       if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      s.gate();
-      CUresult result = s.driver().cuMemsetD2D16Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<size_t>(q->dstPitch), static_cast<unsigned short>(q->us), static_cast<size_t>(q->Width), static_cast<size_t>(q->Height), hStream_object);
-      return s.posted(h->op, result);
+      Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 2)));
+      return s.posted(h->op, pass.did(pass->cuMemsetD2D16Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<size_t>(q->dstPitch), static_cast<unsigned short>(q->us), static_cast<size_t>(q->Width), static_cast<size_t>(q->Height), hStream_object)));
     }
     case WIRE_cuMemsetD2D32Async: {
       const auto *q = in.body<wire_cuMemsetD2D32Async>();
@@ -217,9 +211,8 @@ void dispatch(Session &s, FrameReader &in) {
       if (!s.reachable(q->dstDevice, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 4)))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
       if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      s.gate();
-      CUresult result = s.driver().cuMemsetD2D32Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<size_t>(q->dstPitch), static_cast<unsigned int>(q->ui), static_cast<size_t>(q->Width), static_cast<size_t>(q->Height), hStream_object);
-      return s.posted(h->op, result);
+      Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 4)));
+      return s.posted(h->op, pass.did(pass->cuMemsetD2D32Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<size_t>(q->dstPitch), static_cast<unsigned int>(q->ui), static_cast<size_t>(q->Width), static_cast<size_t>(q->Height), hStream_object)));
     }
     case WIRE_cuFuncGetAttribute: {
       const auto *q = in.body<wire_cuFuncGetAttribute>();
@@ -292,19 +285,19 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_Upload>();
       if (!q) return;
       if (!in.bulk(q->length)) return;
-      return handle_Upload(s, *q);
+      return handle_Upload(s, *q, Starts<Work::kCopy>(s.gate()));
     }
     case WIRE_Download: {
       const auto *q = in.body<wire_Download>();
       if (!q) return;
       if (!in.end()) return;
-      return handle_Download(s, *q);
+      return handle_Download(s, *q, Starts<Work::kCopy>(s.gate()));
     }
     case WIRE_Copy2D: {
       const auto *q = in.body<wire_Copy2D>();
       if (!q) return;
       if (!in.end()) return;
-      return handle_Copy2D(s, *q);
+      return handle_Copy2D(s, *q, Starts<Work::kCopy>(s.gate()));
     }
     case WIRE_ModulePiece: {
       const auto *q = in.body<wire_ModulePiece>();
@@ -350,7 +343,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       std::span<const uint8_t> parameters = in.blob(q->parameters_size);
       if (!in.end()) return;
-      return handle_Launch(s, *q, parameters);
+      return handle_Launch(s, *q, parameters, Starts<Work::kKernel>(s.gate()));
     }
     case WIRE_ContextReset: {
       const auto *q = in.body<wire_ContextReset>();

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "frame.h"
+#include "gate.h"
 #include "wire_calls.h"
 
 namespace outboard {
@@ -28,16 +29,16 @@ void handle_cuStreamQuery(Session &s, const wire_cuStreamQuery &q);
 void handle_cuEventQuery(Session &s, const wire_cuEventQuery &q);
 void handle_MemoryMap(Session &s, const wire_MemoryMap &q);
 void handle_MemoryUnmap(Session &s, const wire_MemoryUnmap &q);
-void handle_Upload(Session &s, const wire_Upload &q);
-void handle_Download(Session &s, const wire_Download &q);
-void handle_Copy2D(Session &s, const wire_Copy2D &q);
+void handle_Upload(Session &s, const wire_Upload &q, Starts<Work::kCopy> work);
+void handle_Download(Session &s, const wire_Download &q, Starts<Work::kCopy> work);
+void handle_Copy2D(Session &s, const wire_Copy2D &q, Starts<Work::kCopy> work);
 void handle_ModulePiece(Session &s, const wire_ModulePiece &q);
 void handle_ModuleLoad(Session &s, const wire_ModuleLoad &q);
 void handle_ModuleUnload(Session &s, const wire_ModuleUnload &q);
 void handle_ModuleGlobal(Session &s, const wire_ModuleGlobal &q, std::span<const uint8_t> name);
 void handle_FunctionGet(Session &s, const wire_FunctionGet &q, std::span<const uint8_t> name);
 void handle_FunctionFind(Session &s, const wire_FunctionFind &q, std::span<const uint8_t> name);
-void handle_Launch(Session &s, const wire_Launch &q, std::span<const uint8_t> parameters);
+void handle_Launch(Session &s, const wire_Launch &q, std::span<const uint8_t> parameters, Starts<Work::kKernel> work);
 void handle_ContextReset(Session &s, const wire_ContextReset &q);
 
 }  // namespace outboard

@@ -4,6 +4,7 @@
 //
 //   executor-host --library PATH [--ordinal N] [--port N] [--memory BYTES] [--sessions N]
 //                 [--patience MILLISECONDS] [--window-base ADDRESS] [--window-size BYTES]
+//                 [--token-fd N] [--measure 0|1] [--gate-copies 0|1]
 //
 // When a session leaves the device unusable it starts itself afresh on the same port, as the
 // monitor would replace an API server process.
@@ -39,13 +40,15 @@ struct Arguments {
   uint64_t memory = 0;
   long sessions = -1;
   long patience = 10000;
+  std::optional<int> token_fd;
+  GateOptions gate;
 };
 
 [[noreturn]] void usage(const std::string &problem) {
   fprintf(stderr,
           "executor-host: %s\nusage: executor-host --library PATH [--ordinal N] [--port N] "
           "[--memory BYTES] [--sessions N] [--patience MILLISECONDS] [--window-base ADDRESS] "
-          "[--window-size BYTES]\n",
+          "[--window-size BYTES] [--token-fd N] [--measure 0|1] [--gate-copies 0|1]\n",
           problem.c_str());
   exit(2);
 }
@@ -79,6 +82,12 @@ Arguments parse(int argc, char **argv) {
       arguments.sessions = static_cast<long>(number);
     } else if (name == "--patience") {
       arguments.patience = static_cast<long>(number);
+    } else if (name == "--token-fd") {
+      arguments.token_fd = static_cast<int>(number);
+    } else if (name == "--measure") {
+      arguments.gate.measure = number != 0;
+    } else if (name == "--gate-copies") {
+      arguments.gate.copies = arguments.gate.sets = number != 0;
     } else {
       usage("unknown option " + name);
     }
@@ -137,6 +146,7 @@ bool serve(const std::shared_ptr<Device> &device, int fd, uint64_t id, const Arg
     options.fd = fd;
     options.id = id;
     options.memory_limit = memory;
+    options.gate = arguments.gate;
     options.patience = std::chrono::milliseconds(arguments.patience);
     options.on_end = [&](const SessionEnd &end) { over.set_value(end.reusable); };
     const std::shared_ptr<Session> session = Session::start(device, std::move(options));
@@ -170,8 +180,9 @@ int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN);
   const Arguments arguments = parse(argc, argv);
   try {
-    const std::shared_ptr<Device> device = Device::open(
-        {arguments.library, arguments.ordinal, arguments.window_base, arguments.window_size});
+    const std::shared_ptr<Device> device =
+        Device::open({arguments.library, arguments.ordinal, arguments.window_base,
+                      arguments.window_size, arguments.token_fd});
     const int listener = arguments.listener >= 0 ? arguments.listener : listen_on(arguments.port);
     Output::install();
     long left = arguments.sessions;

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { type Document, isMap, isScalar, LineCounter, parseDocument, type Range } from 'yaml';
 import type { Facts } from './facts.js';
+import { knownToStart, type Work, works } from './work.js';
 
 export type CallClass = 'local' | 'posted' | 'deferred' | 'round-trip';
 export type Needs = 'nothing' | 'init' | 'context';
@@ -40,7 +41,7 @@ export interface Call {
   uses: string[];
   as?: string;
   with: Record<string, string>;
-  starts?: 'work';
+  starts?: Work;
   status: string[];
   /** Suffixes of the per-thread default stream variants that exist. */
   variants: string[];
@@ -59,7 +60,7 @@ export interface Command {
   server: 'hand' | 'generated';
   wait: boolean;
   bulk: boolean;
-  starts?: 'work';
+  starts?: Work;
   about: string;
 }
 
@@ -140,7 +141,7 @@ export function readFamily(file: string, text: string, facts: Facts): Api {
       if (!known.includes(key)) fail(`${what}unknown key ${key}`, [...at, key]);
     }
   };
-  const oneOf = (entry: RawEntry, key: string, known: unknown[], what: string, at: Path) => {
+  const oneOf = (entry: RawEntry, key: string, known: readonly unknown[], what: string, at: Path) => {
     const value = entry[key];
     if (value !== undefined && !known.includes(value)) {
       fail(`${what}: ${key} must be ${known.join(' or ')}`, [...at, key]);
@@ -186,7 +187,7 @@ export function readFamily(file: string, text: string, facts: Facts): Api {
     oneOf(entry, 'guest', ['hand'], name, at);
     oneOf(entry, 'server', ['hand'], name, at);
     oneOf(entry, 'wait', [true], name, at);
-    oneOf(entry, 'starts', ['work'], name, at);
+    oneOf(entry, 'starts', works, name, at);
     oneOf(entry, 'needs', needs, name, at);
     oneOf(entry, 'prototype', ['void'], name, at);
     const prototype = fact.parameters ?? (entry['prototype'] === 'void' ? [] : null);
@@ -227,7 +228,7 @@ export function readFamily(file: string, text: string, facts: Facts): Api {
       variants: ['_ptsz', '_ptds'].filter((suffix) => facts.functions[name + suffix]),
       ...(entry['id'] === undefined ? {} : { id: idOf(entry, name, at) }),
       ...(entry['as'] === undefined ? {} : { as: String(entry['as']) }),
-      ...(entry['starts'] === undefined ? {} : { starts: 'work' as const }),
+      ...(entry['starts'] === undefined ? {} : { starts: entry['starts'] as Work }),
     };
     calls.push(call);
     if (call.id === undefined) {
@@ -265,7 +266,7 @@ export function readFamily(file: string, text: string, facts: Facts): Api {
     if (entry['id'] === undefined) fail(`${name}: a command needs an id`, at);
     oneOf(entry, 'wait', [true], name, at);
     oneOf(entry, 'bulk', [true], name, at);
-    oneOf(entry, 'starts', ['work'], name, at);
+    oneOf(entry, 'starts', works, name, at);
     const fields = (key: 'fields' | 'reply') =>
       Object.entries(mapOf(entry, key, name, at)).map(([field, type]): Parameter => {
         const role = parseRole(type);
@@ -294,7 +295,7 @@ export function readFamily(file: string, text: string, facts: Facts): Api {
       wait: entry['wait'] === true,
       bulk: entry['bulk'] === true,
       about: String(entry['about'] ?? ''),
-      ...(entry['starts'] ? { starts: 'work' as const } : {}),
+      ...(entry['starts'] ? { starts: entry['starts'] as Work } : {}),
     });
   }
   return { calls, commands };
@@ -356,6 +357,7 @@ function checkApi(api: Api): void {
     calls.set(call.name, call);
   }
   for (const call of api.calls) {
+    checkWork(call, calls, commands);
     for (const used of call.uses) {
       if (!commands.has(used)) {
         throw new ApiError(`${call.at}: ${call.name} uses ${used}, which is no command`);
@@ -373,5 +375,20 @@ function checkApi(api: Api): void {
         throw new ApiError(`${call.at}: ${call.name}: ${call.as} has no parameter ${name}`);
       }
     }
+  }
+}
+
+/** What is known to start work is described so, and so is the command that does it. */
+function checkWork(call: Call, calls: Map<string, Call>, commands: Map<string, Command>): void {
+  const said = call.as === undefined ? call.starts : calls.get(call.as)?.starts;
+  const known = knownToStart(call.name);
+  if (!known) return;
+  if (known !== said) {
+    const text = `${call.name} needs \`starts: ${known}\` (proto/generator/work.ts)`;
+    throw new ApiError(`${call.at}: ${text}`);
+  }
+  if (call.as !== undefined || call.id !== undefined) return;
+  if (!call.uses.some((name) => commands.get(name)?.starts === known)) {
+    throw new ApiError(`${call.at}: ${call.name} starts a ${known}, and none of its commands does`);
   }
 }

@@ -15,6 +15,27 @@ function argument(p: Parameter, command: Command): string {
   return `static_cast<${p.type}>(q->${p.name})`;
 }
 
+const workNames = { kernel: 'kKernel', copy: 'kCopy', set: 'kSet' } as const;
+
+/** Leave to start the command's work: an object that only dispatch can make. */
+function starts(command: Command): string {
+  if (!command.starts) throw new Error(`${command.name} starts nothing`);
+  return `Starts<Work::${workNames[command.starts]}>`;
+}
+
+/** Takes the gate for a generated call. */
+function passage(command: Command, all: Parameter[]): string {
+  if (command.starts === 'kernel') {
+    throw new Error(`${command.name}: a call that starts a kernel needs \`server: hand\``);
+  }
+  const stream = all.find((p) => p.role.role === 'handle' && p.role.kind === 'stream');
+  if (!stream) throw new Error(`${command.name}: what starts work needs a parameter \`stream\``);
+  const target = all.find((p) => p.role.role === 'address');
+  const bytes =
+    target?.role.role === 'address' ? addressSize(target.role.size, (n) => `q->${n}`) : '0';
+  return `      Gate::Pass pass = ${starts(command)}(s.gate()).pass(${stream.name}_object, ${bytes});\n`;
+}
+
 const objectTypes = {
   stream: 'CUstream',
   event: 'CUevent',
@@ -42,8 +63,12 @@ function generatedCase(command: Command, all: Parameter[]): string {
   const consumed = all.find((p) => p.role.role === 'consume');
   const driver = consumed
     ? `s.retire(${consumed.name}_object)`
-    : `s.driver().${command.name}(${all.map((p) => argument(p, command)).join(', ')})`;
-  if (command.starts) text += '      s.gate();\n';
+    : `${command.starts ? 'pass->' : 's.driver().'}${command.name}(${all.map((p) => argument(p, command)).join(', ')})`;
+  if (command.starts) {
+    if (asks(command) || consumed) throw new Error(`${command.name}: needs \`server: hand\``);
+    text += passage(command, all);
+    return `${text}      return s.posted(h->op, pass.did(${driver}));\n`;
+  }
   if (asks(command)) {
     const outs = command.reply;
     if (command.wait) {
@@ -76,7 +101,7 @@ function dispatchCase(command: Command, api: Api): string {
   if (command.bulk) text += '      if (!in.bulk(q->length)) return;\n';
   else text += '      if (!in.end()) return;\n';
   if (command.server === 'hand') {
-    text += `      return handle_${command.name}(${['s', '*q', ...blobs.map((b) => b.name)].join(', ')});\n`;
+    text += `      return handle_${command.name}(${['s', '*q', ...blobs.map((b) => b.name), ...(command.starts ? [`${starts(command)}(s.gate())`] : [])].join(', ')});\n`;
   } else {
     text += generatedCase(command, all);
   }
@@ -87,7 +112,8 @@ export function emitDispatchHeader(api: Api): string {
   const hand = api.commands.filter((c) => c.server === 'hand');
   const prototype = (c: Command) => {
     const blobs = c.parameters.filter(isBlob).map((b) => `std::span<const uint8_t> ${b.name}`);
-    return `void handle_${c.name}(${['Session &s', `const wire_${c.name} &q`, ...blobs].join(', ')});\n`;
+    const work = c.starts ? [`${starts(c)} work`] : [];
+    return `void handle_${c.name}(${['Session &s', `const wire_${c.name} &q`, ...blobs, ...work].join(', ')});\n`;
   };
   return `${banner('emit-server.ts', 'proto/api')}
 #pragma once
@@ -97,6 +123,7 @@ export function emitDispatchHeader(api: Api): string {
 #include <span>
 
 #include "frame.h"
+#include "gate.h"
 #include "wire_calls.h"
 
 namespace outboard {
@@ -161,10 +188,13 @@ ${api.commands.map((command) => located(command, (c) => dispatchCase(c, api))).j
 /** X-list of the driver functions that generated dispatch calls, with their types. */
 export function emitDriverCalls(api: Api): string {
   const generated = api.commands.filter((c) => c.call);
+  const list = (commands: Command[]) => commands.map((c) => `  X(${c.name}) \\\n`).join('');
   return `${banner('emit-server.ts', 'proto/api')}
-// X(name): driver functions behind commands of the same name.
+// X(name): driver functions behind commands of the same name; those that start work are apart.
 #pragma once
 #define OUTBOARD_DRIVER_CALLS(X) \\
-${generated.map((c) => `  X(${c.name}) \\\n`).join('')}
+${list(generated.filter((c) => !c.starts))}
+#define OUTBOARD_WORK_CALLS(X) \\
+${list(generated.filter((c) => c.starts))}
 `;
 }

@@ -33,6 +33,7 @@ std::shared_ptr<Device> World::device() {
     fake().reset();
     DeviceOptions options;
     options.library = FAKE_DRIVER;
+    options.token_fd = tokens().fd();
 #ifdef __SANITIZE_THREAD__
     // The only addresses that this sanitizer leaves to programs and nobody uses.
     options.window_base = uint64_t{1} << 36;
@@ -41,6 +42,11 @@ std::shared_ptr<Device> World::device() {
     return new std::shared_ptr<Device>(Device::open(options));
   }();
   return *device;
+}
+
+TokenPage &World::tokens() {
+  static auto *const page = new std::shared_ptr<TokenPage>(TokenPage::create());
+  return **page;
 }
 
 uint64_t World::base() { return device()->window_base(); }
@@ -53,6 +59,7 @@ World::World(WorldOptions options, int fds[2]) : guest(fds[0]), end_(over_.get_f
   session_options.id = 7;
   session_options.memory_limit = options.memory;
   session_options.patience = options.patience;
+  session_options.gate = options.gate;
   session_options.leftover.assign(options.leftover.begin(), options.leftover.end());
   session_options.on_end = [this](const SessionEnd &end) { over_.set_value(end); };
   session = Session::start(device(), std::move(session_options));

@@ -13,6 +13,7 @@ struct WorldOptions {
   uint64_t memory = uint64_t{1} << 30;
   std::chrono::milliseconds patience{60000};
   std::string leftover;
+  outboard::GateOptions gate;
 };
 
 class World {
@@ -31,6 +32,8 @@ class World {
   static uint64_t base();
   static const FakeControls &fake();
   static std::shared_ptr<outboard::Device> device();
+  // The token page of that device, as the monitor has it.
+  static outboard::TokenPage &tokens();
   // Loads the fake driver's kernels: functions by these numbers.
   enum Kernels { kNothing, kGate, kAdd, kPrint, kCrash };
   void load_kernels();

@@ -4,6 +4,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 #include "fake_driver.h"
 
@@ -62,6 +63,22 @@ void forget(CUstream stream) {
   delete stream;
 }
 
+namespace {
+
+void call(Operation &operation) {
+  operation.state = Operation::kCalled;
+  std::thread([function = operation.host, data = operation.data, id = operation.id] {
+    function(data);
+    Lock lock(mutex);
+    for (Operation &o : operations) {
+      if (o.id == id) o.state = Operation::kReturned;
+    }
+    advance();
+  }).detach();
+}
+
+}  // namespace
+
 void advance() {
   for (bool progress = true; progress;) {
     progress = false;
@@ -72,6 +89,10 @@ void advance() {
       if (behind || !std::all_of(at->after.begin(), at->after.end(), finished)) continue;
       if (at->gate != kNoGate && !tamed && sticky == CUDA_SUCCESS && !open_gates.count(at->gate))
         continue;
+      if (at->host && sticky == CUDA_SUCCESS) {
+        if (at->state == Operation::kNotCalled) call(*at);
+        if (at->state != Operation::kReturned) continue;
+      }
       const Operation operation = *at;
       operations.erase(at);
       if (sticky == CUDA_SUCCESS && operation.run) operation.run();
@@ -84,7 +105,8 @@ void advance() {
   changed.notify_all();
 }
 
-CUresult queue(CUstream given, std::function<void()> run, uint32_t gate, std::vector<After> after) {
+CUresult queue(CUstream given, std::function<void()> run, uint32_t gate, std::vector<After> after,
+               CUhostFn host, void *data) {
   CUstream stream = real(given);
   if (!streams.count(stream)) return CUDA_ERROR_INVALID_HANDLE;
   if (stream == &legacy_stream) {
@@ -95,7 +117,9 @@ CUresult queue(CUstream given, std::function<void()> run, uint32_t gate, std::ve
     after.push_back({&legacy_stream, legacy_stream.queued});
   }
   ++stream->queued;
-  operations.push_back({stream, std::move(after), std::move(run), gate});
+  static uint64_t last_id = 0;
+  operations.push_back({stream, std::move(after), std::move(run), gate, host, data,
+                        Operation::kNotCalled, ++last_id});
   advance();
   return CUDA_SUCCESS;
 }

@@ -50,6 +50,11 @@ struct Operation {
   std::vector<After> after;
   std::function<void()> run;
   uint32_t gate;
+  // A function of the program, on a thread of its own; the rest of the stream waits for it.
+  CUhostFn host = nullptr;
+  void *data = nullptr;
+  enum { kNotCalled, kCalled, kReturned } state = kNotCalled;
+  uint64_t id = 0;
 };
 
 struct Failure {
@@ -100,7 +105,7 @@ void forget(CUstream stream);
 // Runs what can run, in the order in which it came.
 void advance();
 CUresult queue(CUstream given, std::function<void()> run, uint32_t gate = kNoGate,
-               std::vector<After> after = {});
+               std::vector<After> after = {}, CUhostFn host = nullptr, void *data = nullptr);
 
 inline void *at(uint64_t address) { return reinterpret_cast<void *>(address); }
 // Whether [address, address + size) is device memory. Touching anything else ends the context.

@@ -6,7 +6,8 @@
 #include "cuda_driver.h"
 
 // The fake driver is a device that computes at once, in the calling thread, unless a `gate` kernel
-// holds a stream: then whatever is ordered behind it waits until the gate is opened. Nothing in it
+// holds a stream: then whatever is ordered behind it waits until the gate is opened. Host functions
+// run on threads of their own, and hold their streams, too. Nothing in it
 // depends on time.
 //
 // A module is PTX text of lines `kernel NAME SIZE...` (sizes of parameters) and `global NAME

@@ -136,6 +136,10 @@ EXPORT CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   if (!event->stream) return CUDA_SUCCESS;
   return queue(stream, nullptr, kNoGate, {{event->stream, event->position}});
 }
+EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data) {
+  ENTER;
+  return queue(stream, nullptr, kNoGate, {}, function, data);
+}
 EXPORT CUresult cuEventCreate(CUevent *event, unsigned) {
   ENTER;
   auto made = std::make_unique<CUevent_st>();

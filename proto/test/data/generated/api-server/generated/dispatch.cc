@@ -52,9 +52,8 @@ void dispatch(Session &s, FrameReader &in) {
       if (!s.reachable(q->dst, span_1d(q->N, 2))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
       if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      s.gate();
-      CUresult result = s.driver().cuTinyFill(static_cast<CUdeviceptr>(q->dst), static_cast<unsigned short>(q->value), static_cast<size_t>(q->N), hStream_object);
-      return s.posted(h->op, result);
+      Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, span_1d(q->N, 2));
+      return s.posted(h->op, pass.did(pass->cuTinyFill(static_cast<CUdeviceptr>(q->dst), static_cast<unsigned short>(q->value), static_cast<size_t>(q->N), hStream_object)));
     }
     case WIRE_cuTinyFillRows: {
       const auto *q = in.body<wire_cuTinyFillRows>();
@@ -63,9 +62,8 @@ void dispatch(Session &s, FrameReader &in) {
       if (!s.reachable(q->dst, span_2d(q->pitch, q->Height, span_1d(q->Width, 1)))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
       if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      s.gate();
-      CUresult result = s.driver().cuTinyFillRows(static_cast<CUdeviceptr>(q->dst), static_cast<size_t>(q->pitch), static_cast<unsigned char>(q->value), static_cast<size_t>(q->Width), static_cast<size_t>(q->Height), hStream_object);
-      return s.posted(h->op, result);
+      Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, span_2d(q->pitch, q->Height, span_1d(q->Width, 1)));
+      return s.posted(h->op, pass.did(pass->cuTinyFillRows(static_cast<CUdeviceptr>(q->dst), static_cast<size_t>(q->pitch), static_cast<unsigned char>(q->value), static_cast<size_t>(q->Width), static_cast<size_t>(q->Height), hStream_object)));
     }
     case WIRE_cuTinyAsk: {
       const auto *q = in.body<wire_cuTinyAsk>();
@@ -114,7 +112,7 @@ void dispatch(Session &s, FrameReader &in) {
       std::span<const uint8_t> name = in.blob(q->name_size);
       std::span<const uint8_t> blob = in.blob(q->blob_size);
       if (!in.end()) return;
-      return handle_Find(s, *q, name, blob);
+      return handle_Find(s, *q, name, blob, Starts<Work::kKernel>(s.gate()));
     }
     case WIRE_Reset: {
       const auto *q = in.body<wire_Reset>();

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "frame.h"
+#include "gate.h"
 #include "wire_calls.h"
 
 namespace outboard {
@@ -27,7 +28,7 @@ const char *op_name(uint16_t op);
 void handle_cuTinyWatch(Session &s, const wire_cuTinyWatch &q);
 void handle_Piece(Session &s, const wire_Piece &q);
 void handle_Load(Session &s, const wire_Load &q, std::span<const uint8_t> name);
-void handle_Find(Session &s, const wire_Find &q, std::span<const uint8_t> name, std::span<const uint8_t> blob);
+void handle_Find(Session &s, const wire_Find &q, std::span<const uint8_t> name, std::span<const uint8_t> blob, Starts<Work::kKernel> work);
 void handle_Reset(Session &s, const wire_Reset &q);
 
 }  // namespace outboard

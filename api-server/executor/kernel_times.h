@@ -1,0 +1,70 @@
+// What each kernel of a session has cost, by name; and from that, what its next launch will.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace outboard {
+
+// A kernel, or something else that is launched and costs time. Lives as long as its session.
+class KernelCost {
+ public:
+  // Of a launch that nothing is known about.
+  static constexpr uint64_t kUnknownNs = 200'000;
+
+  // Nanoseconds that a launch of `blocks` blocks is going to take.
+  uint64_t predict(uint64_t blocks) const {
+    const uint64_t mean = mean_ns_.load(std::memory_order_acquire);
+    if (mean == 0) return kUnknownNs;
+    const uint64_t usual = mean_blocks_.load(std::memory_order_relaxed);
+    return blocks == usual ? mean : scaled(mean, blocks, usual);
+  }
+  bool known() const { return mean_ns_.load(std::memory_order_relaxed) != 0; }
+
+  // The leader's: launches that were measured alone because nothing was known.
+  unsigned alone = 0;
+
+ private:
+  friend class KernelTimes;
+  static uint64_t scaled(uint64_t mean, uint64_t blocks, uint64_t usual);
+
+  std::atomic<uint64_t> mean_ns_{0};
+  std::atomic<uint64_t> mean_blocks_{1};
+  // Measured so far; under the table's lock.
+  uint64_t launches_ = 0;
+  uint64_t blocks_ = 0;
+  uint64_t ns_ = 0;
+};
+
+struct KernelTime {
+  std::string name;
+  uint64_t launches;
+  uint64_t blocks;
+  uint64_t ns;
+};
+
+// Lock: mutex_, innermost.
+class KernelTimes {
+ public:
+  // The entry of that name, made if need be. With very many names the rest share one.
+  KernelCost *find(const std::string &name);
+
+  // Some launches have taken `ns` together. `learn`: they say something about later ones.
+  void measured(KernelCost *kernel, uint64_t launches, uint64_t blocks, uint64_t ns, bool learn);
+
+  // The dearest ones, dearest first.
+  std::vector<KernelTime> list(size_t most);
+
+ private:
+  static constexpr size_t kMostNames = 1 << 16;
+
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<KernelCost>> kernels_;
+};
+
+}  // namespace outboard

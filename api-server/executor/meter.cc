@@ -1,0 +1,170 @@
+#include "meter.h"
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+
+namespace outboard {
+
+namespace {
+
+// How late a group's end may be noticed when nobody is in a hurry.
+constexpr std::chrono::milliseconds kLeisure{5};
+
+}  // namespace
+
+Meter::Meter(const Driver &driver, CUcontext context, Handlers handlers)
+    : driver_(driver), context_(context), handlers_(std::move(handlers)) {
+  if (driver_.softwareDeviceWorkNs) by_workers();
+  unclaimed_ = 0;
+}
+
+Meter::~Meter() { stop(); }
+
+void Meter::watch(Group *group) {
+  std::lock_guard lock(mutex_);
+  watched_.push_back(group);
+  if (busy_) return;
+  busy_ = true;
+  if (thread_.joinable()) return arrived_.notify_one();
+  try {
+    thread_ = std::thread([this] { work(); });
+  } catch (const std::system_error &) {
+    busy_ = false;  // the next group tries again
+  }
+}
+
+void Meter::hurry() {
+  std::lock_guard lock(mutex_);
+  hurried_ = true;
+  arrived_.notify_one();
+}
+
+void Meter::settle() {
+  std::unique_lock lock(mutex_);
+  hurried_ = true;
+  arrived_.notify_one();
+  settled_.wait(lock, [this] { return !busy_; });
+}
+
+void Meter::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    arrived_.notify_one();
+  }
+  if (thread_.joinable()) thread_.join();
+  if (frontier_) driver_.cuEventDestroy_v2(frontier_);
+  frontier_ = nullptr;
+}
+
+void Meter::work() {
+  handlers_.bind();
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    running_.insert(running_.end(), watched_.begin(), watched_.end());
+    watched_.clear();
+    if (running_.empty()) {
+      busy_ = false;
+      settled_.notify_all();
+      if (stopping_) return;
+      arrived_.wait(lock, [this] { return stopping_ || !watched_.empty(); });
+      continue;
+    }
+    const bool hurried = hurried_ || stopping_;
+    hurried_ = false;
+    lock.unlock();
+    const bool prompt = hurried || handlers_.prompt();
+    if (!harvest() && prompt) {
+      driver_.cuEventSynchronize(running_.front()->end);
+      harvest();
+    }
+    lock.lock();
+    if (!prompt && !running_.empty()) {
+      arrived_.wait_for(lock, kLeisure, [this] { return hurried_ || stopping_; });
+    }
+  }
+}
+
+// Finishes what has ended. False when nothing has.
+bool Meter::harvest() {
+  std::vector<Group *> ended;
+  std::erase_if(running_, [&](Group *group) {
+    if (!group->broken && driver_.cuEventQuery(group->end) == CUDA_ERROR_NOT_READY) return false;
+    ended.push_back(group);
+    return true;
+  });
+  measure(ended);
+  return !ended.empty();
+}
+
+void Meter::measure(std::vector<Group *> &groups) {
+  std::vector<Ended> ended;
+  const CUevent origin = frontier_ ? frontier_ : groups.empty() ? nullptr : groups.front()->start;
+  double lengths = 0;
+  for (Group *group : groups) {
+    float from = 0, length = 0;
+    const bool measured =
+        !group->broken &&
+        driver_.cuEventElapsedTime_v2(&length, group->start, group->end) == CUDA_SUCCESS &&
+        (group->start == origin ||
+         driver_.cuEventElapsedTime_v2(&from, origin, group->start) == CUDA_SUCCESS);
+    Ended one{group, from * 1e6, (from + std::max(length, 0.0f)) * 1e6, measured};
+    if (!measured) one.from = 0, one.to = 0;
+    lengths += one.length();
+    ended.push_back(one);
+  }
+  // Where several ran at the same time, each has its part of the time that it took all of them.
+  double cost = by_events(ended);
+  if (driver_.softwareDeviceWorkNs) {
+    const double worked = by_workers();
+    if (worked > 0) handlers_.spent(static_cast<uint64_t>(worked));
+    unclaimed_ += worked;
+    cost = std::min(unclaimed_, lengths);
+    unclaimed_ -= cost;
+  } else if (cost > 0) {
+    handlers_.spent(static_cast<uint64_t>(cost));
+  }
+  for (const Ended &one : ended) {
+    const double share = lengths > 0 ? cost * one.length() / lengths : 0;
+    handlers_.finished(one.group, static_cast<uint64_t>(share), one.measured && share > 0);
+  }
+}
+
+// The length of the union of the intervals, as far as it comes behind what was measured before.
+double Meter::by_events(std::vector<Ended> &ended) {
+  std::sort(ended.begin(), ended.end(),
+            [](const Ended &a, const Ended &b) { return a.from < b.from; });
+  double sum = 0;
+  double until = 0;  // the frontier; the first start, when there is none
+  Group *last = nullptr;
+  bool any = frontier_ != nullptr;
+  for (const Ended &one : ended) {
+    if (!one.measured) continue;
+    if (!any) until = one.from;
+    any = true;
+    if (one.to <= until) continue;
+    sum += one.to - std::max(one.from, until);
+    until = one.to;
+    last = one.group;
+  }
+  // The group goes on with another event.
+  if (last && !frontier_ && driver_.cuEventCreate(&frontier_, 0) != CUDA_SUCCESS) {
+    frontier_ = nullptr;
+    return sum;
+  }
+  if (last) std::swap(frontier_, last->end);
+  return sum;
+}
+
+// Nanoseconds that all workers of the device together could have done since last asked.
+double Meter::by_workers() {
+  uint64_t now = 0;
+  uint32_t workers = 1;
+  if (driver_.softwareDeviceWorkNs(context_, &now, &workers) != CUDA_SUCCESS) return 0;
+  const double delta = static_cast<double>(now - worked_) / std::max(workers, 1u);
+  worked_ = now;
+  return delta;
+}
+
+}  // namespace outboard

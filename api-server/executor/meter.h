@@ -1,0 +1,77 @@
+// Measures how long groups of launches have taken, once they have ended: on any driver by their
+// events, and on one that counts its work (softwareDeviceWorkNs) by that. One thread, which sleeps
+// while nothing is under way.
+//
+// Lock: mutex_, taken under the gate's. No driver call is made with either: the driver's own
+// threads may hold something of the driver's while they wait for the gate's.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "group.h"
+
+namespace outboard {
+
+class Meter {
+ public:
+  struct Handlers {
+    std::function<void()> bind;  // prepares the thread
+    // Whether groups are to be finished as soon as they have ended, and not within milliseconds.
+    std::function<bool()> prompt;
+    // The group has ended and cost so much. `measured`: that is not just what was predicted.
+    std::function<void(Group *, uint64_t ns, bool measured)> finished;
+    // The device has spent so much more.
+    std::function<void(uint64_t ns)> spent;
+  };
+
+  Meter(const Driver &driver, CUcontext context, Handlers handlers);
+  ~Meter();
+
+  // A closed group whose work may run.
+  void watch(Group *group);
+  // Somebody waits for groups to end.
+  void hurry();
+  // Waits until all that is watched is finished; all work must have come to rest.
+  void settle();
+  // The same, and the thread ends.
+  void stop();
+
+ private:
+  struct Ended {
+    Group *group;
+    double from, to;  // nanoseconds after the end of what was measured before
+    bool measured;
+    double length() const { return to - from; }
+  };
+
+  void work();
+  bool harvest();
+  void measure(std::vector<Group *> &groups);
+  double by_events(std::vector<Ended> &ended);
+  double by_workers();
+
+  const Driver &driver_;
+  const CUcontext context_;
+  const Handlers handlers_;
+
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::condition_variable settled_;
+  std::vector<Group *> watched_;  // not yet taken over by the thread
+  bool hurried_ = false;
+  bool stopping_ = false;
+  bool busy_ = false;  // the thread has some
+  std::thread thread_;
+
+  // The thread's.
+  std::vector<Group *> running_;
+  CUevent frontier_ = nullptr;  // the latest end so far, as an event of our own
+  uint64_t worked_ = 0;         // the driver's count when last read
+  double unclaimed_ = 0;        // of it, not yet part of any group's cost
+};
+
+}  // namespace outboard

@@ -1,0 +1,88 @@
+// The page of memory through which the monitor says how much a slot's session may do, and reads
+// what it has done. It lies in a memory file that the monitor makes and the API server process
+// inherits as a descriptor, so nothing of it can be left behind.
+//
+// This is the layout; api-server/src/token-page.ts has it for TypeScript. Words are 64 bits, little
+// endian, and accessed atomically.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace outboard {
+
+enum TokenMode : uint64_t {
+  kModeOpen = 0,        // nothing is held; everything is measured
+  kModeDeviceTime = 1,  // tokens are nanoseconds of the device's time
+  kModeBlocks = 2,      // tokens are blocks of launched grids
+  kModeHostTime = 3,    // tokens are nanoseconds of wall time between launches
+};
+
+inline constexpr uint64_t kNoLimit = UINT64_MAX;
+
+struct TokenWords {
+  using Word = std::atomic<uint64_t>;
+
+  // Written by the monitor.
+  Word magic;
+  Word mode;
+  Word limit;  // work may start while charged < limit
+
+  // Incremented by whoever changes what may open the gate, then woken (futex).
+  std::atomic<uint32_t> wake;
+  uint32_t wake_padding;
+
+  // Written by the executor.
+  Word session;  // being served; 0: none. Set after the words below were set back
+  Word unit;     // the mode in whose unit `charged` is (kModeDeviceTime for kModeOpen); when that
+                 // changes in the middle of a session, charged begins at 0 again
+  Word reserved[2];
+  Word charged;       // of what has started: predicted cost, corrected once it is measured
+  Word device_ns;     // measured
+  Word blocks;        // launched
+  Word launches;      //
+  Word gate_waits;    // times that work which was ready had to wait for tokens
+  Word gate_wait_ns;  //
+  Word held;          // launches that have not started: for want of tokens, or in turn
+  Word in_flight_ns;  // predicted cost of what has started and has not ended
+  Word heartbeat;     // incremented several times a second while the process is alive
+};
+static_assert(offsetof(TokenWords, wake) == 3 * 8 && offsetof(TokenWords, session) == 4 * 8);
+static_assert(offsetof(TokenWords, charged) == 8 * 8 && offsetof(TokenWords, heartbeat) == 16 * 8);
+static_assert(TokenWords::Word::is_always_lock_free);
+
+class TokenPage {
+ public:
+  static constexpr size_t kBytes = 4096;
+  static constexpr char kMagic[] = "OBTOKEN1";
+
+  // A new one, open, in a memory file. All of these throw Error.
+  static std::shared_ptr<TokenPage> create();
+  // The one in the memory file; `fd` stays the caller's.
+  static std::shared_ptr<TokenPage> open(int fd);
+
+  ~TokenPage();
+  TokenPage(const TokenPage &) = delete;
+  TokenPage &operator=(const TokenPage &) = delete;
+
+  TokenWords &words() { return *words_; }
+  // Of `create`: the memory file, closed with the page. Otherwise -1.
+  int fd() const { return fd_; }
+  // The caller closes it from now on.
+  int release_fd();
+
+  // Says that something has changed.
+  void wake();
+  // Waits while the wake word is still `seen`, for a moment at most.
+  void wait(uint32_t seen);
+
+ private:
+  TokenPage(TokenWords *words, int fd) : words_(words), fd_(fd) {}
+
+  TokenWords *const words_;
+  int fd_;
+};
+
+}  // namespace outboard
