@@ -1,29 +1,80 @@
-// Whether a Hello asks for something this server can ever give: a pure function.
+// Whether a Hello asks for something this server can ever give, and its tenant may have: a pure
+// function.
 import { type Hello, wire } from '../../api-server/src/control.js';
+import { admissible } from '../policies/admissible.js';
+import type { PlacementParameters } from '../policies/placement.js';
 import { OutboardError } from './errors.js';
-import type { GpuState, SessionRequest } from './state.js';
+import type { ServerState, SessionRequest } from './state.js';
+import { allowedGpus, check, classFor, type Tenant, type TenantUsage } from './tenants.js';
 
-/** Throws the OutboardError that the guest is refused with. */
-export function admit(hello: Hello, gpus: readonly GpuState[]): SessionRequest {
-  if (hello.devices > 1) throw new OutboardError('OB_TOO_MANY_GPUS', hello.devices);
+/** Throws the OutboardError that the guest is refused with. `tenant` null: there are none here. */
+export function admit(
+  hello: Hello,
+  state: ServerState,
+  parameters: PlacementParameters,
+  tenant: Tenant | null = null,
+): SessionRequest {
   checkShare(hello);
-  const { shareRequest } = hello;
-  const shareLimit = hello.shareLimit || 100;
-  const memory = hello.memory === 0n ? null : roundUp(hello.memory);
-  const most = gpus.reduce((most, gpu) => (gpu.memory > most ? gpu.memory : most), 0n);
-  if (memory !== null && memory > most) {
-    throw new OutboardError('OB_TOO_MUCH_MEMORY', hello.memory, most);
-  }
-  return {
-    tenant: '',
+  const request: SessionRequest = {
+    tenant: tenant?.name ?? '',
     name: hello.name || hello.program,
-    class: hello.sessionClass === 'best-effort' ? 'best-effort' : 'latency-strict',
-    gpus: 1,
-    memory,
-    shareRequest,
-    shareLimit,
-    allowed: null,
+    class: tenant ? classFor(tenant, hello.sessionClass) : classOf(hello),
+    gpus: hello.devices || 1,
+    memory: hello.memory === 0n ? null : roundUp(hello.memory),
+    shareRequest: hello.shareRequest,
+    shareLimit: hello.shareLimit || 100,
+    allowed: tenant ? allowedGpus(tenant, state.gpus) : null,
   };
+  checkPossible(hello, request, state, parameters);
+  if (tenant) checkTenant(tenant, request, state);
+  return request;
+}
+
+function checkPossible(
+  hello: Hello,
+  request: SessionRequest,
+  state: ServerState,
+  parameters: PlacementParameters,
+) {
+  const never = admissible(state, request, parameters);
+  if (!never) return;
+  const { reason, largest } = never;
+  switch (reason) {
+    case 'gpus':
+      throw new OutboardError('OB_TOO_MANY_GPUS', hello.devices);
+    case 'memory':
+      throw new OutboardError('OB_TOO_MUCH_MEMORY', hello.memory, largest.memory);
+    default: {
+      const asked = `${request.shareRequest}:${request.shareLimit}`;
+      throw new OutboardError('OB_SHARE', asked, `${largest.share} percent can be promised here`);
+    }
+  }
+}
+
+function checkTenant(tenant: Tenant, request: SessionRequest, state: ServerState) {
+  const usual = state.gpus.reduce((most, gpu) => (gpu.usual > most ? gpu.usual : most), 0n);
+  const demand = { memory: request.memory ?? usual, share: request.shareRequest };
+  const refusal = check(tenant, usageOf(tenant.name, state), demand);
+  if (refusal) throw refusal;
+}
+
+/** What a tenant's sessions have altogether, those included that wait. */
+export function usageOf(tenant: string, { gpus, queue }: ServerState): TenantUsage {
+  const usage: TenantUsage = { sessions: 0, memory: 0n, share: 0 };
+  const add = (memory: bigint, share: number) => {
+    usage.sessions++;
+    usage.memory += memory;
+    usage.share += share;
+  };
+  for (const { sessions } of gpus) {
+    for (const session of sessions) {
+      if (session.tenant === tenant) add(session.memory, session.shareRequest);
+    }
+  }
+  for (const { request } of queue) {
+    if (request.tenant === tenant) add(request.memory ?? 0n, request.shareRequest);
+  }
+  return usage;
 }
 
 function checkShare({ shareRequest, shareLimit }: Hello) {
@@ -34,6 +85,10 @@ function checkShare({ shareRequest, shareLimit }: Hello) {
   if (shareLimit !== 0 && shareLimit < shareRequest) {
     throw new OutboardError('OB_SHARE', asked, 'the limit is below the request');
   }
+}
+
+function classOf({ sessionClass }: Hello) {
+  return sessionClass === 'best-effort' ? 'best-effort' : 'latency-strict';
 }
 
 function roundUp(bytes: bigint): bigint {

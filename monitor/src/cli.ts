@@ -9,12 +9,18 @@ const commands: Record<string, () => Promise<Command>> = {
   serve: async () => (await import('./commands/serve.js')).serve,
   run: async () => (await import('./commands/run.js')).run,
   tenant: async () => (await import('./commands/tenant.js')).tenant,
+  status: async () => (await import('./commands/status.js')).status,
+  top: async () => (await import('./commands/top.js')).top,
+  sessions: async () => (await import('./commands/sessions.js')).sessions,
+  kill: async () => (await import('./commands/kill.js')).kill,
+  quota: async () => (await import('./commands/quota.js')).quota,
+  drain: async () => (await import('./commands/drain.js')).drain,
+  device: async () => (await import('./commands/device.js')).device,
+  logs: async () => (await import('./commands/logs.js')).logs,
+  completion: async () => (await import('./commands/completion.js')).completion(everything),
+  man: async () => (await import('./commands/man.js')).man(everything),
   version: async () => (await import('./commands/version.js')).version,
-  help: async () => {
-    const { help } = await import('./commands/help.js');
-    const others = Object.keys(commands).filter((name) => name !== 'help');
-    return help(await Promise.all(others.map(load)));
-  },
+  help: async () => (await import('./commands/help.js')).help(everything),
 };
 
 const aliases: Record<string, string> = { '--help': 'help', '-h': 'help', '--version': 'version' };
@@ -47,6 +53,11 @@ async function main([word, ...args]: string[]): Promise<number> {
     }
     throw error;
   }
+}
+
+/** For those that speak of all commands. */
+function everything(): Promise<Command[]> {
+  return Promise.all(Object.keys(commands).map(load));
 }
 
 function load(name: string): Promise<Command> {

@@ -1,6 +1,7 @@
 // What an operator sees and may do, made from the live server.
 import { hostname } from 'node:os';
 import { version } from '../../api-server/src/version.js';
+import { usageOf } from './admission.js';
 import { OutboardError } from './errors.js';
 import { formatListen } from './listeners.js';
 import type { RecentLog } from './log.js';
@@ -8,7 +9,8 @@ import { overhead } from './memory.js';
 import type { Server } from './server.js';
 import type { Session } from './session.js';
 import type { Slot } from './slot.js';
-import type { GpuView, Operations, View } from './view.js';
+import { gpusOf, type Tenant } from './tenants.js';
+import type { GpuView, Operations, TenantView, View } from './view.js';
 
 /** What the quota runner and the tenants know, for the view and for changes at run time. */
 export interface Parts {
@@ -16,7 +18,6 @@ export interface Parts {
   /** Percent of the last second in which sessions' work was on the GPU. */
   busy(gpu: number): number;
   setShare(session: Session): void;
-  tenants(): View['tenants'] | null;
 }
 
 export class LiveOperations implements Operations {
@@ -34,7 +35,7 @@ export class LiveOperations implements Operations {
   view(): View {
     const server = this.#server;
     const { options } = server;
-    const tenants = this.#parts.tenants();
+    const { tenants } = options;
     return {
       server: {
         version,
@@ -52,7 +53,29 @@ export class LiveOperations implements Operations {
       gpus: this.#gpus(),
       sessions: [...server.sessions.values()].map((session) => server.view(session)),
       queue: [...server.queue].map((visitor, index) => visitor.view(index + 1)),
-      tenants: tenants ?? [],
+      tenants: tenants ? tenants.content.tenants.map((tenant) => this.#tenant(tenant)) : [],
+    };
+  }
+
+  #tenant(tenant: Tenant): TenantView {
+    const { name, class: priority, limits, expires } = tenant;
+    const { state } = this.#server;
+    const { sessions, memory, share } = usageOf(name, state);
+    const queued = state.queue.filter(({ request }) => request.tenant === name).length;
+    return {
+      name,
+      priority,
+      limits: {
+        sessions: limits.sessions,
+        memory: limits.memory === null ? null : Number(limits.memory),
+        share: limits.share,
+        gpus: gpusOf(tenant, state.gpus),
+      },
+      expires: expires === null ? null : new Date(expires).toISOString(),
+      sessions: sessions - queued,
+      queued,
+      memory: Number(memory),
+      share,
     };
   }
 

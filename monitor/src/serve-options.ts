@@ -46,6 +46,14 @@ export const serveOptions = {
     fallback: [{ kind: 'tcp', host: '127.0.0.1', port: 4461 }],
     shown: '127.0.0.1:4461',
   } satisfies Option<Listen[]>,
+  tenants: {
+    env: 'OUTBOARD_TENANTS',
+    value: 'FILE',
+    help: 'who may come in and how much they may have; none: only this machine is served',
+    parse: (text) => path.resolve(text),
+    fallback: null,
+    path: true,
+  } satisfies Option<string | null>,
   device: {
     env: 'OUTBOARD_DEVICE',
     value: 'auto|software|nvidia|PATH',

@@ -17,6 +17,7 @@ import { Queue } from './queue.js';
 import { numbers, Session } from './session.js';
 import type { Slot } from './slot.js';
 import type { EndedState, Placement, ServerState, SessionRequest } from './state.js';
+import { requireLocal, type Tenants } from './tenants.js';
 import type { Observer } from './view.js';
 import { Visitor } from './visitor.js';
 
@@ -25,6 +26,8 @@ export interface ServerOptions {
   build: string;
   driver: Driver;
   serversPerGpu: number;
+  /** Null: everybody who reaches this may come, which is only this machine. */
+  tenants: Tenants | null;
   helloSeconds: number;
   /** Programs that may wait, how long, and whether one that fits may pass others. */
   queueMax: number;
@@ -109,6 +112,7 @@ export class Server {
       await this.pool.start();
       this.#rehearse();
       this.listening = await this.#listeners.open(this.options.listen);
+      if (!this.options.tenants) requireLocal(this.listening, formatListen);
       if (this.stopping) throw new OutboardError('OB_SHUTDOWN');
       this.#announce();
       return this.listening;
@@ -178,7 +182,11 @@ export class Server {
     for (const visitor of this.queue) {
       if (visitor.id !== id) continue;
       this.#leave(visitor);
-      return this.#refuse(visitor.client, new OutboardError('OB_KILLED', why), visitor.request);
+      return this.#refuse(
+        visitor.client,
+        new OutboardError('OB_KILLED', why),
+        visitor.request.tenant,
+      );
     }
     const session = this.session(id);
     const { message } = new OutboardError('OB_KILLED', why);
@@ -224,9 +232,13 @@ export class Server {
   }
 
   #arrived(client: Client, hello: Hello) {
+    let known: string | null = null;
     try {
       this.#mayCome();
-      const request = admit(hello, this.pool.state);
+      const { tenants, parameters } = this.options;
+      const tenant = tenants?.identify({ token: hello.token, certificate: null }) ?? null;
+      known = tenant?.name ?? null;
+      const request = admit(hello, this.state, parameters, tenant);
       const { hopeless } = this.pool;
       if (hopeless !== null) throw new OutboardError('OB_NO_SLOT', hopeless);
       const visitor = new Visitor(++this.#ids, client, hello, request);
@@ -239,7 +251,7 @@ export class Server {
       this.queue.append(visitor);
     } catch (error) {
       if (!(error instanceof OutboardError)) throw error;
-      this.#refuse(client, error, null);
+      this.#refuse(client, error, known);
     }
   }
 
@@ -248,10 +260,10 @@ export class Server {
     if (this.closed === 'draining') throw new OutboardError('OB_DRAINING');
   }
 
-  #refuse(client: Client, error: OutboardError, request: SessionRequest | null) {
+  #refuse(client: Client, error: OutboardError, tenant: string | null) {
     this.#visitors.delete(client);
     client.refuse(error);
-    this.#observer.refused(error.code, request?.tenant ?? null);
+    this.#observer.refused(error.code, tenant);
   }
 
   #left(client: Client) {
@@ -278,13 +290,15 @@ export class Server {
     for (const visitor of late) {
       this.#leave(visitor);
       const error = new OutboardError('OB_QUEUE_TIMEOUT', queueSeconds);
-      this.#refuse(visitor.client, error, visitor.request);
+      this.#refuse(visitor.client, error, visitor.request.tenant);
     }
     if (late.length > 0) this.#serveQueue();
   }
 
   #dismiss(error: OutboardError) {
-    for (const { client, request } of this.queue.takeAll()) this.#refuse(client, error, request);
+    for (const { client, request } of this.queue.takeAll()) {
+      this.#refuse(client, error, request.tenant);
+    }
   }
 
   #serveQueue() {
@@ -370,7 +384,7 @@ export class Server {
       const { client, request } = session.visitor;
       client.takeBack();
       const error = OutboardError.relayed(code, message);
-      this.#refuse(client, error ?? new OutboardError('OB_INTERNAL', message), request);
+      this.#refuse(client, error ?? new OutboardError('OB_INTERNAL', message), request.tenant);
     }
     this.#serveQueue();
   }
@@ -417,15 +431,16 @@ export class Server {
       );
       return this.#over(session, 'lost');
     }
-    const { client, request } = visitor;
+    const { client } = visitor;
+    const { tenant } = visitor.request;
     client.takeBack();
     visitor.lost++;
     if (this.stopping) {
-      this.#refuse(client, new OutboardError('OB_SHUTDOWN'), request);
+      this.#refuse(client, new OutboardError('OB_SHUTDOWN'), tenant);
     } else if (session.ending !== null) {
-      this.#refuse(client, new OutboardError('OB_KILLED', session.ending), request);
+      this.#refuse(client, new OutboardError('OB_KILLED', session.ending), tenant);
     } else if (visitor.lost >= lostMax) {
-      this.#refuse(client, new OutboardError('OB_SLOT_LOST', visitor.lost), request);
+      this.#refuse(client, new OutboardError('OB_SLOT_LOST', visitor.lost), tenant);
     } else {
       log.warn(`its API server process ended (${how}): waits for another`);
       this.queue.putBack(visitor);
@@ -444,7 +459,8 @@ export class Server {
   /** The way of a Hello once without a guest, so that the first one finds compiled code. */
   #rehearse() {
     const arrived = new HelloReader().push(encodeHello({ program: 'rehearsal', windowBases: [] }));
-    if (arrived) this.#place(admit(arrived.hello, this.pool.state));
+    const { parameters } = this.options;
+    if (arrived) this.#place(admit(arrived.hello, this.state, parameters));
     encodeAnswer({ queued: { position: 1 } });
   }
 }

@@ -122,7 +122,19 @@ export function classFor(tenant: Tenant, asked: string): SessionClass {
 
 /** The GPUs the tenant may use, by index; null: all. Throws the refusal when it is none of these. */
 export function allowedGpus(
-  { name, limits }: Tenant,
+  tenant: Tenant,
+  gpus: readonly { index: number; uuid: string }[],
+): number[] | null {
+  const allowed = gpusOf(tenant, gpus);
+  if (allowed?.length === 0) {
+    throw new OutboardError('OB_TENANT_GPUS', tenant.name, tenant.limits.gpus?.join(', ') ?? '');
+  }
+  return allowed;
+}
+
+/** Those of `gpus` that the tenant may use, by index; null: all. */
+export function gpusOf(
+  { limits }: Tenant,
   gpus: readonly { index: number; uuid: string }[],
 ): number[] | null {
   const wanted = limits.gpus;
@@ -132,7 +144,6 @@ export function allowedGpus(
       typeof one === 'number' ? one === index : uuid.toLowerCase().startsWith(one.toLowerCase()),
     ),
   );
-  if (allowed.length === 0) throw new OutboardError('OB_TENANT_GPUS', name, wanted.join(', '));
   return allowed.map(({ index }) => index);
 }
 

@@ -2,10 +2,11 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { decodeHello, encodeHello, type Hello, wire } from '../../api-server/src/control.js';
+import { usualParameters } from '../policies/placement.js';
 import { admit } from '../src/admission.js';
 import { overhead, sessionMemory } from '../src/memory.js';
 import { Queue } from '../src/queue.js';
-import type { GpuState } from '../src/state.js';
+import type { GpuState, ServerState } from '../src/state.js';
 
 const GiB = 1n << 30n;
 
@@ -23,13 +24,14 @@ function gpu(index: number, { memory = 8n * GiB, reserved = 0n, free = [true] })
   };
 }
 
+const state = (gpus: GpuState[]): ServerState => ({ now: 0, gpus, queue: [], history: [] });
 const hello = (given: Partial<Hello>) =>
   decodeHello(encodeHello(given).subarray(wire.prefaceBytes));
 t.test('what can never be had is refused', async (t) => {
   const gpus = [gpu(0, { memory: 4n * GiB }), gpu(1, { memory: 8n * GiB, reserved: 8n * GiB })];
   const code = (given: Partial<Hello>) => {
     try {
-      admit(hello(given), gpus);
+      admit(hello(given), state(gpus), usualParameters);
       return undefined;
     } catch (error) {
       return (error as { code: string }).code;
@@ -50,10 +52,16 @@ t.test('what can never be had is refused', async (t) => {
 
 t.test('memory is asked for in whole granules', async (t) => {
   const gpus = [gpu(0, {})];
-  t.equal(admit(hello({ memory: 1n }), gpus).memory, wire.granule);
-  t.equal(admit(hello({ memory: wire.granule }), gpus).memory, wire.granule);
-  t.equal(admit(hello({ memory: wire.granule + 1n }), gpus).memory, 2n * wire.granule);
-  t.equal(admit(hello({}), gpus).memory, null);
+  t.equal(admit(hello({ memory: 1n }), state(gpus), usualParameters).memory, wire.granule);
+  t.equal(
+    admit(hello({ memory: wire.granule }), state(gpus), usualParameters).memory,
+    wire.granule,
+  );
+  t.equal(
+    admit(hello({ memory: wire.granule + 1n }), state(gpus), usualParameters).memory,
+    2n * wire.granule,
+  );
+  t.equal(admit(hello({}), state(gpus), usualParameters).memory, null);
 });
 
 t.test('what sessions may have fits into what is free', async (t) => {

@@ -107,6 +107,7 @@ it, 127 if there is no such program, 126 if it cannot be executed.
 
 ${optionsHelp(options)}
 `,
+  options,
   async run(args) {
     const [own, [program, ...rest]] = splitAtProgram(options, args);
     const values = readOptions(options, own, process.env);

@@ -12,6 +12,7 @@ import { LiveOperations } from '../operations.js';
 import { optionsHelp, readOptions } from '../options.js';
 import { type ServeValues, serveOptions } from '../serve-options.js';
 import { Server } from '../server.js';
+import { Tenants } from '../tenants.js';
 
 /** What sessions get after the grace, once they have been told that it is over. */
 const stopSeconds = 5;
@@ -28,6 +29,7 @@ then told; a second signal tells them at once, a third ends everything at once.
 
 ${optionsHelp(serveOptions)}
 `,
+  options: serveOptions,
   async run(args) {
     const values = readServeOptions(args, process.env);
     if (values['check-config']) {
@@ -53,6 +55,8 @@ async function serveWith(values: ServeValues): Promise<number> {
   const passed = passedSockets(process.env);
   const placement = placementPolicies.get(values.placement);
   if (!placement) throw new Error(`no policy ${values.placement}`);
+  const tenants = openTenants(values.tenants, log);
+  if (tenants === undefined) return exitCodes.unable;
   const metrics = newMetrics();
   const server = new Server(
     {
@@ -60,6 +64,7 @@ async function serveWith(values: ServeValues): Promise<number> {
       build: values.build,
       driver,
       serversPerGpu: values['servers-per-gpu'],
+      tenants,
       helloSeconds: values['hello-timeout'],
       queueMax: values['queue-limit'],
       queueSeconds: values['queue-timeout'],
@@ -73,7 +78,7 @@ async function serveWith(values: ServeValues): Promise<number> {
     metrics,
     log,
   );
-  const parts = { quotaName: 'none', busy: () => 0, setShare: () => {}, tenants: () => null };
+  const parts = { quotaName: 'none', busy: () => 0, setShare: () => {} };
   const operations = new LiveOperations(server, parts, recent);
   const stopped = stopOnSignal(server);
   let api: Api | undefined;
@@ -82,7 +87,7 @@ async function serveWith(values: ServeValues): Promise<number> {
     api = await startApi({
       operations,
       metrics,
-      authorise: null,
+      authorise: tenants?.hasOperators ? (token) => tenants.operator(token) : null,
       listen: values.http,
       log,
       webRoot: webRoot(values.build),
@@ -98,6 +103,7 @@ async function serveWith(values: ServeValues): Promise<number> {
   }
   await stopped.done;
   await api?.close();
+  tenants?.close();
   return exitCodes.ok;
 }
 
@@ -108,6 +114,19 @@ function told(log: Log) {
     log.fatal({ code: error.code, remedy: error.remedy }, error.message);
     return undefined;
   };
+}
+
+/** Undefined: the file is wrong, which has been said. */
+function openTenants(file: string | null, log: Log): Tenants | null | undefined {
+  if (file === null) {
+    log.warn('there is no tenants file: only this machine is served, and everybody on it');
+    return null;
+  }
+  try {
+    return new Tenants(file, log);
+  } catch (error) {
+    return told(log)(error);
+  }
 }
 
 function policies() {

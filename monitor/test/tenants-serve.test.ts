@@ -1,0 +1,74 @@
+// A server with a tenants file: who gets in, with what, and what operators see of it.
+import { execFileSync } from 'node:child_process';
+import path from 'node:path';
+import t from 'tap';
+import type { View } from '../src/view.js';
+import { Guest } from './support/guest.js';
+import { outboard, Serving } from './support/serving.js';
+
+const MiB = 1n << 20n;
+
+t.test('tenants come with tokens, and have what they may have', async (t) => {
+  const file = path.join(t.testdir(), 'tenants.yaml');
+  const tenant = (...args: string[]) =>
+    execFileSync(process.execPath, [outboard, 'tenant', ...args, '--tenants', file], {
+      encoding: 'utf8',
+    }).trim();
+  const acme = tenant('add', 'acme', '--sessions', '2', '--memory', '256M', '--share', '60');
+  const other = tenant('add', 'other', '--gpus', '1', '--class', 'best-effort');
+  const serving = await Serving.start(t, ['--gpus', '2', '--tenants', file]);
+  const hello = (token: string, rest = {}) => Guest.hello(serving.address, { token, ...rest });
+  const state = async () => (await (await fetch(`${serving.http}v1/state`)).json()) as View;
+
+  t.match(await hello('').refusal(), { code: 'OB_TOKEN_MISSING' });
+  t.match(await hello('wrong').refusal(), { code: 'OB_TOKEN_UNKNOWN' });
+
+  const first = hello(acme, { memory: 128n * MiB, shareRequest: 40, name: 'resize' });
+  await first.welcome();
+  t.match(await hello(acme, { memory: 129n * MiB }).refusal(), { code: 'OB_TENANT_MEMORY' });
+  t.match(await hello(acme, { memory: MiB, shareRequest: 21 }).refusal(), {
+    code: 'OB_TENANT_SHARE',
+  });
+  const second = hello(acme, { memory: 2n * MiB });
+  await second.welcome();
+  t.match(await hello(acme, { memory: 2n * MiB }).refusal(), { code: 'OB_TENANT_SESSIONS' });
+
+  const third = hello(other);
+  await third.welcome();
+  t.match(await hello(other, { sessionClass: 'latency-strict' }).refusal(), {
+    code: 'OB_TENANT_CLASS',
+  });
+  const { sessions, tenants } = await state();
+  t.match(
+    sessions.find(({ tenant }) => tenant === 'other'),
+    { gpu: 1, class: 'best-effort' },
+  );
+  t.match(
+    sessions.find(({ name }) => name === 'resize'),
+    { tenant: 'acme', share: { request: 40 }, memory: { limit: Number(128n * MiB) } },
+  );
+  t.match(
+    tenants.find(({ name }) => name === 'acme'),
+    { sessions: 2, queued: 0, share: 40, memory: Number(130n * MiB) },
+  );
+
+  await first.leave();
+  await second.leave();
+  const before = serving.lines.length;
+  tenant('remove', 'acme');
+  await serving.logged({ msg: 'tenants read' }, before);
+  t.match(await hello(acme).refusal(), { code: 'OB_TOKEN_UNKNOWN' });
+  t.ok(
+    (await state()).sessions.some(({ tenant }) => tenant === 'other'),
+    'others go on',
+  );
+  await third.leave();
+  t.notMatch(serving.log, acme, 'tokens are in no log');
+});
+
+t.test('without a tenants file only this machine is served', async (t) => {
+  const args = ['serve', '--listen', '0.0.0.0:0', '--http', 'none', '--device', 'software'];
+  await t.rejects(Serving.start(t, args), { message: /ended with 3:.*OB_TENANTS_NEEDED/s });
+  const serving = await Serving.start(t);
+  await serving.logged({ msg: /no tenants file: only this machine/ });
+});
