@@ -371,7 +371,7 @@ export class Server {
     const attach = (performance.now() - visitor.arrived) / 1000;
     const { host, pid } = hello;
     log.info({ peer: client.peer, host, pid, waited: session.waited }, 'session begins');
-    this.#observer.began(this.view(session), attach, session.waited);
+    this.#observer.began(this.view(session), attach, session.waited, hello.traceparent);
   }
 
   view(session: Session) {

@@ -170,8 +170,16 @@ export interface LogLine {
 /** What happens, for metrics and traces. Called in the moment; must not throw. */
 export interface Observer {
   refused(code: string, tenant: string | null): void;
-  /** `attachSeconds`: from the arrival of the Hello until the API server has the connection. */
-  began(session: SessionView, attachSeconds: number, waitedSeconds: number): void;
+  /**
+   * `attachSeconds`: from the arrival of the Hello until the API server has the connection.
+   * `traceparent`: of the guest's environment (W3C Trace Context), or empty.
+   */
+  began(
+    session: SessionView,
+    attachSeconds: number,
+    waitedSeconds: number,
+    traceparent: string,
+  ): void;
   ended(session: SessionView, reason: string): void;
   slotReady(gpu: number, startSeconds: number): void;
   slotLost(gpu: number): void;

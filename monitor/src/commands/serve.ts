@@ -8,11 +8,13 @@ import { chooseDriver } from '../devices.js';
 import { OutboardError } from '../errors.js';
 import { formatListen, type Listen, passedSockets } from '../listeners.js';
 import { type Log, openLog, RecentLog } from '../log.js';
+import { observers } from '../observers.js';
 import { LiveOperations } from '../operations.js';
 import { optionsHelp, readOptions } from '../options.js';
 import { type ServeValues, serveOptions } from '../serve-options.js';
 import { Server } from '../server.js';
 import { Tenants } from '../tenants.js';
+import { openTracing, wantsTracing } from '../tracing.js';
 
 /** What sessions get after the grace, once they have been told that it is over. */
 const stopSeconds = 5;
@@ -58,6 +60,7 @@ async function serveWith(values: ServeValues): Promise<number> {
   const tenants = openTenants(values.tenants, log);
   if (tenants === undefined) return exitCodes.unable;
   const metrics = newMetrics();
+  const tracing = wantsTracing(process.env) ? await openTracing(process.env, log) : null;
   const server = new Server(
     {
       listen: passed.length > 0 ? passed : values.listen,
@@ -75,7 +78,7 @@ async function serveWith(values: ServeValues): Promise<number> {
       stopSeconds,
       hangSeconds: values['hang-timeout'],
     },
-    metrics,
+    tracing ? observers([metrics, tracing.observer]) : metrics,
     log,
   );
   const parts = { quotaName: 'none', busy: () => 0, setShare: () => {} };
@@ -104,6 +107,7 @@ async function serveWith(values: ServeValues): Promise<number> {
   await stopped.done;
   await api?.close();
   tenants?.close();
+  await tracing?.close();
   return exitCodes.ok;
 }
 
