@@ -17,6 +17,7 @@ using outboard::Device;
 using outboard::Error;
 using outboard::Session;
 using outboard::SessionEnd;
+using outboard::TokenPage;
 
 using DevicePointer = std::shared_ptr<Device>;
 using CountersPointer = std::shared_ptr<Counters>;
@@ -26,7 +27,11 @@ using CountersPointer = std::shared_ptr<Counters>;
 struct HeldSession {
   std::shared_ptr<Session> session;  // null once it is over
   CountersPointer counters;
+  std::vector<outboard::KernelTime> kernel_times;  // as they were when it ended
 };
+
+// How many kernels are told of.
+constexpr size_t kMostKernels = 100;
 using SessionPointer = std::shared_ptr<HeldSession>;
 
 // ---- values ------------------------------------------------------------------------------------
@@ -111,6 +116,10 @@ Napi::Value open_device(const Napi::CallbackInfo &info) {
     options.ordinal = to_int(given.Get("ordinal"), "ordinal");
     options.window_base = to_optional_u64(given.Get("windowBase"), "windowBase");
     options.window_size = to_optional_u64(given.Get("windowSize"), "windowSize");
+    const Napi::Value token_fd = given.Get("tokenFd");
+    if (!token_fd.IsNull() && !token_fd.IsUndefined()) {
+      options.token_fd = to_int(token_fd, "tokenFd");
+    }
     DevicePointer device = Device::open(options);
     outboard::Output::install();
     return handle(env, std::move(device));
@@ -183,7 +192,9 @@ struct Report {
 // On JavaScript's thread.
 void report(Napi::Env env, Napi::Function on_end, Report *report) {
   const std::unique_ptr<Report> owned(report);
-  owned->held->session.reset();
+  if (const std::shared_ptr<Session> session = std::move(owned->held->session)) {
+    owned->held->kernel_times = session->gate().kernel_times(kMostKernels);
+  }
   if (!env || !on_end) return;  // Node is being torn down
   Napi::Object result = Napi::Object::New(env);
   result.Set("reason", reason_name(owned->end.reason));
@@ -207,6 +218,10 @@ Napi::Value start_session(const Napi::CallbackInfo &info) {
     options.leftover.assign(bytes.Data(), bytes.Data() + bytes.ByteLength());
     if (const Napi::Value patience = given.Get("patience"); patience.IsNumber()) {
       options.patience = std::chrono::milliseconds(patience.As<Napi::Number>().Int64Value());
+    }
+    if (const Napi::Value gated = given.Get("gated"); gated.IsObject()) {
+      options.gate.copies = gated.As<Napi::Object>().Get("copies").ToBoolean();
+      options.gate.sets = gated.As<Napi::Object>().Get("sets").ToBoolean();
     }
     const Napi::Value on_end = given.Get("onEnd");
     if (!on_end.IsFunction()) throw Error("OB_INTERNAL", "onEnd must be a function");
@@ -248,6 +263,64 @@ Napi::Value counters(const Napi::CallbackInfo &info) {
   });
 }
 
+Napi::Value kernel_times(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+  return guarded(env, [&]() -> Napi::Value {
+    const SessionPointer held = from_handle<SessionPointer>(info[0], "session");
+    const auto times =
+        held->session ? held->session->gate().kernel_times(kMostKernels) : held->kernel_times;
+    Napi::Array list = Napi::Array::New(env, times.size());
+    for (uint32_t i = 0; i < times.size(); i++) {
+      Napi::Object entry = Napi::Object::New(env);
+      entry.Set("name", times[i].name);
+      entry.Set("launches", bigint(env, times[i].launches));
+      entry.Set("blocks", bigint(env, times[i].blocks));
+      entry.Set("ns", bigint(env, times[i].ns));
+      list.Set(i, entry);
+    }
+    return list;
+  });
+}
+
+// ---- token pages -------------------------------------------------------------------------------
+
+// The page's memory, which stays mapped as long as the buffer is held.
+Napi::ArrayBuffer page_buffer(Napi::Env env, std::shared_ptr<TokenPage> page) {
+  auto *held = new std::shared_ptr<TokenPage>(std::move(page));
+  return Napi::ArrayBuffer::New(
+      env, &(*held)->words(), TokenPage::kBytes,
+      [](Napi::Env, void *, std::shared_ptr<TokenPage> *pointer) { delete pointer; }, held);
+}
+
+Napi::Value create_token_page(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+  return guarded(env, [&]() -> Napi::Value {
+    const std::shared_ptr<TokenPage> page = TokenPage::create();
+    Napi::Object result = Napi::Object::New(env);
+    result.Set("fd", page->release_fd());
+    result.Set("buffer", page_buffer(env, page));
+    return result;
+  });
+}
+
+Napi::Value open_token_page(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+  return guarded(env, [&]() -> Napi::Value {
+    return page_buffer(env, TokenPage::open(to_int(info[0], "fd")));
+  });
+}
+
+Napi::Value wake_token_page(const Napi::CallbackInfo &info) {
+  return guarded(info.Env(), [&] {
+    if (!info[0].IsArrayBuffer() ||
+        info[0].As<Napi::ArrayBuffer>().ByteLength() != TokenPage::kBytes) {
+      throw Error("OB_INTERNAL", "the buffer is no token page");
+    }
+    TokenPage::wake(*static_cast<outboard::TokenWords *>(info[0].As<Napi::ArrayBuffer>().Data()));
+    return info.Env().Undefined();
+  });
+}
+
 Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("deviceCount", Napi::Function::New(env, device_count));
   exports.Set("openDevice", Napi::Function::New(env, open_device));
@@ -257,6 +330,10 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("startSession", Napi::Function::New(env, start_session));
   exports.Set("stopSession", Napi::Function::New(env, stop_session));
   exports.Set("counters", Napi::Function::New(env, counters));
+  exports.Set("kernelTimes", Napi::Function::New(env, kernel_times));
+  exports.Set("createTokenPage", Napi::Function::New(env, create_token_page));
+  exports.Set("openTokenPage", Napi::Function::New(env, open_token_page));
+  exports.Set("wakeTokenPage", Napi::Function::New(env, wake_token_page));
   return exports;
 }
 

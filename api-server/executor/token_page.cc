@@ -80,9 +80,9 @@ int TokenPage::release_fd() {
   return fd;
 }
 
-void TokenPage::wake() {
-  words_->wake.fetch_add(1, std::memory_order_release);
-  syscall(SYS_futex, &words_->wake, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+void TokenPage::wake(TokenWords &words) {
+  words.wake.fetch_add(1, std::memory_order_release);
+  syscall(SYS_futex, &words.wake, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 void TokenPage::wait(uint32_t seen) {

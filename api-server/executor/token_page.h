@@ -74,7 +74,8 @@ class TokenPage {
   int release_fd();
 
   // Says that something has changed.
-  void wake();
+  void wake() { wake(*words_); }
+  static void wake(TokenWords &words);
   // Waits while the wake word is still `seen`, for a moment at most.
   void wait(uint32_t seen);
 

@@ -13,11 +13,13 @@
 //   end                       ->                         ends the session; `ended` follows
 //   ping                      ->                         at any time: a process that hangs is killed
 //                             <-     pong                with the running session's counters
+//   kernels                   ->                         at any time
+//                             <-     kernels             what the running session's kernels have cost
 //   stop                      ->                         ends the session, if any, and the process
 //
 // Nothing is written to the connection before `begin`, so a client whose process dies before that
 // can still be given to another one.
-import type { CounterName, DeviceSnapshot, SessionEnd } from './native.js';
+import type { CounterName, DeviceSnapshot, KernelTime, SessionEnd } from './native.js';
 
 export interface Open {
   type: 'open';
@@ -25,6 +27,8 @@ export interface Open {
   build: string;
   library: string;
   ordinal: number;
+  /** Descriptor of the slot's token page, as the process has inherited it. */
+  tokenFd?: number | null;
 }
 
 export interface Session {
@@ -45,6 +49,7 @@ export type ToSlot =
   | { type: 'begin' }
   | { type: 'cancel' }
   | { type: 'ping' }
+  | { type: 'kernels' }
   | { type: 'end'; message: string }
   | { type: 'stop'; message: string };
 
@@ -55,6 +60,7 @@ export type FromSlot =
   | { type: 'failed'; code: string | null; message: string }
   | { type: 'measured'; freeMemory: bigint }
   | { type: 'pong'; counters: Counters | null }
+  | { type: 'kernels'; kernels: KernelTime[] }
   | { type: 'prepared' }
   | { type: 'declined'; code: string | null; message: string }
   | { type: 'ended'; end: SessionEnd; counters: Counters };

@@ -30,6 +30,8 @@ process.on('message', (message: ToSlot, handle: unknown) => {
       return;
     case 'ping':
       return send({ type: 'pong', counters: session?.counters() ?? null });
+    case 'kernels':
+      return send({ type: 'kernels', kernels: session?.kernelTimes() ?? [] });
     case 'session': {
       if (!native || !device || session || !isSocketHandle(handle)) {
         return decline(new Error('no connection arrived, or this process is not free'));
@@ -70,10 +72,10 @@ process.on('disconnect', () => {
 // Ctrl-C in a terminal reaches every process of the group; the monitor decides what it means.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
 
-function open({ build, library, ordinal }: Open) {
+function open({ build, library, ordinal, tokenFd = null }: Open) {
   try {
     native = loadNative(build);
-    device = native.openDevice({ library, ordinal, windowBase: null, windowSize: null });
+    device = native.openDevice({ library, ordinal, windowBase: null, windowSize: null, tokenFd });
     rehearse(native, device);
     send({ type: 'ready', snapshot: native.snapshot(device) });
   } catch (error) {

@@ -20,6 +20,9 @@ export interface DeviceOptions {
   windowBase: bigint | null;
   /** Bytes of the window; null: WIRE_WINDOW_SIZE, or less where the driver refuses that much. */
   windowSize: bigint | null;
+  /** The slot's token page, inherited from the monitor; none: nothing is ever held back. The caller
+   * may close it afterwards. */
+  tokenFd?: number | null;
 }
 
 /** What the Welcome tells a guest about the device. */
@@ -54,6 +57,8 @@ export interface SessionOptions {
   memoryLimit: bigint;
   /** Milliseconds the device may take to come to rest once the session is over; absent: 10000. */
   patience?: number;
+  /** Whether copies and fills are held back and measured like kernels; absent: they are not. */
+  gated?: { copies: boolean; sets: boolean };
   /** Called once, when the session is over and everything it owned is released and scrubbed. */
   onEnd: (end: SessionEnd) => void;
 }
@@ -88,6 +93,16 @@ export const counterNames = [
 ] as const;
 export type CounterName = (typeof counterNames)[number];
 
+/** What launches of one kernel have cost. */
+export interface KernelTime {
+  /** As the module has it, mangled; `[copy]` and `[set]` for what is gated beside kernels. */
+  name: string;
+  launches: bigint;
+  blocks: bigint;
+  /** Of the device's time. */
+  ns: bigint;
+}
+
 export interface Native {
   /** Throws an Error whose `code` is an OB_ code (errors.ts) and whose message says what to do. */
   openDevice(options: DeviceOptions): DeviceHandle;
@@ -101,8 +116,19 @@ export interface Native {
   stopSession(session: SessionHandle, message: string): void;
   /** A view over the live counters (counterNames), valid as long as the buffer is held. */
   counters(session: SessionHandle): BigUint64Array;
+  /** The dearest kernels of a session, at most 100, dearest first; also after its end. What was
+   * measured: launches of the last milliseconds may be missing. */
+  kernelTimes(session: SessionHandle): KernelTime[];
   /** Devices a driver library offers, without opening them: cuInit and cuDeviceGetCount. */
   deviceCount(library: string): number;
+
+  /** A new page in a memory file; token-page.ts says what is in it. The caller closes `fd`, once
+   * every process that is to inherit it has started. */
+  createTokenPage(): { fd: number; buffer: ArrayBuffer };
+  /** The page in an inherited memory file; `fd` stays the caller's. */
+  openTokenPage(fd: number): ArrayBuffer;
+  /** After what may open the gate: counts up the wake word and wakes who waits on it. */
+  wakeTokenPage(buffer: ArrayBuffer): void;
 }
 
 /** Loads the addon from the build folder; the error says what was tried and what to do. */

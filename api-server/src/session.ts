@@ -6,6 +6,7 @@ import {
   counterNames,
   type DeviceHandle,
   type DeviceSnapshot,
+  type KernelTime,
   type Native,
   type SessionEnd,
   type SessionHandle,
@@ -121,6 +122,11 @@ export class SlotSession {
   /** As they are now; null before it runs. */
   counters(): Counters | null {
     return this.#counters ? count(this.#counters) : null;
+  }
+
+  /** What its kernels have cost, so far. */
+  kernelTimes(): KernelTime[] {
+    return this.#running ? this.#native.kernelTimes(this.#running) : [];
   }
 
   /** Lets go of a connection that was never begun; the monitor still has it. */

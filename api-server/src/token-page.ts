@@ -1,0 +1,143 @@
+// The page of shared memory between the monitor's quota policies and the gate of one slot. Its layout
+// is that of api-server/executor/token_page.h; both sides see what the other writes at once, without
+// a call.
+import type { Native } from './native.js';
+
+/** What tokens are: nothing is held back; nanoseconds of the device's time; blocks of launched
+ * grids; nanoseconds of wall time between launches. */
+export const tokenModes = ['open', 'device-time', 'blocks', 'host-time'] as const;
+export type TokenMode = (typeof tokenModes)[number];
+
+/** For `limit`: there is none. */
+export const noLimit = (1n << 64n) - 1n;
+
+const magic = 0x314e454b4f54424fn; // 'OBTOKEN1'
+const words = {
+  magic: 0,
+  mode: 1,
+  limit: 2,
+  session: 4,
+  unit: 5,
+  charged: 8,
+  deviceNs: 9,
+  blocks: 10,
+  launches: 11,
+  gateWaits: 12,
+  gateWaitNs: 13,
+  held: 14,
+  inflightNs: 15,
+  heartbeat: 16,
+} as const;
+
+/** What the executor has written; counted since the session began. */
+export interface TokenCounts {
+  /** Being served; 0: none. What is below stays until the next one begins. */
+  session: bigint;
+  /** The mode in whose unit `charged` is (device-time when the mode is open). When that changes in
+   * the middle of a session, `charged` begins at 0 again: at the next launch, not at once. */
+  unit: TokenMode;
+  /** Tokens used: what has started, at its predicted cost, corrected once it is measured. */
+  charged: bigint;
+  deviceNs: bigint;
+  blocks: bigint;
+  launches: bigint;
+  /** Times that work which was ready waited for tokens, and for how long. */
+  gateWaits: bigint;
+  gateWaitNs: bigint;
+  /** Launches that have not started: for want of tokens, or in turn. */
+  held: bigint;
+  /** Predicted cost of what has started and has not ended. */
+  inflightNs: bigint;
+}
+
+export class TokenPage {
+  /** Of a page made here: for the slot's process to inherit. */
+  readonly fd: number | null;
+  readonly #native: Pick<Native, 'wakeTokenPage'>;
+  readonly #buffer: ArrayBuffer;
+  readonly #words: BigUint64Array;
+
+  private constructor(
+    native: Pick<Native, 'wakeTokenPage'>,
+    buffer: ArrayBuffer,
+    fd: number | null,
+  ) {
+    this.#native = native;
+    this.#buffer = buffer;
+    this.#words = new BigUint64Array(buffer);
+    this.fd = fd;
+    if (this.#words[words.magic] !== magic) throw new Error('this is no token page');
+  }
+
+  /** A new page: open, without a limit. The caller closes `fd` once the slot's process runs. */
+  static create(native: Native): TokenPage {
+    const { fd, buffer } = native.createTokenPage();
+    return new TokenPage(native, buffer, fd);
+  }
+
+  /** The page behind an inherited descriptor, which stays the caller's. */
+  static open(native: Native, fd: number): TokenPage {
+    return new TokenPage(native, native.openTokenPage(fd), null);
+  }
+
+  get mode(): TokenMode {
+    return tokenModes[Number(this.#read('mode'))] ?? 'open';
+  }
+
+  get limit(): bigint {
+    return this.#read('limit');
+  }
+
+  /** In effect at the next launch; what is held and may start now starts now. */
+  set(mode: TokenMode, limit: bigint) {
+    const open = mode !== this.mode || limit > this.limit;
+    // A new mode with the old limit could hold nothing, or everything, for a moment: at first, the
+    // limit that is sure to hold.
+    if (mode !== this.mode) this.#write('limit', 0n);
+    this.#write('mode', BigInt(tokenModes.indexOf(mode)));
+    this.#write('limit', limit);
+    if (open) this.#native.wakeTokenPage(this.#buffer);
+  }
+
+  /** Work may start while less than this is charged. */
+  setLimit(limit: bigint) {
+    this.set(this.mode, limit);
+  }
+
+  /** Only this much, for those who look often. */
+  get charged(): bigint {
+    return this.#read('charged');
+  }
+
+  get session(): bigint {
+    return this.#read('session');
+  }
+
+  /** Goes up several times a second while the process is alive. */
+  get heartbeat(): bigint {
+    return this.#read('heartbeat');
+  }
+
+  read(): TokenCounts {
+    return {
+      session: this.#read('session'),
+      unit: tokenModes[Number(this.#read('unit'))] ?? 'device-time',
+      charged: this.#read('charged'),
+      deviceNs: this.#read('deviceNs'),
+      blocks: this.#read('blocks'),
+      launches: this.#read('launches'),
+      gateWaits: this.#read('gateWaits'),
+      gateWaitNs: this.#read('gateWaitNs'),
+      held: this.#read('held'),
+      inflightNs: this.#read('inflightNs'),
+    };
+  }
+
+  #read(word: keyof typeof words): bigint {
+    return Atomics.load(this.#words, words[word]);
+  }
+
+  #write(word: 'mode' | 'limit', value: bigint) {
+    Atomics.store(this.#words, words[word], value);
+  }
+}

@@ -1,0 +1,78 @@
+// The page through which the monitor and a slot's process see each other's words.
+import { fork } from 'node:child_process';
+import { closeSync, openSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { build } from '../../scripts/setup/paths.mjs';
+import type { FromSlot, Open } from '../src/ipc.js';
+import { loadNative } from '../src/native.js';
+import { noLimit, TokenPage } from '../src/token-page.js';
+
+const native = loadNative(build);
+
+t.test('what one side writes the other one reads', (t) => {
+  const here = TokenPage.create(native);
+  const there = TokenPage.open(native, here.fd ?? -1);
+  closeSync(here.fd ?? -1); // the memory stays as long as the page
+  t.equal(there.mode, 'open');
+  t.equal(there.limit, noLimit);
+  here.set('blocks', 12n);
+  t.equal(there.mode, 'blocks');
+  t.equal(there.limit, 12n);
+  there.setLimit(13n);
+  t.equal(here.limit, 13n);
+  t.equal(here.mode, 'blocks');
+  t.same(here.read(), {
+    session: 0n,
+    unit: 'device-time',
+    charged: 0n,
+    deviceNs: 0n,
+    blocks: 0n,
+    launches: 0n,
+    gateWaits: 0n,
+    gateWaitNs: 0n,
+    held: 0n,
+    inflightNs: 0n,
+  });
+  t.equal(here.charged, 0n);
+  t.equal(here.session, 0n);
+  t.end();
+});
+
+t.test('what is no page is refused', (t) => {
+  const fd = openSync(path.join(t.testdir({ file: 'x'.repeat(4096) }), 'file'), 'r+');
+  t.throws(() => TokenPage.open(native, fd), /no token page, or one of another version/);
+  closeSync(fd);
+  t.throws(() => TokenPage.open(native, fd), /no token page/);
+  t.throws(() => native.wakeTokenPage(new ArrayBuffer(8)), /no token page/);
+  t.end();
+});
+
+t.test('a slot inherits its page and shows that it lives', async (t) => {
+  const page = TokenPage.create(native);
+  const main = fileURLToPath(new URL('../src/main.js', import.meta.url));
+  const slot = fork(main, [], {
+    serialization: 'advanced',
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc', page.fd ?? -1],
+  });
+  closeSync(page.fd ?? -1);
+  const library = path.join(build, 'software-device', 'libcuda.so.1');
+  const open: Open = { type: 'open', build, library, ordinal: 0, tokenFd: 4 };
+  slot.send(open);
+  const answer = await new Promise<FromSlot>((resolve) =>
+    slot.once('message', (message) => resolve(message as FromSlot)),
+  );
+  t.equal(answer.type, 'ready');
+  const before = page.heartbeat;
+  while (page.heartbeat === before) await new Promise((resolve) => setTimeout(resolve, 10));
+  t.equal(page.session, 0n);
+  slot.send({ type: 'kernels' });
+  t.same(await new Promise((resolve) => slot.once('message', resolve)), {
+    type: 'kernels',
+    kernels: [],
+  });
+  const ended = new Promise((resolve) => slot.once('exit', resolve));
+  slot.disconnect();
+  t.equal(await ended, 0);
+});
