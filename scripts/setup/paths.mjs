@@ -4,14 +4,15 @@ import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
 /**
- * The repository's root: the nearest folder above this file with a CMakeLists.txt. Searched rather
- * than counted in `..`, because this file also runs as a checked copy, from build/js/scripts/setup.
+ * The repository's root: the nearest folder above this file with a package.json. Searched rather
+ * than counted in `..`, because this file also runs as a checked copy, from build/js/scripts/setup,
+ * and where Outboard is installed.
  */
 function findRoot() {
   let folder = import.meta.dirname;
-  while (!existsSync(join(folder, 'CMakeLists.txt'))) {
+  while (!existsSync(join(folder, 'package.json'))) {
     const parent = resolve(folder, '..');
-    if (parent === folder) throw new Error(`no CMakeLists.txt above ${import.meta.dirname}`);
+    if (parent === folder) throw new Error(`no package.json above ${import.meta.dirname}`);
     folder = parent;
   }
   return folder;

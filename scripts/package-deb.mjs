@@ -1,0 +1,178 @@
+// npm run package:deb: builds everything, then build/package/outboard_VERSION_ARCH.deb, by dpkg-deb
+// alone. The same sources give the same bytes: times are those of the newest change log entry, or
+// SOURCE_DATE_EPOCH. With --no-build: of what is built already.
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { parseArgs } from 'node:util';
+import { gzipSync } from 'node:zlib';
+import {
+  ask,
+  conffiles,
+  filled,
+  installedSize,
+  md5sums,
+  sharedLibraries,
+} from './package/control.mjs';
+import { copyright, licenseTexts } from './package/copyright.mjs';
+import { copy, files, productionPackages, stageTree } from './package/tree.mjs';
+import { setUp } from './setup/all.mjs';
+import { build, root } from './setup/paths.mjs';
+import { runMain, SetupError } from './setup/step.mjs';
+
+const folder = join(build, 'package');
+const deploy = join(root, 'deploy');
+const doc = 'usr/share/doc/outboard';
+
+await runMain(async () => {
+  const { values } = parseArgs({
+    options: { 'no-build': { type: 'boolean' }, out: { type: 'string' } },
+  });
+  if (!values['no-build']) await setUp({});
+  console.log(relative(process.cwd(), await packageDeb(values.out ?? folder)));
+  return 0;
+});
+
+/** @param {string} out the folder for the package */
+async function packageDeb(out) {
+  const version = await checkedVersion();
+  const architecture = await ask(['dpkg', '--print-architecture']);
+  const stage = join(out, 'stage');
+  rmSync(stage, { recursive: true, force: true });
+  mkdirSync(stage, { recursive: true });
+
+  const tree = join(stage, 'usr', 'lib', 'outboard');
+  await stageTree(tree);
+  mkdirSync(join(stage, 'usr', 'bin'), { recursive: true });
+  symlinkSync('../lib/outboard/bin/outboard.mjs', join(stage, 'usr', 'bin', 'outboard'));
+  stageSystem(stage);
+  await stageCommandDocs(stage);
+  stageDocs(stage);
+
+  const libraries = files(tree).filter((file) => /\.node$|\.so(?:\.\d+)*$/.test(file));
+  const control = join(stage, 'DEBIAN');
+  put(join(control, 'conffiles'), conffiles(stage));
+  put(join(control, 'md5sums'), md5sums(stage));
+  put(
+    join(control, 'control'),
+    filled(readFileSync(join(deploy, 'debian', 'control'), 'utf8'), {
+      Version: version,
+      Architecture: architecture,
+      'Installed-Size': installedSize(stage),
+      'shlibs:Depends': await sharedLibraries(libraries),
+    }),
+  );
+  for (const script of ['postinst', 'prerm', 'postrm']) {
+    copy(join(deploy, 'debian', script), join(control, script), 0o755);
+  }
+
+  const epoch = process.env['SOURCE_DATE_EPOCH'] ?? (await changelog('Timestamp'));
+  await evenOut(stage, Number(epoch));
+  const deb = join(out, `outboard_${version}_${architecture}.deb`);
+  await ask(['dpkg-deb', '--root-owner-group', '-Zxz', '--build', stage, deb], {
+    env: { ...process.env, SOURCE_DATE_EPOCH: epoch },
+  });
+  rmSync(stage, { recursive: true });
+  return deb;
+}
+
+/** Of the newest entry. @param {'Version' | 'Timestamp'} field */
+function changelog(field) {
+  return ask(['dpkg-parsechangelog', '-l', join(deploy, 'debian', 'changelog'), '-S', field]);
+}
+
+/** package.json says it, and the change log must know it. */
+async function checkedVersion() {
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  const newest = await changelog('Version');
+  if (newest !== version) {
+    throw new SetupError(
+      `package.json has version ${version}, and deploy/debian/changelog begins with ${newest}: ` +
+        'add an entry there.',
+    );
+  }
+  return version;
+}
+
+/** Units, users, folders, configuration. @param {string} stage */
+function stageSystem(stage) {
+  const systemd = join(deploy, 'systemd');
+  for (const unit of ['outboard.service', 'outboard.socket']) {
+    copy(join(systemd, unit), join(stage, 'usr/lib/systemd/system', unit));
+  }
+  copy(
+    join(systemd, 'system-preset', '60-outboard.preset'),
+    join(stage, 'usr/lib/systemd/system-preset/60-outboard.preset'),
+  );
+  for (const kind of ['sysusers.d', 'tmpfiles.d']) {
+    copy(join(systemd, kind, 'outboard.conf'), join(stage, 'usr/lib', kind, 'outboard.conf'));
+  }
+  copy(join(deploy, 'debian', 'serve.yaml'), join(stage, 'etc/outboard/serve.yaml'));
+}
+
+/** The man page and completions, which the command prints itself. @param {string} stage */
+async function stageCommandDocs(stage) {
+  const outboard = join(stage, 'usr/bin/outboard');
+  const man = await ask([process.execPath, outboard, 'man']);
+  put(join(stage, 'usr/share/man/man1/outboard.1.gz'), packed(`${man}\n`));
+  for (const [shell, file] of [
+    ['bash', 'usr/share/bash-completion/completions/outboard'],
+    ['zsh', 'usr/share/zsh/vendor-completions/_outboard'],
+    ['fish', 'usr/share/fish/vendor_completions.d/outboard.fish'],
+  ]) {
+    const text = await ask([process.execPath, outboard, 'completion', shell ?? '']);
+    put(join(stage, file ?? ''), `${text}\n`);
+  }
+}
+
+/** @param {string} stage */
+function stageDocs(stage) {
+  const ours = readFileSync(join(deploy, 'debian', 'copyright'), 'utf8');
+  put(join(stage, doc, 'copyright'), copyright(ours, productionPackages()));
+  for (const [name, file] of Object.entries(licenseTexts)) {
+    if (!existsSync(file)) throw new SetupError(`${file} is missing: its licence must go along`);
+    put(join(stage, doc, 'licenses', `${name}.gz`), packed(readFileSync(file)));
+  }
+  const changes = readFileSync(join(deploy, 'debian', 'changelog'));
+  put(join(stage, doc, 'changelog.gz'), packed(changes));
+  copy(join(deploy, 'systemd', 'README.md'), join(stage, doc, 'README.md'));
+  for (const part of ['systemd/examples', 'grafana']) {
+    const from = join(deploy, part);
+    if (!existsSync(from)) continue;
+    const to = join(stage, doc, 'examples', part.replace('/examples', ''));
+    for (const file of files(from)) copy(file, join(to, relative(from, file)));
+  }
+  copy(
+    join(deploy, 'debian', 'lintian-overrides'),
+    join(stage, 'usr/share/lintian/overrides/outboard'),
+  );
+}
+
+/** @param {string | Buffer} content */
+function packed(content) {
+  return gzipSync(content, { level: 9 });
+}
+
+/** @param {string} file @param {string | Buffer} content */
+function put(file, content) {
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, content);
+  chmodSync(file, 0o644);
+}
+
+/**
+ * Modes that do not depend on who packages, and times that do not depend on when.
+ * @param {string} stage
+ * @param {number} epoch
+ */
+async function evenOut(stage, epoch) {
+  await ask(['find', stage, '-type', 'd', '-exec', 'chmod', '0755', '{}', '+']);
+  await ask(['find', stage, '-exec', 'touch', '-h', '-d', `@${epoch}`, '{}', '+']);
+}

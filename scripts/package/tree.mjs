@@ -1,0 +1,147 @@
+// What of the repository is installed: the same tree below /usr/lib/outboard, so that the code finds
+// its files as it does in a checkout. Compiled JavaScript without tests, native libraries without
+// symbols of debuggers, production packages without what only their developers need.
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { captured } from '../setup/command.mjs';
+import { build, js, root } from '../setup/paths.mjs';
+import { SetupError } from '../setup/step.mjs';
+
+/** Parts of build/js that run; what they need of other parts is followed. */
+const parts = ['api-server', 'monitor'];
+const native = [
+  'api-server/executor.node',
+  'guest-lib/libcuda.so.1',
+  'software-device/libcuda.so.1',
+];
+/** In `dependencies`, but for building the executor, and for the demonstration. */
+const notAtRunTime = ['node-addon-api', 'node-api-headers', 'pngjs'];
+
+const code = /\.(?:c|m)?js$/;
+/** The web page is compiled by Vite; its modules are here for tests. */
+const notRun = /\/(?:test|web)\/|\/errors-page\.js$/;
+/** Of npm packages: what their code loads, without these folders at the top and these files. */
+const loaded = /\.(?:(?:c|m)?js|json|node|proto|wasm)$/;
+const aside =
+  /^(?:tests?|__tests__|docs?|examples?|bench(?:mark)?s?|integration|types|scripts|bin)\//;
+const needless =
+  /(?:^|\/)\.|[.-](?:test|spec)\.(?:c|m)?js$|\.musl\.node$|(?:eslint|tsconfig)[^/]*$/;
+const license = /^(?:licen[sc]e|copying|notice)/i;
+
+/**
+ * @typedef {object} NpmPackage
+ * @property {string} path below the root, as in package-lock.json
+ * @property {string} name
+ * @property {string} version
+ * @property {string} license an SPDX expression
+ */
+
+/** Production packages that are installed here, as package-lock.json has them. @returns {NpmPackage[]} */
+export function productionPackages() {
+  /** @type {Record<string, { dev?: boolean, optional?: boolean }>} */
+  const locked = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')).packages;
+  const found = [];
+  for (const [path, { dev, optional }] of Object.entries(locked)) {
+    if (path === '' || dev || notAtRunTime.includes(path.slice('node_modules/'.length))) continue;
+    const manifest = join(root, path, 'package.json');
+    // Binaries for other machines are optional and absent.
+    if (!existsSync(manifest) && optional) continue;
+    const { name, version, license } = JSON.parse(readFileSync(manifest, 'utf8'));
+    found.push({ path, name, version, license });
+  }
+  return found;
+}
+
+/** Fills `target`, which becomes /usr/lib/outboard. @param {string} target */
+export async function stageTree(target) {
+  copy(join(root, 'bin', 'outboard.mjs'), join(target, 'bin', 'outboard.mjs'), 0o755);
+  copy(join(root, 'proto', 'control.proto'), join(target, 'proto', 'control.proto'));
+  writeFileSync(join(target, 'package.json'), manifest());
+  for (const file of compiled()) copy(file, join(target, 'build', 'js', relative(js, file)));
+  for (const file of native) copy(join(build, file), join(target, 'build', file));
+  stageFolder(join(build, 'web'), join(target, 'build', 'web'), (name) => !name.startsWith('.'));
+  for (const { path } of productionPackages()) stagePackage(path, target);
+  await strip(files(target).filter((file) => /\.node$|\.so(?:\.\d+)*$/.test(file)));
+}
+
+/** What Node and Outboard read of it. */
+function manifest() {
+  const all = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  const { name, version, description, license, type, engines, bin } = all;
+  return `${JSON.stringify({ name, version, description, license, type, engines, bin }, null, 2)}\n`;
+}
+
+/** The JavaScript that runs, with what it imports from elsewhere. */
+function compiled() {
+  const wanted = new Set(
+    parts.flatMap((part) =>
+      files(join(js, part)).filter((file) => code.test(file) && !notRun.test(file)),
+    ),
+  );
+  const reference = /(?:\bfrom |\bimport |\bimport\(|new URL\()'(\.[^']+)'/g;
+  for (const file of wanted) {
+    for (const [, specifier = ''] of readFileSync(file, 'utf8').matchAll(reference)) {
+      const other = resolve(dirname(file), specifier);
+      // A set goes on to what is added while it is walked.
+      if (code.test(other) && existsSync(other)) wanted.add(other);
+    }
+  }
+  return [...wanted];
+}
+
+/** @param {string} path as in package-lock.json @param {string} target */
+function stagePackage(path, target) {
+  const source = join(root, path);
+  for (const file of files(source, (name) => name !== 'node_modules')) {
+    const inside = relative(source, file);
+    const runs = loaded.test(inside) && !aside.test(inside) && !needless.test(inside);
+    if (runs || license.test(inside)) copy(file, join(target, path, inside));
+  }
+}
+
+/** As debhelper does it. @param {string[]} libraries */
+async function strip(libraries) {
+  const sections = ['--remove-section=.comment', '--remove-section=.note'];
+  const argv = ['strip', '--strip-unneeded', ...sections, ...libraries];
+  const { status, output } = await captured(argv);
+  if (status !== 0) throw new SetupError(`strip failed: ${output}`);
+}
+
+/** @param {string} from @param {string} to @param {(name: string) => boolean} wanted */
+function stageFolder(from, to, wanted) {
+  if (!existsSync(from)) return;
+  for (const file of files(from, wanted)) copy(file, join(to, relative(from, file)));
+}
+
+/**
+ * All files below a folder, sorted.
+ * @param {string} folder
+ * @param {(name: string) => boolean} [wanted] of each name on the way
+ * @returns {string[]}
+ */
+export function files(folder, wanted = () => true) {
+  return readdirSync(folder, { withFileTypes: true })
+    .filter(({ name }) => wanted(name))
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+    .flatMap((entry) => {
+      const path = join(folder, entry.name);
+      if (entry.isDirectory()) return files(path, wanted);
+      return entry.isFile() ? [path] : [];
+    });
+}
+
+/** @param {string} from @param {string} to @param {number} [mode] */
+export function copy(from, to, mode = 0o644) {
+  if (!existsSync(from)) throw new SetupError(`${relative(root, from)} is missing: npm run build`);
+  mkdirSync(dirname(to), { recursive: true });
+  copyFileSync(from, to);
+  chmodSync(to, mode);
+}
