@@ -1,0 +1,39 @@
+import { ApiClient, apiOptions } from '../api/client.js';
+import { command, exitCodes } from '../command.js';
+import { UsageError } from '../options.js';
+import { sessionOf } from '../session-word.js';
+import { print, printJson } from '../table.js';
+import type { SessionView } from '../view.js';
+
+export const quota = command({
+  name: 'quota',
+  summary: 'change the share of a GPU that a session has',
+  usage: 'set SESSION REQUEST[:LIMIT]',
+  about: `Changes how much of the time of its GPU a session is promised, and at most gets, in percent.
+LIMIT left out: the same as REQUEST. REQUEST 0: nothing is promised. It holds at once.`,
+  options: apiOptions,
+  words: ['set'],
+  takes: { least: 3, most: 3, what: 'set SESSION REQUEST[:LIMIT]' },
+  async run(values, [verb = '', word = '', text = '']) {
+    if (verb !== 'set') throw new UsageError(`quota cannot ${verb}; it can set`);
+    const id = sessionOf(word);
+    const share = shareOf(text);
+    const answer = await new ApiClient(values).ask('PUT', `/v1/sessions/${id}/share`, share);
+    const { share: now } = answer as SessionView;
+    if (values.json) printJson(answer);
+    else print([`session ${id} has ${now.request} percent, at most ${now.limit}`]);
+    return exitCodes.ok;
+  },
+});
+
+function shareOf(text: string): { request: number; limit: number } {
+  const [, first, second] = /^(\d+)(?::(\d+))?$/.exec(text) ?? [];
+  const request = Number(first);
+  const limit = second === undefined ? request : Number(second);
+  if (first === undefined || limit < 1 || limit > 100 || limit < request) {
+    throw new UsageError(
+      `${text} is no share: expected percent as REQUEST or REQUEST:LIMIT, the limit from 1 to 100 and not below the request`,
+    );
+  }
+  return { request, limit };
+}

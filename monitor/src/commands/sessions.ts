@@ -1,0 +1,37 @@
+import { ApiClient, apiOptions } from '../api/client.js';
+import { command, exitCodes } from '../command.js';
+import type { Option } from '../options.js';
+import { queueLines, sessionLines, sessionOrders, sorted } from '../screen.js';
+import { colours, print, printJson } from '../table.js';
+import { parseChoice } from '../values.js';
+
+export const sortOption = {
+  env: 'OUTBOARD_SORT',
+  value: Object.keys(sessionOrders).join('|'),
+  help: 'what sessions are sorted by',
+  parse: parseChoice(...Object.keys(sessionOrders)),
+  fallback: 'id',
+  shown: 'id',
+} satisfies Option<string>;
+
+export const sessions = command({
+  name: 'sessions',
+  summary: 'list the sessions of a server, and who waits',
+  about: `Lists the sessions that run and the programs that wait for a slot.
+HAS/OWED: the part of the last second of the GPU that a session had, and had a right to.
+HELD: for how long its work was held back by its share; * where it is now.`,
+  options: { ...apiOptions, sort: sortOption },
+  async run(values) {
+    const view = await new ApiClient(values).state();
+    const shown = sorted(view.sessions, values.sort);
+    if (values.json) {
+      printJson({ sessions: shown, queue: view.queue });
+      return exitCodes.ok;
+    }
+    const paint = colours(process.stdout, process.env);
+    const { queue } = view;
+    const waiting = queueLines(queue, queue.length, queue.length, paint);
+    print([...sessionLines(shown, paint), ...(waiting.length > 0 ? ['', ...waiting] : [])]);
+    return exitCodes.ok;
+  },
+});

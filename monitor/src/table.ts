@@ -1,0 +1,92 @@
+// Tables and values as people read them in a terminal.
+
+export interface Column<T> {
+  title: string;
+  /** Numbers stand at the right. */
+  right?: true;
+  text: (row: T) => string;
+}
+
+/** A line of titles and one for each row, columns apart by two spaces. */
+export function table<T>(columns: readonly Column<T>[], rows: readonly T[]): string[] {
+  const cells = rows.map((row) => columns.map(({ text }) => clean(text(row))));
+  const all = [columns.map(({ title }) => title), ...cells];
+  const widths = columns.map((_, index) => Math.max(...all.map((row) => width(row[index] ?? ''))));
+  return all.map((row) =>
+    row
+      .map((cell, index) => {
+        const space = ' '.repeat((widths[index] ?? 0) - width(cell));
+        return columns[index]?.right ? space + cell : cell + space;
+      })
+      .join('  ')
+      .trimEnd(),
+  );
+}
+
+/** Names come from guests: nothing in them may move the cursor or ring the bell. */
+export function clean(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');
+}
+
+function width(text: string): number {
+  return [...text].length;
+}
+
+/** 1.5 GiB. */
+export function bytes(count: number | null): string {
+  if (count === null) return '-';
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  let value = count;
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit++;
+  }
+  return `${unit === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
+}
+
+export function percent(value: number): string {
+  return `${Math.round(value)}%`;
+}
+
+/** 4.2s, 3:05, 2:03:05, 4d 02:03. */
+export function duration(seconds: number): string {
+  if (seconds < 60) return `${seconds.toFixed(1)}s`;
+  const whole = Math.floor(seconds);
+  const two = (value: number) => String(value).padStart(2, '0');
+  const [s, m, h] = [whole % 60, Math.floor(whole / 60) % 60, Math.floor(whole / 3600)];
+  if (h < 1) return `${m}:${two(s)}`;
+  if (h < 24) return `${h}:${two(m)}:${two(s)}`;
+  return `${Math.floor(h / 24)}d ${two(h % 24)}:${two(m)}`;
+}
+
+/** A bar of `cells` characters, the given part of it full. */
+export function bar(part: number, cells: number): string {
+  const full = Math.round(Math.min(1, Math.max(0, part || 0)) * cells);
+  return '#'.repeat(full) + '.'.repeat(cells - full);
+}
+
+/** Colours where a terminal shows them and nobody has said NO_COLOR. */
+export function colours(stream: { isTTY?: boolean }, env: NodeJS.ProcessEnv): Paint {
+  const wanted = stream.isTTY === true && !env['NO_COLOR'] && env['TERM'] !== 'dumb';
+  return wanted ? (code, text) => `\x1b[${code}m${text}\x1b[0m` : (_code, text) => text;
+}
+
+/** SGR parameters around a text. */
+export type Paint = (code: string, text: string) => string;
+export const sgr = { bold: '1', dim: '2', red: '31', green: '32', yellow: '33', reverse: '7' };
+
+/** Writes lines to stdout. A reader that has gone, as `head` does, is no error. */
+export function print(lines: readonly string[]) {
+  process.stdout.removeListener('error', ignoreClosed).on('error', ignoreClosed);
+  process.stdout.write(lines.map((line) => `${line}\n`).join(''));
+}
+
+export function printJson(value: unknown) {
+  print([JSON.stringify(value, null, 2)]);
+}
+
+function ignoreClosed(error: NodeJS.ErrnoException) {
+  if (error.code !== 'EPIPE') throw error;
+  process.exit(0);
+}
