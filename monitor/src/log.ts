@@ -1,6 +1,7 @@
 // The monitor's log: JSON lines on stderr, for a person at a terminal in readable form where
 // pino-pretty is installed. stdout is for scripts. The newest lines are kept for operators.
 import { type DestinationStream, type Logger, pino } from 'pino';
+import { ForgivingStream } from './forgiving-stream.js';
 import type { LogLine } from './view.js';
 
 export type Log = Logger;
@@ -10,24 +11,9 @@ export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 's
 export async function openLog(level: string, recent?: RecentLog): Promise<Log> {
   const options = { level, base: null, timestamp: pino.stdTimeFunctions.isoTime };
   const pretty = process.stderr.isTTY ? await loadPretty() : undefined;
-  const stream = pretty ?? forgiving();
+  // Asking whether it is a terminal has also made it non-blocking, if it is a pipe or a socket.
+  const stream = pretty ?? ForgivingStream.to(2);
   return pino(options, recent ? recent.before(stream) : stream);
-}
-
-/**
- * A disk that is full, or a reader that has gone, must not end the server: what cannot be written
- * is lost, and what comes later is tried again.
- */
-function forgiving(): DestinationStream {
-  const stream = pino.destination({ dest: 2, sync: true });
-  stream.on('error', () => {});
-  return {
-    write(line: string) {
-      try {
-        stream.write(line);
-      } catch {}
-    },
-  };
 }
 
 /** The newest lines, in memory. */
