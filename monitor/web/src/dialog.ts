@@ -20,8 +20,8 @@ export function openDialog(
     'dialog',
     { 'aria-labelledby': id, class: wide ? 'wide' : null },
     el(
-      'header',
-      {},
+      'div',
+      { class: 'dialog-head' },
       el('h2', { id }, title),
       el('button', { type: 'button', class: 'plain', 'aria-label': 'Close', onclick: close }, '✕'),
     ),
@@ -78,7 +78,7 @@ export function actForm({ label, danger = false, run, done }: Act, fields: (Node
     { novalidate: true },
     ...fields,
     problem,
-    el('footer', {}, cancel, submit),
+    el('div', { class: 'dialog-acts' }, cancel, submit),
   );
   cancel.addEventListener('click', () => form.closest('dialog')?.close());
   form.addEventListener('submit', async (event) => {

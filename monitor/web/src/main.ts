@@ -122,7 +122,7 @@ function draw(view: View) {
   header.update(view);
   summary.update(view, model.queued);
   gpus.update(view.gpus);
-  sessions.advise(server.listen);
+  sessions.advise(server);
   sessions.update(view.sessions);
   queue.update(view.queue, model.queued);
   tenants.update(view);

@@ -44,7 +44,7 @@ class SessionDialog {
         this.#facts,
         el('h3', {}, 'Counters'),
         this.#counters,
-        el('footer', {}, this.#end),
+        el('div', { class: 'dialog-acts' }, this.#end),
       ],
       {
         wide: true,

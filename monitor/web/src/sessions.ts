@@ -1,5 +1,5 @@
 // A row for each session: whose, where, what it has and what it gets.
-import type { SessionView } from '../../src/view.js';
+import type { ServerView, SessionView } from '../../src/view.js';
 import { Sparkline } from './charts.js';
 import { el, type Shown, setAttribute, setText } from './dom.js';
 import { bytes, bytesOf, duration, percent, plural } from './format.js';
@@ -19,6 +19,7 @@ export class Sessions {
   readonly filter: HTMLInputElement;
   readonly #table: Table<SessionView>;
   readonly #empty: HTMLElement;
+  readonly #from = el('p');
   readonly #address = el('code');
   readonly #none = el('p', { class: 'empty', hidden: true });
   #sessions: SessionView[] = [];
@@ -52,15 +53,22 @@ export class Sessions {
       'div',
       { class: 'empty', hidden: true },
       el('p', {}, el('strong', {}, 'No program uses a GPU here now.')),
-      el('p', {}, 'Point one at this server, from any machine that reaches it:'),
+      this.#from,
       el('pre', {}, this.#address),
     );
     this.element = el('div', {}, this.#table.element, this.#empty, this.#none);
   }
 
   /** Where guests connect, for the advice to those who have no session yet. */
-  advise(listen: string[]) {
-    const server = listen[0] ?? 'HOST:PORT';
+  advise({ listen, host }: ServerView) {
+    const [address = 'HOST:PORT'] = listen;
+    // All addresses of a machine are none that a program can be given.
+    const server = address.replace(/^(?:0\.0\.0\.0|\[::\])(?=:\d+$)/, host);
+    const here = /^(?:127\.|localhost:|\[::1\]|unix:)/.test(server);
+    const from = here
+      ? 'Point one at this server. It listens for programs on its own machine; --listen opens it to others:'
+      : 'Point one at this server, from any machine that reaches it:';
+    setText(this.#from, from);
     setText(this.#address, `outboard run --server ${server} -- python train.py`);
   }
 
