@@ -1,0 +1,149 @@
+// The TLS front: a process of its own between guests outside this machine and the monitor, so that
+// what it decrypts and passes on never holds up the monitor. It does what its parent, tls-front.ts,
+// tells it, and ends with it.
+import { connect } from 'node:net';
+import { createServer, type TLSSocket } from 'node:tls';
+import { encodeAnswer } from '../../api-server/src/control.js';
+import { OutboardError } from './errors.js';
+import { FileWatch } from './file-watch.js';
+import { printable } from './printable.js';
+import { relay, relayOptions } from './relay.js';
+import { filesOf, peerIdentity, readTls, type TlsFiles } from './tls.js';
+import { encodePreamble, type FrontPeer } from './tls-preamble.js';
+import { formatAddress } from './values.js';
+
+export type Clients = 'none' | 'ask' | 'require';
+
+export interface FrontStart {
+  type: 'start';
+  host: string;
+  port: number;
+  files: TlsFiles;
+  clients: Clients;
+  helloSeconds: number;
+  /** Where the monitor takes connections from here. */
+  entry: string;
+  /** In hexadecimal. */
+  secret: string;
+}
+
+export type ToFront = FrontStart | { type: 'close' };
+
+export type FromFront =
+  | { type: 'listening'; port: number }
+  | { type: 'failed'; code: string; message: string }
+  | { type: 'log'; level: 'info' | 'warn' | 'error' | 'debug'; fields: object; text: string };
+
+function tell(message: FromFront) {
+  if (process.connected) process.send?.(message);
+}
+
+function log(level: 'info' | 'warn' | 'error' | 'debug', fields: object, text: string) {
+  tell({ type: 'log', level, fields, text });
+}
+
+function start({ host, port, files, clients, helloSeconds, entry, secret }: FrontStart) {
+  const proof = Buffer.from(secret, 'hex');
+  const server = createServer(
+    {
+      ...readTls(files),
+      requestCert: clients !== 'none',
+      // Decided below: who is refused here is told why.
+      rejectUnauthorized: false,
+      handshakeTimeout: helloSeconds * 1000,
+      ...relayOptions,
+      noDelay: true,
+      keepAlive: true,
+      keepAliveInitialDelay: 30_000,
+      // No resumption: every session shows its certificate to the authorities of its time.
+      sessionTimeout: 0,
+    },
+    (guest) => {
+      const peer = peerOf(guest);
+      guest.on('error', (error) => log('debug', { peer, reason: error.message }, 'TLS failed'));
+      const refusal = judge(guest, clients);
+      if (refusal) {
+        log('warn', { peer, code: refusal.code }, refusal.message);
+        refuse(guest, refusal);
+        return;
+      }
+      const certificate = clients === 'none' ? null : peerIdentity(guest);
+      admit(guest, { peer, certificate });
+    },
+  );
+
+  function admit(guest: TLSSocket, from: FrontPeer) {
+    const monitor = connect({ path: entry, ...relayOptions });
+    monitor.once('error', (error) => log('warn', { peer: from.peer }, error.message));
+    monitor.write(encodePreamble(proof, from));
+    relay(guest, monitor);
+  }
+
+  // What is no TLS, or no TLS 1.3, or has no certificate to show.
+  server.on('tlsClientError', (error, socket) => {
+    log('info', { peer: peerOf(socket), reason: error.message }, 'no TLS connection came about');
+  });
+  const watch = new FileWatch(filesOf(files), () => {
+    try {
+      server.setSecureContext(readTls(files));
+      log('info', {}, 'certificates read');
+    } catch (error) {
+      const { message } = error as Error;
+      log('error', { code: 'OB_TLS_FILES' }, `the certificates stay as they were: ${message}`);
+    }
+  });
+  server.once('error', (error) => failed('OB_LISTEN', error));
+  server.listen({ host, port, backlog: 4096 }, () => {
+    server.removeAllListeners('error');
+    server.on('error', (error) => log('error', {}, `TLS front: ${error.message}`));
+    const address = server.address();
+    if (typeof address === 'object' && address) tell({ type: 'listening', port: address.port });
+  });
+  return () => {
+    watch.close();
+    // With the last connection nothing is left to do, and the process ends.
+    server.close(() => process.disconnect?.());
+  };
+}
+
+/** The refusal; null: it may come in, as far as its certificate goes. */
+function judge(guest: TLSSocket, clients: Clients): OutboardError | null {
+  if (clients === 'none') return null;
+  if (!guest.getPeerX509Certificate()) {
+    return clients === 'require' ? new OutboardError('OB_CERTIFICATE_MISSING') : null;
+  }
+  if (guest.authorized) return null;
+  const reason = printable(String(guest.authorizationError), 100);
+  return new OutboardError('OB_CERTIFICATE_REFUSED', reason);
+}
+
+/** Reads on for a while: unread bytes would make TCP take the answer back. */
+function refuse(guest: TLSSocket, error: OutboardError) {
+  guest.end(encodeAnswer({ refusal: error.refusal }));
+  guest.resume();
+  const timer = setTimeout(() => guest.destroy(), 2000);
+  guest.once('close', () => clearTimeout(timer));
+}
+
+function peerOf({ remoteAddress, remotePort }: TLSSocket): string {
+  return formatAddress({ host: remoteAddress ?? '?', port: remotePort ?? 0 });
+}
+
+function failed(code: string, error: unknown) {
+  tell({ type: 'failed', code, message: (error as Error).message });
+  process.disconnect?.();
+}
+
+let close: () => void = () => {};
+process.on('message', (message: ToFront) => {
+  if (message.type === 'close') return close();
+  try {
+    close = start(message);
+  } catch (error) {
+    failed('OB_TLS_FILES', error);
+  }
+});
+// Killed or closed, the monitor takes its front along. What a terminal sends to all is the
+// monitor's to decide on.
+process.on('disconnect', () => process.exit(0));
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
