@@ -1,6 +1,6 @@
 // All slots of the server: GPUs times servers per GPU. A process that ends is replaced in the
 // background, at once if it ever worked, with growing pauses if it cannot even open its device.
-import type { DeviceSnapshot } from '../../api-server/src/native.js';
+import { type DeviceSnapshot, loadNative, type Native } from '../../api-server/src/native.js';
 import type { Driver } from './devices.js';
 import { OutboardError } from './errors.js';
 import type { Log } from './log.js';
@@ -45,6 +45,8 @@ export type PoolEvents = Omit<SlotEvents, 'onFailed'>;
 
 export class Pool {
   readonly #options: PoolOptions;
+  /** Only for token pages: the monitor itself never opens a device. */
+  readonly #native: Native;
   readonly #log: Log;
   readonly #events: PoolEvents;
   readonly #gpus: Gpu[] = [];
@@ -55,6 +57,7 @@ export class Pool {
 
   constructor(options: PoolOptions, events: PoolEvents, log: Log) {
     this.#options = options;
+    this.#native = loadNative(options.build);
     this.#events = events;
     this.#log = log;
   }
@@ -167,7 +170,8 @@ export class Pool {
       onExit: (slot: Slot, how: string) => this.#exited(slot, how),
     };
     const { library, env } = driver;
-    return new Slot({ gpu, index, build, library, env }, events, this.#log);
+    const options = { gpu, index, build, library, env, native: this.#native };
+    return new Slot(options, events, this.#log);
   }
 
   #ready(slot: Slot) {

@@ -1,11 +1,13 @@
 // One slot's API server process, seen from the monitor: started, warm, busy, ended. Another one
 // takes its place when it has ended (pool.ts).
 import { type ChildProcess, fork } from 'node:child_process';
+import { closeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { Counters, FromSlot, Session, ToSlot } from '../../api-server/src/ipc.js';
-import type { DeviceSnapshot, SessionEnd } from '../../api-server/src/native.js';
+import type { DeviceSnapshot, Native, SessionEnd } from '../../api-server/src/native.js';
 import { type SocketHandle, sendable } from '../../api-server/src/socket-handle.js';
+import { TokenPage } from '../../api-server/src/token-page.js';
 import type { Log } from './log.js';
 import { type Usage, usageOf } from './usage.js';
 
@@ -16,12 +18,16 @@ const endSeconds = 10;
 /** For a process that starts: opening a device takes seconds, and it answers nothing meanwhile. */
 const startSeconds = 120;
 
+/** Where the process finds its token page: behind stdin, stdout, stderr and the IPC channel. */
+const tokenFd = 4;
+
 export interface SlotOptions {
   gpu: number;
   index: number;
   build: string;
   library: string;
   env: NodeJS.ProcessEnv;
+  native: Native;
 }
 
 export interface SlotEvents {
@@ -55,6 +61,8 @@ export class Slot {
   served = 0;
   /** Of the session that runs in it, a second old at most. */
   counters: Counters | null = null;
+  /** Where the quota policy and the gate of the process meet; it goes with the process. */
+  readonly tokens: TokenPage;
   readonly #begun = performance.now();
   #idle: Idle | undefined;
   #pinged: number | undefined;
@@ -65,15 +73,16 @@ export class Slot {
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: SlotOptions, events: SlotEvents, log: Log) {
-    const { gpu, index, build, library, env } = options;
+    const { gpu, index, build, library, env, native } = options;
     this.gpu = gpu;
     this.index = index;
     this.#events = events;
+    this.tokens = TokenPage.create(native);
     this.#child = fork(main, [], {
       env,
       execArgv: ['--enable-source-maps'],
       serialization: 'advanced',
-      stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+      stdio: ['ignore', 'ignore', 'pipe', 'ipc', this.tokens.fd],
     });
     this.log = log.child({ slot: `${gpu}.${index}`, slotPid: this.#child.pid });
     this.#child.on('message', (message) => this.#receive(message as FromSlot));
@@ -84,7 +93,7 @@ export class Slot {
     if (this.#child.stderr) {
       createInterface({ input: this.#child.stderr }).on('line', (line) => relay(line, this.log));
     }
-    this.#send({ type: 'open', build, library, ordinal: gpu });
+    this.#send({ type: 'open', build, library, ordinal: gpu, tokenFd });
   }
 
   get pid(): number | undefined {
@@ -223,6 +232,7 @@ export class Slot {
     if (this.state === 'ended') return;
     clearTimeout(this.#timer);
     this.state = 'ended';
+    if (this.tokens.fd !== null) closeSync(this.tokens.fd);
     if (this.#hung) how = 'it hung';
     this.#events.onExit(this, how);
   }
