@@ -14,6 +14,8 @@ constexpr uint64_t kGroupNs = 1'500'000;
 constexpr uint64_t kQuantumNs = 250'000;
 // What may run ahead of what has ended, while there is a limit.
 constexpr uint64_t kAheadNs = 2'000'000;
+// How long it keeps up the next launch when nothing ends.
+constexpr int64_t kMostNsForRoom = 50'000'000;
 // A kernel of which nothing is known is measured by itself, so often.
 constexpr unsigned kAlone = 2;
 // With more groups than this under way they grow instead, until some have been measured.
@@ -45,11 +47,7 @@ Gate::Gate(const Driver &driver, CUcontext context, std::shared_ptr<TokenPage> p
       copies_(times_.find("[copy]")),
       sets_(times_.find("[set]")),
       meter_(driver, context,
-             {std::move(bind),
-              [this] {
-                return !is_open(words_.mode.load(std::memory_order_relaxed),
-                                words_.limit.load(std::memory_order_relaxed));
-              },
+             {std::move(bind), [this] { return urgency(); },
               [this](Group *group, uint64_t ns, bool measured) { finished(group, ns, measured); },
               [this](uint64_t ns) { count(words_.device_ns, ns); }}) {
   TokenWords::Word *const counts[] = {
@@ -59,6 +57,13 @@ Gate::Gate(const Driver &driver, CUcontext context, std::shared_ptr<TokenPage> p
   words_.unit.store(unit_of(words_.mode.load(std::memory_order_relaxed)),
                     std::memory_order_relaxed);
   words_.session.store(session, std::memory_order_release);
+}
+
+Meter::Urgency Gate::urgency() const {
+  if (want_room_.load(std::memory_order_relaxed) != 0) return Meter::Urgency::kAwaited;
+  const bool open = is_open(words_.mode.load(std::memory_order_relaxed),
+                            words_.limit.load(std::memory_order_relaxed));
+  return open ? Meter::Urgency::kNone : Meter::Urgency::kLimited;
 }
 
 Gate::~Gate() { finish(); }
@@ -376,6 +381,7 @@ void Gate::await(Group *group) {
   const auto earlier = [](const Group *a, const Group *b) { return a->sequence < b->sequence; };
   arrived_.insert(std::upper_bound(arrived_.begin(), arrived_.end(), group, earlier), group);
   int64_t lacking_since = 0;
+  int64_t room_since = 0;  // since when only what is under way is in its way
   for (;;) {
     const uint32_t seen = words_.wake.load(std::memory_order_acquire);
     const bool tokens = has_tokens();
@@ -385,12 +391,23 @@ void Gate::await(Group *group) {
     }
     if (tokens && arrived_.front() == group) {
       if (may_start(group->predicted, group->known)) break;
-      meter_.hurry();
+      // Kernels of a program may wait for one another.
+      const int64_t now = now_ns();
+      if (room_since == 0) {
+        room_since = now;
+        want_room_.fetch_add(1, std::memory_order_relaxed);
+        meter_.hurry();
+      }
+      if (now - room_since >= kMostNsForRoom) break;
+    } else if (room_since != 0) {
+      room_since = 0;
+      want_room_.fetch_sub(1, std::memory_order_relaxed);
     }
     lock.unlock();
     page_->wait(seen);
     lock.lock();
   }
+  if (room_since != 0) want_room_.fetch_sub(1, std::memory_order_relaxed);
   if (lacking_since) {
     count(words_.gate_wait_ns, static_cast<uint64_t>(now_ns() - lacking_since));
   }
@@ -401,11 +418,10 @@ void Gate::await(Group *group) {
 
 // On the meter's thread.
 void Gate::finished(Group *group, uint64_t ns, bool measured) {
+  Shares shares(ns, static_cast<double>(group->predicted));
   for (const Group::Use &use : group->uses) {
-    if (group->predicted == 0) break;
-    const double share = static_cast<double>(use.predicted) / static_cast<double>(group->predicted);
-    times_.measured(use.kernel, use.launches, use.blocks,
-                    static_cast<uint64_t>(static_cast<double>(ns) * share), measured);
+    const uint64_t share = shares.next(static_cast<double>(use.predicted));
+    times_.measured(use.kernel, use.launches, use.blocks, share, measured);
   }
   std::lock_guard lock(mutex_);
   const uint64_t unit = words_.unit.load(std::memory_order_relaxed);

@@ -111,6 +111,7 @@ class Gate {
   void account(Group *group);
   void let_run(Group *group);
 
+  Meter::Urgency urgency() const;
   void await(Group *group);
   void finished(Group *group, uint64_t ns, bool measured);
 
@@ -126,7 +127,8 @@ class Gate {
   Group *current_ = nullptr;
   uint64_t posted_ = 0;
 
-  std::atomic<size_t> under_way_{0};  // groups begun and not finished
+  std::atomic<unsigned> want_room_{0};  // tickets that only wait for others to end
+  std::atomic<size_t> under_way_{0};    // groups begun and not finished
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<Group>> all_;

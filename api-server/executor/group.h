@@ -1,6 +1,7 @@
 // Launches in one stream that are measured together, between two events.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -10,6 +11,26 @@
 namespace outboard {
 
 class Gate;
+
+// Divides a number by weights, one after the other, so that the parts make up the whole.
+class Shares {
+ public:
+  Shares(uint64_t whole, double weights) : whole_(whole), weights_(weights) {}
+  uint64_t next(double weight) {
+    weight_ += weight;
+    const double part = weights_ > 0 ? static_cast<double>(whole_) * weight_ / weights_ : 0;
+    const uint64_t until = std::min(static_cast<uint64_t>(part + 0.5), whole_);
+    const uint64_t share = until - given_;
+    given_ = until;
+    return share;
+  }
+
+ private:
+  const uint64_t whole_;
+  const double weights_;
+  double weight_ = 0;
+  uint64_t given_ = 0;
+};
 
 struct Group {
   // Launches of one kernel.

@@ -10,6 +10,9 @@ namespace {
 
 // How late a group's end may be noticed when nobody is in a hurry.
 constexpr std::chrono::milliseconds kLeisure{5};
+// ... and while there is a limit.
+constexpr std::chrono::milliseconds kLimited{1};
+constexpr std::chrono::microseconds kSoonest{50};
 
 }  // namespace
 
@@ -50,7 +53,7 @@ void Meter::settle() {
 void Meter::stop() {
   {
     std::lock_guard lock(mutex_);
-    stopping_ = true;
+    stopping_ = hurried_ = true;
     arrived_.notify_one();
   }
   if (thread_.joinable()) thread_.join();
@@ -62,6 +65,7 @@ void Meter::work() {
   handlers_.bind();
   std::unique_lock lock(mutex_);
   for (;;) {
+    if (running_.empty()) changed_ = std::chrono::steady_clock::now();
     running_.insert(running_.end(), watched_.begin(), watched_.end());
     watched_.clear();
     if (running_.empty()) {
@@ -71,19 +75,28 @@ void Meter::work() {
       arrived_.wait(lock, [this] { return stopping_ || !watched_.empty(); });
       continue;
     }
-    const bool hurried = hurried_ || stopping_;
     hurried_ = false;
     lock.unlock();
-    const bool prompt = hurried || handlers_.prompt();
-    if (!harvest() && prompt) {
-      driver_.cuEventSynchronize(running_.front()->end);
-      harvest();
-    }
+    const bool any = harvest();
+    const auto pause = how_long();
     lock.lock();
-    if (!prompt && !running_.empty()) {
-      arrived_.wait_for(lock, kLeisure, [this] { return hurried_ || stopping_; });
-    }
+    if (any || running_.empty()) continue;
+    arrived_.wait_for(lock, pause, [this] { return hurried_; });
   }
+}
+
+// ... to look again. When a launch waits for room, it depends on when the oldest group should end;
+// the driver's own way to wait could not be called off.
+std::chrono::nanoseconds Meter::how_long() const {
+  using std::chrono::nanoseconds;
+  const Urgency urgency = handlers_.urgency();
+  if (urgency != Urgency::kAwaited || running_.empty()) {
+    return urgency == Urgency::kNone ? kLeisure : kLimited;
+  }
+  const nanoseconds elapsed = std::chrono::steady_clock::now() - changed_;
+  const nanoseconds predicted(running_.front()->predicted);
+  const nanoseconds left = predicted - predicted / 8 - elapsed;
+  return std::clamp<nanoseconds>(left.count() > 0 ? left : elapsed / 16, kSoonest, kLimited);
 }
 
 // Finishes what has ended. False when nothing has.
@@ -94,8 +107,10 @@ bool Meter::harvest() {
     ended.push_back(group);
     return true;
   });
+  if (ended.empty()) return false;
   measure(ended);
-  return !ended.empty();
+  changed_ = std::chrono::steady_clock::now();
+  return true;
 }
 
 void Meter::measure(std::vector<Group *> &groups) {
@@ -118,16 +133,17 @@ void Meter::measure(std::vector<Group *> &groups) {
   double cost = by_events(ended);
   if (driver_.softwareDeviceWorkNs) {
     const double worked = by_workers();
-    if (worked > 0) handlers_.spent(static_cast<uint64_t>(worked));
     unclaimed_ += worked;
     cost = std::min(unclaimed_, lengths);
     unclaimed_ -= cost;
-  } else if (cost > 0) {
+    handlers_.spent(static_cast<uint64_t>(worked));
+  } else {
     handlers_.spent(static_cast<uint64_t>(cost));
   }
+  Shares shares(static_cast<uint64_t>(cost), lengths);
   for (const Ended &one : ended) {
-    const double share = lengths > 0 ? cost * one.length() / lengths : 0;
-    handlers_.finished(one.group, static_cast<uint64_t>(share), one.measured && share > 0);
+    const uint64_t ns = shares.next(one.length());
+    handlers_.finished(one.group, ns, one.measured && ns > 0);
   }
 }
 

@@ -6,6 +6,7 @@
 // threads may hold something of the driver's while they wait for the gate's.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -18,10 +19,13 @@ namespace outboard {
 
 class Meter {
  public:
+  // How soon it matters that a group has ended: for figures only, for what has been charged, or
+  // because a launch waits for it.
+  enum class Urgency { kNone, kLimited, kAwaited };
+
   struct Handlers {
     std::function<void()> bind;  // prepares the thread
-    // Whether groups are to be finished as soon as they have ended, and not within milliseconds.
-    std::function<bool()> prompt;
+    std::function<Urgency()> urgency;
     // The group has ended and cost so much. `measured`: that is not just what was predicted.
     std::function<void(Group *, uint64_t ns, bool measured)> finished;
     // The device has spent so much more.
@@ -33,7 +37,7 @@ class Meter {
 
   // A closed group whose work may run.
   void watch(Group *group);
-  // Somebody waits for groups to end.
+  // It matters more from now on.
   void hurry();
   // Waits until all that is watched is finished; all work must have come to rest.
   void settle();
@@ -50,6 +54,7 @@ class Meter {
 
   void work();
   bool harvest();
+  std::chrono::nanoseconds how_long() const;
   void measure(std::vector<Group *> &groups);
   double by_events(std::vector<Ended> &ended);
   double by_workers();
@@ -69,9 +74,10 @@ class Meter {
 
   // The thread's.
   std::vector<Group *> running_;
-  CUevent frontier_ = nullptr;  // the latest end so far, as an event of our own
-  uint64_t worked_ = 0;         // the driver's count when last read
-  double unclaimed_ = 0;        // of it, not yet part of any group's cost
+  std::chrono::steady_clock::time_point changed_;  // when the last one ended, or the first came
+  CUevent frontier_ = nullptr;                     // the latest end so far, as an event of our own
+  uint64_t worked_ = 0;                            // the driver's count when last read
+  double unclaimed_ = 0;                           // of it, not yet part of any group's cost
 };
 
 }  // namespace outboard

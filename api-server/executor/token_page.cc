@@ -86,7 +86,7 @@ void TokenPage::wake(TokenWords &words) {
 }
 
 void TokenPage::wait(uint32_t seen) {
-  const timespec moment{.tv_sec = 0, .tv_nsec = 100'000'000};
+  const timespec moment{.tv_sec = 0, .tv_nsec = 50'000'000};
   syscall(SYS_futex, &words_->wake, FUTEX_WAIT, seen, &moment, nullptr, 0);
 }
 
