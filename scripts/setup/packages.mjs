@@ -84,6 +84,12 @@ export const packages = [
     commands: ['chromium'],
   },
   {
+    name: 'prometheus',
+    why: 'scrapes the metrics in a test, and checks the alert rules',
+    neededFor: 'test',
+    commands: ['prometheus', 'promtool'],
+  },
+  {
     name: 'python3-venv',
     why: 'holds nvcc from PyPI, inside the build folder',
     neededFor: 'nvcc',

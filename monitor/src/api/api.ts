@@ -29,8 +29,11 @@ export interface ApiOptions {
   operations: Operations;
   /** Made before the server, which tells it what happens; see newMetrics(). */
   metrics: Metrics;
-  /** Null: no operators are configured, and only this machine itself is answered. */
-  authorise: Authorise | null;
+  /**
+   * Null: no operators are configured, and only this machine itself is answered. Looked at for each
+   * request: a getter may change its mind when a file of operators appears.
+   */
+  readonly authorise: Authorise | null;
   listen: readonly Listen[];
   log: Log;
   /** The folder of the built web page; null: none is served. */
@@ -64,12 +67,14 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) =>
     upgradeToLive(request, socket, head, options.authorise, live);
   const servers: HttpServer[] = [];
-  const sampling = setInterval(() => {
+  const sample = () => {
     const view = operations.view();
     metrics.observe(view);
     history.add(view);
     live.show(view);
-  }, sampleMilliseconds);
+  };
+  sample();
+  const sampling = setInterval(sample, sampleMilliseconds);
   const unfollow = operations.followLogs((line) => live.logged(line));
   const close = async () => {
     clearInterval(sampling);
@@ -133,7 +138,7 @@ async function open(server: HttpServer, listen: Listen): Promise<Listen> {
 
 /** The application, not yet listening; for tests, too. */
 export function buildApp(options: ApiOptions, history: History): FastifyInstance {
-  const { operations, metrics, authorise, log } = options;
+  const { operations, metrics, log } = options;
   const app = fastify({ bodyLimit: bodyMost, logger: false });
   const document = openapi();
   const context: Context = {
@@ -168,7 +173,7 @@ export function buildApp(options: ApiOptions, history: History): FastifyInstance
   app.setNotFoundHandler((request, reply) => {
     const { method, url } = request;
     // With operators, the page is what asks for the token.
-    const operator = authorise ? null : admitRequest(request.raw, authorise);
+    const operator = options.authorise ? null : admitRequest(request.raw, null);
     log.trace({ method, url, operator: operator?.name }, 'page');
     const page = (method === 'GET' || method === 'HEAD') && !url.startsWith('/v1/');
     if (!page) throw new OutboardError('OB_API_PATH', method, url.slice(0, 200));
@@ -179,7 +184,7 @@ export function buildApp(options: ApiOptions, history: History): FastifyInstance
 }
 
 function addRoute(app: FastifyInstance, route: Route, context: Context, options: ApiOptions) {
-  const { authorise, log } = options;
+  const { log } = options;
   const { method, url, rights, params, query, body, answer } = route;
   const operators = new WeakMap<FastifyRequest, Operator>();
   const text = typeof answer === 'string';
@@ -195,7 +200,7 @@ function addRoute(app: FastifyInstance, route: Route, context: Context, options:
     schema,
     onRequest: async (request) => {
       if (rights === 'open') return;
-      const operator = admitRequest(request.raw, authorise);
+      const operator = admitRequest(request.raw, options.authorise);
       if (rights === 'act') mayAct(operator);
       operators.set(request, operator);
     },

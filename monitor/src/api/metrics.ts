@@ -5,7 +5,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { GpuView, Observer, SessionView, SlotState, View } from '../view.js';
 
-const gpuLabels = ['gpu', 'UUID', 'modelName', 'Hostname'] as const;
+const gpuLabels = ['gpu', 'UUID', 'modelName'] as const;
 const sessionLabels = [...gpuLabels, 'tenant'] as const;
 type GpuLabels = Record<(typeof gpuLabels)[number], string>;
 type SessionLabels = Record<(typeof sessionLabels)[number], string>;
@@ -118,7 +118,6 @@ function counted(name: string, help: string) {
 
 export class Metrics implements Observer {
   readonly #registry = new Registry();
-  readonly #host: string;
   /** What has been counted of the sessions that run, by metric. */
   readonly #tracked = new Map<number, Map<string, number>>();
   /** Ended, and perhaps still in a view. */
@@ -208,7 +207,8 @@ export class Metrics implements Observer {
   };
 
   constructor(host: string, version: string) {
-    this.#host = host;
+    // On everything, so that one machine's can be chosen.
+    this.#registry.setDefaultLabels({ Hostname: host });
     this.#gauge('outboard_build_info', 'The release that runs; always 1.', ['version', 'node']).set(
       { version, node: process.versions.node },
       1,
@@ -272,14 +272,16 @@ export class Metrics implements Observer {
   /** Adds what is new since this session was last looked at. */
   #count(session: SessionView) {
     if (this.#over.has(session.id)) return;
+    const labels = this.#sessionLabels(session);
     let seen = this.#tracked.get(session.id);
     if (!seen) {
+      // From the start, so that the first of something shows as a rise.
+      for (const { counter } of this.#used) counter.inc(labels, 0);
       seen = new Map();
       this.#tracked.set(session.id, seen);
       const [oldest] = this.#tracked.keys();
       if (this.#tracked.size > trackedMost && oldest !== undefined) this.#tracked.delete(oldest);
     }
-    const labels = this.#sessionLabels(session);
     for (const { name, value, counter } of this.#used) {
       const now = value(session);
       const more = now - (seen.get(name) ?? 0);
@@ -331,7 +333,7 @@ export class Metrics implements Observer {
   }
 
   #labelsOf(gpu: number, uuid: string, model: string): GpuLabels {
-    return { gpu: String(gpu), UUID: uuid, modelName: model, Hostname: this.#host };
+    return { gpu: String(gpu), UUID: uuid, modelName: model };
   }
 
   #tenantLabel(name: string): string {
