@@ -19,6 +19,7 @@ const commands: Record<string, () => Promise<Command>> = {
   logs: async () => (await import('./commands/logs.js')).logs,
   completion: async () => (await import('./commands/completion.js')).completion(everything),
   man: async () => (await import('./commands/man.js')).man(everything),
+  agent: async () => (await import('./commands/agent.js')).agent,
   version: async () => (await import('./commands/version.js')).version,
   help: async () => (await import('./commands/help.js')).help(everything),
 };

@@ -114,7 +114,7 @@ t.test('nothing but TLS 1.3', async (t) => {
   t.match(error, { code: 'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION' });
   const plain = connect(address.port, '127.0.0.1');
   plain.on('error', () => {}).write('OUTBOARD, but in the clear');
-  await once(plain, 'close');
+  await new Promise((closed) => plain.once('close', closed));
   await log.line(/no TLS connection came about/);
   t.equal(seen.length, 0);
 });
@@ -186,7 +186,7 @@ t.test('nobody else gets in by the private entry', async (t) => {
   for (const name of new Set(names)) {
     const stranger = connect({ path: `\0${name}` });
     stranger.on('error', () => {}).write(encodePreamble(randomBytes(secretBytes), from));
-    await once(stranger, 'close');
+    await new Promise((closed) => stranger.once('close', closed));
   }
   await log.line(/not from the TLS front/);
   t.equal(seen.length, 0);
