@@ -81,7 +81,7 @@ export function sorted(sessions: readonly SessionView[], order: string): Session
 const sessionColumns: Column<SessionView>[] = [
   { title: 'SESSION', right: true, text: ({ id }) => String(id) },
   { title: 'GPU', right: true, text: ({ gpu, slot }) => `${gpu}.${slot}` },
-  { title: 'TENANT', text: ({ tenant }) => short(tenant, 16) },
+  { title: 'TENANT', text: ({ tenant }) => short(tenant || '-', 16) },
   { title: 'NAME', text: ({ name, program }) => short(name || program, 20) },
   { title: 'HOST', text: ({ host, pid }) => `${short(host, 16)}:${pid}` },
   {
@@ -123,7 +123,7 @@ export function sessionLines(sessions: readonly SessionView[], paint: Paint): st
 const queueColumns: Column<QueueView>[] = [
   { title: 'WAITING', right: true, text: ({ position }) => String(position) },
   { title: 'SESSION', right: true, text: ({ id }) => String(id) },
-  { title: 'TENANT', text: ({ tenant }) => short(tenant, 16) },
+  { title: 'TENANT', text: ({ tenant }) => short(tenant || '-', 16) },
   { title: 'NAME', text: ({ name, program }) => short(name || program, 20) },
   { title: 'CLASS', text: (queued) => queued.class },
   {
