@@ -7,6 +7,10 @@
 #include "memory.h"
 #include "module.h"
 #include "stream.h"
+#include "trace.h"
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#define TRACED static __attribute__((cold, noinline))
 
 // Prototypes the vendor's header did not give.
 #pragma GCC visibility push(default)
@@ -179,357 +183,978 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuThreadExchangeStreamCaptureMode",
 };
 
-CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags) {
+ALWAYS_INLINE CUresult call_cuCtxAttach(CUcontext *pctx, unsigned int flags) {
   CUresult result = guest_enter(CALL_cuCtxAttach, NEEDS_INIT);
   return result ? result : guest_cuCtxAttach(pctx, flags);
 }
+TRACED CUresult traced_cuCtxAttach(CUcontext *pctx, unsigned int flags) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxAttach);
+  return trace_call_end(&span, call_cuCtxAttach(pctx, flags));
+}
+CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags) {
+  if (trace_on()) return traced_cuCtxAttach(pctx, flags);
+  return call_cuCtxAttach(pctx, flags);
+}
 
-CUresult cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev) {
+ALWAYS_INLINE CUresult call_cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuCtxCreate, NEEDS_INIT);
   return result ? result : guest_cuCtxCreate(pctx, flags, dev);
 }
+TRACED CUresult traced_cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxCreate);
+  return trace_call_end(&span, call_cuCtxCreate(pctx, flags, dev));
+}
+CUresult cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev) {
+  if (trace_on()) return traced_cuCtxCreate(pctx, flags, dev);
+  return call_cuCtxCreate(pctx, flags, dev);
+}
 
-CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev) {
+ALWAYS_INLINE CUresult call_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuCtxCreate_v2, NEEDS_INIT);
   return result ? result : guest_cuCtxCreate_v2(pctx, flags, dev);
 }
+TRACED CUresult traced_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxCreate_v2);
+  return trace_call_end(&span, call_cuCtxCreate_v2(pctx, flags, dev));
+}
+CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev) {
+  if (trace_on()) return traced_cuCtxCreate_v2(pctx, flags, dev);
+  return call_cuCtxCreate_v2(pctx, flags, dev);
+}
 
-CUresult cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags, CUdevice dev) {
+ALWAYS_INLINE CUresult call_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuCtxCreate_v3, NEEDS_INIT);
   return result ? result : guest_cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev);
 }
+TRACED CUresult traced_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags, CUdevice dev) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxCreate_v3);
+  return trace_call_end(&span, call_cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev));
+}
+CUresult cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags, CUdevice dev) {
+  if (trace_on()) return traced_cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev);
+  return call_cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev);
+}
 
-CUresult cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev) {
+ALWAYS_INLINE CUresult call_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuCtxCreate_v4, NEEDS_INIT);
   return result ? result : guest_cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev);
 }
+TRACED CUresult traced_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxCreate_v4);
+  return trace_call_end(&span, call_cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev));
+}
+CUresult cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev) {
+  if (trace_on()) return traced_cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev);
+  return call_cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev);
+}
 
-CUresult cuCtxDestroy(CUcontext ctx) {
+ALWAYS_INLINE CUresult call_cuCtxDestroy(CUcontext ctx) {
   CUresult result = guest_enter(CALL_cuCtxDestroy, NEEDS_INIT);
   return result ? result : guest_cuCtxDestroy(ctx);
 }
+TRACED CUresult traced_cuCtxDestroy(CUcontext ctx) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxDestroy);
+  return trace_call_end(&span, call_cuCtxDestroy(ctx));
+}
+CUresult cuCtxDestroy(CUcontext ctx) {
+  if (trace_on()) return traced_cuCtxDestroy(ctx);
+  return call_cuCtxDestroy(ctx);
+}
 
-CUresult cuCtxDestroy_v2(CUcontext ctx) {
+ALWAYS_INLINE CUresult call_cuCtxDestroy_v2(CUcontext ctx) {
   CUresult result = guest_enter(CALL_cuCtxDestroy_v2, NEEDS_INIT);
   return result ? result : guest_cuCtxDestroy_v2(ctx);
 }
+TRACED CUresult traced_cuCtxDestroy_v2(CUcontext ctx) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxDestroy_v2);
+  return trace_call_end(&span, call_cuCtxDestroy_v2(ctx));
+}
+CUresult cuCtxDestroy_v2(CUcontext ctx) {
+  if (trace_on()) return traced_cuCtxDestroy_v2(ctx);
+  return call_cuCtxDestroy_v2(ctx);
+}
 
-CUresult cuCtxDetach(CUcontext ctx) {
+ALWAYS_INLINE CUresult call_cuCtxDetach(CUcontext ctx) {
   CUresult result = guest_enter(CALL_cuCtxDetach, NEEDS_INIT);
   return result ? result : guest_cuCtxDetach(ctx);
 }
+TRACED CUresult traced_cuCtxDetach(CUcontext ctx) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxDetach);
+  return trace_call_end(&span, call_cuCtxDetach(ctx));
+}
+CUresult cuCtxDetach(CUcontext ctx) {
+  if (trace_on()) return traced_cuCtxDetach(ctx);
+  return call_cuCtxDetach(ctx);
+}
 
-CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
+ALWAYS_INLINE CUresult call_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
   CUresult result = guest_enter(CALL_cuCtxGetApiVersion, NEEDS_INIT);
   return result ? result : guest_cuCtxGetApiVersion(ctx, version);
 }
+TRACED CUresult traced_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxGetApiVersion);
+  return trace_call_end(&span, call_cuCtxGetApiVersion(ctx, version));
+}
+CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
+  if (trace_on()) return traced_cuCtxGetApiVersion(ctx, version);
+  return call_cuCtxGetApiVersion(ctx, version);
+}
 
-CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
+ALWAYS_INLINE CUresult call_cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
   CUresult result = guest_enter(CALL_cuCtxGetCacheConfig, NEEDS_INIT);
   return result ? result : guest_cuCtxGetCacheConfig(pconfig);
 }
+TRACED CUresult traced_cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxGetCacheConfig);
+  return trace_call_end(&span, call_cuCtxGetCacheConfig(pconfig));
+}
+CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
+  if (trace_on()) return traced_cuCtxGetCacheConfig(pconfig);
+  return call_cuCtxGetCacheConfig(pconfig);
+}
 
-CUresult cuCtxGetCurrent(CUcontext *pctx) {
+ALWAYS_INLINE CUresult call_cuCtxGetCurrent(CUcontext *pctx) {
   CUresult result = guest_enter(CALL_cuCtxGetCurrent, NEEDS_INIT);
   return result ? result : guest_cuCtxGetCurrent(pctx);
 }
+TRACED CUresult traced_cuCtxGetCurrent(CUcontext *pctx) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxGetCurrent);
+  return trace_call_end(&span, call_cuCtxGetCurrent(pctx));
+}
+CUresult cuCtxGetCurrent(CUcontext *pctx) {
+  if (trace_on()) return traced_cuCtxGetCurrent(pctx);
+  return call_cuCtxGetCurrent(pctx);
+}
 
-CUresult cuCtxGetDevice(CUdevice *device) {
+ALWAYS_INLINE CUresult call_cuCtxGetDevice(CUdevice *device) {
   CUresult result = guest_enter(CALL_cuCtxGetDevice, NEEDS_INIT);
   return result ? result : guest_cuCtxGetDevice(device);
 }
+TRACED CUresult traced_cuCtxGetDevice(CUdevice *device) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxGetDevice);
+  return trace_call_end(&span, call_cuCtxGetDevice(device));
+}
+CUresult cuCtxGetDevice(CUdevice *device) {
+  if (trace_on()) return traced_cuCtxGetDevice(device);
+  return call_cuCtxGetDevice(device);
+}
 
-CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx) {
+ALWAYS_INLINE CUresult call_cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx) {
   CUresult result = guest_enter(CALL_cuCtxGetDevice_v2, NEEDS_INIT);
   return result ? result : guest_cuCtxGetDevice_v2(device, ctx);
 }
+TRACED CUresult traced_cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxGetDevice_v2);
+  return trace_call_end(&span, call_cuCtxGetDevice_v2(device, ctx));
+}
+CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx) {
+  if (trace_on()) return traced_cuCtxGetDevice_v2(device, ctx);
+  return call_cuCtxGetDevice_v2(device, ctx);
+}
 
-CUresult cuCtxGetFlags(unsigned int *flags) {
+ALWAYS_INLINE CUresult call_cuCtxGetFlags(unsigned int *flags) {
   CUresult result = guest_enter(CALL_cuCtxGetFlags, NEEDS_INIT);
   return result ? result : guest_cuCtxGetFlags(flags);
 }
+TRACED CUresult traced_cuCtxGetFlags(unsigned int *flags) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxGetFlags);
+  return trace_call_end(&span, call_cuCtxGetFlags(flags));
+}
+CUresult cuCtxGetFlags(unsigned int *flags) {
+  if (trace_on()) return traced_cuCtxGetFlags(flags);
+  return call_cuCtxGetFlags(flags);
+}
 
-CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
+ALWAYS_INLINE CUresult call_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
   CUresult result = guest_enter(CALL_cuCtxGetId, NEEDS_INIT);
   return result ? result : guest_cuCtxGetId(ctx, ctxId);
 }
+TRACED CUresult traced_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxGetId);
+  return trace_call_end(&span, call_cuCtxGetId(ctx, ctxId));
+}
+CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
+  if (trace_on()) return traced_cuCtxGetId(ctx, ctxId);
+  return call_cuCtxGetId(ctx, ctxId);
+}
 
-CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
+ALWAYS_INLINE CUresult call_cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
   CUresult result = guest_enter(CALL_cuCtxGetLimit, NEEDS_INIT);
   return result ? result : guest_cuCtxGetLimit(pvalue, limit);
 }
+TRACED CUresult traced_cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxGetLimit);
+  return trace_call_end(&span, call_cuCtxGetLimit(pvalue, limit));
+}
+CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
+  if (trace_on()) return traced_cuCtxGetLimit(pvalue, limit);
+  return call_cuCtxGetLimit(pvalue, limit);
+}
 
-CUresult cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
+ALWAYS_INLINE CUresult call_cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
   CUresult result = guest_enter(CALL_cuCtxGetSharedMemConfig, NEEDS_INIT);
   return result ? result : guest_cuCtxGetSharedMemConfig(pConfig);
 }
+TRACED CUresult traced_cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxGetSharedMemConfig);
+  return trace_call_end(&span, call_cuCtxGetSharedMemConfig(pConfig));
+}
+CUresult cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
+  if (trace_on()) return traced_cuCtxGetSharedMemConfig(pConfig);
+  return call_cuCtxGetSharedMemConfig(pConfig);
+}
 
-CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority) {
+ALWAYS_INLINE CUresult call_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority) {
   CUresult result = guest_enter(CALL_cuCtxGetStreamPriorityRange, NEEDS_INIT);
   return result ? result : guest_cuCtxGetStreamPriorityRange(leastPriority, greatestPriority);
 }
+TRACED CUresult traced_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxGetStreamPriorityRange);
+  return trace_call_end(&span, call_cuCtxGetStreamPriorityRange(leastPriority, greatestPriority));
+}
+CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority) {
+  if (trace_on()) return traced_cuCtxGetStreamPriorityRange(leastPriority, greatestPriority);
+  return call_cuCtxGetStreamPriorityRange(leastPriority, greatestPriority);
+}
 
-CUresult cuCtxPopCurrent(CUcontext *pctx) {
+ALWAYS_INLINE CUresult call_cuCtxPopCurrent(CUcontext *pctx) {
   CUresult result = guest_enter(CALL_cuCtxPopCurrent, NEEDS_INIT);
   return result ? result : guest_cuCtxPopCurrent(pctx);
 }
+TRACED CUresult traced_cuCtxPopCurrent(CUcontext *pctx) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxPopCurrent);
+  return trace_call_end(&span, call_cuCtxPopCurrent(pctx));
+}
+CUresult cuCtxPopCurrent(CUcontext *pctx) {
+  if (trace_on()) return traced_cuCtxPopCurrent(pctx);
+  return call_cuCtxPopCurrent(pctx);
+}
 
-CUresult cuCtxPopCurrent_v2(CUcontext *pctx) {
+ALWAYS_INLINE CUresult call_cuCtxPopCurrent_v2(CUcontext *pctx) {
   CUresult result = guest_enter(CALL_cuCtxPopCurrent_v2, NEEDS_INIT);
   return result ? result : guest_cuCtxPopCurrent_v2(pctx);
 }
+TRACED CUresult traced_cuCtxPopCurrent_v2(CUcontext *pctx) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxPopCurrent_v2);
+  return trace_call_end(&span, call_cuCtxPopCurrent_v2(pctx));
+}
+CUresult cuCtxPopCurrent_v2(CUcontext *pctx) {
+  if (trace_on()) return traced_cuCtxPopCurrent_v2(pctx);
+  return call_cuCtxPopCurrent_v2(pctx);
+}
 
-CUresult cuCtxPushCurrent(CUcontext ctx) {
+ALWAYS_INLINE CUresult call_cuCtxPushCurrent(CUcontext ctx) {
   CUresult result = guest_enter(CALL_cuCtxPushCurrent, NEEDS_INIT);
   return result ? result : guest_cuCtxPushCurrent(ctx);
 }
+TRACED CUresult traced_cuCtxPushCurrent(CUcontext ctx) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxPushCurrent);
+  return trace_call_end(&span, call_cuCtxPushCurrent(ctx));
+}
+CUresult cuCtxPushCurrent(CUcontext ctx) {
+  if (trace_on()) return traced_cuCtxPushCurrent(ctx);
+  return call_cuCtxPushCurrent(ctx);
+}
 
-CUresult cuCtxPushCurrent_v2(CUcontext ctx) {
+ALWAYS_INLINE CUresult call_cuCtxPushCurrent_v2(CUcontext ctx) {
   CUresult result = guest_enter(CALL_cuCtxPushCurrent_v2, NEEDS_INIT);
   return result ? result : guest_cuCtxPushCurrent_v2(ctx);
 }
+TRACED CUresult traced_cuCtxPushCurrent_v2(CUcontext ctx) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxPushCurrent_v2);
+  return trace_call_end(&span, call_cuCtxPushCurrent_v2(ctx));
+}
+CUresult cuCtxPushCurrent_v2(CUcontext ctx) {
+  if (trace_on()) return traced_cuCtxPushCurrent_v2(ctx);
+  return call_cuCtxPushCurrent_v2(ctx);
+}
 
-CUresult cuCtxResetPersistingL2Cache(void) {
+ALWAYS_INLINE CUresult call_cuCtxResetPersistingL2Cache(void) {
   CUresult result = guest_enter(CALL_cuCtxResetPersistingL2Cache, NEEDS_INIT);
   return result ? result : guest_cuCtxResetPersistingL2Cache();
 }
+TRACED CUresult traced_cuCtxResetPersistingL2Cache(void) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxResetPersistingL2Cache);
+  return trace_call_end(&span, call_cuCtxResetPersistingL2Cache());
+}
+CUresult cuCtxResetPersistingL2Cache(void) {
+  if (trace_on()) return traced_cuCtxResetPersistingL2Cache();
+  return call_cuCtxResetPersistingL2Cache();
+}
 
-CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
+ALWAYS_INLINE CUresult call_cuCtxSetCacheConfig(CUfunc_cache config) {
   CUresult result = guest_enter(CALL_cuCtxSetCacheConfig, NEEDS_INIT);
   return result ? result : guest_cuCtxSetCacheConfig(config);
 }
+TRACED CUresult traced_cuCtxSetCacheConfig(CUfunc_cache config) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxSetCacheConfig);
+  return trace_call_end(&span, call_cuCtxSetCacheConfig(config));
+}
+CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
+  if (trace_on()) return traced_cuCtxSetCacheConfig(config);
+  return call_cuCtxSetCacheConfig(config);
+}
 
-CUresult cuCtxSetCurrent(CUcontext ctx) {
+ALWAYS_INLINE CUresult call_cuCtxSetCurrent(CUcontext ctx) {
   CUresult result = guest_enter(CALL_cuCtxSetCurrent, NEEDS_INIT);
   return result ? result : guest_cuCtxSetCurrent(ctx);
 }
+TRACED CUresult traced_cuCtxSetCurrent(CUcontext ctx) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxSetCurrent);
+  return trace_call_end(&span, call_cuCtxSetCurrent(ctx));
+}
+CUresult cuCtxSetCurrent(CUcontext ctx) {
+  if (trace_on()) return traced_cuCtxSetCurrent(ctx);
+  return call_cuCtxSetCurrent(ctx);
+}
 
-CUresult cuCtxSetFlags(unsigned int flags) {
+ALWAYS_INLINE CUresult call_cuCtxSetFlags(unsigned int flags) {
   CUresult result = guest_enter(CALL_cuCtxSetFlags, NEEDS_INIT);
   return result ? result : guest_cuCtxSetFlags(flags);
 }
+TRACED CUresult traced_cuCtxSetFlags(unsigned int flags) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxSetFlags);
+  return trace_call_end(&span, call_cuCtxSetFlags(flags));
+}
+CUresult cuCtxSetFlags(unsigned int flags) {
+  if (trace_on()) return traced_cuCtxSetFlags(flags);
+  return call_cuCtxSetFlags(flags);
+}
 
-CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
+ALWAYS_INLINE CUresult call_cuCtxSetLimit(CUlimit limit, size_t value) {
   CUresult result = guest_enter(CALL_cuCtxSetLimit, NEEDS_INIT);
   return result ? result : guest_cuCtxSetLimit(limit, value);
 }
+TRACED CUresult traced_cuCtxSetLimit(CUlimit limit, size_t value) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxSetLimit);
+  return trace_call_end(&span, call_cuCtxSetLimit(limit, value));
+}
+CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
+  if (trace_on()) return traced_cuCtxSetLimit(limit, value);
+  return call_cuCtxSetLimit(limit, value);
+}
 
-CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
+ALWAYS_INLINE CUresult call_cuCtxSetSharedMemConfig(CUsharedconfig config) {
   CUresult result = guest_enter(CALL_cuCtxSetSharedMemConfig, NEEDS_INIT);
   return result ? result : guest_cuCtxSetSharedMemConfig(config);
 }
+TRACED CUresult traced_cuCtxSetSharedMemConfig(CUsharedconfig config) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxSetSharedMemConfig);
+  return trace_call_end(&span, call_cuCtxSetSharedMemConfig(config));
+}
+CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
+  if (trace_on()) return traced_cuCtxSetSharedMemConfig(config);
+  return call_cuCtxSetSharedMemConfig(config);
+}
 
-CUresult cuCtxSynchronize(void) {
+ALWAYS_INLINE CUresult call_cuCtxSynchronize(void) {
   CUresult result = guest_enter(CALL_cuCtxSynchronize, NEEDS_INIT);
   return result ? result : guest_cuCtxSynchronize();
 }
+TRACED CUresult traced_cuCtxSynchronize(void) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxSynchronize);
+  return trace_call_end(&span, call_cuCtxSynchronize());
+}
+CUresult cuCtxSynchronize(void) {
+  if (trace_on()) return traced_cuCtxSynchronize();
+  return call_cuCtxSynchronize();
+}
 
-CUresult cuCtxSynchronize_v2(CUcontext ctx) {
+ALWAYS_INLINE CUresult call_cuCtxSynchronize_v2(CUcontext ctx) {
   CUresult result = guest_enter(CALL_cuCtxSynchronize_v2, NEEDS_INIT);
   return result ? result : guest_cuCtxSynchronize_v2(ctx);
 }
+TRACED CUresult traced_cuCtxSynchronize_v2(CUcontext ctx) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuCtxSynchronize_v2);
+  return trace_call_end(&span, call_cuCtxSynchronize_v2(ctx));
+}
+CUresult cuCtxSynchronize_v2(CUcontext ctx) {
+  if (trace_on()) return traced_cuCtxSynchronize_v2(ctx);
+  return call_cuCtxSynchronize_v2(ctx);
+}
 
-CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev) {
+ALWAYS_INLINE CUresult call_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev) {
   CUresult result = guest_enter(CALL_cuDeviceCanAccessPeer, NEEDS_INIT);
   return result ? result : guest_cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev);
 }
+TRACED CUresult traced_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDeviceCanAccessPeer);
+  return trace_call_end(&span, call_cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev));
+}
+CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev) {
+  if (trace_on()) return traced_cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev);
+  return call_cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev);
+}
 
-CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev) {
+ALWAYS_INLINE CUresult call_cuDeviceComputeCapability(int *major, int *minor, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDeviceComputeCapability, NEEDS_INIT);
   return result ? result : guest_cuDeviceComputeCapability(major, minor, dev);
 }
+TRACED CUresult traced_cuDeviceComputeCapability(int *major, int *minor, CUdevice dev) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDeviceComputeCapability);
+  return trace_call_end(&span, call_cuDeviceComputeCapability(major, minor, dev));
+}
+CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev) {
+  if (trace_on()) return traced_cuDeviceComputeCapability(major, minor, dev);
+  return call_cuDeviceComputeCapability(major, minor, dev);
+}
 
-CUresult cuDeviceGet(CUdevice *device, int ordinal) {
+ALWAYS_INLINE CUresult call_cuDeviceGet(CUdevice *device, int ordinal) {
   CUresult result = guest_enter(CALL_cuDeviceGet, NEEDS_INIT);
   return result ? result : guest_cuDeviceGet(device, ordinal);
 }
+TRACED CUresult traced_cuDeviceGet(CUdevice *device, int ordinal) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDeviceGet);
+  return trace_call_end(&span, call_cuDeviceGet(device, ordinal));
+}
+CUresult cuDeviceGet(CUdevice *device, int ordinal) {
+  if (trace_on()) return traced_cuDeviceGet(device, ordinal);
+  return call_cuDeviceGet(device, ordinal);
+}
 
-CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev) {
+ALWAYS_INLINE CUresult call_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDeviceGetAttribute, NEEDS_INIT);
   return result ? result : guest_cuDeviceGetAttribute(pi, attrib, dev);
 }
+TRACED CUresult traced_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDeviceGetAttribute);
+  return trace_call_end(&span, call_cuDeviceGetAttribute(pi, attrib, dev));
+}
+CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev) {
+  if (trace_on()) return traced_cuDeviceGetAttribute(pi, attrib, dev);
+  return call_cuDeviceGetAttribute(pi, attrib, dev);
+}
 
-CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) {
+ALWAYS_INLINE CUresult call_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) {
   CUresult result = guest_enter(CALL_cuDeviceGetByPCIBusId, NEEDS_INIT);
   return result ? result : guest_cuDeviceGetByPCIBusId(dev, pciBusId);
 }
+TRACED CUresult traced_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDeviceGetByPCIBusId);
+  return trace_call_end(&span, call_cuDeviceGetByPCIBusId(dev, pciBusId));
+}
+CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) {
+  if (trace_on()) return traced_cuDeviceGetByPCIBusId(dev, pciBusId);
+  return call_cuDeviceGetByPCIBusId(dev, pciBusId);
+}
 
-CUresult cuDeviceGetCount(int *count) {
+ALWAYS_INLINE CUresult call_cuDeviceGetCount(int *count) {
   CUresult result = guest_enter(CALL_cuDeviceGetCount, NEEDS_INIT);
   return result ? result : guest_cuDeviceGetCount(count);
 }
+TRACED CUresult traced_cuDeviceGetCount(int *count) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDeviceGetCount);
+  return trace_call_end(&span, call_cuDeviceGetCount(count));
+}
+CUresult cuDeviceGetCount(int *count) {
+  if (trace_on()) return traced_cuDeviceGetCount(count);
+  return call_cuDeviceGetCount(count);
+}
 
-CUresult cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev) {
+ALWAYS_INLINE CUresult call_cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDeviceGetLuid, NEEDS_INIT);
   return result ? result : guest_cuDeviceGetLuid(luid, deviceNodeMask, dev);
 }
+TRACED CUresult traced_cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDeviceGetLuid);
+  return trace_call_end(&span, call_cuDeviceGetLuid(luid, deviceNodeMask, dev));
+}
+CUresult cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev) {
+  if (trace_on()) return traced_cuDeviceGetLuid(luid, deviceNodeMask, dev);
+  return call_cuDeviceGetLuid(luid, deviceNodeMask, dev);
+}
 
-CUresult cuDeviceGetName(char *name, int len, CUdevice dev) {
+ALWAYS_INLINE CUresult call_cuDeviceGetName(char *name, int len, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDeviceGetName, NEEDS_INIT);
   return result ? result : guest_cuDeviceGetName(name, len, dev);
 }
+TRACED CUresult traced_cuDeviceGetName(char *name, int len, CUdevice dev) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDeviceGetName);
+  return trace_call_end(&span, call_cuDeviceGetName(name, len, dev));
+}
+CUresult cuDeviceGetName(char *name, int len, CUdevice dev) {
+  if (trace_on()) return traced_cuDeviceGetName(name, len, dev);
+  return call_cuDeviceGetName(name, len, dev);
+}
 
-CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice) {
+ALWAYS_INLINE CUresult call_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice) {
   CUresult result = guest_enter(CALL_cuDeviceGetP2PAttribute, NEEDS_INIT);
   return result ? result : guest_cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice);
 }
+TRACED CUresult traced_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDeviceGetP2PAttribute);
+  return trace_call_end(&span, call_cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice));
+}
+CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice) {
+  if (trace_on()) return traced_cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice);
+  return call_cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice);
+}
 
-CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
+ALWAYS_INLINE CUresult call_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDeviceGetPCIBusId, NEEDS_INIT);
   return result ? result : guest_cuDeviceGetPCIBusId(pciBusId, len, dev);
 }
+TRACED CUresult traced_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDeviceGetPCIBusId);
+  return trace_call_end(&span, call_cuDeviceGetPCIBusId(pciBusId, len, dev));
+}
+CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
+  if (trace_on()) return traced_cuDeviceGetPCIBusId(pciBusId, len, dev);
+  return call_cuDeviceGetPCIBusId(pciBusId, len, dev);
+}
 
-CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev) {
+ALWAYS_INLINE CUresult call_cuDeviceGetProperties(CUdevprop *prop, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDeviceGetProperties, NEEDS_INIT);
   return result ? result : guest_cuDeviceGetProperties(prop, dev);
 }
+TRACED CUresult traced_cuDeviceGetProperties(CUdevprop *prop, CUdevice dev) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDeviceGetProperties);
+  return trace_call_end(&span, call_cuDeviceGetProperties(prop, dev));
+}
+CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev) {
+  if (trace_on()) return traced_cuDeviceGetProperties(prop, dev);
+  return call_cuDeviceGetProperties(prop, dev);
+}
 
-CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) {
+ALWAYS_INLINE CUresult call_cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDeviceGetUuid, NEEDS_INIT);
   return result ? result : guest_cuDeviceGetUuid(uuid, dev);
 }
+TRACED CUresult traced_cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDeviceGetUuid);
+  return trace_call_end(&span, call_cuDeviceGetUuid(uuid, dev));
+}
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) {
+  if (trace_on()) return traced_cuDeviceGetUuid(uuid, dev);
+  return call_cuDeviceGetUuid(uuid, dev);
+}
 
-CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
+ALWAYS_INLINE CUresult call_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDeviceGetUuid_v2, NEEDS_INIT);
   return result ? result : guest_cuDeviceGetUuid_v2(uuid, dev);
 }
+TRACED CUresult traced_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDeviceGetUuid_v2);
+  return trace_call_end(&span, call_cuDeviceGetUuid_v2(uuid, dev));
+}
+CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
+  if (trace_on()) return traced_cuDeviceGetUuid_v2(uuid, dev);
+  return call_cuDeviceGetUuid_v2(uuid, dev);
+}
 
-CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active) {
+ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active) {
   CUresult result = guest_enter(CALL_cuDevicePrimaryCtxGetState, NEEDS_INIT);
   return result ? result : guest_cuDevicePrimaryCtxGetState(dev, flags, active);
 }
+TRACED CUresult traced_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDevicePrimaryCtxGetState);
+  return trace_call_end(&span, call_cuDevicePrimaryCtxGetState(dev, flags, active));
+}
+CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active) {
+  if (trace_on()) return traced_cuDevicePrimaryCtxGetState(dev, flags, active);
+  return call_cuDevicePrimaryCtxGetState(dev, flags, active);
+}
 
-CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
+ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxRelease(CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDevicePrimaryCtxRelease, NEEDS_INIT);
   return result ? result : guest_cuDevicePrimaryCtxRelease(dev);
 }
+TRACED CUresult traced_cuDevicePrimaryCtxRelease(CUdevice dev) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDevicePrimaryCtxRelease);
+  return trace_call_end(&span, call_cuDevicePrimaryCtxRelease(dev));
+}
+CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
+  if (trace_on()) return traced_cuDevicePrimaryCtxRelease(dev);
+  return call_cuDevicePrimaryCtxRelease(dev);
+}
 
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
+ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDevicePrimaryCtxRelease_v2, NEEDS_INIT);
   return result ? result : guest_cuDevicePrimaryCtxRelease_v2(dev);
 }
+TRACED CUresult traced_cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDevicePrimaryCtxRelease_v2);
+  return trace_call_end(&span, call_cuDevicePrimaryCtxRelease_v2(dev));
+}
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
+  if (trace_on()) return traced_cuDevicePrimaryCtxRelease_v2(dev);
+  return call_cuDevicePrimaryCtxRelease_v2(dev);
+}
 
-CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
+ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxReset(CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDevicePrimaryCtxReset, NEEDS_INIT);
   return result ? result : guest_cuDevicePrimaryCtxReset(dev);
 }
+TRACED CUresult traced_cuDevicePrimaryCtxReset(CUdevice dev) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDevicePrimaryCtxReset);
+  return trace_call_end(&span, call_cuDevicePrimaryCtxReset(dev));
+}
+CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
+  if (trace_on()) return traced_cuDevicePrimaryCtxReset(dev);
+  return call_cuDevicePrimaryCtxReset(dev);
+}
 
-CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
+ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxReset_v2(CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDevicePrimaryCtxReset_v2, NEEDS_INIT);
   return result ? result : guest_cuDevicePrimaryCtxReset_v2(dev);
 }
+TRACED CUresult traced_cuDevicePrimaryCtxReset_v2(CUdevice dev) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDevicePrimaryCtxReset_v2);
+  return trace_call_end(&span, call_cuDevicePrimaryCtxReset_v2(dev));
+}
+CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
+  if (trace_on()) return traced_cuDevicePrimaryCtxReset_v2(dev);
+  return call_cuDevicePrimaryCtxReset_v2(dev);
+}
 
-CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
+ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDevicePrimaryCtxRetain, NEEDS_INIT);
   return result ? result : guest_cuDevicePrimaryCtxRetain(pctx, dev);
 }
+TRACED CUresult traced_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDevicePrimaryCtxRetain);
+  return trace_call_end(&span, call_cuDevicePrimaryCtxRetain(pctx, dev));
+}
+CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
+  if (trace_on()) return traced_cuDevicePrimaryCtxRetain(pctx, dev);
+  return call_cuDevicePrimaryCtxRetain(pctx, dev);
+}
 
-CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
+ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
   CUresult result = guest_enter(CALL_cuDevicePrimaryCtxSetFlags, NEEDS_INIT);
   return result ? result : guest_cuDevicePrimaryCtxSetFlags(dev, flags);
 }
+TRACED CUresult traced_cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDevicePrimaryCtxSetFlags);
+  return trace_call_end(&span, call_cuDevicePrimaryCtxSetFlags(dev, flags));
+}
+CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
+  if (trace_on()) return traced_cuDevicePrimaryCtxSetFlags(dev, flags);
+  return call_cuDevicePrimaryCtxSetFlags(dev, flags);
+}
 
-CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
+ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
   CUresult result = guest_enter(CALL_cuDevicePrimaryCtxSetFlags_v2, NEEDS_INIT);
   return result ? result : guest_cuDevicePrimaryCtxSetFlags_v2(dev, flags);
 }
+TRACED CUresult traced_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDevicePrimaryCtxSetFlags_v2);
+  return trace_call_end(&span, call_cuDevicePrimaryCtxSetFlags_v2(dev, flags));
+}
+CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
+  if (trace_on()) return traced_cuDevicePrimaryCtxSetFlags_v2(dev, flags);
+  return call_cuDevicePrimaryCtxSetFlags_v2(dev, flags);
+}
 
-CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {
+ALWAYS_INLINE CUresult call_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDeviceTotalMem_v2, NEEDS_INIT);
   return result ? result : guest_cuDeviceTotalMem_v2(bytes, dev);
 }
+TRACED CUresult traced_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDeviceTotalMem_v2);
+  return trace_call_end(&span, call_cuDeviceTotalMem_v2(bytes, dev));
+}
+CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {
+  if (trace_on()) return traced_cuDeviceTotalMem_v2(bytes, dev);
+  return call_cuDeviceTotalMem_v2(bytes, dev);
+}
 
-CUresult cuDriverGetVersion(int *driverVersion) {
+ALWAYS_INLINE CUresult call_cuDriverGetVersion(int *driverVersion) {
   CUresult result = guest_enter(CALL_cuDriverGetVersion, NEEDS_NOTHING);
   return result ? result : guest_cuDriverGetVersion(driverVersion);
 }
+TRACED CUresult traced_cuDriverGetVersion(int *driverVersion) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuDriverGetVersion);
+  return trace_call_end(&span, call_cuDriverGetVersion(driverVersion));
+}
+CUresult cuDriverGetVersion(int *driverVersion) {
+  if (trace_on()) return traced_cuDriverGetVersion(driverVersion);
+  return call_cuDriverGetVersion(driverVersion);
+}
 
-CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags) {
+ALWAYS_INLINE CUresult call_cuEventCreate(CUevent *phEvent, unsigned int Flags) {
   CUresult result = guest_enter(CALL_cuEventCreate, NEEDS_CONTEXT);
   return result ? result : guest_cuEventCreate(phEvent, Flags);
 }
+TRACED CUresult traced_cuEventCreate(CUevent *phEvent, unsigned int Flags) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuEventCreate);
+  return trace_call_end(&span, call_cuEventCreate(phEvent, Flags));
+}
+CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags) {
+  if (trace_on()) return traced_cuEventCreate(phEvent, Flags);
+  return call_cuEventCreate(phEvent, Flags);
+}
 
-CUresult cuEventDestroy(CUevent hEvent) {
+ALWAYS_INLINE CUresult call_cuEventDestroy(CUevent hEvent) {
   CUresult result = guest_enter(CALL_cuEventDestroy, NEEDS_CONTEXT);
   return result ? result : guest_cuEventDestroy(hEvent);
 }
+TRACED CUresult traced_cuEventDestroy(CUevent hEvent) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuEventDestroy);
+  return trace_call_end(&span, call_cuEventDestroy(hEvent));
+}
+CUresult cuEventDestroy(CUevent hEvent) {
+  if (trace_on()) return traced_cuEventDestroy(hEvent);
+  return call_cuEventDestroy(hEvent);
+}
 
-CUresult cuEventDestroy_v2(CUevent hEvent) {
+ALWAYS_INLINE CUresult call_cuEventDestroy_v2(CUevent hEvent) {
   CUresult result = guest_enter(CALL_cuEventDestroy_v2, NEEDS_CONTEXT);
   return result ? result : guest_cuEventDestroy_v2(hEvent);
 }
+TRACED CUresult traced_cuEventDestroy_v2(CUevent hEvent) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuEventDestroy_v2);
+  return trace_call_end(&span, call_cuEventDestroy_v2(hEvent));
+}
+CUresult cuEventDestroy_v2(CUevent hEvent) {
+  if (trace_on()) return traced_cuEventDestroy_v2(hEvent);
+  return call_cuEventDestroy_v2(hEvent);
+}
 
-CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
+ALWAYS_INLINE CUresult call_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
   CUresult result = guest_enter(CALL_cuEventElapsedTime, NEEDS_CONTEXT);
   return result ? result : guest_cuEventElapsedTime(pMilliseconds, hStart, hEnd);
 }
+TRACED CUresult traced_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuEventElapsedTime);
+  return trace_call_end(&span, call_cuEventElapsedTime(pMilliseconds, hStart, hEnd));
+}
+CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
+  if (trace_on()) return traced_cuEventElapsedTime(pMilliseconds, hStart, hEnd);
+  return call_cuEventElapsedTime(pMilliseconds, hStart, hEnd);
+}
 
-CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
+ALWAYS_INLINE CUresult call_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
   CUresult result = guest_enter(CALL_cuEventElapsedTime_v2, NEEDS_CONTEXT);
   return result ? result : guest_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
 }
+TRACED CUresult traced_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuEventElapsedTime_v2);
+  return trace_call_end(&span, call_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd));
+}
+CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
+  if (trace_on()) return traced_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
+  return call_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
+}
 
-CUresult cuEventQuery(CUevent hEvent) {
+ALWAYS_INLINE CUresult call_cuEventQuery(CUevent hEvent) {
   CUresult result = guest_enter(CALL_cuEventQuery, NEEDS_CONTEXT);
   return result ? result : guest_cuEventQuery(hEvent);
 }
+TRACED CUresult traced_cuEventQuery(CUevent hEvent) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuEventQuery);
+  return trace_call_end(&span, call_cuEventQuery(hEvent));
+}
+CUresult cuEventQuery(CUevent hEvent) {
+  if (trace_on()) return traced_cuEventQuery(hEvent);
+  return call_cuEventQuery(hEvent);
+}
 
-CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuEventRecord(CUevent hEvent, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuEventRecord, NEEDS_CONTEXT);
-  return result ? result : guest_cuEventRecord(hEvent, hStream, 0);
+  return result ? result : guest_cuEventRecord(hEvent, hStream, per_thread);
+}
+TRACED CUresult traced_cuEventRecord(CUevent hEvent, CUstream hStream, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuEventRecord);
+  return trace_call_end(&span, call_cuEventRecord(hEvent, hStream, per_thread));
+}
+CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
+  if (trace_on()) return traced_cuEventRecord(hEvent, hStream, 0);
+  return call_cuEventRecord(hEvent, hStream, 0);
 }
 CUresult cuEventRecord_ptsz(CUevent hEvent, CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuEventRecord, NEEDS_CONTEXT);
-  return result ? result : guest_cuEventRecord(hEvent, hStream, 1);
+  if (trace_on()) return traced_cuEventRecord(hEvent, hStream, 1);
+  return call_cuEventRecord(hEvent, hStream, 1);
 }
 
-CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
+ALWAYS_INLINE CUresult call_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags, int per_thread) {
   CUresult result = guest_enter(CALL_cuEventRecordWithFlags, NEEDS_CONTEXT);
-  return result ? result : guest_cuEventRecordWithFlags(hEvent, hStream, flags, 0);
+  return result ? result : guest_cuEventRecordWithFlags(hEvent, hStream, flags, per_thread);
+}
+TRACED CUresult traced_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuEventRecordWithFlags);
+  return trace_call_end(&span, call_cuEventRecordWithFlags(hEvent, hStream, flags, per_thread));
+}
+CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
+  if (trace_on()) return traced_cuEventRecordWithFlags(hEvent, hStream, flags, 0);
+  return call_cuEventRecordWithFlags(hEvent, hStream, flags, 0);
 }
 CUresult cuEventRecordWithFlags_ptsz(CUevent hEvent, CUstream hStream, unsigned int flags) {
-  CUresult result = guest_enter(CALL_cuEventRecordWithFlags, NEEDS_CONTEXT);
-  return result ? result : guest_cuEventRecordWithFlags(hEvent, hStream, flags, 1);
+  if (trace_on()) return traced_cuEventRecordWithFlags(hEvent, hStream, flags, 1);
+  return call_cuEventRecordWithFlags(hEvent, hStream, flags, 1);
 }
 
-CUresult cuEventSynchronize(CUevent hEvent) {
+ALWAYS_INLINE CUresult call_cuEventSynchronize(CUevent hEvent) {
   CUresult result = guest_enter(CALL_cuEventSynchronize, NEEDS_CONTEXT);
   return result ? result : guest_cuEventSynchronize(hEvent);
 }
+TRACED CUresult traced_cuEventSynchronize(CUevent hEvent) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuEventSynchronize);
+  return trace_call_end(&span, call_cuEventSynchronize(hEvent));
+}
+CUresult cuEventSynchronize(CUevent hEvent) {
+  if (trace_on()) return traced_cuEventSynchronize(hEvent);
+  return call_cuEventSynchronize(hEvent);
+}
 
-CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc) {
+ALWAYS_INLINE CUresult call_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc) {
   CUresult result = guest_enter(CALL_cuFuncGetAttribute, NEEDS_INIT);
   return result ? result : guest_cuFuncGetAttribute(pi, attrib, hfunc);
 }
+TRACED CUresult traced_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuFuncGetAttribute);
+  return trace_call_end(&span, call_cuFuncGetAttribute(pi, attrib, hfunc));
+}
+CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc) {
+  if (trace_on()) return traced_cuFuncGetAttribute(pi, attrib, hfunc);
+  return call_cuFuncGetAttribute(pi, attrib, hfunc);
+}
 
-CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc) {
+ALWAYS_INLINE CUresult call_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc) {
   CUresult result = guest_enter(CALL_cuFuncGetModule, NEEDS_INIT);
   return result ? result : guest_cuFuncGetModule(hmod, hfunc);
 }
+TRACED CUresult traced_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuFuncGetModule);
+  return trace_call_end(&span, call_cuFuncGetModule(hmod, hfunc));
+}
+CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc) {
+  if (trace_on()) return traced_cuFuncGetModule(hmod, hfunc);
+  return call_cuFuncGetModule(hmod, hfunc);
+}
 
-CUresult cuFuncGetName(const char **name, CUfunction hfunc) {
+ALWAYS_INLINE CUresult call_cuFuncGetName(const char **name, CUfunction hfunc) {
   CUresult result = guest_enter(CALL_cuFuncGetName, NEEDS_INIT);
   return result ? result : guest_cuFuncGetName(name, hfunc);
 }
+TRACED CUresult traced_cuFuncGetName(const char **name, CUfunction hfunc) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuFuncGetName);
+  return trace_call_end(&span, call_cuFuncGetName(name, hfunc));
+}
+CUresult cuFuncGetName(const char **name, CUfunction hfunc) {
+  if (trace_on()) return traced_cuFuncGetName(name, hfunc);
+  return call_cuFuncGetName(name, hfunc);
+}
 
-CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
+ALWAYS_INLINE CUresult call_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
   CUresult result = guest_enter(CALL_cuFuncGetParamInfo, NEEDS_INIT);
   return result ? result : guest_cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize);
 }
+TRACED CUresult traced_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuFuncGetParamInfo);
+  return trace_call_end(&span, call_cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize));
+}
+CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
+  if (trace_on()) return traced_cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize);
+  return call_cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize);
+}
 
-CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function) {
+ALWAYS_INLINE CUresult call_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function) {
   CUresult result = guest_enter(CALL_cuFuncIsLoaded, NEEDS_INIT);
   return result ? result : guest_cuFuncIsLoaded(state, function);
 }
+TRACED CUresult traced_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuFuncIsLoaded);
+  return trace_call_end(&span, call_cuFuncIsLoaded(state, function));
+}
+CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function) {
+  if (trace_on()) return traced_cuFuncIsLoaded(state, function);
+  return call_cuFuncIsLoaded(state, function);
+}
 
-CUresult cuFuncLoad(CUfunction function) {
+ALWAYS_INLINE CUresult call_cuFuncLoad(CUfunction function) {
   CUresult result = guest_enter(CALL_cuFuncLoad, NEEDS_INIT);
   return result ? result : guest_cuFuncLoad(function);
 }
+TRACED CUresult traced_cuFuncLoad(CUfunction function) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuFuncLoad);
+  return trace_call_end(&span, call_cuFuncLoad(function));
+}
+CUresult cuFuncLoad(CUfunction function) {
+  if (trace_on()) return traced_cuFuncLoad(function);
+  return call_cuFuncLoad(function);
+}
 
-CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
+ALWAYS_INLINE CUresult call_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
   CUresult result = guest_enter(CALL_cuFuncSetAttribute, NEEDS_INIT);
   return result ? result : guest_cuFuncSetAttribute(hfunc, attrib, value);
+}
+TRACED CUresult traced_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuFuncSetAttribute);
+  return trace_call_end(&span, call_cuFuncSetAttribute(hfunc, attrib, value));
+}
+CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
+  if (trace_on()) return traced_cuFuncSetAttribute(hfunc, attrib, value);
+  return call_cuFuncSetAttribute(hfunc, attrib, value);
 }
 
 static CUresult guest_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
@@ -539,264 +1164,660 @@ static CUresult guest_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config
   if ((result = function_resolve(hfunc, &hfunc_found, &hfunc_wire))) return result;
   return put_cuFuncSetCacheConfig(hfunc_wire, config);
 }
-CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
+ALWAYS_INLINE CUresult call_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
   CUresult result = guest_enter(CALL_cuFuncSetCacheConfig, NEEDS_INIT);
   return result ? result : guest_cuFuncSetCacheConfig(hfunc, config);
 }
+TRACED CUresult traced_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuFuncSetCacheConfig);
+  return trace_call_end(&span, call_cuFuncSetCacheConfig(hfunc, config));
+}
+CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
+  if (trace_on()) return traced_cuFuncSetCacheConfig(hfunc, config);
+  return call_cuFuncSetCacheConfig(hfunc, config);
+}
 
-CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config) {
+ALWAYS_INLINE CUresult call_cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config) {
   CUresult result = guest_enter(CALL_cuFuncSetSharedMemConfig, NEEDS_INIT);
   return result ? result : guest_cuFuncSetSharedMemConfig(hfunc, config);
 }
+TRACED CUresult traced_cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuFuncSetSharedMemConfig);
+  return trace_call_end(&span, call_cuFuncSetSharedMemConfig(hfunc, config));
+}
+CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config) {
+  if (trace_on()) return traced_cuFuncSetSharedMemConfig(hfunc, config);
+  return call_cuFuncSetSharedMemConfig(hfunc, config);
+}
 
-CUresult cuGetErrorName(CUresult error, const char **pStr) {
+ALWAYS_INLINE CUresult call_cuGetErrorName(CUresult error, const char **pStr) {
   CUresult result = guest_enter(CALL_cuGetErrorName, NEEDS_NOTHING);
   return result ? result : guest_cuGetErrorName(error, pStr);
 }
+TRACED CUresult traced_cuGetErrorName(CUresult error, const char **pStr) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuGetErrorName);
+  return trace_call_end(&span, call_cuGetErrorName(error, pStr));
+}
+CUresult cuGetErrorName(CUresult error, const char **pStr) {
+  if (trace_on()) return traced_cuGetErrorName(error, pStr);
+  return call_cuGetErrorName(error, pStr);
+}
 
-CUresult cuGetErrorString(CUresult error, const char **pStr) {
+ALWAYS_INLINE CUresult call_cuGetErrorString(CUresult error, const char **pStr) {
   CUresult result = guest_enter(CALL_cuGetErrorString, NEEDS_NOTHING);
   return result ? result : guest_cuGetErrorString(error, pStr);
 }
+TRACED CUresult traced_cuGetErrorString(CUresult error, const char **pStr) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuGetErrorString);
+  return trace_call_end(&span, call_cuGetErrorString(error, pStr));
+}
+CUresult cuGetErrorString(CUresult error, const char **pStr) {
+  if (trace_on()) return traced_cuGetErrorString(error, pStr);
+  return call_cuGetErrorString(error, pStr);
+}
 
-CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId) {
+ALWAYS_INLINE CUresult call_cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId) {
   CUresult result = guest_enter(CALL_cuGetExportTable, NEEDS_NOTHING);
   return result ? result : guest_cuGetExportTable(ppExportTable, pExportTableId);
 }
+TRACED CUresult traced_cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuGetExportTable);
+  return trace_call_end(&span, call_cuGetExportTable(ppExportTable, pExportTableId));
+}
+CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId) {
+  if (trace_on()) return traced_cuGetExportTable(ppExportTable, pExportTableId);
+  return call_cuGetExportTable(ppExportTable, pExportTableId);
+}
 
-CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags) {
+ALWAYS_INLINE CUresult call_cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags) {
   CUresult result = guest_enter(CALL_cuGetProcAddress, NEEDS_NOTHING);
   return result ? result : guest_cuGetProcAddress(symbol, pfn, cudaVersion, flags);
 }
+TRACED CUresult traced_cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuGetProcAddress);
+  return trace_call_end(&span, call_cuGetProcAddress(symbol, pfn, cudaVersion, flags));
+}
+CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags) {
+  if (trace_on()) return traced_cuGetProcAddress(symbol, pfn, cudaVersion, flags);
+  return call_cuGetProcAddress(symbol, pfn, cudaVersion, flags);
+}
 
-CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags, CUdriverProcAddressQueryResult *symbolStatus) {
+ALWAYS_INLINE CUresult call_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags, CUdriverProcAddressQueryResult *symbolStatus) {
   CUresult result = guest_enter(CALL_cuGetProcAddress_v2, NEEDS_NOTHING);
   return result ? result : guest_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus);
 }
+TRACED CUresult traced_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags, CUdriverProcAddressQueryResult *symbolStatus) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuGetProcAddress_v2);
+  return trace_call_end(&span, call_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus));
+}
+CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags, CUdriverProcAddressQueryResult *symbolStatus) {
+  if (trace_on()) return traced_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus);
+  return call_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus);
+}
 
-CUresult cuInit(unsigned int Flags) {
+ALWAYS_INLINE CUresult call_cuInit(unsigned int Flags) {
   CUresult result = guest_enter(CALL_cuInit, NEEDS_NOTHING);
   return result ? result : guest_cuInit(Flags);
 }
+TRACED CUresult traced_cuInit(unsigned int Flags) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuInit);
+  return trace_call_end(&span, call_cuInit(Flags));
+}
+CUresult cuInit(unsigned int Flags) {
+  if (trace_on()) return traced_cuInit(Flags);
+  return call_cuInit(Flags);
+}
 
-CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {
+ALWAYS_INLINE CUresult call_cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuKernelGetAttribute, NEEDS_INIT);
   return result ? result : guest_cuKernelGetAttribute(pi, attrib, kernel, dev);
 }
+TRACED CUresult traced_cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuKernelGetAttribute);
+  return trace_call_end(&span, call_cuKernelGetAttribute(pi, attrib, kernel, dev));
+}
+CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {
+  if (trace_on()) return traced_cuKernelGetAttribute(pi, attrib, kernel, dev);
+  return call_cuKernelGetAttribute(pi, attrib, kernel, dev);
+}
 
-CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
+ALWAYS_INLINE CUresult call_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
   CUresult result = guest_enter(CALL_cuKernelGetFunction, NEEDS_INIT);
   return result ? result : guest_cuKernelGetFunction(pFunc, kernel);
 }
+TRACED CUresult traced_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuKernelGetFunction);
+  return trace_call_end(&span, call_cuKernelGetFunction(pFunc, kernel));
+}
+CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
+  if (trace_on()) return traced_cuKernelGetFunction(pFunc, kernel);
+  return call_cuKernelGetFunction(pFunc, kernel);
+}
 
-CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel) {
+ALWAYS_INLINE CUresult call_cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel) {
   CUresult result = guest_enter(CALL_cuKernelGetLibrary, NEEDS_INIT);
   return result ? result : guest_cuKernelGetLibrary(pLib, kernel);
 }
+TRACED CUresult traced_cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuKernelGetLibrary);
+  return trace_call_end(&span, call_cuKernelGetLibrary(pLib, kernel));
+}
+CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel) {
+  if (trace_on()) return traced_cuKernelGetLibrary(pLib, kernel);
+  return call_cuKernelGetLibrary(pLib, kernel);
+}
 
-CUresult cuKernelGetName(const char **name, CUkernel hfunc) {
+ALWAYS_INLINE CUresult call_cuKernelGetName(const char **name, CUkernel hfunc) {
   CUresult result = guest_enter(CALL_cuKernelGetName, NEEDS_INIT);
   return result ? result : guest_cuKernelGetName(name, hfunc);
 }
+TRACED CUresult traced_cuKernelGetName(const char **name, CUkernel hfunc) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuKernelGetName);
+  return trace_call_end(&span, call_cuKernelGetName(name, hfunc));
+}
+CUresult cuKernelGetName(const char **name, CUkernel hfunc) {
+  if (trace_on()) return traced_cuKernelGetName(name, hfunc);
+  return call_cuKernelGetName(name, hfunc);
+}
 
-CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
+ALWAYS_INLINE CUresult call_cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
   CUresult result = guest_enter(CALL_cuKernelGetParamInfo, NEEDS_INIT);
   return result ? result : guest_cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize);
 }
+TRACED CUresult traced_cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuKernelGetParamInfo);
+  return trace_call_end(&span, call_cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize));
+}
+CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
+  if (trace_on()) return traced_cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize);
+  return call_cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize);
+}
 
-CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
+ALWAYS_INLINE CUresult call_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuKernelSetAttribute, NEEDS_INIT);
   return result ? result : guest_cuKernelSetAttribute(attrib, val, kernel, dev);
 }
+TRACED CUresult traced_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuKernelSetAttribute);
+  return trace_call_end(&span, call_cuKernelSetAttribute(attrib, val, kernel, dev));
+}
+CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
+  if (trace_on()) return traced_cuKernelSetAttribute(attrib, val, kernel, dev);
+  return call_cuKernelSetAttribute(attrib, val, kernel, dev);
+}
 
-CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
+ALWAYS_INLINE CUresult call_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuKernelSetCacheConfig, NEEDS_INIT);
   return result ? result : guest_cuKernelSetCacheConfig(kernel, config, dev);
 }
+TRACED CUresult traced_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuKernelSetCacheConfig);
+  return trace_call_end(&span, call_cuKernelSetCacheConfig(kernel, config, dev));
+}
+CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
+  if (trace_on()) return traced_cuKernelSetCacheConfig(kernel, config, dev);
+  return call_cuKernelSetCacheConfig(kernel, config, dev);
+}
 
-CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams) {
+ALWAYS_INLINE CUresult call_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, int per_thread) {
   CUresult result = guest_enter(CALL_cuLaunchCooperativeKernel, NEEDS_CONTEXT);
-  return result ? result : guest_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, 0);
+  return result ? result : guest_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, per_thread);
+}
+TRACED CUresult traced_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuLaunchCooperativeKernel);
+  return trace_call_end(&span, call_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, per_thread));
+}
+CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams) {
+  if (trace_on()) return traced_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, 0);
+  return call_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, 0);
 }
 CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams) {
-  CUresult result = guest_enter(CALL_cuLaunchCooperativeKernel, NEEDS_CONTEXT);
-  return result ? result : guest_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, 1);
+  if (trace_on()) return traced_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, 1);
+  return call_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, 1);
 }
 
-CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra) {
+ALWAYS_INLINE CUresult call_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra, int per_thread) {
   CUresult result = guest_enter(CALL_cuLaunchKernel, NEEDS_CONTEXT);
-  return result ? result : guest_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, 0);
+  return result ? result : guest_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, per_thread);
+}
+TRACED CUresult traced_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuLaunchKernel);
+  return trace_call_end(&span, call_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, per_thread));
+}
+CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra) {
+  if (trace_on()) return traced_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, 0);
+  return call_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, 0);
 }
 CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra) {
-  CUresult result = guest_enter(CALL_cuLaunchKernel, NEEDS_CONTEXT);
-  return result ? result : guest_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, 1);
+  if (trace_on()) return traced_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, 1);
+  return call_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, 1);
 }
 
-CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra) {
+ALWAYS_INLINE CUresult call_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra, int per_thread) {
   CUresult result = guest_enter(CALL_cuLaunchKernelEx, NEEDS_CONTEXT);
-  return result ? result : guest_cuLaunchKernelEx(config, f, kernelParams, extra, 0);
+  return result ? result : guest_cuLaunchKernelEx(config, f, kernelParams, extra, per_thread);
+}
+TRACED CUresult traced_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuLaunchKernelEx);
+  return trace_call_end(&span, call_cuLaunchKernelEx(config, f, kernelParams, extra, per_thread));
+}
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra) {
+  if (trace_on()) return traced_cuLaunchKernelEx(config, f, kernelParams, extra, 0);
+  return call_cuLaunchKernelEx(config, f, kernelParams, extra, 0);
 }
 CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra) {
-  CUresult result = guest_enter(CALL_cuLaunchKernelEx, NEEDS_CONTEXT);
-  return result ? result : guest_cuLaunchKernelEx(config, f, kernelParams, extra, 1);
+  if (trace_on()) return traced_cuLaunchKernelEx(config, f, kernelParams, extra, 1);
+  return call_cuLaunchKernelEx(config, f, kernelParams, extra, 1);
 }
 
-CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
+ALWAYS_INLINE CUresult call_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
   CUresult result = guest_enter(CALL_cuLibraryGetGlobal, NEEDS_INIT);
   return result ? result : guest_cuLibraryGetGlobal(dptr, bytes, library, name);
 }
+TRACED CUresult traced_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuLibraryGetGlobal);
+  return trace_call_end(&span, call_cuLibraryGetGlobal(dptr, bytes, library, name));
+}
+CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
+  if (trace_on()) return traced_cuLibraryGetGlobal(dptr, bytes, library, name);
+  return call_cuLibraryGetGlobal(dptr, bytes, library, name);
+}
 
-CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) {
+ALWAYS_INLINE CUresult call_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) {
   CUresult result = guest_enter(CALL_cuLibraryGetKernel, NEEDS_INIT);
   return result ? result : guest_cuLibraryGetKernel(pKernel, library, name);
 }
+TRACED CUresult traced_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuLibraryGetKernel);
+  return trace_call_end(&span, call_cuLibraryGetKernel(pKernel, library, name));
+}
+CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) {
+  if (trace_on()) return traced_cuLibraryGetKernel(pKernel, library, name);
+  return call_cuLibraryGetKernel(pKernel, library, name);
+}
 
-CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib) {
+ALWAYS_INLINE CUresult call_cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib) {
   CUresult result = guest_enter(CALL_cuLibraryGetKernelCount, NEEDS_INIT);
   return result ? result : guest_cuLibraryGetKernelCount(count, lib);
 }
+TRACED CUresult traced_cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuLibraryGetKernelCount);
+  return trace_call_end(&span, call_cuLibraryGetKernelCount(count, lib));
+}
+CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib) {
+  if (trace_on()) return traced_cuLibraryGetKernelCount(count, lib);
+  return call_cuLibraryGetKernelCount(count, lib);
+}
 
-CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
+ALWAYS_INLINE CUresult call_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
   CUresult result = guest_enter(CALL_cuLibraryGetManaged, NEEDS_INIT);
   return result ? result : guest_cuLibraryGetManaged(dptr, bytes, library, name);
 }
+TRACED CUresult traced_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuLibraryGetManaged);
+  return trace_call_end(&span, call_cuLibraryGetManaged(dptr, bytes, library, name));
+}
+CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
+  if (trace_on()) return traced_cuLibraryGetManaged(dptr, bytes, library, name);
+  return call_cuLibraryGetManaged(dptr, bytes, library, name);
+}
 
-CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
+ALWAYS_INLINE CUresult call_cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
   CUresult result = guest_enter(CALL_cuLibraryGetModule, NEEDS_INIT);
   return result ? result : guest_cuLibraryGetModule(pMod, library);
 }
+TRACED CUresult traced_cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuLibraryGetModule);
+  return trace_call_end(&span, call_cuLibraryGetModule(pMod, library));
+}
+CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
+  if (trace_on()) return traced_cuLibraryGetModule(pMod, library);
+  return call_cuLibraryGetModule(pMod, library);
+}
 
-CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions) {
+ALWAYS_INLINE CUresult call_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions) {
   CUresult result = guest_enter(CALL_cuLibraryLoadData, NEEDS_INIT);
   return result ? result : guest_cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
 }
+TRACED CUresult traced_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuLibraryLoadData);
+  return trace_call_end(&span, call_cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions));
+}
+CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions) {
+  if (trace_on()) return traced_cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
+  return call_cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
+}
 
-CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions) {
+ALWAYS_INLINE CUresult call_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions) {
   CUresult result = guest_enter(CALL_cuLibraryLoadFromFile, NEEDS_INIT);
   return result ? result : guest_cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
 }
+TRACED CUresult traced_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuLibraryLoadFromFile);
+  return trace_call_end(&span, call_cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions));
+}
+CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions) {
+  if (trace_on()) return traced_cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
+  return call_cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
+}
 
-CUresult cuLibraryUnload(CUlibrary library) {
+ALWAYS_INLINE CUresult call_cuLibraryUnload(CUlibrary library) {
   CUresult result = guest_enter(CALL_cuLibraryUnload, NEEDS_INIT);
   return result ? result : guest_cuLibraryUnload(library);
 }
+TRACED CUresult traced_cuLibraryUnload(CUlibrary library) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuLibraryUnload);
+  return trace_call_end(&span, call_cuLibraryUnload(library));
+}
+CUresult cuLibraryUnload(CUlibrary library) {
+  if (trace_on()) return traced_cuLibraryUnload(library);
+  return call_cuLibraryUnload(library);
+}
 
-CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemAllocAsync, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemAllocAsync(dptr, bytesize, hStream, 0);
+  return result ? result : guest_cuMemAllocAsync(dptr, bytesize, hStream, per_thread);
+}
+TRACED CUresult traced_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemAllocAsync);
+  return trace_call_end(&span, call_cuMemAllocAsync(dptr, bytesize, hStream, per_thread));
+}
+CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
+  if (trace_on()) return traced_cuMemAllocAsync(dptr, bytesize, hStream, 0);
+  return call_cuMemAllocAsync(dptr, bytesize, hStream, 0);
 }
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuMemAllocAsync, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemAllocAsync(dptr, bytesize, hStream, 1);
+  if (trace_on()) return traced_cuMemAllocAsync(dptr, bytesize, hStream, 1);
+  return call_cuMemAllocAsync(dptr, bytesize, hStream, 1);
 }
 
-CUresult cuMemAllocHost_v2(void **pp, size_t bytesize) {
+ALWAYS_INLINE CUresult call_cuMemAllocHost_v2(void **pp, size_t bytesize) {
   CUresult result = guest_enter(CALL_cuMemAllocHost_v2, NEEDS_CONTEXT);
   return result ? result : guest_cuMemAllocHost_v2(pp, bytesize);
 }
+TRACED CUresult traced_cuMemAllocHost_v2(void **pp, size_t bytesize) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemAllocHost_v2);
+  return trace_call_end(&span, call_cuMemAllocHost_v2(pp, bytesize));
+}
+CUresult cuMemAllocHost_v2(void **pp, size_t bytesize) {
+  if (trace_on()) return traced_cuMemAllocHost_v2(pp, bytesize);
+  return call_cuMemAllocHost_v2(pp, bytesize);
+}
 
-CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes) {
+ALWAYS_INLINE CUresult call_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes) {
   CUresult result = guest_enter(CALL_cuMemAllocPitch_v2, NEEDS_CONTEXT);
   return result ? result : guest_cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
 }
+TRACED CUresult traced_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemAllocPitch_v2);
+  return trace_call_end(&span, call_cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes));
+}
+CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes) {
+  if (trace_on()) return traced_cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+  return call_cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+}
 
-CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {
+ALWAYS_INLINE CUresult call_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {
   CUresult result = guest_enter(CALL_cuMemAlloc_v2, NEEDS_CONTEXT);
   return result ? result : guest_cuMemAlloc_v2(dptr, bytesize);
 }
+TRACED CUresult traced_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemAlloc_v2);
+  return trace_call_end(&span, call_cuMemAlloc_v2(dptr, bytesize));
+}
+CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {
+  if (trace_on()) return traced_cuMemAlloc_v2(dptr, bytesize);
+  return call_cuMemAlloc_v2(dptr, bytesize);
+}
 
-CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemFreeAsync, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemFreeAsync(dptr, hStream, 0);
+  return result ? result : guest_cuMemFreeAsync(dptr, hStream, per_thread);
+}
+TRACED CUresult traced_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemFreeAsync);
+  return trace_call_end(&span, call_cuMemFreeAsync(dptr, hStream, per_thread));
+}
+CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
+  if (trace_on()) return traced_cuMemFreeAsync(dptr, hStream, 0);
+  return call_cuMemFreeAsync(dptr, hStream, 0);
 }
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuMemFreeAsync, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemFreeAsync(dptr, hStream, 1);
+  if (trace_on()) return traced_cuMemFreeAsync(dptr, hStream, 1);
+  return call_cuMemFreeAsync(dptr, hStream, 1);
 }
 
-CUresult cuMemFreeHost(void *p) {
+ALWAYS_INLINE CUresult call_cuMemFreeHost(void *p) {
   CUresult result = guest_enter(CALL_cuMemFreeHost, NEEDS_CONTEXT);
   return result ? result : guest_cuMemFreeHost(p);
 }
+TRACED CUresult traced_cuMemFreeHost(void *p) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemFreeHost);
+  return trace_call_end(&span, call_cuMemFreeHost(p));
+}
+CUresult cuMemFreeHost(void *p) {
+  if (trace_on()) return traced_cuMemFreeHost(p);
+  return call_cuMemFreeHost(p);
+}
 
-CUresult cuMemFree_v2(CUdeviceptr dptr) {
+ALWAYS_INLINE CUresult call_cuMemFree_v2(CUdeviceptr dptr) {
   CUresult result = guest_enter(CALL_cuMemFree_v2, NEEDS_CONTEXT);
   return result ? result : guest_cuMemFree_v2(dptr);
 }
+TRACED CUresult traced_cuMemFree_v2(CUdeviceptr dptr) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemFree_v2);
+  return trace_call_end(&span, call_cuMemFree_v2(dptr));
+}
+CUresult cuMemFree_v2(CUdeviceptr dptr) {
+  if (trace_on()) return traced_cuMemFree_v2(dptr);
+  return call_cuMemFree_v2(dptr);
+}
 
-CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
+ALWAYS_INLINE CUresult call_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
   CUresult result = guest_enter(CALL_cuMemGetAddressRange_v2, NEEDS_CONTEXT);
   return result ? result : guest_cuMemGetAddressRange_v2(pbase, psize, dptr);
 }
+TRACED CUresult traced_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemGetAddressRange_v2);
+  return trace_call_end(&span, call_cuMemGetAddressRange_v2(pbase, psize, dptr));
+}
+CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
+  if (trace_on()) return traced_cuMemGetAddressRange_v2(pbase, psize, dptr);
+  return call_cuMemGetAddressRange_v2(pbase, psize, dptr);
+}
 
-CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
+ALWAYS_INLINE CUresult call_cuMemGetInfo_v2(size_t *free, size_t *total) {
   CUresult result = guest_enter(CALL_cuMemGetInfo_v2, NEEDS_CONTEXT);
   return result ? result : guest_cuMemGetInfo_v2(free, total);
 }
+TRACED CUresult traced_cuMemGetInfo_v2(size_t *free, size_t *total) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemGetInfo_v2);
+  return trace_call_end(&span, call_cuMemGetInfo_v2(free, total));
+}
+CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
+  if (trace_on()) return traced_cuMemGetInfo_v2(free, total);
+  return call_cuMemGetInfo_v2(free, total);
+}
 
-CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
+ALWAYS_INLINE CUresult call_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
   CUresult result = guest_enter(CALL_cuMemHostAlloc, NEEDS_CONTEXT);
   return result ? result : guest_cuMemHostAlloc(pp, bytesize, Flags);
 }
+TRACED CUresult traced_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemHostAlloc);
+  return trace_call_end(&span, call_cuMemHostAlloc(pp, bytesize, Flags));
+}
+CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
+  if (trace_on()) return traced_cuMemHostAlloc(pp, bytesize, Flags);
+  return call_cuMemHostAlloc(pp, bytesize, Flags);
+}
 
-CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p) {
+ALWAYS_INLINE CUresult call_cuMemHostGetFlags(unsigned int *pFlags, void *p) {
   CUresult result = guest_enter(CALL_cuMemHostGetFlags, NEEDS_CONTEXT);
   return result ? result : guest_cuMemHostGetFlags(pFlags, p);
 }
+TRACED CUresult traced_cuMemHostGetFlags(unsigned int *pFlags, void *p) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemHostGetFlags);
+  return trace_call_end(&span, call_cuMemHostGetFlags(pFlags, p));
+}
+CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p) {
+  if (trace_on()) return traced_cuMemHostGetFlags(pFlags, p);
+  return call_cuMemHostGetFlags(pFlags, p);
+}
 
-CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
+ALWAYS_INLINE CUresult call_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
   CUresult result = guest_enter(CALL_cuMemHostRegister_v2, NEEDS_CONTEXT);
   return result ? result : guest_cuMemHostRegister_v2(p, bytesize, Flags);
 }
+TRACED CUresult traced_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemHostRegister_v2);
+  return trace_call_end(&span, call_cuMemHostRegister_v2(p, bytesize, Flags));
+}
+CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
+  if (trace_on()) return traced_cuMemHostRegister_v2(p, bytesize, Flags);
+  return call_cuMemHostRegister_v2(p, bytesize, Flags);
+}
 
-CUresult cuMemHostUnregister(void *p) {
+ALWAYS_INLINE CUresult call_cuMemHostUnregister(void *p) {
   CUresult result = guest_enter(CALL_cuMemHostUnregister, NEEDS_CONTEXT);
   return result ? result : guest_cuMemHostUnregister(p);
 }
+TRACED CUresult traced_cuMemHostUnregister(void *p) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemHostUnregister);
+  return trace_call_end(&span, call_cuMemHostUnregister(p));
+}
+CUresult cuMemHostUnregister(void *p) {
+  if (trace_on()) return traced_cuMemHostUnregister(p);
+  return call_cuMemHostUnregister(p);
+}
 
-CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
+ALWAYS_INLINE CUresult call_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpy, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpy(dst, src, ByteCount, 0);
+  return result ? result : guest_cuMemcpy(dst, src, ByteCount, per_thread);
+}
+TRACED CUresult traced_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemcpy);
+  return trace_call_end(&span, call_cuMemcpy(dst, src, ByteCount, per_thread));
+}
+CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
+  if (trace_on()) return traced_cuMemcpy(dst, src, ByteCount, 0);
+  return call_cuMemcpy(dst, src, ByteCount, 0);
 }
 CUresult cuMemcpy_ptds(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
-  CUresult result = guest_enter(CALL_cuMemcpy, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpy(dst, src, ByteCount, 1);
+  if (trace_on()) return traced_cuMemcpy(dst, src, ByteCount, 1);
+  return call_cuMemcpy(dst, src, ByteCount, 1);
 }
 
-CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpy2DAsync_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpy2DAsync_v2(pCopy, hStream, 0);
+  return result ? result : guest_cuMemcpy2DAsync_v2(pCopy, hStream, per_thread);
+}
+TRACED CUresult traced_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemcpy2DAsync_v2);
+  return trace_call_end(&span, call_cuMemcpy2DAsync_v2(pCopy, hStream, per_thread));
+}
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream) {
+  if (trace_on()) return traced_cuMemcpy2DAsync_v2(pCopy, hStream, 0);
+  return call_cuMemcpy2DAsync_v2(pCopy, hStream, 0);
 }
 CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D *pCopy, CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuMemcpy2DAsync_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpy2DAsync_v2(pCopy, hStream, 1);
+  if (trace_on()) return traced_cuMemcpy2DAsync_v2(pCopy, hStream, 1);
+  return call_cuMemcpy2DAsync_v2(pCopy, hStream, 1);
 }
 
-CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy) {
+ALWAYS_INLINE CUresult call_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpy2DUnaligned_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpy2DUnaligned_v2(pCopy, 0);
+  return result ? result : guest_cuMemcpy2DUnaligned_v2(pCopy, per_thread);
+}
+TRACED CUresult traced_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemcpy2DUnaligned_v2);
+  return trace_call_end(&span, call_cuMemcpy2DUnaligned_v2(pCopy, per_thread));
+}
+CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy) {
+  if (trace_on()) return traced_cuMemcpy2DUnaligned_v2(pCopy, 0);
+  return call_cuMemcpy2DUnaligned_v2(pCopy, 0);
 }
 CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *pCopy) {
-  CUresult result = guest_enter(CALL_cuMemcpy2DUnaligned_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpy2DUnaligned_v2(pCopy, 1);
+  if (trace_on()) return traced_cuMemcpy2DUnaligned_v2(pCopy, 1);
+  return call_cuMemcpy2DUnaligned_v2(pCopy, 1);
 }
 
-CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy) {
+ALWAYS_INLINE CUresult call_cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpy2D_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpy2D_v2(pCopy, 0);
+  return result ? result : guest_cuMemcpy2D_v2(pCopy, per_thread);
+}
+TRACED CUresult traced_cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemcpy2D_v2);
+  return trace_call_end(&span, call_cuMemcpy2D_v2(pCopy, per_thread));
+}
+CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy) {
+  if (trace_on()) return traced_cuMemcpy2D_v2(pCopy, 0);
+  return call_cuMemcpy2D_v2(pCopy, 0);
 }
 CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *pCopy) {
-  CUresult result = guest_enter(CALL_cuMemcpy2D_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpy2D_v2(pCopy, 1);
+  if (trace_on()) return traced_cuMemcpy2D_v2(pCopy, 1);
+  return call_cuMemcpy2D_v2(pCopy, 1);
 }
 
-CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyAsync, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyAsync(dst, src, ByteCount, hStream, 0);
+  return result ? result : guest_cuMemcpyAsync(dst, src, ByteCount, hStream, per_thread);
+}
+TRACED CUresult traced_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemcpyAsync);
+  return trace_call_end(&span, call_cuMemcpyAsync(dst, src, ByteCount, hStream, per_thread));
+}
+CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
+  if (trace_on()) return traced_cuMemcpyAsync(dst, src, ByteCount, hStream, 0);
+  return call_cuMemcpyAsync(dst, src, ByteCount, hStream, 0);
 }
 CUresult cuMemcpyAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuMemcpyAsync, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyAsync(dst, src, ByteCount, hStream, 1);
+  if (trace_on()) return traced_cuMemcpyAsync(dst, src, ByteCount, hStream, 1);
+  return call_cuMemcpyAsync(dst, src, ByteCount, hStream, 1);
 }
 
 static CUresult guest_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, int per_thread) {
@@ -807,13 +1828,22 @@ static CUresult guest_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr sr
   if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
   return put_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream_wire);
 }
-CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyDtoDAsync_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, 0);
+  return result ? result : guest_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, per_thread);
+}
+TRACED CUresult traced_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemcpyDtoDAsync_v2);
+  return trace_call_end(&span, call_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, per_thread));
+}
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
+  if (trace_on()) return traced_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, 0);
+  return call_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, 0);
 }
 CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuMemcpyDtoDAsync_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, 1);
+  if (trace_on()) return traced_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, 1);
+  return call_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, 1);
 }
 
 static CUresult guest_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
@@ -824,49 +1854,94 @@ static CUresult guest_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevi
   if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
   return put_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream_wire);
 }
-CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
+ALWAYS_INLINE CUresult call_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyDtoD_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, 0);
+  return result ? result : guest_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, per_thread);
+}
+TRACED CUresult traced_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemcpyDtoD_v2);
+  return trace_call_end(&span, call_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, per_thread));
+}
+CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
+  if (trace_on()) return traced_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, 0);
+  return call_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, 0);
 }
 CUresult cuMemcpyDtoD_v2_ptds(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
-  CUresult result = guest_enter(CALL_cuMemcpyDtoD_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, 1);
+  if (trace_on()) return traced_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, 1);
+  return call_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, 1);
 }
 
-CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyDtoHAsync_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, 0);
+  return result ? result : guest_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, per_thread);
+}
+TRACED CUresult traced_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemcpyDtoHAsync_v2);
+  return trace_call_end(&span, call_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, per_thread));
+}
+CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
+  if (trace_on()) return traced_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, 0);
+  return call_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, 0);
 }
 CUresult cuMemcpyDtoHAsync_v2_ptsz(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuMemcpyDtoHAsync_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, 1);
+  if (trace_on()) return traced_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, 1);
+  return call_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, 1);
 }
 
-CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
+ALWAYS_INLINE CUresult call_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyDtoH_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, 0);
+  return result ? result : guest_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, per_thread);
+}
+TRACED CUresult traced_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemcpyDtoH_v2);
+  return trace_call_end(&span, call_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, per_thread));
+}
+CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
+  if (trace_on()) return traced_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, 0);
+  return call_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, 0);
 }
 CUresult cuMemcpyDtoH_v2_ptds(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
-  CUresult result = guest_enter(CALL_cuMemcpyDtoH_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, 1);
+  if (trace_on()) return traced_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, 1);
+  return call_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, 1);
 }
 
-CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyHtoDAsync_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, 0);
+  return result ? result : guest_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, per_thread);
+}
+TRACED CUresult traced_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemcpyHtoDAsync_v2);
+  return trace_call_end(&span, call_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, per_thread));
+}
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream) {
+  if (trace_on()) return traced_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, 0);
+  return call_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, 0);
 }
 CUresult cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuMemcpyHtoDAsync_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, 1);
+  if (trace_on()) return traced_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, 1);
+  return call_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, 1);
 }
 
-CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount) {
+ALWAYS_INLINE CUresult call_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyHtoD_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, 0);
+  return result ? result : guest_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, per_thread);
+}
+TRACED CUresult traced_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemcpyHtoD_v2);
+  return trace_call_end(&span, call_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, per_thread));
+}
+CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount) {
+  if (trace_on()) return traced_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, 0);
+  return call_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, 0);
 }
 CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount) {
-  CUresult result = guest_enter(CALL_cuMemcpyHtoD_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, 1);
+  if (trace_on()) return traced_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, 1);
+  return call_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, 1);
 }
 
 static CUresult guest_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream, int per_thread) {
@@ -876,13 +1951,22 @@ static CUresult guest_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us,
   if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD16Async(dstDevice, us, N, hStream_wire);
 }
-CUresult cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD16Async, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD16Async(dstDevice, us, N, hStream, 0);
+  return result ? result : guest_cuMemsetD16Async(dstDevice, us, N, hStream, per_thread);
+}
+TRACED CUresult traced_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemsetD16Async);
+  return trace_call_end(&span, call_cuMemsetD16Async(dstDevice, us, N, hStream, per_thread));
+}
+CUresult cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream) {
+  if (trace_on()) return traced_cuMemsetD16Async(dstDevice, us, N, hStream, 0);
+  return call_cuMemsetD16Async(dstDevice, us, N, hStream, 0);
 }
 CUresult cuMemsetD16Async_ptsz(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuMemsetD16Async, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD16Async(dstDevice, us, N, hStream, 1);
+  if (trace_on()) return traced_cuMemsetD16Async(dstDevice, us, N, hStream, 1);
+  return call_cuMemsetD16Async(dstDevice, us, N, hStream, 1);
 }
 
 static CUresult guest_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N, int per_thread) {
@@ -892,13 +1976,22 @@ static CUresult guest_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, s
   if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD16Async(dstDevice, us, N, hStream_wire);
 }
-CUresult cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N) {
+ALWAYS_INLINE CUresult call_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD16_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD16_v2(dstDevice, us, N, 0);
+  return result ? result : guest_cuMemsetD16_v2(dstDevice, us, N, per_thread);
+}
+TRACED CUresult traced_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemsetD16_v2);
+  return trace_call_end(&span, call_cuMemsetD16_v2(dstDevice, us, N, per_thread));
+}
+CUresult cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N) {
+  if (trace_on()) return traced_cuMemsetD16_v2(dstDevice, us, N, 0);
+  return call_cuMemsetD16_v2(dstDevice, us, N, 0);
 }
 CUresult cuMemsetD16_v2_ptds(CUdeviceptr dstDevice, unsigned short us, size_t N) {
-  CUresult result = guest_enter(CALL_cuMemsetD16_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD16_v2(dstDevice, us, N, 1);
+  if (trace_on()) return traced_cuMemsetD16_v2(dstDevice, us, N, 1);
+  return call_cuMemsetD16_v2(dstDevice, us, N, 1);
 }
 
 static CUresult guest_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream, int per_thread) {
@@ -908,13 +2001,22 @@ static CUresult guest_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch,
   if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream_wire);
 }
-CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D16Async, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, 0);
+  return result ? result : guest_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, per_thread);
+}
+TRACED CUresult traced_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemsetD2D16Async);
+  return trace_call_end(&span, call_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, per_thread));
+}
+CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream) {
+  if (trace_on()) return traced_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, 0);
+  return call_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, 0);
 }
 CUresult cuMemsetD2D16Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuMemsetD2D16Async, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, 1);
+  if (trace_on()) return traced_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, 1);
+  return call_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, 1);
 }
 
 static CUresult guest_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, int per_thread) {
@@ -924,13 +2026,22 @@ static CUresult guest_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, u
   if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream_wire);
 }
-CUresult cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height) {
+ALWAYS_INLINE CUresult call_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D16_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, 0);
+  return result ? result : guest_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, per_thread);
+}
+TRACED CUresult traced_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemsetD2D16_v2);
+  return trace_call_end(&span, call_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, per_thread));
+}
+CUresult cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height) {
+  if (trace_on()) return traced_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, 0);
+  return call_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, 0);
 }
 CUresult cuMemsetD2D16_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height) {
-  CUresult result = guest_enter(CALL_cuMemsetD2D16_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, 1);
+  if (trace_on()) return traced_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, 1);
+  return call_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, 1);
 }
 
 static CUresult guest_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream, int per_thread) {
@@ -940,13 +2051,22 @@ static CUresult guest_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch,
   if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream_wire);
 }
-CUresult cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D32Async, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, 0);
+  return result ? result : guest_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, per_thread);
+}
+TRACED CUresult traced_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemsetD2D32Async);
+  return trace_call_end(&span, call_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, per_thread));
+}
+CUresult cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream) {
+  if (trace_on()) return traced_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, 0);
+  return call_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, 0);
 }
 CUresult cuMemsetD2D32Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuMemsetD2D32Async, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, 1);
+  if (trace_on()) return traced_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, 1);
+  return call_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, 1);
 }
 
 static CUresult guest_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, int per_thread) {
@@ -956,13 +2076,22 @@ static CUresult guest_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, u
   if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream_wire);
 }
-CUresult cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height) {
+ALWAYS_INLINE CUresult call_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D32_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, 0);
+  return result ? result : guest_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, per_thread);
+}
+TRACED CUresult traced_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemsetD2D32_v2);
+  return trace_call_end(&span, call_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, per_thread));
+}
+CUresult cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height) {
+  if (trace_on()) return traced_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, 0);
+  return call_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, 0);
 }
 CUresult cuMemsetD2D32_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height) {
-  CUresult result = guest_enter(CALL_cuMemsetD2D32_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, 1);
+  if (trace_on()) return traced_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, 1);
+  return call_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, 1);
 }
 
 static CUresult guest_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream, int per_thread) {
@@ -972,13 +2101,22 @@ static CUresult guest_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, 
   if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream_wire);
 }
-CUresult cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D8Async, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, 0);
+  return result ? result : guest_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, per_thread);
+}
+TRACED CUresult traced_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemsetD2D8Async);
+  return trace_call_end(&span, call_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, per_thread));
+}
+CUresult cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream) {
+  if (trace_on()) return traced_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, 0);
+  return call_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, 0);
 }
 CUresult cuMemsetD2D8Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuMemsetD2D8Async, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, 1);
+  if (trace_on()) return traced_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, 1);
+  return call_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, 1);
 }
 
 static CUresult guest_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, int per_thread) {
@@ -988,13 +2126,22 @@ static CUresult guest_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, un
   if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream_wire);
 }
-CUresult cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height) {
+ALWAYS_INLINE CUresult call_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D8_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, 0);
+  return result ? result : guest_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, per_thread);
+}
+TRACED CUresult traced_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemsetD2D8_v2);
+  return trace_call_end(&span, call_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, per_thread));
+}
+CUresult cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height) {
+  if (trace_on()) return traced_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, 0);
+  return call_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, 0);
 }
 CUresult cuMemsetD2D8_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height) {
-  CUresult result = guest_enter(CALL_cuMemsetD2D8_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, 1);
+  if (trace_on()) return traced_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, 1);
+  return call_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, 1);
 }
 
 static CUresult guest_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream, int per_thread) {
@@ -1004,13 +2151,22 @@ static CUresult guest_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, s
   if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD32Async(dstDevice, ui, N, hStream_wire);
 }
-CUresult cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD32Async, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD32Async(dstDevice, ui, N, hStream, 0);
+  return result ? result : guest_cuMemsetD32Async(dstDevice, ui, N, hStream, per_thread);
+}
+TRACED CUresult traced_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemsetD32Async);
+  return trace_call_end(&span, call_cuMemsetD32Async(dstDevice, ui, N, hStream, per_thread));
+}
+CUresult cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream) {
+  if (trace_on()) return traced_cuMemsetD32Async(dstDevice, ui, N, hStream, 0);
+  return call_cuMemsetD32Async(dstDevice, ui, N, hStream, 0);
 }
 CUresult cuMemsetD32Async_ptsz(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuMemsetD32Async, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD32Async(dstDevice, ui, N, hStream, 1);
+  if (trace_on()) return traced_cuMemsetD32Async(dstDevice, ui, N, hStream, 1);
+  return call_cuMemsetD32Async(dstDevice, ui, N, hStream, 1);
 }
 
 static CUresult guest_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N, int per_thread) {
@@ -1020,13 +2176,22 @@ static CUresult guest_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, siz
   if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD32Async(dstDevice, ui, N, hStream_wire);
 }
-CUresult cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N) {
+ALWAYS_INLINE CUresult call_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD32_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD32_v2(dstDevice, ui, N, 0);
+  return result ? result : guest_cuMemsetD32_v2(dstDevice, ui, N, per_thread);
+}
+TRACED CUresult traced_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemsetD32_v2);
+  return trace_call_end(&span, call_cuMemsetD32_v2(dstDevice, ui, N, per_thread));
+}
+CUresult cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N) {
+  if (trace_on()) return traced_cuMemsetD32_v2(dstDevice, ui, N, 0);
+  return call_cuMemsetD32_v2(dstDevice, ui, N, 0);
 }
 CUresult cuMemsetD32_v2_ptds(CUdeviceptr dstDevice, unsigned int ui, size_t N) {
-  CUresult result = guest_enter(CALL_cuMemsetD32_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD32_v2(dstDevice, ui, N, 1);
+  if (trace_on()) return traced_cuMemsetD32_v2(dstDevice, ui, N, 1);
+  return call_cuMemsetD32_v2(dstDevice, ui, N, 1);
 }
 
 static CUresult guest_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream, int per_thread) {
@@ -1036,13 +2201,22 @@ static CUresult guest_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, s
   if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD8Async(dstDevice, uc, N, hStream_wire);
 }
-CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD8Async, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD8Async(dstDevice, uc, N, hStream, 0);
+  return result ? result : guest_cuMemsetD8Async(dstDevice, uc, N, hStream, per_thread);
+}
+TRACED CUresult traced_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemsetD8Async);
+  return trace_call_end(&span, call_cuMemsetD8Async(dstDevice, uc, N, hStream, per_thread));
+}
+CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream) {
+  if (trace_on()) return traced_cuMemsetD8Async(dstDevice, uc, N, hStream, 0);
+  return call_cuMemsetD8Async(dstDevice, uc, N, hStream, 0);
 }
 CUresult cuMemsetD8Async_ptsz(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuMemsetD8Async, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD8Async(dstDevice, uc, N, hStream, 1);
+  if (trace_on()) return traced_cuMemsetD8Async(dstDevice, uc, N, hStream, 1);
+  return call_cuMemsetD8Async(dstDevice, uc, N, hStream, 1);
 }
 
 static CUresult guest_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N, int per_thread) {
@@ -1052,58 +2226,148 @@ static CUresult guest_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, siz
   if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD8Async(dstDevice, uc, N, hStream_wire);
 }
-CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N) {
+ALWAYS_INLINE CUresult call_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD8_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD8_v2(dstDevice, uc, N, 0);
+  return result ? result : guest_cuMemsetD8_v2(dstDevice, uc, N, per_thread);
+}
+TRACED CUresult traced_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuMemsetD8_v2);
+  return trace_call_end(&span, call_cuMemsetD8_v2(dstDevice, uc, N, per_thread));
+}
+CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N) {
+  if (trace_on()) return traced_cuMemsetD8_v2(dstDevice, uc, N, 0);
+  return call_cuMemsetD8_v2(dstDevice, uc, N, 0);
 }
 CUresult cuMemsetD8_v2_ptds(CUdeviceptr dstDevice, unsigned char uc, size_t N) {
-  CUresult result = guest_enter(CALL_cuMemsetD8_v2, NEEDS_CONTEXT);
-  return result ? result : guest_cuMemsetD8_v2(dstDevice, uc, N, 1);
+  if (trace_on()) return traced_cuMemsetD8_v2(dstDevice, uc, N, 1);
+  return call_cuMemsetD8_v2(dstDevice, uc, N, 1);
 }
 
-CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) {
+ALWAYS_INLINE CUresult call_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) {
   CUresult result = guest_enter(CALL_cuModuleGetFunction, NEEDS_INIT);
   return result ? result : guest_cuModuleGetFunction(hfunc, hmod, name);
 }
+TRACED CUresult traced_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuModuleGetFunction);
+  return trace_call_end(&span, call_cuModuleGetFunction(hfunc, hmod, name));
+}
+CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) {
+  if (trace_on()) return traced_cuModuleGetFunction(hfunc, hmod, name);
+  return call_cuModuleGetFunction(hfunc, hmod, name);
+}
 
-CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule mod) {
+ALWAYS_INLINE CUresult call_cuModuleGetFunctionCount(unsigned int *count, CUmodule mod) {
   CUresult result = guest_enter(CALL_cuModuleGetFunctionCount, NEEDS_INIT);
   return result ? result : guest_cuModuleGetFunctionCount(count, mod);
 }
+TRACED CUresult traced_cuModuleGetFunctionCount(unsigned int *count, CUmodule mod) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuModuleGetFunctionCount);
+  return trace_call_end(&span, call_cuModuleGetFunctionCount(count, mod));
+}
+CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule mod) {
+  if (trace_on()) return traced_cuModuleGetFunctionCount(count, mod);
+  return call_cuModuleGetFunctionCount(count, mod);
+}
 
-CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name) {
+ALWAYS_INLINE CUresult call_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name) {
   CUresult result = guest_enter(CALL_cuModuleGetGlobal_v2, NEEDS_INIT);
   return result ? result : guest_cuModuleGetGlobal_v2(dptr, bytes, hmod, name);
 }
+TRACED CUresult traced_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuModuleGetGlobal_v2);
+  return trace_call_end(&span, call_cuModuleGetGlobal_v2(dptr, bytes, hmod, name));
+}
+CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name) {
+  if (trace_on()) return traced_cuModuleGetGlobal_v2(dptr, bytes, hmod, name);
+  return call_cuModuleGetGlobal_v2(dptr, bytes, hmod, name);
+}
 
-CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
+ALWAYS_INLINE CUresult call_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
   CUresult result = guest_enter(CALL_cuModuleGetLoadingMode, NEEDS_NOTHING);
   return result ? result : guest_cuModuleGetLoadingMode(mode);
 }
+TRACED CUresult traced_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuModuleGetLoadingMode);
+  return trace_call_end(&span, call_cuModuleGetLoadingMode(mode));
+}
+CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
+  if (trace_on()) return traced_cuModuleGetLoadingMode(mode);
+  return call_cuModuleGetLoadingMode(mode);
+}
 
-CUresult cuModuleLoad(CUmodule *module, const char *fname) {
+ALWAYS_INLINE CUresult call_cuModuleLoad(CUmodule *module, const char *fname) {
   CUresult result = guest_enter(CALL_cuModuleLoad, NEEDS_INIT);
   return result ? result : guest_cuModuleLoad(module, fname);
 }
+TRACED CUresult traced_cuModuleLoad(CUmodule *module, const char *fname) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuModuleLoad);
+  return trace_call_end(&span, call_cuModuleLoad(module, fname));
+}
+CUresult cuModuleLoad(CUmodule *module, const char *fname) {
+  if (trace_on()) return traced_cuModuleLoad(module, fname);
+  return call_cuModuleLoad(module, fname);
+}
 
-CUresult cuModuleLoadData(CUmodule *module, const void *image) {
+ALWAYS_INLINE CUresult call_cuModuleLoadData(CUmodule *module, const void *image) {
   CUresult result = guest_enter(CALL_cuModuleLoadData, NEEDS_INIT);
   return result ? result : guest_cuModuleLoadData(module, image);
 }
+TRACED CUresult traced_cuModuleLoadData(CUmodule *module, const void *image) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuModuleLoadData);
+  return trace_call_end(&span, call_cuModuleLoadData(module, image));
+}
+CUresult cuModuleLoadData(CUmodule *module, const void *image) {
+  if (trace_on()) return traced_cuModuleLoadData(module, image);
+  return call_cuModuleLoadData(module, image);
+}
 
-CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, void **optionValues) {
+ALWAYS_INLINE CUresult call_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, void **optionValues) {
   CUresult result = guest_enter(CALL_cuModuleLoadDataEx, NEEDS_INIT);
   return result ? result : guest_cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
 }
+TRACED CUresult traced_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, void **optionValues) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuModuleLoadDataEx);
+  return trace_call_end(&span, call_cuModuleLoadDataEx(module, image, numOptions, options, optionValues));
+}
+CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, void **optionValues) {
+  if (trace_on()) return traced_cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
+  return call_cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
+}
 
-CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
+ALWAYS_INLINE CUresult call_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
   CUresult result = guest_enter(CALL_cuModuleLoadFatBinary, NEEDS_INIT);
   return result ? result : guest_cuModuleLoadFatBinary(module, fatCubin);
 }
+TRACED CUresult traced_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuModuleLoadFatBinary);
+  return trace_call_end(&span, call_cuModuleLoadFatBinary(module, fatCubin));
+}
+CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
+  if (trace_on()) return traced_cuModuleLoadFatBinary(module, fatCubin);
+  return call_cuModuleLoadFatBinary(module, fatCubin);
+}
 
-CUresult cuModuleUnload(CUmodule hmod) {
+ALWAYS_INLINE CUresult call_cuModuleUnload(CUmodule hmod) {
   CUresult result = guest_enter(CALL_cuModuleUnload, NEEDS_INIT);
   return result ? result : guest_cuModuleUnload(hmod);
+}
+TRACED CUresult traced_cuModuleUnload(CUmodule hmod) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuModuleUnload);
+  return trace_call_end(&span, call_cuModuleUnload(hmod));
+}
+CUresult cuModuleUnload(CUmodule hmod) {
+  if (trace_on()) return traced_cuModuleUnload(hmod);
+  return call_cuModuleUnload(hmod);
 }
 
 static CUresult guest_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize) {
@@ -1121,9 +2385,18 @@ static CUresult guest_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSme
   answer_free(&answer);
   return result;
 }
-CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize) {
+ALWAYS_INLINE CUresult call_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize) {
   CUresult result = guest_enter(CALL_cuOccupancyAvailableDynamicSMemPerBlock, NEEDS_CONTEXT);
   return result ? result : guest_cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize);
+}
+TRACED CUresult traced_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuOccupancyAvailableDynamicSMemPerBlock);
+  return trace_call_end(&span, call_cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize));
+}
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize) {
+  if (trace_on()) return traced_cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize);
+  return call_cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize);
 }
 
 static CUresult guest_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize) {
@@ -1141,9 +2414,18 @@ static CUresult guest_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks
   answer_free(&answer);
   return result;
 }
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize) {
+ALWAYS_INLINE CUresult call_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize) {
   CUresult result = guest_enter(CALL_cuOccupancyMaxActiveBlocksPerMultiprocessor, NEEDS_CONTEXT);
   return result ? result : guest_cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize);
+}
+TRACED CUresult traced_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuOccupancyMaxActiveBlocksPerMultiprocessor);
+  return trace_call_end(&span, call_cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize));
+}
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize) {
+  if (trace_on()) return traced_cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize);
+  return call_cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize);
 }
 
 static CUresult guest_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags) {
@@ -1161,131 +2443,302 @@ static CUresult guest_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *
   answer_free(&answer);
   return result;
 }
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags) {
+ALWAYS_INLINE CUresult call_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags) {
   CUresult result = guest_enter(CALL_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, NEEDS_CONTEXT);
   return result ? result : guest_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags);
 }
+TRACED CUresult traced_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags);
+  return trace_call_end(&span, call_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags));
+}
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags) {
+  if (trace_on()) return traced_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags);
+  return call_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags);
+}
 
-CUresult cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit) {
+ALWAYS_INLINE CUresult call_cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit) {
   CUresult result = guest_enter(CALL_cuOccupancyMaxPotentialBlockSize, NEEDS_CONTEXT);
   return result ? result : guest_cuOccupancyMaxPotentialBlockSize(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit);
 }
+TRACED CUresult traced_cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuOccupancyMaxPotentialBlockSize);
+  return trace_call_end(&span, call_cuOccupancyMaxPotentialBlockSize(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit));
+}
+CUresult cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit) {
+  if (trace_on()) return traced_cuOccupancyMaxPotentialBlockSize(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit);
+  return call_cuOccupancyMaxPotentialBlockSize(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit);
+}
 
-CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags) {
+ALWAYS_INLINE CUresult call_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags) {
   CUresult result = guest_enter(CALL_cuOccupancyMaxPotentialBlockSizeWithFlags, NEEDS_CONTEXT);
   return result ? result : guest_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, flags);
 }
+TRACED CUresult traced_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuOccupancyMaxPotentialBlockSizeWithFlags);
+  return trace_call_end(&span, call_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, flags));
+}
+CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags) {
+  if (trace_on()) return traced_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, flags);
+  return call_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, flags);
+}
 
-CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
+ALWAYS_INLINE CUresult call_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
   CUresult result = guest_enter(CALL_cuPointerGetAttribute, NEEDS_CONTEXT);
   return result ? result : guest_cuPointerGetAttribute(data, attribute, ptr);
 }
+TRACED CUresult traced_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuPointerGetAttribute);
+  return trace_call_end(&span, call_cuPointerGetAttribute(data, attribute, ptr));
+}
+CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  if (trace_on()) return traced_cuPointerGetAttribute(data, attribute, ptr);
+  return call_cuPointerGetAttribute(data, attribute, ptr);
+}
 
-CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr) {
+ALWAYS_INLINE CUresult call_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr) {
   CUresult result = guest_enter(CALL_cuPointerGetAttributes, NEEDS_CONTEXT);
   return result ? result : guest_cuPointerGetAttributes(numAttributes, attributes, data, ptr);
 }
+TRACED CUresult traced_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuPointerGetAttributes);
+  return trace_call_end(&span, call_cuPointerGetAttributes(numAttributes, attributes, data, ptr));
+}
+CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr) {
+  if (trace_on()) return traced_cuPointerGetAttributes(numAttributes, attributes, data, ptr);
+  return call_cuPointerGetAttributes(numAttributes, attributes, data, ptr);
+}
 
-CUresult cuProfilerStart(void) {
+ALWAYS_INLINE CUresult call_cuProfilerStart(void) {
   CUresult result = guest_enter(CALL_cuProfilerStart, NEEDS_NOTHING);
   return result ? result : guest_cuProfilerStart();
 }
+TRACED CUresult traced_cuProfilerStart(void) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuProfilerStart);
+  return trace_call_end(&span, call_cuProfilerStart());
+}
+CUresult cuProfilerStart(void) {
+  if (trace_on()) return traced_cuProfilerStart();
+  return call_cuProfilerStart();
+}
 
-CUresult cuProfilerStop(void) {
+ALWAYS_INLINE CUresult call_cuProfilerStop(void) {
   CUresult result = guest_enter(CALL_cuProfilerStop, NEEDS_NOTHING);
   return result ? result : guest_cuProfilerStop();
 }
+TRACED CUresult traced_cuProfilerStop(void) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuProfilerStop);
+  return trace_call_end(&span, call_cuProfilerStop());
+}
+CUresult cuProfilerStop(void) {
+  if (trace_on()) return traced_cuProfilerStop();
+  return call_cuProfilerStop();
+}
 
-CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags) {
+ALWAYS_INLINE CUresult call_cuStreamCreate(CUstream *phStream, unsigned int Flags) {
   CUresult result = guest_enter(CALL_cuStreamCreate, NEEDS_CONTEXT);
   return result ? result : guest_cuStreamCreate(phStream, Flags);
 }
+TRACED CUresult traced_cuStreamCreate(CUstream *phStream, unsigned int Flags) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuStreamCreate);
+  return trace_call_end(&span, call_cuStreamCreate(phStream, Flags));
+}
+CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags) {
+  if (trace_on()) return traced_cuStreamCreate(phStream, Flags);
+  return call_cuStreamCreate(phStream, Flags);
+}
 
-CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority) {
+ALWAYS_INLINE CUresult call_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority) {
   CUresult result = guest_enter(CALL_cuStreamCreateWithPriority, NEEDS_CONTEXT);
   return result ? result : guest_cuStreamCreateWithPriority(phStream, flags, priority);
 }
+TRACED CUresult traced_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuStreamCreateWithPriority);
+  return trace_call_end(&span, call_cuStreamCreateWithPriority(phStream, flags, priority));
+}
+CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority) {
+  if (trace_on()) return traced_cuStreamCreateWithPriority(phStream, flags, priority);
+  return call_cuStreamCreateWithPriority(phStream, flags, priority);
+}
 
-CUresult cuStreamDestroy(CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuStreamDestroy(CUstream hStream) {
   CUresult result = guest_enter(CALL_cuStreamDestroy, NEEDS_CONTEXT);
   return result ? result : guest_cuStreamDestroy(hStream);
 }
+TRACED CUresult traced_cuStreamDestroy(CUstream hStream) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuStreamDestroy);
+  return trace_call_end(&span, call_cuStreamDestroy(hStream));
+}
+CUresult cuStreamDestroy(CUstream hStream) {
+  if (trace_on()) return traced_cuStreamDestroy(hStream);
+  return call_cuStreamDestroy(hStream);
+}
 
-CUresult cuStreamDestroy_v2(CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuStreamDestroy_v2(CUstream hStream) {
   CUresult result = guest_enter(CALL_cuStreamDestroy_v2, NEEDS_CONTEXT);
   return result ? result : guest_cuStreamDestroy_v2(hStream);
 }
+TRACED CUresult traced_cuStreamDestroy_v2(CUstream hStream) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuStreamDestroy_v2);
+  return trace_call_end(&span, call_cuStreamDestroy_v2(hStream));
+}
+CUresult cuStreamDestroy_v2(CUstream hStream) {
+  if (trace_on()) return traced_cuStreamDestroy_v2(hStream);
+  return call_cuStreamDestroy_v2(hStream);
+}
 
-CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
+ALWAYS_INLINE CUresult call_cuStreamGetCtx(CUstream hStream, CUcontext *pctx, int per_thread) {
   CUresult result = guest_enter(CALL_cuStreamGetCtx, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamGetCtx(hStream, pctx, 0);
+  return result ? result : guest_cuStreamGetCtx(hStream, pctx, per_thread);
+}
+TRACED CUresult traced_cuStreamGetCtx(CUstream hStream, CUcontext *pctx, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuStreamGetCtx);
+  return trace_call_end(&span, call_cuStreamGetCtx(hStream, pctx, per_thread));
+}
+CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
+  if (trace_on()) return traced_cuStreamGetCtx(hStream, pctx, 0);
+  return call_cuStreamGetCtx(hStream, pctx, 0);
 }
 CUresult cuStreamGetCtx_ptsz(CUstream hStream, CUcontext *pctx) {
-  CUresult result = guest_enter(CALL_cuStreamGetCtx, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamGetCtx(hStream, pctx, 1);
+  if (trace_on()) return traced_cuStreamGetCtx(hStream, pctx, 1);
+  return call_cuStreamGetCtx(hStream, pctx, 1);
 }
 
-CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device) {
+ALWAYS_INLINE CUresult call_cuStreamGetDevice(CUstream hStream, CUdevice *device, int per_thread) {
   CUresult result = guest_enter(CALL_cuStreamGetDevice, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamGetDevice(hStream, device, 0);
+  return result ? result : guest_cuStreamGetDevice(hStream, device, per_thread);
+}
+TRACED CUresult traced_cuStreamGetDevice(CUstream hStream, CUdevice *device, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuStreamGetDevice);
+  return trace_call_end(&span, call_cuStreamGetDevice(hStream, device, per_thread));
+}
+CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device) {
+  if (trace_on()) return traced_cuStreamGetDevice(hStream, device, 0);
+  return call_cuStreamGetDevice(hStream, device, 0);
 }
 CUresult cuStreamGetDevice_ptsz(CUstream hStream, CUdevice *device) {
-  CUresult result = guest_enter(CALL_cuStreamGetDevice, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamGetDevice(hStream, device, 1);
+  if (trace_on()) return traced_cuStreamGetDevice(hStream, device, 1);
+  return call_cuStreamGetDevice(hStream, device, 1);
 }
 
-CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags) {
+ALWAYS_INLINE CUresult call_cuStreamGetFlags(CUstream hStream, unsigned int *flags, int per_thread) {
   CUresult result = guest_enter(CALL_cuStreamGetFlags, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamGetFlags(hStream, flags, 0);
+  return result ? result : guest_cuStreamGetFlags(hStream, flags, per_thread);
+}
+TRACED CUresult traced_cuStreamGetFlags(CUstream hStream, unsigned int *flags, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuStreamGetFlags);
+  return trace_call_end(&span, call_cuStreamGetFlags(hStream, flags, per_thread));
+}
+CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags) {
+  if (trace_on()) return traced_cuStreamGetFlags(hStream, flags, 0);
+  return call_cuStreamGetFlags(hStream, flags, 0);
 }
 CUresult cuStreamGetFlags_ptsz(CUstream hStream, unsigned int *flags) {
-  CUresult result = guest_enter(CALL_cuStreamGetFlags, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamGetFlags(hStream, flags, 1);
+  if (trace_on()) return traced_cuStreamGetFlags(hStream, flags, 1);
+  return call_cuStreamGetFlags(hStream, flags, 1);
 }
 
-CUresult cuStreamGetId(CUstream hStream, unsigned long long *streamId) {
+ALWAYS_INLINE CUresult call_cuStreamGetId(CUstream hStream, unsigned long long *streamId, int per_thread) {
   CUresult result = guest_enter(CALL_cuStreamGetId, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamGetId(hStream, streamId, 0);
+  return result ? result : guest_cuStreamGetId(hStream, streamId, per_thread);
+}
+TRACED CUresult traced_cuStreamGetId(CUstream hStream, unsigned long long *streamId, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuStreamGetId);
+  return trace_call_end(&span, call_cuStreamGetId(hStream, streamId, per_thread));
+}
+CUresult cuStreamGetId(CUstream hStream, unsigned long long *streamId) {
+  if (trace_on()) return traced_cuStreamGetId(hStream, streamId, 0);
+  return call_cuStreamGetId(hStream, streamId, 0);
 }
 CUresult cuStreamGetId_ptsz(CUstream hStream, unsigned long long *streamId) {
-  CUresult result = guest_enter(CALL_cuStreamGetId, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamGetId(hStream, streamId, 1);
+  if (trace_on()) return traced_cuStreamGetId(hStream, streamId, 1);
+  return call_cuStreamGetId(hStream, streamId, 1);
 }
 
-CUresult cuStreamGetPriority(CUstream hStream, int *priority) {
+ALWAYS_INLINE CUresult call_cuStreamGetPriority(CUstream hStream, int *priority, int per_thread) {
   CUresult result = guest_enter(CALL_cuStreamGetPriority, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamGetPriority(hStream, priority, 0);
+  return result ? result : guest_cuStreamGetPriority(hStream, priority, per_thread);
+}
+TRACED CUresult traced_cuStreamGetPriority(CUstream hStream, int *priority, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuStreamGetPriority);
+  return trace_call_end(&span, call_cuStreamGetPriority(hStream, priority, per_thread));
+}
+CUresult cuStreamGetPriority(CUstream hStream, int *priority) {
+  if (trace_on()) return traced_cuStreamGetPriority(hStream, priority, 0);
+  return call_cuStreamGetPriority(hStream, priority, 0);
 }
 CUresult cuStreamGetPriority_ptsz(CUstream hStream, int *priority) {
-  CUresult result = guest_enter(CALL_cuStreamGetPriority, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamGetPriority(hStream, priority, 1);
+  if (trace_on()) return traced_cuStreamGetPriority(hStream, priority, 1);
+  return call_cuStreamGetPriority(hStream, priority, 1);
 }
 
-CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus) {
+ALWAYS_INLINE CUresult call_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus, int per_thread) {
   CUresult result = guest_enter(CALL_cuStreamIsCapturing, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamIsCapturing(hStream, captureStatus, 0);
+  return result ? result : guest_cuStreamIsCapturing(hStream, captureStatus, per_thread);
+}
+TRACED CUresult traced_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuStreamIsCapturing);
+  return trace_call_end(&span, call_cuStreamIsCapturing(hStream, captureStatus, per_thread));
+}
+CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus) {
+  if (trace_on()) return traced_cuStreamIsCapturing(hStream, captureStatus, 0);
+  return call_cuStreamIsCapturing(hStream, captureStatus, 0);
 }
 CUresult cuStreamIsCapturing_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus) {
-  CUresult result = guest_enter(CALL_cuStreamIsCapturing, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamIsCapturing(hStream, captureStatus, 1);
+  if (trace_on()) return traced_cuStreamIsCapturing(hStream, captureStatus, 1);
+  return call_cuStreamIsCapturing(hStream, captureStatus, 1);
 }
 
-CUresult cuStreamQuery(CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuStreamQuery(CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuStreamQuery, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamQuery(hStream, 0);
+  return result ? result : guest_cuStreamQuery(hStream, per_thread);
+}
+TRACED CUresult traced_cuStreamQuery(CUstream hStream, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuStreamQuery);
+  return trace_call_end(&span, call_cuStreamQuery(hStream, per_thread));
+}
+CUresult cuStreamQuery(CUstream hStream) {
+  if (trace_on()) return traced_cuStreamQuery(hStream, 0);
+  return call_cuStreamQuery(hStream, 0);
 }
 CUresult cuStreamQuery_ptsz(CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuStreamQuery, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamQuery(hStream, 1);
+  if (trace_on()) return traced_cuStreamQuery(hStream, 1);
+  return call_cuStreamQuery(hStream, 1);
 }
 
-CUresult cuStreamSynchronize(CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuStreamSynchronize(CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuStreamSynchronize, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamSynchronize(hStream, 0);
+  return result ? result : guest_cuStreamSynchronize(hStream, per_thread);
+}
+TRACED CUresult traced_cuStreamSynchronize(CUstream hStream, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuStreamSynchronize);
+  return trace_call_end(&span, call_cuStreamSynchronize(hStream, per_thread));
+}
+CUresult cuStreamSynchronize(CUstream hStream) {
+  if (trace_on()) return traced_cuStreamSynchronize(hStream, 0);
+  return call_cuStreamSynchronize(hStream, 0);
 }
 CUresult cuStreamSynchronize_ptsz(CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuStreamSynchronize, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamSynchronize(hStream, 1);
+  if (trace_on()) return traced_cuStreamSynchronize(hStream, 1);
+  return call_cuStreamSynchronize(hStream, 1);
 }
 
 static CUresult guest_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags, int per_thread) {
@@ -1296,18 +2749,36 @@ static CUresult guest_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsign
   if ((result = handle_check(WIRE_KIND_EVENT, hEvent_wire))) return result;
   return put_cuStreamWaitEvent(hStream_wire, hEvent_wire, Flags);
 }
-CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
+ALWAYS_INLINE CUresult call_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags, int per_thread) {
   CUresult result = guest_enter(CALL_cuStreamWaitEvent, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamWaitEvent(hStream, hEvent, Flags, 0);
+  return result ? result : guest_cuStreamWaitEvent(hStream, hEvent, Flags, per_thread);
+}
+TRACED CUresult traced_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuStreamWaitEvent);
+  return trace_call_end(&span, call_cuStreamWaitEvent(hStream, hEvent, Flags, per_thread));
+}
+CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
+  if (trace_on()) return traced_cuStreamWaitEvent(hStream, hEvent, Flags, 0);
+  return call_cuStreamWaitEvent(hStream, hEvent, Flags, 0);
 }
 CUresult cuStreamWaitEvent_ptsz(CUstream hStream, CUevent hEvent, unsigned int Flags) {
-  CUresult result = guest_enter(CALL_cuStreamWaitEvent, NEEDS_CONTEXT);
-  return result ? result : guest_cuStreamWaitEvent(hStream, hEvent, Flags, 1);
+  if (trace_on()) return traced_cuStreamWaitEvent(hStream, hEvent, Flags, 1);
+  return call_cuStreamWaitEvent(hStream, hEvent, Flags, 1);
 }
 
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+ALWAYS_INLINE CUresult call_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
   CUresult result = guest_enter(CALL_cuThreadExchangeStreamCaptureMode, NEEDS_CONTEXT);
   return result ? result : guest_cuThreadExchangeStreamCaptureMode(mode);
+}
+TRACED CUresult traced_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuThreadExchangeStreamCaptureMode);
+  return trace_call_end(&span, call_cuThreadExchangeStreamCaptureMode(mode));
+}
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+  if (trace_on()) return traced_cuThreadExchangeStreamCaptureMode(mode);
+  return call_cuThreadExchangeStreamCaptureMode(mode);
 }
 
 #pragma GCC visibility pop

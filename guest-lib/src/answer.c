@@ -15,6 +15,7 @@
 #include "log.h"
 #include "stats.h"
 #include "stream.h"
+#include "trace.h"
 #include "wire_calls.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -111,6 +112,7 @@ static void *on_place(uint64_t request, uint64_t offset, uint64_t length) {
   if (answer && answer->destination && offset <= answer->destination_size &&
       length <= answer->destination_size - offset)
     place = answer->destination + offset;
+  if (trace_on() && place) trace_received(WIRE_DATA, length, request, answer->sequence);
   pthread_mutex_unlock(&lock);
   return place;
 }
@@ -132,6 +134,7 @@ static _Bool on_reply(const struct wire_reply *reply) {
   }
   if (reply->async) guest_async_error((CUresult)reply->async);
   guest_note_result((CUresult)reply->result);
+  if (trace_on()) trace_received(WIRE_REPLY, size, reply->request, answer->sequence);
   finish(answer);
   pthread_mutex_unlock(&lock);
   batch_server_idle();
@@ -139,12 +142,14 @@ static _Bool on_reply(const struct wire_reply *reply) {
 }
 
 static void on_output(const char *text, uint64_t length) {
+  if (trace_on()) trace_received(WIRE_OUTPUT, length, 0, 0);
   // Device printf: where the program's own printf goes, and in order with it.
   fwrite(text, 1, length, stdout);
   fflush(stdout);
 }
 
 static void on_fault(const struct wire_fault *fault) {
+  if (trace_on()) trace_received(WIRE_FAULT, fault->header.size, 0, 0);
   const char *name = "an unknown command";
   switch (fault->op) {
 #define NAME(id, text) \
@@ -164,6 +169,7 @@ static void on_fault(const struct wire_fault *fault) {
 }
 
 static void on_finished(const struct wire_done *done) {
+  if (trace_on()) trace_received(WIRE_DONE, done->header.size, done->request, 0);
   if (wire_handle_kind(done->handle) == WIRE_KIND_EVENT)
     event_finished(done);
   else
@@ -171,6 +177,7 @@ static void on_finished(const struct wire_done *done) {
 }
 
 static void on_end(int32_t result, const char *sentence, uint32_t length) {
+  if (trace_on()) trace_received(WIRE_END, length, 0, 0);
   log_error("the server ended the session: %.*s", (int)length, sentence);
   guest_set_lost(result ? (CUresult)result : CUDA_ERROR_DEVICE_UNAVAILABLE);
 }

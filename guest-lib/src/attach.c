@@ -19,6 +19,7 @@
 #include "log.h"
 #include "memory.h"
 #include "stats.h"
+#include "trace.h"
 #include "wire.h"
 
 #define GUEST_VERSION "0.1.0"
@@ -78,6 +79,7 @@ static CUresult send_hello(const struct config *config, uint64_t window_base) {
 
   size_t size = control_write_hello(message, &hello);
   if (!size) return CUDA_ERROR_SYSTEM_NOT_READY;
+  trace_step(STEP_HELLO, 0);
   int error = connection_write(message, size, (int)config->connect_timeout_ms);
   if (error) {
     log_error("the hello could not be sent: %s", strerror(error));
@@ -107,6 +109,7 @@ static CUresult read_answer(int timeout_ms) {
 
 static CUresult take_refusal(void) {
   const outboard_Refusal *refusal = &answer_message.body.refusal;
+  trace_step(STEP_REFUSED, 0);
   log_error("the server refused (%s): %s %s", refusal->code, refusal->sentence, refusal->remedy);
   return refusal->result ? (CUresult)refusal->result : CUDA_ERROR_SYSTEM_NOT_READY;
 }
@@ -114,6 +117,7 @@ static CUresult take_refusal(void) {
 static CUresult take_welcome(const struct config *config, struct window *window) {
   static struct device devices[DEVICES_MAX];
   const outboard_Welcome *welcome = &answer_message.body.welcome;
+  trace_step(STEP_WELCOME, welcome->session);
   if (welcome->window_base != window->base || welcome->window_size > window->size) {
     let_go(window);
     if (hold_window(window, welcome->window_base, welcome->window_size) != 0) {
@@ -151,6 +155,7 @@ static void open_log_and_stats(void) {
     int error = stats_open(stats);
     if (error) log_error("OUTBOARD_STATS=\"%s\": %s", stats, strerror(error));
   }
+  trace_report();
 }
 
 static CUresult try_attach(void) {
@@ -175,11 +180,15 @@ static CUresult try_attach(void) {
         WIRE_WINDOW_SIZE >> 30, strerror(error));
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
+  struct trace_span connecting;
+  trace_step_begin(&connecting, STEP_CONNECT);
   result = connection_open(&config) ? CUDA_ERROR_SYSTEM_NOT_READY : CUDA_SUCCESS;
+  trace_step_end(&connecting, result);
   if (!result) result = send_hello(&config, window.base);
   if (!result) result = read_answer((int)config.connect_timeout_ms);
   while (!result && answer_message.which_body == outboard_Answer_queued_tag) {
     log_info("waiting for a free slot: position %u", (unsigned)answer_message.body.queued.position);
+    trace_step(STEP_QUEUED, answer_message.body.queued.position);
     result = read_answer(-1);
   }
   if (!result)

@@ -13,6 +13,7 @@
 #include "log.h"
 #include "stats.h"
 #include "stream.h"
+#include "trace.h"
 
 static pthread_mutex_t send_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -23,6 +24,7 @@ static unsigned char buffers[2][BATCH_BYTES] __attribute__((aligned(64)));
 static int filling;
 static size_t filled;
 static uint64_t sequence;
+static uint64_t sent_sequence;  // of the last command sent; the sender's
 static _Bool sender_asleep;
 static _Bool sender_polling;  // it waits for the server's bytes, not for the condition
 static int sender_kick = -1;  // eventfd that ends such a wait
@@ -77,6 +79,7 @@ void batch_reader_left(void) {
 // Takes what is filled, with both locks held.
 static size_t swap_buffers(unsigned char **bytes) {
   size_t size = filled;
+  sent_sequence = sequence;
   *bytes = buffers[filling];
   filling ^= 1;
   filled = 0;
@@ -84,10 +87,20 @@ static size_t swap_buffers(unsigned char **bytes) {
   return size;
 }
 
+static int send_traced(struct iovec *parts, int count) {
+  static uint64_t traced_sequence;
+  uint64_t bytes = 0, first = traced_sequence + 1, at = trace_now();
+  for (int i = 0; i < count; i++) bytes += parts[i].iov_len;
+  traced_sequence = sent_sequence;
+  int error = connection_send(parts, count);
+  trace_sent(at, bytes, first, traced_sequence);
+  return error;
+}
+
 static int send_parts(struct iovec *parts, int count) {
   atomic_store(&in_flight, 1);
   stats_add(&guest_stats->batches, 1);
-  int error = connection_send(parts, count);
+  int error = trace_on() ? send_traced(parts, count) : connection_send(parts, count);
   if (error && error != EFAULT) answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, strerror(error));
   return error;
 }
@@ -120,6 +133,7 @@ static void *append(uint16_t op, size_t size) {
   header->flags = 0;
   header->size = (uint32_t)size;
   sequence++;
+  if (trace_on()) trace_posted(op, sequence);
   stats_add(&guest_stats->commands, 1);
   stats_add(&guest_stats->bytes_sent, size);
   return header;
@@ -207,8 +221,11 @@ void *batch_ask(uint16_t op, size_t size, struct answer *answer) {
 CUresult batch_wait(struct answer *answer, size_t reply_size) {
   pthread_mutex_unlock(&lock);
   stats_add(&guest_stats->round_trips, 1);
+  struct trace_span waiting = {0};
+  if (trace_on()) trace_wait_begin(&waiting, answer->request, answer->sequence);
   flush();
   CUresult result = answer_wait(answer);
+  trace_wait_end(&waiting, result);
   // An error needs no results behind it.
   if (!answer->result && !guest_is_lost() &&
       ((struct wire_header *)answer->reply)->size < reply_size) {

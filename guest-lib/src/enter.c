@@ -6,6 +6,7 @@
 #include "abi_result.h"
 #include "batch.h"
 #include "connection.h"
+#include "trace.h"
 
 // Reasons to stop a call, as bits of guest_condition.
 enum { NOT_READY = 1, CHILD = 2, LOST = 4, POISONED = 8 };
@@ -110,6 +111,7 @@ int abi_unsupported(int entry) {
   static _Atomic unsigned char named[ABI_ENTRY_COUNT];
   stats_add(&guest_stats->calls, 1);
   stats_add(&guest_stats->unsupported, 1);
+  if (trace_on()) trace_unsupported(entry);
   if (!atomic_exchange(&named[entry], 1))
     log_warn("%s is not served: the program gets CUDA_ERROR_NOT_SUPPORTED (said once)",
              abi_entries[entry].name);

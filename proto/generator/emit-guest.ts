@@ -173,11 +173,24 @@ function entry(call: Call, api: Api): string {
     const all = [...own, ...(variant ? ['int per_thread'] : [])].join(', ') || 'void';
     text += `static CUresult guest_${call.name}(${all}) {\n  CUresult result;\n${generatedBody(call, target, command)}}\n`;
   }
+  const own = variant ? `${parameters}, int per_thread` : parameters;
+  const ownNames = variant ? [...names, 'per_thread'] : names;
+  // What is traced lies apart: it costs the others no more than the question.
+  text += `ALWAYS_INLINE CUresult call_${call.name}(${own}) {
+  CUresult result = guest_enter(CALL_${call.name}, ${needs});
+  return result ? result : guest_${call.name}(${ownNames.join(', ')});
+}
+TRACED CUresult traced_${call.name}(${own}) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_${call.name});
+  return trace_call_end(&span, call_${call.name}(${ownNames.join(', ')}));
+}
+`;
   const exported = (suffix: string, perThread: string) => {
     const passed = [...names, ...(variant ? [perThread] : [])].join(', ');
     return `CUresult ${call.name}${suffix}(${parameters}) {
-  CUresult result = guest_enter(CALL_${call.name}, ${needs});
-  return result ? result : guest_${call.name}(${passed});
+  if (trace_on()) return traced_${call.name}(${passed});
+  return call_${call.name}(${passed});
 }
 `;
   };
@@ -195,6 +208,10 @@ export function emitGuestEntries(api: Api): string {
 #include "memory.h"
 #include "module.h"
 #include "stream.h"
+#include "trace.h"
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#define TRACED static __attribute__((cold, noinline))
 
 // Prototypes the vendor's header did not give.
 #pragma GCC visibility push(default)
