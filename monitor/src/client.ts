@@ -6,6 +6,8 @@ import { handleOf, type SocketHandle } from '../../api-server/src/socket-handle.
 import { OutboardError } from './errors.js';
 import { HelloReader } from './hello.js';
 import type { Log } from './log.js';
+import type { CertificateIdentity } from './tenants.js';
+import type { FrontPeer } from './tls-preamble.js';
 import { formatAddress } from './values.js';
 
 export interface ClientEvents {
@@ -20,6 +22,8 @@ const lingerBytes = 1 << 20;
 
 export class Client {
   readonly peer: string;
+  /** Of the guest, verified; null: it came without one. */
+  readonly certificate: CertificateIdentity | null;
   #stage: 'hello' | 'waiting' | 'offered' | 'over' = 'hello';
   readonly #socket: Socket;
   readonly #log: Log;
@@ -30,8 +34,15 @@ export class Client {
   #position = 0;
   #unwanted = 0;
 
-  constructor(socket: Socket, helloSeconds: number, log: Log, events: ClientEvents) {
-    this.peer = peerOf(socket);
+  constructor(
+    socket: Socket,
+    from: FrontPeer | null,
+    helloSeconds: number,
+    log: Log,
+    events: ClientEvents,
+  ) {
+    this.peer = from?.peer ?? peerOf(socket);
+    this.certificate = from?.certificate ?? null;
     this.#socket = socket;
     this.#log = log.child({ peer: this.peer });
     this.#events = events;

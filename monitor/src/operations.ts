@@ -3,7 +3,6 @@ import { hostname } from 'node:os';
 import { version } from '../../api-server/src/version.js';
 import { usageOf } from './admission.js';
 import { OutboardError } from './errors.js';
-import { formatListen } from './listeners.js';
 import type { RecentLog } from './log.js';
 import { overhead } from './memory.js';
 import type { Server } from './server.js';
@@ -43,7 +42,7 @@ export class LiveOperations implements Operations {
         host: hostname(),
         started: this.#started.toISOString(),
         now: new Date().toISOString(),
-        listen: server.listening.map(formatListen),
+        listen: server.listening,
         device: options.driver.kind,
         placement: options.placement.name,
         quota: this.#parts.quotaName,

@@ -5,7 +5,8 @@ import { placementPolicies } from '../policies/index.js';
 import { type Listen, parseListen } from './listeners.js';
 import { logLevels } from './log.js';
 import { BadValue, type Option, type Values, yesNo } from './options.js';
-import { parseChoice, parseCount } from './values.js';
+import type { Clients } from './tls-front.js';
+import { type Address, parseAddress, parseChoice, parseCount } from './values.js';
 
 const seconds = (least: number) => parseCount(least, 7 * 24 * 3600, 'seconds');
 
@@ -19,6 +20,11 @@ function parseFactor(text: string): number {
     throw new BadValue('expected a number from 1 to 100, as in 1.5');
   }
   return factor;
+}
+
+function parseClients(text: string): Clients {
+  if (text === 'none' || text === 'ask' || text === 'require') return text;
+  throw new BadValue('expected none, ask or require');
 }
 
 export const serveOptions = {
@@ -38,6 +44,45 @@ export const serveOptions = {
     fallback: [{ kind: 'tcp', host: '127.0.0.1', port: 4460 }],
     shown: '127.0.0.1:4460',
   } satisfies Option<Listen[]>,
+  'tls-listen': {
+    env: 'OUTBOARD_TLS_LISTEN',
+    value: 'HOST:PORT',
+    help: 'where guests connect by TLS 1.3, through their `outboard agent`',
+    parse: (text) => parseAddress(text, 0),
+    fallback: null,
+  } satisfies Option<Address | null>,
+  'tls-cert': {
+    env: 'OUTBOARD_TLS_CERT',
+    value: 'FILE',
+    help: 'the certificate of this server, with its chain (PEM); read again when it changes',
+    parse: (text) => path.resolve(text),
+    fallback: null,
+    path: true,
+  } satisfies Option<string | null>,
+  'tls-key': {
+    env: 'OUTBOARD_TLS_KEY',
+    value: 'FILE',
+    help: 'its private key (PEM)',
+    parse: (text) => path.resolve(text),
+    fallback: null,
+    path: true,
+  } satisfies Option<string | null>,
+  'tls-client-ca': {
+    env: 'OUTBOARD_TLS_CLIENT_CA',
+    value: 'FILE',
+    help: "authorities of guests' certificates (PEM), which then may stand for tokens",
+    parse: (text) => path.resolve(text),
+    fallback: null,
+    path: true,
+  } satisfies Option<string | null>,
+  'tls-clients': {
+    env: 'OUTBOARD_TLS_CLIENTS',
+    value: 'none|ask|require',
+    help: 'whether guests are asked for a certificate, and refused without one',
+    parse: parseClients,
+    fallback: null,
+    shown: 'ask with --tls-client-ca, else none',
+  } satisfies Option<Clients | null>,
   http: {
     env: 'OUTBOARD_HTTP',
     value: 'ADDRESS,...|none',

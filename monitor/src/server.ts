@@ -18,6 +18,7 @@ import { numbers, Session } from './session.js';
 import type { Slot } from './slot.js';
 import type { EndedState, Placement, ServerState, SessionRequest } from './state.js';
 import { requireLocal, type Tenants } from './tenants.js';
+import type { FrontPeer } from './tls-preamble.js';
 import type { Observer } from './view.js';
 import { Visitor } from './visitor.js';
 
@@ -57,7 +58,8 @@ export class Server {
   readonly sessions = new Map<Slot, Session>();
   /** Why nobody new is taken; null: everybody is. */
   closed: 'draining' | 'stopping' | null = null;
-  listening: Listen[] = [];
+  /** Where guests connect, as people write it. */
+  listening: string[] = [];
   readonly #log: Log;
   readonly #observer: Observer;
   readonly #listeners: Listeners;
@@ -87,7 +89,7 @@ export class Server {
       },
       log,
     );
-    this.#listeners = new Listeners((socket) => this.#accept(socket));
+    this.#listeners = new Listeners((socket) => this.accept(socket));
   }
 
   get stopping(): boolean {
@@ -111,11 +113,12 @@ export class Server {
     try {
       await this.pool.start();
       this.#rehearse();
-      this.listening = await this.#listeners.open(this.options.listen);
-      if (!this.options.tenants) requireLocal(this.listening, formatListen);
+      const listening = await this.#listeners.open(this.options.listen);
+      if (!this.options.tenants) requireLocal(listening, formatListen);
       if (this.stopping) throw new OutboardError('OB_SHUTDOWN');
+      this.listening = listening.map(formatListen);
       this.#announce();
-      return this.listening;
+      return listening;
     } catch (error) {
       await this.stop('the server cannot start');
       throw error;
@@ -213,7 +216,7 @@ export class Server {
       const bytes = { memory: Number(memory), usualMemory: Number(usual) };
       this.#log.info({ gpu: index, name, uuid, slots: serversPerGpu, ...bytes }, 'GPU');
     }
-    const listen = this.listening.map(formatListen).join(',');
+    const listen = this.listening.join(',');
     const { kind, library, gpus } = driver;
     const slots = gpus * serversPerGpu;
     this.#log.info({ listen, device: kind, library, gpus, slots }, 'listening');
@@ -222,11 +225,13 @@ export class Server {
 
   // ---- who comes and waits ---------------------------------------------------------------------
 
-  #accept(socket: Socket) {
-    const client = new Client(socket, this.options.helloSeconds, this.#log, {
-      onHello: (client, hello) => this.#arrived(client, hello),
-      onGone: (client) => this.#left(client),
-    });
+  /** `from`: what the TLS front knows of a guest that came through it. */
+  accept(socket: Socket, from: FrontPeer | null = null) {
+    const events = {
+      onHello: (client: Client, hello: Hello) => this.#arrived(client, hello),
+      onGone: (client: Client) => this.#left(client),
+    };
+    const client = new Client(socket, from, this.options.helloSeconds, this.#log, events);
     this.#clients.add(client);
     socket.once('close', () => this.#clients.delete(client));
   }
@@ -236,7 +241,8 @@ export class Server {
     try {
       this.#mayCome();
       const { tenants, parameters } = this.options;
-      const tenant = tenants?.identify({ token: hello.token, certificate: null }) ?? null;
+      const tenant =
+        tenants?.identify({ token: hello.token, certificate: client.certificate }) ?? null;
       known = tenant?.name ?? null;
       const request = admit(hello, this.state, parameters, tenant);
       const { hopeless } = this.pool;

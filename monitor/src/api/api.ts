@@ -61,7 +61,7 @@ export function newMetrics(): Metrics & Observer {
 export async function startApi(options: ApiOptions): Promise<Api> {
   const { operations, metrics } = options;
   const history = new History();
-  const live = new Live(() => operations.view());
+  const live = new Live(operations);
   const app = buildApp(options, history);
   await app.ready();
   const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) =>
@@ -75,10 +75,8 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   };
   sample();
   const sampling = setInterval(sample, sampleMilliseconds);
-  const unfollow = operations.followLogs((line) => live.logged(line));
   const close = async () => {
     clearInterval(sampling);
-    unfollow();
     live.close();
     const closed = servers.map((server) => new Promise((done) => server.close(done)));
     for (const server of servers) server.closeAllConnections();

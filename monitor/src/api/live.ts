@@ -7,7 +7,7 @@ import type { Duplex } from 'node:stream';
 import { pack } from 'msgpackr';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { OutboardError } from '../errors.js';
-import type { LogLine, View } from '../view.js';
+import type { LogLine, Operations, View } from '../view.js';
 
 export type LiveMessage =
   | {
@@ -48,14 +48,16 @@ interface Client {
 export class Live {
   readonly #sockets: WebSocketServer;
   readonly #clients = new Set<Client>();
-  readonly #view: () => View;
+  readonly #operations: Pick<Operations, 'view' | 'followLogs'>;
+  /** The log is followed while somebody reads it. */
+  #unfollow: (() => void) | undefined;
   readonly #pings: NodeJS.Timeout;
   #lines: LogLine[] = [];
   #dropped = 0;
   #flush: NodeJS.Timeout | undefined;
 
-  constructor(view: () => View) {
-    this.#view = view;
+  constructor(operations: Pick<Operations, 'view' | 'followLogs'>) {
+    this.#operations = operations;
     this.#sockets = new WebSocketServer({
       noServer: true,
       clientTracking: false,
@@ -82,13 +84,25 @@ export class Live {
     const form = socket.protocol === 'msgpack' ? 'msgpack' : 'json';
     const client: Client = { socket, form, alive: true, missed: 0 };
     this.#clients.add(client);
+    this.#unfollow ??= this.#operations.followLogs((line) => this.#logged(line));
     socket.on('pong', () => {
       client.alive = true;
     });
-    socket.on('close', () => this.#clients.delete(client));
+    socket.on('close', () => this.#closed(client));
     // 'close' follows.
     socket.on('error', () => {});
-    this.#send(client, encoder(viewMessage(this.#view())));
+    this.#send(client, encoder(viewMessage(this.#operations.view())));
+  }
+
+  #closed(client: Client) {
+    this.#clients.delete(client);
+    if (this.#clients.size > 0) return;
+    this.#unfollow?.();
+    this.#unfollow = undefined;
+    clearTimeout(this.#flush);
+    this.#flush = undefined;
+    this.#lines = [];
+    this.#dropped = 0;
   }
 
   /** The state has changed: everybody is shown it. */
@@ -98,9 +112,7 @@ export class Live {
     for (const client of this.#clients) this.#send(client, encoded);
   }
 
-  /** A line has been logged. */
-  logged(line: LogLine) {
-    if (this.#clients.size === 0) return;
+  #logged(line: LogLine) {
     if (this.#lines.length >= linesMost) {
       this.#dropped++;
       return;
@@ -146,6 +158,7 @@ export class Live {
   close() {
     clearInterval(this.#pings);
     clearTimeout(this.#flush);
+    this.#unfollow?.();
     // 1001: going away, after which a page tries again.
     for (const { socket } of this.#clients) {
       socket.close(1001, 'the server is being shut down');

@@ -13,8 +13,10 @@ import { LiveOperations } from '../operations.js';
 import { optionsHelp, readOptions } from '../options.js';
 import { type ServeValues, serveOptions } from '../serve-options.js';
 import { Server } from '../server.js';
-import { Tenants } from '../tenants.js';
+import { requireLocal, Tenants } from '../tenants.js';
+import { TlsFront } from '../tls-front.js';
 import { openTracing, wantsTracing } from '../tracing.js';
+import { formatAddress } from '../values.js';
 
 /** What sessions get after the grace, once they have been told that it is over. */
 const stopSeconds = 5;
@@ -83,10 +85,17 @@ async function serveWith(values: ServeValues): Promise<number> {
   );
   const parts = { quotaName: 'none', busy: () => 0, setShare: () => {} };
   const operations = new LiveOperations(server, parts, recent);
-  const stopped = stopOnSignal(server);
+  const front = tlsFront(values, server, log);
+  const stopped = stopOnSignal(server, front);
   let api: Api | undefined;
   try {
-    const listening = await server.start();
+    const listening = (await server.start()).map(formatListen);
+    if (front) {
+      if (!tenants && values['tls-listen'])
+        requireLocal([{ kind: 'tcp', ...values['tls-listen'] }], formatListen);
+      listening.push(`tls://${formatAddress(await front.start())}`);
+    }
+    server.listening = listening;
     api = await startApi({
       operations,
       metrics,
@@ -100,6 +109,7 @@ async function serveWith(values: ServeValues): Promise<number> {
   } catch (error) {
     // A signal that came too early to have anything to end is no failure.
     if (!stopped.asked) {
+      front?.kill();
       await server.stop('the server cannot start');
       return told(log)(error) ?? exitCodes.unable;
     }
@@ -144,8 +154,19 @@ function webRoot(build: string): string | null {
   return existsSync(path.join(folder, 'index.html')) ? folder : null;
 }
 
-function tellReady(listening: Listen[], http: Listen[], readyFile: string | null) {
-  const texts = listening.map(formatListen);
+/** Null: guests cannot come by TLS here. */
+function tlsFront(values: ServeValues, server: Server, log: Log): TlsFront | null {
+  const { 'tls-listen': listen, 'tls-client-ca': ca } = values;
+  if (!listen) return null;
+  const files = { cert: values['tls-cert'], key: values['tls-key'], ca };
+  const clients = values['tls-clients'] ?? (ca === null ? 'none' : 'ask');
+  const helloSeconds = values['hello-timeout'];
+  return new TlsFront({ listen, files, clients, helloSeconds }, log, (socket, from) =>
+    server.accept(socket, from),
+  );
+}
+
+function tellReady(texts: string[], http: Listen[], readyFile: string | null) {
   if (readyFile !== null) {
     // Renamed into place, so that whoever waits for the file never reads half of it.
     const half = path.join(path.dirname(readyFile), `.${path.basename(readyFile)}.${process.pid}`);
@@ -163,16 +184,25 @@ function tellReady(listening: Listen[], http: Listen[], readyFile: string | null
 }
 
 /** `asked`: a signal has come; `done` resolves when it has ended the server. */
-function stopOnSignal(server: Server) {
+function stopOnSignal(server: Server, front: TlsFront | null) {
   const state = { asked: false, done: Promise.resolve() };
   let signals = 0;
   state.done = new Promise((resolve) => {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
       process.on(signal, () => {
         signals++;
-        if (signals > 2) return server.destroy();
+        if (signals > 2) {
+          front?.kill();
+          return server.destroy();
+        }
         state.asked = true;
-        server.stop().then(resolve);
+        // Sessions go through the front, so it goes last.
+        server.stop().then(async () => {
+          const timer = setTimeout(() => front?.kill(), stopSeconds * 1000);
+          await front?.close();
+          clearTimeout(timer);
+          resolve();
+        });
       });
     }
   });
