@@ -1,5 +1,6 @@
 // The WebSocket /v1/live.
 import { once } from 'node:events';
+import { setTimeout as pause } from 'node:timers/promises';
 import { unpack } from 'msgpackr';
 import t from 'tap';
 import { type ClientOptions, WebSocket } from 'ws';
@@ -68,6 +69,24 @@ t.test('the state at once and again, lines as they come, in both forms', async (
   }
   const plain = new Follower(t, api, []);
   t.match(await plain.next(), { type: 'view' }, 'JSON unless asked otherwise');
+});
+
+t.test('the log is followed while somebody reads it', async (t) => {
+  const api = await TestApi.start(t);
+  const { operations } = api;
+  t.equal(operations.followers, 0);
+  const [one, two] = [new Follower(t, api, ['json']), new Follower(t, api, ['json'])];
+  await Promise.all([one.next(), two.next()]);
+  t.equal(operations.followers, 1);
+  one.socket.close();
+  two.socket.close();
+  await Promise.all([one.closed, two.closed]);
+  // The server hears of it a moment later.
+  while (operations.followers > 0) await pause(5);
+  const three = new Follower(t, api, ['json']);
+  await three.next();
+  operations.log({ time: 1, level: 'info', msg: 'again' });
+  t.match(await three.nextOf('logs'), { lines: [{ msg: 'again' }], missed: 0 });
 });
 
 t.test('a long queue is shown in part', async (t) => {

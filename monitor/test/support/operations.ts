@@ -176,6 +176,10 @@ export class MemoryOperations implements Operations {
     return () => this.#listeners.delete(listener);
   }
 
+  get followers(): number {
+    return this.#listeners.size;
+  }
+
   log(line: LogLine) {
     this.lines.push(line);
     for (const listener of this.#listeners) listener(line);
