@@ -119,6 +119,7 @@ signal ends it at once.
 
 ${optionsHelp(options)}
 `,
+  options,
   async run(args) {
     const values = readOptions(options, args, process.env);
     const { server, cert, key, ca } = values;

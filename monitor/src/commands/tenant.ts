@@ -117,6 +117,8 @@ and order of the file stay. Sessions that run are left alone.
 
 ${optionsHelp(options)}
 `,
+  options,
+  words: ['add', 'rotate', 'remove', 'list'],
   async run([action, ...args]) {
     const act = actions[action ?? ''];
     if (!act) {
