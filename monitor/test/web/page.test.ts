@@ -94,6 +94,7 @@ t.test('the page', needsBrowser, async (t) => {
     await page.getByRole('button', { name: 'End session 102' }).click();
     const dialog = page.getByRole('dialog', { name: 'End session 102?' });
     await dialog.waitFor();
+    t.equal(await page.evaluate('document.activeElement.textContent'), 'Cancel');
     t.same(await violations(page), []);
     await picture(page, 'end-session', { fullPage: false });
     await dialog.getByRole('button', { name: 'Cancel' }).click();
@@ -237,6 +238,7 @@ t.test('the page', needsBrowser, async (t) => {
     const page = await browser.open(t, server.url, { expected: /status of 40[13]/ });
     const dialog = page.getByRole('dialog', { name: 'Who are you?' });
     await dialog.waitFor();
+    t.equal(await page.evaluate('document.activeElement.type'), 'password', 'has the focus');
     t.same(await violations(page), []);
     await picture(page, 'token', { fullPage: false });
     t.equal(await page.locator('tr[data-session]').count(), 0, 'nothing is shown before');

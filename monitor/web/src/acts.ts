@@ -70,7 +70,7 @@ export async function resume() {
 
 /** `connect` is tried with the new token, and fails in words. */
 export function askToken(why: ApiError, connect: () => void) {
-  const input = el('input', { type: 'password', autocomplete: 'off', required: true });
+  const input = el('input', { type: 'password', autocomplete: 'off', autofocus: true });
   const { form } = actForm(
     {
       label: 'Use token',

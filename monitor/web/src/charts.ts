@@ -24,6 +24,17 @@ interface Look {
   series: ChartSeries[];
 }
 
+/** Of 64 sparklines a screen shows ten; only those are drawn. */
+const onScreen = new IntersectionObserver(
+  (entries) => {
+    for (const { target, isIntersecting } of entries) {
+      pictures.get(target)?.seen(isIntersecting);
+    }
+  },
+  { rootMargin: '200px' },
+);
+const pictures = new WeakMap<Element, Picture>();
+
 abstract class Picture {
   readonly element: HTMLElement;
   readonly #label: string;
@@ -32,6 +43,9 @@ abstract class Picture {
   readonly #resize: ResizeObserver;
   #most = 100;
   #range: [number, number] = [0, 1];
+  #visible = false;
+  /** What is to be drawn when it comes on the screen. */
+  #waiting: Columns | null = null;
 
   constructor(label: string, { height, bars, pointer, series }: Look) {
     this.#label = label;
@@ -59,6 +73,8 @@ abstract class Picture {
       if (width > 0 && width !== this.#plot.width) this.#plot.setSize({ width, height });
     });
     this.#resize.observe(this.element);
+    pictures.set(this.element, this);
+    onScreen.observe(this.element);
     this.#forget = onTheme(() => this.#plot.redraw(false));
   }
 
@@ -67,11 +83,24 @@ abstract class Picture {
     setAttribute(this.element, 'aria-label', `${this.#label}: ${words}`);
     this.#most = most;
     this.#range = range;
-    this.#plot.setData(columns as uPlot.AlignedData);
+    this.#waiting = columns;
+    this.#drawWaiting();
+  }
+
+  seen(visible: boolean) {
+    this.#visible = visible;
+    this.#drawWaiting();
+  }
+
+  #drawWaiting() {
+    if (!this.#visible || !this.#waiting) return;
+    this.#plot.setData(this.#waiting as uPlot.AlignedData);
+    this.#waiting = null;
   }
 
   remove() {
     this.#forget();
+    onScreen.unobserve(this.element);
     this.#resize.disconnect();
     this.#plot.destroy();
   }

@@ -54,9 +54,15 @@ export function errorText(error: ApiError): (Node | string)[] {
   const sentence = error.message.charAt(0).toUpperCase() + error.message.slice(1);
   return [
     el('strong', {}, `${sentence.replace(/\.$/, '')}. `),
-    `${error.remedy} `,
+    ...withCode(error.remedy),
+    ' ',
     el('code', {}, error.code),
   ];
+}
+
+/** Commands stand between backquotes in the server's sentences. */
+function withCode(text: string): (Node | string)[] {
+  return text.split('`').map((part, index) => (index % 2 === 1 ? el('code', {}, part) : part));
 }
 
 interface Act {
@@ -105,7 +111,7 @@ export function confirmAct(title: string, text: string, act: Act, fields: Node[]
   const { form, cancel } = actForm({ danger: true, ...act }, [el('p', {}, text), ...fields]);
   const dialog = openDialog(title, [form]);
   // Enter on an unread question does nothing.
-  if (fields.length === 0) cancel.focus();
+  cancel.focus();
   return dialog;
 }
 

@@ -104,5 +104,18 @@ export async function violations(page: Page): Promise<string[]> {
 export async function picture(page: Page, name: string, { fullPage = true } = {}) {
   const folder = path.join(build, 'screenshots');
   mkdirSync(folder, { recursive: true });
-  await page.screenshot({ path: path.join(folder, `${name}.png`), fullPage });
+  const file = path.join(folder, `${name}.png`);
+  const viewport = page.viewportSize();
+  if (!fullPage || !viewport) {
+    await page.screenshot({ path: file });
+    return;
+  }
+  // As high as the page: what is beyond the screen is not drawn.
+  const height = (await page.evaluate('document.documentElement.scrollHeight')) as number;
+  await page.setViewportSize({ ...viewport, height });
+  await page.evaluate(
+    'new Promise((drawn) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(drawn))))',
+  );
+  await page.screenshot({ path: file });
+  await page.setViewportSize(viewport);
 }
