@@ -2,10 +2,10 @@
 import type { Socket } from 'node:net';
 
 /**
- * What a relayed socket may hold back per direction. Measured: from 64 KiB to 1 MiB the rate rises
- * by a fifth (fewer, larger writes), and no more after that; two of these wait at most on each way.
+ * What a relayed socket may hold back on each way before its writer has to wait: from 64 KiB to 1 MiB
+ * the rate is the same within what runs differ by (npm run bench:agent), so few enough for many.
  */
-const relayBuffer = 1 << 20;
+const relayBuffer = 256 << 10;
 
 /** How both are made, beside where they go. */
 export const relayOptions = { allowHalfOpen: true, highWaterMark: relayBuffer };
