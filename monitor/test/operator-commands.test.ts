@@ -333,6 +333,7 @@ t.test('top in a terminal', { skip: script ? false : 'script(1) is not installed
     session(id, { name: `job-${id}`, memory: { limit: 2 ** 30, used, peak: used } });
   operations.sessions = [load(1, 100), load(2, 300), load(3, 200)];
   const top = inTerminal(api, 'top');
+  t.teardown(() => top.kill());
   const whole = resultOf(top);
   const order = (...ids: number[]) => new RegExp(ids.map((id) => `job-${id}`).join('[\\s\\S]*'));
   const first = await shows(top, /sorted by id; \? for keys/);
@@ -352,9 +353,10 @@ t.test('top in a terminal', { skip: script ? false : 'script(1) is not installed
 
   // The terminal becomes smaller: nothing is wider or longer than it.
   const [, tty = ''] = /(\/dev\/pts\/\d+)/.exec(first) ?? [];
-  const resized = shows(top, /␛\[H[\s\S]*␛\[H[\s\S]*␛\[H[\s\S]*␛\[J/);
   await resultOf(spawn('stty', ['-F', tty, 'rows', '12', 'cols', '40']));
-  const last = (await resized).split('␛[H').at(-1)?.split('␛[J')[0] ?? '';
+  // The first may still be of before, and not be whole.
+  const resized = await shows(top, /␛\[H[\s\S]*␛\[H[\s\S]*␛\[H[\s\S]*␛\[J/);
+  const last = resized.split('␛[H').at(-1)?.split('␛[J')[0] ?? '';
   const lines = last.split(/\r*\n/).map((line) => line.replace(/␛\[[0-9;]*[mK]/g, ''));
   t.ok(lines.length <= 12, `${lines.length} lines`);
   t.ok(Math.max(...lines.map((line) => [...line].length)) <= 40);
@@ -372,6 +374,7 @@ t.test(
   async (t) => {
     const api = await TestApi.start(t);
     const top = inTerminal(api, 'top');
+    t.teardown(() => top.kill());
     const whole = resultOf(top);
     await shows(top, /sorted by id/);
     const { port } = api;
