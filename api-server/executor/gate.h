@@ -160,6 +160,7 @@ class Starts {
 
  private:
   friend void dispatch(class Session &s, FrameReader &in);
+  friend struct GateBench;  // bench/programs/gate.cc
   explicit Starts(Gate &gate) : gate_(gate) {}
   Gate &gate_;
 };
