@@ -28,10 +28,13 @@ const notAtRunTime = ['node-addon-api', 'node-api-headers', 'pngjs'];
 const code = /\.(?:c|m)?js$/;
 /** The web page is compiled by Vite; its modules are here for tests. */
 const notRun = /\/(?:test|web)\/|\/errors-page\.js$/;
-/** Of npm packages: what their code loads, without these folders at the top and these files. */
+/**
+ * Of npm packages: what their code loads, without these folders at the top and these files. Node
+ * does not take what lies in build/esm and build/esnext, which are for bundlers.
+ */
 const loaded = /\.(?:(?:c|m)?js|json|node|proto|wasm)$/;
 const aside =
-  /^(?:tests?|__tests__|docs?|examples?|bench(?:mark)?s?|integration|types|scripts|bin)\//;
+  /^(?:tests?|__tests__|docs?|examples?|bench(?:mark)?s?|integration|types|scripts|bin|build\/(?:esm|esnext))\//;
 const needless =
   /(?:^|\/)\.|[.-](?:test|spec)\.(?:c|m)?js$|\.musl\.node$|(?:eslint|tsconfig)[^/]*$/;
 const license = /^(?:licen[sc]e|copying|notice)/i;
@@ -64,7 +67,7 @@ export function productionPackages() {
 export async function stageTree(target) {
   copy(join(root, 'bin', 'outboard.mjs'), join(target, 'bin', 'outboard.mjs'), 0o755);
   copy(join(root, 'proto', 'control.proto'), join(target, 'proto', 'control.proto'));
-  writeFileSync(join(target, 'package.json'), manifest());
+  put(join(target, 'package.json'), manifest());
   for (const file of compiled()) copy(file, join(target, 'build', 'js', relative(js, file)));
   for (const file of native) copy(join(build, file), join(target, 'build', file));
   stageFolder(join(build, 'web'), join(target, 'build', 'web'), (name) => !name.startsWith('.'));
@@ -144,4 +147,11 @@ export function copy(from, to, mode = 0o644) {
   mkdirSync(dirname(to), { recursive: true });
   copyFileSync(from, to);
   chmodSync(to, mode);
+}
+
+/** @param {string} file @param {string | Buffer} content */
+export function put(file, content) {
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, content);
+  chmodSync(file, 0o644);
 }

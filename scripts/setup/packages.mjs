@@ -90,6 +90,12 @@ export const packages = [
     commands: ['prometheus', 'promtool'],
   },
   {
+    name: 'systemd',
+    why: "checks the service's units, and makes the user of the Debian package",
+    neededFor: 'test',
+    commands: ['systemd-analyze', 'systemd-sysusers', 'systemd-tmpfiles'],
+  },
+  {
     name: 'python3-venv',
     why: 'holds nvcc from PyPI, inside the build folder',
     neededFor: 'nvcc',

@@ -1,0 +1,47 @@
+// The systemd units: right for systemd, and as closed as they say.
+import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { serveOptions } from '../../../monitor/src/serve-options.js';
+import { which } from '../../../scripts/setup/command.mjs';
+import { root } from '../../support/paths.js';
+import { run } from '../machine.js';
+
+const skip = which('systemd-analyze') === undefined && 'no systemd-analyze';
+const source = path.join(root, 'deploy', 'systemd');
+const service = readFileSync(path.join(source, 'outboard.service'), 'utf8');
+
+/** The units in a folder where the command is there, as systemd-analyze wants it. */
+function units(t: Test) {
+  const folder = t.testdir();
+  const command = path.join(folder, 'outboard');
+  symlinkSync(process.execPath, command);
+  cpSync(path.join(source, 'outboard.socket'), path.join(folder, 'outboard.socket'));
+  const placed = service.replaceAll('/usr/bin/outboard', command);
+  writeFileSync(path.join(folder, 'outboard.service'), placed);
+  return ['outboard.service', 'outboard.socket'].map((unit) => path.join(folder, unit));
+}
+
+t.test('systemd finds nothing wrong', { skip }, async (t) => {
+  const checked = await run(['systemd-analyze', 'verify', '--man=no', ...units(t)]);
+  t.same(checked, { code: 0, signal: null, stdout: '', stderr: '' });
+});
+
+t.test('exposed less than 2.0 of 10', { skip }, async (t) => {
+  const [unit = ''] = units(t);
+  const argv = ['systemd-analyze', 'security', '--no-pager', '--offline=true', '--threshold=19'];
+  const { code, stdout } = await run([...argv, unit]);
+  t.equal(code, 0, stdout);
+  t.match(stdout, /Overall exposure level for outboard.service: 1\.\d/);
+});
+
+t.test('systemd waits longer than sessions get', async (t) => {
+  const [, stop = ''] = /^TimeoutStopSec=(\d+)$/m.exec(service) ?? [];
+  // What they get when they have been told is 5 seconds: commands/serve.ts.
+  t.ok(Number(stop) >= serveOptions.grace.fallback + 10, `${stop} s`);
+});
+
+t.test('what V8 and GPUs need is not taken from them', async (t) => {
+  t.notMatch(service, /^(?:MemoryDenyWriteExecute|PrivateDevices|PrivateUsers)=yes/m);
+  t.match(service, /^DeviceAllow=char-nvidia\* rwm$/m);
+});
