@@ -112,6 +112,9 @@ export class Server {
   async start(): Promise<Listen[]> {
     try {
       await this.pool.start();
+      for (const { slots } of this.pool.devices) {
+        for (const { gpu, startSeconds } of slots) this.#observer.slotReady(gpu, startSeconds ?? 0);
+      }
       this.#rehearse();
       const listening = await this.#listeners.open(this.options.listen);
       if (!this.options.tenants) requireLocal(listening, formatListen);

@@ -99,7 +99,10 @@ async function serveWith(values: ServeValues): Promise<number> {
     api = await startApi({
       operations,
       metrics,
-      authorise: tenants?.hasOperators ? (token) => tenants.operator(token) : null,
+      // Asked for each request: operators come and go with the tenants file.
+      get authorise() {
+        return tenants?.hasOperators ? (token: string) => tenants.operator(token) : null;
+      },
       listen: values.http,
       log,
       webRoot: webRoot(values.build),
