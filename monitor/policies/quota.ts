@@ -10,8 +10,17 @@ import type { SessionClass } from '../src/state.js';
 /**
  * device-time: nanoseconds of the device's time, measured. blocks: thread blocks launched.
  * host-time: nanoseconds of wall time during which the session was launching (HAS-GPU's own way).
+ * none: nothing is counted for the gate, which stays open.
  */
-export type QuotaUnit = 'device-time' | 'blocks' | 'host-time';
+export type QuotaUnit = 'none' | 'device-time' | 'blocks' | 'host-time';
+
+/** What policies may need to know of a GPU. */
+export interface QuotaParameters {
+  /** Blocks that the GPU runs in 5 ms when it is full, measured. For policies that count blocks. */
+  maxBlocks: number;
+}
+
+export const usualQuotaParameters: QuotaParameters = { maxBlocks: 10_000_000 };
 
 export interface QuotaSession {
   id: number;
