@@ -364,7 +364,7 @@ t.test('the page', needsBrowser, async (t) => {
       await page.getByText('outboard run --server 127.0.0.1:4460 -- python train.py').waitFor();
       await page.getByText('listens for programs on its own machine').waitFor();
       await page.getByText('Nobody waits.').waitFor();
-      await page.getByText('outboard tenant add NAME').waitFor();
+      await page.getByText('outboard tenant add NAME --tenants FILE').waitFor();
       t.same(await violations(page), []);
       await picture(page, `empty-${name}`);
     }

@@ -24,6 +24,7 @@ t.test('the page of a server', needsBrowser, async (t) => {
     await page.getByText('No program uses a GPU here now.').waitFor();
     const advice = `outboard run --server ${formatAddress(address)} -- python train.py`;
     await page.getByText(advice).waitFor();
+    await page.getByText('outboard serve --tenants FILE').waitFor();
 
     const first = Guest.hello(address, { program: 'first' });
     await first.welcome();

@@ -12,6 +12,7 @@ export class Tenants {
   readonly #table: Table<TenantView>;
   readonly #empty = el('div', { class: 'empty' });
   readonly #why = el('p');
+  readonly #how = el('code');
 
   constructor() {
     const sorts: ((tenant: TenantView) => string | number)[] = [
@@ -30,19 +31,22 @@ export class Tenants {
         return { title, class: classes[index] ?? '', ...(sort ? { sort } : {}) };
       }),
     });
-    this.#empty.append(this.#why, el('pre', {}, el('code', {}, 'outboard tenant add NAME')));
+    this.#empty.append(this.#why, el('pre', {}, this.#how));
     this.element = el('div', {}, this.#table.element, this.#empty);
   }
 
   update({ server, tenants }: View) {
     this.#table.update(tenants);
     this.#empty.hidden = tenants.length > 0;
-    setText(
-      this.#why,
-      server.tenants
-        ? 'The tenants file names nobody, so nobody may come in. Add a tenant:'
-        : 'No tenants file is in force: programs on this machine come in without a token, others not at all. To let others in:',
-    );
+    const add = 'outboard tenant add NAME --tenants FILE';
+    if (server.tenants) {
+      setText(this.#why, 'The tenants file names nobody, so nobody may come in. Add a tenant:');
+      setText(this.#how, add);
+    } else {
+      const now = 'programs on this machine come in without a token, others not at all';
+      setText(this.#why, `No tenants file is in force: ${now}. To let others in:`);
+      setText(this.#how, `${add}\noutboard serve --tenants FILE`);
+    }
   }
 }
 
