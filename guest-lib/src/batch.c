@@ -219,10 +219,11 @@ void *batch_ask(uint16_t op, size_t size, struct answer *answer) {
 }
 
 CUresult batch_wait(struct answer *answer, size_t reply_size) {
+  struct trace_span waiting = {0};
+  // While nobody can have sent it: clocks are compared by that.
+  if (trace_on()) trace_wait_begin(&waiting, answer->request, answer->sequence);
   pthread_mutex_unlock(&lock);
   stats_add(&guest_stats->round_trips, 1);
-  struct trace_span waiting = {0};
-  if (trace_on()) trace_wait_begin(&waiting, answer->request, answer->sequence);
   flush();
   CUresult result = answer_wait(answer);
   trace_wait_end(&waiting, result);

@@ -20,6 +20,7 @@ const commands: Record<string, () => Promise<Command>> = {
   completion: async () => (await import('./commands/completion.js')).completion(everything),
   man: async () => (await import('./commands/man.js')).man(everything),
   agent: async () => (await import('./commands/agent.js')).agent,
+  trace: async () => (await import('./commands/trace.js')).trace,
   version: async () => (await import('./commands/version.js')).version,
   help: async () => (await import('./commands/help.js')).help(everything),
 };

@@ -349,6 +349,20 @@ const table = {
     sentence: 'a live screen needs a terminal on standard input and output',
     remedy: 'Use `outboard top --once` or `outboard status`, both also with --json.',
   },
+  OB_TRACE_FILE: {
+    sentence: '%s cannot be read as a trace: %s',
+    remedy:
+      'Give a file that `outboard run --trace` or `outboard serve --trace-dir` wrote, of the same release.',
+  },
+  OB_TRACE_PAIR: {
+    sentence: 'the two files do not belong together: %s',
+    remedy:
+      'Give the file of a guest and that of its session on the server; its number is in both logs.',
+  },
+  OB_TRACE_WRITE: {
+    sentence: '%s cannot be written: %s',
+    remedy: 'Name another file with --output.',
+  },
 } as const satisfies Record<string, Entry>;
 
 export type ErrorCode = keyof typeof table;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define HEADER_BYTES 4096u
+#define STRINGS_LEAST (64ull << 10)
 #define STRINGS_MOST (4ull << 20)
 
 uint64_t trace_now(void) {
@@ -81,10 +82,11 @@ int trace_ring_open(struct trace_ring *ring, const char *path, uint64_t size,
                     enum trace_role role) {
   if (size < TRACE_BYTES_LEAST) size = TRACE_BYTES_LEAST;
   if (size > TRACE_BYTES_MOST) size = TRACE_BYTES_MOST;
-  uint64_t strings = size / 4 < STRINGS_MOST ? size / 4 : STRINGS_MOST;
-  strings &= ~(uint64_t)4095;
-  uint64_t records = 1;
-  while ((records * 2) * sizeof(struct trace_record) <= size - strings - HEADER_BYTES) records *= 2;
+  uint64_t records = TRACE_BYTES_LEAST / sizeof(struct trace_record);
+  while (records * 2 * sizeof(struct trace_record) <= size) records *= 2;
+  uint64_t strings = records * sizeof(struct trace_record) / 16;
+  if (strings < STRINGS_LEAST) strings = STRINGS_LEAST;
+  if (strings > STRINGS_MOST) strings = STRINGS_MOST;
   size = HEADER_BYTES + strings + records * sizeof(struct trace_record);
 
   int fd;

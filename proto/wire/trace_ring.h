@@ -90,8 +90,9 @@ struct trace_ring {
   int fd;
 };
 
-// Makes `path` a new ring of about `size` bytes, for which room is reserved on the disk: a full
-// one must not be noticed later. 0, or an errno value: EBUSY when another process still writes it.
+// Makes `path` a new ring for `size` bytes of records, rounded down to a power of two, and some
+// more for strings. Room for all is reserved on the disk: a full one must not be noticed later. 0,
+// or an errno value: EBUSY when another process still writes it.
 int trace_ring_open(struct trace_ring *ring, const char *path, uint64_t size, enum trace_role role);
 // Unmaps it; the file stays.
 void trace_ring_close(struct trace_ring *ring);

@@ -86,6 +86,13 @@ const options = {
     parse: (text) => path.resolve(text),
     fallback: null,
   } satisfies Option<string | null>,
+  trace: {
+    env: 'OUTBOARD_TRACE',
+    value: 'FILE',
+    help: 'where the guest library records what happens when; see `outboard trace`',
+    parse: (text) => path.resolve(text),
+    fallback: null,
+  } satisfies Option<string | null>,
   build: {
     env: 'OUTBOARD_BUILD',
     value: 'DIR',
@@ -124,6 +131,7 @@ ${optionsHelp(options)}
       OUTBOARD_SHARE: values.share ?? undefined,
       OUTBOARD_LOG: values.log ?? undefined,
       OUTBOARD_STATS: values.stats ?? undefined,
+      OUTBOARD_TRACE: values.trace ?? undefined,
     });
     return runProgram(program, rest, env);
   },
