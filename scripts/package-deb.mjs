@@ -2,7 +2,7 @@
 // alone. The same sources give the same bytes: times are those of the newest change log entry, or
 // SOURCE_DATE_EPOCH. With --no-build: of what is built already.
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import {
@@ -28,7 +28,7 @@ await runMain(async () => {
     options: { 'no-build': { type: 'boolean' }, out: { type: 'string' } },
   });
   if (!values['no-build']) await setUp({});
-  console.log(relative(process.cwd(), await packageDeb(values.out ?? folder)));
+  console.log(relative(process.cwd(), await packageDeb(resolve(values.out ?? folder))));
   return 0;
 });
 
@@ -65,7 +65,7 @@ async function packageDeb(out) {
     copy(join(deploy, 'debian', script), join(control, script), 0o755);
   }
 
-  const epoch = process.env['SOURCE_DATE_EPOCH'] ?? (await changelog('Timestamp'));
+  const epoch = process.env['SOURCE_DATE_EPOCH'] || (await changelog('Timestamp'));
   await evenOut(stage, Number(epoch));
   const deb = join(out, `outboard_${version}_${architecture}.deb`);
   // A higher level takes four times as long for a twentieth less.

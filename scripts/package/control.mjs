@@ -1,21 +1,28 @@
 // The control part of the Debian package: fields, sums, conffiles.
+import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
-import { captured } from '../setup/command.mjs';
+import { promisify } from 'node:util';
 import { SetupError } from '../setup/step.mjs';
 import { files } from './tree.mjs';
 
+const run = promisify(execFile);
+
 /**
- * A Debian tool's answer, without its newline.
+ * What a tool answers on stdout, without its newline; warnings on stderr are no part of it.
  * @param {string[]} argv
- * @param {import('../setup/command.mjs').Options} [options]
+ * @param {{ cwd?: string, env?: NodeJS.ProcessEnv }} [options]
  */
-export async function ask(argv, options = {}) {
-  const { status, output } = await captured(argv, options);
-  if (status !== 0) throw new SetupError(`${argv.join(' ')} failed:\n${output}`);
-  return output.trim();
+export async function ask([program = '', ...args], { cwd, env = process.env } = {}) {
+  const options = { cwd, env: { ...env, LC_ALL: 'C.UTF-8' }, maxBuffer: 64 << 20 };
+  try {
+    return (await run(program, args, options)).stdout.trim();
+  } catch (error) {
+    const { message, stderr = '' } = /** @type {Error & { stderr?: string }} */ (error);
+    throw new SetupError(message.includes(stderr) ? message : `${message}\n${stderr}`);
+  }
 }
 
 /**
