@@ -1,17 +1,20 @@
-// The three ways to the server's end, and the processes they are made of.
+// The ways to the server's end, and the processes they are made of.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { js, root } from '../../scripts/setup/paths.mjs';
 
+/** The last two: over a network link of a given rate. */
+export type Way = 'direct' | 'agent' | 'relays' | 'link' | 'linkAgent';
+
 export interface Ways {
   /** Where the guest connects: HOST:PORT or unix:PATH. */
-  addresses: { direct: string; agent: string; relays: string };
+  addresses: Record<Way, string>;
   stop(): Promise<void>;
 }
 
-export async function startWays(folder: string): Promise<Ways> {
+export async function startWays(folder: string, linkMegabits: number): Promise<Ways> {
   const children: ChildProcess[] = [];
   const start = async (...args: string[]): Promise<string> => {
     const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] });
@@ -37,19 +40,25 @@ export async function startWays(folder: string): Promise<Ways> {
   try {
     const [cert, key] = certificate(folder);
     const ports = JSON.parse(await start(here('server.js'), cert, key));
-    await start(
-      path.join(root, 'bin', 'outboard.mjs'),
-      'agent',
-      ...['--listen', `unix:${file('agent')}`, '--log-level', 'warn'],
-      ...['--server', `127.0.0.1:${ports.tls}`, '--ca', cert],
-    );
+    const agent = async (name: string, port: string) => {
+      await start(
+        path.join(root, 'bin', 'outboard.mjs'),
+        'agent',
+        ...['--listen', `unix:${file(name)}`, '--log-level', 'warn'],
+        ...['--server', `127.0.0.1:${port}`, '--ca', cert],
+      );
+      return `unix:${file(name)}`;
+    };
+    const link = (port: number) => start(here('link.js'), String(port), String(linkMegabits));
     // As agent and front: from a Unix socket over TCP to a Unix socket, but for the last step.
     const second = await start(here('relay.js'), '0', String(ports.plain));
     await start(here('relay.js'), file('relay'), second);
     const addresses = {
       direct: `127.0.0.1:${ports.plain}`,
-      agent: `unix:${file('agent')}`,
+      agent: await agent('agent', ports.tls),
       relays: `unix:${file('relay')}`,
+      link: `127.0.0.1:${await link(ports.plain)}`,
+      linkAgent: await agent('link', await link(ports.tls)),
     };
     return { addresses, stop };
   } catch (error) {

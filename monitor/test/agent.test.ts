@@ -3,10 +3,9 @@ import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { connect, createServer, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
 import { createServer as createTlsServer } from 'node:tls';
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
@@ -22,8 +21,9 @@ import {
 import { AgentHello } from '../src/agent-hello.js';
 import { OutboardError } from '../src/errors.js';
 import type { FrontPeer } from '../src/tls-front.js';
+import { Agent } from './support/agent.js';
 import { authority, replaceFile, serverFiles } from './support/certificates.js';
-import { echoing, type Line, startFront, take } from './support/front.js';
+import { echoing, startFront, take } from './support/front.js';
 import { usualHello } from './support/guest.js';
 import { outboard } from './support/serving.js';
 
@@ -39,68 +39,6 @@ function newFile(text = ''): string {
   const file = path.join(folder, `file-${++files}`);
   writeFileSync(file, text);
   return file;
-}
-
-/** An `outboard agent`. */
-class Agent {
-  readonly lines: Line[] = [];
-  address = '';
-  readonly child;
-  readonly exit: Promise<number | string>;
-  #wake: () => void = () => {};
-
-  private constructor(args: string[]) {
-    const words = [outboard, 'agent', '--log-level', 'debug', ...args];
-    this.child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'pipe'] });
-    this.exit = once(this.child, 'exit').then(([code, signal]) => {
-      this.#wake();
-      return signal ?? code;
-    });
-    createInterface({ input: this.child.stderr }).on('line', (line) => {
-      this.lines.push(line.startsWith('{') ? JSON.parse(line) : { level: 0, msg: line });
-      this.#wake();
-    });
-  }
-
-  static async start(t: Test, ...args: string[]): Promise<Agent> {
-    const agent = new Agent(args);
-    t.teardown(async () => {
-      agent.child.kill('SIGKILL');
-      await agent.exit;
-    });
-    const said = createInterface({ input: agent.child.stdout });
-    const line = await Promise.race([once(said, 'line').then(String), agent.exit]);
-    const [, address] = /^listening on (.*)$/.exec(String(line)) ?? [];
-    if (address === undefined) throw new Error(`${line}: ${JSON.stringify(agent.lines)}`);
-    agent.address = address;
-    return agent;
-  }
-
-  /** Until it says so. */
-  async line(pattern: RegExp): Promise<Line> {
-    for (;;) {
-      const found = this.lines.find(({ msg }) => pattern.test(msg));
-      if (found) return found;
-      await new Promise<void>((wake) => {
-        this.#wake = wake;
-      });
-    }
-  }
-
-  connect(t: Test): Socket {
-    const unix = this.address.startsWith('unix:');
-    const [host = '', port = ''] = this.address.split(':');
-    const at = unix ? { path: this.address.slice(5) } : { host, port: Number(port) };
-    const guest = connect({ ...at, allowHalfOpen: true });
-    t.teardown(() => guest.destroy());
-    return guest.on('error', () => {});
-  }
-
-  hello(t: Test, hello: Partial<Hello> = {}): Socket {
-    const guest = this.connect(t);
-    guest.write(encodeHello({ ...usualHello, ...hello }));
-    return guest;
-  }
 }
 
 async function answer(guest: Socket): Promise<Answer> {
