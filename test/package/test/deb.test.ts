@@ -15,6 +15,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import t from 'tap';
 import { listPrograms } from '../../../examples/build.mjs';
+import { which } from '../../../scripts/setup/command.mjs';
 import { build, noPrograms, root } from '../../support/paths.js';
 import { isRoot, Machine, mustRun, noTools, run } from '../machine.js';
 
@@ -282,6 +283,41 @@ t.test('the installed server serves programs', { skip: skip || noPrograms }, asy
     server.kill('SIGKILL');
   }
 });
+
+const activate = which('systemd-socket-activate');
+const noActivation = skip || noPrograms || (activate ? false : 'no systemd-socket-activate');
+
+t.test(
+  'a socket of systemd: the first guest starts the server',
+  { skip: noActivation },
+  async (t) => {
+    const at = (name: string) => path.join(machine.folder, name);
+    const [socket, tenants, token] = [at('guests.sock'), at('tenants.yaml'), at('token')];
+    const files = ['--tenants', tenants, '--token-file', token];
+    await mustRun([command, 'tenant', 'add', 'guest', ...files], { env });
+    const config = machine.path('etc', 'outboard', 'serve.yaml');
+    const serve = [command, 'serve', '--config', config, '--tenants', tenants];
+    const server = spawn(
+      activate ?? '',
+      [...['-l', socket], ...serve, ...['--device', 'software', '--http', 'none', '--grace', '0']],
+      { env, stdio: ['ignore', 'ignore', 'pipe'] },
+    );
+    const ended = once(server, 'exit');
+    try {
+      const lines = createInterface({ input: server.stderr });
+      await Promise.race([once(lines, 'line'), ended]);
+      lines.resume();
+      const program = path.join(build, 'examples', 'vector-add');
+      const asked = [command, 'run', '--server', `unix:${socket}`, '--token-file', token];
+      const remoted = await run([...asked, '--', program], { env: { ...env, ...libraries() } });
+      t.match(remoted, { code: 0, stdout: / correct$/m, stderr: '' });
+      server.kill('SIGTERM');
+      t.same(await ended, [0, null]);
+    } finally {
+      server.kill('SIGKILL');
+    }
+  },
+);
 
 /** Where the server says that it listens. */
 async function addresses(
