@@ -1,19 +1,42 @@
 // All policies by name, as the configuration names them. A new one is one line here.
 
 import { bestFit } from './placement/best-fit.js';
-import { dilu } from './placement/dilu.js';
+import { dilu as diluPlacement } from './placement/dilu.js';
 import { pack } from './placement/pack.js';
 import { spread } from './placement/spread.js';
 import { worstFit } from './placement/worst-fit.js';
 import type { PlacementPolicy } from './placement.js';
+import { deviceTime } from './quota/device-time.js';
+import { dilu } from './quota/dilu.js';
+import { hostTime } from './quota/host-time.js';
+import { none } from './quota/none.js';
+import { priority } from './quota/priority.js';
+import { type QuotaParameters, type QuotaPolicy, usualQuotaParameters } from './quota.js';
+
+/** Whoever runs a policy hands its memory on and never looks at it. */
+export type AnyQuotaPolicy = QuotaPolicy<unknown>;
 
 export const placementPolicies: ReadonlyMap<string, PlacementPolicy> = byName([
-  bestFit,
   worstFit,
-  dilu,
+  bestFit,
   spread,
   pack,
+  diluPlacement,
 ]);
+
+/** `parameters`: of the GPU they are for. */
+export function quotaPoliciesFor(parameters: QuotaParameters): ReadonlyMap<string, AnyQuotaPolicy> {
+  return byName<AnyQuotaPolicy>([
+    deviceTime as AnyQuotaPolicy,
+    priority as AnyQuotaPolicy,
+    dilu('paper', parameters) as AnyQuotaPolicy,
+    dilu('corrected', parameters) as AnyQuotaPolicy,
+    hostTime() as AnyQuotaPolicy,
+    none as AnyQuotaPolicy,
+  ]);
+}
+
+export const quotaPolicies = quotaPoliciesFor(usualQuotaParameters);
 
 function byName<Policy extends { name: string }>(policies: readonly Policy[]) {
   return new Map(policies.map((policy) => [policy.name, policy]));

@@ -16,6 +16,7 @@ const commands: Record<string, () => Promise<Command>> = {
   quota: async () => (await import('./commands/quota.js')).quota,
   drain: async () => (await import('./commands/drain.js')).drain,
   device: async () => (await import('./commands/device.js')).device,
+  policies: async () => (await import('./commands/policies.js')).policies,
   logs: async () => (await import('./commands/logs.js')).logs,
   completion: async () => (await import('./commands/completion.js')).completion(everything),
   man: async () => (await import('./commands/man.js')).man(everything),
