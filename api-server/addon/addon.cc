@@ -2,7 +2,11 @@
 // JavaScript's thread except the report at a session's end, which comes from the session's warden
 // through a thread-safe function.
 #include <napi.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include <cstddef>
 #include <cstring>
 
 #include "device.h"
@@ -321,7 +325,26 @@ Napi::Value wake_token_page(const Napi::CallbackInfo &info) {
   });
 }
 
+// As sd_notify(3): a datagram to the socket that systemd names, which Node cannot send. A path that
+// begins with @ is an abstract address.
+Napi::Value notify(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+  const std::string path = info[0].ToString(), message = info[1].ToString();
+  sockaddr_un address{};
+  if (path.empty() || path.size() >= sizeof address.sun_path) return Napi::Boolean::New(env, false);
+  address.sun_family = AF_UNIX;
+  memcpy(address.sun_path, path.data(), path.size());
+  if (path[0] == '@') address.sun_path[0] = 0;
+  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const socklen_t length = offsetof(sockaddr_un, sun_path) + path.size();
+  const bool sent = fd >= 0 && sendto(fd, message.data(), message.size(), MSG_NOSIGNAL,
+                                      reinterpret_cast<sockaddr *>(&address), length) >= 0;
+  if (fd >= 0) close(fd);
+  return Napi::Boolean::New(env, sent);
+}
+
 Napi::Object init(Napi::Env env, Napi::Object exports) {
+  exports.Set("notify", Napi::Function::New(env, notify));
   exports.Set("deviceCount", Napi::Function::New(env, device_count));
   exports.Set("openDevice", Napi::Function::New(env, open_device));
   exports.Set("closeDevice", Napi::Function::New(env, close_device));

@@ -90,6 +90,7 @@ export const counterNames = [
   'modules',
   'faults',
   'violations',
+  'moduleMemory',
 ] as const;
 export type CounterName = (typeof counterNames)[number];
 
@@ -121,6 +122,9 @@ export interface Native {
   kernelTimes(session: SessionHandle): KernelTime[];
   /** Devices a driver library offers, without opening them: cuInit and cuDeviceGetCount. */
   deviceCount(library: string): number;
+
+  /** As sd_notify(3): tells systemd's socket (NOTIFY_SOCKET) something; false when it cannot be told. */
+  notify(socket: string, message: string): boolean;
 
   /** A new page in a memory file; token-page.ts says what is in it. The caller closes `fd`, once
    * every process that is to inherit it has started. */

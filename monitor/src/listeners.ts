@@ -50,10 +50,14 @@ export function formatListen(listen: Listen): string {
 // As systemd passes sockets: see sd_listen_fds(3).
 const firstPassed = 3;
 
-/** Sockets that systemd passes to this process, to listen on. Asked once: children inherit nothing. */
+/**
+ * Sockets that systemd passes to this process, to listen on; children inherit neither them nor the
+ * variables.
+ */
 export function passedSockets(env: NodeJS.ProcessEnv): Listen[] {
-  if (Number(env['LISTEN_PID']) !== process.pid) return [];
-  const count = Number(env['LISTEN_FDS']) || 0;
+  const ours = Number(env['LISTEN_PID']) === process.pid;
+  const count = ours ? Number(env['LISTEN_FDS']) || 0 : 0;
+  for (const name of ['LISTEN_PID', 'LISTEN_FDS', 'LISTEN_FDNAMES']) delete env[name];
   return Array.from({ length: count }, (_, index) => ({ kind: 'fd', fd: firstPassed + index }));
 }
 

@@ -1,5 +1,6 @@
 import { existsSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { loadNative } from '../../../api-server/src/native.js';
 import { placementPolicies } from '../../policies/index.js';
 import { type Api, newMetrics, startApi } from '../api/api.js';
 import { type Command, exitCodes } from '../command.js';
@@ -13,6 +14,7 @@ import { LiveOperations } from '../operations.js';
 import { optionsHelp, readOptions } from '../options.js';
 import { type ServeValues, serveOptions } from '../serve-options.js';
 import { Server } from '../server.js';
+import { Service } from '../service.js';
 import { requireLocal, Tenants } from '../tenants.js';
 import { TlsFront } from '../tls-front.js';
 import { openTracing, wantsTracing } from '../tracing.js';
@@ -54,9 +56,11 @@ function readServeOptions(args: string[], env: NodeJS.ProcessEnv): ServeValues {
 async function serveWith(values: ServeValues): Promise<number> {
   const recent = new RecentLog();
   const log = await openLog(values['log-level'], recent);
+  // Before any child could inherit what is meant for this process.
+  const passed = passedSockets(process.env);
+  const service = Service.from(process.env, () => loadNative(values.build));
   const driver = await chooseDriver(values.device, values.gpus, values.build).catch(told(log));
   if (!driver) return exitCodes.unable;
-  const passed = passedSockets(process.env);
   const placement = placementPolicies.get(values.placement);
   if (!placement) throw new Error(`no policy ${values.placement}`);
   const tenants = openTenants(values.tenants, log);
@@ -86,7 +90,8 @@ async function serveWith(values: ServeValues): Promise<number> {
   const parts = { quotaName: 'none', busy: () => 0, setShare: () => {} };
   const operations = new LiveOperations(server, parts, recent);
   const front = tlsFront(values, server, log);
-  const stopped = stopOnSignal(server, front);
+  const patience = values.grace + 2 * stopSeconds;
+  const stopped = stopOnSignal(server, front, () => service?.stopping(patience));
   let api: Api | undefined;
   try {
     const listening = (await server.start()).map(formatListen);
@@ -109,6 +114,7 @@ async function serveWith(values: ServeValues): Promise<number> {
       policies,
     });
     tellReady(listening, api.addresses, values['ready-file']);
+    service?.ready(`listening on ${listening.join(', ')}`);
   } catch (error) {
     // A signal that came too early to have anything to end is no failure.
     if (!stopped.asked) {
@@ -187,7 +193,7 @@ function tellReady(texts: string[], http: Listen[], readyFile: string | null) {
 }
 
 /** `asked`: a signal has come; `done` resolves when it has ended the server. */
-function stopOnSignal(server: Server, front: TlsFront | null) {
+function stopOnSignal(server: Server, front: TlsFront | null, tell: () => void) {
   const state = { asked: false, done: Promise.resolve() };
   let signals = 0;
   state.done = new Promise((resolve) => {
@@ -199,6 +205,7 @@ function stopOnSignal(server: Server, front: TlsFront | null) {
           return server.destroy();
         }
         state.asked = true;
+        tell();
         // Sessions go through the front, so it goes last.
         server.stop().then(async () => {
           const timer = setTimeout(() => front?.kill(), stopSeconds * 1000);
