@@ -3,7 +3,6 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
 import { usageOf } from '../../monitor/src/usage.js';
 import { type Address, parseAddress } from '../../monitor/src/values.js';
 import { Guest } from '../../monitor/test/support/guest.js';
@@ -12,10 +11,13 @@ import { root } from '../../scripts/setup/paths.mjs';
 export class Loaded {
   readonly child: ChildProcess;
   readonly address: Address;
+  /** Of the HTTP API. */
+  readonly http: string;
 
-  private constructor(child: ChildProcess, address: Address) {
+  private constructor(child: ChildProcess, address: Address, http: string) {
     this.child = child;
     this.address = address;
+    this.http = http;
   }
 
   static async start(gpus: number, serversPerGpu: number, args: string[] = []): Promise<Loaded> {
@@ -39,10 +41,12 @@ export class Loaded {
       ],
       { stdio: ['ignore', 'pipe', 'inherit'] },
     );
-    const [line] = await once(createInterface({ input: child.stdout }), 'line');
-    const address = /^listening on (\S+)$/.exec(String(line))?.[1];
-    if (address === undefined) throw new Error(`outboard serve said: ${line}`);
-    return new Loaded(child, parseAddress(address));
+    // All lines come in one write.
+    const [text] = await once(child.stdout.setEncoding('utf8'), 'data');
+    const address = /^listening on (\S+)$/m.exec(String(text))?.[1];
+    const http = /^operators: (\S+)$/m.exec(String(text))?.[1] ?? '';
+    if (address === undefined) throw new Error(`outboard serve said: ${text}`);
+    return new Loaded(child, parseAddress(address), http);
   }
 
   /** A guest that has been welcomed. */

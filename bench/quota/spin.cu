@@ -1,0 +1,102 @@
+// Keeps a GPU busy with kernels of one length, or in bursts of them, in each form of launch.
+//
+//   spin calibrate                            how many turns a kernel makes in a millisecond
+//   spin TURNS SECONDS FORM [BUSY PAUSE]      FORM: plain, cooperative, streams; milliseconds of bursts
+//
+// Ends with the number of kernels it has run.
+#include <cooperative_groups.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#define CHECK(call)                                                             \
+  do {                                                                          \
+    const cudaError_t result = call;                                            \
+    if (result != cudaSuccess) {                                                \
+      fprintf(stderr, "spin: %s: %s\n", #call, cudaGetErrorString(result));     \
+      exit(1);                                                                  \
+    }                                                                           \
+  } while (0)
+
+constexpr int kBlocks = 8, kThreads = 32, kStreams = 4;
+// How much is on its way before the program waits, as programs do that read a result now and then.
+constexpr int kAhead = 8;
+
+__global__ void spin(unsigned turns, unsigned *out) {
+  unsigned x = threadIdx.x;
+  for (unsigned i = 0; i < turns; i++) x = x * 1664525u + 1013904223u;
+  if (x == 1) *out = x;
+}
+
+__global__ void spin_together(unsigned turns, unsigned *out) {
+  unsigned x = threadIdx.x;
+  for (unsigned i = 0; i < turns; i++) x = x * 1664525u + 1013904223u;
+  cooperative_groups::this_grid().sync();
+  if (x == 1) *out = x;
+}
+
+using Clock = std::chrono::steady_clock;
+
+static double milliseconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+int main(int argc, char **argv) {
+  unsigned *out;
+  CHECK(cudaMalloc(&out, sizeof *out));
+  if (argc == 2 && strcmp(argv[1], "calibrate") == 0) {
+    unsigned turns = 1000;
+    double took = 0;
+    // Long enough that what a launch costs does not count.
+    for (; took < 50; turns *= 2) {
+      const auto begin = Clock::now();
+      spin<<<kBlocks, kThreads>>>(turns, out);
+      CHECK(cudaDeviceSynchronize());
+      took = milliseconds_since(begin);
+    }
+    printf("%.0f\n", turns / 2 / took);
+    return 0;
+  }
+  if (argc != 4 && argc != 6) {
+    fprintf(stderr, "usage: spin calibrate | spin TURNS SECONDS FORM [BUSY PAUSE]\n");
+    return 2;
+  }
+  unsigned turns = (unsigned)strtoul(argv[1], nullptr, 10);
+  const double seconds = strtod(argv[2], nullptr);
+  const char *form = argv[3];
+  const double busy = argc == 6 ? strtod(argv[4], nullptr) : 0;
+  const double pause = argc == 6 ? strtod(argv[5], nullptr) : 0;
+
+  cudaStream_t streams[kStreams] = {};
+  const bool many = strcmp(form, "streams") == 0;
+  if (many)
+    for (cudaStream_t &stream : streams) CHECK(cudaStreamCreate(&stream));
+  void *arguments[] = {&turns, &out};
+  const auto begin = Clock::now();
+  auto burst = begin;
+  unsigned long kernels = 0;
+  while (milliseconds_since(begin) < seconds * 1000) {
+    for (int i = 0; i < kAhead; i++) {
+      if (strcmp(form, "cooperative") == 0) {
+        CHECK(cudaLaunchCooperativeKernel((void *)spin_together, kBlocks, kThreads, arguments));
+      } else {
+        spin<<<kBlocks, kThreads, 0, many ? streams[i % kStreams] : nullptr>>>(turns, out);
+        CHECK(cudaGetLastError());
+      }
+      kernels++;
+      // Long kernels: one at a time is enough to keep the device busy.
+      if (milliseconds_since(begin) > seconds * 1000) break;
+    }
+    CHECK(cudaDeviceSynchronize());
+    if (pause > 0 && milliseconds_since(burst) > busy) {
+      std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(pause));
+      burst = Clock::now();
+    }
+  }
+  CHECK(cudaDeviceSynchronize());
+  printf("%lu\n", kernels);
+  return 0;
+}
