@@ -39,17 +39,19 @@ uint64_t unit_of(uint64_t mode) { return mode == kModeOpen ? kModeDeviceTime : m
 }  // namespace
 
 Gate::Gate(const Driver &driver, CUcontext context, std::shared_ptr<TokenPage> page,
-           uint64_t session, GateOptions options, std::function<void()> bind)
+           uint64_t session, GateOptions options, std::function<void()> bind, Trace *trace)
     : driver_(driver),
       page_(std::move(page)),
       words_(page_->words()),
       options_(options),
-      copies_(times_.find("[copy]")),
-      sets_(times_.find("[set]")),
+      trace_(trace),
+      copies_(kernel("[copy]")),
+      sets_(kernel("[set]")),
       meter_(driver, context,
              {std::move(bind), [this] { return urgency(); },
               [this](Group *group, uint64_t ns, bool measured) { finished(group, ns, measured); },
-              [this](uint64_t ns) { count(words_.device_ns, ns); }}) {
+              [this](uint64_t ns) { count(words_.device_ns, ns); }},
+             trace) {
   TokenWords::Word *const counts[] = {
       &words_.charged,    &words_.device_ns,    &words_.blocks,       &words_.launches,
       &words_.gate_waits, &words_.gate_wait_ns, &words_.in_flight_ns, &words_.held};
@@ -96,6 +98,12 @@ void Gate::finish() {
 
 // ---- passing -----------------------------------------------------------------------------------
 
+KernelCost *Gate::kernel(const std::string &name) {
+  KernelCost *const found = times_.find(name);
+  if (trace_ && !found->trace_name) found->trace_name = trace_->name(name);
+  return found;
+}
+
 Gate::Pass Gate::launch(CUstream stream, KernelCost &kernel, uint64_t blocks) {
   blocks = std::min(blocks, kMostBlocks);
   count_alone(words_.launches);
@@ -105,6 +113,8 @@ Gate::Pass Gate::launch(CUstream stream, KernelCost &kernel, uint64_t blocks) {
 
 // A session's copies and fills are predicted by their bytes. They count as a block each.
 Gate::Pass Gate::move(Work work, CUstream stream, uint64_t bytes) {
+  if (trace_) [[unlikely]]
+    Trace::moves(bytes);
   if (work == Work::kCopy ? options_.copies : options_.sets) [[unlikely]] {
     return enter(stream, work == Work::kCopy ? *copies_ : *sets_, std::max<uint64_t>(bytes, 1));
   }
@@ -160,6 +170,8 @@ Gate::Pass Gate::add(Group *group, KernelCost &kernel, uint64_t blocks, uint64_t
   ++group->launches;
   group->blocks += &kernel == copies_ || &kernel == sets_ ? 1 : blocks;
   group->predicted += predicted;
+  if (trace_) [[unlikely]]
+    trace_->joins(*group);
   Pass pass;
   pass.calls_ = &driver_.work.calls_;
   pass.gate_ = this;
@@ -382,6 +394,7 @@ void Gate::await(Group *group) {
   arrived_.insert(std::upper_bound(arrived_.begin(), arrived_.end(), group, earlier), group);
   int64_t lacking_since = 0;
   int64_t room_since = 0;  // since when only what is under way is in its way
+  const uint64_t since = trace_ ? trace_now() : 0;
   for (;;) {
     const uint32_t seen = words_.wake.load(std::memory_order_acquire);
     const bool tokens = has_tokens();
@@ -412,6 +425,7 @@ void Gate::await(Group *group) {
     count(words_.gate_wait_ns, static_cast<uint64_t>(now_ns() - lacking_since));
   }
   std::erase(arrived_, group);
+  if (trace_) trace_->held(*group, since);
   let_run(group);
   if (!arrived_.empty()) page_->wake();
 }

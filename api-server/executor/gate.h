@@ -27,6 +27,7 @@
 #include "kernel_times.h"
 #include "meter.h"
 #include "token_page.h"
+#include "trace.h"
 
 namespace outboard {
 
@@ -62,13 +63,13 @@ class Gate {
   };
 
   Gate(const Driver &driver, CUcontext context, std::shared_ptr<TokenPage> page, uint64_t session,
-       GateOptions options, std::function<void()> bind);
+       GateOptions options, std::function<void()> bind, Trace *trace = nullptr);
   ~Gate();
 
   // ---- for the leader
   // ----------------------------------------------------------------------------
 
-  KernelCost *kernel(const std::string &name) { return times_.find(name); }
+  KernelCost *kernel(const std::string &name);
   // What comes next is no launch, or nothing: what was launched is to be measured by itself.
   void pause() {
     if (current_) close_group();
@@ -119,6 +120,7 @@ class Gate {
   const std::shared_ptr<TokenPage> page_;
   TokenWords &words_;
   const GateOptions options_;
+  Trace *const trace_;
   KernelTimes times_;
   KernelCost *const copies_;
   KernelCost *const sets_;

@@ -63,6 +63,12 @@ struct Group {
   uint64_t charged = 0;
   uint64_t in_flight = 0;
 
+  // For the session's trace: the commands it is of, and when its first one came.
+  struct {
+    uint64_t first = 0, last = 0;
+    uint64_t since = 0;
+  } traced;
+
   // With a ticket, its work does not start before it is granted.
   bool ticketed = false;
   bool granted = false;
@@ -70,6 +76,7 @@ struct Group {
   void clear() {
     uses.clear();
     launches = blocks = predicted = sequence = unit = charged = in_flight = 0;
+    traced = {};
     known = true;
     full = broken = closed = counted = counted_unknown = ticketed = granted = false;
   }

@@ -28,6 +28,8 @@ class KernelCost {
 
   // The leader's: launches that were measured alone because nothing was known.
   unsigned alone = 0;
+  // Of its name in the session's trace.
+  uint32_t trace_name = 0;
 
  private:
   friend class KernelTimes;

@@ -16,8 +16,12 @@ constexpr std::chrono::microseconds kSoonest{50};
 
 }  // namespace
 
-Meter::Meter(const Driver &driver, CUcontext context, Handlers handlers)
-    : driver_(driver), context_(context), handlers_(std::move(handlers)) {
+Meter::Meter(const Driver &driver, CUcontext context, Handlers handlers, Trace *trace)
+    : driver_(driver),
+      context_(context),
+      handlers_(std::move(handlers)),
+      trace_(trace),
+      clock_(driver, trace) {
   if (driver_.softwareDeviceWorkNs) by_workers();
   unclaimed_ = 0;
 }
@@ -59,6 +63,7 @@ void Meter::stop() {
   if (thread_.joinable()) thread_.join();
   if (frontier_) driver_.cuEventDestroy_v2(frontier_);
   frontier_ = nullptr;
+  clock_.close();
 }
 
 void Meter::work() {
@@ -78,6 +83,7 @@ void Meter::work() {
     hurried_ = false;
     lock.unlock();
     const bool any = harvest();
+    clock_.refresh();
     const auto pause = how_long();
     lock.lock();
     if (any || running_.empty()) continue;
@@ -128,6 +134,8 @@ void Meter::measure(std::vector<Group *> &groups) {
     if (!measured) one.from = 0, one.to = 0;
     lengths += one.length();
     ended.push_back(one);
+    if (trace_ && measured) [[unlikely]]
+      record(one);
   }
   // Where several ran at the same time, each has its part of the time that it took all of them.
   double cost = by_events(ended);
@@ -145,6 +153,16 @@ void Meter::measure(std::vector<Group *> &groups) {
     const uint64_t ns = shares.next(one.length());
     handlers_.finished(one.group, ns, one.measured && ns > 0);
   }
+}
+
+// It can have begun no sooner than it was given to the driver, and has ended.
+void Meter::record(const Ended &one) {
+  const Group &group = *one.group;
+  const std::optional<uint64_t> start = clock_.time_of(group.start);
+  if (!start) return;
+  const auto length = static_cast<uint64_t>(one.length());
+  const uint64_t to = std::min(*start + length, trace_now());
+  trace_->measured(group, std::max(std::min(*start, to), group.traced.since), to);
 }
 
 // The length of the union of the intervals, as far as it comes behind what was measured before.

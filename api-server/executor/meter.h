@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "group.h"
+#include "trace.h"
 
 namespace outboard {
 
@@ -32,7 +33,7 @@ class Meter {
     std::function<void(uint64_t ns)> spent;
   };
 
-  Meter(const Driver &driver, CUcontext context, Handlers handlers);
+  Meter(const Driver &driver, CUcontext context, Handlers handlers, Trace *trace);
   ~Meter();
 
   // A closed group whose work may run.
@@ -56,12 +57,15 @@ class Meter {
   bool harvest();
   std::chrono::nanoseconds how_long() const;
   void measure(std::vector<Group *> &groups);
+  void record(const Ended &one);
   double by_events(std::vector<Ended> &ended);
   double by_workers();
 
   const Driver &driver_;
   const CUcontext context_;
   const Handlers handlers_;
+  Trace *const trace_;
+  DeviceClock clock_;  // the thread's, while there is one
 
   std::mutex mutex_;
   std::condition_variable arrived_;

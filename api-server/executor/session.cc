@@ -84,6 +84,7 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       on_end_(std::move(options.on_end)),
       fd_(fd),
       wake_fd_(wake_fd),
+      trace_(Trace::open(options.trace, id_)),
       receiver_(fd, options.leftover, *counters_),
       sender_(fd, *counters_),
       crew_([this] { device_->bind(); }, [this] { lead(); }),
@@ -92,8 +93,9 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       uploads_(device_->driver(), device_->uploads()),
       transfers_(device_->driver()),
       output_(Output::installed()),
-      gate_(device_->driver(), device_->context(), device_->tokens(), id_, options.gate,
-            [this] { device_->bind(); }) {}
+      gate_(
+          device_->driver(), device_->context(), device_->tokens(), id_, options.gate,
+          [this] { device_->bind(); }, trace_.get()) {}
 
 Session::~Session() {
   close(fd_);
@@ -128,6 +130,8 @@ static bool goes_between_launches(uint16_t op) {
 
 // Takes one frame and carries it out. False when none will follow.
 bool Session::next_frame() {
+  if (trace_ && receiver_.available() == 0) [[unlikely]]
+    trace_->taken();
   if (idle_owed_ && receiver_.available() == 0 && nothing_comes()) {
     idle_owed_ = false;
     wire_header idle;
@@ -160,6 +164,7 @@ bool Session::next_frame() {
   count_alone(counters_->commands);
   idle_owed_ = false;
   if (!goes_between_launches(head.op)) gate_.pause();
+  const Trace::Command traced(trace_.get(), head.op, sequence_, bulk ? head.size : 0);
   dispatch(*this, in);
   if (!Crew::leads()) return true;
   if (in.failed()) {
@@ -200,6 +205,8 @@ void Session::fault(uint16_t op, CUresult result) {
 }
 
 void Session::fill(wire_reply *reply, uint64_t request, CUresult result) {
+  if (trace_) [[unlikely]]
+    Trace::answers();
   reply->request = request;
   reply->result = result;
   reply->async = async_.load(std::memory_order_relaxed) ? async_.exchange(0) : 0;
@@ -325,6 +332,7 @@ void Session::linger() {
 
 // By the leader, last of all.
 void Session::finish() {
+  if (trace_) trace_->taken();
   say_end();
   crew_.dismiss();
   crew_.wait_alone();

@@ -30,6 +30,7 @@
 #include "output.h"
 #include "receiver.h"
 #include "sender.h"
+#include "trace.h"
 #include "transfers.h"
 #include "uploads.h"
 #include "wire_calls.h"
@@ -50,6 +51,7 @@ struct SessionOptions {
   uint64_t id = 0;
   uint64_t memory_limit = 0;
   GateOptions gate;
+  TraceOptions trace;
   // How long the device may take to come to rest once the session is over.
   std::chrono::milliseconds patience{10000};
   // Called once, from a thread of the session.
@@ -226,6 +228,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const std::function<void(const SessionEnd &)> on_end_;
   const int fd_;
   const int wake_fd_;  // wakes the warden
+  const std::unique_ptr<Trace> trace_;
 
   Receiver receiver_;
   Sender sender_;

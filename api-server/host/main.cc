@@ -4,7 +4,7 @@
 //
 //   executor-host --library PATH [--ordinal N] [--port N] [--memory BYTES] [--sessions N]
 //                 [--patience MILLISECONDS] [--window-base ADDRESS] [--window-size BYTES]
-//                 [--token-fd N] [--measure 0|1] [--gate-copies 0|1]
+//                 [--token-fd N] [--measure 0|1] [--gate-copies 0|1] [--trace-dir DIR]
 //
 // When a session leaves the device unusable it starts itself afresh on the same port, as the
 // monitor would replace an API server process.
@@ -42,13 +42,15 @@ struct Arguments {
   long patience = 10000;
   std::optional<int> token_fd;
   GateOptions gate;
+  std::string trace_dir;  // each session's trace goes there
 };
 
 [[noreturn]] void usage(const std::string &problem) {
   fprintf(stderr,
           "executor-host: %s\nusage: executor-host --library PATH [--ordinal N] [--port N] "
           "[--memory BYTES] [--sessions N] [--patience MILLISECONDS] [--window-base ADDRESS] "
-          "[--window-size BYTES] [--token-fd N] [--measure 0|1] [--gate-copies 0|1]\n",
+          "[--window-size BYTES] [--token-fd N] [--measure 0|1] [--gate-copies 0|1] "
+          "[--trace-dir DIR]\n",
           problem.c_str());
   exit(2);
 }
@@ -61,6 +63,10 @@ Arguments parse(int argc, char **argv) {
     const char *value = argv[i + 1];
     if (name == "--library") {
       arguments.library = value;
+      continue;
+    }
+    if (name == "--trace-dir") {
+      arguments.trace_dir = value;
       continue;
     }
     char *end;
@@ -129,6 +135,7 @@ void place_window(Device &device, const Hello &hello) {
 bool serve(const std::shared_ptr<Device> &device, int fd, uint64_t id, const Arguments &arguments) {
   std::string why;
   const std::optional<Hello> hello = read_hello(fd, &why);
+  const uint64_t arrived = trace_now();
   if (!hello) {
     log_line(LogLevel::kWarn, id, "refused: " + why);
     send_refusal(fd, "OB_HELLO_MALFORMED", why);
@@ -139,6 +146,7 @@ bool serve(const std::shared_ptr<Device> &device, int fd, uint64_t id, const Arg
     const DeviceSnapshot snapshot = device->snapshot();
     uint64_t memory = arguments.memory ? arguments.memory : snapshot.free_memory;
     if (hello->memory && hello->memory < memory) memory = hello->memory;
+    const uint64_t welcomed = trace_now();
     send_welcome(fd, {id, snapshot, memory});
     log_line(LogLevel::kInfo, id, "session of " + hello->program);
     std::promise<bool> over;
@@ -147,6 +155,10 @@ bool serve(const std::shared_ptr<Device> &device, int fd, uint64_t id, const Arg
     options.id = id;
     options.memory_limit = memory;
     options.gate = arguments.gate;
+    if (!arguments.trace_dir.empty()) {
+      options.trace.file = arguments.trace_dir + "/session-" + std::to_string(id) + ".trace";
+      options.trace.marks = {{"hello", arrived, arrived}, {"welcome", welcomed, trace_now()}};
+    }
     options.patience = std::chrono::milliseconds(arguments.patience);
     options.on_end = [&](const SessionEnd &end) { over.set_value(end.reusable); };
     const std::shared_ptr<Session> session = Session::start(device, std::move(options));

@@ -60,6 +60,7 @@ World::World(WorldOptions options, int fds[2]) : guest(fds[0]), end_(over_.get_f
   session_options.memory_limit = options.memory;
   session_options.patience = options.patience;
   session_options.gate = options.gate;
+  session_options.trace = options.trace;
   session_options.leftover.assign(options.leftover.begin(), options.leftover.end());
   session_options.on_end = [this](const SessionEnd &end) { over_.set_value(end); };
   session = Session::start(device(), std::move(session_options));

@@ -14,6 +14,7 @@ struct WorldOptions {
   std::chrono::milliseconds patience{60000};
   std::string leftover;
   outboard::GateOptions gate;
+  outboard::TraceOptions trace;
 };
 
 class World {

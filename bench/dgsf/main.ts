@@ -1,0 +1,114 @@
+// npm run bench:dgsf [-- --scale 50] [--seed 1] [--simulated]
+//
+// The shape of DGSF's own experiment, on real servers with software GPUs and on the simulated one,
+// beside the paper's figures. --simulated: without the real ones, which take five minutes.
+import { mkdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { build, root } from '../../scripts/setup/paths.mjs';
+import { shared, undisturbed } from '../day/co-run.js';
+import { Scope } from '../faults/scope.js';
+import { machine } from '../src/machine.js';
+import { page } from './page.js';
+import {
+  arrivals,
+  type Done,
+  fourSettings,
+  mean,
+  type Result,
+  resultOf,
+  type Setting,
+  settings,
+} from './plan.js';
+import { serve } from './real.js';
+import { simulate } from './simulated.js';
+
+const { values } = parseArgs({
+  options: {
+    scale: { type: 'string', default: '25' },
+    seed: { type: 'string', default: '1' },
+    simulated: { type: 'boolean', default: false },
+  },
+});
+const scale = Number(values.scale);
+const seed = Number(values.seed);
+if (!(scale >= 1) || !Number.isInteger(seed)) throw new Error('expected numbers');
+
+/** The gain with which 7.5's worst fit comes out nearest; see the page. */
+const gain = 1.2;
+const orders = 50;
+
+export interface Row {
+  setting: Setting;
+  /** On real servers; null: not run. */
+  real: Result | null;
+  /** Simulated, of the same order: nobody slows anybody down, as on the real servers here. */
+  apart: Result;
+  /** Simulated, with processor sharing. */
+  together: Result;
+  /** The GPUs of the functions on the real servers, in the order of arrival. */
+  gpus: number[];
+}
+
+async function measure(setting: Setting): Promise<Row> {
+  const plan = arrivals(setting.load, seed);
+  const real = values.simulated
+    ? null
+    : await Scope.with((scope) => serve(scope, setting, plan, scale));
+  const row = {
+    setting,
+    real: real && resultOf(real),
+    apart: resultOf(simulate(setting, plan, undisturbed)),
+    together: resultOf(simulate(setting, plan, shared(gain))),
+    gpus: real?.map(({ gpu }: Done) => gpu) ?? [],
+  };
+  const { load, gpus, servers, policy } = setting;
+  const seconds = (result: Result | null) => result?.done.toFixed(1) ?? '-';
+  console.log(
+    `${load}, ${gpus} GPUs, ${servers} servers each, ${policy}: done after ${seconds(row.real)} s; simulated ${seconds(row.apart)}, with contention ${seconds(row.together)}`,
+  );
+  return row;
+}
+
+/** Sharing against none, over many orders: [least, mean, most] of the change. */
+function changes(load: 'heavy' | 'low', gpus: number, policy: Setting['policy'], gain: number) {
+  const of = (which: (result: Result) => number) => {
+    const all = Array.from({ length: orders }, (_, index) => {
+      const plan = arrivals(load, 1000 + index);
+      const [none, two] = [1, 2].map((servers) => {
+        return which(resultOf(simulate({ load, gpus, servers, policy }, plan, shared(gain))));
+      });
+      return (two ?? 0) / (none ?? 1) - 1;
+    });
+    return { least: Math.min(...all), mean: mean(all), most: Math.max(...all) };
+  };
+  return {
+    ...{ load, gpus, policy, gain },
+    done: of(({ done }) => done),
+    queue: of(({ queue }) => queue),
+    blocked: of(({ blocked }) => blocked),
+    whole: of(({ whole }) => whole),
+    resnet: of(({ resnet }) => resnet.whole),
+    resnetBlocked: of(({ resnet }) => resnet.blocked),
+  };
+}
+
+export type Change = ReturnType<typeof changes>;
+
+const rows: Row[] = [];
+for (const setting of [...fourSettings, ...settings()]) rows.push(await measure(setting));
+const compared = [1.2, 1.4].flatMap((gain) =>
+  (['best-fit', 'worst-fit'] as const).map((policy) => changes('heavy', 4, policy, gain)),
+);
+const date = new Date().toISOString();
+const result = { date, machine: machine(), scale, seed, gain, orders, rows, compared };
+const text = page(result);
+console.log(`\n${text}`);
+const whole = !values.simulated && scale === 25 && seed === 1;
+const folder = whole ? path.join(root, 'bench', 'results') : path.join(build, 'bench');
+mkdirSync(folder, { recursive: true });
+writeFileSync(path.join(folder, 'dgsf.json'), `${JSON.stringify(result, null, 2)}\n`);
+writeFileSync(path.join(folder, 'dgsf.md'), text);
+console.log(
+  `Written to ${path.relative(process.cwd(), path.join(folder, 'dgsf.md'))} and dgsf.json.`,
+);

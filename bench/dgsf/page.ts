@@ -1,0 +1,144 @@
+// The tables, and what they can and cannot say.
+import type { Change, Row } from './main.js';
+import type { Result } from './plan.js';
+import { gpuMemory, paper, workloads } from './workloads.js';
+
+export interface Measured {
+  date: string;
+  scale: number;
+  seed: number;
+  gain: number;
+  orders: number;
+  rows: Row[];
+  compared: Change[];
+}
+
+export function page({ date, scale, seed, gain, orders, rows, compared }: Measured): string {
+  return `# DGSF's experiment
+
+Made by \`npm run bench:dgsf\` on ${date.slice(0, 10)}. The shape is that of DGSF (Fingler et al., IPDPS 2022), section 7: six
+functions, ten of each in random order (seed ${seed}, our own generator), exponential arrivals (heavy: 2 s on average; low: 3 s), GPUs
+with ${gpuMemory} MB for sessions, one queue, first come, first served. All times are in the paper's seconds.
+
+**What is real.** Each *real* row is an \`outboard serve\` with software GPUs of that size: admission, queue, placement,
+reservations, API server processes and hand-overs are what they always are, ${scale} times faster than in the paper. A function is a
+guest that holds its session for its time (preparation and GPU time, as in the table) and leaves.
+**What is not.** A guest does no GPU work, so functions on one GPU do not slow each other down: with sharing, *real* shows
+how long it would take if GPUs had room for both. *Simulated* is the same order on the simulated server of \`bench/day\`, once
+without contention, to be held against *real*, once with it: functions on one GPU share it equally, and different ones gain
+by overlapping, together ${gain} times what one does. The difference is what contention costs, in this model. Nothing migrates.
+
+| function | memory, MB | preparation, s | GPU, s |
+|---|---|---|---|
+${workloads.map(({ name, memory, prepare, gpu }) => `| ${name} | ${memory} | ${prepare} | ${gpu} |`).join('\n')}
+
+Sums are the runtimes with DGSF of the paper's Table 1; how they divide is our estimate (\`workloads.ts\` says from what).
+
+## Two NLP and two ResNet on two GPUs (7.5)
+
+Seconds until all are done. NLP and ResNet were divided so that the first and the last row fit; the row between them is a prediction.
+
+| | paper | simulated with contention | simulated without | real, no contention | GPUs on the real server |
+|---|---|---|---|---|---|
+${four(rows)}
+
+Best fit puts like ones together, worst fit unlike ones. The paper's 42.6 s with migration have no counterpart yet.
+
+## Sixty functions
+
+| load | GPUs | servers per GPU | policy | done: real | sim. | sim. contention | queue: real | sim. | sim. contention |
+|---|---|---|---|---|---|---|---|---|---|
+${sixty(rows)}
+
+Done: seconds until the last has ended. Queue: mean seconds from arrival to a session. With one server per GPU both policies do
+the same. ${agreement(rows, scale)}
+
+## Sharing against none, heavy load, 4 GPUs (7.3, Fig. 5)
+
+Two servers per GPU against one, simulated with contention over ${orders} orders: mean, and least to most. The paper has one order.
+Blocked: what is left of the wait when preparation is over, which goes on meanwhile; the paper does not say which of the two it counts.
+
+| | gain | all done | mean queue | of it blocked | mean time of a function | of ResNet | it blocked |
+|---|---|---|---|---|---|---|---|
+| paper | | ${percent(paper.sharing.done)} | ${percent(paper.sharing.queue)} | | | ${percent(-0.2)} | halved |
+${compared.map(change).join('\n')}
+
+${verdict(compared)}
+`;
+}
+
+function four(rows: readonly Row[]): string {
+  const lines = rows.filter(({ setting }) => setting.load === 'four');
+  return lines
+    .map(({ setting, real, apart, together, gpus }) => {
+      const name = setting.servers === 1 ? 'none' : setting.policy;
+      const title = name === 'none' ? 'no sharing' : `sharing, ${name}`;
+      const who =
+        gpus.length === 0 ? '-' : `NLP ${gpus[0]}, ${gpus[1]}; ResNet ${gpus[2]}, ${gpus[3]}`;
+      const times = [String(paper.four[name]), one(together), one(apart), one(real)];
+      return `| ${[title, ...times, who].join(' | ')} |`;
+    })
+    .join('\n');
+}
+
+function sixty(rows: readonly Row[]): string {
+  return rows
+    .filter(({ setting }) => setting.load !== 'four')
+    .map(({ setting: { load, gpus, servers, policy }, real, apart, together }) => {
+      const which = [load, String(gpus), String(servers), servers === 1 ? 'either' : policy];
+      const done = [real, apart, together].map(one);
+      const queue = [real, apart, together].map((result) => result?.queue.toFixed(1) ?? '-');
+      return `| ${[...which, ...done, ...queue].join(' | ')} |`;
+    })
+    .join('\n');
+}
+
+/** How far the simulation is from what it simulates. */
+function agreement(rows: readonly Row[], scale: number): string {
+  const off = rows.flatMap(({ real, apart }) =>
+    real ? [Math.abs(real.done / apart.done - 1)] : [],
+  );
+  if (off.length === 0) return 'The real servers were not run.';
+  const most = (100 * Math.max(...off)).toFixed(1);
+  return `Real and simulated ends without contention differ by ${most} % at most: a millisecond here is ${scale / 1000} s there, and
+whoever comes a moment later may find another GPU free.`;
+}
+
+function change({
+  policy,
+  gain,
+  done,
+  queue,
+  blocked,
+  whole,
+  resnet,
+  resnetBlocked,
+}: Change): string {
+  const cells = [done, queue, blocked, whole, resnet, resnetBlocked].map(
+    ({ least, mean, most }) => `${percent(mean)} (${percent(least)} to ${percent(most)})`,
+  );
+  return `| ${[`simulated, ${policy}`, String(gain), ...cells].join(' | ')} |`;
+}
+
+function verdict(compared: readonly Change[]): string {
+  const reaches = (value: number, least: number) => value <= least;
+  const done = compared.some(({ done }) => reaches(done.least, paper.sharing.done));
+  const queue = compared.some(({ queue }) => reaches(queue.least, paper.sharing.queue));
+  const blocked = compared.some(({ blocked }) => reaches(blocked.least, paper.sharing.queue));
+  const less = percent(paper.sharing.queue);
+  const first = `The paper's ${percent(paper.sharing.done)} of time until all are done is ${within(done)}`;
+  if (queue === blocked) return `${first}; its ${less} of queueing is ${within(queue)}.`;
+  return `${first}. Its ${less} of queueing is ${within(queue)} for the whole wait, and ${within(blocked)} for the time blocked.`;
+}
+
+function within(reached: boolean): string {
+  return reached ? 'within the range of these orders' : 'reached in none of these orders';
+}
+
+function one(result: Result | null): string {
+  return result?.done.toFixed(1) ?? '-';
+}
+
+function percent(part: number): string {
+  return `${(100 * part).toFixed(0)} %`;
+}
