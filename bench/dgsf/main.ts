@@ -47,7 +47,7 @@ export interface Row {
   /** Simulated, with processor sharing. */
   together: Result;
   /** The GPUs of the functions on the real servers, in the order of arrival. */
-  gpus: number[];
+  gpus: string;
 }
 
 async function measure(setting: Setting): Promise<Row> {
@@ -60,7 +60,7 @@ async function measure(setting: Setting): Promise<Row> {
     real: real && resultOf(real),
     apart: resultOf(simulate(setting, plan, undisturbed)),
     together: resultOf(simulate(setting, plan, shared(gain))),
-    gpus: real?.map(({ gpu }: Done) => gpu) ?? [],
+    gpus: (real ?? []).map(({ gpu }: Done) => gpu).join(' '),
   };
   const { load, gpus, servers, policy } = setting;
   const seconds = (result: Result | null) => result?.done.toFixed(1) ?? '-';

@@ -73,8 +73,8 @@ function four(rows: readonly Row[]): string {
     .map(({ setting, real, apart, together, gpus }) => {
       const name = setting.servers === 1 ? 'none' : setting.policy;
       const title = name === 'none' ? 'no sharing' : `sharing, ${name}`;
-      const who =
-        gpus.length === 0 ? '-' : `NLP ${gpus[0]}, ${gpus[1]}; ResNet ${gpus[2]}, ${gpus[3]}`;
+      const [first, second, third, fourth] = gpus.split(' ');
+      const who = real ? `NLP ${first}, ${second}; ResNet ${third}, ${fourth}` : '-';
       const times = [String(paper.four[name]), one(together), one(apart), one(real)];
       return `| ${[title, ...times, who].join(' | ')} |`;
     })
