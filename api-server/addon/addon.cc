@@ -207,6 +207,21 @@ void report(Napi::Env env, Napi::Function on_end, Report *report) {
   on_end.Call({result});
 }
 
+outboard::TraceOptions to_trace(const Napi::Object &given) {
+  outboard::TraceOptions trace;
+  trace.file = to_text(given.Get("file"), "trace.file");
+  trace.size = to_optional_u64(given.Get("size"), "trace.size").value_or(TRACE_BYTES_DEFAULT);
+  const Napi::Value marks = given.Get("marks");
+  if (!marks.IsArray()) throw Error("OB_INTERNAL", "trace.marks must be an array");
+  const auto list = marks.As<Napi::Array>();
+  for (uint32_t i = 0; i < list.Length(); i++) {
+    const Napi::Object mark = to_object(list.Get(i), "trace.marks[]");
+    trace.marks.push_back({to_text(mark.Get("name"), "name"), to_u64(mark.Get("from"), "from"),
+                           to_u64(mark.Get("to"), "to")});
+  }
+  return trace;
+}
+
 Napi::Value start_session(const Napi::CallbackInfo &info) {
   const Napi::Env env = info.Env();
   return guarded(env, [&] {
@@ -226,6 +241,9 @@ Napi::Value start_session(const Napi::CallbackInfo &info) {
     if (const Napi::Value gated = given.Get("gated"); gated.IsObject()) {
       options.gate.copies = gated.As<Napi::Object>().Get("copies").ToBoolean();
       options.gate.sets = gated.As<Napi::Object>().Get("sets").ToBoolean();
+    }
+    if (const Napi::Value trace = given.Get("trace"); trace.IsObject()) {
+      options.trace = to_trace(trace.As<Napi::Object>());
     }
     const Napi::Value on_end = given.Get("onEnd");
     if (!on_end.IsFunction()) throw Error("OB_INTERNAL", "onEnd must be a function");

@@ -19,7 +19,13 @@
 //
 // Nothing is written to the connection before `begin`, so a client whose process dies before that
 // can still be given to another one.
-import type { CounterName, DeviceSnapshot, KernelTime, SessionEnd } from './native.js';
+import type {
+  CounterName,
+  DeviceSnapshot,
+  KernelTime,
+  SessionEnd,
+  SessionTrace,
+} from './native.js';
 
 export interface Open {
   type: 'open';
@@ -40,6 +46,8 @@ export interface Session {
   windowSize: bigint;
   /** Bytes that came behind the Hello. */
   leftover: Uint8Array;
+  /** Absent or null: nothing is recorded. */
+  trace?: SessionTrace | null;
 }
 
 export type ToSlot =

@@ -47,6 +47,22 @@ export interface DeviceSnapshot {
   windowSize: bigint;
 }
 
+/** Something that was before the executor's session: nanoseconds of CLOCK_MONOTONIC, which is what
+ * process.hrtime.bigint() tells; a moment, where both are the same. */
+export interface TraceMark {
+  name: string;
+  from: bigint;
+  to: bigint;
+}
+
+/** Where a session's trace is recorded (proto/wire/trace_ring.h). */
+export interface SessionTrace {
+  file: string;
+  /** Bytes of events that it keeps; null: 64 MiB. */
+  size: bigint | null;
+  marks: TraceMark[];
+}
+
 export interface SessionOptions {
   /** A connected stream socket. The executor takes its own duplicate; the caller closes this one. */
   fd: number;
@@ -59,6 +75,8 @@ export interface SessionOptions {
   patience?: number;
   /** Whether copies and fills are held back and measured like kernels; absent: they are not. */
   gated?: { copies: boolean; sets: boolean };
+  /** Absent or null: nothing is recorded. A file that cannot be is a line in the log. */
+  trace?: SessionTrace | null;
   /** Called once, when the session is over and everything it owned is released and scrubbed. */
   onEnd: (end: SessionEnd) => void;
 }

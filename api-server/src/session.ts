@@ -10,6 +10,7 @@ import {
   type Native,
   type SessionEnd,
   type SessionHandle,
+  type SessionTrace,
 } from './native.js';
 import type { SocketHandle } from './socket-handle.js';
 import { version } from './version.js';
@@ -93,6 +94,7 @@ export class SlotSession {
   /** Sends the Welcome and gives the connection to the executor. `onEnd` is called once, later. */
   begin(onEnd: OnEnd) {
     const { fd } = this.#handle;
+    const welcomed = process.hrtime.bigint();
     try {
       writeAll(fd, this.#welcome ?? Buffer.alloc(0));
     } catch (error) {
@@ -107,6 +109,7 @@ export class SlotSession {
         leftover: this.#request.leftover,
         session: this.#request.session,
         memoryLimit: this.#memoryLimit,
+        trace: this.#trace(welcomed),
         onEnd: (end) => onEnd(end, count(this.#counters)),
       });
       this.#counters = this.#native.counters(this.#running);
@@ -117,6 +120,15 @@ export class SlotSession {
       // The executor has a duplicate. This one must go, or the guest would never see the end.
       this.#handle.close();
     }
+  }
+
+  #trace(welcomed: bigint): SessionTrace | null {
+    const { trace = null } = this.#request;
+    if (!trace) return null;
+    const placed = trace.marks.at(-1)?.to ?? welcomed;
+    const handover = { name: 'handover', from: placed, to: welcomed };
+    const welcome = { name: 'welcome', from: welcomed, to: process.hrtime.bigint() };
+    return { ...trace, marks: [...trace.marks, handover, welcome] };
   }
 
   /** As they are now; null before it runs. */

@@ -105,6 +105,27 @@ t.test('prepared, begun, ended', async (t) => {
   t.same(ends, [{ end, launches: 42n }]);
 });
 
+t.test('a session that is recorded', async (t) => {
+  const { session, options } = madeUp(t);
+  const plain = session();
+  plain.prepare();
+  plain.begin(() => {});
+  t.equal(options()?.trace, null);
+  const before = process.hrtime.bigint();
+  const hello = { name: 'hello', from: before - 1n, to: before - 1n };
+  const recorded = madeUp(t);
+  const one = recorded.session({ trace: { file: '/x', size: null, marks: [hello] } });
+  one.prepare();
+  one.begin(() => {});
+  const trace = recorded.options()?.trace;
+  t.match(trace, { file: '/x', size: null, marks: [hello, {}, {}] });
+  const [, handover, welcome] = trace?.marks ?? [];
+  t.match([handover?.name, welcome?.name], ['handover', 'welcome']);
+  t.match(handover, { from: before - 1n, to: welcome?.from });
+  const { from = 0n, to = 0n } = welcome ?? {};
+  t.ok(before <= from && from <= to && to <= process.hrtime.bigint());
+});
+
 t.test('stopped', async (t) => {
   const { session, stopped, closed } = madeUp(t);
   const one = session();

@@ -354,6 +354,10 @@ const table = {
     remedy:
       'Give a file that `outboard run --trace` or `outboard serve --trace-dir` wrote, of the same release.',
   },
+  OB_TRACE_DIR: {
+    sentence: 'sessions cannot be recorded in %s: %s',
+    remedy: 'Name a folder that the server may write to with `outboard serve --trace-dir`.',
+  },
   OB_TRACE_PAIR: {
     sentence: 'the two files do not belong together: %s',
     remedy:
