@@ -149,6 +149,14 @@ void Device::move_window(uint64_t base, uint64_t size) {
   window_size_ = size;
 }
 
+uint64_t Device::resident_threads() const {
+  int processors = 0, threads = 0;
+  driver_.cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device_);
+  driver_.cuDeviceGetAttribute(&threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
+                               device_);
+  return static_cast<uint64_t>(processors) * static_cast<uint64_t>(threads);
+}
+
 CUresult Device::restore_limits() const {
   CUresult first = CUDA_SUCCESS;
   for (int limit = 0; limit < CU_LIMIT_MAX; limit++) {

@@ -71,6 +71,11 @@ class Device {
   Staging &downloads() { return *downloads_; }
   ModuleStore &modules() { return modules_; }
 
+  // What a limit of the context was before any session changed it.
+  uint64_t limit(int which) const { return limits_[static_cast<size_t>(which)]; }
+  // How many threads can be on the device at once.
+  uint64_t resident_threads() const;
+
   // Sets limits that a session changed back to what they were.
   CUresult restore_limits() const;
 

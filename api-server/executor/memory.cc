@@ -1,5 +1,6 @@
 #include "memory.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "wire.h"
@@ -40,8 +41,10 @@ const char *Memory::misuse(uint64_t address, uint64_t size) const {
 }
 
 CUresult Memory::map(uint64_t address, uint64_t size) {
-  if (size > limit_ - mapped_) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (CUresult result = reap(overlaps_retired(address, size)); result != CUDA_SUCCESS) {
+  if (size > left()) return CUDA_ERROR_OUT_OF_MEMORY;
+  // Nor may what is being overwritten and what is new be more than the limit together.
+  const bool full = size > limit_ - beside_ - std::min(taken(), limit_ - beside_);
+  if (CUresult result = reap(full || overlaps_retired(address, size)); result != CUDA_SUCCESS) {
     return result;
   }
   CUmemAllocationProp prop{};
@@ -62,7 +65,14 @@ CUresult Memory::map(uint64_t address, uint64_t size) {
   }
   ranges_[address] = {size, memory, false};
   mapped_ += size;
+  taken_.fetch_add(size, std::memory_order_relaxed);
   return CUDA_SUCCESS;
+}
+
+bool Memory::set_beside(uint64_t bytes) {
+  if (bytes > limit_ - mapped_) return false;
+  beside_ = bytes;
+  return true;
 }
 
 CUresult Memory::place(uint64_t address, uint64_t size, CUmemGenericAllocationHandle memory) {
@@ -106,6 +116,7 @@ CUresult Memory::reap(bool wait) {
   for (const Retired &r : retired_) {
     keep_first(result, driver_.cuMemUnmap(r.address, r.size));
     keep_first(result, driver_.cuMemRelease(r.memory));
+    taken_.fetch_sub(r.size, std::memory_order_relaxed);
   }
   retired_.clear();
   return result;

@@ -2,6 +2,7 @@
 // Used by the leader alone.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -44,6 +45,12 @@ class Memory {
 
   uint64_t mapped() const { return mapped_; }
 
+  // Memory that the session takes in other ways counts towards its limit, too: from now on so much.
+  // False when that is more than there is.
+  bool set_beside(uint64_t bytes);
+  // What of the device's memory mappings take, with what is still being overwritten. Any thread.
+  uint64_t taken() const { return taken_.load(std::memory_order_relaxed); }
+
  private:
   struct Range {
     uint64_t size;
@@ -60,6 +67,7 @@ class Memory {
   bool find(uint64_t address, uint64_t size);
   bool overlaps_retired(uint64_t address, uint64_t size) const;
   CUresult reap(bool wait);
+  uint64_t left() const { return limit_ - beside_ - mapped_; }
   CUresult place(uint64_t address, uint64_t size, CUmemGenericAllocationHandle memory);
 
   const Driver &driver_;
@@ -69,6 +77,8 @@ class Memory {
   const uint64_t size_;
   const uint64_t limit_;
   uint64_t mapped_ = 0;
+  uint64_t beside_ = 0;
+  std::atomic<uint64_t> taken_{0};
   std::map<uint64_t, Range> ranges_;  // by address, not overlapping
   std::vector<Retired> retired_;      // being overwritten, still mapped
   uint64_t last_start_ = 0;

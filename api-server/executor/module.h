@@ -46,6 +46,7 @@ struct Module {
   Code code;
   CUlibrary library = nullptr;
   std::vector<Kernel> kernels;
+  uint64_t device_memory = 0;     // that it takes
   std::vector<uint64_t> globals;  // addresses made reachable; the leader's
 
   // CUDA_SUCCESS, or why the image cannot be loaded.

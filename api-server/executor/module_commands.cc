@@ -55,7 +55,7 @@ void answer_state(Session &s, uint64_t request, CUresult result, uint32_t state)
 
 void load(Session &s, uint64_t request, uint64_t handle, std::shared_ptr<const Image> image) {
   std::unique_ptr<Module> module;
-  const CUresult result = Module::load(s.driver(), std::move(image), &module);
+  const CUresult result = s.load_module(std::move(image), &module);
   if (result != CUDA_SUCCESS) return answer_state(s, request, result, 0);
   count(s.count().modules);
   wire_ModuleLoad_reply reply{};
@@ -64,6 +64,7 @@ void load(Session &s, uint64_t request, uint64_t handle, std::shared_ptr<const I
   // From here on it is the leader's, who may unload it at once.
   if (!s.loaded().keep(handle, module)) {
     s.driver().cuLibraryUnload(module->library);
+    s.unloaded(*module);
     return s.violation("a module's handle was used twice");
   }
   s.flush_output();
@@ -103,6 +104,7 @@ void handle_ModuleLoad(Session &s, const wire_ModuleLoad &q) {
   const uint64_t handle = q.module;
   const Hash hash = {q.hash0, q.hash1, q.hash2, q.hash3};
   if (!s.loaded().can_mint(handle)) return s.violation("a module's handle cannot be minted");
+  if (!s.has_room<CUmodule>()) return answer_state(s, request, CUDA_ERROR_OUT_OF_MEMORY, 0);
   if (std::shared_ptr<const Image> known = s.device().modules().find(hash, q.total)) {
     s.hand_over();
     return load(s, request, handle, std::move(known));
@@ -122,6 +124,7 @@ void handle_ModuleUnload(Session &s, const wire_ModuleUnload &q) {
   if (!module) return s.posted(WIRE_ModuleUnload, CUDA_ERROR_INVALID_HANDLE);
   s.drop_functions_of(module.get());
   for (uint64_t address : module->globals) s.memory().remove_global(address);
+  s.unloaded(*module);
   s.posted(WIRE_ModuleUnload, s.driver().cuLibraryUnload(module->library));
 }
 

@@ -358,11 +358,15 @@ CUresult Session::reset() {
   streams_.clear();
   functions_.clear();
   stream_count_ = 0;
+  event_count_ = 0;
   keep_first(memory_.release());
   counters_->memory_mapped.store(0, std::memory_order_relaxed);
   keep_first(loaded_.unload(driver()));
+  module_count_ = 0;
+  counters_->module_memory = 0;
   pending_images_.clear();
   keep_first(device_->restore_limits());
+  memory_.set_beside(0);
   if (unclean_ == CUDA_SUCCESS) unclean_ = first;
   return first;
 }

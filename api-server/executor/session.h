@@ -77,6 +77,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Transfers &transfers() { return transfers_; }
   Counters &count() { return *counters_; }
   uint64_t sequence() const { return sequence_; }
+  uint64_t id() const { return id_; }
 
   // What starts work on the device passes here.
   Gate &gate() { return gate_; }
@@ -84,8 +85,14 @@ class Session : public std::enable_shared_from_this<Session> {
   // Handles.
   template <class T>
   bool can_mint(uint64_t handle) const;
+  // Whether the guest may have one more (session_limits.h); says so in the log otherwise.
+  template <class T>
+  bool has_room();
   void keep(uint64_t handle, CUstream stream);
-  void keep(uint64_t handle, CUevent event) { events_.keep(handle, event); }
+  void keep(uint64_t handle, CUevent event) {
+    events_.keep(handle, event);
+    ++event_count_;
+  }
   void keep(uint64_t handle, const Function &function) { functions_.keep(handle, function); }
   // A stream found to be used is not held by a download, or is waited for.
   bool find(uint64_t handle, CUstream *stream);
@@ -194,6 +201,10 @@ class Session : public std::enable_shared_from_this<Session> {
 
   LoadedModules &loaded() { return loaded_; }
   PendingImages &pending_images() { return pending_images_; }
+  // Loads a library unless it takes more of the device's memory than modules may. Any thread, one
+  // at a time.
+  CUresult load_module(std::shared_ptr<const Image> image, std::unique_ptr<Module> *module);
+  void unloaded(const Module &module);
   void drop_functions_of(const Module *module);
 
   // Waits for all work and gives back everything the session owns, as at its end.
@@ -212,6 +223,8 @@ class Session : public std::enable_shared_from_this<Session> {
   SessionEnd warden();
   void end(EndReason reason, const std::string &message);
   void fault(uint16_t op, CUresult result);
+  uint64_t taken_elsewhere() const;
+  bool has_room(size_t count, size_t most, const char *what);
   void fill(wire_reply *reply, uint64_t request, CUresult result);
   void forget_orphans(uint64_t seen) { orphans_.compare_exchange_strong(seen, 0); }
   CUresult destroy(CUstream stream);
@@ -245,6 +258,11 @@ class Session : public std::enable_shared_from_this<Session> {
   HandleTable<CUevent, WIRE_KIND_EVENT> events_;
   HandleTable<Function, WIRE_KIND_FUNCTION> functions_;
   unsigned stream_count_ = 0;
+  size_t event_count_ = 0;
+
+  std::mutex load_mutex_;  // while a library is loaded and what it takes is measured
+  std::atomic<size_t> module_count_{0};
+  bool room_refused_ = false;
 
   uint64_t sequence_ = 0;      // frames so far
   uint64_t posted_count_ = 0;  // posted commands so far

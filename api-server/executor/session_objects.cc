@@ -1,6 +1,7 @@
 // Streams, events and functions of a session, and waiting for them.
 #include "log.h"
 #include "session.h"
+#include "session_limits.h"
 
 namespace outboard {
 
@@ -25,6 +26,28 @@ bool Session::can_mint<CUevent>(uint64_t handle) const {
 template <>
 bool Session::can_mint<CUfunction>(uint64_t handle) const {
   return functions_.can_mint(handle);
+}
+
+bool Session::has_room(size_t count, size_t most, const char *what) {
+  if (count < most) return true;
+  if (!room_refused_) {
+    log_line(LogLevel::kWarn, id_,
+             "refused: a session may have " + std::to_string(most) + " " + what + " at a time");
+  }
+  room_refused_ = true;
+  return false;
+}
+template <>
+bool Session::has_room<CUstream>() {
+  return has_room(stream_count_, kMostStreams, "streams");
+}
+template <>
+bool Session::has_room<CUevent>() {
+  return has_room(event_count_, kMostEvents, "events");
+}
+template <>
+bool Session::has_room<CUmodule>() {
+  return has_room(module_count_.load(), kMostModules, "modules");
 }
 
 void Session::keep(uint64_t handle, CUstream stream) {
@@ -80,7 +103,11 @@ bool Session::take(uint64_t handle, CUstream *stream) {
   return true;
 }
 
-bool Session::take(uint64_t handle, CUevent *event) { return events_.take(handle, event); }
+bool Session::take(uint64_t handle, CUevent *event) {
+  if (!events_.take(handle, event)) return false;
+  --event_count_;
+  return true;
+}
 
 CUresult Session::destroy(CUstream stream) {
   if (!done(stream)) orphans_.fetch_add(1);
@@ -127,6 +154,47 @@ void Session::unpin(void *object) {
     pins_.erase(pinned);
   }
   if (then) then();
+}
+
+CUresult Session::load_module(std::shared_ptr<const Image> image, std::unique_ptr<Module> *module) {
+  std::lock_guard lock(load_mutex_);
+  // Free memory is the whole device's: others may take some meanwhile, but hardly twice.
+  uint64_t least = UINT64_MAX;
+  for (int attempt = 0; attempt < 3; attempt++) {
+    const uint64_t before = taken_elsewhere();
+    const CUresult result = Module::load(driver(), image, module);
+    if (result != CUDA_SUCCESS) return result;
+    const uint64_t after = taken_elsewhere();
+    least = std::min(least, after > before ? after - before : 0);
+    const uint64_t sum = counters_->module_memory.load() + least;
+    if (sum <= kModuleMemory) {
+      (*module)->device_memory = least;
+      counters_->module_memory = sum;
+      ++module_count_;
+      return CUDA_SUCCESS;
+    }
+    driver().cuLibraryUnload((*module)->library);
+    module->reset();
+  }
+  log_line(LogLevel::kWarn, id_,
+           "a module is refused: it would take " + std::to_string(least >> 20) +
+               " MiB of the device's memory for code and variables, beyond the " +
+               std::to_string(kModuleMemory >> 20) + " MiB that the modules of a session may take");
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+// What of the device's memory is in use, less what this session has mapped.
+uint64_t Session::taken_elsewhere() const {
+  size_t free = 0, total = 0;
+  const uint64_t mapped = memory_.taken();
+  if (driver().cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return 0;
+  const uint64_t used = total - free;
+  return used > mapped ? used - mapped : 0;
+}
+
+void Session::unloaded(const Module &module) {
+  --module_count_;
+  outboard::count(counters_->module_memory, uint64_t{0} - module.device_memory);
 }
 
 void Session::drop_functions_of(const Module *module) {

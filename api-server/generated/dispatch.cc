@@ -31,9 +31,7 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_cuCtxSetLimit>();
       if (!q) return;
       if (!in.end()) return;
-      wire_cuCtxSetLimit_reply reply{};
-      CUresult result = s.driver().cuCtxSetLimit(static_cast<CUlimit>(q->limit), static_cast<size_t>(q->value));
-      return s.answer(q->request.request, result, &reply.reply, sizeof reply);
+      return handle_cuCtxSetLimit(s, *q);
     }
     case WIRE_cuCtxSynchronize: {
       const auto *q = in.body<wire_cuCtxSynchronize>();
@@ -47,6 +45,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       CUstream phStream_object = nullptr;
       if (!s.can_mint<CUstream>(q->phStream)) return s.violation("handle phStream of cuStreamCreateWithPriority cannot be minted");
+      if (!s.has_room<CUstream>()) return s.posted(h->op, CUDA_ERROR_OUT_OF_MEMORY);
       CUresult result = s.driver().cuStreamCreateWithPriority(&phStream_object, static_cast<unsigned int>(q->flags), static_cast<int>(q->priority));
       if (result == CUDA_SUCCESS) s.keep(q->phStream, phStream_object);
       return s.posted(h->op, result);
@@ -91,6 +90,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       CUevent phEvent_object = nullptr;
       if (!s.can_mint<CUevent>(q->phEvent)) return s.violation("handle phEvent of cuEventCreate cannot be minted");
+      if (!s.has_room<CUevent>()) return s.posted(h->op, CUDA_ERROR_OUT_OF_MEMORY);
       CUresult result = s.driver().cuEventCreate(&phEvent_object, static_cast<unsigned int>(q->Flags));
       if (result == CUDA_SUCCESS) s.keep(q->phEvent, phEvent_object);
       return s.posted(h->op, result);

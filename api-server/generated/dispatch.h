@@ -25,6 +25,7 @@ size_t bulk_body_size(uint16_t op);
 const char *op_name(uint16_t op);
 
 // Written by hand in api-server/executor.
+void handle_cuCtxSetLimit(Session &s, const wire_cuCtxSetLimit &q);
 void handle_cuStreamQuery(Session &s, const wire_cuStreamQuery &q);
 void handle_cuEventQuery(Session &s, const wire_cuEventQuery &q);
 void handle_MemoryMap(Session &s, const wire_MemoryMap &q);

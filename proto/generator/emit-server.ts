@@ -54,7 +54,7 @@ function generatedCase(command: Command, all: Parameter[]): string {
       text += `      ${type} ${p.name}_object;\n      if (!s.${find}(q->${p.name}, &${p.name}_object)) return ${answer('CUDA_ERROR_INVALID_HANDLE')};\n`;
     } else if (p.role.role === 'mint') {
       const type = objectTypes[p.role.kind];
-      text += `      ${type} ${p.name}_object = nullptr;\n      if (!s.can_mint<${type}>(q->${p.name})) return s.violation("handle ${p.name} of ${command.name} cannot be minted");\n`;
+      text += `      ${type} ${p.name}_object = nullptr;\n      if (!s.can_mint<${type}>(q->${p.name})) return s.violation("handle ${p.name} of ${command.name} cannot be minted");\n      if (!s.has_room<${type}>()) return ${answer('CUDA_ERROR_OUT_OF_MEMORY')};\n`;
     } else if (p.role.role === 'address') {
       const size = addressSize(p.role.size, (n) => `q->${n}`);
       text += `      if (!s.reachable(q->${p.name}, ${size})) return ${answer('CUDA_ERROR_INVALID_VALUE')};\n`;

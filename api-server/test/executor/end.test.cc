@@ -201,6 +201,49 @@ TEST(a_session_is_stopped_although_its_guest_takes_nothing) {
   CHECK(end.reusable);
 }
 
+// What went through pinned memory is gone with its session.
+TEST(pinned_memory_is_overwritten_between_sessions) {
+  {
+    World w;
+    w.guest.map(World::base(), 2 * kGranule);
+    const std::string secret = pattern(3 << 20);
+    w.guest.upload(World::base(), secret.substr(0, 700000));
+    w.guest.upload(World::base() + 700000, secret.substr(700000, 900000));
+    for (size_t length : {size_t{100}, size_t{1600000}}) {
+      CHECK(w.guest.download(World::base(), length) == secret.substr(0, length));
+    }
+  }
+  for (Staging *staging : {&World::device()->uploads(), &World::device()->downloads()}) {
+    std::vector<Chunk *> chunks;
+    const unsigned ready = World::fake().live().pinned / 2;
+    for (unsigned i = 0; i < std::min(ready, 8u); i++) chunks.push_back(staging->try_take());
+    for (const Chunk *chunk : chunks) {
+      CHECK(chunk != nullptr);
+      for (size_t i = 0; i < Chunk::kRoom; i++) CHECK_EQUAL(chunk->data[i], 0);
+    }
+    for (Chunk *chunk : chunks) staging->give(chunk);
+  }
+}
+
+// The device's memory, as a guest sees it that looks everywhere.
+TEST(memory_comes_empty_whatever_was_in_it) {
+  {
+    World w;
+    w.guest.map(World::base(), 4 * kGranule);
+    w.guest.memset32(World::base(), 0x5ec2e75e, 4 * kGranule / 4);
+    w.guest.synchronize();
+  }
+  World w;
+  w.guest.map(World::base() + kGranule, 4 * kGranule);
+  const std::string seen = w.guest.download(World::base() + kGranule, 4 * kGranule);
+  CHECK(seen == std::string(4 * kGranule, '\0'));
+  // Nor again, within the session.
+  w.guest.memset32(World::base() + kGranule, 0x5ec2e75e, kGranule);
+  w.guest.unmap(World::base() + kGranule, 4 * kGranule);
+  w.guest.map(World::base() + kGranule, 4 * kGranule);
+  CHECK(w.guest.download(World::base() + kGranule, 4 * kGranule) == seen);
+}
+
 TEST(one_session_at_a_time) {
   World w;
   w.guest.synchronize();

@@ -10,6 +10,7 @@
 
 #include "check.h"
 #include "guest.h"
+#include "token_page.h"
 
 extern char **environ;
 
@@ -19,7 +20,7 @@ constexpr uint64_t kGranule = WIRE_GRANULE;
 
 class Host {
  public:
-  explicit Host(const char *library) {
+  explicit Host(const char *library, std::vector<std::string> more = {}) {
     int out[2];
     CHECK(pipe(out) == 0);
     posix_spawn_file_actions_t actions;
@@ -27,8 +28,10 @@ class Host {
     posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
     posix_spawn_file_actions_addclose(&actions, out[0]);
     std::string path = EXECUTOR_HOST, option = "--library", value = library;
-    char *arguments[] = {path.data(), option.data(), value.data(), nullptr};
-    CHECK(posix_spawn(&pid_, EXECUTOR_HOST, &actions, nullptr, arguments, environ) == 0);
+    std::vector<char *> arguments = {path.data(), option.data(), value.data()};
+    for (std::string &argument : more) arguments.push_back(argument.data());
+    arguments.push_back(nullptr);
+    CHECK(posix_spawn(&pid_, EXECUTOR_HOST, &actions, nullptr, arguments.data(), environ) == 0);
     posix_spawn_file_actions_destroy(&actions);
     close(out[1]);
     FILE *lines = fdopen(out[0], "r");
@@ -186,4 +189,85 @@ TEST(the_software_device_serves) {
   }
   // And an image of which it can make nothing.
   CHECK(guest.load(module_handle(2), Guest::image("nonsense\n")).reply.result != CUDA_SUCCESS);
+}
+
+namespace {
+
+void launch_adds(Guest &guest, uint64_t stream, uint32_t blocks) {
+  wire_Launch q{};
+  q.function = function_handle(1);
+  q.stream = stream;
+  q.grid_x = blocks;
+  q.grid_y = q.grid_z = q.block_x = q.block_y = q.block_z = 1;
+  q.parameters_size = 12;
+  guest.put(WIRE_Launch, q, packed(uint64_t{WIRE_WINDOW_BASE}) + packed(uint32_t{1}));
+}
+
+uint32_t first_word(Guest &guest, uint64_t stream) {
+  const std::string bytes = guest.download(WIRE_WINDOW_BASE, 4, stream);
+  uint32_t value;
+  memcpy(&value, bytes.data(), 4);
+  return value;
+}
+
+}  // namespace
+
+// Tokens through a page that both processes have, work that the device counts itself, and a next
+// session that finds nothing of this one.
+TEST(the_software_device_keeps_to_its_tokens) {
+  if (access(SOFTWARE_DEVICE, R_OK) != 0) {
+    fprintf(stderr, "skipped: %s is not built\n", SOFTWARE_DEVICE);
+    _Exit(77);
+  }
+  const auto page = outboard::TokenPage::create();
+  const int inherited = dup(page->fd());  // without FD_CLOEXEC
+  outboard::TokenWords &words = page->words();
+  const auto allow = [&](uint64_t limit) {
+    words.limit.store(limit);
+    words.mode.store(outboard::kModeBlocks);
+    page->wake();
+  };
+  const auto until = [](auto condition) {
+    while (!condition()) sched_yield();
+  };
+  allow(0);
+  const Host host(SOFTWARE_DEVICE, {"--token-fd", std::to_string(inherited)});
+  close(inherited);
+  {
+    Guest guest = attach(host);
+    CHECK_EQUAL(guest.load(module_handle(1), Guest::image(kPtx)).reply.result, CUDA_SUCCESS);
+    guest.function(module_handle(1), function_handle(1), "add");
+    guest.map(WIRE_WINDOW_BASE, 4 * kGranule);
+    const uint64_t streams[] = {0, guest.stream(1, CU_STREAM_NON_BLOCKING)};
+    const uint64_t beside = guest.stream(2, CU_STREAM_NON_BLOCKING);
+    constexpr uint32_t kLaunches = 10, kBlocks = 8;
+    for (uint32_t i = 0; i < kLaunches; i++) launch_adds(guest, streams[0], kBlocks);
+    for (uint32_t done : {0u, 1u, 2u, 5u, 9u}) {
+      // One block more than before lets one launch more begin, whole.
+      allow(done == 0 ? 0 : (done - 1) * kBlocks + 1);
+      until([&] { return words.charged.load() == done * kBlocks; });
+      until([&] { return first_word(guest, beside) == done; });
+      CHECK_EQUAL(words.held.load(), kLaunches - done);
+      wire_cuStreamQuery query{};
+      query.hStream = streams[0];
+      CHECK_EQUAL(guest.call(WIRE_cuStreamQuery, query).reply.result, CUDA_ERROR_NOT_READY);
+    }
+    allow(outboard::kNoLimit);
+    launch_adds(guest, streams[1], kBlocks);
+    guest.synchronize();
+    CHECK_EQUAL(first_word(guest, beside), kLaunches + 1);
+    until([&] { return words.in_flight_ns.load() == 0; });
+    CHECK(words.device_ns.load() > 0);
+    CHECK_EQUAL(words.launches.load(), kLaunches + 1);
+    guest.memset32(WIRE_WINDOW_BASE, 0x5ec2e75e, kGranule);
+    // It leaves with work that waits.
+    allow(0);
+    for (uint32_t i = 0; i < kLaunches; i++) launch_adds(guest, streams[i % 2], kBlocks);
+  }
+  Guest guest = attach(host);
+  guest.map(WIRE_WINDOW_BASE, 4 * kGranule);
+  CHECK(guest.download(WIRE_WINDOW_BASE, 4 * kGranule) == std::string(4 * kGranule, '\0'));
+  CHECK_EQUAL(words.session.load(), 2u);
+  CHECK_EQUAL(words.launches.load(), 0u);
+  CHECK(words.heartbeat.load() > 0);
 }

@@ -1,5 +1,6 @@
 // What a guest may not do, and what it may do and gets an error for.
 #include "check.h"
+#include "session_limits.h"
 #include "world.h"
 
 using namespace outboard;
@@ -240,4 +241,88 @@ TEST(an_upload_that_is_refused_is_skipped_whole) {
   w.guest.upload(at, pattern(20000), wire_handle(WIRE_KIND_STREAM, 1, 1));
   w.guest.upload(at, "last");
   CHECK_EQUAL(w.guest.download(at, 4), "last");
+}
+
+TEST(memory_that_is_being_overwritten_counts) {
+  WorldOptions options;
+  options.memory = 4 * kGranule;
+  World w(options);
+  const uint64_t at = World::base();
+  w.guest.map(at, 4 * kGranule);
+  w.guest.synchronize();
+  // The device has not got round to it when the guest wants as much again.
+  World::fake().fail("cuStreamQuery", CUDA_ERROR_NOT_READY, 0);
+  w.guest.unmap(at, 4 * kGranule);
+  const unsigned waits = World::fake().calls("cuStreamSynchronize");
+  w.guest.map(at + 8 * kGranule, 4 * kGranule);
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+  CHECK_EQUAL(World::fake().calls("cuStreamSynchronize"), waits + 1);
+  CHECK_EQUAL(World::fake().calls("cuMemCreate"), 2u);
+}
+
+TEST(heaps_and_stacks_count_as_memory) {
+  const auto set = [](World &w, CUlimit limit, uint64_t value) {
+    wire_cuCtxSetLimit q{};
+    q.limit = limit;
+    q.value = value;
+    return w.guest.call(WIRE_cuCtxSetLimit, q).reply.result;
+  };
+  WorldOptions options;
+  options.memory = 4 * kGranule;
+  World w(options);
+  constexpr uint64_t kHeap = 8 << 20;  // before
+  CHECK_EQUAL(set(w, CU_LIMIT_MALLOC_HEAP_SIZE, kHeap + 4 * kGranule + 1),
+              CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_EQUAL(set(w, CU_LIMIT_MALLOC_HEAP_SIZE, UINT64_MAX), CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_EQUAL(set(w, CU_LIMIT_STACK_SIZE, uint64_t{1} << 60), CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_EQUAL(set(w, CU_LIMIT_PRINTF_FIFO_SIZE, uint64_t{1} << 40), CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_EQUAL(set(w, CU_LIMIT_MALLOC_HEAP_SIZE, kHeap + 2 * kGranule), CUDA_SUCCESS);
+  // All of them together.
+  CHECK_EQUAL(set(w, CU_LIMIT_PRINTF_FIFO_SIZE, (1 << 20) + 2 * kGranule + 1),
+              CUDA_ERROR_OUT_OF_MEMORY);
+  // And with what is mapped.
+  w.guest.map(World::base(), 3 * kGranule);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_OUT_OF_MEMORY);
+  w.guest.map(World::base(), 2 * kGranule);
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+  CHECK_EQUAL(set(w, CU_LIMIT_MALLOC_HEAP_SIZE, kHeap + 3 * kGranule), CUDA_ERROR_OUT_OF_MEMORY);
+  // Less than before is nothing; what is not known is the driver's to refuse, and costs nothing.
+  CHECK_EQUAL(set(w, CU_LIMIT_MALLOC_HEAP_SIZE, 1), CUDA_SUCCESS);
+  CHECK_EQUAL(set(w, static_cast<CUlimit>(77), 1), CUDA_ERROR_UNSUPPORTED_LIMIT);
+  w.guest.map(World::base() + 4 * kGranule, 2 * kGranule);
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+}
+
+TEST(modules_take_no_more_than_they_may) {
+  World w;
+  const std::string large = Guest::image("global table 300000000\n");
+  const std::string other = Guest::image("global table 300000001\n");
+  const auto memory = [&] { return w.session->counters()->module_memory.load(); };
+  CHECK_EQUAL(w.guest.load(module_handle(0), large).reply.result, CUDA_SUCCESS);
+  CHECK_EQUAL(memory(), 300000000u);
+  CHECK_EQUAL(w.guest.load(module_handle(1), other).reply.result, CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_EQUAL(memory(), 300000000u);
+  wire_ModuleUnload unload{};
+  unload.module = module_handle(0);
+  w.guest.put(WIRE_ModuleUnload, unload);
+  CHECK_EQUAL(w.guest.load(module_handle(1), other).reply.result, CUDA_SUCCESS);
+  CHECK_EQUAL(memory(), 300000001u);
+  // Memory of the session's own is not taken for a module's.
+  w.guest.map(World::base(), 10 * kGranule);
+  CHECK_EQUAL(w.guest.load(module_handle(2), Guest::image("kernel nothing\n")).reply.result,
+              CUDA_SUCCESS);
+  CHECK_EQUAL(memory(), 300000001u);
+}
+
+TEST(streams_are_not_without_number) {
+  World w;
+  for (uint32_t i = 0; i < kMostStreams; i++) w.guest.stream(i + 1, CU_STREAM_NON_BLOCKING);
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+  const uint64_t refused = w.guest.stream(kMostStreams + 1, CU_STREAM_NON_BLOCKING);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_OUT_OF_MEMORY);
+  wire_cuStreamDestroy_v2 destroy{};
+  destroy.hStream = wire_handle(WIRE_KIND_STREAM, 1, 1);
+  w.guest.put(WIRE_cuStreamDestroy_v2, destroy);
+  CHECK_EQUAL(w.guest.stream(kMostStreams + 1, CU_STREAM_NON_BLOCKING), refused);
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
 }

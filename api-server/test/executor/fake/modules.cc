@@ -8,6 +8,15 @@
 
 using namespace fake;
 
+static CUresult drop(CUlib_st &library, CUresult result) {
+  for (auto &[name, global] : library.globals) {
+    memory_used -= global.second;
+    free(global.first);
+  }
+  library.globals.clear();
+  return result;
+}
+
 EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *, void **,
                                   unsigned, CUlibraryOption *, void **, unsigned) {
   ENTER;
@@ -21,7 +30,7 @@ EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_op
       auto kernel = std::make_unique<CUkern_st>();
       kernel->name = name;
       for (size_t size; words >> size;) {
-        if (size != 4 && size != 8) return CUDA_ERROR_INVALID_PTX;
+        if (size != 4 && size != 8) return drop(*made, CUDA_ERROR_INVALID_PTX);
         kernel->bytes = (kernel->bytes + size - 1) & ~(size - 1);
         kernel->parameters.push_back({kernel->bytes, size});
         kernel->bytes += size;
@@ -29,11 +38,14 @@ EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_op
       made->kernels.push_back(std::move(kernel));
     } else if (what == "global") {
       size_t size = 0;
-      if (!(words >> size) || size == 0 || size > 1 << 20) return CUDA_ERROR_INVALID_PTX;
-      if (!made->globals.count(name)) made->globals[name] = {calloc(1, size), size};
+      if (!(words >> size) || size == 0 || size > 1 << 30)
+        return drop(*made, CUDA_ERROR_INVALID_PTX);
+      if (made->globals.count(name)) continue;
+      if (size > memory_total - memory_used) return drop(*made, CUDA_ERROR_OUT_OF_MEMORY);
+      memory_used += size;
+      made->globals[name] = {calloc(1, size), size};
     } else if (!what.empty()) {
-      for (auto &[unused, global] : made->globals) free(global.first);
-      return CUDA_ERROR_INVALID_PTX;
+      return drop(*made, CUDA_ERROR_INVALID_PTX);
     }
   }
   *library = made.release();
@@ -44,7 +56,7 @@ EXPORT CUresult cuLibraryUnload(CUlibrary library) {
   Lock lock(mutex);
   enter(__func__);
   if (!libraries.erase(library)) return CUDA_ERROR_INVALID_HANDLE;
-  for (auto &[name, global] : library->globals) free(global.first);
+  drop(*library, CUDA_SUCCESS);
   delete library;
   return CUDA_SUCCESS;
 }

@@ -32,6 +32,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       CUstream phStream_object = nullptr;
       if (!s.can_mint<CUstream>(q->phStream)) return s.violation("handle phStream of cuTinyOpen cannot be minted");
+      if (!s.has_room<CUstream>()) return s.posted(h->op, CUDA_ERROR_OUT_OF_MEMORY);
       CUresult result = s.driver().cuTinyOpen(&phStream_object, static_cast<unsigned int>(q->Flags));
       if (result == CUDA_SUCCESS) s.keep(q->phStream, phStream_object);
       return s.posted(h->op, result);

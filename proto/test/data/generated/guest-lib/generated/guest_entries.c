@@ -7,6 +7,10 @@
 #include "memory.h"
 #include "module.h"
 #include "stream.h"
+#include "trace.h"
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#define TRACED static __attribute__((cold, noinline))
 
 // Prototypes the vendor's header did not give.
 #pragma GCC visibility push(default)
@@ -44,9 +48,18 @@ static CUresult guest_cuTinyAsk(int *count, size_t *bytes, CUfunction func, int 
   answer_free(&answer);
   return result;
 }
-CUresult cuTinyAsk(int *count, size_t *bytes, CUfunction func, int size) {
+ALWAYS_INLINE CUresult call_cuTinyAsk(int *count, size_t *bytes, CUfunction func, int size) {
   CUresult result = guest_enter(CALL_cuTinyAsk, NEEDS_CONTEXT);
   return result ? result : guest_cuTinyAsk(count, bytes, func, size);
+}
+TRACED CUresult traced_cuTinyAsk(int *count, size_t *bytes, CUfunction func, int size) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuTinyAsk);
+  return trace_call_end(&span, call_cuTinyAsk(count, bytes, func, size));
+}
+CUresult cuTinyAsk(int *count, size_t *bytes, CUfunction func, int size) {
+  if (trace_on()) return traced_cuTinyAsk(count, bytes, func, size);
+  return call_cuTinyAsk(count, bytes, func, size);
 }
 
 static CUresult guest_cuTinyAskPlain(int *count, size_t *bytes, CUfunction func) {
@@ -66,14 +79,32 @@ static CUresult guest_cuTinyAskPlain(int *count, size_t *bytes, CUfunction func)
   answer_free(&answer);
   return result;
 }
-CUresult cuTinyAskPlain(int *count, size_t *bytes, CUfunction func) {
+ALWAYS_INLINE CUresult call_cuTinyAskPlain(int *count, size_t *bytes, CUfunction func) {
   CUresult result = guest_enter(CALL_cuTinyAskPlain, NEEDS_CONTEXT);
   return result ? result : guest_cuTinyAskPlain(count, bytes, func);
 }
+TRACED CUresult traced_cuTinyAskPlain(int *count, size_t *bytes, CUfunction func) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuTinyAskPlain);
+  return trace_call_end(&span, call_cuTinyAskPlain(count, bytes, func));
+}
+CUresult cuTinyAskPlain(int *count, size_t *bytes, CUfunction func) {
+  if (trace_on()) return traced_cuTinyAskPlain(count, bytes, func);
+  return call_cuTinyAskPlain(count, bytes, func);
+}
 
-CUresult cuTinyClose(CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuTinyClose(CUstream hStream) {
   CUresult result = guest_enter(CALL_cuTinyClose, NEEDS_CONTEXT);
   return result ? result : guest_cuTinyClose(hStream);
+}
+TRACED CUresult traced_cuTinyClose(CUstream hStream) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuTinyClose);
+  return trace_call_end(&span, call_cuTinyClose(hStream));
+}
+CUresult cuTinyClose(CUstream hStream) {
+  if (trace_on()) return traced_cuTinyClose(hStream);
+  return call_cuTinyClose(hStream);
 }
 
 static CUresult guest_cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream, int per_thread) {
@@ -83,13 +114,22 @@ static CUresult guest_cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N
   if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
   return put_cuTinyFill(dst, value, N, hStream_wire);
 }
-CUresult cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuTinyFill, NEEDS_CONTEXT);
-  return result ? result : guest_cuTinyFill(dst, value, N, hStream, 0);
+  return result ? result : guest_cuTinyFill(dst, value, N, hStream, per_thread);
+}
+TRACED CUresult traced_cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuTinyFill);
+  return trace_call_end(&span, call_cuTinyFill(dst, value, N, hStream, per_thread));
+}
+CUresult cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream) {
+  if (trace_on()) return traced_cuTinyFill(dst, value, N, hStream, 0);
+  return call_cuTinyFill(dst, value, N, hStream, 0);
 }
 CUresult cuTinyFill_ptsz(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuTinyFill, NEEDS_CONTEXT);
-  return result ? result : guest_cuTinyFill(dst, value, N, hStream, 1);
+  if (trace_on()) return traced_cuTinyFill(dst, value, N, hStream, 1);
+  return call_cuTinyFill(dst, value, N, hStream, 1);
 }
 
 static CUresult guest_cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_t N, int per_thread) {
@@ -99,13 +139,22 @@ static CUresult guest_cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_
   if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
   return put_cuTinyFill(dst, value, N, hStream_wire);
 }
-CUresult cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_t N) {
+ALWAYS_INLINE CUresult call_cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_t N, int per_thread) {
   CUresult result = guest_enter(CALL_cuTinyFillNow, NEEDS_CONTEXT);
-  return result ? result : guest_cuTinyFillNow(dst, value, N, 0);
+  return result ? result : guest_cuTinyFillNow(dst, value, N, per_thread);
+}
+TRACED CUresult traced_cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_t N, int per_thread) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuTinyFillNow);
+  return trace_call_end(&span, call_cuTinyFillNow(dst, value, N, per_thread));
+}
+CUresult cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_t N) {
+  if (trace_on()) return traced_cuTinyFillNow(dst, value, N, 0);
+  return call_cuTinyFillNow(dst, value, N, 0);
 }
 CUresult cuTinyFillNow_ptds(CUdeviceptr dst, unsigned short value, size_t N) {
-  CUresult result = guest_enter(CALL_cuTinyFillNow, NEEDS_CONTEXT);
-  return result ? result : guest_cuTinyFillNow(dst, value, N, 1);
+  if (trace_on()) return traced_cuTinyFillNow(dst, value, N, 1);
+  return call_cuTinyFillNow(dst, value, N, 1);
 }
 
 static CUresult guest_cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned char value, size_t Width, size_t Height, CUstream hStream) {
@@ -115,34 +164,88 @@ static CUresult guest_cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned cha
   if ((result = stream_resolve(hStream, 0, &hStream_wire))) return result;
   return put_cuTinyFillRows(dst, pitch, value, Width, Height, hStream_wire);
 }
-CUresult cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned char value, size_t Width, size_t Height, CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned char value, size_t Width, size_t Height, CUstream hStream) {
   CUresult result = guest_enter(CALL_cuTinyFillRows, NEEDS_CONTEXT);
   return result ? result : guest_cuTinyFillRows(dst, pitch, value, Width, Height, hStream);
 }
+TRACED CUresult traced_cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned char value, size_t Width, size_t Height, CUstream hStream) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuTinyFillRows);
+  return trace_call_end(&span, call_cuTinyFillRows(dst, pitch, value, Width, Height, hStream));
+}
+CUresult cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned char value, size_t Width, size_t Height, CUstream hStream) {
+  if (trace_on()) return traced_cuTinyFillRows(dst, pitch, value, Width, Height, hStream);
+  return call_cuTinyFillRows(dst, pitch, value, Width, Height, hStream);
+}
 
-CUresult cuTinyForeign(void) {
+ALWAYS_INLINE CUresult call_cuTinyForeign(void) {
   CUresult result = guest_enter(CALL_cuTinyForeign, NEEDS_INIT);
   return result ? result : guest_cuTinyForeign();
 }
+TRACED CUresult traced_cuTinyForeign(void) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuTinyForeign);
+  return trace_call_end(&span, call_cuTinyForeign());
+}
+CUresult cuTinyForeign(void) {
+  if (trace_on()) return traced_cuTinyForeign();
+  return call_cuTinyForeign();
+}
 
-CUresult cuTinyInit(unsigned int Flags) {
+ALWAYS_INLINE CUresult call_cuTinyInit(unsigned int Flags) {
   CUresult result = guest_enter(CALL_cuTinyInit, NEEDS_NOTHING);
   return result ? result : guest_cuTinyInit(Flags);
 }
+TRACED CUresult traced_cuTinyInit(unsigned int Flags) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuTinyInit);
+  return trace_call_end(&span, call_cuTinyInit(Flags));
+}
+CUresult cuTinyInit(unsigned int Flags) {
+  if (trace_on()) return traced_cuTinyInit(Flags);
+  return call_cuTinyInit(Flags);
+}
 
-CUresult cuTinyOpen(CUstream *phStream, unsigned int Flags) {
+ALWAYS_INLINE CUresult call_cuTinyOpen(CUstream *phStream, unsigned int Flags) {
   CUresult result = guest_enter(CALL_cuTinyOpen, NEEDS_CONTEXT);
   return result ? result : guest_cuTinyOpen(phStream, Flags);
 }
+TRACED CUresult traced_cuTinyOpen(CUstream *phStream, unsigned int Flags) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuTinyOpen);
+  return trace_call_end(&span, call_cuTinyOpen(phStream, Flags));
+}
+CUresult cuTinyOpen(CUstream *phStream, unsigned int Flags) {
+  if (trace_on()) return traced_cuTinyOpen(phStream, Flags);
+  return call_cuTinyOpen(phStream, Flags);
+}
 
-CUresult cuTinyWait(CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuTinyWait(CUstream hStream) {
   CUresult result = guest_enter(CALL_cuTinyWait, NEEDS_CONTEXT);
   return result ? result : guest_cuTinyWait(hStream);
 }
+TRACED CUresult traced_cuTinyWait(CUstream hStream) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuTinyWait);
+  return trace_call_end(&span, call_cuTinyWait(hStream));
+}
+CUresult cuTinyWait(CUstream hStream) {
+  if (trace_on()) return traced_cuTinyWait(hStream);
+  return call_cuTinyWait(hStream);
+}
 
-CUresult cuTinyWatch(CUstream hStream) {
+ALWAYS_INLINE CUresult call_cuTinyWatch(CUstream hStream) {
   CUresult result = guest_enter(CALL_cuTinyWatch, NEEDS_CONTEXT);
   return result ? result : guest_cuTinyWatch(hStream);
+}
+TRACED CUresult traced_cuTinyWatch(CUstream hStream) {
+  struct trace_span span;
+  trace_call_begin(&span, CALL_cuTinyWatch);
+  return trace_call_end(&span, call_cuTinyWatch(hStream));
+}
+CUresult cuTinyWatch(CUstream hStream) {
+  if (trace_on()) return traced_cuTinyWatch(hStream);
+  return call_cuTinyWatch(hStream);
 }
 
 #pragma GCC visibility pop
