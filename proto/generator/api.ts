@@ -141,7 +141,13 @@ export function readFamily(file: string, text: string, facts: Facts): Api {
       if (!known.includes(key)) fail(`${what}unknown key ${key}`, [...at, key]);
     }
   };
-  const oneOf = (entry: RawEntry, key: string, known: readonly unknown[], what: string, at: Path) => {
+  const oneOf = (
+    entry: RawEntry,
+    key: string,
+    known: readonly unknown[],
+    what: string,
+    at: Path,
+  ) => {
     const value = entry[key];
     if (value !== undefined && !known.includes(value)) {
       fail(`${what}: ${key} must be ${known.join(' or ')}`, [...at, key]);
