@@ -239,6 +239,50 @@ t.test('a limit holds over any time but for one window and one kernel', async ()
   fc.assert(run, { numRuns: 60, seed: 4 });
 });
 
+t.test('whatever is charged, everyone goes on', async () => {
+  const of = fc.record({
+    request: fc.integer({ min: 0, max: 100 }),
+    more: fc.integer({ min: 0, max: 100 }),
+    used: fc.integer({ min: -1e9, max: 1e9 }),
+    wants: fc.boolean(),
+    strict: fc.boolean(),
+  });
+  const steps = fc.array(fc.array(of, { minLength: 1, maxLength: 8 }), { maxLength: 60 });
+  const run = fc.property(steps, fc.constantFrom(deviceTime, priority), (steps, policy) => {
+    let memory = policy.start();
+    const charged = Array<bigint>(8).fill(10n ** 12n);
+    let before: number[] = [];
+    for (const [step, all] of steps.entries()) {
+      const sessions = all.map(({ request, more, used, wants, strict }, id) => {
+        charged[id] = (charged[id] ?? 0n) + BigInt(used);
+        return {
+          id,
+          class: strict ? ('latency-strict' as const) : ('best-effort' as const),
+          shareRequest: request,
+          shareLimit: Math.max(1, Math.min(100, request + more)),
+          charged: charged[id] ?? 0n,
+          wants,
+        };
+      });
+      const output = policy.step({ now: BigInt(step) * 5_000_000n, sessions, memory });
+      memory = output.memory;
+      const wanting = sessions.filter(({ wants }) => wants);
+      const free = wanting.filter(({ id, charged }) => {
+        const limit = output.limits.get(id);
+        return limit === null || (limit !== undefined && limit > charged);
+      });
+      // Only their own limits of wall time may hold all of them, or one that paused just now.
+      const own = wanting.some(({ shareLimit }) => shareLimit < 100);
+      const paused = before.some((id) => !wanting.some((one) => one.id === id));
+      before = wanting.map(({ id }) => id);
+      if (!own && !paused && wanting.length > 0 && free.length === 0) {
+        throw new Error('all are held');
+      }
+    }
+  });
+  fc.assert(run, { numRuns: 300 });
+});
+
 t.test('gaps between launches do not change shares', async (t) => {
   const loads = [
     { id: 1, shareRequest: 80, kernel: every(0.01 * ms) },

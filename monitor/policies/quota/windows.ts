@@ -277,7 +277,7 @@ function headStart(present: readonly Entry[]): number {
   let [low, high] = [start, Math.abs(start) + leadNs];
   // If limits do not let them use that much, everyone may go to its limit.
   while (allowed(high) < enoughNs && high < 1e13) [low, high] = [high, 2 * high];
-  while (high - low > 1000 + high / 1e6) {
+  for (let halved = 0; halved < 60 && high - low > 1000; halved++) {
     const middle = (low + high) / 2;
     if (allowed(middle) < enoughNs) low = middle;
     else high = middle;
@@ -289,8 +289,8 @@ function headStart(present: readonly Entry[]): number {
  * It is owed about as much as its limit, so that it can never catch up, and loses some now because
  * kernels of others leave it no room. What is owed comes before a busy device.
  */
-function isStarved({ session: { shareLimit }, credit, level, part }: Entry): boolean {
-  if (shareLimit >= 100 || part * 100 < 0.8 * shareLimit) return false;
+function isStarved({ session: { shareLimit, wants }, credit, level, part }: Entry): boolean {
+  if (!wants || shareLimit >= 100 || part * 100 < 0.8 * shareLimit) return false;
   return credit > 0 && level >= fullLevel(shareLimit);
 }
 
