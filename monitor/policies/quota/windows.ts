@@ -290,7 +290,7 @@ function headStart(present: readonly Entry[]): number {
  * kernels of others leave it no room. What is owed comes before a busy device.
  */
 function isStarved({ session: { shareLimit, wants }, credit, level, part }: Entry): boolean {
-  if (!wants || shareLimit >= 100 || part * 100 < 0.8 * shareLimit) return false;
+  if (!wants || shareLimit >= 100 || part * 100 < 0.97 * shareLimit) return false;
   return credit > 0 && level >= fullLevel(shareLimit);
 }
 
