@@ -377,7 +377,7 @@ export class Simulation {
     visitor.placed = null;
     visitor.lost++;
     if (visitor.lost >= lostMax) return this.#leave(visitor, 'slot-lost');
-    this.queue.putBack(visitor);
+    this.queue.putBack(visitor, (other) => other.id > visitor.id);
   }
 
   #replaceAfter(gpu: SimulatedGpu, slot: number) {

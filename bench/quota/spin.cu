@@ -1,9 +1,11 @@
 // Keeps a GPU busy with kernels of one length, or in bursts of them, in each form of launch.
 //
 //   spin calibrate                            how many turns a kernel makes in a millisecond
-//   spin TURNS SECONDS FORM [BUSY PAUSE]      FORM: plain, cooperative, streams; milliseconds of bursts
+//   spin TURNS SECONDS FORM BATCH [BUSY PAUSE]  FORM: plain, cooperative, streams; milliseconds of
+//   bursts
 //
-// Ends with the number of kernels it has run.
+// Two batches are on their way at a time, so that the device always has work. Ends with the number
+// of kernels it has run.
 #include <cooperative_groups.h>
 
 #include <chrono>
@@ -12,18 +14,16 @@
 #include <cstring>
 #include <thread>
 
-#define CHECK(call)                                                             \
-  do {                                                                          \
-    const cudaError_t result = call;                                            \
-    if (result != cudaSuccess) {                                                \
-      fprintf(stderr, "spin: %s: %s\n", #call, cudaGetErrorString(result));     \
-      exit(1);                                                                  \
-    }                                                                           \
+#define CHECK(call)                                                         \
+  do {                                                                      \
+    const cudaError_t result = call;                                        \
+    if (result != cudaSuccess) {                                            \
+      fprintf(stderr, "spin: %s: %s\n", #call, cudaGetErrorString(result)); \
+      exit(1);                                                              \
+    }                                                                       \
   } while (0)
 
 constexpr int kBlocks = 8, kThreads = 32, kStreams = 4;
-// How much is on its way before the program waits, as programs do that read a result now and then.
-constexpr int kAhead = 8;
 
 __global__ void spin(unsigned turns, unsigned *out) {
   unsigned x = threadIdx.x;
@@ -60,38 +60,43 @@ int main(int argc, char **argv) {
     printf("%.0f\n", turns / 2 / took);
     return 0;
   }
-  if (argc != 4 && argc != 6) {
-    fprintf(stderr, "usage: spin calibrate | spin TURNS SECONDS FORM [BUSY PAUSE]\n");
+  if (argc != 5 && argc != 7) {
+    fprintf(stderr, "usage: spin calibrate | spin TURNS SECONDS FORM BATCH [BUSY PAUSE]\n");
     return 2;
   }
   unsigned turns = (unsigned)strtoul(argv[1], nullptr, 10);
   const double seconds = strtod(argv[2], nullptr);
   const char *form = argv[3];
-  const double busy = argc == 6 ? strtod(argv[4], nullptr) : 0;
-  const double pause = argc == 6 ? strtod(argv[5], nullptr) : 0;
+  const int batch = atoi(argv[4]);
+  const double busy = argc == 7 ? strtod(argv[5], nullptr) : 0;
+  const double pause = argc == 7 ? strtod(argv[6], nullptr) : 0;
 
   cudaStream_t streams[kStreams] = {};
-  const bool many = strcmp(form, "streams") == 0;
-  if (many)
-    for (cudaStream_t &stream : streams) CHECK(cudaStreamCreate(&stream));
+  cudaEvent_t ends[2][kStreams];
+  const int used = strcmp(form, "streams") == 0 ? kStreams : 1;
+  for (int i = 0; i < used; i++) {
+    if (used > 1) CHECK(cudaStreamCreate(&streams[i]));
+    for (auto &batch_ends : ends)
+      CHECK(cudaEventCreateWithFlags(&batch_ends[i], cudaEventDisableTiming));
+  }
   void *arguments[] = {&turns, &out};
   const auto begin = Clock::now();
   auto burst = begin;
   unsigned long kernels = 0;
-  while (milliseconds_since(begin) < seconds * 1000) {
-    for (int i = 0; i < kAhead; i++) {
+  for (int turn = 0; milliseconds_since(begin) < seconds * 1000; turn ^= 1) {
+    for (int i = 0; i < batch; i++, kernels++) {
       if (strcmp(form, "cooperative") == 0) {
         CHECK(cudaLaunchCooperativeKernel((void *)spin_together, kBlocks, kThreads, arguments));
       } else {
-        spin<<<kBlocks, kThreads, 0, many ? streams[i % kStreams] : nullptr>>>(turns, out);
+        spin<<<kBlocks, kThreads, 0, streams[i % used]>>>(turns, out);
         CHECK(cudaGetLastError());
       }
-      kernels++;
-      // Long kernels: one at a time is enough to keep the device busy.
-      if (milliseconds_since(begin) > seconds * 1000) break;
     }
-    CHECK(cudaDeviceSynchronize());
+    for (int i = 0; i < used; i++) CHECK(cudaEventRecord(ends[turn][i], streams[i]));
+    // The batch before this one; at first, an event that was never recorded is done.
+    for (int i = 0; i < used; i++) CHECK(cudaEventSynchronize(ends[turn ^ 1][i]));
     if (pause > 0 && milliseconds_since(burst) > busy) {
+      CHECK(cudaDeviceSynchronize());
       std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(pause));
       burst = Clock::now();
     }

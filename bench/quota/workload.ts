@@ -34,7 +34,7 @@ export async function calibrate(): Promise<number> {
 export function start(name: string, load: Load, turns: number, seconds: number, server: string) {
   const { kernelMicroseconds, form, request, limit, burst = [] } = load;
   const each = Math.max(1, Math.round(kernelMicroseconds * turns));
-  const args = [String(each), String(seconds), form, ...burst.map(String)];
+  const args = [String(each), String(seconds), form, batchOf(load), ...burst.map(String)];
   const done = run(args, {
     LD_LIBRARY_PATH: path.join(build, 'guest-lib'),
     OUTBOARD_SERVER: server,
@@ -48,8 +48,13 @@ export function start(name: string, load: Load, turns: number, seconds: number, 
 /** Without Outboard, on the same device: kernels that it runs. */
 export function native(load: Load, turns: number, seconds: number): Promise<number> {
   const each = Math.max(1, Math.round(load.kernelMicroseconds * turns));
-  const args = [String(each), String(seconds), load.form];
+  const args = [String(each), String(seconds), load.form, batchOf(load)];
   return run(args, { LD_LIBRARY_PATH: path.join(build, 'software-device') }).then(Number);
+}
+
+/** Kernels that come to two milliseconds, so that there is always work, and not too much of it. */
+function batchOf({ kernelMicroseconds }: Load): string {
+  return String(Math.min(128, Math.max(1, Math.ceil(2000 / kernelMicroseconds))));
 }
 
 async function run(args: string[], env: Record<string, string>): Promise<string> {

@@ -6,28 +6,17 @@ import { OutboardError } from './errors.js';
 import type { RecentLog } from './log.js';
 import { overhead } from './memory.js';
 import type { Server } from './server.js';
-import type { Session } from './session.js';
 import type { Slot } from './slot.js';
 import { gpusOf, type Tenant } from './tenants.js';
 import type { GpuView, Operations, TenantView, View } from './view.js';
 
-/** What the quota runner and the tenants know, for the view and for changes at run time. */
-export interface Parts {
-  quotaName: string;
-  /** Percent of the last second in which sessions' work was on the GPU. */
-  busy(gpu: number): number;
-  setShare(session: Session): void;
-}
-
 export class LiveOperations implements Operations {
   readonly #server: Server;
-  readonly #parts: Parts;
   readonly #recent: RecentLog;
   readonly #started = new Date();
 
-  constructor(server: Server, parts: Parts, recent: RecentLog) {
+  constructor(server: Server, recent: RecentLog) {
     this.#server = server;
-    this.#parts = parts;
     this.#recent = recent;
   }
 
@@ -45,7 +34,7 @@ export class LiveOperations implements Operations {
         listen: server.listening,
         device: options.driver.kind,
         placement: options.placement.name,
-        quota: this.#parts.quotaName,
+        quota: server.quota.policy,
         draining: server.closed !== null,
         tenants: tenants !== null,
       },
@@ -100,7 +89,7 @@ export class LiveOperations implements Operations {
         },
         share: {
           requested: sessions.reduce((sum, { shareRequest }) => sum + shareRequest, 0),
-          busy: this.#parts.busy(device.index),
+          busy: this.#server.quota.busy(device.index),
         },
         slots: device.slots.map((slot) =>
           slotView(slot, device.contexts / BigInt(device.slots.length)),
@@ -130,9 +119,7 @@ export class LiveOperations implements Operations {
       const left = `the other sessions of the GPU are promised ${others} percent already`;
       throw new OutboardError('OB_SHARE', asked, left);
     }
-    session.log.info({ before: session.share, share }, 'share changed');
-    session.share = { request, limit };
-    this.#parts.setShare(session);
+    this.#server.setShare(session, { request, limit });
   }
 
   drain() {

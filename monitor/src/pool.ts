@@ -41,7 +41,10 @@ interface Gpu {
   snapshot: DeviceSnapshot | undefined;
 }
 
-export type PoolEvents = Omit<SlotEvents, 'onFailed'>;
+export interface PoolEvents extends Omit<SlotEvents, 'onFailed'> {
+  /** A process has been started for the slot. */
+  onStarted(slot: Slot): void;
+}
 
 export class Pool {
   readonly #options: PoolOptions;
@@ -171,7 +174,9 @@ export class Pool {
     };
     const { library, env } = driver;
     const options = { gpu, index, build, library, env, native: this.#native };
-    return new Slot(options, events, this.#log);
+    const slot = new Slot(options, events, this.#log);
+    this.#events.onStarted(slot);
+    return slot;
   }
 
   #ready(slot: Slot) {

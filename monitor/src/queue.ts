@@ -22,9 +22,10 @@ export class Queue<T> {
     this.#tell(one, this.#waiting.length);
   }
 
-  /** For one who was at the head before, and whose slot was lost. Tell the others. */
-  putBack(one: T) {
-    this.#waiting.unshift(one);
+  /** For one who had its turn, and whose slot was lost: to where it was. Tell the others. */
+  putBack(one: T, isLater: (other: T) => boolean) {
+    const index = this.#waiting.findIndex(isLater);
+    this.#waiting.splice(index < 0 ? this.#waiting.length : index, 0, one);
   }
 
   /** False when it was not there. Tell the others. */

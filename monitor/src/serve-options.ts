@@ -1,7 +1,7 @@
 // What `outboard serve` can be told.
 import path from 'node:path';
 import { build as defaultBuild } from '../../scripts/setup/paths.mjs';
-import { placementPolicies } from '../policies/index.js';
+import { placementPolicies, quotaPolicies } from '../policies/index.js';
 import { type Listen, parseListen } from './listeners.js';
 import { logLevels } from './log.js';
 import { BadValue, type Option, type Values, yesNo } from './options.js';
@@ -158,6 +158,14 @@ export const serveOptions = {
     parse: parseChoice(...placementPolicies.keys()),
     fallback: 'worst-fit',
     shown: 'worst-fit',
+  } satisfies Option<string>,
+  quota: {
+    env: 'OUTBOARD_QUOTA',
+    value: 'POLICY',
+    help: `how GPU time is shared: ${[...quotaPolicies.keys()].join(', ')}`,
+    parse: parseChoice(...quotaPolicies.keys()),
+    fallback: 'device-time',
+    shown: 'device-time',
   } satisfies Option<string>,
   grace: {
     env: 'OUTBOARD_GRACE',

@@ -14,6 +14,7 @@ import { formatListen, type Listen, Listeners } from './listeners.js';
 import type { Log } from './log.js';
 import { Pool } from './pool.js';
 import { Queue } from './queue.js';
+import { Quota, type QuotaOptions } from './quota.js';
 import { numbers, Session } from './session.js';
 import type { Slot } from './slot.js';
 import type { EndedState, Placement, ServerState, SessionRequest } from './state.js';
@@ -35,6 +36,7 @@ export interface ServerOptions {
   queueSeconds: number;
   queueSkip: boolean;
   placement: PlacementPolicy;
+  quota: QuotaOptions;
   parameters: PlacementParameters;
   /** What sessions get to end by themselves when the server is told to stop. */
   graceSeconds: number;
@@ -54,6 +56,7 @@ const tellMilliseconds = 100;
 export class Server {
   readonly options: ServerOptions;
   readonly pool: Pool;
+  readonly quota: Quota;
   readonly queue = new Queue<Visitor>(({ client }, position) => client.queued(position));
   readonly sessions = new Map<Slot, Session>();
   /** Why nobody new is taken; null: everybody is. */
@@ -78,9 +81,11 @@ export class Server {
     this.#observer = observer;
     this.#log = log;
     const { build, driver, serversPerGpu, hangSeconds } = options;
+    this.quota = new Quota(options.quota, log);
     this.pool = new Pool(
       { build, driver, serversPerGpu, hangSeconds },
       {
+        onStarted: (slot) => this.quota.slotStarted(slot),
         onReady: (slot) => this.#ready(slot),
         onPrepared: (slot) => this.#prepared(slot),
         onDeclined: (slot, code, message) => this.#declined(slot, code, message),
@@ -150,6 +155,7 @@ export class Server {
     }
     await this.pool.stop(why, this.options.stopSeconds);
     await closed;
+    await this.quota.stop();
     this.#log.info('stopped');
   }
 
@@ -188,17 +194,23 @@ export class Server {
     for (const visitor of this.queue) {
       if (visitor.id !== id) continue;
       this.#leave(visitor);
-      return this.#refuse(
-        visitor.client,
-        new OutboardError('OB_KILLED', why),
-        visitor.request.tenant,
-      );
+      const error = new OutboardError('OB_KILLED', why);
+      this.#refuse(visitor.client, error, visitor.request.tenant);
+      return this.#serveQueue();
     }
     const session = this.session(id);
     const { message } = new OutboardError('OB_KILLED', why);
     session.log.warn(message);
     session.ending = message;
     if (session.begun) session.slot.end(message);
+  }
+
+  /** In effect within a period of the policy. What has become free may be another's now. */
+  setShare(session: Session, share: { request: number; limit: number }) {
+    session.log.info({ before: session.share, share }, 'share changed');
+    session.share = share;
+    this.quota.setShare(session);
+    this.#serveQueue();
   }
 
   /** Throws OB_NO_SESSION. */
@@ -341,6 +353,7 @@ export class Server {
     const slot = this.pool.reserve(placement);
     const session = new Session(visitor.id, visitor, placement, slot);
     this.sessions.set(slot, session);
+    session.held = this.quota.begin(session);
     const { windowBases, windowSize } = visitor.hello;
     slot.offer(
       {
@@ -367,9 +380,12 @@ export class Server {
     this.#serveQueue();
   }
 
-  #prepared(slot: Slot) {
+  async #prepared(slot: Slot) {
     const session = this.sessions.get(slot);
     if (!session) return;
+    await session.held;
+    // The process may have ended meanwhile.
+    if (this.sessions.get(slot) !== session) return;
     const { visitor, log } = session;
     const { client, hello } = visitor;
     this.#visitors.delete(client);
@@ -425,10 +441,13 @@ export class Server {
   /** The process is gone. If it had not begun, its client is ours still and gets another one. */
   #lost(slot: Slot, how: string) {
     const session = this.#free(slot);
+    this.quota.slotEnded(slot);
     if (session) this.#rescue(session, how);
     if (!this.stopping) this.#observer.slotLost(slot.gpu);
     const { hopeless } = this.pool;
     if (hopeless !== null) this.#dismiss(new OutboardError('OB_NO_SLOT', hopeless));
+    // Its memory is free, and whoever waits again may fit elsewhere.
+    this.#serveQueue();
   }
 
   #rescue(session: Session, how: string) {
@@ -452,13 +471,14 @@ export class Server {
       this.#refuse(client, new OutboardError('OB_SLOT_LOST', visitor.lost), tenant);
     } else {
       log.warn(`its API server process ended (${how}): waits for another`);
-      this.queue.putBack(visitor);
+      this.queue.putBack(visitor, (other) => other.id > visitor.id);
       this.#tell();
     }
   }
 
   #free(slot: Slot): Session | undefined {
     const session = this.sessions.get(slot);
+    if (session) this.quota.end(session);
     this.sessions.delete(slot);
     this.pool.release(slot);
     if (this.sessions.size === 0) this.#idle?.();

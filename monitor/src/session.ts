@@ -40,6 +40,8 @@ export class Session {
   ending: string | null = null;
   share: { request: number; limit: number };
   sample: ShareSample = nothing;
+  /** Resolves when its slot is held to its share. */
+  held: Promise<void> = Promise.resolve();
 
   constructor(id: number, visitor: Visitor, placement: Placement, slot: Slot) {
     this.id = id;

@@ -105,7 +105,7 @@ t.test('first come, first served, and everyone knows their place', async (t) => 
     ['c', 1],
     ['d', 2],
   ]);
-  queue.putBack('a');
+  queue.putBack('a', (other) => other > 'a');
   t.same([...queue], ['a', 'c', 'd']);
   queue.tellAll();
   t.same(news(), [

@@ -1,7 +1,7 @@
 import { existsSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { loadNative } from '../../../api-server/src/native.js';
-import { placementPolicies } from '../../policies/index.js';
+import { placementPolicies, quotaPolicies } from '../../policies/index.js';
 import { type Api, newMetrics, startApi } from '../api/api.js';
 import { type Command, exitCodes } from '../command.js';
 import { readConfigFile } from '../config-file.js';
@@ -79,6 +79,7 @@ async function serveWith(values: ServeValues): Promise<number> {
       queueSeconds: values['queue-timeout'],
       queueSkip: values['queue-skip'],
       placement,
+      quota: { policy: values.quota, build: values.build },
       parameters: { omega: 1, gamma: values.gamma },
       graceSeconds: values.grace,
       stopSeconds,
@@ -87,8 +88,7 @@ async function serveWith(values: ServeValues): Promise<number> {
     tracing ? observers([metrics, tracing.observer]) : metrics,
     log,
   );
-  const parts = { quotaName: 'none', busy: () => 0, setShare: () => {} };
-  const operations = new LiveOperations(server, parts, recent);
+  const operations = new LiveOperations(server, recent);
   const front = tlsFront(values, server, log);
   const patience = values.grace + 2 * stopSeconds;
   const stopped = stopOnSignal(server, front, () => service?.stopping(patience));
@@ -154,7 +154,11 @@ function openTenants(file: string | null, log: Log): Tenants | null | undefined 
 
 function policies() {
   const placement = [...placementPolicies.values()];
-  return { placement: placement.map(({ name, summary }) => ({ name, summary })), quota: [] };
+  const quota = [...quotaPolicies.values()];
+  return {
+    placement: placement.map(({ name, summary }) => ({ name, summary })),
+    quota: quota.map(({ name, summary, unit, periodMs }) => ({ name, summary, unit, periodMs })),
+  };
 }
 
 /** The built web page, where it is there. */
@@ -189,6 +193,8 @@ function tellReady(texts: string[], http: Listen[], readyFile: string | null) {
     ...texts.map((text) => `listening on ${text}`),
     ...operators.map((text) => `operators: ${text}`),
   ];
+  // Whoever does not listen any more, or has no room, is no reason not to serve.
+  process.stdout.on('error', () => {});
   process.stdout.write(`${lines.join('\n')}\n`);
 }
 

@@ -1,0 +1,124 @@
+// GPU time as the monitor sees it: which slot's page the quota runner fills for which session, and
+// what it last reported. A runner that fails is replaced, and told everything again: a gate that
+// nobody fills would stay shut.
+import type { QuotaParameters } from '../policies/quota.js';
+import type { Log } from './log.js';
+import { type QuotaPlacement, type QuotaReport, QuotaRunner } from './quota-runner.js';
+import type { Session } from './session.js';
+import type { Slot } from './slot.js';
+
+export interface QuotaOptions {
+  /** Its name. */
+  policy: string;
+  parameters?: QuotaParameters;
+  build: string;
+}
+
+const restartMilliseconds = 100;
+
+export class Quota {
+  readonly policy: string;
+  readonly #options: QuotaOptions;
+  readonly #log: Log;
+  readonly #pages = new Map<Slot, number>();
+  readonly #running = new Map<number, { session: Session; placement: QuotaPlacement }>();
+  readonly #busy = new Map<number, number>();
+  #runner: QuotaRunner;
+  #restart: NodeJS.Timeout | undefined;
+
+  constructor(options: QuotaOptions, log: Log) {
+    this.policy = options.policy;
+    this.#options = options;
+    this.#log = log;
+    this.#runner = this.#start();
+  }
+
+  slotStarted(slot: Slot) {
+    const { fd } = slot.tokens;
+    if (fd === null) return;
+    this.#pages.set(slot, fd);
+    this.#runner.addPage(nameOf(slot), fd).catch(() => {});
+  }
+
+  slotEnded(slot: Slot) {
+    if (this.#pages.delete(slot)) this.#runner.removePage(nameOf(slot));
+  }
+
+  /** Resolves when the session's slot is held to its share. */
+  async begin(session: Session) {
+    const { id, slot, share, visitor, placement: where } = session;
+    const placement: QuotaPlacement = {
+      session: id,
+      gpu: where.gpu,
+      page: nameOf(slot),
+      class: visitor.request.class,
+      shareRequest: share.request,
+      shareLimit: share.limit,
+    };
+    this.#running.set(id, { session, placement });
+    // Where that fails, the runner does, and the next one is told.
+    await this.#runner.place(placement).catch(() => {});
+  }
+
+  async setShare({ id, share }: Session) {
+    const running = this.#running.get(id);
+    if (!running) return;
+    running.placement = {
+      ...running.placement,
+      shareRequest: share.request,
+      shareLimit: share.limit,
+    };
+    await this.#runner.setShare(id, share).catch(() => {});
+  }
+
+  end({ id }: Session) {
+    if (this.#running.delete(id)) this.#runner.end(id);
+  }
+
+  /** Percent of the last second in which sessions' work was on the GPU. */
+  busy(gpu: number): number {
+    return this.#busy.get(gpu) ?? 0;
+  }
+
+  async stop() {
+    clearTimeout(this.#restart);
+    await this.#runner.stop();
+  }
+
+  #start(): QuotaRunner {
+    const { policy, parameters, build } = this.#options;
+    return new QuotaRunner({
+      policy,
+      build,
+      ...(parameters ? { parameters } : {}),
+      onReport: (report) => this.#reported(report),
+      onFailed: (error) => this.#failed(error),
+    });
+  }
+
+  #reported({ sessions, gpus }: QuotaReport) {
+    for (const { gpu, busy } of gpus) this.#busy.set(gpu, busy);
+    for (const { session: id, gpu: _gpu, ...sample } of sessions) {
+      const running = this.#running.get(id);
+      if (running) running.session.sample = sample;
+    }
+  }
+
+  #failed(error: Error) {
+    this.#log.error({ err: error }, 'the quota runner has failed: another one takes over');
+    this.#restart = setTimeout(() => {
+      this.#runner = this.#start();
+      for (const [slot, fd] of this.#pages) {
+        this.#runner.addPage(nameOf(slot), fd).catch(() => {});
+      }
+      for (const { placement } of this.#running.values()) {
+        this.#runner.place(placement).catch(() => {});
+      }
+    }, restartMilliseconds);
+  }
+}
+
+/** Of a slot's process: the next one in its place has a page of its own. */
+function nameOf(slot: Slot): string {
+  return `${slot.gpu}.${slot.index}:${slot.pid ?? ''}`;
+}
