@@ -191,6 +191,14 @@ export const serveOptions = {
     fallback: 1.5,
     shown: '1.5',
   } satisfies Option<number>,
+  'trace-dir': {
+    env: 'OUTBOARD_TRACE_DIR',
+    value: 'DIR',
+    help: 'record sessions there, the youngest 32, for `outboard trace`',
+    parse: (text) => path.resolve(text),
+    fallback: null,
+    path: true,
+  } satisfies Option<string | null>,
   'ready-file': {
     env: 'OUTBOARD_READY_FILE',
     value: 'FILE',

@@ -20,6 +20,7 @@ import type { Slot } from './slot.js';
 import type { EndedState, Placement, ServerState, SessionRequest } from './state.js';
 import { requireLocal, type Tenants } from './tenants.js';
 import type { FrontPeer } from './tls-preamble.js';
+import type { TraceFolder } from './trace/folder.js';
 import type { Observer } from './view.js';
 import { Visitor } from './visitor.js';
 
@@ -37,6 +38,8 @@ export interface ServerOptions {
   queueSkip: boolean;
   placement: PlacementPolicy;
   quota: QuotaOptions;
+  /** Where sessions are recorded; null: they are not. */
+  traces: TraceFolder | null;
   parameters: PlacementParameters;
   /** What sessions get to end by themselves when the server is told to stop. */
   graceSeconds: number;
@@ -363,6 +366,11 @@ export class Server {
         windowBases,
         windowSize,
         leftover: offered.leftover,
+        trace:
+          this.options.traces?.begin(session.id, {
+            arrived: visitor.arrived,
+            placed: session.started,
+          }) ?? null,
       },
       offered.handle,
     );

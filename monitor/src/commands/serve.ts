@@ -17,6 +17,7 @@ import { Server } from '../server.js';
 import { Service } from '../service.js';
 import { requireLocal, Tenants } from '../tenants.js';
 import { TlsFront } from '../tls-front.js';
+import { TraceFolder } from '../trace/folder.js';
 import { openTracing, wantsTracing } from '../tracing.js';
 import { formatAddress } from '../values.js';
 
@@ -63,8 +64,9 @@ async function serveWith(values: ServeValues): Promise<number> {
   if (!driver) return exitCodes.unable;
   const placement = placementPolicies.get(values.placement);
   if (!placement) throw new Error(`no policy ${values.placement}`);
-  const tenants = openTenants(values.tenants, log);
-  if (tenants === undefined) return exitCodes.unable;
+  const opened = opening(values, log);
+  if (!opened) return exitCodes.unable;
+  const { tenants, traces } = opened;
   const metrics = newMetrics();
   const tracing = wantsTracing(process.env) ? await openTracing(process.env, log) : null;
   const server = new Server(
@@ -80,6 +82,7 @@ async function serveWith(values: ServeValues): Promise<number> {
       queueSkip: values['queue-skip'],
       placement,
       quota: { policy: values.quota, build: values.build },
+      traces,
       parameters: { omega: 1, gamma: values.gamma },
       graceSeconds: values.grace,
       stopSeconds,
@@ -139,14 +142,17 @@ function told(log: Log) {
   };
 }
 
-/** Undefined: the file is wrong, which has been said. */
-function openTenants(file: string | null, log: Log): Tenants | null | undefined {
+/** What the configuration names; undefined: something of it is wrong, which has been said. */
+function opening(values: ServeValues, log: Log) {
+  const { tenants: file, 'trace-dir': folder } = values;
   if (file === null) {
     log.warn('there is no tenants file: only this machine is served, and everybody on it');
-    return null;
   }
   try {
-    return new Tenants(file, log);
+    return {
+      tenants: file === null ? null : new Tenants(file, log),
+      traces: folder === null ? null : new TraceFolder(folder),
+    };
   } catch (error) {
     return told(log)(error);
   }
