@@ -131,7 +131,7 @@ function readStrings(bytes: Buffer): string[] {
   for (let at = 0; at + 4 <= bytes.length; ) {
     const length = bytes.readUInt32LE(at);
     strings.push(bytes.toString('utf8', at + 4, at + 4 + length));
-    at += 4 + ((length + 3) & ~3);
+    at += 4 + Math.ceil(length / 4) * 4;
   }
   return strings;
 }
