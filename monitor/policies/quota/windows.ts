@@ -24,7 +24,13 @@ const peakDecay = 0.005;
 /** Of what was spare, while the device does not stand idle. */
 const spareKept = 0.7;
 
+/** How far back a session's appetite looks, in periods; above the other, it has always wanted more. */
+const appetitePeriods = 32;
+const steadyAppetite = 0.95;
+
 interface Account {
+  /** The part of steps at which it wanted something. */
+  readonly appetite: number;
   readonly charged: bigint;
   readonly wanted: boolean;
   /** Whether it took part in what the others owe each other. */
@@ -68,6 +74,12 @@ interface Entry {
   hard: number;
   /** It came up against its limit in the last period. */
   held: boolean;
+  appetite: number;
+  /**
+   * It always has work on the device or in front of it. If such a one uses less than it may, others
+   * are in its way, and to give them its time would be wrong.
+   */
+  steady: boolean;
 }
 
 export interface WindowsOptions {
@@ -109,7 +121,16 @@ function step(
     const allowed = allowance(entry, alone, start, use.spare);
     const limit = allowed === null ? null : charged + BigInt(Math.floor(Math.max(0, allowed)));
     limits.set(id, limit);
-    accounts.set(id, { charged, wanted, present: entry.present, limit, credit, level, shareLimit });
+    accounts.set(id, {
+      appetite: entry.appetite,
+      charged,
+      wanted,
+      present: entry.present,
+      limit,
+      credit,
+      level,
+      shareLimit,
+    });
   }
   return {
     limits,
@@ -127,6 +148,8 @@ function step(
 function entryOf(session: QuotaSession, known: Account | undefined): Entry {
   const { charged, wants, shareLimit } = session;
   const limited = known !== undefined && known.limit !== null;
+  const before = known?.appetite ?? 0.5;
+  const appetite = before + (Number(wants) - before) / appetitePeriods;
   return {
     session,
     known,
@@ -140,6 +163,8 @@ function entryOf(session: QuotaSession, known: Account | undefined): Entry {
     part: 0,
     hard: Number.POSITIVE_INFINITY,
     held: wants && limited && charged >= (known.limit ?? 0n),
+    appetite,
+    steady: appetite > steadyAppetite,
   };
 }
 
@@ -162,7 +187,9 @@ function deviceUse(entries: readonly Entry[], passed: number, memory: WindowsMem
   const recent = memory.recent + (covered / passed - memory.recent) / recentPeriods;
   const peak = Math.max(recent, memory.peak - peakDecay);
   const held = entries.some((entry) => entry.held);
-  const idle = held && recent < idleBelow * peak ? Math.max(0, peak * passed - covered) : 0;
+  const waitedFor = entries.some((entry) => entry.present && !entry.held && !entry.steady);
+  const idle =
+    held && waitedFor && recent < idleBelow * peak ? Math.max(0, peak * passed - covered) : 0;
   const spare = idle > 0 ? Math.min(periodNs, memory.spare + idle) : memory.spare * spareKept;
   return { used, idle, ahead, recent, peak, spare };
 }
@@ -178,7 +205,7 @@ function divide(
   const claims = entries.map((entry): Claim => {
     const { shareRequest, shareLimit } = entry.session;
     // Who had nothing to do at some moment, or could have had the idle device, had all it wanted.
-    const more = entry.hungry && (idle === 0 || entry.held);
+    const more = entry.hungry && (idle === 0 || entry.held || entry.steady);
     const most = (Math.min(100, shareLimit) / 100) * Math.max(amount, passed);
     return {
       request: (shareRequest / 100) * amount,
