@@ -1,15 +1,19 @@
 import { wire } from '../../../api-server/src/control.js';
 import { version as number } from '../../../api-server/src/version.js';
-import { type Command, exitCodes } from '../command.js';
-import { readOptions } from '../options.js';
+import { command, exitCodes } from '../command.js';
+import { yesNo } from '../options.js';
+import { printJson } from '../table.js';
 
-export const version: Command = {
+export const version = command({
   name: 'version',
   summary: 'print the version of Outboard and of its protocol',
-  help: 'Usage: outboard version\n\nPrints the version of Outboard and of the protocol that guest and server speak.\n',
-  async run(args) {
-    readOptions({}, args, {});
-    process.stdout.write(`outboard ${number}, protocol ${wire.protocol}\n`);
+  about: 'Prints the version of Outboard and of the protocol that guest and server speak.',
+  options: {
+    json: yesNo('OUTBOARD_JSON', 'write JSON, whose form is stable, for programs'),
+  },
+  async run({ json }) {
+    if (json) printJson({ version: number, protocol: wire.protocol });
+    else process.stdout.write(`outboard ${number}, protocol ${wire.protocol}\n`);
     return exitCodes.ok;
   },
-};
+});
