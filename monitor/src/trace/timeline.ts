@@ -230,6 +230,7 @@ function addServer(builder: Builder, server: Recording, axis: (at: number) => nu
     const duration = axis(event.at + event.duration) - at;
     switch (kind) {
       case 'attach':
+        if (name === 'device clock') args['within_ns'] = event.a;
         builder.add(lane('queue'), {
           ...{ at, name, args, category: 'attach' },
           duration: event.duration ? duration : null,

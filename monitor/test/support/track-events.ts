@@ -109,9 +109,9 @@ function walk(bytes: Buffer, shape: Shape): Message {
       assert(at + length <= bytes.length, `${name} ends within its message`);
       const part = bytes.subarray(at, at + length);
       at += length;
-      if (kind === 'message') put(name, walk(part, of as Shape), many);
-      else if (kind === 'text') put(name, part.toString('utf8'), many);
-      else for (const value of packed(part, kind)) put(name, value, many);
+      // Numbers are not packed: Perfetto's reader would not find them.
+      assert(kind === 'message' || kind === 'text', `${name} is not packed`);
+      put(name, kind === 'message' ? walk(part, of as Shape) : part.toString('utf8'), many);
     } else if (wire === 1) {
       assert.equal(kind, 'fixed64', name);
       put(name, bytes.readBigUInt64LE(at), many);
@@ -123,24 +123,6 @@ function walk(bytes: Buffer, shape: Shape): Message {
     }
   }
   return message;
-}
-
-function packed(bytes: Buffer, kind: Kind): bigint[] {
-  const values: bigint[] = [];
-  if (kind === 'fixed64') {
-    for (let at = 0; at < bytes.length; at += 8) values.push(bytes.readBigUInt64LE(at));
-    return values;
-  }
-  for (let at = 0; at < bytes.length; ) {
-    let value = 0n;
-    for (let shift = 0n; ; shift += 7n) {
-      const byte = bytes[at++] as number;
-      value |= BigInt(byte & 0x7f) << shift;
-      if (byte < 0x80) break;
-    }
-    values.push(value);
-  }
-  return values;
 }
 
 export interface Seen {
