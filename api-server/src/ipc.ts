@@ -46,6 +46,8 @@ export interface Session {
   windowSize: bigint;
   /** Bytes that came behind the Hello. */
   leftover: Uint8Array;
+  /** Whether copies and fills are held back and measured like kernels; absent: they are not. */
+  gated?: { copies: boolean; sets: boolean };
   /** Absent or null: nothing is recorded. */
   trace?: SessionTrace | null;
 }

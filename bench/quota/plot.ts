@@ -27,7 +27,8 @@ export function plot(charts: readonly { title: string; series: readonly Series[]
     chart(title, series, index * (height + gap)),
   );
   const tall = charts.length * (height + gap) + 8;
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width + left + 12} ${tall}" font-family="sans-serif" font-size="11">
+  return `<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="Shares of GPU time" viewBox="0 0 ${width + left + 12} ${tall}" font-family="sans-serif" font-size="11">
+<title>Shares of GPU time received and owed</title>
 <rect width="100%" height="100%" fill="#fff"/>
 ${all.join('\n')}
 </svg>

@@ -12,6 +12,7 @@ const commands: Record<string, () => Promise<Command>> = {
   status: async () => (await import('./commands/status.js')).status,
   top: async () => (await import('./commands/top.js')).top,
   sessions: async () => (await import('./commands/sessions.js')).sessions,
+  kernels: async () => (await import('./commands/kernels.js')).kernels,
   kill: async () => (await import('./commands/kill.js')).kill,
   quota: async () => (await import('./commands/quota.js')).quota,
   drain: async () => (await import('./commands/drain.js')).drain,

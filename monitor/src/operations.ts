@@ -8,7 +8,7 @@ import { overhead } from './memory.js';
 import type { Server } from './server.js';
 import type { Slot } from './slot.js';
 import { gpusOf, type Tenant } from './tenants.js';
-import type { GpuView, Operations, TenantView, View } from './view.js';
+import type { GpuView, KernelView, Operations, TenantView, View } from './view.js';
 
 export class LiveOperations implements Operations {
   readonly #server: Server;
@@ -100,6 +100,16 @@ export class LiveOperations implements Operations {
 
   kill(session: number, why: string) {
     this.#server.kill(session, why);
+  }
+
+  async kernels(id: number): Promise<KernelView[]> {
+    const kernels = await this.#server.session(id).slot.kernels();
+    return kernels.map(({ name, launches, blocks, ns }) => ({
+      name,
+      launches: Number(launches),
+      blocks: Number(blocks),
+      seconds: Number(ns) / 1e9,
+    }));
   }
 
   setShare(id: number, share: { request: number; limit: number }) {

@@ -2,6 +2,7 @@
 import path from 'node:path';
 import { build as defaultBuild } from '../../scripts/setup/paths.mjs';
 import { placementPolicies, quotaPolicies } from '../policies/index.js';
+import { usualQuotaParameters } from '../policies/quota.js';
 import { type Listen, parseListen } from './listeners.js';
 import { logLevels } from './log.js';
 import { BadValue, type Option, type Values, yesNo } from './options.js';
@@ -20,6 +21,13 @@ function parseFactor(text: string): number {
     throw new BadValue('expected a number from 1 to 100, as in 1.5');
   }
   return factor;
+}
+
+function parseGate(text: string) {
+  const kinds = text.split(',').map((kind) => kind.trim());
+  const wrong = kinds.find((kind) => !['kernels', 'copies', 'sets'].includes(kind));
+  if (wrong !== undefined) throw new BadValue(`expected kernels, copies or sets, not ${wrong}`);
+  return { copies: kinds.includes('copies'), sets: kinds.includes('sets') };
 }
 
 function parseClients(text: string): Clients {
@@ -167,6 +175,22 @@ export const serveOptions = {
     fallback: 'device-time',
     shown: 'device-time',
   } satisfies Option<string>,
+  gate: {
+    env: 'OUTBOARD_GATE',
+    value: 'kernels|copies|sets,...',
+    help: 'what counts as GPU time, and is held back when a share is used up, beside kernels',
+    parse: parseGate,
+    fallback: { copies: false, sets: false },
+    shown: 'kernels',
+  } satisfies Option<{ copies: boolean; sets: boolean }>,
+  'max-blocks': {
+    env: 'OUTBOARD_MAX_BLOCKS',
+    value: 'N',
+    help: 'thread blocks that a full GPU runs in 5 ms, for the policies that count blocks',
+    parse: parseCount(1, 1e12, 'how many blocks,'),
+    fallback: usualQuotaParameters.maxBlocks,
+    shown: String(usualQuotaParameters.maxBlocks),
+  } satisfies Option<number>,
   grace: {
     env: 'OUTBOARD_GRACE',
     value: 'SECONDS',

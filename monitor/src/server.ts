@@ -38,6 +38,8 @@ export interface ServerOptions {
   queueSkip: boolean;
   placement: PlacementPolicy;
   quota: QuotaOptions;
+  /** What is held back and measured beside kernels. */
+  gated: { copies: boolean; sets: boolean };
   /** Where sessions are recorded; null: they are not. */
   traces: TraceFolder | null;
   parameters: PlacementParameters;
@@ -366,6 +368,7 @@ export class Server {
         windowBases,
         windowSize,
         leftover: offered.leftover,
+        gated: this.options.gated,
         trace:
           this.options.traces?.begin(session.id, {
             arrived: visitor.arrived,

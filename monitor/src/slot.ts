@@ -5,7 +5,12 @@ import { closeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { Counters, FromSlot, Session, ToSlot } from '../../api-server/src/ipc.js';
-import type { DeviceSnapshot, Native, SessionEnd } from '../../api-server/src/native.js';
+import type {
+  DeviceSnapshot,
+  KernelTime,
+  Native,
+  SessionEnd,
+} from '../../api-server/src/native.js';
 import { type SocketHandle, sendable } from '../../api-server/src/socket-handle.js';
 import { TokenPage } from '../../api-server/src/token-page.js';
 import type { Log } from './log.js';
@@ -70,6 +75,7 @@ export class Slot {
   readonly #child: ChildProcess;
   readonly #events: SlotEvents;
   #measured: ((free: bigint) => void) | undefined;
+  #kernels: ((kernels: KernelTime[]) => void)[] = [];
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: SlotOptions, events: SlotEvents, log: Log) {
@@ -145,6 +151,15 @@ export class Slot {
     });
   }
 
+  /** What the kernels of its session have cost; nothing when the process ends meanwhile. */
+  kernels(): Promise<KernelTime[]> {
+    return new Promise((resolve) => {
+      if (this.state === 'ended') return resolve([]);
+      this.#kernels.push(resolve);
+      this.#send({ type: 'kernels' });
+    });
+  }
+
   /** Shows a client's connection to the process: `onPrepared` or `onDeclined` follows. */
   offer(session: Session, handle: SocketHandle) {
     this.state = 'busy';
@@ -201,6 +216,8 @@ export class Slot {
         this.#pinged = undefined;
         if (message.counters) this.counters = message.counters;
         return;
+      case 'kernels':
+        return this.#kernels.shift()?.(message.kernels);
       case 'prepared':
         return this.#events.onPrepared(this);
       case 'declined':
@@ -234,6 +251,7 @@ export class Slot {
     this.state = 'ended';
     if (this.tokens.fd !== null) closeSync(this.tokens.fd);
     if (this.#hung) how = 'it hung';
+    for (const resolve of this.#kernels.splice(0)) resolve([]);
     this.#events.onExit(this, how);
   }
 }

@@ -144,11 +144,23 @@ export interface View {
   tenants: TenantView[];
 }
 
+/** What launches of one kernel have cost a session. */
+export interface KernelView {
+  /** As the module has it, mangled. */
+  name: string;
+  launches: number;
+  blocks: number;
+  /** Of the GPU's time. */
+  seconds: number;
+}
+
 /** What an operator may do. All throw an OutboardError that says why not. */
 export interface Operations {
   view(): View;
   /** Ends a session, or takes one that waits out of the queue; both are told `why`. */
   kill(session: number, why: string): void;
+  /** The dearest kernels of a session that runs, dearest first, at most 100. */
+  kernels(session: number): Promise<KernelView[]>;
   setShare(session: number, share: { request: number; limit: number }): void;
   /** From now on nobody new is taken; who waits is refused. Undone by `resume`. */
   drain(): void;

@@ -107,6 +107,17 @@ export const routes: readonly Route[] = [
     handle: ({ operations }, { params }) => session(operations, Number(params['id'])),
   },
   {
+    method: 'GET',
+    url: '/v1/sessions/:id/kernels',
+    id: 'listKernels',
+    summary: 'What the kernels of a session have cost, the dearest first',
+    rights: 'view',
+    params: id,
+    answer: Type.Array(schemas.Kernel),
+    refusals: [404],
+    handle: ({ operations }, { params }) => operations.kernels(Number(params['id'])),
+  },
+  {
     method: 'DELETE',
     url: '/v1/sessions/:id',
     id: 'killSession',

@@ -2,7 +2,15 @@
 // them, and the OpenAPI document is made of them. The types of view.ts are the same thing seen by
 // the compiler; `Same` below does not compile when the two differ.
 import { type Static, Type } from 'typebox';
-import type { GpuView, LogLine, QueueView, SessionView, TenantView, View } from '../view.js';
+import type {
+  GpuView,
+  KernelView,
+  LogLine,
+  QueueView,
+  SessionView,
+  TenantView,
+  View,
+} from '../view.js';
 
 const nullableNumber = (description: string) =>
   Type.Unsafe<number | null>({ type: ['number', 'null'], description });
@@ -83,6 +91,15 @@ export const Session = Type.Object({
     held: Type.Boolean({ description: 'whether its work is held back now' }),
   }),
   counters: Type.Record(Type.String(), Type.Number(), { description: 'of the executor' }),
+});
+
+export const Kernel = Type.Object({
+  name: Type.String({
+    description: 'as the module has it, mangled; [copy] and [set] beside kernels',
+  }),
+  launches: Type.Integer(),
+  blocks: Type.Integer({ description: 'of all launches' }),
+  seconds: Type.Number({ description: "of the GPU's time, measured" }),
 });
 
 export const Queued = Type.Object({
@@ -217,6 +234,7 @@ type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : never) : never;
 true satisfies Same<Static<typeof State>, View>;
 true satisfies Same<Static<typeof Gpu>, GpuView>;
 true satisfies Same<Static<typeof Session>, SessionView>;
+true satisfies Same<Static<typeof Kernel>, KernelView>;
 true satisfies Same<Static<typeof Queued>, QueueView>;
 true satisfies Same<Static<typeof Tenant>, TenantView>;
 true satisfies Same<Static<typeof Line>, Pick<LogLine, 'time' | 'level' | 'msg'>>;

@@ -81,7 +81,12 @@ async function serveWith(values: ServeValues): Promise<number> {
       queueSeconds: values['queue-timeout'],
       queueSkip: values['queue-skip'],
       placement,
-      quota: { policy: values.quota, build: values.build },
+      quota: {
+        policy: values.quota,
+        build: values.build,
+        parameters: { maxBlocks: values['max-blocks'] },
+      },
+      gated: values.gate,
       traces,
       parameters: { omega: 1, gamma: values.gamma },
       graceSeconds: values.grace,

@@ -3,6 +3,7 @@
 import { OutboardError } from '../../src/errors.js';
 import type {
   GpuView,
+  KernelView,
   LogLine,
   Operations,
   QueueView,
@@ -148,6 +149,12 @@ export class MemoryOperations implements Operations {
     this.killed.push([id, why]);
     this.sessions = this.sessions.filter((session) => session.id !== id);
     this.queue = this.queue.filter((one) => one.id !== id);
+  }
+
+  async kernels(id: number): Promise<KernelView[]> {
+    const found = this.sessions.some((session) => session.id === id);
+    if (!found) throw new OutboardError('OB_NO_SESSION', id);
+    return [{ name: '_Z4stepPf', launches: 400, blocks: 51_200, seconds: 1.25 }];
   }
 
   setShare(id: number, { request, limit }: { request: number; limit: number }) {
