@@ -1,0 +1,40 @@
+// Programs that are held back to a share of the GPU compute the same, two at a time, under every
+// quota policy, with copies and fills counted as well as kernels.
+import t from 'tap';
+import { listPrograms } from '../../../examples/build.mjs';
+import { quotaPolicies } from '../../../monitor/policies/index.js';
+import { noPrograms, root } from '../../support/paths.js';
+import { example, native, remoted } from '../../support/program.js';
+import { startServer } from '../../support/server.js';
+
+const programs = listPrograms(`${root}/examples`);
+const natively = new Map<string, Promise<{ stdout: string }>>();
+
+function expected({ name, testArgs }: (typeof programs)[number]) {
+  const known = natively.get(name) ?? native(example(name), { args: testArgs });
+  natively.set(name, known);
+  return known;
+}
+
+for (const policy of quotaPolicies.keys()) {
+  t.test(`policy ${policy}`, { skip: noPrograms }, async (t) => {
+    const args = ['--device', 'software', '--servers-per-gpu', '2', '--quota', policy];
+    const server = await startServer({ args: [...args, '--gate', 'copies,sets'] });
+    t.teardown(() => server.stop());
+    const both = (program: (typeof programs)[number]) =>
+      ['20:30', '30:100'].map((share) =>
+        remoted(example(program.name), server.address, {
+          args: program.testArgs,
+          env: { OUTBOARD_SHARE: share },
+        }),
+      );
+    for (const program of programs) {
+      const { stdout } = await expected(program);
+      for (const there of await Promise.all(both(program))) {
+        t.equal(there.code, 0, `${program.name}: ${there.stderr}`);
+        t.equal(there.stdout, stdout, program.name);
+      }
+    }
+    t.notMatch(server.log(), /"level":(50|60)/, 'the server has met no error');
+  });
+}
