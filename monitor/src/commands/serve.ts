@@ -151,7 +151,7 @@ function told(log: Log) {
 function opening(values: ServeValues, log: Log) {
   const { tenants: file, 'trace-dir': folder } = values;
   if (file === null) {
-    log.warn('there is no tenants file: only this machine is served, and everybody on it');
+    log.info('there is no tenants file: only this machine is served, and everybody on it');
   }
   try {
     return {
