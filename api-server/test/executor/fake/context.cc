@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "device.h"
 
@@ -176,7 +177,10 @@ EXPORT CUresult cuMemSetAccess(CUdeviceptr, size_t, const CUmemAccessDesc *, siz
 }
 EXPORT CUresult cuMemHostAlloc(void **memory, size_t size, unsigned) {
   ENTER;
-  *memory = aligned_alloc(4096, (size + 4095) & ~size_t{4095});
+  const size_t whole = (size + 4095) & ~size_t{4095};
+  *memory = aligned_alloc(4096, whole);
+  // As from the system: tests that look for what sessions left behind must not find the allocator's.
+  memset(*memory, 0, whole);
   pinned[*memory] = size;
   return CUDA_SUCCESS;
 }
