@@ -13,6 +13,9 @@ constexpr std::chrono::milliseconds kLeisure{5};
 // ... and while there is a limit.
 constexpr std::chrono::milliseconds kLimited{1};
 constexpr std::chrono::microseconds kSoonest{50};
+// So many looks at nothing before the thread has to be woken again. A program that launches and
+// waits, again and again, should not wake it each time: that would cost more than the launch.
+constexpr unsigned kPatience = 20;
 
 }  // namespace
 
@@ -49,9 +52,10 @@ void Meter::hurry() {
 
 void Meter::settle() {
   std::unique_lock lock(mutex_);
-  hurried_ = true;
+  hurried_ = settling_ = true;
   arrived_.notify_one();
   settled_.wait(lock, [this] { return !busy_; });
+  settling_ = false;
 }
 
 void Meter::stop() {
@@ -69,17 +73,24 @@ void Meter::stop() {
 void Meter::work() {
   handlers_.bind();
   std::unique_lock lock(mutex_);
+  unsigned quiet = 0;
   for (;;) {
     if (running_.empty()) changed_ = std::chrono::steady_clock::now();
     running_.insert(running_.end(), watched_.begin(), watched_.end());
     watched_.clear();
     if (running_.empty()) {
+      const bool leisure = handlers_.urgency() == Urgency::kNone;
+      if (leisure && !hurried_ && !settling_ && !stopping_ && quiet++ < kPatience) {
+        arrived_.wait_for(lock, kLeisure, [this] { return hurried_; });
+        continue;
+      }
       busy_ = false;
       settled_.notify_all();
       if (stopping_) return;
       arrived_.wait(lock, [this] { return stopping_ || !watched_.empty(); });
       continue;
     }
+    quiet = 0;
     hurried_ = false;
     lock.unlock();
     const bool any = harvest();

@@ -72,6 +72,7 @@ class Meter {
   std::condition_variable settled_;
   std::vector<Group *> watched_;  // not yet taken over by the thread
   bool hurried_ = false;
+  bool settling_ = false;  // somebody waits until nothing is left
   bool stopping_ = false;
   bool busy_ = false;  // the thread has some
   std::thread thread_;
