@@ -128,6 +128,8 @@ async function many(): Promise<Figure[]> {
     while (left-- > 0) await (await server.attach()).leave();
   };
   await Promise.all(Array.from({ length: 4 }, next));
+  // The last guests' connections are closed by then.
+  await sleep(1000);
   const after = server.monitor;
   await server.stop();
   return [

@@ -41,6 +41,8 @@ export class QuotaRunner {
     this.#worker = new Worker(new URL('./quota-runner-worker.js', import.meta.url), {
       name: 'quota',
       workerData: setUp,
+      // It keeps a few numbers for each session; left alone, it would take tens of megabytes first.
+      resourceLimits: { maxYoungGenerationSizeMb: 2, maxOldGenerationSizeMb: 64 },
       transferList: [port2],
     });
     port1.on('message', (message: FromWorker) => {
