@@ -50,6 +50,20 @@ export interface TokenCounts {
   inflightNs: bigint;
 }
 
+/** Before anything has begun. */
+export const noCounts: TokenCounts = {
+  session: 0n,
+  unit: 'device-time',
+  charged: 0n,
+  deviceNs: 0n,
+  blocks: 0n,
+  launches: 0n,
+  gateWaits: 0n,
+  gateWaitNs: 0n,
+  held: 0n,
+  inflightNs: 0n,
+};
+
 export class TokenPage {
   /** Of a page made here: for the slot's process to inherit. */
   readonly fd: number | null;

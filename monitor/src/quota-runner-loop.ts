@@ -5,7 +5,13 @@ import { type AnyQuotaPolicy, quotaPoliciesFor } from '../policies/index.js';
 import { owedShares, sameRank, strictFirst } from '../policies/quota/owed.js';
 import { type QuotaParameters, usualQuotaParameters } from '../policies/quota.js';
 import type { SessionClass } from './state.js';
-import { noLimit, type TokenCounts, type TokenMode, type TokenView } from './token-view.js';
+import {
+  noCounts,
+  noLimit,
+  type TokenCounts,
+  type TokenMode,
+  type TokenView,
+} from './token-view.js';
 
 export interface QuotaPlacement {
   session: number;
@@ -56,19 +62,6 @@ interface Gpu {
 }
 
 const reportNs = 1_000_000_000n;
-const nothing: TokenCounts = {
-  session: 0n,
-  unit: 'device-time',
-  charged: 0n,
-  deviceNs: 0n,
-  blocks: 0n,
-  launches: 0n,
-  gateWaits: 0n,
-  gateWaitNs: 0n,
-  held: 0n,
-  inflightNs: 0n,
-};
-
 export class QuotaLoop {
   readonly #policy: AnyQuotaPolicy;
   readonly #mode: TokenMode;
@@ -120,7 +113,7 @@ export class QuotaLoop {
       running: new Map(),
     };
     this.#gpus.set(placement.gpu, gpu);
-    const running = { placement, page, counts: nothing, reportedNs: 0n, owed: 0 };
+    const running = { placement, page, counts: noCounts, reportedNs: 0n, owed: 0 };
     gpu.running.set(placement.session, running);
     this.#where.set(placement.session, placement.gpu);
     if (this.#due === null) {

@@ -3,8 +3,8 @@ import path from 'node:path';
 import { build as defaultBuild } from '../../scripts/setup/paths.mjs';
 import { placementPolicies, quotaPolicies } from '../policies/index.js';
 import { usualQuotaParameters } from '../policies/quota.js';
+import { logLevelOption, readyFileOption } from './daemon.js';
 import { type Listen, parseListen } from './listeners.js';
-import { logLevels } from './log.js';
 import { BadValue, type Option, type Values, yesNo } from './options.js';
 import type { Clients } from './tls-front.js';
 import { type Address, parseAddress, parseChoice, parseCount } from './values.js';
@@ -223,22 +223,8 @@ export const serveOptions = {
     fallback: null,
     path: true,
   } satisfies Option<string | null>,
-  'ready-file': {
-    env: 'OUTBOARD_READY_FILE',
-    value: 'FILE',
-    help: 'written with the addresses once guests can connect',
-    parse: (text) => path.resolve(text),
-    fallback: null,
-    path: true,
-  } satisfies Option<string | null>,
-  'log-level': {
-    env: 'OUTBOARD_LOG_LEVEL',
-    value: 'LEVEL',
-    help: `of the log on stderr: ${logLevels.join(', ')}`,
-    parse: parseChoice(...logLevels),
-    fallback: 'info',
-    shown: 'info',
-  } satisfies Option<string>,
+  'ready-file': readyFileOption('OUTBOARD_READY_FILE'),
+  'log-level': logLevelOption,
   build: {
     env: 'OUTBOARD_BUILD',
     value: 'DIR',

@@ -1,7 +1,12 @@
 // What the quota runner needs of a token page, so that it can be tried without a slot.
-import type { TokenCounts, TokenMode } from '../../api-server/src/token-page.js';
+import { noCounts, type TokenCounts, type TokenMode } from '../../api-server/src/token-page.js';
 
-export { noLimit, type TokenCounts, type TokenMode } from '../../api-server/src/token-page.js';
+export {
+  noCounts,
+  noLimit,
+  type TokenCounts,
+  type TokenMode,
+} from '../../api-server/src/token-page.js';
 
 export interface TokenView {
   read(): TokenCounts;
@@ -12,18 +17,7 @@ export interface TokenView {
 export class MemoryPage implements TokenView {
   mode: TokenMode = 'open';
   limit: bigint;
-  counts: TokenCounts = {
-    session: 0n,
-    unit: 'device-time',
-    charged: 0n,
-    deviceNs: 0n,
-    blocks: 0n,
-    launches: 0n,
-    gateWaits: 0n,
-    gateWaitNs: 0n,
-    held: 0n,
-    inflightNs: 0n,
-  };
+  counts: TokenCounts = { ...noCounts };
 
   constructor() {
     this.limit = (1n << 64n) - 1n;

@@ -1,12 +1,12 @@
-import { renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { Agent } from '../agent.js';
 import { type Command, exitCodes } from '../command.js';
+import { logLevelOption, readyFileOption, writeReadyFile } from '../daemon.js';
 import { OutboardError } from '../errors.js';
 import { formatListen, type Listen, parseListen } from '../listeners.js';
-import { type Log, logLevels, openLog } from '../log.js';
+import { type Log, openLog } from '../log.js';
 import { BadValue, type Option, optionsHelp, readOptions, UsageError } from '../options.js';
-import { type Address, parseAddress, parseChoice, parseCount } from '../values.js';
+import { type Address, parseAddress, parseCount } from '../values.js';
 
 const file = (text: string) => path.resolve(text);
 
@@ -88,21 +88,8 @@ const options = {
     fallback: 25,
     shown: '25',
   } satisfies Option<number>,
-  'ready-file': {
-    env: 'OUTBOARD_AGENT_READY_FILE',
-    value: 'FILE',
-    help: 'written with the address once guests can connect',
-    parse: file,
-    fallback: null,
-  } satisfies Option<string | null>,
-  'log-level': {
-    env: 'OUTBOARD_LOG_LEVEL',
-    value: 'LEVEL',
-    help: `of the log on stderr: ${logLevels.join(', ')}`,
-    parse: parseChoice(...logLevels),
-    fallback: 'info',
-    shown: 'info',
-  } satisfies Option<string>,
+  'ready-file': readyFileOption('OUTBOARD_AGENT_READY_FILE'),
+  'log-level': logLevelOption,
 };
 
 export const agent: Command = {
@@ -175,11 +162,7 @@ function untilStopped(agent: Agent, graceSeconds: number, log: Log): Promise<voi
 }
 
 function tellReady(address: string, readyFile: string | null) {
-  if (readyFile !== null) {
-    // Renamed into place, so that whoever waits for the file never reads half of it.
-    writeFileSync(`${readyFile}.${process.pid}`, `${address}\n`);
-    renameSync(`${readyFile}.${process.pid}`, readyFile);
-  }
+  writeReadyFile(readyFile, [address]);
   process.stdout.write(`listening on ${address}\n`);
 }
 

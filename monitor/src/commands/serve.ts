@@ -1,4 +1,4 @@
-import { existsSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { loadNative } from '../../../api-server/src/native.js';
@@ -6,6 +6,7 @@ import { placementPolicies, quotaPolicies } from '../../policies/index.js';
 import { type Api, newMetrics, startApi } from '../api/api.js';
 import { type Command, exitCodes } from '../command.js';
 import { readConfigFile } from '../config-file.js';
+import { writeReadyFile } from '../daemon.js';
 import { chooseDriver } from '../devices.js';
 import { OutboardError } from '../errors.js';
 import { formatListen, type Listen, passedSockets } from '../listeners.js';
@@ -198,12 +199,7 @@ function tlsFront(values: ServeValues, server: Server, log: Log): TlsFront | nul
 }
 
 function tellReady(texts: string[], http: Listen[], readyFile: string | null) {
-  if (readyFile !== null) {
-    // Renamed into place, so that whoever waits for the file never reads half of it.
-    const half = path.join(path.dirname(readyFile), `.${path.basename(readyFile)}.${process.pid}`);
-    writeFileSync(half, `${texts.join('\n')}\n`);
-    renameSync(half, readyFile);
-  }
+  writeReadyFile(readyFile, texts);
   const operators = http.map((listen) =>
     listen.kind === 'tcp' ? `http://${formatListen(listen)}/` : formatListen(listen),
   );
