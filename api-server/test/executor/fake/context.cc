@@ -179,7 +179,8 @@ EXPORT CUresult cuMemHostAlloc(void **memory, size_t size, unsigned) {
   ENTER;
   const size_t whole = (size + 4095) & ~size_t{4095};
   *memory = aligned_alloc(4096, whole);
-  // As from the system: tests that look for what sessions left behind must not find the allocator's.
+  // As from the system: tests that look for what sessions left behind must not find the
+  // allocator's.
   memset(*memory, 0, whole);
   pinned[*memory] = size;
   return CUDA_SUCCESS;
