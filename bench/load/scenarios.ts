@@ -72,8 +72,9 @@ async function attachRate(): Promise<Figure[]> {
 /** All want in at the same time; the server must serve them in the order in which they came. */
 async function queued(): Promise<Figure[]> {
   const count = 1000;
-  const server = await Loaded.start(1, 2, ['--queue-limit', '2000']);
-  const first = [await server.attach(), await server.attach()];
+  // One slot: with two, the second of two Welcomes may well be the first to be read.
+  const server = await Loaded.start(1, 1, ['--queue-limit', '2000']);
+  const first = await server.attach();
   const order: number[] = [];
   const guests: Guest[] = [];
   for (let index = 0; index < count; index++) {
@@ -88,15 +89,14 @@ async function queued(): Promise<Figure[]> {
     order.push(index);
     await guest.leave();
   });
-  for (const guest of first) await guest.leave();
+  await first.leave();
   await Promise.all(served);
   const seconds = (performance.now() - begun) / 1000;
-  // Two slots: a guest may hear of its welcome before the one just in front of it.
-  const late = order.filter((index, at) => Math.abs(index - at) > 2).length;
+  const late = order.filter((index, at) => index !== at).length;
   await server.stop();
   return [
     figure('queue.served', `of ${count} that waited`, '', order.length, { least: count }),
-    figure('queue.disorder', 'served more than two places out of turn', '', late, { most: 0 }),
+    figure('queue.disorder', 'served out of turn', '', late, { most: 0 }),
     figure('queue.rate', 'served from the queue', '1/s', count / seconds),
   ];
 }
