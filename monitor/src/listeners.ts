@@ -10,7 +10,7 @@ import {
 import path from 'node:path';
 import { OutboardError } from './errors.js';
 import { BadValue } from './options.js';
-import { formatAddress, parseAddress } from './values.js';
+import { formatAddress, parseAddress, unixPathMost } from './values.js';
 
 export type Listen =
   | { kind: 'tcp'; host: string; port: number }
@@ -27,10 +27,9 @@ export function parseListen(text: string): Listen {
 /** Longer ones would be cut off without a word. */
 function unixPath(text: string): string {
   const full = path.resolve(text);
-  const most = 107;
-  if (text === '' || Buffer.byteLength(full) > most) {
+  if (text === '' || Buffer.byteLength(full) > unixPathMost) {
     throw new BadValue(
-      `the path of a Unix socket has 1 to ${most} bytes, and ${full} has more or none`,
+      `the path of a Unix socket has 1 to ${unixPathMost} bytes, and ${full} has more or none`,
     );
   }
   return full;

@@ -7,6 +7,7 @@ import type { RecentLog } from './log.js';
 import { overhead } from './memory.js';
 import type { Server } from './server.js';
 import type { Slot } from './slot.js';
+import type { ServerState } from './state.js';
 import { gpusOf, type Tenant } from './tenants.js';
 import type { GpuView, KernelView, Operations, TenantView, View } from './view.js';
 
@@ -22,7 +23,7 @@ export class LiveOperations implements Operations {
 
   view(): View {
     const server = this.#server;
-    const { options } = server;
+    const { options, state } = server;
     const { tenants } = options;
     return {
       server: {
@@ -38,37 +39,15 @@ export class LiveOperations implements Operations {
         draining: server.closed !== null,
         tenants: tenants !== null,
       },
-      gpus: this.#gpus(),
+      gpus: this.#gpus(state),
       sessions: [...server.sessions.values()].map((session) => server.view(session)),
       queue: [...server.queue].map((visitor, index) => visitor.view(index + 1)),
-      tenants: tenants ? tenants.content.tenants.map((tenant) => this.#tenant(tenant)) : [],
+      tenants: tenants ? tenants.content.tenants.map((tenant) => tenantView(tenant, state)) : [],
     };
   }
 
-  #tenant(tenant: Tenant): TenantView {
-    const { name, class: priority, limits, expires } = tenant;
-    const { state } = this.#server;
-    const { sessions, memory, share } = usageOf(name, state);
-    const queued = state.queue.filter(({ request }) => request.tenant === name).length;
-    return {
-      name,
-      priority,
-      limits: {
-        sessions: limits.sessions,
-        memory: limits.memory === null ? null : Number(limits.memory),
-        share: limits.share,
-        gpus: gpusOf(tenant, state.gpus),
-      },
-      expires: expires === null ? null : new Date(expires).toISOString(),
-      sessions: sessions - queued,
-      queued,
-      memory: Number(memory),
-      share,
-    };
-  }
-
-  #gpus(): GpuView[] {
-    const { pool, state } = this.#server;
+  #gpus(state: ServerState): GpuView[] {
+    const { pool } = this.#server;
     return pool.devices.map((device) => {
       const gpu = state.gpus[device.index];
       const sessions = gpu?.sessions ?? [];
@@ -161,5 +140,26 @@ function slotView(slot: Slot, contextMemory: bigint) {
     idleCpu,
     served: slot.served,
     contextMemory: Number(contextMemory),
+  };
+}
+
+function tenantView(tenant: Tenant, state: ServerState): TenantView {
+  const { name, class: priority, limits, expires } = tenant;
+  const { sessions, memory, share } = usageOf(name, state);
+  const queued = state.queue.filter(({ request }) => request.tenant === name).length;
+  return {
+    name,
+    priority,
+    limits: {
+      sessions: limits.sessions,
+      memory: limits.memory === null ? null : Number(limits.memory),
+      share: limits.share,
+      gpus: gpusOf(tenant, state.gpus),
+    },
+    expires: expires === null ? null : new Date(expires).toISOString(),
+    sessions: sessions - queued,
+    queued,
+    memory: Number(memory),
+    share,
   };
 }

@@ -38,6 +38,7 @@ interface Gpu {
   memory: bigint;
   usual: bigint;
   contexts: bigint;
+  uuid: string;
   snapshot: DeviceSnapshot | undefined;
 }
 
@@ -70,7 +71,14 @@ export class Pool {
     const { driver, serversPerGpu } = this.#options;
     for (let gpu = 0; gpu < driver.gpus; gpu++) {
       const places = Array.from({ length: serversPerGpu }, (_, index) => this.#place(gpu, index));
-      this.#gpus.push({ places, memory: 0n, usual: 0n, contexts: 0n, snapshot: undefined });
+      this.#gpus.push({
+        places,
+        memory: 0n,
+        usual: 0n,
+        contexts: 0n,
+        uuid: '',
+        snapshot: undefined,
+      });
     }
     this.#watch = setInterval(() => this.#watchAll(), watchSeconds * 1000);
     await new Promise<void>((resolve, reject) => {
@@ -90,9 +98,9 @@ export class Pool {
 
   /** Of everything that has a state; for placement. */
   get state(): GpuState[] {
-    return this.#gpus.map(({ places, memory, usual, snapshot }, index) => ({
+    return this.#gpus.map(({ places, memory, usual, uuid, snapshot }, index) => ({
       index,
-      uuid: snapshot ? formatUuid(snapshot.uuid) : '',
+      uuid,
       name: snapshot?.name ?? '',
       healthy: places.some((place) => place.failures === 0),
       sessions: [],
@@ -103,12 +111,17 @@ export class Pool {
     }));
   }
 
+  /** Empty until its first slot is warm. */
+  uuid(gpu: number): string {
+    return this.#gpus[gpu]?.uuid ?? '';
+  }
+
   /** Of each GPU, for people. */
   get devices() {
-    return this.#gpus.map(({ snapshot, memory, usual, places, contexts }, index) => ({
+    return this.#gpus.map(({ snapshot, uuid, memory, usual, places, contexts }, index) => ({
       index,
       name: snapshot?.name ?? '',
-      uuid: snapshot ? formatUuid(snapshot.uuid) : '',
+      uuid,
       pciBusId: snapshot?.pciBusId ?? '',
       total: snapshot?.totalMemory ?? 0n,
       memory,
@@ -184,7 +197,10 @@ export class Pool {
     place.failures = 0;
     slot.log.debug('ready');
     const gpu = this.#gpus[slot.gpu];
-    if (gpu) gpu.snapshot = slot.snapshot;
+    if (gpu && slot.snapshot) {
+      gpu.snapshot = slot.snapshot;
+      gpu.uuid = formatUuid(slot.snapshot.uuid);
+    }
     if (this.#starting) {
       const all = this.#gpus.every((gpu) => gpu.places.every(({ slot }) => slot.state === 'free'));
       if (all) this.#starting.ready();

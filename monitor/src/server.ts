@@ -119,7 +119,7 @@ export class Server {
   }
 
   /** Opens the devices, then the ports. Throws when that fails, or stop() comes before its end. */
-  async start(): Promise<Listen[]> {
+  async start() {
     try {
       await this.pool.start();
       for (const { slots } of this.pool.devices) {
@@ -131,7 +131,6 @@ export class Server {
       if (this.stopping) throw new OutboardError('OB_SHUTDOWN');
       this.listening = listening.map(formatListen);
       this.#announce();
-      return listening;
     } catch (error) {
       await this.stop('the server cannot start');
       throw error;
@@ -411,7 +410,7 @@ export class Server {
   }
 
   view(session: Session) {
-    return session.view(this.pool.state[session.placement.gpu]?.uuid ?? '');
+    return session.view(this.pool.uuid(session.placement.gpu));
   }
 
   #declined(slot: Slot, code: string | null, message: string) {

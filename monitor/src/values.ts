@@ -2,6 +2,9 @@
 // throws a BadValue whose message completes "... is not understood: ".
 import { BadValue } from './options.js';
 
+/** Bytes in the path of a Unix socket: the kernel has room for no more. */
+export const unixPathMost = 107;
+
 export interface Address {
   host: string;
   port: number;
@@ -41,8 +44,8 @@ export function parseServers(text: string): string {
 function parseServer(text: string): string {
   // With the slash: a host may be called unix.
   if (!text.startsWith('unix:/')) return formatAddress(parseAddress(text));
-  if (Buffer.byteLength(text) > 'unix:'.length + 107) {
-    throw new BadValue('the path of a Unix socket has at most 107 bytes');
+  if (Buffer.byteLength(text) > 'unix:'.length + unixPathMost) {
+    throw new BadValue(`the path of a Unix socket has at most ${unixPathMost} bytes`);
   }
   return text;
 }

@@ -14,6 +14,7 @@ import { version } from '../../../api-server/src/version.js';
 import { OutboardError } from '../errors.js';
 import { formatListen, type Listen, removeStale } from '../listeners.js';
 import type { Log } from '../log.js';
+import { unixPathMost } from '../values.js';
 import type { Observer, Operations } from '../view.js';
 import { type Authorise, admitRequest, mayAct, type Operator } from './access.js';
 import { History } from './history.js';
@@ -50,7 +51,6 @@ export interface Api {
 const sampleMilliseconds = 1000;
 const bodyMost = 64 << 10;
 const connectionsMost = 1024;
-const socketPathMost = 107;
 
 /** The Observer that the server is given; its counts are what /metrics shows. */
 export function newMetrics(): Metrics & Observer {
@@ -107,8 +107,8 @@ export async function startApi(options: ApiOptions): Promise<Api> {
 async function open(server: HttpServer, listen: Listen): Promise<Listen> {
   if (listen.kind === 'unix') {
     // The kernel would cut it off, and the socket be somewhere else.
-    if (Buffer.byteLength(listen.path) > socketPathMost) {
-      const why = `a socket's path has ${socketPathMost} bytes at most`;
+    if (Buffer.byteLength(listen.path) > unixPathMost) {
+      const why = `a socket's path has ${unixPathMost} bytes at most`;
       throw new OutboardError('OB_API_LISTEN', formatListen(listen), why);
     }
     await removeStale(listen.path);

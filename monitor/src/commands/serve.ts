@@ -105,13 +105,12 @@ async function serveWith(values: ServeValues): Promise<number> {
   const stopped = stopOnSignal(server, front, () => service?.stopping(patience));
   let api: Api | undefined;
   try {
-    const listening = (await server.start()).map(formatListen);
+    await server.start();
     if (front) {
       if (!tenants && values['tls-listen'])
         requireLocal([{ kind: 'tcp', ...values['tls-listen'] }], formatListen);
-      listening.push(`tls://${formatAddress(await front.start())}`);
+      server.listening.push(`tls://${formatAddress(await front.start())}`);
     }
-    server.listening = listening;
     api = await startApi({
       operations,
       metrics,
@@ -124,8 +123,8 @@ async function serveWith(values: ServeValues): Promise<number> {
       webRoot: webRoot(values.build),
       policies,
     });
-    tellReady(listening, api.addresses, values['ready-file']);
-    service?.ready(`listening on ${listening.join(', ')}`);
+    tellReady(server.listening, api.addresses, values['ready-file']);
+    service?.ready(`listening on ${server.listening.join(', ')}`);
   } catch (error) {
     // A signal that came too early to have anything to end is no failure.
     if (!stopped.asked) {
