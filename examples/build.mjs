@@ -3,13 +3,16 @@
 //
 //   node examples/build.mjs --nvcc PATH [--out FOLDER] [--libcuda FOLDER] [--sources FOLDER] [NAME...]
 //
-// Any other folder with a programs.json of the same form can be compiled too (--sources).
+// Any other folder with a programs.json of the same form can be compiled too (--sources). It may
+// name a folder ("features") whose .cu files are programs that describe themselves, see
+// describe().
 
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   realpathSync,
   renameSync,
@@ -59,7 +62,51 @@ function findCheckout(folder) {
 
 /** @returns {Program[]} */
 export function listPrograms(sources = examples) {
-  return JSON.parse(readFileSync(join(sources, 'programs.json'), 'utf8')).programs;
+  const list = JSON.parse(readFileSync(join(sources, 'programs.json'), 'utf8'));
+  return list.features
+    ? [...list.programs, ...listFeatures(sources, list.features)]
+    : list.programs;
+}
+
+/**
+ * The programs that show one feature each.
+ * @param {string} sources
+ * @param {string} folder within it
+ * @returns {Program[]}
+ */
+export function listFeatures(sources, folder = 'features') {
+  const files = existsSync(join(sources, folder)) ? readdirSync(join(sources, folder)) : [];
+  return files
+    .filter((file) => file.endsWith('.cu'))
+    .sort()
+    .map((file) => describe(sources, join(folder, file)));
+}
+
+// Without these nvcc makes PTX for the oldest GPU it knows, which lacks half of the features.
+const featureFlags = ['-std=c++17', '-gencode', 'arch=compute_80,code=compute_80'];
+
+/**
+ * Such a program begins with a comment that says what it shows. Flags that it needs stand in the
+ * next line: `// flags: -lcuda`; its own -gencode or -arch takes the place of ours.
+ * @param {string} sources
+ * @param {string} source
+ * @returns {Program}
+ */
+function describe(sources, source) {
+  const [first = '', second = ''] = readFileSync(join(sources, source), 'utf8').split('\n', 2);
+  const own = /^\/\/ flags: (.*)$/.exec(second)?.[1]?.split(' ').filter(Boolean) ?? [];
+  const target = own.some((flag) => /^-(gencode|arch)/.test(flag));
+  const flags = [...(target ? ['-std=c++17'] : featureFlags), ...own];
+  const name = source.replace(/^.*\//, '').replace(/\.cu$/, '');
+  return {
+    name,
+    source,
+    shows: first.replace(/^\/\/\s*/, ''),
+    flags,
+    needs: [],
+    args: [],
+    testArgs: [],
+  };
 }
 
 /**

@@ -82,6 +82,22 @@ t.test('-lcuda becomes the libcuda that is there', async (t) => {
   await t.rejects(compiled(join(folder, 'none')), { message: /no libcuda\.so .* --libcuda/s });
 });
 
+t.test('programs of a folder describe themselves', async (t) => {
+  const { sources, source, log, compiled } = workshop(t.testdir());
+  source('programs.json', JSON.stringify({ features: 'more', programs: [] }));
+  mkdirSync(join(sources, 'more'));
+  source('more/plain.cu', '// Shows one thing.\nint main() {}\n');
+  source('more/own.cu', '// Shows another.\n// flags: -arch=sm_90 -rdc=true\nint main() {}\n');
+  source('more/notes.txt', 'no program');
+  t.same(await compiled(), ['own', 'plain']);
+  t.match(log(), /own\.cu -std=c\+\+17 -arch=sm_90 -rdc=true\n/);
+  t.match(log(), /plain\.cu -std=c\+\+17 -gencode arch=compute_80,code=compute_80\n/);
+  t.same(
+    listPrograms(sources).map(({ shows }) => shows),
+    ['Shows another.', 'Shows one thing.'],
+  );
+});
+
 t.test('wrong names are answered with the right ones', async (t) => {
   const { nvcc, sources, out } = workshop(t.testdir());
   const wrong = buildExamples({ nvcc, sources, out, names: ['one', 'tow'] });

@@ -29,6 +29,7 @@ for (const program of listPrograms(`${root}/examples`)) {
 const endless = ['endless-copy', 'endless-launch'];
 
 for (const program of listPrograms(`${root}/test/programs`)) {
+  if (program.source.includes('/')) continue;
   if (endless.includes(program.name)) continue;
   t.test(`program ${program.name}`, { skip: noPrograms }, async (t) => {
     const here = await native(testProgram(program.name));
