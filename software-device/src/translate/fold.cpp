@@ -9,9 +9,8 @@ template <class F>
 void for_each_read_slot(FunctionIr *function, Ir *ir, F f) {
   for (Value *value : {&ir->a, &ir->b, &ir->c, &ir->e})
     if (*value) f(value);
-  if (!ir->list_is_written)
-    for (uint32_t i = 0; i < ir->list_count; ++i)
-      if (function->values[ir->list + i]) f(&function->values[ir->list + i]);
+  for (uint32_t i = ir->list_written; i < ir->list_count; ++i)
+    if (function->values[ir->list + i]) f(&function->values[ir->list + i]);
 }
 
 }  // namespace

@@ -243,7 +243,6 @@ struct Ir {
   bool negate_a = false;  // predicate operands
   bool negate_b = false;
   bool high = false;  // mul.hi in carry chains, shf.clamp, bmsk.clamp
-  bool list_is_written = false;
   bool guard_negated = false;
   uint8_t mode = 0;  // AtomicOp, ShuffleMode, VoteMode, BarrierMode, Builtin, ...
   Space space = Space::Generic;
@@ -255,6 +254,7 @@ struct Ir {
   Value d, d2;
   Value a, b, c, e;
   uint32_t list = 0, list_count = 0;  // in FunctionIr::values
+  uint32_t list_written = 0;          // so many at its front are written, the others read
   int64_t offset = 0;                 // address offset or immediate of the operation
   uint32_t target = kNone;            // label or function
   uint32_t statement = 0;             // for messages
@@ -295,18 +295,16 @@ void for_each_read(const FunctionIr &function, const Ir &ir, F f) {
   if (ir.guard) f(ir.guard);
   for (const Value *value : {&ir.a, &ir.b, &ir.c, &ir.e})
     if (*value) f(*value);
-  if (!ir.list_is_written)
-    for (uint32_t i = 0; i < ir.list_count; ++i)
-      if (function.values[ir.list + i]) f(function.values[ir.list + i]);
+  for (uint32_t i = ir.list_written; i < ir.list_count; ++i)
+    if (function.values[ir.list + i]) f(function.values[ir.list + i]);
 }
 
 template <class F>
 void for_each_write(const FunctionIr &function, const Ir &ir, F f) {
   if (ir.d) f(ir.d);
   if (ir.d2) f(ir.d2);
-  if (ir.list_is_written)
-    for (uint32_t i = 0; i < ir.list_count; ++i)
-      if (function.values[ir.list + i]) f(function.values[ir.list + i]);
+  for (uint32_t i = 0; i < ir.list_written; ++i)
+    if (function.values[ir.list + i]) f(function.values[ir.list + i]);
 }
 
 // No effect but its results.

@@ -143,7 +143,7 @@ bool Lowering::load() {
   } else {
     ir.list = add_list(values);
     ir.list_count = vector;
-    ir.list_is_written = true;
+    ir.list_written = vector;
   }
   emit(ir);
   return true;

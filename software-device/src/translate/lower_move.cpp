@@ -59,7 +59,7 @@ bool Lowering::mov() {
     ir.memory_size = static_cast<uint8_t>(element);
     ir.list = add_list(values);
     ir.list_count = list.count;
-    ir.list_is_written = unpack;
+    ir.list_written = unpack ? list.count : 0;
     if (pack ? !destination(to, size, &ir.d) : !source(from, ir.type, &ir.a)) return false;
     emit(ir);
     return true;
