@@ -1,5 +1,6 @@
 // Entry points: launches and host functions.
 #include "entry/entry.h"
+#include "streams/host_function.h"
 #include "streams/launch.h"
 
 using namespace softdev::driver;
@@ -23,43 +24,19 @@ CUresult run_with_attributes(const CUlaunchConfig *config, CUfunction function, 
       .parameters = parameters,
       .extra = extra,
   };
-  for (unsigned i = 0; i < config->numAttrs; i++) {
-    const CUlaunchAttribute &attribute = config->attrs[i];
-    switch (attribute.id) {
-      case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-        request.cooperative = attribute.value.cooperative != 0;
-        break;
-      case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-        if (attribute.value.clusterDim.x > 1 || attribute.value.clusterDim.y > 1 ||
-            attribute.value.clusterDim.z > 1)
-          return refuse(CUDA_ERROR_NOT_SUPPORTED, "clusters of blocks are not supported");
-        break;
-      case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
-      case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
-      case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
-        return refuse(CUDA_ERROR_NOT_SUPPORTED, "launch attribute %d is not supported",
-                      attribute.id);
-      default:  // hints
-        log(Level::kDebug, "launch attribute %d has no effect here", attribute.id);
-        break;
-    }
-  }
-  return run(request, config->hStream, null);
+  return guarded([&]() -> CUresult {
+    for (unsigned i = 0; i < config->numAttrs; i++)
+      if (CUresult bad = apply(config->attrs[i], &request)) return bad;
+    return run(request, config->hStream, null);
+  });
 }
 
 CUresult call_host(CUstream handle, CUhostFn function, void *data, Default null) {
   StreamRef stream;
   if (CUresult bad = find_stream(handle, null, &stream)) return bad;
   if (!function) return CUDA_ERROR_INVALID_VALUE;
-  return guarded([&]() -> CUresult {
-    auto work = std::make_shared<Operation>(stream.context, Where::kProgram);
-    work->run = [function, data](Operation &) {
-      HostFunctionScope scope;
-      function(data);
-    };
-    Queue::push(*stream, work);
-    return CUDA_SUCCESS;
-  });
+  return guarded(
+      [&] { return submit(stream, std::make_shared<HostTask>(stream.context, function, data)); });
 }
 
 CUresult add_callback(CUstream handle, CUstreamCallback callback, void *data, unsigned flags,
@@ -68,6 +45,8 @@ CUresult add_callback(CUstream handle, CUstreamCallback callback, void *data, un
   if (CUresult bad = find_stream(handle, null, &stream)) return bad;
   if (!callback || flags) return CUDA_ERROR_INVALID_VALUE;
   return guarded([&]() -> CUresult {
+    // A node of a graph would have no stream to tell it of.
+    if (CUresult bad = admit(stream, Use::kWait)) return bad;
     auto work = std::make_shared<Operation>(stream.context, Where::kProgram);
     work->always = true;  // unlike host functions, these are told of errors
     work->run = [handle, callback, data](Operation &operation) {

@@ -93,7 +93,7 @@ CUresult check_kernel(const Kernel &kernel, const FunctionSettings &settings,
 }
 
 // Runs when the stream has come to the kernel.
-void start(Operation &operation, Launch &launch) {
+void start(Operation &operation, Launch launch) {
   Work self = operation.shared_from_this();
   Device &device = operation.context()->device();
   device.kernels.fetch_add(1);
@@ -136,8 +136,40 @@ int blocks_per_multiprocessor(const KernelAttributes &attributes, int block_thre
       0, std::min({by_threads, by_registers, by_shared, limits::kBlocksPerMultiprocessor}));
 }
 
-CUresult launch(const StreamRef &stream, const LaunchRequest &request) {
-  const std::shared_ptr<Context> &context = stream.context;
+CUresult apply(const CUlaunchAttribute &attribute, LaunchRequest *request) {
+  switch (attribute.id) {
+    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+      request->cooperative = attribute.value.cooperative != 0;
+      break;
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+      if (attribute.value.clusterDim.x > 1 || attribute.value.clusterDim.y > 1 ||
+          attribute.value.clusterDim.z > 1)
+        return refuse(CUDA_ERROR_NOT_SUPPORTED, "clusters of blocks are not supported");
+      break;
+    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+    case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+    case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+      return refuse(CUDA_ERROR_NOT_SUPPORTED, "launch attribute %d is not supported", attribute.id);
+    default:  // hints
+      log(Level::kDebug, "launch attribute %d has no effect here", attribute.id);
+      break;
+  }
+  request->attributes.push_back(attribute);
+  return CUDA_SUCCESS;
+}
+
+Work KernelTask::operation(Uses uses) {
+  auto work = std::make_shared<Operation>(context, Where::kEngine);
+  auto self = std::static_pointer_cast<KernelTask>(shared_from_this());
+  if (uses == Uses::kOnce)
+    work->run = [self](Operation &operation) { start(operation, std::move(self->prepared)); };
+  else
+    work->run = [self](Operation &operation) { start(operation, self->prepared); };
+  return work;
+}
+
+CUresult make_kernel(const std::shared_ptr<Context> &context, const LaunchRequest &request,
+                     std::shared_ptr<KernelTask> *made) {
   Callable callable;
   if (CUresult bad = find_callable(request.function, context, &callable)) return bad;
   if (callable.instance->context() != context)
@@ -146,20 +178,26 @@ CUresult launch(const StreamRef &stream, const LaunchRequest &request) {
   if (CUresult bad = prepare(*callable.kernel)) return bad;
   if (CUresult bad = check_kernel(*callable.kernel, *callable.settings, request)) return bad;
 
-  // std::function wants to be copyable, and the launch is moved out once.
-  auto prepared = std::make_shared<Launch>();
-  if (CUresult bad = gather(*callable.kernel, request, &prepared->parameters)) return bad;
-  prepared->kernel = callable.kernel;
-  prepared->keep = callable.instance;
-  prepared->grid = request.grid;
-  prepared->block = request.block;
-  prepared->dynamic_shared = request.dynamic_shared;
-  prepared->cooperative = request.cooperative;
-  prepared->memory = &driver()->memory.space(context->device().ordinal);
-  auto work = std::make_shared<Operation>(context, Where::kEngine);
-  work->run = [prepared](Operation &operation) { start(operation, *prepared); };
-  Queue::push(*stream, work);
+  auto task = std::make_shared<KernelTask>(context);
+  Launch &prepared = task->prepared;
+  if (CUresult bad = gather(*callable.kernel, request, &prepared.parameters)) return bad;
+  prepared.kernel = callable.kernel;
+  prepared.keep = callable.instance;
+  prepared.grid = request.grid;
+  prepared.block = request.block;
+  prepared.dynamic_shared = request.dynamic_shared;
+  prepared.cooperative = request.cooperative;
+  prepared.memory = &driver()->memory.space(context->device().ordinal);
+  task->function = request.function;
+  task->attributes = request.attributes;
+  *made = std::move(task);
   return CUDA_SUCCESS;
+}
+
+CUresult launch(const StreamRef &stream, const LaunchRequest &request) {
+  std::shared_ptr<KernelTask> task;
+  if (CUresult bad = make_kernel(stream.context, request, &task)) return bad;
+  return submit(stream, task);
 }
 
 }  // namespace softdev::driver

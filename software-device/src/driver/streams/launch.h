@@ -2,10 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "engine.h"
 #include "modules/module.h"
-#include "streams/stream.h"
+#include "streams/task.h"
 
 namespace softdev::driver {
 
@@ -16,8 +17,26 @@ struct LaunchRequest {
   bool cooperative = false;
   void **parameters = nullptr;
   void **extra = nullptr;
+  std::vector<CUlaunchAttribute> attributes = {};  // that were applied
 };
 
+// Puts an attribute of a launch, or of a kernel in a graph, into the request.
+CUresult apply(const CUlaunchAttribute &attribute, LaunchRequest *request);
+
+class KernelTask : public Task {
+ public:
+  using Task::Task;
+  CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_KERNEL; }
+  Work operation(Uses uses) override;
+
+  const void *function = nullptr;             // as it was asked for
+  std::vector<CUlaunchAttribute> attributes;  // as they were asked for
+  Launch prepared;
+};
+
+// Checks all that can be checked before the kernel runs.
+CUresult make_kernel(const std::shared_ptr<Context> &context, const LaunchRequest &request,
+                     std::shared_ptr<KernelTask> *task);
 CUresult launch(const StreamRef &stream, const LaunchRequest &request);
 
 // Blocks of a kernel that a multiprocessor holds at once.

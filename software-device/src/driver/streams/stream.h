@@ -11,6 +11,9 @@
 
 namespace softdev::driver {
 
+struct StreamCapture;  // graphs/capture.h
+struct EventCapture;
+
 class Stream : public Object {
  public:
   static constexpr Kind kKind = Kind::kStream;
@@ -26,8 +29,18 @@ class Stream : public Object {
   bool blocking() const { return !(flags & CU_STREAM_NON_BLOCKING); }
   std::atomic<bool> destroyed{false};  // only its work is left
 
+  // Whether what is queued goes into a graph. Changed under the lock of graphs, with `capture`.
+  bool capturing() const { return capturing_.load(std::memory_order_relaxed); }
+  const std::shared_ptr<StreamCapture> &capture() const { return capture_; }
+  void set_capture(std::shared_ptr<StreamCapture> capture) {
+    capturing_.store(capture != nullptr, std::memory_order_relaxed);
+    capture_ = std::move(capture);
+  }
+
  private:
   friend class Queue;
+  std::atomic<bool> capturing_{false};
+  std::shared_ptr<StreamCapture> capture_;
   Work last_;  // what was queued last; under the queue lock
 };
 
@@ -46,8 +59,18 @@ class Event : public Object {
   const std::weak_ptr<Context> context;
   const unsigned flags;
 
+  // Whether it was last recorded in a stream that was being captured. Under the lock of graphs.
+  bool captured() const { return captured_.load(std::memory_order_relaxed); }
+  const std::shared_ptr<EventCapture> &capture() const { return capture_; }
+  void set_capture(std::shared_ptr<EventCapture> capture) {
+    captured_.store(capture != nullptr, std::memory_order_relaxed);
+    capture_ = std::move(capture);
+  }
+
  private:
   friend class Queue;
+  std::atomic<bool> captured_{false};
+  std::shared_ptr<EventCapture> capture_;
   Work recorded_;  // under the queue lock
 };
 

@@ -83,12 +83,11 @@ CUresult run_here(const StreamRef &stream, Memory::Pin pin, Function function) {
   return stream.context->error();
 }
 
-template <class Function>
-CUresult run_later(const StreamRef &stream, size_t bytes, Function function) {
-  auto work = std::make_shared<Operation>(stream.context, place_of_work(bytes));
-  work->run = [function = std::move(function)](Operation &) { function(); };
-  Queue::push(*stream, work);
-  return CUDA_SUCCESS;
+// Work that never waits.
+Work work_of(const std::shared_ptr<Context> &context, size_t bytes, std::function<void()> what) {
+  auto work = std::make_shared<Operation>(context, place_of_work(bytes));
+  work->run = [what = std::move(what)](Operation &) { what(); };
+  return work;
 }
 
 CUresult copy_staged(const StreamRef &stream, const End &to, const End &from, const Box &box) {
@@ -97,28 +96,77 @@ CUresult copy_staged(const StreamRef &stream, const End &to, const End &from, co
   End middle{reinterpret_cast<uint64_t>(staged->data()), box.width, box.width * box.height,
              Side::kHost};
   move(middle, from, box);
-  return run_later(stream, bytes, [staged, middle, to, box] { move(to, middle, box); });
+  Queue::push(*stream,
+              work_of(stream.context, bytes, [staged, middle, to, box] { move(to, middle, box); }));
+  return CUDA_SUCCESS;
+}
+
+CUresult check_shape(const End &to, const End &from, const Box &box) {
+  if (box.height > 1 && (to.pitch < box.width || from.pitch < box.width))
+    return refuse(CUDA_ERROR_INVALID_VALUE, "a pitch is smaller than the width");
+  return CUDA_SUCCESS;
+}
+
+// With the pin held. Where it is called for, `places` are of the destination and the source.
+CUresult check_copy(const Memory &memory, const End &to, const End &from, const Box &box,
+                    Place places[2]) {
+  if (CUresult bad = check_shape(to, from, box)) return bad;
+  if (CUresult bad = locate(memory, to, box, "destination", &places[0])) return bad;
+  return locate(memory, from, box, "source", &places[1]);
+}
+
+// What a call that is being captured, or waits, is allowed to do.
+CUresult admit_transfer(const StreamRef &stream, bool asynchronous) {
+  if (!asynchronous)
+    if (CUresult bad = admit_unsafe()) return bad;
+  return admit(stream, asynchronous ? Use::kQueue : Use::kWait);
 }
 
 }  // namespace
 
+Work CopyTask::operation(Uses) {
+  return work_of(context, bytes_of(box),
+                 [into = to, out_of = from, of = box] { move(into, out_of, of); });
+}
+
+bool CopyTask::reachable() const {
+  if (bytes_of(box) == 0) return true;
+  Place places[2];
+  return check_copy(driver()->memory, to, from, box, places) == CUDA_SUCCESS;
+}
+
+CUresult make_copy(const std::shared_ptr<Context> &context, const End &to, const End &from,
+                   const Box &box, std::shared_ptr<CopyTask> *task) {
+  if (bytes_of(box) != 0) {
+    Place places[2];
+    Memory::Pin pin = driver()->memory.pin();
+    if (CUresult bad = check_copy(driver()->memory, to, from, box, places)) return bad;
+  }
+  *task = std::make_shared<CopyTask>(context, to, from, box);
+  return CUDA_SUCCESS;
+}
+
 CUresult copy(const StreamRef &stream, const End &to, const End &from, const Box &box,
               bool asynchronous) {
+  if (CUresult bad = admit_transfer(stream, asynchronous)) return bad;
+  if (stream->capturing()) {
+    std::shared_ptr<CopyTask> task;
+    if (CUresult bad = make_copy(stream.context, to, from, box, &task)) return bad;
+    return submit(stream, task);
+  }
   if (bytes_of(box) == 0) return CUDA_SUCCESS;
-  if (box.height > 1 && (to.pitch < box.width || from.pitch < box.width))
-    return refuse(CUDA_ERROR_INVALID_VALUE, "a pitch is smaller than the width");
-  Memory &memory = driver()->memory;
-  Memory::Pin pin = memory.pin();
-  Place to_place, from_place;
-  if (CUresult bad = locate(memory, to, box, "destination", &to_place)) return bad;
-  if (CUresult bad = locate(memory, from, box, "source", &from_place)) return bad;
+  Memory::Pin pin = driver()->memory.pin();
+  Place places[2];
+  if (CUresult bad = check_copy(driver()->memory, to, from, box, places)) return bad;
 
   size_t bytes = bytes_of(box);
-  bool on_device = to_place == Place::kDevice && from_place == Place::kDevice;
-  bool pageable = to_place == Place::kPageable || from_place == Place::kPageable;
-  if (on_device || (asynchronous && !pageable))
-    return run_later(stream, bytes, [to, from, box] { move(to, from, box); });
-  if (from_place == Place::kPageable && to_place != Place::kPageable && !Queue::idle(stream) &&
+  bool on_device = places[0] == Place::kDevice && places[1] == Place::kDevice;
+  bool pageable = places[0] == Place::kPageable || places[1] == Place::kPageable;
+  if (on_device || (asynchronous && !pageable)) {
+    Queue::push(*stream, work_of(stream.context, bytes, [to, from, box] { move(to, from, box); }));
+    return CUDA_SUCCESS;
+  }
+  if (places[1] == Place::kPageable && places[0] != Place::kPageable && !Queue::idle(stream) &&
       bytes <= (asynchronous ? kMostStaged : kShort)) {
     try {
       return copy_staged(stream, to, from, box);
@@ -166,29 +214,74 @@ void fill_box(const End &to, const Box &box, uint32_t pattern, unsigned pattern_
     fill_row(pointer(to.address + y * to.pitch), box.width, pattern, pattern_bytes, droppable);
 }
 
-}  // namespace
-
-CUresult fill(const StreamRef &stream, const End &to, const Box &box, uint32_t pattern,
-              unsigned pattern_bytes, bool asynchronous) {
-  if (bytes_of(box) == 0) return CUDA_SUCCESS;
+// With the pin held.
+CUresult check_fill(const Memory &memory, const End &to, const Box &box, unsigned pattern_bytes,
+                    Place *place) {
   if (to.address % pattern_bytes || (box.height > 1 && to.pitch % pattern_bytes))
     return refuse(CUDA_ERROR_INVALID_VALUE, "the address or pitch is not a multiple of %u",
                   pattern_bytes);
   if (box.height > 1 && to.pitch < box.width)
     return refuse(CUDA_ERROR_INVALID_VALUE, "the pitch is smaller than the width");
-  Memory &memory = driver()->memory;
-  Memory::Pin pin = memory.pin();
+  return locate(memory, to, box, "destination", place);
+}
+
+// Only what is a file of ours can be dropped: the pages of others are not ours to lose.
+bool may_drop(const Memory &memory, uint64_t address) {
+  RegionKind kind = memory.find(address)->kind;
+  return kind == RegionKind::kDevice || kind == RegionKind::kReservation;
+}
+
+}  // namespace
+
+Work FillTask::operation(Uses) {
+  return work_of(context, bytes_of(box),
+                 [at = to, of = box, value = pattern, bytes = pattern_bytes, drop = droppable] {
+                   fill_box(at, of, value, bytes, drop);
+                 });
+}
+
+bool FillTask::reachable() const {
+  if (bytes_of(box) == 0) return true;
   Place place;
-  if (CUresult bad = locate(memory, to, box, "destination", &place)) return bad;
-  RegionKind kind = memory.find(to.address)->kind;
-  // Only what is a file of ours can be dropped: the pages of others are not ours to lose.
-  bool droppable = kind == RegionKind::kDevice || kind == RegionKind::kReservation;
+  return check_fill(driver()->memory, to, box, pattern_bytes, &place) == CUDA_SUCCESS;
+}
+
+CUresult make_fill(const std::shared_ptr<Context> &context, const End &to, const Box &box,
+                   uint32_t pattern, unsigned pattern_bytes, std::shared_ptr<FillTask> *task) {
+  bool droppable = false;
+  if (bytes_of(box) != 0) {
+    Place place;
+    Memory::Pin pin = driver()->memory.pin();
+    if (CUresult bad = check_fill(driver()->memory, to, box, pattern_bytes, &place)) return bad;
+    droppable = may_drop(driver()->memory, to.address);
+  }
+  *task = std::make_shared<FillTask>(context, to, box, pattern, pattern_bytes, droppable);
+  return CUDA_SUCCESS;
+}
+
+CUresult fill(const StreamRef &stream, const End &to, const Box &box, uint32_t pattern,
+              unsigned pattern_bytes, bool asynchronous) {
+  if (CUresult bad = admit_transfer(stream, asynchronous)) return bad;
+  if (stream->capturing()) {
+    std::shared_ptr<FillTask> task;
+    if (CUresult bad = make_fill(stream.context, to, box, pattern, pattern_bytes, &task))
+      return bad;
+    return submit(stream, task);
+  }
+  if (bytes_of(box) == 0) return CUDA_SUCCESS;
+  Memory::Pin pin = driver()->memory.pin();
+  Place place;
+  if (CUresult bad = check_fill(driver()->memory, to, box, pattern_bytes, &place)) return bad;
+  bool droppable = may_drop(driver()->memory, to.address);
   auto work = [=] { fill_box(to, box, pattern, pattern_bytes, droppable); };
-  if (asynchronous || place == Place::kDevice) return run_later(stream, bytes_of(box), work);
-  return run_here(stream, std::move(pin), work);
+  if (!asynchronous && place != Place::kDevice) return run_here(stream, std::move(pin), work);
+  Queue::push(*stream, work_of(stream.context, bytes_of(box), work));
+  return CUDA_SUCCESS;
 }
 
 CUresult synchronise(const StreamRef &stream) {
+  if (CUresult bad = admit_unsafe()) return bad;
+  if (CUresult bad = admit(stream, Use::kWait)) return bad;
   if (stream->role == Stream::Role::kLegacy) {
     // It comes after the blocking streams, so what is in them is waited for too.
     auto mark = std::make_shared<Operation>(stream.context, Where::kInline);
@@ -202,6 +295,8 @@ CUresult synchronise(const StreamRef &stream) {
 }
 
 CUresult synchronise(const std::shared_ptr<Context> &context) {
+  if (CUresult bad = admit_unsafe()) return bad;
+  if (CUresult bad = admit_wait(*context)) return bad;
   context->drain();
   context->flush_prints();
   return context->error();

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "cuda_driver.h"
-#include "streams/stream.h"
+#include "streams/task.h"
 
 namespace softdev::driver {
 
@@ -26,6 +26,45 @@ struct Box {
   size_t height = 1;
   size_t depth = 1;
 };
+
+class CopyTask : public Task {
+ public:
+  CopyTask(std::shared_ptr<Context> in, const End &into, const End &out_of, const Box &of)
+      : Task(std::move(in)), to(into), from(out_of), box(of) {}
+  CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_MEMCPY; }
+  Work operation(Uses) override;
+  bool reachable() const override;
+
+  const End to, from;
+  const Box box;
+};
+
+class FillTask : public Task {
+ public:
+  FillTask(std::shared_ptr<Context> in, const End &at, const Box &of, uint32_t value,
+           unsigned bytes_of_pattern, bool may_drop)
+      : Task(std::move(in)),
+        to(at),
+        box(of),
+        pattern(value),
+        pattern_bytes(bytes_of_pattern),
+        droppable(may_drop) {}
+  CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_MEMSET; }
+  Work operation(Uses) override;
+  bool reachable() const override;
+
+  const End to;
+  const Box box;
+  const uint32_t pattern;
+  const unsigned pattern_bytes;
+  const bool droppable;  // pages may be given back to become zero
+};
+
+// Check all that can be checked before it is done.
+CUresult make_copy(const std::shared_ptr<Context> &context, const End &to, const End &from,
+                   const Box &box, std::shared_ptr<CopyTask> *task);
+CUresult make_fill(const std::shared_ptr<Context> &context, const End &to, const Box &box,
+                   uint32_t pattern, unsigned pattern_bytes, std::shared_ptr<FillTask> *task);
 
 // An asynchronous copy returns when it is queued, except that the program may use pageable host
 // memory again at once. A synchronous one returns when it is done if the host is involved.
