@@ -104,10 +104,29 @@ Napi::Value bigint(Napi::Env env, uint64_t value) { return Napi::BigInt::New(env
 
 // ---- devices -----------------------------------------------------------------------------------
 
-Napi::Value device_count(const Napi::CallbackInfo &info) {
+Napi::Value offered_devices(const Napi::CallbackInfo &info) {
   const Napi::Env env = info.Env();
-  return guarded(env, [&] {
-    return Napi::Number::New(env, outboard::device_count(to_text(info[0], "library")));
+  return guarded(env, [&]() -> Napi::Value {
+    const auto devices = outboard::offered_devices(to_text(info[0], "library"));
+    Napi::Array result = Napi::Array::New(env, devices.size());
+    for (uint32_t i = 0; i < devices.size(); i++) {
+      const outboard::Offered &offered = devices[i];
+      Napi::Object one = Napi::Object::New(env);
+      one.Set("name", offered.name);
+      one.Set("pciBusId", offered.pci_bus_id);
+      Napi::Array uuid = Napi::Array::New(env, sizeof offered.uuid.bytes);
+      for (uint32_t at = 0; at < sizeof offered.uuid.bytes; at++) {
+        uuid.Set(at, Napi::Number::New(env, static_cast<uint8_t>(offered.uuid.bytes[at])));
+      }
+      one.Set("uuid", uuid);
+      one.Set("computeCapability", std::to_string(offered.capability_major) + "." +
+                                       std::to_string(offered.capability_minor));
+      one.Set("multiprocessors", offered.multiprocessors);
+      one.Set("clockKilohertz", offered.clock_khz);
+      one.Set("memory", static_cast<double>(offered.memory));
+      result.Set(i, one);
+    }
+    return result;
   });
 }
 
@@ -363,7 +382,7 @@ Napi::Value notify(const Napi::CallbackInfo &info) {
 
 Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("notify", Napi::Function::New(env, notify));
-  exports.Set("deviceCount", Napi::Function::New(env, device_count));
+  exports.Set("offeredDevices", Napi::Function::New(env, offered_devices));
   exports.Set("openDevice", Napi::Function::New(env, open_device));
   exports.Set("closeDevice", Napi::Function::New(env, close_device));
   exports.Set("moveWindow", Napi::Function::New(env, move_window));

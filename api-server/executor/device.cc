@@ -25,14 +25,36 @@ std::string hex(uint64_t value) {
 
 }  // namespace
 
-int device_count(const std::string &library) {
+std::vector<Offered> offered_devices(const std::string &library) {
   const Driver driver = Driver::open(library);
+  const auto check = [&](CUresult result, const char *what) {
+    if (result == CUDA_SUCCESS) return;
+    throw Error("OB_DEVICE_COUNT", library + ": " + what + ": " + driver.describe(result));
+  };
   int count = 0;
-  if (CUresult result = driver.cuDeviceGetCount(&count); result != CUDA_SUCCESS) {
-    throw Error("OB_DEVICE_COUNT",
-                library + " cannot count its devices: " + driver.describe(result));
+  check(driver.cuDeviceGetCount(&count), "it cannot count its devices");
+  std::vector<Offered> devices(static_cast<size_t>(std::max(count, 0)));
+  for (int i = 0; i < count; i++) {
+    Offered &offered = devices[static_cast<size_t>(i)];
+    CUdevice device = 0;
+    check(driver.cuDeviceGet(&device, i), "cuDeviceGet");
+    char text[256] = "";
+    check(driver.cuDeviceGetName(text, sizeof text, device), "cuDeviceGetName");
+    offered.name = text;
+    check(driver.cuDeviceGetPCIBusId(text, sizeof text, device), "cuDeviceGetPCIBusId");
+    offered.pci_bus_id = text;
+    check(driver.cuDeviceGetUuid_v2(&offered.uuid, device), "cuDeviceGetUuid");
+    check(driver.cuDeviceTotalMem_v2(&offered.memory, device), "cuDeviceTotalMem");
+    const std::pair<int *, CUdevice_attribute> attributes[] = {
+        {&offered.capability_major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR},
+        {&offered.capability_minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR},
+        {&offered.multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT},
+        {&offered.clock_khz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE}};
+    for (const auto &[value, attribute] : attributes) {
+      check(driver.cuDeviceGetAttribute(value, attribute, device), "cuDeviceGetAttribute");
+    }
   }
-  return count;
+  return devices;
 }
 
 std::shared_ptr<Device> Device::open(const DeviceOptions &options) {

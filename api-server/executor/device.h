@@ -115,7 +115,17 @@ class Device {
   std::thread heart_;
 };
 
-// cuInit and cuDeviceGetCount. Throws Error.
-int device_count(const std::string &library);
+// What a driver library offers, asked without making a context.
+struct Offered {
+  std::string name;
+  std::string pci_bus_id;
+  CUuuid uuid;
+  int capability_major = 0, capability_minor = 0;
+  int multiprocessors = 0;
+  int clock_khz = 0;
+  size_t memory = 0;  // bytes
+};
+// Throws Error.
+std::vector<Offered> offered_devices(const std::string &library);
 
 }  // namespace outboard

@@ -122,6 +122,17 @@ export interface KernelTime {
   ns: bigint;
 }
 
+/** A device as its driver describes it. Memory is in bytes. */
+export interface OfferedDevice {
+  name: string;
+  pciBusId: string;
+  uuid: number[];
+  computeCapability: string;
+  multiprocessors: number;
+  clockKilohertz: number;
+  memory: number;
+}
+
 export interface Native {
   /** Throws an Error whose `code` is an OB_ code (errors.ts) and whose message says what to do. */
   openDevice(options: DeviceOptions): DeviceHandle;
@@ -138,8 +149,8 @@ export interface Native {
   /** The dearest kernels of a session, at most 100, dearest first; also after its end. What was
    * measured: launches of the last milliseconds may be missing. */
   kernelTimes(session: SessionHandle): KernelTime[];
-  /** Devices a driver library offers, without opening them: cuInit and cuDeviceGetCount. */
-  deviceCount(library: string): number;
+  /** What a driver library offers, asked without opening a device. */
+  offeredDevices(library: string): OfferedDevice[];
 
   /** As sd_notify(3): tells systemd's socket (NOTIFY_SOCKET) something; false when it cannot be told. */
   notify(socket: string, message: string): boolean;

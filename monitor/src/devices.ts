@@ -1,8 +1,9 @@
-// Which driver library is served, and how many of its devices.
+// Which driver library is served, and which of its devices.
 import { fork } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { OfferedDevice } from '../../api-server/src/native.js';
 import type { Probed } from '../../api-server/src/probe.js';
 import { OutboardError } from './errors.js';
 
@@ -13,6 +14,8 @@ export interface Driver {
   /** For dlopen. */
   library: string;
   gpus: number;
+  /** The same, as the driver describes them. */
+  offered: OfferedDevice[];
   /** Of the processes that load it. */
   env: NodeJS.ProcessEnv;
 }
@@ -33,7 +36,7 @@ export async function chooseDriver(
       return counted('nvidia', 'libcuda.so.1', gpus, build, env);
     case 'auto': {
       const probed = await probe('libcuda.so.1', build, env);
-      const found = 'devices' in probed && probed.devices > 0;
+      const found = 'devices' in probed && probed.devices.length > 0;
       return found
         ? counted('nvidia', 'libcuda.so.1', gpus, build, env)
         : software(gpus, build, env);
@@ -70,11 +73,13 @@ async function counted(
     );
   }
   const { devices } = probed;
-  if (devices === 0) throw new OutboardError('OB_DRIVER_LIBRARY', library, 'it has no device');
-  if (gpus !== null && gpus > devices) {
-    throw new OutboardError('OB_DEVICE_COUNT', gpus, library, devices);
+  if (devices.length === 0)
+    throw new OutboardError('OB_DRIVER_LIBRARY', library, 'it has no device');
+  if (gpus !== null && gpus > devices.length) {
+    throw new OutboardError('OB_DEVICE_COUNT', gpus, library, devices.length);
   }
-  return { kind, library, gpus: gpus ?? devices, env };
+  const count = gpus ?? devices.length;
+  return { kind, library, gpus: count, offered: devices.slice(0, count), env };
 }
 
 /**
@@ -96,7 +101,13 @@ export function cleanEnvironment(env: NodeJS.ProcessEnv, build: string): NodeJS.
   return clean;
 }
 
-/** Asks in a process of its own how many devices a library has. */
+/** As NVIDIA's tools write it. */
+export function formatUuid(bytes: Iterable<number>): string {
+  const hex = Buffer.from([...bytes]).toString('hex');
+  return `GPU-${hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')}`;
+}
+
+/** Asks in a process of its own what devices a library has. */
 function probe(library: string, build: string, env: NodeJS.ProcessEnv): Promise<Probed> {
   return new Promise((resolve) => {
     let answer: Probed | undefined;

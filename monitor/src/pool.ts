@@ -2,6 +2,7 @@
 // background, at once if it ever worked, with growing pauses if it cannot even open its device.
 import { type DeviceSnapshot, loadNative, type Native } from '../../api-server/src/native.js';
 import type { Driver } from './devices.js';
+import { formatUuid } from './devices.js';
 import { OutboardError } from './errors.js';
 import type { Log } from './log.js';
 import { sessionMemory } from './memory.js';
@@ -268,10 +269,4 @@ export class Pool {
     if (!place) throw new Error(`no slot ${gpu}.${index}`);
     return place;
   }
-}
-
-/** As NVIDIA's tools write it. */
-function formatUuid(bytes: Uint8Array): string {
-  const hex = Buffer.from(bytes).toString('hex');
-  return `GPU-${hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')}`;
 }

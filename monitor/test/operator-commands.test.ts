@@ -173,9 +173,17 @@ t.test('device', async (t) => {
     gpus: [{ index: 0 }, { index: 1 }],
   });
   const probe = await cli(null, ['device', '--probe', '--device', 'software', '--json']);
-  t.match(JSON.parse(probe.stdout), { kind: 'software', library: /libcuda\.so\.1$/, gpus: 1 });
+  t.match(JSON.parse(probe.stdout), {
+    kind: 'software',
+    library: /libcuda\.so\.1$/,
+    gpus: 1,
+    devices: [{ name: 'Software Device' }],
+  });
   const text = await cli(null, ['device', '--probe', '--device', 'software']);
-  t.match(text, { status: 0, stdout: /^software device: .*libcuda\.so\.1, 1 GPU\n$/ });
+  t.match(text, {
+    status: 0,
+    stdout: /^software device: .*libcuda\.so\.1, 1 GPU\n\nNAME .*\nSoftware Device .* 12\.0 .*\n$/,
+  });
   t.match(await cli(null, ['device', '--probe', '--device', '/none']), { status: 3 });
 });
 

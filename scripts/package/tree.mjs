@@ -21,7 +21,9 @@ const native = [
   'api-server/executor.node',
   'guest-lib/libcuda.so.1',
   'software-device/libcuda.so.1',
+  'software-device/software-device-check',
 ];
+const programs = ['software-device/software-device-check'];
 /** In `dependencies`, but for building the executor, and for the demonstration. */
 const notAtRunTime = ['node-addon-api', 'node-api-headers', 'pngjs'];
 
@@ -69,10 +71,13 @@ export async function stageTree(target) {
   copy(join(root, 'proto', 'control.proto'), join(target, 'proto', 'control.proto'));
   put(join(target, 'package.json'), manifest());
   for (const file of compiled()) copy(file, join(target, 'build', 'js', relative(js, file)));
-  for (const file of native) copy(join(build, file), join(target, 'build', file));
+  for (const file of native) {
+    const mode = programs.includes(file) ? 0o755 : 0o644;
+    copy(join(build, file), join(target, 'build', file), mode);
+  }
   stageFolder(join(build, 'web'), join(target, 'build', 'web'), (name) => !name.startsWith('.'));
   for (const { path } of productionPackages()) stagePackage(path, target);
-  await strip(files(target).filter((file) => /\.node$|\.so(?:\.\d+)*$/.test(file)));
+  await strip(files(target).filter((file) => /\.node$|\.so(?:\.\d+)*$|-check$/.test(file)));
 }
 
 /** What Node and Outboard read of it. */

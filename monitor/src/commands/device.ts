@@ -1,9 +1,13 @@
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import path from 'node:path';
+import type { OfferedDevice } from '../../../api-server/src/native.js';
 import { build as defaultBuild } from '../../../scripts/setup/paths.mjs';
 import { ApiClient, apiOptions } from '../api/client.js';
 import { command, exitCodes } from '../command.js';
-import { chooseDriver } from '../devices.js';
-import { type Option, yesNo } from '../options.js';
+import { chooseDriver, formatUuid } from '../devices.js';
+import { OutboardError } from '../errors.js';
+import { BadValue, type Option, UsageError, yesNo } from '../options.js';
 import { bytes, type Column, print, printJson, table } from '../table.js';
 import type { GpuView } from '../view.js';
 
@@ -17,11 +21,30 @@ const columns: Column<GpuView>[] = [
   { title: 'HEALTH', text: ({ healthy, problem }) => (healthy ? 'good' : (problem ?? 'ill')) },
 ];
 
+type Offered = Omit<OfferedDevice, 'uuid'> & { uuid: string };
+const offeredColumns: Column<Offered>[] = [
+  { title: 'NAME', text: ({ name }) => name },
+  { title: 'UUID', text: ({ uuid }) => uuid },
+  { title: 'PCI BUS', text: ({ pciBusId }) => pciBusId },
+  { title: 'COMPUTE', right: true, text: ({ computeCapability }) => computeCapability },
+  { title: 'SMS', right: true, text: ({ multiprocessors }) => String(multiprocessors) },
+  { title: 'CLOCK', right: true, text: ({ clockKilohertz }) => `${clockKilohertz / 1000} MHz` },
+  { title: 'MEMORY', right: true, text: ({ memory }) => bytes(memory) },
+];
+
 export const device = command({
   name: 'device',
   summary: 'show which GPUs a server has, or would have here',
+  usage: '[check FILE...]',
   about: `Shows the GPUs of a server. With --probe no server is asked: it looks which driver library
-\`outboard serve\` would use on this machine, and how many GPUs that has.`,
+\`outboard serve\` would use on this machine, and what GPUs that has.
+
+\`outboard device check FILE...\` asks no server either: it translates every kernel in programs,
+libraries, objects, archives, fatbins, cubins and PTX files for the software device, and reports
+those that it would refuse, and why. Exit status 0: all translate; 1: some do not, or a file could
+not be read. PTX that a program only makes while it runs is not seen.`,
+  words: ['check'],
+  takes: { least: 0, most: Number.POSITIVE_INFINITY, what: 'nothing, or check FILE...' },
   options: {
     ...apiOptions,
     probe: yesNo('OUTBOARD_DEVICE_PROBE', 'look on this machine, without a server'),
@@ -33,6 +56,18 @@ export const device = command({
       fallback: 'auto',
       shown: 'auto',
     } satisfies Option<string>,
+    all: yesNo('OUTBOARD_DEVICE_ALL', 'check: list the kernels that translate, too'),
+    'compute-capability': {
+      env: 'OUTBOARD_DEVICE_COMPUTE_CAPABILITY',
+      value: 'M.N',
+      help: 'check: what the device claims to be, which decides which PTX it takes',
+      parse: (text) => {
+        if (!/^[1-9]\d?\.\d$/.test(text)) throw new BadValue('it is not like 12.0');
+        return text;
+      },
+      fallback: '12.0',
+      shown: '12.0',
+    } satisfies Option<string>,
     build: {
       env: 'OUTBOARD_BUILD',
       value: 'DIR',
@@ -42,11 +77,21 @@ export const device = command({
       hidden: true,
     } satisfies Option<string>,
   },
-  async run(values) {
+  async run(values, [action, ...files]) {
+    if (action === 'check') return check(files, values);
+    if (action !== undefined) throw new UsageError(`no action ${action}; there is check`);
     if (values.probe) {
-      const { kind, library, gpus } = await chooseDriver(values.device, null, values.build);
-      if (values.json) printJson({ kind, library, gpus });
-      else print([`${kind} device: ${library}, ${gpus} ${gpus === 1 ? 'GPU' : 'GPUs'}`]);
+      const { kind, library, gpus, offered } = await chooseDriver(
+        values.device,
+        null,
+        values.build,
+      );
+      const devices = offered.map((one) => ({ ...one, uuid: formatUuid(one.uuid) }));
+      if (values.json) printJson({ kind, library, gpus, devices });
+      else {
+        const head = `${kind} device: ${library}, ${gpus} ${gpus === 1 ? 'GPU' : 'GPUs'}`;
+        print([head, '', ...table(offeredColumns, devices)]);
+      }
       return exitCodes.ok;
     }
     const { server, gpus } = await new ApiClient(values).state();
@@ -55,3 +100,28 @@ export const device = command({
     return exitCodes.ok;
   },
 });
+
+interface CheckOptions {
+  all: boolean;
+  json: boolean;
+  build: string;
+  'compute-capability': string;
+}
+
+/** The work is done by a tool of the software device's; it writes to our stdout itself. */
+async function check(files: string[], options: CheckOptions): Promise<number> {
+  if (files.length === 0) throw new UsageError('device check takes the files to check');
+  const tool = path.join(options.build, 'software-device', 'software-device-check');
+  if (!existsSync(tool)) throw new OutboardError('OB_NOT_BUILT', tool);
+  const args = ['--compute-capability', options['compute-capability']];
+  if (options.all) args.push('--all');
+  if (options.json) args.push('--json');
+  const child = spawn(tool, [...args, '--', ...files], { stdio: ['ignore', 'inherit', 'inherit'] });
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('exit', (code, signal) => {
+      if (code !== null) resolve(code);
+      else reject(new Error(`${tool} was ended by ${signal}`));
+    });
+  });
+}

@@ -1,0 +1,172 @@
+#include "containers.h"
+
+#include <elf.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+
+#include "abi_fatbin.h"
+
+namespace softdev::check {
+namespace {
+
+using Visit = std::function<void(const Found &)>;
+
+constexpr std::string_view kArchive = "!<arch>\n";
+constexpr size_t kMemberHeader = 60;
+constexpr uint16_t kCudaMachine = 190;  // EM_CUDA
+
+bool within(uint64_t offset, uint64_t size, size_t limit) {
+  return offset <= limit && size <= limit - offset;
+}
+
+template <class T>
+bool read(Bytes bytes, uint64_t offset, T *out) {
+  if (!within(offset, sizeof *out, bytes.size())) return false;
+  std::memcpy(out, bytes.data() + offset, sizeof *out);
+  return true;
+}
+
+// Fatbins one behind the other, with padding between them.
+void walk_fatbins(Bytes section, bool piece, const std::string &where, const Visit &visit) {
+  for (size_t at = 0; at + 16 <= section.size();) {
+    Bytes rest = section.subspan(at);
+    size_t size = abi_image_kind(rest.data(), rest.size()) == ABI_IMAGE_FATBIN
+                      ? abi_image_size(rest.data(), rest.size())
+                      : 0;
+    if (size == 0) {
+      at += 8;
+      continue;
+    }
+    visit({rest.first(size), where, piece});
+    at += (size + 7) & ~size_t{7};
+  }
+}
+
+// Calls visitor(name, header) for each section. Returns a sentence when the file is damaged.
+template <class Visitor>
+std::string each_section(Bytes file, const Elf64_Ehdr &header, Visitor visitor) {
+  if (header.e_shoff == 0) return {};
+  if (header.e_shentsize != sizeof(Elf64_Shdr)) return "its section headers are damaged";
+  Elf64_Shdr first;
+  if (!read(file, header.e_shoff, &first)) return "its section headers are cut off";
+  // Files with very many sections keep their counts in the first one.
+  uint64_t count = header.e_shnum ? header.e_shnum : first.sh_size;
+  uint64_t names = header.e_shstrndx == SHN_XINDEX ? first.sh_link : header.e_shstrndx;
+  if (count > (file.size() - header.e_shoff) / sizeof(Elf64_Shdr))
+    return "its section headers are cut off";
+  Elf64_Shdr strings;
+  if (names >= count || !read(file, header.e_shoff + names * sizeof(Elf64_Shdr), &strings) ||
+      !within(strings.sh_offset, strings.sh_size, file.size()))
+    return "its section names are damaged";
+  for (uint64_t i = 0; i < count; ++i) {
+    Elf64_Shdr section;
+    if (!read(file, header.e_shoff + i * sizeof(Elf64_Shdr), &section)) break;
+    if (section.sh_type == SHT_NOBITS || section.sh_name >= strings.sh_size) continue;
+    const char *start =
+        reinterpret_cast<const char *>(file.data()) + strings.sh_offset + section.sh_name;
+    std::string_view name(start, strnlen(start, strings.sh_size - section.sh_name));
+    if (std::string bad = visitor(name, section); !bad.empty()) return bad;
+  }
+  return {};
+}
+
+bool read_header(Bytes file, Elf64_Ehdr *header) {
+  return read(file, 0, header) && header->e_ident[EI_CLASS] == ELFCLASS64;
+}
+
+std::string walk_elf(Bytes file, const std::string &where, const Visit &visit) {
+  Elf64_Ehdr header;
+  if (!read_header(file, &header)) return "it is not a 64-bit ELF file";
+  if (header.e_machine == kCudaMachine) {
+    visit({file, where, false});
+    return {};
+  }
+  return each_section(file, header, [&](std::string_view name, const Elf64_Shdr &section) {
+    bool piece = name == "__nv_relfatbin";
+    if (!piece && name != ".nv_fatbin") return std::string();
+    if (!within(section.sh_offset, section.sh_size, file.size()))
+      return "its section " + std::string(name) + " is cut off";
+    walk_fatbins(file.subspan(section.sh_offset, section.sh_size), piece, where, visit);
+    return std::string();
+  });
+}
+
+std::string walk_archive(Bytes file, const Visit &visit) {
+  std::string_view long_names;
+  for (size_t at = kArchive.size(); within(at, kMemberHeader, file.size());) {
+    std::string_view header(reinterpret_cast<const char *>(file.data()) + at, kMemberHeader);
+    uint64_t size = 0;
+    for (char digit : header.substr(48, 10)) {
+      if (!std::isdigit(static_cast<unsigned char>(digit))) break;
+      size = size * 10 + static_cast<uint64_t>(digit - '0');
+    }
+    at += kMemberHeader;
+    if (!within(at, size, file.size())) return "the archive is cut off";
+    Bytes member = file.subspan(at, size);
+    std::string_view name = header.substr(0, 16);
+    std::string_view text(reinterpret_cast<const char *>(member.data()), member.size());
+    if (name.starts_with("// ")) {
+      long_names = text;
+    } else if (!name.starts_with("/ ") && !name.starts_with("/SYM64/")) {
+      std::string full(name.substr(0, std::min(name.find('/'), name.find(' '))));
+      if (name.starts_with('/')) {
+        uint64_t offset = std::strtoull(std::string(name.substr(1)).c_str(), nullptr, 10);
+        if (offset < long_names.size()) {
+          full = long_names.substr(offset, long_names.substr(offset).find('/'));
+        }
+      }
+      // Members of other kinds (bitcode, text) are none of ours.
+      if (abi_image_kind(member.data(), member.size()) == ABI_IMAGE_ELF)
+        if (std::string bad = walk_elf(member, full, visit); !bad.empty()) return full + ": " + bad;
+    }
+    at += size + (size & 1);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string find_images(Bytes file, const Visit &visit) {
+  std::string_view text(reinterpret_cast<const char *>(file.data()), file.size());
+  if (text.starts_with(kArchive)) return walk_archive(file, visit);
+  switch (abi_image_kind(file.data(), file.size())) {
+    case ABI_IMAGE_ELF:
+      return walk_elf(file, {}, visit);
+    case ABI_IMAGE_FATBIN:
+      walk_fatbins(file, false, {}, visit);
+      return {};
+    case ABI_IMAGE_PTX:
+      if (text.find(".version") == text.npos) break;
+      visit({file, {}, false});
+      return {};
+    default:
+      break;
+  }
+  return "it is no program, library, object, archive, fatbin, cubin or PTX";
+}
+
+bool is_hollow(Bytes image) {
+  abi_fatbin_reader reader;
+  if (abi_image_kind(image.data(), image.size()) != ABI_IMAGE_FATBIN ||
+      !abi_fatbin_open(&reader, image.data(), image.size()))
+    return false;
+  abi_fatbin_entry entry;
+  bool kernels = false;
+  while (!kernels && abi_fatbin_next(&reader, &entry)) {
+    Bytes cubin(entry.payload, entry.payload_size);
+    Elf64_Ehdr header;
+    if (entry.kind != ABI_ENTRY_ELF || (entry.flags & (ABI_FATBIN_LZ4 | ABI_FATBIN_ZSTD)) ||
+        !read_header(cubin, &header))
+      return false;
+    std::string bad = each_section(cubin, header, [&](std::string_view name, const Elf64_Shdr &) {
+      kernels |= name.starts_with(".text.");
+      return std::string();
+    });
+    if (!bad.empty()) return false;
+  }
+  return !kernels && !reader.malformed;
+}
+
+}  // namespace softdev::check
