@@ -30,6 +30,7 @@ enum class GroupState : uint8_t {
   AtBarrier,      // of the block; `barrier` says which
   AtWarpSync,     // waits for the lanes of `wait_for`
   AtWarpBarrier,  // the same, but lanes may wait at different instructions
+  AtMbarrier,     // at a try_wait, until any phase in the block's shared memory ends
 };
 
 // Lanes that are at the same instruction of the same frame.
@@ -116,5 +117,8 @@ const Ins *run_guard(Warp &, const Ins *);
 const Ins *run_clock(Warp &, const Ins *);
 const Ins *run_nanosleep(Warp &, const Ins *);
 const Ins *run_active_mask(Warp &, const Ins *);
+const Ins *run_cluster_to_generic(Warp &, const Ins *);
+const Ins *run_cluster_to_generic_narrow(Warp &, const Ins *);
+Handler select_mbarrier(const Ir &);
 
 }  // namespace softdev

@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kMaxFrameMemory = size_t{64} << 20;  // of called functions, per block
 constexpr uint32_t kMaxDepth = 4096;
+constexpr uint32_t kPatience = 64;  // rounds in which somebody spins, until a try_wait gives up
 
 // A 64-bit value into all 32 lanes of a slot.
 void broadcast(uint8_t *slot, unsigned size, uint64_t value) {
@@ -77,6 +78,7 @@ void Cta::start(uint64_t block) {
   position[1] = static_cast<uint32_t>(block / launch.grid.x % launch.grid.y);
   position[2] = static_cast<uint32_t>(block / launch.grid.x / launch.grid.y);
   live_threads = grid->threads;
+  mbarrier_waits = 0;
   failed = false;
   for (BlockBarrier &barrier : barriers) barrier = BlockBarrier();
   const Function &kernel = *grid->executable->functions[0];
@@ -263,6 +265,7 @@ bool Cta::break_deadlock() {
 }
 
 Cta::Result Cta::run(uint64_t slice) {
+  uint32_t patience = kPatience;
   for (uint64_t round = 0; round < slice; ++round) {
     bool ran = false, alive = false, yielded = false;
     for (Warp &warp : warps) {
@@ -281,12 +284,18 @@ Cta::Result Cta::run(uint64_t slice) {
     }
     if (!alive) return Result::Done;
     if (!ran && !break_deadlock()) {
-      grid->fail({702, true,
-                  "kernel " + grid->kernel->name() +
-                      ": all threads of a block wait and none can go on (a barrier that some "
-                      "threads never reach)"});
-      failed = true;
-      return Result::Failed;
+      if (!end_waits()) {
+        grid->fail({702, true,
+                    "kernel " + grid->kernel->name() +
+                        ": all threads of a block wait and none can go on (a barrier that some "
+                        "threads never reach)"});
+        failed = true;
+        return Result::Failed;
+      }
+      yielded = true;
+    } else if (yielded && mbarrier_waits && --patience == 0) {
+      end_waits();  // somebody spins, perhaps for what a waiting thread would do next
+      patience = kPatience;
     }
     // Only turns that ended for want of progress use up the slice.
     if (!yielded) --round;

@@ -65,6 +65,7 @@ struct Cta {
   uint64_t index = 0;
   uint32_t position[3] = {0, 0, 0};
   uint32_t live_threads = 0;
+  uint32_t mbarrier_waits = 0;  // groups that wait at a try_wait
   bool failed = false;
   bool spinning = false;
   BlockBarrier barriers[16];
@@ -80,6 +81,7 @@ struct Cta {
   static Memory allocate(size_t bytes);
   void fill(const std::vector<SlotFill> &fills, uint8_t *registers, const Warp &warp);
   bool break_deadlock();
+  bool end_waits();
 
   Memory shared_, local_, registers_, parameters_;
   std::vector<Frame> entry_frames_;                // of each warp
@@ -101,5 +103,9 @@ void update_merge(Warp &warp);
 // Arrived threads against expected ones; wakes those who wait when they suffice.
 void try_release(Cta &cta, unsigned barrier);
 void exit_lanes(Warp &warp, uint32_t mask);
+
+// ---- shared memory of the blocks of a cluster
+
+Cta *shared_owner(Warp &warp, uint64_t address, unsigned size);
 
 }  // namespace softdev

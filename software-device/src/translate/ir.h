@@ -109,6 +109,10 @@ enum class Op : uint8_t {
   ActiveMask,
   WarpBarrier,
   Barrier,
+  // asynchronous copies and what waits for them
+  AsyncCopy,
+  Mbarrier,
+  ClusterToGeneric,
   // control
   Branch,
   BranchIndexed,
@@ -160,6 +164,21 @@ enum class AtomicOp : uint8_t { Add, Min, Max, And, Or, Xor, Exch, Cas, Inc, Dec
 enum class ShuffleMode : uint8_t { Up, Down, Bfly, Idx };
 enum class VoteMode : uint8_t { All, Any, Uni, Ballot };
 enum class BarrierMode : uint8_t { Sync, Arrive, Popc, And, Or };
+enum class MbarrierMode : uint8_t {
+  Init,
+  Inval,
+  ExpectTx,
+  CompleteTx,
+  Arrive,
+  ArriveExpectTx,
+  Drop,
+  DropExpectTx,
+  Touch,  // cp.async.mbarrier.arrive, which adds the arrival that it then makes
+  TestWait,
+  TestParity,
+  TryWait,
+  TryParity
+};
 enum class Builtin : uint8_t { Printf, Assert, Malloc, Free };
 
 // A value: a virtual register, or one that never changes while a thread block runs and is

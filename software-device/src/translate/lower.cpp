@@ -54,6 +54,8 @@ bool is_pure(Op op) {
     case Op::ActiveMask:
     case Op::WarpBarrier:
     case Op::Barrier:
+    case Op::AsyncCopy:
+    case Op::Mbarrier:
     case Op::Branch:
     case Op::BranchIndexed:
     case Op::Call:

@@ -52,6 +52,7 @@ class Lowering {
 
  private:
   using Method = bool (Lowering::*)();
+  enum class SharedWindow : uint8_t { Generic, Block, Cluster };
   struct Row {
     Method method;
     Op op;
@@ -159,9 +160,18 @@ class Lowering {
   bool load();
   bool store();
   bool atomic();
-  bool fence();
-  bool hint();
   bool alloca_();
+  // lower_hint.cpp
+  bool fence();
+  bool create_policy();
+  bool hint();
+  bool unsupported();
+  // lower_async.cpp
+  bool copy_async();
+  bool copy_async_arrive();
+  bool mbarrier();
+  bool shared_address(const OperandSyntax &operand, SharedWindow window, Value *out);
+  SharedWindow take_shared_window();
   // lower_control.cpp
   bool branch();
   bool branch_indexed();

@@ -1,4 +1,4 @@
-// Loads, stores, atomics, fences, and the hints that need nothing done.
+// Loads, stores and atomics.
 #include "translate/lower.h"
 
 namespace softdev {
@@ -244,32 +244,6 @@ bool Lowering::atomic() {
   if (cas && !source(operand(at++), ir.type, &ir.c)) return false;
   ir.memory_size = static_cast<uint8_t>(size);
   emit(ir);
-  return true;
-}
-
-bool Lowering::fence() {
-  Ir ir = make(Op::Fence);
-  bool block = take("cta");
-  static constexpr std::string_view kWords[] = {"gl",
-                                                "sys",
-                                                "gpu",
-                                                "cluster",
-                                                "sc",
-                                                "acq_rel",
-                                                "acquire",
-                                                "release",
-                                                "sync_restrict::shared::cta",
-                                                "sync_restrict::shared::cluster"};
-  for (std::string_view word : kWords) take(word);
-  if (!modifiers_done() || !expect_operands(0)) return false;
-  ir.mode = block ? 0 : 1;
-  emit(ir);
-  return true;
-}
-
-// prefetch, applypriority, discard-like hints and dependent-launch controls: nothing to do.
-bool Lowering::hint() {
-  if (statement_->opcode == "discard") return refuse("discard is not supported");
   return true;
 }
 

@@ -18,6 +18,7 @@ Handler select_convert_half(const Ir &);
 Handler select_move(const Ir &);
 Handler select_memory(const Ir &);
 Handler select_atomic(const Ir &);
+Handler select_async(const Ir &);
 Handler select_exchange(const Ir &);
 
 }  // namespace softdev::SOFTDEV_ISA

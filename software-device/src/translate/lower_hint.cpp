@@ -1,0 +1,119 @@
+// Fences, and instructions about caches, dependent launches and profilers: a CPU whose caches are
+// coherent has nothing to do for most of them, but what is no legal form is refused all the same.
+#include "translate/lower.h"
+
+namespace softdev {
+
+// membar.level      membar.proxy.kind      fence[.sem].scope      fence.proxy.kind...
+bool Lowering::fence() {
+  Ir ir = make(Op::Fence);
+  bool old = statement_->opcode == "membar";
+  if (take("proxy")) {
+    static constexpr std::string_view kKinds[] = {
+        "alias", "async", "async::generic", "tensormap::generic",
+        // which memory the async proxy is told of
+        "global", "shared::cta", "shared::cluster", "acquire", "release",
+        "sync_restrict::shared::cta", "sync_restrict::shared::cluster", "cta", "cluster", "gpu",
+        "sys"};
+    for (std::string_view kind : kKinds) take(kind);
+    // .tensormap::generic.acquire names what it is about.
+    if (!modifiers_done() || !expect_operands(0, 2)) return false;
+    ir.mode = 1;
+    emit(ir);
+    return true;
+  }
+  if (take("mbarrier_init")) {
+    if (!take("release") || !take("cluster")) return refuse("needs .release.cluster");
+    if (!modifiers_done() || !expect_operands(0)) return false;
+    ir.mode = 1;
+    emit(ir);
+    return true;
+  }
+  for (std::string_view word : {"sc", "acq_rel", "acquire", "release", "sync_restrict::shared::cta",
+                                "sync_restrict::shared::cluster"})
+    take(word);
+  bool block = take("cta");
+  bool other = take("gl") || take("sys") || take("gpu") || take("cluster");
+  if (block == other) return refuse(old ? "needs .cta, .gl or .sys" : "needs a scope");
+  if (!modifiers_done() || !expect_operands(0)) return false;
+  ir.mode = block ? 0 : 1;
+  emit(ir);
+  return true;
+}
+
+// A policy is 64 bits whose meaning only the device knows; here it has none.
+bool Lowering::create_policy() {
+  static constexpr std::string_view kPriorities[] = {"L2::evict_last", "L2::evict_normal",
+                                                     "L2::evict_first", "L2::evict_unchanged"};
+  bool fractional = take("fractional"), range = take("range"), convert = take("cvt");
+  if (fractional + range + convert != 1) return refuse("needs .fractional, .range or .cvt");
+  uint64_t policy = 0x1000000000000000;
+  if (convert) {
+    if (!take("L2")) return refuse("needs .L2");
+  } else {
+    unsigned priorities = 0;
+    for (uint64_t i = 0; i < std::size(kPriorities); ++i) {
+      if (!take(kPriorities[i])) continue;
+      ++priorities;
+      policy |= uint64_t{1} << (i + 52);
+    }
+    if (priorities < 1 || priorities > 2) return refuse("needs an eviction priority");
+    if (range) take("global");
+  }
+  if (take_type() != Type::B64) return refuse("needs .b64");
+  if (!modifiers_done()) return false;
+  if (!expect_operands(convert ? 2 : range ? 4 : 1, convert ? 2 : range ? 4 : 2)) return false;
+  Ir ir = make(Op::Move);
+  ir.type = Type::B64;
+  ir.a = bits(policy, 8);
+  if (!destination(operand(0), 8, &ir.d)) return false;
+  Value ignored;
+  Ir address_of = make(Op::Nop);
+  if (convert && !source(operand(1), Type::B64, &ir.a)) return false;
+  if (fractional && operand_count() == 2 && !source(operand(1), Type::F32, &ignored)) return false;
+  if (range &&
+      (!address(operand(1), Space::Generic, 1, &address_of) ||
+       !source(operand(2), Type::U32, &ignored) || !source(operand(3), Type::U32, &ignored)))
+    return false;
+  emit(ir);
+  return true;
+}
+
+// prefetch, prefetchu, applypriority, discard, griddepcontrol, pmevent: nothing to do.
+bool Lowering::hint() {
+  struct Form {
+    std::string_view opcode;
+    std::initializer_list<std::string_view> words;
+    uint32_t least, most;  // operands
+  };
+  static const Form kForms[] = {
+      {"prefetch",
+       {"global", "local", "const", "param", "L1", "L2", "L2::evict_last", "L2::evict_normal",
+        "tensormap"},
+       1,
+       1},
+      {"prefetchu", {"L1"}, 1, 1},
+      {"applypriority", {"global", "L2::evict_normal"}, 2, 2},
+      {"discard", {"global", "L2"}, 2, 2},
+      {"griddepcontrol", {"launch_dependents", "wait"}, 0, 0},
+      {"pmevent", {"mask"}, 1, 1},
+  };
+  for (const Form &form : kForms) {
+    if (form.opcode != statement_->opcode) continue;
+    for (std::string_view word : form.words) take(word);
+    if (!modifiers_done() || !expect_operands(form.least, form.most)) return false;
+    Ir ignored = make(Op::Nop);
+    uint64_t number = 0;
+    if (form.opcode == "pmevent") return immediate_bits(operand(0), Type::U32, &number);
+    if (form.least && !address(operand(0), Space::Generic, 1, &ignored)) return false;
+    return form.least < 2 || immediate_bits(operand(1), Type::U32, &number);
+  }
+  return refuse("unknown hint");
+}
+
+// What only machines with tensor memory or register pools have.
+bool Lowering::unsupported() {
+  return refuse("'" + std::string(statement_->opcode) + "' is not supported by this device");
+}
+
+}  // namespace softdev
