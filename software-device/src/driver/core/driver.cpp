@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "abi_tables.h"
+#include "streams/disorder.h"
 
 namespace softdev::driver {
 namespace {
@@ -26,6 +27,7 @@ CUresult make(std::unique_ptr<Driver> *made) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   set_log_level(fresh->settings.log);
+  disorder::begin(fresh->settings.disorder);
   std::vector<std::string> uuids;
   for (int i = 0; i < fresh->settings.gpus; i++) uuids.push_back(Device::uuid_text(i));
   std::vector<int> visible = visible_devices(getenv("CUDA_VISIBLE_DEVICES"), uuids);

@@ -113,6 +113,11 @@ bool read_settings(Settings *settings, std::string *problem) {
     }
     settings->workers = static_cast<unsigned>(number);
   }
+  if (const char *value = variable("SOFTWARE_DEVICE_DISORDER"))
+    if (!parse_number(value, &settings->disorder)) {
+      *problem = wrong("SOFTWARE_DEVICE_DISORDER", value, "a seed, a number; 0 for none");
+      return false;
+    }
   if (const char *value = variable("SOFTWARE_DEVICE_NAME")) settings->name = value;
   if (const char *value = variable("SOFTWARE_DEVICE_COMPUTE_CAPABILITY"))
     if (!parse_capability(value, &settings->compute_major, &settings->compute_minor)) {

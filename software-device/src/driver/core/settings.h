@@ -16,6 +16,7 @@ struct Settings {
   std::string name = "Software Device";
   int compute_major = 12;
   int compute_minor = 0;
+  uint64_t disorder = 0;  // the seed; 0: none
   Level log = Level::kError;
 };
 

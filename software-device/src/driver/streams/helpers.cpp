@@ -1,7 +1,6 @@
 #include "streams/helpers.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <system_error>
 #include <thread>
@@ -11,21 +10,14 @@ namespace {
 
 constexpr unsigned kMostThreads = 256;
 
-// Signals are the program's business: they must land on its own threads.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
-
 }  // namespace
+
+SignalsBlocked::SignalsBlocked() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before_);
+}
+SignalsBlocked::~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 bool Helpers::post(std::function<void()> work) {
   std::lock_guard guard(mutex_);

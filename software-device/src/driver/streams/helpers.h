@@ -2,12 +2,25 @@
 // stream calls. There are as many as are busy at once, so one that waits stops no other.
 #pragma once
 
+#include <signal.h>
+
 #include <condition_variable>
 #include <deque>
 #include <functional>
 #include <mutex>
 
 namespace softdev::driver {
+
+// While one lives, threads that are started get no signals: these are the program's business, and
+// must land on its own threads.
+class SignalsBlocked {
+ public:
+  SignalsBlocked();
+  ~SignalsBlocked();
+
+ private:
+  sigset_t before_;
+};
 
 class Helpers {
  public:

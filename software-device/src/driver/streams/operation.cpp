@@ -6,6 +6,7 @@
 
 #include "core/driver.h"
 #include "streams/context.h"
+#include "streams/disorder.h"
 #include "streams/stream.h"
 
 namespace softdev::driver {
@@ -97,6 +98,14 @@ void Operation::work_off(std::vector<Work> ready) {
   while (!ready.empty()) {
     Work next = std::move(ready.back());
     ready.pop_back();
+    if (disorder::on()) {
+      disorder::keep_back([next] {
+        std::vector<Work> freed;
+        start(next, &freed);
+        work_off(std::move(freed));
+      });
+      continue;
+    }
     start(std::move(next), &ready);
   }
 }

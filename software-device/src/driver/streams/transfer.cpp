@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/driver.h"
+#include "streams/disorder.h"
 
 namespace softdev::driver {
 namespace {
@@ -54,12 +55,30 @@ CUresult locate(const Memory &memory, const End &end, const Box &box, const char
   return CUDA_SUCCESS;
 }
 
+// What overlaps has no order of pieces that is right.
+bool disjoint(const uint8_t *a, const uint8_t *b, size_t bytes) {
+  return a + bytes <= b || b + bytes <= a;
+}
+
+void move_bytes(uint8_t *out, const uint8_t *in, size_t bytes) {
+  if (!disorder::on() || !disjoint(out, in, bytes)) {
+    memmove(out, in, bytes);
+    return;
+  }
+  size_t pieces = disorder::pieces(bytes);
+  for (size_t i = 0; i < pieces; i++) {
+    size_t begin = bytes / pieces * i, end = i + 1 == pieces ? bytes : bytes / pieces * (i + 1);
+    if (i) disorder::pause();
+    memcpy(out + begin, in + begin, end - begin);
+  }
+}
+
 void move(const End &to, const End &from, const Box &box) {
   for (size_t z = 0; z < box.depth; z++) {
     uint8_t *out = pointer(to.address + z * to.slice);
     const uint8_t *in = pointer(from.address + z * from.slice);
     if (to.pitch == box.width && from.pitch == box.width) {
-      memmove(out, in, box.width * box.height);
+      move_bytes(out, in, box.width * box.height);
       continue;
     }
     for (size_t y = 0; y < box.height; y++, out += to.pitch, in += from.pitch)
