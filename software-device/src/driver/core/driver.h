@@ -13,6 +13,7 @@
 #include "memory/memory.h"
 #include "streams/context.h"
 #include "streams/helpers.h"
+#include "streams/watcher.h"
 
 namespace softdev::driver {
 
@@ -23,6 +24,7 @@ struct Driver {
   Memory memory;
   // Functions of the program may wait for anything, so copies have threads of their own.
   Helpers copiers, callers;
+  Watcher watcher;
 
   // Starts the workers at first use: a program that only asks questions gets no threads.
   Engine &engine();

@@ -93,16 +93,4 @@ CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr ad
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemAllocManaged(CUdeviceptr *address, size_t size, unsigned int flags) {
-  std::shared_ptr<Context> context;
-  if (CUresult bad = enter(&context)) return bad;
-  if (!address || !size || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
-    return CUDA_ERROR_INVALID_VALUE;
-  return guarded([&] {
-    *address = driver()->memory.allocate_host(size, RegionKind::kManaged, context->device().ordinal,
-                                              context->handle(), flags);
-    return *address ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-  });
-}
-
 }  // extern "C"

@@ -14,6 +14,9 @@ namespace softdev::driver {
 // What a NULL stream means: the names that end in _ptsz and _ptds take the per-thread stream.
 enum class Default { kLegacy, kPerThread };
 
+// Where calls name a device: the host, and none.
+inline constexpr CUdevice kHostAsDevice = -1, kNoDevice = -2;
+
 // The stream of a handle, in the current context for the special ones.
 CUresult find_stream(CUstream handle, Default null, StreamRef *stream);
 

@@ -1,4 +1,4 @@
-// Entry points: what an address is; hints on managed memory.
+// Entry points: what an address is; access to the memory of other devices.
 #include "entry/entry.h"
 
 using namespace softdev::driver;
@@ -122,35 +122,6 @@ CUresult put_known(void *data, CUpointer_attribute attribute, const Region &regi
   }
 }
 
-// Checks a range of managed memory, and that a location exists.
-CUresult check_managed(CUdeviceptr address, size_t size, CUmemLocationType type, int id) {
-  std::shared_ptr<Context> context;
-  if (CUresult bad = enter(&context)) return bad;
-  if (!size) return CUDA_ERROR_INVALID_VALUE;
-  if (type == CU_MEM_LOCATION_TYPE_DEVICE && !driver()->device(id))
-    return CUDA_ERROR_INVALID_DEVICE;
-  auto pin = driver()->memory.pin();
-  const Region *region = driver()->memory.find(address);
-  if (!region || region->kind != RegionKind::kManaged ||
-      size > region->size - (address - region->base))
-    return refuse(CUDA_ERROR_INVALID_VALUE, "0x%llx, %zu bytes, is not managed memory", address,
-                  size);
-  return CUDA_SUCCESS;
-}
-
-// Managed memory is at home everywhere: moving it is nothing but a place in the stream.
-CUresult prefetch(CUdeviceptr address, size_t size, CUmemLocation location, CUstream handle,
-                  Default null) {
-  if (CUresult bad = check_managed(address, size, location.type, location.id)) return bad;
-  StreamRef stream;
-  return find_stream(handle, null, &stream);
-}
-
-CUmemLocation location_of(CUdevice device) {
-  if (device == -1) return {CU_MEM_LOCATION_TYPE_HOST, 0};  // CU_DEVICE_CPU
-  return {CU_MEM_LOCATION_TYPE_DEVICE, device};
-}
-
 }  // namespace
 
 extern "C" {
@@ -190,38 +161,6 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
   if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
   auto pin = driver()->memory.pin();
   return driver()->memory.find(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult cuMemAdvise_v2(CUdeviceptr address, size_t size, CUmem_advise, CUmemLocation location) {
-  return check_managed(address, size, location.type, location.id);
-}
-CUresult cuMemAdvise(CUdeviceptr address, size_t size, CUmem_advise advice, CUdevice device) {
-  return cuMemAdvise_v2(address, size, advice, location_of(device));
-}
-CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t size, CUmemLocation location,
-                               unsigned int, CUstream stream) {
-  return prefetch(address, size, location, stream, Default::kLegacy);
-}
-CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr address, size_t size, CUmemLocation location,
-                                    unsigned int, CUstream stream) {
-  return prefetch(address, size, location, stream, Default::kPerThread);
-}
-CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t size, CUdevice device, CUstream stream) {
-  return prefetch(address, size, location_of(device), stream, Default::kLegacy);
-}
-CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr address, size_t size, CUdevice device,
-                                 CUstream stream) {
-  return prefetch(address, size, location_of(device), stream, Default::kPerThread);
-}
-CUresult cuStreamAttachMemAsync(CUstream handle, CUdeviceptr address, size_t, unsigned int) {
-  if (CUresult bad = check_managed(address, 1, CU_MEM_LOCATION_TYPE_NONE, 0)) return bad;
-  StreamRef stream;
-  return find_stream(handle, Default::kLegacy, &stream);
-}
-CUresult cuStreamAttachMemAsync_ptsz(CUstream handle, CUdeviceptr address, size_t, unsigned int) {
-  if (CUresult bad = check_managed(address, 1, CU_MEM_LOCATION_TYPE_NONE, 0)) return bad;
-  StreamRef stream;
-  return find_stream(handle, Default::kPerThread, &stream);
 }
 
 CUresult cuCtxEnablePeerAccess(CUcontext handle, unsigned int flags) {

@@ -150,6 +150,16 @@ void Memory::open_to_peer(int device, int peer, bool open) {
     space.remove(window.get());
 }
 
+bool Memory::advise(uint64_t address, uint64_t size, const std::function<void(Advice &)> &how) {
+  std::unique_lock guard(mutex_);
+  auto *region = const_cast<Region *>(find(address));
+  if (!region || region->kind != RegionKind::kManaged) return false;
+  uint64_t offset = address - region->base;
+  if (size > region->size - offset) return false;
+  region->advice.change(offset, offset + size, how);
+  return true;
+}
+
 const Region *Memory::find(uint64_t address) const {
   auto after = regions_.upper_bound(address);
   if (after == regions_.begin()) return nullptr;

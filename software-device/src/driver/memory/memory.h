@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/handles.h"
+#include "memory/advice.h"
 #include "memory/arena.h"
 #include "memory/space.h"
 
@@ -51,6 +52,7 @@ struct Region {
   bool variable = false;                          // of a module
   std::vector<std::shared_ptr<Granules>> access;  // own windows, per device; empty in arenas
   std::map<uint64_t, Mapping> mappings;           // of a reservation, by address
+  AdviceMap advice;                               // on managed memory
 };
 
 class Memory {
@@ -86,6 +88,9 @@ class Memory {
   int get_access(uint64_t address, int device, uint8_t *flags) const;
   std::shared_ptr<Allocation> allocation_at(uint64_t address) const;
   int free_reservation(uint64_t address, uint64_t size);
+
+  // Changes the advice on a part of managed memory. False when it is not wholly that.
+  bool advise(uint64_t address, uint64_t size, const std::function<void(Advice &)> &how);
 
   // Peers: lets kernels of `device` into the arena of `peer`.
   void open_to_peer(int device, int peer, bool open);

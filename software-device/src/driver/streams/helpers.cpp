@@ -19,16 +19,23 @@ SignalsBlocked::SignalsBlocked() {
 }
 SignalsBlocked::~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
+bool start_thread(std::function<void()> body) {
+  try {
+    SignalsBlocked blocked;
+    std::thread(std::move(body)).detach();
+    return true;
+  } catch (const std::system_error &) {
+    return false;
+  }
+}
+
 bool Helpers::post(std::function<void()> work) {
   std::lock_guard guard(mutex_);
   if (idle_ <= queue_.size() && threads_ < kMostThreads) {
-    try {
-      SignalsBlocked blocked;
-      std::thread([this] { serve(); }).detach();
+    if (start_thread([this] { serve(); }))
       threads_++;
-    } catch (const std::system_error &) {
-      if (threads_ == 0) return false;
-    }
+    else if (threads_ == 0)
+      return false;
   }
   queue_.push_back(std::move(work));
   arrived_.notify_one();

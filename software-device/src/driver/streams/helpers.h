@@ -22,6 +22,9 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
+// Starts a thread that no signal lands on and nobody joins. False when none can be had.
+bool start_thread(std::function<void()> body);
+
 class Helpers {
  public:
   // False when no thread could be had for it; the caller runs it itself then.
