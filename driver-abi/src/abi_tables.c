@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -89,12 +90,93 @@ static const void *const hooks_table[7] = {
     SLOT(TOOLS_HOOKS_4), SLOT(TOOLS_HOOKS_5), SLOT(hooks_second),
 };
 
+// ---------------------------------------------------------------------------------------------
+// TOOLS_TLS: cuBLASLt keys its kernels by the current context, and asks here for it.
+
+static CUresult tls_current_context(CUcontext *context) {
+  if (!context) return CUDA_ERROR_INVALID_VALUE;
+  *context = abi_host.current_context();
+  return *context ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
 UNUSED_SLOT(TOOLS_TLS, 1)
-UNUSED_SLOT(TOOLS_TLS, 2)
 UNUSED_SLOT(TOOLS_TLS, 3)
 
-static const void *const tls_table[4] = {SIZE_SLOT(4), SLOT(TOOLS_TLS_1), SLOT(TOOLS_TLS_2),
+static const void *const tls_table[4] = {SIZE_SLOT(4), SLOT(TOOLS_TLS_1), SLOT(tls_current_context),
                                          SLOT(TOOLS_TLS_3)};
+
+// ---------------------------------------------------------------------------------------------
+// TOOLS_CONTEXT: runtimes from 13.4 on do not start without it, and the libraries that have such a
+// runtime inside (cuRAND, cuFFT, cuSOLVER) neither; cuBLASLt asks it for numbers that name a
+// context and a stream. Inside, a stream is the driver's own object; ours is the handle with its
+// meaning of NULL resolved.
+
+static CUresult context_id(CUcontext context, unsigned long long *id) {
+  return cuCtxGetId(context, id);
+}
+
+static CUresult context_stream(CUcontext context, CUstream stream, CUstream *inner,
+                               int per_thread) {
+  (void)context;
+  if (!inner) return CUDA_ERROR_INVALID_VALUE;
+  unsigned long long id;
+  if (!stream) stream = per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+  CUresult result = cuStreamGetId(stream, &id);
+  if (result == CUDA_SUCCESS) *inner = stream;
+  return result;
+}
+
+static CUresult context_stream_id(CUcontext context, CUstream inner, unsigned long long *id) {
+  (void)context;
+  return id ? cuStreamGetId(inner, id) : CUDA_ERROR_INVALID_VALUE;
+}
+
+// clang-format off
+#define CONTEXT_UNUSED(X)                                                                        \
+  X(1) X(2) X(3) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17) X(18)  \
+  X(19) X(20) X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31) X(32) X(33)      \
+  X(34) X(35) X(36) X(37) X(38) X(40) X(41) X(42) X(43) X(44) X(45) X(46) X(47) X(48) X(49)      \
+  X(50) X(52) X(53) X(54) X(55) X(56) X(57) X(58) X(59) X(60) X(61) X(62) X(63) X(64) X(65)      \
+  X(66) X(67) X(68) X(69) X(70) X(71) X(72) X(73) X(74) X(75) X(76) X(77) X(78) X(79) X(80)      \
+  X(81) X(82) X(83) X(84) X(85) X(86) X(87) X(88) X(89) X(90) X(91) X(92) X(93) X(94)
+// clang-format on
+
+#define DEFINE(slot) UNUSED_SLOT(TOOLS_CONTEXT, slot)
+CONTEXT_UNUSED(DEFINE)
+
+#define ENTER(slot) [slot] = SLOT(TOOLS_CONTEXT_##slot),
+static const void *const context_table[95] = {
+    SIZE_SLOT(95), [4] = SLOT(context_id), [39] = SLOT(context_stream_id),
+    [51] = SLOT(context_stream), CONTEXT_UNUSED(ENTER)};
+
+// ---------------------------------------------------------------------------------------------
+// TOOLS_MODULE: cuFFT loads modules of one kernel each and finds the kernel by visiting them. The
+// table of a real driver is longer; libraries look at its size before they use a slot.
+
+static unsigned module_functions(CUcontext context, CUmodule module,
+                                 void (*visit)(void *opaque, CUfunction function), void *opaque) {
+  (void)context;
+  unsigned count = 0;
+  if (cuModuleGetFunctionCount(&count, module) != CUDA_SUCCESS || count == 0) return 0;
+  CUfunction *functions = calloc(count, sizeof *functions);
+  if (!functions) return 0;
+  if (cuModuleEnumerateFunctions(functions, count, module) != CUDA_SUCCESS) count = 0;
+  for (unsigned i = 0; i < count; i++) visit(opaque, functions[i]);
+  free(functions);
+  return count;
+}
+
+UNUSED_SLOT(TOOLS_MODULE, 1)
+UNUSED_SLOT(TOOLS_MODULE, 2)
+UNUSED_SLOT(TOOLS_MODULE, 3)
+UNUSED_SLOT(TOOLS_MODULE, 4)
+UNUSED_SLOT(TOOLS_MODULE, 5)
+UNUSED_SLOT(TOOLS_MODULE, 6)
+
+static const void *const module_table[8] = {
+    SIZE_SLOT(8),         SLOT(TOOLS_MODULE_1), SLOT(TOOLS_MODULE_2), SLOT(TOOLS_MODULE_3),
+    SLOT(TOOLS_MODULE_4), SLOT(TOOLS_MODULE_5), SLOT(TOOLS_MODULE_6), SLOT(module_functions),
+};
 
 // ---------------------------------------------------------------------------------------------
 // CLS: context-local storage. The only table without a size.
@@ -160,6 +242,12 @@ static const struct {
     {{0x42, 0xd8, 0x5a, 0x81, 0x23, 0xf6, 0xcb, 0x47, 0x82, 0x98, 0xf6, 0xe7, 0x8a, 0x3a, 0xec,
       0xdc},
      tls_table},
+    {{0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff, 0x73, 0x24, 0xc8,
+      0xf2},
+     context_table},
+    {{0x6e, 0x16, 0x3f, 0xbe, 0xb9, 0x58, 0x44, 0x4d, 0x83, 0x5c, 0xe1, 0x82, 0xaf, 0xf1, 0x99,
+      0x1e},
+     module_table},
     {{0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3, 0x68, 0xf3, 0x55, 0xd8, 0x95,
       0x93},
      storage_table},

@@ -24,10 +24,9 @@ static void sized_tables_say_their_size(void **state) {
   static const struct {
     const char *id;
     uintptr_t slots;
-  } sized[] = {{"6bd5fb6c5bf4e74a8987d93912fd9df9", 13},
-               {"a094798c2e742e7493f20800200c0a66", 7},
-               {"42d85a8123f6cb478298f6e78a3aecdc", 4},
-               {"263e88607cd2614392f6bbd5006dfa7e", 4},
+  } sized[] = {{"6bd5fb6c5bf4e74a8987d93912fd9df9", 13}, {"a094798c2e742e7493f20800200c0a66", 7},
+               {"42d85a8123f6cb478298f6e78a3aecdc", 4},  {"21318c60971432488ca641ff7324c8f2", 95},
+               {"6e163fbeb958444d835ce182aff1991e", 8},  {"263e88607cd2614392f6bbd5006dfa7e", 4},
                {"d4082055bde6704b8d34ba123c66e1f2", 3}};
   for (size_t i = 0; i < sizeof sized / sizeof *sized; i++) {
     void *const *slots = table(sized[i].id);
@@ -82,6 +81,18 @@ static void tools_are_off(void **state) {
   }
 }
 
+static void libraries_find_the_current_context(void **state) {
+  (void)state;
+  CUresult (*get)(CUcontext *) = table("42d85a8123f6cb478298f6e78a3aecdc")[2];
+  CUcontext context = NULL;
+  assert_int_equal(get(NULL), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(get(&context), CUDA_ERROR_INVALID_CONTEXT);
+  test_current = (CUcontext)0x77;
+  assert_int_equal(get(&context), CUDA_SUCCESS);
+  assert_ptr_equal(context, (void *)0x77);
+  test_current = NULL;
+}
+
 static void storage_table_works(void **state) {
   (void)state;
   void *const *slots = table("c693336e1121df11a8c368f355d89593");
@@ -130,6 +141,7 @@ int main(void) {
       cmocka_unit_test(primary_context_comes_from_the_host),
       cmocka_unit_test(unused_slots_refuse_and_say_so_once),
       cmocka_unit_test(tools_are_off),
+      cmocka_unit_test(libraries_find_the_current_context),
       cmocka_unit_test(storage_table_works),
       cmocka_unit_test(checks_pass),
       cmocka_unit_test(integrity_depends_on_the_question),

@@ -216,7 +216,10 @@ CUresult cuCtxGetLimit(size_t *value, CUlimit limit) {
   if (CUresult bad = enter(&context)) return bad;
   if (!value) return CUDA_ERROR_INVALID_VALUE;
   if (limit >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
-  if (limit == CU_LIMIT_PERSISTING_L2_CACHE_SIZE) {
+  // No cache is set aside, and no context shares the device with graphics. cuBLASLt asks for the
+  // latter and takes a refusal for a broken device.
+  if (limit == CU_LIMIT_PERSISTING_L2_CACHE_SIZE || limit == CU_LIMIT_CIG_ENABLED ||
+      limit == CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED) {
     *value = 0;
     return CUDA_SUCCESS;
   }

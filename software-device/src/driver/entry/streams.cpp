@@ -65,6 +65,17 @@ CUresult get_context(CUstream handle, CUcontext *context, Default null) {
              [&](const StreamRef &stream) { *context = as_handle<CUcontext>(*stream.context); });
 }
 
+// There are no green contexts, so no stream is of one.
+CUresult get_green(CUstream handle, CUgreenCtx *green, Default null) {
+  return ask(handle, null, green, [&](const StreamRef &) { *green = nullptr; });
+}
+
+CUresult get_contexts(CUstream handle, CUcontext *context, CUgreenCtx *green, Default null) {
+  CUresult result = get_context(handle, context, null);
+  if (result == CUDA_SUCCESS && green) *green = nullptr;
+  return result;
+}
+
 CUresult get_device(CUstream handle, CUdevice *device, Default null) {
   return ask(handle, null, device,
              [&](const StreamRef &stream) { *device = stream.context->device().ordinal; });
@@ -177,6 +188,12 @@ BOTH(cuStreamWaitEvent, cuStreamWaitEvent_ptsz,
      wait_event(stream, event, flags, PER_THREAD))
 BOTH(cuStreamGetCtx, cuStreamGetCtx_ptsz, (CUstream stream, CUcontext *context),
      get_context(stream, context, LEGACY), get_context(stream, context, PER_THREAD))
+BOTH(cuStreamGetCtx_v2, cuStreamGetCtx_v2_ptsz,
+     (CUstream stream, CUcontext *context, CUgreenCtx *green),
+     get_contexts(stream, context, green, LEGACY), get_contexts(stream, context, green, PER_THREAD))
+CUresult cuStreamGetGreenCtx(CUstream stream, CUgreenCtx *green) {
+  return get_green(stream, green, LEGACY);
+}
 BOTH(cuStreamGetDevice, cuStreamGetDevice_ptsz, (CUstream stream, CUdevice *device),
      get_device(stream, device, LEGACY), get_device(stream, device, PER_THREAD))
 BOTH(cuStreamGetFlags, cuStreamGetFlags_ptsz, (CUstream stream, unsigned int *flags),

@@ -1,0 +1,124 @@
+// npm run test:samples -- DIR [NAME...]: builds the samples of a checkout of NVIDIA's cuda-samples,
+// runs each natively on the software device and says how it went.
+//   --libraries DIR   a folder with include/ and lib/ for what the toolkit lacks (may be repeated)
+//   --out DIR         where programs are built; build/samples
+//   --seconds N       how long one run may take; 300
+//   --write           writes docs/software-device/samples.md (all samples only)
+//   --verbose         shows the output of what did not pass
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { build as buildFolder, root } from '../../../scripts/setup/paths.mjs';
+import { build, libraryFolders, type Toolkit } from './build.js';
+import { type Result, type Run, run } from './run.js';
+import { findSamples, type Sample } from './sample.js';
+import { type Row, table } from './table.js';
+
+const DOCUMENT = path.join(root, 'docs', 'software-device', 'samples.md');
+
+process.exitCode = await main();
+
+async function main(): Promise<number> {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      libraries: { type: 'string', multiple: true },
+      out: { type: 'string' },
+      seconds: { type: 'string' },
+      write: { type: 'boolean' },
+      verbose: { type: 'boolean' },
+    },
+  });
+  const [checkout, ...names] = positionals;
+  if (!checkout || !existsSync(path.join(checkout, 'Samples'))) {
+    console.error('Name a checkout of https://github.com/NVIDIA/cuda-samples: it has a Samples/.');
+    return 1;
+  }
+  const all = findSamples(path.resolve(checkout));
+  const chosen = all.filter(({ name }) => names.length === 0 || names.includes(name));
+  const unknown = names.filter((name) => !all.some((sample) => sample.name === name));
+  if (unknown.length > 0) {
+    console.error(`There is no sample called ${unknown.join(' or ')}.`);
+    return 1;
+  }
+  const device = path.join(buildFolder, 'software-device');
+  const toolkit = findToolkit((values.libraries ?? []).map((each) => path.resolve(each)));
+  const out = path.resolve(values.out ?? path.join(buildFolder, 'samples'));
+  mkdirSync(out, { recursive: true });
+  const runs = readRuns(checkout);
+  const libraryPath = [device, ...libraryFolders(toolkit)];
+
+  const rows: Row[] = [];
+  for (const sample of chosen) {
+    const { row, results } = await one(sample);
+    rows.push(row);
+    const took = results.reduce((sum, { seconds }) => sum + seconds, 0);
+    console.log(
+      `${row.verdict.padEnd(9)} ${row.place}${row.why ? `: ${row.why}` : ''}` +
+        (took ? ` (${took.toFixed(1)} s)` : ''),
+    );
+    if (values.verbose && row.verdict !== 'pass') {
+      for (const { output } of results) console.log(output.replace(/^/gm, '    '));
+    }
+  }
+  for (const verdict of ['pass', 'waived', 'refused', 'fail', 'not built'] as const) {
+    console.log(`${rows.filter((row) => row.verdict === verdict).length} ${verdict}`);
+  }
+  if (values.write && names.length === 0) {
+    mkdirSync(path.dirname(DOCUMENT), { recursive: true });
+    const versions = { samples: commitOf(checkout), nvcc: toolkit.version };
+    writeFileSync(DOCUMENT, table(rows, versions));
+  }
+  return rows.some(({ verdict }) => verdict === 'fail' || verdict === 'refused') ? 1 : 0;
+
+  async function one(sample: Sample): Promise<{ row: Row; results: Result[] }> {
+    const { place } = sample;
+    const built = await build(sample, toolkit, device, out);
+    if ('notBuilt' in built) {
+      return { row: { place, verdict: 'not built', why: built.notBuilt }, results: [] };
+    }
+    const results: Result[] = [];
+    for (const each of runs(sample.name)) {
+      const limit = Number(values.seconds ?? 300);
+      results.push(await run(built.program, each, libraryPath, limit));
+    }
+    const worst = results.find(({ verdict }) => verdict !== 'pass');
+    const row = { place, verdict: worst?.verdict ?? 'pass', why: worst?.why ?? '' } as const;
+    return { row, results };
+  }
+}
+
+function findToolkit(libraries: string[]): Toolkit {
+  const nvcc = process.env['NVCC'] ?? 'nvcc';
+  const home = process.env['CUDA_HOME'] ?? path.dirname(path.dirname(nvcc));
+  const text = execFileSync(nvcc, ['--version'], { encoding: 'utf8' });
+  const version = /, V([\d.]+)/.exec(text)?.[1] ?? 'unknown';
+  return { nvcc, version, home, libraries };
+}
+
+/** How the samples themselves say that they are tested. */
+function readRuns(checkout: string): (name: string) => Run[] {
+  interface Entry {
+    args?: string[];
+    runs?: { args?: string[] }[];
+    min_gpus?: number;
+  }
+  const file = path.join(checkout, 'test_args.json');
+  const entries: Record<string, Entry> = existsSync(file)
+    ? JSON.parse(readFileSync(file, 'utf8'))
+    : {};
+  return (name) => {
+    const { args = [], runs = [{ args }], min_gpus: devices = 1 } = entries[name] ?? {};
+    return runs.map((each) => ({ args: each.args ?? [], devices }));
+  };
+}
+
+function commitOf(checkout: string): string {
+  try {
+    const git = ['-C', checkout, 'log', '-1', '--format=commit %h of %cs'];
+    return execFileSync('git', git, { encoding: 'utf8' }).trim();
+  } catch {
+    return 'an unknown commit';
+  }
+}

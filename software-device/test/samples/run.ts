@@ -1,0 +1,116 @@
+// Runs a built sample on the device and judges what it did.
+import { spawn } from 'node:child_process';
+import path from 'node:path';
+
+export interface Run {
+  args: string[];
+  /** How many devices it needs. */
+  devices: number;
+}
+
+export type Verdict = 'pass' | 'waived' | 'refused' | 'fail';
+
+export interface Result {
+  verdict: Verdict;
+  /** For a person; empty when it passed. */
+  why: string;
+  seconds: number;
+  output: string;
+}
+
+/** The samples' own convention: "not possible on this device". */
+const EXIT_WAIVED = 2;
+
+export function run(
+  program: string,
+  { args, devices }: Run,
+  libraryPath: string[],
+  seconds: number,
+): Promise<Result> {
+  const started = performance.now();
+  const child = spawn(program, args, {
+    cwd: path.dirname(program),
+    env: {
+      ...process.env,
+      LD_LIBRARY_PATH: libraryPath.join(':'),
+      SOFTWARE_DEVICE_GPUS: String(devices),
+      SOFTWARE_DEVICE_LOG: 'info',
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    // A group of its own: some samples start processes themselves.
+    detached: true,
+  });
+  let output = '';
+  let late = false;
+  const keep = (text: string) => {
+    output = (output + text).slice(-200_000);
+  };
+  child.stdout.setEncoding('utf8').on('data', keep);
+  child.stderr.setEncoding('utf8').on('data', keep);
+  const guard = setTimeout(() => {
+    late = true;
+    killGroup(child.pid);
+  }, seconds * 1000);
+  return new Promise((resolve) => {
+    const end = (verdict: Verdict, why: string) => {
+      clearTimeout(guard);
+      const took = (performance.now() - started) / 1000;
+      resolve({ verdict, why, seconds: took, output });
+    };
+    child.once('error', (error) => end('fail', error.message));
+    child.once('close', (code, signal) => {
+      killGroup(child.pid);
+      if (late) return end('fail', `no end within ${seconds} s`);
+      return end(...judge(code, signal, output));
+    });
+  });
+}
+
+function judge(
+  code: number | null,
+  signal: NodeJS.Signals | null,
+  output: string,
+): [Verdict, string] {
+  const lines = output.split('\n');
+  const said = lines.filter((line) => !line.startsWith('software-device: '));
+  // "FAILED" with status 0 is a failure too; "0 failed" and the like are not.
+  const failed = said.find((line) => /\bFAILED\b|\bTest failed\b/.test(line));
+  if (code === 0 && !failed) return ['pass', ''];
+  const refusal = refusalIn(lines);
+  if (code === EXIT_WAIVED) {
+    const line = said.findLast((each) => /waiv|not support|requires|need/i.test(each));
+    if (!refusal) return ['waived', clean(line ?? '')];
+  }
+  if (refusal) return ['refused', refusal];
+  const line =
+    failed ?? said.findLast((each) => /error|fail|abort|assert|mismatch/i.test(each)) ?? '';
+  const end = signal ?? `status ${code}`;
+  return ['fail', `${end}${line ? `: ${clean(line)}` : ''}`];
+}
+
+/** Why the device refused: an instruction if there is one, else a call. */
+function refusalIn(lines: string[]): string | undefined {
+  const log = lines.filter((line) => line.startsWith('software-device: '));
+  const instruction = log.find((line) => /refused/.test(line));
+  const call = log.find((line) => /NOT_SUPPORTED|not supported/.test(line));
+  const line = instruction ?? call;
+  return line && clean(line.replace(/^software-device: \w+: /, ''));
+}
+
+/** Without what differs from run to run or machine to machine. */
+function clean(line: string): string {
+  return line
+    .replace(/\/\S*\/(?=[^/\s]+)/g, '')
+    .replace(/0x[0-9a-f]{6,}/g, '0x...')
+    .trim()
+    .slice(0, 160);
+}
+
+function killGroup(pid: number | undefined) {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch {
+    // Nobody is left in the group.
+  }
+}
