@@ -97,6 +97,11 @@ const std::unordered_map<std::string_view, Lowering::Row> &Lowering::table() {
       {"redux", {&L::redux, Op::Redux, 0, 0}},
       {"elect", {&L::elect, Op::Elect, 0, 0}},
       {"activemask", {&L::active_mask, Op::ActiveMask, 0, 0}},
+      {"mma", {&L::mma, Op::Mma, 0, 0}},
+      {"wmma", {&L::wmma, Op::Mma, 0, 0}},
+      {"ldmatrix", {&L::matrix_rows, Op::MatrixLoad, 0, 0}},
+      {"stmatrix", {&L::matrix_rows, Op::MatrixStore, 0, 0}},
+      {"movmatrix", {&L::move_matrix, Op::MatrixMove, 0, 0}},
       {"nanosleep", {&L::nanosleep, Op::NanoSleep, 0, 0}},
   };
   return kTable;

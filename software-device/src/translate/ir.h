@@ -113,6 +113,14 @@ enum class Op : uint8_t {
   AsyncCopy,
   Mbarrier,
   ClusterToGeneric,
+  // matrices, see matrix.h
+  Mma,
+  MmaQuads,
+  FragmentLoad,
+  FragmentStore,
+  MatrixLoad,
+  MatrixStore,
+  MatrixMove,
   // control
   Branch,
   BranchIndexed,

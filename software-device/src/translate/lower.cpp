@@ -56,6 +56,13 @@ bool is_pure(Op op) {
     case Op::Barrier:
     case Op::AsyncCopy:
     case Op::Mbarrier:
+    case Op::Mma:
+    case Op::MmaQuads:
+    case Op::FragmentLoad:
+    case Op::FragmentStore:
+    case Op::MatrixLoad:
+    case Op::MatrixStore:
+    case Op::MatrixMove:
     case Op::Branch:
     case Op::BranchIndexed:
     case Op::Call:

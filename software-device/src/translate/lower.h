@@ -9,6 +9,7 @@
 
 #include "parse/syntax.h"
 #include "translate/ir.h"
+#include "translate/matrix.h"
 
 namespace softdev {
 
@@ -187,6 +188,22 @@ class Lowering {
   bool elect();
   bool active_mask();
   bool nanosleep();
+  // lower_matrix.cpp
+  enum class Layout : uint8_t { None, Row, Column };
+  bool take_shape(unsigned shape[3]);
+  Element take_element();
+  Layout take_layout();
+  bool fragment(const OperandSyntax &operand, unsigned count, Type type, bool written,
+                std::vector<Value> *values);
+  bool matrix_address(const OperandSyntax &operand, Space space, Ir *ir);
+  bool mma_types(MmaForm *form, Element d, Element c, Round round);
+  bool emit_mma(const MmaForm &form, Element d, Element c, Round round);
+  bool wmma_shape(const unsigned shape[3], Element element);
+  bool wmma_fragment(bool load);
+  bool mma();
+  bool wmma();
+  bool matrix_rows();
+  bool move_matrix();
   bool call_builtin(std::string_view name, const OperandSyntax *results,
                     const OperandSyntax *arguments, bool *known);
   bool call_site(const Signature &signature, const OperandSyntax *results,

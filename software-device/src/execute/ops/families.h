@@ -20,5 +20,8 @@ Handler select_memory(const Ir &);
 Handler select_atomic(const Ir &);
 Handler select_async(const Ir &);
 Handler select_exchange(const Ir &);
+Handler select_mma(const Ir &);
+Handler select_mma_single(const Ir &);
+Handler select_matrix_memory(const Ir &);
 
 }  // namespace softdev::SOFTDEV_ISA

@@ -1,0 +1,312 @@
+// mma and wmma.mma of f16, bf16, tf32 and 8-bit floating point.
+//
+// Products are exact, or rounded once where they leave the range of single precision; they are
+// added to C in single precision one by one, in the order of k, each sum rounded to nearest. f16
+// accumulators are rounded when all is added.
+#include <array>
+
+#include "execute/ops/families.h"
+#include "execute/ops/half.h"
+#include "execute/ops/matrix.h"
+
+#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#define SOFTDEV_FAST_MMA
+#include <immintrin.h>
+#endif
+
+namespace softdev::SOFTDEV_ISA {
+namespace {
+
+// One row of a block, kDepth elements, to single precision.
+struct HalfRow {
+  static constexpr unsigned kDepth = 8;
+  static SOFTDEV_INLINE void widen(const uint8_t *row, float *out) {
+#ifdef SOFTDEV_FAST_MMA
+    _mm256_storeu_ps(out, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(row))));
+#else
+    uint16_t h[kDepth];
+    std::memcpy(h, row, sizeof h);
+    for (unsigned j = 0; j < kDepth; ++j) out[j] = SOFTDEV_ISA::widen<F16Format>(h[j]);
+#endif
+  }
+};
+struct BrainRow {
+  static constexpr unsigned kDepth = 8;
+  static SOFTDEV_INLINE void widen(const uint8_t *row, float *out) {
+    uint16_t h[kDepth];
+    std::memcpy(h, row, sizeof h);
+    for (unsigned j = 0; j < kDepth; ++j) out[j] = SOFTDEV_ISA::widen<BF16Format>(h[j]);
+  }
+};
+// The low 13 bits of a tf32 register are not looked at.
+struct Tf32Row {
+  static constexpr unsigned kDepth = 4;
+  static SOFTDEV_INLINE void widen(const uint8_t *row, float *out) {
+    uint32_t bits[kDepth];
+    std::memcpy(bits, row, sizeof bits);
+    for (unsigned j = 0; j < kDepth; ++j) out[j] = bit_cast<float>(bits[j] & 0xffffe000u);
+  }
+};
+
+// All values of an 8-bit format. Without infinity, only the largest magnitude is NaN.
+template <int mantissa, int bias, bool infinity>
+constexpr std::array<float, 256> all_values() {
+  std::array<float, 256> values{};
+  for (int bits = 0; bits < 256; ++bits) {
+    int magnitude = bits & 0x7f, exponent = magnitude >> mantissa;
+    int fraction = magnitude & ((1 << mantissa) - 1);
+    constexpr int kTop = 0x7f >> mantissa;
+    float value = 0;
+    if (infinity && exponent == kTop) {
+      value = fraction ? __builtin_nanf("") : __builtin_inff();
+    } else if (magnitude == 0x7f) {
+      value = __builtin_nanf("");
+    } else {
+      value = static_cast<float>(exponent ? fraction + (1 << mantissa) : fraction);
+      int scale = (exponent ? exponent : 1) - bias - mantissa;
+      for (; scale > 0; --scale) value *= 2;
+      for (; scale < 0; ++scale) value /= 2;
+    }
+    values[static_cast<unsigned>(bits)] = bits & 0x80 ? -value : value;
+  }
+  return values;
+}
+template <int mantissa, int bias, bool infinity>
+struct ByteRow {
+  static constexpr unsigned kDepth = 16;
+  static constexpr std::array<float, 256> kValues = all_values<mantissa, bias, infinity>();
+  static SOFTDEV_INLINE void widen(const uint8_t *row, float *out) {
+    for (unsigned j = 0; j < kDepth; ++j) out[j] = kValues[row[j]];
+  }
+};
+using E4M3Row = ByteRow<3, 7, false>;
+using E5M2Row = ByteRow<2, 15, true>;
+
+constexpr unsigned kMaxDepth = 64;  // a sparse product of 8-bit elements
+
+// The registers of A as rows of `stride` floats.
+template <class Row>
+SOFTDEV_INLINE void get_a(Warp &w, const uint32_t *list, unsigned rows, unsigned depth,
+                          unsigned stride, float *a) {
+  for (unsigned block = 0; block < depth; ++block) {
+    for (unsigned r = 0; r < rows; ++r) {
+      const uint8_t *from = slot<uint8_t>(w, list[block * rows + r]);
+      float *to = a + r * kEdge * stride + block * Row::kDepth;
+      for (unsigned g = 0; g < kEdge; ++g) Row::widen(from + g * kRowBytes, to + g * stride);
+    }
+  }
+}
+
+#ifdef SOFTDEV_FAST_MMA
+SOFTDEV_INLINE void transpose(const float *from, unsigned stride, float *to) {
+  __m256 r[8], s[8];
+  for (unsigned n = 0; n < 8; ++n) r[n] = _mm256_loadu_ps(from + kColumnAt[n] * stride);
+  for (unsigned n = 0; n < 8; n += 2) {
+    s[n] = _mm256_unpacklo_ps(r[n], r[n + 1]);
+    s[n + 1] = _mm256_unpackhi_ps(r[n], r[n + 1]);
+  }
+  for (unsigned n = 0; n < 8; n += 4) {
+    r[n] = _mm256_shuffle_ps(s[n], s[n + 2], 0x44);
+    r[n + 1] = _mm256_shuffle_ps(s[n], s[n + 2], 0xee);
+    r[n + 2] = _mm256_shuffle_ps(s[n + 1], s[n + 3], 0x44);
+    r[n + 3] = _mm256_shuffle_ps(s[n + 1], s[n + 3], 0xee);
+  }
+  for (unsigned k = 0; k < 4; ++k) {
+    _mm256_store_ps(to + k * kEdge, _mm256_permute2f128_ps(r[k], r[k + 4], 0x20));
+    _mm256_store_ps(to + (k + 4) * kEdge, _mm256_permute2f128_ps(r[k], r[k + 4], 0x31));
+  }
+}
+#endif
+
+// `depth` registers of B as kEdge floats for each k.
+template <class Row>
+SOFTDEV_INLINE void get_b(Warp &w, const uint32_t *list, unsigned depth, float *b) {
+  for (unsigned block = 0; block < depth; ++block) {
+    const uint8_t *from = slot<uint8_t>(w, list[block]);
+    alignas(32) float columns[kEdge * Row::kDepth];
+    for (unsigned n = 0; n < kEdge; ++n)
+      Row::widen(from + n * kRowBytes, columns + n * Row::kDepth);
+    float *to = b + block * Row::kDepth * kEdge;
+#ifdef SOFTDEV_FAST_MMA
+    if constexpr (Row::kDepth >= 8) {
+      for (unsigned k = 0; k < Row::kDepth; k += 8)
+        transpose(columns + k, Row::kDepth, to + k * kEdge);
+      continue;
+    }
+#endif
+    for (unsigned k = 0; k < Row::kDepth; ++k)
+      for (unsigned n = 0; n < kEdge; ++n)
+        to[k * kEdge + n] = columns[kColumnAt[n] * Row::kDepth + k];
+  }
+}
+
+// A block of C: acc += a * b.
+SOFTDEV_INLINE void multiply(const float *a, unsigned stride, const float *b, unsigned depth,
+                             float (*acc)[kEdge]) {
+#ifdef SOFTDEV_FAST_MMA
+  __m256 sum[kEdge];
+  for (unsigned g = 0; g < kEdge; ++g) sum[g] = _mm256_load_ps(acc[g]);
+  for (unsigned k = 0; k < depth; ++k) {
+    __m256 row = _mm256_load_ps(b + k * kEdge);
+    for (unsigned g = 0; g < kEdge; ++g)
+      sum[g] = _mm256_fmadd_ps(_mm256_broadcast_ss(a + g * stride + k), row, sum[g]);
+  }
+  for (unsigned g = 0; g < kEdge; ++g) _mm256_store_ps(acc[g], sum[g]);
+#else
+  for (unsigned g = 0; g < kEdge; ++g) {
+    float sum[kEdge];
+    std::memcpy(sum, acc[g], sizeof sum);
+    for (unsigned k = 0; k < depth; ++k)
+      for (unsigned n = 0; n < kEdge; ++n) sum[n] += a[g * stride + k] * b[k * kEdge + n];
+    std::memcpy(acc[g], sum, sizeof sum);
+  }
+#endif
+}
+
+// ---- accumulators of f16: a register has two columns
+
+SOFTDEV_INLINE void get_half_block(Warp &w, uint32_t c, float (*acc)[kEdge]) {
+  const uint8_t *from = slot<uint8_t>(w, c);
+  for (unsigned g = 0; g < kEdge; ++g) {
+    float row[kEdge];
+    HalfRow::widen(from + g * kRowBytes, row);
+    for (unsigned n = 0; n < kEdge; ++n) acc[g][column_place(n)] = row[n];
+  }
+}
+SOFTDEV_INLINE void put_half_block(Warp &w, uint32_t d, const float (*acc)[kEdge]) {
+  alignas(64) uint16_t v[kEdge][kEdge];
+  for (unsigned g = 0; g < kEdge; ++g) {
+#ifdef SOFTDEV_FAST_MMA
+    __m128i h = _mm256_cvtps_ph(_mm256_load_ps(acc[g]), _MM_FROUND_TO_NEAREST_INT);
+    _mm_store_si128(reinterpret_cast<__m128i *>(v[g]), _mm_unpacklo_epi16(h, _mm_srli_si128(h, 8)));
+#else
+    for (unsigned n = 0; n < kEdge; ++n) v[g][n] = nearest<F16Format>(acc[g][column_place(n)]);
+#endif
+  }
+  put(w, d, reinterpret_cast<const uint32_t *>(v));
+}
+
+// NaN has one form. .satfinite, which PTX had before version 6.5: no infinity, 0 for NaN.
+SOFTDEV_INLINE void finish(const MmaForm &form, float (*acc)[kEdge]) {
+  for (unsigned g = 0; g < kEdge; ++g)
+    for (unsigned n = 0; n < kEdge; ++n) acc[g][n] = canonical(acc[g][n]);
+  if (!form.saturate) return;
+  const float most = form.half_d ? 65504.0f : __FLT_MAX__;
+  for (unsigned g = 0; g < kEdge; ++g) {
+    for (unsigned n = 0; n < kEdge; ++n) {
+      float x = acc[g][n];
+      acc[g][n] = x != x ? 0.0f : x > most ? most : x < -most ? -most : x;
+    }
+  }
+}
+
+template <class RowA, class RowB>
+const Ins *mma(Warp &w, const Ins *i) {
+  if (!gather(w, i, kFullMask)) return nullptr;
+  const auto form = unpack_form<MmaForm>(i->imm);
+  const MmaLists lists(i, form);
+  const unsigned depth = form.depth * RowB::kDepth;
+  const unsigned blocks = form.rows * form.columns;
+  alignas(64) float a[kMaxRows * kEdge * kMaxDepth];
+  alignas(64) float b[kMaxDepth * kEdge];
+  alignas(64) float acc[kMaxBlocks][kEdge][kEdge];
+  get_a<RowA>(w, lists.a, form.rows, form.depth, depth, a);
+  for (unsigned block = 0; block < blocks; ++block) {
+    if (form.half_c)
+      get_half_block(w, lists.c[block], acc[block]);
+    else
+      get_block(w, lists.c + 2 * block, acc[block]);
+  }
+  for (unsigned column = 0; column < form.columns; ++column) {
+    get_b<RowB>(w, lists.b + column * form.depth, form.depth, b);
+    for (unsigned row = 0; row < form.rows; ++row)
+      multiply(a + row * kEdge * depth, depth, b, depth, acc[column * form.rows + row]);
+  }
+  // D may be the registers of the sources: nothing is written before all is read.
+  for (unsigned block = 0; block < blocks; ++block) {
+    finish(form, acc[block]);
+    if (form.half_d)
+      put_half_block(w, lists.d[block], acc[block]);
+    else
+      put_block(w, lists.d + 2 * block, acc[block]);
+  }
+  return i + 1;
+}
+
+// ---- m8n8k4 of f16: four products at once, each on the lanes 4 * q ... and 16 + 4 * q ...
+
+// Where element e of an accumulator on lane l (0 to 7) of a product lies: of f16 a row, of f32
+// squares of two.
+struct Place {
+  unsigned row, column;
+  Place(bool half, unsigned l, unsigned e)
+      : row(half ? l : (l & 1) + (e & 2) + (l & 4)),
+        column(half ? e : (e & 4) + (l & 2) + (e & 1)) {}
+};
+
+const Ins *mma_quads(Warp &w, const Ins *i) {
+  if (!gather(w, i, kFullMask)) return nullptr;
+  const auto form = unpack_form<MmaForm>(i->imm);
+  const MmaLists lists(i, form);
+  alignas(64) uint32_t d[kEdge][kLanes] = {};
+  auto half_at = [&](const uint32_t *list, unsigned lane, unsigned e) {
+    return widen<F16Format>(
+        static_cast<uint16_t>(slot<uint32_t>(w, list[e / 2])[lane] >> (e & 1) * 16));
+  };
+  for (unsigned product = 0; product < 4; ++product) {
+    float a[kEdge][4], b[4][kEdge], acc[kEdge][kEdge];
+    for (unsigned l = 0; l < kEdge; ++l) {
+      unsigned lane = product * 4 + (l & 3) + (l & 4) * 4;
+      for (unsigned e = 0; e < 4; ++e) {
+        (form.column_a ? a[(l & 4) + e][l & 3] : a[l][e]) = half_at(lists.a, lane, e);
+        (form.row_b ? b[l & 3][(l & 4) + e] : b[e][l]) = half_at(lists.b, lane, e);
+      }
+      for (unsigned e = 0; e < kEdge; ++e) {
+        Place at(form.half_c, l, e);
+        acc[at.row][at.column] =
+            form.half_c ? half_at(lists.c, lane, e) : slot<float>(w, lists.c[e])[lane];
+      }
+    }
+    for (auto &row : acc)
+      for (unsigned k = 0; k < 4; ++k)
+        for (unsigned n = 0; n < kEdge; ++n) row[n] += a[&row - acc][k] * b[k][n];
+    finish(form, acc);
+    for (unsigned l = 0; l < kEdge; ++l) {
+      unsigned lane = product * 4 + (l & 3) + (l & 4) * 4;
+      for (unsigned e = 0; e < kEdge; ++e) {
+        Place at(form.half_d, l, e);
+        float value = acc[at.row][at.column];
+        if (form.half_d)
+          d[e / 2][lane] |= uint32_t{nearest<F16Format>(value)} << (e & 1) * 16;
+        else
+          d[e][lane] = bit_cast<uint32_t>(value);
+      }
+    }
+  }
+  for (unsigned r = 0; r < form.d_registers(); ++r) put(w, lists.d[r], d[r]);
+  return i + 1;
+}
+
+}  // namespace
+
+Handler select_mma_single(const Ir &ir) {
+  if (ir.op == Op::MmaQuads) return mma_quads;
+  if (ir.op != Op::Mma) return nullptr;
+  const auto form = unpack_form<MmaForm>(ir.offset);
+  switch (form.a) {
+    case Element::F16:
+      return mma<HalfRow, HalfRow>;
+    case Element::BF16:
+      return mma<BrainRow, BrainRow>;
+    case Element::TF32:
+      return mma<Tf32Row, Tf32Row>;
+    case Element::E4M3:
+      return form.b == Element::E4M3 ? mma<E4M3Row, E4M3Row> : mma<E4M3Row, E5M2Row>;
+    case Element::E5M2:
+      return form.b == Element::E4M3 ? mma<E5M2Row, E4M3Row> : mma<E5M2Row, E5M2Row>;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace softdev::SOFTDEV_ISA
