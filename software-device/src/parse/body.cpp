@@ -227,6 +227,7 @@ class BodyParser {
     while (lexer_.peek().kind == Tok::Dot) out_->modifiers.push_back(lexer_.next().text);
     statement.modifiers = static_cast<uint32_t>(out_->modifiers.size()) - statement.first_modifier;
 
+    has_selectors_ = false;
     operands_.clear();  // lists inside put their elements straight into out_
     if (!lexer_.peek().is(';')) {
       do {
@@ -241,6 +242,7 @@ class BodyParser {
     }
     statement.first_operand = static_cast<uint32_t>(out_->operands.size());
     statement.operands = static_cast<uint32_t>(operands_.size());
+    statement.has_selectors = has_selectors_;
     out_->operands.insert(out_->operands.end(), operands_.begin(), operands_.end());
     if (!lexer_.take(';')) {
       fail("expected ';' or ',' in " + std::string(statement.opcode));
@@ -282,6 +284,11 @@ class BodyParser {
         out->kind = OperandSyntax::Single;
         out->bits = lexer_.next().value ^ 0x80000000u;
         return true;
+      }
+      if (lexer_.peek().kind == Tok::Word) {
+        out->minus = true;
+        has_selectors_ = true;
+        return named(out);
       }
       lexer_.seek(begin, line);
     }
@@ -333,25 +340,30 @@ class BodyParser {
     return lexer_.take(']') || fail("expected ']'");
   }
 
+  // What follows the '|' of  p|q.
+  bool second_register(OperandSyntax *out) {
+    if (lexer_.peek().kind != Tok::Word) return fail("expected a register after '|'");
+    Token second = lexer_.next();
+    if (second.text == "_") return true;
+    out->pair = find_register(second.text);
+    return out->pair != kNone || fail("unknown register " + std::string(second.text));
+  }
+
   bool named(OperandSyntax *out) {
     Token token = lexer_.next();
     if (token.text == "_") {
       out->kind = OperandSyntax::Sink;
-      if (lexer_.take('|')) return fail("'_|' is not supported");
-      return true;
+      return !lexer_.take('|') || second_register(out);
     }
     uint32_t reg = find_register(token.text);
     if (reg != kNone) {
       out->kind = OperandSyntax::Register;
       out->reg = reg;
-      if (lexer_.take('|')) {
-        if (lexer_.peek().kind != Tok::Word) return fail("expected a register after '|'");
-        Token second = lexer_.next();
-        if (second.text == "_") return true;
-        out->pair = find_register(second.text);
-        if (out->pair == kNone) return fail("unknown register " + std::string(second.text));
+      if (lexer_.peek().kind == Tok::Dot && lexer_.previous_end() == lexer_.token_begin()) {
+        out->name = lexer_.next().text;
+        has_selectors_ = true;
       }
-      return true;
+      return !lexer_.take('|') || second_register(out);
     }
     if (token.text[0] == '%' || token.text == "WARP_SZ") {
       out->kind = OperandSyntax::Special;
@@ -384,6 +396,7 @@ class BodyParser {
   std::vector<OperandSyntax> operands_;
   std::vector<std::unordered_map<std::string_view, RegisterName>> names_;  // by scope
   uint32_t scope_ = 0;
+  bool has_selectors_ = false;  // of the current instruction
 };
 
 }  // namespace

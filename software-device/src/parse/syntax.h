@@ -35,7 +35,14 @@ enum class Type : uint8_t {
   U64,
   S64,
   F64,
+  F32x2,
   B128,
+  // Pairs of 8-bit and smaller floating-point values, of conversions only.
+  E4M3x2,
+  E5M2x2,
+  E2M3x2,
+  E3M2x2,
+  E2M1x2,
 };
 Type type_from_name(std::string_view name);  // Type::None when it is not a type
 std::string_view type_name(Type type);
@@ -113,10 +120,11 @@ struct OperandSyntax {
     Sink,      // _
   } kind = Sink;
   bool negated = false;  // !p
+  bool minus = false;    // -r, of video instructions
   uint32_t reg = kNone;
   uint32_t pair = kNone;  // second register of  p|q ; kNone - 1 for p|_
   uint32_t scope = 0;     // where a Symbol was written: labels and variables are scoped
-  std::string_view name;
+  std::string_view name;  // of a Register: its selector, "b0" of %r1.b0
   uint64_t bits = 0;
   int64_t offset = 0;
   uint32_t first = 0, count = 0;
@@ -128,6 +136,7 @@ struct StatementSyntax {
   uint32_t first_operand = 0, operands = 0;
   uint32_t guard = kNone;
   bool guard_negated = false;
+  bool has_selectors = false;  // %r1.b0 or -%r1 among the operands: video instructions only
   uint32_t line = 0;
   uint32_t text_length = 0;
   size_t text = 0;  // offset in the module, for messages

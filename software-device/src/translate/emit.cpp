@@ -137,6 +137,9 @@ void emit_code(const FunctionIr &ir, const Slots &slots, Handler guard,
         ins.e = one.d2 ? slot(one.d2) : kNone;
         ins.guard = one.e ? slot(one.e) : kNone;
         break;
+      case Op::Atomic:  // how many of the list are results
+        ins.mode = static_cast<uint8_t>(one.list_written);
+        break;
       case Op::Shuffle:
       case Op::Vote:
       case Op::Match:

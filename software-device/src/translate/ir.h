@@ -71,8 +71,12 @@ enum class Op : uint8_t {
   Cos,
   Tanh,
   Convert,
-  ConvertPack,
+  ConvertPack,      // two f32 to a pair of f16 or bf16
+  ConvertSmall,     // pairs of 8-bit and smaller floating-point values, from and to others
+  ConvertIntegers,  // cvt.pack
   Resize,
+  Fns,
+  Video,  // vadd and its kin; `offset` holds VideoOptions
   // carry chains; the flag is a predicate-like register of the function
   AddCarry,
   SubCarry,
@@ -216,6 +220,38 @@ struct Constant {
   bool operator==(const Constant &other) const = default;
 };
 
+// Ir::offset of conversions, for handlers that look at it when they run.
+enum : int64_t { kConvertFtz = 1, kConvertSat = 2, kConvertRelu = 4, kConvertSatfinite = 8 };
+
+enum class VideoOp : uint8_t {
+  Add,
+  Sub,
+  AbsDiff,
+  Min,
+  Max,
+  ShiftLeft,
+  ShiftRight,
+  MultiplyAdd,
+  Set,
+  Average
+};
+
+// What a video instruction does around its operation; Ir::mode holds the operation.
+struct VideoOptions {
+  uint8_t parts : 3;  // 1: scalar; 2 or 4: that many in parallel
+  uint8_t signed_a : 1, signed_b : 1, signed_d : 1, sat : 1, wrap : 1;
+  uint8_t second : 2;   // on the result and c: 0 nothing, 1 add, 2 min, 3 max
+  uint8_t compare : 3;  // of vset: Compare - Compare::Eq
+  uint8_t negate_ab : 1, negate_c : 1, plus_one : 1;  // vmad
+  uint8_t shift;                                      // vmad: 7 or 15
+  uint8_t select_d;  // scalar: a VideoPart to merge into c, 0 none; else a mask of parts
+  // Scalar: element 0 is a VideoPart. Else of each element which part of {b, a} it is.
+  uint16_t select_a, select_b;  // four bits each
+};
+static_assert(sizeof(VideoOptions) == 8);
+// .b0 to .b3, .h0, .h1 of a scalar video instruction
+enum VideoPart : uint8_t { kWholeWord, kByte0, kByte1, kByte2, kByte3, kHalf0, kHalf1 };
+
 enum class Special : uint8_t {
   TidX,
   TidY,
@@ -269,7 +305,8 @@ struct Ir {
   bool carry_in = false, carry_out = false, negate_c = false;
   bool negate_a = false;  // predicate operands
   bool negate_b = false;
-  bool high = false;  // mul.hi in carry chains, shf.clamp, bmsk.clamp
+  bool xorsign = false;  // min, max: of magnitudes, with the product's sign
+  bool high = false;     // mul.hi in carry chains, shf.clamp, bmsk.clamp
   bool guard_negated = false;
   uint8_t mode = 0;  // AtomicOp, ShuffleMode, VoteMode, BarrierMode, Builtin, ...
   Space space = Space::Generic;

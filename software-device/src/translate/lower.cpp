@@ -149,6 +149,8 @@ bool Lowering::statement() {
   if (found == table().end())
     return refuse("unknown instruction '" + std::string(statement_->opcode) + "'");
   row_ = &found->second;
+  if (statement_->has_selectors && row_->op != Op::Video)
+    return refuse("a selector or a minus sign belongs to video instructions");
   size_t before = out_->code.size();
   if (!(this->*row_->method)()) return false;
   // Guards of plain instructions: a Guard before each.

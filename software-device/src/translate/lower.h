@@ -70,8 +70,7 @@ class Lowering {
     kCarry = 64,
     kRelu = 128,
     kNeedApproxOrRound = 256,
-    kIntResult32 = 512,
-    kShift = 1024,
+    kXorSign = 512,
   };
   static const std::unordered_map<std::string_view, Row> &table();
 
@@ -150,9 +149,23 @@ class Lowering {
   bool testp();
   bool szext();
   bool sad();
+  bool find_nth();
+  bool extreme3(Ir ir);
+  bool widened(const OperandSyntax &operand, Type half, Value *out);
+  bool halves(const OperandSyntax &operand, Type pair, Value out[2]);
+  // lower_video.cpp
+  bool video();
+  bool video_operand(const OperandSyntax &operand, VideoOptions *options, bool second);
+  // lower_convert.cpp
+  bool cvt();
+  bool convert_pair(Ir ir);
+  bool convert_small(Ir ir);
+  bool convert_integers(bool sat);
   // lower_move.cpp
   bool mov();
-  bool cvt();
+  bool mov_special_vector();
+  bool mov_wide();
+  bool wide_register(const OperandSyntax &operand, Value out[2]);
   bool cvta();
   bool isspacep();
   bool convert_value(Type to, Type from, Value in, Value out, const Ir &flags);
@@ -222,6 +235,7 @@ class Lowering {
   bool guard_negated_ = false;
   uint32_t guard_label_ = kNone;
   Value carry_;
+  std::unordered_map<uint32_t, std::pair<Value, Value>> wide_registers_;  // .b128, as two halves
   std::unordered_map<const VariableSyntax *, uint32_t> frame_offsets_;
   // name -> scope -> index
   using Scoped = std::unordered_map<std::string_view, std::unordered_map<uint32_t, uint32_t>>;

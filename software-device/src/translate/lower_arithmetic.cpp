@@ -49,10 +49,23 @@ bool Lowering::plain() {
   if (flags & kSat) ir.sat = take("sat");
   if (flags & kNan) ir.nan = take("NaN");
   if (flags & kRelu) ir.relu = take("relu");
+  if (flags & kXorSign) {
+    ir.xorsign = take("xorsign");
+    bool magnitudes = take("abs");
+    if (operand_count() == 4) {
+      if (ir.xorsign || ir.relu) return refuse("contradictory modifiers");
+      ir.mode = magnitudes;
+      return extreme3(ir);
+    }
+    if (ir.xorsign != magnitudes) return refuse(".xorsign and .abs go together");
+  }
   if (flags & kCarry) ir.carry_out = take("cc");
   ir.type = take_type();
   if (ir.type == Type::None) return refuse("no type");
+  Type half = (flags & kCarry) && ir.type == Type::F32 ? take_type() : Type::None;
   if (!modifiers_done()) return false;
+  if (half != Type::None && ((half != Type::F16 && half != Type::BF16) || ir.ftz))
+    return refuse("contradictory modifiers");
   if (ir.round >= Round::IntNearest) return refuse("this rounding is for conversions");
   if ((flags & kNeedApproxOrRound) && (ir.type == Type::F32 || ir.type == Type::F64) &&
       !ir.approx && ir.round == Round::None)
@@ -62,8 +75,12 @@ bool Lowering::plain() {
   if (!expect_operands(1u + row_->sources)) return false;
   if (!destination(operand(0), slot_size(ir.type), &ir.d)) return false;
   Value *sources[] = {&ir.a, &ir.b, &ir.c};
-  for (uint32_t i = 0; i < row_->sources; ++i)
-    if (!source(operand(1 + i), ir.type, sources[i])) return false;
+  for (uint32_t i = 0; i < row_->sources; ++i) {
+    // add.f32.f16 d, a, b: a is widened, which is exact.
+    if (i == 0 && half != Type::None ? !widened(operand(1), half, &ir.a)
+                                     : !source(operand(1 + i), ir.type, sources[i]))
+      return false;
+  }
   // add.cc, addc: the carry flag is a register of the function that only these touch.
   bool with_carry = statement_->opcode == "addc" || statement_->opcode == "subc";
   if (ir.carry_out || with_carry) {
@@ -116,7 +133,10 @@ bool Lowering::multiply_add() {
   bool low = take("lo"), high = take("hi"), wide = take("wide");
   ir.type = take_type();
   if (ir.type == Type::None) return refuse("no type");
+  Type half = statement_->opcode == "fma" && ir.type == Type::F32 ? take_type() : Type::None;
   if (!modifiers_done() || !expect_operands(4)) return false;
+  if (half != Type::None && ((half != Type::F16 && half != Type::BF16) || ir.ftz || ir.relu))
+    return refuse("contradictory modifiers");
   bool fused = statement_->opcode == "fma" || !is_integer(ir.type);
   if (ir.round >= Round::IntNearest || low + high + wide > 1 || fused == (low || high || wide) ||
       (fused && (is_integer(ir.type) || ir.carry_out || with_carry)) ||
@@ -134,7 +154,7 @@ bool Lowering::multiply_add() {
     if (ir.type == Type::None) return refuse(".wide needs a 16- or 32-bit type");
   }
   if (ir.carry_out || with_carry) {
-    if (wide) return refuse("contradictory modifiers");
+    if (wide || ir.sat) return refuse("contradictory modifiers");
     if (!carry_) carry_ = temporary(Type::Pred);
     ir.op = Op::MadCarry;
     ir.high = high;
@@ -143,9 +163,51 @@ bool Lowering::multiply_add() {
     if (ir.carry_out) ir.d2 = carry_;
   }
   if (!destination(operand(0), slot_size(ir.type), &ir.d)) return false;
-  if (!source(operand(1), source_type, &ir.a) || !source(operand(2), source_type, &ir.b) ||
-      !source(operand(3), ir.type, &ir.c))
+  if (half != Type::None
+          ? !widened(operand(1), half, &ir.a) || !widened(operand(2), half, &ir.b)
+          : !source(operand(1), source_type, &ir.a) || !source(operand(2), source_type, &ir.b))
     return false;
+  if (!source(operand(3), ir.type, &ir.c)) return false;
+  emit(ir);
+  return true;
+}
+
+// A 16-bit floating-point operand as f32.
+bool Lowering::widened(const OperandSyntax &operand, Type half, Value *out) {
+  Ir ir = make(Op::Convert);
+  ir.type = Type::F32;
+  ir.type2 = half;
+  if (!source(operand, half, &ir.a)) return false;
+  ir.d = *out = temporary(Type::F32);
+  emit(ir);
+  return true;
+}
+
+// min and max of three, with .abs of their magnitudes: one after the other.
+bool Lowering::extreme3(Ir ir) {
+  ir.type = take_type();
+  if (ir.type != Type::F32) return refuse("three operands need .f32");
+  bool magnitudes = ir.mode;
+  ir.mode = 0;
+  if (!modifiers_done()) return false;
+  Value values[3], result;
+  if (!destination(operand(0), 4, &result)) return false;
+  for (uint32_t i = 0; i < 3; ++i) {
+    if (!source(operand(1 + i), Type::F32, &values[i])) return false;
+    if (!magnitudes) continue;
+    Ir absolute = make(Op::Abs);
+    absolute.type = Type::F32;
+    absolute.a = values[i];
+    absolute.d = values[i] = temporary(Type::F32);
+    emit(absolute);
+  }
+  ir.a = values[0];
+  ir.b = values[1];
+  ir.d = temporary(Type::F32);
+  emit(ir);
+  ir.a = ir.d;
+  ir.b = values[2];
+  ir.d = result;
   emit(ir);
   return true;
 }
@@ -181,7 +243,7 @@ bool Lowering::setp() {
   bool combine = ir.boolean != Boolean::None;
   if (!expect_operands(combine ? 4 : 3)) return false;
   const OperandSyntax &result = operand(0);
-  if (result.kind == OperandSyntax::List) return refuse("packed comparison is not supported");
+  bool pair = ir.type == Type::F16x2 || ir.type == Type::BF16x2;
   if (result.kind == OperandSyntax::Sink) {
     ir.d = temporary(Type::Pred);
   } else if (result.kind != OperandSyntax::Register || result.negated ||
@@ -189,12 +251,49 @@ bool Lowering::setp() {
     return refuse("the destination must be a predicate");
   }
   if (result.pair != kNone && !predicate_destination(result.pair, &ir.d2)) return false;
-  if (!source(operand(1), ir.type, &ir.a) || !source(operand(2), ir.type, &ir.b)) return false;
   if (combine) {
     bool negated = false;
     if (!predicate_source(operand(3), &ir.c, &negated)) return false;
     ir.negate_c = negated;
   }
+  if (pair) {
+    // p is the comparison of the lower halves, q that of the upper ones.
+    Value a[2], b[2], results[2] = {ir.d, ir.d2};
+    if (!halves(operand(1), ir.type, a) || !halves(operand(2), ir.type, b)) return false;
+    ir.type = ir.type == Type::F16x2 ? Type::F16 : Type::BF16;
+    ir.d2 = {};
+    Value parts[2];
+    for (int i = 0; i < 2; ++i) {  // p may be the third operand of both
+      ir.a = a[i];
+      ir.b = b[i];
+      ir.d = parts[i] = temporary(Type::Pred);
+      emit(ir);
+    }
+    for (int i = 0; i < 2; ++i) {
+      if (!results[i]) continue;
+      Ir move = make(Op::PredMove);
+      move.a = parts[i];
+      move.d = results[i];
+      emit(move);
+    }
+    return true;
+  }
+  if (!source(operand(1), ir.type, &ir.a) || !source(operand(2), ir.type, &ir.b)) return false;
+  emit(ir);
+  return true;
+}
+
+// A pair of 16-bit values, taken apart.
+bool Lowering::halves(const OperandSyntax &operand, Type pair, Value out[2]) {
+  Ir ir = make(Op::Unpack);
+  ir.type = Type::B32;
+  ir.memory_size = 2;
+  if (!source(operand, pair, &ir.a)) return false;
+  out[0] = temporary(Type::B16);
+  out[1] = temporary(Type::B16);
+  ir.list = add_list({out[0], out[1]});
+  ir.list_count = 2;
+  ir.list_written = 2;
   emit(ir);
   return true;
 }
@@ -211,14 +310,37 @@ bool Lowering::set() {
   if (!modifiers_done()) return false;
   bool combine = ir.boolean != Boolean::None;
   if (!expect_operands(combine ? 4 : 3)) return false;
-  if (!destination(operand(0), slot_size(ir.type), &ir.d) || !source(operand(1), ir.type2, &ir.a) ||
-      !source(operand(2), ir.type2, &ir.b))
-    return false;
+  if (!destination(operand(0), slot_size(ir.type), &ir.d)) return false;
   if (combine) {
     bool negated = false;
     if (!predicate_source(operand(3), &ir.c, &negated)) return false;
     ir.negate_c = negated;
   }
+  if (ir.type2 == Type::F16x2 || ir.type2 == Type::BF16x2) {
+    bool same = ir.type == ir.type2;
+    if (!same && ir.type != Type::U32 && ir.type != Type::S32)
+      return refuse("the result of a pair is a pair, .u32 or .s32");
+    Value a[2], b[2];
+    if (!halves(operand(1), ir.type2, a) || !halves(operand(2), ir.type2, b)) return false;
+    Ir pack = make(Op::Pack);
+    pack.type = Type::B32;
+    pack.memory_size = 2;
+    pack.d = ir.d;
+    ir.type2 = ir.type2 == Type::F16x2 ? Type::F16 : Type::BF16;
+    ir.type = same ? ir.type2 : Type::U16;
+    Value parts[2];
+    for (int i = 0; i < 2; ++i) {
+      ir.a = a[i];
+      ir.b = b[i];
+      ir.d = parts[i] = temporary(Type::B16);
+      emit(ir);
+    }
+    pack.list = add_list({parts[0], parts[1]});
+    pack.list_count = 2;
+    emit(pack);
+    return true;
+  }
+  if (!source(operand(1), ir.type2, &ir.a) || !source(operand(2), ir.type2, &ir.b)) return false;
   emit(ir);
   return true;
 }
@@ -383,13 +505,42 @@ bool Lowering::lop3() {
   Ir ir = make(Op::Lop3);
   ir.type = take_type();
   if (ir.type != Type::B32) return refuse("needs .b32");
-  if (!modifiers_done() || !expect_operands(5)) return false;
+  Boolean boolean = take_boolean();
+  bool combine = boolean != Boolean::None;
+  if (boolean == Boolean::Xor) return refuse("needs .and or .or");
+  if (!modifiers_done() || !expect_operands(combine ? 6 : 5)) return false;
   uint64_t table = 0;
   if (!destination(operand(0), 4, &ir.d) || !source(operand(1), Type::B32, &ir.a) ||
       !source(operand(2), Type::B32, &ir.b) || !source(operand(3), Type::B32, &ir.c) ||
       !immediate_bits(operand(4), Type::U32, &table))
     return false;
   ir.offset = static_cast<int64_t>(table & 0xff);
+  emit(ir);
+  if (combine != (operand(0).pair != kNone)) return refuse("d|p and a boolean go together");
+  if (!combine) return true;
+  // lop3.or.b32 d|p, a, b, c, table, q: p = (d != 0) or q
+  Ir test = make(Op::Setp);
+  test.type = Type::B32;
+  test.compare = Compare::Ne;
+  test.boolean = boolean;
+  test.a = ir.d;
+  test.b = bits(0, 4);
+  if (!predicate_destination(operand(0).pair, &test.d) ||
+      !predicate_source(operand(5), &test.c, &test.negate_c))
+    return false;
+  emit(test);
+  return true;
+}
+
+// fns.b32 d, mask, base, offset
+bool Lowering::find_nth() {
+  Ir ir = make(Op::Fns);
+  ir.type = take_type();
+  if (ir.type != Type::B32) return refuse("needs .b32");
+  if (!modifiers_done() || !expect_operands(4)) return false;
+  if (!destination(operand(0), 4, &ir.d) || !source(operand(1), Type::B32, &ir.a) ||
+      !source(operand(2), Type::B32, &ir.b) || !source(operand(3), Type::S32, &ir.c))
+    return false;
   emit(ir);
   return true;
 }

@@ -78,7 +78,12 @@ bool Lowering::load() {
   unsigned vector = take_vector();
   ir.type = take_type();
   if (ir.type == Type::None || ir.type == Type::Pred) return refuse("no type");
-  if (type_size(ir.type) > 8) return refuse(".b128 is not supported");
+  bool wide = ir.type == Type::B128;  // as two of 64 bits
+  if (wide && vector > 1) return refuse("contradictory modifiers");
+  if (wide) {
+    vector = 2;
+    ir.type = Type::B64;
+  }
   if (!modifiers_done()) return false;
   if (scoped && ir.order == Order::Weak) return refuse("a scope needs .relaxed or .acquire");
   if (!expect_operands(2, hint ? 3 : 2)) return false;
@@ -89,9 +94,16 @@ bool Lowering::load() {
   const OperandSyntax &to = operand(0);
   std::vector<Value> values;
   unsigned register_bytes = 0;
-  if ((to.kind == OperandSyntax::List) != (vector > 1)) return refuse("wrong vector length");
-  if (vector > 1 && to.count != vector) return refuse("wrong vector length");
-  for (unsigned i = 0; i < vector; ++i) {
+  if (wide) {
+    Value halves[2];
+    if (!wide_register(to, halves)) return false;
+    values = {halves[0], halves[1]};
+    register_bytes = 8;
+  } else if ((to.kind == OperandSyntax::List) != (vector > 1) ||
+             (vector > 1 && to.count != vector)) {
+    return refuse("wrong vector length");
+  }
+  for (unsigned i = 0; !wide && i < vector; ++i) {
     const OperandSyntax &part = vector > 1 ? body_.operands[to.first + i] : to;
     Value value;
     if (part.kind != OperandSyntax::Sink) {
@@ -158,7 +170,12 @@ bool Lowering::store() {
   unsigned vector = take_vector();
   ir.type = take_type();
   if (ir.type == Type::None || ir.type == Type::Pred) return refuse("no type");
-  if (type_size(ir.type) > 8) return refuse(".b128 is not supported");
+  bool wide = ir.type == Type::B128;  // as two of 64 bits
+  if (wide && vector > 1) return refuse("contradictory modifiers");
+  if (wide) {
+    vector = 2;
+    ir.type = Type::B64;
+  }
   if (!modifiers_done()) return false;
   if (scoped && ir.order == Order::Weak) return refuse("a scope needs .relaxed or .release");
   if (!expect_operands(2, hint ? 3 : 2)) return false;
@@ -171,11 +188,18 @@ bool Lowering::store() {
     return refuse("the parameters of a kernel cannot be written");
 
   const OperandSyntax &from = operand(1);
-  if ((from.kind == OperandSyntax::List) != (vector > 1) || (vector > 1 && from.count != vector))
-    return refuse("wrong vector length");
   std::vector<Value> values;
   unsigned register_bytes = 0;
-  for (unsigned i = 0; i < vector; ++i) {
+  if (wide) {
+    Value halves[2];
+    if (!wide_register(from, halves)) return false;
+    values = {halves[0], halves[1]};
+    register_bytes = 8;
+  } else if ((from.kind == OperandSyntax::List) != (vector > 1) ||
+             (vector > 1 && from.count != vector)) {
+    return refuse("wrong vector length");
+  }
+  for (unsigned i = 0; !wide && i < vector; ++i) {
     const OperandSyntax &part = vector > 1 ? body_.operands[from.first + i] : from;
     Value value;
     unsigned bytes = 0;
@@ -203,16 +227,16 @@ bool Lowering::store() {
   return true;
 }
 
-// atom.order.scope.space.op.type d, [a], b [, c]     red... [a], b
+// atom.order.scope.space.op[.noftz][.vec].type d, [a], b [, c]     red... [a], b
 bool Lowering::atomic() {
   bool reduce = statement_->opcode == "red";
   Ir ir = make(Op::Atomic);
   auto space = take_space();
   take_memory_order(&ir.order);
-  take("noftz");
+  bool no_flush = take("noftz");
   bool hint = take("L2::cache_hint");
   if (take("async")) return refuse("red.async is not supported");
-  if (take_vector() > 1) return refuse("vector atomics are not supported");
+  unsigned vector = take_vector();
   static constexpr std::pair<std::string_view, AtomicOp> kOps[] = {
       {"add", AtomicOp::Add},   {"min", AtomicOp::Min}, {"max", AtomicOp::Max},
       {"and", AtomicOp::And},   {"or", AtomicOp::Or},   {"xor", AtomicOp::Xor},
@@ -229,20 +253,57 @@ bool Lowering::atomic() {
   ir.type = take_type();
   if (!known || ir.type == Type::None) return refuse("needs an operation and a type");
   if (!modifiers_done()) return false;
+  bool half = ir.type == Type::F16 || ir.type == Type::BF16 || ir.type == Type::F16x2 ||
+              ir.type == Type::BF16x2;
+  if (half != no_flush) return refuse("half types and .noftz go together");
   bool cas = ir.mode == static_cast<uint8_t>(AtomicOp::Cas);
   uint32_t count = (reduce ? 2 : 3) + (cas ? 1 : 0);
   if (!expect_operands(count, count + (hint ? 1 : 0))) return false;
-  if (type_size(ir.type) < 2 || type_size(ir.type) > 8) return refuse("this size is not supported");
-  unsigned size = slot_size(ir.type);
   Space where = space.value_or(Space::Generic);
   if (where != Space::Generic && where != Space::Global && where != Space::Shared)
     return refuse("atomics work in .global and .shared");
-  uint32_t at = 0;
-  if (!reduce && !destination(operand(at++), size, &ir.d)) return false;
-  if (!address(operand(at++), where, size, &ir)) return false;
-  if (!source(operand(at++), ir.type, &ir.b)) return false;
-  if (cas && !source(operand(at++), ir.type, &ir.c)) return false;
+  bool wide = ir.type == Type::B128;
+  if (wide && reduce) return refuse("this type needs atom");
+  if (type_size(ir.type) < 2) return refuse("this size is not supported");
+  unsigned size = type_size(ir.type);
+  uint32_t at = reduce ? 0 : 1;
+  if (!address(operand(at), where, size * vector, &ir)) return false;
   ir.memory_size = static_cast<uint8_t>(size);
+  if (vector == 1 && !wide) {
+    if (!reduce && !destination(operand(0), size, &ir.d)) return false;
+    if (!source(operand(at + 1), ir.type, &ir.b)) return false;
+    if (cas && !source(operand(at + 2), ir.type, &ir.c)) return false;
+    emit(ir);
+    return true;
+  }
+
+  // The results, if they are wanted, and then the sources.
+  if (where == Space::Shared && !wide) return refuse("vectors need .global");
+  std::vector<Value> values;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (i == at) continue;
+    bool result = i < at;
+    const OperandSyntax &list = operand(i);
+    if (wide) {
+      Value halves[2];
+      if (!wide_register(list, halves)) return false;
+      values.insert(values.end(), {halves[0], halves[1]});
+      if (result) ir.list_written = 2;
+      continue;
+    }
+    if (list.kind != OperandSyntax::List || list.count != vector)
+      return refuse("wrong vector length");
+    for (uint32_t k = 0; k < vector; ++k) {
+      const OperandSyntax &part = body_.operands[list.first + k];
+      Value value;
+      if (result ? !destination(part, size, &value) : !source(part, ir.type, &value)) return false;
+      values.push_back(value);
+    }
+    if (result) ir.list_written = vector;
+  }
+  ir.list = add_list(values);
+  ir.list_count = static_cast<uint32_t>(values.size());
+  ir.register_size = static_cast<uint8_t>(vector);
   emit(ir);
   return true;
 }

@@ -1,12 +1,9 @@
-// Moving values: mov, cvt, cvta, isspacep.
+// Moving values: mov, cvta, isspacep.
 #include "translate/lower.h"
 
 namespace softdev {
 namespace {
 
-bool is_float(Type type) {
-  return type == Type::F16 || type == Type::BF16 || type == Type::F32 || type == Type::F64;
-}
 bool is_signed(Type type) {
   return type == Type::S8 || type == Type::S16 || type == Type::S32 || type == Type::S64;
 }
@@ -16,9 +13,12 @@ Type untyped(unsigned size) { return size == 2 ? Type::B16 : size == 4 ? Type::B
 
 bool Lowering::mov() {
   Ir ir = make(Op::Move);
+  unsigned vector = take_vector();
   ir.type = take_type();
   if (ir.type == Type::None) return refuse("no type");
   if (!modifiers_done() || !expect_operands(2)) return false;
+  if (vector > 1) return vector == 4 ? mov_special_vector() : refuse("wrong vector length");
+  if (ir.type == Type::B128) return mov_wide();
   const OperandSyntax &to = operand(0), &from = operand(1);
   if (ir.type == Type::Pred) {
     ir.op = Op::PredMove;
@@ -30,8 +30,6 @@ bool Lowering::mov() {
   }
   unsigned size = slot_size(ir.type);
   bool pack = from.kind == OperandSyntax::List, unpack = to.kind == OperandSyntax::List;
-  if (type_size(ir.type) > 8 && !pack && !unpack) return refuse(".b128 is not supported");
-  if (type_size(ir.type) > 8) return refuse(".b128 is not supported");
   if (pack || unpack) {
     if (pack && unpack) return refuse("both operands are vectors");
     const OperandSyntax &list = pack ? from : to;
@@ -69,6 +67,88 @@ bool Lowering::mov() {
   return true;
 }
 
+// mov.v4.u32 {a, b, c, d}, %tid: the three parts of a special register, and 0
+bool Lowering::mov_special_vector() {
+  const OperandSyntax &to = operand(0), &from = operand(1);
+  if (from.kind != OperandSyntax::Special || to.kind != OperandSyntax::List || to.count != 4)
+    return refuse("a vector is moved from a special register into four registers");
+  static constexpr std::string_view kParts[] = {".x", ".y", ".z"};
+  for (uint32_t i = 0; i < 4; ++i) {
+    Ir ir = make(Op::Move);
+    ir.type = Type::U32;
+    if (!destination(body_.operands[to.first + i], 4, &ir.d)) return false;
+    ir.a = bits(0, 4);
+    if (i < 3 && !special_value(std::string(from.name) + std::string(kParts[i]), 4, &ir.a))
+      return false;
+    emit(ir);
+  }
+  return true;
+}
+
+// A .b128 register is two of 64 bits.
+bool Lowering::wide_register(const OperandSyntax &operand, Value out[2]) {
+  if (operand.kind != OperandSyntax::Register || operand.negated || operand.pair != kNone ||
+      body_.registers[operand.reg] != Type::B128)
+    return refuse("expected a .b128 register");
+  auto [at, fresh] = wide_registers_.try_emplace(operand.reg);
+  if (fresh) at->second = {temporary(Type::B64), temporary(Type::B64)};
+  out[0] = at->second.first;
+  out[1] = at->second.second;
+  return true;
+}
+
+// mov.b128 between registers, or to or from two or four parts
+bool Lowering::mov_wide() {
+  auto move = [&](Value d, Value a) {
+    Ir ir = make(Op::Move);
+    ir.type = Type::B64;
+    ir.d = d;
+    ir.a = a;
+    emit(ir);
+  };
+  const OperandSyntax &to = operand(0), &from = operand(1);
+  bool pack = from.kind == OperandSyntax::List, unpack = to.kind == OperandSyntax::List;
+  Value wide[2];
+  if (!pack && !unpack) {
+    Value source[2];
+    if (!wide_register(to, wide) || !wide_register(from, source)) return false;
+    for (int i = 0; i < 2; ++i) move(wide[i], source[i]);
+    return true;
+  }
+  const OperandSyntax &list = pack ? from : to;
+  if (pack == unpack || (list.count != 2 && list.count != 4))
+    return refuse("one operand is a .b128 register, the other two or four parts");
+  if (!wide_register(pack ? to : from, wide)) return false;
+  unsigned parts = list.count / 2;  // of each half
+  std::vector<Value> halves;
+  for (uint32_t i = 0; i < list.count; ++i) {
+    const OperandSyntax &part = body_.operands[list.first + i];
+    Value value;
+    Type type = parts == 1 ? Type::B64 : Type::B32;
+    if (pack ? !source(part, type, &value) : !destination(part, type_size(type), &value))
+      return false;
+    halves.push_back(value);
+  }
+  if (parts == 1) {
+    // Through temporaries: the parts may be given the other way round.
+    Value copies[2] = {temporary(Type::B64), temporary(Type::B64)};
+    for (int i = 0; i < 2; ++i) move(copies[i], pack ? halves[i] : wide[i]);
+    for (int i = 0; i < 2; ++i) move(pack ? wide[i] : halves[i], copies[i]);
+    return true;
+  }
+  for (uint32_t i = 0; i < 2; ++i) {
+    Ir ir = make(pack ? Op::Pack : Op::Unpack);
+    ir.type = Type::B64;
+    ir.memory_size = 4;
+    ir.list = add_list({halves[2 * i], halves[2 * i + 1]});
+    ir.list_count = 2;
+    ir.list_written = unpack ? 2 : 0;
+    (pack ? ir.d : ir.a) = wide[i];
+    emit(ir);
+  }
+  return true;
+}
+
 // Puts `source`, a value of `type` in its natural slot, into a destination that may be wider.
 bool Lowering::fill(Value destination, unsigned size, Type type, const Value &source) {
   Ir ir = make(size == slot_size(type) ? Op::Move : Op::Resize);
@@ -79,82 +159,6 @@ bool Lowering::fill(Value destination, unsigned size, Type type, const Value &so
   ir.a = source;
   emit(ir);
   return true;
-}
-
-bool Lowering::cvt() {
-  Ir ir = make(Op::Convert);
-  ir.round = take_round();
-  ir.ftz = take("ftz");
-  ir.satfinite = take("satfinite");
-  ir.sat = take("sat");
-  ir.relu = take("relu");
-  if (take("pack")) return refuse("cvt.pack is not supported");
-  ir.type = take_type();
-  ir.type2 = take_type();
-  if (ir.type == Type::None || ir.type2 == Type::None) return refuse("needs two types");
-  if (!modifiers_done()) return false;
-
-  // cvt.rn.f16x2.f32 d, a, b
-  if (ir.type == Type::F16x2 || ir.type == Type::BF16x2) {
-    if (ir.type2 != Type::F32 || ir.satfinite || ir.sat || ir.ftz)
-      return refuse("this conversion is not supported");
-    if (!expect_operands(3)) return false;
-    ir.op = Op::ConvertPack;
-    if (!destination(operand(0), 4, &ir.d) || !source(operand(1), Type::F32, &ir.a) ||
-        !source(operand(2), Type::F32, &ir.b))
-      return false;
-    emit(ir);
-    return true;
-  }
-  if (!expect_operands(2)) return false;
-  if (ir.satfinite) return refuse("this conversion is not supported");
-  bool to_float = is_float(ir.type), from_float = is_float(ir.type2);
-  bool int_round = ir.round >= Round::IntNearest && ir.round <= Round::IntUp;
-  if (from_float && !to_float && !int_round) return refuse("needs .rni, .rzi, .rmi or .rpi");
-  if (to_float && !from_float && (ir.round == Round::None || ir.round >= Round::IntNearest))
-    return refuse("needs .rn, .rz, .rm or .rp");
-  if (!to_float && !from_float && ir.round != Round::None)
-    return refuse("an integer conversion does not round");
-  if (to_float && from_float) {
-    bool narrower = type_size(ir.type) < type_size(ir.type2) ||
-                    (ir.type != ir.type2 && type_size(ir.type) == 2 && type_size(ir.type2) == 2);
-    if (narrower && (ir.round == Round::None || ir.round >= Round::IntNearest))
-      return refuse("needs .rn, .rz, .rm or .rp");
-    if (type_size(ir.type) > type_size(ir.type2) && ir.round != Round::None)
-      return refuse("a widening conversion does not round");
-    if (ir.type == ir.type2 && ir.round != Round::None && !int_round)
-      return refuse("needs an integer rounding");
-  }
-
-  unsigned from_size = 0, to_size = 0;
-  Value from, to;
-  if (!source_wide(operand(1), ir.type2, &from, &from_size) ||
-      !destination_any(operand(0), &to, &to_size))
-    return false;
-  if (from_size < slot_size(ir.type2) || to_size < slot_size(ir.type))
-    return refuse("a register is too small for its type");
-  if ((from_size != slot_size(ir.type2) && from_float) ||
-      (to_size != slot_size(ir.type) && to_float))
-    return refuse("a register has the wrong size");
-  if (from_size != slot_size(ir.type2)) {
-    Value narrow = temporary(untyped(slot_size(ir.type2)));
-    Ir resize = make(Op::Resize);
-    resize.type = untyped(slot_size(ir.type2));
-    resize.type2 = untyped(from_size);
-    resize.d = narrow;
-    resize.a = from;
-    emit(resize);
-    from = narrow;
-  }
-  ir.a = from;
-  if (to_size == slot_size(ir.type)) {
-    ir.d = to;
-    emit(ir);
-    return true;
-  }
-  ir.d = temporary(untyped(slot_size(ir.type)));
-  emit(ir);
-  return fill(to, to_size, ir.type, ir.d);
 }
 
 // Generic addresses are the addresses of all spaces but .shared.

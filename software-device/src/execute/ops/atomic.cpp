@@ -1,28 +1,11 @@
 // atom and red: lane after lane, each with one atomic access of the host.
 #include <type_traits>
 
-#include "execute/lanes.h"
+#include "execute/ops/atomic.h"
 #include "execute/ops/families.h"
 
 namespace softdev::SOFTDEV_ISA {
 namespace {
-
-template <class T>
-T *place(Warp &w, const Ins *i, uint64_t address, unsigned lane, Space space) {
-  if (space == Space::Shared) {
-    if (address >= w.shared_size || w.shared_size - address < sizeof(T) ||
-        (address & (sizeof(T) - 1)))
-      return memory_fault(w, i, space, address, sizeof(T), true, lane), nullptr;
-    return reinterpret_cast<T *>(w.shared + address);
-  }
-  uint64_t offset = address - w.window_base;
-  bool fast = offset < w.window_size &&
-              (__atomic_load_n(w.granules + (offset >> kGranuleShift), __ATOMIC_RELAXED) & 2);
-  if ((address & (sizeof(T) - 1)) ||
-      (!fast && !memory_allowed(w, space, address, sizeof(T), 2, lane)))
-    return memory_fault(w, i, space, address, sizeof(T), true, lane), nullptr;
-  return reinterpret_cast<T *>(address);
-}
 
 // What is stored, from what was there and the operand.
 template <class T, AtomicOp op>
@@ -72,14 +55,6 @@ struct AsDouble {
   }
 };
 
-template <class T, class F>
-SOFTDEV_INLINE T update(T *p, F f) {
-  T old = __atomic_load_n(p, __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(p, &old, f(old), true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
-  }
-  return old;
-}
-
 template <class T, AtomicOp op>
 SOFTDEV_INLINE T perform(T *p, T b, T c, bool alone) {
   if (alone) {  // shared memory: the block runs on one thread
@@ -112,7 +87,7 @@ const Ins *atomic(Warp &w, const Ins *i) {
   w.budget -= op == AtomicOp::Cas || op == AtomicOp::Exch ? 16 : 1;
   for (uint32_t left = w.mask; left; left &= left - 1) {
     auto l = static_cast<unsigned>(__builtin_ctz(left));
-    T *p = place<T>(w, i, static_cast<A>(address[l] + static_cast<A>(i->imm)), l, space);
+    T *p = place<T>(w, i, static_cast<A>(address[l] + static_cast<A>(i->imm)), sizeof(T), l, space);
     if (!p) return nullptr;
     T old = perform<T, op>(p, b[l], c[l], space == Space::Shared);
     if (i->d != kNone) slot<T>(w, i->d)[l] = old;
@@ -128,7 +103,7 @@ const Ins *atomic_add(Warp &w, const Ins *i) {
   w.budget -= 1;
   for (uint32_t left = w.mask; left; left &= left - 1) {
     auto l = static_cast<unsigned>(__builtin_ctz(left));
-    T *p = place<T>(w, i, static_cast<A>(address[l] + static_cast<A>(i->imm)), l, space);
+    T *p = place<T>(w, i, static_cast<A>(address[l] + static_cast<A>(i->imm)), sizeof(T), l, space);
     if (!p) return nullptr;
     T value = b[l], old;
     if (space == Space::Shared) {
@@ -140,21 +115,6 @@ const Ins *atomic_add(Warp &w, const Ins *i) {
     if (i->d != kNone) slot<T>(w, i->d)[l] = old;
   }
   return i + 1;
-}
-
-template <template <Space, class> class Of>
-Handler by_space(const Ir &ir) {
-  switch (ir.space) {
-    case Space::Global:
-      return ir.type2 == Type::U64 ? Of<Space::Global, uint64_t>::run : nullptr;
-    case Space::Generic:
-      return ir.type2 == Type::U64 ? Of<Space::Generic, uint64_t>::run : nullptr;
-    case Space::Shared:
-      return ir.type2 == Type::U64 ? Of<Space::Shared, uint64_t>::run
-                                   : Of<Space::Shared, uint32_t>::run;
-    default:
-      return nullptr;
-  }
 }
 
 template <class T, AtomicOp op>
@@ -211,7 +171,7 @@ Handler pick(const Ir &ir) {
 }  // namespace
 
 Handler select_atomic(const Ir &ir) {
-  if (ir.op != Op::Atomic) return nullptr;
+  if (ir.op != Op::Atomic || ir.list_count) return nullptr;
   auto op = static_cast<AtomicOp>(ir.mode);
   bool bitwise = op == AtomicOp::And || op == AtomicOp::Or || op == AtomicOp::Xor ||
                  op == AtomicOp::Exch || op == AtomicOp::Cas;

@@ -95,6 +95,21 @@ const Ins *bfi(Warp &w, const Ins *i) {
   });
 }
 
+// fns: the position of the offset-th set bit of a mask, counted from `base` up, or down for
+// negative offsets; all ones when there is none.
+const Ins *find_nth(Warp &w, const Ins *i) {
+  return map3<uint32_t, uint32_t, uint32_t, int32_t>(
+      w, i, [](uint32_t mask, uint32_t base, int32_t offset) {
+        if (base > 31) return 0xffffffffu;
+        if (offset == 0) return (mask >> base) & 1 ? base : 0xffffffffu;
+        int step = offset > 0 ? 1 : -1;
+        int64_t left = offset > 0 ? offset : -int64_t{offset};
+        for (int at = static_cast<int>(base); at >= 0 && at < 32; at += step)
+          if (((mask >> at) & 1) && --left == 0) return static_cast<uint32_t>(at);
+        return 0xffffffffu;
+      });
+}
+
 template <bool clamp>
 const Ins *bmsk(Warp &w, const Ins *i) {
   return map2<uint32_t, uint32_t, uint32_t>(w, i, [](uint32_t position, uint32_t width) {
@@ -229,6 +244,8 @@ Handler select_bits(const Ir &ir) {
       }
     case Op::Bfi:
       return ir.type == Type::B32 ? bfi<uint32_t> : ir.type == Type::B64 ? bfi<uint64_t> : nullptr;
+    case Op::Fns:
+      return find_nth;
     case Op::Bmsk:
       return ir.high ? bmsk<true> : bmsk<false>;
     case Op::Szext:

@@ -273,8 +273,8 @@ const Ins *test(Warp &w, const Ins *i) {
         yes = exponent == kExponent && fraction;
         break;  // notanumber
       case 5:
-        yes = exponent && exponent != kExponent;
-        break;  // normal
+        yes = (exponent || !fraction) && exponent != kExponent;
+        break;  // normal; zeros are
       default:
         yes = !exponent && fraction;
         break;  // subnormal

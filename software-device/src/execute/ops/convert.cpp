@@ -95,10 +95,12 @@ const Ins *round_to_integral(Warp &w, const Ins *i) {
     return canonical(r);
   });
 }
-template <bool ftz>
+template <bool ftz, bool sat>
 const Ins *single_to_double(Warp &w, const Ins *i) {
-  return map1<double, float>(w, i,
-                             [](float a) { return static_cast<double>(maybe_flush<ftz>(a)); });
+  return map1<double, float>(w, i, [](float a) {
+    double r = maybe_flush<ftz>(a);
+    return sat ? (r > 0 ? (r < 1 ? r : 1.0) : 0.0) : r;
+  });
 }
 template <bool ftz, bool sat>
 const Ins *double_to_single(Warp &w, const Ins *i) {
@@ -177,8 +179,9 @@ Handler to_integer_type(const Ir &ir) {
 }
 template <class F, class S>
 Handler to_float_from(const Ir &ir) {
-  if (is_directed(ir.round)) return ir.sat ? nullptr : integer_to_float_directed<F, S>;
-  return ir.sat ? integer_to_float<F, S, true> : integer_to_float<F, S, false>;
+  // Saturated, all are 0 or 1; and none is subnormal, so that .ftz says nothing.
+  if (ir.sat) return integer_to_float<F, S, true>;
+  return is_directed(ir.round) ? integer_to_float_directed<F, S> : integer_to_float<F, S, false>;
 }
 template <class F>
 Handler float_from_integer(const Ir &ir) {
@@ -246,7 +249,7 @@ Handler to_single(const Ir &ir) {
       if (ir.ftz) return ir.sat ? narrow_double<true, true>(ir) : narrow_double<true, false>(ir);
       return ir.sat ? narrow_double<false, true>(ir) : narrow_double<false, false>(ir);
     default:
-      return ir.ftz ? nullptr : float_from_integer<float>(ir);
+      return float_from_integer<float>(ir);
   }
 }
 Handler to_double(const Ir &ir) {
@@ -254,8 +257,8 @@ Handler to_double(const Ir &ir) {
     case Type::F64:
       return pick_integral<double>(ir);
     case Type::F32:
-      if (ir.sat) return nullptr;
-      return ir.ftz ? single_to_double<true> : single_to_double<false>;
+      if (ir.ftz) return ir.sat ? single_to_double<true, true> : single_to_double<true, false>;
+      return ir.sat ? single_to_double<false, true> : single_to_double<false, false>;
     default:
       return ir.ftz ? nullptr : float_from_integer<double>(ir);
   }

@@ -22,6 +22,7 @@ const Ins *integer_to_half(Warp &w, const Ins *i) {
   uint16_t *d = slot<uint16_t>(w, i->d);
   const slot_of<S> *a = slot<slot_of<S>>(w, i->a);
   auto round = static_cast<Round>(i->mode);
+  bool sat = i->imm & kConvertSat;
   running(w.mask, [&](unsigned l) {
     auto value = static_cast<S>(a[l]);
     double exact;
@@ -35,6 +36,7 @@ const Ins *integer_to_half(Warp &w, const Ins *i) {
     } else {
       exact = static_cast<double>(value);
     }
+    if (sat) exact = exact > 0 ? 1 : 0;
     d[l] = narrow<Format>(exact, round);
   });
   return i + 1;
@@ -52,10 +54,13 @@ const Ins *half_to_single(Warp &w, const Ins *i) {
     return sat ? (r > 0 ? (r < 1 ? r : 1.0f) : 0.0f) : canonical(r);
   });
 }
-template <class Format>
+template <class Format, bool sat>
 const Ins *half_to_double(Warp &w, const Ins *i) {
   const uint16_t *a = slot<uint16_t>(w, i->a);
-  return each<double>(w, i, [=](unsigned l) { return static_cast<double>(widen<Format>(a[l])); });
+  return each<double>(w, i, [=](unsigned l) {
+    double r = widen<Format>(a[l]);
+    return sat ? (r > 0 ? (r < 1 ? r : 1.0) : 0.0) : r;
+  });
 }
 template <class Format, class F>
 const Ins *to_half_nearest(Warp &w, const Ins *i) {
@@ -67,21 +72,29 @@ const Ins *to_half_nearest(Warp &w, const Ins *i) {
       return narrow<Format>(a[l], Round::NearestEven);
   });
 }
-// Every rounding and option. kGuard bits: 1 ftz, 2 sat, 4 relu
-template <class Format, class F, unsigned options>
+// What the options make of a result.
+template <class Format>
+SOFTDEV_INLINE uint16_t finished(uint16_t h, int64_t options) {
+  bool is_nan = (h & 0x7fff) > Format::kInfinity;
+  if ((options & kConvertFtz) && !(h & Format::kInfinity)) h &= 0x8000;
+  if ((options & kConvertRelu) && (h & 0x8000) && !is_nan) h = 0;
+  if ((options & kConvertSatfinite) && (h & 0x7fff) == Format::kInfinity) h -= 1;
+  return h;
+}
+
+// Every rounding and option.
+template <class Format, class F>
 const Ins *to_half(Warp &w, const Ins *i) {
   uint16_t *d = slot<uint16_t>(w, i->d);
   const F *a = slot<F>(w, i->a);
   auto round = static_cast<Round>(i->mode);
+  int64_t options = i->imm;
   running(w.mask, [&](unsigned l) {
     F value = a[l];
     if constexpr (sizeof(F) == 4)
-      if (options & 1) value = flush(value);
-    if (options & 2) value = value > 0 ? (value < 1 ? value : F{1}) : F{0};
-    uint16_t h = narrow<Format>(value, round);
-    if ((options & 1) && !(h & Format::kInfinity)) h &= 0x8000;
-    if ((options & 4) && (h & 0x8000) && (h & 0x7fff) <= Format::kInfinity) h = 0;
-    d[l] = h;
+      if (options & kConvertFtz) value = flush(value);
+    if (options & kConvertSat) value = value > 0 ? (value < 1 ? value : F{1}) : F{0};
+    d[l] = finished<Format>(narrow<Format>(value, round), options);
   });
   return i + 1;
 }
@@ -90,26 +103,28 @@ const Ins *half_to_half(Warp &w, const Ins *i) {
   uint16_t *d = slot<uint16_t>(w, i->d);
   const uint16_t *a = slot<uint16_t>(w, i->a);
   auto round = static_cast<Round>(i->mode);
+  bool sat = i->imm & kConvertSat;
   running(w.mask, [&](unsigned l) {
     float value = widen<From>(a[l]);
-    if constexpr (std::is_same_v<From, To>) value = rounded(value, round);
-    d[l] = narrow<To>(value, Round::NearestEven);
+    if (std::is_same_v<From, To> && round != Round::None) value = rounded(value, round);
+    if (sat) value = value > 0 ? (value < 1 ? value : 1.0f) : 0.0f;
+    d[l] = narrow<To>(value, std::is_same_v<From, To> ? Round::NearestEven : round);
   });
   return i + 1;
 }
 // cvt.rn.f16x2.f32 d, a, b: a is the upper half
-template <class Format, bool relu>
+template <class Format, bool plain>
 const Ins *pack(Warp &w, const Ins *i) {
   const float *a = slot<float>(w, i->a), *b = slot<float>(w, i->b);
   auto round = static_cast<Round>(i->mode);
+  int64_t options = i->imm;
+  if (plain)
+    return each<uint32_t>(w, i, [=](unsigned l) {
+      return uint32_t{nearest<Format>(a[l])} << 16 | nearest<Format>(b[l]);
+    });
   uint32_t *d = slot<uint32_t>(w, i->d);
   running(w.mask, [&](unsigned l) {
-    auto one = [&](float value) {
-      uint16_t h =
-          round == Round::NearestEven ? nearest<Format>(value) : narrow<Format>(value, round);
-      if (relu && (h & 0x8000) && (h & 0x7fff) <= Format::kInfinity) h = 0;
-      return h;
-    };
+    auto one = [&](float value) { return finished<Format>(narrow<Format>(value, round), options); };
     d[l] = uint32_t{one(a[l])} << 16 | one(b[l]);
   });
   return i + 1;
@@ -119,7 +134,7 @@ const Ins *pack(Warp &w, const Ins *i) {
 
 template <class Format>
 Handler half_from_integer(const Ir &ir) {
-  if (ir.sat || ir.ftz) return nullptr;
+  if (ir.ftz) return nullptr;
   switch (ir.type2) {
     case Type::U8:
       return integer_to_half<Format, uint8_t>;
@@ -144,30 +159,15 @@ Handler half_from_integer(const Ir &ir) {
 
 template <class Format, class F>
 Handler pick_to_half(const Ir &ir) {
-  unsigned options = (ir.ftz ? 1 : 0) | (ir.sat ? 2 : 0) | (ir.relu ? 4 : 0);
-  if (options == 0 && ir.round == Round::NearestEven) return to_half_nearest<Format, F>;
   if (sizeof(F) == 8 && ir.ftz) return nullptr;
-  switch (options) {
-    case 0:
-      return to_half<Format, F, 0>;
-    case 1:
-      return to_half<Format, F, 1>;
-    case 2:
-      return to_half<Format, F, 2>;
-    case 3:
-      return to_half<Format, F, 3>;
-    case 4:
-      return to_half<Format, F, 4>;
-    default:
-      return nullptr;
-  }
+  bool plain = ir.offset == 0 && ir.round == Round::NearestEven;
+  return plain ? to_half_nearest<Format, F> : to_half<Format, F>;
 }
 template <class Format, class Other>
 Handler to_half_type(const Ir &ir, Type own, Type other) {
   if (ir.type2 == own || ir.type2 == other) {
-    if (ir.ftz || ir.sat || ir.relu) return nullptr;
-    if (ir.type2 == own) return ir.round == Round::None ? nullptr : half_to_half<Format, Format>;
-    return ir.round == Round::NearestEven ? half_to_half<Other, Format> : nullptr;
+    if (ir.ftz) return nullptr;
+    return ir.type2 == own ? half_to_half<Format, Format> : half_to_half<Other, Format>;
   }
   if (ir.type2 == Type::F32) return pick_to_half<Format, float>(ir);
   if (ir.type2 == Type::F64) return pick_to_half<Format, double>(ir);
@@ -197,34 +197,29 @@ Handler half_to_integer_type(const Ir &ir) {
       return nullptr;
   }
 }
-Handler from_f16(const Ir &ir) {
-  if (ir.type == Type::F64) return ir.sat || ir.ftz ? nullptr : half_to_double<F16Format>;
-  if (ir.type != Type::F32) return ir.ftz ? nullptr : half_to_integer_type<F16Format>(ir);
+template <class Format>
+Handler from_half(const Ir &ir) {
+  if (ir.type == Type::F64)
+    return ir.ftz ? nullptr : ir.sat ? half_to_double<Format, true> : half_to_double<Format, false>;
+  if (ir.type != Type::F32) return ir.ftz ? nullptr : half_to_integer_type<Format>(ir);
   if (ir.ftz)
-    return ir.sat ? half_to_single<F16Format, true, true> : half_to_single<F16Format, true, false>;
-  return ir.sat ? half_to_single<F16Format, false, true> : half_to_single<F16Format, false, false>;
-}
-Handler from_bf16(const Ir &ir) {
-  if (ir.ftz) return nullptr;
-  if (ir.type == Type::F64) return ir.sat ? nullptr : half_to_double<BF16Format>;
-  if (ir.type == Type::F32) return ir.sat ? nullptr : half_to_single<BF16Format, false, false>;
-  return half_to_integer_type<BF16Format>(ir);
+    return ir.sat ? half_to_single<Format, true, true> : half_to_single<Format, true, false>;
+  return ir.sat ? half_to_single<Format, false, true> : half_to_single<Format, false, false>;
 }
 
 }  // namespace
 
 Handler select_convert_half(const Ir &ir) {
   if (ir.op == Op::ConvertPack) {
-    if (ir.round != Round::NearestEven && ir.round != Round::Zero) return nullptr;
-    if (ir.type == Type::F16x2) return ir.relu ? pack<F16Format, true> : pack<F16Format, false>;
-    return ir.relu ? pack<BF16Format, true> : pack<BF16Format, false>;
+    bool plain = ir.offset == 0 && ir.round == Round::NearestEven;
+    if (ir.type == Type::F16x2) return plain ? pack<F16Format, true> : pack<F16Format, false>;
+    return plain ? pack<BF16Format, true> : pack<BF16Format, false>;
   }
   if (ir.op != Op::Convert) return nullptr;
   if (ir.type == Type::F16) return to_half_type<F16Format, BF16Format>(ir, Type::F16, Type::BF16);
   if (ir.type == Type::BF16) return to_half_type<BF16Format, F16Format>(ir, Type::BF16, Type::F16);
-  if (ir.relu) return nullptr;
-  if (ir.type2 == Type::F16) return from_f16(ir);
-  if (ir.type2 == Type::BF16) return from_bf16(ir);
+  if (ir.type2 == Type::F16) return from_half<F16Format>(ir);
+  if (ir.type2 == Type::BF16) return from_half<BF16Format>(ir);
   return nullptr;
 }
 

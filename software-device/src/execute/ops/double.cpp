@@ -91,7 +91,7 @@ Handler rounded(const Ir &ir) {
 }  // namespace
 
 Handler select_double(const Ir &ir) {
-  if (ir.type != Type::F64 || ir.sat || ir.nan || ir.relu) return nullptr;
+  if (ir.type != Type::F64 || ir.sat || ir.nan || ir.relu || ir.xorsign) return nullptr;
   if (ir.op == Op::Rcp && ir.approx) return ir.ftz ? coarse<Reciprocal> : nullptr;
   if (ir.op == Op::Rsqrt)
     return !ir.approx ? nullptr : ir.ftz ? coarse<ReciprocalRoot> : unary<ReciprocalRoot>;

@@ -19,9 +19,13 @@ Handler select_move(const Ir &);
 Handler select_memory(const Ir &);
 Handler select_atomic(const Ir &);
 Handler select_async(const Ir &);
+Handler select_atomic_vector(const Ir &);
 Handler select_exchange(const Ir &);
 Handler select_mma(const Ir &);
 Handler select_mma_single(const Ir &);
 Handler select_matrix_memory(const Ir &);
+Handler select_video(const Ir &);
+Handler select_pair(const Ir &);
+Handler select_convert_small(const Ir &);
 
 }  // namespace softdev::SOFTDEV_ISA

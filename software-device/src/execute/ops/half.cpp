@@ -29,51 +29,6 @@ SOFTDEV_INLINE uint16_t finish(uint16_t h) {
   return h;
 }
 
-struct Add {
-  template <class F>
-  static uint16_t of(uint16_t a, uint16_t b) {
-    return nearest<F>(widen<F>(a) + widen<F>(b));
-  }
-};
-struct Sub {
-  template <class F>
-  static uint16_t of(uint16_t a, uint16_t b) {
-    return nearest<F>(widen<F>(a) - widen<F>(b));
-  }
-};
-struct Mul {
-  template <class F>
-  static uint16_t of(uint16_t a, uint16_t b) {
-    return nearest<F>(widen<F>(a) * widen<F>(b));
-  }
-};
-
-template <bool max, bool nan>
-struct Extreme {
-  template <class F>
-  static uint16_t of(uint16_t a, uint16_t b) {
-    float x = widen<F>(a), y = widen<F>(b);
-    bool an = x != x, bn = y != y;
-    if (nan ? an || bn : an && bn) return F::kNan;
-    if (an) return b;
-    if (bn) return a;
-    if (x == y) return static_cast<uint16_t>(max ? a & b : a | b);
-    return (x < y) != max ? a : b;
-  }
-};
-
-// The sum of two bf16 in single precision can lose bits that decide a tie: double holds them.
-template <>
-uint16_t Add::of<BF16Format>(uint16_t a, uint16_t b) {
-  return narrow<BF16Format>(fused_odd(1.0, widen<BF16Format>(a), widen<BF16Format>(b)),
-                            Round::NearestEven);
-}
-template <>
-uint16_t Sub::of<BF16Format>(uint16_t a, uint16_t b) {
-  return narrow<BF16Format>(fused_odd(-1.0, widen<BF16Format>(b), widen<BF16Format>(a)),
-                            Round::NearestEven);
-}
-
 template <class F>
 uint16_t multiply_add(uint16_t a, uint16_t b, uint16_t c) {
   return narrow<F>(fused_odd(widen<F>(a), widen<F>(b), widen<F>(c)), Round::NearestEven);
@@ -155,6 +110,14 @@ Handler pick_binary(const Ir &ir) {
 template <class S, class F, bool max>
 Handler pick_extreme(const Ir &ir) {
   if (ir.relu || ir.sat) return nullptr;
+  if (ir.xorsign) {
+    constexpr Options kFlush{true, false, false, false}, kKeep{false, false, false, false};
+    if (ir.ftz)
+      return ir.nan ? binary<S, F, Extreme<max, true, true>, kFlush>
+                    : binary<S, F, Extreme<max, false, true>, kFlush>;
+    return ir.nan ? binary<S, F, Extreme<max, true, true>, kKeep>
+                  : binary<S, F, Extreme<max, false, true>, kKeep>;
+  }
   if (ir.ftz)
     return ir.nan ? binary<S, F, Extreme<max, true>, Options{true, false, false, false}>
                   : binary<S, F, Extreme<max, false>, Options{true, false, false, false}>;

@@ -126,5 +126,56 @@ inline double fused_odd(double a, double b, double c) {
   return bit_cast<double>(away ? bits + 1 : bits - 1);
 }
 
+// ---- operations on two values of a format
+
+struct Add {
+  template <class F>
+  static uint16_t of(uint16_t a, uint16_t b) {
+    return nearest<F>(widen<F>(a) + widen<F>(b));
+  }
+};
+struct Sub {
+  template <class F>
+  static uint16_t of(uint16_t a, uint16_t b) {
+    return nearest<F>(widen<F>(a) - widen<F>(b));
+  }
+};
+struct Mul {
+  template <class F>
+  static uint16_t of(uint16_t a, uint16_t b) {
+    return nearest<F>(widen<F>(a) * widen<F>(b));
+  }
+};
+
+template <bool max, bool nan, bool xorsign = false>
+struct Extreme {
+  template <class F>
+  static uint16_t of(uint16_t a, uint16_t b) {
+    if constexpr (xorsign) {  // of the magnitudes; the sign is that of a * b
+      uint16_t r = Extreme<max, nan>::template of<F>(a & 0x7fff, b & 0x7fff);
+      return r > F::kInfinity ? r : static_cast<uint16_t>(r | ((a ^ b) & 0x8000));
+    }
+    float x = widen<F>(a), y = widen<F>(b);
+    bool an = x != x, bn = y != y;
+    if (nan ? an || bn : an && bn) return F::kNan;
+    if (an) return b;
+    if (bn) return a;
+    if (x == y) return static_cast<uint16_t>(max ? a & b : a | b);
+    return (x < y) != max ? a : b;
+  }
+};
+
+// The sum of two bf16 in single precision can lose bits that decide a tie: double holds them.
+template <>
+inline uint16_t Add::of<BF16Format>(uint16_t a, uint16_t b) {
+  return narrow<BF16Format>(fused_odd(1.0, widen<BF16Format>(a), widen<BF16Format>(b)),
+                            Round::NearestEven);
+}
+template <>
+inline uint16_t Sub::of<BF16Format>(uint16_t a, uint16_t b) {
+  return narrow<BF16Format>(fused_odd(-1.0, widen<BF16Format>(b), widen<BF16Format>(a)),
+                            Round::NearestEven);
+}
+
 }  // namespace
 }  // namespace softdev::SOFTDEV_ISA

@@ -142,6 +142,25 @@ const Ins *extreme_pair(Warp &w, const Ins *i) {
            static_cast<uint32_t>(static_cast<uint16_t>(r1)) << 16;
   });
 }
+// min.relu, max.relu: negative results become 0.
+template <bool max>
+const Ins *extreme_relu(Warp &w, const Ins *i) {
+  return map2<int32_t, int32_t, int32_t>(w, i, [](int32_t a, int32_t b) {
+    int32_t r = (a < b) != max ? a : b;
+    return r > 0 ? r : 0;
+  });
+}
+template <bool max>
+const Ins *extreme_pair_relu(Warp &w, const Ins *i) {
+  return map2<uint32_t, uint32_t, uint32_t>(w, i, [](uint32_t a, uint32_t b) {
+    auto one = [](int16_t x, int16_t y) {
+      int16_t r = (x < y) != max ? x : y;
+      return static_cast<uint32_t>(r > 0 ? r : 0);
+    };
+    return one(static_cast<int16_t>(a), static_cast<int16_t>(b)) |
+           one(static_cast<int16_t>(a >> 16), static_cast<int16_t>(b >> 16)) << 16;
+  });
+}
 const Ins *add_pair(Warp &w, const Ins *i) {
   return map2<uint32_t, uint32_t, uint32_t>(w, i, [](uint32_t a, uint32_t b) {
     return ((a + b) & 0xffffu) | ((a & 0xffff0000u) + (b & 0xffff0000u));
@@ -260,7 +279,12 @@ Handler select_logic(const Ir &ir) {
 Handler select_integer(const Ir &ir) {
   if (ir.type == Type::U16x2 || ir.type == Type::S16x2) {
     bool is_signed_pair = ir.type == Type::S16x2;
-    if (ir.sat || ir.ftz || ir.nan || ir.relu || ir.round != Round::None) return nullptr;
+    if (ir.sat || ir.ftz || ir.nan || ir.xorsign || ir.round != Round::None) return nullptr;
+    if (ir.relu)
+      return !is_signed_pair    ? nullptr
+             : ir.op == Op::Min ? extreme_pair_relu<false>
+             : ir.op == Op::Max ? extreme_pair_relu<true>
+                                : nullptr;
     if (ir.op == Op::Add) return add_pair;
     if (ir.op == Op::Min)
       return is_signed_pair ? extreme_pair<int16_t, false> : extreme_pair<uint16_t, false>;
@@ -270,7 +294,12 @@ Handler select_integer(const Ir &ir) {
   }
   if (Handler handler = select_logic(ir)) return handler;
   if (!is_integer(ir.type)) return nullptr;
-  if (ir.ftz || ir.nan || ir.relu || ir.approx || ir.round != Round::None) return nullptr;
+  if (ir.ftz || ir.nan || ir.xorsign || ir.approx || ir.round != Round::None) return nullptr;
+  if (ir.relu)
+    return ir.type != Type::S32 ? nullptr
+           : ir.op == Op::Min   ? extreme_relu<false>
+           : ir.op == Op::Max   ? extreme_relu<true>
+                                : nullptr;
   if (ir.sat) {
     if (ir.type != Type::S32) return nullptr;
     return ir.op == Op::Add ? add_sat : ir.op == Op::Sub ? sub_sat : nullptr;

@@ -25,9 +25,17 @@ template <class T>
 const Ins *select_by_int(Warp &w, const Ins *i) {
   return map3<T, T, T, int32_t>(w, i, [](T a, T b, int32_t c) { return c >= 0 ? a : b; });
 }
-template <class T>
+template <class T, bool ftz>
 const Ins *select_by_float(Warp &w, const Ins *i) {
-  return map3<T, T, T, float>(w, i, [](T a, T b, float c) { return c >= 0 ? a : b; });
+  return map3<T, T, T, float>(w, i,
+                              [](T a, T b, float c) { return maybe_flush<ftz>(c) >= 0 ? a : b; });
+}
+template <bool ftz>
+Handler pick_select_by_float(unsigned size) {
+  return size == 2   ? select_by_float<uint16_t, ftz>
+         : size == 4 ? select_by_float<uint32_t, ftz>
+         : size == 8 ? select_by_float<uint64_t, ftz>
+                     : nullptr;
 }
 
 // {a, b} -> d, the first element lowest
@@ -131,16 +139,13 @@ Handler select_move(const Ir &ir) {
              : size == 8 ? select<uint64_t>
                          : nullptr;
     case Op::SelectByInt:
+      if (ir.type2 == Type::S32 && ir.ftz) return nullptr;
       if (ir.type2 == Type::S32)
         return size == 2   ? select_by_int<uint16_t>
                : size == 4 ? select_by_int<uint32_t>
                : size == 8 ? select_by_int<uint64_t>
                            : nullptr;
-      if (ir.ftz) return nullptr;
-      return size == 2   ? select_by_float<uint16_t>
-             : size == 4 ? select_by_float<uint32_t>
-             : size == 8 ? select_by_float<uint64_t>
-                         : nullptr;
+      return ir.ftz ? pick_select_by_float<true>(size) : pick_select_by_float<false>(size);
     case Op::Pack:
       switch (size * 16 + ir.memory_size) {
         case 2 * 16 + 1:

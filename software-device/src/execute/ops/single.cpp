@@ -1,38 +1,10 @@
 // Single-precision arithmetic, exact as IEEE 754 and PTX have it.
-#include "execute/lanes.h"
+#include "execute/ops/single.h"
+
 #include "execute/ops/families.h"
-#include "execute/rounding.h"
 
 namespace softdev::SOFTDEV_ISA {
 namespace {
-
-SOFTDEV_INLINE float saturate(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
-
-// What an operation computes before flushing, saturation and the canonical NaN.
-struct Sum {
-  static SOFTDEV_INLINE float of(float a, float b) { return a + b; }
-};
-struct Difference {
-  static SOFTDEV_INLINE float of(float a, float b) { return a - b; }
-};
-struct Product {
-  static SOFTDEV_INLINE float of(float a, float b) { return a * b; }
-};
-struct Quotient {
-  static SOFTDEV_INLINE float of(float a, float b) { return a / b; }
-};
-struct Root {
-  static SOFTDEV_INLINE float of(float a) { return __builtin_sqrtf(a); }
-};
-struct Reciprocal {
-  static SOFTDEV_INLINE float of(float a) { return 1.0f / a; }
-};
-
-template <bool ftz, bool sat>
-SOFTDEV_INLINE float finish(float r) {
-  r = maybe_flush<ftz>(r);
-  return sat ? saturate(r) : canonical(r);
-}
 
 template <class F, bool ftz, bool sat>
 const Ins *unary(Warp &w, const Ins *i) {
@@ -59,37 +31,6 @@ __attribute__((noinline)) const Ins *directed(Warp &w, const Ins *i) {
   return inner(w, i);
 }
 
-#ifdef __FMA__
-constexpr bool kHasFma = true;
-#else
-constexpr bool kHasFma = false;
-#endif
-
-// Without the instruction, fmaf() of the library would round to nearest in some versions: one
-// rounding of the exact value instead. The product is exact in double; its sum with c is made
-// exact by folding the lost part into the last bit (round to odd), and then rounded once.
-float fused_directed(float a, float b, float c) {
-  double product = static_cast<double>(a) * b;
-  volatile double sum, lost;
-  {
-    RoundingScope nearest(Round::NearestEven);
-    sum = product + c;
-    double part = sum - product;
-    lost = (product - (sum - part)) + (c - part);
-  }
-  double exact = sum;
-  if (exact == 0 && lost == 0) {  // the sign of an exact zero depends on the rounding
-    volatile double zero = product;
-    return static_cast<float>(zero + c);
-  }
-  auto bits = bit_cast<uint64_t>(exact);
-  if (lost != 0 && exact == exact && !(bits & 1) && __builtin_isfinite(exact)) {
-    bool away = (lost > 0) == (exact > 0);
-    bits = away ? bits + 1 : bits - 1;
-    exact = bit_cast<double>(bits);
-  }
-  return static_cast<float>(exact);
-}
 template <bool ftz, bool sat>
 const Ins *multiply_add_directed(Warp &w, const Ins *i) {
   RoundingScope scope(static_cast<Round>(i->mode));
@@ -113,6 +54,16 @@ SOFTDEV_INLINE float extreme(float a, float b) {
   if (nan) return a != a || b != b ? bit_cast<float>(uint32_t{0x7fffffff}) : r;
   r = a != a ? b : b != b ? a : r;
   return canonical(r);
+}
+// Of the magnitudes; the sign is that of a * b.
+template <bool max, bool ftz, bool nan>
+const Ins *extreme_xorsign(Warp &w, const Ins *i) {
+  return map2<float, float, float>(w, i, [](float a, float b) {
+    uint32_t x = bit_cast<uint32_t>(a), y = bit_cast<uint32_t>(b);
+    float r =
+        extreme<max, ftz, nan>(bit_cast<float>(x & 0x7fffffffu), bit_cast<float>(y & 0x7fffffffu));
+    return r != r ? r : bit_cast<float>(bit_cast<uint32_t>(r) | ((x ^ y) & 0x80000000u));
+  });
 }
 template <bool max, bool ftz, bool nan>
 const Ins *extreme_of(Warp &w, const Ins *i) {
@@ -174,6 +125,11 @@ Handler pick_fma(const Ir &ir) {
 }
 template <bool max>
 Handler pick_extreme(const Ir &ir) {
+  if (ir.xorsign) {
+    if (ir.ftz)
+      return ir.nan ? extreme_xorsign<max, true, true> : extreme_xorsign<max, true, false>;
+    return ir.nan ? extreme_xorsign<max, false, true> : extreme_xorsign<max, false, false>;
+  }
   if (ir.ftz) return ir.nan ? extreme_of<max, true, true> : extreme_of<max, true, false>;
   return ir.nan ? extreme_of<max, false, true> : extreme_of<max, false, false>;
 }

@@ -26,12 +26,21 @@ TEST(unknown_instructions_and_modifiers) {
   CHECK_FAILS(translate("\n\nadd.foo.s32 %r4, %r5, %r6;"), 218, "line 11", "'.foo'", "add.foo.s32");
   CHECK_FAILS(translate("add.rn.s32 %r4, %r5, %r6;"), 218, "not supported", "add.rn.s32");
   CHECK_FAILS(translate("min.sat.f32 %f1, %f2, %f3;"), 218, "'.sat'");
+  CHECK_FAILS(translate("add.s32 %r4, %r5.b0, %r6;"), 218, "video instructions");
+  CHECK_FAILS(translate("add.s32 %r4, -%r5, %r6;"), 218, "video instructions");
+  CHECK_FAILS(translate("vadd.s32.s32.s32 %r4, %r5.b4, %r6;"), 218, "'.b4'");
+  CHECK_FAILS(translate("vadd4.s32.s32.s32 %r4, %r5.b32108, %r6, %r7;"), 218, "wrong length");
+  CHECK_FAILS(translate("vadd4.s32.s32.s32 %r4, %r5.b3218, %r6, %r7;"), 218, "out of range");
+  CHECK_FAILS(translate("vmad.s32.s32.s32.po %r4, -%r5, %r6, %r7;"), 218, "'-'");
+  CHECK_FAILS(translate("cvt.rs.f16x2.f32 %r4, %f1, %f2, %r5;"), 218, "'.rs'");
+  CHECK_FAILS(translate("cvt.rn.e4m3x2.f32 %h1, %f2, %f3;"), 218, "not supported");
+  CHECK_FAILS(translate("atom.global.add.f16 %h1, [%d1], %h2;"), 218, ".noftz");
   CHECK_FAILS(translate("tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%d1, {%f1,%f2}];"), 218, "line 9");
   CHECK_FAILS(translate("cvt.s32.f32 %r1, %f1;"), 218, "needs .rni");
   CHECK_FAILS(translate("mul.s32 %r1, %r2, %r3;"), 218, "needs .lo");
   CHECK_FAILS(translate("fma.f32 %f1, %f2, %f3, %f4;"), 218, "rounding");
   CHECK_FAILS(translate("shfl.up.b32 %r1, %r2, 1, 0;"), 218, "shfl.sync");
-  CHECK_FAILS(translate("ld.global.b128 %d1, [%d0];"), 218, "b128");
+  CHECK_FAILS(translate("ld.global.b128 %d1, [%d0];"), 218, ".b128 register");
 }
 
 TEST(wrong_operands) {

@@ -132,7 +132,7 @@ void compare_cases() {
       {"infinite", [](double x, int) { return std::isinf(x); }},
       {"number", [](double x, int) { return !std::isnan(x); }},
       {"notanumber", [](double x, int) { return std::isnan(x); }},
-      {"normal", [](double, int c) { return c == FP_NORMAL; }},
+      {"normal", [](double, int c) { return c == FP_NORMAL || c == FP_ZERO; }},
       {"subnormal", [](double, int c) { return c == FP_SUBNORMAL; }},
   };
   for (const Test &test : tests) {

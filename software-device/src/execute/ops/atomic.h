@@ -1,0 +1,49 @@
+// What atomics of all types share.
+#pragma once
+
+#include "execute/lanes.h"
+
+namespace softdev::SOFTDEV_ISA {
+namespace {
+
+// Where a lane's access of `bytes` lies, or nullptr when it is a fault.
+template <class T>
+T *place(Warp &w, const Ins *i, uint64_t address, unsigned bytes, unsigned lane, Space space) {
+  if (space == Space::Shared) {
+    if (address >= w.shared_size || w.shared_size - address < bytes || (address & (bytes - 1)))
+      return memory_fault(w, i, space, address, bytes, true, lane), nullptr;
+    return reinterpret_cast<T *>(w.shared + address);
+  }
+  uint64_t offset = address - w.window_base;
+  bool fast = offset < w.window_size &&
+              (__atomic_load_n(w.granules + (offset >> kGranuleShift), __ATOMIC_RELAXED) & 2);
+  if ((address & (bytes - 1)) || (!fast && !memory_allowed(w, space, address, bytes, 2, lane)))
+    return memory_fault(w, i, space, address, bytes, true, lane), nullptr;
+  return reinterpret_cast<T *>(address);
+}
+
+template <class T, class F>
+SOFTDEV_INLINE T update(T *p, F f) {
+  T old = __atomic_load_n(p, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(p, &old, f(old), true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
+  }
+  return old;
+}
+
+template <template <Space, class> class Of>
+Handler by_space(const Ir &ir) {
+  switch (ir.space) {
+    case Space::Global:
+      return ir.type2 == Type::U64 ? Of<Space::Global, uint64_t>::run : nullptr;
+    case Space::Generic:
+      return ir.type2 == Type::U64 ? Of<Space::Generic, uint64_t>::run : nullptr;
+    case Space::Shared:
+      return ir.type2 == Type::U64 ? Of<Space::Shared, uint64_t>::run
+                                   : Of<Space::Shared, uint32_t>::run;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+}  // namespace softdev::SOFTDEV_ISA
