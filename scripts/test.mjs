@@ -8,11 +8,14 @@ import { lintRow } from './rows/lint.mjs';
 import { emptyRow, lastLine, showFailures, skipReasons, table, totals } from './rows/summary.mjs';
 import { tapRow } from './rows/tap.mjs';
 import { environment, setUp } from './setup/all.mjs';
+import { ensureClients } from './setup/clients.mjs';
 import { configurations, ensureNative } from './setup/native.mjs';
 import { runMain, SetupError, step } from './setup/step.mjs';
 
 /** @typedef {import('./rows/summary.mjs').Row} Row */
 
+/** The one test that needs CuPy and Numba. */
+const CLIENTS = 'test/clients/test/clients.test.ts';
 const ROWS = ['lint', 'ctest', 'tap', 'asan', 'fuzz'];
 
 await runMain(main, () => console.log(lastLine({ passed: 0, failed: 1, skipped: 0 })));
@@ -27,6 +30,7 @@ async function main() {
     }
     console.log(`\n${noNvcc}\nTests that compile CUDA programs will be skipped.\n`);
   }
+  if (only.includes('tap') && (pattern?.test(CLIENTS) ?? true)) await clients();
   const env = environment({ nvcc });
   const sanitized = sanitizerEnvironment(env);
   const common = { pattern, noNvcc: noNvcc && 'no nvcc' };
@@ -76,6 +80,15 @@ async function main() {
     report(row, rows);
   }
   return conclude(rows, pattern);
+}
+
+async function clients() {
+  const missing = await step('CuPy and Numba', ensureClients);
+  if (missing === undefined) return;
+  if (process.env['CI']) {
+    throw new SetupError(`${missing}\nIn CI (the variable CI is set) they are required.`);
+  }
+  console.log(`\n${missing}\nTheir test will be skipped.\n`);
 }
 
 /** Shows a finished row that had tests, and keeps it. @param {Row} row @param {Row[]} rows */

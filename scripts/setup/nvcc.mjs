@@ -1,17 +1,11 @@
 // The CUDA compiler, for the examples and the tests that compile CUDA programs: the user's own where
 // there is a usable one, otherwise from PyPI into build/toolchain. Outboard itself needs none.
-import {
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  realpathSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, realpathSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { captured, logged, logTail, newLog, which } from './command.mjs';
+import { captured, logTail, which } from './command.mjs';
 import { glob } from './glob.mjs';
 import { build } from './paths.mjs';
+import { install, isInstalled, wasInstalled } from './python.mjs';
 import { SetupError } from './step.mjs';
 
 /**
@@ -33,7 +27,7 @@ const PYPI = [
 ];
 
 const venv = join(build, 'toolchain');
-const stamp = join(venv, 'outboard-packages.txt');
+const toolchain = { folder: venv, packages: PYPI, log: 'nvcc' };
 
 /** The release in the output of `nvcc --version`. @param {string} output */
 export function parseVersion(output) {
@@ -104,28 +98,17 @@ async function installedNvcc() {
  */
 export async function ensureNvcc(begin, own) {
   if (own) return own;
-  const wanted = `${PYPI.join('\n')}\n`;
   const before = await installedNvcc();
   // No stamp, but all parts: made by hand, and good.
-  if (before && (!existsSync(stamp) || readFileSync(stamp, 'utf8') === wanted)) return before;
+  if (before && (!wasInstalled(toolchain) || isInstalled(toolchain))) return before;
 
   begin('from PyPI, about 270 MB');
-  newLog('nvcc');
-  mkdirSync(build, { recursive: true });
-  const python = join(venv, 'bin', 'python');
-  const steps = [
-    ['python3', '-m', 'venv', '--clear', venv],
-    [python, '-m', 'pip', 'install', '--disable-pip-version-check', '--retries', '1', ...PYPI],
-  ];
-  for (const argv of steps) {
-    if ((await logged('nvcc', argv)) !== 0) {
-      return {
-        reason: `nvcc could not be installed from PyPI (no network?).\n${logTail('nvcc', 8)}`,
-      };
-    }
+  if (!(await install(toolchain))) {
+    return {
+      reason: `nvcc could not be installed from PyPI (no network?).\n${logTail(toolchain.log, 8)}`,
+    };
   }
   const after = await installedNvcc();
   if (!after) return { reason: `nvcc was installed in ${venv}, but does not run there.` };
-  writeFileSync(stamp, wanted);
   return after;
 }

@@ -1,0 +1,41 @@
+// CuPy, Numba and the CUDA libraries that they call, from PyPI into build/clients: real programs for
+// test/clients. Nothing else needs them.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { logTail } from './command.mjs';
+import { build } from './paths.mjs';
+import { install, isInstalled } from './python.mjs';
+
+const clients = {
+  folder: join(build, 'clients'),
+  log: 'clients',
+  packages: [
+    'cupy-cuda13x==14.2.0',
+    'numba-cuda==0.30.4',
+    'numba==0.68.1',
+    'numpy==2.4.6',
+    'cuda-bindings==13.5.0',
+    'cuda-core==1.2.2',
+    'nvidia-cuda-nvrtc==13.5.37',
+    'nvidia-cuda-runtime==13.5.37',
+    'nvidia-cuda-cccl==13.3.5.0.6',
+    'nvidia-nvvm==13.5.37',
+    // The last ones have half-precision kernels in a form (Tile IR) that is not PTX.
+    'nvidia-cublas==13.0.2.14',
+    'nvidia-cufft==12.5.0.14',
+    'nvidia-curand==10.4.5.25',
+  ],
+  // It links PTX to machine code. Where it is not there, Numba leaves linking to the driver.
+  without: ['nvidia-nvjitlink'],
+};
+
+/**
+ * @param {(detail?: string) => void} begin
+ * @returns {Promise<string | undefined>} the reason when they are not to be had
+ */
+export async function ensureClients(begin) {
+  if (isInstalled(clients) && existsSync(join(clients.folder, 'bin', 'python'))) return undefined;
+  begin('from PyPI, about 2 GB');
+  if (await install(clients)) return undefined;
+  return `CuPy and Numba could not be installed from PyPI (no network, or no Python >= 3.11 with venv?).\n${logTail(clients.log, 8)}`;
+}
