@@ -2,6 +2,10 @@
 #include "execute/ops/families.h"
 #include "execute/ops/matrix.h"
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 namespace softdev::SOFTDEV_ISA {
 namespace {
 
@@ -45,14 +49,62 @@ struct Access {
 // ---- rows of 16 bytes at an address of a lane each
 
 SOFTDEV_INLINE void transpose(const uint16_t *from, uint16_t *to) {
+#ifdef __SSE2__
+  __m128i r[kEdge], s[kEdge];
+  for (unsigned i = 0; i < kEdge; ++i)
+    r[i] = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + i * kEdge));
+  for (unsigned i = 0; i < 4; ++i) {
+    s[2 * i] = _mm_unpacklo_epi16(r[i], r[i + 4]);
+    s[2 * i + 1] = _mm_unpackhi_epi16(r[i], r[i + 4]);
+  }
+  for (unsigned i = 0; i < 4; ++i) {
+    r[2 * i] = _mm_unpacklo_epi16(s[i], s[i + 4]);
+    r[2 * i + 1] = _mm_unpackhi_epi16(s[i], s[i + 4]);
+  }
+  for (unsigned i = 0; i < 4; ++i) {
+    s[2 * i] = _mm_unpacklo_epi16(r[i], r[i + 4]);
+    s[2 * i + 1] = _mm_unpackhi_epi16(r[i], r[i + 4]);
+  }
+  for (unsigned i = 0; i < kEdge; ++i)
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(to + i * kEdge), s[i]);
+#else
   for (unsigned r = 0; r < kEdge; ++r)
     for (unsigned c = 0; c < kEdge; ++c) to[c * kEdge + r] = from[r * kEdge + c];
+#endif
+}
+
+// Whether rows of shared memory at all 32 addresses are good; `at` becomes the addresses.
+template <class A>
+SOFTDEV_INLINE bool all_rows_in_shared(const Warp &w, const A *address, A offset, A *at) {
+  A highest = 0, low = 0;
+  SOFTDEV_LANES {
+    at[l] = static_cast<A>(address[l] + offset);
+    highest = at[l] > highest ? at[l] : highest;
+    low |= at[l];
+  }
+  return w.shared_size >= kRowBytes && highest <= w.shared_size - kRowBytes &&
+         !(low & (kRowBytes - 1));
 }
 
 template <Space space, class A, bool transposed>
 const Ins *load_rows(Warp &w, const Ins *i) {
   if (!gather(w, i, kFullMask)) return nullptr;
   const A *address = slot<A>(w, i->a);
+  if (space == Space::Shared && i->count == 4 && w.mask == kFullMask) {
+    // Nearly always: every lane has a row, and all are good.
+    alignas(64) A at[kLanes];
+    if (all_rows_in_shared(w, address, static_cast<A>(i->imm), at)) {
+      for (unsigned m = 0; m < 4; ++m) {
+        alignas(64) uint16_t matrix[kEdge * kEdge];
+        auto *d = slot<uint16_t>(w, i->list[m]);
+        uint16_t *to = transposed ? matrix : d;
+        for (unsigned r = 0; r < kEdge; ++r)
+          std::memcpy(to + r * kEdge, w.shared + at[m * kEdge + r], kRowBytes);
+        if constexpr (transposed) transpose(matrix, d);
+      }
+      return i + 1;
+    }
+  }
   const Access access{w, i, space, kRead};
   alignas(64) uint8_t rows[kMaxBlocks][kLanes * 4] = {};
   uint32_t given = w.mask & static_cast<uint32_t>((uint64_t{1} << i->count * kEdge) - 1);
@@ -140,6 +192,27 @@ SOFTDEV_INLINE void copy_line(const FragmentForm &form, Image &image, uint8_t *m
       void *in_image = place<T>(form, image, line, at);
       void *in_memory = memory + at * sizeof(T);
       std::memcpy(load ? in_image : in_memory, load ? in_memory : in_image, kBytes);
+    }
+    return;
+  }
+  if (form.along && sizeof(T) >= 4) {
+    // Accumulators: even and odd columns are in two registers.
+    for (unsigned at = 0; at < length; at += kEdge) {
+      T *even = place<T>(form, image, line, at), *odd = place<T>(form, image, line, at + 1);
+      T side[kEdge];
+      if (load) {
+        std::memcpy(side, memory + at * sizeof(T), sizeof side);
+        for (unsigned t = 0; t < 4; ++t) {
+          even[t] = side[2 * t];
+          odd[t] = side[2 * t + 1];
+        }
+      } else {
+        for (unsigned t = 0; t < 4; ++t) {
+          side[2 * t] = even[t];
+          side[2 * t + 1] = odd[t];
+        }
+        std::memcpy(memory + at * sizeof(T), side, sizeof side);
+      }
     }
     return;
   }

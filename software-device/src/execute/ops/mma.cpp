@@ -27,10 +27,24 @@ template <bool is_signed>
 struct NibbleRow {
   static constexpr unsigned kDepth = 32;
   static SOFTDEV_INLINE void widen(const uint8_t *row, int16_t *out) {
-    for (unsigned j = 0; j < kDepth; ++j) {
-      int nibble = (row[j / 2] >> (j & 1) * 4) & 15;
-      out[j] = static_cast<int16_t>(is_signed && nibble > 7 ? nibble - 16 : nibble);
+    constexpr int kSign = is_signed ? 8 : 0;
+#ifdef __AVX2__
+    const __m128i nibble = _mm_set1_epi8(15), sign = _mm_set1_epi8(kSign);
+    __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i *>(row));
+    __m128i even = _mm_and_si128(bytes, nibble);
+    __m128i odd = _mm_and_si128(_mm_srli_epi16(bytes, 4), nibble);
+    even = _mm_sub_epi8(_mm_xor_si128(even, sign), sign);
+    odd = _mm_sub_epi8(_mm_xor_si128(odd, sign), sign);
+    __m256i first = _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(even, odd));
+    __m256i second = _mm256_cvtepi8_epi16(_mm_unpackhi_epi8(even, odd));
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(out), first);
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(out + kRowBytes), second);
+#else
+    for (unsigned j = 0; j < kRowBytes; ++j) {
+      out[2 * j] = static_cast<int16_t>(((row[j] & 15) ^ kSign) - kSign);
+      out[2 * j + 1] = static_cast<int16_t>(((row[j] >> 4) ^ kSign) - kSign);
     }
+#endif
   }
 };
 
@@ -144,6 +158,23 @@ const Ins *mma_bits(Warp &w, const Ins *i) {
   return i + 1;
 }
 
+// A row of C: acc += a * columns.
+SOFTDEV_INLINE void multiply_row(const double *a, const double (*columns)[kEdge], double *acc) {
+#if defined(__AVX2__) && defined(__FMA__)
+  __m256d low = _mm256_load_pd(acc), high = _mm256_load_pd(acc + 4);
+  for (unsigned k = 0; k < 4; ++k) {
+    __m256d factor = _mm256_broadcast_sd(a + k);
+    low = _mm256_fmadd_pd(factor, _mm256_load_pd(columns[k]), low);
+    high = _mm256_fmadd_pd(factor, _mm256_load_pd(columns[k] + 4), high);
+  }
+  _mm256_store_pd(acc, low);
+  _mm256_store_pd(acc + 4, high);
+#else
+  for (unsigned k = 0; k < 4; ++k)
+    for (unsigned n = 0; n < kEdge; ++n) acc[n] = fused(a[k], columns[k][n], acc[n]);
+#endif
+}
+
 template <bool directed>
 const Ins *mma_double(Warp &w, const Ins *i) {
   if (!gather(w, i, kFullMask)) return nullptr;
@@ -160,10 +191,7 @@ const Ins *mma_double(Warp &w, const Ins *i) {
         alignas(64) double columns[kDepth][kEdge];
         for (unsigned k = 0; k < kDepth; ++k)
           for (unsigned n = 0; n < kEdge; ++n) columns[k][n] = b[kColumnAt[n] * kDepth + k];
-        for (unsigned g = 0; g < kEdge; ++g)
-          for (unsigned k = 0; k < kDepth; ++k)
-            for (unsigned n = 0; n < kEdge; ++n)
-              acc[r][g][n] = fused(a[g * kDepth + k], columns[k][n], acc[r][g][n]);
+        for (unsigned g = 0; g < kEdge; ++g) multiply_row(a + g * kDepth, columns, acc[r][g]);
       }
     }
   };
