@@ -95,8 +95,7 @@ bool Lowering::fragment(const OperandSyntax &operand, unsigned count, Type type,
   return true;
 }
 
-// What is the same for mma and wmma.mma once the shape has been found legal. The registers of a
-// sparse A's metadata come last.
+// What is the same for mma and wmma.mma once the shape has been found legal.
 bool Lowering::emit_mma(const MmaForm &form, Element d, Element c, Round round) {
   if (!modifiers_done() || !expect_operands(form.sparse ? 6 : 4)) return false;
   begin_guarded_region();
@@ -113,7 +112,9 @@ bool Lowering::emit_mma(const MmaForm &form, Element d, Element c, Round round) 
     if (!source(operand(4), Type::B32, &metadata) ||
         !immediate_bits(operand(5), Type::U32, &selector))
       return false;
-    if (selector > 3) return refuse("the sparsity selector is out of range");
+    // Which lanes of each four hold metadata: one, a pair, or all of them.
+    unsigned holders = form.depth / 2 * (element_bits(form.a) < 16 ? 2 : 1);
+    if (selector >= 4 / holders) return refuse("the sparsity selector is out of range");
     values.push_back(metadata);
     ir.mode = static_cast<uint8_t>(selector);
   }
@@ -151,12 +152,13 @@ bool Lowering::mma_types(MmaForm *form, Element d, Element c, Round round) {
 }
 
 // mma.sync.aligned.shape.alayout.blayout[.satfinite].d.a.b.c[.op.popc] d, a, b, c;
+// mma.sp[::ordered_metadata].sync... d, a, b, c, metadata, selector;
 bool Lowering::mma() {
   if (!take("sync") || !take("aligned")) return refuse("needs .sync.aligned");
-  if (take("sp") || take("sp::ordered_metadata")) return refuse("mma.sp is not supported");
+  MmaForm form;
+  form.sparse = take("sp") || take("sp::ordered_metadata");
   unsigned shape[3];
   if (!take_shape(shape)) return false;
-  MmaForm form;
   Layout layout_a = take_layout(), layout_b = take_layout();
   form.saturate = take("satfinite");
   Round round = take_round();
@@ -170,7 +172,7 @@ bool Lowering::mma() {
   bool integer = is_integer(form.a);
   if (form.saturate && !integer) return refuse(".satfinite does not go with these types");
 
-  if (form.a == Element::F16 && shape[0] == 8 && shape[1] == 8 && shape[2] == 4) {
+  if (form.a == Element::F16 && !form.sparse && shape[0] == 8 && shape[1] == 8 && shape[2] == 4) {
     // Four products at a time, each on eight lanes that hold all of C.
     form.rows = 4;
     form.depth = 0;
@@ -184,7 +186,10 @@ bool Lowering::mma() {
   if (d != c) return refuse("C and D must have one type");
   unsigned depth = shape[2] / block_depth(form.a);
   bool known = shape[1] == 8 && shape[2] % block_depth(form.a) == 0;
-  if (shape[0] == 8)
+  if (form.sparse)
+    known = known && shape[0] == 16 && form.a != Element::F64 && form.a != Element::B1 &&
+            (depth == 4 || (depth == 2 && !is_fp8(form.a)));
+  else if (shape[0] == 8)
     known = known && depth == 1 && (integer || form.a == Element::F64);
   else
     known = known && shape[0] == 16 &&
@@ -192,7 +197,7 @@ bool Lowering::mma() {
   if (!known) return refuse("these types have no such shape");
   form.rows = static_cast<uint8_t>(shape[0] / 8);
   form.depth = static_cast<uint8_t>(depth);
-  form.a_registers = static_cast<uint8_t>(form.rows * form.depth);
+  form.a_registers = static_cast<uint8_t>(form.rows * form.depth / (form.sparse ? 2 : 1));
   form.b_registers = form.depth;
   return emit_mma(form, d, c, round);
 }

@@ -100,9 +100,10 @@ const Ins *mma_integer(Warp &w, const Ins *i) {
   alignas(64) int16_t a[kMaxElements];
   alignas(64) int16_t b[kMaxDepth * kEdge];
   alignas(64) int32_t acc[kMaxBlocks][kEdge][kEdge], products[kEdge][kEdge];
+  const BlocksOfA blocks_of_a(w, i, form, lists);
   for (unsigned block = 0; block < form.depth; ++block)
     for (unsigned r = 0; r < form.rows; ++r) {
-      const uint8_t *from = slot<uint8_t>(w, lists.a[block * form.rows + r]);
+      const uint8_t *from = blocks_of_a[block * form.rows + r];
       for (unsigned g = 0; g < kEdge; ++g)
         RowA::widen(from + g * kRowBytes, a + (r * kEdge + g) * depth + block * RowA::kDepth);
     }

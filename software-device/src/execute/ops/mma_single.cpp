@@ -102,13 +102,13 @@ using E5M2Row = ByteRow<2, 15, true>;
 
 constexpr unsigned kMaxDepth = 64;  // a sparse product of 8-bit elements
 
-// The registers of A as rows of `stride` floats.
+// A as rows of `stride` floats.
 template <class Row>
-SOFTDEV_INLINE void get_a(Warp &w, const uint32_t *list, unsigned rows, unsigned depth,
-                          unsigned stride, float *a) {
+SOFTDEV_INLINE void get_a(const BlocksOfA &blocks, unsigned rows, unsigned depth, unsigned stride,
+                          float *a) {
   for (unsigned block = 0; block < depth; ++block) {
     for (unsigned r = 0; r < rows; ++r) {
-      const uint8_t *from = slot<uint8_t>(w, list[block * rows + r]);
+      const uint8_t *from = blocks[block * rows + r];
       float *to = a + r * kEdge * stride + block * Row::kDepth;
       for (unsigned g = 0; g < kEdge; ++g) Row::widen(from + g * kRowBytes, to + g * stride);
     }
@@ -228,7 +228,7 @@ const Ins *mma(Warp &w, const Ins *i) {
   alignas(64) float a[kMaxRows * kEdge * kMaxDepth];
   alignas(64) float b[kMaxDepth * kEdge];
   alignas(64) float acc[kMaxBlocks][kEdge][kEdge];
-  get_a<RowA>(w, lists.a, form.rows, form.depth, depth, a);
+  get_a<RowA>(BlocksOfA(w, i, form, lists), form.rows, form.depth, depth, a);
   for (unsigned block = 0; block < blocks; ++block) {
     if (form.half_c)
       get_half_block(w, lists.c[block], acc[block]);

@@ -106,22 +106,20 @@ Position place_a(const Format &format, const Shape &shape, unsigned lane, unsign
   }
 }
 
-Position place_b(const Format &format, const Shape &shape, unsigned lane, unsigned i) {
-  (void)shape;  // those with more of k go on with more registers
+Position place_b(const Format &format, const Shape &, unsigned lane, unsigned i) {
   unsigned group = lane >> 2, thread = lane % 4;
   switch (format.bits) {
     case 16:
-      return {i < 2 ? thread * 2 + (i & 1) : thread * 2 + (i & 1) + 8, group};
+      return {thread * 2 + (i & 1) + i / 2 * 8, group};
     case 32:
-      return {i == 0 ? thread : thread + 4, group};
     case 64:
       return {thread + 4 * i, group};
     case 8:
-      return {i < 4 ? thread * 4 + (i & 3) : thread * 4 + (i & 3) + 16, group};
+      return {thread * 4 + (i & 3) + i / 4 * 16, group};
     case 4:
-      return {i < 8 ? thread * 8 + (i & 7) : thread * 8 + (i & 7) + 32, group};
+      return {thread * 8 + (i & 7) + i / 8 * 32, group};
     default:
-      return {i < 32 ? thread * 32 + (i & 31) : thread * 32 + (i & 31) + 128, group};
+      return {thread * 32 + (i & 31) + i / 32 * 128, group};
   }
 }
 
