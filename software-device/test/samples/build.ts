@@ -135,8 +135,7 @@ function missingParts(sample: Sample, toolkit: Toolkit): string | undefined {
 
 /** What it was built from: the same again need not be built again. */
 function stampOf(sample: Sample, toolkit: Toolkit): string {
-  const { version, libraries } = toolkit;
-  const hash = createHash('sha256').update(JSON.stringify([sample, version, libraries]));
+  const hash = createHash('sha256').update(JSON.stringify([sample, toolkit.version]));
   for (const name of readdirSync(sample.folder).sort()) {
     const file = path.join(sample.folder, name);
     if (/\.(cu|cuh|h|hpp|cpp|c|txt)$/.test(name)) hash.update(readFileSync(file));

@@ -35,7 +35,8 @@ async function main(): Promise<number> {
     console.error('Name a checkout of https://github.com/NVIDIA/cuda-samples: it has a Samples/.');
     return 1;
   }
-  const all = findSamples(path.resolve(checkout));
+  const toolkit = findToolkit((values.libraries ?? []).map((each) => path.resolve(each)));
+  const all = findSamples(path.resolve(checkout), path.join(toolkit.home, 'include'));
   const chosen = all.filter(({ name }) => names.length === 0 || names.includes(name));
   const unknown = names.filter((name) => !all.some((sample) => sample.name === name));
   if (unknown.length > 0) {
@@ -43,11 +44,12 @@ async function main(): Promise<number> {
     return 1;
   }
   const device = path.join(buildFolder, 'software-device');
-  const toolkit = findToolkit((values.libraries ?? []).map((each) => path.resolve(each)));
   const out = path.resolve(values.out ?? path.join(buildFolder, 'samples'));
   mkdirSync(out, { recursive: true });
   const runs = readRuns(checkout);
-  const libraryPath = [device, ...libraryFolders(toolkit)];
+  // Programs that compile kernels as they run get PTX from NVRTC that way.
+  const keepPtx = path.join(device, 'keep-ptx');
+  const libraryPath = [keepPtx, device, ...libraryFolders(toolkit)];
 
   const rows: Row[] = [];
   for (const sample of chosen) {
@@ -79,7 +81,7 @@ async function main(): Promise<number> {
       return { row: { place, verdict: 'not built', why: built.notBuilt }, results: [] };
     }
     const results: Result[] = [];
-    for (const each of runs(sample.name)) {
+    for (const each of runs(sample)) {
       const limit = Number(values.seconds ?? 300);
       results.push(await run(built.program, each, libraryPath, limit));
     }
@@ -98,7 +100,7 @@ function findToolkit(libraries: string[]): Toolkit {
 }
 
 /** How the samples themselves say that they are tested. */
-function readRuns(checkout: string): (name: string) => Run[] {
+function readRuns(checkout: string): (sample: Sample) => Run[] {
   interface Entry {
     args?: string[];
     runs?: { args?: string[] }[];
@@ -108,9 +110,14 @@ function readRuns(checkout: string): (name: string) => Run[] {
   const entries: Record<string, Entry> = existsSync(file)
     ? JSON.parse(readFileSync(file, 'utf8'))
     : {};
-  return (name) => {
+  return ({ name, libraries }) => {
     const { args = [], runs = [{ args }], min_gpus: devices = 1 } = entries[name] ?? {};
-    return runs.map((each) => ({ args: each.args ?? [], devices }));
+    // NVIDIA's libraries take PTX for a device that is newer than they are.
+    const old = libraries.every(
+      (library) => !/^(cu(blas|fft|rand|sparse|solver)|npp|nvjpeg)/.test(library),
+    );
+    const computeCapability = old ? '12.0' : '13.0';
+    return runs.map((each) => ({ args: each.args ?? [], devices, computeCapability }));
   };
 }
 

@@ -6,6 +6,7 @@ export interface Run {
   args: string[];
   /** How many devices it needs. */
   devices: number;
+  computeCapability: string;
 }
 
 export type Verdict = 'pass' | 'waived' | 'refused' | 'fail';
@@ -23,7 +24,7 @@ const EXIT_WAIVED = 2;
 
 export function run(
   program: string,
-  { args, devices }: Run,
+  { args, devices, computeCapability }: Run,
   libraryPath: string[],
   seconds: number,
 ): Promise<Result> {
@@ -34,6 +35,7 @@ export function run(
       ...process.env,
       LD_LIBRARY_PATH: libraryPath.join(':'),
       SOFTWARE_DEVICE_GPUS: String(devices),
+      SOFTWARE_DEVICE_COMPUTE_CAPABILITY: computeCapability,
       SOFTWARE_DEVICE_LOG: 'info',
     },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -91,7 +93,7 @@ function judge(
 /** Why the device refused: an instruction if there is one, else a call. */
 function refusalIn(lines: string[]): string | undefined {
   const log = lines.filter((line) => line.startsWith('software-device: '));
-  const instruction = log.find((line) => /refused/.test(line));
+  const instruction = log.find((line) => /: kernel .*PTX line \d+: .*`|refused/.test(line));
   const call = log.find((line) => /NOT_SUPPORTED|not supported/.test(line));
   const line = instruction ?? call;
   return line && clean(line.replace(/^software-device: \w+: /, ''));

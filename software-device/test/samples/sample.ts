@@ -29,7 +29,7 @@ export function isGraphics(name: string): boolean {
 }
 
 /** Every folder below `root` that builds a program, in order of place. */
-export function findSamples(root: string): Sample[] {
+export function findSamples(root: string, toolkitIncludes: string): Sample[] {
   const samples: Sample[] = [];
   const visit = (folder: string) => {
     const list = path.join(folder, 'CMakeLists.txt');
@@ -37,7 +37,7 @@ export function findSamples(root: string): Sample[] {
       const commands = parse(readFileSync(list, 'utf8'));
       // The lists of a whole group name folders only.
       if (commands.some(({ name }) => name === 'add_executable')) {
-        samples.push(readSample(root, folder, commands));
+        samples.push(readSample(root, folder, commands, toolkitIncludes));
       }
     }
     for (const entry of readdirSync(folder, { withFileTypes: true })) {
@@ -48,7 +48,12 @@ export function findSamples(root: string): Sample[] {
   return samples.sort((a, b) => (a.place < b.place ? -1 : 1));
 }
 
-function readSample(root: string, folder: string, commands: Command[]): Sample {
+function readSample(
+  root: string,
+  folder: string,
+  commands: Command[],
+  toolkitIncludes: string,
+): Sample {
   const name = path.basename(folder);
   const sample: Sample = {
     name,
@@ -73,6 +78,8 @@ function readSample(root: string, folder: string, commands: Command[]): Sample {
   variables.set('CMAKE_SYSTEM_PROCESSOR', 'x86_64');
   variables.set('CMAKE_COMMAND', 'cmake');
   variables.set('CMAKE_CUDA_COMPILER', 'nvcc');
+  variables.set('CUDAToolkit_INCLUDE_DIRS', toolkitIncludes);
+  variables.set('CUDA_INCLUDE_DIR', toolkitIncludes);
   variables.set('UNIX', '1');
   variables.set('PROJECT_NAME', name);
   evaluator.run(commands, ({ name: command, args }) => {
