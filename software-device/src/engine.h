@@ -77,6 +77,9 @@ struct KernelAttributes {
   uint32_t local_bytes = 0;                  // per thread
   uint32_t max_threads = 1024;               // .maxntid, or the device limit
   uint32_t required_threads[3] = {0, 0, 0};  // .reqntid, or zeros
+  uint32_t required_cluster[3] = {0, 0, 0};  // .reqnctapercluster, or zeros
+  bool cluster_must_be_set = false;          // .explicitcluster without the size
+  uint32_t max_cluster_blocks = 0;           // .maxclusterrank, or 0
   int ptx_version = 0;  // major * 10 + minor of the module's ISA target: sm_75 -> 75
 };
 
@@ -118,6 +121,8 @@ struct Launch {
   Kernel *kernel = nullptr;  // translated; kept alive by `keep`
   std::shared_ptr<void> keep;
   Dim3 grid, block;
+  Dim3 cluster;  // blocks that run together; divides the grid
+  bool explicit_cluster = false;  // the launch or the kernel asked for clusters
   uint32_t dynamic_shared = 0;
   bool cooperative = false;
   std::vector<uint8_t> parameters;  // parameter_bytes() long

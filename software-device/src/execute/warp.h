@@ -30,6 +30,7 @@ enum class GroupState : uint8_t {
   AtBarrier,      // of the block; `barrier` says which
   AtWarpSync,     // waits for the lanes of `wait_for`
   AtWarpBarrier,  // the same, but lanes may wait at different instructions
+  AtCluster,      // at the barrier of the cluster
   AtMbarrier,     // at a try_wait, until any phase in the block's shared memory ends
 };
 
@@ -67,8 +68,9 @@ struct Warp {
 
   Frame *frame = nullptr;
   Cta *cta = nullptr;
-  uint32_t live = 0;   // lanes that have not exited
-  uint32_t index = 0;  // in the block
+  uint32_t live = 0;        // lanes that have not exited
+  uint32_t at_cluster = 0;  // ... that have arrived at the cluster's barrier
+  uint32_t index = 0;       // in the block
   Event event = Event::None;
   bool rotate = false;      // the next group is the one that waited longest
   bool force_sync = false;  // the next warp-level wait gives up waiting: nobody else comes
@@ -87,6 +89,18 @@ bool memory_allowed(Warp &warp, Space space, uint64_t address, unsigned size, ui
 const Ins *memory_fault(Warp &warp, const Ins *ins, Space space, uint64_t address, unsigned size,
                         bool write, unsigned lane);
 const Ins *fault(Warp &warp, const Ins *ins, int code, const char *what);
+// The same for a stretch of any length.
+const Ins *range_fault(Warp &warp, const Ins *ins, Space space, uint64_t address, uint64_t size,
+                       bool write, unsigned lane);
+
+// Whether a stretch at a generic address is shared memory of a block of the cluster, and where
+// another block has it (0: nowhere).
+bool shared_by_cluster(Warp &warp, uint64_t address, uint64_t size);
+uint64_t map_shared(Warp &warp, uint64_t address, uint32_t rank);
+// Tells an mbarrier that bytes have arrived; false after a fault.
+bool complete_bytes(Warp &warp, const Ins *ins, uint64_t object, uint32_t bytes, unsigned lane);
+// Whether it lies in a constant variable of the kernel's module.
+bool is_constant(const Warp &warp, uint64_t address);
 
 // Whether all live lanes of `members` are in the running group, after lanes waiting at the same
 // instruction have joined. When not, the group waits and the handler returns nullptr.
@@ -117,8 +131,7 @@ const Ins *run_guard(Warp &, const Ins *);
 const Ins *run_clock(Warp &, const Ins *);
 const Ins *run_nanosleep(Warp &, const Ins *);
 const Ins *run_active_mask(Warp &, const Ins *);
-const Ins *run_cluster_to_generic(Warp &, const Ins *);
-const Ins *run_cluster_to_generic_narrow(Warp &, const Ins *);
 Handler select_mbarrier(const Ir &);
+Handler select_cluster(const Ir &);
 
 }  // namespace softdev

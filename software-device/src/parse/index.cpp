@@ -152,16 +152,16 @@ class Indexer {
       if (value) function->max_registers = static_cast<uint32_t>(*value);
       return value.has_value();
     }
-    if (token.text == "minnctapersm" || token.text == "maxnctapersm" ||
-        token.text == "maxclusterrank")
+    if (token.text == "minnctapersm" || token.text == "maxnctapersm")
       return declarations_.constant().has_value();
-    if (token.text == "reqnctapercluster") {
-      uint32_t ignored[3];
-      return three(ignored);
+    if (token.text == "maxclusterrank") {
+      auto value = declarations_.constant();
+      if (value) function->max_cluster_blocks = static_cast<uint32_t>(*value);
+      return value.has_value();
     }
-    if (token.text == "blocksareclusters" || token.text == "explicitcluster" ||
-        token.text == "unique")
-      return true;
+    if (token.text == "reqnctapercluster") return three(function->cluster);
+    if (token.text == "explicitcluster") return function->explicit_cluster = true;
+    if (token.text == "blocksareclusters" || token.text == "unique") return true;
     if (token.text == "attribute") {
       while (lexer_.peek().kind != Tok::End)
         if (lexer_.next().is(')')) return true;

@@ -48,7 +48,16 @@ Type type_from_name(std::string_view name);  // Type::None when it is not a type
 std::string_view type_name(Type type);
 unsigned type_size(Type type);  // bytes; 0 for None and Pred
 
-enum class Space : uint8_t { Generic, Register, Global, Constant, Shared, Local, Param };
+enum class Space : uint8_t {
+  Generic,
+  Register,
+  Global,
+  Constant,
+  Shared,
+  SharedCluster,
+  Local,
+  Param
+};
 
 struct ParseError {
   uint32_t line = 0;
@@ -88,8 +97,11 @@ struct FunctionSyntax {
   uint32_t max_threads[3] = {0, 0, 0};  // .maxntid, zeros when absent
   uint32_t required_threads[3] = {0, 0, 0};
   uint32_t max_registers = 0;
-  size_t header = 0;  // offset of the directive that begins it
-  size_t body = 0;    // offset of its '{', 0 for a declaration
+  uint32_t cluster[3] = {0, 0, 0};  // .reqnctapercluster, zeros when absent
+  bool explicit_cluster = false;
+  uint32_t max_cluster_blocks = 0;  // .maxclusterrank
+  size_t header = 0;                // offset of the directive that begins it
+  size_t body = 0;                  // offset of its '{', 0 for a declaration
   size_t body_end = 0;
 };
 

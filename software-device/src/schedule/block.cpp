@@ -4,7 +4,7 @@
 #include <cstring>
 #include <new>
 
-#include "schedule/grid.h"
+#include "schedule/cluster.h"
 
 namespace softdev {
 namespace {
@@ -26,6 +26,10 @@ void broadcast(uint8_t *slot, unsigned size, uint64_t value) {
   if (size == 0) std::memcpy(slot, &value, 4);
 }
 
+int dimension(Special special, Special x) {
+  return static_cast<int>(special) - static_cast<int>(x);
+}
+
 void put(uint8_t *slot, unsigned size, unsigned lane, uint64_t value) {
   std::memcpy(slot + lane * size, &value, size);
 }
@@ -41,8 +45,8 @@ Cta::Memory Cta::allocate(size_t bytes) {
   return memory;
 }
 
-Cta::Cta(std::shared_ptr<Grid> owner, uint32_t worker_index)
-    : grid(std::move(owner)), worker(worker_index) {
+Cta::Cta(std::shared_ptr<Grid> owner, Cluster *of, uint32_t rank_in_cluster, uint32_t worker_index)
+    : grid(std::move(owner)), cluster(of), rank(rank_in_cluster), worker(worker_index) {
   const Executable &executable = *grid->executable;
   const Function &kernel = *executable.functions[0];
   warps.resize(grid->warps);
@@ -86,6 +90,7 @@ void Cta::start(uint64_t block) {
     Warp &warp = warps[i];
     uint32_t left = grid->threads - i * kLanes;
     warp.live = left >= kLanes ? kFullMask : (1u << left) - 1;
+    warp.at_cluster = 0;
     warp.group_count = 0;
     warp.turns = 0;
     warp.rotate = false;
@@ -200,6 +205,46 @@ void Cta::fill(const std::vector<SlotFill> &fills, uint8_t *registers, const War
           case Special::TotalShared:
             value = grid->shared_bytes;
             break;
+          case Special::AggregateShared:
+            value = uint64_t{grid->shared_bytes} * grid->cluster_blocks;
+            break;
+          case Special::ClusterExplicit:
+            value = grid->cluster_blocks > 1 || launch.explicit_cluster;
+            break;
+          case Special::ClusterRank:
+            value = rank;
+            break;
+          case Special::ClusterBlocks:
+            value = grid->cluster_blocks;
+            break;
+          case Special::ClusterCtaidX:
+          case Special::ClusterCtaidY:
+          case Special::ClusterCtaidZ:
+            value = of_cluster[dimension(special, Special::ClusterCtaidX)];
+            break;
+          case Special::ClusterIdX:
+          case Special::ClusterIdY:
+          case Special::ClusterIdZ:
+            value = cluster->position[dimension(special, Special::ClusterIdX)];
+            break;
+          case Special::ClusterNctaidX:
+            value = launch.cluster.x;
+            break;
+          case Special::ClusterNctaidY:
+            value = launch.cluster.y;
+            break;
+          case Special::ClusterNctaidZ:
+            value = launch.cluster.z;
+            break;
+          case Special::NclusterIdX:
+            value = launch.grid.x / launch.cluster.x;
+            break;
+          case Special::NclusterIdY:
+            value = launch.grid.y / launch.cluster.y;
+            break;
+          case Special::NclusterIdZ:
+            value = launch.grid.z / launch.cluster.z;
+            break;
           case Special::One:
             value = 1;
             break;
@@ -212,6 +257,7 @@ void Cta::fill(const std::vector<SlotFill> &fills, uint8_t *registers, const War
       default:
         break;
     }
+    if (constant.size == 0) value = value ? kFullMask : 0;
     broadcast(slot, constant.size, value);
   }
 }
@@ -264,7 +310,15 @@ bool Cta::break_deadlock() {
   return false;
 }
 
+void Cta::fail_waiting(const char *whose) {
+  grid->fail({702, true,
+              "kernel " + grid->kernel->name() + ": all threads of a " + whose +
+                  " wait and none can go on (a barrier that some threads never reach)"});
+  failed = true;
+}
+
 Cta::Result Cta::run(uint64_t slice) {
+  progress = false;
   uint32_t patience = kPatience;
   for (uint64_t round = 0; round < slice; ++round) {
     bool ran = false, alive = false, yielded = false;
@@ -283,13 +337,11 @@ Cta::Result Cta::run(uint64_t slice) {
       yielded |= warp.event == Event::Yield;
     }
     if (!alive) return Result::Done;
+    progress |= ran;
     if (!ran && !break_deadlock()) {
+      if (cluster->blocks.size() > 1) return Result::Blocked;
       if (!end_waits()) {
-        grid->fail({702, true,
-                    "kernel " + grid->kernel->name() +
-                        ": all threads of a block wait and none can go on (a barrier that some "
-                        "threads never reach)"});
-        failed = true;
+        fail_waiting("block");
         return Result::Failed;
       }
       yielded = true;

@@ -134,10 +134,8 @@ Handler select_control(const Ir &ir) {
       return run_active_mask;
     case Op::Mbarrier:
       return select_mbarrier(ir);
-    case Op::ClusterToGeneric:
-      return ir.type2 == Type::U32 ? run_cluster_to_generic_narrow : run_cluster_to_generic;
     default:
-      return nullptr;
+      return select_cluster(ir);
   }
 }
 

@@ -60,9 +60,7 @@ bool memory_allowed(Warp &warp, Space space, uint64_t address, unsigned size, ui
     if (in_range(address, size, base, warp.local_stride)) return true;
     if (space == Space::Local) return false;
   }
-  if (space == Space::Generic &&
-      in_range(address, size, reinterpret_cast<uint64_t>(warp.shared), warp.shared_size))
-    return true;
+  if (space == Space::Generic && shared_by_cluster(warp, address, size)) return true;
   if (space == Space::Param || (space == Space::Generic && flag == 1)) {
     if (in_range(address, size, reinterpret_cast<uint64_t>(warp.parameters), warp.parameter_bytes))
       return true;
@@ -106,6 +104,26 @@ const Ins *memory_fault(Warp &warp, const Ins *ins, Space space, uint64_t addres
   warp.cta->grid->fail({misaligned ? kMisaligned : kIllegalAddress, true, std::move(message)});
   warp.event = Event::Fault;
   return nullptr;
+}
+
+const Ins *range_fault(Warp &warp, const Ins *ins, Space space, uint64_t address, uint64_t size,
+                       bool write, unsigned lane) {
+  char text[160];
+  std::snprintf(text, sizeof text, ": %s of %llu bytes at %saddress 0x%llx is not allowed",
+                write ? "write" : "read", static_cast<unsigned long long>(size), space_name(space),
+                static_cast<unsigned long long>(address));
+  std::string message = place(warp, ins, lane) + text;
+  if (space == Space::Global && warp.cta->grid->launch.memory)
+    message += "; " + warp.cta->grid->launch.memory->describe(address);
+  warp.cta->grid->fail({kIllegalAddress, true, std::move(message)});
+  warp.event = Event::Fault;
+  return nullptr;
+}
+
+bool is_constant(const Warp &warp, uint64_t address) {
+  for (const Variable &variable : warp.cta->grid->kernel->program().variables())
+    if (variable.constant && address - variable.address < variable.size) return true;
+  return false;
 }
 
 const Ins *fault(Warp &warp, const Ins *ins, int code, const char *what) {

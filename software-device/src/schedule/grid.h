@@ -19,7 +19,8 @@ struct Grid {
   Launch launch;
   const KernelImpl *kernel;
   const Executable *executable;
-  uint64_t blocks = 0;
+  uint64_t clusters = 0;
+  uint32_t cluster_blocks = 1;
   uint32_t threads = 0;  // of one block
   uint32_t warps = 0;
   uint32_t shared_bytes = 0;
@@ -28,7 +29,7 @@ struct Grid {
   uint64_t workspace = 0;  // of a cooperative grid
   unsigned workers = 1;
 
-  std::atomic<uint64_t> next{0};  // the block to start next
+  std::atomic<uint64_t> next{0};  // the cluster to start next
   std::atomic<uint64_t> finished{0};
   std::atomic<bool> abandoned{false};
   std::mutex mutex;  // guards status and print
@@ -47,27 +48,36 @@ struct BlockBarrier {
 
 // A block, and the memory that it runs in. Kept for the next block of the same grid.
 struct Cta {
-  Cta(std::shared_ptr<Grid> grid, uint32_t worker);
+  Cta(std::shared_ptr<Grid> grid, struct Cluster *cluster, uint32_t rank, uint32_t worker);
 
   // Makes it block `index` of the grid.
   void start(uint64_t index);
 
-  enum class Result { Done, Parked, Failed };
-  // Runs until the block is done, has failed, or has used up its slice.
+  enum class Result { Done, Parked, Blocked, Failed };
+  // Runs until the block is done, has failed, has used up its slice, or waits for its cluster.
   Result run(uint64_t slice);
 
   Frame *take_frame(Warp &warp, const Function *function);
   void release_frame(Frame *frame);
   void thread_of(const Warp &warp, unsigned lane, uint32_t out[3]) const;
 
+  // Lets a try_wait give up; false when there is none.
+  bool end_waits();
+  // All threads wait and none can go on.
+  void fail_waiting(const char *whose);
+  uint8_t *shared() const { return shared_.get(); }
+
   std::shared_ptr<Grid> grid;
+  struct Cluster *cluster;
+  uint32_t rank;  // in the cluster
   uint32_t worker;
   uint64_t index = 0;
   uint32_t position[3] = {0, 0, 0};
+  uint32_t of_cluster[3] = {0, 0, 0};  // position in the cluster
   uint32_t live_threads = 0;
   uint32_t mbarrier_waits = 0;  // groups that wait at a try_wait
   bool failed = false;
-  bool spinning = false;
+  bool progress = false;  // something ran in the last run()
   BlockBarrier barriers[16];
   std::vector<Warp> warps;
 
@@ -81,7 +91,6 @@ struct Cta {
   static Memory allocate(size_t bytes);
   void fill(const std::vector<SlotFill> &fills, uint8_t *registers, const Warp &warp);
   bool break_deadlock();
-  bool end_waits();
 
   Memory shared_, local_, registers_, parameters_;
   std::vector<Frame> entry_frames_;                // of each warp
@@ -106,6 +115,6 @@ void exit_lanes(Warp &warp, uint32_t mask);
 
 // ---- shared memory of the blocks of a cluster
 
-Cta *shared_owner(Warp &warp, uint64_t address, unsigned size);
+Cta *shared_owner(Warp &warp, uint64_t address, uint64_t size);
 
 }  // namespace softdev

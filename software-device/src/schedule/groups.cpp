@@ -6,7 +6,7 @@
 // another all get on.
 #include <algorithm>
 
-#include "schedule/grid.h"
+#include "schedule/cluster.h"
 
 namespace softdev {
 namespace {
@@ -227,6 +227,7 @@ void exit_lanes(Warp &warp, uint32_t mask) {
   }
   Cta &cta = *warp.cta;
   cta.live_threads -= static_cast<uint32_t>(__builtin_popcount(mask));
+  cta.cluster->leave(warp, mask);
   for (unsigned i = 0; i < 16; ++i)
     if (cta.barriers[i].any_waiting) try_release(cta, i);
 }

@@ -16,6 +16,7 @@ constexpr uint64_t kCounts = 0xfffff;
 constexpr uint64_t kParity = uint64_t{1} << 61;
 constexpr uint64_t kMark = uint64_t{1} << 62;
 constexpr int64_t kMostBytes = (1 << 20) - 1;
+constexpr const char *kTooManyBytes = "an mbarrier counts at most 2^20 - 1 bytes";
 
 struct Object {
   uint32_t pending = 0, expected = 0;
@@ -55,8 +56,8 @@ void wake(Cta &cta) {
 }
 
 // What an operation needs of one lane's object; nullptr after a fault.
-uint64_t *find(Warp &warp, const Ins *ins, unsigned lane, Cta **owner, bool must_be_one) {
-  uint64_t address = reinterpret_cast<const uint64_t *>(warp.regs + ins->a)[lane];
+uint64_t *find(Warp &warp, const Ins *ins, uint64_t address, unsigned lane, Cta **owner,
+               bool must_be_one) {
   *owner = shared_owner(warp, address, 8);
   if (!*owner || address % 8)
     return memory_fault(warp, ins, Space::Generic, address, 8, true, lane), nullptr;
@@ -69,6 +70,7 @@ uint64_t *find(Warp &warp, const Ins *ins, unsigned lane, Cta **owner, bool must
 
 template <MbarrierMode mode>
 const Ins *run_update(Warp &warp, const Ins *ins) {
+  const auto *addresses = reinterpret_cast<const uint64_t *>(warp.regs + ins->a);
   const auto *operands = reinterpret_cast<const uint32_t *>(warp.regs + ins->b);
   constexpr bool kExpects = mode == MbarrierMode::ExpectTx ||
                             mode == MbarrierMode::ArriveExpectTx ||
@@ -79,7 +81,7 @@ const Ins *run_update(Warp &warp, const Ins *ins) {
   for (uint32_t left = warp.mask; left; left &= left - 1) {
     auto lane = static_cast<unsigned>(__builtin_ctz(left));
     Cta *owner = nullptr;
-    uint64_t *word = find(warp, ins, lane, &owner, mode != MbarrierMode::Init);
+    uint64_t *word = find(warp, ins, addresses[lane], lane, &owner, mode != MbarrierMode::Init);
     if (!word) return nullptr;
     uint32_t operand = operands[lane];
     Object object;
@@ -101,7 +103,7 @@ const Ins *run_update(Warp &warp, const Ins *ins) {
     if (kExpects) bytes += operand;
     if (mode == MbarrierMode::CompleteTx) bytes -= operand;
     if (bytes > kMostBytes || bytes < -kMostBytes)
-      return fault(warp, ins, kBadObject, "an mbarrier expects at most 2^20 - 1 bytes");
+      return fault(warp, ins, kBadObject, kTooManyBytes);
     object.bytes = static_cast<int32_t>(bytes);
     if (kArrives) {
       uint32_t count = kExpects ? 1 : operand;
@@ -121,11 +123,12 @@ const Ins *run_update(Warp &warp, const Ins *ins) {
 template <MbarrierMode mode>
 const Ins *run_wait(Warp &warp, const Ins *ins) {
   constexpr bool kByParity = mode == MbarrierMode::TestParity || mode == MbarrierMode::TryParity;
+  const auto *addresses = reinterpret_cast<const uint64_t *>(warp.regs + ins->a);
   uint32_t over = 0;
   for (uint32_t left = warp.mask; left; left &= left - 1) {
     auto lane = static_cast<unsigned>(__builtin_ctz(left));
     Cta *owner = nullptr;
-    const uint64_t *word = find(warp, ins, lane, &owner, true);
+    const uint64_t *word = find(warp, ins, addresses[lane], lane, &owner, true);
     if (!word) return nullptr;
     bool asked = kByParity ? reinterpret_cast<const uint32_t *>(warp.regs + ins->b)[lane] & 1
                            : reinterpret_cast<const uint64_t *>(warp.regs + ins->b)[lane] & kParity;
@@ -153,6 +156,20 @@ const Ins *run_wait(Warp &warp, const Ins *ins) {
 }
 
 }  // namespace
+
+bool complete_bytes(Warp &warp, const Ins *ins, uint64_t address, uint32_t bytes, unsigned lane) {
+  Cta *owner = nullptr;
+  uint64_t *word = find(warp, ins, address, lane, &owner, true);
+  if (!word) return false;
+  Object object = Object::unpack(*word);
+  int64_t left = int64_t{object.bytes} - bytes;
+  if (left < -kMostBytes) return fault(warp, ins, kBadObject, kTooManyBytes), false;
+  object.bytes = static_cast<int32_t>(left);
+  bool ended = object.settle();
+  *word = object.pack();
+  if (ended) wake(*owner);
+  return true;
+}
 
 // A try_wait may give up at any time, and does when it would keep others from getting on.
 bool Cta::end_waits() {

@@ -6,7 +6,7 @@
 #include <deque>
 #include <thread>
 
-#include "schedule/grid.h"
+#include "schedule/cluster.h"
 #include "schedule/stopwatch.h"
 
 namespace softdev {
@@ -15,7 +15,8 @@ Grid::Grid(Launch what)
     : launch(std::move(what)),
       kernel(static_cast<const KernelImpl *>(launch.kernel)),
       executable(&kernel->executable()) {
-  blocks = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
+  cluster_blocks = launch.cluster.x * launch.cluster.y * launch.cluster.z;
+  clusters = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z / cluster_blocks;
   threads = launch.block.x * launch.block.y * launch.block.z;
   warps = (threads + kLanes - 1) / kLanes;
   uint32_t own = executable->static_shared + launch.dynamic_shared;
@@ -30,6 +31,7 @@ constexpr uint64_t kLongSlice = 4096;  // turns of a block that runs alone
 constexpr uint64_t kShortSlice = 16;   // ... that shares its worker
 constexpr size_t kMaxResident = 64;    // blocks that one worker keeps, unless cooperative
 constexpr uint32_t kMaxBlockThreads = 1024;
+constexpr uint32_t kMaxClusterBlocks = 16;
 constexpr uint32_t kMaxShared = 227 << 10;
 
 class Pool final : public Engine {
@@ -61,7 +63,7 @@ class Pool final : public Engine {
     grid->workers = workers();
     if (grid->launch.cooperative || grid->executable->uses_grid_workspace)
       grid->workspace = grid->kernel->program().grid_workspace();
-    bool one = grid->blocks == 1;
+    bool one = grid->clusters == 1;
     {
       std::lock_guard lock(mutex_);
       grid->id = ++last_id_;
@@ -75,7 +77,7 @@ class Pool final : public Engine {
   }
 
  private:
-  using Residents = std::vector<std::unique_ptr<Cta>>;
+  using Residents = std::vector<std::unique_ptr<Cluster>>;
 
   static Status check(const Launch &launch) {
     const auto &executable = static_cast<const KernelImpl *>(launch.kernel)->executable();
@@ -89,21 +91,28 @@ class Pool final : public Engine {
       return {1, false, name + "the grid is empty or too large"};
     if (uint64_t{executable.static_shared} + launch.dynamic_shared > kMaxShared)
       return {1, false, name + "more shared memory than a block can have"};
+    const Dim3 &cluster = launch.cluster;
+    uint64_t of_cluster = uint64_t{cluster.x} * cluster.y;
+    if (!of_cluster || !cluster.z || of_cluster > kMaxClusterBlocks ||
+        of_cluster * cluster.z > kMaxClusterBlocks)
+      return {912, false, name + "a cluster has 1 to 16 blocks"};
+    if (grid.x % cluster.x || grid.y % cluster.y || grid.z % cluster.z)
+      return {912, false, name + "the grid is no multiple of the cluster"};
     return {};
   }
 
   // A block to start, or nothing. `cached` is a finished block whose memory may be used again.
-  std::unique_ptr<Cta> take_block(uint32_t worker, std::unique_ptr<Cta> cached) {
+  std::unique_ptr<Cluster> take_block(uint32_t worker, std::unique_ptr<Cluster> cached) {
     std::shared_ptr<Grid> grid;
     uint64_t block = 0;
     {
       std::lock_guard lock(mutex_);
       while (!grids_.empty()) {
         std::shared_ptr<Grid> &front = grids_.front();
-        if (front->abandoned.load(std::memory_order_relaxed) || front->next >= front->blocks) {
+        if (front->abandoned.load(std::memory_order_relaxed) || front->next >= front->clusters) {
           // Whoever finishes the last of its blocks reports; those never started count too.
-          uint64_t unstarted = front->blocks - std::min<uint64_t>(front->next, front->blocks);
-          front->next = front->blocks;
+          uint64_t unstarted = front->clusters - std::min<uint64_t>(front->next, front->clusters);
+          front->next = front->clusters;
           std::shared_ptr<Grid> drained = std::move(front);
           grids_.pop_front();
           ++version_;
@@ -112,7 +121,7 @@ class Pool final : public Engine {
         }
         grid = front;
         block = front->next++;
-        if (front->next >= front->blocks) {
+        if (front->next >= front->clusters) {
           grids_.pop_front();
           ++version_;
         }
@@ -124,7 +133,7 @@ class Pool final : public Engine {
     if (!cached || cached->grid != grid) {
       cached.reset();
       try {
-        cached = std::make_unique<Cta>(grid, worker);
+        cached = std::make_unique<Cluster>(grid, worker);
       } catch (const std::bad_alloc &) {
         grid->fail({2, true, "kernel " + grid->kernel->name() + ": no host memory for a block"});
         finish(grid, 1);
@@ -150,7 +159,7 @@ class Pool final : public Engine {
   }
 
   static void finish(const std::shared_ptr<Grid> &grid, uint64_t blocks) {
-    if (grid->finished.fetch_add(blocks, std::memory_order_acq_rel) + blocks != grid->blocks)
+    if (grid->finished.fetch_add(blocks, std::memory_order_acq_rel) + blocks != grid->clusters)
       return;
     Status status;
     {
@@ -163,7 +172,7 @@ class Pool final : public Engine {
 
   void work(uint32_t worker) {
     Residents residents;
-    std::unique_ptr<Cta> cached;
+    std::unique_ptr<Cluster> cached;
     Stopwatch watch;
     for (;;) {
       // Start a block when there is none, or when those there only spin.
@@ -199,7 +208,7 @@ class Pool final : public Engine {
         std::shared_ptr<Grid> grid = residents[i]->grid;
         cached = std::move(residents[i]);
         residents.erase(residents.begin() + static_cast<std::ptrdiff_t>(i));
-        if (result == Cta::Result::Failed || grid->next >= grid->blocks) {
+        if (result == Cta::Result::Failed || grid->next >= grid->clusters) {
           cached.reset();
           watch.stop();  // whoever is told that the grid is done finds its time counted
         }

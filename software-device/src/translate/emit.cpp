@@ -24,6 +24,13 @@ void sort_fill(const Constant &constant, uint32_t slot, Function *out) {
     case Special::CtaidY:
     case Special::CtaidZ:
     case Special::SmId:
+    case Special::ClusterCtaidX:
+    case Special::ClusterCtaidY:
+    case Special::ClusterCtaidZ:
+    case Special::ClusterRank:
+    case Special::ClusterIdX:
+    case Special::ClusterIdY:
+    case Special::ClusterIdZ:
       out->block_fills.push_back(fill_of(constant, slot));
       break;
     default:

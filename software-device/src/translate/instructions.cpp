@@ -106,6 +106,8 @@ const std::unordered_map<std::string_view, Lowering::Row> &Lowering::table() {
       {"pmevent", {&L::hint, Op::Nop, 0, 0}},
       {"cp", {&L::copy_async, Op::AsyncCopy, 0, 0}},
       {"mbarrier", {&L::mbarrier, Op::Mbarrier, 0, 0}},
+      {"mapa", {&L::cluster_address, Op::MapShared, 0, 0}},
+      {"getctarank", {&L::cluster_address, Op::SharedRank, 0, 0}},
       {"bra", {&L::branch, Op::Branch, 0, 0}},
       {"brx", {&L::branch_indexed, Op::BranchIndexed, 0, 0}},
       {"call", {&L::call, Op::Call, 0, 0}},

@@ -116,7 +116,16 @@ enum class Op : uint8_t {
   // asynchronous copies and what waits for them
   AsyncCopy,
   Mbarrier,
+  BulkCopy,
+  BulkReduce,
+  StoreAsync,
+  ReduceAsync,
+  // the shared memory of the blocks of a cluster
   ClusterToGeneric,
+  GenericToCluster,
+  MapShared,
+  SharedRank,
+  ClusterBarrier,
   // matrices, see matrix.h
   Mma,
   MmaQuads,
@@ -176,6 +185,7 @@ enum class AtomicOp : uint8_t { Add, Min, Max, And, Or, Xor, Exch, Cas, Inc, Dec
 enum class ShuffleMode : uint8_t { Up, Down, Bfly, Idx };
 enum class VoteMode : uint8_t { All, Any, Uni, Ballot };
 enum class BarrierMode : uint8_t { Sync, Arrive, Popc, And, Or };
+enum class BulkWay : uint8_t { GlobalToShared, SharedToShared, SharedToGlobal };
 enum class MbarrierMode : uint8_t {
   Init,
   Inval,
@@ -280,6 +290,22 @@ enum class Special : uint8_t {
   Envreg2,
   DynamicShared,
   TotalShared,
+  AggregateShared,
+  ClusterExplicit,
+  ClusterCtaidX,
+  ClusterCtaidY,
+  ClusterCtaidZ,
+  ClusterNctaidX,
+  ClusterNctaidY,
+  ClusterNctaidZ,
+  ClusterRank,
+  ClusterBlocks,
+  ClusterIdX,
+  ClusterIdY,
+  ClusterIdZ,
+  NclusterIdX,
+  NclusterIdY,
+  NclusterIdZ,
   ReservedBegin,
   ReservedEnd,
   Zero,

@@ -305,6 +305,9 @@ Status KernelImpl::translate_now() {
     std::copy_n(syntax.required_threads, 3, attributes_.required_threads);
     attributes_.max_threads = product(syntax.required_threads);
   }
+  std::copy_n(syntax.cluster, 3, attributes_.required_cluster);
+  attributes_.cluster_must_be_set = syntax.explicit_cluster && !syntax.cluster[0];
+  attributes_.max_cluster_blocks = syntax.max_cluster_blocks;
   executable_ = std::move(executable);
   return {};
 }

@@ -63,6 +63,12 @@ bool is_pure(Op op) {
     case Op::MatrixLoad:
     case Op::MatrixStore:
     case Op::MatrixMove:
+    case Op::BulkCopy:
+    case Op::BulkReduce:
+    case Op::StoreAsync:
+    case Op::ReduceAsync:
+    case Op::MapShared:  // it may fault
+    case Op::ClusterBarrier:
     case Op::Branch:
     case Op::BranchIndexed:
     case Op::Call:
@@ -231,6 +237,7 @@ Boolean Lowering::take_boolean() {
 std::optional<Space> Lowering::take_space() {
   if (take("global")) return Space::Global;
   if (take("shared") || take("shared::cta")) return Space::Shared;
+  if (take("shared::cluster")) return Space::SharedCluster;
   if (take("const")) return Space::Constant;
   if (take("local")) return Space::Local;
   if (take("param") || take("param::entry") || take("param::func")) return Space::Param;

@@ -184,6 +184,10 @@ class Lowering {
   bool copy_async();
   bool copy_async_arrive();
   bool mbarrier();
+  bool bulk_copy(bool reduce);
+  bool store_async(bool reduce);
+  bool take_reduction(Ir *ir);
+  bool cluster_address();
   bool shared_address(const OperandSyntax &operand, SharedWindow window, Value *out);
   SharedWindow take_shared_window();
   // lower_control.cpp

@@ -38,8 +38,10 @@ bool Lowering::shared_address(const OperandSyntax &operand, SharedWindow window,
 // cp.async.ca|cg.shared.global[.L2::cache_hint][.L2::NNNB] [to], [from], size [, n | ignore] [,
 // policy]
 bool Lowering::copy_async() {
-  if (!take("async")) return refuse("only cp.async is supported");
-  if (take("bulk")) return refuse("cp.async.bulk is not supported");
+  bool reduce = take("reduce");
+  if (!take("async")) return refuse("only cp.async and cp.reduce.async.bulk are supported");
+  if (take("bulk")) return bulk_copy(reduce);
+  if (reduce) return refuse("needs .bulk");
   if (take("mbarrier")) return copy_async_arrive();
   if (take("commit_group")) return modifiers_done() && expect_operands(0);
   if (take("wait_all")) return modifiers_done() && expect_operands(0);

@@ -190,16 +190,19 @@ bool Lowering::barrier() {
     return true;
   }
   if (take("cluster")) {
-    // A cluster of one block.
     bool arrive = take("arrive"), wait = take("wait");
+    if (arrive == wait) return refuse("needs .arrive or .wait");
+    if (wait)
+      take("acquire");
+    else if (!take("release"))
+      take("relaxed");
     take("aligned");
-    take("release");
-    take("acquire");
-    take("relaxed");
     if (!modifiers_done() || !expect_operands(0)) return false;
     begin_guarded_region();
-    if (arrive == wait) return refuse("needs .arrive or .wait");
-    return refuse("barrier.cluster is not supported");
+    Ir ir = make(Op::ClusterBarrier);
+    ir.mode = wait;
+    emit(ir);
+    return true;
   }
   take("cta");
   take("aligned");

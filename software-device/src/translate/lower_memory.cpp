@@ -17,6 +17,13 @@ bool is_signed(Type type) {
 // the stack frame leaves ir.a empty: then ir.offset is an offset in the frame.
 bool Lowering::address(const OperandSyntax &operand, Space space, unsigned access, Ir *ir) {
   if (operand.kind != OperandSyntax::Address) return refuse("expected an address");
+  if (space == Space::SharedCluster) {
+    // Wherever it lies, it has a generic address.
+    ir->space = Space::Generic;
+    ir->offset = 0;
+    ir->type2 = Type::U64;
+    return shared_address(operand, SharedWindow::Cluster, &ir->a);
+  }
   ir->space = space;
   ir->offset = operand.offset;
   ir->type2 = Type::U64;
@@ -163,6 +170,7 @@ bool Lowering::load() {
 
 bool Lowering::store() {
   Ir ir = make(Op::Store);
+  if (take("async")) return store_async(false);
   auto space = take_space();
   bool scoped = take_memory_order(&ir.order);
   bool hint = take("L2::cache_hint");
@@ -230,12 +238,12 @@ bool Lowering::store() {
 // atom.order.scope.space.op[.noftz][.vec].type d, [a], b [, c]     red... [a], b
 bool Lowering::atomic() {
   bool reduce = statement_->opcode == "red";
+  if (reduce && take("async")) return store_async(true);
   Ir ir = make(Op::Atomic);
   auto space = take_space();
   take_memory_order(&ir.order);
   bool no_flush = take("noftz");
   bool hint = take("L2::cache_hint");
-  if (take("async")) return refuse("red.async is not supported");
   unsigned vector = take_vector();
   static constexpr std::pair<std::string_view, AtomicOp> kOps[] = {
       {"add", AtomicOp::Add},   {"min", AtomicOp::Min}, {"max", AtomicOp::Max},
@@ -260,7 +268,8 @@ bool Lowering::atomic() {
   uint32_t count = (reduce ? 2 : 3) + (cas ? 1 : 0);
   if (!expect_operands(count, count + (hint ? 1 : 0))) return false;
   Space where = space.value_or(Space::Generic);
-  if (where != Space::Generic && where != Space::Global && where != Space::Shared)
+  if (where != Space::Generic && where != Space::Global && where != Space::Shared &&
+      where != Space::SharedCluster)
     return refuse("atomics work in .global and .shared");
   bool wide = ir.type == Type::B128;
   if (wide && reduce) return refuse("this type needs atom");

@@ -170,7 +170,10 @@ bool Lowering::cvta() {
   if (!space) return refuse("needs a state space");
   if (ir.type != Type::U64) return refuse("needs .u64");
   if (!modifiers_done() || !expect_operands(2)) return false;
-  if (*space == Space::Shared) ir.op = to ? Op::ToShared : Op::FromShared;
+  if (*space == Space::SharedCluster)
+    ir.op = to ? Op::GenericToCluster : Op::ClusterToGeneric;
+  else if (*space == Space::Shared)
+    ir.op = to ? Op::ToShared : Op::FromShared;
   if (!destination(operand(0), 8, &ir.d) || !source(operand(1), Type::U64, &ir.a)) return false;
   emit(ir);
   return true;
@@ -178,13 +181,9 @@ bool Lowering::cvta() {
 
 bool Lowering::isspacep() {
   Ir ir = make(Op::IsSpace);
-  if (take("shared::cluster")) {
-    ir.space = Space::Shared;
-  } else {
-    auto space = take_space();
-    if (!space) return refuse("needs a state space");
-    ir.space = *space;
-  }
+  auto space = take_space();
+  if (!space) return refuse("needs a state space");
+  ir.space = *space;
   ir.type = Type::U64;
   if (!modifiers_done() || !expect_operands(2)) return false;
   if (operand(0).kind != OperandSyntax::Register || !predicate_destination(operand(0).reg, &ir.d) ||

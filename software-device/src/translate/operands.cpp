@@ -115,6 +115,11 @@ bool Lowering::predicate_source(const OperandSyntax &operand, Value *out, bool *
     *negated = operand.negated;
     return true;
   }
+  if (operand.kind == OperandSyntax::Special && operand.name == "%is_explicit_cluster") {
+    *negated = operand.negated;
+    *out = special(Special::ClusterExplicit, 0);
+    return true;
+  }
   if (operand.kind != OperandSyntax::Register) return refuse("expected a predicate");
   *negated = operand.negated;
   return predicate_destination(operand.reg, out);
@@ -181,23 +186,21 @@ bool Lowering::special_value(std::string_view name, unsigned size, Value *out) {
       {"%envreg2", Special::Envreg2},
       {"%dynamic_smem_size", Special::DynamicShared},
       {"%total_smem_size", Special::TotalShared},
-      {"%aggr_smem_size", Special::TotalShared},
-      // A launch without clusters: every block is a cluster of one.
-      {"%is_explicit_cluster", Special::Zero},
-      {"%cluster_ctarank", Special::Zero},
-      {"%cluster_nctarank", Special::One},
-      {"%cluster_ctaid.x", Special::Zero},
-      {"%cluster_ctaid.y", Special::Zero},
-      {"%cluster_ctaid.z", Special::Zero},
-      {"%cluster_nctaid.x", Special::One},
-      {"%cluster_nctaid.y", Special::One},
-      {"%cluster_nctaid.z", Special::One},
-      {"%clusterid.x", Special::CtaidX},
-      {"%clusterid.y", Special::CtaidY},
-      {"%clusterid.z", Special::CtaidZ},
-      {"%nclusterid.x", Special::NctaidX},
-      {"%nclusterid.y", Special::NctaidY},
-      {"%nclusterid.z", Special::NctaidZ},
+      {"%aggr_smem_size", Special::AggregateShared},
+      {"%cluster_ctarank", Special::ClusterRank},
+      {"%cluster_nctarank", Special::ClusterBlocks},
+      {"%cluster_ctaid.x", Special::ClusterCtaidX},
+      {"%cluster_ctaid.y", Special::ClusterCtaidY},
+      {"%cluster_ctaid.z", Special::ClusterCtaidZ},
+      {"%cluster_nctaid.x", Special::ClusterNctaidX},
+      {"%cluster_nctaid.y", Special::ClusterNctaidY},
+      {"%cluster_nctaid.z", Special::ClusterNctaidZ},
+      {"%clusterid.x", Special::ClusterIdX},
+      {"%clusterid.y", Special::ClusterIdY},
+      {"%clusterid.z", Special::ClusterIdZ},
+      {"%nclusterid.x", Special::NclusterIdX},
+      {"%nclusterid.y", Special::NclusterIdY},
+      {"%nclusterid.z", Special::NclusterIdZ},
       {"%current_graph_exec", Special::Zero},
       {"%reserved_smem_offset_begin", Special::ReservedBegin},
       {"%reserved_smem_offset_end", Special::ReservedEnd},

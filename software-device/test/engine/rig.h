@@ -114,6 +114,7 @@ class Device {
     launch.keep = program;
     launch.grid = grid;
     launch.block = block;
+    launch.cluster = cluster;
     launch.dynamic_shared = shared;
     launch.cooperative = cooperative;
     launch.parameters = parameters.take();
@@ -142,6 +143,7 @@ class Device {
 
   Memory memory;
   std::unique_ptr<Engine> engine;
+  Dim3 cluster;  // of launches to come
   std::string printed;
 };
 

@@ -20,6 +20,7 @@ Handler select_memory(const Ir &);
 Handler select_atomic(const Ir &);
 Handler select_async(const Ir &);
 Handler select_atomic_vector(const Ir &);
+Handler select_bulk(const Ir &);
 Handler select_exchange(const Ir &);
 Handler select_mma(const Ir &);
 Handler select_mma_single(const Ir &);

@@ -94,10 +94,14 @@ const Ins *is_space(Warp &w, const Ins *i) {
     bool shared = a[l] - reinterpret_cast<uint64_t>(w.shared) < w.shared_size;
     bool local = a[l] - stack < w.local_stride;
     bool parameter = a[l] - reinterpret_cast<uint64_t>(w.parameters) < w.parameter_bytes;
-    bool yes = space == Space::Shared  ? shared
-               : space == Space::Local ? local
-               : space == Space::Param ? parameter
-                                       : !shared && !local && !parameter;
+    bool yes =
+        space == Space::Shared          ? shared
+        : space == Space::Local         ? local
+        : space == Space::Param         ? parameter
+        : space == Space::SharedCluster ? shared_by_cluster(w, a[l], 1)
+        : space == Space::Constant
+            ? is_constant(w, a[l])
+            : !local && !parameter && !shared_by_cluster(w, a[l], 1) && !is_constant(w, a[l]);
     result |= static_cast<uint32_t>(yes) << l;
   });
   set_predicate(w, i->d, result);
@@ -186,6 +190,10 @@ Handler select_move(const Ir &ir) {
       switch (ir.space) {
         case Space::Shared:
           return is_space<Space::Shared>;
+        case Space::SharedCluster:
+          return is_space<Space::SharedCluster>;
+        case Space::Constant:
+          return is_space<Space::Constant>;
         case Space::Local:
           return is_space<Space::Local>;
         case Space::Param:

@@ -20,6 +20,7 @@ Handler select(const Ir &ir) {
       select_atomic_vector,  //
       select_exchange,       //
       select_async,          //
+      select_bulk,           //
       select_mma_single,     //
       select_mma,            //
       select_matrix_memory,  //
