@@ -3,1352 +3,1357 @@
 #include "abi_lookup.h"
 
 #define ABI_EXPORT __attribute__((visibility("default")))
+#ifdef CUDA_DRIVER_PREFIX  // see cuda_driver.h
+#define ABI_SYMBOL(name) __asm__(CUDA_DRIVER_PREFIX #name)
+#else
+#define ABI_SYMBOL(name)
+#endif
 
 // A stub ignores its arguments, so one shape serves every prototype (SysV calling convention).
 static int stub_cuArray3DCreate(void) { return abi_unsupported(0); }
-ABI_EXPORT int cuArray3DCreate(void) __attribute__((weak, alias("stub_cuArray3DCreate")));
+ABI_EXPORT int cuArray3DCreate(void) ABI_SYMBOL(cuArray3DCreate) __attribute__((weak, alias("stub_cuArray3DCreate")));
 static int stub_cuArray3DCreate_v2(void) { return abi_unsupported(1); }
-ABI_EXPORT int cuArray3DCreate_v2(void) __attribute__((weak, alias("stub_cuArray3DCreate_v2")));
+ABI_EXPORT int cuArray3DCreate_v2(void) ABI_SYMBOL(cuArray3DCreate_v2) __attribute__((weak, alias("stub_cuArray3DCreate_v2")));
 static int stub_cuArray3DGetDescriptor(void) { return abi_unsupported(2); }
-ABI_EXPORT int cuArray3DGetDescriptor(void) __attribute__((weak, alias("stub_cuArray3DGetDescriptor")));
+ABI_EXPORT int cuArray3DGetDescriptor(void) ABI_SYMBOL(cuArray3DGetDescriptor) __attribute__((weak, alias("stub_cuArray3DGetDescriptor")));
 static int stub_cuArray3DGetDescriptor_v2(void) { return abi_unsupported(3); }
-ABI_EXPORT int cuArray3DGetDescriptor_v2(void) __attribute__((weak, alias("stub_cuArray3DGetDescriptor_v2")));
+ABI_EXPORT int cuArray3DGetDescriptor_v2(void) ABI_SYMBOL(cuArray3DGetDescriptor_v2) __attribute__((weak, alias("stub_cuArray3DGetDescriptor_v2")));
 static int stub_cuArrayCreate(void) { return abi_unsupported(4); }
-ABI_EXPORT int cuArrayCreate(void) __attribute__((weak, alias("stub_cuArrayCreate")));
+ABI_EXPORT int cuArrayCreate(void) ABI_SYMBOL(cuArrayCreate) __attribute__((weak, alias("stub_cuArrayCreate")));
 static int stub_cuArrayCreate_v2(void) { return abi_unsupported(5); }
-ABI_EXPORT int cuArrayCreate_v2(void) __attribute__((weak, alias("stub_cuArrayCreate_v2")));
+ABI_EXPORT int cuArrayCreate_v2(void) ABI_SYMBOL(cuArrayCreate_v2) __attribute__((weak, alias("stub_cuArrayCreate_v2")));
 static int stub_cuArrayDestroy(void) { return abi_unsupported(6); }
-ABI_EXPORT int cuArrayDestroy(void) __attribute__((weak, alias("stub_cuArrayDestroy")));
+ABI_EXPORT int cuArrayDestroy(void) ABI_SYMBOL(cuArrayDestroy) __attribute__((weak, alias("stub_cuArrayDestroy")));
 static int stub_cuArrayGetDescriptor(void) { return abi_unsupported(7); }
-ABI_EXPORT int cuArrayGetDescriptor(void) __attribute__((weak, alias("stub_cuArrayGetDescriptor")));
+ABI_EXPORT int cuArrayGetDescriptor(void) ABI_SYMBOL(cuArrayGetDescriptor) __attribute__((weak, alias("stub_cuArrayGetDescriptor")));
 static int stub_cuArrayGetDescriptor_v2(void) { return abi_unsupported(8); }
-ABI_EXPORT int cuArrayGetDescriptor_v2(void) __attribute__((weak, alias("stub_cuArrayGetDescriptor_v2")));
+ABI_EXPORT int cuArrayGetDescriptor_v2(void) ABI_SYMBOL(cuArrayGetDescriptor_v2) __attribute__((weak, alias("stub_cuArrayGetDescriptor_v2")));
 static int stub_cuArrayGetMemoryRequirements(void) { return abi_unsupported(9); }
-ABI_EXPORT int cuArrayGetMemoryRequirements(void) __attribute__((weak, alias("stub_cuArrayGetMemoryRequirements")));
+ABI_EXPORT int cuArrayGetMemoryRequirements(void) ABI_SYMBOL(cuArrayGetMemoryRequirements) __attribute__((weak, alias("stub_cuArrayGetMemoryRequirements")));
 static int stub_cuArrayGetPlane(void) { return abi_unsupported(10); }
-ABI_EXPORT int cuArrayGetPlane(void) __attribute__((weak, alias("stub_cuArrayGetPlane")));
+ABI_EXPORT int cuArrayGetPlane(void) ABI_SYMBOL(cuArrayGetPlane) __attribute__((weak, alias("stub_cuArrayGetPlane")));
 static int stub_cuArrayGetSparseProperties(void) { return abi_unsupported(11); }
-ABI_EXPORT int cuArrayGetSparseProperties(void) __attribute__((weak, alias("stub_cuArrayGetSparseProperties")));
+ABI_EXPORT int cuArrayGetSparseProperties(void) ABI_SYMBOL(cuArrayGetSparseProperties) __attribute__((weak, alias("stub_cuArrayGetSparseProperties")));
 static int stub_cuCheckpointProcessCheckpoint(void) { return abi_unsupported(12); }
-ABI_EXPORT int cuCheckpointProcessCheckpoint(void) __attribute__((weak, alias("stub_cuCheckpointProcessCheckpoint")));
+ABI_EXPORT int cuCheckpointProcessCheckpoint(void) ABI_SYMBOL(cuCheckpointProcessCheckpoint) __attribute__((weak, alias("stub_cuCheckpointProcessCheckpoint")));
 static int stub_cuCheckpointProcessGetRestoreThreadId(void) { return abi_unsupported(13); }
-ABI_EXPORT int cuCheckpointProcessGetRestoreThreadId(void) __attribute__((weak, alias("stub_cuCheckpointProcessGetRestoreThreadId")));
+ABI_EXPORT int cuCheckpointProcessGetRestoreThreadId(void) ABI_SYMBOL(cuCheckpointProcessGetRestoreThreadId) __attribute__((weak, alias("stub_cuCheckpointProcessGetRestoreThreadId")));
 static int stub_cuCheckpointProcessGetState(void) { return abi_unsupported(14); }
-ABI_EXPORT int cuCheckpointProcessGetState(void) __attribute__((weak, alias("stub_cuCheckpointProcessGetState")));
+ABI_EXPORT int cuCheckpointProcessGetState(void) ABI_SYMBOL(cuCheckpointProcessGetState) __attribute__((weak, alias("stub_cuCheckpointProcessGetState")));
 static int stub_cuCheckpointProcessLock(void) { return abi_unsupported(15); }
-ABI_EXPORT int cuCheckpointProcessLock(void) __attribute__((weak, alias("stub_cuCheckpointProcessLock")));
+ABI_EXPORT int cuCheckpointProcessLock(void) ABI_SYMBOL(cuCheckpointProcessLock) __attribute__((weak, alias("stub_cuCheckpointProcessLock")));
 static int stub_cuCheckpointProcessRestore(void) { return abi_unsupported(16); }
-ABI_EXPORT int cuCheckpointProcessRestore(void) __attribute__((weak, alias("stub_cuCheckpointProcessRestore")));
+ABI_EXPORT int cuCheckpointProcessRestore(void) ABI_SYMBOL(cuCheckpointProcessRestore) __attribute__((weak, alias("stub_cuCheckpointProcessRestore")));
 static int stub_cuCheckpointProcessUnlock(void) { return abi_unsupported(17); }
-ABI_EXPORT int cuCheckpointProcessUnlock(void) __attribute__((weak, alias("stub_cuCheckpointProcessUnlock")));
+ABI_EXPORT int cuCheckpointProcessUnlock(void) ABI_SYMBOL(cuCheckpointProcessUnlock) __attribute__((weak, alias("stub_cuCheckpointProcessUnlock")));
 static int stub_cuCoredumpGetAttribute(void) { return abi_unsupported(18); }
-ABI_EXPORT int cuCoredumpGetAttribute(void) __attribute__((weak, alias("stub_cuCoredumpGetAttribute")));
+ABI_EXPORT int cuCoredumpGetAttribute(void) ABI_SYMBOL(cuCoredumpGetAttribute) __attribute__((weak, alias("stub_cuCoredumpGetAttribute")));
 static int stub_cuCoredumpGetAttributeGlobal(void) { return abi_unsupported(19); }
-ABI_EXPORT int cuCoredumpGetAttributeGlobal(void) __attribute__((weak, alias("stub_cuCoredumpGetAttributeGlobal")));
+ABI_EXPORT int cuCoredumpGetAttributeGlobal(void) ABI_SYMBOL(cuCoredumpGetAttributeGlobal) __attribute__((weak, alias("stub_cuCoredumpGetAttributeGlobal")));
 static int stub_cuCoredumpSetAttribute(void) { return abi_unsupported(20); }
-ABI_EXPORT int cuCoredumpSetAttribute(void) __attribute__((weak, alias("stub_cuCoredumpSetAttribute")));
+ABI_EXPORT int cuCoredumpSetAttribute(void) ABI_SYMBOL(cuCoredumpSetAttribute) __attribute__((weak, alias("stub_cuCoredumpSetAttribute")));
 static int stub_cuCoredumpSetAttributeGlobal(void) { return abi_unsupported(21); }
-ABI_EXPORT int cuCoredumpSetAttributeGlobal(void) __attribute__((weak, alias("stub_cuCoredumpSetAttributeGlobal")));
+ABI_EXPORT int cuCoredumpSetAttributeGlobal(void) ABI_SYMBOL(cuCoredumpSetAttributeGlobal) __attribute__((weak, alias("stub_cuCoredumpSetAttributeGlobal")));
 static int stub_cuCtxAttach(void) { return abi_unsupported(22); }
-ABI_EXPORT int cuCtxAttach(void) __attribute__((weak, alias("stub_cuCtxAttach")));
+ABI_EXPORT int cuCtxAttach(void) ABI_SYMBOL(cuCtxAttach) __attribute__((weak, alias("stub_cuCtxAttach")));
 static int stub_cuCtxCreate(void) { return abi_unsupported(23); }
-ABI_EXPORT int cuCtxCreate(void) __attribute__((weak, alias("stub_cuCtxCreate")));
+ABI_EXPORT int cuCtxCreate(void) ABI_SYMBOL(cuCtxCreate) __attribute__((weak, alias("stub_cuCtxCreate")));
 static int stub_cuCtxCreate_v2(void) { return abi_unsupported(24); }
-ABI_EXPORT int cuCtxCreate_v2(void) __attribute__((weak, alias("stub_cuCtxCreate_v2")));
+ABI_EXPORT int cuCtxCreate_v2(void) ABI_SYMBOL(cuCtxCreate_v2) __attribute__((weak, alias("stub_cuCtxCreate_v2")));
 static int stub_cuCtxCreate_v3(void) { return abi_unsupported(25); }
-ABI_EXPORT int cuCtxCreate_v3(void) __attribute__((weak, alias("stub_cuCtxCreate_v3")));
+ABI_EXPORT int cuCtxCreate_v3(void) ABI_SYMBOL(cuCtxCreate_v3) __attribute__((weak, alias("stub_cuCtxCreate_v3")));
 static int stub_cuCtxCreate_v4(void) { return abi_unsupported(26); }
-ABI_EXPORT int cuCtxCreate_v4(void) __attribute__((weak, alias("stub_cuCtxCreate_v4")));
+ABI_EXPORT int cuCtxCreate_v4(void) ABI_SYMBOL(cuCtxCreate_v4) __attribute__((weak, alias("stub_cuCtxCreate_v4")));
 static int stub_cuCtxDestroy(void) { return abi_unsupported(27); }
-ABI_EXPORT int cuCtxDestroy(void) __attribute__((weak, alias("stub_cuCtxDestroy")));
+ABI_EXPORT int cuCtxDestroy(void) ABI_SYMBOL(cuCtxDestroy) __attribute__((weak, alias("stub_cuCtxDestroy")));
 static int stub_cuCtxDestroy_v2(void) { return abi_unsupported(28); }
-ABI_EXPORT int cuCtxDestroy_v2(void) __attribute__((weak, alias("stub_cuCtxDestroy_v2")));
+ABI_EXPORT int cuCtxDestroy_v2(void) ABI_SYMBOL(cuCtxDestroy_v2) __attribute__((weak, alias("stub_cuCtxDestroy_v2")));
 static int stub_cuCtxDetach(void) { return abi_unsupported(29); }
-ABI_EXPORT int cuCtxDetach(void) __attribute__((weak, alias("stub_cuCtxDetach")));
+ABI_EXPORT int cuCtxDetach(void) ABI_SYMBOL(cuCtxDetach) __attribute__((weak, alias("stub_cuCtxDetach")));
 static int stub_cuCtxDisablePeerAccess(void) { return abi_unsupported(30); }
-ABI_EXPORT int cuCtxDisablePeerAccess(void) __attribute__((weak, alias("stub_cuCtxDisablePeerAccess")));
+ABI_EXPORT int cuCtxDisablePeerAccess(void) ABI_SYMBOL(cuCtxDisablePeerAccess) __attribute__((weak, alias("stub_cuCtxDisablePeerAccess")));
 static int stub_cuCtxEnablePeerAccess(void) { return abi_unsupported(31); }
-ABI_EXPORT int cuCtxEnablePeerAccess(void) __attribute__((weak, alias("stub_cuCtxEnablePeerAccess")));
+ABI_EXPORT int cuCtxEnablePeerAccess(void) ABI_SYMBOL(cuCtxEnablePeerAccess) __attribute__((weak, alias("stub_cuCtxEnablePeerAccess")));
 static int stub_cuCtxFromGreenCtx(void) { return abi_unsupported(32); }
-ABI_EXPORT int cuCtxFromGreenCtx(void) __attribute__((weak, alias("stub_cuCtxFromGreenCtx")));
+ABI_EXPORT int cuCtxFromGreenCtx(void) ABI_SYMBOL(cuCtxFromGreenCtx) __attribute__((weak, alias("stub_cuCtxFromGreenCtx")));
 static int stub_cuCtxGetApiVersion(void) { return abi_unsupported(33); }
-ABI_EXPORT int cuCtxGetApiVersion(void) __attribute__((weak, alias("stub_cuCtxGetApiVersion")));
+ABI_EXPORT int cuCtxGetApiVersion(void) ABI_SYMBOL(cuCtxGetApiVersion) __attribute__((weak, alias("stub_cuCtxGetApiVersion")));
 static int stub_cuCtxGetCacheConfig(void) { return abi_unsupported(34); }
-ABI_EXPORT int cuCtxGetCacheConfig(void) __attribute__((weak, alias("stub_cuCtxGetCacheConfig")));
+ABI_EXPORT int cuCtxGetCacheConfig(void) ABI_SYMBOL(cuCtxGetCacheConfig) __attribute__((weak, alias("stub_cuCtxGetCacheConfig")));
 static int stub_cuCtxGetCurrent(void) { return abi_unsupported(35); }
-ABI_EXPORT int cuCtxGetCurrent(void) __attribute__((weak, alias("stub_cuCtxGetCurrent")));
+ABI_EXPORT int cuCtxGetCurrent(void) ABI_SYMBOL(cuCtxGetCurrent) __attribute__((weak, alias("stub_cuCtxGetCurrent")));
 static int stub_cuCtxGetDevResource(void) { return abi_unsupported(36); }
-ABI_EXPORT int cuCtxGetDevResource(void) __attribute__((weak, alias("stub_cuCtxGetDevResource")));
+ABI_EXPORT int cuCtxGetDevResource(void) ABI_SYMBOL(cuCtxGetDevResource) __attribute__((weak, alias("stub_cuCtxGetDevResource")));
 static int stub_cuCtxGetDevice(void) { return abi_unsupported(37); }
-ABI_EXPORT int cuCtxGetDevice(void) __attribute__((weak, alias("stub_cuCtxGetDevice")));
+ABI_EXPORT int cuCtxGetDevice(void) ABI_SYMBOL(cuCtxGetDevice) __attribute__((weak, alias("stub_cuCtxGetDevice")));
 static int stub_cuCtxGetDevice_v2(void) { return abi_unsupported(38); }
-ABI_EXPORT int cuCtxGetDevice_v2(void) __attribute__((weak, alias("stub_cuCtxGetDevice_v2")));
+ABI_EXPORT int cuCtxGetDevice_v2(void) ABI_SYMBOL(cuCtxGetDevice_v2) __attribute__((weak, alias("stub_cuCtxGetDevice_v2")));
 static int stub_cuCtxGetExecAffinity(void) { return abi_unsupported(39); }
-ABI_EXPORT int cuCtxGetExecAffinity(void) __attribute__((weak, alias("stub_cuCtxGetExecAffinity")));
+ABI_EXPORT int cuCtxGetExecAffinity(void) ABI_SYMBOL(cuCtxGetExecAffinity) __attribute__((weak, alias("stub_cuCtxGetExecAffinity")));
 static int stub_cuCtxGetFlags(void) { return abi_unsupported(40); }
-ABI_EXPORT int cuCtxGetFlags(void) __attribute__((weak, alias("stub_cuCtxGetFlags")));
+ABI_EXPORT int cuCtxGetFlags(void) ABI_SYMBOL(cuCtxGetFlags) __attribute__((weak, alias("stub_cuCtxGetFlags")));
 static int stub_cuCtxGetId(void) { return abi_unsupported(41); }
-ABI_EXPORT int cuCtxGetId(void) __attribute__((weak, alias("stub_cuCtxGetId")));
+ABI_EXPORT int cuCtxGetId(void) ABI_SYMBOL(cuCtxGetId) __attribute__((weak, alias("stub_cuCtxGetId")));
 static int stub_cuCtxGetLimit(void) { return abi_unsupported(42); }
-ABI_EXPORT int cuCtxGetLimit(void) __attribute__((weak, alias("stub_cuCtxGetLimit")));
+ABI_EXPORT int cuCtxGetLimit(void) ABI_SYMBOL(cuCtxGetLimit) __attribute__((weak, alias("stub_cuCtxGetLimit")));
 static int stub_cuCtxGetSharedMemConfig(void) { return abi_unsupported(43); }
-ABI_EXPORT int cuCtxGetSharedMemConfig(void) __attribute__((weak, alias("stub_cuCtxGetSharedMemConfig")));
+ABI_EXPORT int cuCtxGetSharedMemConfig(void) ABI_SYMBOL(cuCtxGetSharedMemConfig) __attribute__((weak, alias("stub_cuCtxGetSharedMemConfig")));
 static int stub_cuCtxGetStreamPriorityRange(void) { return abi_unsupported(44); }
-ABI_EXPORT int cuCtxGetStreamPriorityRange(void) __attribute__((weak, alias("stub_cuCtxGetStreamPriorityRange")));
+ABI_EXPORT int cuCtxGetStreamPriorityRange(void) ABI_SYMBOL(cuCtxGetStreamPriorityRange) __attribute__((weak, alias("stub_cuCtxGetStreamPriorityRange")));
 static int stub_cuCtxPopCurrent(void) { return abi_unsupported(45); }
-ABI_EXPORT int cuCtxPopCurrent(void) __attribute__((weak, alias("stub_cuCtxPopCurrent")));
+ABI_EXPORT int cuCtxPopCurrent(void) ABI_SYMBOL(cuCtxPopCurrent) __attribute__((weak, alias("stub_cuCtxPopCurrent")));
 static int stub_cuCtxPopCurrent_v2(void) { return abi_unsupported(46); }
-ABI_EXPORT int cuCtxPopCurrent_v2(void) __attribute__((weak, alias("stub_cuCtxPopCurrent_v2")));
+ABI_EXPORT int cuCtxPopCurrent_v2(void) ABI_SYMBOL(cuCtxPopCurrent_v2) __attribute__((weak, alias("stub_cuCtxPopCurrent_v2")));
 static int stub_cuCtxPushCurrent(void) { return abi_unsupported(47); }
-ABI_EXPORT int cuCtxPushCurrent(void) __attribute__((weak, alias("stub_cuCtxPushCurrent")));
+ABI_EXPORT int cuCtxPushCurrent(void) ABI_SYMBOL(cuCtxPushCurrent) __attribute__((weak, alias("stub_cuCtxPushCurrent")));
 static int stub_cuCtxPushCurrent_v2(void) { return abi_unsupported(48); }
-ABI_EXPORT int cuCtxPushCurrent_v2(void) __attribute__((weak, alias("stub_cuCtxPushCurrent_v2")));
+ABI_EXPORT int cuCtxPushCurrent_v2(void) ABI_SYMBOL(cuCtxPushCurrent_v2) __attribute__((weak, alias("stub_cuCtxPushCurrent_v2")));
 static int stub_cuCtxRecordEvent(void) { return abi_unsupported(49); }
-ABI_EXPORT int cuCtxRecordEvent(void) __attribute__((weak, alias("stub_cuCtxRecordEvent")));
+ABI_EXPORT int cuCtxRecordEvent(void) ABI_SYMBOL(cuCtxRecordEvent) __attribute__((weak, alias("stub_cuCtxRecordEvent")));
 static int stub_cuCtxResetPersistingL2Cache(void) { return abi_unsupported(50); }
-ABI_EXPORT int cuCtxResetPersistingL2Cache(void) __attribute__((weak, alias("stub_cuCtxResetPersistingL2Cache")));
+ABI_EXPORT int cuCtxResetPersistingL2Cache(void) ABI_SYMBOL(cuCtxResetPersistingL2Cache) __attribute__((weak, alias("stub_cuCtxResetPersistingL2Cache")));
 static int stub_cuCtxSetCacheConfig(void) { return abi_unsupported(51); }
-ABI_EXPORT int cuCtxSetCacheConfig(void) __attribute__((weak, alias("stub_cuCtxSetCacheConfig")));
+ABI_EXPORT int cuCtxSetCacheConfig(void) ABI_SYMBOL(cuCtxSetCacheConfig) __attribute__((weak, alias("stub_cuCtxSetCacheConfig")));
 static int stub_cuCtxSetCurrent(void) { return abi_unsupported(52); }
-ABI_EXPORT int cuCtxSetCurrent(void) __attribute__((weak, alias("stub_cuCtxSetCurrent")));
+ABI_EXPORT int cuCtxSetCurrent(void) ABI_SYMBOL(cuCtxSetCurrent) __attribute__((weak, alias("stub_cuCtxSetCurrent")));
 static int stub_cuCtxSetFlags(void) { return abi_unsupported(53); }
-ABI_EXPORT int cuCtxSetFlags(void) __attribute__((weak, alias("stub_cuCtxSetFlags")));
+ABI_EXPORT int cuCtxSetFlags(void) ABI_SYMBOL(cuCtxSetFlags) __attribute__((weak, alias("stub_cuCtxSetFlags")));
 static int stub_cuCtxSetLimit(void) { return abi_unsupported(54); }
-ABI_EXPORT int cuCtxSetLimit(void) __attribute__((weak, alias("stub_cuCtxSetLimit")));
+ABI_EXPORT int cuCtxSetLimit(void) ABI_SYMBOL(cuCtxSetLimit) __attribute__((weak, alias("stub_cuCtxSetLimit")));
 static int stub_cuCtxSetSharedMemConfig(void) { return abi_unsupported(55); }
-ABI_EXPORT int cuCtxSetSharedMemConfig(void) __attribute__((weak, alias("stub_cuCtxSetSharedMemConfig")));
+ABI_EXPORT int cuCtxSetSharedMemConfig(void) ABI_SYMBOL(cuCtxSetSharedMemConfig) __attribute__((weak, alias("stub_cuCtxSetSharedMemConfig")));
 static int stub_cuCtxSynchronize(void) { return abi_unsupported(56); }
-ABI_EXPORT int cuCtxSynchronize(void) __attribute__((weak, alias("stub_cuCtxSynchronize")));
+ABI_EXPORT int cuCtxSynchronize(void) ABI_SYMBOL(cuCtxSynchronize) __attribute__((weak, alias("stub_cuCtxSynchronize")));
 static int stub_cuCtxSynchronize_v2(void) { return abi_unsupported(57); }
-ABI_EXPORT int cuCtxSynchronize_v2(void) __attribute__((weak, alias("stub_cuCtxSynchronize_v2")));
+ABI_EXPORT int cuCtxSynchronize_v2(void) ABI_SYMBOL(cuCtxSynchronize_v2) __attribute__((weak, alias("stub_cuCtxSynchronize_v2")));
 static int stub_cuCtxWaitEvent(void) { return abi_unsupported(58); }
-ABI_EXPORT int cuCtxWaitEvent(void) __attribute__((weak, alias("stub_cuCtxWaitEvent")));
+ABI_EXPORT int cuCtxWaitEvent(void) ABI_SYMBOL(cuCtxWaitEvent) __attribute__((weak, alias("stub_cuCtxWaitEvent")));
 static int stub_cuDestroyExternalMemory(void) { return abi_unsupported(59); }
-ABI_EXPORT int cuDestroyExternalMemory(void) __attribute__((weak, alias("stub_cuDestroyExternalMemory")));
+ABI_EXPORT int cuDestroyExternalMemory(void) ABI_SYMBOL(cuDestroyExternalMemory) __attribute__((weak, alias("stub_cuDestroyExternalMemory")));
 static int stub_cuDestroyExternalSemaphore(void) { return abi_unsupported(60); }
-ABI_EXPORT int cuDestroyExternalSemaphore(void) __attribute__((weak, alias("stub_cuDestroyExternalSemaphore")));
+ABI_EXPORT int cuDestroyExternalSemaphore(void) ABI_SYMBOL(cuDestroyExternalSemaphore) __attribute__((weak, alias("stub_cuDestroyExternalSemaphore")));
 static int stub_cuDevResourceGenerateDesc(void) { return abi_unsupported(61); }
-ABI_EXPORT int cuDevResourceGenerateDesc(void) __attribute__((weak, alias("stub_cuDevResourceGenerateDesc")));
+ABI_EXPORT int cuDevResourceGenerateDesc(void) ABI_SYMBOL(cuDevResourceGenerateDesc) __attribute__((weak, alias("stub_cuDevResourceGenerateDesc")));
 static int stub_cuDevSmResourceSplitByCount(void) { return abi_unsupported(62); }
-ABI_EXPORT int cuDevSmResourceSplitByCount(void) __attribute__((weak, alias("stub_cuDevSmResourceSplitByCount")));
+ABI_EXPORT int cuDevSmResourceSplitByCount(void) ABI_SYMBOL(cuDevSmResourceSplitByCount) __attribute__((weak, alias("stub_cuDevSmResourceSplitByCount")));
 static int stub_cuDeviceCanAccessPeer(void) { return abi_unsupported(63); }
-ABI_EXPORT int cuDeviceCanAccessPeer(void) __attribute__((weak, alias("stub_cuDeviceCanAccessPeer")));
+ABI_EXPORT int cuDeviceCanAccessPeer(void) ABI_SYMBOL(cuDeviceCanAccessPeer) __attribute__((weak, alias("stub_cuDeviceCanAccessPeer")));
 static int stub_cuDeviceComputeCapability(void) { return abi_unsupported(64); }
-ABI_EXPORT int cuDeviceComputeCapability(void) __attribute__((weak, alias("stub_cuDeviceComputeCapability")));
+ABI_EXPORT int cuDeviceComputeCapability(void) ABI_SYMBOL(cuDeviceComputeCapability) __attribute__((weak, alias("stub_cuDeviceComputeCapability")));
 static int stub_cuDeviceGet(void) { return abi_unsupported(65); }
-ABI_EXPORT int cuDeviceGet(void) __attribute__((weak, alias("stub_cuDeviceGet")));
+ABI_EXPORT int cuDeviceGet(void) ABI_SYMBOL(cuDeviceGet) __attribute__((weak, alias("stub_cuDeviceGet")));
 static int stub_cuDeviceGetAttribute(void) { return abi_unsupported(66); }
-ABI_EXPORT int cuDeviceGetAttribute(void) __attribute__((weak, alias("stub_cuDeviceGetAttribute")));
+ABI_EXPORT int cuDeviceGetAttribute(void) ABI_SYMBOL(cuDeviceGetAttribute) __attribute__((weak, alias("stub_cuDeviceGetAttribute")));
 static int stub_cuDeviceGetByPCIBusId(void) { return abi_unsupported(67); }
-ABI_EXPORT int cuDeviceGetByPCIBusId(void) __attribute__((weak, alias("stub_cuDeviceGetByPCIBusId")));
+ABI_EXPORT int cuDeviceGetByPCIBusId(void) ABI_SYMBOL(cuDeviceGetByPCIBusId) __attribute__((weak, alias("stub_cuDeviceGetByPCIBusId")));
 static int stub_cuDeviceGetCount(void) { return abi_unsupported(68); }
-ABI_EXPORT int cuDeviceGetCount(void) __attribute__((weak, alias("stub_cuDeviceGetCount")));
+ABI_EXPORT int cuDeviceGetCount(void) ABI_SYMBOL(cuDeviceGetCount) __attribute__((weak, alias("stub_cuDeviceGetCount")));
 static int stub_cuDeviceGetDefaultMemPool(void) { return abi_unsupported(69); }
-ABI_EXPORT int cuDeviceGetDefaultMemPool(void) __attribute__((weak, alias("stub_cuDeviceGetDefaultMemPool")));
+ABI_EXPORT int cuDeviceGetDefaultMemPool(void) ABI_SYMBOL(cuDeviceGetDefaultMemPool) __attribute__((weak, alias("stub_cuDeviceGetDefaultMemPool")));
 static int stub_cuDeviceGetDevResource(void) { return abi_unsupported(70); }
-ABI_EXPORT int cuDeviceGetDevResource(void) __attribute__((weak, alias("stub_cuDeviceGetDevResource")));
+ABI_EXPORT int cuDeviceGetDevResource(void) ABI_SYMBOL(cuDeviceGetDevResource) __attribute__((weak, alias("stub_cuDeviceGetDevResource")));
 static int stub_cuDeviceGetExecAffinitySupport(void) { return abi_unsupported(71); }
-ABI_EXPORT int cuDeviceGetExecAffinitySupport(void) __attribute__((weak, alias("stub_cuDeviceGetExecAffinitySupport")));
+ABI_EXPORT int cuDeviceGetExecAffinitySupport(void) ABI_SYMBOL(cuDeviceGetExecAffinitySupport) __attribute__((weak, alias("stub_cuDeviceGetExecAffinitySupport")));
 static int stub_cuDeviceGetGraphMemAttribute(void) { return abi_unsupported(72); }
-ABI_EXPORT int cuDeviceGetGraphMemAttribute(void) __attribute__((weak, alias("stub_cuDeviceGetGraphMemAttribute")));
+ABI_EXPORT int cuDeviceGetGraphMemAttribute(void) ABI_SYMBOL(cuDeviceGetGraphMemAttribute) __attribute__((weak, alias("stub_cuDeviceGetGraphMemAttribute")));
 static int stub_cuDeviceGetHostAtomicCapabilities(void) { return abi_unsupported(73); }
-ABI_EXPORT int cuDeviceGetHostAtomicCapabilities(void) __attribute__((weak, alias("stub_cuDeviceGetHostAtomicCapabilities")));
+ABI_EXPORT int cuDeviceGetHostAtomicCapabilities(void) ABI_SYMBOL(cuDeviceGetHostAtomicCapabilities) __attribute__((weak, alias("stub_cuDeviceGetHostAtomicCapabilities")));
 static int stub_cuDeviceGetLuid(void) { return abi_unsupported(74); }
-ABI_EXPORT int cuDeviceGetLuid(void) __attribute__((weak, alias("stub_cuDeviceGetLuid")));
+ABI_EXPORT int cuDeviceGetLuid(void) ABI_SYMBOL(cuDeviceGetLuid) __attribute__((weak, alias("stub_cuDeviceGetLuid")));
 static int stub_cuDeviceGetMemPool(void) { return abi_unsupported(75); }
-ABI_EXPORT int cuDeviceGetMemPool(void) __attribute__((weak, alias("stub_cuDeviceGetMemPool")));
+ABI_EXPORT int cuDeviceGetMemPool(void) ABI_SYMBOL(cuDeviceGetMemPool) __attribute__((weak, alias("stub_cuDeviceGetMemPool")));
 static int stub_cuDeviceGetName(void) { return abi_unsupported(76); }
-ABI_EXPORT int cuDeviceGetName(void) __attribute__((weak, alias("stub_cuDeviceGetName")));
+ABI_EXPORT int cuDeviceGetName(void) ABI_SYMBOL(cuDeviceGetName) __attribute__((weak, alias("stub_cuDeviceGetName")));
 static int stub_cuDeviceGetNvSciSyncAttributes(void) { return abi_unsupported(77); }
-ABI_EXPORT int cuDeviceGetNvSciSyncAttributes(void) __attribute__((weak, alias("stub_cuDeviceGetNvSciSyncAttributes")));
+ABI_EXPORT int cuDeviceGetNvSciSyncAttributes(void) ABI_SYMBOL(cuDeviceGetNvSciSyncAttributes) __attribute__((weak, alias("stub_cuDeviceGetNvSciSyncAttributes")));
 static int stub_cuDeviceGetP2PAtomicCapabilities(void) { return abi_unsupported(78); }
-ABI_EXPORT int cuDeviceGetP2PAtomicCapabilities(void) __attribute__((weak, alias("stub_cuDeviceGetP2PAtomicCapabilities")));
+ABI_EXPORT int cuDeviceGetP2PAtomicCapabilities(void) ABI_SYMBOL(cuDeviceGetP2PAtomicCapabilities) __attribute__((weak, alias("stub_cuDeviceGetP2PAtomicCapabilities")));
 static int stub_cuDeviceGetP2PAttribute(void) { return abi_unsupported(79); }
-ABI_EXPORT int cuDeviceGetP2PAttribute(void) __attribute__((weak, alias("stub_cuDeviceGetP2PAttribute")));
+ABI_EXPORT int cuDeviceGetP2PAttribute(void) ABI_SYMBOL(cuDeviceGetP2PAttribute) __attribute__((weak, alias("stub_cuDeviceGetP2PAttribute")));
 static int stub_cuDeviceGetPCIBusId(void) { return abi_unsupported(80); }
-ABI_EXPORT int cuDeviceGetPCIBusId(void) __attribute__((weak, alias("stub_cuDeviceGetPCIBusId")));
+ABI_EXPORT int cuDeviceGetPCIBusId(void) ABI_SYMBOL(cuDeviceGetPCIBusId) __attribute__((weak, alias("stub_cuDeviceGetPCIBusId")));
 static int stub_cuDeviceGetProperties(void) { return abi_unsupported(81); }
-ABI_EXPORT int cuDeviceGetProperties(void) __attribute__((weak, alias("stub_cuDeviceGetProperties")));
+ABI_EXPORT int cuDeviceGetProperties(void) ABI_SYMBOL(cuDeviceGetProperties) __attribute__((weak, alias("stub_cuDeviceGetProperties")));
 static int stub_cuDeviceGetTexture1DLinearMaxWidth(void) { return abi_unsupported(82); }
-ABI_EXPORT int cuDeviceGetTexture1DLinearMaxWidth(void) __attribute__((weak, alias("stub_cuDeviceGetTexture1DLinearMaxWidth")));
+ABI_EXPORT int cuDeviceGetTexture1DLinearMaxWidth(void) ABI_SYMBOL(cuDeviceGetTexture1DLinearMaxWidth) __attribute__((weak, alias("stub_cuDeviceGetTexture1DLinearMaxWidth")));
 static int stub_cuDeviceGetUuid(void) { return abi_unsupported(83); }
-ABI_EXPORT int cuDeviceGetUuid(void) __attribute__((weak, alias("stub_cuDeviceGetUuid")));
+ABI_EXPORT int cuDeviceGetUuid(void) ABI_SYMBOL(cuDeviceGetUuid) __attribute__((weak, alias("stub_cuDeviceGetUuid")));
 static int stub_cuDeviceGetUuid_v2(void) { return abi_unsupported(84); }
-ABI_EXPORT int cuDeviceGetUuid_v2(void) __attribute__((weak, alias("stub_cuDeviceGetUuid_v2")));
+ABI_EXPORT int cuDeviceGetUuid_v2(void) ABI_SYMBOL(cuDeviceGetUuid_v2) __attribute__((weak, alias("stub_cuDeviceGetUuid_v2")));
 static int stub_cuDeviceGraphMemTrim(void) { return abi_unsupported(85); }
-ABI_EXPORT int cuDeviceGraphMemTrim(void) __attribute__((weak, alias("stub_cuDeviceGraphMemTrim")));
+ABI_EXPORT int cuDeviceGraphMemTrim(void) ABI_SYMBOL(cuDeviceGraphMemTrim) __attribute__((weak, alias("stub_cuDeviceGraphMemTrim")));
 static int stub_cuDevicePrimaryCtxGetState(void) { return abi_unsupported(86); }
-ABI_EXPORT int cuDevicePrimaryCtxGetState(void) __attribute__((weak, alias("stub_cuDevicePrimaryCtxGetState")));
+ABI_EXPORT int cuDevicePrimaryCtxGetState(void) ABI_SYMBOL(cuDevicePrimaryCtxGetState) __attribute__((weak, alias("stub_cuDevicePrimaryCtxGetState")));
 static int stub_cuDevicePrimaryCtxRelease(void) { return abi_unsupported(87); }
-ABI_EXPORT int cuDevicePrimaryCtxRelease(void) __attribute__((weak, alias("stub_cuDevicePrimaryCtxRelease")));
+ABI_EXPORT int cuDevicePrimaryCtxRelease(void) ABI_SYMBOL(cuDevicePrimaryCtxRelease) __attribute__((weak, alias("stub_cuDevicePrimaryCtxRelease")));
 static int stub_cuDevicePrimaryCtxRelease_v2(void) { return abi_unsupported(88); }
-ABI_EXPORT int cuDevicePrimaryCtxRelease_v2(void) __attribute__((weak, alias("stub_cuDevicePrimaryCtxRelease_v2")));
+ABI_EXPORT int cuDevicePrimaryCtxRelease_v2(void) ABI_SYMBOL(cuDevicePrimaryCtxRelease_v2) __attribute__((weak, alias("stub_cuDevicePrimaryCtxRelease_v2")));
 static int stub_cuDevicePrimaryCtxReset(void) { return abi_unsupported(89); }
-ABI_EXPORT int cuDevicePrimaryCtxReset(void) __attribute__((weak, alias("stub_cuDevicePrimaryCtxReset")));
+ABI_EXPORT int cuDevicePrimaryCtxReset(void) ABI_SYMBOL(cuDevicePrimaryCtxReset) __attribute__((weak, alias("stub_cuDevicePrimaryCtxReset")));
 static int stub_cuDevicePrimaryCtxReset_v2(void) { return abi_unsupported(90); }
-ABI_EXPORT int cuDevicePrimaryCtxReset_v2(void) __attribute__((weak, alias("stub_cuDevicePrimaryCtxReset_v2")));
+ABI_EXPORT int cuDevicePrimaryCtxReset_v2(void) ABI_SYMBOL(cuDevicePrimaryCtxReset_v2) __attribute__((weak, alias("stub_cuDevicePrimaryCtxReset_v2")));
 static int stub_cuDevicePrimaryCtxRetain(void) { return abi_unsupported(91); }
-ABI_EXPORT int cuDevicePrimaryCtxRetain(void) __attribute__((weak, alias("stub_cuDevicePrimaryCtxRetain")));
+ABI_EXPORT int cuDevicePrimaryCtxRetain(void) ABI_SYMBOL(cuDevicePrimaryCtxRetain) __attribute__((weak, alias("stub_cuDevicePrimaryCtxRetain")));
 static int stub_cuDevicePrimaryCtxSetFlags(void) { return abi_unsupported(92); }
-ABI_EXPORT int cuDevicePrimaryCtxSetFlags(void) __attribute__((weak, alias("stub_cuDevicePrimaryCtxSetFlags")));
+ABI_EXPORT int cuDevicePrimaryCtxSetFlags(void) ABI_SYMBOL(cuDevicePrimaryCtxSetFlags) __attribute__((weak, alias("stub_cuDevicePrimaryCtxSetFlags")));
 static int stub_cuDevicePrimaryCtxSetFlags_v2(void) { return abi_unsupported(93); }
-ABI_EXPORT int cuDevicePrimaryCtxSetFlags_v2(void) __attribute__((weak, alias("stub_cuDevicePrimaryCtxSetFlags_v2")));
+ABI_EXPORT int cuDevicePrimaryCtxSetFlags_v2(void) ABI_SYMBOL(cuDevicePrimaryCtxSetFlags_v2) __attribute__((weak, alias("stub_cuDevicePrimaryCtxSetFlags_v2")));
 static int stub_cuDeviceRegisterAsyncNotification(void) { return abi_unsupported(94); }
-ABI_EXPORT int cuDeviceRegisterAsyncNotification(void) __attribute__((weak, alias("stub_cuDeviceRegisterAsyncNotification")));
+ABI_EXPORT int cuDeviceRegisterAsyncNotification(void) ABI_SYMBOL(cuDeviceRegisterAsyncNotification) __attribute__((weak, alias("stub_cuDeviceRegisterAsyncNotification")));
 static int stub_cuDeviceSetGraphMemAttribute(void) { return abi_unsupported(95); }
-ABI_EXPORT int cuDeviceSetGraphMemAttribute(void) __attribute__((weak, alias("stub_cuDeviceSetGraphMemAttribute")));
+ABI_EXPORT int cuDeviceSetGraphMemAttribute(void) ABI_SYMBOL(cuDeviceSetGraphMemAttribute) __attribute__((weak, alias("stub_cuDeviceSetGraphMemAttribute")));
 static int stub_cuDeviceSetMemPool(void) { return abi_unsupported(96); }
-ABI_EXPORT int cuDeviceSetMemPool(void) __attribute__((weak, alias("stub_cuDeviceSetMemPool")));
+ABI_EXPORT int cuDeviceSetMemPool(void) ABI_SYMBOL(cuDeviceSetMemPool) __attribute__((weak, alias("stub_cuDeviceSetMemPool")));
 static int stub_cuDeviceTotalMem(void) { return abi_unsupported(97); }
-ABI_EXPORT int cuDeviceTotalMem(void) __attribute__((weak, alias("stub_cuDeviceTotalMem")));
+ABI_EXPORT int cuDeviceTotalMem(void) ABI_SYMBOL(cuDeviceTotalMem) __attribute__((weak, alias("stub_cuDeviceTotalMem")));
 static int stub_cuDeviceTotalMem_v2(void) { return abi_unsupported(98); }
-ABI_EXPORT int cuDeviceTotalMem_v2(void) __attribute__((weak, alias("stub_cuDeviceTotalMem_v2")));
+ABI_EXPORT int cuDeviceTotalMem_v2(void) ABI_SYMBOL(cuDeviceTotalMem_v2) __attribute__((weak, alias("stub_cuDeviceTotalMem_v2")));
 static int stub_cuDeviceUnregisterAsyncNotification(void) { return abi_unsupported(99); }
-ABI_EXPORT int cuDeviceUnregisterAsyncNotification(void) __attribute__((weak, alias("stub_cuDeviceUnregisterAsyncNotification")));
+ABI_EXPORT int cuDeviceUnregisterAsyncNotification(void) ABI_SYMBOL(cuDeviceUnregisterAsyncNotification) __attribute__((weak, alias("stub_cuDeviceUnregisterAsyncNotification")));
 static int stub_cuDriverGetVersion(void) { return abi_unsupported(100); }
-ABI_EXPORT int cuDriverGetVersion(void) __attribute__((weak, alias("stub_cuDriverGetVersion")));
+ABI_EXPORT int cuDriverGetVersion(void) ABI_SYMBOL(cuDriverGetVersion) __attribute__((weak, alias("stub_cuDriverGetVersion")));
 static int stub_cuEGLStreamConsumerAcquireFrame(void) { return abi_unsupported(101); }
-ABI_EXPORT int cuEGLStreamConsumerAcquireFrame(void) __attribute__((weak, alias("stub_cuEGLStreamConsumerAcquireFrame")));
+ABI_EXPORT int cuEGLStreamConsumerAcquireFrame(void) ABI_SYMBOL(cuEGLStreamConsumerAcquireFrame) __attribute__((weak, alias("stub_cuEGLStreamConsumerAcquireFrame")));
 static int stub_cuEGLStreamConsumerConnect(void) { return abi_unsupported(102); }
-ABI_EXPORT int cuEGLStreamConsumerConnect(void) __attribute__((weak, alias("stub_cuEGLStreamConsumerConnect")));
+ABI_EXPORT int cuEGLStreamConsumerConnect(void) ABI_SYMBOL(cuEGLStreamConsumerConnect) __attribute__((weak, alias("stub_cuEGLStreamConsumerConnect")));
 static int stub_cuEGLStreamConsumerConnectWithFlags(void) { return abi_unsupported(103); }
-ABI_EXPORT int cuEGLStreamConsumerConnectWithFlags(void) __attribute__((weak, alias("stub_cuEGLStreamConsumerConnectWithFlags")));
+ABI_EXPORT int cuEGLStreamConsumerConnectWithFlags(void) ABI_SYMBOL(cuEGLStreamConsumerConnectWithFlags) __attribute__((weak, alias("stub_cuEGLStreamConsumerConnectWithFlags")));
 static int stub_cuEGLStreamConsumerDisconnect(void) { return abi_unsupported(104); }
-ABI_EXPORT int cuEGLStreamConsumerDisconnect(void) __attribute__((weak, alias("stub_cuEGLStreamConsumerDisconnect")));
+ABI_EXPORT int cuEGLStreamConsumerDisconnect(void) ABI_SYMBOL(cuEGLStreamConsumerDisconnect) __attribute__((weak, alias("stub_cuEGLStreamConsumerDisconnect")));
 static int stub_cuEGLStreamConsumerReleaseFrame(void) { return abi_unsupported(105); }
-ABI_EXPORT int cuEGLStreamConsumerReleaseFrame(void) __attribute__((weak, alias("stub_cuEGLStreamConsumerReleaseFrame")));
+ABI_EXPORT int cuEGLStreamConsumerReleaseFrame(void) ABI_SYMBOL(cuEGLStreamConsumerReleaseFrame) __attribute__((weak, alias("stub_cuEGLStreamConsumerReleaseFrame")));
 static int stub_cuEGLStreamProducerConnect(void) { return abi_unsupported(106); }
-ABI_EXPORT int cuEGLStreamProducerConnect(void) __attribute__((weak, alias("stub_cuEGLStreamProducerConnect")));
+ABI_EXPORT int cuEGLStreamProducerConnect(void) ABI_SYMBOL(cuEGLStreamProducerConnect) __attribute__((weak, alias("stub_cuEGLStreamProducerConnect")));
 static int stub_cuEGLStreamProducerDisconnect(void) { return abi_unsupported(107); }
-ABI_EXPORT int cuEGLStreamProducerDisconnect(void) __attribute__((weak, alias("stub_cuEGLStreamProducerDisconnect")));
+ABI_EXPORT int cuEGLStreamProducerDisconnect(void) ABI_SYMBOL(cuEGLStreamProducerDisconnect) __attribute__((weak, alias("stub_cuEGLStreamProducerDisconnect")));
 static int stub_cuEGLStreamProducerPresentFrame(void) { return abi_unsupported(108); }
-ABI_EXPORT int cuEGLStreamProducerPresentFrame(void) __attribute__((weak, alias("stub_cuEGLStreamProducerPresentFrame")));
+ABI_EXPORT int cuEGLStreamProducerPresentFrame(void) ABI_SYMBOL(cuEGLStreamProducerPresentFrame) __attribute__((weak, alias("stub_cuEGLStreamProducerPresentFrame")));
 static int stub_cuEGLStreamProducerReturnFrame(void) { return abi_unsupported(109); }
-ABI_EXPORT int cuEGLStreamProducerReturnFrame(void) __attribute__((weak, alias("stub_cuEGLStreamProducerReturnFrame")));
+ABI_EXPORT int cuEGLStreamProducerReturnFrame(void) ABI_SYMBOL(cuEGLStreamProducerReturnFrame) __attribute__((weak, alias("stub_cuEGLStreamProducerReturnFrame")));
 static int stub_cuEventCreate(void) { return abi_unsupported(110); }
-ABI_EXPORT int cuEventCreate(void) __attribute__((weak, alias("stub_cuEventCreate")));
+ABI_EXPORT int cuEventCreate(void) ABI_SYMBOL(cuEventCreate) __attribute__((weak, alias("stub_cuEventCreate")));
 static int stub_cuEventCreateFromEGLSync(void) { return abi_unsupported(111); }
-ABI_EXPORT int cuEventCreateFromEGLSync(void) __attribute__((weak, alias("stub_cuEventCreateFromEGLSync")));
+ABI_EXPORT int cuEventCreateFromEGLSync(void) ABI_SYMBOL(cuEventCreateFromEGLSync) __attribute__((weak, alias("stub_cuEventCreateFromEGLSync")));
 static int stub_cuEventDestroy(void) { return abi_unsupported(112); }
-ABI_EXPORT int cuEventDestroy(void) __attribute__((weak, alias("stub_cuEventDestroy")));
+ABI_EXPORT int cuEventDestroy(void) ABI_SYMBOL(cuEventDestroy) __attribute__((weak, alias("stub_cuEventDestroy")));
 static int stub_cuEventDestroy_v2(void) { return abi_unsupported(113); }
-ABI_EXPORT int cuEventDestroy_v2(void) __attribute__((weak, alias("stub_cuEventDestroy_v2")));
+ABI_EXPORT int cuEventDestroy_v2(void) ABI_SYMBOL(cuEventDestroy_v2) __attribute__((weak, alias("stub_cuEventDestroy_v2")));
 static int stub_cuEventElapsedTime(void) { return abi_unsupported(114); }
-ABI_EXPORT int cuEventElapsedTime(void) __attribute__((weak, alias("stub_cuEventElapsedTime")));
+ABI_EXPORT int cuEventElapsedTime(void) ABI_SYMBOL(cuEventElapsedTime) __attribute__((weak, alias("stub_cuEventElapsedTime")));
 static int stub_cuEventElapsedTime_v2(void) { return abi_unsupported(115); }
-ABI_EXPORT int cuEventElapsedTime_v2(void) __attribute__((weak, alias("stub_cuEventElapsedTime_v2")));
+ABI_EXPORT int cuEventElapsedTime_v2(void) ABI_SYMBOL(cuEventElapsedTime_v2) __attribute__((weak, alias("stub_cuEventElapsedTime_v2")));
 static int stub_cuEventQuery(void) { return abi_unsupported(116); }
-ABI_EXPORT int cuEventQuery(void) __attribute__((weak, alias("stub_cuEventQuery")));
+ABI_EXPORT int cuEventQuery(void) ABI_SYMBOL(cuEventQuery) __attribute__((weak, alias("stub_cuEventQuery")));
 static int stub_cuEventRecord(void) { return abi_unsupported(117); }
-ABI_EXPORT int cuEventRecord(void) __attribute__((weak, alias("stub_cuEventRecord")));
+ABI_EXPORT int cuEventRecord(void) ABI_SYMBOL(cuEventRecord) __attribute__((weak, alias("stub_cuEventRecord")));
 static int stub_cuEventRecordWithFlags(void) { return abi_unsupported(118); }
-ABI_EXPORT int cuEventRecordWithFlags(void) __attribute__((weak, alias("stub_cuEventRecordWithFlags")));
+ABI_EXPORT int cuEventRecordWithFlags(void) ABI_SYMBOL(cuEventRecordWithFlags) __attribute__((weak, alias("stub_cuEventRecordWithFlags")));
 static int stub_cuEventRecordWithFlags_ptsz(void) { return abi_unsupported(119); }
-ABI_EXPORT int cuEventRecordWithFlags_ptsz(void) __attribute__((weak, alias("stub_cuEventRecordWithFlags_ptsz")));
+ABI_EXPORT int cuEventRecordWithFlags_ptsz(void) ABI_SYMBOL(cuEventRecordWithFlags_ptsz) __attribute__((weak, alias("stub_cuEventRecordWithFlags_ptsz")));
 static int stub_cuEventRecord_ptsz(void) { return abi_unsupported(120); }
-ABI_EXPORT int cuEventRecord_ptsz(void) __attribute__((weak, alias("stub_cuEventRecord_ptsz")));
+ABI_EXPORT int cuEventRecord_ptsz(void) ABI_SYMBOL(cuEventRecord_ptsz) __attribute__((weak, alias("stub_cuEventRecord_ptsz")));
 static int stub_cuEventSynchronize(void) { return abi_unsupported(121); }
-ABI_EXPORT int cuEventSynchronize(void) __attribute__((weak, alias("stub_cuEventSynchronize")));
+ABI_EXPORT int cuEventSynchronize(void) ABI_SYMBOL(cuEventSynchronize) __attribute__((weak, alias("stub_cuEventSynchronize")));
 static int stub_cuExternalMemoryGetMappedBuffer(void) { return abi_unsupported(122); }
-ABI_EXPORT int cuExternalMemoryGetMappedBuffer(void) __attribute__((weak, alias("stub_cuExternalMemoryGetMappedBuffer")));
+ABI_EXPORT int cuExternalMemoryGetMappedBuffer(void) ABI_SYMBOL(cuExternalMemoryGetMappedBuffer) __attribute__((weak, alias("stub_cuExternalMemoryGetMappedBuffer")));
 static int stub_cuExternalMemoryGetMappedMipmappedArray(void) { return abi_unsupported(123); }
-ABI_EXPORT int cuExternalMemoryGetMappedMipmappedArray(void) __attribute__((weak, alias("stub_cuExternalMemoryGetMappedMipmappedArray")));
+ABI_EXPORT int cuExternalMemoryGetMappedMipmappedArray(void) ABI_SYMBOL(cuExternalMemoryGetMappedMipmappedArray) __attribute__((weak, alias("stub_cuExternalMemoryGetMappedMipmappedArray")));
 static int stub_cuFlushGPUDirectRDMAWrites(void) { return abi_unsupported(124); }
-ABI_EXPORT int cuFlushGPUDirectRDMAWrites(void) __attribute__((weak, alias("stub_cuFlushGPUDirectRDMAWrites")));
+ABI_EXPORT int cuFlushGPUDirectRDMAWrites(void) ABI_SYMBOL(cuFlushGPUDirectRDMAWrites) __attribute__((weak, alias("stub_cuFlushGPUDirectRDMAWrites")));
 static int stub_cuFuncGetAttribute(void) { return abi_unsupported(125); }
-ABI_EXPORT int cuFuncGetAttribute(void) __attribute__((weak, alias("stub_cuFuncGetAttribute")));
+ABI_EXPORT int cuFuncGetAttribute(void) ABI_SYMBOL(cuFuncGetAttribute) __attribute__((weak, alias("stub_cuFuncGetAttribute")));
 static int stub_cuFuncGetModule(void) { return abi_unsupported(126); }
-ABI_EXPORT int cuFuncGetModule(void) __attribute__((weak, alias("stub_cuFuncGetModule")));
+ABI_EXPORT int cuFuncGetModule(void) ABI_SYMBOL(cuFuncGetModule) __attribute__((weak, alias("stub_cuFuncGetModule")));
 static int stub_cuFuncGetName(void) { return abi_unsupported(127); }
-ABI_EXPORT int cuFuncGetName(void) __attribute__((weak, alias("stub_cuFuncGetName")));
+ABI_EXPORT int cuFuncGetName(void) ABI_SYMBOL(cuFuncGetName) __attribute__((weak, alias("stub_cuFuncGetName")));
 static int stub_cuFuncGetParamInfo(void) { return abi_unsupported(128); }
-ABI_EXPORT int cuFuncGetParamInfo(void) __attribute__((weak, alias("stub_cuFuncGetParamInfo")));
+ABI_EXPORT int cuFuncGetParamInfo(void) ABI_SYMBOL(cuFuncGetParamInfo) __attribute__((weak, alias("stub_cuFuncGetParamInfo")));
 static int stub_cuFuncIsLoaded(void) { return abi_unsupported(129); }
-ABI_EXPORT int cuFuncIsLoaded(void) __attribute__((weak, alias("stub_cuFuncIsLoaded")));
+ABI_EXPORT int cuFuncIsLoaded(void) ABI_SYMBOL(cuFuncIsLoaded) __attribute__((weak, alias("stub_cuFuncIsLoaded")));
 static int stub_cuFuncLoad(void) { return abi_unsupported(130); }
-ABI_EXPORT int cuFuncLoad(void) __attribute__((weak, alias("stub_cuFuncLoad")));
+ABI_EXPORT int cuFuncLoad(void) ABI_SYMBOL(cuFuncLoad) __attribute__((weak, alias("stub_cuFuncLoad")));
 static int stub_cuFuncSetAttribute(void) { return abi_unsupported(131); }
-ABI_EXPORT int cuFuncSetAttribute(void) __attribute__((weak, alias("stub_cuFuncSetAttribute")));
+ABI_EXPORT int cuFuncSetAttribute(void) ABI_SYMBOL(cuFuncSetAttribute) __attribute__((weak, alias("stub_cuFuncSetAttribute")));
 static int stub_cuFuncSetBlockShape(void) { return abi_unsupported(132); }
-ABI_EXPORT int cuFuncSetBlockShape(void) __attribute__((weak, alias("stub_cuFuncSetBlockShape")));
+ABI_EXPORT int cuFuncSetBlockShape(void) ABI_SYMBOL(cuFuncSetBlockShape) __attribute__((weak, alias("stub_cuFuncSetBlockShape")));
 static int stub_cuFuncSetCacheConfig(void) { return abi_unsupported(133); }
-ABI_EXPORT int cuFuncSetCacheConfig(void) __attribute__((weak, alias("stub_cuFuncSetCacheConfig")));
+ABI_EXPORT int cuFuncSetCacheConfig(void) ABI_SYMBOL(cuFuncSetCacheConfig) __attribute__((weak, alias("stub_cuFuncSetCacheConfig")));
 static int stub_cuFuncSetSharedMemConfig(void) { return abi_unsupported(134); }
-ABI_EXPORT int cuFuncSetSharedMemConfig(void) __attribute__((weak, alias("stub_cuFuncSetSharedMemConfig")));
+ABI_EXPORT int cuFuncSetSharedMemConfig(void) ABI_SYMBOL(cuFuncSetSharedMemConfig) __attribute__((weak, alias("stub_cuFuncSetSharedMemConfig")));
 static int stub_cuFuncSetSharedSize(void) { return abi_unsupported(135); }
-ABI_EXPORT int cuFuncSetSharedSize(void) __attribute__((weak, alias("stub_cuFuncSetSharedSize")));
+ABI_EXPORT int cuFuncSetSharedSize(void) ABI_SYMBOL(cuFuncSetSharedSize) __attribute__((weak, alias("stub_cuFuncSetSharedSize")));
 static int stub_cuGLCtxCreate(void) { return abi_unsupported(136); }
-ABI_EXPORT int cuGLCtxCreate(void) __attribute__((weak, alias("stub_cuGLCtxCreate")));
+ABI_EXPORT int cuGLCtxCreate(void) ABI_SYMBOL(cuGLCtxCreate) __attribute__((weak, alias("stub_cuGLCtxCreate")));
 static int stub_cuGLCtxCreate_v2(void) { return abi_unsupported(137); }
-ABI_EXPORT int cuGLCtxCreate_v2(void) __attribute__((weak, alias("stub_cuGLCtxCreate_v2")));
+ABI_EXPORT int cuGLCtxCreate_v2(void) ABI_SYMBOL(cuGLCtxCreate_v2) __attribute__((weak, alias("stub_cuGLCtxCreate_v2")));
 static int stub_cuGLGetDevices(void) { return abi_unsupported(138); }
-ABI_EXPORT int cuGLGetDevices(void) __attribute__((weak, alias("stub_cuGLGetDevices")));
+ABI_EXPORT int cuGLGetDevices(void) ABI_SYMBOL(cuGLGetDevices) __attribute__((weak, alias("stub_cuGLGetDevices")));
 static int stub_cuGLGetDevices_v2(void) { return abi_unsupported(139); }
-ABI_EXPORT int cuGLGetDevices_v2(void) __attribute__((weak, alias("stub_cuGLGetDevices_v2")));
+ABI_EXPORT int cuGLGetDevices_v2(void) ABI_SYMBOL(cuGLGetDevices_v2) __attribute__((weak, alias("stub_cuGLGetDevices_v2")));
 static int stub_cuGLInit(void) { return abi_unsupported(140); }
-ABI_EXPORT int cuGLInit(void) __attribute__((weak, alias("stub_cuGLInit")));
+ABI_EXPORT int cuGLInit(void) ABI_SYMBOL(cuGLInit) __attribute__((weak, alias("stub_cuGLInit")));
 static int stub_cuGLMapBufferObject(void) { return abi_unsupported(141); }
-ABI_EXPORT int cuGLMapBufferObject(void) __attribute__((weak, alias("stub_cuGLMapBufferObject")));
+ABI_EXPORT int cuGLMapBufferObject(void) ABI_SYMBOL(cuGLMapBufferObject) __attribute__((weak, alias("stub_cuGLMapBufferObject")));
 static int stub_cuGLMapBufferObjectAsync(void) { return abi_unsupported(142); }
-ABI_EXPORT int cuGLMapBufferObjectAsync(void) __attribute__((weak, alias("stub_cuGLMapBufferObjectAsync")));
+ABI_EXPORT int cuGLMapBufferObjectAsync(void) ABI_SYMBOL(cuGLMapBufferObjectAsync) __attribute__((weak, alias("stub_cuGLMapBufferObjectAsync")));
 static int stub_cuGLMapBufferObjectAsync_ptsz(void) { return abi_unsupported(143); }
-ABI_EXPORT int cuGLMapBufferObjectAsync_ptsz(void) __attribute__((weak, alias("stub_cuGLMapBufferObjectAsync_ptsz")));
+ABI_EXPORT int cuGLMapBufferObjectAsync_ptsz(void) ABI_SYMBOL(cuGLMapBufferObjectAsync_ptsz) __attribute__((weak, alias("stub_cuGLMapBufferObjectAsync_ptsz")));
 static int stub_cuGLMapBufferObjectAsync_v2(void) { return abi_unsupported(144); }
-ABI_EXPORT int cuGLMapBufferObjectAsync_v2(void) __attribute__((weak, alias("stub_cuGLMapBufferObjectAsync_v2")));
+ABI_EXPORT int cuGLMapBufferObjectAsync_v2(void) ABI_SYMBOL(cuGLMapBufferObjectAsync_v2) __attribute__((weak, alias("stub_cuGLMapBufferObjectAsync_v2")));
 static int stub_cuGLMapBufferObject_ptds(void) { return abi_unsupported(145); }
-ABI_EXPORT int cuGLMapBufferObject_ptds(void) __attribute__((weak, alias("stub_cuGLMapBufferObject_ptds")));
+ABI_EXPORT int cuGLMapBufferObject_ptds(void) ABI_SYMBOL(cuGLMapBufferObject_ptds) __attribute__((weak, alias("stub_cuGLMapBufferObject_ptds")));
 static int stub_cuGLMapBufferObject_v2(void) { return abi_unsupported(146); }
-ABI_EXPORT int cuGLMapBufferObject_v2(void) __attribute__((weak, alias("stub_cuGLMapBufferObject_v2")));
+ABI_EXPORT int cuGLMapBufferObject_v2(void) ABI_SYMBOL(cuGLMapBufferObject_v2) __attribute__((weak, alias("stub_cuGLMapBufferObject_v2")));
 static int stub_cuGLRegisterBufferObject(void) { return abi_unsupported(147); }
-ABI_EXPORT int cuGLRegisterBufferObject(void) __attribute__((weak, alias("stub_cuGLRegisterBufferObject")));
+ABI_EXPORT int cuGLRegisterBufferObject(void) ABI_SYMBOL(cuGLRegisterBufferObject) __attribute__((weak, alias("stub_cuGLRegisterBufferObject")));
 static int stub_cuGLSetBufferObjectMapFlags(void) { return abi_unsupported(148); }
-ABI_EXPORT int cuGLSetBufferObjectMapFlags(void) __attribute__((weak, alias("stub_cuGLSetBufferObjectMapFlags")));
+ABI_EXPORT int cuGLSetBufferObjectMapFlags(void) ABI_SYMBOL(cuGLSetBufferObjectMapFlags) __attribute__((weak, alias("stub_cuGLSetBufferObjectMapFlags")));
 static int stub_cuGLUnmapBufferObject(void) { return abi_unsupported(149); }
-ABI_EXPORT int cuGLUnmapBufferObject(void) __attribute__((weak, alias("stub_cuGLUnmapBufferObject")));
+ABI_EXPORT int cuGLUnmapBufferObject(void) ABI_SYMBOL(cuGLUnmapBufferObject) __attribute__((weak, alias("stub_cuGLUnmapBufferObject")));
 static int stub_cuGLUnmapBufferObjectAsync(void) { return abi_unsupported(150); }
-ABI_EXPORT int cuGLUnmapBufferObjectAsync(void) __attribute__((weak, alias("stub_cuGLUnmapBufferObjectAsync")));
+ABI_EXPORT int cuGLUnmapBufferObjectAsync(void) ABI_SYMBOL(cuGLUnmapBufferObjectAsync) __attribute__((weak, alias("stub_cuGLUnmapBufferObjectAsync")));
 static int stub_cuGLUnregisterBufferObject(void) { return abi_unsupported(151); }
-ABI_EXPORT int cuGLUnregisterBufferObject(void) __attribute__((weak, alias("stub_cuGLUnregisterBufferObject")));
+ABI_EXPORT int cuGLUnregisterBufferObject(void) ABI_SYMBOL(cuGLUnregisterBufferObject) __attribute__((weak, alias("stub_cuGLUnregisterBufferObject")));
 static int stub_cuGetErrorName(void) { return abi_unsupported(152); }
-ABI_EXPORT int cuGetErrorName(void) __attribute__((weak, alias("stub_cuGetErrorName")));
+ABI_EXPORT int cuGetErrorName(void) ABI_SYMBOL(cuGetErrorName) __attribute__((weak, alias("stub_cuGetErrorName")));
 static int stub_cuGetErrorString(void) { return abi_unsupported(153); }
-ABI_EXPORT int cuGetErrorString(void) __attribute__((weak, alias("stub_cuGetErrorString")));
+ABI_EXPORT int cuGetErrorString(void) ABI_SYMBOL(cuGetErrorString) __attribute__((weak, alias("stub_cuGetErrorString")));
 static int stub_cuGetExportTable(void) { return abi_unsupported(154); }
-ABI_EXPORT int cuGetExportTable(void) __attribute__((weak, alias("stub_cuGetExportTable")));
+ABI_EXPORT int cuGetExportTable(void) ABI_SYMBOL(cuGetExportTable) __attribute__((weak, alias("stub_cuGetExportTable")));
 static int stub_cuGetProcAddress(void) { return abi_unsupported(155); }
-ABI_EXPORT int cuGetProcAddress(void) __attribute__((weak, alias("stub_cuGetProcAddress")));
+ABI_EXPORT int cuGetProcAddress(void) ABI_SYMBOL(cuGetProcAddress) __attribute__((weak, alias("stub_cuGetProcAddress")));
 static int stub_cuGetProcAddress_v2(void) { return abi_unsupported(156); }
-ABI_EXPORT int cuGetProcAddress_v2(void) __attribute__((weak, alias("stub_cuGetProcAddress_v2")));
+ABI_EXPORT int cuGetProcAddress_v2(void) ABI_SYMBOL(cuGetProcAddress_v2) __attribute__((weak, alias("stub_cuGetProcAddress_v2")));
 static int stub_cuGraphAddBatchMemOpNode(void) { return abi_unsupported(157); }
-ABI_EXPORT int cuGraphAddBatchMemOpNode(void) __attribute__((weak, alias("stub_cuGraphAddBatchMemOpNode")));
+ABI_EXPORT int cuGraphAddBatchMemOpNode(void) ABI_SYMBOL(cuGraphAddBatchMemOpNode) __attribute__((weak, alias("stub_cuGraphAddBatchMemOpNode")));
 static int stub_cuGraphAddChildGraphNode(void) { return abi_unsupported(158); }
-ABI_EXPORT int cuGraphAddChildGraphNode(void) __attribute__((weak, alias("stub_cuGraphAddChildGraphNode")));
+ABI_EXPORT int cuGraphAddChildGraphNode(void) ABI_SYMBOL(cuGraphAddChildGraphNode) __attribute__((weak, alias("stub_cuGraphAddChildGraphNode")));
 static int stub_cuGraphAddDependencies(void) { return abi_unsupported(159); }
-ABI_EXPORT int cuGraphAddDependencies(void) __attribute__((weak, alias("stub_cuGraphAddDependencies")));
+ABI_EXPORT int cuGraphAddDependencies(void) ABI_SYMBOL(cuGraphAddDependencies) __attribute__((weak, alias("stub_cuGraphAddDependencies")));
 static int stub_cuGraphAddDependencies_v2(void) { return abi_unsupported(160); }
-ABI_EXPORT int cuGraphAddDependencies_v2(void) __attribute__((weak, alias("stub_cuGraphAddDependencies_v2")));
+ABI_EXPORT int cuGraphAddDependencies_v2(void) ABI_SYMBOL(cuGraphAddDependencies_v2) __attribute__((weak, alias("stub_cuGraphAddDependencies_v2")));
 static int stub_cuGraphAddEmptyNode(void) { return abi_unsupported(161); }
-ABI_EXPORT int cuGraphAddEmptyNode(void) __attribute__((weak, alias("stub_cuGraphAddEmptyNode")));
+ABI_EXPORT int cuGraphAddEmptyNode(void) ABI_SYMBOL(cuGraphAddEmptyNode) __attribute__((weak, alias("stub_cuGraphAddEmptyNode")));
 static int stub_cuGraphAddEventRecordNode(void) { return abi_unsupported(162); }
-ABI_EXPORT int cuGraphAddEventRecordNode(void) __attribute__((weak, alias("stub_cuGraphAddEventRecordNode")));
+ABI_EXPORT int cuGraphAddEventRecordNode(void) ABI_SYMBOL(cuGraphAddEventRecordNode) __attribute__((weak, alias("stub_cuGraphAddEventRecordNode")));
 static int stub_cuGraphAddEventWaitNode(void) { return abi_unsupported(163); }
-ABI_EXPORT int cuGraphAddEventWaitNode(void) __attribute__((weak, alias("stub_cuGraphAddEventWaitNode")));
+ABI_EXPORT int cuGraphAddEventWaitNode(void) ABI_SYMBOL(cuGraphAddEventWaitNode) __attribute__((weak, alias("stub_cuGraphAddEventWaitNode")));
 static int stub_cuGraphAddExternalSemaphoresSignalNode(void) { return abi_unsupported(164); }
-ABI_EXPORT int cuGraphAddExternalSemaphoresSignalNode(void) __attribute__((weak, alias("stub_cuGraphAddExternalSemaphoresSignalNode")));
+ABI_EXPORT int cuGraphAddExternalSemaphoresSignalNode(void) ABI_SYMBOL(cuGraphAddExternalSemaphoresSignalNode) __attribute__((weak, alias("stub_cuGraphAddExternalSemaphoresSignalNode")));
 static int stub_cuGraphAddExternalSemaphoresWaitNode(void) { return abi_unsupported(165); }
-ABI_EXPORT int cuGraphAddExternalSemaphoresWaitNode(void) __attribute__((weak, alias("stub_cuGraphAddExternalSemaphoresWaitNode")));
+ABI_EXPORT int cuGraphAddExternalSemaphoresWaitNode(void) ABI_SYMBOL(cuGraphAddExternalSemaphoresWaitNode) __attribute__((weak, alias("stub_cuGraphAddExternalSemaphoresWaitNode")));
 static int stub_cuGraphAddHostNode(void) { return abi_unsupported(166); }
-ABI_EXPORT int cuGraphAddHostNode(void) __attribute__((weak, alias("stub_cuGraphAddHostNode")));
+ABI_EXPORT int cuGraphAddHostNode(void) ABI_SYMBOL(cuGraphAddHostNode) __attribute__((weak, alias("stub_cuGraphAddHostNode")));
 static int stub_cuGraphAddKernelNode(void) { return abi_unsupported(167); }
-ABI_EXPORT int cuGraphAddKernelNode(void) __attribute__((weak, alias("stub_cuGraphAddKernelNode")));
+ABI_EXPORT int cuGraphAddKernelNode(void) ABI_SYMBOL(cuGraphAddKernelNode) __attribute__((weak, alias("stub_cuGraphAddKernelNode")));
 static int stub_cuGraphAddKernelNode_v2(void) { return abi_unsupported(168); }
-ABI_EXPORT int cuGraphAddKernelNode_v2(void) __attribute__((weak, alias("stub_cuGraphAddKernelNode_v2")));
+ABI_EXPORT int cuGraphAddKernelNode_v2(void) ABI_SYMBOL(cuGraphAddKernelNode_v2) __attribute__((weak, alias("stub_cuGraphAddKernelNode_v2")));
 static int stub_cuGraphAddMemAllocNode(void) { return abi_unsupported(169); }
-ABI_EXPORT int cuGraphAddMemAllocNode(void) __attribute__((weak, alias("stub_cuGraphAddMemAllocNode")));
+ABI_EXPORT int cuGraphAddMemAllocNode(void) ABI_SYMBOL(cuGraphAddMemAllocNode) __attribute__((weak, alias("stub_cuGraphAddMemAllocNode")));
 static int stub_cuGraphAddMemFreeNode(void) { return abi_unsupported(170); }
-ABI_EXPORT int cuGraphAddMemFreeNode(void) __attribute__((weak, alias("stub_cuGraphAddMemFreeNode")));
+ABI_EXPORT int cuGraphAddMemFreeNode(void) ABI_SYMBOL(cuGraphAddMemFreeNode) __attribute__((weak, alias("stub_cuGraphAddMemFreeNode")));
 static int stub_cuGraphAddMemcpyNode(void) { return abi_unsupported(171); }
-ABI_EXPORT int cuGraphAddMemcpyNode(void) __attribute__((weak, alias("stub_cuGraphAddMemcpyNode")));
+ABI_EXPORT int cuGraphAddMemcpyNode(void) ABI_SYMBOL(cuGraphAddMemcpyNode) __attribute__((weak, alias("stub_cuGraphAddMemcpyNode")));
 static int stub_cuGraphAddMemsetNode(void) { return abi_unsupported(172); }
-ABI_EXPORT int cuGraphAddMemsetNode(void) __attribute__((weak, alias("stub_cuGraphAddMemsetNode")));
+ABI_EXPORT int cuGraphAddMemsetNode(void) ABI_SYMBOL(cuGraphAddMemsetNode) __attribute__((weak, alias("stub_cuGraphAddMemsetNode")));
 static int stub_cuGraphAddNode(void) { return abi_unsupported(173); }
-ABI_EXPORT int cuGraphAddNode(void) __attribute__((weak, alias("stub_cuGraphAddNode")));
+ABI_EXPORT int cuGraphAddNode(void) ABI_SYMBOL(cuGraphAddNode) __attribute__((weak, alias("stub_cuGraphAddNode")));
 static int stub_cuGraphAddNode_v2(void) { return abi_unsupported(174); }
-ABI_EXPORT int cuGraphAddNode_v2(void) __attribute__((weak, alias("stub_cuGraphAddNode_v2")));
+ABI_EXPORT int cuGraphAddNode_v2(void) ABI_SYMBOL(cuGraphAddNode_v2) __attribute__((weak, alias("stub_cuGraphAddNode_v2")));
 static int stub_cuGraphBatchMemOpNodeGetParams(void) { return abi_unsupported(175); }
-ABI_EXPORT int cuGraphBatchMemOpNodeGetParams(void) __attribute__((weak, alias("stub_cuGraphBatchMemOpNodeGetParams")));
+ABI_EXPORT int cuGraphBatchMemOpNodeGetParams(void) ABI_SYMBOL(cuGraphBatchMemOpNodeGetParams) __attribute__((weak, alias("stub_cuGraphBatchMemOpNodeGetParams")));
 static int stub_cuGraphBatchMemOpNodeSetParams(void) { return abi_unsupported(176); }
-ABI_EXPORT int cuGraphBatchMemOpNodeSetParams(void) __attribute__((weak, alias("stub_cuGraphBatchMemOpNodeSetParams")));
+ABI_EXPORT int cuGraphBatchMemOpNodeSetParams(void) ABI_SYMBOL(cuGraphBatchMemOpNodeSetParams) __attribute__((weak, alias("stub_cuGraphBatchMemOpNodeSetParams")));
 static int stub_cuGraphChildGraphNodeGetGraph(void) { return abi_unsupported(177); }
-ABI_EXPORT int cuGraphChildGraphNodeGetGraph(void) __attribute__((weak, alias("stub_cuGraphChildGraphNodeGetGraph")));
+ABI_EXPORT int cuGraphChildGraphNodeGetGraph(void) ABI_SYMBOL(cuGraphChildGraphNodeGetGraph) __attribute__((weak, alias("stub_cuGraphChildGraphNodeGetGraph")));
 static int stub_cuGraphClone(void) { return abi_unsupported(178); }
-ABI_EXPORT int cuGraphClone(void) __attribute__((weak, alias("stub_cuGraphClone")));
+ABI_EXPORT int cuGraphClone(void) ABI_SYMBOL(cuGraphClone) __attribute__((weak, alias("stub_cuGraphClone")));
 static int stub_cuGraphConditionalHandleCreate(void) { return abi_unsupported(179); }
-ABI_EXPORT int cuGraphConditionalHandleCreate(void) __attribute__((weak, alias("stub_cuGraphConditionalHandleCreate")));
+ABI_EXPORT int cuGraphConditionalHandleCreate(void) ABI_SYMBOL(cuGraphConditionalHandleCreate) __attribute__((weak, alias("stub_cuGraphConditionalHandleCreate")));
 static int stub_cuGraphCreate(void) { return abi_unsupported(180); }
-ABI_EXPORT int cuGraphCreate(void) __attribute__((weak, alias("stub_cuGraphCreate")));
+ABI_EXPORT int cuGraphCreate(void) ABI_SYMBOL(cuGraphCreate) __attribute__((weak, alias("stub_cuGraphCreate")));
 static int stub_cuGraphDebugDotPrint(void) { return abi_unsupported(181); }
-ABI_EXPORT int cuGraphDebugDotPrint(void) __attribute__((weak, alias("stub_cuGraphDebugDotPrint")));
+ABI_EXPORT int cuGraphDebugDotPrint(void) ABI_SYMBOL(cuGraphDebugDotPrint) __attribute__((weak, alias("stub_cuGraphDebugDotPrint")));
 static int stub_cuGraphDestroy(void) { return abi_unsupported(182); }
-ABI_EXPORT int cuGraphDestroy(void) __attribute__((weak, alias("stub_cuGraphDestroy")));
+ABI_EXPORT int cuGraphDestroy(void) ABI_SYMBOL(cuGraphDestroy) __attribute__((weak, alias("stub_cuGraphDestroy")));
 static int stub_cuGraphDestroyNode(void) { return abi_unsupported(183); }
-ABI_EXPORT int cuGraphDestroyNode(void) __attribute__((weak, alias("stub_cuGraphDestroyNode")));
+ABI_EXPORT int cuGraphDestroyNode(void) ABI_SYMBOL(cuGraphDestroyNode) __attribute__((weak, alias("stub_cuGraphDestroyNode")));
 static int stub_cuGraphEventRecordNodeGetEvent(void) { return abi_unsupported(184); }
-ABI_EXPORT int cuGraphEventRecordNodeGetEvent(void) __attribute__((weak, alias("stub_cuGraphEventRecordNodeGetEvent")));
+ABI_EXPORT int cuGraphEventRecordNodeGetEvent(void) ABI_SYMBOL(cuGraphEventRecordNodeGetEvent) __attribute__((weak, alias("stub_cuGraphEventRecordNodeGetEvent")));
 static int stub_cuGraphEventRecordNodeSetEvent(void) { return abi_unsupported(185); }
-ABI_EXPORT int cuGraphEventRecordNodeSetEvent(void) __attribute__((weak, alias("stub_cuGraphEventRecordNodeSetEvent")));
+ABI_EXPORT int cuGraphEventRecordNodeSetEvent(void) ABI_SYMBOL(cuGraphEventRecordNodeSetEvent) __attribute__((weak, alias("stub_cuGraphEventRecordNodeSetEvent")));
 static int stub_cuGraphEventWaitNodeGetEvent(void) { return abi_unsupported(186); }
-ABI_EXPORT int cuGraphEventWaitNodeGetEvent(void) __attribute__((weak, alias("stub_cuGraphEventWaitNodeGetEvent")));
+ABI_EXPORT int cuGraphEventWaitNodeGetEvent(void) ABI_SYMBOL(cuGraphEventWaitNodeGetEvent) __attribute__((weak, alias("stub_cuGraphEventWaitNodeGetEvent")));
 static int stub_cuGraphEventWaitNodeSetEvent(void) { return abi_unsupported(187); }
-ABI_EXPORT int cuGraphEventWaitNodeSetEvent(void) __attribute__((weak, alias("stub_cuGraphEventWaitNodeSetEvent")));
+ABI_EXPORT int cuGraphEventWaitNodeSetEvent(void) ABI_SYMBOL(cuGraphEventWaitNodeSetEvent) __attribute__((weak, alias("stub_cuGraphEventWaitNodeSetEvent")));
 static int stub_cuGraphExecBatchMemOpNodeSetParams(void) { return abi_unsupported(188); }
-ABI_EXPORT int cuGraphExecBatchMemOpNodeSetParams(void) __attribute__((weak, alias("stub_cuGraphExecBatchMemOpNodeSetParams")));
+ABI_EXPORT int cuGraphExecBatchMemOpNodeSetParams(void) ABI_SYMBOL(cuGraphExecBatchMemOpNodeSetParams) __attribute__((weak, alias("stub_cuGraphExecBatchMemOpNodeSetParams")));
 static int stub_cuGraphExecChildGraphNodeSetParams(void) { return abi_unsupported(189); }
-ABI_EXPORT int cuGraphExecChildGraphNodeSetParams(void) __attribute__((weak, alias("stub_cuGraphExecChildGraphNodeSetParams")));
+ABI_EXPORT int cuGraphExecChildGraphNodeSetParams(void) ABI_SYMBOL(cuGraphExecChildGraphNodeSetParams) __attribute__((weak, alias("stub_cuGraphExecChildGraphNodeSetParams")));
 static int stub_cuGraphExecDestroy(void) { return abi_unsupported(190); }
-ABI_EXPORT int cuGraphExecDestroy(void) __attribute__((weak, alias("stub_cuGraphExecDestroy")));
+ABI_EXPORT int cuGraphExecDestroy(void) ABI_SYMBOL(cuGraphExecDestroy) __attribute__((weak, alias("stub_cuGraphExecDestroy")));
 static int stub_cuGraphExecEventRecordNodeSetEvent(void) { return abi_unsupported(191); }
-ABI_EXPORT int cuGraphExecEventRecordNodeSetEvent(void) __attribute__((weak, alias("stub_cuGraphExecEventRecordNodeSetEvent")));
+ABI_EXPORT int cuGraphExecEventRecordNodeSetEvent(void) ABI_SYMBOL(cuGraphExecEventRecordNodeSetEvent) __attribute__((weak, alias("stub_cuGraphExecEventRecordNodeSetEvent")));
 static int stub_cuGraphExecEventWaitNodeSetEvent(void) { return abi_unsupported(192); }
-ABI_EXPORT int cuGraphExecEventWaitNodeSetEvent(void) __attribute__((weak, alias("stub_cuGraphExecEventWaitNodeSetEvent")));
+ABI_EXPORT int cuGraphExecEventWaitNodeSetEvent(void) ABI_SYMBOL(cuGraphExecEventWaitNodeSetEvent) __attribute__((weak, alias("stub_cuGraphExecEventWaitNodeSetEvent")));
 static int stub_cuGraphExecExternalSemaphoresSignalNodeSetParams(void) { return abi_unsupported(193); }
-ABI_EXPORT int cuGraphExecExternalSemaphoresSignalNodeSetParams(void) __attribute__((weak, alias("stub_cuGraphExecExternalSemaphoresSignalNodeSetParams")));
+ABI_EXPORT int cuGraphExecExternalSemaphoresSignalNodeSetParams(void) ABI_SYMBOL(cuGraphExecExternalSemaphoresSignalNodeSetParams) __attribute__((weak, alias("stub_cuGraphExecExternalSemaphoresSignalNodeSetParams")));
 static int stub_cuGraphExecExternalSemaphoresWaitNodeSetParams(void) { return abi_unsupported(194); }
-ABI_EXPORT int cuGraphExecExternalSemaphoresWaitNodeSetParams(void) __attribute__((weak, alias("stub_cuGraphExecExternalSemaphoresWaitNodeSetParams")));
+ABI_EXPORT int cuGraphExecExternalSemaphoresWaitNodeSetParams(void) ABI_SYMBOL(cuGraphExecExternalSemaphoresWaitNodeSetParams) __attribute__((weak, alias("stub_cuGraphExecExternalSemaphoresWaitNodeSetParams")));
 static int stub_cuGraphExecGetFlags(void) { return abi_unsupported(195); }
-ABI_EXPORT int cuGraphExecGetFlags(void) __attribute__((weak, alias("stub_cuGraphExecGetFlags")));
+ABI_EXPORT int cuGraphExecGetFlags(void) ABI_SYMBOL(cuGraphExecGetFlags) __attribute__((weak, alias("stub_cuGraphExecGetFlags")));
 static int stub_cuGraphExecHostNodeSetParams(void) { return abi_unsupported(196); }
-ABI_EXPORT int cuGraphExecHostNodeSetParams(void) __attribute__((weak, alias("stub_cuGraphExecHostNodeSetParams")));
+ABI_EXPORT int cuGraphExecHostNodeSetParams(void) ABI_SYMBOL(cuGraphExecHostNodeSetParams) __attribute__((weak, alias("stub_cuGraphExecHostNodeSetParams")));
 static int stub_cuGraphExecKernelNodeSetParams(void) { return abi_unsupported(197); }
-ABI_EXPORT int cuGraphExecKernelNodeSetParams(void) __attribute__((weak, alias("stub_cuGraphExecKernelNodeSetParams")));
+ABI_EXPORT int cuGraphExecKernelNodeSetParams(void) ABI_SYMBOL(cuGraphExecKernelNodeSetParams) __attribute__((weak, alias("stub_cuGraphExecKernelNodeSetParams")));
 static int stub_cuGraphExecKernelNodeSetParams_v2(void) { return abi_unsupported(198); }
-ABI_EXPORT int cuGraphExecKernelNodeSetParams_v2(void) __attribute__((weak, alias("stub_cuGraphExecKernelNodeSetParams_v2")));
+ABI_EXPORT int cuGraphExecKernelNodeSetParams_v2(void) ABI_SYMBOL(cuGraphExecKernelNodeSetParams_v2) __attribute__((weak, alias("stub_cuGraphExecKernelNodeSetParams_v2")));
 static int stub_cuGraphExecMemcpyNodeSetParams(void) { return abi_unsupported(199); }
-ABI_EXPORT int cuGraphExecMemcpyNodeSetParams(void) __attribute__((weak, alias("stub_cuGraphExecMemcpyNodeSetParams")));
+ABI_EXPORT int cuGraphExecMemcpyNodeSetParams(void) ABI_SYMBOL(cuGraphExecMemcpyNodeSetParams) __attribute__((weak, alias("stub_cuGraphExecMemcpyNodeSetParams")));
 static int stub_cuGraphExecMemsetNodeSetParams(void) { return abi_unsupported(200); }
-ABI_EXPORT int cuGraphExecMemsetNodeSetParams(void) __attribute__((weak, alias("stub_cuGraphExecMemsetNodeSetParams")));
+ABI_EXPORT int cuGraphExecMemsetNodeSetParams(void) ABI_SYMBOL(cuGraphExecMemsetNodeSetParams) __attribute__((weak, alias("stub_cuGraphExecMemsetNodeSetParams")));
 static int stub_cuGraphExecNodeSetParams(void) { return abi_unsupported(201); }
-ABI_EXPORT int cuGraphExecNodeSetParams(void) __attribute__((weak, alias("stub_cuGraphExecNodeSetParams")));
+ABI_EXPORT int cuGraphExecNodeSetParams(void) ABI_SYMBOL(cuGraphExecNodeSetParams) __attribute__((weak, alias("stub_cuGraphExecNodeSetParams")));
 static int stub_cuGraphExecUpdate(void) { return abi_unsupported(202); }
-ABI_EXPORT int cuGraphExecUpdate(void) __attribute__((weak, alias("stub_cuGraphExecUpdate")));
+ABI_EXPORT int cuGraphExecUpdate(void) ABI_SYMBOL(cuGraphExecUpdate) __attribute__((weak, alias("stub_cuGraphExecUpdate")));
 static int stub_cuGraphExecUpdate_v2(void) { return abi_unsupported(203); }
-ABI_EXPORT int cuGraphExecUpdate_v2(void) __attribute__((weak, alias("stub_cuGraphExecUpdate_v2")));
+ABI_EXPORT int cuGraphExecUpdate_v2(void) ABI_SYMBOL(cuGraphExecUpdate_v2) __attribute__((weak, alias("stub_cuGraphExecUpdate_v2")));
 static int stub_cuGraphExternalSemaphoresSignalNodeGetParams(void) { return abi_unsupported(204); }
-ABI_EXPORT int cuGraphExternalSemaphoresSignalNodeGetParams(void) __attribute__((weak, alias("stub_cuGraphExternalSemaphoresSignalNodeGetParams")));
+ABI_EXPORT int cuGraphExternalSemaphoresSignalNodeGetParams(void) ABI_SYMBOL(cuGraphExternalSemaphoresSignalNodeGetParams) __attribute__((weak, alias("stub_cuGraphExternalSemaphoresSignalNodeGetParams")));
 static int stub_cuGraphExternalSemaphoresSignalNodeSetParams(void) { return abi_unsupported(205); }
-ABI_EXPORT int cuGraphExternalSemaphoresSignalNodeSetParams(void) __attribute__((weak, alias("stub_cuGraphExternalSemaphoresSignalNodeSetParams")));
+ABI_EXPORT int cuGraphExternalSemaphoresSignalNodeSetParams(void) ABI_SYMBOL(cuGraphExternalSemaphoresSignalNodeSetParams) __attribute__((weak, alias("stub_cuGraphExternalSemaphoresSignalNodeSetParams")));
 static int stub_cuGraphExternalSemaphoresWaitNodeGetParams(void) { return abi_unsupported(206); }
-ABI_EXPORT int cuGraphExternalSemaphoresWaitNodeGetParams(void) __attribute__((weak, alias("stub_cuGraphExternalSemaphoresWaitNodeGetParams")));
+ABI_EXPORT int cuGraphExternalSemaphoresWaitNodeGetParams(void) ABI_SYMBOL(cuGraphExternalSemaphoresWaitNodeGetParams) __attribute__((weak, alias("stub_cuGraphExternalSemaphoresWaitNodeGetParams")));
 static int stub_cuGraphExternalSemaphoresWaitNodeSetParams(void) { return abi_unsupported(207); }
-ABI_EXPORT int cuGraphExternalSemaphoresWaitNodeSetParams(void) __attribute__((weak, alias("stub_cuGraphExternalSemaphoresWaitNodeSetParams")));
+ABI_EXPORT int cuGraphExternalSemaphoresWaitNodeSetParams(void) ABI_SYMBOL(cuGraphExternalSemaphoresWaitNodeSetParams) __attribute__((weak, alias("stub_cuGraphExternalSemaphoresWaitNodeSetParams")));
 static int stub_cuGraphGetEdges(void) { return abi_unsupported(208); }
-ABI_EXPORT int cuGraphGetEdges(void) __attribute__((weak, alias("stub_cuGraphGetEdges")));
+ABI_EXPORT int cuGraphGetEdges(void) ABI_SYMBOL(cuGraphGetEdges) __attribute__((weak, alias("stub_cuGraphGetEdges")));
 static int stub_cuGraphGetEdges_v2(void) { return abi_unsupported(209); }
-ABI_EXPORT int cuGraphGetEdges_v2(void) __attribute__((weak, alias("stub_cuGraphGetEdges_v2")));
+ABI_EXPORT int cuGraphGetEdges_v2(void) ABI_SYMBOL(cuGraphGetEdges_v2) __attribute__((weak, alias("stub_cuGraphGetEdges_v2")));
 static int stub_cuGraphGetNodes(void) { return abi_unsupported(210); }
-ABI_EXPORT int cuGraphGetNodes(void) __attribute__((weak, alias("stub_cuGraphGetNodes")));
+ABI_EXPORT int cuGraphGetNodes(void) ABI_SYMBOL(cuGraphGetNodes) __attribute__((weak, alias("stub_cuGraphGetNodes")));
 static int stub_cuGraphGetRootNodes(void) { return abi_unsupported(211); }
-ABI_EXPORT int cuGraphGetRootNodes(void) __attribute__((weak, alias("stub_cuGraphGetRootNodes")));
+ABI_EXPORT int cuGraphGetRootNodes(void) ABI_SYMBOL(cuGraphGetRootNodes) __attribute__((weak, alias("stub_cuGraphGetRootNodes")));
 static int stub_cuGraphHostNodeGetParams(void) { return abi_unsupported(212); }
-ABI_EXPORT int cuGraphHostNodeGetParams(void) __attribute__((weak, alias("stub_cuGraphHostNodeGetParams")));
+ABI_EXPORT int cuGraphHostNodeGetParams(void) ABI_SYMBOL(cuGraphHostNodeGetParams) __attribute__((weak, alias("stub_cuGraphHostNodeGetParams")));
 static int stub_cuGraphHostNodeSetParams(void) { return abi_unsupported(213); }
-ABI_EXPORT int cuGraphHostNodeSetParams(void) __attribute__((weak, alias("stub_cuGraphHostNodeSetParams")));
+ABI_EXPORT int cuGraphHostNodeSetParams(void) ABI_SYMBOL(cuGraphHostNodeSetParams) __attribute__((weak, alias("stub_cuGraphHostNodeSetParams")));
 static int stub_cuGraphInstantiate(void) { return abi_unsupported(214); }
-ABI_EXPORT int cuGraphInstantiate(void) __attribute__((weak, alias("stub_cuGraphInstantiate")));
+ABI_EXPORT int cuGraphInstantiate(void) ABI_SYMBOL(cuGraphInstantiate) __attribute__((weak, alias("stub_cuGraphInstantiate")));
 static int stub_cuGraphInstantiateWithFlags(void) { return abi_unsupported(215); }
-ABI_EXPORT int cuGraphInstantiateWithFlags(void) __attribute__((weak, alias("stub_cuGraphInstantiateWithFlags")));
+ABI_EXPORT int cuGraphInstantiateWithFlags(void) ABI_SYMBOL(cuGraphInstantiateWithFlags) __attribute__((weak, alias("stub_cuGraphInstantiateWithFlags")));
 static int stub_cuGraphInstantiateWithParams(void) { return abi_unsupported(216); }
-ABI_EXPORT int cuGraphInstantiateWithParams(void) __attribute__((weak, alias("stub_cuGraphInstantiateWithParams")));
+ABI_EXPORT int cuGraphInstantiateWithParams(void) ABI_SYMBOL(cuGraphInstantiateWithParams) __attribute__((weak, alias("stub_cuGraphInstantiateWithParams")));
 static int stub_cuGraphInstantiateWithParams_ptsz(void) { return abi_unsupported(217); }
-ABI_EXPORT int cuGraphInstantiateWithParams_ptsz(void) __attribute__((weak, alias("stub_cuGraphInstantiateWithParams_ptsz")));
+ABI_EXPORT int cuGraphInstantiateWithParams_ptsz(void) ABI_SYMBOL(cuGraphInstantiateWithParams_ptsz) __attribute__((weak, alias("stub_cuGraphInstantiateWithParams_ptsz")));
 static int stub_cuGraphInstantiate_v2(void) { return abi_unsupported(218); }
-ABI_EXPORT int cuGraphInstantiate_v2(void) __attribute__((weak, alias("stub_cuGraphInstantiate_v2")));
+ABI_EXPORT int cuGraphInstantiate_v2(void) ABI_SYMBOL(cuGraphInstantiate_v2) __attribute__((weak, alias("stub_cuGraphInstantiate_v2")));
 static int stub_cuGraphKernelNodeCopyAttributes(void) { return abi_unsupported(219); }
-ABI_EXPORT int cuGraphKernelNodeCopyAttributes(void) __attribute__((weak, alias("stub_cuGraphKernelNodeCopyAttributes")));
+ABI_EXPORT int cuGraphKernelNodeCopyAttributes(void) ABI_SYMBOL(cuGraphKernelNodeCopyAttributes) __attribute__((weak, alias("stub_cuGraphKernelNodeCopyAttributes")));
 static int stub_cuGraphKernelNodeGetAttribute(void) { return abi_unsupported(220); }
-ABI_EXPORT int cuGraphKernelNodeGetAttribute(void) __attribute__((weak, alias("stub_cuGraphKernelNodeGetAttribute")));
+ABI_EXPORT int cuGraphKernelNodeGetAttribute(void) ABI_SYMBOL(cuGraphKernelNodeGetAttribute) __attribute__((weak, alias("stub_cuGraphKernelNodeGetAttribute")));
 static int stub_cuGraphKernelNodeGetParams(void) { return abi_unsupported(221); }
-ABI_EXPORT int cuGraphKernelNodeGetParams(void) __attribute__((weak, alias("stub_cuGraphKernelNodeGetParams")));
+ABI_EXPORT int cuGraphKernelNodeGetParams(void) ABI_SYMBOL(cuGraphKernelNodeGetParams) __attribute__((weak, alias("stub_cuGraphKernelNodeGetParams")));
 static int stub_cuGraphKernelNodeGetParams_v2(void) { return abi_unsupported(222); }
-ABI_EXPORT int cuGraphKernelNodeGetParams_v2(void) __attribute__((weak, alias("stub_cuGraphKernelNodeGetParams_v2")));
+ABI_EXPORT int cuGraphKernelNodeGetParams_v2(void) ABI_SYMBOL(cuGraphKernelNodeGetParams_v2) __attribute__((weak, alias("stub_cuGraphKernelNodeGetParams_v2")));
 static int stub_cuGraphKernelNodeSetAttribute(void) { return abi_unsupported(223); }
-ABI_EXPORT int cuGraphKernelNodeSetAttribute(void) __attribute__((weak, alias("stub_cuGraphKernelNodeSetAttribute")));
+ABI_EXPORT int cuGraphKernelNodeSetAttribute(void) ABI_SYMBOL(cuGraphKernelNodeSetAttribute) __attribute__((weak, alias("stub_cuGraphKernelNodeSetAttribute")));
 static int stub_cuGraphKernelNodeSetParams(void) { return abi_unsupported(224); }
-ABI_EXPORT int cuGraphKernelNodeSetParams(void) __attribute__((weak, alias("stub_cuGraphKernelNodeSetParams")));
+ABI_EXPORT int cuGraphKernelNodeSetParams(void) ABI_SYMBOL(cuGraphKernelNodeSetParams) __attribute__((weak, alias("stub_cuGraphKernelNodeSetParams")));
 static int stub_cuGraphKernelNodeSetParams_v2(void) { return abi_unsupported(225); }
-ABI_EXPORT int cuGraphKernelNodeSetParams_v2(void) __attribute__((weak, alias("stub_cuGraphKernelNodeSetParams_v2")));
+ABI_EXPORT int cuGraphKernelNodeSetParams_v2(void) ABI_SYMBOL(cuGraphKernelNodeSetParams_v2) __attribute__((weak, alias("stub_cuGraphKernelNodeSetParams_v2")));
 static int stub_cuGraphLaunch(void) { return abi_unsupported(226); }
-ABI_EXPORT int cuGraphLaunch(void) __attribute__((weak, alias("stub_cuGraphLaunch")));
+ABI_EXPORT int cuGraphLaunch(void) ABI_SYMBOL(cuGraphLaunch) __attribute__((weak, alias("stub_cuGraphLaunch")));
 static int stub_cuGraphLaunch_ptsz(void) { return abi_unsupported(227); }
-ABI_EXPORT int cuGraphLaunch_ptsz(void) __attribute__((weak, alias("stub_cuGraphLaunch_ptsz")));
+ABI_EXPORT int cuGraphLaunch_ptsz(void) ABI_SYMBOL(cuGraphLaunch_ptsz) __attribute__((weak, alias("stub_cuGraphLaunch_ptsz")));
 static int stub_cuGraphMemAllocNodeGetParams(void) { return abi_unsupported(228); }
-ABI_EXPORT int cuGraphMemAllocNodeGetParams(void) __attribute__((weak, alias("stub_cuGraphMemAllocNodeGetParams")));
+ABI_EXPORT int cuGraphMemAllocNodeGetParams(void) ABI_SYMBOL(cuGraphMemAllocNodeGetParams) __attribute__((weak, alias("stub_cuGraphMemAllocNodeGetParams")));
 static int stub_cuGraphMemFreeNodeGetParams(void) { return abi_unsupported(229); }
-ABI_EXPORT int cuGraphMemFreeNodeGetParams(void) __attribute__((weak, alias("stub_cuGraphMemFreeNodeGetParams")));
+ABI_EXPORT int cuGraphMemFreeNodeGetParams(void) ABI_SYMBOL(cuGraphMemFreeNodeGetParams) __attribute__((weak, alias("stub_cuGraphMemFreeNodeGetParams")));
 static int stub_cuGraphMemcpyNodeGetParams(void) { return abi_unsupported(230); }
-ABI_EXPORT int cuGraphMemcpyNodeGetParams(void) __attribute__((weak, alias("stub_cuGraphMemcpyNodeGetParams")));
+ABI_EXPORT int cuGraphMemcpyNodeGetParams(void) ABI_SYMBOL(cuGraphMemcpyNodeGetParams) __attribute__((weak, alias("stub_cuGraphMemcpyNodeGetParams")));
 static int stub_cuGraphMemcpyNodeSetParams(void) { return abi_unsupported(231); }
-ABI_EXPORT int cuGraphMemcpyNodeSetParams(void) __attribute__((weak, alias("stub_cuGraphMemcpyNodeSetParams")));
+ABI_EXPORT int cuGraphMemcpyNodeSetParams(void) ABI_SYMBOL(cuGraphMemcpyNodeSetParams) __attribute__((weak, alias("stub_cuGraphMemcpyNodeSetParams")));
 static int stub_cuGraphMemsetNodeGetParams(void) { return abi_unsupported(232); }
-ABI_EXPORT int cuGraphMemsetNodeGetParams(void) __attribute__((weak, alias("stub_cuGraphMemsetNodeGetParams")));
+ABI_EXPORT int cuGraphMemsetNodeGetParams(void) ABI_SYMBOL(cuGraphMemsetNodeGetParams) __attribute__((weak, alias("stub_cuGraphMemsetNodeGetParams")));
 static int stub_cuGraphMemsetNodeSetParams(void) { return abi_unsupported(233); }
-ABI_EXPORT int cuGraphMemsetNodeSetParams(void) __attribute__((weak, alias("stub_cuGraphMemsetNodeSetParams")));
+ABI_EXPORT int cuGraphMemsetNodeSetParams(void) ABI_SYMBOL(cuGraphMemsetNodeSetParams) __attribute__((weak, alias("stub_cuGraphMemsetNodeSetParams")));
 static int stub_cuGraphNodeFindInClone(void) { return abi_unsupported(234); }
-ABI_EXPORT int cuGraphNodeFindInClone(void) __attribute__((weak, alias("stub_cuGraphNodeFindInClone")));
+ABI_EXPORT int cuGraphNodeFindInClone(void) ABI_SYMBOL(cuGraphNodeFindInClone) __attribute__((weak, alias("stub_cuGraphNodeFindInClone")));
 static int stub_cuGraphNodeGetDependencies(void) { return abi_unsupported(235); }
-ABI_EXPORT int cuGraphNodeGetDependencies(void) __attribute__((weak, alias("stub_cuGraphNodeGetDependencies")));
+ABI_EXPORT int cuGraphNodeGetDependencies(void) ABI_SYMBOL(cuGraphNodeGetDependencies) __attribute__((weak, alias("stub_cuGraphNodeGetDependencies")));
 static int stub_cuGraphNodeGetDependencies_v2(void) { return abi_unsupported(236); }
-ABI_EXPORT int cuGraphNodeGetDependencies_v2(void) __attribute__((weak, alias("stub_cuGraphNodeGetDependencies_v2")));
+ABI_EXPORT int cuGraphNodeGetDependencies_v2(void) ABI_SYMBOL(cuGraphNodeGetDependencies_v2) __attribute__((weak, alias("stub_cuGraphNodeGetDependencies_v2")));
 static int stub_cuGraphNodeGetDependentNodes(void) { return abi_unsupported(237); }
-ABI_EXPORT int cuGraphNodeGetDependentNodes(void) __attribute__((weak, alias("stub_cuGraphNodeGetDependentNodes")));
+ABI_EXPORT int cuGraphNodeGetDependentNodes(void) ABI_SYMBOL(cuGraphNodeGetDependentNodes) __attribute__((weak, alias("stub_cuGraphNodeGetDependentNodes")));
 static int stub_cuGraphNodeGetDependentNodes_v2(void) { return abi_unsupported(238); }
-ABI_EXPORT int cuGraphNodeGetDependentNodes_v2(void) __attribute__((weak, alias("stub_cuGraphNodeGetDependentNodes_v2")));
+ABI_EXPORT int cuGraphNodeGetDependentNodes_v2(void) ABI_SYMBOL(cuGraphNodeGetDependentNodes_v2) __attribute__((weak, alias("stub_cuGraphNodeGetDependentNodes_v2")));
 static int stub_cuGraphNodeGetEnabled(void) { return abi_unsupported(239); }
-ABI_EXPORT int cuGraphNodeGetEnabled(void) __attribute__((weak, alias("stub_cuGraphNodeGetEnabled")));
+ABI_EXPORT int cuGraphNodeGetEnabled(void) ABI_SYMBOL(cuGraphNodeGetEnabled) __attribute__((weak, alias("stub_cuGraphNodeGetEnabled")));
 static int stub_cuGraphNodeGetType(void) { return abi_unsupported(240); }
-ABI_EXPORT int cuGraphNodeGetType(void) __attribute__((weak, alias("stub_cuGraphNodeGetType")));
+ABI_EXPORT int cuGraphNodeGetType(void) ABI_SYMBOL(cuGraphNodeGetType) __attribute__((weak, alias("stub_cuGraphNodeGetType")));
 static int stub_cuGraphNodeSetEnabled(void) { return abi_unsupported(241); }
-ABI_EXPORT int cuGraphNodeSetEnabled(void) __attribute__((weak, alias("stub_cuGraphNodeSetEnabled")));
+ABI_EXPORT int cuGraphNodeSetEnabled(void) ABI_SYMBOL(cuGraphNodeSetEnabled) __attribute__((weak, alias("stub_cuGraphNodeSetEnabled")));
 static int stub_cuGraphNodeSetParams(void) { return abi_unsupported(242); }
-ABI_EXPORT int cuGraphNodeSetParams(void) __attribute__((weak, alias("stub_cuGraphNodeSetParams")));
+ABI_EXPORT int cuGraphNodeSetParams(void) ABI_SYMBOL(cuGraphNodeSetParams) __attribute__((weak, alias("stub_cuGraphNodeSetParams")));
 static int stub_cuGraphReleaseUserObject(void) { return abi_unsupported(243); }
-ABI_EXPORT int cuGraphReleaseUserObject(void) __attribute__((weak, alias("stub_cuGraphReleaseUserObject")));
+ABI_EXPORT int cuGraphReleaseUserObject(void) ABI_SYMBOL(cuGraphReleaseUserObject) __attribute__((weak, alias("stub_cuGraphReleaseUserObject")));
 static int stub_cuGraphRemoveDependencies(void) { return abi_unsupported(244); }
-ABI_EXPORT int cuGraphRemoveDependencies(void) __attribute__((weak, alias("stub_cuGraphRemoveDependencies")));
+ABI_EXPORT int cuGraphRemoveDependencies(void) ABI_SYMBOL(cuGraphRemoveDependencies) __attribute__((weak, alias("stub_cuGraphRemoveDependencies")));
 static int stub_cuGraphRemoveDependencies_v2(void) { return abi_unsupported(245); }
-ABI_EXPORT int cuGraphRemoveDependencies_v2(void) __attribute__((weak, alias("stub_cuGraphRemoveDependencies_v2")));
+ABI_EXPORT int cuGraphRemoveDependencies_v2(void) ABI_SYMBOL(cuGraphRemoveDependencies_v2) __attribute__((weak, alias("stub_cuGraphRemoveDependencies_v2")));
 static int stub_cuGraphRetainUserObject(void) { return abi_unsupported(246); }
-ABI_EXPORT int cuGraphRetainUserObject(void) __attribute__((weak, alias("stub_cuGraphRetainUserObject")));
+ABI_EXPORT int cuGraphRetainUserObject(void) ABI_SYMBOL(cuGraphRetainUserObject) __attribute__((weak, alias("stub_cuGraphRetainUserObject")));
 static int stub_cuGraphUpload(void) { return abi_unsupported(247); }
-ABI_EXPORT int cuGraphUpload(void) __attribute__((weak, alias("stub_cuGraphUpload")));
+ABI_EXPORT int cuGraphUpload(void) ABI_SYMBOL(cuGraphUpload) __attribute__((weak, alias("stub_cuGraphUpload")));
 static int stub_cuGraphUpload_ptsz(void) { return abi_unsupported(248); }
-ABI_EXPORT int cuGraphUpload_ptsz(void) __attribute__((weak, alias("stub_cuGraphUpload_ptsz")));
+ABI_EXPORT int cuGraphUpload_ptsz(void) ABI_SYMBOL(cuGraphUpload_ptsz) __attribute__((weak, alias("stub_cuGraphUpload_ptsz")));
 static int stub_cuGraphicsEGLRegisterImage(void) { return abi_unsupported(249); }
-ABI_EXPORT int cuGraphicsEGLRegisterImage(void) __attribute__((weak, alias("stub_cuGraphicsEGLRegisterImage")));
+ABI_EXPORT int cuGraphicsEGLRegisterImage(void) ABI_SYMBOL(cuGraphicsEGLRegisterImage) __attribute__((weak, alias("stub_cuGraphicsEGLRegisterImage")));
 static int stub_cuGraphicsGLRegisterBuffer(void) { return abi_unsupported(250); }
-ABI_EXPORT int cuGraphicsGLRegisterBuffer(void) __attribute__((weak, alias("stub_cuGraphicsGLRegisterBuffer")));
+ABI_EXPORT int cuGraphicsGLRegisterBuffer(void) ABI_SYMBOL(cuGraphicsGLRegisterBuffer) __attribute__((weak, alias("stub_cuGraphicsGLRegisterBuffer")));
 static int stub_cuGraphicsGLRegisterImage(void) { return abi_unsupported(251); }
-ABI_EXPORT int cuGraphicsGLRegisterImage(void) __attribute__((weak, alias("stub_cuGraphicsGLRegisterImage")));
+ABI_EXPORT int cuGraphicsGLRegisterImage(void) ABI_SYMBOL(cuGraphicsGLRegisterImage) __attribute__((weak, alias("stub_cuGraphicsGLRegisterImage")));
 static int stub_cuGraphicsMapResources(void) { return abi_unsupported(252); }
-ABI_EXPORT int cuGraphicsMapResources(void) __attribute__((weak, alias("stub_cuGraphicsMapResources")));
+ABI_EXPORT int cuGraphicsMapResources(void) ABI_SYMBOL(cuGraphicsMapResources) __attribute__((weak, alias("stub_cuGraphicsMapResources")));
 static int stub_cuGraphicsMapResources_ptsz(void) { return abi_unsupported(253); }
-ABI_EXPORT int cuGraphicsMapResources_ptsz(void) __attribute__((weak, alias("stub_cuGraphicsMapResources_ptsz")));
+ABI_EXPORT int cuGraphicsMapResources_ptsz(void) ABI_SYMBOL(cuGraphicsMapResources_ptsz) __attribute__((weak, alias("stub_cuGraphicsMapResources_ptsz")));
 static int stub_cuGraphicsResourceGetMappedEglFrame(void) { return abi_unsupported(254); }
-ABI_EXPORT int cuGraphicsResourceGetMappedEglFrame(void) __attribute__((weak, alias("stub_cuGraphicsResourceGetMappedEglFrame")));
+ABI_EXPORT int cuGraphicsResourceGetMappedEglFrame(void) ABI_SYMBOL(cuGraphicsResourceGetMappedEglFrame) __attribute__((weak, alias("stub_cuGraphicsResourceGetMappedEglFrame")));
 static int stub_cuGraphicsResourceGetMappedMipmappedArray(void) { return abi_unsupported(255); }
-ABI_EXPORT int cuGraphicsResourceGetMappedMipmappedArray(void) __attribute__((weak, alias("stub_cuGraphicsResourceGetMappedMipmappedArray")));
+ABI_EXPORT int cuGraphicsResourceGetMappedMipmappedArray(void) ABI_SYMBOL(cuGraphicsResourceGetMappedMipmappedArray) __attribute__((weak, alias("stub_cuGraphicsResourceGetMappedMipmappedArray")));
 static int stub_cuGraphicsResourceGetMappedPointer(void) { return abi_unsupported(256); }
-ABI_EXPORT int cuGraphicsResourceGetMappedPointer(void) __attribute__((weak, alias("stub_cuGraphicsResourceGetMappedPointer")));
+ABI_EXPORT int cuGraphicsResourceGetMappedPointer(void) ABI_SYMBOL(cuGraphicsResourceGetMappedPointer) __attribute__((weak, alias("stub_cuGraphicsResourceGetMappedPointer")));
 static int stub_cuGraphicsResourceGetMappedPointer_v2(void) { return abi_unsupported(257); }
-ABI_EXPORT int cuGraphicsResourceGetMappedPointer_v2(void) __attribute__((weak, alias("stub_cuGraphicsResourceGetMappedPointer_v2")));
+ABI_EXPORT int cuGraphicsResourceGetMappedPointer_v2(void) ABI_SYMBOL(cuGraphicsResourceGetMappedPointer_v2) __attribute__((weak, alias("stub_cuGraphicsResourceGetMappedPointer_v2")));
 static int stub_cuGraphicsResourceSetMapFlags(void) { return abi_unsupported(258); }
-ABI_EXPORT int cuGraphicsResourceSetMapFlags(void) __attribute__((weak, alias("stub_cuGraphicsResourceSetMapFlags")));
+ABI_EXPORT int cuGraphicsResourceSetMapFlags(void) ABI_SYMBOL(cuGraphicsResourceSetMapFlags) __attribute__((weak, alias("stub_cuGraphicsResourceSetMapFlags")));
 static int stub_cuGraphicsResourceSetMapFlags_v2(void) { return abi_unsupported(259); }
-ABI_EXPORT int cuGraphicsResourceSetMapFlags_v2(void) __attribute__((weak, alias("stub_cuGraphicsResourceSetMapFlags_v2")));
+ABI_EXPORT int cuGraphicsResourceSetMapFlags_v2(void) ABI_SYMBOL(cuGraphicsResourceSetMapFlags_v2) __attribute__((weak, alias("stub_cuGraphicsResourceSetMapFlags_v2")));
 static int stub_cuGraphicsSubResourceGetMappedArray(void) { return abi_unsupported(260); }
-ABI_EXPORT int cuGraphicsSubResourceGetMappedArray(void) __attribute__((weak, alias("stub_cuGraphicsSubResourceGetMappedArray")));
+ABI_EXPORT int cuGraphicsSubResourceGetMappedArray(void) ABI_SYMBOL(cuGraphicsSubResourceGetMappedArray) __attribute__((weak, alias("stub_cuGraphicsSubResourceGetMappedArray")));
 static int stub_cuGraphicsUnmapResources(void) { return abi_unsupported(261); }
-ABI_EXPORT int cuGraphicsUnmapResources(void) __attribute__((weak, alias("stub_cuGraphicsUnmapResources")));
+ABI_EXPORT int cuGraphicsUnmapResources(void) ABI_SYMBOL(cuGraphicsUnmapResources) __attribute__((weak, alias("stub_cuGraphicsUnmapResources")));
 static int stub_cuGraphicsUnmapResources_ptsz(void) { return abi_unsupported(262); }
-ABI_EXPORT int cuGraphicsUnmapResources_ptsz(void) __attribute__((weak, alias("stub_cuGraphicsUnmapResources_ptsz")));
+ABI_EXPORT int cuGraphicsUnmapResources_ptsz(void) ABI_SYMBOL(cuGraphicsUnmapResources_ptsz) __attribute__((weak, alias("stub_cuGraphicsUnmapResources_ptsz")));
 static int stub_cuGraphicsUnregisterResource(void) { return abi_unsupported(263); }
-ABI_EXPORT int cuGraphicsUnregisterResource(void) __attribute__((weak, alias("stub_cuGraphicsUnregisterResource")));
+ABI_EXPORT int cuGraphicsUnregisterResource(void) ABI_SYMBOL(cuGraphicsUnregisterResource) __attribute__((weak, alias("stub_cuGraphicsUnregisterResource")));
 static int stub_cuGraphicsVDPAURegisterOutputSurface(void) { return abi_unsupported(264); }
-ABI_EXPORT int cuGraphicsVDPAURegisterOutputSurface(void) __attribute__((weak, alias("stub_cuGraphicsVDPAURegisterOutputSurface")));
+ABI_EXPORT int cuGraphicsVDPAURegisterOutputSurface(void) ABI_SYMBOL(cuGraphicsVDPAURegisterOutputSurface) __attribute__((weak, alias("stub_cuGraphicsVDPAURegisterOutputSurface")));
 static int stub_cuGraphicsVDPAURegisterVideoSurface(void) { return abi_unsupported(265); }
-ABI_EXPORT int cuGraphicsVDPAURegisterVideoSurface(void) __attribute__((weak, alias("stub_cuGraphicsVDPAURegisterVideoSurface")));
+ABI_EXPORT int cuGraphicsVDPAURegisterVideoSurface(void) ABI_SYMBOL(cuGraphicsVDPAURegisterVideoSurface) __attribute__((weak, alias("stub_cuGraphicsVDPAURegisterVideoSurface")));
 static int stub_cuGreenCtxCreate(void) { return abi_unsupported(266); }
-ABI_EXPORT int cuGreenCtxCreate(void) __attribute__((weak, alias("stub_cuGreenCtxCreate")));
+ABI_EXPORT int cuGreenCtxCreate(void) ABI_SYMBOL(cuGreenCtxCreate) __attribute__((weak, alias("stub_cuGreenCtxCreate")));
 static int stub_cuGreenCtxDestroy(void) { return abi_unsupported(267); }
-ABI_EXPORT int cuGreenCtxDestroy(void) __attribute__((weak, alias("stub_cuGreenCtxDestroy")));
+ABI_EXPORT int cuGreenCtxDestroy(void) ABI_SYMBOL(cuGreenCtxDestroy) __attribute__((weak, alias("stub_cuGreenCtxDestroy")));
 static int stub_cuGreenCtxGetDevResource(void) { return abi_unsupported(268); }
-ABI_EXPORT int cuGreenCtxGetDevResource(void) __attribute__((weak, alias("stub_cuGreenCtxGetDevResource")));
+ABI_EXPORT int cuGreenCtxGetDevResource(void) ABI_SYMBOL(cuGreenCtxGetDevResource) __attribute__((weak, alias("stub_cuGreenCtxGetDevResource")));
 static int stub_cuGreenCtxGetId(void) { return abi_unsupported(269); }
-ABI_EXPORT int cuGreenCtxGetId(void) __attribute__((weak, alias("stub_cuGreenCtxGetId")));
+ABI_EXPORT int cuGreenCtxGetId(void) ABI_SYMBOL(cuGreenCtxGetId) __attribute__((weak, alias("stub_cuGreenCtxGetId")));
 static int stub_cuGreenCtxRecordEvent(void) { return abi_unsupported(270); }
-ABI_EXPORT int cuGreenCtxRecordEvent(void) __attribute__((weak, alias("stub_cuGreenCtxRecordEvent")));
+ABI_EXPORT int cuGreenCtxRecordEvent(void) ABI_SYMBOL(cuGreenCtxRecordEvent) __attribute__((weak, alias("stub_cuGreenCtxRecordEvent")));
 static int stub_cuGreenCtxStreamCreate(void) { return abi_unsupported(271); }
-ABI_EXPORT int cuGreenCtxStreamCreate(void) __attribute__((weak, alias("stub_cuGreenCtxStreamCreate")));
+ABI_EXPORT int cuGreenCtxStreamCreate(void) ABI_SYMBOL(cuGreenCtxStreamCreate) __attribute__((weak, alias("stub_cuGreenCtxStreamCreate")));
 static int stub_cuGreenCtxWaitEvent(void) { return abi_unsupported(272); }
-ABI_EXPORT int cuGreenCtxWaitEvent(void) __attribute__((weak, alias("stub_cuGreenCtxWaitEvent")));
+ABI_EXPORT int cuGreenCtxWaitEvent(void) ABI_SYMBOL(cuGreenCtxWaitEvent) __attribute__((weak, alias("stub_cuGreenCtxWaitEvent")));
 static int stub_cuImportExternalMemory(void) { return abi_unsupported(273); }
-ABI_EXPORT int cuImportExternalMemory(void) __attribute__((weak, alias("stub_cuImportExternalMemory")));
+ABI_EXPORT int cuImportExternalMemory(void) ABI_SYMBOL(cuImportExternalMemory) __attribute__((weak, alias("stub_cuImportExternalMemory")));
 static int stub_cuImportExternalSemaphore(void) { return abi_unsupported(274); }
-ABI_EXPORT int cuImportExternalSemaphore(void) __attribute__((weak, alias("stub_cuImportExternalSemaphore")));
+ABI_EXPORT int cuImportExternalSemaphore(void) ABI_SYMBOL(cuImportExternalSemaphore) __attribute__((weak, alias("stub_cuImportExternalSemaphore")));
 static int stub_cuInit(void) { return abi_unsupported(275); }
-ABI_EXPORT int cuInit(void) __attribute__((weak, alias("stub_cuInit")));
+ABI_EXPORT int cuInit(void) ABI_SYMBOL(cuInit) __attribute__((weak, alias("stub_cuInit")));
 static int stub_cuIpcCloseMemHandle(void) { return abi_unsupported(276); }
-ABI_EXPORT int cuIpcCloseMemHandle(void) __attribute__((weak, alias("stub_cuIpcCloseMemHandle")));
+ABI_EXPORT int cuIpcCloseMemHandle(void) ABI_SYMBOL(cuIpcCloseMemHandle) __attribute__((weak, alias("stub_cuIpcCloseMemHandle")));
 static int stub_cuIpcGetEventHandle(void) { return abi_unsupported(277); }
-ABI_EXPORT int cuIpcGetEventHandle(void) __attribute__((weak, alias("stub_cuIpcGetEventHandle")));
+ABI_EXPORT int cuIpcGetEventHandle(void) ABI_SYMBOL(cuIpcGetEventHandle) __attribute__((weak, alias("stub_cuIpcGetEventHandle")));
 static int stub_cuIpcGetMemHandle(void) { return abi_unsupported(278); }
-ABI_EXPORT int cuIpcGetMemHandle(void) __attribute__((weak, alias("stub_cuIpcGetMemHandle")));
+ABI_EXPORT int cuIpcGetMemHandle(void) ABI_SYMBOL(cuIpcGetMemHandle) __attribute__((weak, alias("stub_cuIpcGetMemHandle")));
 static int stub_cuIpcOpenEventHandle(void) { return abi_unsupported(279); }
-ABI_EXPORT int cuIpcOpenEventHandle(void) __attribute__((weak, alias("stub_cuIpcOpenEventHandle")));
+ABI_EXPORT int cuIpcOpenEventHandle(void) ABI_SYMBOL(cuIpcOpenEventHandle) __attribute__((weak, alias("stub_cuIpcOpenEventHandle")));
 static int stub_cuIpcOpenMemHandle(void) { return abi_unsupported(280); }
-ABI_EXPORT int cuIpcOpenMemHandle(void) __attribute__((weak, alias("stub_cuIpcOpenMemHandle")));
+ABI_EXPORT int cuIpcOpenMemHandle(void) ABI_SYMBOL(cuIpcOpenMemHandle) __attribute__((weak, alias("stub_cuIpcOpenMemHandle")));
 static int stub_cuIpcOpenMemHandle_v2(void) { return abi_unsupported(281); }
-ABI_EXPORT int cuIpcOpenMemHandle_v2(void) __attribute__((weak, alias("stub_cuIpcOpenMemHandle_v2")));
+ABI_EXPORT int cuIpcOpenMemHandle_v2(void) ABI_SYMBOL(cuIpcOpenMemHandle_v2) __attribute__((weak, alias("stub_cuIpcOpenMemHandle_v2")));
 static int stub_cuKernelGetAttribute(void) { return abi_unsupported(282); }
-ABI_EXPORT int cuKernelGetAttribute(void) __attribute__((weak, alias("stub_cuKernelGetAttribute")));
+ABI_EXPORT int cuKernelGetAttribute(void) ABI_SYMBOL(cuKernelGetAttribute) __attribute__((weak, alias("stub_cuKernelGetAttribute")));
 static int stub_cuKernelGetFunction(void) { return abi_unsupported(283); }
-ABI_EXPORT int cuKernelGetFunction(void) __attribute__((weak, alias("stub_cuKernelGetFunction")));
+ABI_EXPORT int cuKernelGetFunction(void) ABI_SYMBOL(cuKernelGetFunction) __attribute__((weak, alias("stub_cuKernelGetFunction")));
 static int stub_cuKernelGetLibrary(void) { return abi_unsupported(284); }
-ABI_EXPORT int cuKernelGetLibrary(void) __attribute__((weak, alias("stub_cuKernelGetLibrary")));
+ABI_EXPORT int cuKernelGetLibrary(void) ABI_SYMBOL(cuKernelGetLibrary) __attribute__((weak, alias("stub_cuKernelGetLibrary")));
 static int stub_cuKernelGetName(void) { return abi_unsupported(285); }
-ABI_EXPORT int cuKernelGetName(void) __attribute__((weak, alias("stub_cuKernelGetName")));
+ABI_EXPORT int cuKernelGetName(void) ABI_SYMBOL(cuKernelGetName) __attribute__((weak, alias("stub_cuKernelGetName")));
 static int stub_cuKernelGetParamInfo(void) { return abi_unsupported(286); }
-ABI_EXPORT int cuKernelGetParamInfo(void) __attribute__((weak, alias("stub_cuKernelGetParamInfo")));
+ABI_EXPORT int cuKernelGetParamInfo(void) ABI_SYMBOL(cuKernelGetParamInfo) __attribute__((weak, alias("stub_cuKernelGetParamInfo")));
 static int stub_cuKernelSetAttribute(void) { return abi_unsupported(287); }
-ABI_EXPORT int cuKernelSetAttribute(void) __attribute__((weak, alias("stub_cuKernelSetAttribute")));
+ABI_EXPORT int cuKernelSetAttribute(void) ABI_SYMBOL(cuKernelSetAttribute) __attribute__((weak, alias("stub_cuKernelSetAttribute")));
 static int stub_cuKernelSetCacheConfig(void) { return abi_unsupported(288); }
-ABI_EXPORT int cuKernelSetCacheConfig(void) __attribute__((weak, alias("stub_cuKernelSetCacheConfig")));
+ABI_EXPORT int cuKernelSetCacheConfig(void) ABI_SYMBOL(cuKernelSetCacheConfig) __attribute__((weak, alias("stub_cuKernelSetCacheConfig")));
 static int stub_cuLaunch(void) { return abi_unsupported(289); }
-ABI_EXPORT int cuLaunch(void) __attribute__((weak, alias("stub_cuLaunch")));
+ABI_EXPORT int cuLaunch(void) ABI_SYMBOL(cuLaunch) __attribute__((weak, alias("stub_cuLaunch")));
 static int stub_cuLaunchCooperativeKernel(void) { return abi_unsupported(290); }
-ABI_EXPORT int cuLaunchCooperativeKernel(void) __attribute__((weak, alias("stub_cuLaunchCooperativeKernel")));
+ABI_EXPORT int cuLaunchCooperativeKernel(void) ABI_SYMBOL(cuLaunchCooperativeKernel) __attribute__((weak, alias("stub_cuLaunchCooperativeKernel")));
 static int stub_cuLaunchCooperativeKernelMultiDevice(void) { return abi_unsupported(291); }
-ABI_EXPORT int cuLaunchCooperativeKernelMultiDevice(void) __attribute__((weak, alias("stub_cuLaunchCooperativeKernelMultiDevice")));
+ABI_EXPORT int cuLaunchCooperativeKernelMultiDevice(void) ABI_SYMBOL(cuLaunchCooperativeKernelMultiDevice) __attribute__((weak, alias("stub_cuLaunchCooperativeKernelMultiDevice")));
 static int stub_cuLaunchCooperativeKernel_ptsz(void) { return abi_unsupported(292); }
-ABI_EXPORT int cuLaunchCooperativeKernel_ptsz(void) __attribute__((weak, alias("stub_cuLaunchCooperativeKernel_ptsz")));
+ABI_EXPORT int cuLaunchCooperativeKernel_ptsz(void) ABI_SYMBOL(cuLaunchCooperativeKernel_ptsz) __attribute__((weak, alias("stub_cuLaunchCooperativeKernel_ptsz")));
 static int stub_cuLaunchGrid(void) { return abi_unsupported(293); }
-ABI_EXPORT int cuLaunchGrid(void) __attribute__((weak, alias("stub_cuLaunchGrid")));
+ABI_EXPORT int cuLaunchGrid(void) ABI_SYMBOL(cuLaunchGrid) __attribute__((weak, alias("stub_cuLaunchGrid")));
 static int stub_cuLaunchGridAsync(void) { return abi_unsupported(294); }
-ABI_EXPORT int cuLaunchGridAsync(void) __attribute__((weak, alias("stub_cuLaunchGridAsync")));
+ABI_EXPORT int cuLaunchGridAsync(void) ABI_SYMBOL(cuLaunchGridAsync) __attribute__((weak, alias("stub_cuLaunchGridAsync")));
 static int stub_cuLaunchHostFunc(void) { return abi_unsupported(295); }
-ABI_EXPORT int cuLaunchHostFunc(void) __attribute__((weak, alias("stub_cuLaunchHostFunc")));
+ABI_EXPORT int cuLaunchHostFunc(void) ABI_SYMBOL(cuLaunchHostFunc) __attribute__((weak, alias("stub_cuLaunchHostFunc")));
 static int stub_cuLaunchHostFunc_ptsz(void) { return abi_unsupported(296); }
-ABI_EXPORT int cuLaunchHostFunc_ptsz(void) __attribute__((weak, alias("stub_cuLaunchHostFunc_ptsz")));
+ABI_EXPORT int cuLaunchHostFunc_ptsz(void) ABI_SYMBOL(cuLaunchHostFunc_ptsz) __attribute__((weak, alias("stub_cuLaunchHostFunc_ptsz")));
 static int stub_cuLaunchKernel(void) { return abi_unsupported(297); }
-ABI_EXPORT int cuLaunchKernel(void) __attribute__((weak, alias("stub_cuLaunchKernel")));
+ABI_EXPORT int cuLaunchKernel(void) ABI_SYMBOL(cuLaunchKernel) __attribute__((weak, alias("stub_cuLaunchKernel")));
 static int stub_cuLaunchKernelEx(void) { return abi_unsupported(298); }
-ABI_EXPORT int cuLaunchKernelEx(void) __attribute__((weak, alias("stub_cuLaunchKernelEx")));
+ABI_EXPORT int cuLaunchKernelEx(void) ABI_SYMBOL(cuLaunchKernelEx) __attribute__((weak, alias("stub_cuLaunchKernelEx")));
 static int stub_cuLaunchKernelEx_ptsz(void) { return abi_unsupported(299); }
-ABI_EXPORT int cuLaunchKernelEx_ptsz(void) __attribute__((weak, alias("stub_cuLaunchKernelEx_ptsz")));
+ABI_EXPORT int cuLaunchKernelEx_ptsz(void) ABI_SYMBOL(cuLaunchKernelEx_ptsz) __attribute__((weak, alias("stub_cuLaunchKernelEx_ptsz")));
 static int stub_cuLaunchKernel_ptsz(void) { return abi_unsupported(300); }
-ABI_EXPORT int cuLaunchKernel_ptsz(void) __attribute__((weak, alias("stub_cuLaunchKernel_ptsz")));
+ABI_EXPORT int cuLaunchKernel_ptsz(void) ABI_SYMBOL(cuLaunchKernel_ptsz) __attribute__((weak, alias("stub_cuLaunchKernel_ptsz")));
 static int stub_cuLibraryEnumerateKernels(void) { return abi_unsupported(301); }
-ABI_EXPORT int cuLibraryEnumerateKernels(void) __attribute__((weak, alias("stub_cuLibraryEnumerateKernels")));
+ABI_EXPORT int cuLibraryEnumerateKernels(void) ABI_SYMBOL(cuLibraryEnumerateKernels) __attribute__((weak, alias("stub_cuLibraryEnumerateKernels")));
 static int stub_cuLibraryGetGlobal(void) { return abi_unsupported(302); }
-ABI_EXPORT int cuLibraryGetGlobal(void) __attribute__((weak, alias("stub_cuLibraryGetGlobal")));
+ABI_EXPORT int cuLibraryGetGlobal(void) ABI_SYMBOL(cuLibraryGetGlobal) __attribute__((weak, alias("stub_cuLibraryGetGlobal")));
 static int stub_cuLibraryGetKernel(void) { return abi_unsupported(303); }
-ABI_EXPORT int cuLibraryGetKernel(void) __attribute__((weak, alias("stub_cuLibraryGetKernel")));
+ABI_EXPORT int cuLibraryGetKernel(void) ABI_SYMBOL(cuLibraryGetKernel) __attribute__((weak, alias("stub_cuLibraryGetKernel")));
 static int stub_cuLibraryGetKernelCount(void) { return abi_unsupported(304); }
-ABI_EXPORT int cuLibraryGetKernelCount(void) __attribute__((weak, alias("stub_cuLibraryGetKernelCount")));
+ABI_EXPORT int cuLibraryGetKernelCount(void) ABI_SYMBOL(cuLibraryGetKernelCount) __attribute__((weak, alias("stub_cuLibraryGetKernelCount")));
 static int stub_cuLibraryGetManaged(void) { return abi_unsupported(305); }
-ABI_EXPORT int cuLibraryGetManaged(void) __attribute__((weak, alias("stub_cuLibraryGetManaged")));
+ABI_EXPORT int cuLibraryGetManaged(void) ABI_SYMBOL(cuLibraryGetManaged) __attribute__((weak, alias("stub_cuLibraryGetManaged")));
 static int stub_cuLibraryGetModule(void) { return abi_unsupported(306); }
-ABI_EXPORT int cuLibraryGetModule(void) __attribute__((weak, alias("stub_cuLibraryGetModule")));
+ABI_EXPORT int cuLibraryGetModule(void) ABI_SYMBOL(cuLibraryGetModule) __attribute__((weak, alias("stub_cuLibraryGetModule")));
 static int stub_cuLibraryGetUnifiedFunction(void) { return abi_unsupported(307); }
-ABI_EXPORT int cuLibraryGetUnifiedFunction(void) __attribute__((weak, alias("stub_cuLibraryGetUnifiedFunction")));
+ABI_EXPORT int cuLibraryGetUnifiedFunction(void) ABI_SYMBOL(cuLibraryGetUnifiedFunction) __attribute__((weak, alias("stub_cuLibraryGetUnifiedFunction")));
 static int stub_cuLibraryLoadData(void) { return abi_unsupported(308); }
-ABI_EXPORT int cuLibraryLoadData(void) __attribute__((weak, alias("stub_cuLibraryLoadData")));
+ABI_EXPORT int cuLibraryLoadData(void) ABI_SYMBOL(cuLibraryLoadData) __attribute__((weak, alias("stub_cuLibraryLoadData")));
 static int stub_cuLibraryLoadFromFile(void) { return abi_unsupported(309); }
-ABI_EXPORT int cuLibraryLoadFromFile(void) __attribute__((weak, alias("stub_cuLibraryLoadFromFile")));
+ABI_EXPORT int cuLibraryLoadFromFile(void) ABI_SYMBOL(cuLibraryLoadFromFile) __attribute__((weak, alias("stub_cuLibraryLoadFromFile")));
 static int stub_cuLibraryUnload(void) { return abi_unsupported(310); }
-ABI_EXPORT int cuLibraryUnload(void) __attribute__((weak, alias("stub_cuLibraryUnload")));
+ABI_EXPORT int cuLibraryUnload(void) ABI_SYMBOL(cuLibraryUnload) __attribute__((weak, alias("stub_cuLibraryUnload")));
 static int stub_cuLinkAddData(void) { return abi_unsupported(311); }
-ABI_EXPORT int cuLinkAddData(void) __attribute__((weak, alias("stub_cuLinkAddData")));
+ABI_EXPORT int cuLinkAddData(void) ABI_SYMBOL(cuLinkAddData) __attribute__((weak, alias("stub_cuLinkAddData")));
 static int stub_cuLinkAddData_v2(void) { return abi_unsupported(312); }
-ABI_EXPORT int cuLinkAddData_v2(void) __attribute__((weak, alias("stub_cuLinkAddData_v2")));
+ABI_EXPORT int cuLinkAddData_v2(void) ABI_SYMBOL(cuLinkAddData_v2) __attribute__((weak, alias("stub_cuLinkAddData_v2")));
 static int stub_cuLinkAddFile(void) { return abi_unsupported(313); }
-ABI_EXPORT int cuLinkAddFile(void) __attribute__((weak, alias("stub_cuLinkAddFile")));
+ABI_EXPORT int cuLinkAddFile(void) ABI_SYMBOL(cuLinkAddFile) __attribute__((weak, alias("stub_cuLinkAddFile")));
 static int stub_cuLinkAddFile_v2(void) { return abi_unsupported(314); }
-ABI_EXPORT int cuLinkAddFile_v2(void) __attribute__((weak, alias("stub_cuLinkAddFile_v2")));
+ABI_EXPORT int cuLinkAddFile_v2(void) ABI_SYMBOL(cuLinkAddFile_v2) __attribute__((weak, alias("stub_cuLinkAddFile_v2")));
 static int stub_cuLinkComplete(void) { return abi_unsupported(315); }
-ABI_EXPORT int cuLinkComplete(void) __attribute__((weak, alias("stub_cuLinkComplete")));
+ABI_EXPORT int cuLinkComplete(void) ABI_SYMBOL(cuLinkComplete) __attribute__((weak, alias("stub_cuLinkComplete")));
 static int stub_cuLinkCreate(void) { return abi_unsupported(316); }
-ABI_EXPORT int cuLinkCreate(void) __attribute__((weak, alias("stub_cuLinkCreate")));
+ABI_EXPORT int cuLinkCreate(void) ABI_SYMBOL(cuLinkCreate) __attribute__((weak, alias("stub_cuLinkCreate")));
 static int stub_cuLinkCreate_v2(void) { return abi_unsupported(317); }
-ABI_EXPORT int cuLinkCreate_v2(void) __attribute__((weak, alias("stub_cuLinkCreate_v2")));
+ABI_EXPORT int cuLinkCreate_v2(void) ABI_SYMBOL(cuLinkCreate_v2) __attribute__((weak, alias("stub_cuLinkCreate_v2")));
 static int stub_cuLinkDestroy(void) { return abi_unsupported(318); }
-ABI_EXPORT int cuLinkDestroy(void) __attribute__((weak, alias("stub_cuLinkDestroy")));
+ABI_EXPORT int cuLinkDestroy(void) ABI_SYMBOL(cuLinkDestroy) __attribute__((weak, alias("stub_cuLinkDestroy")));
 static int stub_cuLogsCurrent(void) { return abi_unsupported(319); }
-ABI_EXPORT int cuLogsCurrent(void) __attribute__((weak, alias("stub_cuLogsCurrent")));
+ABI_EXPORT int cuLogsCurrent(void) ABI_SYMBOL(cuLogsCurrent) __attribute__((weak, alias("stub_cuLogsCurrent")));
 static int stub_cuLogsDumpToFile(void) { return abi_unsupported(320); }
-ABI_EXPORT int cuLogsDumpToFile(void) __attribute__((weak, alias("stub_cuLogsDumpToFile")));
+ABI_EXPORT int cuLogsDumpToFile(void) ABI_SYMBOL(cuLogsDumpToFile) __attribute__((weak, alias("stub_cuLogsDumpToFile")));
 static int stub_cuLogsDumpToMemory(void) { return abi_unsupported(321); }
-ABI_EXPORT int cuLogsDumpToMemory(void) __attribute__((weak, alias("stub_cuLogsDumpToMemory")));
+ABI_EXPORT int cuLogsDumpToMemory(void) ABI_SYMBOL(cuLogsDumpToMemory) __attribute__((weak, alias("stub_cuLogsDumpToMemory")));
 static int stub_cuLogsRegisterCallback(void) { return abi_unsupported(322); }
-ABI_EXPORT int cuLogsRegisterCallback(void) __attribute__((weak, alias("stub_cuLogsRegisterCallback")));
+ABI_EXPORT int cuLogsRegisterCallback(void) ABI_SYMBOL(cuLogsRegisterCallback) __attribute__((weak, alias("stub_cuLogsRegisterCallback")));
 static int stub_cuLogsUnregisterCallback(void) { return abi_unsupported(323); }
-ABI_EXPORT int cuLogsUnregisterCallback(void) __attribute__((weak, alias("stub_cuLogsUnregisterCallback")));
+ABI_EXPORT int cuLogsUnregisterCallback(void) ABI_SYMBOL(cuLogsUnregisterCallback) __attribute__((weak, alias("stub_cuLogsUnregisterCallback")));
 static int stub_cuMemAddressFree(void) { return abi_unsupported(324); }
-ABI_EXPORT int cuMemAddressFree(void) __attribute__((weak, alias("stub_cuMemAddressFree")));
+ABI_EXPORT int cuMemAddressFree(void) ABI_SYMBOL(cuMemAddressFree) __attribute__((weak, alias("stub_cuMemAddressFree")));
 static int stub_cuMemAddressReserve(void) { return abi_unsupported(325); }
-ABI_EXPORT int cuMemAddressReserve(void) __attribute__((weak, alias("stub_cuMemAddressReserve")));
+ABI_EXPORT int cuMemAddressReserve(void) ABI_SYMBOL(cuMemAddressReserve) __attribute__((weak, alias("stub_cuMemAddressReserve")));
 static int stub_cuMemAdvise(void) { return abi_unsupported(326); }
-ABI_EXPORT int cuMemAdvise(void) __attribute__((weak, alias("stub_cuMemAdvise")));
+ABI_EXPORT int cuMemAdvise(void) ABI_SYMBOL(cuMemAdvise) __attribute__((weak, alias("stub_cuMemAdvise")));
 static int stub_cuMemAdvise_v2(void) { return abi_unsupported(327); }
-ABI_EXPORT int cuMemAdvise_v2(void) __attribute__((weak, alias("stub_cuMemAdvise_v2")));
+ABI_EXPORT int cuMemAdvise_v2(void) ABI_SYMBOL(cuMemAdvise_v2) __attribute__((weak, alias("stub_cuMemAdvise_v2")));
 static int stub_cuMemAlloc(void) { return abi_unsupported(328); }
-ABI_EXPORT int cuMemAlloc(void) __attribute__((weak, alias("stub_cuMemAlloc")));
+ABI_EXPORT int cuMemAlloc(void) ABI_SYMBOL(cuMemAlloc) __attribute__((weak, alias("stub_cuMemAlloc")));
 static int stub_cuMemAllocAsync(void) { return abi_unsupported(329); }
-ABI_EXPORT int cuMemAllocAsync(void) __attribute__((weak, alias("stub_cuMemAllocAsync")));
+ABI_EXPORT int cuMemAllocAsync(void) ABI_SYMBOL(cuMemAllocAsync) __attribute__((weak, alias("stub_cuMemAllocAsync")));
 static int stub_cuMemAllocAsync_ptsz(void) { return abi_unsupported(330); }
-ABI_EXPORT int cuMemAllocAsync_ptsz(void) __attribute__((weak, alias("stub_cuMemAllocAsync_ptsz")));
+ABI_EXPORT int cuMemAllocAsync_ptsz(void) ABI_SYMBOL(cuMemAllocAsync_ptsz) __attribute__((weak, alias("stub_cuMemAllocAsync_ptsz")));
 static int stub_cuMemAllocFromPoolAsync(void) { return abi_unsupported(331); }
-ABI_EXPORT int cuMemAllocFromPoolAsync(void) __attribute__((weak, alias("stub_cuMemAllocFromPoolAsync")));
+ABI_EXPORT int cuMemAllocFromPoolAsync(void) ABI_SYMBOL(cuMemAllocFromPoolAsync) __attribute__((weak, alias("stub_cuMemAllocFromPoolAsync")));
 static int stub_cuMemAllocFromPoolAsync_ptsz(void) { return abi_unsupported(332); }
-ABI_EXPORT int cuMemAllocFromPoolAsync_ptsz(void) __attribute__((weak, alias("stub_cuMemAllocFromPoolAsync_ptsz")));
+ABI_EXPORT int cuMemAllocFromPoolAsync_ptsz(void) ABI_SYMBOL(cuMemAllocFromPoolAsync_ptsz) __attribute__((weak, alias("stub_cuMemAllocFromPoolAsync_ptsz")));
 static int stub_cuMemAllocHost(void) { return abi_unsupported(333); }
-ABI_EXPORT int cuMemAllocHost(void) __attribute__((weak, alias("stub_cuMemAllocHost")));
+ABI_EXPORT int cuMemAllocHost(void) ABI_SYMBOL(cuMemAllocHost) __attribute__((weak, alias("stub_cuMemAllocHost")));
 static int stub_cuMemAllocHost_v2(void) { return abi_unsupported(334); }
-ABI_EXPORT int cuMemAllocHost_v2(void) __attribute__((weak, alias("stub_cuMemAllocHost_v2")));
+ABI_EXPORT int cuMemAllocHost_v2(void) ABI_SYMBOL(cuMemAllocHost_v2) __attribute__((weak, alias("stub_cuMemAllocHost_v2")));
 static int stub_cuMemAllocManaged(void) { return abi_unsupported(335); }
-ABI_EXPORT int cuMemAllocManaged(void) __attribute__((weak, alias("stub_cuMemAllocManaged")));
+ABI_EXPORT int cuMemAllocManaged(void) ABI_SYMBOL(cuMemAllocManaged) __attribute__((weak, alias("stub_cuMemAllocManaged")));
 static int stub_cuMemAllocPitch(void) { return abi_unsupported(336); }
-ABI_EXPORT int cuMemAllocPitch(void) __attribute__((weak, alias("stub_cuMemAllocPitch")));
+ABI_EXPORT int cuMemAllocPitch(void) ABI_SYMBOL(cuMemAllocPitch) __attribute__((weak, alias("stub_cuMemAllocPitch")));
 static int stub_cuMemAllocPitch_v2(void) { return abi_unsupported(337); }
-ABI_EXPORT int cuMemAllocPitch_v2(void) __attribute__((weak, alias("stub_cuMemAllocPitch_v2")));
+ABI_EXPORT int cuMemAllocPitch_v2(void) ABI_SYMBOL(cuMemAllocPitch_v2) __attribute__((weak, alias("stub_cuMemAllocPitch_v2")));
 static int stub_cuMemAlloc_v2(void) { return abi_unsupported(338); }
-ABI_EXPORT int cuMemAlloc_v2(void) __attribute__((weak, alias("stub_cuMemAlloc_v2")));
+ABI_EXPORT int cuMemAlloc_v2(void) ABI_SYMBOL(cuMemAlloc_v2) __attribute__((weak, alias("stub_cuMemAlloc_v2")));
 static int stub_cuMemBatchDecompressAsync(void) { return abi_unsupported(339); }
-ABI_EXPORT int cuMemBatchDecompressAsync(void) __attribute__((weak, alias("stub_cuMemBatchDecompressAsync")));
+ABI_EXPORT int cuMemBatchDecompressAsync(void) ABI_SYMBOL(cuMemBatchDecompressAsync) __attribute__((weak, alias("stub_cuMemBatchDecompressAsync")));
 static int stub_cuMemBatchDecompressAsync_ptsz(void) { return abi_unsupported(340); }
-ABI_EXPORT int cuMemBatchDecompressAsync_ptsz(void) __attribute__((weak, alias("stub_cuMemBatchDecompressAsync_ptsz")));
+ABI_EXPORT int cuMemBatchDecompressAsync_ptsz(void) ABI_SYMBOL(cuMemBatchDecompressAsync_ptsz) __attribute__((weak, alias("stub_cuMemBatchDecompressAsync_ptsz")));
 static int stub_cuMemCreate(void) { return abi_unsupported(341); }
-ABI_EXPORT int cuMemCreate(void) __attribute__((weak, alias("stub_cuMemCreate")));
+ABI_EXPORT int cuMemCreate(void) ABI_SYMBOL(cuMemCreate) __attribute__((weak, alias("stub_cuMemCreate")));
 static int stub_cuMemDiscardAndPrefetchBatchAsync(void) { return abi_unsupported(342); }
-ABI_EXPORT int cuMemDiscardAndPrefetchBatchAsync(void) __attribute__((weak, alias("stub_cuMemDiscardAndPrefetchBatchAsync")));
+ABI_EXPORT int cuMemDiscardAndPrefetchBatchAsync(void) ABI_SYMBOL(cuMemDiscardAndPrefetchBatchAsync) __attribute__((weak, alias("stub_cuMemDiscardAndPrefetchBatchAsync")));
 static int stub_cuMemDiscardAndPrefetchBatchAsync_ptsz(void) { return abi_unsupported(343); }
-ABI_EXPORT int cuMemDiscardAndPrefetchBatchAsync_ptsz(void) __attribute__((weak, alias("stub_cuMemDiscardAndPrefetchBatchAsync_ptsz")));
+ABI_EXPORT int cuMemDiscardAndPrefetchBatchAsync_ptsz(void) ABI_SYMBOL(cuMemDiscardAndPrefetchBatchAsync_ptsz) __attribute__((weak, alias("stub_cuMemDiscardAndPrefetchBatchAsync_ptsz")));
 static int stub_cuMemDiscardBatchAsync(void) { return abi_unsupported(344); }
-ABI_EXPORT int cuMemDiscardBatchAsync(void) __attribute__((weak, alias("stub_cuMemDiscardBatchAsync")));
+ABI_EXPORT int cuMemDiscardBatchAsync(void) ABI_SYMBOL(cuMemDiscardBatchAsync) __attribute__((weak, alias("stub_cuMemDiscardBatchAsync")));
 static int stub_cuMemDiscardBatchAsync_ptsz(void) { return abi_unsupported(345); }
-ABI_EXPORT int cuMemDiscardBatchAsync_ptsz(void) __attribute__((weak, alias("stub_cuMemDiscardBatchAsync_ptsz")));
+ABI_EXPORT int cuMemDiscardBatchAsync_ptsz(void) ABI_SYMBOL(cuMemDiscardBatchAsync_ptsz) __attribute__((weak, alias("stub_cuMemDiscardBatchAsync_ptsz")));
 static int stub_cuMemExportToShareableHandle(void) { return abi_unsupported(346); }
-ABI_EXPORT int cuMemExportToShareableHandle(void) __attribute__((weak, alias("stub_cuMemExportToShareableHandle")));
+ABI_EXPORT int cuMemExportToShareableHandle(void) ABI_SYMBOL(cuMemExportToShareableHandle) __attribute__((weak, alias("stub_cuMemExportToShareableHandle")));
 static int stub_cuMemFree(void) { return abi_unsupported(347); }
-ABI_EXPORT int cuMemFree(void) __attribute__((weak, alias("stub_cuMemFree")));
+ABI_EXPORT int cuMemFree(void) ABI_SYMBOL(cuMemFree) __attribute__((weak, alias("stub_cuMemFree")));
 static int stub_cuMemFreeAsync(void) { return abi_unsupported(348); }
-ABI_EXPORT int cuMemFreeAsync(void) __attribute__((weak, alias("stub_cuMemFreeAsync")));
+ABI_EXPORT int cuMemFreeAsync(void) ABI_SYMBOL(cuMemFreeAsync) __attribute__((weak, alias("stub_cuMemFreeAsync")));
 static int stub_cuMemFreeAsync_ptsz(void) { return abi_unsupported(349); }
-ABI_EXPORT int cuMemFreeAsync_ptsz(void) __attribute__((weak, alias("stub_cuMemFreeAsync_ptsz")));
+ABI_EXPORT int cuMemFreeAsync_ptsz(void) ABI_SYMBOL(cuMemFreeAsync_ptsz) __attribute__((weak, alias("stub_cuMemFreeAsync_ptsz")));
 static int stub_cuMemFreeHost(void) { return abi_unsupported(350); }
-ABI_EXPORT int cuMemFreeHost(void) __attribute__((weak, alias("stub_cuMemFreeHost")));
+ABI_EXPORT int cuMemFreeHost(void) ABI_SYMBOL(cuMemFreeHost) __attribute__((weak, alias("stub_cuMemFreeHost")));
 static int stub_cuMemFree_v2(void) { return abi_unsupported(351); }
-ABI_EXPORT int cuMemFree_v2(void) __attribute__((weak, alias("stub_cuMemFree_v2")));
+ABI_EXPORT int cuMemFree_v2(void) ABI_SYMBOL(cuMemFree_v2) __attribute__((weak, alias("stub_cuMemFree_v2")));
 static int stub_cuMemGetAccess(void) { return abi_unsupported(352); }
-ABI_EXPORT int cuMemGetAccess(void) __attribute__((weak, alias("stub_cuMemGetAccess")));
+ABI_EXPORT int cuMemGetAccess(void) ABI_SYMBOL(cuMemGetAccess) __attribute__((weak, alias("stub_cuMemGetAccess")));
 static int stub_cuMemGetAddressRange(void) { return abi_unsupported(353); }
-ABI_EXPORT int cuMemGetAddressRange(void) __attribute__((weak, alias("stub_cuMemGetAddressRange")));
+ABI_EXPORT int cuMemGetAddressRange(void) ABI_SYMBOL(cuMemGetAddressRange) __attribute__((weak, alias("stub_cuMemGetAddressRange")));
 static int stub_cuMemGetAddressRange_v2(void) { return abi_unsupported(354); }
-ABI_EXPORT int cuMemGetAddressRange_v2(void) __attribute__((weak, alias("stub_cuMemGetAddressRange_v2")));
+ABI_EXPORT int cuMemGetAddressRange_v2(void) ABI_SYMBOL(cuMemGetAddressRange_v2) __attribute__((weak, alias("stub_cuMemGetAddressRange_v2")));
 static int stub_cuMemGetAllocationGranularity(void) { return abi_unsupported(355); }
-ABI_EXPORT int cuMemGetAllocationGranularity(void) __attribute__((weak, alias("stub_cuMemGetAllocationGranularity")));
+ABI_EXPORT int cuMemGetAllocationGranularity(void) ABI_SYMBOL(cuMemGetAllocationGranularity) __attribute__((weak, alias("stub_cuMemGetAllocationGranularity")));
 static int stub_cuMemGetAllocationPropertiesFromHandle(void) { return abi_unsupported(356); }
-ABI_EXPORT int cuMemGetAllocationPropertiesFromHandle(void) __attribute__((weak, alias("stub_cuMemGetAllocationPropertiesFromHandle")));
+ABI_EXPORT int cuMemGetAllocationPropertiesFromHandle(void) ABI_SYMBOL(cuMemGetAllocationPropertiesFromHandle) __attribute__((weak, alias("stub_cuMemGetAllocationPropertiesFromHandle")));
 static int stub_cuMemGetDefaultMemPool(void) { return abi_unsupported(357); }
-ABI_EXPORT int cuMemGetDefaultMemPool(void) __attribute__((weak, alias("stub_cuMemGetDefaultMemPool")));
+ABI_EXPORT int cuMemGetDefaultMemPool(void) ABI_SYMBOL(cuMemGetDefaultMemPool) __attribute__((weak, alias("stub_cuMemGetDefaultMemPool")));
 static int stub_cuMemGetHandleForAddressRange(void) { return abi_unsupported(358); }
-ABI_EXPORT int cuMemGetHandleForAddressRange(void) __attribute__((weak, alias("stub_cuMemGetHandleForAddressRange")));
+ABI_EXPORT int cuMemGetHandleForAddressRange(void) ABI_SYMBOL(cuMemGetHandleForAddressRange) __attribute__((weak, alias("stub_cuMemGetHandleForAddressRange")));
 static int stub_cuMemGetInfo(void) { return abi_unsupported(359); }
-ABI_EXPORT int cuMemGetInfo(void) __attribute__((weak, alias("stub_cuMemGetInfo")));
+ABI_EXPORT int cuMemGetInfo(void) ABI_SYMBOL(cuMemGetInfo) __attribute__((weak, alias("stub_cuMemGetInfo")));
 static int stub_cuMemGetInfo_v2(void) { return abi_unsupported(360); }
-ABI_EXPORT int cuMemGetInfo_v2(void) __attribute__((weak, alias("stub_cuMemGetInfo_v2")));
+ABI_EXPORT int cuMemGetInfo_v2(void) ABI_SYMBOL(cuMemGetInfo_v2) __attribute__((weak, alias("stub_cuMemGetInfo_v2")));
 static int stub_cuMemGetMemPool(void) { return abi_unsupported(361); }
-ABI_EXPORT int cuMemGetMemPool(void) __attribute__((weak, alias("stub_cuMemGetMemPool")));
+ABI_EXPORT int cuMemGetMemPool(void) ABI_SYMBOL(cuMemGetMemPool) __attribute__((weak, alias("stub_cuMemGetMemPool")));
 static int stub_cuMemHostAlloc(void) { return abi_unsupported(362); }
-ABI_EXPORT int cuMemHostAlloc(void) __attribute__((weak, alias("stub_cuMemHostAlloc")));
+ABI_EXPORT int cuMemHostAlloc(void) ABI_SYMBOL(cuMemHostAlloc) __attribute__((weak, alias("stub_cuMemHostAlloc")));
 static int stub_cuMemHostGetDevicePointer(void) { return abi_unsupported(363); }
-ABI_EXPORT int cuMemHostGetDevicePointer(void) __attribute__((weak, alias("stub_cuMemHostGetDevicePointer")));
+ABI_EXPORT int cuMemHostGetDevicePointer(void) ABI_SYMBOL(cuMemHostGetDevicePointer) __attribute__((weak, alias("stub_cuMemHostGetDevicePointer")));
 static int stub_cuMemHostGetDevicePointer_v2(void) { return abi_unsupported(364); }
-ABI_EXPORT int cuMemHostGetDevicePointer_v2(void) __attribute__((weak, alias("stub_cuMemHostGetDevicePointer_v2")));
+ABI_EXPORT int cuMemHostGetDevicePointer_v2(void) ABI_SYMBOL(cuMemHostGetDevicePointer_v2) __attribute__((weak, alias("stub_cuMemHostGetDevicePointer_v2")));
 static int stub_cuMemHostGetFlags(void) { return abi_unsupported(365); }
-ABI_EXPORT int cuMemHostGetFlags(void) __attribute__((weak, alias("stub_cuMemHostGetFlags")));
+ABI_EXPORT int cuMemHostGetFlags(void) ABI_SYMBOL(cuMemHostGetFlags) __attribute__((weak, alias("stub_cuMemHostGetFlags")));
 static int stub_cuMemHostRegister(void) { return abi_unsupported(366); }
-ABI_EXPORT int cuMemHostRegister(void) __attribute__((weak, alias("stub_cuMemHostRegister")));
+ABI_EXPORT int cuMemHostRegister(void) ABI_SYMBOL(cuMemHostRegister) __attribute__((weak, alias("stub_cuMemHostRegister")));
 static int stub_cuMemHostRegister_v2(void) { return abi_unsupported(367); }
-ABI_EXPORT int cuMemHostRegister_v2(void) __attribute__((weak, alias("stub_cuMemHostRegister_v2")));
+ABI_EXPORT int cuMemHostRegister_v2(void) ABI_SYMBOL(cuMemHostRegister_v2) __attribute__((weak, alias("stub_cuMemHostRegister_v2")));
 static int stub_cuMemHostUnregister(void) { return abi_unsupported(368); }
-ABI_EXPORT int cuMemHostUnregister(void) __attribute__((weak, alias("stub_cuMemHostUnregister")));
+ABI_EXPORT int cuMemHostUnregister(void) ABI_SYMBOL(cuMemHostUnregister) __attribute__((weak, alias("stub_cuMemHostUnregister")));
 static int stub_cuMemImportFromShareableHandle(void) { return abi_unsupported(369); }
-ABI_EXPORT int cuMemImportFromShareableHandle(void) __attribute__((weak, alias("stub_cuMemImportFromShareableHandle")));
+ABI_EXPORT int cuMemImportFromShareableHandle(void) ABI_SYMBOL(cuMemImportFromShareableHandle) __attribute__((weak, alias("stub_cuMemImportFromShareableHandle")));
 static int stub_cuMemMap(void) { return abi_unsupported(370); }
-ABI_EXPORT int cuMemMap(void) __attribute__((weak, alias("stub_cuMemMap")));
+ABI_EXPORT int cuMemMap(void) ABI_SYMBOL(cuMemMap) __attribute__((weak, alias("stub_cuMemMap")));
 static int stub_cuMemMapArrayAsync(void) { return abi_unsupported(371); }
-ABI_EXPORT int cuMemMapArrayAsync(void) __attribute__((weak, alias("stub_cuMemMapArrayAsync")));
+ABI_EXPORT int cuMemMapArrayAsync(void) ABI_SYMBOL(cuMemMapArrayAsync) __attribute__((weak, alias("stub_cuMemMapArrayAsync")));
 static int stub_cuMemMapArrayAsync_ptsz(void) { return abi_unsupported(372); }
-ABI_EXPORT int cuMemMapArrayAsync_ptsz(void) __attribute__((weak, alias("stub_cuMemMapArrayAsync_ptsz")));
+ABI_EXPORT int cuMemMapArrayAsync_ptsz(void) ABI_SYMBOL(cuMemMapArrayAsync_ptsz) __attribute__((weak, alias("stub_cuMemMapArrayAsync_ptsz")));
 static int stub_cuMemPoolCreate(void) { return abi_unsupported(373); }
-ABI_EXPORT int cuMemPoolCreate(void) __attribute__((weak, alias("stub_cuMemPoolCreate")));
+ABI_EXPORT int cuMemPoolCreate(void) ABI_SYMBOL(cuMemPoolCreate) __attribute__((weak, alias("stub_cuMemPoolCreate")));
 static int stub_cuMemPoolDestroy(void) { return abi_unsupported(374); }
-ABI_EXPORT int cuMemPoolDestroy(void) __attribute__((weak, alias("stub_cuMemPoolDestroy")));
+ABI_EXPORT int cuMemPoolDestroy(void) ABI_SYMBOL(cuMemPoolDestroy) __attribute__((weak, alias("stub_cuMemPoolDestroy")));
 static int stub_cuMemPoolExportPointer(void) { return abi_unsupported(375); }
-ABI_EXPORT int cuMemPoolExportPointer(void) __attribute__((weak, alias("stub_cuMemPoolExportPointer")));
+ABI_EXPORT int cuMemPoolExportPointer(void) ABI_SYMBOL(cuMemPoolExportPointer) __attribute__((weak, alias("stub_cuMemPoolExportPointer")));
 static int stub_cuMemPoolExportToShareableHandle(void) { return abi_unsupported(376); }
-ABI_EXPORT int cuMemPoolExportToShareableHandle(void) __attribute__((weak, alias("stub_cuMemPoolExportToShareableHandle")));
+ABI_EXPORT int cuMemPoolExportToShareableHandle(void) ABI_SYMBOL(cuMemPoolExportToShareableHandle) __attribute__((weak, alias("stub_cuMemPoolExportToShareableHandle")));
 static int stub_cuMemPoolGetAccess(void) { return abi_unsupported(377); }
-ABI_EXPORT int cuMemPoolGetAccess(void) __attribute__((weak, alias("stub_cuMemPoolGetAccess")));
+ABI_EXPORT int cuMemPoolGetAccess(void) ABI_SYMBOL(cuMemPoolGetAccess) __attribute__((weak, alias("stub_cuMemPoolGetAccess")));
 static int stub_cuMemPoolGetAttribute(void) { return abi_unsupported(378); }
-ABI_EXPORT int cuMemPoolGetAttribute(void) __attribute__((weak, alias("stub_cuMemPoolGetAttribute")));
+ABI_EXPORT int cuMemPoolGetAttribute(void) ABI_SYMBOL(cuMemPoolGetAttribute) __attribute__((weak, alias("stub_cuMemPoolGetAttribute")));
 static int stub_cuMemPoolImportFromShareableHandle(void) { return abi_unsupported(379); }
-ABI_EXPORT int cuMemPoolImportFromShareableHandle(void) __attribute__((weak, alias("stub_cuMemPoolImportFromShareableHandle")));
+ABI_EXPORT int cuMemPoolImportFromShareableHandle(void) ABI_SYMBOL(cuMemPoolImportFromShareableHandle) __attribute__((weak, alias("stub_cuMemPoolImportFromShareableHandle")));
 static int stub_cuMemPoolImportPointer(void) { return abi_unsupported(380); }
-ABI_EXPORT int cuMemPoolImportPointer(void) __attribute__((weak, alias("stub_cuMemPoolImportPointer")));
+ABI_EXPORT int cuMemPoolImportPointer(void) ABI_SYMBOL(cuMemPoolImportPointer) __attribute__((weak, alias("stub_cuMemPoolImportPointer")));
 static int stub_cuMemPoolSetAccess(void) { return abi_unsupported(381); }
-ABI_EXPORT int cuMemPoolSetAccess(void) __attribute__((weak, alias("stub_cuMemPoolSetAccess")));
+ABI_EXPORT int cuMemPoolSetAccess(void) ABI_SYMBOL(cuMemPoolSetAccess) __attribute__((weak, alias("stub_cuMemPoolSetAccess")));
 static int stub_cuMemPoolSetAttribute(void) { return abi_unsupported(382); }
-ABI_EXPORT int cuMemPoolSetAttribute(void) __attribute__((weak, alias("stub_cuMemPoolSetAttribute")));
+ABI_EXPORT int cuMemPoolSetAttribute(void) ABI_SYMBOL(cuMemPoolSetAttribute) __attribute__((weak, alias("stub_cuMemPoolSetAttribute")));
 static int stub_cuMemPoolTrimTo(void) { return abi_unsupported(383); }
-ABI_EXPORT int cuMemPoolTrimTo(void) __attribute__((weak, alias("stub_cuMemPoolTrimTo")));
+ABI_EXPORT int cuMemPoolTrimTo(void) ABI_SYMBOL(cuMemPoolTrimTo) __attribute__((weak, alias("stub_cuMemPoolTrimTo")));
 static int stub_cuMemPrefetchAsync(void) { return abi_unsupported(384); }
-ABI_EXPORT int cuMemPrefetchAsync(void) __attribute__((weak, alias("stub_cuMemPrefetchAsync")));
+ABI_EXPORT int cuMemPrefetchAsync(void) ABI_SYMBOL(cuMemPrefetchAsync) __attribute__((weak, alias("stub_cuMemPrefetchAsync")));
 static int stub_cuMemPrefetchAsync_ptsz(void) { return abi_unsupported(385); }
-ABI_EXPORT int cuMemPrefetchAsync_ptsz(void) __attribute__((weak, alias("stub_cuMemPrefetchAsync_ptsz")));
+ABI_EXPORT int cuMemPrefetchAsync_ptsz(void) ABI_SYMBOL(cuMemPrefetchAsync_ptsz) __attribute__((weak, alias("stub_cuMemPrefetchAsync_ptsz")));
 static int stub_cuMemPrefetchAsync_v2(void) { return abi_unsupported(386); }
-ABI_EXPORT int cuMemPrefetchAsync_v2(void) __attribute__((weak, alias("stub_cuMemPrefetchAsync_v2")));
+ABI_EXPORT int cuMemPrefetchAsync_v2(void) ABI_SYMBOL(cuMemPrefetchAsync_v2) __attribute__((weak, alias("stub_cuMemPrefetchAsync_v2")));
 static int stub_cuMemPrefetchAsync_v2_ptsz(void) { return abi_unsupported(387); }
-ABI_EXPORT int cuMemPrefetchAsync_v2_ptsz(void) __attribute__((weak, alias("stub_cuMemPrefetchAsync_v2_ptsz")));
+ABI_EXPORT int cuMemPrefetchAsync_v2_ptsz(void) ABI_SYMBOL(cuMemPrefetchAsync_v2_ptsz) __attribute__((weak, alias("stub_cuMemPrefetchAsync_v2_ptsz")));
 static int stub_cuMemPrefetchBatchAsync(void) { return abi_unsupported(388); }
-ABI_EXPORT int cuMemPrefetchBatchAsync(void) __attribute__((weak, alias("stub_cuMemPrefetchBatchAsync")));
+ABI_EXPORT int cuMemPrefetchBatchAsync(void) ABI_SYMBOL(cuMemPrefetchBatchAsync) __attribute__((weak, alias("stub_cuMemPrefetchBatchAsync")));
 static int stub_cuMemPrefetchBatchAsync_ptsz(void) { return abi_unsupported(389); }
-ABI_EXPORT int cuMemPrefetchBatchAsync_ptsz(void) __attribute__((weak, alias("stub_cuMemPrefetchBatchAsync_ptsz")));
+ABI_EXPORT int cuMemPrefetchBatchAsync_ptsz(void) ABI_SYMBOL(cuMemPrefetchBatchAsync_ptsz) __attribute__((weak, alias("stub_cuMemPrefetchBatchAsync_ptsz")));
 static int stub_cuMemRangeGetAttribute(void) { return abi_unsupported(390); }
-ABI_EXPORT int cuMemRangeGetAttribute(void) __attribute__((weak, alias("stub_cuMemRangeGetAttribute")));
+ABI_EXPORT int cuMemRangeGetAttribute(void) ABI_SYMBOL(cuMemRangeGetAttribute) __attribute__((weak, alias("stub_cuMemRangeGetAttribute")));
 static int stub_cuMemRangeGetAttributes(void) { return abi_unsupported(391); }
-ABI_EXPORT int cuMemRangeGetAttributes(void) __attribute__((weak, alias("stub_cuMemRangeGetAttributes")));
+ABI_EXPORT int cuMemRangeGetAttributes(void) ABI_SYMBOL(cuMemRangeGetAttributes) __attribute__((weak, alias("stub_cuMemRangeGetAttributes")));
 static int stub_cuMemRelease(void) { return abi_unsupported(392); }
-ABI_EXPORT int cuMemRelease(void) __attribute__((weak, alias("stub_cuMemRelease")));
+ABI_EXPORT int cuMemRelease(void) ABI_SYMBOL(cuMemRelease) __attribute__((weak, alias("stub_cuMemRelease")));
 static int stub_cuMemRetainAllocationHandle(void) { return abi_unsupported(393); }
-ABI_EXPORT int cuMemRetainAllocationHandle(void) __attribute__((weak, alias("stub_cuMemRetainAllocationHandle")));
+ABI_EXPORT int cuMemRetainAllocationHandle(void) ABI_SYMBOL(cuMemRetainAllocationHandle) __attribute__((weak, alias("stub_cuMemRetainAllocationHandle")));
 static int stub_cuMemSetAccess(void) { return abi_unsupported(394); }
-ABI_EXPORT int cuMemSetAccess(void) __attribute__((weak, alias("stub_cuMemSetAccess")));
+ABI_EXPORT int cuMemSetAccess(void) ABI_SYMBOL(cuMemSetAccess) __attribute__((weak, alias("stub_cuMemSetAccess")));
 static int stub_cuMemSetMemPool(void) { return abi_unsupported(395); }
-ABI_EXPORT int cuMemSetMemPool(void) __attribute__((weak, alias("stub_cuMemSetMemPool")));
+ABI_EXPORT int cuMemSetMemPool(void) ABI_SYMBOL(cuMemSetMemPool) __attribute__((weak, alias("stub_cuMemSetMemPool")));
 static int stub_cuMemUnmap(void) { return abi_unsupported(396); }
-ABI_EXPORT int cuMemUnmap(void) __attribute__((weak, alias("stub_cuMemUnmap")));
+ABI_EXPORT int cuMemUnmap(void) ABI_SYMBOL(cuMemUnmap) __attribute__((weak, alias("stub_cuMemUnmap")));
 static int stub_cuMemcpy(void) { return abi_unsupported(397); }
-ABI_EXPORT int cuMemcpy(void) __attribute__((weak, alias("stub_cuMemcpy")));
+ABI_EXPORT int cuMemcpy(void) ABI_SYMBOL(cuMemcpy) __attribute__((weak, alias("stub_cuMemcpy")));
 static int stub_cuMemcpy2D(void) { return abi_unsupported(398); }
-ABI_EXPORT int cuMemcpy2D(void) __attribute__((weak, alias("stub_cuMemcpy2D")));
+ABI_EXPORT int cuMemcpy2D(void) ABI_SYMBOL(cuMemcpy2D) __attribute__((weak, alias("stub_cuMemcpy2D")));
 static int stub_cuMemcpy2DAsync(void) { return abi_unsupported(399); }
-ABI_EXPORT int cuMemcpy2DAsync(void) __attribute__((weak, alias("stub_cuMemcpy2DAsync")));
+ABI_EXPORT int cuMemcpy2DAsync(void) ABI_SYMBOL(cuMemcpy2DAsync) __attribute__((weak, alias("stub_cuMemcpy2DAsync")));
 static int stub_cuMemcpy2DAsync_v2(void) { return abi_unsupported(400); }
-ABI_EXPORT int cuMemcpy2DAsync_v2(void) __attribute__((weak, alias("stub_cuMemcpy2DAsync_v2")));
+ABI_EXPORT int cuMemcpy2DAsync_v2(void) ABI_SYMBOL(cuMemcpy2DAsync_v2) __attribute__((weak, alias("stub_cuMemcpy2DAsync_v2")));
 static int stub_cuMemcpy2DAsync_v2_ptsz(void) { return abi_unsupported(401); }
-ABI_EXPORT int cuMemcpy2DAsync_v2_ptsz(void) __attribute__((weak, alias("stub_cuMemcpy2DAsync_v2_ptsz")));
+ABI_EXPORT int cuMemcpy2DAsync_v2_ptsz(void) ABI_SYMBOL(cuMemcpy2DAsync_v2_ptsz) __attribute__((weak, alias("stub_cuMemcpy2DAsync_v2_ptsz")));
 static int stub_cuMemcpy2DUnaligned(void) { return abi_unsupported(402); }
-ABI_EXPORT int cuMemcpy2DUnaligned(void) __attribute__((weak, alias("stub_cuMemcpy2DUnaligned")));
+ABI_EXPORT int cuMemcpy2DUnaligned(void) ABI_SYMBOL(cuMemcpy2DUnaligned) __attribute__((weak, alias("stub_cuMemcpy2DUnaligned")));
 static int stub_cuMemcpy2DUnaligned_v2(void) { return abi_unsupported(403); }
-ABI_EXPORT int cuMemcpy2DUnaligned_v2(void) __attribute__((weak, alias("stub_cuMemcpy2DUnaligned_v2")));
+ABI_EXPORT int cuMemcpy2DUnaligned_v2(void) ABI_SYMBOL(cuMemcpy2DUnaligned_v2) __attribute__((weak, alias("stub_cuMemcpy2DUnaligned_v2")));
 static int stub_cuMemcpy2DUnaligned_v2_ptds(void) { return abi_unsupported(404); }
-ABI_EXPORT int cuMemcpy2DUnaligned_v2_ptds(void) __attribute__((weak, alias("stub_cuMemcpy2DUnaligned_v2_ptds")));
+ABI_EXPORT int cuMemcpy2DUnaligned_v2_ptds(void) ABI_SYMBOL(cuMemcpy2DUnaligned_v2_ptds) __attribute__((weak, alias("stub_cuMemcpy2DUnaligned_v2_ptds")));
 static int stub_cuMemcpy2D_v2(void) { return abi_unsupported(405); }
-ABI_EXPORT int cuMemcpy2D_v2(void) __attribute__((weak, alias("stub_cuMemcpy2D_v2")));
+ABI_EXPORT int cuMemcpy2D_v2(void) ABI_SYMBOL(cuMemcpy2D_v2) __attribute__((weak, alias("stub_cuMemcpy2D_v2")));
 static int stub_cuMemcpy2D_v2_ptds(void) { return abi_unsupported(406); }
-ABI_EXPORT int cuMemcpy2D_v2_ptds(void) __attribute__((weak, alias("stub_cuMemcpy2D_v2_ptds")));
+ABI_EXPORT int cuMemcpy2D_v2_ptds(void) ABI_SYMBOL(cuMemcpy2D_v2_ptds) __attribute__((weak, alias("stub_cuMemcpy2D_v2_ptds")));
 static int stub_cuMemcpy3D(void) { return abi_unsupported(407); }
-ABI_EXPORT int cuMemcpy3D(void) __attribute__((weak, alias("stub_cuMemcpy3D")));
+ABI_EXPORT int cuMemcpy3D(void) ABI_SYMBOL(cuMemcpy3D) __attribute__((weak, alias("stub_cuMemcpy3D")));
 static int stub_cuMemcpy3DAsync(void) { return abi_unsupported(408); }
-ABI_EXPORT int cuMemcpy3DAsync(void) __attribute__((weak, alias("stub_cuMemcpy3DAsync")));
+ABI_EXPORT int cuMemcpy3DAsync(void) ABI_SYMBOL(cuMemcpy3DAsync) __attribute__((weak, alias("stub_cuMemcpy3DAsync")));
 static int stub_cuMemcpy3DAsync_v2(void) { return abi_unsupported(409); }
-ABI_EXPORT int cuMemcpy3DAsync_v2(void) __attribute__((weak, alias("stub_cuMemcpy3DAsync_v2")));
+ABI_EXPORT int cuMemcpy3DAsync_v2(void) ABI_SYMBOL(cuMemcpy3DAsync_v2) __attribute__((weak, alias("stub_cuMemcpy3DAsync_v2")));
 static int stub_cuMemcpy3DAsync_v2_ptsz(void) { return abi_unsupported(410); }
-ABI_EXPORT int cuMemcpy3DAsync_v2_ptsz(void) __attribute__((weak, alias("stub_cuMemcpy3DAsync_v2_ptsz")));
+ABI_EXPORT int cuMemcpy3DAsync_v2_ptsz(void) ABI_SYMBOL(cuMemcpy3DAsync_v2_ptsz) __attribute__((weak, alias("stub_cuMemcpy3DAsync_v2_ptsz")));
 static int stub_cuMemcpy3DBatchAsync(void) { return abi_unsupported(411); }
-ABI_EXPORT int cuMemcpy3DBatchAsync(void) __attribute__((weak, alias("stub_cuMemcpy3DBatchAsync")));
+ABI_EXPORT int cuMemcpy3DBatchAsync(void) ABI_SYMBOL(cuMemcpy3DBatchAsync) __attribute__((weak, alias("stub_cuMemcpy3DBatchAsync")));
 static int stub_cuMemcpy3DBatchAsync_ptsz(void) { return abi_unsupported(412); }
-ABI_EXPORT int cuMemcpy3DBatchAsync_ptsz(void) __attribute__((weak, alias("stub_cuMemcpy3DBatchAsync_ptsz")));
+ABI_EXPORT int cuMemcpy3DBatchAsync_ptsz(void) ABI_SYMBOL(cuMemcpy3DBatchAsync_ptsz) __attribute__((weak, alias("stub_cuMemcpy3DBatchAsync_ptsz")));
 static int stub_cuMemcpy3DBatchAsync_v2(void) { return abi_unsupported(413); }
-ABI_EXPORT int cuMemcpy3DBatchAsync_v2(void) __attribute__((weak, alias("stub_cuMemcpy3DBatchAsync_v2")));
+ABI_EXPORT int cuMemcpy3DBatchAsync_v2(void) ABI_SYMBOL(cuMemcpy3DBatchAsync_v2) __attribute__((weak, alias("stub_cuMemcpy3DBatchAsync_v2")));
 static int stub_cuMemcpy3DBatchAsync_v2_ptsz(void) { return abi_unsupported(414); }
-ABI_EXPORT int cuMemcpy3DBatchAsync_v2_ptsz(void) __attribute__((weak, alias("stub_cuMemcpy3DBatchAsync_v2_ptsz")));
+ABI_EXPORT int cuMemcpy3DBatchAsync_v2_ptsz(void) ABI_SYMBOL(cuMemcpy3DBatchAsync_v2_ptsz) __attribute__((weak, alias("stub_cuMemcpy3DBatchAsync_v2_ptsz")));
 static int stub_cuMemcpy3DPeer(void) { return abi_unsupported(415); }
-ABI_EXPORT int cuMemcpy3DPeer(void) __attribute__((weak, alias("stub_cuMemcpy3DPeer")));
+ABI_EXPORT int cuMemcpy3DPeer(void) ABI_SYMBOL(cuMemcpy3DPeer) __attribute__((weak, alias("stub_cuMemcpy3DPeer")));
 static int stub_cuMemcpy3DPeerAsync(void) { return abi_unsupported(416); }
-ABI_EXPORT int cuMemcpy3DPeerAsync(void) __attribute__((weak, alias("stub_cuMemcpy3DPeerAsync")));
+ABI_EXPORT int cuMemcpy3DPeerAsync(void) ABI_SYMBOL(cuMemcpy3DPeerAsync) __attribute__((weak, alias("stub_cuMemcpy3DPeerAsync")));
 static int stub_cuMemcpy3DPeerAsync_ptsz(void) { return abi_unsupported(417); }
-ABI_EXPORT int cuMemcpy3DPeerAsync_ptsz(void) __attribute__((weak, alias("stub_cuMemcpy3DPeerAsync_ptsz")));
+ABI_EXPORT int cuMemcpy3DPeerAsync_ptsz(void) ABI_SYMBOL(cuMemcpy3DPeerAsync_ptsz) __attribute__((weak, alias("stub_cuMemcpy3DPeerAsync_ptsz")));
 static int stub_cuMemcpy3DPeer_ptds(void) { return abi_unsupported(418); }
-ABI_EXPORT int cuMemcpy3DPeer_ptds(void) __attribute__((weak, alias("stub_cuMemcpy3DPeer_ptds")));
+ABI_EXPORT int cuMemcpy3DPeer_ptds(void) ABI_SYMBOL(cuMemcpy3DPeer_ptds) __attribute__((weak, alias("stub_cuMemcpy3DPeer_ptds")));
 static int stub_cuMemcpy3D_v2(void) { return abi_unsupported(419); }
-ABI_EXPORT int cuMemcpy3D_v2(void) __attribute__((weak, alias("stub_cuMemcpy3D_v2")));
+ABI_EXPORT int cuMemcpy3D_v2(void) ABI_SYMBOL(cuMemcpy3D_v2) __attribute__((weak, alias("stub_cuMemcpy3D_v2")));
 static int stub_cuMemcpy3D_v2_ptds(void) { return abi_unsupported(420); }
-ABI_EXPORT int cuMemcpy3D_v2_ptds(void) __attribute__((weak, alias("stub_cuMemcpy3D_v2_ptds")));
+ABI_EXPORT int cuMemcpy3D_v2_ptds(void) ABI_SYMBOL(cuMemcpy3D_v2_ptds) __attribute__((weak, alias("stub_cuMemcpy3D_v2_ptds")));
 static int stub_cuMemcpyAsync(void) { return abi_unsupported(421); }
-ABI_EXPORT int cuMemcpyAsync(void) __attribute__((weak, alias("stub_cuMemcpyAsync")));
+ABI_EXPORT int cuMemcpyAsync(void) ABI_SYMBOL(cuMemcpyAsync) __attribute__((weak, alias("stub_cuMemcpyAsync")));
 static int stub_cuMemcpyAsync_ptsz(void) { return abi_unsupported(422); }
-ABI_EXPORT int cuMemcpyAsync_ptsz(void) __attribute__((weak, alias("stub_cuMemcpyAsync_ptsz")));
+ABI_EXPORT int cuMemcpyAsync_ptsz(void) ABI_SYMBOL(cuMemcpyAsync_ptsz) __attribute__((weak, alias("stub_cuMemcpyAsync_ptsz")));
 static int stub_cuMemcpyAtoA(void) { return abi_unsupported(423); }
-ABI_EXPORT int cuMemcpyAtoA(void) __attribute__((weak, alias("stub_cuMemcpyAtoA")));
+ABI_EXPORT int cuMemcpyAtoA(void) ABI_SYMBOL(cuMemcpyAtoA) __attribute__((weak, alias("stub_cuMemcpyAtoA")));
 static int stub_cuMemcpyAtoA_v2(void) { return abi_unsupported(424); }
-ABI_EXPORT int cuMemcpyAtoA_v2(void) __attribute__((weak, alias("stub_cuMemcpyAtoA_v2")));
+ABI_EXPORT int cuMemcpyAtoA_v2(void) ABI_SYMBOL(cuMemcpyAtoA_v2) __attribute__((weak, alias("stub_cuMemcpyAtoA_v2")));
 static int stub_cuMemcpyAtoA_v2_ptds(void) { return abi_unsupported(425); }
-ABI_EXPORT int cuMemcpyAtoA_v2_ptds(void) __attribute__((weak, alias("stub_cuMemcpyAtoA_v2_ptds")));
+ABI_EXPORT int cuMemcpyAtoA_v2_ptds(void) ABI_SYMBOL(cuMemcpyAtoA_v2_ptds) __attribute__((weak, alias("stub_cuMemcpyAtoA_v2_ptds")));
 static int stub_cuMemcpyAtoD(void) { return abi_unsupported(426); }
-ABI_EXPORT int cuMemcpyAtoD(void) __attribute__((weak, alias("stub_cuMemcpyAtoD")));
+ABI_EXPORT int cuMemcpyAtoD(void) ABI_SYMBOL(cuMemcpyAtoD) __attribute__((weak, alias("stub_cuMemcpyAtoD")));
 static int stub_cuMemcpyAtoD_v2(void) { return abi_unsupported(427); }
-ABI_EXPORT int cuMemcpyAtoD_v2(void) __attribute__((weak, alias("stub_cuMemcpyAtoD_v2")));
+ABI_EXPORT int cuMemcpyAtoD_v2(void) ABI_SYMBOL(cuMemcpyAtoD_v2) __attribute__((weak, alias("stub_cuMemcpyAtoD_v2")));
 static int stub_cuMemcpyAtoD_v2_ptds(void) { return abi_unsupported(428); }
-ABI_EXPORT int cuMemcpyAtoD_v2_ptds(void) __attribute__((weak, alias("stub_cuMemcpyAtoD_v2_ptds")));
+ABI_EXPORT int cuMemcpyAtoD_v2_ptds(void) ABI_SYMBOL(cuMemcpyAtoD_v2_ptds) __attribute__((weak, alias("stub_cuMemcpyAtoD_v2_ptds")));
 static int stub_cuMemcpyAtoH(void) { return abi_unsupported(429); }
-ABI_EXPORT int cuMemcpyAtoH(void) __attribute__((weak, alias("stub_cuMemcpyAtoH")));
+ABI_EXPORT int cuMemcpyAtoH(void) ABI_SYMBOL(cuMemcpyAtoH) __attribute__((weak, alias("stub_cuMemcpyAtoH")));
 static int stub_cuMemcpyAtoHAsync(void) { return abi_unsupported(430); }
-ABI_EXPORT int cuMemcpyAtoHAsync(void) __attribute__((weak, alias("stub_cuMemcpyAtoHAsync")));
+ABI_EXPORT int cuMemcpyAtoHAsync(void) ABI_SYMBOL(cuMemcpyAtoHAsync) __attribute__((weak, alias("stub_cuMemcpyAtoHAsync")));
 static int stub_cuMemcpyAtoHAsync_v2(void) { return abi_unsupported(431); }
-ABI_EXPORT int cuMemcpyAtoHAsync_v2(void) __attribute__((weak, alias("stub_cuMemcpyAtoHAsync_v2")));
+ABI_EXPORT int cuMemcpyAtoHAsync_v2(void) ABI_SYMBOL(cuMemcpyAtoHAsync_v2) __attribute__((weak, alias("stub_cuMemcpyAtoHAsync_v2")));
 static int stub_cuMemcpyAtoHAsync_v2_ptsz(void) { return abi_unsupported(432); }
-ABI_EXPORT int cuMemcpyAtoHAsync_v2_ptsz(void) __attribute__((weak, alias("stub_cuMemcpyAtoHAsync_v2_ptsz")));
+ABI_EXPORT int cuMemcpyAtoHAsync_v2_ptsz(void) ABI_SYMBOL(cuMemcpyAtoHAsync_v2_ptsz) __attribute__((weak, alias("stub_cuMemcpyAtoHAsync_v2_ptsz")));
 static int stub_cuMemcpyAtoH_v2(void) { return abi_unsupported(433); }
-ABI_EXPORT int cuMemcpyAtoH_v2(void) __attribute__((weak, alias("stub_cuMemcpyAtoH_v2")));
+ABI_EXPORT int cuMemcpyAtoH_v2(void) ABI_SYMBOL(cuMemcpyAtoH_v2) __attribute__((weak, alias("stub_cuMemcpyAtoH_v2")));
 static int stub_cuMemcpyAtoH_v2_ptds(void) { return abi_unsupported(434); }
-ABI_EXPORT int cuMemcpyAtoH_v2_ptds(void) __attribute__((weak, alias("stub_cuMemcpyAtoH_v2_ptds")));
+ABI_EXPORT int cuMemcpyAtoH_v2_ptds(void) ABI_SYMBOL(cuMemcpyAtoH_v2_ptds) __attribute__((weak, alias("stub_cuMemcpyAtoH_v2_ptds")));
 static int stub_cuMemcpyBatchAsync(void) { return abi_unsupported(435); }
-ABI_EXPORT int cuMemcpyBatchAsync(void) __attribute__((weak, alias("stub_cuMemcpyBatchAsync")));
+ABI_EXPORT int cuMemcpyBatchAsync(void) ABI_SYMBOL(cuMemcpyBatchAsync) __attribute__((weak, alias("stub_cuMemcpyBatchAsync")));
 static int stub_cuMemcpyBatchAsync_ptsz(void) { return abi_unsupported(436); }
-ABI_EXPORT int cuMemcpyBatchAsync_ptsz(void) __attribute__((weak, alias("stub_cuMemcpyBatchAsync_ptsz")));
+ABI_EXPORT int cuMemcpyBatchAsync_ptsz(void) ABI_SYMBOL(cuMemcpyBatchAsync_ptsz) __attribute__((weak, alias("stub_cuMemcpyBatchAsync_ptsz")));
 static int stub_cuMemcpyBatchAsync_v2(void) { return abi_unsupported(437); }
-ABI_EXPORT int cuMemcpyBatchAsync_v2(void) __attribute__((weak, alias("stub_cuMemcpyBatchAsync_v2")));
+ABI_EXPORT int cuMemcpyBatchAsync_v2(void) ABI_SYMBOL(cuMemcpyBatchAsync_v2) __attribute__((weak, alias("stub_cuMemcpyBatchAsync_v2")));
 static int stub_cuMemcpyBatchAsync_v2_ptsz(void) { return abi_unsupported(438); }
-ABI_EXPORT int cuMemcpyBatchAsync_v2_ptsz(void) __attribute__((weak, alias("stub_cuMemcpyBatchAsync_v2_ptsz")));
+ABI_EXPORT int cuMemcpyBatchAsync_v2_ptsz(void) ABI_SYMBOL(cuMemcpyBatchAsync_v2_ptsz) __attribute__((weak, alias("stub_cuMemcpyBatchAsync_v2_ptsz")));
 static int stub_cuMemcpyDtoA(void) { return abi_unsupported(439); }
-ABI_EXPORT int cuMemcpyDtoA(void) __attribute__((weak, alias("stub_cuMemcpyDtoA")));
+ABI_EXPORT int cuMemcpyDtoA(void) ABI_SYMBOL(cuMemcpyDtoA) __attribute__((weak, alias("stub_cuMemcpyDtoA")));
 static int stub_cuMemcpyDtoA_v2(void) { return abi_unsupported(440); }
-ABI_EXPORT int cuMemcpyDtoA_v2(void) __attribute__((weak, alias("stub_cuMemcpyDtoA_v2")));
+ABI_EXPORT int cuMemcpyDtoA_v2(void) ABI_SYMBOL(cuMemcpyDtoA_v2) __attribute__((weak, alias("stub_cuMemcpyDtoA_v2")));
 static int stub_cuMemcpyDtoA_v2_ptds(void) { return abi_unsupported(441); }
-ABI_EXPORT int cuMemcpyDtoA_v2_ptds(void) __attribute__((weak, alias("stub_cuMemcpyDtoA_v2_ptds")));
+ABI_EXPORT int cuMemcpyDtoA_v2_ptds(void) ABI_SYMBOL(cuMemcpyDtoA_v2_ptds) __attribute__((weak, alias("stub_cuMemcpyDtoA_v2_ptds")));
 static int stub_cuMemcpyDtoD(void) { return abi_unsupported(442); }
-ABI_EXPORT int cuMemcpyDtoD(void) __attribute__((weak, alias("stub_cuMemcpyDtoD")));
+ABI_EXPORT int cuMemcpyDtoD(void) ABI_SYMBOL(cuMemcpyDtoD) __attribute__((weak, alias("stub_cuMemcpyDtoD")));
 static int stub_cuMemcpyDtoDAsync(void) { return abi_unsupported(443); }
-ABI_EXPORT int cuMemcpyDtoDAsync(void) __attribute__((weak, alias("stub_cuMemcpyDtoDAsync")));
+ABI_EXPORT int cuMemcpyDtoDAsync(void) ABI_SYMBOL(cuMemcpyDtoDAsync) __attribute__((weak, alias("stub_cuMemcpyDtoDAsync")));
 static int stub_cuMemcpyDtoDAsync_v2(void) { return abi_unsupported(444); }
-ABI_EXPORT int cuMemcpyDtoDAsync_v2(void) __attribute__((weak, alias("stub_cuMemcpyDtoDAsync_v2")));
+ABI_EXPORT int cuMemcpyDtoDAsync_v2(void) ABI_SYMBOL(cuMemcpyDtoDAsync_v2) __attribute__((weak, alias("stub_cuMemcpyDtoDAsync_v2")));
 static int stub_cuMemcpyDtoDAsync_v2_ptsz(void) { return abi_unsupported(445); }
-ABI_EXPORT int cuMemcpyDtoDAsync_v2_ptsz(void) __attribute__((weak, alias("stub_cuMemcpyDtoDAsync_v2_ptsz")));
+ABI_EXPORT int cuMemcpyDtoDAsync_v2_ptsz(void) ABI_SYMBOL(cuMemcpyDtoDAsync_v2_ptsz) __attribute__((weak, alias("stub_cuMemcpyDtoDAsync_v2_ptsz")));
 static int stub_cuMemcpyDtoD_v2(void) { return abi_unsupported(446); }
-ABI_EXPORT int cuMemcpyDtoD_v2(void) __attribute__((weak, alias("stub_cuMemcpyDtoD_v2")));
+ABI_EXPORT int cuMemcpyDtoD_v2(void) ABI_SYMBOL(cuMemcpyDtoD_v2) __attribute__((weak, alias("stub_cuMemcpyDtoD_v2")));
 static int stub_cuMemcpyDtoD_v2_ptds(void) { return abi_unsupported(447); }
-ABI_EXPORT int cuMemcpyDtoD_v2_ptds(void) __attribute__((weak, alias("stub_cuMemcpyDtoD_v2_ptds")));
+ABI_EXPORT int cuMemcpyDtoD_v2_ptds(void) ABI_SYMBOL(cuMemcpyDtoD_v2_ptds) __attribute__((weak, alias("stub_cuMemcpyDtoD_v2_ptds")));
 static int stub_cuMemcpyDtoH(void) { return abi_unsupported(448); }
-ABI_EXPORT int cuMemcpyDtoH(void) __attribute__((weak, alias("stub_cuMemcpyDtoH")));
+ABI_EXPORT int cuMemcpyDtoH(void) ABI_SYMBOL(cuMemcpyDtoH) __attribute__((weak, alias("stub_cuMemcpyDtoH")));
 static int stub_cuMemcpyDtoHAsync(void) { return abi_unsupported(449); }
-ABI_EXPORT int cuMemcpyDtoHAsync(void) __attribute__((weak, alias("stub_cuMemcpyDtoHAsync")));
+ABI_EXPORT int cuMemcpyDtoHAsync(void) ABI_SYMBOL(cuMemcpyDtoHAsync) __attribute__((weak, alias("stub_cuMemcpyDtoHAsync")));
 static int stub_cuMemcpyDtoHAsync_v2(void) { return abi_unsupported(450); }
-ABI_EXPORT int cuMemcpyDtoHAsync_v2(void) __attribute__((weak, alias("stub_cuMemcpyDtoHAsync_v2")));
+ABI_EXPORT int cuMemcpyDtoHAsync_v2(void) ABI_SYMBOL(cuMemcpyDtoHAsync_v2) __attribute__((weak, alias("stub_cuMemcpyDtoHAsync_v2")));
 static int stub_cuMemcpyDtoHAsync_v2_ptsz(void) { return abi_unsupported(451); }
-ABI_EXPORT int cuMemcpyDtoHAsync_v2_ptsz(void) __attribute__((weak, alias("stub_cuMemcpyDtoHAsync_v2_ptsz")));
+ABI_EXPORT int cuMemcpyDtoHAsync_v2_ptsz(void) ABI_SYMBOL(cuMemcpyDtoHAsync_v2_ptsz) __attribute__((weak, alias("stub_cuMemcpyDtoHAsync_v2_ptsz")));
 static int stub_cuMemcpyDtoH_v2(void) { return abi_unsupported(452); }
-ABI_EXPORT int cuMemcpyDtoH_v2(void) __attribute__((weak, alias("stub_cuMemcpyDtoH_v2")));
+ABI_EXPORT int cuMemcpyDtoH_v2(void) ABI_SYMBOL(cuMemcpyDtoH_v2) __attribute__((weak, alias("stub_cuMemcpyDtoH_v2")));
 static int stub_cuMemcpyDtoH_v2_ptds(void) { return abi_unsupported(453); }
-ABI_EXPORT int cuMemcpyDtoH_v2_ptds(void) __attribute__((weak, alias("stub_cuMemcpyDtoH_v2_ptds")));
+ABI_EXPORT int cuMemcpyDtoH_v2_ptds(void) ABI_SYMBOL(cuMemcpyDtoH_v2_ptds) __attribute__((weak, alias("stub_cuMemcpyDtoH_v2_ptds")));
 static int stub_cuMemcpyHtoA(void) { return abi_unsupported(454); }
-ABI_EXPORT int cuMemcpyHtoA(void) __attribute__((weak, alias("stub_cuMemcpyHtoA")));
+ABI_EXPORT int cuMemcpyHtoA(void) ABI_SYMBOL(cuMemcpyHtoA) __attribute__((weak, alias("stub_cuMemcpyHtoA")));
 static int stub_cuMemcpyHtoAAsync(void) { return abi_unsupported(455); }
-ABI_EXPORT int cuMemcpyHtoAAsync(void) __attribute__((weak, alias("stub_cuMemcpyHtoAAsync")));
+ABI_EXPORT int cuMemcpyHtoAAsync(void) ABI_SYMBOL(cuMemcpyHtoAAsync) __attribute__((weak, alias("stub_cuMemcpyHtoAAsync")));
 static int stub_cuMemcpyHtoAAsync_v2(void) { return abi_unsupported(456); }
-ABI_EXPORT int cuMemcpyHtoAAsync_v2(void) __attribute__((weak, alias("stub_cuMemcpyHtoAAsync_v2")));
+ABI_EXPORT int cuMemcpyHtoAAsync_v2(void) ABI_SYMBOL(cuMemcpyHtoAAsync_v2) __attribute__((weak, alias("stub_cuMemcpyHtoAAsync_v2")));
 static int stub_cuMemcpyHtoAAsync_v2_ptsz(void) { return abi_unsupported(457); }
-ABI_EXPORT int cuMemcpyHtoAAsync_v2_ptsz(void) __attribute__((weak, alias("stub_cuMemcpyHtoAAsync_v2_ptsz")));
+ABI_EXPORT int cuMemcpyHtoAAsync_v2_ptsz(void) ABI_SYMBOL(cuMemcpyHtoAAsync_v2_ptsz) __attribute__((weak, alias("stub_cuMemcpyHtoAAsync_v2_ptsz")));
 static int stub_cuMemcpyHtoA_v2(void) { return abi_unsupported(458); }
-ABI_EXPORT int cuMemcpyHtoA_v2(void) __attribute__((weak, alias("stub_cuMemcpyHtoA_v2")));
+ABI_EXPORT int cuMemcpyHtoA_v2(void) ABI_SYMBOL(cuMemcpyHtoA_v2) __attribute__((weak, alias("stub_cuMemcpyHtoA_v2")));
 static int stub_cuMemcpyHtoA_v2_ptds(void) { return abi_unsupported(459); }
-ABI_EXPORT int cuMemcpyHtoA_v2_ptds(void) __attribute__((weak, alias("stub_cuMemcpyHtoA_v2_ptds")));
+ABI_EXPORT int cuMemcpyHtoA_v2_ptds(void) ABI_SYMBOL(cuMemcpyHtoA_v2_ptds) __attribute__((weak, alias("stub_cuMemcpyHtoA_v2_ptds")));
 static int stub_cuMemcpyHtoD(void) { return abi_unsupported(460); }
-ABI_EXPORT int cuMemcpyHtoD(void) __attribute__((weak, alias("stub_cuMemcpyHtoD")));
+ABI_EXPORT int cuMemcpyHtoD(void) ABI_SYMBOL(cuMemcpyHtoD) __attribute__((weak, alias("stub_cuMemcpyHtoD")));
 static int stub_cuMemcpyHtoDAsync(void) { return abi_unsupported(461); }
-ABI_EXPORT int cuMemcpyHtoDAsync(void) __attribute__((weak, alias("stub_cuMemcpyHtoDAsync")));
+ABI_EXPORT int cuMemcpyHtoDAsync(void) ABI_SYMBOL(cuMemcpyHtoDAsync) __attribute__((weak, alias("stub_cuMemcpyHtoDAsync")));
 static int stub_cuMemcpyHtoDAsync_v2(void) { return abi_unsupported(462); }
-ABI_EXPORT int cuMemcpyHtoDAsync_v2(void) __attribute__((weak, alias("stub_cuMemcpyHtoDAsync_v2")));
+ABI_EXPORT int cuMemcpyHtoDAsync_v2(void) ABI_SYMBOL(cuMemcpyHtoDAsync_v2) __attribute__((weak, alias("stub_cuMemcpyHtoDAsync_v2")));
 static int stub_cuMemcpyHtoDAsync_v2_ptsz(void) { return abi_unsupported(463); }
-ABI_EXPORT int cuMemcpyHtoDAsync_v2_ptsz(void) __attribute__((weak, alias("stub_cuMemcpyHtoDAsync_v2_ptsz")));
+ABI_EXPORT int cuMemcpyHtoDAsync_v2_ptsz(void) ABI_SYMBOL(cuMemcpyHtoDAsync_v2_ptsz) __attribute__((weak, alias("stub_cuMemcpyHtoDAsync_v2_ptsz")));
 static int stub_cuMemcpyHtoD_v2(void) { return abi_unsupported(464); }
-ABI_EXPORT int cuMemcpyHtoD_v2(void) __attribute__((weak, alias("stub_cuMemcpyHtoD_v2")));
+ABI_EXPORT int cuMemcpyHtoD_v2(void) ABI_SYMBOL(cuMemcpyHtoD_v2) __attribute__((weak, alias("stub_cuMemcpyHtoD_v2")));
 static int stub_cuMemcpyHtoD_v2_ptds(void) { return abi_unsupported(465); }
-ABI_EXPORT int cuMemcpyHtoD_v2_ptds(void) __attribute__((weak, alias("stub_cuMemcpyHtoD_v2_ptds")));
+ABI_EXPORT int cuMemcpyHtoD_v2_ptds(void) ABI_SYMBOL(cuMemcpyHtoD_v2_ptds) __attribute__((weak, alias("stub_cuMemcpyHtoD_v2_ptds")));
 static int stub_cuMemcpyPeer(void) { return abi_unsupported(466); }
-ABI_EXPORT int cuMemcpyPeer(void) __attribute__((weak, alias("stub_cuMemcpyPeer")));
+ABI_EXPORT int cuMemcpyPeer(void) ABI_SYMBOL(cuMemcpyPeer) __attribute__((weak, alias("stub_cuMemcpyPeer")));
 static int stub_cuMemcpyPeerAsync(void) { return abi_unsupported(467); }
-ABI_EXPORT int cuMemcpyPeerAsync(void) __attribute__((weak, alias("stub_cuMemcpyPeerAsync")));
+ABI_EXPORT int cuMemcpyPeerAsync(void) ABI_SYMBOL(cuMemcpyPeerAsync) __attribute__((weak, alias("stub_cuMemcpyPeerAsync")));
 static int stub_cuMemcpyPeerAsync_ptsz(void) { return abi_unsupported(468); }
-ABI_EXPORT int cuMemcpyPeerAsync_ptsz(void) __attribute__((weak, alias("stub_cuMemcpyPeerAsync_ptsz")));
+ABI_EXPORT int cuMemcpyPeerAsync_ptsz(void) ABI_SYMBOL(cuMemcpyPeerAsync_ptsz) __attribute__((weak, alias("stub_cuMemcpyPeerAsync_ptsz")));
 static int stub_cuMemcpyPeer_ptds(void) { return abi_unsupported(469); }
-ABI_EXPORT int cuMemcpyPeer_ptds(void) __attribute__((weak, alias("stub_cuMemcpyPeer_ptds")));
+ABI_EXPORT int cuMemcpyPeer_ptds(void) ABI_SYMBOL(cuMemcpyPeer_ptds) __attribute__((weak, alias("stub_cuMemcpyPeer_ptds")));
 static int stub_cuMemcpy_ptds(void) { return abi_unsupported(470); }
-ABI_EXPORT int cuMemcpy_ptds(void) __attribute__((weak, alias("stub_cuMemcpy_ptds")));
+ABI_EXPORT int cuMemcpy_ptds(void) ABI_SYMBOL(cuMemcpy_ptds) __attribute__((weak, alias("stub_cuMemcpy_ptds")));
 static int stub_cuMemsetD16(void) { return abi_unsupported(471); }
-ABI_EXPORT int cuMemsetD16(void) __attribute__((weak, alias("stub_cuMemsetD16")));
+ABI_EXPORT int cuMemsetD16(void) ABI_SYMBOL(cuMemsetD16) __attribute__((weak, alias("stub_cuMemsetD16")));
 static int stub_cuMemsetD16Async(void) { return abi_unsupported(472); }
-ABI_EXPORT int cuMemsetD16Async(void) __attribute__((weak, alias("stub_cuMemsetD16Async")));
+ABI_EXPORT int cuMemsetD16Async(void) ABI_SYMBOL(cuMemsetD16Async) __attribute__((weak, alias("stub_cuMemsetD16Async")));
 static int stub_cuMemsetD16Async_ptsz(void) { return abi_unsupported(473); }
-ABI_EXPORT int cuMemsetD16Async_ptsz(void) __attribute__((weak, alias("stub_cuMemsetD16Async_ptsz")));
+ABI_EXPORT int cuMemsetD16Async_ptsz(void) ABI_SYMBOL(cuMemsetD16Async_ptsz) __attribute__((weak, alias("stub_cuMemsetD16Async_ptsz")));
 static int stub_cuMemsetD16_v2(void) { return abi_unsupported(474); }
-ABI_EXPORT int cuMemsetD16_v2(void) __attribute__((weak, alias("stub_cuMemsetD16_v2")));
+ABI_EXPORT int cuMemsetD16_v2(void) ABI_SYMBOL(cuMemsetD16_v2) __attribute__((weak, alias("stub_cuMemsetD16_v2")));
 static int stub_cuMemsetD16_v2_ptds(void) { return abi_unsupported(475); }
-ABI_EXPORT int cuMemsetD16_v2_ptds(void) __attribute__((weak, alias("stub_cuMemsetD16_v2_ptds")));
+ABI_EXPORT int cuMemsetD16_v2_ptds(void) ABI_SYMBOL(cuMemsetD16_v2_ptds) __attribute__((weak, alias("stub_cuMemsetD16_v2_ptds")));
 static int stub_cuMemsetD2D16(void) { return abi_unsupported(476); }
-ABI_EXPORT int cuMemsetD2D16(void) __attribute__((weak, alias("stub_cuMemsetD2D16")));
+ABI_EXPORT int cuMemsetD2D16(void) ABI_SYMBOL(cuMemsetD2D16) __attribute__((weak, alias("stub_cuMemsetD2D16")));
 static int stub_cuMemsetD2D16Async(void) { return abi_unsupported(477); }
-ABI_EXPORT int cuMemsetD2D16Async(void) __attribute__((weak, alias("stub_cuMemsetD2D16Async")));
+ABI_EXPORT int cuMemsetD2D16Async(void) ABI_SYMBOL(cuMemsetD2D16Async) __attribute__((weak, alias("stub_cuMemsetD2D16Async")));
 static int stub_cuMemsetD2D16Async_ptsz(void) { return abi_unsupported(478); }
-ABI_EXPORT int cuMemsetD2D16Async_ptsz(void) __attribute__((weak, alias("stub_cuMemsetD2D16Async_ptsz")));
+ABI_EXPORT int cuMemsetD2D16Async_ptsz(void) ABI_SYMBOL(cuMemsetD2D16Async_ptsz) __attribute__((weak, alias("stub_cuMemsetD2D16Async_ptsz")));
 static int stub_cuMemsetD2D16_v2(void) { return abi_unsupported(479); }
-ABI_EXPORT int cuMemsetD2D16_v2(void) __attribute__((weak, alias("stub_cuMemsetD2D16_v2")));
+ABI_EXPORT int cuMemsetD2D16_v2(void) ABI_SYMBOL(cuMemsetD2D16_v2) __attribute__((weak, alias("stub_cuMemsetD2D16_v2")));
 static int stub_cuMemsetD2D16_v2_ptds(void) { return abi_unsupported(480); }
-ABI_EXPORT int cuMemsetD2D16_v2_ptds(void) __attribute__((weak, alias("stub_cuMemsetD2D16_v2_ptds")));
+ABI_EXPORT int cuMemsetD2D16_v2_ptds(void) ABI_SYMBOL(cuMemsetD2D16_v2_ptds) __attribute__((weak, alias("stub_cuMemsetD2D16_v2_ptds")));
 static int stub_cuMemsetD2D32(void) { return abi_unsupported(481); }
-ABI_EXPORT int cuMemsetD2D32(void) __attribute__((weak, alias("stub_cuMemsetD2D32")));
+ABI_EXPORT int cuMemsetD2D32(void) ABI_SYMBOL(cuMemsetD2D32) __attribute__((weak, alias("stub_cuMemsetD2D32")));
 static int stub_cuMemsetD2D32Async(void) { return abi_unsupported(482); }
-ABI_EXPORT int cuMemsetD2D32Async(void) __attribute__((weak, alias("stub_cuMemsetD2D32Async")));
+ABI_EXPORT int cuMemsetD2D32Async(void) ABI_SYMBOL(cuMemsetD2D32Async) __attribute__((weak, alias("stub_cuMemsetD2D32Async")));
 static int stub_cuMemsetD2D32Async_ptsz(void) { return abi_unsupported(483); }
-ABI_EXPORT int cuMemsetD2D32Async_ptsz(void) __attribute__((weak, alias("stub_cuMemsetD2D32Async_ptsz")));
+ABI_EXPORT int cuMemsetD2D32Async_ptsz(void) ABI_SYMBOL(cuMemsetD2D32Async_ptsz) __attribute__((weak, alias("stub_cuMemsetD2D32Async_ptsz")));
 static int stub_cuMemsetD2D32_v2(void) { return abi_unsupported(484); }
-ABI_EXPORT int cuMemsetD2D32_v2(void) __attribute__((weak, alias("stub_cuMemsetD2D32_v2")));
+ABI_EXPORT int cuMemsetD2D32_v2(void) ABI_SYMBOL(cuMemsetD2D32_v2) __attribute__((weak, alias("stub_cuMemsetD2D32_v2")));
 static int stub_cuMemsetD2D32_v2_ptds(void) { return abi_unsupported(485); }
-ABI_EXPORT int cuMemsetD2D32_v2_ptds(void) __attribute__((weak, alias("stub_cuMemsetD2D32_v2_ptds")));
+ABI_EXPORT int cuMemsetD2D32_v2_ptds(void) ABI_SYMBOL(cuMemsetD2D32_v2_ptds) __attribute__((weak, alias("stub_cuMemsetD2D32_v2_ptds")));
 static int stub_cuMemsetD2D8(void) { return abi_unsupported(486); }
-ABI_EXPORT int cuMemsetD2D8(void) __attribute__((weak, alias("stub_cuMemsetD2D8")));
+ABI_EXPORT int cuMemsetD2D8(void) ABI_SYMBOL(cuMemsetD2D8) __attribute__((weak, alias("stub_cuMemsetD2D8")));
 static int stub_cuMemsetD2D8Async(void) { return abi_unsupported(487); }
-ABI_EXPORT int cuMemsetD2D8Async(void) __attribute__((weak, alias("stub_cuMemsetD2D8Async")));
+ABI_EXPORT int cuMemsetD2D8Async(void) ABI_SYMBOL(cuMemsetD2D8Async) __attribute__((weak, alias("stub_cuMemsetD2D8Async")));
 static int stub_cuMemsetD2D8Async_ptsz(void) { return abi_unsupported(488); }
-ABI_EXPORT int cuMemsetD2D8Async_ptsz(void) __attribute__((weak, alias("stub_cuMemsetD2D8Async_ptsz")));
+ABI_EXPORT int cuMemsetD2D8Async_ptsz(void) ABI_SYMBOL(cuMemsetD2D8Async_ptsz) __attribute__((weak, alias("stub_cuMemsetD2D8Async_ptsz")));
 static int stub_cuMemsetD2D8_v2(void) { return abi_unsupported(489); }
-ABI_EXPORT int cuMemsetD2D8_v2(void) __attribute__((weak, alias("stub_cuMemsetD2D8_v2")));
+ABI_EXPORT int cuMemsetD2D8_v2(void) ABI_SYMBOL(cuMemsetD2D8_v2) __attribute__((weak, alias("stub_cuMemsetD2D8_v2")));
 static int stub_cuMemsetD2D8_v2_ptds(void) { return abi_unsupported(490); }
-ABI_EXPORT int cuMemsetD2D8_v2_ptds(void) __attribute__((weak, alias("stub_cuMemsetD2D8_v2_ptds")));
+ABI_EXPORT int cuMemsetD2D8_v2_ptds(void) ABI_SYMBOL(cuMemsetD2D8_v2_ptds) __attribute__((weak, alias("stub_cuMemsetD2D8_v2_ptds")));
 static int stub_cuMemsetD32(void) { return abi_unsupported(491); }
-ABI_EXPORT int cuMemsetD32(void) __attribute__((weak, alias("stub_cuMemsetD32")));
+ABI_EXPORT int cuMemsetD32(void) ABI_SYMBOL(cuMemsetD32) __attribute__((weak, alias("stub_cuMemsetD32")));
 static int stub_cuMemsetD32Async(void) { return abi_unsupported(492); }
-ABI_EXPORT int cuMemsetD32Async(void) __attribute__((weak, alias("stub_cuMemsetD32Async")));
+ABI_EXPORT int cuMemsetD32Async(void) ABI_SYMBOL(cuMemsetD32Async) __attribute__((weak, alias("stub_cuMemsetD32Async")));
 static int stub_cuMemsetD32Async_ptsz(void) { return abi_unsupported(493); }
-ABI_EXPORT int cuMemsetD32Async_ptsz(void) __attribute__((weak, alias("stub_cuMemsetD32Async_ptsz")));
+ABI_EXPORT int cuMemsetD32Async_ptsz(void) ABI_SYMBOL(cuMemsetD32Async_ptsz) __attribute__((weak, alias("stub_cuMemsetD32Async_ptsz")));
 static int stub_cuMemsetD32_v2(void) { return abi_unsupported(494); }
-ABI_EXPORT int cuMemsetD32_v2(void) __attribute__((weak, alias("stub_cuMemsetD32_v2")));
+ABI_EXPORT int cuMemsetD32_v2(void) ABI_SYMBOL(cuMemsetD32_v2) __attribute__((weak, alias("stub_cuMemsetD32_v2")));
 static int stub_cuMemsetD32_v2_ptds(void) { return abi_unsupported(495); }
-ABI_EXPORT int cuMemsetD32_v2_ptds(void) __attribute__((weak, alias("stub_cuMemsetD32_v2_ptds")));
+ABI_EXPORT int cuMemsetD32_v2_ptds(void) ABI_SYMBOL(cuMemsetD32_v2_ptds) __attribute__((weak, alias("stub_cuMemsetD32_v2_ptds")));
 static int stub_cuMemsetD8(void) { return abi_unsupported(496); }
-ABI_EXPORT int cuMemsetD8(void) __attribute__((weak, alias("stub_cuMemsetD8")));
+ABI_EXPORT int cuMemsetD8(void) ABI_SYMBOL(cuMemsetD8) __attribute__((weak, alias("stub_cuMemsetD8")));
 static int stub_cuMemsetD8Async(void) { return abi_unsupported(497); }
-ABI_EXPORT int cuMemsetD8Async(void) __attribute__((weak, alias("stub_cuMemsetD8Async")));
+ABI_EXPORT int cuMemsetD8Async(void) ABI_SYMBOL(cuMemsetD8Async) __attribute__((weak, alias("stub_cuMemsetD8Async")));
 static int stub_cuMemsetD8Async_ptsz(void) { return abi_unsupported(498); }
-ABI_EXPORT int cuMemsetD8Async_ptsz(void) __attribute__((weak, alias("stub_cuMemsetD8Async_ptsz")));
+ABI_EXPORT int cuMemsetD8Async_ptsz(void) ABI_SYMBOL(cuMemsetD8Async_ptsz) __attribute__((weak, alias("stub_cuMemsetD8Async_ptsz")));
 static int stub_cuMemsetD8_v2(void) { return abi_unsupported(499); }
-ABI_EXPORT int cuMemsetD8_v2(void) __attribute__((weak, alias("stub_cuMemsetD8_v2")));
+ABI_EXPORT int cuMemsetD8_v2(void) ABI_SYMBOL(cuMemsetD8_v2) __attribute__((weak, alias("stub_cuMemsetD8_v2")));
 static int stub_cuMemsetD8_v2_ptds(void) { return abi_unsupported(500); }
-ABI_EXPORT int cuMemsetD8_v2_ptds(void) __attribute__((weak, alias("stub_cuMemsetD8_v2_ptds")));
+ABI_EXPORT int cuMemsetD8_v2_ptds(void) ABI_SYMBOL(cuMemsetD8_v2_ptds) __attribute__((weak, alias("stub_cuMemsetD8_v2_ptds")));
 static int stub_cuMipmappedArrayCreate(void) { return abi_unsupported(501); }
-ABI_EXPORT int cuMipmappedArrayCreate(void) __attribute__((weak, alias("stub_cuMipmappedArrayCreate")));
+ABI_EXPORT int cuMipmappedArrayCreate(void) ABI_SYMBOL(cuMipmappedArrayCreate) __attribute__((weak, alias("stub_cuMipmappedArrayCreate")));
 static int stub_cuMipmappedArrayDestroy(void) { return abi_unsupported(502); }
-ABI_EXPORT int cuMipmappedArrayDestroy(void) __attribute__((weak, alias("stub_cuMipmappedArrayDestroy")));
+ABI_EXPORT int cuMipmappedArrayDestroy(void) ABI_SYMBOL(cuMipmappedArrayDestroy) __attribute__((weak, alias("stub_cuMipmappedArrayDestroy")));
 static int stub_cuMipmappedArrayGetLevel(void) { return abi_unsupported(503); }
-ABI_EXPORT int cuMipmappedArrayGetLevel(void) __attribute__((weak, alias("stub_cuMipmappedArrayGetLevel")));
+ABI_EXPORT int cuMipmappedArrayGetLevel(void) ABI_SYMBOL(cuMipmappedArrayGetLevel) __attribute__((weak, alias("stub_cuMipmappedArrayGetLevel")));
 static int stub_cuMipmappedArrayGetMemoryRequirements(void) { return abi_unsupported(504); }
-ABI_EXPORT int cuMipmappedArrayGetMemoryRequirements(void) __attribute__((weak, alias("stub_cuMipmappedArrayGetMemoryRequirements")));
+ABI_EXPORT int cuMipmappedArrayGetMemoryRequirements(void) ABI_SYMBOL(cuMipmappedArrayGetMemoryRequirements) __attribute__((weak, alias("stub_cuMipmappedArrayGetMemoryRequirements")));
 static int stub_cuMipmappedArrayGetSparseProperties(void) { return abi_unsupported(505); }
-ABI_EXPORT int cuMipmappedArrayGetSparseProperties(void) __attribute__((weak, alias("stub_cuMipmappedArrayGetSparseProperties")));
+ABI_EXPORT int cuMipmappedArrayGetSparseProperties(void) ABI_SYMBOL(cuMipmappedArrayGetSparseProperties) __attribute__((weak, alias("stub_cuMipmappedArrayGetSparseProperties")));
 static int stub_cuModuleEnumerateFunctions(void) { return abi_unsupported(506); }
-ABI_EXPORT int cuModuleEnumerateFunctions(void) __attribute__((weak, alias("stub_cuModuleEnumerateFunctions")));
+ABI_EXPORT int cuModuleEnumerateFunctions(void) ABI_SYMBOL(cuModuleEnumerateFunctions) __attribute__((weak, alias("stub_cuModuleEnumerateFunctions")));
 static int stub_cuModuleGetFunction(void) { return abi_unsupported(507); }
-ABI_EXPORT int cuModuleGetFunction(void) __attribute__((weak, alias("stub_cuModuleGetFunction")));
+ABI_EXPORT int cuModuleGetFunction(void) ABI_SYMBOL(cuModuleGetFunction) __attribute__((weak, alias("stub_cuModuleGetFunction")));
 static int stub_cuModuleGetFunctionCount(void) { return abi_unsupported(508); }
-ABI_EXPORT int cuModuleGetFunctionCount(void) __attribute__((weak, alias("stub_cuModuleGetFunctionCount")));
+ABI_EXPORT int cuModuleGetFunctionCount(void) ABI_SYMBOL(cuModuleGetFunctionCount) __attribute__((weak, alias("stub_cuModuleGetFunctionCount")));
 static int stub_cuModuleGetGlobal(void) { return abi_unsupported(509); }
-ABI_EXPORT int cuModuleGetGlobal(void) __attribute__((weak, alias("stub_cuModuleGetGlobal")));
+ABI_EXPORT int cuModuleGetGlobal(void) ABI_SYMBOL(cuModuleGetGlobal) __attribute__((weak, alias("stub_cuModuleGetGlobal")));
 static int stub_cuModuleGetGlobal_v2(void) { return abi_unsupported(510); }
-ABI_EXPORT int cuModuleGetGlobal_v2(void) __attribute__((weak, alias("stub_cuModuleGetGlobal_v2")));
+ABI_EXPORT int cuModuleGetGlobal_v2(void) ABI_SYMBOL(cuModuleGetGlobal_v2) __attribute__((weak, alias("stub_cuModuleGetGlobal_v2")));
 static int stub_cuModuleGetLoadingMode(void) { return abi_unsupported(511); }
-ABI_EXPORT int cuModuleGetLoadingMode(void) __attribute__((weak, alias("stub_cuModuleGetLoadingMode")));
+ABI_EXPORT int cuModuleGetLoadingMode(void) ABI_SYMBOL(cuModuleGetLoadingMode) __attribute__((weak, alias("stub_cuModuleGetLoadingMode")));
 static int stub_cuModuleGetSurfRef(void) { return abi_unsupported(512); }
-ABI_EXPORT int cuModuleGetSurfRef(void) __attribute__((weak, alias("stub_cuModuleGetSurfRef")));
+ABI_EXPORT int cuModuleGetSurfRef(void) ABI_SYMBOL(cuModuleGetSurfRef) __attribute__((weak, alias("stub_cuModuleGetSurfRef")));
 static int stub_cuModuleGetTexRef(void) { return abi_unsupported(513); }
-ABI_EXPORT int cuModuleGetTexRef(void) __attribute__((weak, alias("stub_cuModuleGetTexRef")));
+ABI_EXPORT int cuModuleGetTexRef(void) ABI_SYMBOL(cuModuleGetTexRef) __attribute__((weak, alias("stub_cuModuleGetTexRef")));
 static int stub_cuModuleLoad(void) { return abi_unsupported(514); }
-ABI_EXPORT int cuModuleLoad(void) __attribute__((weak, alias("stub_cuModuleLoad")));
+ABI_EXPORT int cuModuleLoad(void) ABI_SYMBOL(cuModuleLoad) __attribute__((weak, alias("stub_cuModuleLoad")));
 static int stub_cuModuleLoadData(void) { return abi_unsupported(515); }
-ABI_EXPORT int cuModuleLoadData(void) __attribute__((weak, alias("stub_cuModuleLoadData")));
+ABI_EXPORT int cuModuleLoadData(void) ABI_SYMBOL(cuModuleLoadData) __attribute__((weak, alias("stub_cuModuleLoadData")));
 static int stub_cuModuleLoadDataEx(void) { return abi_unsupported(516); }
-ABI_EXPORT int cuModuleLoadDataEx(void) __attribute__((weak, alias("stub_cuModuleLoadDataEx")));
+ABI_EXPORT int cuModuleLoadDataEx(void) ABI_SYMBOL(cuModuleLoadDataEx) __attribute__((weak, alias("stub_cuModuleLoadDataEx")));
 static int stub_cuModuleLoadFatBinary(void) { return abi_unsupported(517); }
-ABI_EXPORT int cuModuleLoadFatBinary(void) __attribute__((weak, alias("stub_cuModuleLoadFatBinary")));
+ABI_EXPORT int cuModuleLoadFatBinary(void) ABI_SYMBOL(cuModuleLoadFatBinary) __attribute__((weak, alias("stub_cuModuleLoadFatBinary")));
 static int stub_cuModuleUnload(void) { return abi_unsupported(518); }
-ABI_EXPORT int cuModuleUnload(void) __attribute__((weak, alias("stub_cuModuleUnload")));
+ABI_EXPORT int cuModuleUnload(void) ABI_SYMBOL(cuModuleUnload) __attribute__((weak, alias("stub_cuModuleUnload")));
 static int stub_cuMulticastAddDevice(void) { return abi_unsupported(519); }
-ABI_EXPORT int cuMulticastAddDevice(void) __attribute__((weak, alias("stub_cuMulticastAddDevice")));
+ABI_EXPORT int cuMulticastAddDevice(void) ABI_SYMBOL(cuMulticastAddDevice) __attribute__((weak, alias("stub_cuMulticastAddDevice")));
 static int stub_cuMulticastBindAddr(void) { return abi_unsupported(520); }
-ABI_EXPORT int cuMulticastBindAddr(void) __attribute__((weak, alias("stub_cuMulticastBindAddr")));
+ABI_EXPORT int cuMulticastBindAddr(void) ABI_SYMBOL(cuMulticastBindAddr) __attribute__((weak, alias("stub_cuMulticastBindAddr")));
 static int stub_cuMulticastBindMem(void) { return abi_unsupported(521); }
-ABI_EXPORT int cuMulticastBindMem(void) __attribute__((weak, alias("stub_cuMulticastBindMem")));
+ABI_EXPORT int cuMulticastBindMem(void) ABI_SYMBOL(cuMulticastBindMem) __attribute__((weak, alias("stub_cuMulticastBindMem")));
 static int stub_cuMulticastCreate(void) { return abi_unsupported(522); }
-ABI_EXPORT int cuMulticastCreate(void) __attribute__((weak, alias("stub_cuMulticastCreate")));
+ABI_EXPORT int cuMulticastCreate(void) ABI_SYMBOL(cuMulticastCreate) __attribute__((weak, alias("stub_cuMulticastCreate")));
 static int stub_cuMulticastGetGranularity(void) { return abi_unsupported(523); }
-ABI_EXPORT int cuMulticastGetGranularity(void) __attribute__((weak, alias("stub_cuMulticastGetGranularity")));
+ABI_EXPORT int cuMulticastGetGranularity(void) ABI_SYMBOL(cuMulticastGetGranularity) __attribute__((weak, alias("stub_cuMulticastGetGranularity")));
 static int stub_cuMulticastUnbind(void) { return abi_unsupported(524); }
-ABI_EXPORT int cuMulticastUnbind(void) __attribute__((weak, alias("stub_cuMulticastUnbind")));
+ABI_EXPORT int cuMulticastUnbind(void) ABI_SYMBOL(cuMulticastUnbind) __attribute__((weak, alias("stub_cuMulticastUnbind")));
 static int stub_cuOccupancyAvailableDynamicSMemPerBlock(void) { return abi_unsupported(525); }
-ABI_EXPORT int cuOccupancyAvailableDynamicSMemPerBlock(void) __attribute__((weak, alias("stub_cuOccupancyAvailableDynamicSMemPerBlock")));
+ABI_EXPORT int cuOccupancyAvailableDynamicSMemPerBlock(void) ABI_SYMBOL(cuOccupancyAvailableDynamicSMemPerBlock) __attribute__((weak, alias("stub_cuOccupancyAvailableDynamicSMemPerBlock")));
 static int stub_cuOccupancyMaxActiveBlocksPerMultiprocessor(void) { return abi_unsupported(526); }
-ABI_EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(void) __attribute__((weak, alias("stub_cuOccupancyMaxActiveBlocksPerMultiprocessor")));
+ABI_EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(void) ABI_SYMBOL(cuOccupancyMaxActiveBlocksPerMultiprocessor) __attribute__((weak, alias("stub_cuOccupancyMaxActiveBlocksPerMultiprocessor")));
 static int stub_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(void) { return abi_unsupported(527); }
-ABI_EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(void) __attribute__((weak, alias("stub_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags")));
+ABI_EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(void) ABI_SYMBOL(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags) __attribute__((weak, alias("stub_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags")));
 static int stub_cuOccupancyMaxActiveClusters(void) { return abi_unsupported(528); }
-ABI_EXPORT int cuOccupancyMaxActiveClusters(void) __attribute__((weak, alias("stub_cuOccupancyMaxActiveClusters")));
+ABI_EXPORT int cuOccupancyMaxActiveClusters(void) ABI_SYMBOL(cuOccupancyMaxActiveClusters) __attribute__((weak, alias("stub_cuOccupancyMaxActiveClusters")));
 static int stub_cuOccupancyMaxPotentialBlockSize(void) { return abi_unsupported(529); }
-ABI_EXPORT int cuOccupancyMaxPotentialBlockSize(void) __attribute__((weak, alias("stub_cuOccupancyMaxPotentialBlockSize")));
+ABI_EXPORT int cuOccupancyMaxPotentialBlockSize(void) ABI_SYMBOL(cuOccupancyMaxPotentialBlockSize) __attribute__((weak, alias("stub_cuOccupancyMaxPotentialBlockSize")));
 static int stub_cuOccupancyMaxPotentialBlockSizeWithFlags(void) { return abi_unsupported(530); }
-ABI_EXPORT int cuOccupancyMaxPotentialBlockSizeWithFlags(void) __attribute__((weak, alias("stub_cuOccupancyMaxPotentialBlockSizeWithFlags")));
+ABI_EXPORT int cuOccupancyMaxPotentialBlockSizeWithFlags(void) ABI_SYMBOL(cuOccupancyMaxPotentialBlockSizeWithFlags) __attribute__((weak, alias("stub_cuOccupancyMaxPotentialBlockSizeWithFlags")));
 static int stub_cuOccupancyMaxPotentialClusterSize(void) { return abi_unsupported(531); }
-ABI_EXPORT int cuOccupancyMaxPotentialClusterSize(void) __attribute__((weak, alias("stub_cuOccupancyMaxPotentialClusterSize")));
+ABI_EXPORT int cuOccupancyMaxPotentialClusterSize(void) ABI_SYMBOL(cuOccupancyMaxPotentialClusterSize) __attribute__((weak, alias("stub_cuOccupancyMaxPotentialClusterSize")));
 static int stub_cuParamSetSize(void) { return abi_unsupported(532); }
-ABI_EXPORT int cuParamSetSize(void) __attribute__((weak, alias("stub_cuParamSetSize")));
+ABI_EXPORT int cuParamSetSize(void) ABI_SYMBOL(cuParamSetSize) __attribute__((weak, alias("stub_cuParamSetSize")));
 static int stub_cuParamSetTexRef(void) { return abi_unsupported(533); }
-ABI_EXPORT int cuParamSetTexRef(void) __attribute__((weak, alias("stub_cuParamSetTexRef")));
+ABI_EXPORT int cuParamSetTexRef(void) ABI_SYMBOL(cuParamSetTexRef) __attribute__((weak, alias("stub_cuParamSetTexRef")));
 static int stub_cuParamSetf(void) { return abi_unsupported(534); }
-ABI_EXPORT int cuParamSetf(void) __attribute__((weak, alias("stub_cuParamSetf")));
+ABI_EXPORT int cuParamSetf(void) ABI_SYMBOL(cuParamSetf) __attribute__((weak, alias("stub_cuParamSetf")));
 static int stub_cuParamSeti(void) { return abi_unsupported(535); }
-ABI_EXPORT int cuParamSeti(void) __attribute__((weak, alias("stub_cuParamSeti")));
+ABI_EXPORT int cuParamSeti(void) ABI_SYMBOL(cuParamSeti) __attribute__((weak, alias("stub_cuParamSeti")));
 static int stub_cuParamSetv(void) { return abi_unsupported(536); }
-ABI_EXPORT int cuParamSetv(void) __attribute__((weak, alias("stub_cuParamSetv")));
+ABI_EXPORT int cuParamSetv(void) ABI_SYMBOL(cuParamSetv) __attribute__((weak, alias("stub_cuParamSetv")));
 static int stub_cuPointerGetAttribute(void) { return abi_unsupported(537); }
-ABI_EXPORT int cuPointerGetAttribute(void) __attribute__((weak, alias("stub_cuPointerGetAttribute")));
+ABI_EXPORT int cuPointerGetAttribute(void) ABI_SYMBOL(cuPointerGetAttribute) __attribute__((weak, alias("stub_cuPointerGetAttribute")));
 static int stub_cuPointerGetAttributes(void) { return abi_unsupported(538); }
-ABI_EXPORT int cuPointerGetAttributes(void) __attribute__((weak, alias("stub_cuPointerGetAttributes")));
+ABI_EXPORT int cuPointerGetAttributes(void) ABI_SYMBOL(cuPointerGetAttributes) __attribute__((weak, alias("stub_cuPointerGetAttributes")));
 static int stub_cuPointerSetAttribute(void) { return abi_unsupported(539); }
-ABI_EXPORT int cuPointerSetAttribute(void) __attribute__((weak, alias("stub_cuPointerSetAttribute")));
+ABI_EXPORT int cuPointerSetAttribute(void) ABI_SYMBOL(cuPointerSetAttribute) __attribute__((weak, alias("stub_cuPointerSetAttribute")));
 static int stub_cuProfilerInitialize(void) { return abi_unsupported(540); }
-ABI_EXPORT int cuProfilerInitialize(void) __attribute__((weak, alias("stub_cuProfilerInitialize")));
+ABI_EXPORT int cuProfilerInitialize(void) ABI_SYMBOL(cuProfilerInitialize) __attribute__((weak, alias("stub_cuProfilerInitialize")));
 static int stub_cuProfilerStart(void) { return abi_unsupported(541); }
-ABI_EXPORT int cuProfilerStart(void) __attribute__((weak, alias("stub_cuProfilerStart")));
+ABI_EXPORT int cuProfilerStart(void) ABI_SYMBOL(cuProfilerStart) __attribute__((weak, alias("stub_cuProfilerStart")));
 static int stub_cuProfilerStop(void) { return abi_unsupported(542); }
-ABI_EXPORT int cuProfilerStop(void) __attribute__((weak, alias("stub_cuProfilerStop")));
+ABI_EXPORT int cuProfilerStop(void) ABI_SYMBOL(cuProfilerStop) __attribute__((weak, alias("stub_cuProfilerStop")));
 static int stub_cuSignalExternalSemaphoresAsync(void) { return abi_unsupported(543); }
-ABI_EXPORT int cuSignalExternalSemaphoresAsync(void) __attribute__((weak, alias("stub_cuSignalExternalSemaphoresAsync")));
+ABI_EXPORT int cuSignalExternalSemaphoresAsync(void) ABI_SYMBOL(cuSignalExternalSemaphoresAsync) __attribute__((weak, alias("stub_cuSignalExternalSemaphoresAsync")));
 static int stub_cuSignalExternalSemaphoresAsync_ptsz(void) { return abi_unsupported(544); }
-ABI_EXPORT int cuSignalExternalSemaphoresAsync_ptsz(void) __attribute__((weak, alias("stub_cuSignalExternalSemaphoresAsync_ptsz")));
+ABI_EXPORT int cuSignalExternalSemaphoresAsync_ptsz(void) ABI_SYMBOL(cuSignalExternalSemaphoresAsync_ptsz) __attribute__((weak, alias("stub_cuSignalExternalSemaphoresAsync_ptsz")));
 static int stub_cuStreamAddCallback(void) { return abi_unsupported(545); }
-ABI_EXPORT int cuStreamAddCallback(void) __attribute__((weak, alias("stub_cuStreamAddCallback")));
+ABI_EXPORT int cuStreamAddCallback(void) ABI_SYMBOL(cuStreamAddCallback) __attribute__((weak, alias("stub_cuStreamAddCallback")));
 static int stub_cuStreamAddCallback_ptsz(void) { return abi_unsupported(546); }
-ABI_EXPORT int cuStreamAddCallback_ptsz(void) __attribute__((weak, alias("stub_cuStreamAddCallback_ptsz")));
+ABI_EXPORT int cuStreamAddCallback_ptsz(void) ABI_SYMBOL(cuStreamAddCallback_ptsz) __attribute__((weak, alias("stub_cuStreamAddCallback_ptsz")));
 static int stub_cuStreamAttachMemAsync(void) { return abi_unsupported(547); }
-ABI_EXPORT int cuStreamAttachMemAsync(void) __attribute__((weak, alias("stub_cuStreamAttachMemAsync")));
+ABI_EXPORT int cuStreamAttachMemAsync(void) ABI_SYMBOL(cuStreamAttachMemAsync) __attribute__((weak, alias("stub_cuStreamAttachMemAsync")));
 static int stub_cuStreamAttachMemAsync_ptsz(void) { return abi_unsupported(548); }
-ABI_EXPORT int cuStreamAttachMemAsync_ptsz(void) __attribute__((weak, alias("stub_cuStreamAttachMemAsync_ptsz")));
+ABI_EXPORT int cuStreamAttachMemAsync_ptsz(void) ABI_SYMBOL(cuStreamAttachMemAsync_ptsz) __attribute__((weak, alias("stub_cuStreamAttachMemAsync_ptsz")));
 static int stub_cuStreamBatchMemOp(void) { return abi_unsupported(549); }
-ABI_EXPORT int cuStreamBatchMemOp(void) __attribute__((weak, alias("stub_cuStreamBatchMemOp")));
+ABI_EXPORT int cuStreamBatchMemOp(void) ABI_SYMBOL(cuStreamBatchMemOp) __attribute__((weak, alias("stub_cuStreamBatchMemOp")));
 static int stub_cuStreamBatchMemOp_ptsz(void) { return abi_unsupported(550); }
-ABI_EXPORT int cuStreamBatchMemOp_ptsz(void) __attribute__((weak, alias("stub_cuStreamBatchMemOp_ptsz")));
+ABI_EXPORT int cuStreamBatchMemOp_ptsz(void) ABI_SYMBOL(cuStreamBatchMemOp_ptsz) __attribute__((weak, alias("stub_cuStreamBatchMemOp_ptsz")));
 static int stub_cuStreamBatchMemOp_v2(void) { return abi_unsupported(551); }
-ABI_EXPORT int cuStreamBatchMemOp_v2(void) __attribute__((weak, alias("stub_cuStreamBatchMemOp_v2")));
+ABI_EXPORT int cuStreamBatchMemOp_v2(void) ABI_SYMBOL(cuStreamBatchMemOp_v2) __attribute__((weak, alias("stub_cuStreamBatchMemOp_v2")));
 static int stub_cuStreamBatchMemOp_v2_ptsz(void) { return abi_unsupported(552); }
-ABI_EXPORT int cuStreamBatchMemOp_v2_ptsz(void) __attribute__((weak, alias("stub_cuStreamBatchMemOp_v2_ptsz")));
+ABI_EXPORT int cuStreamBatchMemOp_v2_ptsz(void) ABI_SYMBOL(cuStreamBatchMemOp_v2_ptsz) __attribute__((weak, alias("stub_cuStreamBatchMemOp_v2_ptsz")));
 static int stub_cuStreamBeginCapture(void) { return abi_unsupported(553); }
-ABI_EXPORT int cuStreamBeginCapture(void) __attribute__((weak, alias("stub_cuStreamBeginCapture")));
+ABI_EXPORT int cuStreamBeginCapture(void) ABI_SYMBOL(cuStreamBeginCapture) __attribute__((weak, alias("stub_cuStreamBeginCapture")));
 static int stub_cuStreamBeginCaptureToGraph(void) { return abi_unsupported(554); }
-ABI_EXPORT int cuStreamBeginCaptureToGraph(void) __attribute__((weak, alias("stub_cuStreamBeginCaptureToGraph")));
+ABI_EXPORT int cuStreamBeginCaptureToGraph(void) ABI_SYMBOL(cuStreamBeginCaptureToGraph) __attribute__((weak, alias("stub_cuStreamBeginCaptureToGraph")));
 static int stub_cuStreamBeginCaptureToGraph_ptsz(void) { return abi_unsupported(555); }
-ABI_EXPORT int cuStreamBeginCaptureToGraph_ptsz(void) __attribute__((weak, alias("stub_cuStreamBeginCaptureToGraph_ptsz")));
+ABI_EXPORT int cuStreamBeginCaptureToGraph_ptsz(void) ABI_SYMBOL(cuStreamBeginCaptureToGraph_ptsz) __attribute__((weak, alias("stub_cuStreamBeginCaptureToGraph_ptsz")));
 static int stub_cuStreamBeginCapture_ptsz(void) { return abi_unsupported(556); }
-ABI_EXPORT int cuStreamBeginCapture_ptsz(void) __attribute__((weak, alias("stub_cuStreamBeginCapture_ptsz")));
+ABI_EXPORT int cuStreamBeginCapture_ptsz(void) ABI_SYMBOL(cuStreamBeginCapture_ptsz) __attribute__((weak, alias("stub_cuStreamBeginCapture_ptsz")));
 static int stub_cuStreamBeginCapture_v2(void) { return abi_unsupported(557); }
-ABI_EXPORT int cuStreamBeginCapture_v2(void) __attribute__((weak, alias("stub_cuStreamBeginCapture_v2")));
+ABI_EXPORT int cuStreamBeginCapture_v2(void) ABI_SYMBOL(cuStreamBeginCapture_v2) __attribute__((weak, alias("stub_cuStreamBeginCapture_v2")));
 static int stub_cuStreamBeginCapture_v2_ptsz(void) { return abi_unsupported(558); }
-ABI_EXPORT int cuStreamBeginCapture_v2_ptsz(void) __attribute__((weak, alias("stub_cuStreamBeginCapture_v2_ptsz")));
+ABI_EXPORT int cuStreamBeginCapture_v2_ptsz(void) ABI_SYMBOL(cuStreamBeginCapture_v2_ptsz) __attribute__((weak, alias("stub_cuStreamBeginCapture_v2_ptsz")));
 static int stub_cuStreamCopyAttributes(void) { return abi_unsupported(559); }
-ABI_EXPORT int cuStreamCopyAttributes(void) __attribute__((weak, alias("stub_cuStreamCopyAttributes")));
+ABI_EXPORT int cuStreamCopyAttributes(void) ABI_SYMBOL(cuStreamCopyAttributes) __attribute__((weak, alias("stub_cuStreamCopyAttributes")));
 static int stub_cuStreamCopyAttributes_ptsz(void) { return abi_unsupported(560); }
-ABI_EXPORT int cuStreamCopyAttributes_ptsz(void) __attribute__((weak, alias("stub_cuStreamCopyAttributes_ptsz")));
+ABI_EXPORT int cuStreamCopyAttributes_ptsz(void) ABI_SYMBOL(cuStreamCopyAttributes_ptsz) __attribute__((weak, alias("stub_cuStreamCopyAttributes_ptsz")));
 static int stub_cuStreamCreate(void) { return abi_unsupported(561); }
-ABI_EXPORT int cuStreamCreate(void) __attribute__((weak, alias("stub_cuStreamCreate")));
+ABI_EXPORT int cuStreamCreate(void) ABI_SYMBOL(cuStreamCreate) __attribute__((weak, alias("stub_cuStreamCreate")));
 static int stub_cuStreamCreateWithPriority(void) { return abi_unsupported(562); }
-ABI_EXPORT int cuStreamCreateWithPriority(void) __attribute__((weak, alias("stub_cuStreamCreateWithPriority")));
+ABI_EXPORT int cuStreamCreateWithPriority(void) ABI_SYMBOL(cuStreamCreateWithPriority) __attribute__((weak, alias("stub_cuStreamCreateWithPriority")));
 static int stub_cuStreamDestroy(void) { return abi_unsupported(563); }
-ABI_EXPORT int cuStreamDestroy(void) __attribute__((weak, alias("stub_cuStreamDestroy")));
+ABI_EXPORT int cuStreamDestroy(void) ABI_SYMBOL(cuStreamDestroy) __attribute__((weak, alias("stub_cuStreamDestroy")));
 static int stub_cuStreamDestroy_v2(void) { return abi_unsupported(564); }
-ABI_EXPORT int cuStreamDestroy_v2(void) __attribute__((weak, alias("stub_cuStreamDestroy_v2")));
+ABI_EXPORT int cuStreamDestroy_v2(void) ABI_SYMBOL(cuStreamDestroy_v2) __attribute__((weak, alias("stub_cuStreamDestroy_v2")));
 static int stub_cuStreamEndCapture(void) { return abi_unsupported(565); }
-ABI_EXPORT int cuStreamEndCapture(void) __attribute__((weak, alias("stub_cuStreamEndCapture")));
+ABI_EXPORT int cuStreamEndCapture(void) ABI_SYMBOL(cuStreamEndCapture) __attribute__((weak, alias("stub_cuStreamEndCapture")));
 static int stub_cuStreamEndCapture_ptsz(void) { return abi_unsupported(566); }
-ABI_EXPORT int cuStreamEndCapture_ptsz(void) __attribute__((weak, alias("stub_cuStreamEndCapture_ptsz")));
+ABI_EXPORT int cuStreamEndCapture_ptsz(void) ABI_SYMBOL(cuStreamEndCapture_ptsz) __attribute__((weak, alias("stub_cuStreamEndCapture_ptsz")));
 static int stub_cuStreamGetAttribute(void) { return abi_unsupported(567); }
-ABI_EXPORT int cuStreamGetAttribute(void) __attribute__((weak, alias("stub_cuStreamGetAttribute")));
+ABI_EXPORT int cuStreamGetAttribute(void) ABI_SYMBOL(cuStreamGetAttribute) __attribute__((weak, alias("stub_cuStreamGetAttribute")));
 static int stub_cuStreamGetAttribute_ptsz(void) { return abi_unsupported(568); }
-ABI_EXPORT int cuStreamGetAttribute_ptsz(void) __attribute__((weak, alias("stub_cuStreamGetAttribute_ptsz")));
+ABI_EXPORT int cuStreamGetAttribute_ptsz(void) ABI_SYMBOL(cuStreamGetAttribute_ptsz) __attribute__((weak, alias("stub_cuStreamGetAttribute_ptsz")));
 static int stub_cuStreamGetCaptureInfo(void) { return abi_unsupported(569); }
-ABI_EXPORT int cuStreamGetCaptureInfo(void) __attribute__((weak, alias("stub_cuStreamGetCaptureInfo")));
+ABI_EXPORT int cuStreamGetCaptureInfo(void) ABI_SYMBOL(cuStreamGetCaptureInfo) __attribute__((weak, alias("stub_cuStreamGetCaptureInfo")));
 static int stub_cuStreamGetCaptureInfo_ptsz(void) { return abi_unsupported(570); }
-ABI_EXPORT int cuStreamGetCaptureInfo_ptsz(void) __attribute__((weak, alias("stub_cuStreamGetCaptureInfo_ptsz")));
+ABI_EXPORT int cuStreamGetCaptureInfo_ptsz(void) ABI_SYMBOL(cuStreamGetCaptureInfo_ptsz) __attribute__((weak, alias("stub_cuStreamGetCaptureInfo_ptsz")));
 static int stub_cuStreamGetCaptureInfo_v2(void) { return abi_unsupported(571); }
-ABI_EXPORT int cuStreamGetCaptureInfo_v2(void) __attribute__((weak, alias("stub_cuStreamGetCaptureInfo_v2")));
+ABI_EXPORT int cuStreamGetCaptureInfo_v2(void) ABI_SYMBOL(cuStreamGetCaptureInfo_v2) __attribute__((weak, alias("stub_cuStreamGetCaptureInfo_v2")));
 static int stub_cuStreamGetCaptureInfo_v2_ptsz(void) { return abi_unsupported(572); }
-ABI_EXPORT int cuStreamGetCaptureInfo_v2_ptsz(void) __attribute__((weak, alias("stub_cuStreamGetCaptureInfo_v2_ptsz")));
+ABI_EXPORT int cuStreamGetCaptureInfo_v2_ptsz(void) ABI_SYMBOL(cuStreamGetCaptureInfo_v2_ptsz) __attribute__((weak, alias("stub_cuStreamGetCaptureInfo_v2_ptsz")));
 static int stub_cuStreamGetCaptureInfo_v3(void) { return abi_unsupported(573); }
-ABI_EXPORT int cuStreamGetCaptureInfo_v3(void) __attribute__((weak, alias("stub_cuStreamGetCaptureInfo_v3")));
+ABI_EXPORT int cuStreamGetCaptureInfo_v3(void) ABI_SYMBOL(cuStreamGetCaptureInfo_v3) __attribute__((weak, alias("stub_cuStreamGetCaptureInfo_v3")));
 static int stub_cuStreamGetCaptureInfo_v3_ptsz(void) { return abi_unsupported(574); }
-ABI_EXPORT int cuStreamGetCaptureInfo_v3_ptsz(void) __attribute__((weak, alias("stub_cuStreamGetCaptureInfo_v3_ptsz")));
+ABI_EXPORT int cuStreamGetCaptureInfo_v3_ptsz(void) ABI_SYMBOL(cuStreamGetCaptureInfo_v3_ptsz) __attribute__((weak, alias("stub_cuStreamGetCaptureInfo_v3_ptsz")));
 static int stub_cuStreamGetCtx(void) { return abi_unsupported(575); }
-ABI_EXPORT int cuStreamGetCtx(void) __attribute__((weak, alias("stub_cuStreamGetCtx")));
+ABI_EXPORT int cuStreamGetCtx(void) ABI_SYMBOL(cuStreamGetCtx) __attribute__((weak, alias("stub_cuStreamGetCtx")));
 static int stub_cuStreamGetCtx_ptsz(void) { return abi_unsupported(576); }
-ABI_EXPORT int cuStreamGetCtx_ptsz(void) __attribute__((weak, alias("stub_cuStreamGetCtx_ptsz")));
+ABI_EXPORT int cuStreamGetCtx_ptsz(void) ABI_SYMBOL(cuStreamGetCtx_ptsz) __attribute__((weak, alias("stub_cuStreamGetCtx_ptsz")));
 static int stub_cuStreamGetCtx_v2(void) { return abi_unsupported(577); }
-ABI_EXPORT int cuStreamGetCtx_v2(void) __attribute__((weak, alias("stub_cuStreamGetCtx_v2")));
+ABI_EXPORT int cuStreamGetCtx_v2(void) ABI_SYMBOL(cuStreamGetCtx_v2) __attribute__((weak, alias("stub_cuStreamGetCtx_v2")));
 static int stub_cuStreamGetCtx_v2_ptsz(void) { return abi_unsupported(578); }
-ABI_EXPORT int cuStreamGetCtx_v2_ptsz(void) __attribute__((weak, alias("stub_cuStreamGetCtx_v2_ptsz")));
+ABI_EXPORT int cuStreamGetCtx_v2_ptsz(void) ABI_SYMBOL(cuStreamGetCtx_v2_ptsz) __attribute__((weak, alias("stub_cuStreamGetCtx_v2_ptsz")));
 static int stub_cuStreamGetDevice(void) { return abi_unsupported(579); }
-ABI_EXPORT int cuStreamGetDevice(void) __attribute__((weak, alias("stub_cuStreamGetDevice")));
+ABI_EXPORT int cuStreamGetDevice(void) ABI_SYMBOL(cuStreamGetDevice) __attribute__((weak, alias("stub_cuStreamGetDevice")));
 static int stub_cuStreamGetDevice_ptsz(void) { return abi_unsupported(580); }
-ABI_EXPORT int cuStreamGetDevice_ptsz(void) __attribute__((weak, alias("stub_cuStreamGetDevice_ptsz")));
+ABI_EXPORT int cuStreamGetDevice_ptsz(void) ABI_SYMBOL(cuStreamGetDevice_ptsz) __attribute__((weak, alias("stub_cuStreamGetDevice_ptsz")));
 static int stub_cuStreamGetFlags(void) { return abi_unsupported(581); }
-ABI_EXPORT int cuStreamGetFlags(void) __attribute__((weak, alias("stub_cuStreamGetFlags")));
+ABI_EXPORT int cuStreamGetFlags(void) ABI_SYMBOL(cuStreamGetFlags) __attribute__((weak, alias("stub_cuStreamGetFlags")));
 static int stub_cuStreamGetFlags_ptsz(void) { return abi_unsupported(582); }
-ABI_EXPORT int cuStreamGetFlags_ptsz(void) __attribute__((weak, alias("stub_cuStreamGetFlags_ptsz")));
+ABI_EXPORT int cuStreamGetFlags_ptsz(void) ABI_SYMBOL(cuStreamGetFlags_ptsz) __attribute__((weak, alias("stub_cuStreamGetFlags_ptsz")));
 static int stub_cuStreamGetGreenCtx(void) { return abi_unsupported(583); }
-ABI_EXPORT int cuStreamGetGreenCtx(void) __attribute__((weak, alias("stub_cuStreamGetGreenCtx")));
+ABI_EXPORT int cuStreamGetGreenCtx(void) ABI_SYMBOL(cuStreamGetGreenCtx) __attribute__((weak, alias("stub_cuStreamGetGreenCtx")));
 static int stub_cuStreamGetId(void) { return abi_unsupported(584); }
-ABI_EXPORT int cuStreamGetId(void) __attribute__((weak, alias("stub_cuStreamGetId")));
+ABI_EXPORT int cuStreamGetId(void) ABI_SYMBOL(cuStreamGetId) __attribute__((weak, alias("stub_cuStreamGetId")));
 static int stub_cuStreamGetId_ptsz(void) { return abi_unsupported(585); }
-ABI_EXPORT int cuStreamGetId_ptsz(void) __attribute__((weak, alias("stub_cuStreamGetId_ptsz")));
+ABI_EXPORT int cuStreamGetId_ptsz(void) ABI_SYMBOL(cuStreamGetId_ptsz) __attribute__((weak, alias("stub_cuStreamGetId_ptsz")));
 static int stub_cuStreamGetPriority(void) { return abi_unsupported(586); }
-ABI_EXPORT int cuStreamGetPriority(void) __attribute__((weak, alias("stub_cuStreamGetPriority")));
+ABI_EXPORT int cuStreamGetPriority(void) ABI_SYMBOL(cuStreamGetPriority) __attribute__((weak, alias("stub_cuStreamGetPriority")));
 static int stub_cuStreamGetPriority_ptsz(void) { return abi_unsupported(587); }
-ABI_EXPORT int cuStreamGetPriority_ptsz(void) __attribute__((weak, alias("stub_cuStreamGetPriority_ptsz")));
+ABI_EXPORT int cuStreamGetPriority_ptsz(void) ABI_SYMBOL(cuStreamGetPriority_ptsz) __attribute__((weak, alias("stub_cuStreamGetPriority_ptsz")));
 static int stub_cuStreamIsCapturing(void) { return abi_unsupported(588); }
-ABI_EXPORT int cuStreamIsCapturing(void) __attribute__((weak, alias("stub_cuStreamIsCapturing")));
+ABI_EXPORT int cuStreamIsCapturing(void) ABI_SYMBOL(cuStreamIsCapturing) __attribute__((weak, alias("stub_cuStreamIsCapturing")));
 static int stub_cuStreamIsCapturing_ptsz(void) { return abi_unsupported(589); }
-ABI_EXPORT int cuStreamIsCapturing_ptsz(void) __attribute__((weak, alias("stub_cuStreamIsCapturing_ptsz")));
+ABI_EXPORT int cuStreamIsCapturing_ptsz(void) ABI_SYMBOL(cuStreamIsCapturing_ptsz) __attribute__((weak, alias("stub_cuStreamIsCapturing_ptsz")));
 static int stub_cuStreamQuery(void) { return abi_unsupported(590); }
-ABI_EXPORT int cuStreamQuery(void) __attribute__((weak, alias("stub_cuStreamQuery")));
+ABI_EXPORT int cuStreamQuery(void) ABI_SYMBOL(cuStreamQuery) __attribute__((weak, alias("stub_cuStreamQuery")));
 static int stub_cuStreamQuery_ptsz(void) { return abi_unsupported(591); }
-ABI_EXPORT int cuStreamQuery_ptsz(void) __attribute__((weak, alias("stub_cuStreamQuery_ptsz")));
+ABI_EXPORT int cuStreamQuery_ptsz(void) ABI_SYMBOL(cuStreamQuery_ptsz) __attribute__((weak, alias("stub_cuStreamQuery_ptsz")));
 static int stub_cuStreamSetAttribute(void) { return abi_unsupported(592); }
-ABI_EXPORT int cuStreamSetAttribute(void) __attribute__((weak, alias("stub_cuStreamSetAttribute")));
+ABI_EXPORT int cuStreamSetAttribute(void) ABI_SYMBOL(cuStreamSetAttribute) __attribute__((weak, alias("stub_cuStreamSetAttribute")));
 static int stub_cuStreamSetAttribute_ptsz(void) { return abi_unsupported(593); }
-ABI_EXPORT int cuStreamSetAttribute_ptsz(void) __attribute__((weak, alias("stub_cuStreamSetAttribute_ptsz")));
+ABI_EXPORT int cuStreamSetAttribute_ptsz(void) ABI_SYMBOL(cuStreamSetAttribute_ptsz) __attribute__((weak, alias("stub_cuStreamSetAttribute_ptsz")));
 static int stub_cuStreamSynchronize(void) { return abi_unsupported(594); }
-ABI_EXPORT int cuStreamSynchronize(void) __attribute__((weak, alias("stub_cuStreamSynchronize")));
+ABI_EXPORT int cuStreamSynchronize(void) ABI_SYMBOL(cuStreamSynchronize) __attribute__((weak, alias("stub_cuStreamSynchronize")));
 static int stub_cuStreamSynchronize_ptsz(void) { return abi_unsupported(595); }
-ABI_EXPORT int cuStreamSynchronize_ptsz(void) __attribute__((weak, alias("stub_cuStreamSynchronize_ptsz")));
+ABI_EXPORT int cuStreamSynchronize_ptsz(void) ABI_SYMBOL(cuStreamSynchronize_ptsz) __attribute__((weak, alias("stub_cuStreamSynchronize_ptsz")));
 static int stub_cuStreamUpdateCaptureDependencies(void) { return abi_unsupported(596); }
-ABI_EXPORT int cuStreamUpdateCaptureDependencies(void) __attribute__((weak, alias("stub_cuStreamUpdateCaptureDependencies")));
+ABI_EXPORT int cuStreamUpdateCaptureDependencies(void) ABI_SYMBOL(cuStreamUpdateCaptureDependencies) __attribute__((weak, alias("stub_cuStreamUpdateCaptureDependencies")));
 static int stub_cuStreamUpdateCaptureDependencies_ptsz(void) { return abi_unsupported(597); }
-ABI_EXPORT int cuStreamUpdateCaptureDependencies_ptsz(void) __attribute__((weak, alias("stub_cuStreamUpdateCaptureDependencies_ptsz")));
+ABI_EXPORT int cuStreamUpdateCaptureDependencies_ptsz(void) ABI_SYMBOL(cuStreamUpdateCaptureDependencies_ptsz) __attribute__((weak, alias("stub_cuStreamUpdateCaptureDependencies_ptsz")));
 static int stub_cuStreamUpdateCaptureDependencies_v2(void) { return abi_unsupported(598); }
-ABI_EXPORT int cuStreamUpdateCaptureDependencies_v2(void) __attribute__((weak, alias("stub_cuStreamUpdateCaptureDependencies_v2")));
+ABI_EXPORT int cuStreamUpdateCaptureDependencies_v2(void) ABI_SYMBOL(cuStreamUpdateCaptureDependencies_v2) __attribute__((weak, alias("stub_cuStreamUpdateCaptureDependencies_v2")));
 static int stub_cuStreamUpdateCaptureDependencies_v2_ptsz(void) { return abi_unsupported(599); }
-ABI_EXPORT int cuStreamUpdateCaptureDependencies_v2_ptsz(void) __attribute__((weak, alias("stub_cuStreamUpdateCaptureDependencies_v2_ptsz")));
+ABI_EXPORT int cuStreamUpdateCaptureDependencies_v2_ptsz(void) ABI_SYMBOL(cuStreamUpdateCaptureDependencies_v2_ptsz) __attribute__((weak, alias("stub_cuStreamUpdateCaptureDependencies_v2_ptsz")));
 static int stub_cuStreamWaitEvent(void) { return abi_unsupported(600); }
-ABI_EXPORT int cuStreamWaitEvent(void) __attribute__((weak, alias("stub_cuStreamWaitEvent")));
+ABI_EXPORT int cuStreamWaitEvent(void) ABI_SYMBOL(cuStreamWaitEvent) __attribute__((weak, alias("stub_cuStreamWaitEvent")));
 static int stub_cuStreamWaitEvent_ptsz(void) { return abi_unsupported(601); }
-ABI_EXPORT int cuStreamWaitEvent_ptsz(void) __attribute__((weak, alias("stub_cuStreamWaitEvent_ptsz")));
+ABI_EXPORT int cuStreamWaitEvent_ptsz(void) ABI_SYMBOL(cuStreamWaitEvent_ptsz) __attribute__((weak, alias("stub_cuStreamWaitEvent_ptsz")));
 static int stub_cuStreamWaitValue32(void) { return abi_unsupported(602); }
-ABI_EXPORT int cuStreamWaitValue32(void) __attribute__((weak, alias("stub_cuStreamWaitValue32")));
+ABI_EXPORT int cuStreamWaitValue32(void) ABI_SYMBOL(cuStreamWaitValue32) __attribute__((weak, alias("stub_cuStreamWaitValue32")));
 static int stub_cuStreamWaitValue32_ptsz(void) { return abi_unsupported(603); }
-ABI_EXPORT int cuStreamWaitValue32_ptsz(void) __attribute__((weak, alias("stub_cuStreamWaitValue32_ptsz")));
+ABI_EXPORT int cuStreamWaitValue32_ptsz(void) ABI_SYMBOL(cuStreamWaitValue32_ptsz) __attribute__((weak, alias("stub_cuStreamWaitValue32_ptsz")));
 static int stub_cuStreamWaitValue32_v2(void) { return abi_unsupported(604); }
-ABI_EXPORT int cuStreamWaitValue32_v2(void) __attribute__((weak, alias("stub_cuStreamWaitValue32_v2")));
+ABI_EXPORT int cuStreamWaitValue32_v2(void) ABI_SYMBOL(cuStreamWaitValue32_v2) __attribute__((weak, alias("stub_cuStreamWaitValue32_v2")));
 static int stub_cuStreamWaitValue32_v2_ptsz(void) { return abi_unsupported(605); }
-ABI_EXPORT int cuStreamWaitValue32_v2_ptsz(void) __attribute__((weak, alias("stub_cuStreamWaitValue32_v2_ptsz")));
+ABI_EXPORT int cuStreamWaitValue32_v2_ptsz(void) ABI_SYMBOL(cuStreamWaitValue32_v2_ptsz) __attribute__((weak, alias("stub_cuStreamWaitValue32_v2_ptsz")));
 static int stub_cuStreamWaitValue64(void) { return abi_unsupported(606); }
-ABI_EXPORT int cuStreamWaitValue64(void) __attribute__((weak, alias("stub_cuStreamWaitValue64")));
+ABI_EXPORT int cuStreamWaitValue64(void) ABI_SYMBOL(cuStreamWaitValue64) __attribute__((weak, alias("stub_cuStreamWaitValue64")));
 static int stub_cuStreamWaitValue64_ptsz(void) { return abi_unsupported(607); }
-ABI_EXPORT int cuStreamWaitValue64_ptsz(void) __attribute__((weak, alias("stub_cuStreamWaitValue64_ptsz")));
+ABI_EXPORT int cuStreamWaitValue64_ptsz(void) ABI_SYMBOL(cuStreamWaitValue64_ptsz) __attribute__((weak, alias("stub_cuStreamWaitValue64_ptsz")));
 static int stub_cuStreamWaitValue64_v2(void) { return abi_unsupported(608); }
-ABI_EXPORT int cuStreamWaitValue64_v2(void) __attribute__((weak, alias("stub_cuStreamWaitValue64_v2")));
+ABI_EXPORT int cuStreamWaitValue64_v2(void) ABI_SYMBOL(cuStreamWaitValue64_v2) __attribute__((weak, alias("stub_cuStreamWaitValue64_v2")));
 static int stub_cuStreamWaitValue64_v2_ptsz(void) { return abi_unsupported(609); }
-ABI_EXPORT int cuStreamWaitValue64_v2_ptsz(void) __attribute__((weak, alias("stub_cuStreamWaitValue64_v2_ptsz")));
+ABI_EXPORT int cuStreamWaitValue64_v2_ptsz(void) ABI_SYMBOL(cuStreamWaitValue64_v2_ptsz) __attribute__((weak, alias("stub_cuStreamWaitValue64_v2_ptsz")));
 static int stub_cuStreamWriteValue32(void) { return abi_unsupported(610); }
-ABI_EXPORT int cuStreamWriteValue32(void) __attribute__((weak, alias("stub_cuStreamWriteValue32")));
+ABI_EXPORT int cuStreamWriteValue32(void) ABI_SYMBOL(cuStreamWriteValue32) __attribute__((weak, alias("stub_cuStreamWriteValue32")));
 static int stub_cuStreamWriteValue32_ptsz(void) { return abi_unsupported(611); }
-ABI_EXPORT int cuStreamWriteValue32_ptsz(void) __attribute__((weak, alias("stub_cuStreamWriteValue32_ptsz")));
+ABI_EXPORT int cuStreamWriteValue32_ptsz(void) ABI_SYMBOL(cuStreamWriteValue32_ptsz) __attribute__((weak, alias("stub_cuStreamWriteValue32_ptsz")));
 static int stub_cuStreamWriteValue32_v2(void) { return abi_unsupported(612); }
-ABI_EXPORT int cuStreamWriteValue32_v2(void) __attribute__((weak, alias("stub_cuStreamWriteValue32_v2")));
+ABI_EXPORT int cuStreamWriteValue32_v2(void) ABI_SYMBOL(cuStreamWriteValue32_v2) __attribute__((weak, alias("stub_cuStreamWriteValue32_v2")));
 static int stub_cuStreamWriteValue32_v2_ptsz(void) { return abi_unsupported(613); }
-ABI_EXPORT int cuStreamWriteValue32_v2_ptsz(void) __attribute__((weak, alias("stub_cuStreamWriteValue32_v2_ptsz")));
+ABI_EXPORT int cuStreamWriteValue32_v2_ptsz(void) ABI_SYMBOL(cuStreamWriteValue32_v2_ptsz) __attribute__((weak, alias("stub_cuStreamWriteValue32_v2_ptsz")));
 static int stub_cuStreamWriteValue64(void) { return abi_unsupported(614); }
-ABI_EXPORT int cuStreamWriteValue64(void) __attribute__((weak, alias("stub_cuStreamWriteValue64")));
+ABI_EXPORT int cuStreamWriteValue64(void) ABI_SYMBOL(cuStreamWriteValue64) __attribute__((weak, alias("stub_cuStreamWriteValue64")));
 static int stub_cuStreamWriteValue64_ptsz(void) { return abi_unsupported(615); }
-ABI_EXPORT int cuStreamWriteValue64_ptsz(void) __attribute__((weak, alias("stub_cuStreamWriteValue64_ptsz")));
+ABI_EXPORT int cuStreamWriteValue64_ptsz(void) ABI_SYMBOL(cuStreamWriteValue64_ptsz) __attribute__((weak, alias("stub_cuStreamWriteValue64_ptsz")));
 static int stub_cuStreamWriteValue64_v2(void) { return abi_unsupported(616); }
-ABI_EXPORT int cuStreamWriteValue64_v2(void) __attribute__((weak, alias("stub_cuStreamWriteValue64_v2")));
+ABI_EXPORT int cuStreamWriteValue64_v2(void) ABI_SYMBOL(cuStreamWriteValue64_v2) __attribute__((weak, alias("stub_cuStreamWriteValue64_v2")));
 static int stub_cuStreamWriteValue64_v2_ptsz(void) { return abi_unsupported(617); }
-ABI_EXPORT int cuStreamWriteValue64_v2_ptsz(void) __attribute__((weak, alias("stub_cuStreamWriteValue64_v2_ptsz")));
+ABI_EXPORT int cuStreamWriteValue64_v2_ptsz(void) ABI_SYMBOL(cuStreamWriteValue64_v2_ptsz) __attribute__((weak, alias("stub_cuStreamWriteValue64_v2_ptsz")));
 static int stub_cuSurfObjectCreate(void) { return abi_unsupported(618); }
-ABI_EXPORT int cuSurfObjectCreate(void) __attribute__((weak, alias("stub_cuSurfObjectCreate")));
+ABI_EXPORT int cuSurfObjectCreate(void) ABI_SYMBOL(cuSurfObjectCreate) __attribute__((weak, alias("stub_cuSurfObjectCreate")));
 static int stub_cuSurfObjectDestroy(void) { return abi_unsupported(619); }
-ABI_EXPORT int cuSurfObjectDestroy(void) __attribute__((weak, alias("stub_cuSurfObjectDestroy")));
+ABI_EXPORT int cuSurfObjectDestroy(void) ABI_SYMBOL(cuSurfObjectDestroy) __attribute__((weak, alias("stub_cuSurfObjectDestroy")));
 static int stub_cuSurfObjectGetResourceDesc(void) { return abi_unsupported(620); }
-ABI_EXPORT int cuSurfObjectGetResourceDesc(void) __attribute__((weak, alias("stub_cuSurfObjectGetResourceDesc")));
+ABI_EXPORT int cuSurfObjectGetResourceDesc(void) ABI_SYMBOL(cuSurfObjectGetResourceDesc) __attribute__((weak, alias("stub_cuSurfObjectGetResourceDesc")));
 static int stub_cuSurfRefGetArray(void) { return abi_unsupported(621); }
-ABI_EXPORT int cuSurfRefGetArray(void) __attribute__((weak, alias("stub_cuSurfRefGetArray")));
+ABI_EXPORT int cuSurfRefGetArray(void) ABI_SYMBOL(cuSurfRefGetArray) __attribute__((weak, alias("stub_cuSurfRefGetArray")));
 static int stub_cuSurfRefSetArray(void) { return abi_unsupported(622); }
-ABI_EXPORT int cuSurfRefSetArray(void) __attribute__((weak, alias("stub_cuSurfRefSetArray")));
+ABI_EXPORT int cuSurfRefSetArray(void) ABI_SYMBOL(cuSurfRefSetArray) __attribute__((weak, alias("stub_cuSurfRefSetArray")));
 static int stub_cuTensorMapEncodeIm2col(void) { return abi_unsupported(623); }
-ABI_EXPORT int cuTensorMapEncodeIm2col(void) __attribute__((weak, alias("stub_cuTensorMapEncodeIm2col")));
+ABI_EXPORT int cuTensorMapEncodeIm2col(void) ABI_SYMBOL(cuTensorMapEncodeIm2col) __attribute__((weak, alias("stub_cuTensorMapEncodeIm2col")));
 static int stub_cuTensorMapEncodeIm2colWide(void) { return abi_unsupported(624); }
-ABI_EXPORT int cuTensorMapEncodeIm2colWide(void) __attribute__((weak, alias("stub_cuTensorMapEncodeIm2colWide")));
+ABI_EXPORT int cuTensorMapEncodeIm2colWide(void) ABI_SYMBOL(cuTensorMapEncodeIm2colWide) __attribute__((weak, alias("stub_cuTensorMapEncodeIm2colWide")));
 static int stub_cuTensorMapEncodeTiled(void) { return abi_unsupported(625); }
-ABI_EXPORT int cuTensorMapEncodeTiled(void) __attribute__((weak, alias("stub_cuTensorMapEncodeTiled")));
+ABI_EXPORT int cuTensorMapEncodeTiled(void) ABI_SYMBOL(cuTensorMapEncodeTiled) __attribute__((weak, alias("stub_cuTensorMapEncodeTiled")));
 static int stub_cuTensorMapReplaceAddress(void) { return abi_unsupported(626); }
-ABI_EXPORT int cuTensorMapReplaceAddress(void) __attribute__((weak, alias("stub_cuTensorMapReplaceAddress")));
+ABI_EXPORT int cuTensorMapReplaceAddress(void) ABI_SYMBOL(cuTensorMapReplaceAddress) __attribute__((weak, alias("stub_cuTensorMapReplaceAddress")));
 static int stub_cuTexObjectCreate(void) { return abi_unsupported(627); }
-ABI_EXPORT int cuTexObjectCreate(void) __attribute__((weak, alias("stub_cuTexObjectCreate")));
+ABI_EXPORT int cuTexObjectCreate(void) ABI_SYMBOL(cuTexObjectCreate) __attribute__((weak, alias("stub_cuTexObjectCreate")));
 static int stub_cuTexObjectDestroy(void) { return abi_unsupported(628); }
-ABI_EXPORT int cuTexObjectDestroy(void) __attribute__((weak, alias("stub_cuTexObjectDestroy")));
+ABI_EXPORT int cuTexObjectDestroy(void) ABI_SYMBOL(cuTexObjectDestroy) __attribute__((weak, alias("stub_cuTexObjectDestroy")));
 static int stub_cuTexObjectGetResourceDesc(void) { return abi_unsupported(629); }
-ABI_EXPORT int cuTexObjectGetResourceDesc(void) __attribute__((weak, alias("stub_cuTexObjectGetResourceDesc")));
+ABI_EXPORT int cuTexObjectGetResourceDesc(void) ABI_SYMBOL(cuTexObjectGetResourceDesc) __attribute__((weak, alias("stub_cuTexObjectGetResourceDesc")));
 static int stub_cuTexObjectGetResourceViewDesc(void) { return abi_unsupported(630); }
-ABI_EXPORT int cuTexObjectGetResourceViewDesc(void) __attribute__((weak, alias("stub_cuTexObjectGetResourceViewDesc")));
+ABI_EXPORT int cuTexObjectGetResourceViewDesc(void) ABI_SYMBOL(cuTexObjectGetResourceViewDesc) __attribute__((weak, alias("stub_cuTexObjectGetResourceViewDesc")));
 static int stub_cuTexObjectGetTextureDesc(void) { return abi_unsupported(631); }
-ABI_EXPORT int cuTexObjectGetTextureDesc(void) __attribute__((weak, alias("stub_cuTexObjectGetTextureDesc")));
+ABI_EXPORT int cuTexObjectGetTextureDesc(void) ABI_SYMBOL(cuTexObjectGetTextureDesc) __attribute__((weak, alias("stub_cuTexObjectGetTextureDesc")));
 static int stub_cuTexRefCreate(void) { return abi_unsupported(632); }
-ABI_EXPORT int cuTexRefCreate(void) __attribute__((weak, alias("stub_cuTexRefCreate")));
+ABI_EXPORT int cuTexRefCreate(void) ABI_SYMBOL(cuTexRefCreate) __attribute__((weak, alias("stub_cuTexRefCreate")));
 static int stub_cuTexRefDestroy(void) { return abi_unsupported(633); }
-ABI_EXPORT int cuTexRefDestroy(void) __attribute__((weak, alias("stub_cuTexRefDestroy")));
+ABI_EXPORT int cuTexRefDestroy(void) ABI_SYMBOL(cuTexRefDestroy) __attribute__((weak, alias("stub_cuTexRefDestroy")));
 static int stub_cuTexRefGetAddress(void) { return abi_unsupported(634); }
-ABI_EXPORT int cuTexRefGetAddress(void) __attribute__((weak, alias("stub_cuTexRefGetAddress")));
+ABI_EXPORT int cuTexRefGetAddress(void) ABI_SYMBOL(cuTexRefGetAddress) __attribute__((weak, alias("stub_cuTexRefGetAddress")));
 static int stub_cuTexRefGetAddressMode(void) { return abi_unsupported(635); }
-ABI_EXPORT int cuTexRefGetAddressMode(void) __attribute__((weak, alias("stub_cuTexRefGetAddressMode")));
+ABI_EXPORT int cuTexRefGetAddressMode(void) ABI_SYMBOL(cuTexRefGetAddressMode) __attribute__((weak, alias("stub_cuTexRefGetAddressMode")));
 static int stub_cuTexRefGetAddress_v2(void) { return abi_unsupported(636); }
-ABI_EXPORT int cuTexRefGetAddress_v2(void) __attribute__((weak, alias("stub_cuTexRefGetAddress_v2")));
+ABI_EXPORT int cuTexRefGetAddress_v2(void) ABI_SYMBOL(cuTexRefGetAddress_v2) __attribute__((weak, alias("stub_cuTexRefGetAddress_v2")));
 static int stub_cuTexRefGetArray(void) { return abi_unsupported(637); }
-ABI_EXPORT int cuTexRefGetArray(void) __attribute__((weak, alias("stub_cuTexRefGetArray")));
+ABI_EXPORT int cuTexRefGetArray(void) ABI_SYMBOL(cuTexRefGetArray) __attribute__((weak, alias("stub_cuTexRefGetArray")));
 static int stub_cuTexRefGetBorderColor(void) { return abi_unsupported(638); }
-ABI_EXPORT int cuTexRefGetBorderColor(void) __attribute__((weak, alias("stub_cuTexRefGetBorderColor")));
+ABI_EXPORT int cuTexRefGetBorderColor(void) ABI_SYMBOL(cuTexRefGetBorderColor) __attribute__((weak, alias("stub_cuTexRefGetBorderColor")));
 static int stub_cuTexRefGetFilterMode(void) { return abi_unsupported(639); }
-ABI_EXPORT int cuTexRefGetFilterMode(void) __attribute__((weak, alias("stub_cuTexRefGetFilterMode")));
+ABI_EXPORT int cuTexRefGetFilterMode(void) ABI_SYMBOL(cuTexRefGetFilterMode) __attribute__((weak, alias("stub_cuTexRefGetFilterMode")));
 static int stub_cuTexRefGetFlags(void) { return abi_unsupported(640); }
-ABI_EXPORT int cuTexRefGetFlags(void) __attribute__((weak, alias("stub_cuTexRefGetFlags")));
+ABI_EXPORT int cuTexRefGetFlags(void) ABI_SYMBOL(cuTexRefGetFlags) __attribute__((weak, alias("stub_cuTexRefGetFlags")));
 static int stub_cuTexRefGetFormat(void) { return abi_unsupported(641); }
-ABI_EXPORT int cuTexRefGetFormat(void) __attribute__((weak, alias("stub_cuTexRefGetFormat")));
+ABI_EXPORT int cuTexRefGetFormat(void) ABI_SYMBOL(cuTexRefGetFormat) __attribute__((weak, alias("stub_cuTexRefGetFormat")));
 static int stub_cuTexRefGetMaxAnisotropy(void) { return abi_unsupported(642); }
-ABI_EXPORT int cuTexRefGetMaxAnisotropy(void) __attribute__((weak, alias("stub_cuTexRefGetMaxAnisotropy")));
+ABI_EXPORT int cuTexRefGetMaxAnisotropy(void) ABI_SYMBOL(cuTexRefGetMaxAnisotropy) __attribute__((weak, alias("stub_cuTexRefGetMaxAnisotropy")));
 static int stub_cuTexRefGetMipmapFilterMode(void) { return abi_unsupported(643); }
-ABI_EXPORT int cuTexRefGetMipmapFilterMode(void) __attribute__((weak, alias("stub_cuTexRefGetMipmapFilterMode")));
+ABI_EXPORT int cuTexRefGetMipmapFilterMode(void) ABI_SYMBOL(cuTexRefGetMipmapFilterMode) __attribute__((weak, alias("stub_cuTexRefGetMipmapFilterMode")));
 static int stub_cuTexRefGetMipmapLevelBias(void) { return abi_unsupported(644); }
-ABI_EXPORT int cuTexRefGetMipmapLevelBias(void) __attribute__((weak, alias("stub_cuTexRefGetMipmapLevelBias")));
+ABI_EXPORT int cuTexRefGetMipmapLevelBias(void) ABI_SYMBOL(cuTexRefGetMipmapLevelBias) __attribute__((weak, alias("stub_cuTexRefGetMipmapLevelBias")));
 static int stub_cuTexRefGetMipmapLevelClamp(void) { return abi_unsupported(645); }
-ABI_EXPORT int cuTexRefGetMipmapLevelClamp(void) __attribute__((weak, alias("stub_cuTexRefGetMipmapLevelClamp")));
+ABI_EXPORT int cuTexRefGetMipmapLevelClamp(void) ABI_SYMBOL(cuTexRefGetMipmapLevelClamp) __attribute__((weak, alias("stub_cuTexRefGetMipmapLevelClamp")));
 static int stub_cuTexRefGetMipmappedArray(void) { return abi_unsupported(646); }
-ABI_EXPORT int cuTexRefGetMipmappedArray(void) __attribute__((weak, alias("stub_cuTexRefGetMipmappedArray")));
+ABI_EXPORT int cuTexRefGetMipmappedArray(void) ABI_SYMBOL(cuTexRefGetMipmappedArray) __attribute__((weak, alias("stub_cuTexRefGetMipmappedArray")));
 static int stub_cuTexRefSetAddress(void) { return abi_unsupported(647); }
-ABI_EXPORT int cuTexRefSetAddress(void) __attribute__((weak, alias("stub_cuTexRefSetAddress")));
+ABI_EXPORT int cuTexRefSetAddress(void) ABI_SYMBOL(cuTexRefSetAddress) __attribute__((weak, alias("stub_cuTexRefSetAddress")));
 static int stub_cuTexRefSetAddress2D(void) { return abi_unsupported(648); }
-ABI_EXPORT int cuTexRefSetAddress2D(void) __attribute__((weak, alias("stub_cuTexRefSetAddress2D")));
+ABI_EXPORT int cuTexRefSetAddress2D(void) ABI_SYMBOL(cuTexRefSetAddress2D) __attribute__((weak, alias("stub_cuTexRefSetAddress2D")));
 static int stub_cuTexRefSetAddress2D_v2(void) { return abi_unsupported(649); }
-ABI_EXPORT int cuTexRefSetAddress2D_v2(void) __attribute__((weak, alias("stub_cuTexRefSetAddress2D_v2")));
+ABI_EXPORT int cuTexRefSetAddress2D_v2(void) ABI_SYMBOL(cuTexRefSetAddress2D_v2) __attribute__((weak, alias("stub_cuTexRefSetAddress2D_v2")));
 static int stub_cuTexRefSetAddress2D_v3(void) { return abi_unsupported(650); }
-ABI_EXPORT int cuTexRefSetAddress2D_v3(void) __attribute__((weak, alias("stub_cuTexRefSetAddress2D_v3")));
+ABI_EXPORT int cuTexRefSetAddress2D_v3(void) ABI_SYMBOL(cuTexRefSetAddress2D_v3) __attribute__((weak, alias("stub_cuTexRefSetAddress2D_v3")));
 static int stub_cuTexRefSetAddressMode(void) { return abi_unsupported(651); }
-ABI_EXPORT int cuTexRefSetAddressMode(void) __attribute__((weak, alias("stub_cuTexRefSetAddressMode")));
+ABI_EXPORT int cuTexRefSetAddressMode(void) ABI_SYMBOL(cuTexRefSetAddressMode) __attribute__((weak, alias("stub_cuTexRefSetAddressMode")));
 static int stub_cuTexRefSetAddress_v2(void) { return abi_unsupported(652); }
-ABI_EXPORT int cuTexRefSetAddress_v2(void) __attribute__((weak, alias("stub_cuTexRefSetAddress_v2")));
+ABI_EXPORT int cuTexRefSetAddress_v2(void) ABI_SYMBOL(cuTexRefSetAddress_v2) __attribute__((weak, alias("stub_cuTexRefSetAddress_v2")));
 static int stub_cuTexRefSetArray(void) { return abi_unsupported(653); }
-ABI_EXPORT int cuTexRefSetArray(void) __attribute__((weak, alias("stub_cuTexRefSetArray")));
+ABI_EXPORT int cuTexRefSetArray(void) ABI_SYMBOL(cuTexRefSetArray) __attribute__((weak, alias("stub_cuTexRefSetArray")));
 static int stub_cuTexRefSetBorderColor(void) { return abi_unsupported(654); }
-ABI_EXPORT int cuTexRefSetBorderColor(void) __attribute__((weak, alias("stub_cuTexRefSetBorderColor")));
+ABI_EXPORT int cuTexRefSetBorderColor(void) ABI_SYMBOL(cuTexRefSetBorderColor) __attribute__((weak, alias("stub_cuTexRefSetBorderColor")));
 static int stub_cuTexRefSetFilterMode(void) { return abi_unsupported(655); }
-ABI_EXPORT int cuTexRefSetFilterMode(void) __attribute__((weak, alias("stub_cuTexRefSetFilterMode")));
+ABI_EXPORT int cuTexRefSetFilterMode(void) ABI_SYMBOL(cuTexRefSetFilterMode) __attribute__((weak, alias("stub_cuTexRefSetFilterMode")));
 static int stub_cuTexRefSetFlags(void) { return abi_unsupported(656); }
-ABI_EXPORT int cuTexRefSetFlags(void) __attribute__((weak, alias("stub_cuTexRefSetFlags")));
+ABI_EXPORT int cuTexRefSetFlags(void) ABI_SYMBOL(cuTexRefSetFlags) __attribute__((weak, alias("stub_cuTexRefSetFlags")));
 static int stub_cuTexRefSetFormat(void) { return abi_unsupported(657); }
-ABI_EXPORT int cuTexRefSetFormat(void) __attribute__((weak, alias("stub_cuTexRefSetFormat")));
+ABI_EXPORT int cuTexRefSetFormat(void) ABI_SYMBOL(cuTexRefSetFormat) __attribute__((weak, alias("stub_cuTexRefSetFormat")));
 static int stub_cuTexRefSetMaxAnisotropy(void) { return abi_unsupported(658); }
-ABI_EXPORT int cuTexRefSetMaxAnisotropy(void) __attribute__((weak, alias("stub_cuTexRefSetMaxAnisotropy")));
+ABI_EXPORT int cuTexRefSetMaxAnisotropy(void) ABI_SYMBOL(cuTexRefSetMaxAnisotropy) __attribute__((weak, alias("stub_cuTexRefSetMaxAnisotropy")));
 static int stub_cuTexRefSetMipmapFilterMode(void) { return abi_unsupported(659); }
-ABI_EXPORT int cuTexRefSetMipmapFilterMode(void) __attribute__((weak, alias("stub_cuTexRefSetMipmapFilterMode")));
+ABI_EXPORT int cuTexRefSetMipmapFilterMode(void) ABI_SYMBOL(cuTexRefSetMipmapFilterMode) __attribute__((weak, alias("stub_cuTexRefSetMipmapFilterMode")));
 static int stub_cuTexRefSetMipmapLevelBias(void) { return abi_unsupported(660); }
-ABI_EXPORT int cuTexRefSetMipmapLevelBias(void) __attribute__((weak, alias("stub_cuTexRefSetMipmapLevelBias")));
+ABI_EXPORT int cuTexRefSetMipmapLevelBias(void) ABI_SYMBOL(cuTexRefSetMipmapLevelBias) __attribute__((weak, alias("stub_cuTexRefSetMipmapLevelBias")));
 static int stub_cuTexRefSetMipmapLevelClamp(void) { return abi_unsupported(661); }
-ABI_EXPORT int cuTexRefSetMipmapLevelClamp(void) __attribute__((weak, alias("stub_cuTexRefSetMipmapLevelClamp")));
+ABI_EXPORT int cuTexRefSetMipmapLevelClamp(void) ABI_SYMBOL(cuTexRefSetMipmapLevelClamp) __attribute__((weak, alias("stub_cuTexRefSetMipmapLevelClamp")));
 static int stub_cuTexRefSetMipmappedArray(void) { return abi_unsupported(662); }
-ABI_EXPORT int cuTexRefSetMipmappedArray(void) __attribute__((weak, alias("stub_cuTexRefSetMipmappedArray")));
+ABI_EXPORT int cuTexRefSetMipmappedArray(void) ABI_SYMBOL(cuTexRefSetMipmappedArray) __attribute__((weak, alias("stub_cuTexRefSetMipmappedArray")));
 static int stub_cuThreadExchangeStreamCaptureMode(void) { return abi_unsupported(663); }
-ABI_EXPORT int cuThreadExchangeStreamCaptureMode(void) __attribute__((weak, alias("stub_cuThreadExchangeStreamCaptureMode")));
+ABI_EXPORT int cuThreadExchangeStreamCaptureMode(void) ABI_SYMBOL(cuThreadExchangeStreamCaptureMode) __attribute__((weak, alias("stub_cuThreadExchangeStreamCaptureMode")));
 static int stub_cuUserObjectCreate(void) { return abi_unsupported(664); }
-ABI_EXPORT int cuUserObjectCreate(void) __attribute__((weak, alias("stub_cuUserObjectCreate")));
+ABI_EXPORT int cuUserObjectCreate(void) ABI_SYMBOL(cuUserObjectCreate) __attribute__((weak, alias("stub_cuUserObjectCreate")));
 static int stub_cuUserObjectRelease(void) { return abi_unsupported(665); }
-ABI_EXPORT int cuUserObjectRelease(void) __attribute__((weak, alias("stub_cuUserObjectRelease")));
+ABI_EXPORT int cuUserObjectRelease(void) ABI_SYMBOL(cuUserObjectRelease) __attribute__((weak, alias("stub_cuUserObjectRelease")));
 static int stub_cuUserObjectRetain(void) { return abi_unsupported(666); }
-ABI_EXPORT int cuUserObjectRetain(void) __attribute__((weak, alias("stub_cuUserObjectRetain")));
+ABI_EXPORT int cuUserObjectRetain(void) ABI_SYMBOL(cuUserObjectRetain) __attribute__((weak, alias("stub_cuUserObjectRetain")));
 static int stub_cuVDPAUCtxCreate(void) { return abi_unsupported(667); }
-ABI_EXPORT int cuVDPAUCtxCreate(void) __attribute__((weak, alias("stub_cuVDPAUCtxCreate")));
+ABI_EXPORT int cuVDPAUCtxCreate(void) ABI_SYMBOL(cuVDPAUCtxCreate) __attribute__((weak, alias("stub_cuVDPAUCtxCreate")));
 static int stub_cuVDPAUCtxCreate_v2(void) { return abi_unsupported(668); }
-ABI_EXPORT int cuVDPAUCtxCreate_v2(void) __attribute__((weak, alias("stub_cuVDPAUCtxCreate_v2")));
+ABI_EXPORT int cuVDPAUCtxCreate_v2(void) ABI_SYMBOL(cuVDPAUCtxCreate_v2) __attribute__((weak, alias("stub_cuVDPAUCtxCreate_v2")));
 static int stub_cuVDPAUGetDevice(void) { return abi_unsupported(669); }
-ABI_EXPORT int cuVDPAUGetDevice(void) __attribute__((weak, alias("stub_cuVDPAUGetDevice")));
+ABI_EXPORT int cuVDPAUGetDevice(void) ABI_SYMBOL(cuVDPAUGetDevice) __attribute__((weak, alias("stub_cuVDPAUGetDevice")));
 static int stub_cuWaitExternalSemaphoresAsync(void) { return abi_unsupported(670); }
-ABI_EXPORT int cuWaitExternalSemaphoresAsync(void) __attribute__((weak, alias("stub_cuWaitExternalSemaphoresAsync")));
+ABI_EXPORT int cuWaitExternalSemaphoresAsync(void) ABI_SYMBOL(cuWaitExternalSemaphoresAsync) __attribute__((weak, alias("stub_cuWaitExternalSemaphoresAsync")));
 static int stub_cuWaitExternalSemaphoresAsync_ptsz(void) { return abi_unsupported(671); }
-ABI_EXPORT int cuWaitExternalSemaphoresAsync_ptsz(void) __attribute__((weak, alias("stub_cuWaitExternalSemaphoresAsync_ptsz")));
+ABI_EXPORT int cuWaitExternalSemaphoresAsync_ptsz(void) ABI_SYMBOL(cuWaitExternalSemaphoresAsync_ptsz) __attribute__((weak, alias("stub_cuWaitExternalSemaphoresAsync_ptsz")));
 
 const struct abi_entry abi_entries[ABI_ENTRY_COUNT] = {
   {"cuArray3DCreate", (void *)cuArray3DCreate, (void *)stub_cuArray3DCreate},

@@ -30,6 +30,6 @@ enum abi_find_status abi_find(const char *name, int version, int per_thread, voi
   if (chosen < 0) return ABI_VERSION_TOO_OLD;
   const struct abi_entry *entry = &abi_entries[abi_lookups[chosen].entry];
   if (entry->function == entry->stub) return ABI_NOT_IMPLEMENTED;
-  *function = entry->function;
+  *function = abi_exports ? abi_exports[abi_lookups[chosen].entry] : entry->function;
   return ABI_FOUND;
 }

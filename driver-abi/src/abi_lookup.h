@@ -28,6 +28,10 @@ struct abi_lookup {
 extern const struct abi_entry abi_entries[ABI_ENTRY_COUNT];
 extern const struct abi_lookup abi_lookups[ABI_LOOKUP_COUNT];
 
+// Defined by a library whose implementations are not what it exports: the exported symbols, in the
+// order of abi_entries.
+extern void *const abi_exports[ABI_ENTRY_COUNT] __attribute__((weak));
+
 enum abi_find_status { ABI_FOUND, ABI_UNKNOWN_NAME, ABI_VERSION_TOO_OLD, ABI_NOT_IMPLEMENTED };
 
 // The newest ABI of `name` not newer than `version`. `per_thread` prefers the per-thread default

@@ -5,6 +5,7 @@
 // strongly; what still equals its stub is not implemented, and look-ups answer NOT_FOUND for it.
 
 import { banner } from './banner.js';
+import { declare } from './emit-header.js';
 import type { Facts } from './facts.js';
 
 export function abiNames(facts: Facts): string[] {
@@ -25,11 +26,16 @@ export function emitEntryPoints(facts: Facts): string {
   );
   const stub = (name: string, i: number) =>
     `static int stub_${name}(void) { return abi_unsupported(${i}); }\n` +
-    `ABI_EXPORT int ${name}(void) __attribute__((weak, alias("stub_${name}")));\n`;
+    `ABI_EXPORT int ${name}(void) ABI_SYMBOL(${name}) __attribute__((weak, alias("stub_${name}")));\n`;
   return `${banner('emit-entry-points.ts', 'proto/facts')}
 #include "abi_lookup.h"
 
 #define ABI_EXPORT __attribute__((visibility("default")))
+#ifdef CUDA_DRIVER_PREFIX  // see cuda_driver.h
+#define ABI_SYMBOL(name) __asm__(CUDA_DRIVER_PREFIX #name)
+#else
+#define ABI_SYMBOL(name)
+#endif
 
 // A stub ignores its arguments, so one shape serves every prototype (SysV calling convention).
 ${names.map(stub).join('')}
@@ -40,6 +46,24 @@ ${names.map((name) => `  {"${name}", (void *)${name}, (void *)stub_${name}},\n`)
 const struct abi_lookup abi_lookups[ABI_LOOKUP_COUNT] = {
 ${lookups.map(([name, version, suffix, abi]) => `  {"${name}", ${version}, ${suffixes[suffix]}, ${index.get(abi)}},\n`).join('')}};
 `;
+}
+
+/**
+ * driver-abi/generated/entry_calls.h: every entry point in the order of abi_entries, for a library
+ * that puts something between the exported symbol and what implements the call.
+ */
+export function emitEntryCalls(facts: Facts): string {
+  const row = (name: string, i: number) => {
+    const parameters = facts.functions[name]?.parameters;
+    if (!parameters) return `ABI_UNTYPED_CALL(${i}, ${name})\n`;
+    const declared = parameters.map(([type, argument]) => declare(type, argument)).join(', ');
+    const passed = [name, ...parameters.map(([, argument]) => argument)].join(', ');
+    return `ABI_CALL(${i}, ${name}, (${declared || 'void'}), ${passed})\n`;
+  };
+  return `${banner('emit-entry-points.ts', 'proto/facts')}
+// ABI_CALL(index, name, parameters, name and arguments); ABI_UNTYPED_CALL(index, name) where the
+// parameters are not known. Included as often as needed.
+${abiNames(facts).map(row).join('')}`;
 }
 
 export function emitEntryIndex(facts: Facts): string {

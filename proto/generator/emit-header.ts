@@ -32,7 +32,7 @@ function fieldText(field: Field, indent: string): string {
 }
 
 /** `type name` in C, for function-pointer types too. */
-function declare(type: string, name: string): string {
+export function declare(type: string, name: string): string {
   const pointer = type.match(/^(.*)\(\*\)(\(.*\))$/);
   if (pointer) return `${pointer[1]}(*${name})${pointer[2]}`;
   return type.endsWith('*') ? `${type}${name}` : `${type} ${name}`;
@@ -87,7 +87,7 @@ export function prototypes(facts: Facts): string {
   for (const [abi, f] of Object.entries(facts.functions)) {
     if (!f.parameters) continue;
     const parameters = f.parameters.map(([type, name]) => declare(type, name)).join(', ') || 'void';
-    text += `${f.returns} ${abi}(${parameters});\n`;
+    text += `${f.returns} ${abi}(${parameters}) CUDA_DRIVER_SYMBOL(${abi});\n`;
   }
   return text;
 }
@@ -109,6 +109,14 @@ extern "C" {
 #define CUDA_DRIVER_CHECK(condition, what) static_assert(condition, what)
 #else
 #define CUDA_DRIVER_CHECK(condition, what) _Static_assert(condition, what)
+#endif
+
+// A library whose exported calls are not themselves the implementations defines a prefix for the
+// symbols of the latter.
+#ifdef CUDA_DRIVER_PREFIX
+#define CUDA_DRIVER_SYMBOL(name) __asm__(CUDA_DRIVER_PREFIX #name)
+#else
+#define CUDA_DRIVER_SYMBOL(name)
 #endif
 
 #define CUDA_DRIVER_VERSION ${facts.version}

@@ -5,7 +5,12 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Api, ApiError, readApi } from './api.js';
 import { emitCoverage } from './emit-docs.js';
-import { emitEntryIndex, emitEntryPoints, emitResultNames } from './emit-entry-points.js';
+import {
+  emitEntryCalls,
+  emitEntryIndex,
+  emitEntryPoints,
+  emitResultNames,
+} from './emit-entry-points.js';
 import { emitGuestEntries, emitGuestHeader } from './emit-guest.js';
 import { emitHeader } from './emit-header.js';
 import { emitDispatch, emitDispatchHeader, emitDriverCalls } from './emit-server.js';
@@ -23,6 +28,7 @@ export function texts(facts: Facts, api: Api, recorded: Ids): Map<string, string
     ['driver-abi/generated/cuda_driver.h', emitHeader(facts)],
     ['driver-abi/generated/abi_index.h', emitEntryIndex(facts)],
     ['driver-abi/generated/entry_points.c', emitEntryPoints(facts)],
+    ['driver-abi/generated/entry_calls.h', emitEntryCalls(facts)],
     ['driver-abi/generated/result_names.c', emitResultNames(facts)],
     ['proto/generated/wire_calls.h', emitWire(api)],
     // Names in the order of the guest's counters.

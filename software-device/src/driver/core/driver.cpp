@@ -7,6 +7,7 @@
 
 #include "abi_tables.h"
 #include "streams/disorder.h"
+#include "trace/trace.h"
 
 namespace softdev::driver {
 namespace {
@@ -28,6 +29,11 @@ CUresult make(std::unique_ptr<Driver> *made) {
   }
   set_log_level(fresh->settings.log);
   disorder::begin(fresh->settings.disorder);
+  if (!fresh->settings.trace.empty() && !trace::on() &&
+      !trace::open(fresh->settings.trace.c_str(), &problem)) {
+    log(Level::kError, "SOFTWARE_DEVICE_TRACE: %s", problem.c_str());
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   std::vector<std::string> uuids;
   for (int i = 0; i < fresh->settings.gpus; i++) uuids.push_back(Device::uuid_text(i));
   std::vector<int> visible = visible_devices(getenv("CUDA_VISIBLE_DEVICES"), uuids);

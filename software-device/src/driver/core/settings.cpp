@@ -118,6 +118,7 @@ bool read_settings(Settings *settings, std::string *problem) {
       *problem = wrong("SOFTWARE_DEVICE_DISORDER", value, "a seed, a number; 0 for none");
       return false;
     }
+  if (const char *value = variable("SOFTWARE_DEVICE_TRACE")) settings->trace = value;
   if (const char *value = variable("SOFTWARE_DEVICE_NAME")) settings->name = value;
   if (const char *value = variable("SOFTWARE_DEVICE_COMPUTE_CAPABILITY"))
     if (!parse_capability(value, &settings->compute_major, &settings->compute_minor)) {

@@ -17,6 +17,7 @@ struct Settings {
   int compute_major = 12;
   int compute_minor = 0;
   uint64_t disorder = 0;  // the seed; 0: none
+  std::string trace;      // a file; empty: none
   Level log = Level::kError;
 };
 

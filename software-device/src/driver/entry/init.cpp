@@ -47,9 +47,6 @@ CUresult cuGetErrorString(CUresult error, const char **sentence) {
   return *sentence ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-// Of a header of their own, which the generated one does not cover.
-__attribute__((visibility("default"))) CUresult cuProfilerStart();
-__attribute__((visibility("default"))) CUresult cuProfilerStop();
 CUresult cuProfilerStart() { return enter(); }
 CUresult cuProfilerStop() { return enter(); }
 

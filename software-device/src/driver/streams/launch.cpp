@@ -161,6 +161,11 @@ CUresult apply(const CUlaunchAttribute &attribute, LaunchRequest *request) {
 Work KernelTask::operation(Uses uses) {
   auto work = std::make_shared<Operation>(context, Where::kEngine);
   auto self = std::static_pointer_cast<KernelTask>(shared_from_this());
+  const Dim3 &grid = prepared.grid, &block = prepared.block;
+  if (trace::on())
+    work->span =
+        trace::span("%s <<<%ux%ux%u, %ux%ux%u, %u>>>", prepared.kernel->name().c_str(), grid.x,
+                    grid.y, grid.z, block.x, block.y, block.z, prepared.dynamic_shared);
   if (uses == Uses::kOnce)
     work->run = [self](Operation &operation) { start(operation, std::move(self->prepared)); };
   else

@@ -43,6 +43,7 @@ bool Operation::runs() const { return run && (always || !context_->failed()); }
 void Operation::complete(std::vector<Work> *ready) {
   run = nullptr;  // frees what it held: staging memory, the kernel
   finished_ns_ = now_ns();
+  if (span) trace::finished(*span, finished_ns_);
   // A stream keeps its last operation, and the context its streams: what is done lets go.
   std::shared_ptr<Context> context = std::move(context_);
   std::vector<Work> dependents;
@@ -58,6 +59,7 @@ void Operation::complete(std::vector<Work> *ready) {
 
 // Starts an operation whose turn it is; what it sets free at once goes to `ready`.
 void Operation::start(Work operation, std::vector<Work> *ready) {
+  if (operation->span) operation->span->started_ns = now_ns();
   if (operation->where_ == Where::kCaller) {
     operation->state_.store(kReady, std::memory_order_release);
     operation->state_.notify_all();
@@ -120,6 +122,10 @@ void Operation::finish() {
 // streams of its context, and work in a blocking stream after all that is queued in the legacy one.
 void Queue::link(Stream &stream, Operation &operation) {
   operation.depend_on(stream.last_);
+  if (operation.span) {
+    operation.span->stream = stream.id;
+    operation.span->device = operation.context()->device().ordinal;
+  }
   Context &context = *operation.context();
   if (stream.role == Stream::Role::kLegacy)
     context.each_blocking_stream([&](const Stream &other) { operation.depend_on(other.last_); });

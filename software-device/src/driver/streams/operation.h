@@ -11,6 +11,8 @@
 #include <memory>
 #include <vector>
 
+#include "trace/trace.h"
+
 namespace softdev::driver {
 
 class Context;
@@ -30,6 +32,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
   // The work; may be empty. Set before queueing.
   std::function<void(Operation &)> run;
+  // What the trace says of it; empty when there is none.
+  std::unique_ptr<trace::Span> span;
   // Also called in a context that has failed: event records, and callbacks that report errors.
   bool always = false;
 

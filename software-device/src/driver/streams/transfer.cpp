@@ -91,8 +91,10 @@ Where place_of_work(size_t bytes) { return bytes <= kShort ? Where::kInline : Wh
 
 // Does the work on the calling thread when it is its turn.
 template <class Function>
-CUresult run_here(const StreamRef &stream, Memory::Pin pin, Function function) {
+CUresult run_here(const StreamRef &stream, Memory::Pin pin, const char *name, size_t bytes,
+                  Function function) {
   auto work = std::make_shared<Operation>(stream.context, Where::kCaller);
+  if (trace::on()) work->span = trace::span("%s <%zu bytes>", name, bytes);
   Queue::push(*stream, work);
   pin.unlock();
   work->wait_for_turn();
@@ -103,8 +105,10 @@ CUresult run_here(const StreamRef &stream, Memory::Pin pin, Function function) {
 }
 
 // Work that never waits.
-Work work_of(const std::shared_ptr<Context> &context, size_t bytes, std::function<void()> what) {
+Work work_of(const std::shared_ptr<Context> &context, const char *name, size_t bytes,
+             std::function<void()> what) {
   auto work = std::make_shared<Operation>(context, place_of_work(bytes));
+  if (trace::on()) work->span = trace::span("%s <%zu bytes>", name, bytes);
   work->run = [what = std::move(what)](Operation &) { what(); };
   return work;
 }
@@ -115,8 +119,8 @@ CUresult copy_staged(const StreamRef &stream, const End &to, const End &from, co
   End middle{reinterpret_cast<uint64_t>(staged->data()), box.width, box.width * box.height,
              Side::kHost};
   move(middle, from, box);
-  Queue::push(*stream,
-              work_of(stream.context, bytes, [staged, middle, to, box] { move(to, middle, box); }));
+  Queue::push(*stream, work_of(stream.context, "memcpy", bytes,
+                               [staged, middle, to, box] { move(to, middle, box); }));
   return CUDA_SUCCESS;
 }
 
@@ -144,7 +148,7 @@ CUresult admit_transfer(const StreamRef &stream, bool asynchronous) {
 }  // namespace
 
 Work CopyTask::operation(Uses) {
-  return work_of(context, bytes_of(box),
+  return work_of(context, "memcpy", bytes_of(box),
                  [into = to, out_of = from, of = box] { move(into, out_of, of); });
 }
 
@@ -182,7 +186,8 @@ CUresult copy(const StreamRef &stream, const End &to, const End &from, const Box
   bool on_device = places[0] == Place::kDevice && places[1] == Place::kDevice;
   bool pageable = places[0] == Place::kPageable || places[1] == Place::kPageable;
   if (on_device || (asynchronous && !pageable)) {
-    Queue::push(*stream, work_of(stream.context, bytes, [to, from, box] { move(to, from, box); }));
+    Queue::push(*stream,
+                work_of(stream.context, "memcpy", bytes, [to, from, box] { move(to, from, box); }));
     return CUDA_SUCCESS;
   }
   if (places[1] == Place::kPageable && places[0] != Place::kPageable && !Queue::idle(stream) &&
@@ -193,7 +198,7 @@ CUresult copy(const StreamRef &stream, const End &to, const End &from, const Box
       // wait for our turn instead
     }
   }
-  return run_here(stream, std::move(pin), [&] { move(to, from, box); });
+  return run_here(stream, std::move(pin), "memcpy", bytes, [&] { move(to, from, box); });
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -253,7 +258,7 @@ bool may_drop(const Memory &memory, uint64_t address) {
 }  // namespace
 
 Work FillTask::operation(Uses) {
-  return work_of(context, bytes_of(box),
+  return work_of(context, "memset", bytes_of(box),
                  [at = to, of = box, value = pattern, bytes = pattern_bytes, drop = droppable] {
                    fill_box(at, of, value, bytes, drop);
                  });
@@ -293,8 +298,9 @@ CUresult fill(const StreamRef &stream, const End &to, const Box &box, uint32_t p
   if (CUresult bad = check_fill(driver()->memory, to, box, pattern_bytes, &place)) return bad;
   bool droppable = may_drop(driver()->memory, to.address);
   auto work = [=] { fill_box(to, box, pattern, pattern_bytes, droppable); };
-  if (!asynchronous && place != Place::kDevice) return run_here(stream, std::move(pin), work);
-  Queue::push(*stream, work_of(stream.context, bytes_of(box), work));
+  if (!asynchronous && place != Place::kDevice)
+    return run_here(stream, std::move(pin), "memset", bytes_of(box), work);
+  Queue::push(*stream, work_of(stream.context, "memset", bytes_of(box), work));
   return CUDA_SUCCESS;
 }
 
