@@ -7,11 +7,15 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
 
 #include "abi_lookup.h"
 #include "support.h"
 
 namespace {
+
+// Of the symbols behind the exported ones (driver_abi_wrapped).
+constexpr std::string_view kPrefix = "implemented_";
 
 const char *library_path, *reasons_path, *page_path;
 
@@ -28,16 +32,25 @@ void *library() {
 
 void *symbol(const std::string &name) { return dlsym(library(), name.c_str()); }
 
-// Stubs are weak symbols: what is defined nowhere else.
+// Calls for which nothing but the stub is there: both symbols have one address.
 std::set<std::string> read_stubs() {
-  std::string command = std::string("nm -D --defined-only '") + library_path + "'";
+  std::string command = std::string("nm --defined-only '") + library_path + "'";
+  std::map<std::string, unsigned long long> stub, implemented;
   std::set<std::string> stubs;
   FILE *output = popen(command.c_str(), "r");
   if (!output) return stubs;
-  char line[512], name[400], type;
-  while (fgets(line, sizeof line, output))
-    if (sscanf(line, "%*s %c %399s", &type, name) == 2 && type == 'W') stubs.insert(name);
+  char line[512], name[400];
+  unsigned long long address;
+  while (fgets(line, sizeof line, output)) {
+    if (sscanf(line, "%llx %*s %399s", &address, name) != 2) continue;
+    std::string_view symbol = name;
+    if (symbol.starts_with("stub_")) stub[name + 5] = address;
+    if (symbol.starts_with(kPrefix)) implemented[name + kPrefix.size()] = address;
+  }
   pclose(output);
+  for (const auto &[call, at] : stub)
+    if (auto found = implemented.find(call); found != implemented.end() && found->second == at)
+      stubs.insert(call);
   return stubs;
 }
 
