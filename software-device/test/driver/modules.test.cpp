@@ -10,6 +10,7 @@
 namespace {
 
 constexpr uint64_t kLz4 = 0x2000, kZstd = 0x8000, kArchSpecific = 0x100000;
+constexpr uint64_t kFamilySpecific = 0x200000;
 
 // Kernels called `name`, so that a test sees which text was taken.
 std::string text_of(const std::string &name) {
@@ -74,6 +75,9 @@ void the_best_ptx_is_taken(void **) {
   OK(load(fatbin(entry(1, 90, 1 | kArchSpecific, text_of("only_for_90")) +
                  entry(1, 80, 1, text_of("portable"))),
           "portable"));
+  // Where nothing else is left, what is for one architecture or family is better than nothing.
+  OK(load(fatbin(entry(1, 100, 1 | kFamilySpecific, text_of("family")) + entry(2, 120, 1, "code")),
+          "family"));
   OK(load(fatbin(entry(1, 80, 1 | kZstd, text_of("zstd"))), "zstd"));
   OK(load(fatbin(entry(1, 80, 1 | kLz4, text_of("lz4"))), "lz4"));
   std::string padding = "//";

@@ -2,7 +2,7 @@
 // runs each natively on the software device and says how it went.
 //   --libraries DIR   a folder with include/ and lib/ for what the toolkit lacks (may be repeated)
 //   --out DIR         where programs are built; build/samples
-//   --seconds N       how long one run may take; 300
+//   --seconds N       how much processor time one run may take; 300
 //   --write           writes docs/software-device/samples.md (all samples only)
 //   --verbose         shows the output of what did not pass
 import { execFileSync } from 'node:child_process';

@@ -1,5 +1,6 @@
 // Runs a built sample on the device and judges what it did.
 import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 
 export interface Run {
@@ -49,20 +50,23 @@ export function run(
   };
   child.stdout.setEncoding('utf8').on('data', keep);
   child.stderr.setEncoding('utf8').on('data', keep);
-  const guard = setTimeout(() => {
+  // Processor time, so that other load on the machine fails no sample; and an end for one that hangs.
+  const guard = setInterval(() => {
+    const elapsed = (performance.now() - started) / 1000;
+    if (processorSeconds(child.pid) < seconds && elapsed < seconds * 10) return;
     late = true;
     killGroup(child.pid);
-  }, seconds * 1000);
+  }, 500);
   return new Promise((resolve) => {
     const end = (verdict: Verdict, why: string) => {
-      clearTimeout(guard);
+      clearInterval(guard);
       const took = (performance.now() - started) / 1000;
       resolve({ verdict, why, seconds: took, output });
     };
     child.once('error', (error) => end('fail', error.message));
     child.once('close', (code, signal) => {
       killGroup(child.pid);
-      if (late) return end('fail', `no end within ${seconds} s`);
+      if (late) return end('fail', `no end after ${seconds} s of processor time`);
       return end(...judge(code, signal, output));
     });
   });
@@ -106,6 +110,22 @@ function clean(line: string): string {
     .replace(/0x[0-9a-f]{6,}/g, '0x...')
     .trim()
     .slice(0, 160);
+}
+
+/** What a process has used so far, all threads. */
+function processorSeconds(pid: number | undefined): number {
+  try {
+    // The name of the program may hold spaces and ends with the last parenthesis.
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    const [user = 0, system = 0] = text
+      .slice(text.lastIndexOf(')') + 2)
+      .split(' ')
+      .slice(11, 13)
+      .map(Number);
+    return (user + system) / 100;
+  } catch {
+    return 0;
+  }
 }
 
 function killGroup(pid: number | undefined) {

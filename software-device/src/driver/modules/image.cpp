@@ -22,7 +22,10 @@ bool runs(const abi_fatbin_entry &entry, int major, int minor) {
   return entry.arch <= own;
 }
 
-bool better(const abi_fatbin_entry &a, const abi_fatbin_entry &b) {
+bool better(const abi_fatbin_entry &a, const abi_fatbin_entry &b, int major, int minor) {
+  // What was made for this architecture alone is what a GPU would take; the engine executes any.
+  // A device newer than all libraries, which makes them choose PTX, needs what is for one family.
+  if (runs(a, major, minor) != runs(b, major, minor)) return runs(a, major, minor);
   if (a.arch != b.arch) return a.arch > b.arch;
   return (a.flags & (ABI_FATBIN_ARCH_SPECIFIC | ABI_FATBIN_FAMILY_SPECIFIC)) >
          (b.flags & (ABI_FATBIN_ARCH_SPECIFIC | ABI_FATBIN_FAMILY_SPECIFIC));
@@ -40,8 +43,8 @@ bool collect(const void *fatbin, size_t limit, int major, int minor, Contents *c
   abi_fatbin_entry entry, best;
   bool found = false;
   while (abi_fatbin_next(&reader, &entry)) {
-    if (entry.kind == ABI_ENTRY_PTX && runs(entry, major, minor)) {
-      if (!found || better(entry, best)) best = entry;
+    if (entry.kind == ABI_ENTRY_PTX && entry.arch <= static_cast<uint32_t>(major * 10 + minor)) {
+      if (!found || better(entry, best, major, minor)) best = entry;
       found = true;
     } else {
       if (!contents->others.empty()) contents->others += ", ";
