@@ -11,22 +11,17 @@ const clients = {
   log: 'clients',
   packages: [
     'cupy-cuda13x==14.2.0',
-    'numba-cuda==0.30.4',
+    'numba-cuda[cu13]==0.30.4',
     'numba==0.68.1',
     'numpy==2.4.6',
     'cuda-bindings==13.5.0',
     'cuda-core==1.2.2',
-    'nvidia-cuda-nvrtc==13.5.37',
-    'nvidia-cuda-runtime==13.5.37',
-    'nvidia-cuda-cccl==13.3.5.0.6',
-    'nvidia-nvvm==13.5.37',
+    'cuda-toolkit==13.5.0',
     // The last ones have half-precision kernels in a form (Tile IR) that is not PTX.
     'nvidia-cublas==13.0.2.14',
     'nvidia-cufft==12.5.0.14',
     'nvidia-curand==10.4.5.25',
   ],
-  // It links PTX to machine code. Where it is not there, Numba leaves linking to the driver.
-  without: ['nvidia-nvjitlink'],
 };
 
 /**

@@ -7,13 +7,11 @@ import { logged, newLog } from './command.mjs';
  * @typedef {object} Environment
  * @property {string} folder
  * @property {string[]} packages as pip takes them
- * @property {string[]} [without] what these bring along and must not be there
  * @property {string} log
  */
 
 /** @param {Environment} environment */
-const contents = ({ packages, without = [] }) =>
-  [...packages, ...without.map((name) => `- ${name}`), ''].join('\n');
+const contents = ({ packages }) => `${packages.join('\n')}\n`;
 
 /** @param {Environment} environment */
 const stamp = ({ folder }) => join(folder, 'outboard-packages.txt');
@@ -34,15 +32,13 @@ export function wasInstalled(environment) {
  * @param {Environment} environment
  */
 export async function install(environment) {
-  const { folder, packages, without = [], log } = environment;
+  const { folder, packages, log } = environment;
   newLog(log);
   mkdirSync(dirname(folder), { recursive: true });
-  const pip = [join(folder, 'bin', 'python'), '-m', 'pip'];
-  const quiet = '--disable-pip-version-check';
+  const pip = [join(folder, 'bin', 'python'), '-m', 'pip', '--disable-pip-version-check'];
   const steps = [
     ['python3', '-m', 'venv', '--clear', folder],
-    [...pip, 'install', quiet, '--no-compile', '--retries', '1', ...packages],
-    ...without.map((name) => [...pip, 'uninstall', quiet, '--yes', name]),
+    [...pip, 'install', '--no-compile', '--retries', '1', ...packages],
   ];
   for (const argv of steps) {
     const status = await logged(log, argv).catch(() => 1);

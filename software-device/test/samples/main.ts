@@ -3,7 +3,7 @@
 //   --libraries DIR   a folder with include/ and lib/ for what the toolkit lacks (may be repeated)
 //   --out DIR         where programs are built; build/samples
 //   --seconds N       how much processor time one run may take; 300
-//   --write           writes docs/software-device/samples.md (all samples only)
+//   --write           writes docs/software-device/samples.md from the last result of every sample
 //   --verbose         shows the output of what did not pass
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { build as buildFolder, root } from '../../../scripts/setup/paths.mjs';
 import { build, libraryFolders, type Toolkit } from './build.js';
 import { type Result, type Run, run } from './run.js';
 import { findSamples, type Sample } from './sample.js';
-import { type Row, table } from './table.js';
+import { type Row, table, VERDICTS } from './table.js';
 
 const DOCUMENT = path.join(root, 'docs', 'software-device', 'samples.md');
 
@@ -52,9 +52,15 @@ async function main(): Promise<number> {
   const libraryPath = [keepPtx, device, ...libraryFolders(toolkit)];
 
   const rows: Row[] = [];
+  const resultsFile = path.join(out, 'results.json');
+  const last: Record<string, Row> = existsSync(resultsFile)
+    ? JSON.parse(readFileSync(resultsFile, 'utf8'))
+    : {};
   for (const sample of chosen) {
     const { row, results } = await one(sample);
     rows.push(row);
+    last[row.place] = row;
+    writeFileSync(resultsFile, JSON.stringify(last, null, 1));
     const took = results.reduce((sum, { seconds }) => sum + seconds, 0);
     console.log(
       `${row.verdict.padEnd(9)} ${row.place}${row.why ? `: ${row.why}` : ''}` +
@@ -64,13 +70,18 @@ async function main(): Promise<number> {
       for (const { output } of results) console.log(output.replace(/^/gm, '    '));
     }
   }
-  for (const verdict of ['pass', 'waived', 'refused', 'fail', 'not built'] as const) {
+  for (const verdict of VERDICTS) {
     console.log(`${rows.filter((row) => row.verdict === verdict).length} ${verdict}`);
   }
-  if (values.write && names.length === 0) {
+  if (values.write) {
+    const known = all.flatMap(({ place }) => last[place] ?? []);
+    if (known.length < all.length) {
+      console.error(`${all.length - known.length} samples have no result yet: no table.`);
+      return 1;
+    }
     mkdirSync(path.dirname(DOCUMENT), { recursive: true });
     const versions = { samples: commitOf(checkout), nvcc: toolkit.version };
-    writeFileSync(DOCUMENT, table(rows, versions));
+    writeFileSync(DOCUMENT, table(known, versions));
   }
   return rows.some(({ verdict }) => verdict === 'fail' || verdict === 'refused') ? 1 : 0;
 

@@ -10,7 +10,7 @@ export interface Run {
   computeCapability: string;
 }
 
-export type Verdict = 'pass' | 'waived' | 'refused' | 'fail';
+export type Verdict = 'pass' | 'waived' | 'refused' | 'fail' | 'unfinished';
 
 export interface Result {
   verdict: Verdict;
@@ -66,7 +66,7 @@ export function run(
     child.once('error', (error) => end('fail', error.message));
     child.once('close', (code, signal) => {
       killGroup(child.pid);
-      if (late) return end('fail', `no end after ${seconds} s of processor time`);
+      if (late) return end('unfinished', `after ${seconds} s of processor time`);
       return end(...judge(code, signal, output));
     });
   });

@@ -7,13 +7,21 @@ export interface Row {
   why: string;
 }
 
-const VERDICTS: Row['verdict'][] = ['pass', 'waived', 'refused', 'fail', 'not built'];
+export const VERDICTS: Row['verdict'][] = [
+  'pass',
+  'waived',
+  'refused',
+  'fail',
+  'unfinished',
+  'not built',
+];
 
 const MEANING: Record<Row['verdict'], string> = {
   pass: 'it ended with status 0 and reported no failure',
   waived: 'the sample itself says that this device, or this machine, has not what it shows',
   refused: 'the device refused an instruction or a function, by name',
   fail: 'anything else',
+  unfinished: 'it was ended after some time; much work for a CPU',
   'not built': 'graphics, or a library that was not there',
 };
 
