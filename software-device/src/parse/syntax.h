@@ -43,6 +43,7 @@ enum class Type : uint8_t {
   E2M3x2,
   E3M2x2,
   E2M1x2,
+  UE8M0x2,
 };
 Type type_from_name(std::string_view name);  // Type::None when it is not a type
 std::string_view type_name(Type type);

@@ -150,6 +150,7 @@ class Lowering {
   bool szext();
   bool sad();
   bool find_nth();
+  bool implies_rounding() const;
   bool extreme3(Ir ir);
   bool widened(const OperandSyntax &operand, Type half, Value *out);
   bool halves(const OperandSyntax &operand, Type pair, Value out[2]);

@@ -35,6 +35,12 @@ Type twice(Type type) {
 
 }  // namespace
 
+// PTX for the first GPUs leaves out .rn and .approx where later targets want to see them.
+bool Lowering::implies_rounding() const {
+  int target = surroundings_.module().target;
+  return target > 0 && target < 20;
+}
+
 // All instructions of the form  op.flags.type d, a [, b [, c]]  with one type.
 bool Lowering::plain() {
   Ir ir = make(row_->op);
@@ -66,6 +72,10 @@ bool Lowering::plain() {
   if (!modifiers_done()) return false;
   if (half != Type::None && ((half != Type::F16 && half != Type::BF16) || ir.ftz))
     return refuse("contradictory modifiers");
+  if (implies_rounding() && (flags & kApprox) && !ir.approx && ir.round == Round::None) {
+    if (ir.type == Type::F32) ir.approx = true;
+    if (ir.type == Type::F64) ir.round = Round::NearestEven;
+  }
   if (ir.round >= Round::IntNearest) return refuse("this rounding is for conversions");
   if ((flags & kNeedApproxOrRound) && (ir.type == Type::F32 || ir.type == Type::F64) &&
       !ir.approx && ir.round == Round::None)
@@ -142,6 +152,7 @@ bool Lowering::multiply_add() {
       (fused && (is_integer(ir.type) || ir.carry_out || with_carry)) ||
       (!fused && (ir.ftz || ir.relu || ir.round != Round::None)))
     return refuse("contradictory modifiers");
+  if (fused && implies_rounding() && ir.round == Round::None) ir.round = Round::NearestEven;
   if (fused && ir.round == Round::None) return refuse("needs a rounding");
   if (ir.sat && !fused && !(high && ir.type == Type::S32)) return refuse(".sat needs .hi.s32");
   Type source_type = ir.type;

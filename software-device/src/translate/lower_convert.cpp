@@ -10,7 +10,7 @@ bool is_float(Type type) {
 }
 bool is_half(Type type) { return type == Type::F16 || type == Type::BF16; }
 bool is_half_pair(Type type) { return type == Type::F16x2 || type == Type::BF16x2; }
-bool is_small_pair(Type type) { return type >= Type::E4M3x2 && type <= Type::E2M1x2; }
+bool is_small_pair(Type type) { return type >= Type::E4M3x2 && type <= Type::UE8M0x2; }
 bool is_directed(Round round) { return round >= Round::NearestEven && round <= Round::Up; }
 Type untyped(unsigned size) { return size == 2 ? Type::B16 : size == 4 ? Type::B32 : Type::B64; }
 
@@ -121,8 +121,13 @@ bool Lowering::convert_small(Ir ir) {
   bool narrows = is_small_pair(ir.type);
   Type other = narrows ? ir.type2 : ir.type;
   bool two = narrows && other == Type::F32;
-  if (ir.round != Round::NearestEven || ir.sat || ir.ftz || (narrows && !ir.satfinite) ||
-      (!narrows && ir.satfinite) || !(two || is_half_pair(other)))
+  // Powers of two come from f32 or bf16, rounded in a direction.
+  bool scale = ir.type == Type::UE8M0x2 || ir.type2 == Type::UE8M0x2;
+  bool rounds = scale && narrows ? ir.round == Round::Zero || ir.round == Round::Up
+                                 : ir.round == Round::NearestEven;
+  if (!rounds || ir.sat || ir.ftz || (narrows && !scale && !ir.satfinite) ||
+      (!narrows && ir.satfinite) || !(two || is_half_pair(other)) ||
+      (scale && (ir.relu || other == Type::F16x2)))
     return refuse("this conversion is not supported");
   if (!expect_operands(two ? 3 : 2)) return false;
   if (!destination(operand(0), slot_size(ir.type), &ir.d) || !source(operand(1), ir.type2, &ir.a) ||

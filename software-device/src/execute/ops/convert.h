@@ -56,9 +56,12 @@ SOFTDEV_INLINE D to_integer(F x) {
   // Both bounds are powers of two, or one below: exact in F as below.
   constexpr F kAbove = static_cast<F>(L::max() / 2 + 1) * 2;
   constexpr F kLeast = static_cast<F>(L::min());
-  // PTX gives 0 for NaN, but 0x8000000000000000 for one that becomes 64 bits from f64.
+  // NaN becomes 0; from f64 or to 64 bits, the highest bit alone.
   if (!(x < kAbove)) {
-    if (x != x) return sizeof(F) == 8 && sizeof(D) == 8 ? static_cast<D>(uint64_t{1} << 63) : D{0};
+    if (x != x) {
+      constexpr bool kWide = sizeof(F) == 8 || sizeof(D) == 8;
+      return kWide ? static_cast<D>(uint64_t{1} << (sizeof(D) * 8 - 1)) : D{0};
+    }
     return L::max();
   }
   if (x < kLeast) return L::min();

@@ -42,15 +42,12 @@ const Ins *integer_to_half(Warp &w, const Ins *i) {
   return i + 1;
 }
 
-template <class Format, bool ftz>
-SOFTDEV_INLINE float half_in(uint16_t h) {
-  return ftz && !(h & Format::kInfinity) ? (h & 0x8000 ? -0.0f : 0.0f) : widen<Format>(h);
-}
+// .ftz is about single precision only.
 template <class Format, bool ftz, bool sat>
 const Ins *half_to_single(Warp &w, const Ins *i) {
   const uint16_t *a = slot<uint16_t>(w, i->a);
   return each<float>(w, i, [=](unsigned l) {
-    float r = half_in<Format, ftz>(a[l]);
+    float r = maybe_flush<ftz>(widen<Format>(a[l]));
     return sat ? (r > 0 ? (r < 1 ? r : 1.0f) : 0.0f) : canonical(r);
   });
 }
@@ -76,7 +73,6 @@ const Ins *to_half_nearest(Warp &w, const Ins *i) {
 template <class Format>
 SOFTDEV_INLINE uint16_t finished(uint16_t h, int64_t options) {
   bool is_nan = (h & 0x7fff) > Format::kInfinity;
-  if ((options & kConvertFtz) && !(h & Format::kInfinity)) h &= 0x8000;
   if ((options & kConvertRelu) && (h & 0x8000) && !is_nan) h = 0;
   if ((options & kConvertSatfinite) && (h & 0x7fff) == Format::kInfinity) h -= 1;
   return h;

@@ -125,6 +125,40 @@ Handler pick(const Ir &ir, bool narrows) {
   return ir.type2 == Type::F16x2 ? from_halves<format, F16Format> : from_halves<format, BF16Format>;
 }
 
+// ---- ue8m0: powers of two, without a sign; 0xff is NaN
+
+uint32_t to_scale(float value, bool up, bool finite) {
+  uint32_t bits = bit_cast<uint32_t>(value), magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return 0xff;
+  uint32_t exponent = magnitude >> 23, rest = magnitude & 0x7fffffu;
+  // Subnormals lie below 2^-126, which code 1 is; code 0 is half of that.
+  if (exponent == 0)
+    exponent = up ? rest > 0x400000u : 0;
+  else if (up && rest)
+    ++exponent;
+  return exponent < 0xff ? exponent : finite ? 0xfe : 0xff;
+}
+const Ins *scales_from_singles(Warp &w, const Ins *i) {
+  const float *a = slot<float>(w, i->a), *b = slot<float>(w, i->b);
+  bool up = static_cast<Round>(i->mode) == Round::Up, finite = i->imm & kConvertSatfinite;
+  return each<uint16_t>(w, i, [=](unsigned l) {
+    return static_cast<uint16_t>(to_scale(a[l], up, finite) << 8 | to_scale(b[l], up, finite));
+  });
+}
+const Ins *scales_from_halves(Warp &w, const Ins *i) {
+  bool up = static_cast<Round>(i->mode) == Round::Up, finite = i->imm & kConvertSatfinite;
+  return map1<uint16_t, uint32_t>(w, i, [=](uint32_t a) {
+    float low = bit_cast<float>(a << 16), high = bit_cast<float>(a & 0xffff0000u);
+    return static_cast<uint16_t>(to_scale(high, up, finite) << 8 | to_scale(low, up, finite));
+  });
+}
+const Ins *scales_to_halves(Warp &w, const Ins *i) {
+  return map1<uint32_t, uint16_t>(w, i, [](uint16_t a) {
+    auto one = [](uint32_t code) { return code == 0xff ? 0x7fffu : code ? code << 7 : 0x40u; };
+    return one(a >> 8) << 16 | one(a & 0xffu);
+  });
+}
+
 // ---- tf32: single precision with 10 bits of mantissa
 
 const Ins *to_tf32(Warp &w, const Ins *i) {
@@ -175,6 +209,10 @@ Handler select_convert_small(const Ir &ir) {
       return pick<kE2M3>(ir, narrows);
     case Type::E3M2x2:
       return pick<kE3M2>(ir, narrows);
+    case Type::UE8M0x2:
+      return !narrows                ? scales_to_halves
+             : ir.type2 == Type::F32 ? scales_from_singles
+                                     : scales_from_halves;
     default:
       return pick<kE2M1>(ir, narrows);
   }

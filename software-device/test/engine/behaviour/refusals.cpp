@@ -43,6 +43,30 @@ TEST(unknown_instructions_and_modifiers) {
   CHECK_FAILS(translate("ld.global.b128 %d1, [%d0];"), 218, ".b128 register");
 }
 
+TEST(old_targets_leave_out_roundings) {
+  for (bool old : {false, true}) {
+    Device device(1);
+    std::string text = std::string(".version 1.4\n.target ") + (old ? "sm_13" : "sm_20") + R"(
+      .entry k(.param .u64 p) {
+        .reg .u64 %d<2>; .reg .f32 %f<8>;
+        ld.param.u64 %d1, [p]; ld.global.f32 %f1, [%d1]; ld.global.f32 %f2, [%d1+4];
+        mad.f32 %f3, %f1, %f2, %f1; div.f32 %f4, %f1, %f2; sqrt.f32 %f5, %f4; ex2.f32 %f6, %f2;
+        st.global.f32 [%d1], %f3; st.global.f32 [%d1+4], %f4; st.global.f32 [%d1+8], %f5;
+        st.global.f32 [%d1+12], %f6; exit; })";
+    auto program = device.load(text);
+    CHECK(program != nullptr);
+    auto *values = device.array<float>(4);
+    values[0] = 36, values[1] = 4;
+    softdev::Status status = device.launch(program, "k", {1}, {1}, Parameters().add(values));
+    if (!old) {
+      CHECK_FAILS(status, 218, "needs a rounding");
+      continue;
+    }
+    CHECK_OK(status);
+    CHECK(values[0] == 180 && values[1] == 9 && values[2] == 3 && values[3] == 16);
+  }
+}
+
 TEST(wrong_operands) {
   CHECK_FAILS(translate("add.s32 %r4, %r5;"), 218, "number of operands");
   CHECK_FAILS(translate("add.s64 %r4, %d5, %d6;"), 218, "wrong size");

@@ -1,5 +1,6 @@
 // Bit manipulation, bit after bit.
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 
 #include "harness.h"
@@ -171,32 +172,75 @@ void bit_cases() {
            }
            return r;
          }});
-  // Packing and unpacking vectors.
-  add({"mov.b64 $d, {$a, $b}",
-       Kind::B64,
-       {Kind::B32, Kind::B32},
-       [](uint64_t a, uint64_t b, uint64_t) { return a | b << 32; }});
-  add({"mov.b32 $d, {$a, $b}",
+  // With a predicate: p = (d != 0) op q. The lowest bit of c is q too.
+  for (const char *op : {"and", "or"})
+    for (bool negated : {false, true})
+      for (bool sink : {false, true})
+        for (unsigned table : {0x00u, 0x1eu, 0x80u, 0x96u, 0xfeu, 0xffu}) {
+          std::string form = std::string("lop3.") + op + ".b32";
+          bool conjunction = std::string(op) == "and";
+          add(
+              {"{ .reg .pred p, q; .reg .b32 x; and.b32 x, $c, 1; setp.ne.u32 q, x, 0; mov.u32 x, "
+               "0; " +
+                   form + (sink ? " _" : " x") + "|p, $a, $b, $c, " + std::to_string(table) + ", " +
+                   (negated ? "!q" : "q") + "; selp.b32 $d, 0x55aa33cc, 0, p; xor.b32 $d, $d, x; }",
+               Kind::B32,
+               {Kind::B32, Kind::B32, Kind::B32},
+               [=](uint64_t a, uint64_t b, uint64_t c) {
+                 uint64_t r = 0;
+                 for (unsigned i = 0; i < 32; ++i) {
+                   unsigned index =
+                       static_cast<unsigned>(bit(a, i) << 2 | bit(b, i) << 1 | bit(c, i));
+                   r |= static_cast<uint64_t>((table >> index) & 1) << i;
+                 }
+                 bool q = (bit(c, 0) != 0) != negated;
+                 bool p = conjunction ? r != 0 && q : r != 0 || q;
+                 return (p ? 0x55aa33cc : 0) ^ (sink ? 0 : r);
+               },
+               nullptr,
+               {},
+               0,
+               0,
+               form});
+        }
+  // Position and length in two bytes of c.
+  for (const Type &t : untyped)
+    add({std::string(
+             "{ .reg .b32 p, l; and.b32 p, $c, 255; shr.u32 l, $c, 8; and.b32 l, l, 255; bfi.") +
+             t.name + " $d, $a, $b, p, l; }",
+         t.kind,
+         {t.kind, t.kind, Kind::B32},
+         [=](uint64_t a, uint64_t b, uint64_t c) {
+           unsigned position = c & 255, length = (c >> 8) & 255;
+           uint64_t r = b;
+           for (unsigned i = 0; i < length && position + i < t.width; ++i) {
+             uint64_t one = uint64_t{1} << (position + i);
+             r = bit(a, i) ? r | one : r & ~one;
+           }
+           return r;
+         },
+         nullptr,
+         {0, 0x100, 0x800, 0x1004, 0x2000, 0x201f, 0x0120, 0x1f01, 0x4000, 0x403f, 0x083c, 0xffff,
+          0x0140},
+         0,
+         0,
+         std::string("bfi.") + t.name});
+  add({"fns.b32",
        Kind::B32,
-       {Kind::B16, Kind::B16},
-       [](uint64_t a, uint64_t b, uint64_t) { return a | b << 16; }});
-  add({"{ .reg .b32 l, h; mov.b64 {l, h}, $a; mov.b64 $d, {h, l}; }",
-       Kind::B64,
-       {Kind::B64},
-       [](uint64_t a, uint64_t, uint64_t) { return a >> 32 | a << 32; }});
-  add({"{ .reg .b16 l, h; mov.b32 {l, h}, $a; mov.b32 $d, {h, l}; }",
-       Kind::B32,
-       {Kind::B32},
-       [](uint64_t a, uint64_t, uint64_t) { return a >> 16 | (a & 0xffff) << 16; }});
-  add({"{ .reg .b16 w, x, y, z; mov.b64 {w, x, y, z}, $a; mov.b64 $d, {z, y, x, w}; }",
-       Kind::B64,
-       {Kind::B64},
-       [](uint64_t a, uint64_t, uint64_t) {
-         return (a >> 48) | (a >> 16 & 0xffff0000) | (a & 0xffff0000) << 16 | a << 48;
-       }});
-  add({"mov.b64 {$d, _}, $a", Kind::B32, {Kind::B64}, [](uint64_t a, uint64_t, uint64_t) {
-         return a & 0xffffffff;
-       }});
+       {Kind::B32, Kind::B32, Kind::S32},
+       [](uint64_t mask, uint64_t base, uint64_t n) -> uint64_t {
+         auto offset = static_cast<int32_t>(n);
+         if (base > 31) return 0xffffffff;  // undefined in PTX; ours is stable
+         if (offset == 0) return bit(mask, static_cast<unsigned>(base)) ? base : 0xffffffff;
+         int64_t count = std::abs(static_cast<int64_t>(offset));
+         for (int64_t at = static_cast<int64_t>(base); at >= 0 && at<32; at += offset> 0 ? 1 : -1)
+           if (bit(mask, static_cast<unsigned>(at)) && --count == 0)
+             return static_cast<uint64_t>(at);
+         return 0xffffffff;
+       },
+       nullptr,
+       {0, 1, 2, 3, 5, 16, 31, 32, 33, 0xffffffff, 0xfffffffe, 0xfffffff0, 0x80000000,
+        0x7fffffff}});
 }
 
 }  // namespace harness

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <bit>
+#include <vector>
 
 #include "reference.h"
 
@@ -69,183 +71,225 @@ double integral(double x, const std::string &mode) {
 }
 
 uint64_t to_integer(const Integer &to, double x, bool from_double) {
-  if (std::isnan(x)) return from_double && to.width == 64 ? uint64_t{1} << 63 : 0;
+  // NaN is 0, or the highest bit where 64 bits are involved.
+  if (std::isnan(x))
+    return from_double || to.width == 64 ? extended(to, value(to, uint64_t{1} << (to.width - 1)))
+                                         : 0;
   if (x >= std::ldexp(1.0, 100)) return extended(to, highest(to));
   if (x <= -std::ldexp(1.0, 100)) return extended(to, lowest(to));
   return extended(to, limited(to, static_cast<__int128>(x)));
 }
 
+// A floating-point type: what its bits are worth, and how a number becomes one.
+struct Float {
+  const char *name;
+  Kind kind;
+  int bytes;
+  double (*value)(uint64_t);
+  uint64_t (*rounded)(long double, int mode);  // of a number that is exact
+};
+double f32_value(uint64_t a) { return as_float(a); }
+template <class F>
+F narrowed(long double x, int mode) {
+  return under(mode, [&] {
+    volatile long double in = x;
+    volatile F out = static_cast<F>(in);
+    return static_cast<F>(out);
+  });
+}
+uint64_t to_f32(long double x, int mode) {
+  float y = narrowed<float>(x, mode);
+  return std::isnan(y) ? 0x7fffffff : bits(y);
+}
+uint64_t to_f64(long double x, int mode) { return bits(narrowed<double>(x, mode)); }
+const Float kFloats[] = {
+    {"f16", Kind::F16, 2, [](uint64_t a) { return SmallFormat::f16().value(a); },
+     [](long double x, int mode) { return SmallFormat::f16().round(x, mode); }},
+    {"bf16", Kind::BF16, 2, [](uint64_t a) { return SmallFormat::bf16().value(a); },
+     [](long double x, int mode) { return SmallFormat::bf16().round(x, mode); }},
+    {"f32", Kind::F32, 4, f32_value, to_f32},
+    {"f64", Kind::F64, 8, [](uint64_t a) { return as_double(a); }, to_f64},
+};
+const Float &kF16 = kFloats[0], &kBF16 = kFloats[1], &kF32 = kFloats[2];
+
+double flushed_single(double x) { return flushed(static_cast<float>(x)); }
+double clamped_value(double x) { return std::isnan(x) || x <= 0 ? 0.0 : x > 1 ? 1.0 : x; }
+
 void floats_to_integers() {
   for (const Integer &to : kIntegers)
-    for (const char *mode : {"rni", "rzi", "rmi", "rpi"}) {
-      std::string m = mode;
-      std::string head = std::string("cvt.") + mode;
-      std::string tail = std::string(".") + to.name;
-      add({head + tail + ".f32", to.kind, {Kind::F32}, [=](uint64_t a, uint64_t, uint64_t) {
-             return to_integer(to, integral(as_float(a), m), false);
-           }});
-      add({head + ".ftz" + tail + ".f32",
-           to.kind,
-           {Kind::F32},
-           [=](uint64_t a, uint64_t, uint64_t) {
-             return to_integer(to, integral(flushed(as_float(a)), m), false);
-           }});
-      add({head + ".sat" + tail + ".f64",
-           to.kind,
-           {Kind::F64},
-           [=](uint64_t a, uint64_t, uint64_t) {
-             return to_integer(to, integral(as_double(a), m), true);
-           }});
-      add({head + tail + ".f16", to.kind, {Kind::F16}, [=](uint64_t a, uint64_t, uint64_t) {
-             return to_integer(to, integral(SmallFormat::f16().value(a), m), false);
-           }});
-      add({head + tail + ".bf16", to.kind, {Kind::BF16}, [=](uint64_t a, uint64_t, uint64_t) {
-             return to_integer(to, integral(SmallFormat::bf16().value(a), m), false);
-           }});
-    }
-}
-
-template <class F>
-F converted(const Integer &from, uint64_t raw, int mode) {
-  return under(mode, [&] {
-    volatile F result;
-    if (from.is_signed) {
-      volatile int64_t v = static_cast<int64_t>(value(from, raw));
-      result = static_cast<F>(static_cast<long double>(v));
-    } else {
-      volatile uint64_t v = static_cast<uint64_t>(value(from, raw));
-      result = static_cast<F>(static_cast<long double>(v));
-    }
-    return static_cast<F>(result);
-  });
+    for (const Float &from : kFloats)
+      for (const char *mode : {"rni", "rzi", "rmi", "rpi"})
+        for (bool ftz : {false, true})
+          for (bool sat : {false, true}) {
+            bool brain = &from == &kBF16;
+            if ((ftz && &from != &kF32) || (sat && brain) || (brain && to.width == 8)) continue;
+            std::string m = mode;
+            add({"cvt." + m + (ftz ? ".ftz" : "") + (sat ? ".sat" : "") + "." + to.name + "." +
+                     from.name,
+                 to.kind,
+                 {from.kind},
+                 [=](uint64_t a, uint64_t, uint64_t) {
+                   double x = from.value(a);
+                   if (ftz) x = flushed_single(x);
+                   return to_integer(to, integral(x, m), from.bytes == 8);
+                 }});
+          }
 }
 
 void integers_to_floats() {
   for (const Integer &from : kIntegers)
-    for (const Rounding &r : kRoundings) {
-      std::string head = std::string("cvt.") + r.name, tail = std::string(".") + from.name;
-      add({head + ".f32" + tail, Kind::F32, {from.kind}, [=](uint64_t a, uint64_t, uint64_t) {
-             return bits(converted<float>(from, a, r.mode));
-           }});
-      add({head + ".f64" + tail, Kind::F64, {from.kind}, [=](uint64_t a, uint64_t, uint64_t) {
-             return bits(converted<double>(from, a, r.mode));
-           }});
-      for (bool brain : {false, true})
-        add({head + (brain ? ".bf16" : ".f16") + tail,
-             brain ? Kind::BF16 : Kind::F16,
-             {from.kind},
-             [=](uint64_t a, uint64_t, uint64_t) {
-               const SmallFormat &format = brain ? SmallFormat::bf16() : SmallFormat::f16();
-               auto v = static_cast<long double>(value(from, a));  // 64 bits are exact
-               return v == 0 ? 0 : format.round(v, r.mode);
-             }});
-    }
+    for (const Float &to : kFloats)
+      for (const Rounding &r : kRoundings)
+        for (bool ftz : {false, true})
+          for (bool sat : {false, true}) {
+            bool brain = &to == &kBF16;
+            if ((ftz && &to != &kF32) || (sat && brain) || (brain && from.width == 8)) continue;
+            add({std::string("cvt.") + r.name + (ftz ? ".ftz" : "") + (sat ? ".sat" : "") + "." +
+                     to.name + "." + from.name,
+                 to.kind,
+                 {from.kind},
+                 [=](uint64_t a, uint64_t, uint64_t) {
+                   auto v = static_cast<long double>(value(from, a));  // 64 bits are exact
+                   if (sat) v = v > 0 ? 1 : 0;
+                   return v == 0 ? 0 : to.rounded(v, r.mode);
+                 }});
+          }
+}
+
+// Any NaN for another, where PTX leaves it open which one.
+Accept same(const Float &to) {
+  return [=](uint64_t got, uint64_t want) {
+    return got == want || (std::isnan(to.value(got)) && std::isnan(to.value(want)));
+  };
 }
 
 void floats() {
-  for (const Rounding &r : kRoundings) {
-    std::string head = std::string("cvt.") + r.name;
-    for (bool ftz : {false, true})
-      for (bool sat : {false, true})
-        add({head + (ftz ? ".ftz" : "") + (sat ? ".sat" : "") + ".f32.f64",
+  struct Mode {
+    std::string name;
+    int rounding;
+    bool to_integral;
+  };
+  for (const Float &to : kFloats)
+    for (const Float &from : kFloats) {
+      bool same_type = &to == &from, narrows = to.bytes < from.bytes;
+      bool halves = to.bytes == 2 && from.bytes == 2 && !same_type;
+      std::vector<Mode> modes;
+      if (!narrows) modes.push_back({"", FE_TONEAREST, false});
+      if (same_type)
+        for (const char *mode : {"rni", "rzi", "rmi", "rpi"})
+          modes.push_back({mode, FE_TONEAREST, true});
+      if (narrows || halves || &from == &kBF16)
+        for (const Rounding &r : kRoundings)
+          if (!same_type) modes.push_back({r.name, r.mode, false});
+      bool single = &to == &kF32 || &from == &kF32;
+      for (const Mode &mode : modes)
+        for (bool ftz : {false, true})
+          for (bool sat : {false, true}) {
+            if ((ftz && !single) || (sat && (&to == &kBF16 || &from == &kBF16))) continue;
+            add({"cvt" + (mode.name.empty() ? "" : "." + mode.name) + (ftz ? ".ftz" : "") +
+                     (sat ? ".sat" : "") + "." + to.name + "." + from.name,
+                 to.kind,
+                 {from.kind},
+                 [=, &from, &to](uint64_t a, uint64_t, uint64_t) {
+                   double x = from.value(a);
+                   if (ftz && &from == &kF32) x = flushed_single(x);
+                   if (mode.to_integral) x = integral(x, mode.name);
+                   if (sat) x = clamped_value(x);
+                   uint64_t result = to.rounded(x, mode.rounding);
+                   if (ftz && &to == &kF32 && std::fabs(f32_value(result)) < 0x1p-126)
+                     result &= 0x80000000;
+                   return result;
+                 },
+                 same(to)});
+          }
+    }
+}
+
+// .relu and .satfinite, from f32: to one half, to a pair, and to tf32.
+void limited_halves() {
+  for (const Float *to : {&kF16, &kBF16})
+    for (const char *round : {"rn", "rz"})
+      for (bool relu : {false, true})
+        for (bool finite : {false, true}) {
+          int mode = round[1] == 'n' ? FE_TONEAREST : FE_TOWARDZERO;
+          auto one = [=](uint64_t a) -> uint64_t {
+            float x = as_float(a);
+            if (std::isnan(x)) return 0x7fff;
+            if (relu && std::signbit(x)) return 0;
+            uint64_t r = to->rounded(x, mode);
+            return finite && std::isinf(to->value(r)) ? r - 1 : r;
+          };
+          std::string head = std::string("cvt.") + round + (relu ? ".relu" : "") +
+                             (finite ? ".satfinite." : ".") + to->name;
+          if (relu || finite)
+            add({head + ".f32", to->kind, {Kind::F32}, [=](uint64_t a, uint64_t, uint64_t) {
+                   return one(a);
+                 }});
+          add({head + "x2.f32",
+               to == &kF16 ? Kind::F16x2 : Kind::BF16x2,
+               {Kind::F32, Kind::F32},
+               [=](uint64_t a, uint64_t b, uint64_t) { return one(a) << 16 | one(b); }});
+        }
+  for (const char *round : {"rn", "rz", "rna"})
+    for (bool relu : {false, true})
+      for (bool finite : {false, true}) {
+        if (relu && round[2]) continue;
+        add({std::string("cvt.") + round + (relu ? ".relu" : "") + (finite ? ".satfinite" : "") +
+                 ".tf32.f32",
              Kind::F32,
-             {Kind::F64},
-             [=](uint64_t a, uint64_t, uint64_t) -> uint64_t {
-               volatile double x = as_double(a);
-               float y = under(r.mode, [&] { return static_cast<float>(x); });
-               if (ftz) y = flushed(y);
-               if (sat) y = clamped(y);
-               return std::isnan(y) ? 0x7fffffff : bits(y);
-             }});
-    for (bool brain : {false, true}) {
-      Kind kind = brain ? Kind::BF16 : Kind::F16;
-      std::string type = brain ? ".bf16" : ".f16";
-      auto format = [=]() -> const SmallFormat & {
-        return brain ? SmallFormat::bf16() : SmallFormat::f16();
-      };
-      add({head + type + ".f32", kind, {Kind::F32}, [=](uint64_t a, uint64_t, uint64_t) {
-             return format().round(as_float(a), r.mode);
-           }});
-      add({head + type + ".f64", kind, {Kind::F64}, [=](uint64_t a, uint64_t, uint64_t) {
-             return format().round(as_double(a), r.mode);
-           }});
-      if (r.mode == FE_TONEAREST || r.mode == FE_TOWARDZERO) {
-        add({head + type + "x2.f32",
-             brain ? Kind::BF16x2 : Kind::F16x2,
-             {Kind::F32, Kind::F32},
-             [=](uint64_t a, uint64_t b, uint64_t) {
-               return format().round(as_float(a), r.mode) << 16 |
-                      format().round(as_float(b), r.mode);
-             }});
-        add({head + ".relu" + type + ".f32",
-             kind,
              {Kind::F32},
              [=](uint64_t a, uint64_t, uint64_t) -> uint64_t {
                float x = as_float(a);
-               return x <= 0 ? 0 : format().round(x, r.mode);
+               if (std::isnan(x)) return 0x7fffffff;
+               if (relu && std::signbit(x)) return 0;
+               uint64_t sign = a & 0x80000000, magnitude = a & 0x7fffffff;
+               if (std::isinf(x)) return sign | (finite ? 0x7f7fe000 : 0x7f800000);
+               // Neighbours with ten bits of mantissa; the upper one may be infinite.
+               uint64_t low = magnitude & ~uint64_t{0x1fff}, high = low + 0x2000;
+               uint64_t below = magnitude - low, above = high - magnitude;
+               bool up = round[1] == 'z'  ? false
+                         : below == above ? round[2] == 'a' || (low & 0x2000)
+                                          : below > above;
+               uint64_t r = up ? high : low;
+               return sign | (finite && r == 0x7f800000 ? 0x7f7fe000 : r);
              }});
       }
-    }
+}
+
+// cvt.pack: both saturated, side by side; c above them.
+void packed_integers() {
+  struct Small {
+    const char *name;
+    int width;
+    bool is_signed;
+  };
+  for (const Small &t : {Small{"u16", 16, false},
+                         {"s16", 16, true},
+                         {"u8", 8, false},
+                         {"s8", 8, true},
+                         {"u4", 4, false},
+                         {"s4", 4, true},
+                         {"u2", 2, false},
+                         {"s2", 2, true}}) {
+    int64_t most = (int64_t{1} << (t.width - t.is_signed)) - 1, least = t.is_signed ? -most - 1 : 0;
+    uint64_t mask = (uint64_t{1} << t.width) - 1;
+    auto one = [=](uint64_t a) {
+      return static_cast<uint64_t>(std::clamp<int64_t>(static_cast<int32_t>(a), least, most)) &
+             mask;
+    };
+    std::string name = std::string("cvt.pack.sat.") + t.name + ".s32";
+    if (t.width == 16)
+      add({name, Kind::B32, {Kind::S32, Kind::S32}, [=](uint64_t a, uint64_t b, uint64_t) {
+             return one(a) << 16 | one(b);
+           }});
+    else
+      add({name + ".b32",
+           Kind::B32,
+           {Kind::S32, Kind::S32, Kind::B32},
+           [=](uint64_t a, uint64_t b, uint64_t c) {
+             return c << (2 * t.width) | one(a) << t.width | one(b);
+           }});
   }
-  for (bool ftz : {false, true})
-    add({ftz ? "cvt.ftz.f64.f32" : "cvt.f64.f32",
-         Kind::F64,
-         {Kind::F32},
-         [=](uint64_t a, uint64_t, uint64_t) {
-           float x = as_float(a);
-           return bits(static_cast<double>(ftz ? flushed(x) : x));
-         },
-         same_double});
-  add({"cvt.f32.f16",
-       Kind::F32,
-       {Kind::F16},
-       [](uint64_t a, uint64_t, uint64_t) {
-         return bits(static_cast<float>(SmallFormat::f16().value(a)));
-       },
-       same_float});
-  add({"cvt.f32.bf16",
-       Kind::F32,
-       {Kind::BF16},
-       [](uint64_t a, uint64_t, uint64_t) {
-         return bits(static_cast<float>(SmallFormat::bf16().value(a)));
-       },
-       same_float});
-  add({"cvt.f64.f16",
-       Kind::F64,
-       {Kind::F16},
-       [](uint64_t a, uint64_t, uint64_t) { return bits(SmallFormat::f16().value(a)); },
-       same_double});
-  for (const char *mode : {"rni", "rzi", "rmi", "rpi"}) {
-    std::string m = mode;
-    add({"cvt." + m + ".f32.f32",
-         Kind::F32,
-         {Kind::F32},
-         [=](uint64_t a, uint64_t, uint64_t) {
-           return bits(static_cast<float>(integral(as_float(a), m)));
-         },
-         same_float});
-    add({"cvt." + m + ".ftz.sat.f32.f32",
-         Kind::F32,
-         {Kind::F32},
-         [=](uint64_t a, uint64_t, uint64_t) {
-           return bits(clamped(static_cast<float>(integral(flushed(as_float(a)), m))));
-         },
-         same_float});
-    add({"cvt." + m + ".f64.f64",
-         Kind::F64,
-         {Kind::F64},
-         [=](uint64_t a, uint64_t, uint64_t) { return bits(integral(as_double(a), m)); },
-         same_double});
-    add({"cvt." + m + ".f16.f16", Kind::F16, {Kind::F16}, [=](uint64_t a, uint64_t, uint64_t) {
-           double x = integral(SmallFormat::f16().value(a), m);
-           return SmallFormat::f16().round(x, FE_TONEAREST);
-         }});
-  }
-  add({"cvt.sat.f32.f32",
-       Kind::F32,
-       {Kind::F32},
-       [](uint64_t a, uint64_t, uint64_t) { return bits(clamped(as_float(a))); },
-       [](uint64_t got, uint64_t want) { return as_float(got) == as_float(want); }});
 }
 
 }  // namespace
@@ -255,6 +299,8 @@ void convert_cases() {
   floats_to_integers();
   integers_to_floats();
   floats();
+  limited_halves();
+  packed_integers();
 }
 
 }  // namespace harness

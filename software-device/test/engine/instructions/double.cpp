@@ -8,8 +8,12 @@ namespace {
 using Exact = std::function<double(double, double, double)>;
 
 void arithmetic(const std::string &op, size_t sources, const Exact &f) {
-  for (const Rounding &r : kRoundings)
-    add({op + "." + r.name + ".f64", Kind::F64, std::vector<Kind>(sources, Kind::F64),
+  std::vector<Rounding> roundings(std::begin(kRoundings), std::end(kRoundings));
+  // Where a rounding may be left out, it is to nearest.
+  if (op == "add" || op == "sub" || op == "mul") roundings.push_back({"", FE_TONEAREST});
+  for (const Rounding &r : roundings)
+    add({op + (*r.name ? "." : "") + r.name + ".f64", Kind::F64,
+         std::vector<Kind>(sources, Kind::F64),
          [=](uint64_t a, uint64_t b, uint64_t c) {
            volatile double result =
                under(r.mode, [&] { return f(as_double(a), as_double(b), as_double(c)); });
@@ -27,6 +31,9 @@ void double_cases() {
   arithmetic("mul", 2, [](V a, V b, V) { return a * b; });
   arithmetic("div", 2, [](V a, V b, V) { return a / b; });
   arithmetic("fma", 3, [](V a, V b, V c) {
+    return std::fma(static_cast<double>(a), static_cast<double>(b), static_cast<double>(c));
+  });
+  arithmetic("mad", 3, [](V a, V b, V c) {
     return std::fma(static_cast<double>(a), static_cast<double>(b), static_cast<double>(c));
   });
   arithmetic("rcp", 1, [](V a, V, V) { return 1.0 / a; });
@@ -70,12 +77,36 @@ void double_cases() {
        Kind::F64,
        {Kind::F64},
        [=](uint64_t a, uint64_t, uint64_t) { return bits(1.0 / upper(a)); },
-       coarse});
+       coarse,
+       {},
+       0,
+       0,
+       {},
+       "2^-19 relative"});
   add({"rsqrt.approx.ftz.f64",
        Kind::F64,
        {Kind::F64},
        [=](uint64_t a, uint64_t, uint64_t) { return bits(1.0 / std::sqrt(upper(a))); },
-       coarse});
+       coarse,
+       {},
+       0,
+       0,
+       {},
+       "2^-19 relative"});
+  add({"rsqrt.approx.f64",
+       Kind::F64,
+       {Kind::F64},
+       [=](uint64_t a, uint64_t, uint64_t) { return bits(1.0 / std::sqrt(as_double(a))); },
+       [](uint64_t got, uint64_t want) {
+         double g = as_double(got), w = as_double(want);
+         if (std::isnan(w)) return std::isnan(g);
+         return g == w || std::fabs(g - w) <= std::ldexp(std::fabs(w), -50);
+       },
+       {},
+       0,
+       0,
+       {},
+       "2^-50 relative"});
 }
 
 }  // namespace harness

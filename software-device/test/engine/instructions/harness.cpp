@@ -34,6 +34,7 @@ unsigned register_bits(Kind kind) {
     case Kind::U64:
     case Kind::S64:
     case Kind::F64:
+    case Kind::F32x2:
       return 64;
     default:
       return 32;
@@ -79,6 +80,13 @@ std::vector<uint64_t> edges(Kind kind) {
                       65535.5f, 2147483648.0f, 4294967296.0f, -2147483648.0f, 9.2233720e18f,
                       1.8446744e19f, 0.1f, 8388609.0f, -1e-40f})
         all.push_back(bits(x));
+      return all;
+    }
+    case Kind::F32x2: {
+      // Each beside another one.
+      std::vector<uint64_t> singles = edges(Kind::F32), all;
+      for (size_t i = 0; i < singles.size(); ++i)
+        all.push_back(singles[i] | singles[(i * 7 + 3) % singles.size()] << 32);
       return all;
     }
     case Kind::F64: {
@@ -155,6 +163,10 @@ uint64_t random_value(Kind kind, std::mt19937_64 &random) {
       if (raw & 1) return random();
       return bits(std::ldexp(static_cast<double>(static_cast<int64_t>(random())),
                              static_cast<int>((raw >> 1) % 96) - 90));
+    case Kind::F32x2: {
+      uint64_t low = random_value(Kind::F32, random);
+      return low | random_value(Kind::F32, random) << 32;
+    }
     case Kind::P:
       return raw & 1;
     default: {
@@ -176,7 +188,7 @@ const char *register_prefix(unsigned width) {
 void write_kernel(std::ostringstream &out, size_t number, const Case &one) {
   out << ".visible .entry k" << number
       << "(.param .u64 pd, .param .u64 pa, .param .u64 pb, .param .u64 pc, .param .u32 pn,"
-         " .param .u32 pm)\n{\n"
+         " .param .u32 pm, .param .u64 ps)\n{\n"
          ".reg .pred %p<8>; .reg .b16 %h<8>; .reg .b32 %r<16>; .reg .b64 %d<16>;\n"
          "mov.u32 %r8, %tid.x; mov.u32 %r9, %ctaid.x; mov.u32 %r10, %ntid.x;\n"
          "mad.lo.s32 %r8, %r9, %r10, %r8; ld.param.u32 %r9, [pn];\n"
@@ -204,6 +216,17 @@ void write_kernel(std::ostringstream &out, size_t number, const Case &one) {
     else
       out << "cvt.u" << width << ".u64 " << name << ", %d10;\n";
   }
+  auto mentions = [&](const char *what) { return text.find(what) != std::string::npos; };
+  if (mentions("$m"))
+    out << "ld.param.u64 %d11, [ps]; mad.wide.u32 %d11, %r8, 64, %d11;\n"
+           "st.global.v4.u64 [%d11], {0, 0, 0, 0}; st.global.v4.u64 [%d11+32], {0, 0, 0, 0};\n";
+  if (mentions("$s"))
+    out << ".shared .align 64 .b8 box[6144];\n"
+           "mov.u32 %r12, %tid.x; mov.u32 %r13, box; mad.lo.u32 %r13, %r12, 64, %r13;\n"
+           "st.shared.v4.u64 [%r13], {0, 0, 0, 0}; st.shared.v4.u64 [%r13+32], {0, 0, 0, 0};\n";
+  if (mentions("$l"))
+    out << ".local .align 64 .b8 depot[64];\nmov.u64 %d12, depot;\n"
+           "st.local.v4.u64 [%d12], {0, 0, 0, 0}; st.local.v4.u64 [%d12+32], {0, 0, 0, 0};\n";
   // What is there before tells whether lanes that are switched off were written.
   if (result_width == 1)
     out << "setp.ne.u32 %p0, %r8, %r8;\n";
@@ -218,7 +241,11 @@ void write_kernel(std::ostringstream &out, size_t number, const Case &one) {
         continue;
       }
       char which = text[++i];
-      filled += which == 'd' ? operands[3] : operands[which - 'a'];
+      filled += which == 'd'   ? operands[3]
+                : which == 'm' ? "%d11"
+                : which == 's' ? "%r13"
+                : which == 'l' ? "%d12"
+                               : operands[which - 'a'];
     }
     out << filled << ";\n";
   } else {
@@ -240,27 +267,72 @@ struct Operands {
   std::vector<uint64_t> a, b, c;
 };
 
-Operands operands_of(const Case &one) {
-  std::mt19937_64 random(0x5eed);
-  std::vector<std::vector<uint64_t>> values;
+// The values of each source, and how they are combined. What is said of a case comes from here
+// alone, so that the table cannot say more than is run.
+struct Plan {
+  std::vector<uint64_t> values[3];
+  size_t combinations = 1, step = 1;  // of the values above
+  size_t random = kRandom;
+  uint64_t all_a = 0, all_b = 0;  // every value of a, and of b for each, below these
+  bool exhaustive() const { return all_a != 0; }
+  size_t count() const {
+    return exhaustive() ? all_a * all_b : (combinations + step - 1) / step + random;
+  }
+  static constexpr size_t kRandom = 1500;
+};
+
+unsigned value_bits(Kind kind) {
+  return kind == Kind::U8 || kind == Kind::S8 || kind == Kind::B8 ? 8 : register_bits(kind);
+}
+
+Plan plan_of(const Case &one) {
+  Plan plan;
   for (size_t s = 0; s < one.sources.size(); ++s) {
     bool last = s + 1 == one.sources.size();
-    values.push_back(last && !one.third.empty() ? one.third : edges(one.sources[s]));
+    plan.values[s] = last && !one.third.empty() ? one.third : edges(one.sources[s]);
   }
-  while (values.size() < 3) values.push_back({0});
+  for (auto &values : plan.values)
+    if (values.empty()) values = {0};
+  for (auto &values : plan.values) plan.combinations *= values.size();
+  size_t most = one.few ? 301 : 4001;
+  if (plan.combinations > (one.few ? 400 : 6000)) plan.step = plan.combinations / most | 1;
+  if (one.few) plan.random = 100;
+  // Everything there is of 16 bits, in one source or two.
+  unsigned bits = 0;
+  for (Kind kind : one.sources) bits += value_bits(kind);
+  if (one.third.empty() && !one.sources.empty() && one.sources.size() <= 2 && bits <= 16) {
+    plan.all_a = uint64_t{1} << value_bits(one.sources[0]);
+    plan.all_b = one.sources.size() > 1 ? uint64_t{1} << value_bits(one.sources[1]) : 1;
+  }
+  return plan;
+}
+
+// Under sanitizers every eighth.
+#ifdef SOFTDEV_TEST_SAMPLE
+constexpr size_t kEvery = SOFTDEV_TEST_SAMPLE;
+#else
+constexpr size_t kEvery = 1;
+#endif
+
+Operands operands_of(const Case &one) {
+  std::mt19937_64 random(0x5eed);
+  Plan plan = plan_of(one);
   Operands out;
+  size_t number = 0;
   auto push = [&](uint64_t a, uint64_t b, uint64_t c) {
+    if (number++ % kEvery) return;
     out.a.push_back(a);
     out.b.push_back(b);
     out.c.push_back(c);
   };
-  // All combinations of edge values, thinned for three sources.
-  size_t total = values[0].size() * values[1].size() * values[2].size();
-  size_t step = total > 6000 ? total / 4001 | 1 : 1;
-  for (size_t n = 0; n < total; n += step)
+  for (uint64_t a = 0; a < plan.all_a; ++a)
+    for (uint64_t b = 0; b < plan.all_b; ++b) push(a, b, 0);
+  if (plan.exhaustive()) return out;
+  const auto &values = plan.values;
+  for (size_t n = 0; n < plan.combinations; n += plan.step)
     push(values[0][n % values[0].size()], values[1][n / values[0].size() % values[1].size()],
          values[2][n / values[0].size() / values[1].size()]);
-  for (int n = 0; n < 1500; ++n) {
+  for (size_t n = 0; n < plan.random; ++n) {
     uint64_t v[3] = {0, 0, 0};
     for (size_t s = 0; s < one.sources.size(); ++s) {
       bool last = s + 1 == one.sources.size();
@@ -269,9 +341,7 @@ Operands operands_of(const Case &one) {
     }
     push(v[0], v[1], v[2]);
   }
-  // 16-bit formats: all of them.
-  if (one.sources.size() == 1 && register_bits(one.sources[0]) == 16)
-    for (uint64_t v = 0; v < 0x10000; ++v) push(v, 0, 0);
+  if (kEvery == 1 && out.a.size() != plan.count()) std::abort();  // the table would be wrong
   return out;
 }
 
@@ -304,9 +374,63 @@ Accept within(int exponent, double absolute) {
 
 void add(Case one) { cases().push_back(std::move(one)); }
 
+namespace {
+
+constexpr size_t kMostValues = 80000;
+struct Buffers {
+  explicit Buffers(rig::Device &device)
+      : d(device.array<uint64_t>(kMostValues)),
+        a(device.array<uint64_t>(kMostValues)),
+        b(device.array<uint64_t>(kMostValues)),
+        c(device.array<uint64_t>(kMostValues)),
+        scratch(device.array<uint64_t>(kMostValues * 8)) {}
+  uint64_t *d, *a, *b, *c, *scratch;
+};
+
+// What one case gives wrong, or nothing.
+std::string run_case(rig::Device &device, const std::shared_ptr<rig::Program> &program,
+                     const std::string &kernel, const Case &one, const Buffers &buffers,
+                     size_t *results) {
+  auto [d, a, b, c, scratch] = buffers;
+  Operands operands = operands_of(one);
+  auto count = static_cast<uint32_t>(operands.a.size());
+  std::copy(operands.a.begin(), operands.a.end(), a);
+  std::copy(operands.b.begin(), operands.b.end(), b);
+  std::copy(operands.c.begin(), operands.c.end(), c);
+  unsigned width = one.result_register ? one.result_register : register_bits(one.result);
+  for (uint32_t mask : {0xffffffffu, 0x5a5a1237u}) {
+    rig::Status status = device.launch(
+        program, kernel.c_str(), {(count + 95) / 96}, {96},
+        rig::Parameters().add(d).add(a).add(b).add(c).add(count).add(mask).add(scratch));
+    if (!status.ok()) return status.message;
+    for (uint32_t n = 0; n < count; ++n) {
+      bool on = (mask >> (n & 31)) & 1;
+      uint64_t want =
+          on ? one.reference(operands.a[n], operands.b[n], operands.c[n]) & width_mask(width)
+          : width == 1 ? 0
+                       : 0x1234;
+      ++*results;
+      if (on && one.accept ? one.accept(d[n], want) : d[n] == want) continue;
+      char text[200];
+      std::snprintf(text, sizeof text, "a=%llx b=%llx c=%llx gave %llx, expected %llx%s",
+                    static_cast<unsigned long long>(operands.a[n]),
+                    static_cast<unsigned long long>(operands.b[n]),
+                    static_cast<unsigned long long>(operands.c[n]),
+                    static_cast<unsigned long long>(d[n]), static_cast<unsigned long long>(want),
+                    on ? "" : " (the lane was off)");
+      return text;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 int run_all(const std::string &filter) {
   std::ostringstream ptx;
-  ptx << ".version 9.0\n.target sm_90\n.address_size 64\n";
+  ptx << ".version 9.0\n.target sm_90\n.address_size 64\n.const .align 64 .b8 constants[64] = {";
+  for (unsigned i = 0; i < 64; ++i) ptx << (i ? "," : "") << constant_byte(i);
+  ptx << "};\n";
   std::vector<size_t> chosen;
   for (size_t i = 0; i < cases().size(); ++i) {
     if (cases()[i].instruction.find(filter) == std::string::npos) continue;
@@ -316,53 +440,26 @@ int run_all(const std::string &filter) {
   rig::Device device;
   auto program = device.load(ptx.str());
   if (!program) return 1;
-  constexpr size_t kMost = 80000;
-  auto *d = device.array<uint64_t>(kMost), *a = device.array<uint64_t>(kMost);
-  auto *b = device.array<uint64_t>(kMost), *c = device.array<uint64_t>(kMost);
+  Buffers buffers(device);
   int failed = 0;
   size_t results = 0;
   for (size_t i : chosen) {
-    const Case &one = cases()[i];
-    Operands operands = operands_of(one);
-    auto count = static_cast<uint32_t>(operands.a.size());
-    std::copy(operands.a.begin(), operands.a.end(), a);
-    std::copy(operands.b.begin(), operands.b.end(), b);
-    std::copy(operands.c.begin(), operands.c.end(), c);
-    std::string name = "k" + std::to_string(i);
-    bool bad = false;
-    for (uint32_t mask : {0xffffffffu, 0x5a5a1237u}) {
-      rig::Status status =
-          device.launch(program, name.c_str(), {(count + 95) / 96}, {96},
-                        rig::Parameters().add(d).add(a).add(b).add(c).add(count).add(mask));
-      if (!status.ok()) {
-        std::printf("FAIL %s: %s\n", one.instruction.c_str(), status.message.c_str());
-        bad = true;
-        break;
-      }
-      unsigned width = one.result_register ? one.result_register : register_bits(one.result);
-      for (uint32_t n = 0; n < count && !bad; ++n) {
-        bool on = (mask >> (n & 31)) & 1;
-        uint64_t want =
-            on ? one.reference(operands.a[n], operands.b[n], operands.c[n]) & width_mask(width)
-            : width == 1 ? 0
-                         : 0x1234;
-        bool good = on && one.accept ? one.accept(d[n], want) : d[n] == want;
-        ++results;
-        if (good) continue;
-        std::printf("FAIL %s: a=%llx b=%llx c=%llx gave %llx, expected %llx%s\n",
-                    one.instruction.c_str(), static_cast<unsigned long long>(operands.a[n]),
-                    static_cast<unsigned long long>(operands.b[n]),
-                    static_cast<unsigned long long>(operands.c[n]),
-                    static_cast<unsigned long long>(d[n]), static_cast<unsigned long long>(want),
-                    on ? "" : " (the lane was off)");
-        bad = true;
-      }
-    }
-    failed += bad;
+    std::string wrong =
+        run_case(device, program, "k" + std::to_string(i), cases()[i], buffers, &results);
+    if (wrong.empty()) continue;
+    std::printf("FAIL %s: %s\n", cases()[i].instruction.c_str(), wrong.c_str());
+    ++failed;
   }
   std::printf("%zu instructions, %zu results, %d instructions wrong\n", chosen.size(), results,
               failed);
   return failed ? 1 : chosen.empty() ? 1 : 0;
+}
+
+const std::vector<Case> &all_cases() { return cases(); }
+size_t planned_values(const Case &one, bool *exhaustive) {
+  Plan plan = plan_of(one);
+  *exhaustive = plan.exhaustive();
+  return plan.count();
 }
 
 }  // namespace harness

@@ -1,5 +1,6 @@
 // Integer arithmetic and logic, by __int128.
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "harness.h"
@@ -139,6 +140,13 @@ void narrow_products() {
            }});
     }
   }
+  const Type &s32 = kTypes[3];
+  add({"mad24.hi.sat.s32",
+       Kind::S32,
+       {Kind::S32, Kind::S32, Kind::S32},
+       [&](uint64_t a, uint64_t b, uint64_t c) {
+         return wrap(saturated(((low24(a, true) * low24(b, true)) >> 16) + value(s32, c)));
+       }});
   for (bool sa : {false, true}) {
     for (bool sb : {false, true}) {
       Kind result = sa || sb ? Kind::S32 : Kind::U32;
@@ -196,16 +204,13 @@ void logic() {
     add({"shr" + dot, t.kind, {t.kind, Kind::U32}, [=](uint64_t a, uint64_t n, uint64_t) {
            return n >= width ? 0 : a >> n;
          }});
-    add({"selp" + dot, t.kind, {t.kind, t.kind, Kind::P}, [](uint64_t a, uint64_t b, uint64_t c) {
-           return c ? a : b;
-         }});
-    add({"slct" + dot + ".s32",
-         t.kind,
-         {t.kind, t.kind, Kind::S32},
-         [](uint64_t a, uint64_t b, uint64_t c) { return static_cast<int32_t>(c) >= 0 ? a : b; }});
-    add({"mov" + dot, t.kind, {t.kind}, [](uint64_t a, uint64_t, uint64_t) { return a; }});
   }
   for (const Type &t : kTypes) {
+    if (!t.is_signed)
+      add({std::string("shr.") + t.name,
+           t.kind,
+           {t.kind, Kind::U32},
+           [=](uint64_t a, uint64_t n, uint64_t) { return n >= t.width ? 0 : a >> n; }});
     if (!t.is_signed) continue;
     add({std::string("shr.") + t.name,
          t.kind,
@@ -239,6 +244,7 @@ void logic() {
 // Chains: 64-bit arithmetic from 32-bit instructions, and 128-bit from 64-bit ones.
 void carries() {
   const char *split = "{ .reg .b32 al, ah, bl, bh; mov.b64 {al, ah}, $a; mov.b64 {bl, bh}, $b; ";
+  // Their text proves the forms in carry_forms().
   add({std::string(split) + "add.cc.u32 al, al, bl; addc.u32 ah, ah, bh; mov.b64 $d, {al, ah}; }",
        Kind::U64,
        {Kind::U64, Kind::U64},
@@ -273,6 +279,134 @@ void carries() {
        }});
 }
 
+// Every form that reads or writes the carry: the flag is set from a bit of c beforehand, and what
+// it is afterwards is mixed into the result.
+void carry_forms() {
+  constexpr uint64_t kMark = 0x9e3779b97f4a7c15;
+  for (int i = 2; i < 6; ++i) {
+    const Type &t = kTypes[i];
+    bool wide = t.width == 64;
+    std::string type = std::string(".") + t.name, reg = wide ? ".b64" : ".b32";
+    uint64_t mask = wide ? ~uint64_t{0} : 0xffffffff;
+    for (bool in : {false, true})
+      for (bool out : {false, true}) {
+        if (!in && !out) continue;
+        auto text = [&](const std::string &op, bool subtract, const std::string &operands) {
+          std::string s = "{ .reg .b32 f; .reg " + reg + " x; .reg .pred q; and.b32 f, $c, 1; ";
+          if (in) s += subtract ? "sub.cc.u32 f, 0, f; " : "add.cc.u32 f, f, -1; ";
+          s += op + " x, " + operands + "; ";
+          if (out)
+            s += std::string(subtract ? "subc" : "addc") +
+                 ".u32 f, 0, 0; setp.ne.u32 q, f, 0; @q xor" + reg + " x, x, " +
+                 (wide ? "0x9e3779b97f4a7c15" : "0x7f4a7c15") + "; ";
+          return s + "mov" + reg + " $d, x; }";
+        };
+        auto finish = [=](unsigned __int128 exact, bool carry) {
+          uint64_t r = static_cast<uint64_t>(exact) & mask;
+          return out && carry ? (r ^ kMark) & mask : r;
+        };
+        for (bool subtract : {false, true}) {
+          std::string op =
+              std::string(subtract ? "sub" : "add") + (in ? "c" : "") + (out ? ".cc" : "") + type;
+          add({text(op, subtract, "$a, $b"),
+               t.kind,
+               {t.kind, t.kind, Kind::U32},
+               [=](uint64_t a, uint64_t b, uint64_t c) {
+                 uint64_t flag = in ? c & 1 : 0;
+                 if (subtract)
+                   return finish(static_cast<unsigned __int128>(a) - b - flag,
+                                 static_cast<unsigned __int128>(a) <
+                                     static_cast<unsigned __int128>(b) + flag);
+                 unsigned __int128 sum = static_cast<unsigned __int128>(a) + b + flag;
+                 return finish(sum, sum > mask);
+               },
+               nullptr,
+               {},
+               0,
+               0,
+               op});
+        }
+        for (bool high : {false, true}) {
+          std::string op = std::string("mad") + (in ? "c" : "") + (high ? ".hi" : ".lo") +
+                           (out ? ".cc" : "") + type;
+          // The addend is made from b, so that c can hold the flag.
+          add({text(op, false, "$a, $b, $b"),
+               t.kind,
+               {t.kind, t.kind, Kind::U32},
+               [=](uint64_t a, uint64_t b, uint64_t c) {
+                 uint64_t product;
+                 if (!high)
+                   product = (a * b) & mask;
+                 else if (t.is_signed)
+                   product = static_cast<uint64_t>((value(t, a) * value(t, b)) >> t.width) & mask;
+                 else
+                   product =
+                       static_cast<uint64_t>((static_cast<unsigned __int128>(a) * b) >> t.width);
+                 unsigned __int128 sum =
+                     static_cast<unsigned __int128>(product) + b + (in ? c & 1 : 0);
+                 return finish(sum, sum > mask);
+               },
+               nullptr,
+               {},
+               0,
+               0,
+               op});
+        }
+      }
+  }
+}
+
+void relu() {
+  for (bool max : {false, true}) {
+    std::string op = max ? "max.relu" : "min.relu";
+    auto one = [=](int64_t x, int64_t y) {
+      return std::max<int64_t>(0, max ? std::max(x, y) : std::min(x, y));
+    };
+    add({op + ".s32", Kind::S32, {Kind::S32, Kind::S32}, [=](uint64_t a, uint64_t b, uint64_t) {
+           return static_cast<uint64_t>(one(static_cast<int32_t>(a), static_cast<int32_t>(b)));
+         }});
+    add({op + ".s16x2", Kind::B32, {Kind::B32, Kind::B32}, [=](uint64_t a, uint64_t b, uint64_t) {
+           auto low = one(static_cast<int16_t>(a), static_cast<int16_t>(b));
+           auto high = one(static_cast<int16_t>(a >> 16), static_cast<int16_t>(b >> 16));
+           return static_cast<uint64_t>(low | high << 16);
+         }});
+  }
+}
+
+// selp, slct and mov copy bits, whatever the type says they are.
+void copies() {
+  struct Named {
+    const char *name;
+    Kind kind;
+  };
+  const Named all[] = {{"b16", Kind::B16}, {"u16", Kind::U16}, {"s16", Kind::S16},
+                       {"b32", Kind::B32}, {"u32", Kind::U32}, {"s32", Kind::S32},
+                       {"f32", Kind::F32}, {"b64", Kind::B64}, {"u64", Kind::U64},
+                       {"s64", Kind::S64}, {"f64", Kind::F64}};
+  for (const Named &t : all) {
+    std::string dot = std::string(".") + t.name;
+    add({"mov" + dot, t.kind, {t.kind}, [](uint64_t a, uint64_t, uint64_t) { return a; }});
+    for (bool negated : {false, true})
+      add({"selp" + dot + " $d, $a, $b, " + (negated ? "!$c" : "$c"),
+           t.kind,
+           {t.kind, t.kind, Kind::P},
+           [=](uint64_t a, uint64_t b, uint64_t c) { return (c != 0) != negated ? a : b; }});
+    add({"slct" + dot + ".s32",
+         t.kind,
+         {t.kind, t.kind, Kind::S32},
+         [](uint64_t a, uint64_t b, uint64_t c) { return static_cast<int32_t>(c) >= 0 ? a : b; }});
+    for (bool ftz : {false, true})
+      add({std::string(ftz ? "slct.ftz" : "slct") + dot + ".f32",
+           t.kind,
+           {t.kind, t.kind, Kind::F32},
+           [=](uint64_t a, uint64_t b, uint64_t c) {
+             float x = as_float(c);
+             if (ftz && std::fpclassify(x) == FP_SUBNORMAL) x = 0;
+             return x >= 0 ? a : b;
+           }});
+  }
+}
+
 void pairs() {
   for (bool s : {false, true}) {
     std::string type = s ? "s16x2" : "u16x2";
@@ -302,6 +436,9 @@ void integer_cases() {
   narrow_products();
   logic();
   carries();
+  carry_forms();
+  relu();
+  copies();
   pairs();
 }
 

@@ -1,4 +1,5 @@
 // instructions [family [part-of-an-instruction]]
+// instructions --write FOLDER | --check FOLDER       the tables of docs/software-device
 #include <cstdio>
 #include <cstring>
 
@@ -10,20 +11,30 @@ int main(int argc, char **argv) {
     const char *name;
     void (*cases)();
   };
-  const Family families[] = {{"integer", integer_cases}, {"bits", bit_cases},
-                             {"single", single_cases},   {"double", double_cases},
-                             {"half", half_cases},       {"convert", convert_cases},
-                             {"compare", compare_cases}};
+  const Family families[] = {
+      {"integer", integer_cases}, {"bits", bit_cases},        {"single", single_cases},
+      {"double", double_cases},   {"half", half_cases},       {"convert", convert_cases},
+      {"small", small_cases},     {"compare", compare_cases}, {"set", set_cases},
+      {"pack", pack_cases},       {"video", video_cases},     {"memory", memory_cases},
+      {"atomic", atomic_cases}};
+  const char *what = argc > 1 ? argv[1] : "all";
+  bool write = std::strcmp(what, "--write") == 0, check = std::strcmp(what, "--check") == 0;
+  if ((write || check) && argc != 3) {
+    std::fprintf(stderr, "needs a folder\n");
+    return 2;
+  }
   bool known = false;
   for (const Family &family : families) {
-    if (argc > 1 && std::strcmp(argv[1], "all") != 0 && std::strcmp(argv[1], family.name) != 0)
+    if (!write && !check && std::strcmp(what, "all") != 0 && std::strcmp(what, family.name) != 0)
       continue;
     family.cases();
     known = true;
   }
   if (!known) {
-    std::fprintf(stderr, "unknown family '%s'\n", argv[1]);
+    std::fprintf(stderr, "unknown family '%s'\n", what);
     return 2;
   }
+  if (write) return write_tables(argv[2]);
+  if (check) return check_tables(argv[2]);
   return run_all(argc > 2 ? argv[2] : "");
 }

@@ -62,4 +62,24 @@ const SmallFormat &SmallFormat::bf16() {
   return format;
 }
 
+// Through long double, made odd where bits are lost.
+uint64_t rounded(const SmallFormat &format, __float128 exact) {
+  long double x = static_cast<long double>(exact);
+  if (std::isfinite(x) && static_cast<__float128>(x) != exact && x != 0) {
+    // Which side of x the exact value lies on decides ties only; one more neighbour tells.
+    long double other = static_cast<__float128>(x) < exact ? std::nextafter(x, HUGE_VALL)
+                                                           : std::nextafter(x, -HUGE_VALL);
+    long double middle = x + (other - x) / 2;
+    if (middle == x || middle == other) {
+      uint64_t a = format.round(x, FE_TONEAREST), b = format.round(other, FE_TONEAREST);
+      if (a != b) {
+        // x is a tie of the format: the side of the exact value wins.
+        return b;
+      }
+      return a;
+    }
+  }
+  return format.round(x, FE_TONEAREST);
+}
+
 }  // namespace harness

@@ -27,6 +27,10 @@ auto under(int mode, F f) {
   return result;
 }
 
+class SmallFormat;
+// A __float128 rounded to the format, to nearest.
+uint64_t rounded(const SmallFormat &format, __float128 exact);
+
 inline float flushed(float x) {
   return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x;
 }
@@ -39,6 +43,7 @@ class SmallFormat {
   double value(uint64_t bits) const;  // NaN and infinities too
   // The value `x` (times an exact scale already applied) rounded.
   uint64_t round(long double x, int mode) const;
+  uint64_t smallest_normal() const { return uint64_t{1} << mantissa_bits_; }
   static const SmallFormat &f16();
   static const SmallFormat &bf16();
 
