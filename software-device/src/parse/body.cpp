@@ -228,6 +228,7 @@ class BodyParser {
     statement.modifiers = static_cast<uint32_t>(out_->modifiers.size()) - statement.first_modifier;
 
     has_selectors_ = false;
+    is_call_ = statement.opcode == "call";
     operands_.clear();  // lists inside put their elements straight into out_
     if (!lexer_.peek().is(';')) {
       do {
@@ -255,7 +256,8 @@ class BodyParser {
   bool operand(OperandSyntax *out, int depth) {
     out->scope = scope_;
     const Token &token = lexer_.peek();
-    if (token.is('{') || token.is('(')) return list(out, token.is('{') ? '}' : ')', depth);
+    if (token.is('{')) return list(out, '}', depth);
+    if (token.is('(') && is_call_) return list(out, ')', depth);  // else a constant expression
     if (token.is('[')) return address(out);
     if (token.is('!')) {
       lexer_.next();
@@ -293,7 +295,7 @@ class BodyParser {
       lexer_.seek(begin, line);
     }
     if (token.kind == Tok::Word) return named(out);
-    auto value = declarations_.constant();
+    auto value = declarations_.expression();
     if (!value) return false;
     out->kind = OperandSyntax::Integer;
     out->bits = static_cast<uint64_t>(*value);
@@ -396,6 +398,7 @@ class BodyParser {
   std::vector<OperandSyntax> operands_;
   std::vector<std::unordered_map<std::string_view, RegisterName>> names_;  // by scope
   uint32_t scope_ = 0;
+  bool is_call_ = false;
   bool has_selectors_ = false;  // of the current instruction
 };
 

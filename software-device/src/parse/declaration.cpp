@@ -36,24 +36,26 @@ bool DeclarationParser::name(std::string_view *out) {
   return true;
 }
 
-std::optional<int64_t> DeclarationParser::primary(int depth) {
+std::optional<int64_t> DeclarationParser::unary(int depth) {
   if (depth > kMaxExpressionDepth) {
     fail("constant expression nested too deeply");
     return std::nullopt;
   }
-  if (lexer_.take('-')) {
-    auto value = primary(depth + 1);
-    if (value) value = static_cast<int64_t>(0 - static_cast<uint64_t>(*value));
-    return value;
-  }
-  if (lexer_.take('+')) return primary(depth + 1);
-  if (lexer_.take('~')) {
-    auto value = primary(depth + 1);
-    if (value) value = ~*value;
-    return value;
+  if (lexer_.peek().kind == Tok::Punct) {
+    char op = lexer_.peek().text[0];
+    if (op == '-' || op == '+' || op == '~' || op == '!') {
+      lexer_.next();
+      auto value = unary(depth + 1);
+      if (!value) return value;
+      if (op == '-') return static_cast<int64_t>(0 - static_cast<uint64_t>(*value));
+      return op == '~' ? ~*value : op == '!' ? *value == 0 : *value;
+    }
   }
   if (lexer_.take('(')) {
-    auto value = constant(0, depth + 1);
+    // (.s64) and (.u64) are the types that all constants have anyway.
+    if (lexer_.take_dot("s64") || lexer_.take_dot("u64"))
+      return lexer_.take(')') ? unary(depth + 1) : (fail("expected ')'"), std::nullopt);
+    auto value = choice(true, depth + 1);
     if (!value) return value;
     if (!lexer_.take(')')) {
       fail("expected ')'");
@@ -66,46 +68,79 @@ std::optional<int64_t> DeclarationParser::primary(int depth) {
   return std::nullopt;
 }
 
-std::optional<int64_t> DeclarationParser::constant(int min_precedence, int depth) {
-  auto left = primary(depth);
+namespace {
+
+struct Operator {
+  std::string_view text;
+  int precedence;
+};
+// Longer ones first, so that << is not taken for <.
+constexpr Operator kOperators[] = {{"<<", 8}, {">>", 8}, {"<=", 7}, {">=", 7}, {"==", 6}, {"!=", 6},
+                                   {"&&", 2}, {"||", 1}, {"*", 10}, {"/", 10}, {"+", 9},  {"-", 9},
+                                   {"<", 7},  {">", 7},  {"&", 5},  {"^", 4},  {"|", 3}};
+
+std::optional<int64_t> apply(std::string_view op, int64_t left, int64_t right) {
+  uint64_t a = static_cast<uint64_t>(left), b = static_cast<uint64_t>(right);
+  if (op == "*") return static_cast<int64_t>(a * b);
+  if (op == "+") return static_cast<int64_t>(a + b);
+  if (op == "-") return static_cast<int64_t>(a - b);
+  if (op == "&") return left & right;
+  if (op == "|") return left | right;
+  if (op == "^") return left ^ right;
+  if (op == "<<") return static_cast<int64_t>(b < 64 ? a << b : 0);
+  if (op == ">>") return left >> (b < 64 ? b : 63);
+  if (op == "<") return left < right;
+  if (op == ">") return left > right;
+  if (op == "<=") return left <= right;
+  if (op == ">=") return left >= right;
+  if (op == "==") return left == right;
+  if (op == "!=") return left != right;
+  if (op == "&&") return left && right;
+  if (op == "||") return left || right;
+  if (right == 0 || (right == -1 && left == INT64_MIN)) return std::nullopt;
+  return left / right;
+}
+
+}  // namespace
+
+std::optional<int64_t> DeclarationParser::binary(bool compares, int least, int depth) {
+  auto left = unary(depth);
   while (left && lexer_.peek().kind == Tok::Punct) {
-    char op = lexer_.peek().text[0];
-    int precedence = op == '*' || op == '/' ? 3 : op == '+' || op == '-' ? 2 : op == '&' ? 1 : 0;
-    if (op == '|') precedence = 1;
-    if (precedence == 0 || precedence <= min_precedence) break;
-    lexer_.next();
-    auto right = constant(precedence, depth + 1);
+    std::string_view rest = lexer_.text().substr(lexer_.token_begin(), 2);
+    const Operator *found = nullptr;
+    for (const Operator &one : kOperators)
+      if (rest.substr(0, one.text.size()) == one.text) {
+        found = &one;
+        break;
+      }
+    if (!found || found->precedence < least) break;
+    // %r<8> is no comparison.
+    if (!compares && (found->text[0] == '<' || found->text[0] == '>')) break;
+    for (size_t i = 0; i < found->text.size(); ++i) lexer_.next();
+    auto right = binary(compares, found->precedence + 1, depth + 1);
     if (!right) return right;
-    uint64_t a = *left, b = *right;
-    switch (op) {
-      case '*':
-        left = static_cast<int64_t>(a * b);
-        break;
-      case '/':
-        if (b == 0 || (b == ~uint64_t{0} && *left == INT64_MIN)) {
-          fail("division in a constant expression is out of range");
-          return std::nullopt;
-        }
-        left = *left / *right;
-        break;
-      case '+':
-        left = static_cast<int64_t>(a + b);
-        break;
-      case '-':
-        left = static_cast<int64_t>(a - b);
-        break;
-      case '&':
-        left = static_cast<int64_t>(a & b);
-        break;
-      default:
-        left = static_cast<int64_t>(a | b);
-        break;
-    }
+    left = apply(found->text, *left, *right);
+    if (!left) fail("division in a constant expression is out of range");
   }
   return left;
 }
 
-std::optional<int64_t> DeclarationParser::constant() { return constant(0, 0); }
+std::optional<int64_t> DeclarationParser::choice(bool compares, int depth) {
+  auto condition = binary(compares, 1, depth);
+  if (!condition || !lexer_.take('?')) return condition;
+  auto yes = choice(compares, depth + 1);
+  if (!yes) return yes;
+  if (!lexer_.take(':')) {
+    fail("expected ':'");
+    return std::nullopt;
+  }
+  auto no = choice(compares, depth + 1);
+  if (!no) return no;
+  return *condition ? yes : no;
+}
+
+std::optional<int64_t> DeclarationParser::constant() { return choice(false, 0); }
+std::optional<int64_t> DeclarationParser::expression() { return choice(true, 0); }
 
 bool DeclarationParser::variable(Space space, VariableSyntax *out) {
   out->space = space;

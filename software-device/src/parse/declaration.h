@@ -20,16 +20,19 @@ class DeclarationParser {
   bool signature(Signature *out, std::string_view *name);
   // `( .param ..., ... )`
   bool parameter_list(std::vector<VariableSyntax> *out);
-  // An integer constant expression.
+  // An integer constant expression, where '<' and '>' may mean something else behind it.
   std::optional<int64_t> constant();
+  // The same with comparisons.
+  std::optional<int64_t> expression();
 
   bool fail(std::string message);
   // An identifier, which may begin with a word character only.
   bool name(std::string_view *out);
 
  private:
-  std::optional<int64_t> constant(int min_precedence, int depth);
-  std::optional<int64_t> primary(int depth);
+  std::optional<int64_t> unary(int depth);
+  std::optional<int64_t> binary(bool compares, int least, int depth);
+  std::optional<int64_t> choice(bool compares, int depth);
 
   Lexer &lexer_;
   ParseError &error_;

@@ -45,9 +45,13 @@ class InitialiserReader {
     bool negative = false;
     uint64_t bits = 0;
     if (token.is('-')) {
+      // -1.5; of integers the expression takes care
+      size_t begin = lexer_.token_begin();
+      uint32_t line = token.line;
       lexer_.next();
       token = lexer_.peek();
-      negative = true;
+      negative = token.kind == Tok::Single || token.kind == Tok::Double;
+      if (!negative) lexer_.seek(begin, line);
     }
     if (token.kind == Tok::Single || token.kind == Tok::Double) {
       lexer_.next();
@@ -66,12 +70,8 @@ class InitialiserReader {
       }
       return store(bits);
     }
-    if (token.kind == Tok::Word) return negative ? declarations_.fail("bad value") : symbol(~0ull);
-    if (negative) {
-      auto number = declarations_.constant();
-      return number && store(0 - static_cast<uint64_t>(*number));
-    }
-    auto number = declarations_.constant();
+    if (token.kind == Tok::Word) return symbol(~0ull);
+    auto number = declarations_.expression();
     if (!number) return false;
     if (lexer_.peek().is('(')) {  // 0xff00(symbol)
       lexer_.next();

@@ -1,5 +1,5 @@
-// Atomics of every type: integers, counters, floating point, halves and pairs of them, exchange, compare and swap.
-// flags: -gencode arch=compute_90,code=compute_90
+// Atomics of every type: integers, counters, floating point, halves and pairs of them, exchange,
+// compare and swap. flags: -gencode arch=compute_90,code=compute_90
 #include <cstdint>
 
 #include <cuda_bf16.h>
@@ -41,7 +41,8 @@ __global__ void update(Cells *cells, int *slots) {
   if (i < 256) {  // halves count exactly up to 2048 quarters
     atomicAdd(&cells->half_pair, __halves2half2(__float2half(1.0f), __float2half(0.25f)));
     atomicAdd(&cells->half, __float2half(0.5f));
-    atomicAdd(&cells->brain_pair, __halves2bfloat162(__float2bfloat16(1.0f), __float2bfloat16(0.5f)));
+    atomicAdd(&cells->brain_pair,
+              __halves2bfloat162(__float2bfloat16(1.0f), __float2bfloat16(0.5f)));
   }
   unsigned short seen = cells->small, want;
   do {
@@ -59,10 +60,10 @@ __global__ void update(Cells *cells, int *slots) {
   }
 }
 
-#define EXPECT(what, value)                                        \
-  if (!((what) == (value))) {                                      \
+#define EXPECT(what, value)                                             \
+  if (!((what) == (value))) {                                           \
     fprintf(stderr, "%s is %.17g\n", #what, static_cast<double>(what)); \
-    return 1;                                                      \
+    return 1;                                                           \
   }
 
 int main() {

@@ -29,9 +29,9 @@ __global__ void round_to_fp8(const float *in, uint8_t *e4m3, uint8_t *e5m2) {
 
 float value(int code, int mantissa, int bias) {
   int exponent = (code & 127) >> mantissa, rest = code & ((1 << mantissa) - 1);
-  float magnitude = exponent
-                        ? ldexpf(static_cast<float>(rest + (1 << mantissa)), exponent - bias - mantissa)
-                        : ldexpf(static_cast<float>(rest), 1 - bias - mantissa);
+  float magnitude =
+      exponent ? ldexpf(static_cast<float>(rest + (1 << mantissa)), exponent - bias - mantissa)
+               : ldexpf(static_cast<float>(rest), 1 - bias - mantissa);
   return code & 128 ? -magnitude : magnitude;
 }
 // The code whose value is nearest, the even one of two; `largest` at most.

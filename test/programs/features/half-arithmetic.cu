@@ -1,4 +1,5 @@
-// Half and bfloat16 values of cuda_fp16.h and cuda_bf16.h: conversion, arithmetic, comparison, one and two at once.
+// Half and bfloat16 values of cuda_fp16.h and cuda_bf16.h: conversion, arithmetic, comparison, one
+// and two at once.
 #include <cmath>
 #include <cstdint>
 #include <cstring>

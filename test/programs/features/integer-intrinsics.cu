@@ -1,4 +1,5 @@
-// Integer and bit intrinsics: counts, reversal, funnel shifts, high products, 128-bit arithmetic, carry chains.
+// Integer and bit intrinsics: counts, reversal, funnel shifts, high products, 128-bit arithmetic,
+// carry chains.
 #include <cstdint>
 
 #include "../check.h"
@@ -86,22 +87,24 @@ int main() {
     bool good =
         r.ones == static_cast<uint32_t>(__builtin_popcount(p)) &&
         r.leading == (shifted ? static_cast<uint32_t>(__builtin_clz(shifted)) : 32) &&
-        r.reversed == reversed && r.first == static_cast<uint32_t>(__builtin_ffs(static_cast<int>(p & q))) &&
+        r.reversed == reversed &&
+        r.first == static_cast<uint32_t>(__builtin_ffs(static_cast<int>(p & q))) &&
         r.funnel == static_cast<uint32_t>((both << (q & 31)) >> 32) &&
         r.clamped_shift == static_cast<uint32_t>(both >> clamped) &&
         r.high == static_cast<uint32_t>((static_cast<uint64_t>(p) * q) >> 32) && r.nth == nth &&
         r.average == static_cast<uint32_t>((static_cast<uint64_t>(p) + q) / 2) &&
         r.high64 == static_cast<uint64_t>(product >> 64) &&
         r.ones64 == static_cast<uint64_t>(__builtin_popcountll(x)) && r.reversed64 == reversed64 &&
-        r.product[0] == static_cast<uint64_t>(product) && r.product[1] == static_cast<uint64_t>(product >> 64) &&
+        r.product[0] == static_cast<uint64_t>(product) &&
+        r.product[1] == static_cast<uint64_t>(product >> 64) &&
         r.quotient[0] == static_cast<uint64_t>(quotient) &&
-        r.quotient[1] == static_cast<uint64_t>(quotient >> 64) && r.sum[0] == static_cast<uint64_t>(sum) &&
-        r.sum[1] == static_cast<uint64_t>(sum >> 64) &&
+        r.quotient[1] == static_cast<uint64_t>(quotient >> 64) &&
+        r.sum[0] == static_cast<uint64_t>(sum) && r.sum[1] == static_cast<uint64_t>(sum >> 64) &&
         r.sum_of_differences == static_cast<int32_t>((p > q ? p - q : q - p) + 5) &&
         r.product24 == static_cast<int32_t>(low24(p) * low24(q)) && r.byte_sum == bytes;
     if (!good) {
-      fprintf(stderr, "value %d (%016llx and %016llx) is wrong\n", i, static_cast<unsigned long long>(x),
-              static_cast<unsigned long long>(y));
+      fprintf(stderr, "value %d (%016llx and %016llx) is wrong\n", i,
+              static_cast<unsigned long long>(x), static_cast<unsigned long long>(y));
       return 1;
     }
   }

@@ -1,4 +1,5 @@
-// Arithmetic on four bytes or two halves of a word at once: the __vadd4 family, dot products, permutation.
+// Arithmetic on four bytes or two halves of a word at once: the __vadd4 family, dot products,
+// permutation.
 #include <cstdint>
 
 #include "../check.h"

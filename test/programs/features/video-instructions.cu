@@ -10,7 +10,9 @@ __global__ void compute(const uint32_t *a, const uint32_t *b, uint32_t *out) {
   uint32_t x = a[i], y = b[i], r[kResults];
   asm("vadd.s32.u32.u32.sat %0, %1.b1, %2.h1;" : "=r"(r[0]) : "r"(x), "r"(y));
   asm("vabsdiff4.u32.u32.u32.add %0, %1, %2, %3;" : "=r"(r[1]) : "r"(x), "r"(y), "r"(100));
-  asm("vsub.u32.s32.s32.sat %0.b2, %1.b0, %2.b3, %3;" : "=r"(r[2]) : "r"(x), "r"(y), "r"(0x11223344));
+  asm("vsub.u32.s32.s32.sat %0.b2, %1.b0, %2.b3, %3;"
+      : "=r"(r[2])
+      : "r"(x), "r"(y), "r"(0x11223344));
   asm("vshr.u32.u32.u32.clamp.add %0, %1, %2.b0, %3;" : "=r"(r[3]) : "r"(x), "r"(y), "r"(9));
   asm("vmad.s32.s32.s32.shr7 %0, %1.h0, %2.h0, %3;" : "=r"(r[4]) : "r"(x), "r"(y), "r"(1000));
   asm("vset4.u32.u32.lt %0, %1, %2, %3;" : "=r"(r[5]) : "r"(x), "r"(y), "r"(0));
@@ -39,12 +41,16 @@ int main() {
       less |= (byte(x, k) < byte(y, k) ? 1u : 0u) << (8 * k);
     }
     int difference = static_cast<int8_t>(byte(x, 0)) - static_cast<int8_t>(byte(y, 3));
-    uint32_t clamped = difference < 0 ? 0 : static_cast<uint32_t>(difference);  // 255 is out of reach
+    uint32_t clamped =
+        difference < 0 ? 0 : static_cast<uint32_t>(difference);  // 255 is out of reach
     uint32_t count = y & 255;
     int64_t product = int64_t{static_cast<int16_t>(x)} * static_cast<int16_t>(y) + 1000;
-    const uint32_t expected[kResults] = {
-        static_cast<uint32_t>(byte(x, 1)) + (y >> 16), sum, 0x11003344u | clamped << 16,
-        (count > 31 ? 0 : x >> count) + 9, static_cast<uint32_t>(product >> 7), less};
+    const uint32_t expected[kResults] = {static_cast<uint32_t>(byte(x, 1)) + (y >> 16),
+                                         sum,
+                                         0x11003344u | clamped << 16,
+                                         (count > 31 ? 0 : x >> count) + 9,
+                                         static_cast<uint32_t>(product >> 7),
+                                         less};
     for (int k = 0; k < kResults; k++)
       if (out[i * kResults + k] != expected[k]) {
         fprintf(stderr, "%08x and %08x, result %d: %08x instead of %08x\n", x, y, k,

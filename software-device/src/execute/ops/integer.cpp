@@ -175,25 +175,21 @@ const Ins *sum_of_differences(Warp &w, const Ins *i) {
   });
 }
 
-// The carry flag of a lane is a bit of a predicate.
+// The carry flag of a lane is a bit of a predicate. A subtraction is the addition of the
+// complement: the flag is set when nothing was borrowed. Compiled 128-bit divisions read it by
+// addc.
 template <class T, bool subtract>
 const Ins *add_carry(Warp &w, const Ins *i) {
   T *d = slot<T>(w, i->d);
   const T *a = slot<T>(w, i->a), *b = slot<T>(w, i->b);
-  uint32_t in = i->guard == kNone ? 0 : predicate(w, i->guard), out = 0;
+  uint32_t in = i->guard != kNone ? predicate(w, i->guard) : subtract ? ~0u : 0u, out = 0;
   running(w.mask, [&](unsigned l) {
     T carry = static_cast<T>((in >> l) & 1), result;
-    bool first, second;
-    if constexpr (subtract) {
-      first = __builtin_sub_overflow(a[l], b[l], &result);
-      second = __builtin_sub_overflow(result, carry, &result);
-    } else {
-      first = __builtin_add_overflow(a[l], b[l], &result);
-      second = __builtin_add_overflow(result, carry, &result);
-    }
-    bool overflow = first || second;
+    T addend = subtract ? static_cast<T>(~b[l]) : b[l];
+    bool first = __builtin_add_overflow(a[l], addend, &result);
+    bool second = __builtin_add_overflow(result, carry, &result);
     d[l] = result;
-    out |= static_cast<uint32_t>(overflow) << l;
+    out |= static_cast<uint32_t>(first || second) << l;
   });
   if (i->e != kNone) set_predicate(w, i->e, out);
   return i + 1;

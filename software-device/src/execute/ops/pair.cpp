@@ -11,8 +11,8 @@ template <class F>
 SOFTDEV_INLINE const Ins *each_value(Warp &w, const Ins *i, F f) {
   float *d = slot<float>(w, i->d);
   if (w.mask == kFullMask) {
-#pragma GCC ivdep
-    for (unsigned k = 0; k < kValues; ++k) d[k] = f(k);
+    SOFTDEV_LANES d[l] = f(l);
+    SOFTDEV_LANES d[kLanes + l] = f(kLanes + l);
     return i + 1;
   }
   alignas(64) float v[kValues];

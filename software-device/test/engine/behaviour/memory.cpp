@@ -96,6 +96,25 @@ TEST(variables_with_initialisers) {
   CHECK(word != 0 && word == spelled);
 }
 
+TEST(constant_expressions) {
+  Device device(1);
+  auto program = device.load(module(R"(
+    .global .s32 x[12] = {1<<4, (3|8)^1, -7+2, ~0, 3 > 2 ? 10 : 20, (4 == 4) && !0, (.s64)5 * 2,
+                          9/2-1, 0x10U | 0b1, -1 >> 1, 2 - 3 - 4, 1 + 2 << 3 == 24 ? 7 : 8};
+    .global .f32 f[3] = {-1.5, 2, -0f3F800000};
+    )") + kernel("k", 1, "mov.u32 %r4, (1<<5)|3; st.global.u32 [%d0+(2+2)*2], %r4;"));
+  CHECK(program != nullptr);
+  const int32_t expected[12] = {16, 10, -5, -1, 10, 1, 10, 3, 17, -1, -5, 7};
+  CHECK(std::memcmp(reinterpret_cast<void *>(program->variables()[0].address), expected,
+                    sizeof expected) == 0);
+  const float numbers[3] = {-1.5f, 2.0f, -1.0f};
+  CHECK(std::memcmp(reinterpret_cast<void *>(program->variables()[1].address), numbers,
+                    sizeof numbers) == 0);
+  auto *out = device.array<uint32_t>(4);
+  CHECK_OK(device.launch(program, "k", {1}, {1}, Parameters().add(out)));
+  CHECK(out[2] == 35);
+}
+
 TEST(atomics_from_many_blocks) {
   Device device;
   auto program = device.load(module(".shared .align 4 .u32 local_sum;\n" + kernel("k", 1, R"(

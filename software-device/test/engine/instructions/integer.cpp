@@ -356,6 +356,22 @@ void carry_forms() {
   }
 }
 
+// Between the two kinds the flag is that of an adder: a subtraction sets it unless it borrows.
+void mixed_carries() {
+  auto words = [](uint64_t low, uint64_t high) { return (low & 0xffffffff) | high << 32; };
+  add({"{ .reg .b32 x, y; sub.cc.u32 x, $a, $b; addc.u32 y, $a, $b; mov.b64 $d, {x, y}; }",
+       Kind::U64,
+       {Kind::U32, Kind::U32},
+       [=](uint64_t a, uint64_t b, uint64_t) { return words(a - b, a + b + (a >= b ? 1 : 0)); }});
+  add({"{ .reg .b32 x, y; add.cc.u32 x, $a, $b; subc.u32 y, $a, $b; mov.b64 $d, {x, y}; }",
+       Kind::U64,
+       {Kind::U32, Kind::U32},
+       [=](uint64_t a, uint64_t b, uint64_t) {
+         bool carry = a + b > 0xffffffff;
+         return words(a + b, a - b - (carry ? 0 : 1));
+       }});
+}
+
 void relu() {
   for (bool max : {false, true}) {
     std::string op = max ? "max.relu" : "min.relu";
@@ -437,6 +453,7 @@ void integer_cases() {
   logic();
   carries();
   carry_forms();
+  mixed_carries();
   relu();
   copies();
   pairs();
