@@ -103,11 +103,13 @@ class Program {
   // Indexes PTX text (a scan for entries and variables, no instruction is parsed) and places and
   // initialises its variables. CUresult codes used: 218 INVALID_PTX, 222 UNSUPPORTED_PTX_VERSION,
   // 2 OUT_OF_MEMORY.
+  // `heap_bytes` are set aside for device malloc if the program uses it.
   static std::unique_ptr<Program> load(std::string ptx, const AllocateGlobal &allocate,
-                                       Status *status);
+                                       Status *status, uint64_t heap_bytes = uint64_t{8} << 20);
   virtual Kernel *find_kernel(std::string_view name) = 0;  // nullptr when there is none
   virtual std::vector<Kernel *> kernels() = 0;             // in order of the text
   virtual const std::vector<Variable> &variables() const = 0;
+  virtual bool has_heap() const = 0;  // of device malloc
 };
 
 // ---------------------------------------------------------------------------------------------
@@ -121,10 +123,13 @@ struct Launch {
   Kernel *kernel = nullptr;  // translated; kept alive by `keep`
   std::shared_ptr<void> keep;
   Dim3 grid, block;
-  Dim3 cluster;  // blocks that run together; divides the grid
+  Dim3 cluster;                   // blocks that run together; divides the grid
   bool explicit_cluster = false;  // the launch or the kernel asked for clusters
   uint32_t dynamic_shared = 0;
   bool cooperative = false;
+  // Of each thread, for calls of unknown depth and alloca: CUDA's stack limit.
+  uint32_t stack_bytes = 1024;
+  uint64_t limit_ns = 0;            // how long it may run; 0: for ever
   std::vector<uint8_t> parameters;  // parameter_bytes() long
   const AddressSpace *memory = nullptr;
   // Where the workers count the nanoseconds they spend on it; may be null. Counted before `done`,

@@ -21,8 +21,12 @@ struct Frame {
   Frame *parent = nullptr;  // the caller's, nullptr for the kernel
   const Ins *return_to = nullptr;
   uint32_t depth = 0;
-  uint32_t lanes = 0;  // that have not returned yet
-  uint32_t local = 0;  // offset of this frame in each lane's stack
+  uint32_t lanes = 0;                     // that have not returned yet
+  uint32_t local = 0;                     // offset of this frame in each lane's stack
+  const struct CallCode *call = nullptr;  // that made it
+  // Bytes behind the frame that alloca has handed out, if the function uses it. Each lane's own,
+  // as lanes may have gone different ways.
+  uint32_t allocated[kLanes];
 };
 
 enum class GroupState : uint8_t {
@@ -118,7 +122,9 @@ const Ins *run_exit(Warp &, const Ins *);
 const Ins *run_return(Warp &, const Ins *);
 const Ins *run_call(Warp &, const Ins *);
 const Ins *run_call_indirect(Warp &, const Ins *);
-const Ins *run_call_finish(Warp &, const Ins *);
+const Ins *run_alloca(Warp &, const Ins *);
+const Ins *run_stack_save(Warp &, const Ins *);
+const Ins *run_stack_restore(Warp &, const Ins *);
 const Ins *run_call_builtin(Warp &, const Ins *);
 const Ins *run_barrier(Warp &, const Ins *);
 const Ins *run_warp_barrier(Warp &, const Ins *);

@@ -9,9 +9,10 @@
 namespace softdev {
 namespace {
 
-constexpr size_t kMaxFrameMemory = size_t{64} << 20;  // of called functions, per block
+constexpr size_t kMaxFrameMemory = size_t{256} << 20;  // of called functions, per block
 constexpr uint32_t kMaxDepth = 4096;
-constexpr uint32_t kPatience = 64;  // rounds in which somebody spins, until a try_wait gives up
+constexpr uint32_t kTurnsPerLook = 16;  // at the clock
+constexpr uint32_t kPatience = 64;      // rounds in which somebody spins, until a try_wait gives up
 
 // A 64-bit value into all 32 lanes of a slot.
 void broadcast(uint8_t *slot, unsigned size, uint64_t value) {
@@ -53,7 +54,7 @@ Cta::Cta(std::shared_ptr<Grid> owner, Cluster *of, uint32_t rank_in_cluster, uin
   entry_frames_.resize(grid->warps);
   free_frames_.resize(executable.functions.size());
   shared_ = allocate(grid->shared_bytes);
-  local_ = allocate(size_t{executable.stack_bytes} * grid->warps * kLanes);
+  local_ = allocate(size_t{grid->stack_bytes} * grid->warps * kLanes);
   registers_ = allocate(size_t{kernel.register_bytes} * grid->warps);
   parameters_ = allocate(grid->launch.parameters.size());
   std::copy(grid->launch.parameters.begin(), grid->launch.parameters.end(), parameters_.get());
@@ -63,12 +64,13 @@ Cta::Cta(std::shared_ptr<Grid> owner, Cluster *of, uint32_t rank_in_cluster, uin
     warp.cta = this;
     warp.shared = shared_.get();
     warp.shared_size = grid->shared_bytes;
-    warp.local_stride = executable.stack_bytes;
-    warp.local = local_.get() + size_t{executable.stack_bytes} * kLanes * i;
+    warp.local_stride = grid->stack_bytes;
+    warp.local = local_.get() + size_t{grid->stack_bytes} * kLanes * i;
     warp.parameters = parameters_.get();
     warp.parameter_bytes = static_cast<uint32_t>(grid->launch.parameters.size());
     Frame &frame = entry_frames_[i];
     frame.function = &kernel;
+    std::fill_n(frame.allocated, kLanes, 0u);
     frame.registers = registers_.get() + size_t{kernel.register_bytes} * i;
     fill(kernel.launch_fills, frame.registers, warp);
     fill(kernel.warp_fills, frame.registers, warp);
@@ -98,6 +100,7 @@ void Cta::start(uint64_t block) {
     warp.event = Event::None;
     Frame &frame = entry_frames_[i];
     frame.lanes = warp.live;
+    if (kernel.uses_alloca) std::fill_n(frame.allocated, kLanes, 0u);
     fill(kernel.block_fills, frame.registers, warp);
     insert_group(warp, &frame, kernel.code.data(), warp.live);
   }
@@ -338,6 +341,10 @@ Cta::Result Cta::run(uint64_t slice) {
     }
     if (!alive) return Result::Done;
     progress |= ran;
+    if (grid->launch.limit_ns && ++turns_ % kTurnsPerLook == 0 && grid->overdue()) {
+      fail_late();
+      return Result::Failed;
+    }
     if (!ran && !break_deadlock()) {
       if (cluster->blocks.size() > 1) return Result::Blocked;
       if (!end_waits()) {

@@ -108,13 +108,12 @@ int format(Reader &reader, uint64_t format_address, uint64_t arguments, std::str
       number(4);
     }
     int longs = 0;
-    bool half = false;
+    std::string narrow;  // h, hh: the argument is an int, of which less is printed
     while (at < text.size() && std::strchr("hlqjztL", text[at])) {
-      half |= text[at] == 'h';
+      if (text[at] == 'h' && narrow.size() < 2) narrow += 'h';
       longs += text[at] != 'h';
       ++at;
     }
-    (void)half;  // promoted to int
     if (at >= text.size()) {
       *out += text.substr(i);
       break;
@@ -141,6 +140,7 @@ int format(Reader &reader, uint64_t format_address, uint64_t arguments, std::str
         } else {
           uint32_t value = 0;
           if (!reader.read(argument(4), &value)) return -1;
+          spec += narrow;
           spec += conversion;
           if (is_signed)
             print_one(spec, static_cast<int>(value), out);

@@ -109,8 +109,6 @@ Handler select_control(const Ir &ir) {
       return run_call;
     case Op::CallIndirect:
       return run_call_indirect;
-    case Op::CallFinish:
-      return run_call_finish;
     case Op::CallBuiltin:
       return run_call_builtin;
     case Op::Return:
@@ -132,6 +130,12 @@ Handler select_control(const Ir &ir) {
       return run_nanosleep;
     case Op::ActiveMask:
       return run_active_mask;
+    case Op::Alloca:
+      return run_alloca;
+    case Op::StackSave:
+      return run_stack_save;
+    case Op::StackRestore:
+      return run_stack_restore;
     case Op::Mbarrier:
       return select_mbarrier(ir);
     default:

@@ -1,4 +1,5 @@
 // Memory accesses that need a closer look, and the end of a launch that did something wrong.
+#include <chrono>
 #include <cstdio>
 
 #include "schedule/grid.h"
@@ -6,7 +7,7 @@
 namespace softdev {
 namespace {
 
-enum : int { kIllegalAddress = 700, kMisaligned = 716, kLaunchFailed = 719 };
+enum : int { kIllegalAddress = 700, kTimeout = 702, kMisaligned = 716, kLaunchFailed = 719 };
 
 bool in_range(uint64_t address, unsigned size, uint64_t base, uint64_t bytes) {
   uint64_t offset = address - base;
@@ -131,6 +132,31 @@ const Ins *fault(Warp &warp, const Ins *ins, int code, const char *what) {
   warp.cta->grid->fail({code, true, place(warp, ins, lane) + ": " + what});
   warp.event = Event::Fault;
   return nullptr;
+}
+
+void Cta::fail_late() {
+  std::string message = "kernel " + grid->kernel->name();
+  for (Warp &warp : warps) {
+    if (!warp.live || !warp.group_count) continue;
+    const Group &group = warp.groups[0];
+    warp.frame = group.frame;
+    message = place(warp, group.pc, static_cast<unsigned>(__builtin_ctz(group.mask)));
+    break;
+  }
+  char text[96];
+  std::snprintf(text, sizeof text, ": the launch has run for more than %.3g seconds",
+                static_cast<double>(grid->launch.limit_ns) / 1e9);
+  grid->fail({kTimeout, true, message + text});
+  failed = true;
+}
+
+bool Grid::overdue() {
+  auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                 std::chrono::steady_clock::now().time_since_epoch())
+                 .count();
+  int64_t begun = 0;
+  if (started_ns_.compare_exchange_strong(begun, now)) return false;
+  return static_cast<uint64_t>(now - begun) > launch.limit_ns;
 }
 
 const Ins *run_trap(Warp &warp, const Ins *ins) {

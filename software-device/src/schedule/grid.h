@@ -24,6 +24,7 @@ struct Grid {
   uint32_t threads = 0;  // of one block
   uint32_t warps = 0;
   uint32_t shared_bytes = 0;
+  uint32_t stack_bytes = 0;     // of each thread
   uint32_t reserved_begin = 0;  // offset of the system's part of shared memory
   uint64_t id = 0;
   uint64_t workspace = 0;  // of a cooperative grid
@@ -36,7 +37,15 @@ struct Grid {
   Status status;
 
   void fail(Status why);  // the first one stays
+  // Whether it has run for longer than it may.
+  bool overdue();
+
+ private:
+  std::atomic<int64_t> started_ns_{0};
 };
+
+// A frame takes some space even if nothing is in it, so that endless recursion ends.
+inline uint32_t frame_size(uint32_t bytes) { return bytes < 16 ? 16 : (bytes + 15) & ~15u; }
 
 struct BlockBarrier {
   uint32_t arrived = 0;
@@ -65,6 +74,7 @@ struct Cta {
   bool end_waits();
   // All threads wait and none can go on.
   void fail_waiting(const char *whose);
+  void fail_late();
   uint8_t *shared() const { return shared_.get(); }
 
   std::shared_ptr<Grid> grid;
@@ -91,6 +101,7 @@ struct Cta {
   static Memory allocate(size_t bytes);
   void fill(const std::vector<SlotFill> &fills, uint8_t *registers, const Warp &warp);
   bool break_deadlock();
+  uint32_t turns_ = 0;
 
   Memory shared_, local_, registers_, parameters_;
   std::vector<Frame> entry_frames_;                // of each warp

@@ -10,6 +10,10 @@
 #include "schedule/stopwatch.h"
 
 namespace softdev {
+namespace {
+constexpr uint32_t kStackFactor = 4;
+constexpr uint32_t kMostStack = 1 << 20;
+}  // namespace
 
 Grid::Grid(Launch what)
     : launch(std::move(what)),
@@ -22,6 +26,12 @@ Grid::Grid(Launch what)
   uint32_t own = executable->static_shared + launch.dynamic_shared;
   reserved_begin = (own + 15) & ~15u;
   shared_bytes = executable->reserved_shared ? reserved_begin + executable->reserved_shared : own;
+  stack_bytes = executable->stack_bytes;
+  if (executable->open_stack) {
+    // Frames are not those of a GPU's code, so there is room to spare.
+    uint64_t room = uint64_t{kStackFactor} * launch.stack_bytes;
+    stack_bytes += static_cast<uint32_t>(std::min<uint64_t>(room, kMostStack)) & ~63u;
+  }
   launch.parameters.resize(kernel->parameter_bytes());
 }
 

@@ -72,6 +72,7 @@ struct Function {
   std::vector<SlotFill> block_fills;   // differ between blocks
   uint32_t register_bytes = 0;
   uint32_t frame_bytes = 0;  // of local memory
+  bool uses_alloca = false;
   uint32_t index = 0;        // in the executable
 };
 
@@ -81,8 +82,8 @@ struct Executable {
   std::vector<const Function *> by_module_index;     // targets of indirect calls
   uint32_t static_shared = 0;
   uint32_t reserved_shared = 0;  // for the system, behind the rest; 0 when nothing asks for it
-  uint32_t stack_bytes = 0;      // local memory per thread
-  bool recursive = false;
+  uint32_t stack_bytes = 0;      // local memory per thread, as far as it is known
+  bool open_stack = false;       // ... which it is not: recursion, pointers to functions, alloca
   bool uses_grid_workspace = false;
 };
 

@@ -45,6 +45,7 @@ void emit_code(const FunctionIr &ir, const Slots &slots, Handler guard,
                const std::function<const Function *(uint32_t)> &callee, Function *out) {
   out->register_bytes = slots.bytes;
   out->frame_bytes = ir.frame_bytes;
+  out->uses_alloca = ir.uses_alloca;
   for (size_t i = 0; i < ir.constants.size(); ++i)
     if (slots.constants[i] != kNone) sort_fill(ir.constants[i], slots.constants[i], out);
 
@@ -124,9 +125,6 @@ void emit_code(const FunctionIr &ir, const Slots &slots, Handler guard,
       case Op::Call:
       case Op::CallIndirect:
       case Op::CallBuiltin:
-        ins.call = call_code(one.target);
-        break;
-      case Op::CallFinish:
         ins.call = call_code(one.target);
         break;
       case Op::Clock:

@@ -139,7 +139,6 @@ enum class Op : uint8_t {
   BranchIndexed,
   Call,
   CallIndirect,
-  CallFinish,
   CallBuiltin,
   Return,
   Exit,
@@ -371,6 +370,7 @@ struct FunctionIr {
   std::vector<std::vector<uint32_t>> branch_tables;  // labels
   uint32_t labels = 0;
   uint32_t frame_bytes = 0;  // local memory: parameters, results, locals
+  bool uses_alloca = false;
 };
 
 // Size class of a register's slot: 0 predicate, else 2, 4 or 8 bytes per lane.

@@ -13,9 +13,8 @@ namespace {
 
 enum : int { kInvalidPtx = 218 };
 constexpr uint32_t kMaxShared = 227 << 10;
-constexpr uint32_t kReservedShared = 1 << 10;   // as since compute capability 8.0
-constexpr uint32_t kRecursionStack = 32 << 10;  // per thread, when no bound is known
-constexpr uint32_t kMaxStack = 512 << 10;       // CUDA's limit on local memory per thread
+constexpr uint32_t kReservedShared = 1 << 10;  // as since compute capability 8.0
+constexpr uint32_t kMaxStack = 512 << 10;      // CUDA's limit on local memory per thread
 
 uint32_t align_up(uint32_t value, uint32_t align) { return (value + align - 1) / align * align; }
 
@@ -225,28 +224,37 @@ class Builder final : public Surroundings {
         if (site.callee != kNone) callees[i].push_back(site.callee);
     std::vector<uint64_t> need(count, 0);
     std::vector<uint8_t> state(count, 0);  // 1: on the path, 2: done
-    std::vector<std::pair<uint32_t, uint32_t>> path = {{0, 0}};
-    bool cycle = indirect_;
-    auto frame = [&](size_t i) { return align_up(lowered_[i]->frame_bytes, 16); };
-    state[0] = 1;
-    while (!path.empty()) {
-      auto &[function, next] = path.back();
-      if (next == callees[function].size()) {
-        uint64_t deepest = 0;
-        for (uint32_t callee : callees[function]) deepest = std::max(deepest, need[callee]);
-        need[function] = frame(function) + deepest;
-        state[function] = 2;
-        path.pop_back();
-        continue;
+    bool open = indirect_;
+    auto frame = [&](size_t i) {
+      return std::max<uint32_t>(align_up(lowered_[i]->frame_bytes, 16), 16);
+    };
+    for (uint32_t root = 0; root < count; ++root) {
+      if (state[root]) continue;
+      open |= lowered_[root]->uses_alloca;
+      std::vector<std::pair<uint32_t, uint32_t>> path = {{root, 0}};
+      state[root] = 1;
+      while (!path.empty()) {
+        auto &[function, next] = path.back();
+        if (next == callees[function].size()) {
+          uint64_t deepest = 0;
+          for (uint32_t callee : callees[function]) deepest = std::max(deepest, need[callee]);
+          need[function] = frame(function) + deepest;
+          state[function] = 2;
+          path.pop_back();
+          continue;
+        }
+        uint32_t callee = callees[function][next++];
+        if (state[callee] == 1) open = true;
+        if (state[callee] != 0) continue;
+        state[callee] = 1;
+        open |= lowered_[callee]->uses_alloca;
+        path.emplace_back(callee, 0);
       }
-      uint32_t callee = callees[function][next++];
-      if (state[callee] == 1) cycle = true;
-      if (state[callee] != 0) continue;
-      state[callee] = 1;
-      path.emplace_back(callee, 0);
     }
-    out_->recursive = cycle;
-    uint64_t bytes = need[0] + (cycle ? kRecursionStack : 0);
+    out_->open_stack = open;
+    uint64_t bytes = need[0];
+    // One call by pointer, of the function that needs most, is known to fit.
+    if (indirect_) bytes += *std::max_element(need.begin(), need.end());
     if (bytes > kMaxStack)
       return where(0, 0) + ": needs " + std::to_string(bytes) + " bytes of local memory per thread";
     out_->stack_bytes = align_up(static_cast<uint32_t>(bytes), 64);

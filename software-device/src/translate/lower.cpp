@@ -73,7 +73,6 @@ bool is_pure(Op op) {
     case Op::BranchIndexed:
     case Op::Call:
     case Op::CallIndirect:
-    case Op::CallFinish:
     case Op::CallBuiltin:
     case Op::Return:
     case Op::Exit:

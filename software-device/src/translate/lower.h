@@ -189,6 +189,8 @@ class Lowering {
   bool store_async(bool reduce);
   bool take_reduction(Ir *ir);
   bool cluster_address();
+  bool cluster_launch();
+  bool tensor_map();
   bool shared_address(const OperandSyntax &operand, SharedWindow window, Value *out);
   SharedWindow take_shared_window();
   // lower_control.cpp
@@ -205,6 +207,7 @@ class Lowering {
   bool redux();
   bool elect();
   bool active_mask();
+  Value lanes_here();
   bool nanosleep();
   // lower_matrix.cpp
   enum class Layout : uint8_t { None, Row, Column };

@@ -17,7 +17,7 @@ bool Lowering::bulk_copy(bool reduce) {
     return modifiers_done() && expect_operands(1) &&
            immediate_bits(operand(0), Type::U32, &ignored);
   }
-  if (take("tensor")) return refuse("copies by tensor maps are not supported");
+  if (take("tensor")) return tensor_map();
   bool policy = take("L2::cache_hint");
   Ir ir = make(reduce ? Op::BulkReduce : Op::BulkCopy);
   Ir from = ir;
@@ -125,6 +125,69 @@ bool Lowering::store_async(bool reduce) {
   ir.list_count = vector;
   emit(ir);
   return true;
+}
+
+// clusterlaunchcontrol: asks to take over a block that has not started. It is never granted, which
+// a program must expect: the answer is 16 bytes of zeros.
+//   .try_cancel.async[.shared::cta].mbarrier::complete_tx::bytes[.multicast::cluster::all].b128
+//   [to], [object] .query_cancel.is_canceled.pred.b128 p, answer
+//   .query_cancel.get_first_ctaid.v4.b32.b128 {x, y, z, _}, answer   ...get_first_ctaid::x.b32.b128
+//   x, answer
+bool Lowering::cluster_launch() {
+  if (take("query_cancel")) {
+    if (take("is_canceled")) {
+      take("pred");
+      take("b128");
+      if (!modifiers_done() || !expect_operands(2)) return false;
+      Ir ir = make(Op::PredMove);
+      Constant no;
+      no.size = 0;
+      ir.type = Type::Pred;
+      ir.a = constant(no);
+      if (operand(0).kind != OperandSyntax::Register ||
+          !predicate_destination(operand(0).reg, &ir.d))
+        return refuse("the result must be a predicate");
+      emit(ir);
+      return true;
+    }
+    bool all = take("get_first_ctaid");
+    if (!all && !take("get_first_ctaid::x") && !take("get_first_ctaid::y") &&
+        !take("get_first_ctaid::z"))
+      return refuse("unknown query");
+    take("v4");
+    take("b32");
+    take("b128");
+    if (!modifiers_done() || !expect_operands(2)) return false;
+    const OperandSyntax &to = operand(0);
+    if ((to.kind == OperandSyntax::List) != all) return refuse("wrong vector length");
+    for (uint32_t i = 0; i < (all ? to.count : 1); ++i) {
+      Ir ir = make(Op::Move);
+      ir.type = Type::B32;
+      ir.a = bits(0, 4);
+      if (!destination(all ? body_.operands[to.first + i] : to, 4, &ir.d)) return false;
+      emit(ir);
+    }
+    return true;
+  }
+  if (!take("try_cancel") || !take("async")) return refuse("needs .try_cancel.async");
+  take("shared::cta");
+  if (!take("mbarrier::complete_tx::bytes")) return refuse("needs .mbarrier::complete_tx::bytes");
+  Ir ir = make(Op::StoreAsync);
+  ir.mode = take("multicast::cluster::all");
+  ir.type = Type::B64;
+  if (take_type() != Type::B128) return refuse("needs .b128");
+  if (!modifiers_done() || !expect_operands(2)) return false;
+  if (!shared_address(operand(0), SharedWindow::Cluster, &ir.a) ||
+      !shared_address(operand(1), SharedWindow::Cluster, &ir.e))
+    return false;
+  ir.list = add_list({bits(0, 8), bits(0, 8)});
+  ir.list_count = 2;
+  emit(ir);
+  return true;
+}
+
+bool Lowering::tensor_map() {
+  return refuse("copies by tensor maps (TMA) are not supported by this device");
 }
 
 bool Lowering::take_reduction(Ir *ir) {

@@ -167,12 +167,8 @@ bool Lowering::call() {
     return refuse("expected a function");
   }
   ir.target = static_cast<uint32_t>(out_->calls.size());
-  Ir finish = make(Op::CallFinish);
-  finish.target = ir.target;
-  bool gives = !site.results.empty();
   out_->calls.push_back(std::move(site));
   emit(ir);
-  if (gives) emit(finish);
   return true;
 }
 
@@ -250,7 +246,8 @@ bool Lowering::barrier() {
 
 // shfl.sync.mode.b32 d[|p], a, b, c, membermask
 bool Lowering::shuffle() {
-  if (!take("sync")) return refuse("only shfl.sync is supported");
+  bool sync = take("sync");
+  if (!sync && surroundings_.module().target >= 70) return refuse("needs shfl.sync since sm_70");
   Ir ir = make(Op::Shuffle);
   ShuffleMode mode;
   if (take("up"))
@@ -266,7 +263,7 @@ bool Lowering::shuffle() {
   ir.mode = static_cast<uint8_t>(mode);
   ir.type = take_type();
   if (ir.type == Type::None || type_size(ir.type) != 4) return refuse("needs .b32");
-  if (!modifiers_done() || !expect_operands(5)) return false;
+  if (!modifiers_done() || !expect_operands(sync ? 5 : 4)) return false;
   begin_guarded_region();
   const OperandSyntax &to = operand(0);
   OperandSyntax plain = to;
@@ -274,7 +271,11 @@ bool Lowering::shuffle() {
   if (!destination(plain, 4, &ir.d)) return false;
   if (to.pair != kNone && !predicate_destination(to.pair, &ir.d2)) return false;
   if (!source(operand(1), Type::B32, &ir.a) || !source(operand(2), Type::B32, &ir.b) ||
-      !source(operand(3), Type::B32, &ir.c) || !source(operand(4), Type::B32, &ir.e))
+      !source(operand(3), Type::B32, &ir.c))
+    return false;
+  if (!sync)
+    ir.e = lanes_here();
+  else if (!source(operand(4), Type::B32, &ir.e))
     return false;
   emit(ir);
   return true;
@@ -282,7 +283,8 @@ bool Lowering::shuffle() {
 
 // vote.sync.mode.pred|b32 d, [!]a, membermask
 bool Lowering::vote() {
-  if (!take("sync")) return refuse("only vote.sync is supported");
+  bool sync = take("sync");
+  if (!sync && surroundings_.module().target >= 70) return refuse("needs vote.sync since sm_70");
   Ir ir = make(Op::Vote);
   VoteMode mode;
   if (take("all"))
@@ -298,7 +300,7 @@ bool Lowering::vote() {
   ir.mode = static_cast<uint8_t>(mode);
   ir.type = take_type();
   if (ir.type != (mode == VoteMode::Ballot ? Type::B32 : Type::Pred)) return refuse("bad type");
-  if (!modifiers_done() || !expect_operands(3)) return false;
+  if (!modifiers_done() || !expect_operands(sync ? 3 : 2)) return false;
   begin_guarded_region();
   if (mode == VoteMode::Ballot) {
     if (!destination(operand(0), 4, &ir.d)) return false;
@@ -306,10 +308,21 @@ bool Lowering::vote() {
              !predicate_destination(operand(0).reg, &ir.d)) {
     return refuse("the destination must be a predicate");
   }
-  if (!predicate_source(operand(1), &ir.a, &ir.negate_a) || !source(operand(2), Type::B32, &ir.e))
+  if (!predicate_source(operand(1), &ir.a, &ir.negate_a)) return false;
+  if (!sync)
+    ir.e = lanes_here();
+  else if (!source(operand(2), Type::B32, &ir.e))
     return false;
   emit(ir);
   return true;
+}
+
+// The members of an exchange that names none, as before ISA 6.0: the lanes that run.
+Value Lowering::lanes_here() {
+  Ir ir = make(Op::ActiveMask);
+  ir.d = temporary(Type::B32);
+  emit(ir);
+  return ir.d;
 }
 
 // match.any.sync.b32 d, a, membermask      match.all.sync.b32 d[|p], a, membermask
@@ -346,13 +359,24 @@ bool Lowering::redux() {
     known = true;
     break;
   }
+  bool magnitude = take("abs");
+  ir.nan = take("NaN");
   ir.type = take_type();
   if (!known || type_size(ir.type) != 4) return refuse("needs an operation and a 32-bit type");
+  if ((magnitude || ir.nan) && ir.type != Type::F32) return refuse("this modifier needs .f32");
   if (!modifiers_done() || !expect_operands(3)) return false;
   begin_guarded_region();
   if (!destination(operand(0), 4, &ir.d) || !source(operand(1), ir.type, &ir.a) ||
       !source(operand(2), Type::B32, &ir.e))
     return false;
+  if (magnitude) {
+    Ir positive = make(Op::And);
+    positive.type = Type::B32;
+    positive.a = ir.a;
+    positive.b = bits(0x7fffffff, 4);
+    ir.a = positive.d = temporary(Type::B32);
+    emit(positive);
+  }
   emit(ir);
   return true;
 }
@@ -364,7 +388,6 @@ bool Lowering::elect() {
   if (!modifiers_done() || !expect_operands(2)) return false;
   begin_guarded_region();
   const OperandSyntax &to = operand(0);
-  if (to.kind == OperandSyntax::Sink) return refuse("needs a predicate");
   OperandSyntax plain = to;
   plain.pair = kNone;
   if (!destination(plain, 4, &ir.d)) return false;

@@ -1,4 +1,6 @@
 // Loads, stores and atomics.
+#include <algorithm>
+
 #include "translate/lower.h"
 
 namespace softdev {
@@ -10,6 +12,8 @@ bool is_float(Type type) {
 bool is_signed(Type type) {
   return type == Type::S8 || type == Type::S16 || type == Type::S32 || type == Type::S64;
 }
+
+constexpr uint64_t kMaxAlign = 4096;
 
 }  // namespace
 
@@ -324,13 +328,26 @@ bool Lowering::alloca_() {
     ir.type = take_type();
     if (ir.type != Type::U64) return refuse("needs .u64");
     if (!modifiers_done() || !expect_operands(1)) return false;
+    out_->uses_alloca = true;
     if (ir.op == Op::StackSave ? !destination(operand(0), 8, &ir.d)
                                : !source(operand(0), Type::U64, &ir.a))
       return false;
     emit(ir);
     return true;
   }
-  return refuse("alloca is not supported");
+  Ir ir = make(Op::Alloca);
+  ir.type = take_type();
+  if (ir.type != Type::U64) return refuse("needs .u64");
+  if (!modifiers_done() || !expect_operands(2, 3)) return false;
+  uint64_t align = 8;
+  if (operand_count() == 3 && !immediate_bits(operand(2), Type::U32, &align)) return false;
+  if (align == 0 || align > kMaxAlign || (align & (align - 1)))
+    return refuse("the alignment must be a power of two");
+  ir.offset = static_cast<int64_t>(std::max<uint64_t>(align, 8));
+  if (!destination(operand(0), 8, &ir.d) || !source(operand(1), Type::U64, &ir.a)) return false;
+  out_->uses_alloca = true;
+  emit(ir);
+  return true;
 }
 
 }  // namespace softdev

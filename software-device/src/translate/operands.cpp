@@ -218,7 +218,39 @@ bool Lowering::special_value(std::string_view name, unsigned size, Value *out) {
     *out = bits(32, size);
     return true;
   }
-  auto found = kSpecials.find(name);
+  // Parts of vectors have several names, and the fourth is always 0.
+  std::string spelled(name);
+  bool fourth = false;
+  if (name.size() > 2 && name[name.size() - 2] == '.') {
+    constexpr std::string_view kColours = "rgba", kParts = "xyzw";
+    if (size_t part = kColours.find(name.back()); part != std::string_view::npos)
+      spelled.back() = kParts[part];
+    fourth = spelled.back() == 'w';
+    if (fourth) spelled.back() = 'x';
+  }
+  auto numbered = [&](std::string_view prefix, unsigned count) {
+    std::string_view digits =
+        std::string_view(spelled).substr(std::min(prefix.size(), spelled.size()));
+    if (digits.size() >= 3 && digits.substr(digits.size() - 3) == "_64") digits.remove_suffix(3);
+    if (spelled.compare(0, prefix.size(), prefix) != 0 || digits.empty() || digits.size() > 2)
+      return false;
+    unsigned number = 0;
+    for (char c : digits) {
+      if (c < '0' || c > '9') return false;
+      number = number * 10 + static_cast<unsigned>(c - '0');
+    }
+    return number < count;
+  };
+  auto found = kSpecials.find(std::string_view(spelled));
+  // Counters of events that nobody counts, and what a driver may leave there.
+  if (found == kSpecials.end() && (numbered("%pm", 8) || numbered("%envreg", 32))) {
+    *out = special(Special::Zero, size);
+    return true;
+  }
+  if (found != kSpecials.end() && fourth) {
+    *out = special(Special::Zero, size);
+    return true;
+  }
   if (found == kSpecials.end()) {
     bool percent = !name.empty() && name[0] == '%';
     return refuse((percent ? "unknown register " : "unknown name ") + std::string(name));

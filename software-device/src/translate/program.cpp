@@ -12,7 +12,6 @@ namespace {
 
 enum : int { kOutOfMemory = 2, kInvalidPtx = 218, kUnsupportedVersion = 222 };
 constexpr uint64_t kFunctionTag = uint64_t{0xf0} << 56;
-constexpr uint64_t kHeapBytes = 8 << 20;  // CUDA's default cudaLimitMallocHeapSize
 constexpr uint32_t kWorkspaces = 64;
 constexpr uint32_t kWorkspaceBytes = 64;
 constexpr int kNewestVersion = 99;
@@ -25,10 +24,13 @@ Status error_at(int code, uint32_t line, const std::string &message) {
 
 // ---- the heap of device malloc
 
-void DeviceHeap::place(uint64_t base, uint64_t size) { free_ = {{base, size}}; }
+void DeviceHeap::place(uint64_t base, uint64_t size) {
+  free_ = {{base, size}};
+  bytes_ = size;
+}
 
 uint64_t DeviceHeap::allocate(uint64_t size) {
-  if (size == 0 || size > kHeapBytes) return 0;
+  if (size == 0 || size > bytes_) return 0;
   size = (size + 15) & ~uint64_t{15};
   std::lock_guard lock(mutex_);
   for (size_t i = 0; i < free_.size(); ++i) {
@@ -168,9 +170,9 @@ Status ProgramImpl::initialise(uint32_t index) {
 Status ProgramImpl::place_extras(const AllocateGlobal &allocate) {
   auto declared = module_.function_by_name.find("malloc");
   if (declared != module_.function_by_name.end() && !module_.functions[declared->second].body) {
-    uint64_t base = allocate(kHeapBytes, 256);
+    uint64_t base = allocate(heap_bytes_, 256);
     if (base == 0) return {kOutOfMemory, false, "no memory for the heap of device malloc"};
-    heap_.place(base, kHeapBytes);
+    heap_.place(base, heap_bytes_);
   }
   if (std::string_view(text_).find("%envreg") != std::string_view::npos) {
     workspaces_ = allocate(kWorkspaces * kWorkspaceBytes, 256);
@@ -214,8 +216,8 @@ std::vector<Kernel *> ProgramImpl::kernels() {
 }
 
 std::unique_ptr<Program> Program::load(std::string ptx, const AllocateGlobal &allocate,
-                                       Status *status) {
-  auto program = std::make_unique<ProgramImpl>(std::move(ptx));
+                                       Status *status, uint64_t heap_bytes) {
+  auto program = std::make_unique<ProgramImpl>(std::move(ptx), heap_bytes);
   *status = program->load(allocate);
   if (!status->ok()) return nullptr;
   return program;

@@ -49,21 +49,26 @@ class DeviceHeap {
   void place(uint64_t base, uint64_t size);
   uint64_t allocate(uint64_t size);  // 0 when it is full
   void release(uint64_t address);    // ignores what it did not hand out
+  uint64_t bytes() const { return bytes_; }
 
  private:
   std::mutex mutex_;
   std::vector<std::pair<uint64_t, uint64_t>> free_;  // (address, size), ordered
   std::unordered_map<uint64_t, uint64_t> used_;
+  uint64_t bytes_ = 0;
 };
 
 class ProgramImpl final : public Program {
  public:
-  explicit ProgramImpl(std::string text) : text_(std::move(text)) {}
+  ProgramImpl(std::string text, uint64_t heap_bytes)
+      : text_(std::move(text)), heap_bytes_(heap_bytes) {}
   Status load(const AllocateGlobal &allocate);
 
   Kernel *find_kernel(std::string_view name) override;
   std::vector<Kernel *> kernels() override;
   const std::vector<Variable> &variables() const override { return variables_; }
+
+  bool has_heap() const override { return heap_.bytes() != 0; }
 
   std::string_view text() const { return text_; }
   // The line of a position in the text. The first call reads the whole text once.
@@ -93,6 +98,7 @@ class ProgramImpl final : public Program {
   std::set<uint32_t> pointed_at_;
   std::once_flag lines_once_;
   std::vector<uint32_t> lines_;  // line ends before each stretch of the text
+  const uint64_t heap_bytes_;
   DeviceHeap heap_;
   uint64_t workspaces_ = 0;
   std::atomic<uint32_t> next_workspace_{0};

@@ -115,6 +115,9 @@ class Device {
     launch.grid = grid;
     launch.block = block;
     launch.cluster = cluster;
+    launch.explicit_cluster = cluster.x * cluster.y * cluster.z > 1;
+    launch.stack_bytes = stack_bytes;
+    launch.limit_ns = limit_ns;
     launch.dynamic_shared = shared;
     launch.cooperative = cooperative;
     launch.parameters = parameters.take();
@@ -143,7 +146,9 @@ class Device {
 
   Memory memory;
   std::unique_ptr<Engine> engine;
-  Dim3 cluster;  // of launches to come
+  Dim3 cluster;  // of launches to come, as what follows
+  uint32_t stack_bytes = 1024;
+  uint64_t limit_ns = 0;
   std::string printed;
 };
 

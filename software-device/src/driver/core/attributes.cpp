@@ -136,6 +136,9 @@ bool Device::attribute(CUdevice_attribute which, int *value) const {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
       *value = compute_minor;
       return true;
+    case CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH:
+      *value = compute_major >= 9;
+      return true;
     case CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID:
       *value = number;
       return true;

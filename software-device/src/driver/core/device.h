@@ -74,6 +74,7 @@ inline constexpr int kSharedPerBlockOptIn = 99 << 10;
 inline constexpr int kSharedPerMultiprocessor = 100 << 10;
 inline constexpr int kSharedReserved = 1 << 10;
 inline constexpr int kWarp = 32;
+inline constexpr int kPortableClusterBlocks = 8, kClusterBlocks = 16;
 inline constexpr int kTexturePitch = 32;
 inline constexpr unsigned kGridX = 0x7FFFFFFF, kGridYZ = 65535, kBlockXY = 1024, kBlockZ = 64;
 inline constexpr int kParameterBytes = 32764;

@@ -10,6 +10,7 @@ namespace softdev::driver {
 namespace {
 
 constexpr int kMostDevices = 64;
+constexpr uint64_t kMostSeconds = 86400;
 constexpr uint64_t kLeastMemory = uint64_t{2} << 20;
 constexpr uint64_t kMostMemory = uint64_t{1} << 40;
 
@@ -119,6 +120,13 @@ bool read_settings(Settings *settings, std::string *problem) {
       return false;
     }
   if (const char *value = variable("SOFTWARE_DEVICE_TRACE")) settings->trace = value;
+  if (const char *value = variable("SOFTWARE_DEVICE_WATCHDOG")) {
+    if (!parse_number(value, &number) || number > kMostSeconds) {
+      *problem = wrong("SOFTWARE_DEVICE_WATCHDOG", value, "seconds from 0 (never) to 86400");
+      return false;
+    }
+    settings->watchdog = number;
+  }
   if (const char *value = variable("SOFTWARE_DEVICE_NAME")) settings->name = value;
   if (const char *value = variable("SOFTWARE_DEVICE_COMPUTE_CAPABILITY"))
     if (!parse_capability(value, &settings->compute_major, &settings->compute_minor)) {

@@ -18,6 +18,7 @@ struct Settings {
   int compute_minor = 0;
   uint64_t disorder = 0;  // the seed; 0: none
   std::string trace;      // a file; empty: none
+  uint64_t watchdog = 0;  // seconds that a launch may take; 0: for ever
   Level log = Level::kError;
 };
 

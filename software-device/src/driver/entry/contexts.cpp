@@ -56,26 +56,6 @@ CUresult create(CUcontext *handle, unsigned flags, CUdevice ordinal) {
   });
 }
 
-// What a limit is when nobody sets it; 0 for limits that this device has not.
-size_t default_limit(CUlimit limit) {
-  switch (limit) {
-    case CU_LIMIT_STACK_SIZE:
-      return 1024;
-    case CU_LIMIT_PRINTF_FIFO_SIZE:
-      return 1 << 20;
-    case CU_LIMIT_MALLOC_HEAP_SIZE:
-      return 8 << 20;
-    case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH:
-      return 2;
-    case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
-      return 2048;
-    case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:
-      return 64;
-    default:
-      return 0;
-  }
-}
-
 }  // namespace
 
 extern "C" {
@@ -224,9 +204,7 @@ CUresult cuCtxGetLimit(size_t *value, CUlimit limit) {
     return CUDA_SUCCESS;
   }
   if (!default_limit(limit)) return CUDA_ERROR_UNSUPPORTED_LIMIT;
-  std::lock_guard guard(context->limits_mutex);
-  auto set = context->limits.find(limit);
-  *value = set == context->limits.end() ? default_limit(limit) : set->second;
+  *value = context->limit(limit);
   return CUDA_SUCCESS;
 }
 
@@ -235,6 +213,8 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   if (CUresult bad = enter(&context)) return bad;
   if (limit >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
   if (!default_limit(limit)) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  if (limit == CU_LIMIT_MALLOC_HEAP_SIZE && context->heap_in_use)
+    return refuse(CUDA_ERROR_INVALID_VALUE, "a kernel that uses malloc is loaded already");
   std::lock_guard guard(context->limits_mutex);
   context->limits[limit] = value;
   return CUDA_SUCCESS;

@@ -28,6 +28,23 @@ CUresult find_on(CUkernel handle, CUdevice ordinal, Callable *callable) {
   return guarded([&] { return find_callable(handle, context, callable); });
 }
 
+int required_cluster(const softdev::KernelAttributes &attributes, const FunctionSettings &settings,
+                     int dimension) {
+  if (attributes.required_cluster[0])
+    return static_cast<int>(attributes.required_cluster[dimension]);
+  return settings.cluster[dimension];
+}
+
+CUresult require_cluster(const Callable &callable, int dimension, int value) {
+  if (CUresult bad = prepare(*callable.kernel)) return bad;
+  if (callable.kernel->attributes().required_cluster[0])
+    return refuse(CUDA_ERROR_NOT_PERMITTED, "%s was compiled for clusters of one size",
+                  callable.kernel->name().c_str());
+  if (value < 0) return CUDA_ERROR_INVALID_VALUE;
+  callable.settings->cluster[dimension] = value;
+  return CUDA_SUCCESS;
+}
+
 CUresult get(int *value, CUfunction_attribute which, const Callable &callable) {
   if (!value) return CUDA_ERROR_INVALID_VALUE;
   if (CUresult bad = prepare(*callable.kernel)) return bad;
@@ -66,16 +83,16 @@ CUresult get(int *value, CUfunction_attribute which, const Callable &callable) {
       *value = settings.carveout;
       break;
     case CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET:
-      *value = settings.cluster_required;
+      *value = attributes.cluster_must_be_set;
       break;
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
-      *value = settings.cluster[0];
+      *value = required_cluster(attributes, settings, 0);
       break;
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
-      *value = settings.cluster[1];
+      *value = required_cluster(attributes, settings, 1);
       break;
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-      *value = settings.cluster[2];
+      *value = required_cluster(attributes, settings, 2);
       break;
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
       *value = settings.non_portable_cluster;
@@ -115,14 +132,11 @@ CUresult set(CUfunction_attribute which, int value, const Callable &callable) {
       settings.cluster_policy = value;
       return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
-      settings.cluster[0] = value;
-      return CUDA_SUCCESS;
+      return require_cluster(callable, 0, value);
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
-      settings.cluster[1] = value;
-      return CUDA_SUCCESS;
+      return require_cluster(callable, 1, value);
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-      settings.cluster[2] = value;
-      return CUDA_SUCCESS;
+      return require_cluster(callable, 2, value);
     default:
       return refuse(CUDA_ERROR_INVALID_VALUE, "function attribute %d cannot be set", which);
   }

@@ -17,6 +17,15 @@ CUresult find(const void *handle, Callable *callable) {
   });
 }
 
+// Blocks of a launch that the whole device holds.
+int blocks_at_once(const Callable &callable, const CUlaunchConfig &config) {
+  uint64_t threads = uint64_t{config.blockDimX} * config.blockDimY * config.blockDimZ;
+  if (threads > limits::kThreadsPerBlock) return 0;
+  return limits::kMultiprocessors * blocks_per_multiprocessor(callable.kernel->attributes(),
+                                                              static_cast<int>(threads),
+                                                              config.sharedMemBytes);
+}
+
 CUresult active_blocks(int *blocks, CUfunction function, int block_size, size_t shared) {
   Callable callable;
   if (CUresult bad = find(function, &callable)) return bad;
@@ -87,6 +96,34 @@ CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction funct
   int most =
       std::min(share, limits::kSharedPerBlockOptIn) - static_cast<int>(attributes.static_shared);
   *bytes = static_cast<size_t>(std::max(most, 0));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxPotentialClusterSize(int *size, CUfunction function,
+                                            const CUlaunchConfig *config) {
+  Callable callable;
+  if (CUresult bad = find(function, &callable)) return bad;
+  if (!size || !config) return CUDA_ERROR_INVALID_VALUE;
+  if (blocks_at_once(callable, *config) == 0)
+    return refuse(CUDA_ERROR_INVALID_VALUE, "no block of this launch fits the device");
+  *size = static_cast<int>(cluster_limit(callable.kernel->attributes(), *callable.settings));
+  return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function,
+                                      const CUlaunchConfig *config) {
+  Callable callable;
+  if (CUresult bad = find(function, &callable)) return bad;
+  if (!clusters || !config || (config->numAttrs && !config->attrs)) return CUDA_ERROR_INVALID_VALUE;
+  LaunchRequest request;
+  for (unsigned i = 0; i < config->numAttrs; ++i)
+    if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+      if (CUresult bad = apply(config->attrs[i], &request)) return bad;
+  softdev::Dim3 cluster;
+  if (CUresult bad = find_cluster(*callable.kernel, *callable.settings, request.cluster, &cluster))
+    return bad;
+  int blocks = cluster.x ? static_cast<int>(cluster.x * cluster.y * cluster.z) : 1;
+  *clusters = blocks_at_once(callable, *config) / blocks;
   return CUDA_SUCCESS;
 }
 

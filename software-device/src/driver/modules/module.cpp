@@ -29,13 +29,15 @@ CUresult Instance::load(const Image &image, const std::shared_ptr<Context> &cont
     return base;
   };
   Status status;
-  fresh->program_ = Program::load(std::move(text), allocate, &status);
+  fresh->program_ =
+      Program::load(std::move(text), allocate, &status, context->limit(CU_LIMIT_MALLOC_HEAP_SIZE));
   if (!fresh->program_) {
     for (uint64_t base : fresh->variables_)
       if (auto region = memory.remove(base, is_any)) memory.destroy(*region, [] {});
     *reason = status.message;
     return result_of(status);
   }
+  if (fresh->program_->has_heap()) context->heap_in_use = true;
   *instance = std::move(fresh);
   return CUDA_SUCCESS;
 }

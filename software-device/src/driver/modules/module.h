@@ -25,7 +25,7 @@ struct FunctionSettings {
   std::atomic<int> carveout{-1};
   std::atomic<int> cache_config{0};
   std::atomic<int> cluster[3] = {0, 0, 0};
-  std::atomic<int> cluster_required{0}, non_portable_cluster{0}, cluster_policy{0};
+  std::atomic<int> non_portable_cluster{0}, cluster_policy{0};
 };
 
 class Instance;

@@ -146,6 +146,31 @@ void Context::close_peers() {
   peers_.clear();
 }
 
+size_t default_limit(CUlimit limit) {
+  switch (limit) {
+    case CU_LIMIT_STACK_SIZE:
+      return 1024;
+    case CU_LIMIT_PRINTF_FIFO_SIZE:
+      return 1 << 20;
+    case CU_LIMIT_MALLOC_HEAP_SIZE:
+      return 8 << 20;
+    case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH:
+      return 2;
+    case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
+      return 2048;
+    case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:
+      return 64;
+    default:
+      return 0;
+  }
+}
+
+size_t Context::limit(CUlimit which) {
+  std::lock_guard guard(limits_mutex);
+  auto set = limits.find(which);
+  return set == limits.end() ? default_limit(which) : set->second;
+}
+
 void Context::print(std::string_view text) {
   std::lock_guard guard(prints_mutex_);
   prints_ += text;

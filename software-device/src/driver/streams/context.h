@@ -78,8 +78,11 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
   // Settings without effect on a CPU that programs read back.
   std::atomic<unsigned> flags;
   std::atomic<int> cache_config{0}, shared_config{0};
+  // What cuCtxSetLimit has set, or the default.
+  size_t limit(CUlimit which);
   std::map<CUlimit, size_t> limits;  // under limits_mutex
   std::mutex limits_mutex;
+  std::atomic<bool> heap_in_use{false};  // some module has its heap for device malloc
 
  private:
   std::vector<std::shared_ptr<Stream>> all_streams() const;
@@ -105,6 +108,9 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
   std::mutex prints_mutex_;
   std::string prints_;
 };
+
+// What a limit is when nobody sets it; 0 for limits that this device has not.
+size_t default_limit(CUlimit limit);
 
 // The calling thread's stack of contexts, as handles. Plain storage without a destructor: the
 // runtime calls us after the destructors of a thread have run.

@@ -113,6 +113,42 @@ void start(Operation &operation, Launch launch) {
 
 }  // namespace
 
+uint32_t cluster_limit(const KernelAttributes &attributes, const FunctionSettings &settings) {
+  int most =
+      settings.non_portable_cluster ? limits::kClusterBlocks : limits::kPortableClusterBlocks;
+  auto limit = static_cast<uint32_t>(most);
+  return attributes.max_cluster_blocks ? std::min(limit, attributes.max_cluster_blocks) : limit;
+}
+
+CUresult find_cluster(const Kernel &kernel, const FunctionSettings &settings, const Dim3 &asked,
+                      Dim3 *cluster) {
+  const KernelAttributes &attributes = kernel.attributes();
+  const uint32_t *compiled = attributes.required_cluster;
+  *cluster = asked;
+  if (compiled[0]) {
+    if (asked.x && (asked.x != compiled[0] || asked.y != compiled[1] || asked.z != compiled[2]))
+      return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, "%s was compiled for clusters of %u x %u x %u",
+                    kernel.name().c_str(), compiled[0], compiled[1], compiled[2]);
+    *cluster = {compiled[0], compiled[1], compiled[2]};
+  } else if (!asked.x && settings.cluster[0] > 0) {
+    *cluster = {static_cast<uint32_t>(settings.cluster[0]),
+                static_cast<uint32_t>(std::max(settings.cluster[1].load(), 1)),
+                static_cast<uint32_t>(std::max(settings.cluster[2].load(), 1))};
+  }
+  if (!cluster->x) {
+    if (!attributes.cluster_must_be_set) return CUDA_SUCCESS;
+    return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE, "%s needs a cluster dimension",
+                  kernel.name().c_str());
+  }
+  uint64_t blocks = uint64_t{cluster->x} * cluster->y;
+  uint32_t most = cluster_limit(attributes, settings);
+  if (blocks > most || blocks * cluster->z > most)
+    return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE,
+                  "a cluster of %u x %u x %u blocks is larger than the %u that %s may have",
+                  cluster->x, cluster->y, cluster->z, most, kernel.name().c_str());
+  return CUDA_SUCCESS;
+}
+
 int dynamic_shared_limit(const KernelAttributes &attributes, const FunctionSettings &settings) {
   int set = settings.max_dynamic_shared.load(std::memory_order_relaxed);
   if (set >= 0) return set;
@@ -142,9 +178,10 @@ CUresult apply(const CUlaunchAttribute &attribute, LaunchRequest *request) {
       request->cooperative = attribute.value.cooperative != 0;
       break;
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-      if (attribute.value.clusterDim.x > 1 || attribute.value.clusterDim.y > 1 ||
-          attribute.value.clusterDim.z > 1)
-        return refuse(CUDA_ERROR_NOT_SUPPORTED, "clusters of blocks are not supported");
+      request->cluster = {attribute.value.clusterDim.x, attribute.value.clusterDim.y,
+                          attribute.value.clusterDim.z};
+      if (!request->cluster.x || !request->cluster.y || !request->cluster.z)
+        return refuse(CUDA_ERROR_INVALID_VALUE, "a dimension of the cluster is 0");
       break;
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
     case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
@@ -183,6 +220,20 @@ CUresult make_kernel(const std::shared_ptr<Context> &context, const LaunchReques
   if (CUresult bad = prepare(*callable.kernel)) return bad;
   if (CUresult bad = check_kernel(*callable.kernel, *callable.settings, request)) return bad;
 
+  Dim3 cluster;
+  if (CUresult bad = find_cluster(*callable.kernel, *callable.settings, request.cluster, &cluster))
+    return bad;
+  if (cluster.x) {
+    const Device &device = context->device();
+    if (device.compute_major < 9 && cluster.x * cluster.y * cluster.z > 1)
+      return refuse(CUDA_ERROR_NOT_SUPPORTED, "clusters need compute capability 9.0");
+    if (request.grid.x % cluster.x || request.grid.y % cluster.y || request.grid.z % cluster.z)
+      return refuse(CUDA_ERROR_INVALID_CLUSTER_SIZE,
+                    "a grid of %u x %u x %u blocks is no multiple of clusters of %u x %u x %u",
+                    request.grid.x, request.grid.y, request.grid.z, cluster.x, cluster.y,
+                    cluster.z);
+  }
+
   auto task = std::make_shared<KernelTask>(context);
   Launch &prepared = task->prepared;
   if (CUresult bad = gather(*callable.kernel, request, &prepared.parameters)) return bad;
@@ -190,8 +241,13 @@ CUresult make_kernel(const std::shared_ptr<Context> &context, const LaunchReques
   prepared.keep = callable.instance;
   prepared.grid = request.grid;
   prepared.block = request.block;
+  prepared.explicit_cluster = cluster.x != 0;
+  if (cluster.x) prepared.cluster = cluster;
   prepared.dynamic_shared = request.dynamic_shared;
   prepared.cooperative = request.cooperative;
+  prepared.stack_bytes =
+      static_cast<uint32_t>(std::min<size_t>(context->limit(CU_LIMIT_STACK_SIZE), 512 << 10));
+  prepared.limit_ns = driver()->settings.watchdog * 1'000'000'000;
   prepared.memory = &driver()->memory.space(context->device().ordinal);
   task->function = request.function;
   task->attributes = request.attributes;

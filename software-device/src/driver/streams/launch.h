@@ -13,6 +13,7 @@ namespace softdev::driver {
 struct LaunchRequest {
   const void *function = nullptr;  // CUfunction or CUkernel
   Dim3 grid, block;
+  Dim3 cluster = {0, 0, 0};  // 0: not asked for
   unsigned dynamic_shared = 0;
   bool cooperative = false;
   void **parameters = nullptr;
@@ -42,6 +43,13 @@ CUresult launch(const StreamRef &stream, const LaunchRequest &request);
 // Blocks of a kernel that a multiprocessor holds at once.
 int blocks_per_multiprocessor(const KernelAttributes &attributes, int block_threads,
                               size_t dynamic_shared);
+
+// The cluster that a launch has: what it asks for, what the kernel was compiled for, or what was
+// set for the function. Zeros: none.
+CUresult find_cluster(const Kernel &kernel, const FunctionSettings &settings, const Dim3 &asked,
+                      Dim3 *cluster);
+// The most blocks that a cluster of this function may have.
+uint32_t cluster_limit(const KernelAttributes &attributes, const FunctionSettings &settings);
 
 // The most dynamic shared memory a launch may ask for, as the program has set it.
 int dynamic_shared_limit(const KernelAttributes &attributes, const FunctionSettings &settings);

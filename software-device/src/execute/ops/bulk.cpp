@@ -145,12 +145,21 @@ const Ins *store_async(Warp &w, const Ins *i) {
     if (at % bytes) return memory_fault(w, i, Space::Generic, at, bytes, true, l);
     if (!shared_by_cluster(w, at, bytes))
       return range_fault(w, i, Space::Shared, at, bytes, true, l);
-    auto *target = reinterpret_cast<T *>(at);
-    for (unsigned k = 0; k < i->count; ++k) {
-      T value = slot<T>(w, i->list[k])[l];
-      target[k] = reduces ? combine(static_cast<AtomicOp>(i->mode), target[k], value) : value;
+    const uint64_t object = slot<uint64_t>(w, i->e)[l];
+    auto write = [&](uint64_t there, uint64_t counter) {
+      auto *target = reinterpret_cast<T *>(there);
+      for (unsigned k = 0; k < i->count; ++k) {
+        T value = slot<T>(w, i->list[k])[l];
+        target[k] = reduces ? combine(static_cast<AtomicOp>(i->mode), target[k], value) : value;
+      }
+      return complete_bytes(w, i, counter, bytes, l);
+    };
+    if (reduces || !i->mode) {
+      if (!write(at, object)) return nullptr;
+      continue;
     }
-    if (!complete_bytes(w, i, slot<uint64_t>(w, i->e)[l], bytes, l)) return nullptr;
+    for (uint32_t rank = 0; uint64_t there = map_shared(w, at, rank); ++rank)
+      if (!write(there, map_shared(w, object, rank))) return nullptr;
   }
   return i + 1;
 }

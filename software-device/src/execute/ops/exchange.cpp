@@ -131,6 +131,36 @@ const Ins *redux(Warp &w, const Ins *i) {
   return i + 1;
 }
 
+// .f32: numbers are preferred to NaNs, unless `nan` asks for them; -0 is less than 0.
+template <bool largest, bool nan>
+const Ins *redux_single(Warp &w, const Ins *i) {
+  if (!gather(w, i, named_members(w, i))) return nullptr;
+  alignas(64) float a[kLanes], d[kLanes] = {};
+  std::memcpy(a, slot<float>(w, i->a), sizeof a);
+  const uint32_t *members = slot<uint32_t>(w, i->guard);
+  for (uint32_t todo = w.mask; todo;) {
+    uint32_t asked = members[__builtin_ctz(todo)] & w.mask;
+    if (!asked) asked = todo & (0 - todo);
+    bool any = false, spoiled = false;
+    float result = 0;
+    running(asked, [&](unsigned l) {
+      if (a[l] != a[l]) {
+        spoiled = true;
+        return;
+      }
+      bool further = largest ? a[l] > result : a[l] < result;
+      if (a[l] == result) further = std::signbit(a[l]) != largest;
+      if (!any || further) result = a[l];
+      any = true;
+    });
+    if (!any || (nan && spoiled)) result = bit_cast<float>(uint32_t{0x7fffffff});
+    running(asked, [&](unsigned l) { d[l] = result; });
+    todo &= ~asked;
+  }
+  blend(slot<float>(w, i->d), d, w.mask);
+  return i + 1;
+}
+
 const Ins *elect(Warp &w, const Ins *i) {
   if (!gather(w, i, named_members(w, i))) return nullptr;
   const uint32_t *members = slot<uint32_t>(w, i->guard);
@@ -203,6 +233,12 @@ Handler select_exchange(const Ir &ir) {
           return pick_redux<int32_t>(ir, true, false);
         case Type::B32:
           return pick_redux<uint32_t>(ir, false, true);
+        case Type::F32: {
+          bool largest = ir.mode == static_cast<uint8_t>(AtomicOp::Max);
+          if (!largest && ir.mode != static_cast<uint8_t>(AtomicOp::Min)) return nullptr;
+          if (ir.nan) return largest ? redux_single<true, true> : redux_single<false, true>;
+          return largest ? redux_single<true, false> : redux_single<false, false>;
+        }
         default:
           return nullptr;
       }

@@ -39,7 +39,7 @@ TEST(endless_recursion_is_reported) {
   auto program = device.load(module(R"(
     .func down() { .local .align 16 .b8 space[256]; call down; ret; }
     )" + kernel("k", 0, "call down;")));
-  CHECK_FAILS(device.launch(program, "k", {1}, {64}, Parameters()), 719, "kernel k", "stack");
+  CHECK_FAILS(device.launch(program, "k", {1}, {64}, Parameters()), 714, "kernel k", "stack");
 }
 
 TEST(calls_through_pointers) {
