@@ -13,7 +13,10 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "texture.h"
 
 namespace softdev {
 
@@ -48,6 +51,9 @@ class AddressSpace {
   virtual const Window *find(uint64_t address) const = 0;
   // A sentence on the allocation nearest to a bad address, for the log.
   virtual std::string describe(uint64_t address) const = 0;
+  // What a texture or surface object is, or nullptr when the handle is none of this device's. It
+  // lives until all kernels that may have found it are done.
+  virtual const ImageView *find_image(uint64_t) const { return nullptr; }
 };
 
 // Where a module's __device__ and __constant__ variables and constant initialisers go.
@@ -68,6 +74,13 @@ struct Variable {
   uint64_t size = 0;
   bool constant = false;
   bool managed = false;
+};
+
+// A .texref or .surfref of a module. Instructions name it by its address.
+struct Reference {
+  std::string name;
+  uint64_t address = 0;
+  ImageView::Kind kind = ImageView::Kind::Texture;
 };
 
 // What CUDA calls function attributes; all of it is known after translation.
@@ -110,6 +123,7 @@ class Program {
   virtual std::vector<Kernel *> kernels() = 0;             // in order of the text
   virtual const std::vector<Variable> &variables() const = 0;
   virtual bool has_heap() const = 0;  // of device malloc
+  virtual const std::vector<Reference> &references() const = 0;
 };
 
 // ---------------------------------------------------------------------------------------------
@@ -132,6 +146,8 @@ struct Launch {
   uint64_t limit_ns = 0;            // how long it may run; 0: for ever
   std::vector<uint8_t> parameters;  // parameter_bytes() long
   const AddressSpace *memory = nullptr;
+  // What the references of the program are bound to, by their addresses.
+  std::vector<std::pair<uint64_t, std::shared_ptr<const ImageView>>> images;
   // Where the workers count the nanoseconds they spend on it; may be null. Counted before `done`,
   // but for what a worker finds at the very end; and on the way while it takes long.
   std::atomic<uint64_t> *worked_ns = nullptr;

@@ -66,6 +66,11 @@ struct Warp {
   uint8_t *shared = nullptr;
   uint32_t shared_size = 0;
   uint32_t local_stride = 0;
+  // the images that were looked up last, by a few bits of the handle
+  struct {
+    uint64_t handle = 0;
+    const ImageView *image = nullptr;
+  } images[8];
   uint8_t *local = nullptr;  // lane 0's stack
   const uint8_t *parameters = nullptr;
   uint32_t parameter_bytes = 0;
@@ -105,6 +110,14 @@ uint64_t map_shared(Warp &warp, uint64_t address, uint32_t rank);
 bool complete_bytes(Warp &warp, const Ins *ins, uint64_t object, uint32_t bytes, unsigned lane);
 // Whether it lies in a constant variable of the kernel's module.
 bool is_constant(const Warp &warp, uint64_t address);
+// The texture or surface of a handle, remembered in warp.images[image_slot(handle)]; nullptr when
+// it is neither. image_fault ends the launch: it is none of the kind that the instruction needs.
+inline unsigned image_slot(uint64_t handle) { return (handle >> 4) % 8; }
+const ImageView *find_image(Warp &warp, uint64_t handle);
+const Ins *image_fault(Warp &warp, const Ins *ins, uint64_t handle, unsigned lane);
+// An access outside of a surface, where the instruction says that this is an error.
+const Ins *surface_fault(Warp &warp, const Ins *ins, const ImageView &surface, const int32_t at[4],
+                         unsigned lane);
 
 // Whether all live lanes of `members` are in the running group, after lanes waiting at the same
 // instruction have joined. When not, the group waits and the handler returns nullptr.

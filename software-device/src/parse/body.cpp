@@ -258,7 +258,10 @@ class BodyParser {
     const Token &token = lexer_.peek();
     if (token.is('{')) return list(out, '}', depth);
     if (token.is('(') && is_call_) return list(out, ')', depth);  // else a constant expression
-    if (token.is('[')) return address(out);
+    if (token.is('[')) {
+      if (depth > 2) return fail("addresses nested too deeply");
+      return address(out, depth);
+    }
     if (token.is('!')) {
       lexer_.next();
       if (depth > 2) return fail("too many '!'");
@@ -318,10 +321,15 @@ class BodyParser {
     out->first = static_cast<uint32_t>(out_->operands.size());
     out->count = static_cast<uint32_t>(elements.size());
     out_->operands.insert(out_->operands.end(), elements.begin(), elements.end());
-    return true;
+    if (!lexer_.take('|')) return true;
+    Token second = lexer_.next();
+    if (second.kind != Tok::Word) return fail("expected a predicate after '|'");
+    if (second.text == "_") return true;
+    out->pair = find_register(second.text);
+    return out->pair != kNone || fail("unknown register " + std::string(second.text));
   }
 
-  bool address(OperandSyntax *out) {
+  bool address(OperandSyntax *out, int depth) {
     lexer_.next();
     out->kind = OperandSyntax::Address;
     if (lexer_.peek().kind == Tok::Word) {
@@ -339,6 +347,15 @@ class BodyParser {
       if (!offset) return false;
       out->offset = *offset;
     }
+    std::vector<OperandSyntax> elements;
+    while (lexer_.take(',')) {
+      if (elements.size() == kMaxOperands) return fail("too many elements");
+      elements.emplace_back();
+      if (!operand(&elements.back(), depth + 1)) return false;
+    }
+    out->first = static_cast<uint32_t>(out_->operands.size());
+    out->count = static_cast<uint32_t>(elements.size());
+    out_->operands.insert(out_->operands.end(), elements.begin(), elements.end());
     return lexer_.take(']') || fail("expected ']'");
   }
 

@@ -179,6 +179,9 @@ bool DeclarationParser::variable(Space space, VariableSyntax *out) {
       }
     } else if (word.text == "texref" || word.text == "surfref" || word.text == "samplerref") {
       out->type = Type::B64;
+      out->opaque = word.text == "texref"    ? Opaque::Texture
+                    : word.text == "surfref" ? Opaque::Surface
+                                             : Opaque::Sampler;
     } else {
       Type type = type_from_name(word.text);
       if (type == Type::None) return fail("unknown type ." + std::string(word.text));

@@ -60,6 +60,9 @@ enum class Space : uint8_t {
   Param
 };
 
+// A variable that names a texture, a surface or a sampler: its value is its own address.
+enum class Opaque : uint8_t { None, Texture, Surface, Sampler };
+
 struct ParseError {
   uint32_t line = 0;
   std::string message;  // empty: no error
@@ -71,6 +74,7 @@ struct VariableSyntax {
   std::string_view name;
   Space space = Space::Generic;
   Type type = Type::None;
+  Opaque opaque = Opaque::None;
   uint32_t align = 1;
   uint64_t size = 0;     // bytes; 0 for an array of unknown length
   bool unsized = false;  // declared with []
@@ -128,8 +132,9 @@ struct OperandSyntax {
     Single,    // bits
     Double,    // bits
     Symbol,    // name + offset; labels and functions too
-    Address,   // [reg + offset] (reg != kNone) or [name + offset] or [offset]
-    List,      // {a, b} or (a, b): operands first..first+count
+    Address,   // [reg + offset] (reg != kNone) or [name + offset] or [offset]; what follows a
+               // comma inside, as in [a, {x, y}], is operands first..first+count
+    List,      // {a, b} or (a, b): operands first..first+count; {a, b}|p has p as its pair
     Sink,      // _
   } kind = Sink;
   bool negated = false;  // !p

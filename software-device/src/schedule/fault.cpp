@@ -159,6 +159,41 @@ bool Grid::overdue() {
   return static_cast<uint64_t>(now - begun) > launch.limit_ns;
 }
 
+const ImageView *find_image(Warp &warp, uint64_t handle) {
+  const Launch &launch = warp.cta->grid->launch;
+  const ImageView *image = nullptr;
+  for (const auto &[address, bound] : launch.images)
+    if (address == handle) image = bound.get();
+  if (!image && launch.memory) image = launch.memory->find_image(handle);
+  if (!image) return nullptr;
+  warp.images[image_slot(handle)] = {handle, image};
+  return image;
+}
+
+const Ins *image_fault(Warp &warp, const Ins *ins, uint64_t handle, unsigned lane) {
+  char text[120];
+  std::snprintf(text, sizeof text, ": 0x%llx is no live texture or surface of the kind it needs",
+                static_cast<unsigned long long>(handle));
+  warp.cta->grid->fail({kIllegalAddress, true, place(warp, ins, lane) + text});
+  warp.event = Event::Fault;
+  return nullptr;
+}
+
+const Ins *surface_fault(Warp &warp, const Ins *ins, const ImageView &surface, const int32_t at[4],
+                         unsigned lane) {
+  const ImageLevel &level = surface.levels[0];
+  char text[200];
+  std::snprintf(
+      text, sizeof text,
+      ": (%d, %d, %d) layer %d is outside of the surface, which has %u x %u x %u elements "
+      "of %u bytes and %u layers",
+      at[0], at[1], at[2], at[3], level.width, level.height, level.depth, surface.element,
+      surface.layers);
+  warp.cta->grid->fail({kLaunchFailed, true, place(warp, ins, lane) + text});
+  warp.event = Event::Fault;
+  return nullptr;
+}
+
 const Ins *run_trap(Warp &warp, const Ins *ins) {
   return fault(warp, ins, kLaunchFailed, "the kernel executed a trap");
 }

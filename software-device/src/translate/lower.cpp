@@ -43,6 +43,11 @@ bool is_pure(Op op) {
     case Op::Store:
     case Op::Atomic:
     case Op::Fence:
+    case Op::Texture:
+    case Op::TextureQuery:
+    case Op::SurfaceLoad:
+    case Op::SurfaceStore:
+    case Op::SurfaceReduce:
     case Op::Alloca:
     case Op::StackSave:
     case Op::StackRestore:
@@ -156,6 +161,10 @@ bool Lowering::statement() {
   row_ = &found->second;
   if (statement_->has_selectors && row_->op != Op::Video)
     return refuse("a selector or a minus sign belongs to video instructions");
+  for (uint32_t i = 0; i < operand_count(); ++i)
+    if (operand(i).kind == OperandSyntax::List && operand(i).pair != kNone &&
+        row_->op != Op::Texture)
+      return refuse("a vector with a predicate where none belongs");
   size_t before = out_->code.size();
   if (!(this->*row_->method)()) return false;
   // Guards of plain instructions: a Guard before each.

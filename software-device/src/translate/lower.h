@@ -13,6 +13,8 @@
 
 namespace softdev {
 
+struct SurfaceRequest;
+
 // What a function may refer to outside itself.
 class Surroundings {
  public:
@@ -193,6 +195,20 @@ class Lowering {
   bool tensor_map();
   bool shared_address(const OperandSyntax &operand, SharedWindow window, Value *out);
   SharedWindow take_shared_window();
+  // lower_texture.cpp
+  bool texture();
+  bool texture_query();
+  bool surface();
+  bool surface_reduce();
+  bool istypep();
+  bool image_operand(const OperandSyntax &operand, uint32_t elements, Value *handle);
+  bool take_geometry(uint8_t *dimensions, bool *layered, bool *cube);
+  bool take_surface(SurfaceRequest *request);
+  bool elements(const OperandSyntax &operand, Type type, unsigned count, Value *out);
+  bool coordinates(const OperandSyntax &operand, Type type, unsigned dimensions, bool layered,
+                   std::vector<Value> *inputs);
+  void add_results_and_inputs(const std::vector<Value> &results, const std::vector<Value> &inputs,
+                              Ir *ir);
   // lower_control.cpp
   bool branch();
   bool branch_indexed();

@@ -21,6 +21,7 @@ constexpr uint64_t kMaxAlign = 4096;
 // the stack frame leaves ir.a empty: then ir.offset is an offset in the frame.
 bool Lowering::address(const OperandSyntax &operand, Space space, unsigned access, Ir *ir) {
   if (operand.kind != OperandSyntax::Address) return refuse("expected an address");
+  if (operand.count) return refuse("coordinates where a plain address belongs");
   if (space == Space::SharedCluster) {
     // Wherever it lies, it has a generic address.
     ir->space = Space::Generic;

@@ -122,6 +122,17 @@ Status ProgramImpl::place_variables(const AllocateGlobal &allocate) {
   for (uint32_t i : placed) {
     const VariableSyntax &variable = module_.variables[i];
     addresses_[i] += base;
+    if (variable.opaque != Opaque::None) {
+      if (variable.initialiser)
+        return {kInvalidPtx, false,
+                "initialiser of " + std::string(variable.name) +
+                    ": those of textures, surfaces and samplers are not supported"};
+      bool texture = variable.opaque == Opaque::Texture;
+      if (texture || variable.opaque == Opaque::Surface)
+        references_.push_back({std::string(variable.name), addresses_[i],
+                               texture ? ImageView::Kind::Texture : ImageView::Kind::Surface});
+      continue;
+    }
     Variable out;
     out.name = variable.name;
     out.address = addresses_[i];

@@ -67,6 +67,7 @@ class ProgramImpl final : public Program {
   Kernel *find_kernel(std::string_view name) override;
   std::vector<Kernel *> kernels() override;
   const std::vector<Variable> &variables() const override { return variables_; }
+  const std::vector<Reference> &references() const override { return references_; }
 
   bool has_heap() const override { return heap_.bytes() != 0; }
 
@@ -93,6 +94,7 @@ class ProgramImpl final : public Program {
   ModuleSyntax module_;
   std::vector<uint64_t> addresses_;  // by variable; 0 for those without one
   std::vector<Variable> variables_;
+  std::vector<Reference> references_;
   std::vector<std::unique_ptr<KernelImpl>> kernels_;
   std::unordered_map<std::string_view, KernelImpl *> by_name_;
   std::set<uint32_t> pointed_at_;

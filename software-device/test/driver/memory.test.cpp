@@ -198,7 +198,7 @@ void boxes(void **) {
   EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D_v2(&in));
   in.srcPitch = 100;
   in.dstMemoryType = CU_MEMORYTYPE_ARRAY;
-  EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuMemcpy2D_v2(&in));
+  EXPECT(CUDA_ERROR_INVALID_VALUE, cuMemcpy2D_v2(&in));
   OK(cuMemFree_v2(device));
 }
 

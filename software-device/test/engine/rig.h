@@ -61,6 +61,12 @@ class Memory final : public AddressSpace {
                   static_cast<unsigned long long>(at->first));
     return text;
   }
+  const ImageView *find_image(uint64_t handle) const override {
+    auto found = images.find(handle);
+    return found == images.end() ? nullptr : &found->second;
+  }
+  std::map<uint64_t, ImageView> images;  // of texture and surface objects
+
   AllocateGlobal allocator() {
     return [this](size_t size, size_t) { return allocate(size); };
   }
@@ -122,6 +128,7 @@ class Device {
     launch.cooperative = cooperative;
     launch.parameters = parameters.take();
     launch.memory = &memory;
+    launch.images = bound;
     launch.print = [this](std::string_view text) { printed += text; };
     std::mutex mutex;
     std::condition_variable wake;
@@ -145,6 +152,8 @@ class Device {
   }
 
   Memory memory;
+  // What references are bound to, by the address of their variables.
+  std::vector<std::pair<uint64_t, std::shared_ptr<const ImageView>>> bound;
   std::unique_ptr<Engine> engine;
   Dim3 cluster;  // of launches to come, as what follows
   uint32_t stack_bytes = 1024;

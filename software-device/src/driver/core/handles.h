@@ -20,6 +20,12 @@ enum class Kind : uint8_t {
   kKernel,
   kAllocation,  // of cuMemCreate
   kPool,
+  kArray,
+  kMipmappedArray,
+  kTexture,
+  kSurface,
+  kTextureReference,
+  kSurfaceReference,
 };
 
 class Object {

@@ -1,6 +1,6 @@
 // Entry points: many copies in one call. The order among them is not defined.
 #include "entry/entry.h"
-#include "streams/transfer.h"
+#include "textures/array.h"
 
 using namespace softdev::driver;
 
@@ -61,17 +61,38 @@ CUresult linear(CUdeviceptr *to, CUdeviceptr *from, size_t *sizes, size_t count,
   });
 }
 
-// Elements of memory that is no array are bytes.
-CUresult end_of(const CUmemcpy3DOperand &operand, const CUextent3D &extent, End *end) {
-  if (operand.type == CU_MEMCPY_OPERAND_TYPE_ARRAY)
-    return refuse(CUDA_ERROR_NOT_SUPPORTED, "arrays are not copied in batches");
+// Bytes of an element: extents count those of the arrays, or bytes where there is no array.
+CUresult element_of(const CUDA_MEMCPY3D_BATCH_OP &what, size_t *element) {
+  *element = 0;
+  for (const CUmemcpy3DOperand *operand : {&what.src, &what.dst}) {
+    if (operand->type != CU_MEMCPY_OPERAND_TYPE_ARRAY) continue;
+    auto array = driver()->handles.find<Array>(operand->op.array.array);
+    if (!array) return refuse(CUDA_ERROR_INVALID_VALUE, "an operand is no array");
+    size_t bytes = array->shape.format.element;
+    if (*element && *element != bytes)
+      return refuse(CUDA_ERROR_INVALID_VALUE, "the arrays have elements of different sizes");
+    *element = bytes;
+  }
+  if (!*element) *element = 1;
+  return CUDA_SUCCESS;
+}
+
+// `box` is in bytes.
+CUresult end_of(const CUmemcpy3DOperand &operand, const Box &box, size_t element, End *end) {
+  if (operand.type == CU_MEMCPY_OPERAND_TYPE_ARRAY) {
+    const auto &array = operand.op.array;
+    if (array.offset.x > SIZE_MAX / element) return CUDA_ERROR_INVALID_VALUE;
+    return array_end(array.array, array.offset.x * element, array.offset.y, array.offset.z, box,
+                     end);
+  }
   if (operand.type != CU_MEMCPY_OPERAND_TYPE_POINTER) return CUDA_ERROR_INVALID_VALUE;
   const auto &pointer = operand.op.ptr;
-  size_t rows = pointer.layerHeight ? pointer.layerHeight : extent.height;
+  size_t rows = pointer.layerHeight ? pointer.layerHeight : box.height;
+  if (pointer.rowLength > SIZE_MAX / element) return CUDA_ERROR_INVALID_VALUE;
   end->address = pointer.ptr;
-  end->pitch = pointer.rowLength ? pointer.rowLength : extent.width;
+  end->pitch = pointer.rowLength ? pointer.rowLength * element : box.width;
   end->side = Side::kEither;
-  if (end->pitch < extent.width || rows < extent.height || end->pitch > SIZE_MAX / rows)
+  if (end->pitch < box.width || rows < box.height || end->pitch > SIZE_MAX / rows)
     return refuse(CUDA_ERROR_INVALID_VALUE, "a row or a layer is smaller than what is copied");
   end->slice = end->pitch * rows;
   return CUDA_SUCCESS;
@@ -79,15 +100,17 @@ CUresult end_of(const CUmemcpy3DOperand &operand, const CUextent3D &extent, End 
 
 CUresult copy_box(const StreamRef &stream, const CUDA_MEMCPY3D_BATCH_OP &what) {
   const CUextent3D &extent = what.extent;
+  size_t element;
+  if (CUresult bad = element_of(what, &element)) return bad;
   if (!extent.width || !extent.height || !extent.depth || !known(what.srcAccessOrder, what.flags) ||
-      extent.width > SIZE_MAX / extent.height ||
-      extent.width * extent.height > SIZE_MAX / extent.depth)
+      extent.width > SIZE_MAX / element || extent.width * element > SIZE_MAX / extent.height ||
+      extent.width * element * extent.height > SIZE_MAX / extent.depth)
     return CUDA_ERROR_INVALID_VALUE;
+  const Box box{extent.width * element, extent.height, extent.depth};
   End to, from;
-  if (CUresult bad = end_of(what.dst, extent, &to)) return bad;
-  if (CUresult bad = end_of(what.src, extent, &from)) return bad;
-  return copy(stream, to, from, {extent.width, extent.height, extent.depth},
-              !at_once(what.srcAccessOrder));
+  if (CUresult bad = end_of(what.dst, box, element, &to)) return bad;
+  if (CUresult bad = end_of(what.src, box, element, &from)) return bad;
+  return copy(stream, to, from, box, !at_once(what.srcAccessOrder));
 }
 
 CUresult boxes(size_t count, const CUDA_MEMCPY3D_BATCH_OP *list, size_t *failed,

@@ -13,7 +13,7 @@ CUresult set(CUdeviceptr to, size_t pitch, uint32_t pattern, unsigned unit, size
   if (CUresult bad = find_stream(handle, null, &stream)) return bad;
   if (width > SIZE_MAX / unit) return CUDA_ERROR_INVALID_VALUE;
   width *= unit;
-  if (pitch == 0 || height <= 1) pitch = width;
+  if (height <= 1) pitch = width;  // it is of no use then
   return guarded([&] {
     return fill(stream, {to, pitch, pitch * height, Side::kDevice}, {width, height, 1}, pattern,
                 unit, asynchronous);

@@ -47,11 +47,13 @@ uint64_t Memory::add(Region region) {
   return base;
 }
 
-uint64_t Memory::allocate_device(int device, uint64_t size, uint64_t align, uint64_t context) {
+uint64_t Memory::allocate_device(int device, uint64_t size, uint64_t align, uint64_t context,
+                                 RegionKind kind) {
   std::unique_lock guard(mutex_);
   uint64_t base = devices_[static_cast<size_t>(device)].arena->allocate(size, align);
   if (!base) return 0;
   Region region;
+  region.kind = kind;
   region.base = base;
   region.size = size;
   region.device = device;
@@ -111,6 +113,7 @@ std::shared_ptr<Region> Memory::remove(uint64_t base,
 Arena *Memory::arena_of(const Region &region) const {
   switch (region.kind) {
     case RegionKind::kDevice:
+    case RegionKind::kArray:
       return devices_[static_cast<size_t>(region.device)].arena.get();
     case RegionKind::kHost:
     case RegionKind::kManaged:
@@ -192,9 +195,9 @@ bool Memory::copyable(uint64_t address, uint64_t size) const {
 }
 
 std::string Memory::describe(uint64_t address) const {
-  static constexpr const char *kinds[] = {"device memory", "pinned host memory",
+  static constexpr const char *kinds[] = {"device memory",          "pinned host memory",
                                           "registered host memory", "managed memory",
-                                          "an address reservation"};
+                                          "an address reservation", "an array"};
   std::shared_lock guard(mutex_);
   const Region *nearest = nullptr;
   uint64_t distance = UINT64_MAX;

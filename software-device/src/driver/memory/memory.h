@@ -17,7 +17,7 @@
 
 namespace softdev::driver {
 
-enum class RegionKind { kDevice, kHost, kRegistered, kManaged, kReservation };
+enum class RegionKind { kDevice, kHost, kRegistered, kManaged, kReservation, kArray };
 
 // Physical memory of cuMemCreate. Lives as long as its handle or a mapping of it.
 class Allocation : public Object {
@@ -66,7 +66,8 @@ class Memory {
   uint64_t free_bytes(int device) const;
 
   // Allocations; 0 when there is no room.
-  uint64_t allocate_device(int device, uint64_t size, uint64_t align, uint64_t context);
+  uint64_t allocate_device(int device, uint64_t size, uint64_t align, uint64_t context,
+                           RegionKind kind = RegionKind::kDevice);
   uint64_t allocate_host(uint64_t size, RegionKind kind, int device, uint64_t context,
                          unsigned flags);
   // Makes the program's own memory reachable. CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED when part

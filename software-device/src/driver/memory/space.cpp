@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <mutex>
 
-#include "memory/memory.h"
+#include "core/driver.h"
+#include "textures/image_object.h"
 
 namespace softdev::driver {
 namespace {
@@ -39,17 +40,34 @@ void Space::remove(const Granules *window) {
   windows_.erase(found);
 }
 
+void Space::retire(std::shared_ptr<const void> held) {
+  std::unique_lock guard(mutex_);
+  retired_.push_back(std::move(held));
+}
+
+const ImageView *Space::find_image(uint64_t handle) const {
+  // Whoever destroys the object retires the image, so it lives on while a kernel may hold it.
+  auto here = [this](const auto &object) {
+    return object && &driver()->memory.space(object->device) == this ? object->image.get()
+                                                                     : nullptr;
+  };
+  const Handles &handles = driver()->handles;
+  if (Handles::claimed_kind(handle) == Kind::kTexture)
+    return here(handles.find<TextureObject>(handle));
+  return here(handles.find<SurfaceObject>(handle));
+}
+
 void Space::forget_retired(const std::atomic<int> &running) {
   // Only a kernel that began before a window was removed can hold it. So what is on the list now
   // is free as soon as the count is seen to be zero afterwards.
-  std::vector<std::shared_ptr<Granules>> candidates;
+  std::vector<std::shared_ptr<const void>> candidates;
   {
     std::unique_lock guard(mutex_);
     candidates.swap(retired_);
   }
   if (running.load() == 0) return;
   std::unique_lock guard(mutex_);
-  for (auto &window : candidates) retired_.push_back(std::move(window));
+  for (auto &held : candidates) retired_.push_back(std::move(held));
 }
 
 }  // namespace softdev::driver

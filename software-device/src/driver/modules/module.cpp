@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/driver.h"
+#include "textures/reference.h"
 
 namespace softdev::driver {
 namespace {
@@ -49,6 +50,12 @@ void Instance::unload() {
     for (const auto &[kernel, function] : functions_)
       all.handles.remove<Function>(function->handle());
     functions_.clear();
+    for (const auto &[address, texture] : textures_)
+      all.handles.remove<TextureReference>(texture->handle());
+    for (const auto &[address, surface] : surfaces_)
+      all.handles.remove<SurfaceReference>(surface->handle());
+    textures_.clear();
+    surfaces_.clear();
   }
   context_->drain();
   for (uint64_t base : variables_)
@@ -69,6 +76,45 @@ std::shared_ptr<Function> Instance::function(Kernel *kernel,
     driver()->handles.add(function);
   }
   return function;
+}
+
+namespace {
+
+template <class Reference>
+std::shared_ptr<Reference> reference_at(std::map<uint64_t, std::shared_ptr<Reference>> &all,
+                                        uint64_t address) {
+  std::shared_ptr<Reference> &reference = all[address];
+  if (!reference) {
+    auto fresh = std::make_shared<Reference>();
+    fresh->variable = address;
+    driver()->handles.add(fresh);
+    reference = std::move(fresh);
+  }
+  return reference;
+}
+
+}  // namespace
+
+template <>
+std::shared_ptr<TextureReference> Instance::reference(uint64_t address) {
+  std::lock_guard guard(mutex_);
+  return reference_at(textures_, address);
+}
+template <>
+std::shared_ptr<SurfaceReference> Instance::reference(uint64_t address) {
+  std::lock_guard guard(mutex_);
+  return reference_at(surfaces_, address);
+}
+
+std::vector<std::pair<uint64_t, std::shared_ptr<const ImageView>>> Instance::bound_images() {
+  std::vector<std::pair<uint64_t, std::shared_ptr<const ImageView>>> images;
+  if (program_->references().empty()) return images;
+  std::lock_guard guard(mutex_);
+  for (const auto &[address, texture] : textures_)
+    if (auto image = image_of(*texture)) images.emplace_back(address, std::move(image));
+  for (const auto &[address, surface] : surfaces_)
+    if (auto image = image_of(*surface)) images.emplace_back(address, std::move(image));
+  return images;
 }
 
 // ---------------------------------------------------------------------------------------------

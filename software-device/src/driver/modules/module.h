@@ -29,6 +29,8 @@ struct FunctionSettings {
 };
 
 class Instance;
+class TextureReference;
+class SurfaceReference;
 
 class Function : public Object {
  public:
@@ -53,6 +55,11 @@ class Instance : public std::enable_shared_from_this<Instance> {
   // kernel, or empty for settings of its own.
   std::shared_ptr<Function> function(Kernel *kernel,
                                      std::shared_ptr<FunctionSettings> settings = {});
+  // The handle's object of a texture or surface reference at this address.
+  template <class Reference>
+  std::shared_ptr<Reference> reference(uint64_t address);
+  // What the references are bound to now, for a launch.
+  std::vector<std::pair<uint64_t, std::shared_ptr<const ImageView>>> bound_images();
   uint64_t module = 0;  // handle of the CUmodule
 
  private:
@@ -61,7 +68,14 @@ class Instance : public std::enable_shared_from_this<Instance> {
   std::vector<uint64_t> variables_;  // bases of what was allocated
   std::mutex mutex_;
   std::map<Kernel *, std::shared_ptr<Function>> functions_;
+  std::map<uint64_t, std::shared_ptr<TextureReference>> textures_;
+  std::map<uint64_t, std::shared_ptr<SurfaceReference>> surfaces_;
 };
+
+template <>
+std::shared_ptr<TextureReference> Instance::reference(uint64_t address);
+template <>
+std::shared_ptr<SurfaceReference> Instance::reference(uint64_t address);
 
 class Module : public Object {
  public:

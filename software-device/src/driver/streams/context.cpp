@@ -6,6 +6,7 @@
 
 #include "abi_storage.h"
 #include "core/driver.h"
+#include "textures/image_object.h"
 
 namespace softdev::driver {
 namespace {
@@ -108,6 +109,7 @@ void Context::tear_down() {
     all.handles.remove<Event>(handle);
     all.handles.remove<Stream>(handle);
     release_module(handle);
+    release_image(handle);
   }
   {
     std::lock_guard guard(streams_mutex_);

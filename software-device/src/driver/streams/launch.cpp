@@ -248,6 +248,7 @@ CUresult make_kernel(const std::shared_ptr<Context> &context, const LaunchReques
   prepared.stack_bytes =
       static_cast<uint32_t>(std::min<size_t>(context->limit(CU_LIMIT_STACK_SIZE), 512 << 10));
   prepared.limit_ns = driver()->settings.watchdog * 1'000'000'000;
+  prepared.images = callable.instance->bound_images();
   prepared.memory = &driver()->memory.space(context->device().ordinal);
   task->function = request.function;
   task->attributes = request.attributes;

@@ -38,6 +38,10 @@ CUresult locate(const Memory &memory, const End &end, const Box &box, const char
   if (!end.address || !size)
     return refuse(CUDA_ERROR_INVALID_VALUE, "the %s address is 0 or out of range", which);
   const Region *region = memory.find(end.address);
+  if (region ? (region->kind == RegionKind::kArray) != (end.side == Side::kArray)
+             : end.side == Side::kArray)
+    return refuse(CUDA_ERROR_INVALID_VALUE, "the %s is %s", which,
+                  end.side == Side::kArray ? "an array that was destroyed" : "in an array");
   if (!region) {
     if (end.side == Side::kDevice || memory.in_arena(end.address))
       return refuse(CUDA_ERROR_INVALID_VALUE, "the %s address 0x%llx is no device memory", which,

@@ -10,8 +10,9 @@
 
 namespace softdev::driver {
 
-// What the caller says an address is. kEither: the driver finds out.
-enum class Side { kHost, kDevice, kEither };
+// What the caller says an address is. kEither: the driver finds out. kArray: of an array, where
+// no other end may lead.
+enum class Side { kHost, kDevice, kEither, kArray };
 
 // One end of a copy: rows of `width` bytes, `pitch` apart, in slices `slice` apart.
 struct End {

@@ -21,6 +21,8 @@ Handler select_atomic(const Ir &);
 Handler select_async(const Ir &);
 Handler select_atomic_vector(const Ir &);
 Handler select_bulk(const Ir &);
+Handler select_texture(const Ir &);
+Handler select_surface(const Ir &);
 Handler select_exchange(const Ir &);
 Handler select_mma(const Ir &);
 Handler select_mma_single(const Ir &);

@@ -27,6 +27,8 @@ Handler select(const Ir &ir) {
       select_video,          //
       select_pair,           //
       select_convert_small,  //
+      select_texture,        //
+      select_surface,        //
   };
   for (Selector family : kFamilies)
     if (Handler handler = family(ir)) return handler;
