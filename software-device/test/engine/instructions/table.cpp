@@ -107,6 +107,9 @@ std::string page() {
          "[instructions.tsv](instructions.tsv) lists all "
       << total << " forms (" << values
       << " values).\n\n"
+         "Not there, and refused with a message: `fma` with `.oob`; `cvt` with `.rs` and to four "
+         "values\n"
+         "at once, and with `s2f6x2` (of some GPUs' own targets only).\n\n"
          "This page and the list are written by `softdev_instructions --write "
          "docs/software-device`; the\n"
          "test `engine.instructions.table` compares them.\n\n"
