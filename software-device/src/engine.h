@@ -32,14 +32,18 @@ struct Status {
 // ---------------------------------------------------------------------------------------------
 // Memory that kernels may touch. Device address == host address everywhere.
 
-// A reserved range of addresses with one flag per 2 MiB granule: bit 0 readable, bit 1 writable.
+// A reserved range of addresses with one flag byte per granule of 256 bytes: what kernels may do
+// there (bits 0 and 1), and how much of it belongs to an allocation (bits 2 to 7): kWholeGranule,
+// as many words of 4 bytes from its beginning, or kAskSpace: only AddressSpace::holds() knows.
 // The driver owns the flags and changes them while kernels run (map, unmap), so they are atomics
 // read with relaxed order.
-inline constexpr unsigned kGranuleShift = 21;
+inline constexpr unsigned kGranuleShift = 8;
+inline constexpr uint8_t kReadable = 1, kWritable = 2;
+inline constexpr uint8_t kWholeGranule = 0, kAskSpace = 63;
 struct Window {
-  uint64_t base = 0;
+  uint64_t base = 0;  // both are multiples of a granule
   uint64_t size = 0;
-  const uint8_t *granules = nullptr;  // size >> kGranuleShift bytes
+  const uint8_t *granules = nullptr;  // size >> kGranuleShift bytes, in whole words of 8
 };
 
 // All that one device's kernels may reach. Looked up on the slow path only: the engine keeps the
@@ -49,6 +53,8 @@ class AddressSpace {
   virtual ~AddressSpace() = default;
   // The window holding `address`, or nullptr.
   virtual const Window *find(uint64_t address) const = 0;
+  // Whether one allocation holds all of these bytes; asked where a granule's flags cannot tell.
+  virtual bool holds(uint64_t address, uint64_t size) const = 0;
   // A sentence on the allocation nearest to a bad address, for the log.
   virtual std::string describe(uint64_t address) const = 0;
   // What a texture or surface object is, or nullptr when the handle is none of this device's. It
@@ -57,8 +63,8 @@ class AddressSpace {
 };
 
 // Where a module's __device__ and __constant__ variables and constant initialisers go.
-// Returns a zeroed, kernel-reachable address of `size` bytes, or 0.
-using AllocateGlobal = std::function<uint64_t(size_t size, size_t align)>;
+// Returns a zeroed, kernel-reachable address of `size` bytes, or 0. Kernels do not write constants.
+using AllocateGlobal = std::function<uint64_t(size_t size, size_t align, bool constant)>;
 
 // ---------------------------------------------------------------------------------------------
 // Programs

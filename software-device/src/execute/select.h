@@ -21,13 +21,15 @@ const InstructionSet &instruction_set();
 // Handlers that do not depend on the instruction set: control flow, calls, barriers.
 Handler select_control(const Ir &ir);
 
+// Each is there if it was compiled (CMakeLists.txt).
 namespace baseline {
 Handler select(const Ir &);
 }
-#ifdef SOFTDEV_HAVE_V3
 namespace v3 {
 Handler select(const Ir &);
 }
-#endif
+namespace v4 {
+Handler select(const Ir &);
+}
 
 }  // namespace softdev

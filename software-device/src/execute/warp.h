@@ -90,7 +90,7 @@ struct Warp {
 
 // ---- services of schedule/ to the handlers; none is on a hot path
 
-// Whether `size` bytes at `address` may be read (flag 1) or written (flag 2) by `lane` through
+// Whether `size` bytes at `address` may be read or written (`flag`) by `lane` through
 // `space`. Makes the window that holds the address the warp's current one.
 bool memory_allowed(Warp &warp, Space space, uint64_t address, unsigned size, uint8_t flag,
                     unsigned lane);

@@ -17,7 +17,7 @@ class Reader {
 
   template <class T>
   bool read(uint64_t address, T *out) {
-    if (!memory_allowed(warp_, Space::Generic, address, sizeof(T), 1, lane_)) {
+    if (!memory_allowed(warp_, Space::Generic, address, sizeof(T), kReadable, lane_)) {
       bad_ = address;
       return false;
     }

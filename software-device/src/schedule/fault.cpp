@@ -14,6 +14,23 @@ bool in_range(uint64_t address, unsigned size, uint64_t base, uint64_t bytes) {
   return offset < bytes && bytes - offset >= size;
 }
 
+// What the flags of the granules say that an access touches.
+bool granules_allow(const Window &window, const AddressSpace &memory, uint64_t address,
+                    unsigned size, uint8_t flag, Space space) {
+  const uint64_t begin = address - window.base, end = begin + size;
+  bool ask = false;
+  for (uint64_t i = begin >> kGranuleShift; i << kGranuleShift < end; ++i) {
+    const uint8_t flags = __atomic_load_n(window.granules + i, __ATOMIC_RELAXED);
+    if (!(flags & flag) || (space == Space::Constant && (flags & kWritable))) return false;
+    const unsigned words = flags >> 2;
+    if (words == kAskSpace)
+      ask = true;
+    else if (words != kWholeGranule && end - (i << kGranuleShift) > words * 4)
+      return false;
+  }
+  return !ask || memory.holds(address, size);
+}
+
 const char *space_name(Space space) {
   switch (space) {
     case Space::Global:
@@ -62,21 +79,19 @@ bool memory_allowed(Warp &warp, Space space, uint64_t address, unsigned size, ui
     if (space == Space::Local) return false;
   }
   if (space == Space::Generic && shared_by_cluster(warp, address, size)) return true;
-  if (space == Space::Param || (space == Space::Generic && flag == 1)) {
+  if (space == Space::Param || (space == Space::Generic && flag == kReadable)) {
     if (in_range(address, size, reinterpret_cast<uint64_t>(warp.parameters), warp.parameter_bytes))
       return true;
     if (space == Space::Param) return false;
   }
-  if (!cta.grid->launch.memory) return false;
-  const Window *window = cta.grid->launch.memory->find(address);
+  const AddressSpace *memory = cta.grid->launch.memory;
+  if (!memory) return false;
+  const Window *window = memory->find(address);
   if (!window || !in_range(address, size, window->base, window->size)) return false;
   warp.window_base = window->base;
   warp.window_size = window->size;
   warp.granules = window->granules;
-  uint64_t first = (address - window->base) >> kGranuleShift;
-  uint64_t last = (address + size - 1 - window->base) >> kGranuleShift;
-  return (__atomic_load_n(window->granules + first, __ATOMIC_RELAXED) & flag) &&
-         (__atomic_load_n(window->granules + last, __ATOMIC_RELAXED) & flag);
+  return granules_allow(*window, *memory, address, size, flag, space);
 }
 
 const Ins *memory_fault(Warp &warp, const Ins *ins, Space space, uint64_t address, unsigned size,
@@ -84,8 +99,8 @@ const Ins *memory_fault(Warp &warp, const Ins *ins, Space space, uint64_t addres
   bool misaligned = address % size != 0;
   // A misaligned address that may not be touched at all is reported as that.
   bool allowed =
-      space == Space::Shared ||
-      memory_allowed(warp, space, address & ~uint64_t{size - 1}, size, write ? 2 : 1, lane);
+      space == Space::Shared || memory_allowed(warp, space, address & ~uint64_t{size - 1}, size,
+                                               write ? kWritable : kReadable, lane);
   if (space == Space::Shared && misaligned)
     allowed = in_range(address & ~uint64_t{size - 1}, size, 0, warp.shared_size);
   misaligned = misaligned && allowed;

@@ -99,29 +99,38 @@ Status ProgramImpl::load(const AllocateGlobal &allocate) {
   return place_extras(allocate);
 }
 
-Status ProgramImpl::place_variables(const AllocateGlobal &allocate) {
-  addresses_.assign(module_.variables.size(), 0);
+// All variables of a space, one behind the other in one allocation.
+Status ProgramImpl::place_variables(const AllocateGlobal &allocate, Space space,
+                                    std::vector<uint32_t> *placed) {
   uint64_t bytes = 0, align = 256;
-  std::vector<uint32_t> placed;
+  const size_t first = placed->size();
   for (uint32_t i = 0; i < module_.variables.size(); ++i) {
     const VariableSyntax &variable = module_.variables[i];
-    if (variable.space != Space::Global && variable.space != Space::Constant) continue;
-    if (variable.is_extern) continue;
+    if (variable.space != space || variable.is_extern) continue;
     align = std::max<uint64_t>(align, variable.align);
     bytes = (bytes + variable.align - 1) / variable.align * variable.align;
     addresses_[i] = bytes;
     bytes += variable.size;
-    placed.push_back(i);
+    placed->push_back(i);
     if (bytes > (uint64_t{1} << 46)) return {kOutOfMemory, false, "the variables are too large"};
   }
-  if (placed.empty()) return {};
-  uint64_t base = allocate(std::max<uint64_t>(bytes, 1), align);
+  if (placed->size() == first) return {};
+  uint64_t base = allocate(std::max<uint64_t>(bytes, 1), align, space == Space::Constant);
   if (base == 0)
     return {kOutOfMemory, false,
             "no memory for " + std::to_string(bytes) + " bytes of module variables"};
+  for (size_t i = first; i < placed->size(); ++i) addresses_[(*placed)[i]] += base;
+  return {};
+}
+
+Status ProgramImpl::place_variables(const AllocateGlobal &allocate) {
+  addresses_.assign(module_.variables.size(), 0);
+  std::vector<uint32_t> placed;
+  for (Space space : {Space::Global, Space::Constant})
+    if (Status status = place_variables(allocate, space, &placed); !status.ok()) return status;
+  std::sort(placed.begin(), placed.end());  // in order of the text
   for (uint32_t i : placed) {
     const VariableSyntax &variable = module_.variables[i];
-    addresses_[i] += base;
     if (variable.opaque != Opaque::None) {
       if (variable.initialiser)
         return {kInvalidPtx, false,
@@ -181,12 +190,12 @@ Status ProgramImpl::initialise(uint32_t index) {
 Status ProgramImpl::place_extras(const AllocateGlobal &allocate) {
   auto declared = module_.function_by_name.find("malloc");
   if (declared != module_.function_by_name.end() && !module_.functions[declared->second].body) {
-    uint64_t base = allocate(heap_bytes_, 256);
+    uint64_t base = allocate(heap_bytes_, 256, false);
     if (base == 0) return {kOutOfMemory, false, "no memory for the heap of device malloc"};
     heap_.place(base, heap_bytes_);
   }
   if (std::string_view(text_).find("%envreg") != std::string_view::npos) {
-    workspaces_ = allocate(kWorkspaces * kWorkspaceBytes, 256);
+    workspaces_ = allocate(kWorkspaces * kWorkspaceBytes, 256, false);
     if (workspaces_ == 0) return {kOutOfMemory, false, "no memory for grid barriers"};
   }
   return {};

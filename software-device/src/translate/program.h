@@ -87,6 +87,8 @@ class ProgramImpl final : public Program {
 
  private:
   Status place_variables(const AllocateGlobal &allocate);
+  Status place_variables(const AllocateGlobal &allocate, Space space,
+                         std::vector<uint32_t> *placed);
   Status initialise(uint32_t variable);
   Status place_extras(const AllocateGlobal &allocate);
 

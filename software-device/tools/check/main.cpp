@@ -126,7 +126,7 @@ ModuleReport check_module(const Found &found, const Options &options) {
   Status status;
   double started = now_us();
   auto program = Program::load(
-      std::move(text), [&](size_t size, size_t align) { return places.take(size, align); },
+      std::move(text), [&](size_t size, size_t align, bool) { return places.take(size, align); },
       &status);
   report.index_microseconds = now_us() - started;
   if (!program) {

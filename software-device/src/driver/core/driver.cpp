@@ -42,7 +42,8 @@ CUresult make(std::unique_ptr<Driver> *made) {
                                            : "SOFTWARE_DEVICE_GPUS is 0");
     return CUDA_ERROR_NO_DEVICE;
   }
-  if (!fresh->memory.create(static_cast<int>(visible.size()), fresh->settings.memory)) {
+  if (!fresh->memory.create(static_cast<int>(visible.size()), fresh->settings.memory,
+                            fresh->settings.exact_checks ? Checks::kExact : Checks::kPages)) {
     log(Level::kError, "not enough address space for %zu devices (see ulimit -v)", visible.size());
     return CUDA_ERROR_OUT_OF_MEMORY;
   }

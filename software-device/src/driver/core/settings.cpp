@@ -127,6 +127,13 @@ bool read_settings(Settings *settings, std::string *problem) {
     }
     settings->watchdog = number;
   }
+  if (const char *value = variable("SOFTWARE_DEVICE_CHECKS")) {
+    if (std::string_view(value) != "exact" && std::string_view(value) != "pages") {
+      *problem = wrong("SOFTWARE_DEVICE_CHECKS", value, "exact or pages");
+      return false;
+    }
+    settings->exact_checks = std::string_view(value) == "exact";
+  }
   if (const char *value = variable("SOFTWARE_DEVICE_NAME")) settings->name = value;
   if (const char *value = variable("SOFTWARE_DEVICE_COMPUTE_CAPABILITY"))
     if (!parse_capability(value, &settings->compute_major, &settings->compute_minor)) {

@@ -19,6 +19,8 @@ struct Settings {
   uint64_t disorder = 0;  // the seed; 0: none
   std::string trace;      // a file; empty: none
   uint64_t watchdog = 0;  // seconds that a launch may take; 0: for ever
+  // Kernels are held to the bytes of allocations, or to pages only.
+  bool exact_checks = true;
   Level log = Level::kError;
 };
 

@@ -4,32 +4,45 @@
 
 namespace softdev::driver {
 
-std::unique_ptr<Arena> Arena::create(uint64_t window, PhysicalMemory *physical) {
-  uint64_t base = 0;
+std::unique_ptr<Arena> Arena::create(uint64_t window, PhysicalMemory *physical, Checks checks) {
   // Address space may be limited (ulimit -v): take less then.
-  while (window >= kGranule * 16 && !(base = reserve_addresses(window, kGranule))) window /= 2;
-  if (!base) return nullptr;
-  auto arena = std::make_unique<Arena>();
-  arena->physical_ = physical;
-  arena->granules_ = std::make_unique<Granules>(base, window);
-  if (!arena->granules_->valid()) {
-    release_addresses(base, window);
-    return nullptr;
+  for (; window >= kGranule * 16; window /= 2) {
+    uint64_t base = reserve_addresses(window, kGranule);
+    if (!base) continue;
+    auto granules = std::make_unique<Granules>(base, window);
+    if (!granules->valid()) {
+      release_addresses(base, window);
+      continue;
+    }
+    auto arena = std::make_unique<Arena>();
+    arena->physical_ = physical;
+    arena->checks_ = checks;
+    arena->granules_ = std::move(granules);
+    arena->addresses_.add(base, window);
+    return arena;
   }
-  arena->addresses_.add(base, window);
-  return arena;
+  return nullptr;
 }
 
-uint64_t Arena::allocate(uint64_t size, uint64_t align) {
+uint64_t Arena::allocate(uint64_t size, uint64_t align, uint8_t flags) {
   if (size == 0 || size > (uint64_t{1} << 46)) return 0;
-  if (size <= kSmall) return allocate_small(round_up(size, 512), align < 512 ? 512 : align);
+  bool apart = checks_ == Checks::kPages && flags != (kReadable | kWritable);
   uint64_t address;
-  size = round_up(size, kGranule);
-  address = allocate_large(size);
-  if (!address && spare_) {
-    drop_spare();
-    address = allocate_large(size);
+  if (size <= kSmall && !apart) {
+    address = allocate_small(round_up(size, 512), align < 512 ? 512 : align);
+  } else {
+    address = allocate_large(round_up(size, kGranule));
+    if (!address && spare_) {
+      drop_spare();
+      address = allocate_large(round_up(size, kGranule));
+    }
   }
+  if (!address) return 0;
+  if (checks_ == Checks::kExact)
+    granules_->set(address, size, flags);
+  else if (apart || size > kSmall)
+    granules_->set(address, round_up(size, kGranule), flags);
+  if (apart) apart_.insert(address);
   return address;
 }
 
@@ -51,7 +64,6 @@ bool Arena::commit(uint64_t base, uint64_t size) {
       return false;
     }
   }
-  granules_->set(base, size, kReadable | kWritable);
   return true;
 }
 
@@ -72,6 +84,7 @@ uint64_t Arena::allocate_small(uint64_t size, uint64_t align) {
       addresses_.add(*slab, kGranule);
       return 0;
     }
+    if (checks_ == Checks::kPages) granules_->set(*slab, kGranule, kReadable | kWritable);
     small_.add(*slab, kGranule);
     address = small_.take(size, align);
   }
@@ -80,11 +93,12 @@ uint64_t Arena::allocate_small(uint64_t size, uint64_t align) {
 }
 
 std::vector<Arena::Retired> Arena::release(uint64_t address, uint64_t size) {
-  if (size > kSmall) {
+  if (size > kSmall || apart_.erase(address)) {
     size = round_up(size, kGranule);
     granules_->set(address, size, 0);
     return {{address, size, true}};
   }
+  if (checks_ == Checks::kExact) granules_->set(address, size, 0);
   return release_small(address, round_up(size, 512));
 }
 

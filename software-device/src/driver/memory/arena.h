@@ -1,12 +1,12 @@
 // A window of addresses that plain allocations come from: one per device, over its physical
-// memory, and one for host memory that kernels can reach. Small requests share granules, at
-// multiples of 512 bytes; large ones have granules of their own and one empty granule behind them,
-// so that a kernel that runs over the end is caught.
+// memory, and one for host memory that kernels can reach. Small requests share granules of 2 MiB,
+// at multiples of 512 bytes; large ones have granules of their own and one empty one behind them.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "memory/granules.h"
@@ -14,14 +14,19 @@
 
 namespace softdev::driver {
 
+// How closely kernels are held to allocations: to their bytes, or, as a GPU's page tables do, to
+// granules that may hold several, and whose freed parts stay open.
+enum class Checks : uint8_t { kExact, kPages };
+
 // Not thread-safe: Memory holds its lock.
 class Arena {
  public:
   // Without physical memory, the arena is of host memory and has no limit of its own.
-  static std::unique_ptr<Arena> create(uint64_t window, PhysicalMemory *physical);
+  static std::unique_ptr<Arena> create(uint64_t window, PhysicalMemory *physical, Checks checks);
 
-  // 0 when there is no room. `align` is a power of two, at most a granule.
-  uint64_t allocate(uint64_t size, uint64_t align = 512);
+  // 0 when there is no room. `align` is a power of two, at most a granule; `flags` says what
+  // kernels may do there.
+  uint64_t allocate(uint64_t size, uint64_t align = 512, uint8_t flags = kReadable | kWritable);
 
   // What release leaves to be unmapped, once nobody can be using it any more.
   struct Retired {
@@ -51,10 +56,12 @@ class Arena {
   void drop_spare();
 
   PhysicalMemory *physical_ = nullptr;
+  Checks checks_ = Checks::kExact;
   std::unique_ptr<Granules> granules_;
   Ranges addresses_;                                 // in granules, for large allocations and slabs
   Ranges small_;                                     // free parts of committed slabs
   uint64_t spare_ = 0;                               // a slab that is wholly free
+  std::set<uint64_t> apart_;                         // small ones with granules of their own
   std::map<uint64_t, std::vector<Extent>> extents_;  // by the base of what was committed
 };
 

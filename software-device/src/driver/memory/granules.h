@@ -1,4 +1,5 @@
-// One flag byte per granule of a window: what kernels of one device may do there.
+// One flag byte per granule of a window (engine.h tells what is in it): what kernels of one device
+// may do there.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +9,11 @@
 
 namespace softdev::driver {
 
-inline constexpr uint8_t kReadable = 1, kWritable = 2;
+using softdev::kReadable;
+using softdev::kWritable;
 
-// Kernels read the flags while they are changed here, so every byte is an atomic. A flag costs
-// memory only once it is touched: windows are large and mostly empty.
+// Kernels read the flags while they are changed here, so they are atomics. A flag costs memory
+// only once it is touched: windows are large and mostly empty.
 class Granules {
  public:
   Granules(uint64_t base, uint64_t size);
@@ -20,14 +22,18 @@ class Granules {
   Granules &operator=(const Granules &) = delete;
 
   bool valid() const { return flags_ != nullptr; }
-  // Preconditions: the range lies in the window. Every granule it touches is set.
+  // Opens these bytes, and no others, to kernels; `flags` 0 closes every granule they touch.
+  // Preconditions: the range lies in the window and shares no granule with another that is open.
   void set(uint64_t address, uint64_t size, uint8_t flags);
+  // What may be done at an address: kReadable, kWritable.
   uint8_t get(uint64_t address) const;
   const Window &window() const { return window_; }
 
  private:
+  void store(uint64_t first, uint64_t last, uint8_t flags);  // granules first..last-1
+
   Window window_;
-  uint64_t count_;
+  uint64_t bytes_;
   uint8_t *flags_ = nullptr;
 };
 

@@ -18,13 +18,14 @@ std::shared_ptr<Granules> window_of(const std::shared_ptr<Arena> &arena) {
 
 }  // namespace
 
-bool Memory::create(int devices, uint64_t bytes) {
-  host_ = Arena::create(kHostWindow, nullptr);
+bool Memory::create(int devices, uint64_t bytes, Checks checks) {
+  host_ = Arena::create(kHostWindow, nullptr, checks);
   if (!host_) return false;
   for (int i = 0; i < devices; i++) {
     PerDevice device;
     device.physical = std::make_unique<PhysicalMemory>(bytes);
-    device.arena = Arena::create(std::max(kSmallestWindow, bytes * 4), device.physical.get());
+    device.arena =
+        Arena::create(std::max(kSmallestWindow, bytes * 4), device.physical.get(), checks);
     if (!device.arena) return false;
     device.space = std::make_unique<Space>(this);
     device.space->add(window_of(device.arena));
@@ -48,9 +49,9 @@ uint64_t Memory::add(Region region) {
 }
 
 uint64_t Memory::allocate_device(int device, uint64_t size, uint64_t align, uint64_t context,
-                                 RegionKind kind) {
+                                 RegionKind kind, uint8_t flags) {
   std::unique_lock guard(mutex_);
-  uint64_t base = devices_[static_cast<size_t>(device)].arena->allocate(size, align);
+  uint64_t base = devices_[static_cast<size_t>(device)].arena->allocate(size, align, flags);
   if (!base) return 0;
   Region region;
   region.kind = kind;
@@ -107,6 +108,8 @@ std::shared_ptr<Region> Memory::remove(uint64_t base,
   if (found == regions_.end() || !fits(*found->second)) return nullptr;
   std::shared_ptr<Region> region = std::move(found->second);
   regions_.erase(found);
+  if (freed_.size() == kRemembered) freed_.pop_back();
+  freed_.emplace_front(base, region->size);
   return region;
 }
 
@@ -194,6 +197,12 @@ bool Memory::copyable(uint64_t address, uint64_t size) const {
   return true;
 }
 
+bool Memory::holds(uint64_t address, uint64_t size) const {
+  std::shared_lock guard(mutex_);
+  const Region *region = find(address);
+  return region && size <= region->size - (address - region->base);
+}
+
 std::string Memory::describe(uint64_t address) const {
   static constexpr const char *kinds[] = {"device memory",          "pinned host memory",
                                           "registered host memory", "managed memory",
@@ -217,10 +226,17 @@ std::string Memory::describe(uint64_t address) const {
       behind = true;
     }
   }
+  char text[200];
+  bool inside = behind && distance == 0 && address - nearest->base < nearest->size;
+  for (auto [base, size] : freed_) {
+    if (inside || address - base >= size) continue;
+    snprintf(text, sizeof text, "it lies in %llu bytes at 0x%llx that were freed",
+             static_cast<unsigned long long>(size), static_cast<unsigned long long>(base));
+    return text;
+  }
   if (!nearest) return "nothing is allocated";
   const char *kind = kinds[static_cast<int>(nearest->kind)];
-  char text[200];
-  if (behind && address - nearest->base < nearest->size)
+  if (inside)
     snprintf(text, sizeof text, "it lies in %s of %llu bytes at 0x%llx, which is not open there",
              kind, static_cast<unsigned long long>(nearest->size),
              static_cast<unsigned long long>(nearest->base));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -59,7 +60,7 @@ class Memory {
  public:
   // One arena and one address space per device, each with `bytes` of memory. False when the
   // system does not let us have the addresses.
-  bool create(int devices, uint64_t bytes);
+  bool create(int devices, uint64_t bytes, Checks checks);
 
   PhysicalMemory &physical(int device) { return *devices_[static_cast<size_t>(device)].physical; }
   Space &space(int device) { return *devices_[static_cast<size_t>(device)].space; }
@@ -67,7 +68,8 @@ class Memory {
 
   // Allocations; 0 when there is no room.
   uint64_t allocate_device(int device, uint64_t size, uint64_t align, uint64_t context,
-                           RegionKind kind = RegionKind::kDevice);
+                           RegionKind kind = RegionKind::kDevice,
+                           uint8_t flags = kReadable | kWritable);
   uint64_t allocate_host(uint64_t size, RegionKind kind, int device, uint64_t context,
                          unsigned flags);
   // Makes the program's own memory reachable. CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED when part
@@ -109,6 +111,8 @@ class Memory {
   // Whether the address lies where only the driver gives out memory.
   bool in_arena(uint64_t address) const;
 
+  // Whether one region holds all of these bytes. Takes the pin itself.
+  bool holds(uint64_t address, uint64_t size) const;
   // One sentence on what lies nearest to an address. Takes the pin itself.
   std::string describe(uint64_t address) const;
   // All regions that belong to a context.
@@ -130,6 +134,9 @@ class Memory {
   std::vector<PerDevice> devices_;
   std::shared_ptr<Arena> host_;
   std::map<uint64_t, std::shared_ptr<Region>> regions_;
+  // What was freed last, for messages.
+  static constexpr size_t kRemembered = 64;
+  std::deque<std::pair<uint64_t, uint64_t>> freed_;  // (base, size)
   uint64_t next_id_ = 1;
 };
 

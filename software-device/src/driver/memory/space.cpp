@@ -23,6 +23,8 @@ const Window *Space::find(uint64_t address) const {
   return address - window.base < window.size ? &window : nullptr;
 }
 
+bool Space::holds(uint64_t address, uint64_t size) const { return memory_->holds(address, size); }
+
 std::string Space::describe(uint64_t address) const { return memory_->describe(address); }
 
 void Space::add(std::shared_ptr<Granules> window) {

@@ -19,6 +19,7 @@ class Space : public AddressSpace {
   explicit Space(const Memory *memory) : memory_(memory) {}
 
   const Window *find(uint64_t address) const override;
+  bool holds(uint64_t address, uint64_t size) const override;
   std::string describe(uint64_t address) const override;
   const ImageView *find_image(uint64_t handle) const override;
 

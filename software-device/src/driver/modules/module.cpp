@@ -22,8 +22,10 @@ CUresult Instance::load(const Image &image, const std::shared_ptr<Context> &cont
   fresh->context_ = context;
   Memory &memory = driver()->memory;
   int device = context->device().ordinal;
-  auto allocate = [&](size_t size, size_t align) -> uint64_t {
-    uint64_t base = memory.allocate_device(device, size ? size : 1, align, context->handle());
+  auto allocate = [&](size_t size, size_t align, bool constant) -> uint64_t {
+    uint64_t base =
+        memory.allocate_device(device, size ? size : 1, align, context->handle(),
+                               RegionKind::kDevice, constant ? kReadable : kReadable | kWritable);
     if (!base) return 0;
     memset(reinterpret_cast<void *>(base), 0, size);
     fresh->variables_.push_back(base);
@@ -154,7 +156,7 @@ CUresult Library::catalogue(Program **program, std::string *reason) {
     std::string text;
     if (CUresult bad = image.unpack(&text, reason)) return bad;
     // Its variables are never used; they only need a place.
-    auto allocate = [this](size_t size, size_t align) {
+    auto allocate = [this](size_t size, size_t align, bool) {
       auto &place = unplaced_.emplace_back(std::make_unique<uint8_t[]>(size + align));
       return round_up(reinterpret_cast<uint64_t>(place.get()), align ? align : 1);
     };

@@ -1,16 +1,12 @@
 // cp.async: from global to shared memory.
-#include "execute/lanes.h"
+#include "execute/access.h"
 #include "execute/ops/families.h"
 
 namespace softdev::SOFTDEV_ISA {
 namespace {
 
 SOFTDEV_INLINE bool readable(Warp &w, uint64_t address, unsigned size, unsigned lane) {
-  uint64_t offset = address - w.window_base;
-  if (offset < w.window_size && (address & (size - 1)) == 0 &&
-      (__atomic_load_n(w.granules + (offset >> kGranuleShift), __ATOMIC_RELAXED) & 1))
-    return true;
-  return (address & (size - 1)) == 0 && memory_allowed(w, Space::Global, address, size, 1, lane);
+  return may_access(w, Space::Global, address, size, false, lane);
 }
 
 enum class Limit : uint8_t { None, Bytes, Ignore };
@@ -45,7 +41,7 @@ const Ins *copy(Warp &w, const Ins *i) {
     if (bytes && __builtin_expect(!readable(w, source, size, l), 0)) {
       // The end of what may be read may lie behind the bytes that are read.
       for (unsigned at = 0; at < bytes; ++at)
-        if ((source & (size - 1)) || !memory_allowed(w, Space::Global, source + at, 1, 1, l))
+        if ((source & (size - 1)) || !memory_allowed(w, Space::Global, source + at, 1, kReadable, l))
           return memory_fault(w, i, Space::Global, source, size, false, l);
     }
     if (limit == Limit::None || bytes == size) {

@@ -1,7 +1,7 @@
 // What atomics of all types share.
 #pragma once
 
-#include "execute/lanes.h"
+#include "execute/access.h"
 
 namespace softdev::SOFTDEV_ISA {
 namespace {
@@ -14,10 +14,7 @@ T *place(Warp &w, const Ins *i, uint64_t address, unsigned bytes, unsigned lane,
       return memory_fault(w, i, space, address, bytes, true, lane), nullptr;
     return reinterpret_cast<T *>(w.shared + address);
   }
-  uint64_t offset = address - w.window_base;
-  bool fast = offset < w.window_size &&
-              (__atomic_load_n(w.granules + (offset >> kGranuleShift), __ATOMIC_RELAXED) & 2);
-  if ((address & (bytes - 1)) || (!fast && !memory_allowed(w, space, address, bytes, 2, lane)))
+  if (!may_access(w, space, address, bytes, true, lane))
     return memory_fault(w, i, space, address, bytes, true, lane), nullptr;
   return reinterpret_cast<T *>(address);
 }

@@ -17,6 +17,8 @@ Handler select_convert(const Ir &);
 Handler select_convert_half(const Ir &);
 Handler select_move(const Ir &);
 Handler select_memory(const Ir &);
+Handler select_memory_shared(const Ir &);
+Handler select_memory_local(const Ir &);
 Handler select_atomic(const Ir &);
 Handler select_async(const Ir &);
 Handler select_atomic_vector(const Ir &);

@@ -1,4 +1,5 @@
 // Matrices from and to memory: ldmatrix, stmatrix, wmma.load, wmma.store; and movmatrix.
+#include "execute/access.h"
 #include "execute/ops/families.h"
 #include "execute/ops/matrix.h"
 
@@ -9,7 +10,7 @@
 namespace softdev::SOFTDEV_ISA {
 namespace {
 
-constexpr uint8_t kRead = 1, kWrite = 2;
+constexpr uint8_t kRead = kReadable, kWrite = kWritable;
 
 // The memory that one instruction uses.
 struct Access {
@@ -25,9 +26,7 @@ struct Access {
     if (space == Space::Shared)
       return address < w.shared_size && w.shared_size - address >= bytes ? w.shared + address
                                                                          : nullptr;
-    uint64_t offset = address - w.window_base;
-    bool good = offset < w.window_size && w.window_size - offset >= bytes && granule(offset) &&
-                granule(offset + bytes - 1);
+    bool good = range_in_window(w, address, bytes, use_of(space, flag == kWrite));
     if (good || memory_allowed(w, space, address, bytes, flag, lane))
       return reinterpret_cast<uint8_t *>(address);
     return nullptr;
@@ -38,11 +37,6 @@ struct Access {
     if (!(address & (align - 1)))
       while (bad + align < address + bytes && at(bad, align, align, lane)) bad += align;
     return memory_fault(w, ins, space, bad, align, flag == kWrite, lane);
-  }
-
- private:
-  bool granule(uint64_t offset) const {
-    return __atomic_load_n(w.granules + (offset >> kGranuleShift), __ATOMIC_RELAXED) & flag;
   }
 };
 

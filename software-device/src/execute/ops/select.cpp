@@ -5,6 +5,8 @@ namespace softdev::SOFTDEV_ISA {
 Handler select(const Ir &ir) {
   static constexpr Selector kFamilies[] = {
       select_memory,         // the most used first
+      select_memory_shared,  //
+      select_memory_local,   //
       select_single,         //
       select_integer,        //
       select_multiply,       //

@@ -206,7 +206,7 @@ TEST(a_wait_gives_up_when_others_need_the_thread) {
     OTHER: ld.volatile.shared.u32 %r5, [flag]; setp.eq.u32 %p3, %r5, 0; @%p3 bra OTHER;
     setp.ne.u32 %p4, %r0, 32; @%p4 bra END; mbarrier.arrive.shared.b64 %d4, [bar];
     END: )" + store_result("%r4"))));
-  auto *out = device.array<uint32_t>(64);
+  auto *out = device.array<uint32_t>(128);
   CHECK_OK(device.launch(program, "k", {2}, {64}, Parameters().add(out)));
   for (int i = 0; i < 64; ++i) CHECK(out[i] == (i < 32 ? 7 : 0));
 }

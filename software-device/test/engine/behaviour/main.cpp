@@ -3,6 +3,7 @@
 #include "check.h"
 
 int main(int argc, char **argv) {
+  if (rig::lacks_instruction_set()) return rig::kSkipped;
   int run = 0;
   for (const check::Test &test : check::tests()) {
     if (argc > 1 && !std::strstr(test.name, argv[1])) continue;

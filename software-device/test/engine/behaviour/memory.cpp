@@ -172,8 +172,8 @@ TEST(global_faults) {
              kernel("wide", 1, "ld.global.u64 %d4, [%d0];") +
              kernel("add", 1, "red.global.add.u32 [%d0], 1;") +
              kernel("generic", 1, "ld.u32 %r4, [%d0];")));
-  uint64_t array = device.memory.allocate(rig::Memory::kGranule);
-  uint64_t end = array + rig::Memory::kGranule;
+  uint64_t array = device.memory.allocate(2097152);
+  uint64_t end = array + 2097152;
   uint64_t constant = device.memory.allocate(4096, 1);
   int host = 0;
   auto run = [&](const char *name, uint64_t address) {

@@ -3,10 +3,12 @@
 #include <cstdio>
 #include <cstring>
 
+#include "../rig.h"
 #include "harness.h"
 
 int main(int argc, char **argv) {
   using namespace harness;
+  if (rig::lacks_instruction_set()) return rig::kSkipped;
   struct Family {
     const char *name;
     void (*cases)();

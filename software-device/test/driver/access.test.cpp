@@ -1,0 +1,228 @@
+// What kernels may touch: the bytes of allocations and no others, whatever gave them out. Run a
+// second time with SOFTWARE_DEVICE_CHECKS=pages, where only whole pages are told apart.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "support.h"
+
+namespace {
+
+const char kTouch[] = R"(
+.version 7.0
+.target sm_70
+.address_size 64
+.const .align 4 .u32 fixed[4] = {1, 2, 3, 4};
+.global .align 4 .u32 other[4];
+.visible .entry read1(.param .u64 at) { .reg .b32 %r<2>; .reg .b64 %d<2>;
+  ld.param.u64 %d0, [at]; ld.global.u8 %r0, [%d0]; ret; }
+.visible .entry read4(.param .u64 at) { .reg .b32 %r<2>; .reg .b64 %d<2>;
+  ld.param.u64 %d0, [at]; ld.global.u32 %r0, [%d0]; ret; }
+.visible .entry write4(.param .u64 at) { .reg .b32 %r<2>; .reg .b64 %d<2>;
+  ld.param.u64 %d0, [at]; mov.u32 %r0, 7; st.global.u32 [%d0], %r0; ret; }
+)";
+
+bool exact() {
+  const char *checks = getenv("SOFTWARE_DEVICE_CHECKS");
+  return !checks || std::string(checks) == "exact";
+}
+
+// One thread's accesses, in a context of their own, so that a fault poisons no other. It is made
+// before what it probes: its module has variables, which would lie in the next free place.
+class Probe {
+ public:
+  Probe() {
+    OK(cuCtxCreate_v2(&context_, 0, 0));
+    OK(cuModuleLoadData(&module, kTouch));
+    OK(cuCtxPopCurrent_v2(nullptr));
+  }
+  ~Probe() { cuCtxDestroy_v2(context_); }
+  CUresult run(const char *name, CUdeviceptr at, CUstream stream = nullptr) {
+    OK(cuCtxPushCurrent_v2(context_));
+    void *parameters[] = {&at};
+    OK(cuLaunchKernel(kernel(module, name), 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr));
+    CUresult result = cuCtxSynchronize();
+    EXPECT(result, cuCtxSynchronize());  // it stays
+    OK(cuCtxPopCurrent_v2(nullptr));
+    return result;
+  }
+  void expect_fault(const char *name, CUdeviceptr at,
+                    CUresult wanted = CUDA_ERROR_ILLEGAL_ADDRESS) {
+    EXPECT(wanted, run(name, at));
+  }
+  CUcontext context() const { return context_; }
+  CUmodule module;
+
+ private:
+  CUcontext context_;
+};
+
+// What is written to stderr while `work` runs.
+template <class Work>
+std::string said(Work work) {
+  FILE *file = tmpfile();
+  fflush(stderr);
+  int before = dup(2);
+  dup2(fileno(file), 2);
+  work();
+  fflush(stderr);
+  dup2(before, 2);
+  close(before);
+  char text[4096];
+  rewind(file);
+  size_t length = fread(text, 1, sizeof text, file);
+  fclose(file);
+  return {text, length};
+}
+
+void assert_has(const std::string &text, const std::string &part) {
+  if (text.find(part) == std::string::npos) fail_msg("no '%s' in: %s", part.c_str(), text.c_str());
+}
+
+void ends_of_allocations(void **) {
+  Probe good;
+  for (size_t size : {1, 4, 7, 100, 252, 256, 400, 1000, 4096, 1 << 20, (1 << 20) + 4, 5 << 20}) {
+    Probe byte, word;
+    CUdeviceptr at;
+    OK(cuMemAlloc_v2(&at, size));
+    OK(good.run("read1", at));
+    OK(good.run("read1", at + size - 1));
+    if (size % 4 == 0) OK(good.run("write4", at + size - 4));
+    if (exact()) {
+      byte.expect_fault("read1", at + size);
+      word.expect_fault("read4", (at + size) & ~CUdeviceptr{3});
+    }
+    OK(cuMemFree_v2(at));
+  }
+}
+
+void other_kinds_of_memory(void **) {
+  Probe good, far, close, in_pinned, in_managed;
+  size_t pitch;
+  CUdeviceptr at;
+  OK(cuMemAllocPitch_v2(&at, &pitch, 100, 3, 4));
+  OK(good.run("write4", at + 3 * pitch - 4));
+  far.expect_fault("read1", at + (size_t{1} << 35));
+  if (exact()) close.expect_fault("read1", at + 3 * pitch);
+  void *host;
+  OK(cuMemHostAlloc(&host, 100, 0));
+  auto pinned = reinterpret_cast<CUdeviceptr>(host);
+  OK(good.run("write4", pinned + 96));
+  if (exact()) in_pinned.expect_fault("write4", pinned + 100);
+  CUdeviceptr managed;
+  OK(cuMemAllocManaged(&managed, 100, CU_MEM_ATTACH_GLOBAL));
+  OK(good.run("write4", managed + 96));
+  if (exact()) in_managed.expect_fault("write4", managed + 100);
+  OK(cuMemFreeHost(host));
+  OK(cuMemFree_v2(managed));
+  OK(cuMemFree_v2(at));
+}
+
+// Memory of the program begins where it likes; two pieces may share a granule of the flags.
+void registered_memory(void **) {
+  Probe good;
+  auto *block = static_cast<uint8_t *>(aligned_alloc(4096, 4096));
+  OK(cuMemHostRegister_v2(block + 40, 24, CU_MEMHOSTREGISTER_DEVICEMAP));
+  OK(cuMemHostRegister_v2(block + 68, 1000, CU_MEMHOSTREGISTER_DEVICEMAP));
+  auto at = reinterpret_cast<CUdeviceptr>(block);
+  for (int i : {40, 60, 68, 72, 300, 1064}) OK(good.run("read4", at + static_cast<unsigned>(i)));
+  for (int i : {36, 64, 1068}) Probe().expect_fault("read4", at + static_cast<unsigned>(i));
+  OK(cuMemHostUnregister(block + 40));
+  Probe().expect_fault("read4", at + 40);
+  OK(good.run("read4", at + 68));
+  OK(cuMemHostUnregister(block + 68));
+  free(block);
+}
+
+void freed_memory(void **) {
+  Probe good, bad, large;
+  CUdeviceptr before, at, behind;
+  OK(cuMemAlloc_v2(&before, 512));
+  OK(cuMemAlloc_v2(&at, 512));
+  OK(cuMemAlloc_v2(&behind, 512));
+  OK(good.run("read4", at));
+  OK(cuMemFree_v2(at));
+  OK(good.run("read4", before));
+  OK(good.run("read4", behind));
+  if (exact()) {
+    CUresult result = CUDA_SUCCESS;
+    std::string text = said([&] { result = bad.run("write4", at + 8); });
+    EXPECT(CUDA_ERROR_ILLEGAL_ADDRESS, result);
+    assert_has(text, "kernel write4, block (0,0,0), thread (0,0,0), PTX line");
+    assert_has(text, "write of 4 bytes at global address");
+    assert_has(text, "512 bytes");
+    assert_has(text, "that were freed");
+  }
+  CUdeviceptr again;
+  OK(cuMemAlloc_v2(&again, 512));
+  OK(good.run("write4", again));
+  for (CUdeviceptr one : {before, behind, again}) OK(cuMemFree_v2(one));
+  OK(cuMemAlloc_v2(&at, 64 << 20));
+  OK(good.run("write4", at + (32 << 20)));
+  OK(cuMemFree_v2(at));
+  large.expect_fault("write4", at + (32 << 20));
+}
+
+void freed_in_a_stream(void **) {
+  Probe probe;
+  OK(cuCtxPushCurrent_v2(probe.context()));
+  CUstream stream;
+  OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  CUdeviceptr at, keep;
+  OK(cuMemAllocAsync(&keep, 512, stream));
+  OK(cuMemAllocAsync(&at, 512, stream));
+  OK(probe.run("write4", at + 508, stream));
+  OK(cuMemFreeAsync(at, stream));
+  if (exact()) {
+    void *parameters[] = {&at};
+    OK(cuLaunchKernel(kernel(probe.module, "write4"), 1, 1, 1, 1, 1, 1, 0, stream, parameters,
+                      nullptr));
+    EXPECT(CUDA_ERROR_ILLEGAL_ADDRESS, cuStreamSynchronize(stream));
+  }
+  OK(cuCtxPopCurrent_v2(nullptr));
+}
+
+void alignment(void **) {
+  CUdeviceptr at;
+  OK(cuMemAlloc_v2(&at, 64));
+  Probe().expect_fault("read4", at + 2, CUDA_ERROR_MISALIGNED_ADDRESS);
+  Probe().expect_fault("write4", at + 1, CUDA_ERROR_MISALIGNED_ADDRESS);
+  OK(cuMemFree_v2(at));
+}
+
+void constants(void **) {
+  CUdeviceptr fixed, other;
+  size_t size;
+  Probe probe;
+  OK(cuModuleGetGlobal_v2(&fixed, &size, probe.module, "fixed"));
+  OK(cuModuleGetGlobal_v2(&other, &size, probe.module, "other"));
+  OK(probe.run("read4", fixed + 4));
+  OK(probe.run("write4", other + 4));
+  uint32_t value = 9, back;
+  OK(cuMemcpyHtoD_v2(fixed, &value, 4));
+  OK(cuMemcpyDtoH_v2(&back, fixed, 4));
+  assert_int_equal(back, 9);
+  probe.expect_fault("write4", fixed);
+}
+
+void addresses_of_nobody(void **) {
+  int host = 0;
+  for (CUdeviceptr at : {CUdeviceptr{0}, CUdeviceptr{4096}, reinterpret_cast<CUdeviceptr>(&host),
+                         ~CUdeviceptr{3}, CUdeviceptr{1} << 47})
+    Probe().expect_fault("write4", at);
+}
+
+}  // namespace
+
+#undef TEST
+#define TEST(name) cmocka_unit_test_setup_teardown(name, use_primary, release_primary)
+
+int main() {
+  const CMUnitTest tests[] = {
+      TEST(ends_of_allocations), TEST(other_kinds_of_memory), TEST(registered_memory),
+      TEST(freed_memory),        TEST(freed_in_a_stream),     TEST(alignment),
+      TEST(constants),           TEST(addresses_of_nobody),
+  };
+  return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
