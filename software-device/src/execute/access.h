@@ -60,6 +60,15 @@ SOFTDEV_INLINE bool whole_granules(const Warp &w, uint64_t first, uint64_t last,
   return bad == 0;
 }
 
+// A stretch of bytes, no longer than a granule.
+SOFTDEV_INLINE bool stretch_in_window(const Warp &w, uint64_t address, unsigned bytes, Use use) {
+  const uint64_t offset = address - w.window_base;
+  if (offset >= w.window_size || w.window_size - offset < bytes) return false;
+  const uint64_t first = offset >> kGranuleShift, last = (offset + bytes - 1) >> kGranuleShift;
+  return (first == last || ((granule_flags(w, first) & (0xfcu | use.pick)) == use.want)) &&
+         granule_allows(granule_flags(w, last), (offset + bytes - 1) % kGranuleBytes + 1, use);
+}
+
 // A stretch of bytes, of any length.
 SOFTDEV_INLINE bool range_in_window(const Warp &w, uint64_t address, uint64_t bytes, Use use) {
   const uint64_t offset = address - w.window_base;

@@ -5,6 +5,10 @@
 #include <charconv>
 #include <cstring>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 namespace softdev {
 namespace {
 
@@ -52,11 +56,28 @@ uint32_t count_lines(std::string_view text) {
   return lines;
 }
 
+// The next brace, slash or quotation mark at or behind `at`; the end when there is none.
+static size_t find_special(std::string_view text, size_t at) {
+#ifdef __SSE2__
+  const __m128i open = _mm_set1_epi8('{'), close = _mm_set1_epi8('}');
+  const __m128i slash = _mm_set1_epi8('/'), quote = _mm_set1_epi8('"');
+  for (; at + 16 <= text.size(); at += 16) {
+    const __m128i some = _mm_loadu_si128(reinterpret_cast<const __m128i *>(text.data() + at));
+    const __m128i braces = _mm_or_si128(_mm_cmpeq_epi8(some, open), _mm_cmpeq_epi8(some, close));
+    const __m128i others = _mm_or_si128(_mm_cmpeq_epi8(some, slash), _mm_cmpeq_epi8(some, quote));
+    const int found = _mm_movemask_epi8(_mm_or_si128(braces, others));
+    if (found) return at + static_cast<size_t>(__builtin_ctz(static_cast<unsigned>(found)));
+  }
+#endif
+  while (at < text.size() && !(class_of(text[at]) & kSpecialInBody)) ++at;
+  return at;
+}
+
 size_t skip_braces(std::string_view text, size_t open) {
   size_t depth = 0;
   size_t at = open;
   while (at < text.size()) {
-    while (at < text.size() && !(class_of(text[at]) & kSpecialInBody)) ++at;
+    at = find_special(text, at);
     if (at >= text.size()) break;
     char c = text[at];
     if (c == '{') {

@@ -13,18 +13,24 @@ constexpr size_t kMaxFrameMemory = size_t{256} << 20;  // of called functions, p
 constexpr uint32_t kMaxDepth = 4096;
 constexpr uint32_t kTurnsPerLook = 16;  // at the clock
 constexpr uint32_t kPatience = 64;      // rounds in which somebody spins, until a try_wait gives up
+// What a worker keeps of the memory of its blocks.
+constexpr size_t kSmallestSpare = 4096, kLargestSpare = size_t{1} << 20, kMostSpare = 8;
 
 // A 64-bit value into all 32 lanes of a slot.
 void broadcast(uint8_t *slot, unsigned size, uint64_t value) {
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
-    if (size == 8)
-      std::memcpy(slot + lane * 8, &value, 8);
-    else if (size == 4)
-      std::memcpy(slot + lane * 4, &value, 4);
-    else
-      std::memcpy(slot + lane * 2, &value, 2);
+  switch (size) {
+    case 8:
+      std::fill_n(reinterpret_cast<uint64_t *>(slot), kLanes, value);
+      break;
+    case 4:
+      std::fill_n(reinterpret_cast<uint32_t *>(slot), kLanes, static_cast<uint32_t>(value));
+      break;
+    case 2:
+      std::fill_n(reinterpret_cast<uint16_t *>(slot), kLanes, static_cast<uint16_t>(value));
+      break;
+    default:  // a predicate
+      std::memcpy(slot, &value, 4);
   }
-  if (size == 0) std::memcpy(slot, &value, 4);
 }
 
 int dimension(Special special, Special x) {
@@ -37,13 +43,38 @@ void put(uint8_t *slot, unsigned size, unsigned lane, uint64_t value) {
 
 }  // namespace
 
+std::vector<Cta::Memory> &Cta::spare() {
+  thread_local std::vector<Memory> memory;
+  return memory;
+}
+
 Cta::Memory Cta::allocate(size_t bytes) {
+  for (Memory &one : spare()) {
+    if (one.bytes < bytes || one.bytes / 2 > bytes + kSmallestSpare) continue;
+    Memory taken = std::move(one);
+    one = std::move(spare().back());
+    spare().pop_back();
+    return taken;
+  }
+  bytes = std::max(bytes, kSmallestSpare);
   Memory memory;
+  memory.bytes = bytes;
   memory.owner.reset(static_cast<uint8_t *>(std::calloc(bytes + 64, 1)));
   if (!memory.owner) throw std::bad_alloc();
   auto address = reinterpret_cast<uintptr_t>(memory.owner.get());
   memory.data = reinterpret_cast<uint8_t *>((address + 63) & ~uintptr_t{63});
   return memory;
+}
+
+void Cta::give_back(Memory memory) {
+  if (memory.data && memory.bytes <= kLargestSpare && spare().size() < kMostSpare)
+    spare().push_back(std::move(memory));
+}
+
+Cta::~Cta() {
+  for (Memory *memory : {&shared_, &local_, &registers_, &parameters_})
+    give_back(std::move(*memory));
+  for (Memory &memory : frame_memory_) give_back(std::move(memory));
 }
 
 Cta::Cta(std::shared_ptr<Grid> owner, Cluster *of, uint32_t rank_in_cluster, uint32_t worker_index)

@@ -51,6 +51,8 @@ const Ins *run_guard(Warp &warp, const Ins *ins) {
   __builtin_memcpy(&predicate, warp.regs + ins->a, 4);
   if (ins->flags & kNegateGuard) predicate = ~predicate;
   uint32_t mask = warp.mask;
+  // As if it had no guard; it may lead straight to the instruction behind it.
+  if ((mask & ~predicate) == 0) return ins + 1;
   warp.mask = mask & predicate;
   const Ins *next = ins + 2;
   if (warp.mask) next = ins[1].run(warp, ins + 1);

@@ -58,6 +58,7 @@ struct BlockBarrier {
 // A block, and the memory that it runs in. Kept for the next block of the same grid.
 struct Cta {
   Cta(std::shared_ptr<Grid> grid, struct Cluster *cluster, uint32_t rank, uint32_t worker);
+  ~Cta();
 
   // Makes it block `index` of the grid.
   void start(uint64_t index);
@@ -92,13 +93,17 @@ struct Cta {
   std::vector<Warp> warps;
 
  private:
-  // Zeroed, 64-byte aligned; pages that are never touched cost nothing.
+  // 64-byte aligned. Zeroed, or what an earlier block of the same worker left: a launch of a small
+  // kernel shall not wait for memory. Pages that are never touched cost nothing.
   struct Memory {
     std::unique_ptr<uint8_t, void (*)(void *)> owner{nullptr, std::free};
     uint8_t *data = nullptr;
+    size_t bytes = 0;
     uint8_t *get() const { return data; }
   };
+  static std::vector<Memory> &spare();
   static Memory allocate(size_t bytes);
+  static void give_back(Memory memory);
   void fill(const std::vector<SlotFill> &fills, uint8_t *registers, const Warp &warp);
   bool break_deadlock();
   uint32_t turns_ = 0;

@@ -2,12 +2,14 @@
 // grids in the queue and runs each to its end; a block that only spins is parked while the worker
 // starts another, so that blocks which wait for later blocks, or for other grids, get on.
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <thread>
 
 #include "schedule/cluster.h"
 #include "schedule/stopwatch.h"
+#include "spin.h"
 
 namespace softdev {
 namespace {
@@ -37,6 +39,7 @@ Grid::Grid(Launch what)
 
 namespace {
 
+constexpr auto kWatch = std::chrono::microseconds(20);
 constexpr uint64_t kLongSlice = 4096;  // turns of a block that runs alone
 constexpr uint64_t kShortSlice = 16;   // ... that shares its worker
 constexpr size_t kMaxResident = 64;    // blocks that one worker keeps, unless cooperative
@@ -73,17 +76,18 @@ class Pool final : public Engine {
     grid->workers = workers();
     if (grid->launch.cooperative || grid->executable->uses_grid_workspace)
       grid->workspace = grid->kernel->program().grid_workspace();
-    bool one = grid->clusters == 1;
+    const bool one = grid->clusters == 1;
     {
       std::lock_guard lock(mutex_);
       grid->id = ++last_id_;
       grids_.push_back(std::move(grid));
-      ++version_;
+      posted_.fetch_add(1, std::memory_order_release);
     }
-    if (one)
-      wake_.notify_one();
-    else
+    // A worker that watches finds it without being woken, and looks once more before it sleeps.
+    if (!one)
       wake_.notify_all();
+    else if (watching_.load(std::memory_order_acquire) == 0)
+      wake_.notify_one();
   }
 
  private:
@@ -113,6 +117,14 @@ class Pool final : public Engine {
 
   // A block to start, or nothing. `cached` is a finished block whose memory may be used again.
   std::unique_ptr<Cluster> take_block(uint32_t worker, std::unique_ptr<Cluster> cached) {
+    // The next one of the same grid needs no lock.
+    if (cached && !cached->grid->abandoned.load(std::memory_order_relaxed)) {
+      const uint64_t block = cached->grid->next.fetch_add(1, std::memory_order_relaxed);
+      if (block < cached->grid->clusters) {
+        cached->start(block);
+        return cached;
+      }
+    }
     std::shared_ptr<Grid> grid;
     uint64_t block = 0;
     {
@@ -121,20 +133,17 @@ class Pool final : public Engine {
         std::shared_ptr<Grid> &front = grids_.front();
         if (front->abandoned.load(std::memory_order_relaxed) || front->next >= front->clusters) {
           // Whoever finishes the last of its blocks reports; those never started count too.
-          uint64_t unstarted = front->clusters - std::min<uint64_t>(front->next, front->clusters);
-          front->next = front->clusters;
+          const uint64_t next = front->next.exchange(front->clusters);
+          const uint64_t unstarted = front->clusters - std::min(next, front->clusters);
           std::shared_ptr<Grid> drained = std::move(front);
           grids_.pop_front();
-          ++version_;
           if (unstarted) pending_.emplace_back(std::move(drained), unstarted);
           continue;
         }
+        block = front->next.fetch_add(1);
+        if (block >= front->clusters) continue;  // somebody else took the last one
         grid = front;
-        block = front->next++;
-        if (front->next >= front->clusters) {
-          grids_.pop_front();
-          ++version_;
-        }
+        if (block + 1 == grid->clusters) grids_.pop_front();
         break;
       }
     }
@@ -180,6 +189,20 @@ class Pool final : public Engine {
     if (grid->launch.done) grid->launch.done(std::move(status));
   }
 
+  // For a moment, what comes next is likely to come at once: a launch behind this one finds the
+  // worker awake. Not where the launching thread needs the same processor.
+  void watch_for_work() {
+    if (!may_watch_) return;
+    const uint32_t seen = posted_.load(std::memory_order_acquire);
+    watching_.fetch_add(1, std::memory_order_acq_rel);
+    const auto until = std::chrono::steady_clock::now() + kWatch;
+    while (posted_.load(std::memory_order_acquire) == seen) {
+      for (int i = 0; i < 32; ++i) spin_pause();
+      if (std::chrono::steady_clock::now() >= until) break;
+    }
+    watching_.fetch_sub(1, std::memory_order_acq_rel);
+  }
+
   void work(uint32_t worker) {
     Residents residents;
     std::unique_ptr<Cluster> cached;
@@ -201,6 +224,9 @@ class Pool final : public Engine {
         std::unique_lock lock(mutex_);
         if (stopping_ && grids_.empty()) return;
         if (!grids_.empty()) continue;
+        lock.unlock();
+        watch_for_work();
+        lock.lock();
         wake_.wait(lock, [this] { return stopping_ || !grids_.empty(); });
         continue;
       }
@@ -232,8 +258,10 @@ class Pool final : public Engine {
   std::condition_variable wake_;
   std::deque<std::shared_ptr<Grid>> grids_;
   std::vector<std::pair<std::shared_ptr<Grid>, uint64_t>> pending_;
-  uint64_t version_ = 0;
   uint64_t last_id_ = 0;
+  std::atomic<uint32_t> posted_{0};    // grids so far
+  std::atomic<uint32_t> watching_{0};  // workers that look at it
+  const bool may_watch_ = std::thread::hardware_concurrency() > 1;
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };

@@ -37,6 +37,8 @@ enum : uint16_t {
   kHasSecond = 8,
   kHasCombine = 16,
   kNegateB = 32,
+  kSameBase = 64,    // of an access: its address register is the same for all lanes
+  kUnaligned = 128,  // ... and only its elements need be aligned
 };
 
 struct Function;

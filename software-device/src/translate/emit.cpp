@@ -111,6 +111,12 @@ void emit_code(const FunctionIr &ir, const Slots &slots, Handler guard,
       out->lists.push_back(std::move(list));
     }
     switch (one.op) {
+      case Op::Load:
+      case Op::Store:
+        if (one.a.kind == Value::Const && ir.constants[one.a.index].kind != Constant::Special)
+          ins.flags |= kSameBase;
+        if (one.unaligned) ins.flags |= kUnaligned;
+        break;
       case Op::Label:
         label_at[one.target] = static_cast<uint32_t>(out->code.size());
         break;

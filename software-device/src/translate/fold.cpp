@@ -15,7 +15,7 @@ void for_each_read_slot(FunctionIr *function, Ir *ir, F f) {
 
 }  // namespace
 
-void fold(FunctionIr *function) {
+std::vector<bool> fold(FunctionIr *function) {
   const size_t count = function->registers.size();
   std::vector<uint32_t> definitions(count, 0);
   for (const Ir &ir : function->code)
@@ -45,7 +45,15 @@ void fold(FunctionIr *function) {
   for (Ir &ir : function->code)
     for_each_read_slot(function, &ir, [&](Value *value) { *value = resolve(*value); });
 
-  // Remove what is not read.
+  remove_unread(function);
+  std::vector<bool> fixed(count);
+  for (size_t reg = 0; reg < count; ++reg)
+    fixed[reg] = definitions[reg] == 1 && !flow.live_at_entry[reg];
+  return fixed;
+}
+
+void remove_unread(FunctionIr *function) {
+  const size_t count = function->registers.size();
   std::vector<uint32_t> uses(count, 0);
   std::vector<std::vector<uint32_t>> writers(count);
   for (uint32_t i = 0; i < function->code.size(); ++i) {

@@ -346,15 +346,18 @@ struct Ir {
   uint8_t memory_size = 0;    // Load, Store: bytes of one element
   uint8_t register_size = 0;  // ... and of its register
   bool sign = false;          // Load: sign-extends
+  bool unaligned = false;     // Load: only its elements need be aligned
   Value guard;
   Value d, d2;
   Value a, b, c, e;
   uint32_t list = 0, list_count = 0;  // in FunctionIr::values
   uint32_t list_written = 0;          // so many at its front are written, the others read
-  int64_t offset = 0;                 // address offset or immediate of the operation
-  uint32_t target = kNone;            // label or function
-  uint32_t statement = 0;             // for messages
-  Handler handler = nullptr;          // what executes it
+  // Address offset or immediate of the operation. Load, Store with an index c, of type3: its low
+  // half is the offset, its high half what the index is multiplied by.
+  int64_t offset = 0;
+  uint32_t target = kNone;    // label or function
+  uint32_t statement = 0;     // for messages
+  Handler handler = nullptr;  // what executes it
 };
 
 struct CallSite {

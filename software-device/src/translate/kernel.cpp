@@ -1,5 +1,6 @@
 // Translation of one kernel and of the functions that it may reach.
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 #include "execute/select.h"
@@ -15,6 +16,15 @@ enum : int { kInvalidPtx = 218 };
 constexpr uint32_t kMaxShared = 227 << 10;
 constexpr uint32_t kReservedShared = 1 << 10;  // as since compute capability 8.0
 constexpr uint32_t kMaxStack = 512 << 10;      // CUDA's limit on local memory per thread
+
+// The rest can be left out, to see that it changes no result.
+bool optimises() {
+  static const bool yes = [] {
+    const char *wanted = std::getenv("SOFTWARE_DEVICE_OPTIMISE");
+    return !wanted || std::string_view(wanted) != "0";
+  }();
+  return yes;
+}
 
 uint32_t align_up(uint32_t value, uint32_t align) { return (value + align - 1) / align * align; }
 
@@ -130,7 +140,11 @@ class Builder final : public Surroundings {
       return message;
     }
     if (std::string refused = select(position, body, ir.get()); !refused.empty()) return refused;
-    fold(ir.get());
+    std::vector<bool> fixed = fold(ir.get());
+    if (optimises()) {
+      fuse_addresses(ir.get(), fixed, instruction_set().select);
+      merge_neighbours(ir.get(), fixed, instruction_set().select);
+    }
     Function &out = *out_->functions[position];
     for (const StatementSyntax &statement : body.statements)
       out.wheres.push_back({statement.line, statement.text_length, statement.text});

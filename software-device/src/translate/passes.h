@@ -22,8 +22,17 @@ struct Flow {
 };
 Flow analyse(const FunctionIr &function);
 
-// Constants and copies go to where they are used; what nobody reads disappears.
-void fold(FunctionIr *function);
+// Constants and copies go to where they are used; what nobody reads disappears. Returns which
+// registers have one definition that lies on every way to their uses.
+std::vector<bool> fold(FunctionIr *function);
+void remove_unread(FunctionIr *function);
+
+// What only makes kernels faster, where `select` has handlers for it: accesses compute their
+// addresses themselves; loads of neighbouring words of shared memory become one.
+void fuse_addresses(FunctionIr *function, const std::vector<bool> &fixed,
+                    Handler (*select)(const Ir &));
+void merge_neighbours(FunctionIr *function, const std::vector<bool> &fixed,
+                      Handler (*select)(const Ir &));
 
 // Slots of registers and constants.
 struct Slots {

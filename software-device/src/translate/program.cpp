@@ -194,7 +194,7 @@ Status ProgramImpl::place_extras(const AllocateGlobal &allocate) {
     if (base == 0) return {kOutOfMemory, false, "no memory for the heap of device malloc"};
     heap_.place(base, heap_bytes_);
   }
-  if (std::string_view(text_).find("%envreg") != std::string_view::npos) {
+  if (memmem(text_.data(), text_.size(), "%envreg", 7)) {
     workspaces_ = allocate(kWorkspaces * kWorkspaceBytes, 256, false);
     if (workspaces_ == 0) return {kOutOfMemory, false, "no memory for grid barriers"};
   }

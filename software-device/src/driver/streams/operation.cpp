@@ -3,8 +3,10 @@
 #include <time.h>
 
 #include <mutex>
+#include <thread>
 
 #include "core/driver.h"
+#include "spin.h"
 #include "streams/context.h"
 #include "streams/disorder.h"
 #include "streams/stream.h"
@@ -12,6 +14,7 @@
 namespace softdev::driver {
 namespace {
 
+constexpr int64_t kWatchNs = 20'000;
 std::mutex queue_mutex;
 
 }  // namespace
@@ -23,8 +26,18 @@ int64_t now_ns() {
 }
 
 void Operation::wait() const {
+  watch();
   for (uint32_t state; (state = state_.load(std::memory_order_acquire)) != kDone;)
     state_.wait(state, std::memory_order_acquire);
+}
+
+// What is about to be done is waited for awake: to sleep and to be woken would take longer. Not
+// where whoever does it needs the same processor.
+void Operation::watch() const {
+  static const bool alone = std::thread::hardware_concurrency() < 2;
+  if (alone || done()) return;
+  for (const int64_t until = now_ns() + kWatchNs; !done() && now_ns() < until;)
+    for (int i = 0; i < 32 && !done(); i++) spin_pause();
 }
 
 void Operation::wait_for_turn() const {

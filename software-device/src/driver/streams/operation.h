@@ -51,6 +51,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
   // Under the queue lock. Does nothing when `before` is done.
   void depend_on(const std::shared_ptr<Operation> &before);
+  void watch() const;
   static void start(std::shared_ptr<Operation> operation,
                     std::vector<std::shared_ptr<Operation>> *ready);
   static void work_off(std::vector<std::shared_ptr<Operation>> ready);

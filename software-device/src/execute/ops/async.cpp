@@ -41,7 +41,8 @@ const Ins *copy(Warp &w, const Ins *i) {
     if (bytes && __builtin_expect(!readable(w, source, size, l), 0)) {
       // The end of what may be read may lie behind the bytes that are read.
       for (unsigned at = 0; at < bytes; ++at)
-        if ((source & (size - 1)) || !memory_allowed(w, Space::Global, source + at, 1, kReadable, l))
+        if ((source & (size - 1)) ||
+            !memory_allowed(w, Space::Global, source + at, 1, kReadable, l))
           return memory_fault(w, i, Space::Global, source, size, false, l);
     }
     if (limit == Limit::None || bytes == size) {

@@ -131,7 +131,7 @@ const Ins *set(Warp &w, const Ins *i) {
 
 template <Comparer comparer>
 Handler wrap(const Ir &ir) {
-  return ir.op == Op::Setp ? setp<comparer> : set<comparer>;
+  return ir.op == Op::Setp ? straight<setp<comparer>> : set<comparer>;
 }
 
 template <class T>

@@ -85,7 +85,7 @@ const Ins *coarse(Warp &w, const Ins *i) {
 
 template <Handler inner>
 Handler rounded(const Ir &ir) {
-  return is_directed(ir.round) ? directed<inner> : inner;
+  return is_directed(ir.round) ? directed<inner> : straight<inner>;
 }
 
 }  // namespace

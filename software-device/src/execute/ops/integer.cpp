@@ -195,16 +195,16 @@ const Ins *add_carry(Warp &w, const Ins *i) {
   return i + 1;
 }
 
-#define BY_WIDTH(f)             \
-  switch (type_size(ir.type)) { \
-    case 2:                     \
-      return f<uint16_t>;       \
-    case 4:                     \
-      return f<uint32_t>;       \
-    case 8:                     \
-      return f<uint64_t>;       \
-    default:                    \
-      return nullptr;           \
+#define BY_WIDTH(f)                 \
+  switch (type_size(ir.type)) {     \
+    case 2:                         \
+      return f<uint16_t>;           \
+    case 4:                         \
+      return straight<f<uint32_t>>; \
+    case 8:                         \
+      return straight<f<uint64_t>>; \
+    default:                        \
+      return nullptr;               \
   }
 #define BY_TYPE(f)        \
   switch (ir.type) {      \
@@ -261,7 +261,7 @@ Handler select_logic(const Ir &ir) {
         case Type::S16:
           return shift_right_signed<int16_t>;
         case Type::S32:
-          return shift_right_signed<int32_t>;
+          return straight<shift_right_signed<int32_t>>;
         default:
           return shift_right_signed<int64_t>;
       }

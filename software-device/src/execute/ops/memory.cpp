@@ -10,17 +10,68 @@
 namespace softdev::SOFTDEV_ISA {
 namespace {
 
-// What the addresses of a full warp have in common.
-struct Shape {
-  bool side_by_side, equal;
-};
-SOFTDEV_INLINE Shape shape_of(const uint64_t *at, unsigned step) {
-  uint64_t first = at[0], from_row = 0, from_first = 0;
-  SOFTDEV_LANES {
-    from_row |= at[l] ^ (first + l * step);
-    from_first |= at[l] ^ first;
+// Whether the addresses of a full warp lie behind one another, `step` bytes apart.
+template <unsigned step>
+SOFTDEV_INLINE bool evenly_spaced(const uint64_t *at) {
+#ifdef __AVX512F__
+  const __m512i rows =
+      _mm512_setr_epi64(0, step, 2 * step, 3 * step, 4 * step, 5 * step, 6 * step, 7 * step);
+  __m512i wanted = _mm512_add_epi64(_mm512_set1_epi64(static_cast<int64_t>(at[0])), rows);
+  unsigned different = 0;
+  for (unsigned c = 0; c < kLanes; c += 8) {
+    different |= _mm512_cmpneq_epi64_mask(_mm512_load_si512(at + c), wanted);
+    wanted = _mm512_add_epi64(wanted, _mm512_set1_epi64(8 * step));
   }
-  return {from_row == 0, from_first == 0};
+  return different == 0;
+#else
+  uint64_t first = at[0], different = 0;
+  SOFTDEV_LANES different |= at[l] ^ (first + l * step);
+  return different == 0;
+#endif
+}
+// Whether indices count up.
+template <class I>
+SOFTDEV_INLINE bool in_a_row(const I *index) {
+  const uint32_t first = static_cast<uint32_t>(index[0]);
+  return lanes_where([=](unsigned l) { return static_cast<uint32_t>(index[l]) == first + l; }) ==
+             kFullMask &&
+         index[kLanes - 1] > index[0];
+}
+
+// The addresses of all lanes. I: the type of the index that is added, or void.
+template <class I>
+SOFTDEV_INLINE void find_addresses(Warp &w, const Ins *i, uint64_t *at) {
+  const uint64_t *address = slot<uint64_t>(w, i->a);
+  if constexpr (std::is_void_v<I>) {
+    const auto offset = static_cast<uint64_t>(i->imm);
+    SOFTDEV_LANES at[l] = address[l] + offset;
+  } else {
+    const I *index = slot<I>(w, i->c);
+    const auto offset = static_cast<uint64_t>(int64_t{static_cast<int32_t>(i->imm)});
+    const int64_t scale = i->imm >> 32;
+    SOFTDEV_LANES at[l] =
+        address[l] + static_cast<uint64_t>(static_cast<int64_t>(index[l]) * scale) + offset;
+  }
+}
+
+// Where a full warp accesses one stretch of memory, lane behind lane; 0 when it does not.
+template <class M, class I>
+SOFTDEV_INLINE uint64_t stretch(Warp &w, const Ins *i, Use use) {
+  const uint64_t *address = slot<uint64_t>(w, i->a);
+  uint64_t first;
+  if constexpr (std::is_void_v<I>) {
+    if (!evenly_spaced<sizeof(M)>(address)) return 0;
+    first = address[0] + static_cast<uint64_t>(i->imm);
+  } else {
+    const I *index = slot<I>(w, i->c);
+    if (i->imm >> 32 != sizeof(M) || !in_a_row(index) ||
+        (!(i->flags & kSameBase) && !evenly_spaced<0>(address)))
+      return 0;
+    first = address[0] + static_cast<uint64_t>(int64_t{index[0]}) * sizeof(M) +
+            static_cast<uint64_t>(int64_t{static_cast<int32_t>(i->imm)});
+  }
+  return !(first & (sizeof(M) - 1)) && stretch_in_window(w, first, sizeof(M) * kLanes, use) ? first
+                                                                                            : 0;
 }
 
 // Whether all lanes' accesses lie in [base, base + size) and are aligned.
@@ -68,29 +119,18 @@ SOFTDEV_INLINE bool all_allowed(const Warp &w, const uint64_t *at, unsigned byte
 }
 
 // M: type in memory; R: type of the register's slot (M is extended to it).
-template <class M, class R, class Access, Space space>
-const Ins *load(Warp &w, const Ins *i) {
+template <class M, class R, class Access, Space space, class I>
+__attribute__((noinline)) const Ins *load_anywhere(Warp &w, const Ins *i) {
   constexpr bool kPlain = std::is_same_v<Access, Plain>;
   constexpr Use kUse = use_of(space, false);
-  const uint64_t *address = slot<uint64_t>(w, i->a);
   const unsigned count = i->count ? i->count : 1;
   const unsigned bytes = sizeof(M) * count;
-  const auto offset = static_cast<uint64_t>(i->imm);
   if constexpr (!kPlain) w.budget -= 16;  // it may be a loop that waits
+  // A copy: the first element of a vector may be loaded into the address register.
+  alignas(64) uint64_t at[kLanes];
+  find_addresses<I>(w, i, at);
   if (kPlain && w.mask == kFullMask) {
-    // A copy: the first element of a vector may be loaded into the address register.
-    alignas(64) uint64_t at[kLanes];
-    SOFTDEV_LANES at[l] = address[l] + offset;
-    const Shape shape = shape_of(at, sizeof(M));
-    const bool aligned = !(at[0] & (bytes - 1));
-    if (count == 1 && shape.side_by_side && aligned &&
-        range_in_window(w, at[0], sizeof(M) * kLanes, kUse)) {
-      const M *from = reinterpret_cast<const M *>(at[0]);
-      R *d = slot<R>(w, destination(i, 0));
-      SOFTDEV_LANES d[l] = static_cast<R>(from[l]);
-      return i + 1;
-    }
-    if (shape.equal && in_window(w, at[0], bytes, kUse)) {
+    if (evenly_spaced<0>(at) && in_window(w, at[0], bytes, kUse)) {
       for (unsigned k = 0; k < count; ++k) {
         if (destination(i, k) == kNone) continue;
         R value = static_cast<R>(reinterpret_cast<const M *>(at[0])[k]);
@@ -100,18 +140,15 @@ const Ins *load(Warp &w, const Ins *i) {
       return i + 1;
     }
     if (all_allowed<space>(w, at, bytes, false)) {
-      for (unsigned k = 0; k < count; ++k)
-        if (destination(i, k) != kNone)
-          gather_lanes<M>(k * sizeof(M), at, slot<R>(w, destination(i, k)), bytes);
+      load_elements<M, R>(w, i, 0, at);
       return i + 1;
     }
   }
   for (uint32_t left = w.mask; left; left &= left - 1) {
     auto l = static_cast<unsigned>(__builtin_ctz(left));
-    uint64_t at = address[l] + offset;
-    if (!may_access(w, space, at, bytes, false, l))
-      return memory_fault(w, i, space, at, bytes, false, l);
-    const M *from = reinterpret_cast<const M *>(at);
+    if (!may_access(w, space, at[l], bytes, false, l))
+      return memory_fault(w, i, space, at[l], bytes, false, l);
+    const M *from = reinterpret_cast<const M *>(at[l]);
     if (count == 1) {
       slot<R>(w, destination(i, 0))[l] = static_cast<R>(Access::load(from));
       continue;
@@ -121,40 +158,51 @@ const Ins *load(Warp &w, const Ins *i) {
   }
   return i + 1;
 }
+template <class M, class R, class Access, Space space, class I = void>
+const Ins *load(Warp &w, const Ins *i) {
+  if (std::is_same_v<Access, Plain> && w.mask == kFullMask && !i->count) {
+    if (uint64_t first = stretch<M, I>(w, i, use_of(space, false))) {
+      const M *from = reinterpret_cast<const M *>(first);
+      R *d = slot<R>(w, i->d);
+      SOFTDEV_LANES d[l] = static_cast<R>(from[l]);
+      return next(w, i);
+    }
+  }
+  return load_anywhere<M, R, Access, space, I>(w, i);
+}
 
-template <class M, class R, class Access, Space space>
-const Ins *store(Warp &w, const Ins *i) {
-  const uint64_t *address = slot<uint64_t>(w, i->a);
+template <class M, class R, class Access, Space space, class I>
+__attribute__((noinline)) const Ins *store_anywhere(Warp &w, const Ins *i) {
   const unsigned count = i->count ? i->count : 1;
   const unsigned bytes = sizeof(M) * count;
-  const auto offset = static_cast<uint64_t>(i->imm);
-  if (std::is_same_v<Access, Plain> && w.mask == kFullMask) {
-    alignas(64) uint64_t at[kLanes];
-    SOFTDEV_LANES at[l] = address[l] + offset;
-    const Shape shape = shape_of(at, sizeof(M));
-    if (count == 1 && shape.side_by_side && !(at[0] & (sizeof(M) - 1)) &&
-        range_in_window(w, at[0], sizeof(M) * kLanes, kWrites)) {
-      M *to = reinterpret_cast<M *>(at[0]);
-      const R *s = slot<R>(w, source(i, 0));
-      SOFTDEV_LANES to[l] = static_cast<M>(s[l]);
-      return i + 1;
-    }
-    if (all_allowed<space>(w, at, bytes, true)) {
-      for (unsigned k = 0; k < count; ++k)
-        scatter_lanes<M>(k * sizeof(M), at, slot<R>(w, source(i, k)));
-      return i + 1;
-    }
+  alignas(64) uint64_t at[kLanes];
+  find_addresses<I>(w, i, at);
+  if (std::is_same_v<Access, Plain> && w.mask == kFullMask &&
+      all_allowed<space>(w, at, bytes, true)) {
+    store_elements<M, R>(w, i, 0, at);
+    return i + 1;
   }
   for (uint32_t left = w.mask; left; left &= left - 1) {
     auto l = static_cast<unsigned>(__builtin_ctz(left));
-    uint64_t at = address[l] + offset;
-    if (!may_access(w, space, at, bytes, true, l))
-      return memory_fault(w, i, space, at, bytes, true, l);
-    M *to = reinterpret_cast<M *>(at);
+    if (!may_access(w, space, at[l], bytes, true, l))
+      return memory_fault(w, i, space, at[l], bytes, true, l);
+    M *to = reinterpret_cast<M *>(at[l]);
     for (unsigned k = 0; k < count; ++k)
       Access::store(to + k, static_cast<M>(slot<R>(w, source(i, k))[l]));
   }
   return i + 1;
+}
+template <class M, class R, class Access, Space space, class I = void>
+const Ins *store(Warp &w, const Ins *i) {
+  if (std::is_same_v<Access, Plain> && w.mask == kFullMask && !i->count) {
+    if (uint64_t first = stretch<M, I>(w, i, kWrites)) {
+      M *to = reinterpret_cast<M *>(first);
+      const R *s = slot<R>(w, i->b);
+      SOFTDEV_LANES to[l] = static_cast<M>(s[l]);
+      return next(w, i);
+    }
+  }
+  return store_anywhere<M, R, Access, space, I>(w, i);
 }
 
 const Ins *fence(Warp &, const Ins *i) {
@@ -177,6 +225,12 @@ template <class M, class R>
 struct Loads {
   static Handler pick(const Ir &ir) {
     bool plain = ir.order == Order::Weak;
+    if (ir.c) {  // only what index.cpp makes
+      if constexpr (std::is_same_v<M, R> && sizeof(M) >= 4)
+        return ir.type3 == Type::S32 ? load<M, R, Plain, Space::Global, int32_t>
+                                     : load<M, R, Plain, Space::Global, uint32_t>;
+      return nullptr;
+    }
     switch (ir.space) {
       case Space::Global:
         return plain ? load<M, R, Plain, Space::Global> : load<M, R, Ordered, Space::Global>;
@@ -191,6 +245,12 @@ template <class M, class R>
 struct Stores {
   static Handler pick(const Ir &ir) {
     bool plain = ir.order == Order::Weak;
+    if (ir.c) {
+      if constexpr (std::is_same_v<M, R> && sizeof(M) >= 4)
+        return ir.type3 == Type::S32 ? store<M, R, Plain, Space::Global, int32_t>
+                                     : store<M, R, Plain, Space::Global, uint32_t>;
+      return nullptr;
+    }
     switch (ir.space) {
       case Space::Global:
         return plain ? store<M, R, Plain, Space::Global> : store<M, R, Ordered, Space::Global>;

@@ -67,10 +67,94 @@ SOFTDEV_INLINE void scatter_lanes(uint64_t base, const A *at, const R *s) {
   }
 }
 
+#ifdef __AVX2__
+// Rows of four words, of eight lanes, to columns and back: unpacking twice turns each half.
+struct Turned {
+  __m256i first, second, third, fourth;
+};
+SOFTDEV_INLINE Turned turn(__m256i a, __m256i b, __m256i c, __m256i d) {
+  const __m256i ab = _mm256_unpacklo_epi32(a, b), cd = _mm256_unpacklo_epi32(c, d);
+  const __m256i ab2 = _mm256_unpackhi_epi32(a, b), cd2 = _mm256_unpackhi_epi32(c, d);
+  return {_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd),
+          _mm256_unpacklo_epi64(ab2, cd2), _mm256_unpackhi_epi64(ab2, cd2)};
+}
+// Four words at each lane's address, to four registers or to nowhere.
+template <class A>
+SOFTDEV_INLINE void gather_quads(uint64_t base, const A *at, uint32_t *const *d) {
+  for (unsigned c = 0; c < kLanes; c += 8) {
+    auto row = [&](unsigned j) {
+      const auto *low = reinterpret_cast<const __m128i *>(base + at[c + j]);
+      const auto *high = reinterpret_cast<const __m128i *>(base + at[c + j + 4]);
+      return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(low)),
+                                     _mm_loadu_si128(high), 1);
+    };
+    const Turned words = turn(row(0), row(1), row(2), row(3));
+    auto put = [&](unsigned k, __m256i value) {
+      if (d[k]) _mm256_store_si256(reinterpret_cast<__m256i *>(d[k] + c), value);
+    };
+    put(0, words.first);
+    put(1, words.second);
+    put(2, words.third);
+    put(3, words.fourth);
+  }
+}
+template <class A>
+SOFTDEV_INLINE void scatter_quads(uint64_t base, const A *at, const uint32_t *const *s) {
+  for (unsigned c = 0; c < kLanes; c += 8) {
+    auto column = [&](unsigned k) {
+      return _mm256_load_si256(reinterpret_cast<const __m256i *>(s[k] + c));
+    };
+    const Turned rows = turn(column(0), column(1), column(2), column(3));
+    const __m256i row[] = {rows.first, rows.second, rows.third, rows.fourth};
+    for (unsigned j = 0; j < 4; ++j)
+      _mm_storeu_si128(reinterpret_cast<__m128i *>(base + at[c + j]),
+                       _mm256_castsi256_si128(row[j]));
+    for (unsigned j = 0; j < 4; ++j)
+      _mm_storeu_si128(reinterpret_cast<__m128i *>(base + at[c + j + 4]),
+                       _mm256_extracti128_si256(row[j], 1));
+  }
+}
+#endif
+
 SOFTDEV_INLINE uint32_t destination(const Ins *i, unsigned k) {
   return i->count ? i->list[k] : i->d;
 }
 SOFTDEV_INLINE uint32_t source(const Ins *i, unsigned k) { return i->count ? i->list[k] : i->b; }
+
+// All elements of all lanes, at addresses that were found good.
+template <class M, class R, class A>
+SOFTDEV_INLINE void load_elements(Warp &w, const Ins *i, uint64_t base, const A *at) {
+  const unsigned count = i->count ? i->count : 1;
+#ifdef __AVX2__
+  if constexpr (sizeof(M) == 4 && sizeof(R) == 4) {
+    if (count == 4) {
+      uint32_t *d[4];
+      for (unsigned k = 0; k < 4; ++k)
+        d[k] = i->list[k] == kNone ? nullptr : slot<uint32_t>(w, i->list[k]);
+      return gather_quads(base, at, d);
+    }
+  }
+#endif
+  for (unsigned k = 0; k < count; ++k)
+    if (destination(i, k) != kNone)
+      gather_lanes<M>(base + k * sizeof(M), at, slot<R>(w, destination(i, k)),
+                      static_cast<unsigned>(sizeof(M)) * count);
+}
+template <class M, class R, class A>
+SOFTDEV_INLINE void store_elements(Warp &w, const Ins *i, uint64_t base, const A *at) {
+  const unsigned count = i->count ? i->count : 1;
+#ifdef __AVX2__
+  if constexpr (sizeof(M) == 4 && sizeof(R) == 4) {
+    if (count == 4) {
+      const uint32_t *s[4];
+      for (unsigned k = 0; k < 4; ++k) s[k] = slot<uint32_t>(w, i->list[k]);
+      return scatter_quads(base, at, s);
+    }
+  }
+#endif
+  for (unsigned k = 0; k < count; ++k)
+    scatter_lanes<M>(base + k * sizeof(M), at, slot<R>(w, source(i, k)));
+}
 
 // Picks Of<M, R>::pick(ir), M being the type in memory and R that of the register's slot; it has
 // the sign of the memory's, so that widening extends.

@@ -12,27 +12,26 @@ namespace {
 // A is the type of the address register.
 
 template <class A>
-SOFTDEV_INLINE bool in_shared(const Warp &w, A address, unsigned bytes) {
-  return address < w.shared_size && w.shared_size - address >= bytes && !(address & (bytes - 1));
+SOFTDEV_INLINE bool in_shared(const Warp &w, A address, unsigned bytes, unsigned align) {
+  return address < w.shared_size && w.shared_size - address >= bytes && !(address & (align - 1));
 }
 
 template <class A>
 SOFTDEV_INLINE bool all_in_shared(const Warp &w, const A *address, A offset, unsigned bytes,
-                                  A *at) {
+                                  unsigned align, A *at) {
   A highest = 0, low = 0;
   SOFTDEV_LANES {
     at[l] = static_cast<A>(address[l] + offset);
     highest = at[l] > highest ? at[l] : highest;
     low |= at[l];
   }
-  return in_shared(w, static_cast<A>(highest & ~static_cast<A>(bytes - 1)), bytes) &&
-         !(low & (bytes - 1));
+  return bytes <= w.shared_size && highest <= w.shared_size - bytes && !(low & (align - 1));
 }
 
 #ifdef __AVX2__
 // What kernels do most: 32-bit elements at 32-bit addresses.
 SOFTDEV_INLINE bool all_in_shared(const Warp &w, const uint32_t *address, uint32_t offset,
-                                  unsigned bytes, uint32_t *at) {
+                                  unsigned bytes, unsigned align, uint32_t *at) {
   if (w.shared_size < bytes) return false;
   const __m256i last = _mm256_set1_epi32(static_cast<int>(w.shared_size - bytes));
   const __m256i add = _mm256_set1_epi32(static_cast<int>(offset));
@@ -46,7 +45,7 @@ SOFTDEV_INLINE bool all_in_shared(const Warp &w, const uint32_t *address, uint32
   }
   __m256i good = _mm256_cmpeq_epi32(_mm256_max_epu32(highest, last), last);
   return _mm256_movemask_epi8(good) == -1 &&
-         _mm256_testz_si256(low, _mm256_set1_epi32(static_cast<int>(bytes - 1)));
+         _mm256_testz_si256(low, _mm256_set1_epi32(static_cast<int>(align - 1)));
 }
 SOFTDEV_INLINE void gather_words(const uint8_t *base, const uint32_t *at, uint32_t *d) {
   const __m256i row = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
@@ -65,36 +64,43 @@ SOFTDEV_INLINE void gather_words(const uint8_t *base, const uint32_t *at, uint32
 }
 #endif
 
+// A load of several elements that neighbours.cpp made of several loads: the one that is bad.
+template <class M, class A>
+const Ins *element_fault(Warp &w, const Ins *i, A at, unsigned lane) {
+  while (in_shared(w, at, sizeof(M), sizeof(M))) at += sizeof(M);
+  return memory_fault(w, i, Space::Shared, at, sizeof(M), false, lane);
+}
+
 template <class M, class R, class A, class Access>
 const Ins *load_shared(Warp &w, const Ins *i) {
   const A *address = slot<A>(w, i->a);
   const unsigned count = i->count ? i->count : 1;
   const unsigned bytes = sizeof(M) * count;
+  const bool apart = i->flags & kUnaligned;
+  const unsigned align = apart ? static_cast<unsigned>(sizeof(M)) : bytes;
   const A offset = static_cast<A>(i->imm);
   if constexpr (!std::is_same_v<Access, Plain>) w.budget -= 16;
   if (w.mask == kFullMask) {
     alignas(64) A at[kLanes];
-    if (all_in_shared(w, address, offset, bytes, at)) {
+    if (all_in_shared(w, address, offset, bytes, align, at)) {
 #ifdef __AVX2__
       if constexpr (sizeof(M) == 4 && sizeof(R) == 4 && sizeof(A) == 4) {
-        for (unsigned k = 0; k < count; ++k)
-          if (destination(i, k) != kNone)
-            gather_words(w.shared + k * sizeof(M), at, slot<uint32_t>(w, destination(i, k)));
-        return i + 1;
+        if (!i->count) {
+          gather_words(w.shared, at, slot<uint32_t>(w, i->d));
+          return next(w, i);
+        }
       }
 #endif
-      for (unsigned k = 0; k < count; ++k)
-        if (destination(i, k) != kNone)
-          gather_lanes<M>(reinterpret_cast<uint64_t>(w.shared) + k * sizeof(M), at,
-                          slot<R>(w, destination(i, k)), bytes);
-      return i + 1;
+      load_elements<M, R>(w, i, reinterpret_cast<uint64_t>(w.shared), at);
+      return next(w, i);
     }
   }
   for (uint32_t left = w.mask; left; left &= left - 1) {
     auto l = static_cast<unsigned>(__builtin_ctz(left));
     A at = static_cast<A>(address[l] + offset);
-    if (__builtin_expect(!in_shared(w, at, bytes), 0))
-      return memory_fault(w, i, Space::Shared, at, bytes, false, l);
+    if (__builtin_expect(!in_shared(w, at, bytes, align), 0))
+      return apart ? element_fault<M>(w, i, at, l)
+                   : memory_fault(w, i, Space::Shared, at, bytes, false, l);
     const M *from = reinterpret_cast<const M *>(w.shared + at);
     for (unsigned k = 0; k < count; ++k)
       if (destination(i, k) != kNone) slot<R>(w, destination(i, k))[l] = static_cast<R>(from[k]);
@@ -110,17 +116,15 @@ const Ins *store_shared(Warp &w, const Ins *i) {
   const A offset = static_cast<A>(i->imm);
   if (w.mask == kFullMask) {
     alignas(64) A at[kLanes];
-    if (all_in_shared(w, address, offset, bytes, at)) {
-      for (unsigned k = 0; k < count; ++k)
-        scatter_lanes<M>(reinterpret_cast<uint64_t>(w.shared) + k * sizeof(M), at,
-                         slot<R>(w, source(i, k)));
-      return i + 1;
+    if (all_in_shared(w, address, offset, bytes, bytes, at)) {
+      store_elements<M, R>(w, i, reinterpret_cast<uint64_t>(w.shared), at);
+      return next(w, i);
     }
   }
   for (uint32_t left = w.mask; left; left &= left - 1) {
     auto l = static_cast<unsigned>(__builtin_ctz(left));
     A at = static_cast<A>(address[l] + offset);
-    if (__builtin_expect(!in_shared(w, at, bytes), 0))
+    if (__builtin_expect(!in_shared(w, at, bytes, bytes), 0))
       return memory_fault(w, i, Space::Shared, at, bytes, true, l);
     M *to = reinterpret_cast<M *>(w.shared + at);
     for (unsigned k = 0; k < count; ++k) to[k] = static_cast<M>(slot<R>(w, source(i, k))[l]);

@@ -114,9 +114,9 @@ Handler pick_resize(const Ir &ir) {
     case 2:
       return ir.sign ? resize<D, int16_t> : resize<D, uint16_t>;
     case 4:
-      return ir.sign ? resize<D, int32_t> : resize<D, uint32_t>;
+      return ir.sign ? straight<resize<D, int32_t>> : straight<resize<D, uint32_t>>;
     case 8:
-      return resize<D, uint64_t>;
+      return straight<resize<D, uint64_t>>;
     default:
       return nullptr;
   }
@@ -129,8 +129,8 @@ Handler select_move(const Ir &ir) {
   switch (ir.op) {
     case Op::Move:
       return size == 2   ? move<uint16_t>
-             : size == 4 ? move<uint32_t>
-             : size == 8 ? move<uint64_t>
+             : size == 4 ? straight<move<uint32_t>>
+             : size == 8 ? straight<move<uint64_t>>
                          : nullptr;
     case Op::Resize:
       return size == 2   ? pick_resize<uint16_t>(ir)
@@ -139,8 +139,8 @@ Handler select_move(const Ir &ir) {
     case Op::Select:
       if (ir.type == Type::F16x2 || ir.type == Type::BF16x2) return nullptr;
       return size == 2   ? select<uint16_t>
-             : size == 4 ? select<uint32_t>
-             : size == 8 ? select<uint64_t>
+             : size == 4 ? straight<select<uint32_t>>
+             : size == 8 ? straight<select<uint64_t>>
                          : nullptr;
     case Op::SelectByInt:
       if (ir.type2 == Type::S32 && ir.ftz) return nullptr;

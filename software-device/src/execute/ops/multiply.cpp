@@ -157,9 +157,9 @@ Handler select_multiply(const Ir &ir) {
       case Type::S16:
         return mul_wide<int32_t, int16_t>;
       case Type::U32:
-        return mul_wide<uint64_t, uint32_t>;
+        return straight<mul_wide<uint64_t, uint32_t>>;
       case Type::S32:
-        return mul_wide<int64_t, int32_t>;
+        return straight<mul_wide<int64_t, int32_t>>;
       default:
         return nullptr;
     }
@@ -171,9 +171,9 @@ Handler select_multiply(const Ir &ir) {
       case Type::S16:
         return mad_wide<int32_t, int16_t, uint32_t>;
       case Type::U32:
-        return mad_wide<uint64_t, uint32_t, uint64_t>;
+        return straight<mad_wide<uint64_t, uint32_t, uint64_t>>;
       case Type::S32:
-        return mad_wide<int64_t, int32_t, uint64_t>;
+        return straight<mad_wide<int64_t, int32_t, uint64_t>>;
       default:
         return nullptr;
     }
@@ -202,10 +202,10 @@ Handler select_multiply(const Ir &ir) {
         return mul ? mul_low<uint16_t> : mad_low<uint16_t>;
       case Type::U32:
       case Type::S32:
-        return mul ? mul_low<uint32_t> : mad_low<uint32_t>;
+        return mul ? straight<mul_low<uint32_t>> : straight<mad_low<uint32_t>>;
       case Type::U64:
       case Type::S64:
-        return mul ? mul_low<uint64_t> : mad_low<uint64_t>;
+        return mul ? straight<mul_low<uint64_t>> : straight<mad_low<uint64_t>>;
       default:
         return nullptr;
     }

@@ -107,10 +107,10 @@ template <class F>
 Handler pick_binary(const Ir &ir) {
   bool away = is_directed(ir.round);
   if (ir.ftz)
-    return ir.sat ? (away ? directed<binary<F, true, true>> : binary<F, true, true>)
-                  : (away ? directed<binary<F, true, false>> : binary<F, true, false>);
-  return ir.sat ? (away ? directed<binary<F, false, true>> : binary<F, false, true>)
-                : (away ? directed<binary<F, false, false>> : binary<F, false, false>);
+    return ir.sat ? (away ? directed<binary<F, true, true>> : straight<binary<F, true, true>>)
+                  : (away ? directed<binary<F, true, false>> : straight<binary<F, true, false>>);
+  return ir.sat ? (away ? directed<binary<F, false, true>> : straight<binary<F, false, true>>)
+                : (away ? directed<binary<F, false, false>> : straight<binary<F, false, false>>);
 }
 template <class F>
 Handler pick_unary(const Ir &ir) {
@@ -120,7 +120,7 @@ Handler pick_unary(const Ir &ir) {
 }
 template <bool ftz, bool sat>
 Handler pick_fma(const Ir &ir) {
-  if (!is_directed(ir.round)) return multiply_add<ftz, sat>;
+  if (!is_directed(ir.round)) return straight<multiply_add<ftz, sat>>;
   return kHasFma ? directed<multiply_add<ftz, sat>> : multiply_add_directed<ftz, sat>;
 }
 template <bool max>
@@ -130,8 +130,9 @@ Handler pick_extreme(const Ir &ir) {
       return ir.nan ? extreme_xorsign<max, true, true> : extreme_xorsign<max, true, false>;
     return ir.nan ? extreme_xorsign<max, false, true> : extreme_xorsign<max, false, false>;
   }
-  if (ir.ftz) return ir.nan ? extreme_of<max, true, true> : extreme_of<max, true, false>;
-  return ir.nan ? extreme_of<max, false, true> : extreme_of<max, false, false>;
+  if (ir.ftz)
+    return ir.nan ? straight<extreme_of<max, true, true>> : straight<extreme_of<max, true, false>>;
+  return ir.nan ? straight<extreme_of<max, false, true>> : straight<extreme_of<max, false, false>>;
 }
 
 }  // namespace
@@ -163,7 +164,7 @@ Handler select_single(const Ir &ir) {
     case Op::Max:
       return ir.sat ? nullptr : pick_extreme<true>(ir);
     case Op::Neg:
-      return ir.ftz ? negate<true> : negate<false>;
+      return ir.ftz ? straight<negate<true>> : straight<negate<false>>;
     case Op::Abs:
       return ir.ftz ? absolute<true> : absolute<false>;
     case Op::Copysign:

@@ -1,0 +1,119 @@
+// What is only there for speed changes no result: fused addresses, merged loads. Everything here is
+// run a second time without them (SOFTWARE_DEVICE_OPTIMISE=0).
+#include "check.h"
+
+using namespace check;
+using rig::Device;
+using rig::Parameters;
+
+TEST(indices_of_both_signs_and_their_ends) {
+  Device device;
+  auto program = device.load(module(kernel("below", 2, R"(
+        sub.s32 %r4, %r0, 40; mul.wide.s32 %d4, %r4, 4; add.s64 %d5, %d1, %d4;
+        ld.global.u32 %r5, [%d5+160];)" + store_result("%r5")) +
+                                    kernel("wraps", 2,
+                                           R"(
+        add.u32 %r4, %r0, -16; mul.wide.u32 %d4, %r4, 4; sub.s64 %d5, %d1, 17179869120;
+        add.s64 %d5, %d5, %d4; ld.global.u32 %r5, [%d5];)" +
+                                               store_result("%r5")) +
+                                    kernel("wide", 2,
+                                           R"(
+        mad.wide.u32 %d5, %r3, 12, %d1; ld.global.u32 %r5, [%d5+4];)" +
+                                               store_result("%r5")) +
+                                    kernel("doubles", 2, R"(
+        mul.wide.u32 %d4, %r3, 8; add.s64 %d5, %d4, %d1; ld.global.u64 %d6, [%d5];
+        add.s64 %d7, %d0, %d4; st.global.u64 [%d7], %d6;)") +
+                                    kernel("vectors", 2, R"(
+        mul.wide.u32 %d4, %r3, 16; add.s64 %d5, %d1, %d4; add.s64 %d7, %d0, %d4;
+        ld.global.v4.u32 {%r4, %r5, _, %r7}, [%d5]; ld.global.v2.u32 {%r8, %r9}, [%d5+8];
+        st.global.v4.u32 [%d7], {%r7, %r8, %r5, %r4};)")));
+  auto *out = device.array<uint32_t>(1024), *in = device.array<uint32_t>(1024);
+  for (uint32_t i = 0; i < 1024; ++i) in[i] = i * 2654435761u;
+  auto run = [&](const char *name, uint32_t threads) {
+    return device.launch(program, name, {1}, {threads}, Parameters().add(out).add(in));
+  };
+  CHECK_OK(run("below", 64));
+  for (uint32_t i = 0; i < 64; ++i) CHECK(out[i] == in[i]);
+  CHECK_OK(run("wraps", 16));
+  for (uint32_t i = 0; i < 16; ++i) CHECK(out[i] == in[i]);
+  CHECK_FAILS(run("wraps", 32), 700, "thread (16,0,0)", "read of 4 bytes");
+  CHECK_OK(run("wide", 96));
+  for (uint32_t i = 0; i < 96; ++i) CHECK(out[i] == in[3 * i + 1]);
+  CHECK_OK(run("doubles", 100));
+  for (uint32_t i = 0; i < 200; ++i) CHECK(out[i] == in[i]);
+  CHECK_OK(run("vectors", 200));
+  for (uint32_t i = 0; i < 200; ++i)
+    CHECK(out[4 * i] == in[4 * i + 3] && out[4 * i + 1] == in[4 * i + 2] &&
+          out[4 * i + 2] == in[4 * i + 1] && out[4 * i + 3] == in[4 * i]);
+}
+
+TEST(an_index_that_changes) {
+  Device device;
+  auto program = device.load(module(kernel("k", 2, R"(
+    mov.u32 %r4, %r0; mov.u32 %r10, 0;
+    LOOP: mul.wide.u32 %d4, %r4, 4; add.s64 %d5, %d1, %d4; ld.global.u32 %r5, [%d5];
+    add.u32 %r4, %r4, 64; ld.global.u32 %r6, [%d5+4]; add.u32 %r10, %r10, %r5;
+    xor.b32 %r10, %r10, %r6; setp.lt.u32 %p0, %r4, 1000; @%p0 bra LOOP;
+    mul.wide.u32 %d4, %r0, 4; add.s64 %d6, %d0, %d4; @%p0 add.s64 %d6, %d6, 4;
+    st.global.u32 [%d6], %r10;)")));
+  auto *out = device.array<uint32_t>(64), *in = device.array<uint32_t>(1025);
+  for (uint32_t i = 0; i < 1025; ++i) in[i] = i * i + 7;
+  CHECK_OK(device.launch(program, "k", {1}, {64}, Parameters().add(out).add(in)));
+  for (uint32_t t = 0; t < 64; ++t) {
+    uint32_t sum = 0;
+    for (uint32_t i = t; i < 1000; i += 64) sum = (sum + in[i]) ^ in[i + 1];
+    CHECK(out[t] == sum);
+  }
+}
+
+TEST(neighbours_in_shared_memory) {
+  Device device;
+  const std::string fill = R"(
+    shl.b32 %r4, %r0, 2; mul.lo.u32 %r5, %r0, 77; st.shared.u32 [%r4], %r5; bar.sync 0;
+  )";
+  auto program = device.load(module(".shared .align 16 .b8 box[512];\n" +
+                                    kernel("apart", 1,
+                                           "mov.u32 %r9, box;" + fill + R"(
+        and.b32 %r6, %r4, 252; ld.shared.u32 %r10, [%r6+8]; ld.shared.u32 %r11, [%r6];
+        add.u32 %r14, %r10, %r11; ld.shared.u32 %r12, [%r6+12]; ld.shared.u32 %r13, [%r6+4];
+        mad.lo.u32 %r14, %r14, 3, %r12; xor.b32 %r14, %r14, %r13;)" +
+                                               store_result("%r14")) +
+                                    kernel("written", 1,
+                                           "mov.u32 %r9, box;" + fill + R"(
+        and.b32 %r6, %r4, 240; ld.shared.u32 %r10, [%r6]; ld.shared.u32 %r11, [%r6+4];
+        bar.sync 0; st.shared.u32 [%r6+8], %r10; bar.sync 0;
+        ld.shared.u32 %r12, [%r6+8]; ld.shared.u32 %r13, [%r6+12];
+        add.u32 %r14, %r10, %r11; mad.lo.u32 %r14, %r14, 3, %r12; xor.b32 %r14, %r14, %r13;)" +
+                                               store_result("%r14")) +
+                                    kernel("moved", 1,
+                                           "mov.u32 %r9, box;" + fill + R"(
+        and.b32 %r6, %r4, 240; ld.shared.u32 %r10, [%r6]; ld.shared.u32 %r11, [%r6+4];
+        xor.b32 %r6, %r6, 16; ld.shared.u32 %r12, [%r6+8]; ld.shared.u32 %r13, [%r6+12];
+        add.u32 %r14, %r10, %r11; mad.lo.u32 %r14, %r14, 3, %r12; xor.b32 %r14, %r14, %r13;)" +
+                                               store_result("%r14")) +
+                                    kernel("beyond", 1, "mov.u32 %r9, box;" + fill + R"(
+        ld.shared.u32 %r10, [%r4+0]; ld.shared.u32 %r11, [%r4+4]; ld.shared.u32 %r12, [%r4+8];
+        ld.shared.u32 %r13, [%r4+12]; add.u32 %r14, %r10, %r11; add.u32 %r14, %r14, %r12;
+        add.u32 %r14, %r14, %r13;)" + store_result("%r14"))));
+  auto *out = device.array<uint32_t>(128);
+  auto run = [&](const char *name) {
+    return device.launch(program, name, {1}, {128}, Parameters().add(out));
+  };
+  auto box = [](uint32_t word) { return word * 77; };
+  CHECK_OK(run("apart"));
+  for (uint32_t t = 0; t < 128; ++t) {
+    uint32_t w = t & 63;
+    CHECK(out[t] == (((box(w + 2) + box(w)) * 3 + box(w + 3)) ^ box(w + 1)));
+  }
+  CHECK_OK(run("written"));
+  for (uint32_t t = 0; t < 128; ++t) {
+    uint32_t w = t & 60;
+    CHECK(out[t] == (((box(w) + box(w + 1)) * 3 + box(w)) ^ box(w + 3)));
+  }
+  CHECK_OK(run("moved"));
+  for (uint32_t t = 0; t < 128; ++t) {
+    uint32_t w = t & 60, v = w ^ 4;
+    CHECK(out[t] == (((box(w) + box(w + 1)) * 3 + box(v + 2)) ^ box(v + 3)));
+  }
+  CHECK_FAILS(run("beyond"), 700, "read of 4 bytes at shared address 0x200");
+}
