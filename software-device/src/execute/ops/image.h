@@ -2,7 +2,7 @@
 // touched.
 #pragma once
 
-#include "execute/lanes.h"
+#include "execute/access.h"
 #include "texture.h"
 
 namespace softdev::SOFTDEV_ISA {
@@ -36,31 +36,23 @@ bool for_each_image(Warp &w, const Ins *i, ImageView::Kind kind, F f) {
 // Stretches up to this are checked as one.
 constexpr uint64_t kFewGranules = uint64_t{64} << kGranuleShift;
 
-// Whether all of [begin, end) lies in the warp's current window and may be used.
-inline bool open(const Warp &w, uint64_t begin, uint64_t end, uint8_t flag) {
-  const uint64_t offset = begin - w.window_base, size = end - begin;
-  if (offset >= w.window_size || w.window_size - offset < size) return false;
-  const uint64_t last = (offset + size - 1) >> kGranuleShift;
-  for (uint64_t g = offset >> kGranuleShift; g <= last; ++g)
-    if (!(__atomic_load_n(w.granules + g, __ATOMIC_RELAXED) & flag)) return false;
-  return true;
-}
-
 // Whether `lanes` may touch `size` bytes at each of their addresses; ends the launch otherwise.
 inline bool check(Warp &w, const Ins *i, const uint64_t *at, uint32_t lanes, unsigned size,
                   bool write) {
   if (!lanes) return true;
-  const uint8_t flag = write ? 2 : 1;
+  const uint8_t flag = write ? kWritable : kReadable;
+  const Use use = use_of(Space::Global, write);
   uint64_t least = UINT64_MAX, most = 0;
   for (unsigned l = 0; l < kLanes; ++l) {
     if (!(lanes & kBit[l])) continue;
     least = at[l] < least ? at[l] : least;
     most = at[l] > most ? at[l] : most;
   }
-  if (most - least < kFewGranules && open(w, least, most + size, flag)) return true;
+  if (most - least < kFewGranules && range_in_window(w, least, most - least + size, use))
+    return true;
   for (uint32_t left = lanes; left; left &= left - 1) {
     auto l = static_cast<unsigned>(__builtin_ctz(left));
-    if (open(w, at[l], at[l] + size, flag) ||
+    if (range_in_window(w, at[l], size, use) ||
         memory_allowed(w, Space::Global, at[l], size, flag, l))
       continue;
     memory_fault(w, i, Space::Global, at[l], size, write, l);
