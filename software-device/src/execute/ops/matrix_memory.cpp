@@ -217,6 +217,25 @@ SOFTDEV_INLINE void copy_line(const FragmentForm &form, Image &image, uint8_t *m
   }
 }
 
+// Eight lines of 16-bit elements that lie across the rows of blocks: the blocks are turned over.
+template <bool load>
+SOFTDEV_INLINE void turn_lines(const FragmentForm &form, Image &image, uint8_t *const *lines,
+                               unsigned first) {
+  for (unsigned x = 0; x < form.rows * kEdge; x += kEdge) {
+    alignas(16) uint16_t side[kEdge * kEdge];
+    auto *block = place<uint16_t>(form, image, x, first);
+    if (load) {
+      for (unsigned l = 0; l < kEdge; ++l)
+        std::memcpy(side + l * kEdge, lines[l] + x * sizeof(uint16_t), kRowBytes);
+      transpose(side, block);
+    } else {
+      transpose(block, side);
+      for (unsigned l = 0; l < kEdge; ++l)
+        std::memcpy(lines[l] + x * sizeof(uint16_t), side + l * kEdge, kRowBytes);
+    }
+  }
+}
+
 template <bool load>
 const Ins *fragment(Warp &w, const Ins *i) {
   if (!gather(w, i, kFullMask)) return nullptr;
@@ -243,6 +262,7 @@ const Ins *fragment(Warp &w, const Ins *i) {
   if (!load)
     for (unsigned r = 0; r < form.registers; ++r)
       std::memcpy(image[r], slot<uint32_t>(w, i->list[r]), slot_bytes);
+  uint8_t *eight[kEdge];
   for (unsigned line = 0; line < lines; ++line) {
     uint64_t address = base + line * stride;
     if (form.narrow) address = static_cast<uint32_t>(address);
@@ -256,7 +276,11 @@ const Ins *fragment(Warp &w, const Ins *i) {
         copy_line<load, uint32_t>(form, image, memory, line, length);
         break;
       case 16:
-        copy_line<load, uint16_t>(form, image, memory, line, length);
+        eight[line % kEdge] = memory;
+        if (form.along)
+          copy_line<load, uint16_t>(form, image, memory, line, length);
+        else if (line % kEdge == kEdge - 1)
+          turn_lines<load>(form, image, eight, line - (kEdge - 1));
         break;
       default:
         copy_line<load, uint8_t>(form, image, memory, line, length);
