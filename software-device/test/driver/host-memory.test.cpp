@@ -59,7 +59,7 @@ void managed_memory_is_everybodys(void **) {
   OK(cuLaunchKernel(add_one, 8, 1, 1, 128, 1, 1, 0, nullptr, parameters, nullptr));
   OK(cuCtxSynchronize());
   for (uint32_t i = 0; i < 1000; i++) assert_int_equal(values[i], i + 1);
-  uint8_t is_managed = 0;
+  unsigned int is_managed = 0;
   OK(cuPointerGetAttribute(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, managed + 8));
   assert_int_equal(is_managed, 1);
   OK(cuMemFree_v2(managed));

@@ -147,9 +147,15 @@ void pieces_of_a_linked_program(void **) {
   CUfunction function;
   OK(cuModuleLoadData(&module, &wrapper));
   OK(cuModuleGetFunction(&function, module, "piece"));
-  const void *two[] = {with.data(), with.data(), nullptr};
+  std::string more = fatbin(entry(1, 75, 1, text_of("more")));
+  const void *two[] = {with.data(), more.data(), nullptr};
   wrapper.pieces = two;
-  EXPECT(CUDA_ERROR_NO_BINARY_FOR_GPU, cuModuleLoadData(&module, &wrapper));
+  OK(cuModuleLoadData(&module, &wrapper));
+  OK(cuModuleGetFunction(&function, module, "piece"));
+  OK(cuModuleGetFunction(&function, module, "more"));
+  const void *twice[] = {with.data(), with.data(), nullptr};  // the same name in both
+  wrapper.pieces = twice;
+  EXPECT(CUDA_ERROR_INVALID_PTX, cuModuleLoadData(&module, &wrapper));
 }
 
 void names_and_variables(void **) {

@@ -75,6 +75,71 @@ void bad_settings_are_refused(void **) {
   assert_int_equal(in_child({{"SOFTWARE_DEVICE_GPUS", "0"}}, start), CUDA_ERROR_NO_DEVICE);
 }
 
+// A file with settings of its own for the test.
+class SettingsFile {
+ public:
+  explicit SettingsFile(const char *text) {
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, text, strlen(text)), strlen(text));
+    close(file);
+  }
+  ~SettingsFile() { unlink(path); }
+  char path[32] = "/tmp/softdev-settings-XXXXXX";
+};
+
+void devices_may_differ(void **) {
+  SettingsFile file(
+      "# for all\n"
+      "memory = 256M\n"
+      "compute_capability = 8.0\n"
+      "\n"
+      "[device]\n"
+      "name = Large one   # the rest is no name\n"
+      "memory = 1G\n"
+      "multiprocessors = 16\n"
+      "clock_mhz = 1500\n"
+      "[device]\n"
+      "compute_capability = 9.0\n");
+  auto look = [] {
+    int value, high, low;
+    size_t bytes;
+    char name[64];
+    if (cuInit(0) || cuDeviceGetCount(&value) || value != 2) return 90;
+    if (cuDeviceGetName(name, sizeof name, 0) || strcmp(name, "Large one")) return 91;
+    if (cuDeviceGetName(name, sizeof name, 1) || strcmp(name, "Software Device")) return 92;
+    if (cuDeviceTotalMem_v2(&bytes, 0) || bytes != 1u << 30) return 93;
+    if (cuDeviceTotalMem_v2(&bytes, 1) || bytes != 256u << 20) return 94;
+    if (cuDeviceComputeCapability(&high, &low, 0) || high != 8) return 95;
+    if (cuDeviceComputeCapability(&high, &low, 1) || high != 9) return 96;
+    if (cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0) || value != 16)
+      return 97;
+    if (cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 0) || value != 1500000)
+      return 98;
+    return 7;
+  };
+  assert_int_equal(in_child({{"SOFTWARE_DEVICE_CONFIG", file.path}}, look), 7);
+  // A variable is for all of them, and the number of devices may be another one.
+  assert_int_equal(
+      in_child({{"SOFTWARE_DEVICE_CONFIG", file.path}, {"SOFTWARE_DEVICE_GPUS", "3"}}, count), 3);
+  assert_int_equal(
+      in_child({{"SOFTWARE_DEVICE_CONFIG", file.path}, {"SOFTWARE_DEVICE_MEMORY", "64M"}},
+               [] {
+                 size_t bytes;
+                 return cuInit(0) || cuDeviceTotalMem_v2(&bytes, 0) ? 99
+                                                                    : static_cast<int>(bytes >> 20);
+               }),
+      64);
+  for (const char *bad : {"[devices]\n", "memory 4G\n", "memory = lots\n", "colour = red\n",
+                          "multiprocessors = 0\n", "clock_mhz = -1\n"}) {
+    SettingsFile wrong(bad);
+    if (in_child({{"SOFTWARE_DEVICE_CONFIG", wrong.path}}, start) != CUDA_ERROR_INVALID_VALUE)
+      fail_msg("a file with '%s' was accepted", bad);
+  }
+  assert_int_equal(in_child({{"SOFTWARE_DEVICE_CONFIG", "/nowhere"}}, start),
+                   CUDA_ERROR_INVALID_VALUE);
+}
+
 void visible_devices(void **) {
   auto visible = [](const char *value) {
     return in_child({{"SOFTWARE_DEVICE_GPUS", "3"}, {"CUDA_VISIBLE_DEVICES", value}}, count);
@@ -137,8 +202,11 @@ void a_forked_child_is_told_so(void **) {
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(nothing_works_before_start), cmocka_unit_test(settings_are_read),
-      cmocka_unit_test(bad_settings_are_refused),   cmocka_unit_test(visible_devices),
+      cmocka_unit_test(nothing_works_before_start),
+      cmocka_unit_test(settings_are_read),
+      cmocka_unit_test(bad_settings_are_refused),
+      cmocka_unit_test(devices_may_differ),
+      cmocka_unit_test(visible_devices),
       cmocka_unit_test(a_forked_child_is_told_so),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);

@@ -11,8 +11,8 @@
 #include <cstring>
 #include <string_view>
 
-#include "containers.h"
 #include "engine.h"
+#include "modules/containers.h"
 #include "modules/image.h"
 #include "report.h"
 
@@ -109,17 +109,9 @@ class Places {
   std::vector<std::pair<void *, size_t>> maps_;
 };
 
-ModuleReport check_module(const Found &found, const Options &options) {
-  ModuleReport report;
-  report.where = found.where;
-  driver::Image image;
-  std::string reason, text;
-  if (image.choose(found.image.data(), found.image.size(), options.major, options.minor, &reason) !=
-          CUDA_SUCCESS ||
-      image.unpack(&text, &reason) != CUDA_SUCCESS) {
-    report.refusal = reason;
-    return report;
-  }
+ModuleReport check_image(const driver::Image &image, ModuleReport report) {
+  std::string text;
+  if (image.unpack(&text, &report.refusal) != CUDA_SUCCESS) return report;
   report.arch = image.arch();
   report.ptx_bytes = text.size();
   Places places;
@@ -147,6 +139,16 @@ ModuleReport check_module(const Found &found, const Options &options) {
   return report;
 }
 
+ModuleReport check_module(const driver::Found &found, const Options &options) {
+  ModuleReport report;
+  report.where = found.where;
+  driver::Image image;
+  if (image.choose(found.image.data(), found.image.size(), options.major, options.minor,
+                   &report.refusal) != CUDA_SUCCESS)
+    return report;
+  return check_image(image, std::move(report));
+}
+
 FileReport check_file(const char *path, const Options &options) {
   FileReport report;
   report.path = path;
@@ -166,10 +168,23 @@ FileReport check_file(const char *path, const Options &options) {
     report.problem = S_ISREG(about.st_mode) && size == 0 ? "it is empty" : "it is no regular file";
     return report;
   }
-  Bytes bytes(static_cast<const uint8_t *>(data), size);
-  std::string bad = find_images(bytes, [&](const Found &found) {
-    if (!is_hollow(found.image)) report.modules.push_back(check_module(found, options));
+  driver::Bytes bytes(static_cast<const uint8_t *>(data), size);
+  std::vector<driver::PtxPart> pieces;
+  std::string bad = driver::find_images(bytes, [&](const driver::Found &found) {
+    std::string no_ptx;  // as the device runtime's piece, which few programs need
+    if (found.piece)
+      driver::Image::collect(found.image.data(), found.image.size(), options.major, options.minor,
+                             &pieces, &no_ptx);
+    else if (!driver::is_hollow(found.image))
+      report.modules.push_back(check_module(found, options));
   });
+  if (!pieces.empty()) {
+    driver::Image image;
+    image.assemble(std::move(pieces));
+    ModuleReport linked;
+    linked.where = "linked on the device";
+    report.modules.push_back(check_image(image, std::move(linked)));
+  }
   if (!bad.empty()) report.problem = bad;
   munmap(data, size);
   return report;

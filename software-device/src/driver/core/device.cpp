@@ -9,13 +9,15 @@
 
 namespace softdev::driver {
 
-Device::Device(int as_ordinal, int which, const Settings &settings)
+Device::Device(int as_ordinal, int which, const DeviceSettings &settings)
     : ordinal(as_ordinal),
       number(which),
       name(settings.name),
       memory(settings.memory),
       compute_major(settings.compute_major),
-      compute_minor(settings.compute_minor) {}
+      compute_minor(settings.compute_minor),
+      multiprocessors(settings.multiprocessors),
+      clock_khz(settings.clock_khz) {}
 
 // The same on every machine and in every run, so that programs may remember it: a name-based
 // pattern with the device's number in its last bytes.
@@ -70,6 +72,13 @@ void Device::open_peer(int peer) {
 void Device::close_peer(int peer) {
   std::lock_guard guard(peers_mutex_);
   if (--peers_[peer] == 0) driver()->memory.open_to_peer(ordinal, peer, false);
+}
+
+bool Device::reaches(int device) const {
+  if (device == ordinal) return true;
+  std::lock_guard guard(peers_mutex_);
+  auto found = peers_.find(device);
+  return found != peers_.end() && found->second > 0;
 }
 
 void Device::drain() {

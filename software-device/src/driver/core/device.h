@@ -18,13 +18,15 @@ class Context;
 class Device {
  public:
   // `ordinal` is what programs call it; `number` is which of the machine's it is.
-  Device(int ordinal, int number, const Settings &settings);
+  Device(int ordinal, int number, const DeviceSettings &settings);
 
   const int ordinal;
   const int number;
   const std::string name;
   const uint64_t memory;
   const int compute_major, compute_minor;
+  const int multiprocessors;
+  const int clock_khz;
 
   static CUuuid uuid_of(int number);
   static std::string uuid_text(int number);  // as CUDA_VISIBLE_DEVICES has it
@@ -50,13 +52,15 @@ class Device {
   // Lets kernels of this device into the memory of another one, for each context that asks.
   void open_peer(int peer);
   void close_peer(int peer);
+  // Whether its kernels get at the memory of a device: its own, or one that is open to it.
+  bool reaches(int device) const;
 
   std::atomic<int> kernels{0};    // that run right now
   std::atomic<uint64_t> pool{0};  // the current memory pool
   std::atomic<uint64_t> default_pool{0};
 
  private:
-  std::mutex peers_mutex_;
+  mutable std::mutex peers_mutex_;
   std::map<int, int> peers_;  // device: contexts that have it open
   mutable std::mutex contexts_mutex_;
   std::vector<std::shared_ptr<Context>> contexts_;
@@ -64,7 +68,6 @@ class Device {
 
 // What the engine and the attributes agree on.
 namespace limits {
-inline constexpr int kMultiprocessors = 4;
 inline constexpr int kThreadsPerBlock = 1024;
 inline constexpr int kThreadsPerMultiprocessor = 1536;
 inline constexpr int kBlocksPerMultiprocessor = 24;
@@ -73,6 +76,7 @@ inline constexpr int kSharedPerBlock = 48 << 10;
 inline constexpr int kSharedPerBlockOptIn = 99 << 10;
 inline constexpr int kSharedPerMultiprocessor = 100 << 10;
 inline constexpr int kSharedReserved = 1 << 10;
+inline constexpr int kPersistingCache = 3 << 20;
 inline constexpr int kWarp = 32;
 inline constexpr int kPortableClusterBlocks = 8, kClusterBlocks = 16;
 inline constexpr int kTexturePitch = 32;

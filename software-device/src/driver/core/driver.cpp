@@ -35,20 +35,24 @@ CUresult make(std::unique_ptr<Driver> *made) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   std::vector<std::string> uuids;
-  for (int i = 0; i < fresh->settings.gpus; i++) uuids.push_back(Device::uuid_text(i));
+  auto gpus = static_cast<int>(fresh->settings.devices.size());
+  for (int i = 0; i < gpus; i++) uuids.push_back(Device::uuid_text(i));
   std::vector<int> visible = visible_devices(getenv("CUDA_VISIBLE_DEVICES"), uuids);
   if (visible.empty()) {
-    log(Level::kInfo, fresh->settings.gpus ? "CUDA_VISIBLE_DEVICES leaves no device"
-                                           : "SOFTWARE_DEVICE_GPUS is 0");
+    log(Level::kInfo, gpus ? "CUDA_VISIBLE_DEVICES leaves no device" : "SOFTWARE_DEVICE_GPUS is 0");
     return CUDA_ERROR_NO_DEVICE;
   }
-  if (!fresh->memory.create(static_cast<int>(visible.size()), fresh->settings.memory,
+  std::vector<uint64_t> sizes;
+  for (int number : visible)
+    sizes.push_back(fresh->settings.devices[static_cast<size_t>(number)].memory);
+  if (!fresh->memory.create(sizes,
                             fresh->settings.exact_checks ? Checks::kExact : Checks::kPages)) {
     log(Level::kError, "not enough address space for %zu devices (see ulimit -v)", visible.size());
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   for (size_t i = 0; i < visible.size(); i++) {
-    auto device = std::make_unique<Device>(static_cast<int>(i), visible[i], fresh->settings);
+    auto device = std::make_unique<Device>(
+        static_cast<int>(i), visible[i], fresh->settings.devices[static_cast<size_t>(visible[i])]);
     device->primary = std::make_shared<Context>(device.get(), true, 0u);
     fresh->handles.add(device->primary);
     device->add_context(device->primary);

@@ -26,6 +26,7 @@ enum class Kind : uint8_t {
   kSurface,
   kTextureReference,
   kSurfaceReference,
+  kLink,
 };
 
 class Object {

@@ -14,6 +14,7 @@ namespace softdev::driver {
 namespace {
 
 std::atomic<Level> threshold{Level::kError};
+std::atomic<LogObserver> observer{nullptr};
 constexpr const char *kNames[] = {"error", "warn", "info", "debug"};
 
 void write_line(Level level, const char *text) {
@@ -38,20 +39,25 @@ const char *entry_point() {
 
 void set_log_level(Level level) { threshold = level; }
 
+void observe_log(LogObserver with) { observer = with; }
+
 bool log_enabled(Level level) { return level <= threshold.load(std::memory_order_relaxed); }
 
 void log(Level level, const char *format, ...) {
-  if (!log_enabled(level)) return;
+  LogObserver observing = observer.load(std::memory_order_acquire);
+  if (!log_enabled(level) && !observing) return;
   char text[2048];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  write_line(level, text);
+  if (observing) observing(level, text);
+  if (log_enabled(level)) write_line(level, text);
 }
 
 CUresult refuse(CUresult result, const char *format, ...) {
-  if (!log_enabled(Level::kInfo)) return result;
+  LogObserver observing = observer.load(std::memory_order_acquire);
+  if (!log_enabled(Level::kInfo) && !observing) return result;
   char reason[1024];
   va_list arguments;
   va_start(arguments, format);
@@ -60,7 +66,8 @@ CUresult refuse(CUresult result, const char *format, ...) {
   const char *name = abi_result_name(result);
   char text[1280];
   snprintf(text, sizeof text, "%s: %s (%s)", entry_point(), reason, name ? name : "unknown result");
-  write_line(Level::kInfo, text);
+  if (observing) observing(Level::kError, text);
+  if (log_enabled(Level::kInfo)) write_line(Level::kInfo, text);
   return result;
 }
 

@@ -12,6 +12,10 @@ void set_log_level(Level level);
 bool log_enabled(Level level);
 void log(Level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+// Every line from now on also goes there, whatever the level is that stderr gets. It must not log.
+using LogObserver = void (*)(Level level, const char *text);
+void observe_log(LogObserver observer);
+
 // Says at level info why a call is refused, with the name of the call, and returns the result.
 CUresult refuse(CUresult result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

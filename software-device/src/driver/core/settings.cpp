@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string_view>
+#include <utility>
 
 namespace softdev::driver {
 namespace {
 
-constexpr int kMostDevices = 64;
+constexpr size_t kMostDevices = 64;
 constexpr uint64_t kMostSeconds = 86400;
 constexpr uint64_t kLeastMemory = uint64_t{2} << 20;
 constexpr uint64_t kMostMemory = uint64_t{1} << 40;
@@ -79,8 +82,87 @@ bool parse_level(std::string_view text, Level *level) {
   return false;
 }
 
-std::string wrong(const char *name, const char *value, const char *expected) {
-  return std::string(name) + "=" + value + " is not usable: expected " + expected;
+bool parse_count(std::string_view text, uint64_t least, uint64_t most, uint64_t *number) {
+  return parse_number(text, number) && *number >= least && *number <= most;
+}
+
+// One setting of a device, by its name in the file. What is expected, when the value is wrong;
+// empty when it was taken.
+std::string_view set(DeviceSettings *device, std::string_view key, std::string_view value) {
+  uint64_t number;
+  if (key == "name") {
+    device->name = value;
+    return {};
+  }
+  if (key == "memory") {
+    if (!parse_bytes(value, &number) || number < kLeastMemory || number > kMostMemory)
+      return "bytes per device, with K, M or G behind them, from 2M to 1024G";
+    device->memory = number / kLeastMemory * kLeastMemory;
+    return {};
+  }
+  if (key == "compute_capability")
+    return parse_capability(value, &device->compute_major, &device->compute_minor)
+               ? std::string_view()
+               : "a version such as 9.0";
+  if (key == "multiprocessors") {
+    if (!parse_count(value, 1, 1024, &number)) return "a number from 1 to 1024";
+    device->multiprocessors = static_cast<int>(number);
+    return {};
+  }
+  if (key == "clock_mhz") {
+    if (!parse_count(value, 1, 100000, &number)) return "megahertz, from 1 to 100000";
+    device->clock_khz = static_cast<int>(number) * 1000;
+    return {};
+  }
+  return "name, memory, compute_capability, multiprocessors or clock_mhz";
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blank = " \t\r\n";
+  size_t first = text.find_first_not_of(blank);
+  if (first == text.npos) return {};
+  return text.substr(first, text.find_last_not_of(blank) - first + 1);
+}
+
+// Lines `key = value`; `[device]` begins a device, and those before the first one are for all.
+bool read_file(const char *path, Settings *settings, std::string *problem) {
+  std::unique_ptr<FILE, int (*)(FILE *)> file(fopen(path, "re"), fclose);
+  if (!file) {
+    *problem =
+        std::string("SOFTWARE_DEVICE_CONFIG=") + path + " cannot be read: " + strerror(errno);
+    return false;
+  }
+  DeviceSettings common;
+  std::vector<DeviceSettings> devices;
+  char buffer[1024];
+  for (int line = 1; fgets(buffer, sizeof buffer, file.get()); line++) {
+    std::string_view text = buffer;
+    text = trimmed(text.substr(0, text.find('#')));
+    if (text.empty()) continue;
+    auto wrong = [&](std::string_view expected) {
+      *problem = std::string(path) + ", line " + std::to_string(line) + ": '" + std::string(text) +
+                 "' is not usable: expected " + std::string(expected);
+      return false;
+    };
+    if (text == "[device]") {
+      if (devices.size() == kMostDevices) return wrong("at most 64 devices");
+      devices.push_back(common);
+      continue;
+    }
+    size_t equals = text.find('=');
+    if (equals == text.npos) return wrong("[device], or a name, '=' and a value");
+    DeviceSettings &device = devices.empty() ? common : devices.back();
+    std::string_view expected =
+        set(&device, trimmed(text.substr(0, equals)), trimmed(text.substr(equals + 1)));
+    if (!expected.empty()) return wrong(expected);
+  }
+  if (devices.empty()) devices.push_back(common);
+  settings->devices = std::move(devices);
+  return true;
+}
+
+std::string wrong(const char *name, const char *value, std::string_view expected) {
+  return std::string(name) + "=" + value + " is not usable: expected " + std::string(expected);
 }
 
 }  // namespace
@@ -92,23 +174,19 @@ bool read_settings(Settings *settings, std::string *problem) {
       *problem = wrong("SOFTWARE_DEVICE_LOG", value, "error, warn, info or debug");
       return false;
     }
+  if (const char *path = variable("SOFTWARE_DEVICE_CONFIG"))
+    if (!read_file(path, settings, problem)) return false;
   if (const char *value = variable("SOFTWARE_DEVICE_GPUS")) {
-    if (!parse_number(value, &number) || number > kMostDevices) {
+    if (!parse_count(value, 0, kMostDevices, &number)) {
       *problem = wrong("SOFTWARE_DEVICE_GPUS", value, "a number of devices from 0 to 64");
       return false;
     }
-    settings->gpus = static_cast<int>(number);
-  }
-  if (const char *value = variable("SOFTWARE_DEVICE_MEMORY")) {
-    if (!parse_bytes(value, &number) || number < kLeastMemory || number > kMostMemory) {
-      *problem = wrong("SOFTWARE_DEVICE_MEMORY", value,
-                       "bytes per device, with K, M or G behind them, from 2M to 1024G");
-      return false;
-    }
-    settings->memory = number / kLeastMemory * kLeastMemory;
+    // More than the file describes are like its last one.
+    DeviceSettings last = settings->devices.back();
+    settings->devices.resize(static_cast<size_t>(number), last);
   }
   if (const char *value = variable("SOFTWARE_DEVICE_WORKERS")) {
-    if (!parse_number(value, &number) || number < 1 || number > 1024) {
+    if (!parse_count(value, 1, 1024, &number)) {
       *problem = wrong("SOFTWARE_DEVICE_WORKERS", value, "a number of threads from 1 to 1024");
       return false;
     }
@@ -134,12 +212,19 @@ bool read_settings(Settings *settings, std::string *problem) {
     }
     settings->exact_checks = std::string_view(value) == "exact";
   }
-  if (const char *value = variable("SOFTWARE_DEVICE_NAME")) settings->name = value;
-  if (const char *value = variable("SOFTWARE_DEVICE_COMPUTE_CAPABILITY"))
-    if (!parse_capability(value, &settings->compute_major, &settings->compute_minor)) {
-      *problem = wrong("SOFTWARE_DEVICE_COMPUTE_CAPABILITY", value, "a version such as 9.0");
-      return false;
-    }
+  constexpr std::pair<const char *, const char *> kForAll[] = {
+      {"SOFTWARE_DEVICE_MEMORY", "memory"},
+      {"SOFTWARE_DEVICE_NAME", "name"},
+      {"SOFTWARE_DEVICE_COMPUTE_CAPABILITY", "compute_capability"},
+      {"SOFTWARE_DEVICE_MULTIPROCESSORS", "multiprocessors"},
+  };
+  for (auto [name, key] : kForAll)
+    if (const char *value = variable(name))
+      for (DeviceSettings &device : settings->devices)
+        if (std::string_view expected = set(&device, key, value); !expected.empty()) {
+          *problem = wrong(name, value, expected);
+          return false;
+        }
   return true;
 }
 

@@ -1,4 +1,4 @@
-// What the environment says about the devices. README.md has the table.
+// What the environment and a settings file say about the devices. README.md has the table.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,18 @@
 
 namespace softdev::driver {
 
-struct Settings {
-  int gpus = 1;
-  uint64_t memory = uint64_t{4} << 30;
-  unsigned workers = 0;  // 0: one per core
+struct DeviceSettings {
   std::string name = "Software Device";
+  uint64_t memory = uint64_t{4} << 30;
   int compute_major = 12;
   int compute_minor = 0;
+  int multiprocessors = 4;
+  int clock_khz = 1000000;
+};
+
+struct Settings {
+  std::vector<DeviceSettings> devices = std::vector<DeviceSettings>(1);
+  unsigned workers = 0;   // 0: one per core
   uint64_t disorder = 0;  // the seed; 0: none
   std::string trace;      // a file; empty: none
   uint64_t watchdog = 0;  // seconds that a launch may take; 0: for ever
@@ -24,7 +29,9 @@ struct Settings {
   Level log = Level::kError;
 };
 
-// False, and a sentence in *problem, when a variable has a value that cannot be used.
+// False, and a sentence in *problem, when a variable or a line of the file that
+// SOFTWARE_DEVICE_CONFIG names cannot be used. Variables come after the file, and are for all
+// devices.
 bool read_settings(Settings *settings, std::string *problem);
 
 // The devices that CUDA_VISIBLE_DEVICES leaves, in its order. `value` is NULL when it is not set;

@@ -27,16 +27,19 @@ CUresult release(CUdeviceptr address) {
   Driver &all = *driver();
   auto region = all.memory.remove(address, [](const Region &candidate) {
     return !candidate.variable &&
-           (candidate.kind == RegionKind::kDevice || candidate.kind == RegionKind::kManaged);
+           (candidate.kind == RegionKind::kDevice || candidate.kind == RegionKind::kManaged ||
+            (candidate.kind == RegionKind::kImported && candidate.pool));
   });
   if (!region)
     return refuse(CUDA_ERROR_INVALID_VALUE, "0x%llx is not the start of an allocation", address);
-  auto drain_all = [&] {
-    for (const auto &device : all.devices) device->drain();
+  // Whose kernels may reach it. Copies of other devices hold it themselves.
+  auto drain_users = [&, owner = region->kind == RegionKind::kDevice ? region->device : -1] {
+    for (const auto &device : all.devices)
+      if (owner < 0 || device->reaches(owner)) device->drain();
   };
-  drain_all();
+  drain_users();
   count_free(*region);
-  all.memory.destroy(*region, drain_all);
+  all.memory.destroy(std::move(region), drain_users);
   context->flush_prints();
   return context->error();
 }

@@ -1,4 +1,6 @@
 // Entry points: contexts.
+#include <algorithm>
+
 #include "entry/entry.h"
 #include "streams/transfer.h"
 
@@ -196,14 +198,14 @@ CUresult cuCtxGetLimit(size_t *value, CUlimit limit) {
   if (CUresult bad = enter(&context)) return bad;
   if (!value) return CUDA_ERROR_INVALID_VALUE;
   if (limit >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
-  // No cache is set aside, and no context shares the device with graphics. cuBLASLt asks for the
-  // latter and takes a refusal for a broken device.
-  if (limit == CU_LIMIT_PERSISTING_L2_CACHE_SIZE || limit == CU_LIMIT_CIG_ENABLED ||
-      limit == CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED) {
+  // No context shares the device with graphics. cuBLASLt asks for that and takes a refusal for a
+  // broken device.
+  if (limit == CU_LIMIT_CIG_ENABLED || limit == CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED) {
     *value = 0;
     return CUDA_SUCCESS;
   }
-  if (!default_limit(limit)) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  if (!default_limit(limit) && limit != CU_LIMIT_PERSISTING_L2_CACHE_SIZE)
+    return CUDA_ERROR_UNSUPPORTED_LIMIT;
   *value = context->limit(limit);
   return CUDA_SUCCESS;
 }
@@ -212,7 +214,10 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   std::shared_ptr<Context> context;
   if (CUresult bad = enter(&context)) return bad;
   if (limit >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
-  if (!default_limit(limit)) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  if (limit == CU_LIMIT_PERSISTING_L2_CACHE_SIZE)
+    value = std::min<size_t>(value, limits::kPersistingCache);  // a hint, and clamped
+  else if (!default_limit(limit))
+    return CUDA_ERROR_UNSUPPORTED_LIMIT;
   if (limit == CU_LIMIT_MALLOC_HEAP_SIZE && context->heap_in_use)
     return refuse(CUDA_ERROR_INVALID_VALUE, "a kernel that uses malloc is loaded already");
   std::lock_guard guard(context->limits_mutex);

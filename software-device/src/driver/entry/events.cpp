@@ -1,5 +1,9 @@
 // Entry points: events.
+#include <unistd.h>
+
 #include "entry/entry.h"
+#include "entry/sharing.h"
+#include "streams/event_board.h"
 
 using namespace softdev::driver;
 
@@ -21,7 +25,7 @@ CUresult record(CUevent event_handle, CUstream handle, unsigned flags, Default n
   if (event->context.lock() != stream.context)
     return refuse(CUDA_ERROR_INVALID_HANDLE, "the event and the stream are of different contexts");
   return guarded([&] {
-    Queue::record(*event, stream);
+    softdev::driver::record(*event, stream);
     return CUDA_SUCCESS;
   });
 }
@@ -59,10 +63,14 @@ CUresult cuEventCreate(CUevent *handle, unsigned int flags) {
   constexpr unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING;
   if (!handle || (flags & ~(known | static_cast<unsigned>(CU_EVENT_INTERPROCESS))))
     return CUDA_ERROR_INVALID_VALUE;
-  if (flags & CU_EVENT_INTERPROCESS)
-    return refuse(CUDA_ERROR_NOT_SUPPORTED, "events between processes are not supported");
+  if ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING))
+    return refuse(CUDA_ERROR_INVALID_VALUE, "events between processes take no time");
   return guarded([&] {
     auto event = std::make_shared<Event>(context, flags);
+    if (flags & CU_EVENT_INTERPROCESS) {
+      event->board = EventBoard::create(context->device().uuid());
+      if (!event->board) return refuse(CUDA_ERROR_OUT_OF_MEMORY, "no memory file for an event");
+    }
     context->own(driver()->handles.add(event));
     *handle = as_handle<CUevent>(*event);
     return CUDA_SUCCESS;
@@ -96,6 +104,8 @@ CUresult cuEventQuery(CUevent handle) {
   std::shared_ptr<Event> event;
   if (CUresult bad = find(handle, &event)) return bad;
   if (CUresult sticky = health(*event)) return sticky;
+  if (event->board)
+    return event->board->done(event->board->latest()) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   Work recorded = Queue::recorded(*event);
   return !recorded || recorded->done() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -103,9 +113,50 @@ CUresult cuEventQuery(CUevent handle) {
 CUresult cuEventSynchronize(CUevent handle) {
   std::shared_ptr<Event> event;
   if (CUresult bad = find(handle, &event)) return bad;
-  if (Work recorded = Queue::recorded(*event)) recorded->wait();
+  if (event->board) {
+    uint64_t number = event->board->latest();
+    while (!event->board->done(number) && health(*event) == CUDA_SUCCESS) usleep(50);
+  } else if (Work recorded = Queue::recorded(*event)) {
+    recorded->wait();
+  }
   if (std::shared_ptr<Context> context = event->context.lock()) context->flush_prints();
   return health(*event);
+}
+
+CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event_handle) {
+  std::shared_ptr<Event> event;
+  if (CUresult bad = find(event_handle, &event)) return bad;
+  if (!handle) return CUDA_ERROR_INVALID_VALUE;
+  if (!event->board)
+    return refuse(CUDA_ERROR_INVALID_HANDLE, "the event was not made to be shared");
+  return guarded([&]() -> CUresult {
+    const Ticket *ticket = event->board->ticket();
+    if (!ticket) return refuse(CUDA_ERROR_MAP_FAILED, "the event cannot be shared");
+    memcpy(handle, ticket, sizeof *handle);
+    return CUDA_SUCCESS;
+  });
+}
+
+CUresult cuIpcOpenEventHandle(CUevent *handle, CUipcEventHandle from) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = enter(&context)) return bad;
+  if (!handle) return CUDA_ERROR_INVALID_VALUE;
+  return guarded([&]() -> CUresult {
+    Ticket ticket;
+    static_assert(sizeof ticket == sizeof from);
+    memcpy(&ticket, &from, sizeof ticket);
+    Description description;
+    std::shared_ptr<File> file;
+    Opened opened = open_ticket(ticket, Ware::kEvent, &description, &file);
+    if (opened != Opened::kOk) return refuse_ticket(opened);
+    auto event = std::make_shared<Event>(
+        context, unsigned{CU_EVENT_INTERPROCESS} | unsigned{CU_EVENT_DISABLE_TIMING});
+    event->board = EventBoard::join(file);
+    if (!event->board) return refuse(CUDA_ERROR_INVALID_HANDLE, "this is no event");
+    context->own(driver()->handles.add(event));
+    *handle = as_handle<CUevent>(*event);
+    return CUDA_SUCCESS;
+  });
 }
 
 CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {

@@ -34,7 +34,7 @@ CUresult release(void *pointer, bool (*fits)(const Region &), CUresult otherwise
     for (const auto &device : all.devices) device->drain();
   };
   drain_all();
-  all.memory.destroy(*region, drain_all);
+  all.memory.destroy(std::move(region), drain_all);
   for (const auto &device : all.devices)
     all.memory.space(device->ordinal).forget_retired(device->kernels);
   return CUDA_SUCCESS;

@@ -33,18 +33,26 @@ void fill_buffer(const JitLog &jit, CUjit_option buffer_option, CUjit_option siz
   *size = reinterpret_cast<void *>(used);
 }
 
+void tell_time(const JitLog &jit) {
+  float milliseconds = static_cast<float>(now_ns() - jit.started_ns) / 1e6f;
+  for (unsigned i = 0; i < jit.count && jit.options && jit.values; i++)
+    if (jit.options[i] == CU_JIT_WALL_TIME) memcpy(&jit.values[i], &milliseconds, 4);
+}
+
 }  // namespace
 
 CUresult report_load_failure(CUresult result, const std::string &reason, const JitLog &jit) {
   log(Level::kError, "a module was refused: %s", reason.c_str());
   fill_buffer(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, reason);
   fill_buffer(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, "");
+  tell_time(jit);
   return result;
 }
 
 void report_load_success(const JitLog &jit) {
   fill_buffer(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, "");
   fill_buffer(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, "");
+  tell_time(jit);
 }
 
 CUresult read_image_file(const char *path, std::vector<uint8_t> *bytes) {

@@ -6,6 +6,7 @@
 
 #include "cuda_driver.h"
 #include "modules/module.h"
+#include "streams/operation.h"
 
 namespace softdev::driver {
 
@@ -14,11 +15,12 @@ struct JitLog {
   CUjit_option *options;
   void **values;
   unsigned count;
+  int64_t started_ns = now_ns();
 };
 
 // Logs why nothing was loaded, writes it to the program's log buffer too, and returns `result`.
 CUresult report_load_failure(CUresult result, const std::string &reason, const JitLog &jit);
-// Tells the program that its log buffers stay empty.
+// Tells the program that its log buffers stay empty, and how long it took.
 void report_load_success(const JitLog &jit);
 
 CUresult read_image_file(const char *path, std::vector<uint8_t> *bytes);

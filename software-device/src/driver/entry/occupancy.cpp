@@ -21,9 +21,9 @@ CUresult find(const void *handle, Callable *callable) {
 int blocks_at_once(const Callable &callable, const CUlaunchConfig &config) {
   uint64_t threads = uint64_t{config.blockDimX} * config.blockDimY * config.blockDimZ;
   if (threads > limits::kThreadsPerBlock) return 0;
-  return limits::kMultiprocessors * blocks_per_multiprocessor(callable.kernel->attributes(),
-                                                              static_cast<int>(threads),
-                                                              config.sharedMemBytes);
+  int per_multiprocessor = blocks_per_multiprocessor(
+      callable.kernel->attributes(), static_cast<int>(threads), config.sharedMemBytes);
+  return callable.instance->context()->device().multiprocessors * per_multiprocessor;
 }
 
 CUresult active_blocks(int *blocks, CUfunction function, int block_size, size_t shared) {
@@ -54,7 +54,7 @@ CUresult potential_block_size(int *least_grid, int *best_block, CUfunction funct
     blocks = fit;
   }
   *best_block = block;
-  *least_grid = blocks * limits::kMultiprocessors;
+  *least_grid = blocks * callable.instance->context()->device().multiprocessors;
   return CUDA_SUCCESS;
 }
 

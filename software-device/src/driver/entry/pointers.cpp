@@ -34,7 +34,9 @@ CUresult put_unknown(void *data, CUpointer_attribute attribute) {
       put<int>(data, -2);
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:  // an unsigned int, as cudart has it; others are bytes
+      put<uint32_t>(data, 0);
+      return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MAPPED:
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
@@ -89,7 +91,7 @@ CUresult put_known(void *data, CUpointer_attribute attribute, const Region &regi
       put(data, region.id);
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-      put<uint8_t>(data, managed);
+      put<uint32_t>(data, managed);
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
       put(data, device);
@@ -104,6 +106,15 @@ CUresult put_known(void *data, CUpointer_attribute attribute, const Region &regi
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MAPPED:
       put<uint8_t>(data, 1);
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+      put<uint8_t>(data, region.kind == RegionKind::kDevice && !region.pool && !region.variable);
+      return CUDA_SUCCESS;
+    case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+      put<uint64_t>(data, region.kind == RegionKind::kReservation &&
+                                  region.mappings.find(base)->second.allocation->file
+                              ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+                              : CU_MEM_HANDLE_TYPE_NONE);
       return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
       put(data, region.pool);

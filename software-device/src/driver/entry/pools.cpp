@@ -1,29 +1,25 @@
 // Entry points: stream-ordered allocation. An allocation is made when it is called for, which is
 // never too late; freeing happens in its place in the stream.
-#include <map>
-#include <mutex>
-
 #include "entry/entry.h"
+#include "entry/pool.h"
 
 using namespace softdev::driver;
 
 namespace softdev::driver {
-
-class Pool : public Object {
- public:
-  static constexpr Kind kKind = Kind::kPool;
-  int device = 0;
-  size_t most = 0;  // 0: what the device has
-  std::mutex mutex;
-  uint64_t used = 0, high = 0, threshold = 0;
-  int reuse[3] = {1, 1, 1};
-};
 
 void count_free(const Region &region) {
   auto pool = driver()->handles.find<Pool>(region.pool);
   if (!pool) return;
   std::lock_guard guard(pool->mutex);
   pool->used -= std::min(pool->used, region.size);
+}
+
+CUresult find_pool(CUmemoryPool handle, std::shared_ptr<Pool> *pool) {
+  if (CUresult bad = enter()) return bad;
+  *pool = driver()->handles.find<Pool>(handle);
+  return *pool ? CUDA_SUCCESS
+               : refuse(CUDA_ERROR_INVALID_VALUE, "%p is no memory pool",
+                        static_cast<void *>(handle));
 }
 
 }  // namespace softdev::driver
@@ -47,17 +43,11 @@ std::shared_ptr<Pool> current_pool(Device &device) {
   return default_pool(device);
 }
 
-CUresult find(CUmemoryPool handle, std::shared_ptr<Pool> *pool) {
-  if (CUresult bad = enter()) return bad;
-  *pool = driver()->handles.find<Pool>(handle);
-  return *pool ? CUDA_SUCCESS
-               : refuse(CUDA_ERROR_INVALID_VALUE, "%p is no memory pool",
-                        static_cast<void *>(handle));
-}
-
 CUresult allocate(CUdeviceptr *address, size_t size, const std::shared_ptr<Pool> &pool,
                   const StreamRef &stream) {
   if (!address || !size) return CUDA_ERROR_INVALID_VALUE;
+  if (pool->imported())
+    return refuse(CUDA_ERROR_INVALID_VALUE, "a pool of another process gives no memory here");
   Memory &memory = driver()->memory;
   if (pool->most && size > pool->most - std::min<uint64_t>(pool->used, pool->most))
     return refuse(CUDA_ERROR_OUT_OF_MEMORY, "the pool's limit is %zu bytes", pool->most);
@@ -93,7 +83,7 @@ CUresult allocate_from(CUdeviceptr *address, size_t size, CUmemoryPool pool_hand
   StreamRef stream;
   if (CUresult bad = find_stream(handle, null, &stream)) return bad;
   std::shared_ptr<Pool> pool;
-  if (CUresult bad = find(pool_handle, &pool)) return bad;
+  if (CUresult bad = find_pool(pool_handle, &pool)) return bad;
   return guarded([&] { return allocate(address, size, pool, stream); });
 }
 
@@ -103,15 +93,16 @@ CUresult release(CUdeviceptr address, CUstream handle, Default null) {
   if (!address) return CUDA_SUCCESS;
   return guarded([&]() -> CUresult {
     auto region = driver()->memory.remove(address, [](const Region &candidate) {
-      return candidate.kind == RegionKind::kDevice && !candidate.variable;
+      return (candidate.kind == RegionKind::kDevice && !candidate.variable) ||
+             (candidate.kind == RegionKind::kImported && candidate.pool);
     });
     if (!region)
       return refuse(CUDA_ERROR_INVALID_VALUE, "0x%llx is not the start of an allocation", address);
     auto work = std::make_shared<Operation>(stream.context, Where::kCopier);
     work->always = true;
-    work->run = [region](Operation &) {
+    work->run = [region = std::move(region)](Operation &) mutable {
       count_free(*region);
-      driver()->memory.destroy(*region, [] {});
+      driver()->memory.destroy(std::move(region), [] {});
     };
     Queue::push(*stream, work);
     return CUDA_SUCCESS;
@@ -169,7 +160,7 @@ CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice ordinal) {
 
 CUresult cuDeviceSetMemPool(CUdevice ordinal, CUmemoryPool handle) {
   std::shared_ptr<Pool> pool;
-  if (CUresult bad = find(handle, &pool)) return bad;
+  if (CUresult bad = find_pool(handle, &pool)) return bad;
   Device *device = driver()->device(ordinal);
   if (!device) return CUDA_ERROR_INVALID_DEVICE;
   if (pool->device != ordinal) return CUDA_ERROR_INVALID_VALUE;
@@ -191,18 +182,27 @@ CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAlloc
   return cuDeviceGetMemPool(pool, device->ordinal);
 }
 
+CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool) {
+  if (CUresult bad = enter()) return bad;
+  Device *device;
+  if (CUresult bad = device_of(location, &device)) return bad;
+  if (type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  return cuDeviceSetMemPool(device->ordinal, pool);
+}
+
 CUresult cuMemPoolCreate(CUmemoryPool *handle, const CUmemPoolProps *properties) {
   if (CUresult bad = enter()) return bad;
   if (!handle || !properties || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
     return CUDA_ERROR_INVALID_VALUE;
-  if (properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE)
-    return refuse(CUDA_ERROR_NOT_SUPPORTED, "pools cannot be shared with other processes");
+  if (properties->handleTypes & ~static_cast<int>(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
+    return refuse(CUDA_ERROR_NOT_SUPPORTED, "pools are shared by file descriptors only");
   Device *device;
   if (CUresult bad = device_of(&properties->location, &device)) return bad;
   return guarded([&] {
     auto pool = std::make_shared<Pool>();
     pool->device = device->ordinal;
     pool->most = properties->maxSize;
+    pool->shareable = properties->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
     *handle = reinterpret_cast<CUmemoryPool>(driver()->handles.add(pool));
     return CUDA_SUCCESS;
   });
@@ -210,11 +210,11 @@ CUresult cuMemPoolCreate(CUmemoryPool *handle, const CUmemPoolProps *properties)
 
 CUresult cuMemPoolDestroy(CUmemoryPool handle) {
   std::shared_ptr<Pool> pool;
-  if (CUresult bad = find(handle, &pool)) return bad;
+  if (CUresult bad = find_pool(handle, &pool)) return bad;
   Device &device = *driver()->device(pool->device);
   if (device.default_pool == pool->handle())
     return refuse(CUDA_ERROR_INVALID_VALUE, "a default pool cannot be destroyed");
-  // Allocations from it live on.
+  // Allocations from it live on, and whoever was let in stays.
   uint64_t current = pool->handle();
   device.pool.compare_exchange_strong(current, 0);
   driver()->handles.remove<Pool>(handle);
@@ -224,12 +224,12 @@ CUresult cuMemPoolDestroy(CUmemoryPool handle) {
 CUresult cuMemPoolTrimTo(CUmemoryPool handle, size_t) {
   // Memory goes back to the device when it is freed: there is nothing to trim.
   std::shared_ptr<Pool> pool;
-  return find(handle, &pool);
+  return find_pool(handle, &pool);
 }
 
 CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value) {
   std::shared_ptr<Pool> pool;
-  if (CUresult bad = find(handle, &pool)) return bad;
+  if (CUresult bad = find_pool(handle, &pool)) return bad;
   if (!value) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard guard(pool->mutex);
   switch (attribute) {
@@ -253,7 +253,7 @@ CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
 
 CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribute, void *value) {
   std::shared_ptr<Pool> pool;
-  if (CUresult bad = find(handle, &pool)) return bad;
+  if (CUresult bad = find_pool(handle, &pool)) return bad;
   if (!value) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard guard(pool->mutex);
   auto *number = static_cast<cuuint64_t *>(value);
@@ -277,18 +277,6 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute attribut
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }
-}
-
-CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool handle,
-                            CUmemLocation *location) {
-  std::shared_ptr<Pool> pool;
-  if (CUresult bad = find(handle, &pool)) return bad;
-  Device *device;
-  if (CUresult bad = device_of(location, &device)) return bad;
-  if (!flags) return CUDA_ERROR_INVALID_VALUE;
-  *flags = device->ordinal == pool->device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-                                           : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-  return CUDA_SUCCESS;
 }
 
 }  // extern "C"

@@ -1,5 +1,6 @@
 // Entry points: streams.
 #include "entry/entry.h"
+#include "streams/event_board.h"
 #include "streams/transfer.h"
 
 using namespace softdev::driver;
@@ -41,6 +42,11 @@ CUresult wait_event(CUstream handle, CUevent event_handle, unsigned flags, Defau
   auto event = driver()->handles.find<Event>(event_handle);
   if (!event) return refuse(CUDA_ERROR_INVALID_HANDLE, "%p is no event", (void *)event_handle);
   if (flags & ~static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL)) return CUDA_ERROR_INVALID_VALUE;
+  if (event->board)
+    return guarded([&] {
+      wait_for_board(stream, *event);
+      return CUDA_SUCCESS;
+    });
   Work recorded = Queue::recorded(*event);
   if (!recorded) return CUDA_SUCCESS;
   return guarded([&] {
@@ -101,45 +107,6 @@ CUresult get_id(CUstream handle, unsigned long long *id, Default null) {
 CUresult is_capturing(CUstream handle, CUstreamCaptureStatus *status, Default null) {
   return ask(handle, null, status,
              [&](const StreamRef &) { *status = CU_STREAM_CAPTURE_STATUS_NONE; });
-}
-
-CUresult get_attribute(CUstream handle, CUstreamAttrID attribute, CUstreamAttrValue *value,
-                       Default null) {
-  StreamRef stream;
-  if (CUresult bad = find_stream(handle, null, &stream)) return bad;
-  if (!value) return CUDA_ERROR_INVALID_VALUE;
-  memset(value, 0, sizeof *value);
-  switch (attribute) {
-    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-      value->priority = stream->priority;
-      return CUDA_SUCCESS;
-    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
-      value->syncPolicy = CU_SYNC_POLICY_AUTO;
-      return CUDA_SUCCESS;
-    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-      return CUDA_SUCCESS;
-    default:
-      return CUDA_ERROR_INVALID_VALUE;
-  }
-}
-
-CUresult set_attribute(CUstream handle, CUstreamAttrID attribute, const CUstreamAttrValue *value,
-                       Default null) {
-  StreamRef stream;
-  if (CUresult bad = find_stream(handle, null, &stream)) return bad;
-  if (!value) return CUDA_ERROR_INVALID_VALUE;
-  switch (attribute) {
-    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
-    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-      return CUDA_SUCCESS;  // hints
-    default:
-      return CUDA_ERROR_INVALID_VALUE;
-  }
 }
 
 CUresult capture_info(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id,
@@ -216,15 +183,6 @@ BOTH(cuStreamGetCaptureInfo_v3, cuStreamGetCaptureInfo_v3_ptsz,
      (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *,
       const CUgraphNode **, const CUgraphEdgeData **, size_t *),
      capture_info(stream, status, id, LEGACY), capture_info(stream, status, id, PER_THREAD))
-BOTH(cuStreamGetAttribute, cuStreamGetAttribute_ptsz,
-     (CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue *value),
-     get_attribute(stream, attribute, value, LEGACY),
-     get_attribute(stream, attribute, value, PER_THREAD))
-BOTH(cuStreamSetAttribute, cuStreamSetAttribute_ptsz,
-     (CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue *value),
-     set_attribute(stream, attribute, value, LEGACY),
-     set_attribute(stream, attribute, value, PER_THREAD))
-
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
   if (CUresult bad = enter()) return bad;
   if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;

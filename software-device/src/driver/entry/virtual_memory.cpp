@@ -1,7 +1,10 @@
 // Entry points: virtual memory management.
+#include <fcntl.h>
+
 #include <mutex>
 
 #include "entry/entry.h"
+#include "entry/sharing.h"
 
 using namespace softdev::driver;
 
@@ -15,8 +18,9 @@ CUresult check_properties(const CUmemAllocationProp *properties) {
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
     return refuse(CUDA_ERROR_NOT_SUPPORTED, "only memory of devices can be created");
   if (!driver()->device(properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
-  if (properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
-    return refuse(CUDA_ERROR_NOT_SUPPORTED, "sharing memory with other processes is not supported");
+  if (properties->requestedHandleTypes &
+      ~static_cast<int>(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
+    return refuse(CUDA_ERROR_NOT_SUPPORTED, "memory is shared by file descriptors only");
   return CUDA_SUCCESS;
 }
 
@@ -30,12 +34,24 @@ void drain_all() {
   for (const auto &device : driver()->devices) device->drain();
 }
 
-CUresult create(CUmemGenericAllocationHandle *handle, size_t size, int device) {
-  Driver &all = *driver();
-  auto allocation = std::make_shared<Allocation>(&all.memory.physical(device), device, size);
-  if (!allocation->physical->take(size, &allocation->extents))
+CUresult create(CUmemGenericAllocationHandle *handle, size_t size, Device &device, bool shareable) {
+  PhysicalMemory &physical = driver()->memory.physical(device.ordinal);
+  auto none_left = [&] {
     return refuse(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes are asked for, %llu are free", size,
-                  static_cast<unsigned long long>(all.memory.free_bytes(device)));
+                  static_cast<unsigned long long>(driver()->memory.free_bytes(device.ordinal)));
+  };
+  if (shareable) {
+    // A file of its own: whoever gets its descriptor gets nothing else.
+    std::shared_ptr<File> file = create_shared_file(size, device.uuid());
+    if (!file || !physical.charge(size)) return none_left();
+    auto allocation = std::make_shared<Allocation>(&physical, device.ordinal, size);
+    allocation->file = std::move(file);
+    allocation->extents = {{0, size}};
+    *handle = add_reference(allocation);
+    return CUDA_SUCCESS;
+  }
+  auto allocation = std::make_shared<Allocation>(&physical, device.ordinal, size);
+  if (!physical.take(size, &allocation->extents)) return none_left();
   *handle = add_reference(allocation);
   return CUDA_SUCCESS;
 }
@@ -86,7 +102,10 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
   if (!handle || !size || size % kGranule || flags)
     return refuse(CUDA_ERROR_INVALID_VALUE, "the size is not a multiple of 2 MiB");
   if (CUresult bad = check_properties(properties)) return bad;
-  return guarded([&] { return create(handle, size, properties->location.id); });
+  return guarded([&] {
+    return create(handle, size, *driver()->device(properties->location.id),
+                  properties->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE);
+  });
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
@@ -115,7 +134,48 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *properties,
   *properties = CUmemAllocationProp{};
   properties->type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties->location = {CU_MEM_LOCATION_TYPE_DEVICE, allocation->device};
+  if (allocation->file) properties->requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   return CUDA_SUCCESS;
+}
+
+CUresult cuMemExportToShareableHandle(void *shared, CUmemGenericAllocationHandle handle,
+                                      CUmemAllocationHandleType type, unsigned long long flags) {
+  if (CUresult bad = enter()) return bad;
+  auto allocation = driver()->handles.find<Allocation>(handle);
+  if (!shared || !allocation || flags) return CUDA_ERROR_INVALID_VALUE;
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+    return refuse(CUDA_ERROR_NOT_SUPPORTED, "memory is shared by file descriptors only");
+  if (!allocation->file)
+    return refuse(CUDA_ERROR_INVALID_VALUE, "the memory was not created to be shared");
+  int number = fcntl(allocation->file->number(), F_DUPFD_CLOEXEC, 0);
+  if (number < 0) return refuse(CUDA_ERROR_OPERATING_SYSTEM, "no file descriptor is left");
+  *static_cast<int *>(shared) = number;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *shared,
+                                        CUmemAllocationHandleType type) {
+  if (CUresult bad = enter()) return bad;
+  if (!handle) return CUDA_ERROR_INVALID_VALUE;
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+    return refuse(CUDA_ERROR_NOT_SUPPORTED, "memory is shared by file descriptors only");
+  return guarded([&]() -> CUresult {
+    uint64_t size;
+    CUuuid uuid;
+    auto number = reinterpret_cast<intptr_t>(shared);
+    if (number < 0 || number > INT32_MAX) return CUDA_ERROR_INVALID_VALUE;
+    auto file = adopt_shared_file(static_cast<int>(number), &size, &uuid);
+    if (!file)
+      return refuse(CUDA_ERROR_INVALID_VALUE, "descriptor %d is of no such memory",
+                    static_cast<int>(number));
+    Device *device = device_of(uuid);
+    if (!device) return refuse(CUDA_ERROR_INVALID_DEVICE, "its device is not visible here");
+    auto allocation = std::make_shared<Allocation>(nullptr, device->ordinal, size);
+    allocation->file = std::move(file);
+    allocation->extents = {{0, size}};
+    *handle = add_reference(allocation);
+    return CUDA_SUCCESS;
+  });
 }
 
 CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset,

@@ -2,6 +2,9 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <iterator>
+
 namespace softdev::driver {
 
 std::unique_ptr<Arena> Arena::create(uint64_t window, PhysicalMemory *physical, Checks checks) {
@@ -118,6 +121,31 @@ std::vector<Arena::Retired> Arena::release_small(uint64_t address, uint64_t size
     retired.push_back({slab, kGranule, false});
   }
   return retired;
+}
+
+std::vector<Extent> Arena::extents_of(uint64_t address, uint64_t size) const {
+  std::vector<Extent> parts;
+  uint64_t at = address & ~(kGranule - 1), end = round_up(address + size, kGranule);
+  while (at < end) {
+    auto after = extents_.upper_bound(at);
+    if (after == extents_.begin()) return {};
+    uint64_t offset = at - std::prev(after)->first;
+    bool found = false;
+    for (const Extent &extent : std::prev(after)->second) {
+      if (offset >= extent.size) {
+        offset -= extent.size;
+        continue;
+      }
+      uint64_t part = std::min(extent.size - offset, end - at);
+      parts.push_back({extent.offset + offset, part});
+      at += part;
+      offset = 0;
+      found = true;
+      if (at == end) break;
+    }
+    if (!found) return {};
+  }
+  return parts;
 }
 
 void Arena::drop_spare() {

@@ -39,6 +39,9 @@ class Arena {
   std::vector<Retired> release(uint64_t address, uint64_t size);
   void reclaim(const Retired &retired);
 
+  // Where the granules of [address, address + size) lie in the device's file, in order.
+  std::vector<Extent> extents_of(uint64_t address, uint64_t size) const;
+
   const Granules &granules() const { return *granules_; }
   bool contains(uint64_t address) const {
     return address - granules_->window().base < granules_->window().size;

@@ -18,10 +18,10 @@ std::shared_ptr<Granules> window_of(const std::shared_ptr<Arena> &arena) {
 
 }  // namespace
 
-bool Memory::create(int devices, uint64_t bytes, Checks checks) {
+bool Memory::create(const std::vector<uint64_t> &devices, Checks checks) {
   host_ = Arena::create(kHostWindow, nullptr, checks);
   if (!host_) return false;
-  for (int i = 0; i < devices; i++) {
+  for (uint64_t bytes : devices) {
     PerDevice device;
     device.physical = std::make_unique<PhysicalMemory>(bytes);
     device.arena =
@@ -44,7 +44,10 @@ uint64_t Memory::free_bytes(int device) const {
 uint64_t Memory::add(Region region) {
   region.id = next_id_++;
   uint64_t base = region.base;
-  regions_[base] = std::make_shared<Region>(std::move(region));
+  regions_[base] = std::shared_ptr<Region>(new Region(std::move(region)), [this](Region *gone) {
+    unmap_destroyed(*gone);
+    delete gone;
+  });
   return base;
 }
 
@@ -126,24 +129,28 @@ Arena *Memory::arena_of(const Region &region) const {
   }
 }
 
-void Memory::destroy(const Region &region, const std::function<void()> &settle) {
-  Arena *arena = arena_of(region);
-  std::vector<Arena::Retired> retired;
+void Memory::destroy(std::shared_ptr<Region> region, const std::function<void()> &settle) {
+  Arena *arena = arena_of(*region);
   {
     std::unique_lock guard(mutex_);
-    if (arena) {
-      retired = arena->release(region.base, region.size);
-    } else {
-      for (size_t i = 0; i < region.access.size(); i++) {
-        region.access[i]->set(region.base, region.size, 0);
-        devices_[i].space->remove(region.access[i].get());
-      }
+    if (arena) region->retired = arena->release(region->base, region->size);
+    for (size_t i = 0; i < region->access.size(); i++) {
+      if (!region->access[i]) continue;
+      region->access[i]->set(region->base, region->size, 0);
+      devices_[i].space->remove(region->access[i].get());
     }
   }
-  if (arena && retired.empty()) return;
-  settle();
+  if (!arena || !region->retired.empty()) settle();
+  region->destroyed = true;
+}
+
+// Called without the lock: who queued work held the region, and has let it go.
+void Memory::unmap_destroyed(const Region &region) {
+  if (!region.destroyed) return;
+  if (region.kind == RegionKind::kImported) release_addresses(region.window, region.window_size);
+  if (region.retired.empty()) return;
   std::unique_lock guard(mutex_);
-  for (const Arena::Retired &part : retired) arena->reclaim(part);
+  for (const Arena::Retired &part : region.retired) arena_of(region)->reclaim(part);
 }
 
 void Memory::open_to_peer(int device, int peer, bool open) {
@@ -164,6 +171,13 @@ bool Memory::advise(uint64_t address, uint64_t size, const std::function<void(Ad
   if (size > region->size - offset) return false;
   region->advice.change(offset, offset + size, how);
   return true;
+}
+
+std::shared_ptr<const Region> Memory::hold(uint64_t address) const {
+  auto after = regions_.upper_bound(address);
+  if (after == regions_.begin()) return nullptr;
+  const std::shared_ptr<Region> &region = std::prev(after)->second;
+  return address - region->base < region->size ? region : nullptr;
 }
 
 const Region *Memory::find(uint64_t address) const {
@@ -206,7 +220,8 @@ bool Memory::holds(uint64_t address, uint64_t size) const {
 std::string Memory::describe(uint64_t address) const {
   static constexpr const char *kinds[] = {"device memory",          "pinned host memory",
                                           "registered host memory", "managed memory",
-                                          "an address reservation", "an array"};
+                                          "an address reservation", "an array",
+                                          "memory of another process"};
   std::shared_lock guard(mutex_);
   const Region *nearest = nullptr;
   uint64_t distance = UINT64_MAX;

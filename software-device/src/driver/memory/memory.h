@@ -14,11 +14,12 @@
 #include "core/handles.h"
 #include "memory/advice.h"
 #include "memory/arena.h"
+#include "memory/shared.h"
 #include "memory/space.h"
 
 namespace softdev::driver {
 
-enum class RegionKind { kDevice, kHost, kRegistered, kManaged, kReservation, kArray };
+enum class RegionKind { kDevice, kHost, kRegistered, kManaged, kReservation, kArray, kImported };
 
 // Physical memory of cuMemCreate. Lives as long as its handle or a mapping of it.
 class Allocation : public Object {
@@ -26,12 +27,15 @@ class Allocation : public Object {
   static constexpr Kind kKind = Kind::kAllocation;
   Allocation(PhysicalMemory *memory, int on_device, uint64_t bytes)
       : physical(memory), device(on_device), size(bytes) {}
-  ~Allocation() override { physical->give_back(extents); }
+  ~Allocation() override;
 
+  // Whose memory it counts as; nullptr for what another process made.
   PhysicalMemory *const physical;
   const int device;
   const uint64_t size;
-  std::vector<Extent> extents;
+  std::vector<Extent> extents;  // in the device's file, or all of its own
+  std::shared_ptr<File> file;   // its own: it can be shared
+  bool map(uint64_t address, const std::vector<Extent> &parts) const;
   unsigned references = 0;  // to the handle; under the lock of entry/virtual_memory.cpp
 };
 
@@ -54,13 +58,19 @@ struct Region {
   std::vector<std::shared_ptr<Granules>> access;  // own windows, per device; empty in arenas
   std::map<uint64_t, Mapping> mappings;           // of a reservation, by address
   AdviceMap advice;                               // on managed memory
+  std::shared_ptr<Share> share;                   // when it was offered to other processes
+  Ticket ticket = {};                             // kImported: what it came by
+  unsigned opened = 0;                            // kImported: how often
+  uint64_t window = 0, window_size = 0;           // kImported: its addresses, whole granules
+  std::vector<Arena::Retired> retired;            // what is unmapped when it is not held any more
+  bool destroyed = false;
 };
 
 class Memory {
  public:
-  // One arena and one address space per device, each with `bytes` of memory. False when the
+  // One arena and one address space per device, with so many bytes of memory. False when the
   // system does not let us have the addresses.
-  bool create(int devices, uint64_t bytes, Checks checks);
+  bool create(const std::vector<uint64_t> &devices, Checks checks);
 
   PhysicalMemory &physical(int device) { return *devices_[static_cast<size_t>(device)].physical; }
   Space &space(int device) { return *devices_[static_cast<size_t>(device)].space; }
@@ -78,10 +88,12 @@ class Memory {
 
   // Takes the region that begins at `base` off the books, if `fits` agrees: no new copy finds it
   // any more. Give it to `destroy` when the work that may use it is done.
+  // Work that was queued with it keeps it mapped meanwhile.
   std::shared_ptr<Region> remove(uint64_t base, const std::function<bool(const Region &)> &fits);
 
-  // Ends a removed region. `settle` is called between closing it to kernels and unmapping it.
-  void destroy(const Region &region, const std::function<void()> &settle);
+  // Ends a removed region. `settle` is called after closing it to kernels. It is unmapped when
+  // nobody holds it any more: neither the caller nor queued work.
+  void destroy(std::shared_ptr<Region> region, const std::function<void()> &settle);
 
   // Virtual memory management (virtual.cpp). Results are CUresult values.
   uint64_t reserve(uint64_t size, uint64_t align, uint64_t at);
@@ -95,6 +107,18 @@ class Memory {
   // Changes the advice on a part of managed memory. False when it is not wholly that.
   bool advise(uint64_t address, uint64_t size, const std::function<void(Advice &)> &how);
 
+  // Sharing (import.cpp). A description of the allocation that holds `address`, if `fits` agrees,
+  // for other processes; nullptr when there is none.
+  std::shared_ptr<Share> offer(uint64_t address, Ware ware, uint64_t pool, const CUuuid &device,
+                               const std::function<bool(const Region &)> &fits);
+  // Maps what a ticket is for, for kernels of `device` and of `user`. Where the context has it
+  // already, counts once more if that is allowed. 0 when there is no room.
+  uint64_t import(const Ticket &ticket, const Description &description, const File &file,
+                  int device, int user, uint64_t context, uint64_t pool);
+  uint64_t imported_again(const Ticket &ticket, uint64_t context);
+  // True when this was the last use, and the region is to be removed.
+  bool release_import(uint64_t base);
+
   // Peers: lets kernels of `device` into the arena of `peer`.
   void open_to_peer(int device, int peer, bool open);
 
@@ -106,6 +130,8 @@ class Memory {
 
   // The region that holds `address`, or nullptr.
   const Region *find(uint64_t address) const;
+  // The same, for work that is queued: the memory stays mapped as long as it is held.
+  std::shared_ptr<const Region> hold(uint64_t address) const;
   // Whether all of [address, address + size) may be copied to or from by the driver.
   bool copyable(uint64_t address, uint64_t size) const;
   // Whether the address lies where only the driver gives out memory.
@@ -129,6 +155,7 @@ class Memory {
   uint64_t add(Region region);
   Region *find_reservation(uint64_t address, uint64_t size);
   Arena *arena_of(const Region &region) const;
+  void unmap_destroyed(const Region &region);
 
   mutable std::shared_mutex mutex_;
   std::vector<PerDevice> devices_;

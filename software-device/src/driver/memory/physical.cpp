@@ -21,7 +21,7 @@ uint64_t PhysicalMemory::used() const {
 
 bool PhysicalMemory::open_file() {
   if (file_ >= 0) return true;
-  file_ = memfd_create("software-device", MFD_CLOEXEC);
+  file_ = memfd_create("software-device", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file_ < 0) {
     log(Level::kError, "memfd_create failed: %m");
     return false;
@@ -33,6 +33,8 @@ bool PhysicalMemory::open_file() {
     file_ = -1;
     return false;
   }
+  // Nobody who shares it can make it shorter under the others.
+  fcntl(file_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   return true;
 }
 
@@ -65,10 +67,26 @@ void PhysicalMemory::give_back(const std::vector<Extent> &extents) {
   }
 }
 
+bool PhysicalMemory::charge(uint64_t size) {
+  std::lock_guard guard(mutex_);
+  if (size > total_ - used_) return false;
+  used_ += size;
+  return true;
+}
+
+void PhysicalMemory::discharge(uint64_t size) {
+  std::lock_guard guard(mutex_);
+  used_ -= size;
+}
+
 bool PhysicalMemory::map(uint64_t address, const std::vector<Extent> &extents) const {
+  return map_file(file_, address, extents);
+}
+
+bool map_file(int file, uint64_t address, const std::vector<Extent> &extents) {
   for (const Extent &extent : extents) {
     void *at = mmap(reinterpret_cast<void *>(address), extent.size, PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_FIXED, file_, static_cast<off_t>(extent.offset));
+                    MAP_SHARED | MAP_FIXED, file, static_cast<off_t>(extent.offset));
     if (at == MAP_FAILED) {
       log(Level::kError, "mapping %llu bytes failed: %m",
           static_cast<unsigned long long>(extent.size));

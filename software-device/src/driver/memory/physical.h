@@ -34,7 +34,12 @@ class PhysicalMemory {
   // Maps extents one behind the other at a fixed address.
   bool map(uint64_t address, const std::vector<Extent> &extents) const;
 
+  // Counts memory that lies in a file of its own against what the device has.
+  bool charge(uint64_t size);
+  void discharge(uint64_t size);
+
   uint64_t total() const { return total_; }
+  int file() const { return file_; }  // -1 while nothing was taken
   uint64_t used() const;
 
  private:
@@ -46,6 +51,9 @@ class PhysicalMemory {
   uint64_t used_ = 0;
   int file_ = -1;
 };
+
+// Maps extents of a file one behind the other at a fixed address.
+bool map_file(int file, uint64_t address, const std::vector<Extent> &extents);
 
 // Holds a range of addresses so that nothing else gets them, without any memory behind it.
 // `at` 0 lets the system choose. Returns 0 when the range is not to be had.

@@ -29,6 +29,18 @@ std::vector<Extent> slice(const std::vector<Extent> &extents, uint64_t offset, u
 
 }  // namespace
 
+Allocation::~Allocation() {
+  if (!physical) return;
+  if (file)
+    physical->discharge(size);
+  else
+    physical->give_back(extents);
+}
+
+bool Allocation::map(uint64_t address, const std::vector<Extent> &parts) const {
+  return map_file(file ? file->number() : physical->file(), address, parts);
+}
+
 uint64_t Memory::reserve(uint64_t size, uint64_t align, uint64_t at) {
   uint64_t base = at ? reserve_addresses(size, align, at) : 0;
   if (!base) base = reserve_addresses(size, align);
@@ -75,7 +87,7 @@ int Memory::map(uint64_t address, uint64_t size, uint64_t offset,
     auto before = std::prev(after);
     if (before->first + before->second.size > address) return CUDA_ERROR_INVALID_VALUE;
   }
-  if (!allocation->physical->map(address, slice(allocation->extents, offset, size))) {
+  if (!allocation->map(address, slice(allocation->extents, offset, size))) {
     unmap_to_reserved(address, size);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }

@@ -7,6 +7,9 @@
 #include <cstring>
 #include <memory>
 
+#include "modules/containers.h"
+#include "modules/linker.h"
+
 namespace softdev::driver {
 namespace {
 
@@ -31,16 +34,34 @@ bool better(const abi_fatbin_entry &a, const abi_fatbin_entry &b, int major, int
          (b.flags & (ABI_FATBIN_ARCH_SPECIFIC | ABI_FATBIN_FAMILY_SPECIFIC));
 }
 
+PtxPart part_of(const abi_fatbin_entry &entry) {
+  PtxPart part;
+  part.flags = entry.flags & (ABI_FATBIN_LZ4 | ABI_FATBIN_ZSTD);
+  uint64_t size = part.flags ? entry.compressed_size : entry.payload_size;
+  part.bytes.assign(entry.payload, entry.payload + size);
+  part.claimed = entry.uncompressed_size;
+  part.arch = entry.arch;
+  if (entry.name) part.name.assign(entry.name, entry.name_length);
+  return part;
+}
+
+PtxPart part_of(const char *text, size_t limit) {
+  size_t length = limit == ABI_NO_LIMIT ? strlen(text) : strnlen(text, limit);
+  PtxPart part;
+  part.bytes.assign(text, text + length);
+  return part;
+}
+
 struct Contents {
-  std::vector<abi_fatbin_entry> usable;  // PTX for this device, the best one of each fatbin
-  std::string others;                    // what else there is, for the message
+  std::vector<PtxPart> usable;  // PTX for this device, the best one of each fatbin
+  std::string others;           // what else there is, for the message
 };
 
 // Collects from one fatbin. False when it is malformed.
 bool collect(const void *fatbin, size_t limit, int major, int minor, Contents *contents) {
   abi_fatbin_reader reader;
   if (!abi_fatbin_open(&reader, fatbin, limit)) return false;
-  abi_fatbin_entry entry, best;
+  abi_fatbin_entry entry, best = {};
   bool found = false;
   while (abi_fatbin_next(&reader, &entry)) {
     if (entry.kind == ABI_ENTRY_PTX && entry.arch <= static_cast<uint32_t>(major * 10 + minor)) {
@@ -54,73 +75,99 @@ bool collect(const void *fatbin, size_t limit, int major, int minor, Contents *c
       contents->others += "sm_" + std::to_string(entry.arch);
     }
   }
-  if (found) contents->usable.push_back(best);
+  if (found) contents->usable.push_back(part_of(best));
   return !reader.malformed;
+}
+
+constexpr const char *kAdvice = "compile with -gencode arch=compute_XX,code=compute_XX";
+
+CUresult nothing_usable(const Contents &contents, int major, int minor, std::string *reason) {
+  *reason = "no PTX that a device of compute capability " + std::to_string(major) + "." +
+            std::to_string(minor) + " can run; the image has " +
+            (contents.others.empty() ? "nothing" : contents.others) + ": " + kAdvice;
+  return CUDA_ERROR_NO_BINARY_FOR_GPU;
+}
+
+CUresult broken_fatbin(std::string *reason) {
+  *reason = "the fatbin is damaged";
+  return CUDA_ERROR_INVALID_IMAGE;
 }
 
 }  // namespace
 
+CUresult Image::collect(const void *file, size_t size, int major, int minor,
+                        std::vector<PtxPart> *parts, std::string *reason) {
+  Contents contents;
+  bool whole = true;
+  std::string bad =
+      find_images({static_cast<const uint8_t *>(file), size}, [&](const Found &found) {
+        switch (abi_image_kind(found.image.data(), found.image.size())) {
+          case ABI_IMAGE_PTX:
+            contents.usable.push_back(
+                part_of(reinterpret_cast<const char *>(found.image.data()), found.image.size()));
+            break;
+          case ABI_IMAGE_FATBIN:
+            whole &=
+                driver::collect(found.image.data(), found.image.size(), major, minor, &contents);
+            break;
+          default:
+            contents.others += contents.others.empty() ? "machine code" : ", machine code";
+            break;
+        }
+      });
+  if (!whole) return broken_fatbin(reason);
+  if (!bad.empty()) {
+    *reason = bad;
+    return CUDA_ERROR_INVALID_IMAGE;
+  }
+  if (contents.usable.empty()) return nothing_usable(contents, major, minor, reason);
+  for (PtxPart &part : contents.usable) parts->push_back(std::move(part));
+  return CUDA_SUCCESS;
+}
+
 CUresult Image::choose(const void *image, size_t limit, int major, int minor, std::string *reason) {
   Contents contents;
+  parts_.clear();
   switch (abi_image_kind(image, limit)) {
     case ABI_IMAGE_UNKNOWN:
       *reason = "the image is neither PTX nor a fatbin";
       return CUDA_ERROR_INVALID_IMAGE;
-    case ABI_IMAGE_ELF:
+    case ABI_IMAGE_ELF: {
+      size_t size = abi_image_size(image, limit);
+      if (size && collect(image, size, major, minor, &parts_, reason) == CUDA_SUCCESS)
+        return CUDA_SUCCESS;
       *reason =
-          "the image is machine code (a cubin); this device executes PTX only: compile with "
-          "-gencode arch=compute_XX,code=compute_XX";
+          std::string("the image is machine code (a cubin); this device executes PTX only: ") +
+          kAdvice;
       return CUDA_ERROR_NO_BINARY_FOR_GPU;
-    case ABI_IMAGE_PTX: {
-      const char *text = static_cast<const char *>(image);
-      size_t length = limit == ABI_NO_LIMIT ? strlen(text) : strnlen(text, limit);
-      bytes_.assign(text, text + length);
-      return CUDA_SUCCESS;
     }
+    case ABI_IMAGE_PTX:
+      parts_.push_back(part_of(static_cast<const char *>(image), limit));
+      return CUDA_SUCCESS;
     case ABI_IMAGE_FATBIN:
-      if (!collect(image, limit, major, minor, &contents)) {
-        *reason = "the fatbin is damaged";
-        return CUDA_ERROR_INVALID_IMAGE;
-      }
+      if (!driver::collect(image, limit, major, minor, &contents)) return broken_fatbin(reason);
       break;
     case ABI_IMAGE_WRAPPER: {
       abi_wrapper wrapper;
       bool whole = abi_wrapper_read(image, &wrapper) &&
-                   collect(wrapper.fatbin, ABI_NO_LIMIT, major, minor, &contents);
+                   driver::collect(wrapper.fatbin, ABI_NO_LIMIT, major, minor, &contents);
       // -rdc: the linked program is machine code; the PTX is in the pieces it was linked from.
       if (contents.usable.empty())
         for (size_t i = 0; whole && i < wrapper.piece_count; i++)
-          whole = collect(wrapper.pieces[i], ABI_NO_LIMIT, major, minor, &contents);
-      if (!whole) {
-        *reason = "the fatbin is damaged";
-        return CUDA_ERROR_INVALID_IMAGE;
-      }
+          whole = driver::collect(wrapper.pieces[i], ABI_NO_LIMIT, major, minor, &contents);
+      if (!whole) return broken_fatbin(reason);
       break;
     }
   }
-  if (contents.usable.empty()) {
-    *reason = "no PTX that a device of compute capability " + std::to_string(major) + "." +
-              std::to_string(minor) + " can run; the image has " +
-              (contents.others.empty() ? "nothing" : contents.others) +
-              ": compile with -gencode arch=compute_XX,code=compute_XX";
-    return CUDA_ERROR_NO_BINARY_FOR_GPU;
-  }
-  return choose_entry(contents.usable, reason);
+  if (contents.usable.empty()) return nothing_usable(contents, major, minor, reason);
+  parts_ = std::move(contents.usable);
+  return CUDA_SUCCESS;
 }
 
-CUresult Image::choose_entry(const std::vector<abi_fatbin_entry> &usable, std::string *reason) {
-  if (usable.size() > 1) {
-    *reason = "the program is linked on the device (-rdc=true) from " +
-              std::to_string(usable.size()) + " pieces of PTX, and linking PTX is not supported";
-    return CUDA_ERROR_NO_BINARY_FOR_GPU;
-  }
-  const abi_fatbin_entry &entry = usable.front();
-  flags_ = entry.flags & (ABI_FATBIN_LZ4 | ABI_FATBIN_ZSTD);
-  uint64_t size = flags_ ? entry.compressed_size : entry.payload_size;
-  bytes_.assign(entry.payload, entry.payload + size);
-  claimed_ = entry.uncompressed_size;
-  arch_ = entry.arch;
-  return CUDA_SUCCESS;
+uint32_t Image::arch() const {
+  uint32_t highest = 0;
+  for (const PtxPart &part : parts_) highest = std::max(highest, part.arch);
+  return highest;
 }
 
 namespace {
@@ -163,18 +210,35 @@ CUresult unpack_zstd(const std::vector<uint8_t> &bytes, std::string *ptx, std::s
 
 }  // namespace
 
-CUresult Image::unpack(std::string *ptx, std::string *reason) const {
+CUresult unpack(const PtxPart &part, std::string *ptx, std::string *reason) {
   ptx->clear();
   CUresult result = CUDA_SUCCESS;
-  if (flags_ & ABI_FATBIN_ZSTD)
-    result = unpack_zstd(bytes_, ptx, reason);
-  else if (flags_ & ABI_FATBIN_LZ4)
-    result = unpack_lz4(bytes_, claimed_, ptx, reason);
+  if (part.flags & ABI_FATBIN_ZSTD)
+    result = unpack_zstd(part.bytes, ptx, reason);
+  else if (part.flags & ABI_FATBIN_LZ4)
+    result = unpack_lz4(part.bytes, part.claimed, ptx, reason);
   else
-    ptx->assign(bytes_.begin(), bytes_.end());
+    ptx->assign(part.bytes.begin(), part.bytes.end());
   // Entries are padded with NULs.
   ptx->resize(strnlen(ptx->data(), ptx->size()));
   return result;
+}
+
+CUresult Image::unpack(std::string *ptx, std::string *reason) const {
+  if (parts_.size() == 1) return driver::unpack(parts_.front(), ptx, reason);
+  std::vector<LinkInput> inputs;
+  for (const PtxPart &part : parts_) {
+    LinkInput &input = inputs.emplace_back();
+    input.name = part.name.empty() ? "piece " + std::to_string(inputs.size()) : part.name;
+    if (CUresult bad = driver::unpack(part, &input.text, reason)) return bad;
+  }
+  LinkResult linked = link_ptx(inputs);
+  if (!linked.ok) {
+    *reason = "linking the program failed: " + linked.problem;
+    return CUDA_ERROR_INVALID_PTX;
+  }
+  *ptx = std::move(linked.text);
+  return CUDA_SUCCESS;
 }
 
 }  // namespace softdev::driver

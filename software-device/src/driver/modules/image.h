@@ -12,6 +12,14 @@
 namespace softdev::driver {
 
 // PTX as it came: text, or compressed. It is unpacked when it is needed.
+struct PtxPart {
+  std::vector<uint8_t> bytes;
+  uint64_t flags = 0;
+  uint64_t claimed = 0;  // size of the text, when compressed
+  uint32_t arch = 0;     // 0 for plain text
+  std::string name;      // of the source, for messages
+};
+
 class Image {
  public:
   // Picks the best PTX for a device of this compute capability out of an image of any kind, and
@@ -19,18 +27,24 @@ class Image {
   // has a sentence.
   CUresult choose(const void *image, size_t limit, int major, int minor, std::string *reason);
 
-  // The text. Memory beyond what the content justifies is not used, whatever it claims.
+  // The text; that of a program in pieces (-rdc=true) is linked. Memory beyond what the content
+  // justifies is not used, whatever it claims.
   CUresult unpack(std::string *ptx, std::string *reason) const;
 
-  uint32_t arch() const { return arch_; }  // of the chosen PTX; 0 for plain text
+  // Takes what `collect` found.
+  void assemble(std::vector<PtxPart> parts) { parts_ = std::move(parts); }
+
+  // All pieces in anything that holds GPU code: an object, an archive, a program, too.
+  static CUresult collect(const void *file, size_t size, int major, int minor,
+                          std::vector<PtxPart> *parts, std::string *reason);
+
+  // Of the chosen PTX, the highest where there are pieces; 0 for plain text.
+  uint32_t arch() const;
 
  private:
-  CUresult choose_entry(const std::vector<abi_fatbin_entry> &candidates, std::string *reason);
-
-  std::vector<uint8_t> bytes_;
-  uint64_t flags_ = 0;
-  uint64_t claimed_ = 0;  // size of the text, when compressed
-  uint32_t arch_ = 0;
+  std::vector<PtxPart> parts_;
 };
+
+CUresult unpack(const PtxPart &part, std::string *ptx, std::string *reason);
 
 }  // namespace softdev::driver

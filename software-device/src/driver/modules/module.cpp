@@ -36,7 +36,7 @@ CUresult Instance::load(const Image &image, const std::shared_ptr<Context> &cont
       Program::load(std::move(text), allocate, &status, context->limit(CU_LIMIT_MALLOC_HEAP_SIZE));
   if (!fresh->program_) {
     for (uint64_t base : fresh->variables_)
-      if (auto region = memory.remove(base, is_any)) memory.destroy(*region, [] {});
+      if (auto region = memory.remove(base, is_any)) memory.destroy(std::move(region), [] {});
     *reason = status.message;
     return result_of(status);
   }
@@ -62,7 +62,7 @@ void Instance::unload() {
   context_->drain();
   for (uint64_t base : variables_)
     if (auto region = all.memory.remove(base, is_any))
-      all.memory.destroy(*region, [&] { context_->device().drain(); });
+      all.memory.destroy(std::move(region), [&] { context_->device().drain(); });
   variables_.clear();
 }
 

@@ -28,6 +28,15 @@ struct FunctionSettings {
   std::atomic<int> non_portable_cluster{0}, cluster_policy{0};
 };
 
+// How a function is launched by the calls of before CUDA 4, which say it bit by bit.
+struct StagedLaunch {
+  std::mutex mutex;
+  unsigned block[3] = {0, 0, 0};
+  unsigned shared = 0;
+  size_t parameter_size = 0;
+  std::vector<uint8_t> parameters;
+};
+
 class Instance;
 class TextureReference;
 class SurfaceReference;
@@ -38,6 +47,7 @@ class Function : public Object {
   Kernel *kernel = nullptr;
   std::weak_ptr<Instance> instance;
   std::shared_ptr<FunctionSettings> settings;
+  StagedLaunch staged;
 };
 
 // One program in one context.

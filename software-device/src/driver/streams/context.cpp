@@ -1,5 +1,7 @@
 #include "streams/context.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +15,23 @@ namespace {
 
 std::atomic<uint64_t> next_context_id{1};
 constexpr size_t kMostPrints = 1 << 20;
+
+// Has `end_thread` called for the calling thread. A key of pthreads, as its destructor also runs
+// for what is used by destructors before it, and then again.
+void watch_thread() {
+  static const pthread_key_t key = [] {
+    pthread_key_t fresh = 0;
+    pthread_key_create(&fresh, [](void *thread) {
+      Driver *all = driver();
+      if (!all) return;
+      for (const auto &device : all->devices)
+        for (const auto &context : device->contexts())
+          context->end_thread(reinterpret_cast<uint64_t>(thread));
+    });
+    return fresh;
+  }();
+  pthread_setspecific(key, reinterpret_cast<void *>(thread_number()));
+}
 
 }  // namespace
 
@@ -33,6 +52,7 @@ void Context::fail(CUresult result) {
 }
 
 std::shared_ptr<Stream> Context::per_thread_stream() {
+  watch_thread();
   std::lock_guard guard(streams_mutex_);
   std::shared_ptr<Stream> &stream = per_thread_[thread_number()];
   if (!stream) {
@@ -41,6 +61,18 @@ std::shared_ptr<Stream> Context::per_thread_stream() {
     streams_.push_back(stream);
   }
   return stream;
+}
+
+void Context::end_thread(uint64_t thread) {
+  std::shared_ptr<Stream> stream;
+  {
+    std::lock_guard guard(streams_mutex_);
+    auto found = per_thread_.find(thread);
+    if (found == per_thread_.end()) return;
+    stream = std::move(found->second);
+    per_thread_.erase(found);
+  }
+  forget_stream(stream);
 }
 
 std::shared_ptr<Stream> Context::create_stream(unsigned with_flags, int priority) {
@@ -118,7 +150,7 @@ void Context::tear_down() {
   }
   for (uint64_t base : all.memory.owned_by(handle()))
     if (auto region = all.memory.remove(base, [](const Region &) { return true; }))
-      all.memory.destroy(*region, [] {});
+      all.memory.destroy(std::move(region), [] {});
   error_.store(CUDA_SUCCESS, std::memory_order_release);
   cache_config = 0;
   shared_config = 0;

@@ -42,6 +42,8 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
   // Streams ---------------------------------------------------------------------------------------
   std::shared_ptr<Stream> legacy_stream() const { return legacy_; }
   std::shared_ptr<Stream> per_thread_stream();
+  // The thread of this number has ended: its stream is not used any more.
+  void end_thread(uint64_t thread);
   std::shared_ptr<Stream> create_stream(unsigned flags, int priority);
   // What is queued in it still runs.
   void forget_stream(const std::shared_ptr<Stream> &stream);
@@ -59,6 +61,9 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
   // Whether all is done.
   bool idle() const;
 
+  // Its streams, the legacy one too.
+  std::vector<std::shared_ptr<Stream>> all_streams() const;
+
   // Events and modules that are to be forgotten with the context.
   void own(uint64_t handle);
   void disown(uint64_t handle);
@@ -75,6 +80,8 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
   bool close_peer(uint64_t peer);       // false when it is not open
   void close_peers();
 
+  std::atomic<unsigned> attached{1};  // cuCtxAttach
+
   // Settings without effect on a CPU that programs read back.
   std::atomic<unsigned> flags;
   std::atomic<int> cache_config{0}, shared_config{0};
@@ -85,8 +92,6 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
   std::atomic<bool> heap_in_use{false};  // some module has its heap for device malloc
 
  private:
-  std::vector<std::shared_ptr<Stream>> all_streams() const;
-
   Device *const device_;
   const bool primary_;
   const uint64_t id_;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/driver.h"
+#include "streams/event_board.h"
 
 namespace softdev::driver {
 namespace {
@@ -60,7 +61,7 @@ CUresult check_shape(const LaunchRequest &request) {
   return CUDA_SUCCESS;
 }
 
-CUresult check_kernel(const Kernel &kernel, const FunctionSettings &settings,
+CUresult check_kernel(const Kernel &kernel, const FunctionSettings &settings, const Device &device,
                       const LaunchRequest &request) {
   const KernelAttributes &attributes = kernel.attributes();
   const Dim3 &block = request.block;
@@ -83,7 +84,7 @@ CUresult check_kernel(const Kernel &kernel, const FunctionSettings &settings,
     uint64_t blocks = uint64_t{request.grid.x} * request.grid.y * request.grid.z;
     uint64_t fit = static_cast<uint64_t>(blocks_per_multiprocessor(
                        attributes, static_cast<int>(threads), request.dynamic_shared)) *
-                   limits::kMultiprocessors;
+                   device.multiprocessors;
     if (blocks > fit)
       return refuse(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
                     "%llu blocks cannot be resident at once, %llu can",
@@ -172,6 +173,19 @@ int blocks_per_multiprocessor(const KernelAttributes &attributes, int block_thre
       0, std::min({by_threads, by_registers, by_shared, limits::kBlocksPerMultiprocessor}));
 }
 
+namespace {
+
+// The event of an attribute that has one; nullptr for others.
+std::shared_ptr<Event> find_event(const CUlaunchAttribute &attribute) {
+  if (attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+    return driver()->handles.find<Event>(attribute.value.programmaticEvent.event);
+  if (attribute.id == CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT)
+    return driver()->handles.find<Event>(attribute.value.launchCompletionEvent.event);
+  return nullptr;
+}
+
+}  // namespace
+
 CUresult apply(const CUlaunchAttribute &attribute, LaunchRequest *request) {
   switch (attribute.id) {
     case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
@@ -184,7 +198,13 @@ CUresult apply(const CUlaunchAttribute &attribute, LaunchRequest *request) {
         return refuse(CUDA_ERROR_INVALID_VALUE, "a dimension of the cluster is 0");
       break;
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
-    case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+    case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT: {
+      auto event = find_event(attribute);
+      if (!event) return refuse(CUDA_ERROR_INVALID_HANDLE, "a launch attribute names no event");
+      if (!(event->flags & CU_EVENT_DISABLE_TIMING))
+        return refuse(CUDA_ERROR_INVALID_VALUE, "events of launches take no time");
+      break;
+    }
     case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
       return refuse(CUDA_ERROR_NOT_SUPPORTED, "launch attribute %d is not supported", attribute.id);
     default:  // hints
@@ -218,7 +238,8 @@ CUresult make_kernel(const std::shared_ptr<Context> &context, const LaunchReques
     return refuse(CUDA_ERROR_INVALID_HANDLE, "the function belongs to another context");
   if (CUresult bad = check_shape(request)) return bad;
   if (CUresult bad = prepare(*callable.kernel)) return bad;
-  if (CUresult bad = check_kernel(*callable.kernel, *callable.settings, request)) return bad;
+  if (CUresult bad = check_kernel(*callable.kernel, *callable.settings, context->device(), request))
+    return bad;
 
   Dim3 cluster;
   if (CUresult bad = find_cluster(*callable.kernel, *callable.settings, request.cluster, &cluster))
@@ -259,7 +280,15 @@ CUresult make_kernel(const std::shared_ptr<Context> &context, const LaunchReques
 CUresult launch(const StreamRef &stream, const LaunchRequest &request) {
   std::shared_ptr<KernelTask> task;
   if (CUresult bad = make_kernel(stream.context, request, &task)) return bad;
-  return submit(stream, task);
+  if (CUresult bad = submit(stream, task)) return bad;
+  // Recorded when the kernel has ended, which is later than it might be, and never too early.
+  for (const CUlaunchAttribute &attribute : request.attributes)
+    if (auto event = find_event(attribute)) {
+      if (stream->capturing())
+        return refuse(CUDA_ERROR_NOT_SUPPORTED, "events of launches cannot be captured");
+      record(*event, stream);
+    }
+  return CUDA_SUCCESS;
 }
 
 }  // namespace softdev::driver

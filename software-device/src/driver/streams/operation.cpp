@@ -188,6 +188,18 @@ void Queue::record(Event &event, const StreamRef &stream) {
   Operation::work_off({mark});
 }
 
+void Queue::record_all(Event &event, const std::shared_ptr<Context> &context) {
+  auto mark = std::make_shared<Operation>(context, Where::kInline);
+  std::vector<std::shared_ptr<Stream>> streams = context->all_streams();
+  {
+    std::lock_guard guard(queue_mutex);
+    for (const auto &stream : streams) mark->depend_on(stream->last_);
+    event.recorded_ = mark;
+    if (mark->pending_ != 0) return;
+  }
+  Operation::work_off({mark});
+}
+
 Work Queue::recorded(const Event &event) {
   std::lock_guard guard(queue_mutex);
   return event.recorded_;

@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 
 #include "core/handles.h"
 #include "cuda_driver.h"
@@ -13,6 +15,7 @@ namespace softdev::driver {
 
 struct StreamCapture;  // graphs/capture.h
 struct EventCapture;
+class EventBoard;
 
 class Stream : public Object {
  public:
@@ -28,6 +31,10 @@ class Stream : public Object {
   const uint64_t id;
   bool blocking() const { return !(flags & CU_STREAM_NON_BLOCKING); }
   std::atomic<bool> destroyed{false};  // only its work is left
+
+  // What was set and can be asked for; it changes nothing here.
+  std::mutex attributes_mutex;
+  std::map<CUstreamAttrID, CUstreamAttrValue> attributes;
 
   // Whether what is queued goes into a graph. Changed under the lock of graphs, with `capture`.
   bool capturing() const { return capturing_.load(std::memory_order_relaxed); }
@@ -58,6 +65,7 @@ class Event : public Object {
   Event(std::shared_ptr<Context> of, unsigned with_flags) : context(of), flags(with_flags) {}
   const std::weak_ptr<Context> context;
   const unsigned flags;
+  std::shared_ptr<EventBoard> board;  // of one between processes; set when it is made
 
   // Whether it was last recorded in a stream that was being captured. Under the lock of graphs.
   bool captured() const { return captured_.load(std::memory_order_relaxed); }
@@ -85,6 +93,8 @@ class Queue {
   static bool idle(const StreamRef &stream);
 
   static void record(Event &event, const StreamRef &stream);
+  // After all that is queued in the context now.
+  static void record_all(Event &event, const std::shared_ptr<Context> &context);
   static Work recorded(const Event &event);  // empty when never recorded
 
   // What has been queued in a stream last, or empty when all is done.

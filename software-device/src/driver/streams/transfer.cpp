@@ -117,14 +117,15 @@ Work work_of(const std::shared_ptr<Context> &context, const char *name, size_t b
   return work;
 }
 
-CUresult copy_staged(const StreamRef &stream, const End &to, const End &from, const Box &box) {
+CUresult copy_staged(const StreamRef &stream, const End &to, const End &from, const Box &box,
+                     const Held &to_held) {
   size_t bytes = bytes_of(box);
   auto staged = std::make_shared<std::vector<uint8_t>>(bytes);
   End middle{reinterpret_cast<uint64_t>(staged->data()), box.width, box.width * box.height,
              Side::kHost};
   move(middle, from, box);
   Queue::push(*stream, work_of(stream.context, "memcpy", bytes,
-                               [staged, middle, to, box] { move(to, middle, box); }));
+                               [staged, middle, to, box, to_held] { move(to, middle, box); }));
   return CUDA_SUCCESS;
 }
 
@@ -153,7 +154,8 @@ CUresult admit_transfer(const StreamRef &stream, bool asynchronous) {
 
 Work CopyTask::operation(Uses) {
   return work_of(context, "memcpy", bytes_of(box),
-                 [into = to, out_of = from, of = box] { move(into, out_of, of); });
+                 [into = to, out_of = from, of = box, to_held = regions[0].lock(),
+                  from_held = regions[1].lock()] { move(into, out_of, of); });
 }
 
 bool CopyTask::reachable() const {
@@ -168,6 +170,10 @@ CUresult make_copy(const std::shared_ptr<Context> &context, const End &to, const
     Place places[2];
     Memory::Pin pin = driver()->memory.pin();
     if (CUresult bad = check_copy(driver()->memory, to, from, box, places)) return bad;
+    *task = std::make_shared<CopyTask>(context, to, from, box);
+    (*task)->regions[0] = driver()->memory.hold(to.address);
+    (*task)->regions[1] = driver()->memory.hold(from.address);
+    return CUDA_SUCCESS;
   }
   *task = std::make_shared<CopyTask>(context, to, from, box);
   return CUDA_SUCCESS;
@@ -187,17 +193,19 @@ CUresult copy(const StreamRef &stream, const End &to, const End &from, const Box
   if (CUresult bad = check_copy(driver()->memory, to, from, box, places)) return bad;
 
   size_t bytes = bytes_of(box);
+  const Memory &memory = driver()->memory;
+  Held to_held = memory.hold(to.address), from_held = memory.hold(from.address);
   bool on_device = places[0] == Place::kDevice && places[1] == Place::kDevice;
   bool pageable = places[0] == Place::kPageable || places[1] == Place::kPageable;
   if (on_device || (asynchronous && !pageable)) {
-    Queue::push(*stream,
-                work_of(stream.context, "memcpy", bytes, [to, from, box] { move(to, from, box); }));
+    Queue::push(*stream, work_of(stream.context, "memcpy", bytes,
+                                 [to, from, box, to_held, from_held] { move(to, from, box); }));
     return CUDA_SUCCESS;
   }
   if (places[1] == Place::kPageable && places[0] != Place::kPageable && !Queue::idle(stream) &&
       bytes <= (asynchronous ? kMostStaged : kShort)) {
     try {
-      return copy_staged(stream, to, from, box);
+      return copy_staged(stream, to, from, box, to_held);
     } catch (const std::bad_alloc &) {
       // wait for our turn instead
     }
@@ -263,9 +271,8 @@ bool may_drop(const Memory &memory, uint64_t address) {
 
 Work FillTask::operation(Uses) {
   return work_of(context, "memset", bytes_of(box),
-                 [at = to, of = box, value = pattern, bytes = pattern_bytes, drop = droppable] {
-                   fill_box(at, of, value, bytes, drop);
-                 });
+                 [at = to, of = box, value = pattern, bytes = pattern_bytes, drop = droppable,
+                  held = region.lock()] { fill_box(at, of, value, bytes, drop); });
 }
 
 bool FillTask::reachable() const {
@@ -277,13 +284,16 @@ bool FillTask::reachable() const {
 CUresult make_fill(const std::shared_ptr<Context> &context, const End &to, const Box &box,
                    uint32_t pattern, unsigned pattern_bytes, std::shared_ptr<FillTask> *task) {
   bool droppable = false;
+  Held held;
   if (bytes_of(box) != 0) {
     Place place;
     Memory::Pin pin = driver()->memory.pin();
     if (CUresult bad = check_fill(driver()->memory, to, box, pattern_bytes, &place)) return bad;
     droppable = may_drop(driver()->memory, to.address);
+    held = driver()->memory.hold(to.address);
   }
   *task = std::make_shared<FillTask>(context, to, box, pattern, pattern_bytes, droppable);
+  (*task)->region = held;
   return CUDA_SUCCESS;
 }
 
@@ -301,7 +311,10 @@ CUresult fill(const StreamRef &stream, const End &to, const Box &box, uint32_t p
   Place place;
   if (CUresult bad = check_fill(driver()->memory, to, box, pattern_bytes, &place)) return bad;
   bool droppable = may_drop(driver()->memory, to.address);
-  auto work = [=] { fill_box(to, box, pattern, pattern_bytes, droppable); };
+  Held held = driver()->memory.hold(to.address);
+  auto work = [to, box, pattern, pattern_bytes, droppable, held] {
+    fill_box(to, box, pattern, pattern_bytes, droppable);
+  };
   if (!asynchronous && place != Place::kDevice)
     return run_here(stream, std::move(pin), "memset", bytes_of(box), work);
   Queue::push(*stream, work_of(stream.context, "memset", bytes_of(box), work));

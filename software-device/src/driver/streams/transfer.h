@@ -28,6 +28,11 @@ struct Box {
   size_t depth = 1;
 };
 
+struct Region;
+
+// The memory of a task while it is queued: what is freed meanwhile is unmapped later.
+using Held = std::shared_ptr<const Region>;
+
 class CopyTask : public Task {
  public:
   CopyTask(std::shared_ptr<Context> in, const End &into, const End &out_of, const Box &of)
@@ -38,6 +43,7 @@ class CopyTask : public Task {
 
   const End to, from;
   const Box box;
+  std::weak_ptr<const Region> regions[2];  // of both, where they are ours
 };
 
 class FillTask : public Task {
@@ -59,6 +65,7 @@ class FillTask : public Task {
   const uint32_t pattern;
   const unsigned pattern_bytes;
   const bool droppable;  // pages may be given back to become zero
+  std::weak_ptr<const Region> region;
 };
 
 // Check all that can be checked before it is done.

@@ -96,7 +96,7 @@ void release(uint64_t base) {
   auto region = all.memory.remove(base, is_array);
   if (!region) return;
   drain_all();
-  all.memory.destroy(*region, drain_all);
+  all.memory.destroy(std::move(region), drain_all);
 }
 
 }  // namespace

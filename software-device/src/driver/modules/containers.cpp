@@ -1,4 +1,4 @@
-#include "containers.h"
+#include "modules/containers.h"
 
 #include <elf.h>
 
@@ -8,7 +8,7 @@
 
 #include "abi_fatbin.h"
 
-namespace softdev::check {
+namespace softdev::driver {
 namespace {
 
 using Visit = std::function<void(const Found &)>;
@@ -79,18 +79,20 @@ bool read_header(Bytes file, Elf64_Ehdr *header) {
 std::string walk_elf(Bytes file, const std::string &where, const Visit &visit) {
   Elf64_Ehdr header;
   if (!read_header(file, &header)) return "it is not a 64-bit ELF file";
-  if (header.e_machine == kCudaMachine) {
-    visit({file, where, false});
-    return {};
-  }
-  return each_section(file, header, [&](std::string_view name, const Elf64_Shdr &section) {
-    bool piece = name == "__nv_relfatbin";
-    if (!piece && name != ".nv_fatbin") return std::string();
-    if (!within(section.sh_offset, section.sh_size, file.size()))
-      return "its section " + std::string(name) + " is cut off";
-    walk_fatbins(file.subspan(section.sh_offset, section.sh_size), piece, where, visit);
-    return std::string();
-  });
+  bool fatbins = false;
+  std::string bad =
+      each_section(file, header, [&](std::string_view name, const Elf64_Shdr &section) {
+        bool piece = name == "__nv_relfatbin";
+        if (!piece && name != ".nv_fatbin") return std::string();
+        if (!within(section.sh_offset, section.sh_size, file.size()))
+          return "its section " + std::string(name) + " is cut off";
+        fatbins = true;
+        walk_fatbins(file.subspan(section.sh_offset, section.sh_size), piece, where, visit);
+        return std::string();
+      });
+  // Machine code; what this device's linker made has PTX in it instead.
+  if (bad.empty() && header.e_machine == kCudaMachine && !fatbins) visit({file, where, false});
+  return bad;
 }
 
 std::string walk_archive(Bytes file, const Visit &visit) {
@@ -169,4 +171,65 @@ bool is_hollow(Bytes image) {
   return !kernels && !reader.malformed;
 }
 
-}  // namespace softdev::check
+std::vector<uint8_t> wrap_ptx(std::string_view ptx, uint32_t arch) {
+  // A fatbin of one entry, as text, in the only section of a file for CUDA devices.
+  struct [[gnu::packed]] Fatbin {
+    uint32_t magic = 0xBA55ED50;
+    uint16_t version = 1, header = 16;
+    uint64_t size = 0;
+    uint16_t kind = ABI_ENTRY_PTX, entry_version = 0x0101;
+    uint32_t entry_header = 64;
+    uint64_t payload = 0;
+    uint32_t compressed = 0, options = 0;
+    uint16_t minor = 0, major = 7;
+    uint32_t arch = 0, name = 0, name_length = 0;
+    uint64_t flags = ABI_FATBIN_64BIT | ABI_FATBIN_LINUX, unknown = 0, uncompressed = 0;
+  } fatbin;
+  static_assert(sizeof fatbin == 16 + 64);
+  static constexpr char kNames[] = "\0.nv_fatbin\0.shstrtab";
+  fatbin.payload = (ptx.size() + 1 + 7) / 8 * 8;
+  fatbin.size = fatbin.entry_header + fatbin.payload;
+  fatbin.arch = arch;
+
+  Elf64_Ehdr header = {};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_ident[EI_VERSION] = EV_CURRENT;
+  header.e_type = ET_EXEC;
+  header.e_machine = kCudaMachine;
+  header.e_version = EV_CURRENT;
+  header.e_flags = arch;
+  header.e_ehsize = sizeof header;
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shnum = 3;
+  header.e_shstrndx = 2;
+  size_t content = sizeof header, names = content + sizeof fatbin + fatbin.payload;
+  header.e_shoff = (names + sizeof kNames + 7) / 8 * 8;
+  Elf64_Shdr sections[3] = {};
+  sections[1] = {.sh_name = 1,
+                 .sh_type = SHT_PROGBITS,
+                 .sh_flags = 0,
+                 .sh_addr = 0,
+                 .sh_offset = content,
+                 .sh_size = names - content,
+                 .sh_link = 0,
+                 .sh_info = 0,
+                 .sh_addralign = 8,
+                 .sh_entsize = 0};
+  sections[2] = sections[1];
+  sections[2].sh_name = 12;
+  sections[2].sh_type = SHT_STRTAB;
+  sections[2].sh_offset = names;
+  sections[2].sh_size = sizeof kNames;
+
+  std::vector<uint8_t> file(header.e_shoff + sizeof sections);
+  std::memcpy(file.data(), &header, sizeof header);
+  std::memcpy(file.data() + content, &fatbin, sizeof fatbin);
+  std::memcpy(file.data() + content + sizeof fatbin, ptx.data(), ptx.size());
+  std::memcpy(file.data() + names, kNames, sizeof kNames);
+  std::memcpy(file.data() + header.e_shoff, sections, sizeof sections);
+  return file;
+}
+
+}  // namespace softdev::driver

@@ -7,8 +7,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
-namespace softdev::check {
+namespace softdev::driver {
 
 using Bytes = std::span<const uint8_t>;
 
@@ -29,4 +30,7 @@ std::string find_images(Bytes file, const std::function<void(const Found &)> &vi
 // program. False when that cannot be told without unpacking it.
 bool is_hollow(Bytes image);
 
-}  // namespace softdev::check
+// PTX in the form of a cubin, for what insists on one: `Image` takes the text out again.
+std::vector<uint8_t> wrap_ptx(std::string_view ptx, uint32_t arch);
+
+}  // namespace softdev::driver
