@@ -84,7 +84,9 @@ void launch_attributes(void **) {
   attributes[1].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
   attributes[1].value.clusterDim.x = 2;
   attributes[1].value.clusterDim.y = attributes[1].value.clusterDim.z = 1;
-  EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuLaunchKernelEx(&config, nothing, nullptr, nullptr));
+  OK(cuLaunchKernelEx(&config, nothing, nullptr, nullptr));
+  attributes[1].value.clusterDim.y = 0;
+  EXPECT(CUDA_ERROR_INVALID_VALUE, cuLaunchKernelEx(&config, nothing, nullptr, nullptr));
   OK(cuCtxSynchronize());
 }
 

@@ -75,7 +75,7 @@ void transfer(const Ins *i, uint64_t to, uint64_t from, uint32_t bytes, uint32_t
   if constexpr (!std::is_void_v<T>) {
     reduce_into<T>(static_cast<AtomicOp>(i->mode), to, from, bytes);
   } else if (mask == 0xffff) {
-    std::memcpy(reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from), bytes);
+    std::memmove(reinterpret_cast<void *>(to), reinterpret_cast<const void *>(from), bytes);
   } else {
     // Of every 16 bytes those whose bit is set.
     for (uint32_t at = 0; at < bytes; ++at)

@@ -236,3 +236,96 @@ TEST(misused_mbarriers_are_reported) {
   CHECK_FAILS(run("odd"), 716, "mbarrier.init");
   CHECK_FAILS(run("global"), 700, "mbarrier.init");
 }
+
+TEST(fences_and_hints_in_every_form) {
+  static const char *const kGood[] = {
+      "membar.cta;",
+      "membar.gl;",
+      "membar.sys;",
+      "membar.proxy.alias;",
+      "fence.cta;",
+      "fence.sc.cta;",
+      "fence.acq_rel.gpu;",
+      "fence.sc.sys;",
+      "fence.acq_rel.cluster;",
+      "fence.acquire.gpu;",
+      "fence.release.cta;",
+      "fence.acquire.sync_restrict::shared::cluster.cluster;",
+      "fence.release.sync_restrict::shared::cta.cluster;",
+      "fence.mbarrier_init.release.cluster;",
+      "fence.proxy.alias;",
+      "fence.proxy.async;",
+      "fence.proxy.async.global;",
+      "fence.proxy.async.shared::cta;",
+      "fence.proxy.async.shared::cluster;",
+      "fence.proxy.tensormap::generic.release.gpu;",
+      "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;",
+      "prefetch.global.L1 [%d0];",
+      "prefetch.global.L2 [%d0+128];",
+      "prefetch.L2 [%d0];",
+      "prefetch.global.L2::evict_last [%d0];",
+      "prefetch.global.L2::evict_normal [%d0];",
+      "prefetchu.L1 [%d0];",
+      "applypriority.global.L2::evict_normal [%d0], 128;",
+      "discard.global.L2 [%d0], 128;",
+      "griddepcontrol.launch_dependents;",
+      "griddepcontrol.wait;",
+      "pmevent 3;",
+      "pmevent.mask 5;",
+      "nanosleep.u32 20;",
+      "nanosleep.u32 %r0;",
+      "createpolicy.fractional.L2::evict_last.b64 %d4;",
+      "createpolicy.fractional.L2::evict_last.L2::evict_unchanged.b64 %d4, 0.5;",
+      "createpolicy.range.L2::evict_last.L2::evict_first.b64 %d4, [%d0], 64, 128;",
+      "createpolicy.range.global.L2::evict_normal.b64 %d4, [%d0], %r0, %r2;",
+      "createpolicy.cvt.L2.b64 %d4, 0x10f0000000000000;",
+      ("createpolicy.fractional.L2::evict_first.b64 %d4, 0.25;"
+       "ld.global.L2::cache_hint.u32 %r4, [%d0], %d4;"
+       "ld.global.nc.L1::evict_last.L2::cache_hint.L2::256B.u32 %r4, [%d0], %d4;"
+       "st.global.L2::cache_hint.u32 [%d0], %r4, %d4;"
+       "atom.global.add.L2::cache_hint.u32 %r5, [%d0], 0, %d4;"
+       "red.global.add.L2::cache_hint.u32 [%d0], 0, %d4;"),
+      "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.acquire.aligned;",
+      "bar.warp.sync 0xffffffff;",
+      "barrier.cta.sync.aligned 0;",
+      "bar.cta.red.popc.u32 %r4, 2, 32, %p0;",
+      ("cp.async.wait_group 3; cp.async.commit_group; cp.async.bulk.commit_group;"
+       "cp.async.bulk.wait_group.read 1;"),
+  };
+  static const char *const kBad[] = {
+      "fence;",
+      "membar;",
+      "fence.cta.gpu;",
+      "fence.mbarrier_init.cluster;",
+      "prefetch.L3 [%d0];",
+      "prefetch.global.L1 %d0;",
+      "griddepcontrol.stop;",
+      "createpolicy.L2::evict_last.b64 %d4;",
+      "createpolicy.fractional.b64 %d4;",
+      "createpolicy.fractional.L2::evict_last.b32 %r4;",
+      "setmaxnreg.inc.sync.aligned.u32 240;",
+      "cp.async.ca.shared.global [%r4], [%d0], 12;",
+      "cp.async.cg.shared.global [%r4], [%d0], 8;",
+      "cp.async.ca.global.shared [%d0], [%r4], 8;",
+      "mbarrier.arrive.shared::cluster.b64 %d4, [%r4];",
+      "mbarrier.wait.shared.b64 [%r4];",
+      "mbarrier.init.shared.b32 [%r4], 1;",
+      "cp.async.bulk.global.shared::cta [%d0], [%r4], 16;",
+      "cp.reduce.async.bulk.global.shared::cta.bulk_group.min.f32 [%d0], [%r4], 16;",
+      "barrier.cluster.sync;",
+      "multimem.ld_reduce.global.add.u32 %r4, [%d0];",
+      "alloca.u64 %d4, %d0, 3;",
+      "redux.sync.add.f32 %f1, %f2, -1;"};
+  Device device;
+  auto *memory = device.array<uint32_t>(256);
+  for (const char *good : kGood) {
+    auto program = device.load(module(kernel("k", 1, good)));
+    softdev::Status status = device.launch(program, "k", {1}, {32}, Parameters().add(memory));
+    if (!status.ok()) check::fail(__FILE__, __LINE__, std::string(good) + ": " + status.message);
+  }
+  for (const char *bad : kBad) {
+    auto program = device.load(module(kernel("k", 1, bad)));
+    if (device.launch(program, "k", {1}, {32}, Parameters().add(memory)).code != 218)
+      check::fail(__FILE__, __LINE__, std::string("not refused: ") + bad);
+  }
+}

@@ -203,3 +203,31 @@ TEST(blocks_are_never_taken_over) {
   CHECK_OK(device.launch(program, "k", {2}, {1}, Parameters().add(out)));
   CHECK(out[0] == 5 && out[1] == 5);
 }
+
+TEST(address_spaces_of_generic_addresses) {
+  Device device;
+  auto program = device.load(module(
+      ".const .align 8 .u64 constant; .global .align 8 .u64 global; .shared .align 8 .u64 shared;\n"
+      ".visible .entry k(.param .u64 p0) { .reg .pred %p<2>; .reg .b32 %r<4>; .reg .b64 %d<8>;"
+      ".local .align 8 .u64 local; ld.param.u64 %d0, [p0];"
+      "cvta.const.u64 %d1, constant; cvta.global.u64 %d2, global; cvta.shared.u64 %d3, shared;"
+      "cvta.local.u64 %d4, local; mov.u64 %d5, p0; cvta.param.u64 %d5, %d5;" +
+      [] {
+        std::string text;
+        int at = 0;
+        for (const char *space : {"const", "global", "shared", "local", "param", "shared::cta",
+                                  "shared::cluster", "param::entry"})
+          for (int address = 1; address <= 5; ++address)
+            text += std::string("isspacep.") + space + " %p1, %d" + std::to_string(address) +
+                    "; selp.u32 %r1, 1, 0, %p1; st.global.u32 [%d0+" + std::to_string(4 * at++) +
+                    "], %r1;";
+        return text;
+      }() +
+      "ret; }"));
+  auto *out = device.array<uint32_t>(40);
+  CHECK_OK(device.launch(program, "k", {1}, {32}, Parameters().add(out)));
+  const int want[8] = {0, 1, 2, 3, 4, 2, 2, 4};  // which address each space holds
+  for (int space = 0; space < 8; ++space)
+    for (int address = 0; address < 5; ++address)
+      CHECK(out[5 * space + address] == (want[space] == address ? 1u : 0u));
+}
