@@ -177,7 +177,8 @@ inline bool check(Warp &w, const Ins *i, const ImageView &image, const Footprint
       most = high > most ? high : most;
     }
   }
-  if (most < least || (most - least < kFewGranules && open(w, least, most + image.element, 1)))
+  if (most < least || (most - least < kFewGranules &&
+                       range_in_window(w, least, most - least + image.element, kReads)))
     return true;
   for (unsigned tap = 0; tap < footprint.taps; ++tap)
     if (!check(w, i, footprint.at[tap], footprint.inside[tap], image.element, false)) return false;
