@@ -88,7 +88,7 @@ void find_levels(Warp &w, const Ins *i, const ImageView &image, Fetch *fetch) {
 bool sample_level(Warp &w, const Ins *i, const ImageView &image, unsigned level, const Fetch &fetch,
                   uint32_t lanes, Texels *out) {
   Footprint footprint;
-  const unsigned dimensions = image.cube ? 2 : fetch.request.dimensions;
+  const unsigned dimensions = image.cube ? 2 : image.linear_memory ? 1 : fetch.request.dimensions;
   find_footprint(image, image.levels[level], fetch.where, dimensions,
                  fetch.request.integer_coordinates || image.linear_memory, fetch.linear, lanes,
                  &footprint);
@@ -147,13 +147,18 @@ bool fetch_image(Warp &w, const Ins *i, const ImageView &image, uint32_t lanes, 
   Fetch fetch;
   fetch.request = from_immediate<TextureRequest>(i->imm);
   TextureRequest &request = fetch.request;
-  for (unsigned d = 0; d < 3; ++d) {
+  // A cube has three coordinates, whatever the instruction thinks.
+  const unsigned coordinates = image.cube ? 3 : request.dimensions;
+  for (unsigned d = 0; d < coordinates; ++d) {
     const uint32_t *given = input(w, i, kInputX + d);
-    copy_input(given, fetch.where.at[d]);
-    copy_input(given, fetch.where.texel[d]);
+    if (request.integer_coordinates)
+      copy_input(given, fetch.where.texel[d]);
+    else
+      copy_input(given, fetch.where.at[d]);
     copy_input(request.offsets ? input(w, i, kInputOffset + d) : nullptr, fetch.where.offset[d]);
-    for (int32_t &offset : fetch.where.offset[d])
-      offset = offset < -8 ? -8 : offset > 7 ? 7 : offset;
+    if (request.offsets)
+      for (int32_t &offset : fetch.where.offset[d])
+        offset = offset < -8 ? -8 : offset > 7 ? 7 : offset;
   }
   copy_input(input(w, i, kInputLayer), fetch.where.slice);
   const uint32_t layers = image.layers ? image.layers : 1;
@@ -165,6 +170,10 @@ bool fetch_image(Warp &w, const Ins *i, const ImageView &image, uint32_t lanes, 
     }
   }
   const bool gather = request.lod == TextureLod::Gather;
+  if (gather && image.linear_memory) {
+    fault(w, i, 719, "four neighbours are asked for in linear memory, which has no rows");
+    return false;
+  }
   if (image.cube) {
     if (request.integer_coordinates) std::memset(fetch.where.at, 0, sizeof fetch.where.at);
     request.integer_coordinates = false;

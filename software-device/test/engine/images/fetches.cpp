@@ -1,114 +1,8 @@
 // Texture fetches: every format, address mode, filter and geometry against the reference.
-#include "rig.h"
+#include "fetch.h"
 
 using namespace check;
 using namespace images;
-using softdev::AddressMode;
-
-namespace {
-
-constexpr uint64_t kHandle = 0xabcd0;
-
-struct Geometry {
-  const char *name;
-  int dimensions;
-  bool layered;
-  const char *floats, *integers;  // how coordinates are written
-};
-constexpr Geometry kGeometries[] = {
-    {"1d", 1, false, "{%f0}", "{%r10}"},
-    {"2d", 2, false, "{%f0, %f1}", "{%r10, %r11}"},
-    {"3d", 3, false, "{%f0, %f1, %f2, %f2}", "{%r10, %r11, %r12, %r12}"},
-    {"a1d", 1, true, "{%r8, %f0}", "{%r8, %r10}"},
-    {"a2d", 2, true, "{%r8, %f0, %f1, %f1}", "{%r8, %r10, %r11, %r11}"},
-};
-
-Extent extent_of(const Geometry &geometry) {
-  Extent extent;
-  extent.width = 13;
-  if (geometry.dimensions >= 2) extent.height = 8;
-  if (geometry.dimensions == 3) extent.depth = 5;
-  if (geometry.layered) extent.layers = 3;
-  return extent;
-}
-
-// Coordinates that single precision holds exactly, after scaling too.
-void scatter(Points &points, std::mt19937 &random, const ImageView &view) {
-  for (uint32_t i = 0; i < points.count; ++i) {
-    for (int d = 0; d < 4; ++d) {
-      int32_t k = static_cast<int32_t>(random() % 8192) - 4096;
-      points.at[i * 4 + static_cast<uint32_t>(d)] =
-          view.normalized ? static_cast<float>(k) / 1024 : static_cast<float>(k) / 128;
-      points.texel[i * 4 + static_cast<uint32_t>(d)] = k / 128;
-    }
-    points.layer[i] = static_cast<int32_t>(random() % 6) - 1;
-  }
-}
-
-reference::Where place(const Points &points, uint32_t i, bool integers) {
-  reference::Where where;
-  for (uint32_t d = 0; d < 3; ++d)
-    where.at[d] = integers ? points.texel[i * 4 + d] : static_cast<double>(points.at[i * 4 + d]);
-  where.layer = points.layer[i];
-  return where;
-}
-
-std::string text(const Geometry &geometry, const char *type, bool integers) {
-  return std::string("tex.") + geometry.name + ".v4." + type + (integers ? ".s32" : ".f32") +
-         " {%r20, %r21, %r22, %r23}, [%d0, " + (integers ? geometry.integers : geometry.floats) +
-         "];";
-}
-
-// Runs all points and reports the first that differs.
-void compare(Points &points, const std::shared_ptr<Program> &program, const ImageView &view,
-             const std::string &what, const char *name,
-             const std::function<reference::Value(uint32_t)> &want) {
-  points.device.memory.images[kHandle] = view;
-  CHECK_OK(points.run(program, kHandle, name));
-  for (uint32_t i = 0; i < points.count; ++i) {
-    reference::Value value = want(i);
-    if (same(view, points.out + i * 4, value)) continue;
-    const float *at = points.at + i * 4;
-    char message[400];
-    std::snprintf(
-        message, sizeof message,
-        "%s, channel %d x %d, modes %d %d, linear %d, normalized %d: at (%g, %g, %g) layer "
-        "%d got %08x %08x %08x %08x, expected %g %g %g %g",
-        what.c_str(), static_cast<int>(view.channel), view.channels,
-        static_cast<int>(view.address[0]), static_cast<int>(view.address[1]), view.linear,
-        view.normalized, at[0], at[1], at[2], points.layer[i], points.out[i * 4],
-        points.out[i * 4 + 1], points.out[i * 4 + 2], points.out[i * 4 + 3], value.component[0],
-        value.component[1], value.component[2], value.component[3]);
-    check::fail(__FILE__, __LINE__, message);
-    return;
-  }
-}
-
-// All address modes and filters that a format allows.
-template <class F>
-void with_settings(ImageView view, F f) {
-  constexpr AddressMode kModes[] = {AddressMode::Clamp, AddressMode::Border, AddressMode::Wrap,
-                                    AddressMode::Mirror};
-  for (int c = 0; c < 4; ++c) view.border[c] = static_cast<float>(c + 1) / 4;
-  for (bool as_float : {false, true}) {
-    view.read_as_float = as_float;
-    if (as_float && view.element / view.channels == 4) continue;
-    if (as_float && (view.channel == Channel::Half || view.channel == Channel::Unsigned1010102))
-      continue;
-    for (bool normalized : {false, true})
-      for (int modes = 0; modes < (normalized ? 4 : 2); ++modes)
-        for (bool linear : {false, true}) {
-          view.normalized = normalized;
-          view.linear = linear;
-          // A different one in each dimension.
-          for (int d = 0; d < 3; ++d) view.address[d] = kModes[(modes + d) % (normalized ? 4 : 2)];
-          if (linear && reference::gives_integers(view)) continue;
-          f(view);
-        }
-  }
-}
-
-}  // namespace
 
 TEST(every_format_mode_filter_and_geometry) {
   std::mt19937 random(1);
@@ -226,146 +120,6 @@ TEST(srgb) {
   }
 }
 
-// Levels of detail given, found from gradients, and none; to the nearest level and between two.
-TEST(mipmaps) {
-  rig::Device device(1);
-  std::mt19937 random(7);
-  Points points(device, 64);
-  auto program = device.load(module(
-      Points::kernel("tex.level.2d.v4.f32.f32 {%r20, %r21, %r22, %r23}, [%d0, {%f0, %f1}], %f4;",
-                     "level") +
-      Points::kernel("tex.grad.2d.v4.f32.f32 {%r20, %r21, %r22, %r23}, [%d0, {%f0, %f1}], "
-                     "{%f4, %f5}, {%f6, %f7};",
-                     "grad") +
-      Points::kernel("tex.base.2d.v4.f32.f32 {%r20, %r21, %r22, %r23}, [%d0, {%f0, %f1}];",
-                     "base")));
-  auto view = make(device, random, Channel::Unsigned16, 4, 2, {32, 16, 1, 0}, 6);
-  view.read_as_float = view.normalized = true;
-  auto mixed = [&](uint32_t i, double level) {
-    level = std::fmin(std::fmax(level, static_cast<double>(view.level_least)),
-                      static_cast<double>(view.level_most));
-    level = std::fmin(std::fmax(level, 0), 5);
-    reference::Where where = place(points, i, false);
-    if (!view.mipmap_linear) {
-      where.level = static_cast<int>(std::floor(level + 0.5));
-      return reference::fetch(view, 2, where);
-    }
-    where.level = static_cast<int>(level);
-    const double part = std::round((level - where.level) * 256) / 256;
-    reference::Value value = reference::fetch(view, 2, where);
-    if (part == 0) return value;
-    ++where.level;
-    const reference::Value next = reference::fetch(view, 2, where);
-    for (int c = 0; c < 4; ++c)
-      value.component[c] = value.component[c] * (1 - part) + next.component[c] * part;
-    return value;
-  };
-  for (bool linear : {false, true})
-    for (bool between : {false, true})
-      for (double bias : {0.0, 0.75}) {
-        view.linear = linear;
-        view.mipmap_linear = between;
-        view.level_bias = static_cast<float>(bias);
-        view.level_least = bias == 0 ? 0 : 0.5f;
-        view.level_most = bias == 0 ? 8 : 3.5f;
-        scatter(points, random, view);
-        for (uint32_t i = 0; i < points.count * 8; ++i)
-          points.extra[i] = static_cast<float>(static_cast<int>(random() % 40) - 8) / 5.25f;
-        compare(points, program, view, "level", "level", [&](uint32_t i) {
-          return mixed(i, static_cast<double>(points.extra[i * 8]) + bias);
-        });
-        // The bias is of levels that are given.
-        compare(points, program, view, "base", "base", [&](uint32_t i) { return mixed(i, 0); });
-        // One step in x is 2^k elements and more than the one in y.
-        for (uint32_t i = 0; i < points.count; ++i) {
-          float *given = points.extra + i * 8;
-          given[0] = std::ldexp(1.0f, static_cast<int>(i % 7) - 6);
-          given[1] = given[2] = 0;
-          given[3] = given[0] / 2;
-        }
-        compare(points, program, view, "grad", "grad",
-                [&](uint32_t i) { return mixed(i, static_cast<double>(i % 7) - 1 + bias); });
-      }
-}
-
-TEST(cubes) {
-  rig::Device device(1);
-  std::mt19937 random(8);
-  Points points(device, 64);
-  auto program = device.load(module(
-      Points::kernel("tex.cube.v4.f32.f32 {%r20, %r21, %r22, %r23}, [%d0, {%f0, %f1, %f2, %f3}];",
-                     "cube") +
-      Points::kernel("tex.acube.v4.f32.f32 {%r20, %r21, %r22, %r23}, [%d0, {%r8, %f0, %f1, %f2}];",
-                     "acube")));
-  for (uint32_t layers : {0u, 3u}) {
-    auto view = make(device, random, Channel::Float, 1, 2, {8, 8, 1, layers}, 1, true);
-    view.normalized = true;
-    for (bool linear : {false, true}) {
-      view.linear = linear;
-      // A major axis of 1 keeps the division exact.
-      for (uint32_t i = 0; i < points.count; ++i) {
-        float *at = points.at + i * 4;
-        for (int d = 0; d < 3; ++d)
-          at[d] = static_cast<float>(static_cast<int>(random() % 255) - 127) / 128;
-        at[random() % 3] = random() & 1 ? 1.0f : -1.0f;
-        points.layer[i] = static_cast<int32_t>(random() % 3);
-      }
-      compare(points, program, view, "cube", layers ? "acube" : "cube", [&](uint32_t i) {
-        int face;
-        reference::Where where;
-        const float *at = points.at + i * 4;
-        reference::cube_face(at[0], at[1], at[2], &face, &where.at[0], &where.at[1]);
-        // A face is a layer, and its edge is its end.
-        ImageView flat = view;
-        flat.layers = 18;
-        where.layer = (layers ? points.layer[i] : 0) * 6 + face;
-        return reference::fetch(flat, 2, where);
-      });
-    }
-  }
-}
-
-// With a value that changes steadily over the whole sphere, nothing jumps at an edge.
-TEST(seamless_cubes_have_no_edges) {
-  rig::Device device(1);
-  std::mt19937 random(9);
-  Points points(device, 64);
-  auto program = device.load(module(Points::kernel(
-      "tex.cube.v4.f32.f32 {%r20, %r21, %r22, %r23}, [%d0, {%f0, %f1, %f2, %f3}];")));
-  auto view = make(device, random, Channel::Float, 1, 2, {16, 16, 1, 0}, 1, true);
-  const ImageLevel &level = view.levels[0];
-  for (unsigned face = 0; face < 6; ++face)
-    for (unsigned y = 0; y < 16; ++y)
-      for (unsigned x = 0; x < 16; ++x) {
-        double s = (2 * x + 1) / 16.0 - 1, t = (2 * y + 1) / 16.0 - 1;
-        const double directions[6][3] = {{1, -t, -s}, {-1, -t, s}, {s, 1, t},
-                                         {s, -1, -t}, {s, -t, 1},  {-s, -t, -1}};
-        const double *v = directions[face];
-        double length = std::sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2]);
-        auto value = static_cast<float>((v[0] + 2 * v[1] - v[2]) / length);
-        std::memcpy(
-            reinterpret_cast<void *>(level.address + face * level.slice + y * level.pitch + x * 4),
-            &value, 4);
-      }
-  view.normalized = view.linear = view.seamless = true;
-  device.memory.images[kHandle] = view;
-  // Pairs to both sides of an edge.
-  for (uint32_t i = 0; i < 64; ++i) {
-    float *at = points.at + i * 4;
-    const unsigned axis = i / 2 % 3;
-    at[axis] = i & 1 ? 1.0f : 0.998f;
-    at[(axis + 1) % 3] = i & 1 ? 0.998f : 1.0f;
-    at[(axis + 2) % 3] = static_cast<float>(i / 2) / 20 - 0.75f;
-  }
-  CHECK_OK(points.run(program, kHandle));
-  for (uint32_t i = 0; i < 64; i += 2) {
-    float a, b;
-    std::memcpy(&a, points.out + i * 4, 4);
-    std::memcpy(&b, points.out + (i + 1) * 4, 4);
-    CHECK(std::fabs(a - b) < 0.02f);
-  }
-}
-
 // Lanes that fetch from different textures, and lanes that do not fetch.
 TEST(handles_differ_between_lanes) {
   rig::Device device(1);
@@ -454,6 +208,16 @@ TEST(what_is_no_texture_faults) {
   view.kind = ImageView::Kind::Surface;
   device.memory.images[kHandle] = view;
   CHECK_FAILS(points.run(program, kHandle), 700, "no live texture");
+  // Linear memory has no rows, so there are no four neighbours.
+  view.kind = ImageView::Kind::Texture;
+  view.linear_memory = true;
+  device.memory.images[kHandle] = view;
+  auto gather = device.load(module(
+      Points::kernel("tld4.r.2d.v4.f32.f32 {%r20, %r21, %r22, %r23}, [%d0, {%f0, %f1}];") +
+      Points::kernel("tex.2d.v4.f32.f32 {%r20, %r21, %r22, %r23}, [%d0, {%f0, %f1}];", "plane")));
+  CHECK_FAILS(points.run(gather, kHandle), 719, "linear memory");
+  CHECK_OK(points.run(gather, kHandle, "plane"));
+  view.linear_memory = false;
   // Memory that was taken away.
   view.kind = ImageView::Kind::Texture;
   view.levels[0].address += uint64_t{1} << 21;

@@ -159,9 +159,9 @@ TEST(stores) {
     device.memory.images[kHandle] = view;
     for (const Width &width : kWidths)
       for (const char *bounds : {"trap", "clamp", "zero"}) {
-        auto program = device.load(module(Points::kernel(
-            spread() + "sust.b." + geometry.name + "." + width.type + "." + bounds +
-            " [%d0, " + geometry.coordinates + "], " + width.registers + ";")));
+        auto program = device.load(module(
+            Points::kernel(spread() + "sust.b." + geometry.name + "." + width.type + "." + bounds +
+                           " [%d0, " + geometry.coordinates + "], " + width.registers + ";")));
         const unsigned size = width.bytes * width.count;
         scatter(points, random, size, !std::strcmp(bounds, "trap"), view, geometry, size);
         // The last lane that writes a place stays; blocks follow one another.
