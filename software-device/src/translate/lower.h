@@ -235,6 +235,7 @@ class Lowering {
   bool matrix_address(const OperandSyntax &operand, Space space, Ir *ir);
   bool mma_types(MmaForm *form, Element d, Element c, Round round);
   bool emit_mma(const MmaForm &form, Element d, Element c, Round round);
+  bool take_aligned();
   bool wmma_shape(const unsigned shape[3], Element element);
   bool wmma_fragment(bool load);
   bool mma();

@@ -233,12 +233,19 @@ bool Lowering::wmma_shape(const unsigned shape[3], Element element) {
   return known || refuse("these types have no such shape");
 }
 
+// .sync.aligned of wmma, which had no .aligned before PTX 6.3.
+bool Lowering::take_aligned() {
+  bool sync = take("sync"), aligned = take("aligned");
+  if (sync && (aligned || surroundings_.module().version < 63)) return true;
+  return refuse("needs .sync.aligned");
+}
+
 // wmma.mma.sync.aligned.alayout.blayout.shape.d[.a.b].c, and wmma.load, wmma.store
 bool Lowering::wmma() {
   bool load = take("load"), store = take("store");
   if (load || store) return wmma_fragment(load);
-  if (!take("mma") || !take("sync") || !take("aligned"))
-    return refuse("needs .load, .store or .mma, and .sync.aligned");
+  if (!take("mma")) return refuse("needs .load, .store or .mma");
+  if (!take_aligned()) return false;
   unsigned shape[3];
   if (!take_shape(shape)) return false;
   MmaForm form;
@@ -280,7 +287,7 @@ bool Lowering::wmma_fragment(bool load) {
     form.matrix = FragmentForm::C;
   else
     return refuse("needs the name of a matrix");
-  if (!take("sync") || !take("aligned")) return refuse("needs .sync.aligned");
+  if (!take_aligned()) return false;
   unsigned shape[3];
   if (!take_shape(shape)) return false;
   Layout layout = take_layout();

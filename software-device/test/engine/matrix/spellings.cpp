@@ -73,3 +73,14 @@ TEST(spellings_of_real_kernels) {
     if (!status.ok()) fail(__FILE__, __LINE__, text + status.message);
   }
 }
+
+TEST(wmma_before_ptx_6_3_has_no_aligned) {
+  Device device(1);
+  const std::string body =
+      ".reg .b32 %v<8>;\nwmma.load.a.sync.row.m16n16k16.f16 {%v0,%v1,%v2,%v3,%v4,%v5,%v6,%v7}, "
+      "[%d0];";
+  auto old = device.load(".version 6.0\n.target sm_70\n.address_size 64\n" + kernel("k", 1, body));
+  CHECK_OK(old->find_kernel("k")->translate());
+  auto later = device.load(module(kernel("k", 1, body)));
+  CHECK_FAILS(later->find_kernel("k")->translate(), 218, ".sync.aligned");
+}
