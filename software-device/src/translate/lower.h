@@ -130,7 +130,7 @@ class Lowering {
 
   bool statement();
 
-  // ---- families: lower_arithmetic.cpp
+  // ---- families: lower_arithmetic.cpp, lower_compare.cpp, lower_bits.cpp
   bool plain();
   bool multiply();
   bool multiply_add();
