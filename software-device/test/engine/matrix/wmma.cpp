@@ -273,7 +273,7 @@ TEST(wmma_fragments_are_element_by_element) {
 TEST(wmma_accesses_are_checked) {
   Device device(1);
   auto *data = device.array<uint8_t>(1 << 20);
-  uint64_t end = reinterpret_cast<uint64_t>(data) + (uint64_t{2} << 20);  // of the granule
+  uint64_t end = reinterpret_cast<uint64_t>(data) + (1 << 20);
   const std::string registers = "{%v0,%v1,%v2,%v3,%v4,%v5,%v6,%v7}";
   auto run = [&](const std::string &text, uint64_t address) {
     auto program = device.load(module(kernel("k", 1, ".reg .b32 %v<8>;\n" + text)));
