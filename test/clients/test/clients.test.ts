@@ -47,6 +47,11 @@ const scripts: Script[] = [
       SOFTWARE_DEVICE_NVRTC: nvrtc,
     },
   },
+  {
+    name: 'numba_kernels.py',
+    checks: 10,
+    env: { LD_PRELOAD: path.join(folder, 'keep-ptx', 'libnvJitLink.so.13') },
+  },
 ];
 
 function run({ name, env }: Script): Promise<Outcome> {
