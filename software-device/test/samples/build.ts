@@ -93,6 +93,9 @@ function link(sample: Sample, toolkit: Toolkit, device: string, program: string,
     program,
     ...sample.sources,
     ...[device, ...libraryFolders(toolkit)].map((folder) => `-L${folder}`),
+    // Libraries that a sample calls but names only through others.
+    '-Xlinker',
+    '--copy-dt-needed-entries',
     ...(flags.includes('-rdc=true') ? ['-lcudadevrt'] : []),
     ...sample.libraries.flatMap((library) => linkFlag(library, toolkit) ?? []),
   ]);
