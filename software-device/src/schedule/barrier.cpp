@@ -31,6 +31,7 @@ void try_release(Cta &cta, unsigned index) {
     return;
   BlockBarrier done = barrier;
   barrier = BlockBarrier();
+  cta.barriers_in_use &= ~(1u << index);
   for (Warp &warp : cta.warps) {
     for (uint32_t i = 0; i < warp.group_count; ++i) {
       Group group = warp.groups[i];
@@ -67,7 +68,7 @@ const Ins *run_barrier(Warp &warp, const Ins *ins) {
   bool has_lowest = mask & (warp.live & (0 - warp.live));
   barrier.padded += arrived;
   if (has_lowest) barrier.padded += kLanes - static_cast<uint32_t>(__builtin_popcount(warp.live));
-  barrier.any_waiting = true;
+  cta.barriers_in_use |= 1u << id;
   auto mode = static_cast<BarrierMode>(ins->mode);
   bool red = mode >= BarrierMode::Popc;
   if (red) {

@@ -117,7 +117,9 @@ void Cta::start(uint64_t block) {
   live_threads = grid->threads;
   mbarrier_waits = 0;
   failed = false;
-  for (BlockBarrier &barrier : barriers) barrier = BlockBarrier();
+  if (barriers_in_use)
+    for (BlockBarrier &barrier : barriers) barrier = BlockBarrier();
+  barriers_in_use = 0;
   const Function &kernel = *grid->executable->functions[0];
   for (uint32_t i = 0; i < grid->warps; ++i) {
     Warp &warp = warps[i];
@@ -132,7 +134,15 @@ void Cta::start(uint64_t block) {
     Frame &frame = entry_frames_[i];
     frame.lanes = warp.live;
     if (kernel.uses_alloca) std::fill_n(frame.allocated, kLanes, 0u);
-    fill(kernel.block_fills, frame.registers, warp);
+    // What differs between blocks is the same for all warps of one.
+    if (i == 0) {
+      fill(kernel.block_fills, frame.registers, warp);
+    } else {
+      for (const SlotFill &one : kernel.block_fills) {
+        const size_t bytes = one.constant.size ? one.constant.size * kLanes : sizeof(uint32_t);
+        std::memcpy(frame.registers + one.slot, entry_frames_[0].registers + one.slot, bytes);
+      }
+    }
     insert_group(warp, &frame, kernel.code.data(), warp.live);
   }
 }

@@ -52,7 +52,6 @@ struct BlockBarrier {
   uint32_t padded = 0;    // the same with absent lanes of a warp counted
   uint32_t expected = 0;  // 0: all threads
   uint32_t votes = 0;
-  bool any_waiting = false;
 };
 
 // A block, and the memory that it runs in. Kept for the next block of the same grid.
@@ -90,6 +89,7 @@ struct Cta {
   bool failed = false;
   bool progress = false;  // something ran in the last run()
   BlockBarrier barriers[16];
+  uint32_t barriers_in_use = 0;  // one bit each: somebody has arrived
   std::vector<Warp> warps;
 
  private:

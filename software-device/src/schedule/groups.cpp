@@ -228,8 +228,8 @@ void exit_lanes(Warp &warp, uint32_t mask) {
   Cta &cta = *warp.cta;
   cta.live_threads -= static_cast<uint32_t>(__builtin_popcount(mask));
   cta.cluster->leave(warp, mask);
-  for (unsigned i = 0; i < 16; ++i)
-    if (cta.barriers[i].any_waiting) try_release(cta, i);
+  for (uint32_t left = cta.barriers_in_use; left; left &= left - 1)
+    try_release(cta, static_cast<unsigned>(__builtin_ctz(left)));
 }
 
 const Ins *run_exit(Warp &warp, const Ins *) {

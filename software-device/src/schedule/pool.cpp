@@ -39,7 +39,7 @@ Grid::Grid(Launch what)
 
 namespace {
 
-constexpr auto kWatch = std::chrono::microseconds(20);
+constexpr auto kWatch = std::chrono::microseconds(5);
 constexpr uint64_t kLongSlice = 4096;  // turns of a block that runs alone
 constexpr uint64_t kShortSlice = 16;   // ... that shares its worker
 constexpr size_t kMaxResident = 64;    // blocks that one worker keeps, unless cooperative

@@ -48,7 +48,8 @@ PtxPart part_of(const abi_fatbin_entry &entry) {
 PtxPart part_of(const char *text, size_t limit) {
   size_t length = limit == ABI_NO_LIMIT ? strlen(text) : strnlen(text, limit);
   PtxPart part;
-  part.bytes.assign(text, text + length);
+  const auto *bytes = reinterpret_cast<const uint8_t *>(text);  // no conversion of each
+  part.bytes.assign(bytes, bytes + length);
   return part;
 }
 
@@ -218,7 +219,7 @@ CUresult unpack(const PtxPart &part, std::string *ptx, std::string *reason) {
   else if (part.flags & ABI_FATBIN_LZ4)
     result = unpack_lz4(part.bytes, part.claimed, ptx, reason);
   else
-    ptx->assign(part.bytes.begin(), part.bytes.end());
+    ptx->assign(reinterpret_cast<const char *>(part.bytes.data()), part.bytes.size());
   // Entries are padded with NULs.
   ptx->resize(strnlen(ptx->data(), ptx->size()));
   return result;

@@ -14,7 +14,7 @@
 namespace softdev::driver {
 namespace {
 
-constexpr int64_t kWatchNs = 20'000;
+constexpr int64_t kWatchNs = 5'000;
 std::mutex queue_mutex;
 
 }  // namespace
