@@ -35,7 +35,6 @@ TEST(unknown_instructions_and_modifiers) {
   CHECK_FAILS(translate("cvt.rs.f16x2.f32 %r4, %f1, %f2, %r5;"), 218, "'.rs'");
   CHECK_FAILS(translate("cvt.rn.e4m3x2.f32 %h1, %f2, %f3;"), 218, "not supported");
   CHECK_FAILS(translate("atom.global.add.f16 %h1, [%d1], %h2;"), 218, ".noftz");
-  CHECK_FAILS(translate("tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%d1, {%f1,%f2}];"), 218, "line 9");
   CHECK_FAILS(translate("cvt.s32.f32 %r1, %f1;"), 218, "needs .rni");
   CHECK_FAILS(translate("mul.s32 %r1, %r2, %r3;"), 218, "needs .lo");
   CHECK_FAILS(translate("fma.f32 %f1, %f2, %f3, %f4;"), 218, "rounding");
