@@ -109,7 +109,7 @@ struct Points {
   }
   Status run(const std::shared_ptr<Program> &program, uint64_t handle, const char *name = "k") {
     return device.launch(
-        program, name, {(count + 63) / 64}, {count < 64 ? count : 64},
+        program, name, {count / 32}, {32},  // it is a multiple of 32
         rig::Parameters().add(handle).add(at).add(texel).add(layer).add(extra).add(out));
   }
 };
