@@ -56,7 +56,14 @@ const scripts: Script[] = [
 
 function run({ name, env }: Script): Promise<Outcome> {
   const child = spawn(python, [path.join(root, 'test', 'clients', name)], {
-    env: { ...process.env, LD_LIBRARY_PATH: folder, PYTHONNOUSERSITE: '1', ...env },
+    env: {
+      ...process.env,
+      LD_LIBRARY_PATH: folder,
+      PYTHONNOUSERSITE: '1',
+      // Not beside the scripts.
+      PYTHONPYCACHEPREFIX: path.join(build, 'clients', 'pycache'),
+      ...env,
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   return outcome(child);
