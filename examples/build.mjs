@@ -86,27 +86,23 @@ export function listFeatures(sources, folder = 'features') {
 const featureFlags = ['-std=c++17', '-gencode', 'arch=compute_80,code=compute_80'];
 
 /**
- * Such a program begins with a comment that says what it shows. Flags that it needs stand in the
- * next line: `// flags: -lcuda`; its own -gencode or -arch takes the place of ours.
+ * Such a program begins with a comment that says what it shows, in one sentence or more. Flags that
+ * it needs stand below: `// flags: -lcuda`; its own -gencode or -arch takes the place of ours.
  * @param {string} sources
  * @param {string} source
  * @returns {Program}
  */
 function describe(sources, source) {
-  const [first = '', second = ''] = readFileSync(join(sources, source), 'utf8').split('\n', 2);
-  const own = /^\/\/ flags: (.*)$/.exec(second)?.[1]?.split(' ').filter(Boolean) ?? [];
+  const text = readFileSync(join(sources, source), 'utf8');
+  const comment = (/^(?:\/\/.*\n)*/.exec(text)?.[0] ?? '').replaceAll(/^\/\/ ?/gm, '').split('\n');
+  const flagsAt = comment.findIndex((line) => line.startsWith('flags: '));
+  const own = comment[flagsAt]?.slice('flags: '.length).split(' ').filter(Boolean) ?? [];
   const target = own.some((flag) => /^-(gencode|arch)/.test(flag));
   const flags = [...(target ? ['-std=c++17'] : featureFlags), ...own];
+  const said = comment.slice(0, flagsAt < 0 ? undefined : flagsAt).join(' ');
+  const [shows] = said.split(/(?<=\.) /);
   const name = source.replace(/^.*\//, '').replace(/\.cu$/, '');
-  return {
-    name,
-    source,
-    shows: first.replace(/^\/\/\s*/, ''),
-    flags,
-    needs: [],
-    args: [],
-    testArgs: [],
-  };
+  return { name, source, shows: shows?.trim() ?? '', flags, needs: [], args: [], testArgs: [] };
 }
 
 /**

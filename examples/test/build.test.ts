@@ -86,7 +86,7 @@ t.test('programs of a folder describe themselves', async (t) => {
   const { sources, source, log, compiled } = workshop(t.testdir());
   source('programs.json', JSON.stringify({ features: 'more', programs: [] }));
   mkdirSync(join(sources, 'more'));
-  source('more/plain.cu', '// Shows one thing.\nint main() {}\n');
+  source('more/plain.cu', '// Shows one thing, in\n// two lines. And more.\n\n// No more.\n');
   source('more/own.cu', '// Shows another.\n// flags: -arch=sm_90 -rdc=true\nint main() {}\n');
   source('more/notes.txt', 'no program');
   t.same(await compiled(), ['own', 'plain']);
@@ -94,7 +94,7 @@ t.test('programs of a folder describe themselves', async (t) => {
   t.match(log(), /plain\.cu -std=c\+\+17 -gencode arch=compute_80,code=compute_80\n/);
   t.same(
     listPrograms(sources).map(({ shows }) => shows),
-    ['Shows another.', 'Shows one thing.'],
+    ['Shows another.', 'Shows one thing, in two lines.'],
   );
 });
 
