@@ -4,6 +4,6 @@
 #define ABI_INDEX_H
 
 #define ABI_ENTRY_COUNT 672
-#define ABI_LOOKUP_COUNT 672
+#define ABI_LOOKUP_COUNT 673
 
 #endif

@@ -2248,6 +2248,7 @@ const struct abi_lookup abi_lookups[ABI_LOOKUP_COUNT] = {
   {"cuGraphHostNodeSetParams", 10000, ABI_PLAIN, 213},
   {"cuGraphInstantiate", 10000, ABI_PLAIN, 214},
   {"cuGraphInstantiate", 11000, ABI_PLAIN, 218},
+  {"cuGraphInstantiate", 12000, ABI_PLAIN, 215},
   {"cuGraphInstantiateWithFlags", 11040, ABI_PLAIN, 215},
   {"cuGraphInstantiateWithParams", 12000, ABI_PLAIN, 216},
   {"cuGraphInstantiateWithParams", 12000, ABI_PER_THREAD, 217},

@@ -196,6 +196,10 @@ def main() -> None:
                 functions.setdefault(symbol, {"returns": "CUresult", "parameters": None})
                 lookups.append([name, number, suffix, symbol])
 
+    # CUDA 12 gave one name to another function: cuda.h defines it so, without a version.
+    lookups.append(["cuGraphInstantiate", 12000, "", "cuGraphInstantiateWithFlags"])
+    lookups.sort(key=lambda row: (row[0], row[2]))
+
     facts = {
         "source": "cuda.h, cudaTypedefs.h and the interop headers of the CUDA toolkit",
         "version": version,

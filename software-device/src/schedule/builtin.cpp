@@ -1,4 +1,5 @@
-// Functions that the device's system provides: vprintf, __assertfail, malloc, free.
+// Functions that the device's system provides: vprintf, __assertfail, malloc, free, and
+// cudaGraphSetConditional.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -253,6 +254,15 @@ const Ins *run_call_builtin(Warp &warp, const Ins *ins) {
       case Builtin::Free:
         grid.kernel->program().heap().release(argument(0));
         break;
+      case Builtin::SetConditional: {
+        // The handle of a condition is the address of its value.
+        uint64_t handle = argument(0);
+        if (handle % 4 || !memory_allowed(warp, Space::Global, handle, 4, 2, lane))
+          return memory_fault(warp, ins, Space::Global, handle, 4, true, lane);
+        __atomic_store_n(reinterpret_cast<uint32_t *>(handle), static_cast<uint32_t>(argument(1)),
+                         __ATOMIC_RELEASE);
+        break;
+      }
     }
     if (!call.results.empty())
       std::memcpy(frame + call.results[0].local, &result,

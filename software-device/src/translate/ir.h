@@ -207,7 +207,7 @@ enum class MbarrierMode : uint8_t {
   TryWait,
   TryParity
 };
-enum class Builtin : uint8_t { Printf, Assert, Malloc, Free };
+enum class Builtin : uint8_t { Printf, Assert, Malloc, Free, SetConditional };
 
 // A value: a virtual register, or one that never changes while a thread block runs and is
 // written into the register file beforehand.

@@ -98,8 +98,9 @@ bool Lowering::call_builtin(std::string_view name, const OperandSyntax *results,
       {"__assertfail", Builtin::Assert},
       {"malloc", Builtin::Malloc},
       {"free", Builtin::Free},
+      {"cudaGraphSetConditional", Builtin::SetConditional},
   };
-  static constexpr unsigned kArguments[] = {2, 5, 1, 1};
+  static constexpr unsigned kArguments[] = {2, 5, 1, 1, 2};
   *known = false;
   for (auto [candidate, builtin] : kBuiltins) {
     if (candidate != name) continue;

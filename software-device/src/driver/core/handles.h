@@ -27,6 +27,10 @@ enum class Kind : uint8_t {
   kTextureReference,
   kSurfaceReference,
   kLink,
+  kGraph,
+  kGraphNode,
+  kGraphExec,
+  kUserObject,
 };
 
 class Object {

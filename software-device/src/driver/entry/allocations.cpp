@@ -1,5 +1,7 @@
 // Entry points: device memory.
 #include "entry/entry.h"
+#include "graphs/memory.h"
+#include "streams/task.h"
 
 using namespace softdev::driver;
 
@@ -8,6 +10,7 @@ namespace {
 CUresult allocate(CUdeviceptr *address, size_t size) {
   std::shared_ptr<Context> context;
   if (CUresult bad = enter(&context)) return bad;
+  if (CUresult bad = admit_unsafe()) return bad;
   if (!address || !size) return CUDA_ERROR_INVALID_VALUE;
   int device = context->device().ordinal;
   uint64_t base = driver()->memory.allocate_device(device, size, 512, context->handle());
@@ -24,9 +27,17 @@ CUresult release(CUdeviceptr address) {
   std::shared_ptr<Context> context;
   if (CUresult bad = enter(&context)) return bad;
   if (!address) return CUDA_SUCCESS;
+  if (CUresult bad = admit_unsafe()) return bad;
   Driver &all = *driver();
+  bool of_graph;
+  GraphAllocationRef allocation;
+  if (CUresult bad = free_graph_memory(address, &of_graph, &allocation)) return bad;
+  if (of_graph) {
+    for (const auto &device : all.devices) device->drain();
+    return context->error();
+  }
   auto region = all.memory.remove(address, [](const Region &candidate) {
-    return !candidate.variable &&
+    return !candidate.variable && !candidate.graph &&
            (candidate.kind == RegionKind::kDevice || candidate.kind == RegionKind::kManaged ||
             (candidate.kind == RegionKind::kImported && candidate.pool));
   });

@@ -3,6 +3,8 @@
 
 #include "entry/entry.h"
 #include "entry/sharing.h"
+#include "graphs/capture.h"
+#include "graphs/tasks.h"
 #include "streams/event_board.h"
 
 using namespace softdev::driver;
@@ -24,7 +26,18 @@ CUresult record(CUevent event_handle, CUstream handle, unsigned flags, Default n
   if (flags & ~static_cast<unsigned>(CU_EVENT_RECORD_EXTERNAL)) return CUDA_ERROR_INVALID_VALUE;
   if (event->context.lock() != stream.context)
     return refuse(CUDA_ERROR_INVALID_HANDLE, "the event and the stream are of different contexts");
-  return guarded([&] {
+  return guarded([&]() -> CUresult {
+    if (flags & CU_EVENT_RECORD_EXTERNAL) {
+      if (!stream->capturing())
+        return refuse(CUDA_ERROR_INVALID_VALUE, "only a captured stream records external events");
+      return submit(stream, std::make_shared<EventTask>(stream.context, event, true));
+    }
+    if (CUresult bad = admit(stream, Use::kQueue)) return bad;
+    if (stream->capturing() || event->captured()) {
+      GraphsLock lock;
+      if (stream->capture()) return capture_record(stream, *event);
+      event->set_capture(nullptr);
+    }
     softdev::driver::record(*event, stream);
     return CUDA_SUCCESS;
   });
@@ -41,6 +54,8 @@ CUresult elapsed(float *milliseconds, CUevent start_handle, CUevent end_handle) 
   if (CUresult bad = find(start_handle, &start)) return bad;
   if (CUresult bad = find(end_handle, &end)) return bad;
   if (!milliseconds) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult bad = check_event(*start)) return bad;
+  if (CUresult bad = check_event(*end)) return bad;
   if ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
     return refuse(CUDA_ERROR_INVALID_HANDLE, "an event was created without timing");
   if (start->context.lock() != end->context.lock())
@@ -103,6 +118,8 @@ CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned in
 CUresult cuEventQuery(CUevent handle) {
   std::shared_ptr<Event> event;
   if (CUresult bad = find(handle, &event)) return bad;
+  if (CUresult bad = check_event(*event)) return bad;
+  if (CUresult bad = admit_unsafe()) return bad;
   if (CUresult sticky = health(*event)) return sticky;
   if (event->board)
     return event->board->done(event->board->latest()) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
@@ -113,6 +130,8 @@ CUresult cuEventQuery(CUevent handle) {
 CUresult cuEventSynchronize(CUevent handle) {
   std::shared_ptr<Event> event;
   if (CUresult bad = find(handle, &event)) return bad;
+  if (CUresult bad = check_event(*event)) return bad;
+  if (CUresult bad = admit_unsafe()) return bad;
   if (event->board) {
     uint64_t number = event->board->latest();
     while (!event->board->done(number) && health(*event) == CUDA_SUCCESS) usleep(50);

@@ -1,5 +1,6 @@
 // Entry points: host memory that kernels can reach.
 #include "entry/entry.h"
+#include "streams/task.h"
 
 using namespace softdev::driver;
 
@@ -11,6 +12,7 @@ bool is_registered(const Region &region) { return region.kind == RegionKind::kRe
 CUresult allocate(void **pointer, size_t size, unsigned flags) {
   std::shared_ptr<Context> context;
   if (CUresult bad = enter(&context)) return bad;
+  if (CUresult bad = admit_unsafe()) return bad;
   constexpr unsigned known =
       CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
   if (!pointer || !size || (flags & ~known)) return CUDA_ERROR_INVALID_VALUE;
@@ -27,6 +29,7 @@ CUresult allocate(void **pointer, size_t size, unsigned flags) {
 CUresult release(void *pointer, bool (*fits)(const Region &), CUresult otherwise) {
   std::shared_ptr<Context> context;
   if (CUresult bad = enter(&context)) return bad;
+  if (CUresult bad = admit_unsafe()) return bad;
   Driver &all = *driver();
   auto region = all.memory.remove(address_of(pointer), fits);
   if (!region) return refuse(otherwise, "%p is not the start of such memory", pointer);
@@ -64,6 +67,7 @@ CUresult cuMemFreeHost(void *pointer) {
 CUresult cuMemHostRegister_v2(void *pointer, size_t size, unsigned int flags) {
   std::shared_ptr<Context> context;
   if (CUresult bad = enter(&context)) return bad;
+  if (CUresult bad = admit_unsafe()) return bad;
   constexpr unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                              CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
   if (!pointer || !size || size > UINT64_MAX - address_of(pointer) || (flags & ~known))

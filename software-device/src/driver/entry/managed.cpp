@@ -1,6 +1,7 @@
 // Entry points: managed memory, and what programs advise for it. Host and devices share it: pages
 // move nowhere, and advice is kept to be asked for.
 #include "entry/entry.h"
+#include "streams/task.h"
 
 using namespace softdev::driver;
 
@@ -217,6 +218,7 @@ extern "C" {
 CUresult cuMemAllocManaged(CUdeviceptr *address, size_t size, unsigned int flags) {
   std::shared_ptr<Context> context;
   if (CUresult bad = enter(&context)) return bad;
+  if (CUresult bad = admit_unsafe()) return bad;
   if (!address || !size || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
     return CUDA_ERROR_INVALID_VALUE;
   return guarded([&] {

@@ -2,6 +2,8 @@
 // never too late; freeing happens in its place in the stream.
 #include "entry/entry.h"
 #include "entry/pool.h"
+#include "graphs/capture.h"
+#include "graphs/memory.h"
 
 using namespace softdev::driver;
 
@@ -48,6 +50,13 @@ CUresult allocate(CUdeviceptr *address, size_t size, const std::shared_ptr<Pool>
   if (!address || !size) return CUDA_ERROR_INVALID_VALUE;
   if (pool->imported())
     return refuse(CUDA_ERROR_INVALID_VALUE, "a pool of another process gives no memory here");
+  if (CUresult bad = admit(stream, Use::kQueue)) return bad;
+  if (stream->capturing()) {
+    uint64_t at;
+    CUresult result = capture_allocation(stream, pool->device, size, &at);
+    if (result == CUDA_SUCCESS) *address = at;
+    return result;
+  }
   Memory &memory = driver()->memory;
   if (pool->most && size > pool->most - std::min<uint64_t>(pool->used, pool->most))
     return refuse(CUDA_ERROR_OUT_OF_MEMORY, "the pool's limit is %zu bytes", pool->most);
@@ -92,8 +101,19 @@ CUresult release(CUdeviceptr address, CUstream handle, Default null) {
   if (CUresult bad = find_stream(handle, null, &stream)) return bad;
   if (!address) return CUDA_SUCCESS;
   return guarded([&]() -> CUresult {
+    if (CUresult bad = admit(stream, Use::kQueue)) return bad;
+    if (stream->capturing()) return capture_free(stream, address);
+    bool of_graph;
+    GraphAllocationRef allocation;
+    if (CUresult bad = free_graph_memory(address, &of_graph, &allocation)) return bad;
+    if (of_graph) {
+      auto work = std::make_shared<Operation>(stream.context, Where::kCopier);
+      work->run = [allocation](Operation &) {};  // it is held until the stream gets there
+      Queue::push(*stream, work);
+      return CUDA_SUCCESS;
+    }
     auto region = driver()->memory.remove(address, [](const Region &candidate) {
-      return (candidate.kind == RegionKind::kDevice && !candidate.variable) ||
+      return (candidate.kind == RegionKind::kDevice && !candidate.variable && !candidate.graph) ||
              (candidate.kind == RegionKind::kImported && candidate.pool);
     });
     if (!region)

@@ -1,5 +1,7 @@
 // Entry points: streams.
 #include "entry/entry.h"
+#include "graphs/capture.h"
+#include "graphs/tasks.h"
 #include "streams/event_board.h"
 #include "streams/transfer.h"
 
@@ -25,6 +27,8 @@ CUresult create(CUstream *handle, unsigned flags, int priority) {
 CUresult query(CUstream handle, Default null) {
   StreamRef stream;
   if (CUresult bad = find_stream(handle, null, &stream)) return bad;
+  if (CUresult bad = admit_unsafe()) return bad;
+  if (CUresult bad = admit(stream, Use::kWait)) return bad;
   if (!Queue::idle(stream)) return CUDA_ERROR_NOT_READY;
   stream.context->flush_prints();
   return stream.context->error();
@@ -42,14 +46,25 @@ CUresult wait_event(CUstream handle, CUevent event_handle, unsigned flags, Defau
   auto event = driver()->handles.find<Event>(event_handle);
   if (!event) return refuse(CUDA_ERROR_INVALID_HANDLE, "%p is no event", (void *)event_handle);
   if (flags & ~static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL)) return CUDA_ERROR_INVALID_VALUE;
-  if (event->board)
-    return guarded([&] {
+  return guarded([&]() -> CUresult {
+    if (flags & CU_EVENT_WAIT_EXTERNAL) {
+      if (!stream->capturing())
+        return refuse(CUDA_ERROR_INVALID_VALUE, "only a captured stream waits for external events");
+      return submit(stream, std::make_shared<EventTask>(stream.context, event, false));
+    }
+    if (event->captured() || stream->capturing()) {
+      GraphsLock lock;
+      bool handled;
+      CUresult result = capture_wait(stream, *event, &handled);
+      if (handled) return result;
+    }
+    if (CUresult bad = admit(stream, Use::kQueue)) return bad;
+    if (event->board) {
       wait_for_board(stream, *event);
       return CUDA_SUCCESS;
-    });
-  Work recorded = Queue::recorded(*event);
-  if (!recorded) return CUDA_SUCCESS;
-  return guarded([&] {
+    }
+    Work recorded = Queue::recorded(*event);
+    if (!recorded) return CUDA_SUCCESS;
     auto mark = std::make_shared<Operation>(stream.context, Where::kInline);
     Queue::push(*stream, mark, recorded);
     return CUDA_SUCCESS;
@@ -103,19 +118,6 @@ CUresult get_id(CUstream handle, unsigned long long *id, Default null) {
   });
 }
 
-// No stream is ever being captured: capture is refused where it would begin.
-CUresult is_capturing(CUstream handle, CUstreamCaptureStatus *status, Default null) {
-  return ask(handle, null, status,
-             [&](const StreamRef &) { *status = CU_STREAM_CAPTURE_STATUS_NONE; });
-}
-
-CUresult capture_info(CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *id,
-                      Default null) {
-  CUresult result = is_capturing(handle, status, null);
-  if (result == CUDA_SUCCESS && id) *id = 0;
-  return result;
-}
-
 }  // namespace
 
 extern "C" {
@@ -131,6 +133,7 @@ CUresult cuStreamDestroy_v2(CUstream handle) {
   auto stream = driver()->handles.remove<Stream>(handle);
   if (!stream) return refuse(CUDA_ERROR_INVALID_HANDLE, "%p is no stream", (void *)handle);
   if (std::shared_ptr<Context> context = stream->context.lock()) {
+    abandon_capture(*stream);
     context->disown(stream->handle());
     context->forget_stream(stream);
   }
@@ -169,28 +172,5 @@ BOTH(cuStreamGetPriority, cuStreamGetPriority_ptsz, (CUstream stream, int *prior
      get_priority(stream, priority, LEGACY), get_priority(stream, priority, PER_THREAD))
 BOTH(cuStreamGetId, cuStreamGetId_ptsz, (CUstream stream, unsigned long long *id),
      get_id(stream, id, LEGACY), get_id(stream, id, PER_THREAD))
-BOTH(cuStreamIsCapturing, cuStreamIsCapturing_ptsz,
-     (CUstream stream, CUstreamCaptureStatus *status), is_capturing(stream, status, LEGACY),
-     is_capturing(stream, status, PER_THREAD))
-BOTH(cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_ptsz,
-     (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id),
-     capture_info(stream, status, id, LEGACY), capture_info(stream, status, id, PER_THREAD))
-BOTH(cuStreamGetCaptureInfo_v2, cuStreamGetCaptureInfo_v2_ptsz,
-     (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *,
-      const CUgraphNode **, size_t *),
-     capture_info(stream, status, id, LEGACY), capture_info(stream, status, id, PER_THREAD))
-BOTH(cuStreamGetCaptureInfo_v3, cuStreamGetCaptureInfo_v3_ptsz,
-     (CUstream stream, CUstreamCaptureStatus *status, cuuint64_t *id, CUgraph *,
-      const CUgraphNode **, const CUgraphEdgeData **, size_t *),
-     capture_info(stream, status, id, LEGACY), capture_info(stream, status, id, PER_THREAD))
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
-  if (CUresult bad = enter()) return bad;
-  if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
-  static thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  CUstreamCaptureMode before = current;
-  current = *mode;
-  *mode = before;
-  return CUDA_SUCCESS;
-}
 
 }  // extern "C"

@@ -49,6 +49,40 @@ uint64_t Arena::allocate(uint64_t size, uint64_t align, uint8_t flags) {
   return address;
 }
 
+uint64_t Arena::reserve(uint64_t size, bool *backed) {
+  if (size == 0 || size > (uint64_t{1} << 46)) return 0;
+  *backed = size <= kSmall;
+  if (*backed) return allocate(size);
+  return addresses_.take(round_up(size, kGranule) + kGranule, kGranule).value_or(0);
+}
+
+bool Arena::back(uint64_t base, uint64_t size) {
+  uint64_t whole = round_up(size, kGranule);
+  if (!commit(base, whole)) {
+    if (!spare_) return false;
+    drop_spare();
+    if (!commit(base, whole)) return false;
+  }
+  granules_->set(base, checks_ == Checks::kExact ? size : whole, kReadable | kWritable);
+  return true;
+}
+
+bool Arena::unback(uint64_t base, uint64_t size) {
+  if (size <= kSmall) return false;
+  size = round_up(size, kGranule);
+  granules_->set(base, size, 0);
+  unmap_to_reserved(base, size);
+  give_back(base);
+  return true;
+}
+
+void Arena::give_back(uint64_t base) {
+  auto extents = extents_.find(base);
+  if (extents == extents_.end()) return;  // it had none yet
+  physical_->give_back(extents->second);
+  extents_.erase(extents);
+}
+
 bool Arena::commit(uint64_t base, uint64_t size) {
   if (physical_) {
     std::vector<Extent> extents;
@@ -157,11 +191,7 @@ void Arena::drop_spare() {
 
 void Arena::reclaim(const Retired &retired) {
   unmap_to_reserved(retired.base, retired.size);
-  if (physical_) {
-    auto extents = extents_.find(retired.base);
-    physical_->give_back(extents->second);
-    extents_.erase(extents);
-  }
+  if (physical_) give_back(retired.base);
   addresses_.add(retired.base, retired.size + (retired.large ? kGranule : 0));
 }
 

@@ -28,6 +28,12 @@ class Arena {
   // kernels may do there.
   uint64_t allocate(uint64_t size, uint64_t align = 512, uint8_t flags = kReadable | kWritable);
 
+  // Addresses as for an allocation. What is small has memory at once; `*backed` tells.
+  uint64_t reserve(uint64_t size, bool *backed);
+  bool back(uint64_t base, uint64_t size);
+  // False when it stays: it is small, and shares its granule.
+  bool unback(uint64_t base, uint64_t size);
+
   // What release leaves to be unmapped, once nobody can be using it any more.
   struct Retired {
     uint64_t base = 0;
@@ -53,6 +59,7 @@ class Arena {
   static constexpr uint64_t kSmall = uint64_t{1} << 20;
 
   bool commit(uint64_t base, uint64_t size);
+  void give_back(uint64_t base);
   uint64_t allocate_small(uint64_t size, uint64_t align);
   uint64_t allocate_large(uint64_t size);
   std::vector<Retired> release_small(uint64_t address, uint64_t size);

@@ -65,6 +65,38 @@ uint64_t Memory::allocate_device(int device, uint64_t size, uint64_t align, uint
   return add(std::move(region));
 }
 
+uint64_t Memory::reserve_device(int device, uint64_t size, uint64_t context, uint64_t *id) {
+  std::unique_lock guard(mutex_);
+  Arena &arena = *devices_[static_cast<size_t>(device)].arena;
+  Region region;
+  region.base = arena.reserve(size, &region.backed);
+  if (!region.base) return 0;
+  region.size = size;
+  region.device = device;
+  region.context = context;
+  region.graph = true;
+  *id = next_id_;
+  return add(std::move(region));
+}
+
+bool Memory::back(uint64_t base, uint64_t id) {
+  std::unique_lock guard(mutex_);
+  auto found = regions_.find(base);
+  if (found == regions_.end() || found->second->id != id) return false;
+  Region &region = *found->second;
+  if (!region.backed) region.backed = arena_of(region)->back(base, region.size);
+  return region.backed;
+}
+
+void Memory::unback(uint64_t base, uint64_t id) {
+  std::unique_lock guard(mutex_);
+  auto found = regions_.find(base);
+  if (found == regions_.end() || found->second->id != id) return;
+  Region &region = *found->second;
+  region.backed = !arena_of(region)->unback(base, region.size);
+  removals_.fetch_add(1, std::memory_order_relaxed);
+}
+
 uint64_t Memory::allocate_host(uint64_t size, RegionKind kind, int device, uint64_t context,
                                unsigned flags) {
   std::unique_lock guard(mutex_);
@@ -113,6 +145,7 @@ std::shared_ptr<Region> Memory::remove(uint64_t base,
   regions_.erase(found);
   if (freed_.size() == kRemembered) freed_.pop_back();
   freed_.emplace_front(base, region->size);
+  removals_.fetch_add(1, std::memory_order_relaxed);
   return region;
 }
 
@@ -193,9 +226,15 @@ bool Memory::in_arena(uint64_t address) const {
                      [&](const PerDevice &device) { return device.arena->contains(address); });
 }
 
+bool Memory::covers(uint64_t address, uint64_t size) const {
+  const Region *region = find(address);
+  if (region && !region->backed) return size <= region->size - (address - region->base);
+  return copyable(address, size);
+}
+
 bool Memory::copyable(uint64_t address, uint64_t size) const {
   const Region *region = find(address);
-  if (!region || size > region->size - (address - region->base)) return false;
+  if (!region || !region->backed || size > region->size - (address - region->base)) return false;
   if (region->kind != RegionKind::kReservation) return true;
   // Every part must be mapped, and some device must have been let in.
   for (uint64_t at = address; at < address + size;) {
@@ -218,10 +257,9 @@ bool Memory::holds(uint64_t address, uint64_t size) const {
 }
 
 std::string Memory::describe(uint64_t address) const {
-  static constexpr const char *kinds[] = {"device memory",          "pinned host memory",
-                                          "registered host memory", "managed memory",
-                                          "an address reservation", "an array",
-                                          "memory of another process"};
+  static constexpr const char *kinds[] = {
+      "device memory",          "pinned host memory", "registered host memory",   "managed memory",
+      "an address reservation", "an array",           "memory of another process"};
   std::shared_lock guard(mutex_);
   const Region *nearest = nullptr;
   uint64_t distance = UINT64_MAX;

@@ -2,6 +2,7 @@
 // copies may do there. Device addresses are host addresses.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -55,6 +56,8 @@ struct Region {
   uint64_t id = 0;                                // CU_POINTER_ATTRIBUTE_BUFFER_ID
   uint64_t pool = 0;                              // handle of the memory pool it came from
   bool variable = false;                          // of a module
+  bool graph = false;                             // graphs decide when it is freed
+  bool backed = true;                             // has physical memory
   std::vector<std::shared_ptr<Granules>> access;  // own windows, per device; empty in arenas
   std::map<uint64_t, Mapping> mappings;           // of a reservation, by address
   AdviceMap advice;                               // on managed memory
@@ -82,6 +85,11 @@ class Memory {
                            uint8_t flags = kReadable | kWritable);
   uint64_t allocate_host(uint64_t size, RegionKind kind, int device, uint64_t context,
                          unsigned flags);
+  // Addresses for memory of graphs; and physical memory for them, given and taken. `*id` is the
+  // region's number, by which it is known later.
+  uint64_t reserve_device(int device, uint64_t size, uint64_t context, uint64_t *id);
+  bool back(uint64_t base, uint64_t id);
+  void unback(uint64_t base, uint64_t id);
   // Makes the program's own memory reachable. CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED when part
   // of it is.
   int register_host(uint64_t base, uint64_t size, uint64_t context, unsigned flags);
@@ -94,6 +102,9 @@ class Memory {
   // Ends a removed region. `settle` is called after closing it to kernels. It is unmapped when
   // nobody holds it any more: neither the caller nor queued work.
   void destroy(std::shared_ptr<Region> region, const std::function<void()> &settle);
+
+  // How often memory has gone away, or been closed: what was found valid before need not be.
+  uint64_t removals() const { return removals_.load(std::memory_order_relaxed); }
 
   // Virtual memory management (virtual.cpp). Results are CUresult values.
   uint64_t reserve(uint64_t size, uint64_t align, uint64_t at);
@@ -134,6 +145,8 @@ class Memory {
   std::shared_ptr<const Region> hold(uint64_t address) const;
   // Whether all of [address, address + size) may be copied to or from by the driver.
   bool copyable(uint64_t address, uint64_t size) const;
+  // The same, if it had physical memory.
+  bool covers(uint64_t address, uint64_t size) const;
   // Whether the address lies where only the driver gives out memory.
   bool in_arena(uint64_t address) const;
 
@@ -165,6 +178,7 @@ class Memory {
   static constexpr size_t kRemembered = 64;
   std::deque<std::pair<uint64_t, uint64_t>> freed_;  // (base, size)
   uint64_t next_id_ = 1;
+  std::atomic<uint64_t> removals_{0};
 };
 
 }  // namespace softdev::driver

@@ -110,6 +110,7 @@ int Memory::unmap(uint64_t address, uint64_t size, const std::function<void()> &
     }
     if (at != address + size) return CUDA_ERROR_INVALID_VALUE;
     for (auto &granules : region->access) granules->set(address, size, 0);
+    removals_.fetch_add(1, std::memory_order_relaxed);
   }
   settle();
   std::vector<Mapping> gone;  // physical memory is given back after the lock
@@ -139,6 +140,7 @@ int Memory::set_access(uint64_t address, uint64_t size, int device, uint8_t flag
     at = mapping->first + mapping->second.size;
   }
   region->access[static_cast<size_t>(device)]->set(address, size, flags);
+  removals_.fetch_add(1, std::memory_order_relaxed);
   return CUDA_SUCCESS;
 }
 

@@ -8,6 +8,7 @@
 
 #include "abi_storage.h"
 #include "core/driver.h"
+#include "graphs/capture.h"
 #include "textures/image_object.h"
 
 namespace softdev::driver {
@@ -127,6 +128,7 @@ void Context::disown(uint64_t owned) {
 
 void Context::tear_down() {
   active_.store(false, std::memory_order_release);
+  for (const auto &stream : all_streams()) abandon_capture(*stream);
   drain();
   flush_prints();
   close_peers();

@@ -31,8 +31,11 @@ class KernelTask : public Task {
   Work operation(Uses uses) override;
 
   const void *function = nullptr;             // as it was asked for
+  CUkernel kernel = nullptr;                  // what a graph was told that belongs to it
   std::vector<CUlaunchAttribute> attributes;  // as they were asked for
   Launch prepared;
+  // Into `prepared`, for who asks for the parameters again.
+  std::vector<void *> parameter_pointers;
 };
 
 // Checks all that can be checked before the kernel runs.

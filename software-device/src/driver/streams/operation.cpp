@@ -157,6 +157,24 @@ void Queue::push(Stream &stream, const Work &operation, const Work &after) {
   Operation::work_off({operation});
 }
 
+void Queue::order(const Work &before, const Work &after) { after->depend_on(before); }
+
+bool Queue::enqueue(Stream &stream, const Batch &batch, const Work &after) {
+  std::lock_guard guard(queue_mutex);
+  link(stream, *batch.first);
+  batch.first->depend_on(after);
+  for (const Batch::Mark &mark : batch.marks) {
+    if (mark.record)
+      mark.event->recorded_ = mark.work;
+    else
+      mark.work->depend_on(mark.event->recorded_);
+  }
+  stream.last_ = batch.last;
+  return batch.first->pending_ == 0;
+}
+
+void Queue::start(const Work &work) { Operation::work_off({work}); }
+
 bool Queue::idle(const StreamRef &stream) {
   std::lock_guard guard(queue_mutex);
   auto busy = [](const Work &work) { return work && !work->done(); };

@@ -82,6 +82,19 @@ class Event : public Object {
   Work recorded_;  // under the queue lock
 };
 
+// Work that is queued together, with an order of its own.
+struct Batch {
+  // What an event is to become, or to be waited for by; in the order of the work.
+  struct Mark {
+    std::shared_ptr<Event> event;
+    Work work;
+    bool record;
+  };
+  Work first;  // before all the rest
+  Work last;   // behind all the rest
+  std::vector<Mark> marks;
+};
+
 // The order between all streams. One lock for the process: it is held for list operations only.
 class Queue {
  public:
@@ -91,6 +104,14 @@ class Queue {
 
   // Whether an operation queued now would start at once.
   static bool idle(const StreamRef &stream);
+
+  // Puts `after` behind `before`. Both are still to be queued, in one batch.
+  static void order(const Work &before, const Work &after);
+  // Queues it behind what its stream and it must wait for, `after` included, but starts nothing:
+  // true when the first of it is to be started now.
+  static bool enqueue(Stream &stream, const Batch &batch, const Work &after);
+  // Starts work that waits for nothing.
+  static void start(const Work &work);
 
   static void record(Event &event, const StreamRef &stream);
   // After all that is queued in the context now.

@@ -31,8 +31,11 @@ uint64_t reach(const End &end, const Box &box) {
   return last + end.address > UINT64_MAX ? 0 : static_cast<uint64_t>(last);
 }
 
+// A graph may allocate what it names before it gets there.
+enum class When { kNow, kLater };
+
 // With the pin held.
-CUresult locate(const Memory &memory, const End &end, const Box &box, const char *which,
+CUresult locate(const Memory &memory, const End &end, const Box &box, const char *which, When when,
                 Place *place) {
   uint64_t size = reach(end, box);
   if (!end.address || !size)
@@ -49,7 +52,7 @@ CUresult locate(const Memory &memory, const End &end, const Box &box, const char
     *place = Place::kPageable;
     return CUDA_SUCCESS;
   }
-  if (!memory.copyable(end.address, size))
+  if (!(when == When::kNow ? memory.copyable(end.address, size) : memory.covers(end.address, size)))
     return refuse(CUDA_ERROR_INVALID_VALUE,
                   "%llu bytes from the %s address 0x%llx leave its allocation, or are not mapped",
                   static_cast<unsigned long long>(size), which,
@@ -136,11 +139,11 @@ CUresult check_shape(const End &to, const End &from, const Box &box) {
 }
 
 // With the pin held. Where it is called for, `places` are of the destination and the source.
-CUresult check_copy(const Memory &memory, const End &to, const End &from, const Box &box,
+CUresult check_copy(const Memory &memory, const End &to, const End &from, const Box &box, When when,
                     Place places[2]) {
   if (CUresult bad = check_shape(to, from, box)) return bad;
-  if (CUresult bad = locate(memory, to, box, "destination", &places[0])) return bad;
-  return locate(memory, from, box, "source", &places[1]);
+  if (CUresult bad = locate(memory, to, box, "destination", when, &places[0])) return bad;
+  return locate(memory, from, box, "source", when, &places[1]);
 }
 
 // What a call that is being captured, or waits, is allowed to do.
@@ -161,7 +164,7 @@ Work CopyTask::operation(Uses) {
 bool CopyTask::reachable() const {
   if (bytes_of(box) == 0) return true;
   Place places[2];
-  return check_copy(driver()->memory, to, from, box, places) == CUDA_SUCCESS;
+  return check_copy(driver()->memory, to, from, box, When::kNow, places) == CUDA_SUCCESS;
 }
 
 CUresult make_copy(const std::shared_ptr<Context> &context, const End &to, const End &from,
@@ -169,7 +172,8 @@ CUresult make_copy(const std::shared_ptr<Context> &context, const End &to, const
   if (bytes_of(box) != 0) {
     Place places[2];
     Memory::Pin pin = driver()->memory.pin();
-    if (CUresult bad = check_copy(driver()->memory, to, from, box, places)) return bad;
+    if (CUresult bad = check_copy(driver()->memory, to, from, box, When::kLater, places))
+      return bad;
     *task = std::make_shared<CopyTask>(context, to, from, box);
     (*task)->regions[0] = driver()->memory.hold(to.address);
     (*task)->regions[1] = driver()->memory.hold(from.address);
@@ -190,7 +194,7 @@ CUresult copy(const StreamRef &stream, const End &to, const End &from, const Box
   if (bytes_of(box) == 0) return CUDA_SUCCESS;
   Memory::Pin pin = driver()->memory.pin();
   Place places[2];
-  if (CUresult bad = check_copy(driver()->memory, to, from, box, places)) return bad;
+  if (CUresult bad = check_copy(driver()->memory, to, from, box, When::kNow, places)) return bad;
 
   size_t bytes = bytes_of(box);
   const Memory &memory = driver()->memory;
@@ -252,13 +256,13 @@ void fill_box(const End &to, const Box &box, uint32_t pattern, unsigned pattern_
 
 // With the pin held.
 CUresult check_fill(const Memory &memory, const End &to, const Box &box, unsigned pattern_bytes,
-                    Place *place) {
+                    When when, Place *place) {
   if (to.address % pattern_bytes || (box.height > 1 && to.pitch % pattern_bytes))
     return refuse(CUDA_ERROR_INVALID_VALUE, "the address or pitch is not a multiple of %u",
                   pattern_bytes);
   if (box.height > 1 && to.pitch < box.width)
     return refuse(CUDA_ERROR_INVALID_VALUE, "the pitch is smaller than the width");
-  return locate(memory, to, box, "destination", place);
+  return locate(memory, to, box, "destination", when, place);
 }
 
 // Only what is a file of ours can be dropped: the pages of others are not ours to lose.
@@ -278,7 +282,7 @@ Work FillTask::operation(Uses) {
 bool FillTask::reachable() const {
   if (bytes_of(box) == 0) return true;
   Place place;
-  return check_fill(driver()->memory, to, box, pattern_bytes, &place) == CUDA_SUCCESS;
+  return check_fill(driver()->memory, to, box, pattern_bytes, When::kNow, &place) == CUDA_SUCCESS;
 }
 
 CUresult make_fill(const std::shared_ptr<Context> &context, const End &to, const Box &box,
@@ -288,7 +292,8 @@ CUresult make_fill(const std::shared_ptr<Context> &context, const End &to, const
   if (bytes_of(box) != 0) {
     Place place;
     Memory::Pin pin = driver()->memory.pin();
-    if (CUresult bad = check_fill(driver()->memory, to, box, pattern_bytes, &place)) return bad;
+    if (CUresult bad = check_fill(driver()->memory, to, box, pattern_bytes, When::kLater, &place))
+      return bad;
     droppable = may_drop(driver()->memory, to.address);
     held = driver()->memory.hold(to.address);
   }
@@ -309,7 +314,8 @@ CUresult fill(const StreamRef &stream, const End &to, const Box &box, uint32_t p
   if (bytes_of(box) == 0) return CUDA_SUCCESS;
   Memory::Pin pin = driver()->memory.pin();
   Place place;
-  if (CUresult bad = check_fill(driver()->memory, to, box, pattern_bytes, &place)) return bad;
+  if (CUresult bad = check_fill(driver()->memory, to, box, pattern_bytes, When::kNow, &place))
+    return bad;
   bool droppable = may_drop(driver()->memory, to.address);
   Held held = driver()->memory.hold(to.address);
   auto work = [to, box, pattern, pattern_bytes, droppable, held] {

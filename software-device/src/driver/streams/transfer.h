@@ -43,7 +43,8 @@ class CopyTask : public Task {
 
   const End to, from;
   const Box box;
-  std::weak_ptr<const Region> regions[2];  // of both, where they are ours
+  std::weak_ptr<const Region> regions[2];          // of both, where they are ours
+  std::shared_ptr<const CUDA_MEMCPY3D> described;  // how the program described it for a graph
 };
 
 class FillTask : public Task {

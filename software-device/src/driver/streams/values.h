@@ -27,6 +27,7 @@ class ValuesTask : public Task {
   bool reachable() const override;
 
   const std::vector<Value> values;
+  std::vector<CUstreamBatchMemOpParams> described;  // for graphs: as the program has them
 };
 
 CUresult make_values(const std::shared_ptr<Context> &context, std::vector<Value> values,
