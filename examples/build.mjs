@@ -87,22 +87,22 @@ const featureFlags = ['-std=c++17', '-gencode', 'arch=compute_80,code=compute_80
 
 /**
  * Such a program begins with a comment that says what it shows, in one sentence or more. Flags that
- * it needs stand below: `// flags: -lcuda`; its own -gencode or -arch takes the place of ours.
+ * it needs stand at its end: `flags: -lcuda`; its own -gencode or -arch takes the place of ours.
  * @param {string} sources
  * @param {string} source
  * @returns {Program}
  */
 function describe(sources, source) {
   const text = readFileSync(join(sources, source), 'utf8');
-  const comment = (/^(?:\/\/.*\n)*/.exec(text)?.[0] ?? '').replaceAll(/^\/\/ ?/gm, '').split('\n');
-  const flagsAt = comment.findIndex((line) => line.startsWith('flags: '));
-  const own = comment[flagsAt]?.slice('flags: '.length).split(' ').filter(Boolean) ?? [];
+  // One line: formatters of code break and join the lines of comments.
+  const comment = (/^(?:\/\/.*\n)*/.exec(text)?.[0] ?? '').replaceAll(/\n?\/\/ ?/g, ' ').trim();
+  const [said = '', words = ''] = comment.split(/\bflags: /);
+  const own = words.split(/\s+/).filter(Boolean);
   const target = own.some((flag) => /^-(gencode|arch)/.test(flag));
   const flags = [...(target ? ['-std=c++17'] : featureFlags), ...own];
-  const said = comment.slice(0, flagsAt < 0 ? undefined : flagsAt).join(' ');
-  const [shows] = said.split(/(?<=\.) /);
+  const [shows = ''] = said.trim().split(/(?<=\.) /);
   const name = source.replace(/^.*\//, '').replace(/\.cu$/, '');
-  return { name, source, shows: shows?.trim() ?? '', flags, needs: [], args: [], testArgs: [] };
+  return { name, source, shows, flags, needs: [], args: [], testArgs: [] };
 }
 
 /**
