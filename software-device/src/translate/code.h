@@ -75,7 +75,7 @@ struct Function {
   uint32_t register_bytes = 0;
   uint32_t frame_bytes = 0;  // of local memory
   bool uses_alloca = false;
-  uint32_t index = 0;        // in the executable
+  uint32_t index = 0;  // in the executable
 };
 
 // All that one kernel needs: itself and the functions it may reach.
