@@ -41,11 +41,12 @@ void devices_are_told_apart(void **) {
 }
 
 void unsupported_calls_say_so(void **) {
-  CUgraph graph;
-  EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuGraphCreate(&graph, 0));
+  CUexternalMemory memory;
+  EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuImportExternalMemory(&memory, nullptr));
   void *function = &function;
   CUdriverProcAddressQueryResult status;
-  EXPECT(CUDA_ERROR_NOT_FOUND, cuGetProcAddress_v2("cuGraphCreate", &function, 13000, 0, &status));
+  EXPECT(CUDA_ERROR_NOT_FOUND,
+         cuGetProcAddress_v2("cuImportExternalMemory", &function, 13000, 0, &status));
   assert_null(function);
   OK(cuGetProcAddress_v2("cuMemAlloc", &function, 13000, 0, &status));
   assert_ptr_equal(function, reinterpret_cast<void *>(cuMemAlloc_v2));
