@@ -48,7 +48,9 @@ static CUresult attribute(const struct pointer *pointer, CUpointer_attribute att
       *(uint64_t *)data = pointer->kind == HOST ? pointer->address : 0;
       break;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:  // four bytes, as cudart reads it; the others are one
+      *(unsigned *)data = 0;
+      break;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
       *(_Bool *)data = 0;

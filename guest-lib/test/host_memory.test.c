@@ -113,6 +113,9 @@ static void what_a_pointer_is(void **state) {
     assert_int_equal(
         cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, rows[i].pointer),
         i < 2 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+    unsigned managed = ~0u;  // cudart reads all four bytes
+    cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, rows[i].pointer);
+    assert_int_equal(managed, 0);
   }
   CUpointer_attribute unknown = (CUpointer_attribute)999;
   uint64_t answer;

@@ -55,6 +55,42 @@ CUresult described(const Structure *what, CUstream handle, Default null, bool as
   return guarded([&] { return copy(stream, of.to, of.from, of.box, asynchronous); });
 }
 
+// A copy between contexts comes after all work that both have, and before all that they get: what
+// their default streams promise within one context. Those know nothing of each other, so it is
+// waited for.
+template <class Copy>
+CUresult between(CUcontext one, CUcontext other, Default null, Copy copy) {
+  StreamRef stream;
+  if (CUresult bad = find_stream(nullptr, null, &stream)) return bad;
+  bool elsewhere = false;
+  for (CUcontext handle : {one, other}) {
+    auto context = driver()->handles.find<Context>(handle);
+    if (!context || !context->active())
+      return refuse(CUDA_ERROR_INVALID_CONTEXT, "%p is no context", (void *)handle);
+    if (context == stream.context) continue;
+    elsewhere = true;
+    if (CUresult bad = synchronise(StreamRef{context->legacy_stream(), context})) return bad;
+  }
+  CUresult result = copy();
+  return result == CUDA_SUCCESS && elsewhere ? synchronise(stream) : result;
+}
+
+CUresult peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+              size_t size, Default null) {
+  return guarded([&] {
+    return between(to_context, from_context, null,
+                   [&] { return device_to_device(to, from, size, nullptr, null, false); });
+  });
+}
+
+CUresult peer_box(const CUDA_MEMCPY3D_PEER *what, Default null) {
+  if (!what) return CUDA_ERROR_INVALID_VALUE;
+  return guarded([&] {
+    return between(what->dstContext, what->srcContext, null,
+                   [&] { return described(what, nullptr, null, false); });
+  });
+}
+
 }  // namespace
 
 extern "C" {
@@ -111,13 +147,16 @@ CUresult cuMemcpyAsync_ptsz(CUdeviceptr to, CUdeviceptr from, size_t size, CUstr
   return either(to, from, size, stream, Default::kPerThread, true);
 }
 
-// All devices share one address space, so the contexts need not be looked at.
-CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t size) {
-  return device_to_device(to, from, size, LEGACY);
+CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                      CUcontext from_context, size_t size) {
+  return peer(to, to_context, from, from_context, size, Default::kLegacy);
 }
-CUresult cuMemcpyPeer_ptds(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t size) {
-  return device_to_device(to, from, size, PER_THREAD);
+CUresult cuMemcpyPeer_ptds(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                           CUcontext from_context, size_t size) {
+  return peer(to, to_context, from, from_context, size, Default::kPerThread);
 }
+// In a stream, which gives the order. All devices share one address space, so the contexts need
+// not be looked at.
 CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t size,
                            CUstream stream) {
   return device_to_device(to, from, size, stream, Default::kLegacy, true);
@@ -147,8 +186,10 @@ CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *what, CUstream stream) {
 CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D *what, CUstream stream) {
   return described(what, stream, Default::kPerThread, true);
 }
-CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *what) { return described(what, LEGACY); }
-CUresult cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER *what) { return described(what, PER_THREAD); }
+CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *what) { return peer_box(what, Default::kLegacy); }
+CUresult cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER *what) {
+  return peer_box(what, Default::kPerThread);
+}
 CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *what, CUstream stream) {
   return described(what, stream, Default::kLegacy, true);
 }

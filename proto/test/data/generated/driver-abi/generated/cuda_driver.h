@@ -13,6 +13,14 @@ extern "C" {
 #define CUDA_DRIVER_CHECK(condition, what) _Static_assert(condition, what)
 #endif
 
+// A library whose exported calls are not themselves the implementations defines a prefix for the
+// symbols of the latter.
+#ifdef CUDA_DRIVER_PREFIX
+#define CUDA_DRIVER_SYMBOL(name) __asm__(CUDA_DRIVER_PREFIX #name)
+#else
+#define CUDA_DRIVER_SYMBOL(name)
+#endif
+
 #define CUDA_DRIVER_VERSION 13000
 
 enum cudaError_enum {
@@ -64,19 +72,19 @@ CUDA_DRIVER_CHECK(offsetof(struct CUspan_st, pair) == 12, "struct CUspan_st.pair
 CUDA_DRIVER_CHECK(offsetof(struct CUspan_st, as) == 16, "struct CUspan_st.as");
 
 #pragma GCC visibility push(default)
-CUresult cuTinyInit(unsigned int Flags);
-CUresult cuTinyOpen(CUstream *phStream, unsigned int Flags);
-CUresult cuTinyClose(CUstream hStream);
-CUresult cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream);
-CUresult cuTinyFill_ptsz(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream);
-CUresult cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_t N);
-CUresult cuTinyFillNow_ptds(CUdeviceptr dst, unsigned short value, size_t N);
-CUresult cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned char value, size_t Width, size_t Height, CUstream hStream);
-CUresult cuTinyAsk(int *count, size_t *bytes, CUfunction func, int size);
-CUresult cuTinyAskPlain(int *count, size_t *bytes, CUfunction func);
-CUresult cuTinyWait(CUstream hStream);
-CUresult cuTinyWatch(CUstream hStream);
-CUresult cuTinyNotServed(CUspan *span);
+CUresult cuTinyInit(unsigned int Flags) CUDA_DRIVER_SYMBOL(cuTinyInit);
+CUresult cuTinyOpen(CUstream *phStream, unsigned int Flags) CUDA_DRIVER_SYMBOL(cuTinyOpen);
+CUresult cuTinyClose(CUstream hStream) CUDA_DRIVER_SYMBOL(cuTinyClose);
+CUresult cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream) CUDA_DRIVER_SYMBOL(cuTinyFill);
+CUresult cuTinyFill_ptsz(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream) CUDA_DRIVER_SYMBOL(cuTinyFill_ptsz);
+CUresult cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_t N) CUDA_DRIVER_SYMBOL(cuTinyFillNow);
+CUresult cuTinyFillNow_ptds(CUdeviceptr dst, unsigned short value, size_t N) CUDA_DRIVER_SYMBOL(cuTinyFillNow_ptds);
+CUresult cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned char value, size_t Width, size_t Height, CUstream hStream) CUDA_DRIVER_SYMBOL(cuTinyFillRows);
+CUresult cuTinyAsk(int *count, size_t *bytes, CUfunction func, int size) CUDA_DRIVER_SYMBOL(cuTinyAsk);
+CUresult cuTinyAskPlain(int *count, size_t *bytes, CUfunction func) CUDA_DRIVER_SYMBOL(cuTinyAskPlain);
+CUresult cuTinyWait(CUstream hStream) CUDA_DRIVER_SYMBOL(cuTinyWait);
+CUresult cuTinyWatch(CUstream hStream) CUDA_DRIVER_SYMBOL(cuTinyWatch);
+CUresult cuTinyNotServed(CUspan *span) CUDA_DRIVER_SYMBOL(cuTinyNotServed);
 #pragma GCC visibility pop
 
 #ifdef __cplusplus

@@ -3,36 +3,41 @@
 #include "abi_lookup.h"
 
 #define ABI_EXPORT __attribute__((visibility("default")))
+#ifdef CUDA_DRIVER_PREFIX  // see cuda_driver.h
+#define ABI_SYMBOL(name) __asm__(CUDA_DRIVER_PREFIX #name)
+#else
+#define ABI_SYMBOL(name)
+#endif
 
 // A stub ignores its arguments, so one shape serves every prototype (SysV calling convention).
 static int stub_cuTinyAsk(void) { return abi_unsupported(0); }
-ABI_EXPORT int cuTinyAsk(void) __attribute__((weak, alias("stub_cuTinyAsk")));
+ABI_EXPORT int cuTinyAsk(void) ABI_SYMBOL(cuTinyAsk) __attribute__((weak, alias("stub_cuTinyAsk")));
 static int stub_cuTinyAskPlain(void) { return abi_unsupported(1); }
-ABI_EXPORT int cuTinyAskPlain(void) __attribute__((weak, alias("stub_cuTinyAskPlain")));
+ABI_EXPORT int cuTinyAskPlain(void) ABI_SYMBOL(cuTinyAskPlain) __attribute__((weak, alias("stub_cuTinyAskPlain")));
 static int stub_cuTinyClose(void) { return abi_unsupported(2); }
-ABI_EXPORT int cuTinyClose(void) __attribute__((weak, alias("stub_cuTinyClose")));
+ABI_EXPORT int cuTinyClose(void) ABI_SYMBOL(cuTinyClose) __attribute__((weak, alias("stub_cuTinyClose")));
 static int stub_cuTinyFill(void) { return abi_unsupported(3); }
-ABI_EXPORT int cuTinyFill(void) __attribute__((weak, alias("stub_cuTinyFill")));
+ABI_EXPORT int cuTinyFill(void) ABI_SYMBOL(cuTinyFill) __attribute__((weak, alias("stub_cuTinyFill")));
 static int stub_cuTinyFillNow(void) { return abi_unsupported(4); }
-ABI_EXPORT int cuTinyFillNow(void) __attribute__((weak, alias("stub_cuTinyFillNow")));
+ABI_EXPORT int cuTinyFillNow(void) ABI_SYMBOL(cuTinyFillNow) __attribute__((weak, alias("stub_cuTinyFillNow")));
 static int stub_cuTinyFillNow_ptds(void) { return abi_unsupported(5); }
-ABI_EXPORT int cuTinyFillNow_ptds(void) __attribute__((weak, alias("stub_cuTinyFillNow_ptds")));
+ABI_EXPORT int cuTinyFillNow_ptds(void) ABI_SYMBOL(cuTinyFillNow_ptds) __attribute__((weak, alias("stub_cuTinyFillNow_ptds")));
 static int stub_cuTinyFillRows(void) { return abi_unsupported(6); }
-ABI_EXPORT int cuTinyFillRows(void) __attribute__((weak, alias("stub_cuTinyFillRows")));
+ABI_EXPORT int cuTinyFillRows(void) ABI_SYMBOL(cuTinyFillRows) __attribute__((weak, alias("stub_cuTinyFillRows")));
 static int stub_cuTinyFill_ptsz(void) { return abi_unsupported(7); }
-ABI_EXPORT int cuTinyFill_ptsz(void) __attribute__((weak, alias("stub_cuTinyFill_ptsz")));
+ABI_EXPORT int cuTinyFill_ptsz(void) ABI_SYMBOL(cuTinyFill_ptsz) __attribute__((weak, alias("stub_cuTinyFill_ptsz")));
 static int stub_cuTinyForeign(void) { return abi_unsupported(8); }
-ABI_EXPORT int cuTinyForeign(void) __attribute__((weak, alias("stub_cuTinyForeign")));
+ABI_EXPORT int cuTinyForeign(void) ABI_SYMBOL(cuTinyForeign) __attribute__((weak, alias("stub_cuTinyForeign")));
 static int stub_cuTinyInit(void) { return abi_unsupported(9); }
-ABI_EXPORT int cuTinyInit(void) __attribute__((weak, alias("stub_cuTinyInit")));
+ABI_EXPORT int cuTinyInit(void) ABI_SYMBOL(cuTinyInit) __attribute__((weak, alias("stub_cuTinyInit")));
 static int stub_cuTinyNotServed(void) { return abi_unsupported(10); }
-ABI_EXPORT int cuTinyNotServed(void) __attribute__((weak, alias("stub_cuTinyNotServed")));
+ABI_EXPORT int cuTinyNotServed(void) ABI_SYMBOL(cuTinyNotServed) __attribute__((weak, alias("stub_cuTinyNotServed")));
 static int stub_cuTinyOpen(void) { return abi_unsupported(11); }
-ABI_EXPORT int cuTinyOpen(void) __attribute__((weak, alias("stub_cuTinyOpen")));
+ABI_EXPORT int cuTinyOpen(void) ABI_SYMBOL(cuTinyOpen) __attribute__((weak, alias("stub_cuTinyOpen")));
 static int stub_cuTinyWait(void) { return abi_unsupported(12); }
-ABI_EXPORT int cuTinyWait(void) __attribute__((weak, alias("stub_cuTinyWait")));
+ABI_EXPORT int cuTinyWait(void) ABI_SYMBOL(cuTinyWait) __attribute__((weak, alias("stub_cuTinyWait")));
 static int stub_cuTinyWatch(void) { return abi_unsupported(13); }
-ABI_EXPORT int cuTinyWatch(void) __attribute__((weak, alias("stub_cuTinyWatch")));
+ABI_EXPORT int cuTinyWatch(void) ABI_SYMBOL(cuTinyWatch) __attribute__((weak, alias("stub_cuTinyWatch")));
 
 const struct abi_entry abi_entries[ABI_ENTRY_COUNT] = {
   {"cuTinyAsk", (void *)cuTinyAsk, (void *)stub_cuTinyAsk},
