@@ -8,14 +8,17 @@ import { lintRow } from './rows/lint.mjs';
 import { emptyRow, lastLine, showFailures, skipReasons, table, totals } from './rows/summary.mjs';
 import { tapRow } from './rows/tap.mjs';
 import { environment, setUp } from './setup/all.mjs';
-import { ensureClients } from './setup/clients.mjs';
+import { ensureClients, ensureNvmlClient } from './setup/clients.mjs';
 import { configurations, ensureNative } from './setup/native.mjs';
 import { runMain, SetupError, step } from './setup/step.mjs';
 
 /** @typedef {import('./rows/summary.mjs').Row} Row */
 
-/** The one test that needs CuPy and Numba. */
-const CLIENTS = 'test/clients/test/clients.test.ts';
+/** Tests of programs from PyPI, what they need, and how it is had. */
+const CLIENTS = [
+  { test: 'test/clients/test/clients.test.ts', name: 'CuPy and Numba', ensure: ensureClients },
+  { test: 'nvml/test/clients.test.ts', name: 'nvidia-ml-py', ensure: ensureNvmlClient },
+];
 const ROWS = ['lint', 'ctest', 'tap', 'asan', 'fuzz'];
 
 await runMain(main, () => console.log(lastLine({ passed: 0, failed: 1, skipped: 0 })));
@@ -30,7 +33,9 @@ async function main() {
     }
     console.log(`\n${noNvcc}\nTests that compile CUDA programs will be skipped.\n`);
   }
-  if (only.includes('tap') && (pattern?.test(CLIENTS) ?? true)) await clients();
+  if (only.includes('tap')) {
+    for (const client of CLIENTS) if (pattern?.test(client.test) ?? true) await ensured(client);
+  }
   const env = environment({ nvcc });
   const sanitized = sanitizerEnvironment(env);
   const common = { pattern, noNvcc: noNvcc && 'no nvcc' };
@@ -82,13 +87,14 @@ async function main() {
   return conclude(rows, pattern);
 }
 
-async function clients() {
-  const missing = await step('CuPy and Numba', ensureClients);
+/** @param {(typeof CLIENTS)[number]} client */
+async function ensured({ name, ensure }) {
+  const missing = await step(name, ensure);
   if (missing === undefined) return;
   if (process.env['CI']) {
-    throw new SetupError(`${missing}\nIn CI (the variable CI is set) they are required.`);
+    throw new SetupError(`${missing}\nIn CI (the variable CI is set) it is required.`);
   }
-  console.log(`\n${missing}\nTheir test will be skipped.\n`);
+  console.log(`\n${missing}\nIts test will be skipped.\n`);
 }
 
 /** Shows a finished row that had tests, and keeps it. @param {Row} row @param {Row[]} rows */

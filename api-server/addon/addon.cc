@@ -12,6 +12,7 @@
 #include "device.h"
 #include "error.h"
 #include "output.h"
+#include "server_nvml.h"
 #include "session.h"
 
 namespace {
@@ -126,6 +127,42 @@ Napi::Value offered_devices(const Napi::CallbackInfo &info) {
       one.Set("memory", static_cast<double>(offered.memory));
       result.Set(i, one);
     }
+    return result;
+  });
+}
+
+Napi::Value nvml_facts(const Napi::CallbackInfo &info) {
+  const Napi::Env env = info.Env();
+  return guarded(env, [&]() -> Napi::Value {
+    const auto facts = outboard::nvml_facts(to_text(info[0], "library"), to_text(info[1], "uuid"));
+    if (!facts) return env.Null();
+    const auto clocks = [&](const std::array<unsigned, 4> &values) {
+      Napi::Array list = Napi::Array::New(env, values.size());
+      for (uint32_t i = 0; i < values.size(); i++) list.Set(i, values[i]);
+      return list;
+    };
+    Napi::Object sensors = Napi::Object::New(env);
+    sensors.Set("clocks", clocks(facts->clocks));
+    sensors.Set("maxClocks", clocks(facts->max_clocks));
+    const std::pair<const char *, std::optional<unsigned>> numbers[] = {
+        {"temperature", facts->temperature},
+        {"temperatureSlowdown", facts->temperature_slowdown},
+        {"temperatureShutdown", facts->temperature_shutdown},
+        {"power", facts->power},
+        {"powerLimit", facts->power_limit},
+        {"fanSpeed", facts->fan_speed},
+        {"performanceState", facts->performance_state},
+        {"brand", facts->brand},
+        {"memoryBusWidth", facts->memory_bus_width},
+        {"pciDeviceId", facts->pci_device_id},
+        {"pciSubsystemId", facts->pci_subsystem_id},
+    };
+    for (const auto &[name, value] : numbers)
+      if (value) sensors.Set(name, Napi::Number::New(env, *value));
+    Napi::Object result = Napi::Object::New(env);
+    result.Set("nvidiaDriver", facts->nvidia_driver);
+    result.Set("nvmlVersion", facts->nvml_version);
+    result.Set("sensors", sensors);
     return result;
   });
 }
@@ -250,6 +287,9 @@ Napi::Value start_session(const Napi::CallbackInfo &info) {
     options.fd = to_int(given.Get("fd"), "fd");
     options.id = to_u64(given.Get("session"), "session");
     options.memory_limit = to_u64(given.Get("memoryLimit"), "memoryLimit");
+    if (const Napi::Value tenant = given.Get("tenant"); tenant.IsString()) {
+      options.tenant = to_text(tenant, "tenant");
+    }
     const Napi::Value leftover = given.Get("leftover");
     if (!leftover.IsTypedArray()) throw Error("OB_INTERNAL", "leftover must be a Uint8Array");
     const auto bytes = leftover.As<Napi::Uint8Array>();
@@ -382,6 +422,7 @@ Napi::Value notify(const Napi::CallbackInfo &info) {
 
 Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("notify", Napi::Function::New(env, notify));
+  exports.Set("nvmlFacts", Napi::Function::New(env, nvml_facts));
   exports.Set("offeredDevices", Napi::Function::New(env, offered_devices));
   exports.Set("openDevice", Napi::Function::New(env, open_device));
   exports.Set("closeDevice", Napi::Function::New(env, close_device));

@@ -1,10 +1,11 @@
 // Copies between guest and device, and on the device.
 #include <algorithm>
 #include <deque>
+#include <memory>
 
+#include "box.h"
 #include "dispatch.h"
 #include "session.h"
-#include "span.h"
 
 namespace outboard {
 
@@ -24,25 +25,52 @@ void handle_Upload(Session &s, const wire_Upload &in_place, Starts<Work::kCopy> 
   posted(pass.did(result));
 }
 
-void handle_Copy2D(Session &s, const wire_Copy2D &q, Starts<Work::kCopy> work) {
-  const auto posted = [&](CUresult result) { s.posted(WIRE_Copy2D, result); };
-  if (!s.reachable(q.destination, span_2d(q.destination_pitch, q.height, q.width)) ||
-      !s.reachable(q.source, span_2d(q.source_pitch, q.height, q.width))) {
+void handle_BoxUpload(Session &s, const wire_BoxUpload &in_place, Starts<Work::kCopy> work) {
+  const wire_BoxUpload q = in_place;
+  const auto posted = [&](CUresult result) { s.posted(WIRE_BoxUpload, result); };
+  const Box box{q.width, q.height, q.depth};
+  if (box.bytes() != q.length) return s.violation("a payload is not what its box takes");
+  BoxEnd to;
+  if (!find_box(s, q.array, q.x, q.y, q.z, box, &to)) return posted(CUDA_ERROR_INVALID_VALUE);
+  CUstream stream;
+  if (!s.find(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
+  if (q.length == 0) return posted(CUDA_SUCCESS);
+  uint8_t *staged = s.uploads().place(q.length, stream);
+  if (!s.payload(staged, q.length)) return;
+  count_alone(s.count().uploads);
+  Gate::Pass pass = work.pass(stream, q.length);
+  const CUDA_MEMCPY3D copy = to_device(to, staged, box);
+  const CUresult result = pass->cuMemcpy3DAsync_v2(&copy, stream);
+  s.uploads().copied();
+  posted(pass.did(result));
+}
+
+void handle_BoxCopy(Session &s, const wire_BoxCopy &q, Starts<Work::kCopy> work) {
+  const auto posted = [&](CUresult result) { s.posted(WIRE_BoxCopy, result); };
+  const Box box{q.width, q.height, q.depth};
+  BoxEnd to, from;
+  if (!find_box(s, q.to_array, q.to_x, q.to_y, q.to_z, box, &to) ||
+      !find_box(s, q.from_array, q.from_x, q.from_y, q.from_z, box, &from)) {
     return posted(CUDA_ERROR_INVALID_VALUE);
   }
   CUstream stream;
   if (!s.find(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
-  CUDA_MEMCPY2D copy{};
-  copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
-  copy.srcDevice = q.source;
-  copy.srcPitch = q.source_pitch;
-  copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-  copy.dstDevice = q.destination;
-  copy.dstPitch = q.destination_pitch;
-  copy.WidthInBytes = q.width;
-  copy.Height = q.height;
-  Gate::Pass pass = work.pass(stream, span_1d(q.width, q.height));
-  posted(pass.did(pass->cuMemcpy2DAsync_v2(&copy, stream)));
+  Gate::Pass pass = work.pass(stream, box.bytes());
+  const CUDA_MEMCPY3D copy = on_device(to, from, box);
+  posted(pass.did(pass->cuMemcpy3DAsync_v2(&copy, stream)));
+}
+
+void handle_Copy2D(Session &s, const wire_Copy2D &q, Starts<Work::kCopy> work) {
+  wire_BoxCopy copy{};
+  copy.to_x = q.destination;
+  copy.to_y = q.destination_pitch;
+  copy.from_x = q.source;
+  copy.from_y = q.source_pitch;
+  copy.width = q.width;
+  copy.height = q.height;
+  copy.depth = 1;
+  copy.stream = q.stream;
+  handle_BoxCopy(s, copy, work);
 }
 
 namespace {
@@ -50,32 +78,57 @@ namespace {
 // Downloads up to this are answered by the leader when the device has nothing else to do first.
 constexpr uint64_t kSmallDownload = 64 << 10;
 
-// A download carried out by the thread that began it, while another one leads.
+// What is downloaded.
+struct Asked {
+  uint64_t request;
+  BoxEnd from;
+  Box box;
+};
+
+// Copies what begins at `offset` and is at most WIRE_BULK_MAX bytes, and says how many.
+CUresult copy_out(const Gate::Pass &pass, const Asked &asked, uint64_t offset, uint8_t *data,
+                  CUstream stream, uint64_t *length) {
+  BoxEnd from = asked.from;
+  const Box part = part_of(asked.box, offset, WIRE_BULK_MAX, &from);
+  *length = part.bytes();
+  if (!from.array && part.height == 1 && part.depth == 1) {
+    return pass->cuMemcpyDtoHAsync_v2(data, from.x, part.width, stream);
+  }
+  const CUDA_MEMCPY3D copy = to_host(data, from, part);
+  return pass->cuMemcpy3DAsync_v2(&copy, stream);
+}
+
+// A download, begun by the leader and carried out by a thread aside.
 class Download {
  public:
-  Download(Session &s, const wire_Download &q, const Stream &stream, const Gate::Pass &pass)
+  Download(Session &s, const Asked &asked, const Stream &stream, const Gate::Pass &pass)
       : s_(s),
         pass_(pass),
         staging_(s.device().downloads()),
-        request_(q.request.request),
-        source_(q.source),
-        length_(q.length),
+        asked_(asked),
+        length_(asked.box.bytes()),
         transfer_{s.sequence(), stream} {}
 
-  // Queues copies as far as there is pinned memory for them now; the rest holds the stream.
+  // Queues copies as far as there is pinned memory for them now. For the rest the stream is held,
+  // and they are queued aside.
   void begin() {
-    const bool free = !s_.transfers().held(transfer_.stream, transfer_.sequence);
-    while (free && !all_queued()) {
+    while (!all_queued()) {
       Chunk *chunk = staging_.try_take();
       if (!chunk) break;
       if (!queue(chunk)) staging_.give(chunk);
     }
+    if (!all_queued()) result_ = detour();
+    s_.transfers().add(&transfer_);
+    added_ = true;
+  }
+
+  // The same where waiting for pinned memory stops nobody.
+  void begin_aside() {
     s_.transfers().add(&transfer_);
     added_ = true;
   }
 
   void finish() {
-    if (!all_queued()) s_.transfers().await(transfer_.stream, transfer_.sequence);
     Chunk *last = nullptr;
     while (result_ == CUDA_SUCCESS && !last) {
       if (pieces_.empty()) {
@@ -88,18 +141,20 @@ class Download {
       if (result_ != CUDA_SUCCESS) break;
       pieces_.pop_front();
       if (all_queued() && pieces_.empty()) {
+        end_detour();
         settle();
-        s_.answer_with_data(request_, piece.offset, piece.chunk->data, piece.length);
+        s_.answer_with_data(asked_.request, piece.offset, piece.chunk->data, piece.length);
         last = piece.chunk;
       } else {
-        s_.send_data(request_, piece.offset, piece.chunk->data, piece.length);
+        s_.send_data(asked_.request, piece.offset, piece.chunk->data, piece.length);
         if (all_queued() || !queue(piece.chunk)) staging_.give(piece.chunk);
       }
     }
     if (result_ != CUDA_SUCCESS) {
       for (const Piece &piece : pieces_) s_.driver().cuEventSynchronize(piece.chunk->events[0]);
+      end_detour();
       settle();
-      s_.answer(request_, result_);
+      s_.answer(asked_.request, result_);
     }
     s_.transfers().remove(&transfer_);
     // Not before: others ask the last one's event about this download.
@@ -116,12 +171,34 @@ class Download {
 
   bool all_queued() const { return queued_ == length_ || result_ != CUDA_SUCCESS; }
 
+  // Copies go to a stream of their own behind what was queued so far, while the guest's own is held
+  // until they are done: the leader need not wait before it puts more there.
+  CUresult detour() {
+    const Driver &driver = s_.driver();
+    const CUstream stream = transfer_.stream.object;
+    CUresult result = driver.cuStreamCreateWithPriority(&side_, CU_STREAM_NON_BLOCKING, 0);
+    CUevent here = nullptr;
+    if (result == CUDA_SUCCESS) result = driver.cuEventCreate(&here, CU_EVENT_DISABLE_TIMING);
+    if (result == CUDA_SUCCESS) result = driver.cuEventRecord(here, stream);
+    if (result == CUDA_SUCCESS) result = driver.cuStreamWaitEvent(side_, here, 0);
+    if (here) driver.cuEventDestroy_v2(here);
+    if (result == CUDA_SUCCESS) result = s_.host_functions().hold(stream, &hold_);
+    if (result != CUDA_SUCCESS) hold_ = 0;
+    return result;
+  }
+  void end_detour() {
+    if (hold_) s_.host_functions().let_go(hold_);
+    if (side_) s_.driver().cuStreamDestroy_v2(side_);
+    hold_ = 0;
+    side_ = nullptr;
+  }
+
   // Queues the next copy, into `chunk`. False, and an error kept, when the driver refuses.
   bool queue(Chunk *chunk) {
-    const size_t length = std::min<uint64_t>(length_ - queued_, WIRE_BULK_MAX);
-    const CUstream stream = transfer_.stream.object;
-    chunk->dirty = std::max(chunk->dirty, length);
-    result_ = pass_->cuMemcpyDtoHAsync_v2(chunk->data, source_ + queued_, length, stream);
+    const CUstream stream = side_ ? side_ : transfer_.stream.object;
+    uint64_t length;
+    result_ = copy_out(pass_, asked_, queued_, chunk->data, stream, &length);
+    chunk->dirty = std::max<size_t>(chunk->dirty, length);
     if (result_ == CUDA_SUCCESS) {
       result_ = s_.driver().cuEventRecord(chunk->events[0], stream);
       if (result_ != CUDA_SUCCESS) s_.driver().cuStreamSynchronize(stream);
@@ -148,10 +225,11 @@ class Download {
   Session &s_;
   const Gate::Pass pass_;  // for all of it
   Staging &staging_;
-  const uint64_t request_;
-  const uint64_t source_;
+  const Asked asked_;
   const uint64_t length_;
   Transfer transfer_;
+  CUstream side_ = nullptr;
+  uint64_t hold_ = 0;
   bool added_ = false;
   uint64_t queued_ = 0;
   CUresult result_ = CUDA_SUCCESS;
@@ -159,23 +237,38 @@ class Download {
 };
 
 // False when it is not one to be answered at once.
-bool download_at_once(Session &s, const wire_Download &q, const Stream &stream,
+bool download_at_once(Session &s, const Asked &asked, const Stream &stream,
                       Starts<Work::kCopy> work) {
-  if (q.length > kSmallDownload || s.transfers().pending() || !s.quiet(stream)) return false;
+  const uint64_t bytes = asked.box.bytes();
+  if (bytes > kSmallDownload || s.transfers().pending() || !s.quiet(stream)) return false;
   Chunk *chunk = s.device().downloads().try_take();
   if (!chunk) return false;
-  chunk->dirty = std::max<size_t>(chunk->dirty, q.length);
-  const Gate::Pass pass = work.pass(stream.object, q.length);
-  CUresult result = pass->cuMemcpyDtoHAsync_v2(chunk->data, q.source, q.length, stream.object);
+  chunk->dirty = std::max<size_t>(chunk->dirty, bytes);
+  const Gate::Pass pass = work.pass(stream.object, bytes);
+  uint64_t length;
+  CUresult result = copy_out(pass, asked, 0, chunk->data, stream.object, &length);
   if (result == CUDA_SUCCESS) result = s.driver().cuStreamSynchronize(stream.object);
   s.flush_output();
   if (result == CUDA_SUCCESS) {
-    s.answer_with_data(q.request.request, 0, chunk->data, q.length);
+    s.answer_with_data(asked.request, 0, chunk->data, length);
   } else {
-    s.answer(q.request.request, result);
+    s.answer(asked.request, result);
   }
   s.device().downloads().give(chunk);
   return true;
+}
+
+void download_box(Session &s, const Asked &asked, const Stream &stream, Starts<Work::kCopy> work) {
+  const uint64_t bytes = asked.box.bytes();
+  if (bytes == 0) return s.answer(asked.request, CUDA_SUCCESS);
+  count_alone(s.count().downloads);
+  if (download_at_once(s, asked, stream, work)) return;
+  const auto download =
+      std::make_shared<Download>(s, asked, stream, work.pass(stream.object, bytes));
+  download->begin();
+  if (s.downloads().join(stream.object, [download] { download->finish(); })) return;
+  s.hand_over();
+  s.downloads().run(stream.object);
 }
 
 }  // namespace
@@ -185,13 +278,38 @@ void handle_Download(Session &s, const wire_Download &q, Starts<Work::kCopy> wor
   if (!s.reachable(q.source, q.length)) return s.answer(request, CUDA_ERROR_INVALID_VALUE);
   Stream stream;
   if (!s.peek(q.stream, &stream)) return s.answer(request, CUDA_ERROR_INVALID_HANDLE);
-  if (q.length == 0) return s.answer(request, CUDA_SUCCESS);
+  download_box(s, {request, {nullptr, q.source, q.length, 1}, {q.length, 1, 1}}, stream, work);
+}
+
+void handle_BoxDownload(Session &s, const wire_BoxDownload &q, Starts<Work::kCopy> work) {
+  Asked asked{q.request.request, {}, {q.width, q.height, q.depth}};
+  if (asked.box.bytes() == UINT64_MAX ||
+      !find_box(s, q.array, q.x, q.y, q.z, asked.box, &asked.from)) {
+    return s.answer(asked.request, CUDA_ERROR_INVALID_VALUE);
+  }
+  Stream stream;
+  if (!s.peek(q.stream, &stream)) return s.answer(asked.request, CUDA_ERROR_INVALID_HANDLE);
+  download_box(s, asked, stream, work);
+}
+
+void handle_PagesFetch(Session &s, const wire_PagesFetch &q, Starts<Work::kCopy> work) {
+  const Asked asked = {q.request.request, {nullptr, q.address, q.length, 1}, {q.length, 1, 1}};
+  if (!s.reachable(q.address, q.length)) return s.answer(asked.request, CUDA_ERROR_INVALID_VALUE);
+  const Stream stream{s.pages().stream(), false};
+  if (!stream.object) return s.answer(asked.request, CUDA_ERROR_OUT_OF_MEMORY);
+  if (q.wait == 0 || q.length == 0 || (!s.transfers().pending() && s.done())) {
+    return download_box(s, asked, stream, work);
+  }
   count_alone(s.count().downloads);
-  if (download_at_once(s, q, stream, work)) return;
-  Download download(s, q, stream, work.pass(stream.object, q.length));
-  download.begin();
+  const uint64_t sequence = s.sequence();
+  Download late(s, asked, stream, work.pass(stream.object, q.length));
   s.hand_over();
-  download.finish();
+  const CUresult result = s.driver().cuCtxSynchronize();
+  s.transfers().settle(sequence, nullptr, true);
+  if (result != CUDA_SUCCESS) return s.synchronised(asked.request, result);
+  s.flush_output();
+  late.begin_aside();
+  late.finish();
 }
 
 }  // namespace outboard

@@ -57,13 +57,13 @@ void Crew::work() {
 
 // There is work for one thread more. Those on their way to it may find it taken by one that has
 // just become free; then they park again.
-bool Crew::wake_or_add() {
+bool Crew::wake_or_add(size_t most) {
   if (parked_ > offered_) {
     ++offered_;
     wake_.notify_one();
     return true;
   }
-  if (threads_.size() >= kMost) return false;
+  if (threads_.size() >= most) return false;
   try {
     threads_.emplace_back([this] { work(); });
   } catch (const std::system_error &) {
@@ -76,7 +76,7 @@ bool Crew::hand_over() {
   std::lock_guard lock(mutex_);
   if (dismissed_ || !this_thread_leads) return false;
   led_ = false;
-  if (!wake_or_add()) {
+  if (!wake_or_add(kMost)) {
     led_ = true;
     return false;
   }
@@ -88,7 +88,7 @@ bool Crew::hand_over() {
 void Crew::post(std::function<void()> job) {
   std::lock_guard lock(mutex_);
   jobs_.push_back(std::move(job));
-  wake_or_add();
+  wake_or_add(kMostForJobs);
 }
 
 void Crew::wait_alone() {

@@ -44,10 +44,12 @@ class Crew {
 
  private:
   void work();
-  bool wake_or_add();
+  bool wake_or_add(size_t most);
 
   // A guest that waits with more threads than this gets its other commands delayed.
-  static constexpr size_t kMost = 320;
+  static constexpr size_t kMost = 640;
+  // Jobs that find so many threads wait for one of them, so that some are left to lead.
+  static constexpr size_t kMostForJobs = 320;
 
   const std::function<void()> bind_;
   const std::function<void()> lead_;

@@ -108,6 +108,7 @@ Device::~Device() {
   bind();
   uploads_.reset();
   downloads_.reset();
+  if (scrubber_) scrubber_->release();
   if (scrubber_stream_) driver_.cuStreamDestroy_v2(scrubber_stream_);
   if (window_size_) driver_.cuMemAddressFree(window_base_, window_size_);
   driver_.cuDevicePrimaryCtxRelease_v2(device_);

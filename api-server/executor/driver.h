@@ -26,8 +26,38 @@
   X(cuDevicePrimaryCtxRelease_v2) \
   X(cuCtxSetCurrent)              \
   X(cuCtxGetLimit)                \
+  X(cuCtxRecordEvent)             \
+  X(cuCtxWaitEvent)               \
   X(cuCtxGetStreamPriorityRange)  \
   X(cuMemGetInfo_v2)              \
+  X(cuMemAlloc_v2)                \
+  X(cuMemFree_v2)                 \
+  X(cuArray3DCreate_v2)           \
+  X(cuArrayDestroy)               \
+  X(cuMipmappedArrayCreate)       \
+  X(cuMipmappedArrayGetLevel)     \
+  X(cuMipmappedArrayDestroy)      \
+  X(cuTexObjectCreate)            \
+  X(cuTexObjectDestroy)           \
+  X(cuSurfObjectCreate)           \
+  X(cuSurfObjectDestroy)          \
+  X(cuLibraryGetModule)           \
+  X(cuModuleGetTexRef)            \
+  X(cuModuleGetSurfRef)           \
+  X(cuTexRefSetArray)             \
+  X(cuTexRefSetMipmappedArray)    \
+  X(cuTexRefSetAddress_v2)        \
+  X(cuTexRefSetAddress2D_v3)      \
+  X(cuTexRefSetFormat)            \
+  X(cuTexRefSetAddressMode)       \
+  X(cuTexRefSetFilterMode)        \
+  X(cuTexRefSetMipmapFilterMode)  \
+  X(cuTexRefSetMipmapLevelBias)   \
+  X(cuTexRefSetMipmapLevelClamp)  \
+  X(cuTexRefSetMaxAnisotropy)     \
+  X(cuTexRefSetBorderColor)       \
+  X(cuTexRefSetFlags)             \
+  X(cuSurfRefSetArray)            \
   X(cuMemAddressReserve)          \
   X(cuMemAddressFree)             \
   X(cuMemCreate)                  \
@@ -48,15 +78,44 @@
   X(cuKernelGetFunction)          \
   X(cuKernelGetName)              \
   X(cuKernelGetParamInfo)         \
-  X(cuLaunchHostFunc)
+  X(cuLaunchHostFunc)             \
+  X(cuStreamAddCallback)          \
+  X(cuStreamSetAttribute)
+
+// ... about clusters.
+#define OUTBOARD_DRIVER_OCCUPANCY(X) \
+  X(cuOccupancyMaxActiveClusters)    \
+  X(cuOccupancyMaxPotentialClusterSize)
+
+// ... for graphs.
+#define OUTBOARD_DRIVER_GRAPHS(X)   \
+  X(cuGraphCreate)                  \
+  X(cuGraphDestroy)                 \
+  X(cuGraphAddNode_v2)              \
+  X(cuGraphChildGraphNodeGetGraph)  \
+  X(cuGraphKernelNodeSetAttribute)  \
+  X(cuGraphConditionalHandleCreate) \
+  X(cuGraphInstantiateWithFlags)    \
+  X(cuGraphExecDestroy)             \
+  X(cuGraphExecNodeSetParams)       \
+  X(cuGraphNodeSetEnabled)
+
+// ... for what processes share.
+#define OUTBOARD_DRIVER_SHARING(X)  \
+  X(cuMemExportToShareableHandle)   \
+  X(cuMemImportFromShareableHandle) \
+  X(cuIpcGetEventHandle)            \
+  X(cuIpcOpenEventHandle)
 
 // Those of them that start work. proto/test/work.test.ts knows which are.
 #define OUTBOARD_WORK_HAND(X) \
+  X(cuStreamBatchMemOp_v2)    \
   X(cuMemcpyHtoDAsync_v2)     \
   X(cuMemcpyDtoHAsync_v2)     \
-  X(cuMemcpy2DAsync_v2)       \
+  X(cuMemcpy3DAsync_v2)       \
   X(cuLaunchKernel)           \
-  X(cuLaunchKernelEx)
+  X(cuLaunchKernelEx)         \
+  X(cuGraphLaunch)
 
 namespace outboard {
 
@@ -79,6 +138,9 @@ class WorkDriver {
 struct Driver {
   OUTBOARD_DRIVER_CALLS(OUTBOARD_DRIVER_MEMBER)
   OUTBOARD_DRIVER_HAND(OUTBOARD_DRIVER_MEMBER)
+  OUTBOARD_DRIVER_OCCUPANCY(OUTBOARD_DRIVER_MEMBER)
+  OUTBOARD_DRIVER_GRAPHS(OUTBOARD_DRIVER_MEMBER)
+  OUTBOARD_DRIVER_SHARING(OUTBOARD_DRIVER_MEMBER)
   WorkDriver work;
 
   // Nanoseconds of work done for a context, by so many workers. Only the software device has it.

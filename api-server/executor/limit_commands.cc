@@ -1,4 +1,4 @@
-// cuCtxSetLimit: heaps, stacks and buffers of kernels are memory of the device, and count as such.
+// LimitSet: heaps, stacks and buffers of kernels are memory of the device, and count as such.
 #include "dispatch.h"
 #include "log.h"
 #include "session.h"
@@ -28,23 +28,43 @@ uint64_t bytes_beside(Device &device, int limit, uint64_t value) {
   return sum;
 }
 
-}  // namespace
-
-void handle_cuCtxSetLimit(Session &s, const wire_cuCtxSetLimit &q) {
-  const uint64_t request = q.request.request;
-  const auto limit = static_cast<CUlimit>(q.limit);
+CUresult set_limit(Session &s, int which, uint64_t value, uint64_t *made) {
+  // Those behind it are switches that no session has a use for.
+  if (which < 0 || which > CU_LIMIT_PERSISTING_L2_CACHE_SIZE) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  const auto limit = static_cast<CUlimit>(which);
   size_t before = 0;
   s.driver().cuCtxGetLimit(&before, limit);
   // Counted first, so that it is never there uncounted.
-  if (!s.memory().set_beside(bytes_beside(s.device(), q.limit, q.value))) {
+  if (!s.memory().set_beside(bytes_beside(s.device(), limit, value))) {
     log_line(LogLevel::kWarn, s.id(),
              "cuCtxSetLimit refused: a heap, stack or printf buffer larger than what the session's "
              "memory limit leaves");
-    return s.answer(request, CUDA_ERROR_OUT_OF_MEMORY);
+    return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  const CUresult result = s.driver().cuCtxSetLimit(limit, static_cast<size_t>(q.value));
-  if (result != CUDA_SUCCESS) s.memory().set_beside(bytes_beside(s.device(), q.limit, before));
-  s.answer(request, result);
+  const CUresult result = s.driver().cuCtxSetLimit(limit, static_cast<size_t>(value));
+  size_t now = before;
+  if (result == CUDA_SUCCESS) s.driver().cuCtxGetLimit(&now, limit);
+  // What the driver made of it may be more or less.
+  if (now != value) s.memory().set_beside(bytes_beside(s.device(), limit, now));
+  *made = now;
+  return result;
+}
+
+}  // namespace
+
+void handle_LimitSet(Session &s, const wire_LimitSet &q) {
+  const uint64_t request = q.request.request;
+  wire_LimitSet_reply reply{};
+  const int which = q.limit > INT32_MAX ? -1 : static_cast<int>(q.limit);
+  const CUresult result = set_limit(s, which, q.value, &reply.value);
+  s.answer(request, result, &reply.reply, sizeof reply);
+}
+
+// As guests of earlier releases ask for it.
+void handle_cuCtxSetLimit(Session &s, const wire_cuCtxSetLimit &q) {
+  uint64_t made;
+  const uint64_t request = q.request.request;
+  s.answer(request, set_limit(s, q.limit, q.value, &made));
 }
 
 }  // namespace outboard

@@ -40,25 +40,37 @@ const char *Memory::misuse(uint64_t address, uint64_t size) const {
   return nullptr;
 }
 
-CUresult Memory::map(uint64_t address, uint64_t size) {
+// Sees to it that so much more may be taken. `settle`: what is being overwritten must be gone
+// first.
+CUresult Memory::make_room(uint64_t size, bool settle) {
   if (size > left()) return CUDA_ERROR_OUT_OF_MEMORY;
   // Nor may what is being overwritten and what is new be more than the limit together.
-  const bool full = size > limit_ - beside_ - std::min(taken(), limit_ - beside_);
-  if (CUresult result = reap(full || overlaps_retired(address, size)); result != CUDA_SUCCESS) {
-    return result;
-  }
+  const bool full = crowded(size);
+  if (full) make_way();
+  return reap(full || settle);
+}
+
+CUresult Memory::create(uint64_t size, bool shareable, CUmemGenericAllocationHandle *memory) {
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, ordinal_};
-  CUmemGenericAllocationHandle memory;
-  CUresult result = driver_.cuMemCreate(&memory, size, &prop, 0);
-  if (result == CUDA_ERROR_OUT_OF_MEMORY && !retired_.empty()) {
+  if (shareable) prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  CUresult result = driver_.cuMemCreate(memory, size, &prop, 0);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+    make_way();
     if ((result = reap(true)) == CUDA_SUCCESS) {
-      result = driver_.cuMemCreate(&memory, size, &prop, 0);
+      result = driver_.cuMemCreate(memory, size, &prop, 0);
     }
   }
+  return result;
+}
+
+CUresult Memory::map(uint64_t address, uint64_t size) {
+  CUmemGenericAllocationHandle memory;
+  CUresult result = make_room(size, overlaps_retired(address, size));
+  if (result == CUDA_SUCCESS) result = create(size, false, &memory);
   if (result != CUDA_SUCCESS) return result;
-  result = place(address, size, memory);
+  result = map_whole(address, size, memory);
   if (result != CUDA_SUCCESS) {
     driver_.cuMemRelease(memory);
     return result;
@@ -69,13 +81,24 @@ CUresult Memory::map(uint64_t address, uint64_t size) {
   return CUDA_SUCCESS;
 }
 
+bool Memory::take_beside(uint64_t bytes) {
+  if (bytes > left()) return false;
+  if (crowded(bytes)) {
+    make_way();
+    if (reap(true) != CUDA_SUCCESS) return false;
+  }
+  mapped_ += bytes;
+  taken_.fetch_add(bytes, std::memory_order_relaxed);
+  return true;
+}
+
 bool Memory::set_beside(uint64_t bytes) {
   if (bytes > limit_ - mapped_) return false;
   beside_ = bytes;
   return true;
 }
 
-CUresult Memory::place(uint64_t address, uint64_t size, CUmemGenericAllocationHandle memory) {
+CUresult Memory::map_whole(uint64_t address, uint64_t size, CUmemGenericAllocationHandle memory) {
   CUresult result = driver_.cuMemMap(address, size, 0, memory, 0);
   if (result != CUDA_SUCCESS) return result;
   const CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, ordinal_},
@@ -87,12 +110,14 @@ CUresult Memory::place(uint64_t address, uint64_t size, CUmemGenericAllocationHa
 
 bool Memory::is_mapping(uint64_t address, uint64_t size) const {
   auto found = ranges_.find(address);
-  return found != ranges_.end() && !found->second.global && found->second.size == size;
+  return found != ranges_.end() && !found->second.global && !found->second.placed &&
+         found->second.size == size;
 }
 
 CUresult Memory::unmap(uint64_t address) {
   auto found = ranges_.find(address);
   const Range range = found->second;
+  if (range.shared) Offers::own().withdraw(sharer_.session, address);
   ranges_.erase(found);
   last_size_ = last_start_ = 0;
   mapped_ -= range.size;
@@ -115,6 +140,7 @@ CUresult Memory::reap(bool wait) {
   if (result == CUDA_ERROR_NOT_READY) return CUDA_SUCCESS;
   for (const Retired &r : retired_) {
     keep_first(result, driver_.cuMemUnmap(r.address, r.size));
+    if (r.apart) keep_first(result, driver_.cuMemAddressFree(r.address, r.size));
     keep_first(result, driver_.cuMemRelease(r.memory));
     taken_.fetch_sub(r.size, std::memory_order_relaxed);
   }
@@ -122,15 +148,28 @@ CUresult Memory::reap(bool wait) {
   return result;
 }
 
-CUresult Memory::release() {
+CUresult Memory::release(bool everything) {
   CUresult result = CUDA_SUCCESS;
-  while (!ranges_.empty()) {
-    const auto &[address, range] = *ranges_.begin();
+  last_size_ = last_start_ = 0;
+  for (auto at = ranges_.begin(); at != ranges_.end();) {
+    const auto [address, range] = *at++;  // what is visited may be erased
     if (range.global) {
-      ranges_.erase(ranges_.begin());
-    } else {
+      ranges_.erase(address);
+    } else if (!range.placed) {
       keep_first(result, unmap(address));
+    } else if (everything) {
+      displace(address, range.size);
+      keep_first(result, driver_.cuMemUnmap(address, range.size));
     }
+  }
+  if (everything) {
+    physicals_.each([&](Physical &p) {
+      mapped_ -= p.size;
+      keep_first(result, drop(p));
+    });
+    physicals_.clear();
+    physical_count_ = shareable_count_ = 0;
+    keep_first(result, unscrubbed_);
   }
   keep_first(result, reap(true));
   return result;

@@ -1,13 +1,19 @@
-// The device memory of a session: what is mapped in its window, and the globals of its modules.
-// Used by the leader alone.
+// The device memory of a session: what is mapped in its window, memory that the guest manages
+// itself, and the globals of its modules. Used by the leader alone.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "driver.h"
+#include "handles.h"
+#include "offers.h"
 #include "scrubber.h"
 
 namespace outboard {
@@ -27,8 +33,36 @@ class Memory {
   // Takes it from the session and lets the device overwrite it; it goes back to the device once
   // that is done, which nobody waits for.
   CUresult unmap(uint64_t address);
-  // Everything. The first error, if any: then memory may not be clean.
-  CUresult release();
+  // Everything; or all but what the guest manages itself, which outlives resets. The first error,
+  // if any: then memory may not be clean.
+  CUresult release(bool everything);
+
+  // ---- memory apart from addresses: virtual_memory.cc. `misuse` as above.
+
+  const char *create_misuse(uint64_t handle, uint64_t size) const;
+  CUresult create(uint64_t handle, uint64_t size, bool shareable);
+  // Whether there is such memory, and nothing maps it.
+  bool can_end(uint64_t handle);
+  CUresult end(uint64_t handle);
+  const char *place_misuse(uint64_t address, uint64_t size, uint64_t offset, uint64_t handle);
+  CUresult place(uint64_t address, uint64_t size, uint64_t offset, uint64_t handle);
+  // Whether the range is of whole mappings of such memory, or of mappings at all.
+  bool is_placed(uint64_t address, uint64_t size, bool whole) const;
+  // Takes the mappings from the session; the driver is to be told of each, by any thread.
+  std::vector<std::pair<uint64_t, uint64_t>> displace(uint64_t address, uint64_t size);
+  CUresult set_access(uint64_t address, uint64_t size, uint32_t flags);
+
+  // ---- memory that sessions share: shared_memory.cc.
+
+  void set_sharer(const Sharer &sharer) { sharer_ = sharer; }
+  const Sharer &sharer() const { return sharer_; }
+  // Descriptors of memory, for other processes: of a piece, of a mapping. The device is at rest
+  // unless the mapping is shareable already.
+  CUresult share(uint64_t handle, uint64_t *size, int *fd);
+  bool is_shareable(uint64_t address) const;
+  CUresult share_mapping(uint64_t address, uint64_t *size, int *fd);
+  // `create_misuse` has nothing against the handle.
+  CUresult import(uint64_t handle, uint64_t size, int fd, const Token &token);
 
   // Whether all of [address, address + size) is the session's.
   bool reachable(uint64_t address, uint64_t size) {
@@ -45,6 +79,15 @@ class Memory {
 
   uint64_t mapped() const { return mapped_; }
 
+  // Memory without addresses counts like what is mapped: taken if there is so much left, left when
+  // the guest has no more use for it, and gone when it is the device's again, which any thread
+  // says.
+  bool take_beside(uint64_t bytes);
+  void leave_beside(uint64_t bytes) { mapped_ -= bytes; }
+  void gone_beside(uint64_t bytes) { taken_.fetch_sub(bytes, std::memory_order_relaxed); }
+  // Called when more is wanted than is left until such memory is gone.
+  void on_shortage(std::function<void()> wait) { shortage_ = std::move(wait); }
+
   // Memory that the session takes in other ways counts towards its limit, too: from now on so much.
   // False when that is more than there is.
   bool set_beside(uint64_t bytes);
@@ -56,19 +99,45 @@ class Memory {
     uint64_t size;
     CUmemGenericAllocationHandle memory;
     bool global;
+    uint64_t placed = 0;  // handle of the memory that is placed here
+    bool shared = false;
+  };
+
+  // Memory that the guest manages itself.
+  struct Physical {
+    CUmemGenericAllocationHandle memory = 0;
+    uint64_t size = 0;
+    size_t mappings = 0;
+    bool shareable = false;
+    uint64_t handle = 0;
+    bool shared = false;            // there are tokens for it
+    std::optional<Token> imported;  // it is another session's
   };
 
   struct Retired {
     uint64_t address;
     uint64_t size;
     CUmemGenericAllocationHandle memory;
+    bool apart = false;  // at addresses reserved for that alone
   };
 
   bool find(uint64_t address, uint64_t size);
   bool overlaps_retired(uint64_t address, uint64_t size) const;
   CUresult reap(bool wait);
+  // Whether what is being overwritten and so much more are beyond the limit together.
+  bool crowded(uint64_t size) const {
+    return size > limit_ - beside_ - std::min(taken(), limit_ - beside_);
+  }
+  void make_way() {
+    if (shortage_) shortage_();
+  }
   uint64_t left() const { return limit_ - beside_ - mapped_; }
-  CUresult place(uint64_t address, uint64_t size, CUmemGenericAllocationHandle memory);
+  CUresult make_room(uint64_t size, bool settle);
+  CUresult create(uint64_t size, bool shareable, CUmemGenericAllocationHandle *memory);
+  CUresult map_whole(uint64_t address, uint64_t size, CUmemGenericAllocationHandle memory);
+  CUresult exchange(uint64_t address, Range *range);
+  CUresult drop(const Physical &physical);
+  CUresult scrub_apart(uint64_t size, CUmemGenericAllocationHandle memory);
 
   const Driver &driver_;
   const int ordinal_;
@@ -79,8 +148,15 @@ class Memory {
   uint64_t mapped_ = 0;
   uint64_t beside_ = 0;
   std::atomic<uint64_t> taken_{0};
+  std::function<void()> shortage_;
   std::map<uint64_t, Range> ranges_;  // by address, not overlapping
   std::vector<Retired> retired_;      // being overwritten, still mapped
+  HandleTable<Physical, WIRE_KIND_MEMORY> physicals_;
+  size_t physical_count_ = 0;
+  size_t shareable_count_ = 0;
+  size_t placed_count_ = 0;
+  Sharer sharer_{};
+  CUresult unscrubbed_ = CUDA_SUCCESS;  // why some memory could not be overwritten
   uint64_t last_start_ = 0;
   uint64_t last_size_ = 0;
 };

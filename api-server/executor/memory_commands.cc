@@ -8,11 +8,7 @@ void handle_MemoryMap(Session &s, const wire_MemoryMap &q) {
   if (q.device != 0) return s.violation("memory is wanted on a device that the session lacks");
   if (const char *what = s.memory().misuse(q.address, q.size)) return s.violation(what);
   const CUresult result = s.memory().map(q.address, q.size);
-  const uint64_t mapped = s.memory().mapped();
-  s.count().memory_mapped.store(mapped, std::memory_order_relaxed);
-  if (mapped > s.count().memory_mapped_peak.load(std::memory_order_relaxed)) {
-    s.count().memory_mapped_peak.store(mapped, std::memory_order_relaxed);
-  }
+  s.count_memory();
   s.posted(WIRE_MemoryMap, result);
 }
 
@@ -21,7 +17,7 @@ void handle_MemoryUnmap(Session &s, const wire_MemoryUnmap &q) {
     return s.violation("what is unmapped was not mapped like that");
   }
   const CUresult result = s.memory().unmap(q.address);
-  s.count().memory_mapped.store(s.memory().mapped(), std::memory_order_relaxed);
+  s.count_memory();
   s.posted(WIRE_MemoryUnmap, result);
 }
 

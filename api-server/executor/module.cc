@@ -113,14 +113,17 @@ std::optional<Layout> layout_of(const Driver &driver, CUkernel kernel) {
 }
 
 CUresult Module::load(const Driver &driver, std::shared_ptr<const Image> image,
-                      std::unique_ptr<Module> *loaded) {
+                      Compiling *compiling, std::unique_ptr<Module> *loaded) {
   auto module = std::make_unique<Module>();
   module->image = std::move(image);
   if (!read_code(*module->image, &module->code)) return CUDA_ERROR_INVALID_IMAGE;
   CUlibraryOption options[] = {CU_LIBRARY_BINARY_IS_PRESERVED};
   void *values[] = {reinterpret_cast<void *>(1)};
-  CUresult result = driver.cuLibraryLoadData(&module->library, module->code.start, nullptr, nullptr,
-                                             0, options, values, 1);
+  compiling->start();
+  CUresult result =
+      driver.cuLibraryLoadData(&module->library, module->code.start, compiling->options(),
+                               compiling->values(), compiling->count(), options, values, 1);
+  compiling->finish();
   if (result != CUDA_SUCCESS) return result;
   unsigned count = 0;
   result = driver.cuLibraryGetKernelCount(&count, module->library);

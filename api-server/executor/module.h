@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,39 @@ struct Code {
   std::vector<const void *> pieces;
 };
 
+// Options of the compiler as they travelled, and what it said.
+class Compiling {
+ public:
+  // Without options, and without room for messages.
+  Compiling() = default;
+  // Takes what the guest may set; `given` is whole options.
+  explicit Compiling(std::span<const uint8_t> given);
+  Compiling(const Compiling &) = delete;
+
+  // For one run of the compiler: its options, with room for messages.
+  void start();
+  CUjit_option *options() { return options_.data(); }
+  void **values() { return values_.data(); }
+  unsigned count() const { return static_cast<unsigned>(options_.size()); }
+  // After it has run.
+  void finish();
+
+  // Its messages then.
+  std::string errors, info;
+
+ private:
+  void add(CUjit_option option, uint64_t value) {
+    options_.push_back(option);
+    values_.push_back(reinterpret_cast<void *>(value));
+  }
+  void make_room(std::string &log, size_t size, CUjit_option buffer, CUjit_option buffer_size);
+
+  std::vector<std::pair<CUjit_option, uint64_t>> numbers_;
+  size_t errors_size_ = 0, info_size_ = 0;
+  std::vector<CUjit_option> options_;
+  std::vector<void *> values_;
+};
+
 struct Module {
   std::shared_ptr<const Image> image;  // alive as long as the library: the driver does not copy it
   Code code;
@@ -51,7 +85,7 @@ struct Module {
 
   // CUDA_SUCCESS, or why the image cannot be loaded.
   static CUresult load(const Driver &driver, std::shared_ptr<const Image> image,
-                       std::unique_ptr<Module> *module);
+                       Compiling *compiling, std::unique_ptr<Module> *module);
   // The kernel of that name; `hint` is where it is likely to be. Null when there is none.
   CUkernel kernel(const Driver &driver, uint32_t hint, const std::string &name,
                   uint32_t *index) const;

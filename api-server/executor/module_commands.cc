@@ -1,6 +1,7 @@
 // Modules and kernels.
 #include <cstring>
 
+#include "describe.h"
 #include "dispatch.h"
 #include "session.h"
 
@@ -10,65 +11,145 @@ namespace {
 
 // Of the kernels and their layouts in a load's answer; the guest asks for the others by name.
 constexpr size_t kListBytes = 48 << 10;
+// Kernels of a module are described with its answer if they are no more: to be asked for their
+// attributes, they have to be translated or loaded by the driver, used or not.
+constexpr size_t kFewKernels = 8;
 
-void append(std::vector<uint8_t> &to, const void *bytes, size_t size) {
+using Bytes = std::vector<uint8_t>;
+
+void append(Bytes &to, const void *bytes, size_t size) {
   const auto *from = static_cast<const uint8_t *>(bytes);
   to.insert(to.end(), from, from + size);
 }
 
-// False when the kernel does not fit any more.
-bool append_kernel(std::vector<uint8_t> &list, const Kernel &kernel, uint32_t index,
-                   const Layout &layout) {
-  const size_t name_space = (kernel.name.size() + 7) & ~size_t{7};
-  const size_t size =
-      sizeof(wire_kernel) + layout.parameters.size() * sizeof(wire_parameter) + name_space;
-  if (list.size() + size > kListBytes) return false;
-  const wire_kernel entry = {static_cast<uint32_t>(kernel.name.size()),
-                             static_cast<uint32_t>(layout.parameters.size()), layout.bytes, index};
-  append(list, &entry, sizeof entry);
-  append(list, layout.parameters.data(), layout.parameters.size() * sizeof(wire_parameter));
-  append(list, kernel.name.data(), kernel.name.size());
-  list.resize((list.size() + 7) & ~size_t{7});
-  return true;
+void append_padded(Bytes &to, const void *bytes, size_t size) {
+  append(to, bytes, size);
+  to.resize((to.size() + 7) & ~size_t{7});
 }
 
-std::vector<uint8_t> list_kernels(const Driver &driver, const Module &module,
-                                  wire_ModuleLoad_reply *reply) {
-  std::vector<uint8_t> list;
-  reply->kernels = static_cast<uint32_t>(module.kernels.size());
-  for (uint32_t i = 0; i < reply->kernels; i++) {
+struct KernelList {
+  Bytes bytes;
+  uint32_t listed = 0;
+};
+
+// `describe`: with attributes.
+KernelList list_kernels(const Driver &driver, const Module &module, bool describe) {
+  KernelList list;
+  for (uint32_t i = 0; i < module.kernels.size(); i++) {
+    const Kernel &kernel = module.kernels[i];
     // A kernel whose layout is not known is left out: the guest must not guess.
-    const std::optional<Layout> layout = layout_of(driver, module.kernels[i].object);
+    const std::optional<Layout> layout = layout_of(driver, kernel.object);
     if (!layout) continue;
-    if (!append_kernel(list, module.kernels[i], i, *layout)) break;
-    ++reply->listed;
+    const size_t size = sizeof(wire_kernel) + (describe ? sizeof(wire_description) : 0) +
+                        layout->parameters.size() * sizeof(wire_parameter) +
+                        ((kernel.name.size() + 7) & ~size_t{7});
+    if (list.bytes.size() + size > kListBytes) break;
+    const wire_kernel entry = {static_cast<uint32_t>(kernel.name.size()),
+                               static_cast<uint32_t>(layout->parameters.size()), layout->bytes, i};
+    append(list.bytes, &entry, sizeof entry);
+    if (describe) {
+      CUfunction function = nullptr;
+      wire_description description{};
+      if (driver.cuKernelGetFunction(&function, kernel.object) == CUDA_SUCCESS) {
+        description = describe_function(driver, function);
+      }
+      append(list.bytes, &description, sizeof description);
+    }
+    append(list.bytes, layout->parameters.data(),
+           layout->parameters.size() * sizeof(wire_parameter));
+    append_padded(list.bytes, kernel.name.data(), kernel.name.size());
+    ++list.listed;
   }
-  reply->list_size = static_cast<uint32_t>(list.size());
   return list;
 }
 
-void answer_state(Session &s, uint64_t request, CUresult result, uint32_t state) {
+// A load, in either of its forms.
+struct Loading {
+  uint64_t request, handle;
+  Hash hash;
+  uint64_t total;
+  bool open;  // ModuleOpen
+  Compiling compiling;
+};
+
+void answer_state(Session &s, const Loading &loading, CUresult result, uint32_t state) {
+  if (loading.open) {
+    wire_ModuleOpen_reply reply{};
+    reply.state = state;
+    return s.answer(loading.request, result, &reply.reply, sizeof reply);
+  }
   wire_ModuleLoad_reply reply{};
   reply.state = state;
-  s.answer(request, result, &reply.reply, sizeof reply);
+  s.answer(loading.request, result, &reply.reply, sizeof reply);
 }
 
-void load(Session &s, uint64_t request, uint64_t handle, std::shared_ptr<const Image> image) {
+void answer_refused(Session &s, const Loading &loading, CUresult result) {
+  if (!loading.open) return answer_state(s, loading, result, 0);
+  wire_ModuleOpen_reply reply{};
+  reply.state = WIRE_MODULE_REFUSED;
+  reply.refused = result;
+  reply.errors_size = static_cast<uint32_t>(loading.compiling.errors.size());
+  Bytes tail;
+  append_padded(tail, loading.compiling.errors.data(), loading.compiling.errors.size());
+  s.answer(loading.request, CUDA_SUCCESS, &reply.reply, sizeof reply, tail.data(), tail.size());
+}
+
+void load(Session &s, Loading &loading, std::shared_ptr<const Image> image) {
   std::unique_ptr<Module> module;
-  const CUresult result = s.load_module(std::move(image), &module);
-  if (result != CUDA_SUCCESS) return answer_state(s, request, result, 0);
+  Compiling &compiling = loading.compiling;
+  const CUresult result = s.load_module(std::move(image), &compiling, &module);
+  if (result != CUDA_SUCCESS) return answer_refused(s, loading, result);
   count(s.count().modules);
-  wire_ModuleLoad_reply reply{};
-  reply.state = WIRE_MODULE_LOADED;
-  const std::vector<uint8_t> list = list_kernels(s.driver(), *module, &reply);
+  const auto kernels = static_cast<uint32_t>(module->kernels.size());
+  const bool describe = loading.open && kernels <= kFewKernels;
+  const KernelList list = list_kernels(s.driver(), *module, describe);
   // From here on it is the leader's, who may unload it at once.
-  if (!s.loaded().keep(handle, module)) {
+  if (!s.loaded().keep(loading.handle, module)) {
     s.driver().cuLibraryUnload(module->library);
     s.unloaded(*module);
     return s.violation("a module's handle was used twice");
   }
   s.flush_output();
-  s.answer(request, CUDA_SUCCESS, &reply.reply, sizeof reply, list.data(), list.size());
+  const auto list_size = static_cast<uint32_t>(list.bytes.size());
+  if (!loading.open) {
+    wire_ModuleLoad_reply reply{};
+    reply.state = WIRE_MODULE_LOADED;
+    reply.kernels = kernels;
+    reply.listed = list.listed;
+    reply.list_size = list_size;
+    return s.answer(loading.request, CUDA_SUCCESS, &reply.reply, sizeof reply, list.bytes.data(),
+                    list_size);
+  }
+  wire_ModuleOpen_reply reply{};
+  reply.state = WIRE_MODULE_LOADED;
+  reply.kernels = kernels;
+  reply.listed = list.listed;
+  reply.described = describe;
+  reply.info_size = static_cast<uint32_t>(compiling.info.size());
+  reply.list_size = list_size;
+  Bytes tail;
+  append_padded(tail, compiling.info.data(), compiling.info.size());
+  append(tail, list.bytes.data(), list_size);
+  s.answer(loading.request, CUDA_SUCCESS, &reply.reply, sizeof reply, tail.data(), tail.size());
+}
+
+void find_and_load(Session &s, Loading loading) {
+  if (!s.loaded().can_mint(loading.handle)) {
+    return s.violation("a module's handle cannot be minted");
+  }
+  if (!s.has_room<CUmodule>()) return answer_state(s, loading, CUDA_ERROR_OUT_OF_MEMORY, 0);
+  if (std::shared_ptr<const Image> known = s.device().modules().find(loading.hash, loading.total)) {
+    s.hand_over();
+    return load(s, loading, std::move(known));
+  }
+  std::shared_ptr<Image> sent = s.pending_images().take_complete(loading.hash, loading.total);
+  if (!sent) return answer_state(s, loading, CUDA_SUCCESS, WIRE_MODULE_WANTED);
+  s.hand_over();
+  if (sha256({sent->data(), sent->size()}) != loading.hash) {
+    return s.violation("an image is not what its hash says");
+  }
+  s.device().modules().keep(loading.hash, sent);
+  load(s, loading, std::move(sent));
 }
 
 std::string text(std::span<const uint8_t> bytes) {
@@ -99,30 +180,30 @@ void handle_ModulePiece(Session &s, const wire_ModulePiece &in_place) {
   s.posted(WIRE_ModulePiece, CUDA_SUCCESS);
 }
 
+void handle_ModuleOpen(Session &s, const wire_ModuleOpen &q, std::span<const uint8_t> options) {
+  if (options.size() % sizeof(wire_jit_option) != 0 ||
+      options.size() / sizeof(wire_jit_option) > WIRE_JIT_OPTIONS) {
+    return s.violation("malformed ModuleOpen: its options are not whole, or too many");
+  }
+  find_and_load(s, {q.request.request,
+                    q.module,
+                    {q.hash0, q.hash1, q.hash2, q.hash3},
+                    q.total,
+                    true,
+                    Compiling(options)});
+}
+
+// As guests of earlier releases ask for it.
 void handle_ModuleLoad(Session &s, const wire_ModuleLoad &q) {
-  const uint64_t request = q.request.request;
-  const uint64_t handle = q.module;
-  const Hash hash = {q.hash0, q.hash1, q.hash2, q.hash3};
-  if (!s.loaded().can_mint(handle)) return s.violation("a module's handle cannot be minted");
-  if (!s.has_room<CUmodule>()) return answer_state(s, request, CUDA_ERROR_OUT_OF_MEMORY, 0);
-  if (std::shared_ptr<const Image> known = s.device().modules().find(hash, q.total)) {
-    s.hand_over();
-    return load(s, request, handle, std::move(known));
-  }
-  std::shared_ptr<Image> sent = s.pending_images().take_complete(hash, q.total);
-  if (!sent) return answer_state(s, request, CUDA_SUCCESS, WIRE_MODULE_WANTED);
-  s.hand_over();
-  if (sha256({sent->data(), sent->size()}) != hash) {
-    return s.violation("an image is not what its hash says");
-  }
-  s.device().modules().keep(hash, sent);
-  load(s, request, handle, std::move(sent));
+  find_and_load(
+      s, {q.request.request, q.module, {q.hash0, q.hash1, q.hash2, q.hash3}, q.total, false, {}});
 }
 
 void handle_ModuleUnload(Session &s, const wire_ModuleUnload &q) {
   const std::unique_ptr<Module> module = s.loaded().take(q.module);
   if (!module) return s.posted(WIRE_ModuleUnload, CUDA_ERROR_INVALID_HANDLE);
   s.drop_functions_of(module.get());
+  s.textures().drop_references_of(module.get());
   for (uint64_t address : module->globals) s.memory().remove_global(address);
   s.unloaded(*module);
   s.posted(WIRE_ModuleUnload, s.driver().cuLibraryUnload(module->library));
@@ -136,9 +217,11 @@ void handle_ModuleGlobal(Session &s, const wire_ModuleGlobal &q, std::span<const
   CUdeviceptr address = 0;
   size_t size = 0;
   const std::string wanted = text(name);
-  CUresult result = s.driver().cuLibraryGetGlobal(&address, &size, module->library, wanted.c_str());
+  CUresult result =
+      s.driver().cuLibraryGetManaged(&address, &size, module->library, wanted.c_str());
+  reply.managed = result == CUDA_SUCCESS;
   if (result == CUDA_ERROR_NOT_FOUND) {
-    result = s.driver().cuLibraryGetManaged(&address, &size, module->library, wanted.c_str());
+    result = s.driver().cuLibraryGetGlobal(&address, &size, module->library, wanted.c_str());
   }
   if (result == CUDA_SUCCESS) {
     if (s.memory().add_global(address, size)) module->globals.push_back(address);

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <string_view>
+#include <utility>
 
 #include "error.h"
 
@@ -16,6 +18,14 @@ namespace outboard {
 namespace {
 
 std::atomic<Output *> the_output{nullptr};
+
+// A program that asserts in a loop of launches cannot make us keep more.
+constexpr size_t kMostAssertions = 1 << 20;
+
+bool is_assertion(std::string_view text) {
+  const size_t place = text.find(": block: [");
+  return place != text.npos && text.find("] Assertion `", place) != text.npos;
+}
 
 }  // namespace
 
@@ -32,11 +42,34 @@ Output &Output::install() {
   }
   // Lives as long as the process, like the file descriptor it stands for.
   auto *output = new Output(fd);
+  cookie_io_functions_t functions{};
+  functions.write = write_error;
+  if (FILE *errors = fopencookie(output, "w", functions)) {
+    setvbuf(errors, nullptr, _IONBF, 0);
+    fflush(stderr);
+    stderr = errors;
+  }
   the_output.store(output, std::memory_order_release);
   return *output;
 }
 
+ssize_t Output::write_error(void *output, const char *text, size_t length) {
+  auto *const self = static_cast<Output *>(output);
+  if (!is_assertion({text, length})) return write(STDERR_FILENO, text, length);
+  std::lock_guard lock(self->mutex_);
+  if (self->assertions_.size() + length <= kMostAssertions) {
+    self->assertions_.append(text, length);
+  }
+  return static_cast<ssize_t>(length);
+}
+
+std::string Output::take_assertions() {
+  std::lock_guard lock(mutex_);
+  return std::move(assertions_);
+}
+
 void Output::skip() {
+  take_assertions();
   fflush(stdout);
   const off_t end = lseek(fd_, 0, SEEK_END);
   if (end > 0) position_ = static_cast<uint64_t>(end);

@@ -90,12 +90,27 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       crew_([this] { device_->bind(); }, [this] { lead(); }),
       memory_(device_->driver(), device_->ordinal(), device_->scrubber(), device_->window_base(),
               device_->window_size(), options.memory_limit),
+      arrays_(device_->driver(), memory_, device_->scrubber(),
+              [this](std::function<void()> job) { post(std::move(job)); }),
+      textures_(device_->driver()),
       uploads_(device_->driver(), device_->uploads()),
       transfers_(device_->driver()),
+      pages_(device_->driver()),
       output_(Output::installed()),
+      host_functions_(device_->driver(),
+                      [this](uint64_t function, uint64_t call, CUresult status) {
+                        push_call(function, call, status);
+                      }),
       gate_(
           device_->driver(), device_->context(), device_->tokens(), id_, options.gate,
-          [this] { device_->bind(); }, trace_.get()) {}
+          [this] { device_->bind(); }, trace_.get()),
+      graphs_(device_->driver()) {
+  Sharer sharer{id_, options.tenant, {}};
+  CUdevice ordinal = 0;
+  driver().cuDeviceGet(&ordinal, device_->ordinal());
+  driver().cuDeviceGetUuid_v2(&sharer.device, ordinal);
+  memory_.set_sharer(sharer);
+}
 
 Session::~Session() {
   close(fd_);
@@ -125,7 +140,7 @@ bool Session::nothing_comes() {
 
 // Whether launches before and after such a command may be measured as if it were not there.
 static bool goes_between_launches(uint16_t op) {
-  return op == WIRE_Launch || op == WIRE_cuEventRecord;
+  return op == WIRE_Launch || op == WIRE_LaunchWith || op == WIRE_cuEventRecord;
 }
 
 // Takes one frame and carries it out. False when none will follow.
@@ -263,6 +278,14 @@ void Session::push_done(uint64_t handle, uint64_t request) {
   sender_.push(WIRE_DONE, &frame, sizeof frame);
 }
 
+void Session::push_call(uint64_t function, uint64_t call, CUresult status) {
+  wire_call frame{};
+  frame.function = function;
+  frame.call = call;
+  frame.status = status;
+  sender_.push(WIRE_CALL, &frame, sizeof frame);
+}
+
 void Session::flush_output() {
   if (!output_ || !launched_.load(std::memory_order_relaxed)) return;
   std::lock_guard lock(output_mutex_);
@@ -271,6 +294,13 @@ void Session::flush_output() {
     wire_output frame;
     frame.length = length;
     if (!sender_.push(WIRE_OUTPUT, &frame, sizeof frame, text, length)) break;
+  }
+  const std::string assertions = output_->take_assertions();
+  for (size_t at = 0; at < assertions.size(); at += sizeof text) {
+    const size_t length = std::min(sizeof text, assertions.size() - at);
+    wire_output frame;
+    frame.length = length;
+    if (!sender_.push(WIRE_ERRORS, &frame, sizeof frame, assertions.data() + at, length)) break;
   }
 }
 
@@ -334,6 +364,7 @@ void Session::linger() {
 void Session::finish() {
   if (trace_) trace_->taken();
   say_end();
+  satisfy_waits();
   crew_.dismiss();
   crew_.wait_alone();
   const bool clean = release();
@@ -343,7 +374,7 @@ void Session::finish() {
   over_.notify_all();
 }
 
-CUresult Session::reset() {
+CUresult Session::reset(bool over) {
   gate_.pause();
   CUresult first = driver().cuCtxSynchronize();
   gate_.settle();
@@ -351,16 +382,23 @@ CUresult Session::reset() {
   const auto keep_first = [&](CUresult result) {
     if (first == CUDA_SUCCESS) first = result;
   };
+  host_functions_.forget();
+  stream_waits_.clear();
   uploads_.release();
+  if (over) Offers::own().withdraw_all(id_);
+  graphs_.clear();
   events_.each([&](CUevent event) { keep_first(driver().cuEventDestroy_v2(event)); });
   streams_.each([&](Stream &s) { keep_first(driver().cuStreamDestroy_v2(s.object)); });
+  keep_first(pages_.release());
   events_.clear();
   streams_.clear();
   functions_.clear();
   stream_count_ = 0;
   event_count_ = 0;
-  keep_first(memory_.release());
-  counters_->memory_mapped.store(0, std::memory_order_relaxed);
+  keep_first(textures_.release());
+  keep_first(arrays_.release());
+  keep_first(memory_.release(over));
+  counters_->memory_mapped.store(memory_.mapped(), std::memory_order_relaxed);
   keep_first(loaded_.unload(driver()));
   module_count_ = 0;
   counters_->module_memory = 0;
@@ -373,7 +411,8 @@ CUresult Session::reset() {
 
 // Whether the device is clean.
 bool Session::release() {
-  reset();
+  reset(true);
+  host_functions_.finish();
   gate_.finish();
   if (output_) output_->skip();
   if (unclean_ != CUDA_SUCCESS) {
@@ -394,6 +433,7 @@ SessionEnd Session::warden() {
   }
   sender_.hurry();
   gate_.open();
+  host_functions_.open();
   SessionEnd report;
   bool released;
   {

@@ -7,7 +7,7 @@
 //
 // Locks, never two at a time except in this order:
 //   loaded_mutex_ | pins_mutex_ | output_mutex_ -> Sender
-//   Transfers, Staging, ModuleStore, Crew, Gate: innermost
+//   Transfers, Staging, ModuleStore, Crew, Gate, HostFunctions: innermost
 #pragma once
 
 #include <chrono>
@@ -19,17 +19,24 @@
 #include <string>
 #include <thread>
 
+#include "arrays.h"
+#include "chains.h"
 #include "counters.h"
 #include "crew.h"
 #include "device.h"
 #include "frame.h"
 #include "gate.h"
+#include "graphs.h"
 #include "handles.h"
+#include "host_functions.h"
 #include "memory.h"
 #include "module.h"
 #include "output.h"
+#include "pages.h"
 #include "receiver.h"
 #include "sender.h"
+#include "stream_waits.h"
+#include "textures.h"
 #include "trace.h"
 #include "transfers.h"
 #include "uploads.h"
@@ -50,6 +57,7 @@ struct SessionOptions {
   std::vector<uint8_t> leftover;
   uint64_t id = 0;
   uint64_t memory_limit = 0;
+  std::string tenant;  // whose it is; empty: nobody's in particular
   GateOptions gate;
   TraceOptions trace;
   // How long the device may take to come to rest once the session is over.
@@ -73,11 +81,19 @@ class Session : public std::enable_shared_from_this<Session> {
   const Driver &driver() const { return device_->driver(); }
   Device &device() { return *device_; }
   Memory &memory() { return memory_; }
+  Arrays &arrays() { return arrays_; }
+  Textures &textures() { return textures_; }
   Uploads &uploads() { return uploads_; }
   Transfers &transfers() { return transfers_; }
+  Graphs &graphs() { return graphs_; }
+  Chains &downloads() { return downloads_; }
+  HostFunctions &host_functions() { return host_functions_; }
+  StreamWaits &stream_waits() { return stream_waits_; }
+  Pages &pages() { return pages_; }
   Counters &count() { return *counters_; }
   uint64_t sequence() const { return sequence_; }
   uint64_t id() const { return id_; }
+  const Sharer &sharer() const { return memory_.sharer(); }
 
   // What starts work on the device passes here.
   Gate &gate() { return gate_; }
@@ -109,6 +125,8 @@ class Session : public std::enable_shared_from_this<Session> {
   CUresult retire(CUstream stream);
   CUresult retire(CUevent event);
 
+  // Tells the counters how much memory the guest has now.
+  void count_memory();
   bool reachable(uint64_t address, uint64_t size) { return memory_.reachable(address, size); }
 
   // The rest of a bulk frame.
@@ -131,6 +149,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void answer_with_data(uint64_t request, uint64_t offset, const void *data, size_t length);
   bool send_data(uint64_t request, uint64_t offset, const void *data, size_t length);
   void push_done(uint64_t handle, uint64_t request);
+  void push_call(uint64_t function, uint64_t call, CUresult status);
   void flush_output();
   // Notes that text may come.
   void launched() { launched_.store(true, std::memory_order_relaxed); }
@@ -203,12 +222,13 @@ class Session : public std::enable_shared_from_this<Session> {
   PendingImages &pending_images() { return pending_images_; }
   // Loads a library unless it takes more of the device's memory than modules may. Any thread, one
   // at a time.
-  CUresult load_module(std::shared_ptr<const Image> image, std::unique_ptr<Module> *module);
+  CUresult load_module(std::shared_ptr<const Image> image, Compiling *compiling,
+                       std::unique_ptr<Module> *module);
   void unloaded(const Module &module);
   void drop_functions_of(const Module *module);
 
-  // Waits for all work and gives back everything the session owns, as at its end.
-  CUresult reset();
+  // Waits for all work and gives back everything the session owns, or all that is the context's.
+  CUresult reset(bool over);
 
  private:
   Session(std::shared_ptr<Device> device, SessionOptions options, int fd, int wake_fd);
@@ -218,6 +238,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool nothing_comes();
   void finish();
   bool release();
+  void satisfy_waits();
   void say_end();
   void linger();
   SessionEnd warden();
@@ -247,16 +268,23 @@ class Session : public std::enable_shared_from_this<Session> {
   Sender sender_;
   Crew crew_;
   Memory memory_;
+  Arrays arrays_;
+  Textures textures_;
   Uploads uploads_;
   Transfers transfers_;
+  Chains downloads_;  // by stream
+  Pages pages_;
   Output *const output_;
   LoadedModules loaded_;
   PendingImages pending_images_;
+  HostFunctions host_functions_;
+  StreamWaits stream_waits_;
   Gate gate_;
 
   HandleTable<Stream, WIRE_KIND_STREAM> streams_;
   HandleTable<CUevent, WIRE_KIND_EVENT> events_;
   HandleTable<Function, WIRE_KIND_FUNCTION> functions_;
+  Graphs graphs_;
   unsigned stream_count_ = 0;
   size_t event_count_ = 0;
 
@@ -289,5 +317,8 @@ class Session : public std::enable_shared_from_this<Session> {
   bool released_ = false;
   bool reusable_ = false;
 };
+
+// Tells the counters what memory the session has.
+void count_mapped(Session &s);
 
 }  // namespace outboard

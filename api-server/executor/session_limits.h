@@ -10,6 +10,19 @@ namespace outboard {
 inline constexpr size_t kMostStreams = 4096;
 inline constexpr size_t kMostEvents = 1 << 17;
 inline constexpr size_t kMostModules = 8192;
+// Of graphs: nodes, and graphs themselves; and handles of conditions in each.
+inline constexpr uint64_t kMostGraphNodes = 1 << 20;
+inline constexpr unsigned kMostConditions = 1 << 12;
+inline constexpr size_t kMostTextures = 1 << 16;  // and surfaces
+inline constexpr size_t kMostArrays = 1 << 16;    // mipmapped ones count once
+// Functions of the program that streams have not called yet, and those of graphs.
+inline constexpr size_t kMostHostFunctions = 1 << 19;
+// Memory that the guest manages itself: pieces, those of them that a file stands behind, mappings.
+inline constexpr size_t kMostPhysicals = 1 << 17;
+inline constexpr size_t kMostShareable = 4096;
+inline constexpr size_t kMostPlaced = 1 << 18;
+// Tokens for other processes, of a process.
+inline constexpr size_t kMostShared = 4096;
 
 // Of the device's memory, for code and variables of modules: beside the session's limit, for a
 // guest cannot know it.

@@ -49,6 +49,22 @@ template <>
 bool Session::has_room<CUmodule>() {
   return has_room(module_count_.load(), kMostModules, "modules");
 }
+template <>
+bool Session::has_room<CUarray>() {
+  return has_room(arrays_.count(), kMostArrays, "arrays");
+}
+template <>
+bool Session::has_room<CUtexObject>() {
+  return has_room(textures_.count(), kMostTextures, "textures and surfaces");
+}
+
+void Session::count_memory() {
+  const uint64_t mapped = memory_.mapped();
+  counters_->memory_mapped.store(mapped, std::memory_order_relaxed);
+  if (mapped > counters_->memory_mapped_peak.load(std::memory_order_relaxed)) {
+    counters_->memory_mapped_peak.store(mapped, std::memory_order_relaxed);
+  }
+}
 
 void Session::keep(uint64_t handle, CUstream stream) {
   unsigned flags = 0;
@@ -69,10 +85,8 @@ bool Session::peek(uint64_t handle, Stream *stream) {
 
 bool Session::find(uint64_t handle, Stream *stream) {
   if (!peek(handle, stream)) return false;
-  if (transfers_.holding()) [[unlikely]] {
-    gate_.pause();  // what waits at the gate must not wait for us
-    transfers_.await(*stream, sequence_);
-  }
+  pages_.order(stream->object,
+               stream->legacy() ? pages_.seen_by_legacy() : streams_.find(handle)->seen_pages);
   return true;
 }
 
@@ -156,13 +170,14 @@ void Session::unpin(void *object) {
   if (then) then();
 }
 
-CUresult Session::load_module(std::shared_ptr<const Image> image, std::unique_ptr<Module> *module) {
+CUresult Session::load_module(std::shared_ptr<const Image> image, Compiling *compiling,
+                              std::unique_ptr<Module> *module) {
   std::lock_guard lock(load_mutex_);
   // Free memory is the whole device's: others may take some meanwhile, but hardly twice.
   uint64_t least = UINT64_MAX;
   for (int attempt = 0; attempt < 3; attempt++) {
     const uint64_t before = taken_elsewhere();
-    const CUresult result = Module::load(driver(), image, module);
+    const CUresult result = Module::load(driver(), image, compiling, module);
     if (result != CUDA_SUCCESS) return result;
     const uint64_t after = taken_elsewhere();
     least = std::min(least, after > before ? after - before : 0);
@@ -198,6 +213,7 @@ void Session::unloaded(const Module &module) {
 }
 
 void Session::drop_functions_of(const Module *module) {
+  graphs_.unloaded(module);
   functions_.drop_if([module](const Function &f) { return f.module == module; });
 }
 

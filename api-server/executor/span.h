@@ -20,4 +20,14 @@ inline uint64_t span_2d(uint64_t pitch, uint64_t height, uint64_t width) {
   return __builtin_add_overflow(rows, width, &bytes) ? UINT64_MAX : bytes;
 }
 
+// `depth` slices of `rows` rows, of which as many as `height` count in the last.
+inline uint64_t span_3d(uint64_t pitch, uint64_t rows, uint64_t depth, uint64_t height,
+                        uint64_t width) {
+  const uint64_t last = span_2d(pitch, height, width);
+  if (depth <= 1 || last == 0) return depth ? last : 0;
+  uint64_t bytes;
+  return __builtin_add_overflow(span_1d(span_1d(pitch, rows), depth - 1), last, &bytes) ? UINT64_MAX
+                                                                                        : bytes;
+}
+
 }  // namespace outboard

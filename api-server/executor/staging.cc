@@ -50,6 +50,11 @@ Chunk *Staging::try_take() {
   return chunk;
 }
 
+Chunk *Staging::try_more(unsigned limit) {
+  std::lock_guard lock(mutex_);
+  return all_.size() < limit ? make() : nullptr;
+}
+
 Chunk *Staging::take() {
   std::unique_lock lock(mutex_);
   if (free_.empty()) {

@@ -35,6 +35,9 @@ class Staging {
 
   // A free chunk, or null: there are `most`, all busy, or the driver has no more memory.
   Chunk *try_take();
+  // One beyond `most`, as long as there are fewer than `limit`. Null: there are, or the driver has
+  // no more memory.
+  Chunk *try_more(unsigned limit);
   // One in any case: beyond `most` if need be, so that who has none never depends on those who have
   // some. Waits only when the driver has no more memory.
   Chunk *take();

@@ -8,14 +8,12 @@ void Transfers::add(Transfer *transfer) {
   std::lock_guard lock(mutex_);
   transfers_.push_back(transfer);
   pending_.fetch_add(1, std::memory_order_release);
-  if (!transfer->last) holding_.fetch_add(1, std::memory_order_release);
 }
 
 void Transfers::queued(Transfer *transfer, CUevent last) {
   {
     std::lock_guard lock(mutex_);
     transfer->last = last;
-    holding_.fetch_sub(1, std::memory_order_release);
   }
   changed_.notify_all();
 }
@@ -23,28 +21,10 @@ void Transfers::queued(Transfer *transfer, CUevent last) {
 void Transfers::remove(Transfer *transfer) {
   {
     std::lock_guard lock(mutex_);
-    if (!transfer->last) holding_.fetch_sub(1, std::memory_order_release);
     std::erase(transfers_, transfer);
     pending_.fetch_sub(1, std::memory_order_release);
   }
   changed_.notify_all();
-}
-
-bool Transfers::held(const Stream &stream, uint64_t sequence) {
-  if (!holding()) return false;
-  std::lock_guard lock(mutex_);
-  return std::any_of(transfers_.begin(), transfers_.end(), [&](const Transfer *t) {
-    return t->sequence < sequence && !t->last && t->stream.ordered_with(stream);
-  });
-}
-
-void Transfers::await(const Stream &stream, uint64_t sequence) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] {
-    return std::none_of(transfers_.begin(), transfers_.end(), [&](const Transfer *t) {
-      return t->sequence < sequence && !t->last && t->stream.ordered_with(stream);
-    });
-  });
 }
 
 void Transfers::settle(uint64_t sequence, const Stream *stream, bool all) {

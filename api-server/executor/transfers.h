@@ -1,6 +1,5 @@
 // Downloads under way, and what may not overtake them: the answer of a synchronisation that covers
-// a download follows the download's own, and a download whose copies are not all queued yet holds
-// its stream, so that nothing gets between them.
+// a download follows the download's own.
 //
 // Lock: mutex_; the driver is asked about events with it held.
 #pragma once
@@ -18,7 +17,8 @@ namespace outboard {
 // A stream with what decides which others it is ordered with.
 struct Stream {
   CUstream object = nullptr;
-  bool blocking = true;  // ordered with the legacy default stream
+  bool blocking = true;     // ordered with the legacy default stream
+  uint64_t seen_pages = 0;  // Pages::order
 
   bool legacy() const { return object == nullptr || object == CU_STREAM_LEGACY; }
   bool ordered_with(const Stream &other) const {
@@ -39,18 +39,12 @@ class Transfers {
 
   // Whether any download has not been answered.
   bool pending() const { return pending_.load(std::memory_order_acquire) != 0; }
-  // Whether any of them holds its stream.
-  bool holding() const { return holding_.load(std::memory_order_acquire) != 0; }
 
   // `transfer` lives until `remove`.
   void add(Transfer *transfer);
   void queued(Transfer *transfer, CUevent last);
   void remove(Transfer *transfer);
 
-  // Whether a download before `sequence` holds a stream that `stream` is ordered with.
-  bool held(const Stream &stream, uint64_t sequence);
-  // Waits until that is no longer so.
-  void await(const Stream &stream, uint64_t sequence);
   // Waits until what was downloaded before `sequence` and is complete on the device has been
   // answered: a synchronisation that has just succeeded covers no others. `stream` is the one that
   // was synchronised: what holds it is covered too. `all`: so is everything.
@@ -62,7 +56,6 @@ class Transfers {
   std::condition_variable changed_;
   std::vector<Transfer *> transfers_;
   std::atomic<unsigned> pending_{0};
-  std::atomic<unsigned> holding_{0};
 };
 
 }  // namespace outboard

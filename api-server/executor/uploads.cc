@@ -1,8 +1,18 @@
 #include "uploads.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 namespace outboard {
+
+namespace {
+
+// How long a chunk is waited for before there is one more, and how many there may be then.
+constexpr std::chrono::milliseconds kPatience{5};
+constexpr unsigned kMostChunks = 1024;
+
+}  // namespace
 
 bool Uploads::joins(CUstream stream) {
   if (std::find(streams_, streams_ + stream_count_, stream) != streams_ + stream_count_) {
@@ -69,6 +79,14 @@ Chunk *Uploads::take() {
     return chunk;
   }
   if (flights_.empty()) return staging_.take();
+  // What holds the streams may be waiting for a command behind this one, which only we can take.
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (!landed(flights_.front()) && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  if (!landed(flights_.front())) {
+    if (Chunk *chunk = staging_.try_more(kMostChunks)) return chunk;
+  }
   const Flight oldest = flights_.front();
   flights_.pop_front();
   for (unsigned i = 0; i < oldest.streams; i++) driver_.cuEventSynchronize(oldest.chunk->events[i]);

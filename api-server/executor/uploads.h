@@ -13,8 +13,8 @@ class Uploads {
  public:
   Uploads(const Driver &driver, Staging &staging) : driver_(driver), staging_(staging) {}
 
-  // Pinned memory for `length` bytes (at most Chunk::kSize) and some padding. Waits when more is
-  // under way than there may be.
+  // Pinned memory for `length` bytes (at most Chunk::kSize) and some padding. Waits a moment when
+  // more is under way than is good, and longer when it is a gibibyte.
   uint8_t *place(size_t length, CUstream stream);
   // The copy out of what was placed last is queued on the stream named there.
   void copied();

@@ -20,22 +20,22 @@ void handle_cuStreamQuery(Session &s, const wire_cuStreamQuery &q) {
   const uint64_t handle = q.hStream;
   Stream stream;
   if (!s.peek(handle, &stream)) return s.answer(request, CUDA_ERROR_INVALID_HANDLE);
-  const bool held = s.transfers().held(stream, s.sequence());
-  CUresult result = held ? CUDA_ERROR_NOT_READY : s.driver().cuStreamQuery(stream.object);
+  const CUresult result = s.driver().cuStreamQuery(stream.object);
   if (result != CUDA_ERROR_NOT_READY) return s.answer_query(request, result);
   // What the stream holds now is done when an event behind it is.
   CUevent event = nullptr;
   const CUresult made = s.driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
   if (made != CUDA_SUCCESS) return s.answer(request, made);
   s.answer(request, result);
-  if (held) s.transfers().await(stream, s.sequence());
   s.driver().cuEventRecord(event, stream.object);
   s.watch(handle, request, event, true);
 }
 
+void handle_Echo(Session &s, const wire_Echo &q) { s.answer(q.request.request, CUDA_SUCCESS); }
+
 void handle_ContextReset(Session &s, const wire_ContextReset &q) {
   const uint64_t request = q.request.request;
-  const CUresult result = s.reset();
+  const CUresult result = s.reset(false);
   s.synchronised(request, result);
 }
 

@@ -20,6 +20,10 @@ size_t bulk_body_size(uint16_t op) {
   switch (op) {
     case WIRE_Upload: return sizeof(wire_Upload);
     case WIRE_ModulePiece: return sizeof(wire_ModulePiece);
+    case WIRE_PagesUpload: return sizeof(wire_PagesUpload);
+    case WIRE_GraphBuild: return sizeof(wire_GraphBuild);
+    case WIRE_GraphSet: return sizeof(wire_GraphSet);
+    case WIRE_BoxUpload: return sizeof(wire_BoxUpload);
     default: return 0;
   }
 }
@@ -350,6 +354,287 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       if (!in.end()) return;
       return handle_ContextReset(s, *q);
+    }
+    case WIRE_Echo: {
+      const auto *q = in.body<wire_Echo>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_Echo(s, *q);
+    }
+    case WIRE_PagesUpload: {
+      const auto *q = in.body<wire_PagesUpload>();
+      if (!q) return;
+      if (!in.bulk(q->length)) return;
+      return handle_PagesUpload(s, *q, Starts<Work::kCopy>(s.gate()));
+    }
+    case WIRE_PagesFetch: {
+      const auto *q = in.body<wire_PagesFetch>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_PagesFetch(s, *q, Starts<Work::kCopy>(s.gate()));
+    }
+    case WIRE_GraphBuild: {
+      const auto *q = in.body<wire_GraphBuild>();
+      if (!q) return;
+      if (!in.bulk(q->length)) return;
+      return handle_GraphBuild(s, *q);
+    }
+    case WIRE_GraphLaunch: {
+      const auto *q = in.body<wire_GraphLaunch>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_GraphLaunch(s, *q, Starts<Work::kKernel>(s.gate()));
+    }
+    case WIRE_GraphSet: {
+      const auto *q = in.body<wire_GraphSet>();
+      if (!q) return;
+      if (!in.bulk(q->length)) return;
+      return handle_GraphSet(s, *q);
+    }
+    case WIRE_GraphEnable: {
+      const auto *q = in.body<wire_GraphEnable>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_GraphEnable(s, *q);
+    }
+    case WIRE_GraphDestroy: {
+      const auto *q = in.body<wire_GraphDestroy>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_GraphDestroy(s, *q);
+    }
+    case WIRE_GraphCondition: {
+      const auto *q = in.body<wire_GraphCondition>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_GraphCondition(s, *q);
+    }
+    case WIRE_GraphForget: {
+      const auto *q = in.body<wire_GraphForget>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_GraphForget(s, *q);
+    }
+    case WIRE_ArrayCreate: {
+      const auto *q = in.body<wire_ArrayCreate>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_ArrayCreate(s, *q);
+    }
+    case WIRE_ArrayLevel: {
+      const auto *q = in.body<wire_ArrayLevel>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_ArrayLevel(s, *q);
+    }
+    case WIRE_ArrayDestroy: {
+      const auto *q = in.body<wire_ArrayDestroy>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_ArrayDestroy(s, *q);
+    }
+    case WIRE_BoxUpload: {
+      const auto *q = in.body<wire_BoxUpload>();
+      if (!q) return;
+      if (!in.bulk(q->length)) return;
+      return handle_BoxUpload(s, *q, Starts<Work::kCopy>(s.gate()));
+    }
+    case WIRE_BoxDownload: {
+      const auto *q = in.body<wire_BoxDownload>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_BoxDownload(s, *q, Starts<Work::kCopy>(s.gate()));
+    }
+    case WIRE_BoxCopy: {
+      const auto *q = in.body<wire_BoxCopy>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_BoxCopy(s, *q, Starts<Work::kCopy>(s.gate()));
+    }
+    case WIRE_TextureCreate: {
+      const auto *q = in.body<wire_TextureCreate>();
+      if (!q) return;
+      std::span<const uint8_t> texture = in.blob(q->texture_size);
+      std::span<const uint8_t> view = in.blob(q->view_size);
+      if (!in.end()) return;
+      return handle_TextureCreate(s, *q, texture, view);
+    }
+    case WIRE_TextureDestroy: {
+      const auto *q = in.body<wire_TextureDestroy>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_TextureDestroy(s, *q);
+    }
+    case WIRE_SurfaceCreate: {
+      const auto *q = in.body<wire_SurfaceCreate>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_SurfaceCreate(s, *q);
+    }
+    case WIRE_ReferenceGet: {
+      const auto *q = in.body<wire_ReferenceGet>();
+      if (!q) return;
+      std::span<const uint8_t> name = in.blob(q->name_size);
+      if (!in.end()) return;
+      return handle_ReferenceGet(s, *q, name);
+    }
+    case WIRE_TextureReferenceSet: {
+      const auto *q = in.body<wire_TextureReferenceSet>();
+      if (!q) return;
+      std::span<const uint8_t> texture = in.blob(q->texture_size);
+      if (!in.end()) return;
+      return handle_TextureReferenceSet(s, *q, texture);
+    }
+    case WIRE_SurfaceReferenceSet: {
+      const auto *q = in.body<wire_SurfaceReferenceSet>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_SurfaceReferenceSet(s, *q);
+    }
+    case WIRE_HostFunction: {
+      const auto *q = in.body<wire_HostFunction>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_HostFunction(s, *q);
+    }
+    case WIRE_HostFunctionDone: {
+      const auto *q = in.body<wire_HostFunctionDone>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_HostFunctionDone(s, *q);
+    }
+    case WIRE_StreamValues: {
+      const auto *q = in.body<wire_StreamValues>();
+      if (!q) return;
+      std::span<const uint8_t> values = in.blob(q->values_size);
+      if (!in.end()) return;
+      return handle_StreamValues(s, *q, values, Starts<Work::kSet>(s.gate()));
+    }
+    case WIRE_StreamAttribute: {
+      const auto *q = in.body<wire_StreamAttribute>();
+      if (!q) return;
+      std::span<const uint8_t> value = in.blob(q->value_size);
+      if (!in.end()) return;
+      return handle_StreamAttribute(s, *q, value);
+    }
+    case WIRE_ContextRecord: {
+      const auto *q = in.body<wire_ContextRecord>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_ContextRecord(s, *q);
+    }
+    case WIRE_ContextWait: {
+      const auto *q = in.body<wire_ContextWait>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_ContextWait(s, *q);
+    }
+    case WIRE_LimitSet: {
+      const auto *q = in.body<wire_LimitSet>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_LimitSet(s, *q);
+    }
+    case WIRE_ModuleOpen: {
+      const auto *q = in.body<wire_ModuleOpen>();
+      if (!q) return;
+      std::span<const uint8_t> options = in.blob(q->options_size);
+      if (!in.end()) return;
+      return handle_ModuleOpen(s, *q, options);
+    }
+    case WIRE_FunctionDescribe: {
+      const auto *q = in.body<wire_FunctionDescribe>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_FunctionDescribe(s, *q);
+    }
+    case WIRE_FunctionSet: {
+      const auto *q = in.body<wire_FunctionSet>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_FunctionSet(s, *q);
+    }
+    case WIRE_Occupancies: {
+      const auto *q = in.body<wire_Occupancies>();
+      if (!q) return;
+      std::span<const uint8_t> shapes = in.blob(q->shapes_size);
+      if (!in.end()) return;
+      return handle_Occupancies(s, *q, shapes);
+    }
+    case WIRE_OccupancyClusters: {
+      const auto *q = in.body<wire_OccupancyClusters>();
+      if (!q) return;
+      std::span<const uint8_t> attributes = in.blob(q->attributes_size);
+      if (!in.end()) return;
+      return handle_OccupancyClusters(s, *q, attributes);
+    }
+    case WIRE_LaunchWith: {
+      const auto *q = in.body<wire_LaunchWith>();
+      if (!q) return;
+      std::span<const uint8_t> attributes = in.blob(q->attributes_size);
+      std::span<const uint8_t> parameters = in.blob(q->parameters_size);
+      if (!in.end()) return;
+      return handle_LaunchWith(s, *q, attributes, parameters, Starts<Work::kKernel>(s.gate()));
+    }
+    case WIRE_MemoryCreate: {
+      const auto *q = in.body<wire_MemoryCreate>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_MemoryCreate(s, *q);
+    }
+    case WIRE_MemoryRelease: {
+      const auto *q = in.body<wire_MemoryRelease>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_MemoryRelease(s, *q);
+    }
+    case WIRE_MemoryPlace: {
+      const auto *q = in.body<wire_MemoryPlace>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_MemoryPlace(s, *q);
+    }
+    case WIRE_MemoryDisplace: {
+      const auto *q = in.body<wire_MemoryDisplace>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_MemoryDisplace(s, *q);
+    }
+    case WIRE_MemoryAccess: {
+      const auto *q = in.body<wire_MemoryAccess>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_MemoryAccess(s, *q);
+    }
+    case WIRE_MemoryExport: {
+      const auto *q = in.body<wire_MemoryExport>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_MemoryExport(s, *q);
+    }
+    case WIRE_MemoryImport: {
+      const auto *q = in.body<wire_MemoryImport>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_MemoryImport(s, *q);
+    }
+    case WIRE_EventExport: {
+      const auto *q = in.body<wire_EventExport>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_EventExport(s, *q);
+    }
+    case WIRE_EventImport: {
+      const auto *q = in.body<wire_EventImport>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_EventImport(s, *q);
+    }
+    case WIRE_Acknowledge: {
+      const auto *q = in.body<wire_Acknowledge>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_Acknowledge(s, *q);
     }
     default:
       return s.violation("unknown command");

@@ -36,6 +36,15 @@ export interface Hello {
   sessionClass: string;
   /** W3C trace context; empty: none. */
   traceparent: string;
+  /** No session is wanted, only a report; null: a session is. */
+  query: DeviceQuery | null;
+}
+
+export interface DeviceQuery {
+  /** Of the process that asks; 0: it has none. */
+  session: bigint;
+  /** UUIDs of 16 bytes that it was shown before. */
+  shown: Uint8Array[];
 }
 
 export interface Queued {
@@ -72,7 +81,64 @@ export interface Welcome {
   serverVersion: string;
 }
 
-export type Answer = { queued: Queued } | { welcome: Welcome } | { refusal: Refusal };
+export interface DeviceReport {
+  serverVersion: string;
+  driverVersion: number;
+  /** NVIDIA's own number of its driver; empty: none, or not known. */
+  nvidiaDriver: string;
+  /** Of the server's NVML; empty: there is none. */
+  nvmlVersion: string;
+  devices: DeviceState[];
+  processes: ProcessState[];
+}
+
+/** What the server's NVML or driver says; absent: nothing. */
+export interface DeviceSensors {
+  temperature?: number;
+  temperatureSlowdown?: number;
+  temperatureShutdown?: number;
+  power?: number;
+  powerLimit?: number;
+  fanSpeed?: number;
+  performanceState?: number;
+  /** MHz by nvmlClockType_t; 0: not known. */
+  clocks?: number[];
+  maxClocks?: number[];
+  brand?: number;
+  pciDeviceId?: number;
+  pciSubsystemId?: number;
+  memoryBusWidth?: number;
+}
+
+export interface DeviceState extends DeviceSensors {
+  name: string;
+  uuid: Uint8Array;
+  pciBusId: string;
+  computeMajor: number;
+  computeMinor: number;
+  memoryTotal: bigint;
+  memoryUsed: bigint;
+  /** Percent of the last second. */
+  busy: number;
+}
+
+export interface ProcessState {
+  session: bigint;
+  /** Of the report's devices, by index. */
+  device: number;
+  pid: number;
+  host: string;
+  program: string;
+  memory: bigint;
+  /** Percent of the last second. */
+  busy: number;
+}
+
+export type Answer =
+  | { queued: Queued }
+  | { welcome: Welcome }
+  | { refusal: Refusal }
+  | { report: DeviceReport };
 
 const { root: types } = protobuf.parse(
   readFileSync(path.join(root, 'proto', 'control.proto'), 'utf8'),

@@ -15,6 +15,8 @@
 //                             <-     pong                with the running session's counters
 //   kernels                   ->                         at any time
 //                             <-     kernels             what the running session's kernels have cost
+//   nvml                      ->                         at any time
+//                             <-     nvml                what the machine's own NVML says of the device
 //   stop                      ->                         ends the session, if any, and the process
 //
 // Nothing is written to the connection before `begin`, so a client whose process dies before that
@@ -23,6 +25,7 @@ import type {
   CounterName,
   DeviceSnapshot,
   KernelTime,
+  NvmlFacts,
   SessionEnd,
   SessionTrace,
 } from './native.js';
@@ -41,6 +44,8 @@ export interface Session {
   type: 'session';
   session: bigint;
   memoryLimit: bigint;
+  /** Whose it is; absent or empty: nobody's in particular. */
+  tenant?: string;
   /** What the guest said in its Hello. */
   windowBases: bigint[];
   windowSize: bigint;
@@ -60,6 +65,7 @@ export type ToSlot =
   | { type: 'cancel' }
   | { type: 'ping' }
   | { type: 'kernels' }
+  | { type: 'nvml'; library: string; uuid: string }
   | { type: 'end'; message: string }
   | { type: 'stop'; message: string };
 
@@ -71,6 +77,7 @@ export type FromSlot =
   | { type: 'measured'; freeMemory: bigint }
   | { type: 'pong'; counters: Counters | null }
   | { type: 'kernels'; kernels: KernelTime[] }
+  | { type: 'nvml'; facts: NvmlFacts | null }
   | { type: 'prepared' }
   | { type: 'declined'; code: string | null; message: string }
   | { type: 'ended'; end: SessionEnd; counters: Counters };

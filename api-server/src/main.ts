@@ -32,6 +32,10 @@ process.on('message', (message: ToSlot, handle: unknown) => {
       return send({ type: 'pong', counters: session?.counters() ?? null });
     case 'kernels':
       return send({ type: 'kernels', kernels: session?.kernelTimes() ?? [] });
+    case 'nvml': {
+      const facts = native?.nvmlFacts(message.library, message.uuid) ?? null;
+      return send({ type: 'nvml', facts });
+    }
     case 'session': {
       if (!native || !device || session || !isSocketHandle(handle)) {
         return decline(new Error('no connection arrived, or this process is not free'));

@@ -5,6 +5,7 @@
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
+import type { DeviceSensors } from './control.js';
 
 /** One device of the driver library, opened: context retained, window reserved. Opaque. */
 export type DeviceHandle = { readonly __device: unique symbol };
@@ -71,6 +72,9 @@ export interface SessionOptions {
   session: bigint;
   /** Bytes of device memory the session may map. */
   memoryLimit: bigint;
+  /** Whose it is: with sessions of the same tenant it may share memory. Absent or empty: nobody's in
+   * particular. */
+  tenant?: string;
   /** Milliseconds the device may take to come to rest once the session is over; absent: 10000. */
   patience?: number;
   /** Whether copies and fills are held back and measured like kernels; absent: they are not. */
@@ -122,6 +126,14 @@ export interface KernelTime {
   ns: bigint;
 }
 
+/** What the machine's own NVML says of a device. */
+export interface NvmlFacts {
+  /** NVIDIA's own number of its driver. */
+  nvidiaDriver: string;
+  nvmlVersion: string;
+  sensors: DeviceSensors;
+}
+
 /** A device as its driver describes it. Memory is in bytes. */
 export interface OfferedDevice {
   name: string;
@@ -151,6 +163,8 @@ export interface Native {
   kernelTimes(session: SessionHandle): KernelTime[];
   /** What a driver library offers, asked without opening a device. */
   offeredDevices(library: string): OfferedDevice[];
+  /** Null where there is no such library, or it does not know the device (GPU-...). */
+  nvmlFacts(library: string, uuid: string): NvmlFacts | null;
 
   /** As sd_notify(3): tells systemd's socket (NOTIFY_SOCKET) something; false when it cannot be told. */
   notify(socket: string, message: string): boolean;

@@ -109,6 +109,7 @@ export class SlotSession {
         leftover: this.#request.leftover,
         session: this.#request.session,
         memoryLimit: this.#memoryLimit,
+        tenant: this.#request.tenant ?? '',
         gated: this.#request.gated ?? { copies: false, sets: false },
         trace: this.#trace(welcomed),
         onEnd: (end) => onEnd(end, count(this.#counters)),

@@ -38,7 +38,40 @@ t.test('every answer comes back as it went', async (t) => {
     serverVersion: '1.2.3',
   };
   const refusal = { code: 'OB_X', sentence: 'a — b', remedy: '', result: -1 };
-  for (const answer of [{ welcome }, { queued: { position: 3 } }, { refusal }]) {
+  const state = {
+    name: 'GPU',
+    uuid: device.uuid,
+    pciBusId: device.pciBusId,
+    computeMajor: 9,
+    computeMinor: 0,
+    memoryTotal: (1n << 40n) + 1n,
+    memoryUsed: 1n << 33n,
+    busy: 100,
+    memoryBusWidth: 5120,
+    temperature: 0,
+    temperatureSlowdown: 87,
+    temperatureShutdown: 92,
+    power: 700_000,
+    powerLimit: 700_000,
+    fanSpeed: 0,
+    performanceState: 0,
+    clocks: [1980, 1980, 2619, 0],
+    maxClocks: [],
+    brand: 14,
+    pciDeviceId: 0xffffffff,
+    pciSubsystemId: 1,
+  };
+  const row = { pid: 1, host: 'h', program: 'p', memory: 1n << 34n, busy: 7 };
+  const report = {
+    serverVersion: '1.2.3',
+    driverVersion: 13000,
+    nvidiaDriver: '580.65.06',
+    nvmlVersion: '',
+    devices: [state],
+    processes: [{ session: 1n << 40n, device: 0, ...row }],
+  };
+  const queued = { position: 3 };
+  for (const answer of [{ welcome }, { queued }, { refusal }, { report }]) {
     const bytes = encodeAnswer(answer);
     t.equal(bytes.subarray(0, 8).toString(), 'OUTBOARD');
     t.equal(bytes.readUInt32LE(8), wire.protocol);
@@ -51,7 +84,9 @@ t.test('a Hello, and one of a guest that knows fewer fields', async (t) => {
   const said = { name: 'resize', sessionClass: 'best-effort', traceparent: '00-1', token: 'x' };
   t.match(decodeHello(encodeHello(said).subarray(wire.prefaceBytes)), said);
   const older = decodeHello(encodeHello({ program: 'old' }).subarray(wire.prefaceBytes));
-  t.match(older, { program: 'old', name: '', sessionClass: '', traceparent: '' });
+  t.match(older, { program: 'old', name: '', sessionClass: '', traceparent: '', query: null });
+  const query = { session: 7n, shown: [Buffer.from('0123456789abcdef')] };
+  t.match(decodeHello(encodeHello({ query }).subarray(wire.prefaceBytes)).query, query);
 });
 
 t.test('a message that is too long is never sent', async (t) => {

@@ -1,4 +1,4 @@
-// npm run bench:faults [-- --only storm,monitor,log] [--seed 1]
+// npm run bench:faults [-- --only storm,monitor,log,cuts] [--seed 1]
 //
 // A real server in bad hands: clients, API server processes and the monitor are killed at random
 // points under load, clocks jump, logs cannot be written. Writes what was seen to
@@ -8,6 +8,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { build, root } from '../../scripts/setup/paths.mjs';
 import { machine } from '../src/machine.js';
+import { cutConnections } from './cuts.js';
 import { logFaults, Unheard } from './log-lost.js';
 import { killMonitor } from './monitor-killed.js';
 import { Scope } from './scope.js';
@@ -89,8 +90,22 @@ async function log(scope: Scope): Promise<Row[]> {
   return rows;
 }
 
+async function cuts(): Promise<Row[]> {
+  const report = await cutConnections({ seed, cuts: 1000 });
+  return [
+    row('cuts', 'connections cut at a random byte', report.cuts),
+    row('cuts.unharmed', 'programs that had what they needed', report.unharmed),
+    row(
+      'cuts.slowest',
+      'milliseconds from a cut to the end of its program',
+      Math.round(report.slowest),
+    ),
+    row('cuts.wrong', 'hung, crashed, lied or said nothing', report.wrong.length, 0, report.wrong),
+  ];
+}
+
 const rows: Row[] = [];
-for (const [name, run] of Object.entries({ storm, monitor, log })) {
+for (const [name, run] of Object.entries({ storm, monitor, log, cuts })) {
   if (wanted && !wanted.includes(name)) continue;
   for (const one of await Scope.with(run)) {
     rows.push(one);

@@ -114,7 +114,10 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuCtxSynchronize(void) { return CUDA_SUCCESS; }
+CUresult cuCtxSynchronize(void) {
+  null_finish();
+  return CUDA_SUCCESS;
+}
 
 CUresult cuCtxSynchronize_v2(CUcontext context) {
   (void)context;

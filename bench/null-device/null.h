@@ -17,6 +17,9 @@ struct CUctx_st {
 // The calling thread's current context.
 CUcontext null_current(void);
 
+// Waits until all host functions have been called.
+void null_finish(void);
+
 // One line, on stderr when NULL_DEVICE_LOG is set: a benchmark's output stays clean otherwise.
 void null_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

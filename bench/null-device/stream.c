@@ -1,5 +1,7 @@
 // Streams and events. Everything is done before the call that asks for it returns, so streams only
-// remember what they were made with, and events the time they were recorded.
+// remember what they were made with, and events the time they were recorded. But host functions,
+// which may wait for their caller, are called by a thread, one after the other.
+#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -47,19 +49,65 @@ CUresult cuStreamQuery(CUstream stream) {
   return CUDA_SUCCESS;
 }
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct call {
+  CUhostFn function;
+  void *data;
+  struct call *next;
+} * first, **last = &first;
+static bool calling, started;
+
+static void *caller(void *unused) {
+  pthread_mutex_lock(&lock);
+  for (;;) {
+    while (!first) pthread_cond_wait(&changed, &lock);
+    struct call *call = first;
+    first = call->next;
+    if (!first) last = &first;
+    calling = true;
+    pthread_mutex_unlock(&lock);
+    call->function(call->data);
+    free(call);
+    pthread_mutex_lock(&lock);
+    calling = false;
+    pthread_cond_broadcast(&changed);
+  }
+  return unused;
+}
+
+CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data) {
+  (void)stream;
+  struct call *call = malloc(sizeof *call);
+  if (!call) return CUDA_ERROR_OUT_OF_MEMORY;
+  *call = (struct call){function, data, NULL};
+  pthread_mutex_lock(&lock);
+  pthread_t thread;
+  if (!started && pthread_create(&thread, NULL, caller, NULL) == 0) {
+    pthread_detach(thread);
+    started = true;
+  }
+  *last = call;
+  last = &call->next;
+  pthread_cond_broadcast(&changed);
+  pthread_mutex_unlock(&lock);
+  return CUDA_SUCCESS;
+}
+
+void null_finish(void) {
+  pthread_mutex_lock(&lock);
+  while (first || calling) pthread_cond_wait(&changed, &lock);
+  pthread_mutex_unlock(&lock);
+}
+
 CUresult cuStreamSynchronize(CUstream stream) {
   (void)stream;
+  null_finish();
   return CUDA_SUCCESS;
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags) {
   (void)stream, (void)event, (void)flags;
-  return CUDA_SUCCESS;
-}
-
-CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data) {
-  (void)stream;
-  function(data);
   return CUDA_SUCCESS;
 }
 

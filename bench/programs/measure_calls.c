@@ -85,8 +85,9 @@ static void measure_round_trip(const struct plan *plan, void (*call)(struct sess
 }
 
 // Asks the driver something and gives the device nothing to do.
-static void call_attribute(struct session *session) {
-  CHECK(cuFuncSetAttribute(session->kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1024));
+static void call_occupancy(struct session *session) {
+  size_t shared;
+  CHECK(cuOccupancyAvailableDynamicSMemPerBlock(&shared, session->kernel, 1, 32));
 }
 
 // What a loop of kernels does that looks at nothing but whether they are done.
@@ -102,7 +103,7 @@ static void call_read(struct session *session) {
   CHECK(cuMemcpyDtoH_v2(&result, session->memory, sizeof result));
 }
 
-void measure_call(const struct plan *plan) { measure_round_trip(plan, call_attribute); }
+void measure_call(const struct plan *plan) { measure_round_trip(plan, call_occupancy); }
 void measure_synchronise(const struct plan *plan) { measure_round_trip(plan, call_synchronise); }
 void measure_read(const struct plan *plan) { measure_round_trip(plan, call_read); }
 

@@ -104,7 +104,11 @@ function roundTrip(argument: string, what: string, placement: Placement): Measur
 
 function roundTrips(placement: Placement): Measurement[] {
   return [
-    roundTrip('call', 'cuFuncSetAttribute, which gives the device nothing to do', placement),
+    roundTrip(
+      'call',
+      'cuOccupancyAvailableDynamicSMemPerBlock, which gives the device nothing to do',
+      placement,
+    ),
     roundTrip('synchronise', 'cuLaunchKernel and cuCtxSynchronize', placement),
     roundTrip('read', 'cuLaunchKernel and cuMemcpyDtoH of 4 bytes', placement),
   ];

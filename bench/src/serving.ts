@@ -17,7 +17,7 @@ export interface Serving {
 }
 
 export async function startServing({ server }: Processors): Promise<Serving> {
-  const outboard = start(
+  const outboard = startProcess(
     placed(server, [
       process.execPath,
       path.join(root, 'bin', 'outboard.mjs'),
@@ -27,7 +27,7 @@ export async function startServing({ server }: Processors): Promise<Serving> {
     ]),
   );
   // The peer ends with its standard input, so with this process too.
-  const peer = start(placed(server, [path.join(build, 'bench', 'bench-peer')]));
+  const peer = startProcess(placed(server, [path.join(build, 'bench', 'bench-peer')]));
   const stop = async () => {
     outboard.child.kill('SIGTERM');
     peer.child.stdin?.end();
@@ -44,14 +44,15 @@ export async function startServing({ server }: Processors): Promise<Serving> {
   }
 }
 
-interface Started {
+export interface Started {
   child: ChildProcess;
   exit: Promise<unknown>;
   /** The first it prints. */
   line: Promise<string>;
 }
 
-function start([command, ...args]: [string, ...string[]]): Started {
+/** Starts a process that says on one line that it is ready. */
+export function startProcess([command, ...args]: [string, ...string[]]): Started {
   const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'] });
   const end = () => child.kill('SIGTERM');
   process.once('exit', end);

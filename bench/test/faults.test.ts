@@ -5,6 +5,7 @@ import path from 'node:path';
 import t from 'tap';
 import { build } from '../../scripts/setup/paths.mjs';
 import { noPrograms } from '../../test/support/paths.js';
+import { cutConnections } from '../faults/cuts.js';
 import { logFaults, Unheard } from '../faults/log-lost.js';
 import { killMonitor } from '../faults/monitor-killed.js';
 import { Storm } from '../faults/storm.js';
@@ -43,6 +44,16 @@ t.test(
     const report = await killMonitor(t, { seed: 5, rounds: 2 });
     t.same(report.left, []);
     t.equal(report.clients, 2 * 15);
+  },
+);
+
+t.test(
+  'connections are cut at random bytes: programs end by themselves, with an error',
+  { skip: skip || noPrograms, timeout: 300_000 },
+  async (t) => {
+    const report = await cutConnections({ seed: 6, cuts: 60 });
+    t.same(report.wrong, []);
+    t.ok(report.unharmed < report.cuts / 2, `${report.unharmed} of ${report.cuts} unharmed`);
   },
 );
 

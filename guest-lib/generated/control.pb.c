@@ -9,6 +9,9 @@
 PB_BIND(outboard_Hello, outboard_Hello, 4)
 
 
+PB_BIND(outboard_DeviceQuery, outboard_DeviceQuery, AUTO)
+
+
 PB_BIND(outboard_Answer, outboard_Answer, 4)
 
 
@@ -22,6 +25,15 @@ PB_BIND(outboard_Welcome, outboard_Welcome, 4)
 
 
 PB_BIND(outboard_Device, outboard_Device, 2)
+
+
+PB_BIND(outboard_DeviceReport, outboard_DeviceReport, 4)
+
+
+PB_BIND(outboard_DeviceState, outboard_DeviceState, 2)
+
+
+PB_BIND(outboard_ProcessState, outboard_ProcessState, AUTO)
 
 
 

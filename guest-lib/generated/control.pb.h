@@ -10,6 +10,13 @@
 #endif
 
 /* Struct definitions */
+typedef PB_BYTES_ARRAY_T(16) outboard_DeviceQuery_shown_t;
+typedef struct _outboard_DeviceQuery {
+    uint64_t session; /* of the process that asks; 0: it has none */
+    pb_size_t shown_count;
+    outboard_DeviceQuery_shown_t shown[8]; /* UUIDs that the process was shown before: they stay, where they can */
+} outboard_DeviceQuery;
+
 typedef struct _outboard_Hello {
     char program[256]; /* name of the executable, for people */
     uint32_t pid;
@@ -27,6 +34,10 @@ typedef struct _outboard_Hello {
     char name[128]; /* of the function; printable ASCII; empty: the program's */
     char session_class[16]; /* latency-strict or best-effort; empty: what its tenant usually gets */
     char traceparent[56]; /* W3C trace context of the program's environment; empty: none */
+    /* No session is wanted, only what the devices are and do now. It comes with a window_size of 1,
+ which a server that does not know of queries refuses, instead of giving a slot away. */
+    bool has_query;
+    outboard_DeviceQuery query;
 } outboard_Hello;
 
 /* No slot is free. The guest goes on waiting on this connection. */
@@ -76,26 +87,98 @@ typedef struct _outboard_Answer {
     } body;
 } outboard_Answer;
 
+typedef PB_BYTES_ARRAY_T(16) outboard_DeviceState_uuid_t;
+typedef struct _outboard_DeviceState {
+    char name[96];
+    outboard_DeviceState_uuid_t uuid; /* 16 bytes */
+    char pci_bus_id[32];
+    uint32_t compute_major;
+    uint32_t compute_minor;
+    uint64_t memory_total; /* limits of the tenant's sessions here; without any, what one gets */
+    uint64_t memory_used; /* of them */
+    uint32_t busy; /* percent of the last second with the tenant's work on the device */
+    bool has_memory_bus_width;
+    uint32_t memory_bus_width;
+    /* What the server's own NVML or driver says of the device. */
+    bool has_temperature;
+    uint32_t temperature; /* degrees Celsius */
+    bool has_temperature_slowdown;
+    uint32_t temperature_slowdown;
+    bool has_temperature_shutdown;
+    uint32_t temperature_shutdown;
+    bool has_power;
+    uint32_t power; /* milliwatts */
+    bool has_power_limit;
+    uint32_t power_limit;
+    bool has_fan_speed;
+    uint32_t fan_speed; /* percent */
+    bool has_performance_state;
+    uint32_t performance_state; /* nvmlPstates_t */
+    pb_size_t clocks_count;
+    uint32_t clocks[4]; /* MHz by nvmlClockType_t; 0: not known */
+    pb_size_t max_clocks_count;
+    uint32_t max_clocks[4];
+    bool has_brand;
+    uint32_t brand; /* nvmlBrandType_t */
+    bool has_pci_device_id;
+    uint32_t pci_device_id;
+    bool has_pci_subsystem_id;
+    uint32_t pci_subsystem_id;
+} outboard_DeviceState;
+
+/* A session of the tenant. */
+typedef struct _outboard_ProcessState {
+    uint64_t session;
+    uint32_t device; /* of devices, by index */
+    uint32_t pid; /* as its machine numbers it */
+    char host[64];
+    char program[64];
+    uint64_t memory; /* bytes used */
+    uint32_t busy; /* percent of the last second */
+} outboard_ProcessState;
+
+/* The devices that a session of this tenant has, or would get, and what this tenant does on them. */
+typedef struct _outboard_DeviceReport {
+    char server_version[32];
+    uint32_t driver_version; /* of the CUDA driver: 13000 is CUDA 13.0 */
+    char nvidia_driver[32]; /* NVIDIA's own number; empty: it is not NVIDIA's, or not known */
+    char nvml_version[32]; /* of the server's NVML; empty: there is none */
+    pb_size_t devices_count;
+    outboard_DeviceState devices[8];
+    pb_size_t processes_count;
+    outboard_ProcessState processes[128];
+} outboard_DeviceReport;
+
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* Initializer values for message structs */
-#define outboard_Hello_init_default              {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", ""}
+#define outboard_Hello_init_default              {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_default}
+#define outboard_DeviceQuery_init_default        {0, 0, {{0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}}}
 #define outboard_Answer_init_default             {0, {outboard_Queued_init_default}}
 #define outboard_Queued_init_default             {0}
 #define outboard_Refusal_init_default            {"", "", "", 0}
 #define outboard_Welcome_init_default            {0, 0, 0, {outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default}, 0, 0, 0, ""}
 #define outboard_Device_init_default             {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, ""}
-#define outboard_Hello_init_zero                 {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", ""}
+#define outboard_DeviceReport_init_default       {"", 0, "", "", 0, {outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default}, 0, {outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default}}
+#define outboard_DeviceState_init_default        {"", {0, {0}}, "", 0, 0, 0, 0, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, 0, {0, 0, 0, 0}, 0, {0, 0, 0, 0}, false, 0, false, 0, false, 0}
+#define outboard_ProcessState_init_default       {0, 0, 0, "", "", 0, 0}
+#define outboard_Hello_init_zero                 {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_zero}
+#define outboard_DeviceQuery_init_zero           {0, 0, {{0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}}}
 #define outboard_Answer_init_zero                {0, {outboard_Queued_init_zero}}
 #define outboard_Queued_init_zero                {0}
 #define outboard_Refusal_init_zero               {"", "", "", 0}
 #define outboard_Welcome_init_zero               {0, 0, 0, {outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero}, 0, 0, 0, ""}
 #define outboard_Device_init_zero                {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, ""}
+#define outboard_DeviceReport_init_zero          {"", 0, "", "", 0, {outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero}, 0, {outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero}}
+#define outboard_DeviceState_init_zero           {"", {0, {0}}, "", 0, 0, 0, 0, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, 0, {0, 0, 0, 0}, 0, {0, 0, 0, 0}, false, 0, false, 0, false, 0}
+#define outboard_ProcessState_init_zero          {0, 0, 0, "", "", 0, 0}
 
 /* Field tags (for use in manual encoding/decoding) */
+#define outboard_DeviceQuery_session_tag         1
+#define outboard_DeviceQuery_shown_tag           2
 #define outboard_Hello_program_tag               1
 #define outboard_Hello_pid_tag                   2
 #define outboard_Hello_host_tag                  3
@@ -110,6 +193,7 @@ extern "C" {
 #define outboard_Hello_name_tag                  12
 #define outboard_Hello_session_class_tag         13
 #define outboard_Hello_traceparent_tag           14
+#define outboard_Hello_query_tag                 15
 #define outboard_Queued_position_tag             1
 #define outboard_Refusal_code_tag                1
 #define outboard_Refusal_sentence_tag            2
@@ -133,6 +217,40 @@ extern "C" {
 #define outboard_Answer_queued_tag               1
 #define outboard_Answer_welcome_tag              2
 #define outboard_Answer_refusal_tag              3
+#define outboard_DeviceState_name_tag            1
+#define outboard_DeviceState_uuid_tag            2
+#define outboard_DeviceState_pci_bus_id_tag      3
+#define outboard_DeviceState_compute_major_tag   4
+#define outboard_DeviceState_compute_minor_tag   5
+#define outboard_DeviceState_memory_total_tag    6
+#define outboard_DeviceState_memory_used_tag     7
+#define outboard_DeviceState_busy_tag            8
+#define outboard_DeviceState_memory_bus_width_tag 9
+#define outboard_DeviceState_temperature_tag     20
+#define outboard_DeviceState_temperature_slowdown_tag 21
+#define outboard_DeviceState_temperature_shutdown_tag 22
+#define outboard_DeviceState_power_tag           23
+#define outboard_DeviceState_power_limit_tag     24
+#define outboard_DeviceState_fan_speed_tag       25
+#define outboard_DeviceState_performance_state_tag 26
+#define outboard_DeviceState_clocks_tag          27
+#define outboard_DeviceState_max_clocks_tag      28
+#define outboard_DeviceState_brand_tag           29
+#define outboard_DeviceState_pci_device_id_tag   30
+#define outboard_DeviceState_pci_subsystem_id_tag 31
+#define outboard_ProcessState_session_tag        1
+#define outboard_ProcessState_device_tag         2
+#define outboard_ProcessState_pid_tag            3
+#define outboard_ProcessState_host_tag           4
+#define outboard_ProcessState_program_tag        5
+#define outboard_ProcessState_memory_tag         6
+#define outboard_ProcessState_busy_tag           7
+#define outboard_DeviceReport_server_version_tag 1
+#define outboard_DeviceReport_driver_version_tag 2
+#define outboard_DeviceReport_nvidia_driver_tag  3
+#define outboard_DeviceReport_nvml_version_tag   4
+#define outboard_DeviceReport_devices_tag        5
+#define outboard_DeviceReport_processes_tag      6
 
 /* Struct field encoding specification for nanopb */
 #define outboard_Hello_FIELDLIST(X, a) \
@@ -149,9 +267,17 @@ X(a, STATIC,   REPEATED, UINT64,   window_bases,     10) \
 X(a, STATIC,   SINGULAR, UINT64,   window_size,      11) \
 X(a, STATIC,   SINGULAR, STRING,   name,             12) \
 X(a, STATIC,   SINGULAR, STRING,   session_class,    13) \
-X(a, STATIC,   SINGULAR, STRING,   traceparent,      14)
+X(a, STATIC,   SINGULAR, STRING,   traceparent,      14) \
+X(a, STATIC,   OPTIONAL, MESSAGE,  query,            15)
 #define outboard_Hello_CALLBACK NULL
 #define outboard_Hello_DEFAULT NULL
+#define outboard_Hello_query_MSGTYPE outboard_DeviceQuery
+
+#define outboard_DeviceQuery_FIELDLIST(X, a) \
+X(a, STATIC,   SINGULAR, UINT64,   session,           1) \
+X(a, STATIC,   REPEATED, BYTES,    shown,             2)
+#define outboard_DeviceQuery_CALLBACK NULL
+#define outboard_DeviceQuery_DEFAULT NULL
 
 #define outboard_Answer_FIELDLIST(X, a) \
 X(a, STATIC,   ONEOF,    MESSAGE,  (body,queued,body.queued),   1) \
@@ -200,25 +326,85 @@ X(a, STATIC,   SINGULAR, STRING,   pci_bus_id,        8)
 #define outboard_Device_CALLBACK NULL
 #define outboard_Device_DEFAULT NULL
 
+#define outboard_DeviceReport_FIELDLIST(X, a) \
+X(a, STATIC,   SINGULAR, STRING,   server_version,    1) \
+X(a, STATIC,   SINGULAR, UINT32,   driver_version,    2) \
+X(a, STATIC,   SINGULAR, STRING,   nvidia_driver,     3) \
+X(a, STATIC,   SINGULAR, STRING,   nvml_version,      4) \
+X(a, STATIC,   REPEATED, MESSAGE,  devices,           5) \
+X(a, STATIC,   REPEATED, MESSAGE,  processes,         6)
+#define outboard_DeviceReport_CALLBACK NULL
+#define outboard_DeviceReport_DEFAULT NULL
+#define outboard_DeviceReport_devices_MSGTYPE outboard_DeviceState
+#define outboard_DeviceReport_processes_MSGTYPE outboard_ProcessState
+
+#define outboard_DeviceState_FIELDLIST(X, a) \
+X(a, STATIC,   SINGULAR, STRING,   name,              1) \
+X(a, STATIC,   SINGULAR, BYTES,    uuid,              2) \
+X(a, STATIC,   SINGULAR, STRING,   pci_bus_id,        3) \
+X(a, STATIC,   SINGULAR, UINT32,   compute_major,     4) \
+X(a, STATIC,   SINGULAR, UINT32,   compute_minor,     5) \
+X(a, STATIC,   SINGULAR, UINT64,   memory_total,      6) \
+X(a, STATIC,   SINGULAR, UINT64,   memory_used,       7) \
+X(a, STATIC,   SINGULAR, UINT32,   busy,              8) \
+X(a, STATIC,   OPTIONAL, UINT32,   memory_bus_width,   9) \
+X(a, STATIC,   OPTIONAL, UINT32,   temperature,      20) \
+X(a, STATIC,   OPTIONAL, UINT32,   temperature_slowdown,  21) \
+X(a, STATIC,   OPTIONAL, UINT32,   temperature_shutdown,  22) \
+X(a, STATIC,   OPTIONAL, UINT32,   power,            23) \
+X(a, STATIC,   OPTIONAL, UINT32,   power_limit,      24) \
+X(a, STATIC,   OPTIONAL, UINT32,   fan_speed,        25) \
+X(a, STATIC,   OPTIONAL, UINT32,   performance_state,  26) \
+X(a, STATIC,   REPEATED, UINT32,   clocks,           27) \
+X(a, STATIC,   REPEATED, UINT32,   max_clocks,       28) \
+X(a, STATIC,   OPTIONAL, UINT32,   brand,            29) \
+X(a, STATIC,   OPTIONAL, UINT32,   pci_device_id,    30) \
+X(a, STATIC,   OPTIONAL, UINT32,   pci_subsystem_id,  31)
+#define outboard_DeviceState_CALLBACK NULL
+#define outboard_DeviceState_DEFAULT NULL
+
+#define outboard_ProcessState_FIELDLIST(X, a) \
+X(a, STATIC,   SINGULAR, UINT64,   session,           1) \
+X(a, STATIC,   SINGULAR, UINT32,   device,            2) \
+X(a, STATIC,   SINGULAR, UINT32,   pid,               3) \
+X(a, STATIC,   SINGULAR, STRING,   host,              4) \
+X(a, STATIC,   SINGULAR, STRING,   program,           5) \
+X(a, STATIC,   SINGULAR, UINT64,   memory,            6) \
+X(a, STATIC,   SINGULAR, UINT32,   busy,              7)
+#define outboard_ProcessState_CALLBACK NULL
+#define outboard_ProcessState_DEFAULT NULL
+
 extern const pb_msgdesc_t outboard_Hello_msg;
+extern const pb_msgdesc_t outboard_DeviceQuery_msg;
 extern const pb_msgdesc_t outboard_Answer_msg;
 extern const pb_msgdesc_t outboard_Queued_msg;
 extern const pb_msgdesc_t outboard_Refusal_msg;
 extern const pb_msgdesc_t outboard_Welcome_msg;
 extern const pb_msgdesc_t outboard_Device_msg;
+extern const pb_msgdesc_t outboard_DeviceReport_msg;
+extern const pb_msgdesc_t outboard_DeviceState_msg;
+extern const pb_msgdesc_t outboard_ProcessState_msg;
 
 /* Defines for backwards compatibility with code written before nanopb-0.4.0 */
 #define outboard_Hello_fields &outboard_Hello_msg
+#define outboard_DeviceQuery_fields &outboard_DeviceQuery_msg
 #define outboard_Answer_fields &outboard_Answer_msg
 #define outboard_Queued_fields &outboard_Queued_msg
 #define outboard_Refusal_fields &outboard_Refusal_msg
 #define outboard_Welcome_fields &outboard_Welcome_msg
 #define outboard_Device_fields &outboard_Device_msg
+#define outboard_DeviceReport_fields &outboard_DeviceReport_msg
+#define outboard_DeviceState_fields &outboard_DeviceState_msg
+#define outboard_ProcessState_fields &outboard_ProcessState_msg
 
 /* Maximum encoded size of messages (where known) */
 #define outboard_Answer_size                     16463
+#define outboard_DeviceQuery_size                155
+#define outboard_DeviceReport_size               24833
+#define outboard_DeviceState_size                320
 #define outboard_Device_size                     2044
-#define outboard_Hello_size                      4941
+#define outboard_Hello_size                      5099
+#define outboard_ProcessState_size               170
 #define outboard_Queued_size                     6
 #define outboard_Refusal_size                    1104
 #define outboard_Welcome_size                    16459

@@ -5,179 +5,441 @@
 
 #include "batch.h"
 #include "cuda_driver.h"
+#include "graph/capture.h"
 #include "wire_calls.h"
 
 // Described calls, for counters and logs.
 enum call {
-  CALL_cuCtxAttach = 0,
-  CALL_cuCtxCreate = 1,
-  CALL_cuCtxCreate_v2 = 2,
-  CALL_cuCtxCreate_v3 = 3,
-  CALL_cuCtxCreate_v4 = 4,
-  CALL_cuCtxDestroy = 5,
-  CALL_cuCtxDestroy_v2 = 6,
-  CALL_cuCtxDetach = 7,
-  CALL_cuCtxGetApiVersion = 8,
-  CALL_cuCtxGetCacheConfig = 9,
-  CALL_cuCtxGetCurrent = 10,
-  CALL_cuCtxGetDevice = 11,
-  CALL_cuCtxGetDevice_v2 = 12,
-  CALL_cuCtxGetFlags = 13,
-  CALL_cuCtxGetId = 14,
-  CALL_cuCtxGetLimit = 15,
-  CALL_cuCtxGetSharedMemConfig = 16,
-  CALL_cuCtxGetStreamPriorityRange = 17,
-  CALL_cuCtxPopCurrent = 18,
-  CALL_cuCtxPopCurrent_v2 = 19,
-  CALL_cuCtxPushCurrent = 20,
-  CALL_cuCtxPushCurrent_v2 = 21,
-  CALL_cuCtxResetPersistingL2Cache = 22,
-  CALL_cuCtxSetCacheConfig = 23,
-  CALL_cuCtxSetCurrent = 24,
-  CALL_cuCtxSetFlags = 25,
-  CALL_cuCtxSetLimit = 26,
-  CALL_cuCtxSetSharedMemConfig = 27,
-  CALL_cuCtxSynchronize = 28,
-  CALL_cuCtxSynchronize_v2 = 29,
-  CALL_cuDeviceCanAccessPeer = 30,
-  CALL_cuDeviceComputeCapability = 31,
-  CALL_cuDeviceGet = 32,
-  CALL_cuDeviceGetAttribute = 33,
-  CALL_cuDeviceGetByPCIBusId = 34,
-  CALL_cuDeviceGetCount = 35,
-  CALL_cuDeviceGetLuid = 36,
-  CALL_cuDeviceGetName = 37,
-  CALL_cuDeviceGetP2PAttribute = 38,
-  CALL_cuDeviceGetPCIBusId = 39,
-  CALL_cuDeviceGetProperties = 40,
-  CALL_cuDeviceGetUuid = 41,
-  CALL_cuDeviceGetUuid_v2 = 42,
-  CALL_cuDevicePrimaryCtxGetState = 43,
-  CALL_cuDevicePrimaryCtxRelease = 44,
-  CALL_cuDevicePrimaryCtxRelease_v2 = 45,
-  CALL_cuDevicePrimaryCtxReset = 46,
-  CALL_cuDevicePrimaryCtxReset_v2 = 47,
-  CALL_cuDevicePrimaryCtxRetain = 48,
-  CALL_cuDevicePrimaryCtxSetFlags = 49,
-  CALL_cuDevicePrimaryCtxSetFlags_v2 = 50,
-  CALL_cuDeviceTotalMem_v2 = 51,
-  CALL_cuDriverGetVersion = 52,
-  CALL_cuEventCreate = 53,
-  CALL_cuEventDestroy = 54,
-  CALL_cuEventDestroy_v2 = 55,
-  CALL_cuEventElapsedTime = 56,
-  CALL_cuEventElapsedTime_v2 = 57,
-  CALL_cuEventQuery = 58,
-  CALL_cuEventRecord = 59,
-  CALL_cuEventRecordWithFlags = 60,
-  CALL_cuEventSynchronize = 61,
-  CALL_cuFuncGetAttribute = 62,
-  CALL_cuFuncGetModule = 63,
-  CALL_cuFuncGetName = 64,
-  CALL_cuFuncGetParamInfo = 65,
-  CALL_cuFuncIsLoaded = 66,
-  CALL_cuFuncLoad = 67,
-  CALL_cuFuncSetAttribute = 68,
-  CALL_cuFuncSetCacheConfig = 69,
-  CALL_cuFuncSetSharedMemConfig = 70,
-  CALL_cuGetErrorName = 71,
-  CALL_cuGetErrorString = 72,
-  CALL_cuGetExportTable = 73,
-  CALL_cuGetProcAddress = 74,
-  CALL_cuGetProcAddress_v2 = 75,
-  CALL_cuInit = 76,
-  CALL_cuKernelGetAttribute = 77,
-  CALL_cuKernelGetFunction = 78,
-  CALL_cuKernelGetLibrary = 79,
-  CALL_cuKernelGetName = 80,
-  CALL_cuKernelGetParamInfo = 81,
-  CALL_cuKernelSetAttribute = 82,
-  CALL_cuKernelSetCacheConfig = 83,
-  CALL_cuLaunchCooperativeKernel = 84,
-  CALL_cuLaunchKernel = 85,
-  CALL_cuLaunchKernelEx = 86,
-  CALL_cuLibraryGetGlobal = 87,
-  CALL_cuLibraryGetKernel = 88,
-  CALL_cuLibraryGetKernelCount = 89,
-  CALL_cuLibraryGetManaged = 90,
-  CALL_cuLibraryGetModule = 91,
-  CALL_cuLibraryLoadData = 92,
-  CALL_cuLibraryLoadFromFile = 93,
-  CALL_cuLibraryUnload = 94,
-  CALL_cuMemAllocAsync = 95,
-  CALL_cuMemAllocHost_v2 = 96,
-  CALL_cuMemAllocPitch_v2 = 97,
-  CALL_cuMemAlloc_v2 = 98,
-  CALL_cuMemFreeAsync = 99,
-  CALL_cuMemFreeHost = 100,
-  CALL_cuMemFree_v2 = 101,
-  CALL_cuMemGetAddressRange_v2 = 102,
-  CALL_cuMemGetInfo_v2 = 103,
-  CALL_cuMemHostAlloc = 104,
-  CALL_cuMemHostGetFlags = 105,
-  CALL_cuMemHostRegister_v2 = 106,
-  CALL_cuMemHostUnregister = 107,
-  CALL_cuMemcpy = 108,
-  CALL_cuMemcpy2DAsync_v2 = 109,
-  CALL_cuMemcpy2DUnaligned_v2 = 110,
-  CALL_cuMemcpy2D_v2 = 111,
-  CALL_cuMemcpyAsync = 112,
-  CALL_cuMemcpyDtoDAsync_v2 = 113,
-  CALL_cuMemcpyDtoD_v2 = 114,
-  CALL_cuMemcpyDtoHAsync_v2 = 115,
-  CALL_cuMemcpyDtoH_v2 = 116,
-  CALL_cuMemcpyHtoDAsync_v2 = 117,
-  CALL_cuMemcpyHtoD_v2 = 118,
-  CALL_cuMemsetD16Async = 119,
-  CALL_cuMemsetD16_v2 = 120,
-  CALL_cuMemsetD2D16Async = 121,
-  CALL_cuMemsetD2D16_v2 = 122,
-  CALL_cuMemsetD2D32Async = 123,
-  CALL_cuMemsetD2D32_v2 = 124,
-  CALL_cuMemsetD2D8Async = 125,
-  CALL_cuMemsetD2D8_v2 = 126,
-  CALL_cuMemsetD32Async = 127,
-  CALL_cuMemsetD32_v2 = 128,
-  CALL_cuMemsetD8Async = 129,
-  CALL_cuMemsetD8_v2 = 130,
-  CALL_cuModuleGetFunction = 131,
-  CALL_cuModuleGetFunctionCount = 132,
-  CALL_cuModuleGetGlobal_v2 = 133,
-  CALL_cuModuleGetLoadingMode = 134,
-  CALL_cuModuleLoad = 135,
-  CALL_cuModuleLoadData = 136,
-  CALL_cuModuleLoadDataEx = 137,
-  CALL_cuModuleLoadFatBinary = 138,
-  CALL_cuModuleUnload = 139,
-  CALL_cuOccupancyAvailableDynamicSMemPerBlock = 140,
-  CALL_cuOccupancyMaxActiveBlocksPerMultiprocessor = 141,
-  CALL_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags = 142,
-  CALL_cuOccupancyMaxPotentialBlockSize = 143,
-  CALL_cuOccupancyMaxPotentialBlockSizeWithFlags = 144,
-  CALL_cuPointerGetAttribute = 145,
-  CALL_cuPointerGetAttributes = 146,
-  CALL_cuProfilerStart = 147,
-  CALL_cuProfilerStop = 148,
-  CALL_cuStreamCreate = 149,
-  CALL_cuStreamCreateWithPriority = 150,
-  CALL_cuStreamDestroy = 151,
-  CALL_cuStreamDestroy_v2 = 152,
-  CALL_cuStreamGetCtx = 153,
-  CALL_cuStreamGetDevice = 154,
-  CALL_cuStreamGetFlags = 155,
-  CALL_cuStreamGetId = 156,
-  CALL_cuStreamGetPriority = 157,
-  CALL_cuStreamIsCapturing = 158,
-  CALL_cuStreamQuery = 159,
-  CALL_cuStreamSynchronize = 160,
-  CALL_cuStreamWaitEvent = 161,
-  CALL_cuThreadExchangeStreamCaptureMode = 162,
-  CALL_COUNT = 163,
+  CALL_cuArray3DCreate_v2 = 0,
+  CALL_cuArray3DGetDescriptor_v2 = 1,
+  CALL_cuArrayCreate_v2 = 2,
+  CALL_cuArrayDestroy = 3,
+  CALL_cuArrayGetDescriptor_v2 = 4,
+  CALL_cuArrayGetMemoryRequirements = 5,
+  CALL_cuArrayGetPlane = 6,
+  CALL_cuArrayGetSparseProperties = 7,
+  CALL_cuCtxAttach = 8,
+  CALL_cuCtxCreate = 9,
+  CALL_cuCtxCreate_v2 = 10,
+  CALL_cuCtxCreate_v3 = 11,
+  CALL_cuCtxCreate_v4 = 12,
+  CALL_cuCtxDestroy = 13,
+  CALL_cuCtxDestroy_v2 = 14,
+  CALL_cuCtxDetach = 15,
+  CALL_cuCtxDisablePeerAccess = 16,
+  CALL_cuCtxEnablePeerAccess = 17,
+  CALL_cuCtxGetApiVersion = 18,
+  CALL_cuCtxGetCacheConfig = 19,
+  CALL_cuCtxGetCurrent = 20,
+  CALL_cuCtxGetDevice = 21,
+  CALL_cuCtxGetDevice_v2 = 22,
+  CALL_cuCtxGetExecAffinity = 23,
+  CALL_cuCtxGetFlags = 24,
+  CALL_cuCtxGetId = 25,
+  CALL_cuCtxGetLimit = 26,
+  CALL_cuCtxGetSharedMemConfig = 27,
+  CALL_cuCtxGetStreamPriorityRange = 28,
+  CALL_cuCtxPopCurrent = 29,
+  CALL_cuCtxPopCurrent_v2 = 30,
+  CALL_cuCtxPushCurrent = 31,
+  CALL_cuCtxPushCurrent_v2 = 32,
+  CALL_cuCtxRecordEvent = 33,
+  CALL_cuCtxResetPersistingL2Cache = 34,
+  CALL_cuCtxSetCacheConfig = 35,
+  CALL_cuCtxSetCurrent = 36,
+  CALL_cuCtxSetFlags = 37,
+  CALL_cuCtxSetLimit = 38,
+  CALL_cuCtxSetSharedMemConfig = 39,
+  CALL_cuCtxSynchronize = 40,
+  CALL_cuCtxSynchronize_v2 = 41,
+  CALL_cuCtxWaitEvent = 42,
+  CALL_cuDeviceCanAccessPeer = 43,
+  CALL_cuDeviceComputeCapability = 44,
+  CALL_cuDeviceGet = 45,
+  CALL_cuDeviceGetAttribute = 46,
+  CALL_cuDeviceGetByPCIBusId = 47,
+  CALL_cuDeviceGetCount = 48,
+  CALL_cuDeviceGetDefaultMemPool = 49,
+  CALL_cuDeviceGetExecAffinitySupport = 50,
+  CALL_cuDeviceGetGraphMemAttribute = 51,
+  CALL_cuDeviceGetHostAtomicCapabilities = 52,
+  CALL_cuDeviceGetLuid = 53,
+  CALL_cuDeviceGetMemPool = 54,
+  CALL_cuDeviceGetName = 55,
+  CALL_cuDeviceGetP2PAtomicCapabilities = 56,
+  CALL_cuDeviceGetP2PAttribute = 57,
+  CALL_cuDeviceGetPCIBusId = 58,
+  CALL_cuDeviceGetProperties = 59,
+  CALL_cuDeviceGetTexture1DLinearMaxWidth = 60,
+  CALL_cuDeviceGetUuid = 61,
+  CALL_cuDeviceGetUuid_v2 = 62,
+  CALL_cuDeviceGraphMemTrim = 63,
+  CALL_cuDevicePrimaryCtxGetState = 64,
+  CALL_cuDevicePrimaryCtxRelease = 65,
+  CALL_cuDevicePrimaryCtxRelease_v2 = 66,
+  CALL_cuDevicePrimaryCtxReset = 67,
+  CALL_cuDevicePrimaryCtxReset_v2 = 68,
+  CALL_cuDevicePrimaryCtxRetain = 69,
+  CALL_cuDevicePrimaryCtxSetFlags = 70,
+  CALL_cuDevicePrimaryCtxSetFlags_v2 = 71,
+  CALL_cuDeviceRegisterAsyncNotification = 72,
+  CALL_cuDeviceSetGraphMemAttribute = 73,
+  CALL_cuDeviceSetMemPool = 74,
+  CALL_cuDeviceTotalMem_v2 = 75,
+  CALL_cuDeviceUnregisterAsyncNotification = 76,
+  CALL_cuDriverGetVersion = 77,
+  CALL_cuEventCreate = 78,
+  CALL_cuEventDestroy = 79,
+  CALL_cuEventDestroy_v2 = 80,
+  CALL_cuEventElapsedTime = 81,
+  CALL_cuEventElapsedTime_v2 = 82,
+  CALL_cuEventQuery = 83,
+  CALL_cuEventRecord = 84,
+  CALL_cuEventRecordWithFlags = 85,
+  CALL_cuEventSynchronize = 86,
+  CALL_cuFuncGetAttribute = 87,
+  CALL_cuFuncGetModule = 88,
+  CALL_cuFuncGetName = 89,
+  CALL_cuFuncGetParamInfo = 90,
+  CALL_cuFuncIsLoaded = 91,
+  CALL_cuFuncLoad = 92,
+  CALL_cuFuncSetAttribute = 93,
+  CALL_cuFuncSetBlockShape = 94,
+  CALL_cuFuncSetCacheConfig = 95,
+  CALL_cuFuncSetSharedMemConfig = 96,
+  CALL_cuFuncSetSharedSize = 97,
+  CALL_cuGetErrorName = 98,
+  CALL_cuGetErrorString = 99,
+  CALL_cuGetExportTable = 100,
+  CALL_cuGetProcAddress = 101,
+  CALL_cuGetProcAddress_v2 = 102,
+  CALL_cuGraphAddBatchMemOpNode = 103,
+  CALL_cuGraphAddChildGraphNode = 104,
+  CALL_cuGraphAddDependencies = 105,
+  CALL_cuGraphAddDependencies_v2 = 106,
+  CALL_cuGraphAddEmptyNode = 107,
+  CALL_cuGraphAddEventRecordNode = 108,
+  CALL_cuGraphAddEventWaitNode = 109,
+  CALL_cuGraphAddHostNode = 110,
+  CALL_cuGraphAddKernelNode = 111,
+  CALL_cuGraphAddKernelNode_v2 = 112,
+  CALL_cuGraphAddMemAllocNode = 113,
+  CALL_cuGraphAddMemFreeNode = 114,
+  CALL_cuGraphAddMemcpyNode = 115,
+  CALL_cuGraphAddMemsetNode = 116,
+  CALL_cuGraphAddNode = 117,
+  CALL_cuGraphAddNode_v2 = 118,
+  CALL_cuGraphBatchMemOpNodeGetParams = 119,
+  CALL_cuGraphBatchMemOpNodeSetParams = 120,
+  CALL_cuGraphChildGraphNodeGetGraph = 121,
+  CALL_cuGraphClone = 122,
+  CALL_cuGraphConditionalHandleCreate = 123,
+  CALL_cuGraphCreate = 124,
+  CALL_cuGraphDebugDotPrint = 125,
+  CALL_cuGraphDestroy = 126,
+  CALL_cuGraphDestroyNode = 127,
+  CALL_cuGraphEventRecordNodeGetEvent = 128,
+  CALL_cuGraphEventRecordNodeSetEvent = 129,
+  CALL_cuGraphEventWaitNodeGetEvent = 130,
+  CALL_cuGraphEventWaitNodeSetEvent = 131,
+  CALL_cuGraphExecBatchMemOpNodeSetParams = 132,
+  CALL_cuGraphExecChildGraphNodeSetParams = 133,
+  CALL_cuGraphExecDestroy = 134,
+  CALL_cuGraphExecEventRecordNodeSetEvent = 135,
+  CALL_cuGraphExecEventWaitNodeSetEvent = 136,
+  CALL_cuGraphExecGetFlags = 137,
+  CALL_cuGraphExecHostNodeSetParams = 138,
+  CALL_cuGraphExecKernelNodeSetParams = 139,
+  CALL_cuGraphExecKernelNodeSetParams_v2 = 140,
+  CALL_cuGraphExecMemcpyNodeSetParams = 141,
+  CALL_cuGraphExecMemsetNodeSetParams = 142,
+  CALL_cuGraphExecNodeSetParams = 143,
+  CALL_cuGraphExecUpdate = 144,
+  CALL_cuGraphExecUpdate_v2 = 145,
+  CALL_cuGraphGetEdges = 146,
+  CALL_cuGraphGetEdges_v2 = 147,
+  CALL_cuGraphGetNodes = 148,
+  CALL_cuGraphGetRootNodes = 149,
+  CALL_cuGraphHostNodeGetParams = 150,
+  CALL_cuGraphHostNodeSetParams = 151,
+  CALL_cuGraphInstantiate = 152,
+  CALL_cuGraphInstantiateWithFlags = 153,
+  CALL_cuGraphInstantiateWithParams = 154,
+  CALL_cuGraphInstantiate_v2 = 155,
+  CALL_cuGraphKernelNodeCopyAttributes = 156,
+  CALL_cuGraphKernelNodeGetAttribute = 157,
+  CALL_cuGraphKernelNodeGetParams = 158,
+  CALL_cuGraphKernelNodeGetParams_v2 = 159,
+  CALL_cuGraphKernelNodeSetAttribute = 160,
+  CALL_cuGraphKernelNodeSetParams = 161,
+  CALL_cuGraphKernelNodeSetParams_v2 = 162,
+  CALL_cuGraphLaunch = 163,
+  CALL_cuGraphMemAllocNodeGetParams = 164,
+  CALL_cuGraphMemFreeNodeGetParams = 165,
+  CALL_cuGraphMemcpyNodeGetParams = 166,
+  CALL_cuGraphMemcpyNodeSetParams = 167,
+  CALL_cuGraphMemsetNodeGetParams = 168,
+  CALL_cuGraphMemsetNodeSetParams = 169,
+  CALL_cuGraphNodeFindInClone = 170,
+  CALL_cuGraphNodeGetDependencies = 171,
+  CALL_cuGraphNodeGetDependencies_v2 = 172,
+  CALL_cuGraphNodeGetDependentNodes = 173,
+  CALL_cuGraphNodeGetDependentNodes_v2 = 174,
+  CALL_cuGraphNodeGetEnabled = 175,
+  CALL_cuGraphNodeGetType = 176,
+  CALL_cuGraphNodeSetEnabled = 177,
+  CALL_cuGraphNodeSetParams = 178,
+  CALL_cuGraphReleaseUserObject = 179,
+  CALL_cuGraphRemoveDependencies = 180,
+  CALL_cuGraphRemoveDependencies_v2 = 181,
+  CALL_cuGraphRetainUserObject = 182,
+  CALL_cuGraphUpload = 183,
+  CALL_cuInit = 184,
+  CALL_cuIpcCloseMemHandle = 185,
+  CALL_cuIpcGetEventHandle = 186,
+  CALL_cuIpcGetMemHandle = 187,
+  CALL_cuIpcOpenEventHandle = 188,
+  CALL_cuIpcOpenMemHandle = 189,
+  CALL_cuIpcOpenMemHandle_v2 = 190,
+  CALL_cuKernelGetAttribute = 191,
+  CALL_cuKernelGetFunction = 192,
+  CALL_cuKernelGetLibrary = 193,
+  CALL_cuKernelGetName = 194,
+  CALL_cuKernelGetParamInfo = 195,
+  CALL_cuKernelSetAttribute = 196,
+  CALL_cuKernelSetCacheConfig = 197,
+  CALL_cuLaunch = 198,
+  CALL_cuLaunchCooperativeKernel = 199,
+  CALL_cuLaunchGrid = 200,
+  CALL_cuLaunchGridAsync = 201,
+  CALL_cuLaunchHostFunc = 202,
+  CALL_cuLaunchKernel = 203,
+  CALL_cuLaunchKernelEx = 204,
+  CALL_cuLibraryEnumerateKernels = 205,
+  CALL_cuLibraryGetGlobal = 206,
+  CALL_cuLibraryGetKernel = 207,
+  CALL_cuLibraryGetKernelCount = 208,
+  CALL_cuLibraryGetManaged = 209,
+  CALL_cuLibraryGetModule = 210,
+  CALL_cuLibraryLoadData = 211,
+  CALL_cuLibraryLoadFromFile = 212,
+  CALL_cuLibraryUnload = 213,
+  CALL_cuMemAddressFree = 214,
+  CALL_cuMemAddressReserve = 215,
+  CALL_cuMemAdvise = 216,
+  CALL_cuMemAdvise_v2 = 217,
+  CALL_cuMemAllocAsync = 218,
+  CALL_cuMemAllocFromPoolAsync = 219,
+  CALL_cuMemAllocHost_v2 = 220,
+  CALL_cuMemAllocManaged = 221,
+  CALL_cuMemAllocPitch_v2 = 222,
+  CALL_cuMemAlloc_v2 = 223,
+  CALL_cuMemCreate = 224,
+  CALL_cuMemDiscardAndPrefetchBatchAsync = 225,
+  CALL_cuMemDiscardBatchAsync = 226,
+  CALL_cuMemExportToShareableHandle = 227,
+  CALL_cuMemFreeAsync = 228,
+  CALL_cuMemFreeHost = 229,
+  CALL_cuMemFree_v2 = 230,
+  CALL_cuMemGetAccess = 231,
+  CALL_cuMemGetAddressRange_v2 = 232,
+  CALL_cuMemGetAllocationGranularity = 233,
+  CALL_cuMemGetAllocationPropertiesFromHandle = 234,
+  CALL_cuMemGetDefaultMemPool = 235,
+  CALL_cuMemGetInfo_v2 = 236,
+  CALL_cuMemGetMemPool = 237,
+  CALL_cuMemHostAlloc = 238,
+  CALL_cuMemHostGetFlags = 239,
+  CALL_cuMemHostRegister_v2 = 240,
+  CALL_cuMemHostUnregister = 241,
+  CALL_cuMemImportFromShareableHandle = 242,
+  CALL_cuMemMap = 243,
+  CALL_cuMemPoolCreate = 244,
+  CALL_cuMemPoolDestroy = 245,
+  CALL_cuMemPoolGetAccess = 246,
+  CALL_cuMemPoolGetAttribute = 247,
+  CALL_cuMemPoolSetAccess = 248,
+  CALL_cuMemPoolSetAttribute = 249,
+  CALL_cuMemPoolTrimTo = 250,
+  CALL_cuMemPrefetchAsync = 251,
+  CALL_cuMemPrefetchAsync_v2 = 252,
+  CALL_cuMemPrefetchBatchAsync = 253,
+  CALL_cuMemRangeGetAttribute = 254,
+  CALL_cuMemRangeGetAttributes = 255,
+  CALL_cuMemRelease = 256,
+  CALL_cuMemRetainAllocationHandle = 257,
+  CALL_cuMemSetAccess = 258,
+  CALL_cuMemSetMemPool = 259,
+  CALL_cuMemUnmap = 260,
+  CALL_cuMemcpy = 261,
+  CALL_cuMemcpy2DAsync_v2 = 262,
+  CALL_cuMemcpy2DUnaligned_v2 = 263,
+  CALL_cuMemcpy2D_v2 = 264,
+  CALL_cuMemcpy3DAsync_v2 = 265,
+  CALL_cuMemcpy3DBatchAsync = 266,
+  CALL_cuMemcpy3DBatchAsync_v2 = 267,
+  CALL_cuMemcpy3DPeer = 268,
+  CALL_cuMemcpy3DPeerAsync = 269,
+  CALL_cuMemcpy3D_v2 = 270,
+  CALL_cuMemcpyAsync = 271,
+  CALL_cuMemcpyAtoA_v2 = 272,
+  CALL_cuMemcpyAtoD_v2 = 273,
+  CALL_cuMemcpyAtoHAsync_v2 = 274,
+  CALL_cuMemcpyAtoH_v2 = 275,
+  CALL_cuMemcpyBatchAsync = 276,
+  CALL_cuMemcpyBatchAsync_v2 = 277,
+  CALL_cuMemcpyDtoA_v2 = 278,
+  CALL_cuMemcpyDtoDAsync_v2 = 279,
+  CALL_cuMemcpyDtoD_v2 = 280,
+  CALL_cuMemcpyDtoHAsync_v2 = 281,
+  CALL_cuMemcpyDtoH_v2 = 282,
+  CALL_cuMemcpyHtoAAsync_v2 = 283,
+  CALL_cuMemcpyHtoA_v2 = 284,
+  CALL_cuMemcpyHtoDAsync_v2 = 285,
+  CALL_cuMemcpyHtoD_v2 = 286,
+  CALL_cuMemcpyPeer = 287,
+  CALL_cuMemcpyPeerAsync = 288,
+  CALL_cuMemsetD16Async = 289,
+  CALL_cuMemsetD16_v2 = 290,
+  CALL_cuMemsetD2D16Async = 291,
+  CALL_cuMemsetD2D16_v2 = 292,
+  CALL_cuMemsetD2D32Async = 293,
+  CALL_cuMemsetD2D32_v2 = 294,
+  CALL_cuMemsetD2D8Async = 295,
+  CALL_cuMemsetD2D8_v2 = 296,
+  CALL_cuMemsetD32Async = 297,
+  CALL_cuMemsetD32_v2 = 298,
+  CALL_cuMemsetD8Async = 299,
+  CALL_cuMemsetD8_v2 = 300,
+  CALL_cuMipmappedArrayCreate = 301,
+  CALL_cuMipmappedArrayDestroy = 302,
+  CALL_cuMipmappedArrayGetLevel = 303,
+  CALL_cuMipmappedArrayGetMemoryRequirements = 304,
+  CALL_cuMipmappedArrayGetSparseProperties = 305,
+  CALL_cuModuleEnumerateFunctions = 306,
+  CALL_cuModuleGetFunction = 307,
+  CALL_cuModuleGetFunctionCount = 308,
+  CALL_cuModuleGetGlobal_v2 = 309,
+  CALL_cuModuleGetLoadingMode = 310,
+  CALL_cuModuleGetSurfRef = 311,
+  CALL_cuModuleGetTexRef = 312,
+  CALL_cuModuleLoad = 313,
+  CALL_cuModuleLoadData = 314,
+  CALL_cuModuleLoadDataEx = 315,
+  CALL_cuModuleLoadFatBinary = 316,
+  CALL_cuModuleUnload = 317,
+  CALL_cuOccupancyAvailableDynamicSMemPerBlock = 318,
+  CALL_cuOccupancyMaxActiveBlocksPerMultiprocessor = 319,
+  CALL_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags = 320,
+  CALL_cuOccupancyMaxActiveClusters = 321,
+  CALL_cuOccupancyMaxPotentialBlockSize = 322,
+  CALL_cuOccupancyMaxPotentialBlockSizeWithFlags = 323,
+  CALL_cuOccupancyMaxPotentialClusterSize = 324,
+  CALL_cuParamSetSize = 325,
+  CALL_cuParamSetTexRef = 326,
+  CALL_cuParamSetf = 327,
+  CALL_cuParamSeti = 328,
+  CALL_cuParamSetv = 329,
+  CALL_cuPointerGetAttribute = 330,
+  CALL_cuPointerGetAttributes = 331,
+  CALL_cuPointerSetAttribute = 332,
+  CALL_cuProfilerStart = 333,
+  CALL_cuProfilerStop = 334,
+  CALL_cuStreamAddCallback = 335,
+  CALL_cuStreamAttachMemAsync = 336,
+  CALL_cuStreamBatchMemOp = 337,
+  CALL_cuStreamBatchMemOp_v2 = 338,
+  CALL_cuStreamBeginCapture = 339,
+  CALL_cuStreamBeginCaptureToGraph = 340,
+  CALL_cuStreamBeginCapture_v2 = 341,
+  CALL_cuStreamCopyAttributes = 342,
+  CALL_cuStreamCreate = 343,
+  CALL_cuStreamCreateWithPriority = 344,
+  CALL_cuStreamDestroy = 345,
+  CALL_cuStreamDestroy_v2 = 346,
+  CALL_cuStreamEndCapture = 347,
+  CALL_cuStreamGetAttribute = 348,
+  CALL_cuStreamGetCaptureInfo = 349,
+  CALL_cuStreamGetCaptureInfo_v2 = 350,
+  CALL_cuStreamGetCaptureInfo_v3 = 351,
+  CALL_cuStreamGetCtx = 352,
+  CALL_cuStreamGetCtx_v2 = 353,
+  CALL_cuStreamGetDevice = 354,
+  CALL_cuStreamGetFlags = 355,
+  CALL_cuStreamGetGreenCtx = 356,
+  CALL_cuStreamGetId = 357,
+  CALL_cuStreamGetPriority = 358,
+  CALL_cuStreamIsCapturing = 359,
+  CALL_cuStreamQuery = 360,
+  CALL_cuStreamSetAttribute = 361,
+  CALL_cuStreamSynchronize = 362,
+  CALL_cuStreamUpdateCaptureDependencies = 363,
+  CALL_cuStreamUpdateCaptureDependencies_v2 = 364,
+  CALL_cuStreamWaitEvent = 365,
+  CALL_cuStreamWaitValue32 = 366,
+  CALL_cuStreamWaitValue32_v2 = 367,
+  CALL_cuStreamWaitValue64 = 368,
+  CALL_cuStreamWaitValue64_v2 = 369,
+  CALL_cuStreamWriteValue32 = 370,
+  CALL_cuStreamWriteValue32_v2 = 371,
+  CALL_cuStreamWriteValue64 = 372,
+  CALL_cuStreamWriteValue64_v2 = 373,
+  CALL_cuSurfObjectCreate = 374,
+  CALL_cuSurfObjectDestroy = 375,
+  CALL_cuSurfObjectGetResourceDesc = 376,
+  CALL_cuSurfRefGetArray = 377,
+  CALL_cuSurfRefSetArray = 378,
+  CALL_cuTexObjectCreate = 379,
+  CALL_cuTexObjectDestroy = 380,
+  CALL_cuTexObjectGetResourceDesc = 381,
+  CALL_cuTexObjectGetResourceViewDesc = 382,
+  CALL_cuTexObjectGetTextureDesc = 383,
+  CALL_cuTexRefCreate = 384,
+  CALL_cuTexRefDestroy = 385,
+  CALL_cuTexRefGetAddressMode = 386,
+  CALL_cuTexRefGetAddress_v2 = 387,
+  CALL_cuTexRefGetArray = 388,
+  CALL_cuTexRefGetBorderColor = 389,
+  CALL_cuTexRefGetFilterMode = 390,
+  CALL_cuTexRefGetFlags = 391,
+  CALL_cuTexRefGetFormat = 392,
+  CALL_cuTexRefGetMaxAnisotropy = 393,
+  CALL_cuTexRefGetMipmapFilterMode = 394,
+  CALL_cuTexRefGetMipmapLevelBias = 395,
+  CALL_cuTexRefGetMipmapLevelClamp = 396,
+  CALL_cuTexRefGetMipmappedArray = 397,
+  CALL_cuTexRefSetAddress2D_v2 = 398,
+  CALL_cuTexRefSetAddress2D_v3 = 399,
+  CALL_cuTexRefSetAddressMode = 400,
+  CALL_cuTexRefSetAddress_v2 = 401,
+  CALL_cuTexRefSetArray = 402,
+  CALL_cuTexRefSetBorderColor = 403,
+  CALL_cuTexRefSetFilterMode = 404,
+  CALL_cuTexRefSetFlags = 405,
+  CALL_cuTexRefSetFormat = 406,
+  CALL_cuTexRefSetMaxAnisotropy = 407,
+  CALL_cuTexRefSetMipmapFilterMode = 408,
+  CALL_cuTexRefSetMipmapLevelBias = 409,
+  CALL_cuTexRefSetMipmapLevelClamp = 410,
+  CALL_cuTexRefSetMipmappedArray = 411,
+  CALL_cuThreadExchangeStreamCaptureMode = 412,
+  CALL_cuUserObjectCreate = 413,
+  CALL_cuUserObjectRelease = 414,
+  CALL_cuUserObjectRetain = 415,
+  CALL_COUNT = 416,
 };
 extern const char *const call_names[CALL_COUNT];
 
 // Written by hand in guest-lib/src, called by the generated entry points. per_thread: the caller
 // means the per-thread default stream where it gives none.
+CUresult guest_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray);
+CUresult guest_cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray);
+CUresult guest_cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray);
+CUresult guest_cuArrayDestroy(CUarray hArray);
+CUresult guest_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray);
+CUresult guest_cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array, CUdevice device);
+CUresult guest_cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx);
+CUresult guest_cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUarray array);
 CUresult guest_cuCtxAttach(CUcontext *pctx, unsigned int flags);
 CUresult guest_cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev);
 CUresult guest_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev);
@@ -186,11 +448,14 @@ CUresult guest_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParam
 CUresult guest_cuCtxDestroy(CUcontext ctx);
 CUresult guest_cuCtxDestroy_v2(CUcontext ctx);
 CUresult guest_cuCtxDetach(CUcontext ctx);
+CUresult guest_cuCtxDisablePeerAccess(CUcontext peerContext);
+CUresult guest_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags);
 CUresult guest_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version);
 CUresult guest_cuCtxGetCacheConfig(CUfunc_cache *pconfig);
 CUresult guest_cuCtxGetCurrent(CUcontext *pctx);
 CUresult guest_cuCtxGetDevice(CUdevice *device);
 CUresult guest_cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx);
+CUresult guest_cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type);
 CUresult guest_cuCtxGetFlags(unsigned int *flags);
 CUresult guest_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId);
 CUresult guest_cuCtxGetLimit(size_t *pvalue, CUlimit limit);
@@ -200,6 +465,7 @@ CUresult guest_cuCtxPopCurrent(CUcontext *pctx);
 CUresult guest_cuCtxPopCurrent_v2(CUcontext *pctx);
 CUresult guest_cuCtxPushCurrent(CUcontext ctx);
 CUresult guest_cuCtxPushCurrent_v2(CUcontext ctx);
+CUresult guest_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent);
 CUresult guest_cuCtxResetPersistingL2Cache(void);
 CUresult guest_cuCtxSetCacheConfig(CUfunc_cache config);
 CUresult guest_cuCtxSetCurrent(CUcontext ctx);
@@ -208,19 +474,28 @@ CUresult guest_cuCtxSetLimit(CUlimit limit, size_t value);
 CUresult guest_cuCtxSetSharedMemConfig(CUsharedconfig config);
 CUresult guest_cuCtxSynchronize(void);
 CUresult guest_cuCtxSynchronize_v2(CUcontext ctx);
+CUresult guest_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent);
 CUresult guest_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev);
 CUresult guest_cuDeviceComputeCapability(int *major, int *minor, CUdevice dev);
 CUresult guest_cuDeviceGet(CUdevice *device, int ordinal);
 CUresult guest_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev);
 CUresult guest_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId);
 CUresult guest_cuDeviceGetCount(int *count);
+CUresult guest_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev);
+CUresult guest_cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev);
+CUresult guest_cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value);
+CUresult guest_cuDeviceGetHostAtomicCapabilities(unsigned int *capabilities, const CUatomicOperation *operations, unsigned int count, CUdevice dev);
 CUresult guest_cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev);
+CUresult guest_cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev);
 CUresult guest_cuDeviceGetName(char *name, int len, CUdevice dev);
+CUresult guest_cuDeviceGetP2PAtomicCapabilities(unsigned int *capabilities, const CUatomicOperation *operations, unsigned int count, CUdevice srcDevice, CUdevice dstDevice);
 CUresult guest_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice);
 CUresult guest_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev);
 CUresult guest_cuDeviceGetProperties(CUdevprop *prop, CUdevice dev);
+CUresult guest_cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format, unsigned int numChannels, CUdevice dev);
 CUresult guest_cuDeviceGetUuid(CUuuid *uuid, CUdevice dev);
 CUresult guest_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev);
+CUresult guest_cuDeviceGraphMemTrim(CUdevice device);
 CUresult guest_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active);
 CUresult guest_cuDevicePrimaryCtxRelease(CUdevice dev);
 CUresult guest_cuDevicePrimaryCtxRelease_v2(CUdevice dev);
@@ -229,7 +504,11 @@ CUresult guest_cuDevicePrimaryCtxReset_v2(CUdevice dev);
 CUresult guest_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev);
 CUresult guest_cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags);
 CUresult guest_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags);
+CUresult guest_cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callbackFunc, void *userData, CUasyncCallbackHandle *callback);
+CUresult guest_cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value);
+CUresult guest_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool);
 CUresult guest_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev);
+CUresult guest_cuDeviceUnregisterAsyncNotification(CUdevice device, CUasyncCallbackHandle callback);
 CUresult guest_cuDriverGetVersion(int *driverVersion);
 CUresult guest_cuEventCreate(CUevent *phEvent, unsigned int Flags);
 CUresult guest_cuEventDestroy(CUevent hEvent);
@@ -247,13 +526,103 @@ CUresult guest_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *pa
 CUresult guest_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function);
 CUresult guest_cuFuncLoad(CUfunction function);
 CUresult guest_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value);
+CUresult guest_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z);
+CUresult guest_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config);
 CUresult guest_cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config);
+CUresult guest_cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes);
 CUresult guest_cuGetErrorName(CUresult error, const char **pStr);
 CUresult guest_cuGetErrorString(CUresult error, const char **pStr);
 CUresult guest_cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId);
 CUresult guest_cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags);
 CUresult guest_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags, CUdriverProcAddressQueryResult *symbolStatus);
+CUresult guest_cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams);
+CUresult guest_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph);
+CUresult guest_cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies);
+CUresult guest_cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies);
+CUresult guest_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies);
+CUresult guest_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event);
+CUresult guest_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event);
+CUresult guest_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams);
+CUresult guest_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams);
+CUresult guest_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS *nodeParams);
+CUresult guest_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams);
+CUresult guest_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr);
+CUresult guest_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx);
+CUresult guest_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx);
+CUresult guest_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams);
+CUresult guest_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams);
+CUresult guest_cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out);
+CUresult guest_cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams);
+CUresult guest_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph);
+CUresult guest_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph);
+CUresult guest_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, CUgraph hGraph, CUcontext ctx, unsigned int defaultLaunchValue, unsigned int flags);
+CUresult guest_cuGraphCreate(CUgraph *phGraph, unsigned int flags);
+CUresult guest_cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags);
+CUresult guest_cuGraphDestroy(CUgraph hGraph);
+CUresult guest_cuGraphDestroyNode(CUgraphNode hNode);
+CUresult guest_cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out);
+CUresult guest_cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event);
+CUresult guest_cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out);
+CUresult guest_cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event);
+CUresult guest_cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams);
+CUresult guest_cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph);
+CUresult guest_cuGraphExecDestroy(CUgraphExec hGraphExec);
+CUresult guest_cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event);
+CUresult guest_cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event);
+CUresult guest_cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags);
+CUresult guest_cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams);
+CUresult guest_cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams);
+CUresult guest_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams);
+CUresult guest_cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx);
+CUresult guest_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx);
+CUresult guest_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams);
+CUresult guest_cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out);
+CUresult guest_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo);
+CUresult guest_cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges);
+CUresult guest_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges);
+CUresult guest_cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes);
+CUresult guest_cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes);
+CUresult guest_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams);
+CUresult guest_cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams);
+CUresult guest_cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize);
+CUresult guest_cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags);
+CUresult guest_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams, int per_thread);
+CUresult guest_cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize);
+CUresult guest_cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src);
+CUresult guest_cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, CUkernelNodeAttrValue *value_out);
+CUresult guest_cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams);
+CUresult guest_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams);
+CUresult guest_cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, const CUkernelNodeAttrValue *value);
+CUresult guest_cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams);
+CUresult guest_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams);
+CUresult guest_cuGraphLaunch(CUgraphExec hGraph, CUstream hStream, int per_thread);
+CUresult guest_cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out);
+CUresult guest_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out);
+CUresult guest_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams);
+CUresult guest_cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams);
+CUresult guest_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams);
+CUresult guest_cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams);
+CUresult guest_cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph);
+CUresult guest_cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies);
+CUresult guest_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData, size_t *numDependencies);
+CUresult guest_cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes);
+CUresult guest_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes, CUgraphEdgeData *edgeData, size_t *numDependentNodes);
+CUresult guest_cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int *isEnabled);
+CUresult guest_cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type);
+CUresult guest_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled);
+CUresult guest_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams);
+CUresult guest_cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count);
+CUresult guest_cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies);
+CUresult guest_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies);
+CUresult guest_cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags);
+CUresult guest_cuGraphUpload(CUgraphExec hGraph, CUstream hStream, int per_thread);
 CUresult guest_cuInit(unsigned int Flags);
+CUresult guest_cuIpcCloseMemHandle(CUdeviceptr dptr);
+CUresult guest_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event);
+CUresult guest_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr);
+CUresult guest_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle);
+CUresult guest_cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags);
+CUresult guest_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags);
 CUresult guest_cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev);
 CUresult guest_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel);
 CUresult guest_cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel);
@@ -261,9 +630,14 @@ CUresult guest_cuKernelGetName(const char **name, CUkernel hfunc);
 CUresult guest_cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize);
 CUresult guest_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev);
 CUresult guest_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev);
+CUresult guest_cuLaunch(CUfunction f);
 CUresult guest_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, int per_thread);
+CUresult guest_cuLaunchGrid(CUfunction f, int grid_width, int grid_height);
+CUresult guest_cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream);
+CUresult guest_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData, int per_thread);
 CUresult guest_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra, int per_thread);
 CUresult guest_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra, int per_thread);
+CUresult guest_cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels, CUlibrary lib);
 CUresult guest_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name);
 CUresult guest_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name);
 CUresult guest_cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib);
@@ -272,56 +646,193 @@ CUresult guest_cuLibraryGetModule(CUmodule *pMod, CUlibrary library);
 CUresult guest_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions);
 CUresult guest_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions);
 CUresult guest_cuLibraryUnload(CUlibrary library);
+CUresult guest_cuMemAddressFree(CUdeviceptr ptr, size_t size);
+CUresult guest_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags);
+CUresult guest_cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device);
+CUresult guest_cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location);
 CUresult guest_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream, int per_thread);
+CUresult guest_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream, int per_thread);
 CUresult guest_cuMemAllocHost_v2(void **pp, size_t bytesize);
+CUresult guest_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags);
 CUresult guest_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes);
 CUresult guest_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize);
+CUresult guest_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags);
+CUresult guest_cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream, int per_thread);
+CUresult guest_cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, unsigned long long flags, CUstream hStream, int per_thread);
+CUresult guest_cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, unsigned long long flags);
 CUresult guest_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, int per_thread);
 CUresult guest_cuMemFreeHost(void *p);
 CUresult guest_cuMemFree_v2(CUdeviceptr dptr);
+CUresult guest_cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr);
 CUresult guest_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr);
+CUresult guest_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option);
+CUresult guest_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle);
+CUresult guest_cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type);
 CUresult guest_cuMemGetInfo_v2(size_t *free, size_t *total);
+CUresult guest_cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type);
 CUresult guest_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags);
 CUresult guest_cuMemHostGetFlags(unsigned int *pFlags, void *p);
 CUresult guest_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags);
 CUresult guest_cuMemHostUnregister(void *p);
+CUresult guest_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType);
+CUresult guest_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags);
+CUresult guest_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps);
+CUresult guest_cuMemPoolDestroy(CUmemoryPool pool);
+CUresult guest_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location);
+CUresult guest_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value);
+CUresult guest_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count);
+CUresult guest_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value);
+CUresult guest_cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep);
+CUresult guest_cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream, int per_thread);
+CUresult guest_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, CUstream hStream, int per_thread);
+CUresult guest_cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream, int per_thread);
+CUresult guest_cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count);
+CUresult guest_cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes, size_t numAttributes, CUdeviceptr devPtr, size_t count);
+CUresult guest_cuMemRelease(CUmemGenericAllocationHandle handle);
+CUresult guest_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr);
+CUresult guest_cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count);
+CUresult guest_cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool);
+CUresult guest_cuMemUnmap(CUdeviceptr ptr, size_t size);
 CUresult guest_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, int per_thread);
 CUresult guest_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream, int per_thread);
 CUresult guest_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy, int per_thread);
 CUresult guest_cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy, int per_thread);
+CUresult guest_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream, int per_thread);
+CUresult guest_cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx, unsigned long long flags, CUstream hStream, int per_thread);
+CUresult guest_cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, unsigned long long flags, CUstream hStream, int per_thread);
+CUresult guest_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy, int per_thread);
+CUresult guest_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream, int per_thread);
+CUresult guest_cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy, int per_thread);
 CUresult guest_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream, int per_thread);
+CUresult guest_cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount, int per_thread);
+CUresult guest_cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount, int per_thread);
+CUresult guest_cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream, int per_thread);
+CUresult guest_cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, int per_thread);
+CUresult guest_cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream, int per_thread);
+CUresult guest_cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream, int per_thread);
+CUresult guest_cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount, int per_thread);
 CUresult guest_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, int per_thread);
 CUresult guest_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, int per_thread);
+CUresult guest_cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream, int per_thread);
+CUresult guest_cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, int per_thread);
 CUresult guest_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream, int per_thread);
 CUresult guest_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, int per_thread);
+CUresult guest_cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, int per_thread);
+CUresult guest_cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream, int per_thread);
+CUresult guest_cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, unsigned int numMipmapLevels);
+CUresult guest_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray);
+CUresult guest_cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, unsigned int level);
+CUresult guest_cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUmipmappedArray mipmap, CUdevice device);
+CUresult guest_cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUmipmappedArray mipmap);
+CUresult guest_cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod);
 CUresult guest_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name);
 CUresult guest_cuModuleGetFunctionCount(unsigned int *count, CUmodule mod);
 CUresult guest_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name);
 CUresult guest_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode);
+CUresult guest_cuModuleGetSurfRef(CUsurfref *pSurfRef, CUmodule hmod, const char *name);
+CUresult guest_cuModuleGetTexRef(CUtexref *pTexRef, CUmodule hmod, const char *name);
 CUresult guest_cuModuleLoad(CUmodule *module, const char *fname);
 CUresult guest_cuModuleLoadData(CUmodule *module, const void *image);
 CUresult guest_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, void **optionValues);
 CUresult guest_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin);
 CUresult guest_cuModuleUnload(CUmodule hmod);
+CUresult guest_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize);
+CUresult guest_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags);
+CUresult guest_cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config);
 CUresult guest_cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit);
 CUresult guest_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags);
+CUresult guest_cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config);
+CUresult guest_cuParamSetSize(CUfunction hfunc, unsigned int numbytes);
+CUresult guest_cuParamSetTexRef(CUfunction hfunc, int texunit, CUtexref hTexRef);
+CUresult guest_cuParamSetf(CUfunction hfunc, int offset, float value);
+CUresult guest_cuParamSeti(CUfunction hfunc, int offset, unsigned int value);
+CUresult guest_cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int numbytes);
 CUresult guest_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr);
 CUresult guest_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr);
+CUresult guest_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr);
 CUresult guest_cuProfilerStart(void);
 CUresult guest_cuProfilerStop(void);
+CUresult guest_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags, int per_thread);
+CUresult guest_cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags, int per_thread);
+CUresult guest_cuStreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags, int per_thread);
+CUresult guest_cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags, int per_thread);
+CUresult guest_cuStreamBeginCapture(CUstream hStream, int per_thread);
+CUresult guest_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode, int per_thread);
+CUresult guest_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode, int per_thread);
+CUresult guest_cuStreamCopyAttributes(CUstream dstStream, CUstream srcStream, int per_thread);
 CUresult guest_cuStreamCreate(CUstream *phStream, unsigned int Flags);
 CUresult guest_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority);
 CUresult guest_cuStreamDestroy(CUstream hStream);
 CUresult guest_cuStreamDestroy_v2(CUstream hStream);
+CUresult guest_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph, int per_thread);
+CUresult guest_cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value, int per_thread);
+CUresult guest_cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, int per_thread);
+CUresult guest_cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out, int per_thread);
+CUresult guest_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out, int per_thread);
 CUresult guest_cuStreamGetCtx(CUstream hStream, CUcontext *pctx, int per_thread);
+CUresult guest_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx, int per_thread);
 CUresult guest_cuStreamGetDevice(CUstream hStream, CUdevice *device, int per_thread);
 CUresult guest_cuStreamGetFlags(CUstream hStream, unsigned int *flags, int per_thread);
+CUresult guest_cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx);
 CUresult guest_cuStreamGetId(CUstream hStream, unsigned long long *streamId, int per_thread);
 CUresult guest_cuStreamGetPriority(CUstream hStream, int *priority, int per_thread);
 CUresult guest_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus, int per_thread);
 CUresult guest_cuStreamQuery(CUstream hStream, int per_thread);
+CUresult guest_cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *param, int per_thread);
 CUresult guest_cuStreamSynchronize(CUstream hStream, int per_thread);
+CUresult guest_cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, unsigned int flags, int per_thread);
+CUresult guest_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, unsigned int flags, int per_thread);
+CUresult guest_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags, int per_thread);
+CUresult guest_cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread);
+CUresult guest_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread);
+CUresult guest_cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread);
+CUresult guest_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread);
+CUresult guest_cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread);
+CUresult guest_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread);
+CUresult guest_cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread);
+CUresult guest_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread);
+CUresult guest_cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc);
+CUresult guest_cuSurfObjectDestroy(CUsurfObject surfObject);
+CUresult guest_cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject surfObject);
+CUresult guest_cuSurfRefGetArray(CUarray *phArray, CUsurfref hSurfRef);
+CUresult guest_cuSurfRefSetArray(CUsurfref hSurfRef, CUarray hArray, unsigned int Flags);
+CUresult guest_cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc, const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc);
+CUresult guest_cuTexObjectDestroy(CUtexObject texObject);
+CUresult guest_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject);
+CUresult guest_cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *pResViewDesc, CUtexObject texObject);
+CUresult guest_cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDesc, CUtexObject texObject);
+CUresult guest_cuTexRefCreate(CUtexref *pTexRef);
+CUresult guest_cuTexRefDestroy(CUtexref hTexRef);
+CUresult guest_cuTexRefGetAddressMode(CUaddress_mode *pam, CUtexref hTexRef, int dim);
+CUresult guest_cuTexRefGetAddress_v2(CUdeviceptr *pdptr, CUtexref hTexRef);
+CUresult guest_cuTexRefGetArray(CUarray *phArray, CUtexref hTexRef);
+CUresult guest_cuTexRefGetBorderColor(float *pBorderColor, CUtexref hTexRef);
+CUresult guest_cuTexRefGetFilterMode(CUfilter_mode *pfm, CUtexref hTexRef);
+CUresult guest_cuTexRefGetFlags(unsigned int *pFlags, CUtexref hTexRef);
+CUresult guest_cuTexRefGetFormat(CUarray_format *pFormat, int *pNumChannels, CUtexref hTexRef);
+CUresult guest_cuTexRefGetMaxAnisotropy(int *pmaxAniso, CUtexref hTexRef);
+CUresult guest_cuTexRefGetMipmapFilterMode(CUfilter_mode *pfm, CUtexref hTexRef);
+CUresult guest_cuTexRefGetMipmapLevelBias(float *pbias, CUtexref hTexRef);
+CUresult guest_cuTexRefGetMipmapLevelClamp(float *pminMipmapLevelClamp, float *pmaxMipmapLevelClamp, CUtexref hTexRef);
+CUresult guest_cuTexRefGetMipmappedArray(CUmipmappedArray *phMipmappedArray, CUtexref hTexRef);
+CUresult guest_cuTexRefSetAddress2D_v2(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *desc, CUdeviceptr dptr, size_t Pitch);
+CUresult guest_cuTexRefSetAddress2D_v3(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *desc, CUdeviceptr dptr, size_t Pitch);
+CUresult guest_cuTexRefSetAddressMode(CUtexref hTexRef, int dim, CUaddress_mode am);
+CUresult guest_cuTexRefSetAddress_v2(size_t *ByteOffset, CUtexref hTexRef, CUdeviceptr dptr, size_t bytes);
+CUresult guest_cuTexRefSetArray(CUtexref hTexRef, CUarray hArray, unsigned int Flags);
+CUresult guest_cuTexRefSetBorderColor(CUtexref hTexRef, float *pBorderColor);
+CUresult guest_cuTexRefSetFilterMode(CUtexref hTexRef, CUfilter_mode fm);
+CUresult guest_cuTexRefSetFlags(CUtexref hTexRef, unsigned int Flags);
+CUresult guest_cuTexRefSetFormat(CUtexref hTexRef, CUarray_format fmt, int NumPackedComponents);
+CUresult guest_cuTexRefSetMaxAnisotropy(CUtexref hTexRef, unsigned int maxAniso);
+CUresult guest_cuTexRefSetMipmapFilterMode(CUtexref hTexRef, CUfilter_mode fm);
+CUresult guest_cuTexRefSetMipmapLevelBias(CUtexref hTexRef, float bias);
+CUresult guest_cuTexRefSetMipmapLevelClamp(CUtexref hTexRef, float minMipmapLevelClamp, float maxMipmapLevelClamp);
+CUresult guest_cuTexRefSetMipmappedArray(CUtexref hTexRef, CUmipmappedArray hMipmappedArray, unsigned int Flags);
 CUresult guest_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode);
+CUresult guest_cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy, unsigned int initialRefcount, unsigned int flags);
+CUresult guest_cuUserObjectRelease(CUuserObject object, unsigned int count);
+CUresult guest_cuUserObjectRetain(CUuserObject object, unsigned int count);
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
 static inline CUresult ask_cuCtxSetLimit(int32_t limit, uint64_t value, struct answer *answer) {
@@ -429,6 +940,10 @@ static inline CUresult ask_cuEventElapsedTime_v2(uint64_t hStart, uint64_t hEnd,
 }
 
 static inline CUresult put_cuMemcpyDtoDAsync_v2(uint64_t dstDevice, uint64_t srcDevice, uint64_t ByteCount, uint64_t hStream) {
+  if (capture_active()) {
+    CUresult captured = capture_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream);
+    if (captured != CAPTURE_NONE) return captured;
+  }
   struct wire_cuMemcpyDtoDAsync_v2 *frame = batch_begin(WIRE_cuMemcpyDtoDAsync_v2, sizeof(struct wire_cuMemcpyDtoDAsync_v2));
   if (!frame) return guest_lost();
   frame->dstDevice = dstDevice;
@@ -439,6 +954,10 @@ static inline CUresult put_cuMemcpyDtoDAsync_v2(uint64_t dstDevice, uint64_t src
 }
 
 static inline CUresult put_cuMemsetD8Async(uint64_t dstDevice, uint32_t uc, uint64_t N, uint64_t hStream) {
+  if (capture_active()) {
+    CUresult captured = capture_cuMemsetD8Async(dstDevice, uc, N, hStream);
+    if (captured != CAPTURE_NONE) return captured;
+  }
   struct wire_cuMemsetD8Async *frame = batch_begin(WIRE_cuMemsetD8Async, sizeof(struct wire_cuMemsetD8Async));
   if (!frame) return guest_lost();
   frame->dstDevice = dstDevice;
@@ -449,6 +968,10 @@ static inline CUresult put_cuMemsetD8Async(uint64_t dstDevice, uint32_t uc, uint
 }
 
 static inline CUresult put_cuMemsetD16Async(uint64_t dstDevice, uint32_t us, uint64_t N, uint64_t hStream) {
+  if (capture_active()) {
+    CUresult captured = capture_cuMemsetD16Async(dstDevice, us, N, hStream);
+    if (captured != CAPTURE_NONE) return captured;
+  }
   struct wire_cuMemsetD16Async *frame = batch_begin(WIRE_cuMemsetD16Async, sizeof(struct wire_cuMemsetD16Async));
   if (!frame) return guest_lost();
   frame->dstDevice = dstDevice;
@@ -459,6 +982,10 @@ static inline CUresult put_cuMemsetD16Async(uint64_t dstDevice, uint32_t us, uin
 }
 
 static inline CUresult put_cuMemsetD32Async(uint64_t dstDevice, uint32_t ui, uint64_t N, uint64_t hStream) {
+  if (capture_active()) {
+    CUresult captured = capture_cuMemsetD32Async(dstDevice, ui, N, hStream);
+    if (captured != CAPTURE_NONE) return captured;
+  }
   struct wire_cuMemsetD32Async *frame = batch_begin(WIRE_cuMemsetD32Async, sizeof(struct wire_cuMemsetD32Async));
   if (!frame) return guest_lost();
   frame->dstDevice = dstDevice;
@@ -469,6 +996,10 @@ static inline CUresult put_cuMemsetD32Async(uint64_t dstDevice, uint32_t ui, uin
 }
 
 static inline CUresult put_cuMemsetD2D8Async(uint64_t dstDevice, uint64_t dstPitch, uint32_t uc, uint64_t Width, uint64_t Height, uint64_t hStream) {
+  if (capture_active()) {
+    CUresult captured = capture_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream);
+    if (captured != CAPTURE_NONE) return captured;
+  }
   struct wire_cuMemsetD2D8Async *frame = batch_begin(WIRE_cuMemsetD2D8Async, sizeof(struct wire_cuMemsetD2D8Async));
   if (!frame) return guest_lost();
   frame->dstDevice = dstDevice;
@@ -481,6 +1012,10 @@ static inline CUresult put_cuMemsetD2D8Async(uint64_t dstDevice, uint64_t dstPit
 }
 
 static inline CUresult put_cuMemsetD2D16Async(uint64_t dstDevice, uint64_t dstPitch, uint32_t us, uint64_t Width, uint64_t Height, uint64_t hStream) {
+  if (capture_active()) {
+    CUresult captured = capture_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream);
+    if (captured != CAPTURE_NONE) return captured;
+  }
   struct wire_cuMemsetD2D16Async *frame = batch_begin(WIRE_cuMemsetD2D16Async, sizeof(struct wire_cuMemsetD2D16Async));
   if (!frame) return guest_lost();
   frame->dstDevice = dstDevice;
@@ -493,6 +1028,10 @@ static inline CUresult put_cuMemsetD2D16Async(uint64_t dstDevice, uint64_t dstPi
 }
 
 static inline CUresult put_cuMemsetD2D32Async(uint64_t dstDevice, uint64_t dstPitch, uint32_t ui, uint64_t Width, uint64_t Height, uint64_t hStream) {
+  if (capture_active()) {
+    CUresult captured = capture_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream);
+    if (captured != CAPTURE_NONE) return captured;
+  }
   struct wire_cuMemsetD2D32Async *frame = batch_begin(WIRE_cuMemsetD2D32Async, sizeof(struct wire_cuMemsetD2D32Async));
   if (!frame) return guest_lost();
   frame->dstDevice = dstDevice;
@@ -693,6 +1232,499 @@ static inline CUresult ask_ContextReset(struct answer *answer) {
   struct wire_ContextReset *frame = batch_ask(WIRE_ContextReset, sizeof(struct wire_ContextReset), answer);
   if (!frame) return guest_lost();
   return batch_wait(answer, sizeof(struct wire_ContextReset_reply));
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_Echo(struct answer *answer) {
+  struct wire_Echo *frame = batch_ask(WIRE_Echo, sizeof(struct wire_Echo), answer);
+  if (!frame) return guest_lost();
+  return batch_wait(answer, sizeof(struct wire_Echo_reply));
+}
+
+static inline CUresult put_PagesUpload(uint64_t address, uint64_t runs, uint64_t length, const void *payload) {
+  struct wire_PagesUpload *frame = batch_begin_bulk(WIRE_PagesUpload, sizeof *frame, payload, length);
+  if (!frame) return guest_lost();
+  frame->address = address;
+  frame->runs = runs;
+  frame->length = length;
+  return batch_end_bulk(BATCH_NO_STREAM, payload, length);
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_PagesFetch(uint64_t address, uint64_t length, uint32_t wait, struct answer *answer) {
+  struct wire_PagesFetch *frame = batch_ask(WIRE_PagesFetch, sizeof(struct wire_PagesFetch), answer);
+  if (!frame) return guest_lost();
+  frame->address = address;
+  frame->length = length;
+  frame->wait = wait;
+  return batch_wait(answer, sizeof(struct wire_PagesFetch_reply));
+}
+
+static inline CUresult put_GraphBuild(uint64_t exec, uint64_t base, uint32_t last, uint32_t flags, uint64_t length, const void *payload) {
+  struct wire_GraphBuild *frame = batch_begin_bulk(WIRE_GraphBuild, sizeof *frame, payload, length);
+  if (!frame) return guest_lost();
+  frame->exec = exec;
+  frame->base = base;
+  frame->last = last;
+  frame->flags = flags;
+  frame->length = length;
+  return batch_end_bulk(BATCH_NO_STREAM, payload, length);
+}
+
+static inline CUresult put_GraphLaunch(uint64_t exec, uint64_t stream) {
+  struct wire_GraphLaunch *frame = batch_begin(WIRE_GraphLaunch, sizeof(struct wire_GraphLaunch));
+  if (!frame) return guest_lost();
+  frame->exec = exec;
+  frame->stream = stream;
+  return batch_end(stream);
+}
+
+static inline CUresult put_GraphSet(uint64_t exec, uint64_t length, const void *payload) {
+  struct wire_GraphSet *frame = batch_begin_bulk(WIRE_GraphSet, sizeof *frame, payload, length);
+  if (!frame) return guest_lost();
+  frame->exec = exec;
+  frame->length = length;
+  return batch_end_bulk(BATCH_NO_STREAM, payload, length);
+}
+
+static inline CUresult put_GraphEnable(uint64_t exec, uint32_t node, uint32_t enabled) {
+  struct wire_GraphEnable *frame = batch_begin(WIRE_GraphEnable, sizeof(struct wire_GraphEnable));
+  if (!frame) return guest_lost();
+  frame->exec = exec;
+  frame->node = node;
+  frame->enabled = enabled;
+  return batch_end(BATCH_NO_STREAM);
+}
+
+static inline CUresult put_GraphDestroy(uint64_t exec) {
+  struct wire_GraphDestroy *frame = batch_begin(WIRE_GraphDestroy, sizeof(struct wire_GraphDestroy));
+  if (!frame) return guest_lost();
+  frame->exec = exec;
+  return batch_end(BATCH_NO_STREAM);
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_GraphCondition(uint64_t graph, uint32_t value, uint32_t flags, struct answer *answer) {
+  struct wire_GraphCondition *frame = batch_ask(WIRE_GraphCondition, sizeof(struct wire_GraphCondition), answer);
+  if (!frame) return guest_lost();
+  frame->graph = graph;
+  frame->value = value;
+  frame->flags = flags;
+  return batch_wait(answer, sizeof(struct wire_GraphCondition_reply));
+}
+
+static inline CUresult put_GraphForget(uint64_t graph) {
+  struct wire_GraphForget *frame = batch_begin(WIRE_GraphForget, sizeof(struct wire_GraphForget));
+  if (!frame) return guest_lost();
+  frame->graph = graph;
+  return batch_end(BATCH_NO_STREAM);
+}
+
+static inline CUresult put_ArrayCreate(uint64_t array, uint64_t width, uint64_t height, uint64_t depth, uint32_t format, uint32_t channels, uint32_t flags, uint32_t levels) {
+  struct wire_ArrayCreate *frame = batch_begin(WIRE_ArrayCreate, sizeof(struct wire_ArrayCreate));
+  if (!frame) return guest_lost();
+  frame->array = array;
+  frame->width = width;
+  frame->height = height;
+  frame->depth = depth;
+  frame->format = format;
+  frame->channels = channels;
+  frame->flags = flags;
+  frame->levels = levels;
+  return batch_end(BATCH_NO_STREAM);
+}
+
+static inline CUresult put_ArrayLevel(uint64_t array, uint64_t mipmapped, uint32_t level) {
+  struct wire_ArrayLevel *frame = batch_begin(WIRE_ArrayLevel, sizeof(struct wire_ArrayLevel));
+  if (!frame) return guest_lost();
+  frame->array = array;
+  frame->mipmapped = mipmapped;
+  frame->level = level;
+  return batch_end(BATCH_NO_STREAM);
+}
+
+static inline CUresult put_ArrayDestroy(uint64_t array) {
+  struct wire_ArrayDestroy *frame = batch_begin(WIRE_ArrayDestroy, sizeof(struct wire_ArrayDestroy));
+  if (!frame) return guest_lost();
+  frame->array = array;
+  return batch_end(BATCH_NO_STREAM);
+}
+
+static inline CUresult put_BoxUpload(uint64_t array, uint64_t x, uint64_t y, uint64_t z, uint64_t width, uint64_t height, uint64_t depth, uint64_t stream, uint64_t length, const void *payload) {
+  struct wire_BoxUpload *frame = batch_begin_bulk(WIRE_BoxUpload, sizeof *frame, payload, length);
+  if (!frame) return guest_lost();
+  frame->array = array;
+  frame->x = x;
+  frame->y = y;
+  frame->z = z;
+  frame->width = width;
+  frame->height = height;
+  frame->depth = depth;
+  frame->stream = stream;
+  frame->length = length;
+  return batch_end_bulk(stream, payload, length);
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_BoxDownload(uint64_t array, uint64_t x, uint64_t y, uint64_t z, uint64_t width, uint64_t height, uint64_t depth, uint64_t stream, struct answer *answer) {
+  struct wire_BoxDownload *frame = batch_ask(WIRE_BoxDownload, sizeof(struct wire_BoxDownload), answer);
+  if (!frame) return guest_lost();
+  frame->array = array;
+  frame->x = x;
+  frame->y = y;
+  frame->z = z;
+  frame->width = width;
+  frame->height = height;
+  frame->depth = depth;
+  frame->stream = stream;
+  return batch_wait(answer, sizeof(struct wire_BoxDownload_reply));
+}
+
+static inline CUresult put_BoxCopy(uint64_t to_array, uint64_t to_x, uint64_t to_y, uint64_t to_z, uint64_t from_array, uint64_t from_x, uint64_t from_y, uint64_t from_z, uint64_t width, uint64_t height, uint64_t depth, uint64_t stream) {
+  struct wire_BoxCopy *frame = batch_begin(WIRE_BoxCopy, sizeof(struct wire_BoxCopy));
+  if (!frame) return guest_lost();
+  frame->to_array = to_array;
+  frame->to_x = to_x;
+  frame->to_y = to_y;
+  frame->to_z = to_z;
+  frame->from_array = from_array;
+  frame->from_x = from_x;
+  frame->from_y = from_y;
+  frame->from_z = from_z;
+  frame->width = width;
+  frame->height = height;
+  frame->depth = depth;
+  frame->stream = stream;
+  return batch_end(stream);
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_TextureCreate(uint32_t kind, uint32_t format, uint32_t channels, uint64_t array, uint64_t address, uint64_t width, uint64_t height, uint64_t pitch, const void *texture, uint32_t texture_size, const void *view, uint32_t view_size, struct answer *answer) {
+  struct wire_TextureCreate *frame = batch_ask(WIRE_TextureCreate, sizeof(struct wire_TextureCreate) + wire_round_up(texture_size) + wire_round_up(view_size), answer);
+  if (!frame) return guest_lost();
+  frame->kind = kind;
+  frame->format = format;
+  frame->channels = channels;
+  frame->array = array;
+  frame->address = address;
+  frame->width = width;
+  frame->height = height;
+  frame->pitch = pitch;
+  frame->texture_size = texture_size;
+  frame->view_size = view_size;
+  unsigned char *at = (unsigned char *)(frame + 1);
+  batch_blob(at, texture, texture_size);
+  at += wire_round_up(texture_size);
+  batch_blob(at, view, view_size);
+  return batch_wait(answer, sizeof(struct wire_TextureCreate_reply));
+}
+
+static inline CUresult put_TextureDestroy(uint64_t object) {
+  struct wire_TextureDestroy *frame = batch_begin(WIRE_TextureDestroy, sizeof(struct wire_TextureDestroy));
+  if (!frame) return guest_lost();
+  frame->object = object;
+  return batch_end(BATCH_NO_STREAM);
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_SurfaceCreate(uint64_t array, struct answer *answer) {
+  struct wire_SurfaceCreate *frame = batch_ask(WIRE_SurfaceCreate, sizeof(struct wire_SurfaceCreate), answer);
+  if (!frame) return guest_lost();
+  frame->array = array;
+  return batch_wait(answer, sizeof(struct wire_SurfaceCreate_reply));
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_ReferenceGet(uint64_t module, uint64_t reference, uint32_t surface, const void *name, uint32_t name_size, struct answer *answer) {
+  struct wire_ReferenceGet *frame = batch_ask(WIRE_ReferenceGet, sizeof(struct wire_ReferenceGet) + wire_round_up(name_size), answer);
+  if (!frame) return guest_lost();
+  frame->module = module;
+  frame->reference = reference;
+  frame->surface = surface;
+  frame->name_size = name_size;
+  unsigned char *at = (unsigned char *)(frame + 1);
+  batch_blob(at, name, name_size);
+  return batch_wait(answer, sizeof(struct wire_ReferenceGet_reply));
+}
+
+static inline CUresult put_TextureReferenceSet(uint64_t reference, uint32_t bound, uint32_t kind, uint32_t format, uint32_t channels, uint64_t array, uint64_t address, uint64_t width, uint64_t height, uint64_t pitch, uint32_t own_format, uint32_t own_channels, const void *texture, uint32_t texture_size) {
+  struct wire_TextureReferenceSet *frame = batch_begin(WIRE_TextureReferenceSet, sizeof(struct wire_TextureReferenceSet) + wire_round_up(texture_size));
+  if (!frame) return guest_lost();
+  frame->reference = reference;
+  frame->bound = bound;
+  frame->kind = kind;
+  frame->format = format;
+  frame->channels = channels;
+  frame->array = array;
+  frame->address = address;
+  frame->width = width;
+  frame->height = height;
+  frame->pitch = pitch;
+  frame->own_format = own_format;
+  frame->own_channels = own_channels;
+  frame->texture_size = texture_size;
+  unsigned char *at = (unsigned char *)(frame + 1);
+  batch_blob(at, texture, texture_size);
+  return batch_end(BATCH_NO_STREAM);
+}
+
+static inline CUresult put_SurfaceReferenceSet(uint64_t reference, uint64_t array) {
+  struct wire_SurfaceReferenceSet *frame = batch_begin(WIRE_SurfaceReferenceSet, sizeof(struct wire_SurfaceReferenceSet));
+  if (!frame) return guest_lost();
+  frame->reference = reference;
+  frame->array = array;
+  return batch_end(BATCH_NO_STREAM);
+}
+
+static inline CUresult put_HostFunction(uint64_t stream, uint64_t function, uint32_t kind) {
+  struct wire_HostFunction *frame = batch_begin(WIRE_HostFunction, sizeof(struct wire_HostFunction));
+  if (!frame) return guest_lost();
+  frame->stream = stream;
+  frame->function = function;
+  frame->kind = kind;
+  return batch_end(stream);
+}
+
+static inline CUresult put_HostFunctionDone(uint64_t call) {
+  struct wire_HostFunctionDone *frame = batch_begin(WIRE_HostFunctionDone, sizeof(struct wire_HostFunctionDone));
+  if (!frame) return guest_lost();
+  frame->call = call;
+  return batch_end(BATCH_NO_STREAM);
+}
+
+static inline CUresult put_StreamValues(uint64_t stream, const void *values, uint32_t values_size) {
+  struct wire_StreamValues *frame = batch_begin(WIRE_StreamValues, sizeof(struct wire_StreamValues) + wire_round_up(values_size));
+  if (!frame) return guest_lost();
+  frame->stream = stream;
+  frame->values_size = values_size;
+  unsigned char *at = (unsigned char *)(frame + 1);
+  batch_blob(at, values, values_size);
+  return batch_end(stream);
+}
+
+static inline CUresult put_StreamAttribute(uint64_t stream, uint32_t attribute, const void *value, uint32_t value_size) {
+  struct wire_StreamAttribute *frame = batch_begin(WIRE_StreamAttribute, sizeof(struct wire_StreamAttribute) + wire_round_up(value_size));
+  if (!frame) return guest_lost();
+  frame->stream = stream;
+  frame->attribute = attribute;
+  frame->value_size = value_size;
+  unsigned char *at = (unsigned char *)(frame + 1);
+  batch_blob(at, value, value_size);
+  return batch_end(stream);
+}
+
+static inline CUresult put_ContextRecord(uint64_t event) {
+  struct wire_ContextRecord *frame = batch_begin(WIRE_ContextRecord, sizeof(struct wire_ContextRecord));
+  if (!frame) return guest_lost();
+  frame->event = event;
+  return batch_end(BATCH_NO_STREAM);
+}
+
+static inline CUresult put_ContextWait(uint64_t event) {
+  struct wire_ContextWait *frame = batch_begin(WIRE_ContextWait, sizeof(struct wire_ContextWait));
+  if (!frame) return guest_lost();
+  frame->event = event;
+  return batch_end(BATCH_NO_STREAM);
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_LimitSet(uint32_t limit, uint64_t value, struct answer *answer) {
+  struct wire_LimitSet *frame = batch_ask(WIRE_LimitSet, sizeof(struct wire_LimitSet), answer);
+  if (!frame) return guest_lost();
+  frame->limit = limit;
+  frame->value = value;
+  return batch_wait(answer, sizeof(struct wire_LimitSet_reply));
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_ModuleOpen(uint64_t module, uint64_t hash0, uint64_t hash1, uint64_t hash2, uint64_t hash3, uint64_t total, uint32_t library, const void *options, uint32_t options_size, struct answer *answer) {
+  struct wire_ModuleOpen *frame = batch_ask(WIRE_ModuleOpen, sizeof(struct wire_ModuleOpen) + wire_round_up(options_size), answer);
+  if (!frame) return guest_lost();
+  frame->module = module;
+  frame->hash0 = hash0;
+  frame->hash1 = hash1;
+  frame->hash2 = hash2;
+  frame->hash3 = hash3;
+  frame->total = total;
+  frame->library = library;
+  frame->options_size = options_size;
+  unsigned char *at = (unsigned char *)(frame + 1);
+  batch_blob(at, options, options_size);
+  return batch_wait(answer, sizeof(struct wire_ModuleOpen_reply));
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_FunctionDescribe(uint64_t function, struct answer *answer) {
+  struct wire_FunctionDescribe *frame = batch_ask(WIRE_FunctionDescribe, sizeof(struct wire_FunctionDescribe), answer);
+  if (!frame) return guest_lost();
+  frame->function = function;
+  return batch_wait(answer, sizeof(struct wire_FunctionDescribe_reply));
+}
+
+static inline CUresult put_FunctionSet(uint64_t function, uint32_t attribute, int32_t value) {
+  struct wire_FunctionSet *frame = batch_begin(WIRE_FunctionSet, sizeof(struct wire_FunctionSet));
+  if (!frame) return guest_lost();
+  frame->function = function;
+  frame->attribute = attribute;
+  frame->value = value;
+  return batch_end(BATCH_NO_STREAM);
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_Occupancies(uint64_t function, uint32_t flags, const void *shapes, uint32_t shapes_size, struct answer *answer) {
+  struct wire_Occupancies *frame = batch_ask(WIRE_Occupancies, sizeof(struct wire_Occupancies) + wire_round_up(shapes_size), answer);
+  if (!frame) return guest_lost();
+  frame->function = function;
+  frame->flags = flags;
+  frame->shapes_size = shapes_size;
+  unsigned char *at = (unsigned char *)(frame + 1);
+  batch_blob(at, shapes, shapes_size);
+  return batch_wait(answer, sizeof(struct wire_Occupancies_reply));
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_OccupancyClusters(uint64_t function, uint32_t most, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z, uint32_t block_x, uint32_t block_y, uint32_t block_z, uint32_t shared, const void *attributes, uint32_t attributes_size, struct answer *answer) {
+  struct wire_OccupancyClusters *frame = batch_ask(WIRE_OccupancyClusters, sizeof(struct wire_OccupancyClusters) + wire_round_up(attributes_size), answer);
+  if (!frame) return guest_lost();
+  frame->function = function;
+  frame->most = most;
+  frame->grid_x = grid_x;
+  frame->grid_y = grid_y;
+  frame->grid_z = grid_z;
+  frame->block_x = block_x;
+  frame->block_y = block_y;
+  frame->block_z = block_z;
+  frame->shared = shared;
+  frame->attributes_size = attributes_size;
+  unsigned char *at = (unsigned char *)(frame + 1);
+  batch_blob(at, attributes, attributes_size);
+  return batch_wait(answer, sizeof(struct wire_OccupancyClusters_reply));
+}
+
+static inline CUresult put_LaunchWith(uint64_t function, uint64_t stream, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z, uint32_t block_x, uint32_t block_y, uint32_t block_z, uint32_t shared, const void *attributes, uint32_t attributes_size, const void *parameters, uint32_t parameters_size) {
+  struct wire_LaunchWith *frame = batch_begin(WIRE_LaunchWith, sizeof(struct wire_LaunchWith) + wire_round_up(attributes_size) + wire_round_up(parameters_size));
+  if (!frame) return guest_lost();
+  frame->function = function;
+  frame->stream = stream;
+  frame->grid_x = grid_x;
+  frame->grid_y = grid_y;
+  frame->grid_z = grid_z;
+  frame->block_x = block_x;
+  frame->block_y = block_y;
+  frame->block_z = block_z;
+  frame->shared = shared;
+  frame->attributes_size = attributes_size;
+  frame->parameters_size = parameters_size;
+  unsigned char *at = (unsigned char *)(frame + 1);
+  batch_blob(at, attributes, attributes_size);
+  at += wire_round_up(attributes_size);
+  batch_blob(at, parameters, parameters_size);
+  return batch_end(stream);
+}
+
+static inline CUresult put_MemoryCreate(uint64_t memory, uint64_t size, uint32_t device, uint32_t shareable) {
+  struct wire_MemoryCreate *frame = batch_begin(WIRE_MemoryCreate, sizeof(struct wire_MemoryCreate));
+  if (!frame) return guest_lost();
+  frame->memory = memory;
+  frame->size = size;
+  frame->device = device;
+  frame->shareable = shareable;
+  return batch_end(BATCH_NO_STREAM);
+}
+
+static inline CUresult put_MemoryRelease(uint64_t memory) {
+  struct wire_MemoryRelease *frame = batch_begin(WIRE_MemoryRelease, sizeof(struct wire_MemoryRelease));
+  if (!frame) return guest_lost();
+  frame->memory = memory;
+  return batch_end(BATCH_NO_STREAM);
+}
+
+static inline CUresult put_MemoryPlace(uint64_t address, uint64_t size, uint64_t offset, uint64_t memory) {
+  struct wire_MemoryPlace *frame = batch_begin(WIRE_MemoryPlace, sizeof(struct wire_MemoryPlace));
+  if (!frame) return guest_lost();
+  frame->address = address;
+  frame->size = size;
+  frame->offset = offset;
+  frame->memory = memory;
+  return batch_end(BATCH_NO_STREAM);
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_MemoryDisplace(uint64_t address, uint64_t size, struct answer *answer) {
+  struct wire_MemoryDisplace *frame = batch_ask(WIRE_MemoryDisplace, sizeof(struct wire_MemoryDisplace), answer);
+  if (!frame) return guest_lost();
+  frame->address = address;
+  frame->size = size;
+  return batch_wait(answer, sizeof(struct wire_MemoryDisplace_reply));
+}
+
+static inline CUresult put_MemoryAccess(uint64_t address, uint64_t size, uint32_t flags) {
+  struct wire_MemoryAccess *frame = batch_begin(WIRE_MemoryAccess, sizeof(struct wire_MemoryAccess));
+  if (!frame) return guest_lost();
+  frame->address = address;
+  frame->size = size;
+  frame->flags = flags;
+  return batch_end(BATCH_NO_STREAM);
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_MemoryExport(uint64_t memory, uint64_t address, uint64_t size, uint64_t offset, uint64_t length, struct answer *answer) {
+  struct wire_MemoryExport *frame = batch_ask(WIRE_MemoryExport, sizeof(struct wire_MemoryExport), answer);
+  if (!frame) return guest_lost();
+  frame->memory = memory;
+  frame->address = address;
+  frame->size = size;
+  frame->offset = offset;
+  frame->length = length;
+  return batch_wait(answer, sizeof(struct wire_MemoryExport_reply));
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_MemoryImport(uint64_t memory, uint32_t own, uint64_t token0, uint64_t token1, uint64_t token2, uint64_t token3, uint64_t token4, uint64_t token5, uint64_t token6, uint64_t token7, struct answer *answer) {
+  struct wire_MemoryImport *frame = batch_ask(WIRE_MemoryImport, sizeof(struct wire_MemoryImport), answer);
+  if (!frame) return guest_lost();
+  frame->memory = memory;
+  frame->own = own;
+  frame->token0 = token0;
+  frame->token1 = token1;
+  frame->token2 = token2;
+  frame->token3 = token3;
+  frame->token4 = token4;
+  frame->token5 = token5;
+  frame->token6 = token6;
+  frame->token7 = token7;
+  return batch_wait(answer, sizeof(struct wire_MemoryImport_reply));
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_EventExport(uint64_t event, struct answer *answer) {
+  struct wire_EventExport *frame = batch_ask(WIRE_EventExport, sizeof(struct wire_EventExport), answer);
+  if (!frame) return guest_lost();
+  frame->event = event;
+  return batch_wait(answer, sizeof(struct wire_EventExport_reply));
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_EventImport(uint64_t event, uint64_t token0, uint64_t token1, uint64_t token2, uint64_t token3, uint64_t token4, uint64_t token5, uint64_t token6, uint64_t token7, struct answer *answer) {
+  struct wire_EventImport *frame = batch_ask(WIRE_EventImport, sizeof(struct wire_EventImport), answer);
+  if (!frame) return guest_lost();
+  frame->event = event;
+  frame->token0 = token0;
+  frame->token1 = token1;
+  frame->token2 = token2;
+  frame->token3 = token3;
+  frame->token4 = token4;
+  frame->token5 = token5;
+  frame->token6 = token6;
+  frame->token7 = token7;
+  return batch_wait(answer, sizeof(struct wire_EventImport_reply));
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_Acknowledge(struct answer *answer) {
+  struct wire_Acknowledge *frame = batch_ask(WIRE_Acknowledge, sizeof(struct wire_Acknowledge), answer);
+  if (!frame) return guest_lost();
+  return batch_wait(answer, sizeof(struct wire_Acknowledge_reply));
 }
 
 #endif

@@ -7,10 +7,10 @@
 #include "memory.h"
 #include "module.h"
 #include "stream.h"
-#include "trace.h"
+#include "watch.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
-#define TRACED static __attribute__((cold, noinline))
+#define WATCHED static __attribute__((cold, noinline))
 
 // Prototypes the vendor's header did not give.
 #pragma GCC visibility push(default)
@@ -18,6 +18,14 @@ CUresult cuProfilerStart(void);
 CUresult cuProfilerStop(void);
 
 const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) = {
+  "cuArray3DCreate_v2",
+  "cuArray3DGetDescriptor_v2",
+  "cuArrayCreate_v2",
+  "cuArrayDestroy",
+  "cuArrayGetDescriptor_v2",
+  "cuArrayGetMemoryRequirements",
+  "cuArrayGetPlane",
+  "cuArrayGetSparseProperties",
   "cuCtxAttach",
   "cuCtxCreate",
   "cuCtxCreate_v2",
@@ -26,11 +34,14 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuCtxDestroy",
   "cuCtxDestroy_v2",
   "cuCtxDetach",
+  "cuCtxDisablePeerAccess",
+  "cuCtxEnablePeerAccess",
   "cuCtxGetApiVersion",
   "cuCtxGetCacheConfig",
   "cuCtxGetCurrent",
   "cuCtxGetDevice",
   "cuCtxGetDevice_v2",
+  "cuCtxGetExecAffinity",
   "cuCtxGetFlags",
   "cuCtxGetId",
   "cuCtxGetLimit",
@@ -40,6 +51,7 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuCtxPopCurrent_v2",
   "cuCtxPushCurrent",
   "cuCtxPushCurrent_v2",
+  "cuCtxRecordEvent",
   "cuCtxResetPersistingL2Cache",
   "cuCtxSetCacheConfig",
   "cuCtxSetCurrent",
@@ -48,19 +60,28 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuCtxSetSharedMemConfig",
   "cuCtxSynchronize",
   "cuCtxSynchronize_v2",
+  "cuCtxWaitEvent",
   "cuDeviceCanAccessPeer",
   "cuDeviceComputeCapability",
   "cuDeviceGet",
   "cuDeviceGetAttribute",
   "cuDeviceGetByPCIBusId",
   "cuDeviceGetCount",
+  "cuDeviceGetDefaultMemPool",
+  "cuDeviceGetExecAffinitySupport",
+  "cuDeviceGetGraphMemAttribute",
+  "cuDeviceGetHostAtomicCapabilities",
   "cuDeviceGetLuid",
+  "cuDeviceGetMemPool",
   "cuDeviceGetName",
+  "cuDeviceGetP2PAtomicCapabilities",
   "cuDeviceGetP2PAttribute",
   "cuDeviceGetPCIBusId",
   "cuDeviceGetProperties",
+  "cuDeviceGetTexture1DLinearMaxWidth",
   "cuDeviceGetUuid",
   "cuDeviceGetUuid_v2",
+  "cuDeviceGraphMemTrim",
   "cuDevicePrimaryCtxGetState",
   "cuDevicePrimaryCtxRelease",
   "cuDevicePrimaryCtxRelease_v2",
@@ -69,7 +90,11 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuDevicePrimaryCtxRetain",
   "cuDevicePrimaryCtxSetFlags",
   "cuDevicePrimaryCtxSetFlags_v2",
+  "cuDeviceRegisterAsyncNotification",
+  "cuDeviceSetGraphMemAttribute",
+  "cuDeviceSetMemPool",
   "cuDeviceTotalMem_v2",
+  "cuDeviceUnregisterAsyncNotification",
   "cuDriverGetVersion",
   "cuEventCreate",
   "cuEventDestroy",
@@ -87,14 +112,103 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuFuncIsLoaded",
   "cuFuncLoad",
   "cuFuncSetAttribute",
+  "cuFuncSetBlockShape",
   "cuFuncSetCacheConfig",
   "cuFuncSetSharedMemConfig",
+  "cuFuncSetSharedSize",
   "cuGetErrorName",
   "cuGetErrorString",
   "cuGetExportTable",
   "cuGetProcAddress",
   "cuGetProcAddress_v2",
+  "cuGraphAddBatchMemOpNode",
+  "cuGraphAddChildGraphNode",
+  "cuGraphAddDependencies",
+  "cuGraphAddDependencies_v2",
+  "cuGraphAddEmptyNode",
+  "cuGraphAddEventRecordNode",
+  "cuGraphAddEventWaitNode",
+  "cuGraphAddHostNode",
+  "cuGraphAddKernelNode",
+  "cuGraphAddKernelNode_v2",
+  "cuGraphAddMemAllocNode",
+  "cuGraphAddMemFreeNode",
+  "cuGraphAddMemcpyNode",
+  "cuGraphAddMemsetNode",
+  "cuGraphAddNode",
+  "cuGraphAddNode_v2",
+  "cuGraphBatchMemOpNodeGetParams",
+  "cuGraphBatchMemOpNodeSetParams",
+  "cuGraphChildGraphNodeGetGraph",
+  "cuGraphClone",
+  "cuGraphConditionalHandleCreate",
+  "cuGraphCreate",
+  "cuGraphDebugDotPrint",
+  "cuGraphDestroy",
+  "cuGraphDestroyNode",
+  "cuGraphEventRecordNodeGetEvent",
+  "cuGraphEventRecordNodeSetEvent",
+  "cuGraphEventWaitNodeGetEvent",
+  "cuGraphEventWaitNodeSetEvent",
+  "cuGraphExecBatchMemOpNodeSetParams",
+  "cuGraphExecChildGraphNodeSetParams",
+  "cuGraphExecDestroy",
+  "cuGraphExecEventRecordNodeSetEvent",
+  "cuGraphExecEventWaitNodeSetEvent",
+  "cuGraphExecGetFlags",
+  "cuGraphExecHostNodeSetParams",
+  "cuGraphExecKernelNodeSetParams",
+  "cuGraphExecKernelNodeSetParams_v2",
+  "cuGraphExecMemcpyNodeSetParams",
+  "cuGraphExecMemsetNodeSetParams",
+  "cuGraphExecNodeSetParams",
+  "cuGraphExecUpdate",
+  "cuGraphExecUpdate_v2",
+  "cuGraphGetEdges",
+  "cuGraphGetEdges_v2",
+  "cuGraphGetNodes",
+  "cuGraphGetRootNodes",
+  "cuGraphHostNodeGetParams",
+  "cuGraphHostNodeSetParams",
+  "cuGraphInstantiate",
+  "cuGraphInstantiateWithFlags",
+  "cuGraphInstantiateWithParams",
+  "cuGraphInstantiate_v2",
+  "cuGraphKernelNodeCopyAttributes",
+  "cuGraphKernelNodeGetAttribute",
+  "cuGraphKernelNodeGetParams",
+  "cuGraphKernelNodeGetParams_v2",
+  "cuGraphKernelNodeSetAttribute",
+  "cuGraphKernelNodeSetParams",
+  "cuGraphKernelNodeSetParams_v2",
+  "cuGraphLaunch",
+  "cuGraphMemAllocNodeGetParams",
+  "cuGraphMemFreeNodeGetParams",
+  "cuGraphMemcpyNodeGetParams",
+  "cuGraphMemcpyNodeSetParams",
+  "cuGraphMemsetNodeGetParams",
+  "cuGraphMemsetNodeSetParams",
+  "cuGraphNodeFindInClone",
+  "cuGraphNodeGetDependencies",
+  "cuGraphNodeGetDependencies_v2",
+  "cuGraphNodeGetDependentNodes",
+  "cuGraphNodeGetDependentNodes_v2",
+  "cuGraphNodeGetEnabled",
+  "cuGraphNodeGetType",
+  "cuGraphNodeSetEnabled",
+  "cuGraphNodeSetParams",
+  "cuGraphReleaseUserObject",
+  "cuGraphRemoveDependencies",
+  "cuGraphRemoveDependencies_v2",
+  "cuGraphRetainUserObject",
+  "cuGraphUpload",
   "cuInit",
+  "cuIpcCloseMemHandle",
+  "cuIpcGetEventHandle",
+  "cuIpcGetMemHandle",
+  "cuIpcOpenEventHandle",
+  "cuIpcOpenMemHandle",
+  "cuIpcOpenMemHandle_v2",
   "cuKernelGetAttribute",
   "cuKernelGetFunction",
   "cuKernelGetLibrary",
@@ -102,9 +216,14 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuKernelGetParamInfo",
   "cuKernelSetAttribute",
   "cuKernelSetCacheConfig",
+  "cuLaunch",
   "cuLaunchCooperativeKernel",
+  "cuLaunchGrid",
+  "cuLaunchGridAsync",
+  "cuLaunchHostFunc",
   "cuLaunchKernel",
   "cuLaunchKernelEx",
+  "cuLibraryEnumerateKernels",
   "cuLibraryGetGlobal",
   "cuLibraryGetKernel",
   "cuLibraryGetKernelCount",
@@ -113,30 +232,81 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuLibraryLoadData",
   "cuLibraryLoadFromFile",
   "cuLibraryUnload",
+  "cuMemAddressFree",
+  "cuMemAddressReserve",
+  "cuMemAdvise",
+  "cuMemAdvise_v2",
   "cuMemAllocAsync",
+  "cuMemAllocFromPoolAsync",
   "cuMemAllocHost_v2",
+  "cuMemAllocManaged",
   "cuMemAllocPitch_v2",
   "cuMemAlloc_v2",
+  "cuMemCreate",
+  "cuMemDiscardAndPrefetchBatchAsync",
+  "cuMemDiscardBatchAsync",
+  "cuMemExportToShareableHandle",
   "cuMemFreeAsync",
   "cuMemFreeHost",
   "cuMemFree_v2",
+  "cuMemGetAccess",
   "cuMemGetAddressRange_v2",
+  "cuMemGetAllocationGranularity",
+  "cuMemGetAllocationPropertiesFromHandle",
+  "cuMemGetDefaultMemPool",
   "cuMemGetInfo_v2",
+  "cuMemGetMemPool",
   "cuMemHostAlloc",
   "cuMemHostGetFlags",
   "cuMemHostRegister_v2",
   "cuMemHostUnregister",
+  "cuMemImportFromShareableHandle",
+  "cuMemMap",
+  "cuMemPoolCreate",
+  "cuMemPoolDestroy",
+  "cuMemPoolGetAccess",
+  "cuMemPoolGetAttribute",
+  "cuMemPoolSetAccess",
+  "cuMemPoolSetAttribute",
+  "cuMemPoolTrimTo",
+  "cuMemPrefetchAsync",
+  "cuMemPrefetchAsync_v2",
+  "cuMemPrefetchBatchAsync",
+  "cuMemRangeGetAttribute",
+  "cuMemRangeGetAttributes",
+  "cuMemRelease",
+  "cuMemRetainAllocationHandle",
+  "cuMemSetAccess",
+  "cuMemSetMemPool",
+  "cuMemUnmap",
   "cuMemcpy",
   "cuMemcpy2DAsync_v2",
   "cuMemcpy2DUnaligned_v2",
   "cuMemcpy2D_v2",
+  "cuMemcpy3DAsync_v2",
+  "cuMemcpy3DBatchAsync",
+  "cuMemcpy3DBatchAsync_v2",
+  "cuMemcpy3DPeer",
+  "cuMemcpy3DPeerAsync",
+  "cuMemcpy3D_v2",
   "cuMemcpyAsync",
+  "cuMemcpyAtoA_v2",
+  "cuMemcpyAtoD_v2",
+  "cuMemcpyAtoHAsync_v2",
+  "cuMemcpyAtoH_v2",
+  "cuMemcpyBatchAsync",
+  "cuMemcpyBatchAsync_v2",
+  "cuMemcpyDtoA_v2",
   "cuMemcpyDtoDAsync_v2",
   "cuMemcpyDtoD_v2",
   "cuMemcpyDtoHAsync_v2",
   "cuMemcpyDtoH_v2",
+  "cuMemcpyHtoAAsync_v2",
+  "cuMemcpyHtoA_v2",
   "cuMemcpyHtoDAsync_v2",
   "cuMemcpyHtoD_v2",
+  "cuMemcpyPeer",
+  "cuMemcpyPeerAsync",
   "cuMemsetD16Async",
   "cuMemsetD16_v2",
   "cuMemsetD2D16Async",
@@ -149,10 +319,18 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuMemsetD32_v2",
   "cuMemsetD8Async",
   "cuMemsetD8_v2",
+  "cuMipmappedArrayCreate",
+  "cuMipmappedArrayDestroy",
+  "cuMipmappedArrayGetLevel",
+  "cuMipmappedArrayGetMemoryRequirements",
+  "cuMipmappedArrayGetSparseProperties",
+  "cuModuleEnumerateFunctions",
   "cuModuleGetFunction",
   "cuModuleGetFunctionCount",
   "cuModuleGetGlobal_v2",
   "cuModuleGetLoadingMode",
+  "cuModuleGetSurfRef",
+  "cuModuleGetTexRef",
   "cuModuleLoad",
   "cuModuleLoadData",
   "cuModuleLoadDataEx",
@@ -161,39 +339,647 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuOccupancyAvailableDynamicSMemPerBlock",
   "cuOccupancyMaxActiveBlocksPerMultiprocessor",
   "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags",
+  "cuOccupancyMaxActiveClusters",
   "cuOccupancyMaxPotentialBlockSize",
   "cuOccupancyMaxPotentialBlockSizeWithFlags",
+  "cuOccupancyMaxPotentialClusterSize",
+  "cuParamSetSize",
+  "cuParamSetTexRef",
+  "cuParamSetf",
+  "cuParamSeti",
+  "cuParamSetv",
   "cuPointerGetAttribute",
   "cuPointerGetAttributes",
+  "cuPointerSetAttribute",
   "cuProfilerStart",
   "cuProfilerStop",
+  "cuStreamAddCallback",
+  "cuStreamAttachMemAsync",
+  "cuStreamBatchMemOp",
+  "cuStreamBatchMemOp_v2",
+  "cuStreamBeginCapture",
+  "cuStreamBeginCaptureToGraph",
+  "cuStreamBeginCapture_v2",
+  "cuStreamCopyAttributes",
   "cuStreamCreate",
   "cuStreamCreateWithPriority",
   "cuStreamDestroy",
   "cuStreamDestroy_v2",
+  "cuStreamEndCapture",
+  "cuStreamGetAttribute",
+  "cuStreamGetCaptureInfo",
+  "cuStreamGetCaptureInfo_v2",
+  "cuStreamGetCaptureInfo_v3",
   "cuStreamGetCtx",
+  "cuStreamGetCtx_v2",
   "cuStreamGetDevice",
   "cuStreamGetFlags",
+  "cuStreamGetGreenCtx",
   "cuStreamGetId",
   "cuStreamGetPriority",
   "cuStreamIsCapturing",
   "cuStreamQuery",
+  "cuStreamSetAttribute",
   "cuStreamSynchronize",
+  "cuStreamUpdateCaptureDependencies",
+  "cuStreamUpdateCaptureDependencies_v2",
   "cuStreamWaitEvent",
+  "cuStreamWaitValue32",
+  "cuStreamWaitValue32_v2",
+  "cuStreamWaitValue64",
+  "cuStreamWaitValue64_v2",
+  "cuStreamWriteValue32",
+  "cuStreamWriteValue32_v2",
+  "cuStreamWriteValue64",
+  "cuStreamWriteValue64_v2",
+  "cuSurfObjectCreate",
+  "cuSurfObjectDestroy",
+  "cuSurfObjectGetResourceDesc",
+  "cuSurfRefGetArray",
+  "cuSurfRefSetArray",
+  "cuTexObjectCreate",
+  "cuTexObjectDestroy",
+  "cuTexObjectGetResourceDesc",
+  "cuTexObjectGetResourceViewDesc",
+  "cuTexObjectGetTextureDesc",
+  "cuTexRefCreate",
+  "cuTexRefDestroy",
+  "cuTexRefGetAddressMode",
+  "cuTexRefGetAddress_v2",
+  "cuTexRefGetArray",
+  "cuTexRefGetBorderColor",
+  "cuTexRefGetFilterMode",
+  "cuTexRefGetFlags",
+  "cuTexRefGetFormat",
+  "cuTexRefGetMaxAnisotropy",
+  "cuTexRefGetMipmapFilterMode",
+  "cuTexRefGetMipmapLevelBias",
+  "cuTexRefGetMipmapLevelClamp",
+  "cuTexRefGetMipmappedArray",
+  "cuTexRefSetAddress2D_v2",
+  "cuTexRefSetAddress2D_v3",
+  "cuTexRefSetAddressMode",
+  "cuTexRefSetAddress_v2",
+  "cuTexRefSetArray",
+  "cuTexRefSetBorderColor",
+  "cuTexRefSetFilterMode",
+  "cuTexRefSetFlags",
+  "cuTexRefSetFormat",
+  "cuTexRefSetMaxAnisotropy",
+  "cuTexRefSetMipmapFilterMode",
+  "cuTexRefSetMipmapLevelBias",
+  "cuTexRefSetMipmapLevelClamp",
+  "cuTexRefSetMipmappedArray",
   "cuThreadExchangeStreamCaptureMode",
+  "cuUserObjectCreate",
+  "cuUserObjectRelease",
+  "cuUserObjectRetain",
 };
+
+const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))) = {
+  CALL_MINTS,  // cuArray3DCreate_v2
+  CALL_IS_LOCAL,  // cuArray3DGetDescriptor_v2
+  CALL_MINTS,  // cuArrayCreate_v2
+  0,  // cuArrayDestroy
+  CALL_IS_LOCAL,  // cuArrayGetDescriptor_v2
+  CALL_IS_LOCAL,  // cuArrayGetMemoryRequirements
+  CALL_IS_LOCAL,  // cuArrayGetPlane
+  CALL_IS_LOCAL,  // cuArrayGetSparseProperties
+  CALL_IS_LOCAL,  // cuCtxAttach
+  CALL_IS_LOCAL,  // cuCtxCreate
+  CALL_IS_LOCAL,  // cuCtxCreate_v2
+  CALL_IS_LOCAL,  // cuCtxCreate_v3
+  CALL_IS_LOCAL,  // cuCtxCreate_v4
+  CALL_IS_LOCAL,  // cuCtxDestroy
+  CALL_IS_LOCAL,  // cuCtxDestroy_v2
+  CALL_IS_LOCAL,  // cuCtxDetach
+  CALL_IS_LOCAL,  // cuCtxDisablePeerAccess
+  CALL_IS_LOCAL,  // cuCtxEnablePeerAccess
+  CALL_IS_LOCAL,  // cuCtxGetApiVersion
+  CALL_IS_LOCAL,  // cuCtxGetCacheConfig
+  CALL_IS_LOCAL,  // cuCtxGetCurrent
+  CALL_IS_LOCAL,  // cuCtxGetDevice
+  CALL_IS_LOCAL,  // cuCtxGetDevice_v2
+  CALL_IS_LOCAL,  // cuCtxGetExecAffinity
+  CALL_IS_LOCAL,  // cuCtxGetFlags
+  CALL_IS_LOCAL,  // cuCtxGetId
+  CALL_IS_LOCAL,  // cuCtxGetLimit
+  CALL_IS_LOCAL,  // cuCtxGetSharedMemConfig
+  CALL_IS_LOCAL,  // cuCtxGetStreamPriorityRange
+  CALL_IS_LOCAL,  // cuCtxPopCurrent
+  CALL_IS_LOCAL,  // cuCtxPopCurrent_v2
+  CALL_IS_LOCAL,  // cuCtxPushCurrent
+  CALL_IS_LOCAL,  // cuCtxPushCurrent_v2
+  0,  // cuCtxRecordEvent
+  CALL_IS_LOCAL,  // cuCtxResetPersistingL2Cache
+  CALL_IS_LOCAL,  // cuCtxSetCacheConfig
+  CALL_IS_LOCAL,  // cuCtxSetCurrent
+  CALL_IS_LOCAL,  // cuCtxSetFlags
+  CALL_WAITS,  // cuCtxSetLimit
+  CALL_IS_LOCAL,  // cuCtxSetSharedMemConfig
+  CALL_WAITS,  // cuCtxSynchronize
+  CALL_WAITS,  // cuCtxSynchronize_v2
+  0,  // cuCtxWaitEvent
+  CALL_IS_LOCAL,  // cuDeviceCanAccessPeer
+  CALL_IS_LOCAL,  // cuDeviceComputeCapability
+  CALL_IS_LOCAL,  // cuDeviceGet
+  CALL_IS_LOCAL,  // cuDeviceGetAttribute
+  CALL_IS_LOCAL,  // cuDeviceGetByPCIBusId
+  CALL_IS_LOCAL,  // cuDeviceGetCount
+  CALL_IS_LOCAL,  // cuDeviceGetDefaultMemPool
+  CALL_IS_LOCAL,  // cuDeviceGetExecAffinitySupport
+  CALL_IS_LOCAL,  // cuDeviceGetGraphMemAttribute
+  CALL_IS_LOCAL,  // cuDeviceGetHostAtomicCapabilities
+  CALL_IS_LOCAL,  // cuDeviceGetLuid
+  CALL_IS_LOCAL,  // cuDeviceGetMemPool
+  CALL_IS_LOCAL,  // cuDeviceGetName
+  CALL_IS_LOCAL,  // cuDeviceGetP2PAtomicCapabilities
+  CALL_IS_LOCAL,  // cuDeviceGetP2PAttribute
+  CALL_IS_LOCAL,  // cuDeviceGetPCIBusId
+  CALL_IS_LOCAL,  // cuDeviceGetProperties
+  CALL_IS_LOCAL,  // cuDeviceGetTexture1DLinearMaxWidth
+  CALL_IS_LOCAL,  // cuDeviceGetUuid
+  CALL_IS_LOCAL,  // cuDeviceGetUuid_v2
+  CALL_WAITS,  // cuDeviceGraphMemTrim
+  CALL_IS_LOCAL,  // cuDevicePrimaryCtxGetState
+  CALL_IS_LOCAL,  // cuDevicePrimaryCtxRelease
+  CALL_IS_LOCAL,  // cuDevicePrimaryCtxRelease_v2
+  CALL_WAITS,  // cuDevicePrimaryCtxReset
+  CALL_WAITS,  // cuDevicePrimaryCtxReset_v2
+  CALL_IS_LOCAL,  // cuDevicePrimaryCtxRetain
+  CALL_IS_LOCAL,  // cuDevicePrimaryCtxSetFlags
+  CALL_IS_LOCAL,  // cuDevicePrimaryCtxSetFlags_v2
+  CALL_IS_LOCAL,  // cuDeviceRegisterAsyncNotification
+  CALL_IS_LOCAL,  // cuDeviceSetGraphMemAttribute
+  CALL_IS_LOCAL,  // cuDeviceSetMemPool
+  CALL_IS_LOCAL,  // cuDeviceTotalMem_v2
+  CALL_IS_LOCAL,  // cuDeviceUnregisterAsyncNotification
+  CALL_IS_LOCAL,  // cuDriverGetVersion
+  CALL_MINTS,  // cuEventCreate
+  0,  // cuEventDestroy
+  0,  // cuEventDestroy_v2
+  CALL_WAITS,  // cuEventElapsedTime
+  CALL_WAITS,  // cuEventElapsedTime_v2
+  CALL_WAITS,  // cuEventQuery
+  0,  // cuEventRecord
+  0,  // cuEventRecordWithFlags
+  CALL_WAITS,  // cuEventSynchronize
+  CALL_WAITS,  // cuFuncGetAttribute
+  CALL_IS_LOCAL,  // cuFuncGetModule
+  CALL_IS_LOCAL,  // cuFuncGetName
+  CALL_IS_LOCAL,  // cuFuncGetParamInfo
+  CALL_IS_LOCAL,  // cuFuncIsLoaded
+  CALL_IS_LOCAL,  // cuFuncLoad
+  CALL_WAITS,  // cuFuncSetAttribute
+  CALL_IS_LOCAL,  // cuFuncSetBlockShape
+  0,  // cuFuncSetCacheConfig
+  CALL_IS_LOCAL,  // cuFuncSetSharedMemConfig
+  CALL_IS_LOCAL,  // cuFuncSetSharedSize
+  CALL_IS_LOCAL,  // cuGetErrorName
+  CALL_IS_LOCAL,  // cuGetErrorString
+  CALL_IS_LOCAL,  // cuGetExportTable
+  CALL_IS_LOCAL,  // cuGetProcAddress
+  CALL_IS_LOCAL,  // cuGetProcAddress_v2
+  CALL_IS_LOCAL,  // cuGraphAddBatchMemOpNode
+  CALL_IS_LOCAL,  // cuGraphAddChildGraphNode
+  CALL_IS_LOCAL,  // cuGraphAddDependencies
+  CALL_IS_LOCAL,  // cuGraphAddDependencies_v2
+  CALL_IS_LOCAL,  // cuGraphAddEmptyNode
+  CALL_IS_LOCAL,  // cuGraphAddEventRecordNode
+  CALL_IS_LOCAL,  // cuGraphAddEventWaitNode
+  CALL_IS_LOCAL,  // cuGraphAddHostNode
+  CALL_IS_LOCAL,  // cuGraphAddKernelNode
+  CALL_IS_LOCAL,  // cuGraphAddKernelNode_v2
+  CALL_IS_LOCAL,  // cuGraphAddMemAllocNode
+  CALL_IS_LOCAL,  // cuGraphAddMemFreeNode
+  CALL_IS_LOCAL,  // cuGraphAddMemcpyNode
+  CALL_IS_LOCAL,  // cuGraphAddMemsetNode
+  CALL_IS_LOCAL,  // cuGraphAddNode
+  CALL_IS_LOCAL,  // cuGraphAddNode_v2
+  CALL_IS_LOCAL,  // cuGraphBatchMemOpNodeGetParams
+  CALL_IS_LOCAL,  // cuGraphBatchMemOpNodeSetParams
+  CALL_IS_LOCAL,  // cuGraphChildGraphNodeGetGraph
+  CALL_IS_LOCAL,  // cuGraphClone
+  CALL_WAITS,  // cuGraphConditionalHandleCreate
+  CALL_IS_LOCAL,  // cuGraphCreate
+  CALL_IS_LOCAL,  // cuGraphDebugDotPrint
+  CALL_IS_LOCAL,  // cuGraphDestroy
+  CALL_IS_LOCAL,  // cuGraphDestroyNode
+  CALL_IS_LOCAL,  // cuGraphEventRecordNodeGetEvent
+  CALL_IS_LOCAL,  // cuGraphEventRecordNodeSetEvent
+  CALL_IS_LOCAL,  // cuGraphEventWaitNodeGetEvent
+  CALL_IS_LOCAL,  // cuGraphEventWaitNodeSetEvent
+  0,  // cuGraphExecBatchMemOpNodeSetParams
+  0,  // cuGraphExecChildGraphNodeSetParams
+  0,  // cuGraphExecDestroy
+  0,  // cuGraphExecEventRecordNodeSetEvent
+  0,  // cuGraphExecEventWaitNodeSetEvent
+  CALL_IS_LOCAL,  // cuGraphExecGetFlags
+  0,  // cuGraphExecHostNodeSetParams
+  0,  // cuGraphExecKernelNodeSetParams
+  0,  // cuGraphExecKernelNodeSetParams_v2
+  0,  // cuGraphExecMemcpyNodeSetParams
+  0,  // cuGraphExecMemsetNodeSetParams
+  0,  // cuGraphExecNodeSetParams
+  0,  // cuGraphExecUpdate
+  0,  // cuGraphExecUpdate_v2
+  CALL_IS_LOCAL,  // cuGraphGetEdges
+  CALL_IS_LOCAL,  // cuGraphGetEdges_v2
+  CALL_IS_LOCAL,  // cuGraphGetNodes
+  CALL_IS_LOCAL,  // cuGraphGetRootNodes
+  CALL_IS_LOCAL,  // cuGraphHostNodeGetParams
+  CALL_IS_LOCAL,  // cuGraphHostNodeSetParams
+  0,  // cuGraphInstantiate
+  0,  // cuGraphInstantiateWithFlags
+  0,  // cuGraphInstantiateWithParams
+  0,  // cuGraphInstantiate_v2
+  CALL_IS_LOCAL,  // cuGraphKernelNodeCopyAttributes
+  CALL_IS_LOCAL,  // cuGraphKernelNodeGetAttribute
+  CALL_IS_LOCAL,  // cuGraphKernelNodeGetParams
+  CALL_IS_LOCAL,  // cuGraphKernelNodeGetParams_v2
+  CALL_IS_LOCAL,  // cuGraphKernelNodeSetAttribute
+  CALL_IS_LOCAL,  // cuGraphKernelNodeSetParams
+  CALL_IS_LOCAL,  // cuGraphKernelNodeSetParams_v2
+  CALL_STARTS_WORK,  // cuGraphLaunch
+  CALL_IS_LOCAL,  // cuGraphMemAllocNodeGetParams
+  CALL_IS_LOCAL,  // cuGraphMemFreeNodeGetParams
+  CALL_IS_LOCAL,  // cuGraphMemcpyNodeGetParams
+  CALL_IS_LOCAL,  // cuGraphMemcpyNodeSetParams
+  CALL_IS_LOCAL,  // cuGraphMemsetNodeGetParams
+  CALL_IS_LOCAL,  // cuGraphMemsetNodeSetParams
+  CALL_IS_LOCAL,  // cuGraphNodeFindInClone
+  CALL_IS_LOCAL,  // cuGraphNodeGetDependencies
+  CALL_IS_LOCAL,  // cuGraphNodeGetDependencies_v2
+  CALL_IS_LOCAL,  // cuGraphNodeGetDependentNodes
+  CALL_IS_LOCAL,  // cuGraphNodeGetDependentNodes_v2
+  CALL_IS_LOCAL,  // cuGraphNodeGetEnabled
+  CALL_IS_LOCAL,  // cuGraphNodeGetType
+  0,  // cuGraphNodeSetEnabled
+  CALL_IS_LOCAL,  // cuGraphNodeSetParams
+  CALL_IS_LOCAL,  // cuGraphReleaseUserObject
+  CALL_IS_LOCAL,  // cuGraphRemoveDependencies
+  CALL_IS_LOCAL,  // cuGraphRemoveDependencies_v2
+  CALL_IS_LOCAL,  // cuGraphRetainUserObject
+  CALL_IS_LOCAL | CALL_STARTS_WORK,  // cuGraphUpload
+  CALL_IS_LOCAL,  // cuInit
+  CALL_WAITS,  // cuIpcCloseMemHandle
+  CALL_WAITS,  // cuIpcGetEventHandle
+  CALL_WAITS,  // cuIpcGetMemHandle
+  CALL_WAITS | CALL_MINTS,  // cuIpcOpenEventHandle
+  CALL_WAITS,  // cuIpcOpenMemHandle
+  CALL_WAITS,  // cuIpcOpenMemHandle_v2
+  CALL_IS_LOCAL,  // cuKernelGetAttribute
+  CALL_IS_LOCAL,  // cuKernelGetFunction
+  CALL_IS_LOCAL,  // cuKernelGetLibrary
+  CALL_IS_LOCAL,  // cuKernelGetName
+  CALL_IS_LOCAL,  // cuKernelGetParamInfo
+  0,  // cuKernelSetAttribute
+  0,  // cuKernelSetCacheConfig
+  CALL_STARTS_WORK,  // cuLaunch
+  CALL_STARTS_WORK,  // cuLaunchCooperativeKernel
+  CALL_STARTS_WORK,  // cuLaunchGrid
+  CALL_STARTS_WORK,  // cuLaunchGridAsync
+  0,  // cuLaunchHostFunc
+  CALL_STARTS_WORK,  // cuLaunchKernel
+  CALL_STARTS_WORK,  // cuLaunchKernelEx
+  CALL_IS_LOCAL | CALL_MINTS,  // cuLibraryEnumerateKernels
+  CALL_WAITS,  // cuLibraryGetGlobal
+  CALL_IS_LOCAL | CALL_MINTS,  // cuLibraryGetKernel
+  CALL_IS_LOCAL,  // cuLibraryGetKernelCount
+  CALL_WAITS,  // cuLibraryGetManaged
+  CALL_IS_LOCAL,  // cuLibraryGetModule
+  CALL_WAITS | CALL_MINTS,  // cuLibraryLoadData
+  CALL_WAITS | CALL_MINTS,  // cuLibraryLoadFromFile
+  0,  // cuLibraryUnload
+  CALL_IS_LOCAL,  // cuMemAddressFree
+  CALL_IS_LOCAL,  // cuMemAddressReserve
+  CALL_IS_LOCAL,  // cuMemAdvise
+  CALL_IS_LOCAL,  // cuMemAdvise_v2
+  CALL_MINTS,  // cuMemAllocAsync
+  CALL_MINTS,  // cuMemAllocFromPoolAsync
+  CALL_IS_LOCAL,  // cuMemAllocHost_v2
+  CALL_MINTS,  // cuMemAllocManaged
+  CALL_MINTS,  // cuMemAllocPitch_v2
+  CALL_MINTS,  // cuMemAlloc_v2
+  0,  // cuMemCreate
+  CALL_STARTS_WORK,  // cuMemDiscardAndPrefetchBatchAsync
+  CALL_STARTS_WORK,  // cuMemDiscardBatchAsync
+  CALL_WAITS,  // cuMemExportToShareableHandle
+  0,  // cuMemFreeAsync
+  CALL_IS_LOCAL,  // cuMemFreeHost
+  0,  // cuMemFree_v2
+  CALL_IS_LOCAL,  // cuMemGetAccess
+  CALL_IS_LOCAL,  // cuMemGetAddressRange_v2
+  CALL_IS_LOCAL,  // cuMemGetAllocationGranularity
+  CALL_IS_LOCAL,  // cuMemGetAllocationPropertiesFromHandle
+  CALL_IS_LOCAL,  // cuMemGetDefaultMemPool
+  CALL_IS_LOCAL,  // cuMemGetInfo_v2
+  CALL_IS_LOCAL,  // cuMemGetMemPool
+  CALL_IS_LOCAL,  // cuMemHostAlloc
+  CALL_IS_LOCAL,  // cuMemHostGetFlags
+  CALL_IS_LOCAL,  // cuMemHostRegister_v2
+  CALL_IS_LOCAL,  // cuMemHostUnregister
+  CALL_WAITS,  // cuMemImportFromShareableHandle
+  0,  // cuMemMap
+  CALL_IS_LOCAL,  // cuMemPoolCreate
+  CALL_IS_LOCAL,  // cuMemPoolDestroy
+  CALL_IS_LOCAL,  // cuMemPoolGetAccess
+  CALL_IS_LOCAL,  // cuMemPoolGetAttribute
+  CALL_IS_LOCAL,  // cuMemPoolSetAccess
+  CALL_IS_LOCAL,  // cuMemPoolSetAttribute
+  CALL_IS_LOCAL,  // cuMemPoolTrimTo
+  CALL_STARTS_WORK,  // cuMemPrefetchAsync
+  CALL_STARTS_WORK,  // cuMemPrefetchAsync_v2
+  CALL_STARTS_WORK,  // cuMemPrefetchBatchAsync
+  CALL_IS_LOCAL,  // cuMemRangeGetAttribute
+  CALL_IS_LOCAL,  // cuMemRangeGetAttributes
+  0,  // cuMemRelease
+  CALL_IS_LOCAL,  // cuMemRetainAllocationHandle
+  0,  // cuMemSetAccess
+  CALL_IS_LOCAL,  // cuMemSetMemPool
+  CALL_WAITS,  // cuMemUnmap
+  CALL_STARTS_WORK,  // cuMemcpy
+  CALL_STARTS_WORK,  // cuMemcpy2DAsync_v2
+  CALL_STARTS_WORK,  // cuMemcpy2DUnaligned_v2
+  CALL_STARTS_WORK,  // cuMemcpy2D_v2
+  CALL_STARTS_WORK,  // cuMemcpy3DAsync_v2
+  CALL_STARTS_WORK,  // cuMemcpy3DBatchAsync
+  CALL_STARTS_WORK,  // cuMemcpy3DBatchAsync_v2
+  CALL_STARTS_WORK,  // cuMemcpy3DPeer
+  CALL_STARTS_WORK,  // cuMemcpy3DPeerAsync
+  CALL_STARTS_WORK,  // cuMemcpy3D_v2
+  CALL_STARTS_WORK,  // cuMemcpyAsync
+  CALL_STARTS_WORK,  // cuMemcpyAtoA_v2
+  CALL_STARTS_WORK,  // cuMemcpyAtoD_v2
+  CALL_STARTS_WORK,  // cuMemcpyAtoHAsync_v2
+  CALL_WAITS | CALL_STARTS_WORK,  // cuMemcpyAtoH_v2
+  CALL_STARTS_WORK,  // cuMemcpyBatchAsync
+  CALL_STARTS_WORK,  // cuMemcpyBatchAsync_v2
+  CALL_STARTS_WORK,  // cuMemcpyDtoA_v2
+  CALL_STARTS_WORK,  // cuMemcpyDtoDAsync_v2
+  0,  // cuMemcpyDtoD_v2
+  CALL_STARTS_WORK,  // cuMemcpyDtoHAsync_v2
+  CALL_WAITS | CALL_STARTS_WORK,  // cuMemcpyDtoH_v2
+  CALL_STARTS_WORK,  // cuMemcpyHtoAAsync_v2
+  CALL_STARTS_WORK,  // cuMemcpyHtoA_v2
+  CALL_STARTS_WORK,  // cuMemcpyHtoDAsync_v2
+  CALL_STARTS_WORK,  // cuMemcpyHtoD_v2
+  CALL_STARTS_WORK,  // cuMemcpyPeer
+  CALL_STARTS_WORK,  // cuMemcpyPeerAsync
+  CALL_STARTS_WORK,  // cuMemsetD16Async
+  0,  // cuMemsetD16_v2
+  CALL_STARTS_WORK,  // cuMemsetD2D16Async
+  0,  // cuMemsetD2D16_v2
+  CALL_STARTS_WORK,  // cuMemsetD2D32Async
+  0,  // cuMemsetD2D32_v2
+  CALL_STARTS_WORK,  // cuMemsetD2D8Async
+  0,  // cuMemsetD2D8_v2
+  CALL_STARTS_WORK,  // cuMemsetD32Async
+  0,  // cuMemsetD32_v2
+  CALL_STARTS_WORK,  // cuMemsetD8Async
+  0,  // cuMemsetD8_v2
+  CALL_MINTS,  // cuMipmappedArrayCreate
+  0,  // cuMipmappedArrayDestroy
+  CALL_MINTS,  // cuMipmappedArrayGetLevel
+  CALL_IS_LOCAL,  // cuMipmappedArrayGetMemoryRequirements
+  CALL_IS_LOCAL,  // cuMipmappedArrayGetSparseProperties
+  CALL_IS_LOCAL | CALL_MINTS,  // cuModuleEnumerateFunctions
+  CALL_IS_LOCAL | CALL_MINTS,  // cuModuleGetFunction
+  CALL_IS_LOCAL,  // cuModuleGetFunctionCount
+  CALL_WAITS,  // cuModuleGetGlobal_v2
+  CALL_IS_LOCAL,  // cuModuleGetLoadingMode
+  CALL_WAITS | CALL_MINTS,  // cuModuleGetSurfRef
+  CALL_WAITS | CALL_MINTS,  // cuModuleGetTexRef
+  CALL_WAITS | CALL_MINTS,  // cuModuleLoad
+  CALL_WAITS | CALL_MINTS,  // cuModuleLoadData
+  CALL_WAITS | CALL_MINTS,  // cuModuleLoadDataEx
+  CALL_WAITS | CALL_MINTS,  // cuModuleLoadFatBinary
+  0,  // cuModuleUnload
+  CALL_WAITS,  // cuOccupancyAvailableDynamicSMemPerBlock
+  CALL_IS_LOCAL,  // cuOccupancyMaxActiveBlocksPerMultiprocessor
+  CALL_WAITS,  // cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
+  CALL_WAITS,  // cuOccupancyMaxActiveClusters
+  CALL_IS_LOCAL,  // cuOccupancyMaxPotentialBlockSize
+  CALL_IS_LOCAL,  // cuOccupancyMaxPotentialBlockSizeWithFlags
+  CALL_WAITS,  // cuOccupancyMaxPotentialClusterSize
+  CALL_IS_LOCAL,  // cuParamSetSize
+  CALL_IS_LOCAL,  // cuParamSetTexRef
+  CALL_IS_LOCAL,  // cuParamSetf
+  CALL_IS_LOCAL,  // cuParamSeti
+  CALL_IS_LOCAL,  // cuParamSetv
+  CALL_IS_LOCAL,  // cuPointerGetAttribute
+  CALL_IS_LOCAL,  // cuPointerGetAttributes
+  CALL_IS_LOCAL,  // cuPointerSetAttribute
+  CALL_IS_LOCAL,  // cuProfilerStart
+  CALL_IS_LOCAL,  // cuProfilerStop
+  0,  // cuStreamAddCallback
+  CALL_IS_LOCAL,  // cuStreamAttachMemAsync
+  CALL_STARTS_WORK,  // cuStreamBatchMemOp
+  CALL_STARTS_WORK,  // cuStreamBatchMemOp_v2
+  CALL_IS_LOCAL,  // cuStreamBeginCapture
+  CALL_IS_LOCAL,  // cuStreamBeginCaptureToGraph
+  CALL_IS_LOCAL,  // cuStreamBeginCapture_v2
+  0,  // cuStreamCopyAttributes
+  CALL_MINTS,  // cuStreamCreate
+  CALL_MINTS,  // cuStreamCreateWithPriority
+  0,  // cuStreamDestroy
+  0,  // cuStreamDestroy_v2
+  CALL_IS_LOCAL,  // cuStreamEndCapture
+  CALL_IS_LOCAL,  // cuStreamGetAttribute
+  CALL_IS_LOCAL,  // cuStreamGetCaptureInfo
+  CALL_IS_LOCAL,  // cuStreamGetCaptureInfo_v2
+  CALL_IS_LOCAL,  // cuStreamGetCaptureInfo_v3
+  CALL_IS_LOCAL,  // cuStreamGetCtx
+  CALL_IS_LOCAL,  // cuStreamGetCtx_v2
+  CALL_IS_LOCAL,  // cuStreamGetDevice
+  CALL_IS_LOCAL,  // cuStreamGetFlags
+  CALL_IS_LOCAL,  // cuStreamGetGreenCtx
+  CALL_IS_LOCAL,  // cuStreamGetId
+  CALL_IS_LOCAL,  // cuStreamGetPriority
+  CALL_IS_LOCAL,  // cuStreamIsCapturing
+  CALL_WAITS,  // cuStreamQuery
+  0,  // cuStreamSetAttribute
+  CALL_WAITS,  // cuStreamSynchronize
+  CALL_IS_LOCAL,  // cuStreamUpdateCaptureDependencies
+  CALL_IS_LOCAL,  // cuStreamUpdateCaptureDependencies_v2
+  0,  // cuStreamWaitEvent
+  0,  // cuStreamWaitValue32
+  0,  // cuStreamWaitValue32_v2
+  0,  // cuStreamWaitValue64
+  0,  // cuStreamWaitValue64_v2
+  CALL_STARTS_WORK,  // cuStreamWriteValue32
+  CALL_STARTS_WORK,  // cuStreamWriteValue32_v2
+  CALL_STARTS_WORK,  // cuStreamWriteValue64
+  CALL_STARTS_WORK,  // cuStreamWriteValue64_v2
+  CALL_WAITS,  // cuSurfObjectCreate
+  0,  // cuSurfObjectDestroy
+  CALL_IS_LOCAL,  // cuSurfObjectGetResourceDesc
+  CALL_IS_LOCAL,  // cuSurfRefGetArray
+  0,  // cuSurfRefSetArray
+  CALL_WAITS,  // cuTexObjectCreate
+  0,  // cuTexObjectDestroy
+  CALL_IS_LOCAL,  // cuTexObjectGetResourceDesc
+  CALL_IS_LOCAL,  // cuTexObjectGetResourceViewDesc
+  CALL_IS_LOCAL,  // cuTexObjectGetTextureDesc
+  CALL_IS_LOCAL,  // cuTexRefCreate
+  CALL_IS_LOCAL,  // cuTexRefDestroy
+  CALL_IS_LOCAL,  // cuTexRefGetAddressMode
+  CALL_IS_LOCAL,  // cuTexRefGetAddress_v2
+  CALL_IS_LOCAL,  // cuTexRefGetArray
+  CALL_IS_LOCAL,  // cuTexRefGetBorderColor
+  CALL_IS_LOCAL,  // cuTexRefGetFilterMode
+  CALL_IS_LOCAL,  // cuTexRefGetFlags
+  CALL_IS_LOCAL,  // cuTexRefGetFormat
+  CALL_IS_LOCAL,  // cuTexRefGetMaxAnisotropy
+  CALL_IS_LOCAL,  // cuTexRefGetMipmapFilterMode
+  CALL_IS_LOCAL,  // cuTexRefGetMipmapLevelBias
+  CALL_IS_LOCAL,  // cuTexRefGetMipmapLevelClamp
+  CALL_IS_LOCAL,  // cuTexRefGetMipmappedArray
+  0,  // cuTexRefSetAddress2D_v2
+  0,  // cuTexRefSetAddress2D_v3
+  0,  // cuTexRefSetAddressMode
+  0,  // cuTexRefSetAddress_v2
+  0,  // cuTexRefSetArray
+  0,  // cuTexRefSetBorderColor
+  0,  // cuTexRefSetFilterMode
+  0,  // cuTexRefSetFlags
+  0,  // cuTexRefSetFormat
+  0,  // cuTexRefSetMaxAnisotropy
+  0,  // cuTexRefSetMipmapFilterMode
+  0,  // cuTexRefSetMipmapLevelBias
+  0,  // cuTexRefSetMipmapLevelClamp
+  0,  // cuTexRefSetMipmappedArray
+  CALL_IS_LOCAL,  // cuThreadExchangeStreamCaptureMode
+  CALL_IS_LOCAL,  // cuUserObjectCreate
+  CALL_IS_LOCAL,  // cuUserObjectRelease
+  CALL_IS_LOCAL,  // cuUserObjectRetain
+};
+
+ALWAYS_INLINE CUresult call_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray) {
+  CUresult result = guest_enter(CALL_cuArray3DCreate_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
+  return result ? result : guest_cuArray3DCreate_v2(pHandle, pAllocateArray);
+}
+WATCHED CUresult watched_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuArray3DCreate_v2);
+  return watch_end(&watched, call_cuArray3DCreate_v2(pHandle, pAllocateArray));
+}
+CUresult cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray) {
+  if (watch_on()) return watched_cuArray3DCreate_v2(pHandle, pAllocateArray);
+  return call_cuArray3DCreate_v2(pHandle, pAllocateArray);
+}
+
+ALWAYS_INLINE CUresult call_cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray) {
+  CUresult result = guest_enter(CALL_cuArray3DGetDescriptor_v2, NEEDS_INIT);
+  return result ? result : guest_cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray);
+}
+WATCHED CUresult watched_cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuArray3DGetDescriptor_v2);
+  return watch_end(&watched, call_cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray));
+}
+CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray) {
+  if (watch_on()) return watched_cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray);
+  return call_cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray);
+}
+
+ALWAYS_INLINE CUresult call_cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray) {
+  CUresult result = guest_enter(CALL_cuArrayCreate_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
+  return result ? result : guest_cuArrayCreate_v2(pHandle, pAllocateArray);
+}
+WATCHED CUresult watched_cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuArrayCreate_v2);
+  return watch_end(&watched, call_cuArrayCreate_v2(pHandle, pAllocateArray));
+}
+CUresult cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray) {
+  if (watch_on()) return watched_cuArrayCreate_v2(pHandle, pAllocateArray);
+  return call_cuArrayCreate_v2(pHandle, pAllocateArray);
+}
+
+ALWAYS_INLINE CUresult call_cuArrayDestroy(CUarray hArray) {
+  CUresult result = guest_enter(CALL_cuArrayDestroy, NEEDS_INIT);
+  return result ? result : guest_cuArrayDestroy(hArray);
+}
+WATCHED CUresult watched_cuArrayDestroy(CUarray hArray) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuArrayDestroy);
+  return watch_end(&watched, call_cuArrayDestroy(hArray));
+}
+CUresult cuArrayDestroy(CUarray hArray) {
+  if (watch_on()) return watched_cuArrayDestroy(hArray);
+  return call_cuArrayDestroy(hArray);
+}
+
+ALWAYS_INLINE CUresult call_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray) {
+  CUresult result = guest_enter(CALL_cuArrayGetDescriptor_v2, NEEDS_INIT);
+  return result ? result : guest_cuArrayGetDescriptor_v2(pArrayDescriptor, hArray);
+}
+WATCHED CUresult watched_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuArrayGetDescriptor_v2);
+  return watch_end(&watched, call_cuArrayGetDescriptor_v2(pArrayDescriptor, hArray));
+}
+CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray) {
+  if (watch_on()) return watched_cuArrayGetDescriptor_v2(pArrayDescriptor, hArray);
+  return call_cuArrayGetDescriptor_v2(pArrayDescriptor, hArray);
+}
+
+ALWAYS_INLINE CUresult call_cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array, CUdevice device) {
+  CUresult result = guest_enter(CALL_cuArrayGetMemoryRequirements, NEEDS_INIT);
+  return result ? result : guest_cuArrayGetMemoryRequirements(memoryRequirements, array, device);
+}
+WATCHED CUresult watched_cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array, CUdevice device) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuArrayGetMemoryRequirements);
+  return watch_end(&watched, call_cuArrayGetMemoryRequirements(memoryRequirements, array, device));
+}
+CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array, CUdevice device) {
+  if (watch_on()) return watched_cuArrayGetMemoryRequirements(memoryRequirements, array, device);
+  return call_cuArrayGetMemoryRequirements(memoryRequirements, array, device);
+}
+
+ALWAYS_INLINE CUresult call_cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx) {
+  CUresult result = guest_enter(CALL_cuArrayGetPlane, NEEDS_INIT);
+  return result ? result : guest_cuArrayGetPlane(pPlaneArray, hArray, planeIdx);
+}
+WATCHED CUresult watched_cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuArrayGetPlane);
+  return watch_end(&watched, call_cuArrayGetPlane(pPlaneArray, hArray, planeIdx));
+}
+CUresult cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx) {
+  if (watch_on()) return watched_cuArrayGetPlane(pPlaneArray, hArray, planeIdx);
+  return call_cuArrayGetPlane(pPlaneArray, hArray, planeIdx);
+}
+
+ALWAYS_INLINE CUresult call_cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUarray array) {
+  CUresult result = guest_enter(CALL_cuArrayGetSparseProperties, NEEDS_INIT);
+  return result ? result : guest_cuArrayGetSparseProperties(sparseProperties, array);
+}
+WATCHED CUresult watched_cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUarray array) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuArrayGetSparseProperties);
+  return watch_end(&watched, call_cuArrayGetSparseProperties(sparseProperties, array));
+}
+CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUarray array) {
+  if (watch_on()) return watched_cuArrayGetSparseProperties(sparseProperties, array);
+  return call_cuArrayGetSparseProperties(sparseProperties, array);
+}
 
 ALWAYS_INLINE CUresult call_cuCtxAttach(CUcontext *pctx, unsigned int flags) {
   CUresult result = guest_enter(CALL_cuCtxAttach, NEEDS_INIT);
   return result ? result : guest_cuCtxAttach(pctx, flags);
 }
-TRACED CUresult traced_cuCtxAttach(CUcontext *pctx, unsigned int flags) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxAttach);
-  return trace_call_end(&span, call_cuCtxAttach(pctx, flags));
+WATCHED CUresult watched_cuCtxAttach(CUcontext *pctx, unsigned int flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxAttach);
+  return watch_end(&watched, call_cuCtxAttach(pctx, flags));
 }
 CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags) {
-  if (trace_on()) return traced_cuCtxAttach(pctx, flags);
+  if (watch_on()) return watched_cuCtxAttach(pctx, flags);
   return call_cuCtxAttach(pctx, flags);
 }
 
@@ -201,13 +987,13 @@ ALWAYS_INLINE CUresult call_cuCtxCreate(CUcontext *pctx, unsigned int flags, CUd
   CUresult result = guest_enter(CALL_cuCtxCreate, NEEDS_INIT);
   return result ? result : guest_cuCtxCreate(pctx, flags, dev);
 }
-TRACED CUresult traced_cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxCreate);
-  return trace_call_end(&span, call_cuCtxCreate(pctx, flags, dev));
+WATCHED CUresult watched_cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxCreate);
+  return watch_end(&watched, call_cuCtxCreate(pctx, flags, dev));
 }
 CUresult cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev) {
-  if (trace_on()) return traced_cuCtxCreate(pctx, flags, dev);
+  if (watch_on()) return watched_cuCtxCreate(pctx, flags, dev);
   return call_cuCtxCreate(pctx, flags, dev);
 }
 
@@ -215,13 +1001,13 @@ ALWAYS_INLINE CUresult call_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, 
   CUresult result = guest_enter(CALL_cuCtxCreate_v2, NEEDS_INIT);
   return result ? result : guest_cuCtxCreate_v2(pctx, flags, dev);
 }
-TRACED CUresult traced_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxCreate_v2);
-  return trace_call_end(&span, call_cuCtxCreate_v2(pctx, flags, dev));
+WATCHED CUresult watched_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxCreate_v2);
+  return watch_end(&watched, call_cuCtxCreate_v2(pctx, flags, dev));
 }
 CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev) {
-  if (trace_on()) return traced_cuCtxCreate_v2(pctx, flags, dev);
+  if (watch_on()) return watched_cuCtxCreate_v2(pctx, flags, dev);
   return call_cuCtxCreate_v2(pctx, flags, dev);
 }
 
@@ -229,13 +1015,13 @@ ALWAYS_INLINE CUresult call_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam 
   CUresult result = guest_enter(CALL_cuCtxCreate_v3, NEEDS_INIT);
   return result ? result : guest_cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev);
 }
-TRACED CUresult traced_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags, CUdevice dev) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxCreate_v3);
-  return trace_call_end(&span, call_cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev));
+WATCHED CUresult watched_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags, CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxCreate_v3);
+  return watch_end(&watched, call_cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev));
 }
 CUresult cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags, CUdevice dev) {
-  if (trace_on()) return traced_cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev);
+  if (watch_on()) return watched_cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev);
   return call_cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev);
 }
 
@@ -243,13 +1029,13 @@ ALWAYS_INLINE CUresult call_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *c
   CUresult result = guest_enter(CALL_cuCtxCreate_v4, NEEDS_INIT);
   return result ? result : guest_cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev);
 }
-TRACED CUresult traced_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxCreate_v4);
-  return trace_call_end(&span, call_cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev));
+WATCHED CUresult watched_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxCreate_v4);
+  return watch_end(&watched, call_cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev));
 }
 CUresult cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev) {
-  if (trace_on()) return traced_cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev);
+  if (watch_on()) return watched_cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev);
   return call_cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev);
 }
 
@@ -257,13 +1043,13 @@ ALWAYS_INLINE CUresult call_cuCtxDestroy(CUcontext ctx) {
   CUresult result = guest_enter(CALL_cuCtxDestroy, NEEDS_INIT);
   return result ? result : guest_cuCtxDestroy(ctx);
 }
-TRACED CUresult traced_cuCtxDestroy(CUcontext ctx) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxDestroy);
-  return trace_call_end(&span, call_cuCtxDestroy(ctx));
+WATCHED CUresult watched_cuCtxDestroy(CUcontext ctx) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxDestroy);
+  return watch_end(&watched, call_cuCtxDestroy(ctx));
 }
 CUresult cuCtxDestroy(CUcontext ctx) {
-  if (trace_on()) return traced_cuCtxDestroy(ctx);
+  if (watch_on()) return watched_cuCtxDestroy(ctx);
   return call_cuCtxDestroy(ctx);
 }
 
@@ -271,13 +1057,13 @@ ALWAYS_INLINE CUresult call_cuCtxDestroy_v2(CUcontext ctx) {
   CUresult result = guest_enter(CALL_cuCtxDestroy_v2, NEEDS_INIT);
   return result ? result : guest_cuCtxDestroy_v2(ctx);
 }
-TRACED CUresult traced_cuCtxDestroy_v2(CUcontext ctx) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxDestroy_v2);
-  return trace_call_end(&span, call_cuCtxDestroy_v2(ctx));
+WATCHED CUresult watched_cuCtxDestroy_v2(CUcontext ctx) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxDestroy_v2);
+  return watch_end(&watched, call_cuCtxDestroy_v2(ctx));
 }
 CUresult cuCtxDestroy_v2(CUcontext ctx) {
-  if (trace_on()) return traced_cuCtxDestroy_v2(ctx);
+  if (watch_on()) return watched_cuCtxDestroy_v2(ctx);
   return call_cuCtxDestroy_v2(ctx);
 }
 
@@ -285,27 +1071,55 @@ ALWAYS_INLINE CUresult call_cuCtxDetach(CUcontext ctx) {
   CUresult result = guest_enter(CALL_cuCtxDetach, NEEDS_INIT);
   return result ? result : guest_cuCtxDetach(ctx);
 }
-TRACED CUresult traced_cuCtxDetach(CUcontext ctx) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxDetach);
-  return trace_call_end(&span, call_cuCtxDetach(ctx));
+WATCHED CUresult watched_cuCtxDetach(CUcontext ctx) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxDetach);
+  return watch_end(&watched, call_cuCtxDetach(ctx));
 }
 CUresult cuCtxDetach(CUcontext ctx) {
-  if (trace_on()) return traced_cuCtxDetach(ctx);
+  if (watch_on()) return watched_cuCtxDetach(ctx);
   return call_cuCtxDetach(ctx);
+}
+
+ALWAYS_INLINE CUresult call_cuCtxDisablePeerAccess(CUcontext peerContext) {
+  CUresult result = guest_enter(CALL_cuCtxDisablePeerAccess, NEEDS_CONTEXT);
+  return result ? result : guest_cuCtxDisablePeerAccess(peerContext);
+}
+WATCHED CUresult watched_cuCtxDisablePeerAccess(CUcontext peerContext) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxDisablePeerAccess);
+  return watch_end(&watched, call_cuCtxDisablePeerAccess(peerContext));
+}
+CUresult cuCtxDisablePeerAccess(CUcontext peerContext) {
+  if (watch_on()) return watched_cuCtxDisablePeerAccess(peerContext);
+  return call_cuCtxDisablePeerAccess(peerContext);
+}
+
+ALWAYS_INLINE CUresult call_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
+  CUresult result = guest_enter(CALL_cuCtxEnablePeerAccess, NEEDS_CONTEXT);
+  return result ? result : guest_cuCtxEnablePeerAccess(peerContext, Flags);
+}
+WATCHED CUresult watched_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxEnablePeerAccess);
+  return watch_end(&watched, call_cuCtxEnablePeerAccess(peerContext, Flags));
+}
+CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
+  if (watch_on()) return watched_cuCtxEnablePeerAccess(peerContext, Flags);
+  return call_cuCtxEnablePeerAccess(peerContext, Flags);
 }
 
 ALWAYS_INLINE CUresult call_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
   CUresult result = guest_enter(CALL_cuCtxGetApiVersion, NEEDS_INIT);
   return result ? result : guest_cuCtxGetApiVersion(ctx, version);
 }
-TRACED CUresult traced_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxGetApiVersion);
-  return trace_call_end(&span, call_cuCtxGetApiVersion(ctx, version));
+WATCHED CUresult watched_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxGetApiVersion);
+  return watch_end(&watched, call_cuCtxGetApiVersion(ctx, version));
 }
 CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
-  if (trace_on()) return traced_cuCtxGetApiVersion(ctx, version);
+  if (watch_on()) return watched_cuCtxGetApiVersion(ctx, version);
   return call_cuCtxGetApiVersion(ctx, version);
 }
 
@@ -313,13 +1127,13 @@ ALWAYS_INLINE CUresult call_cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
   CUresult result = guest_enter(CALL_cuCtxGetCacheConfig, NEEDS_INIT);
   return result ? result : guest_cuCtxGetCacheConfig(pconfig);
 }
-TRACED CUresult traced_cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxGetCacheConfig);
-  return trace_call_end(&span, call_cuCtxGetCacheConfig(pconfig));
+WATCHED CUresult watched_cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxGetCacheConfig);
+  return watch_end(&watched, call_cuCtxGetCacheConfig(pconfig));
 }
 CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
-  if (trace_on()) return traced_cuCtxGetCacheConfig(pconfig);
+  if (watch_on()) return watched_cuCtxGetCacheConfig(pconfig);
   return call_cuCtxGetCacheConfig(pconfig);
 }
 
@@ -327,13 +1141,13 @@ ALWAYS_INLINE CUresult call_cuCtxGetCurrent(CUcontext *pctx) {
   CUresult result = guest_enter(CALL_cuCtxGetCurrent, NEEDS_INIT);
   return result ? result : guest_cuCtxGetCurrent(pctx);
 }
-TRACED CUresult traced_cuCtxGetCurrent(CUcontext *pctx) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxGetCurrent);
-  return trace_call_end(&span, call_cuCtxGetCurrent(pctx));
+WATCHED CUresult watched_cuCtxGetCurrent(CUcontext *pctx) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxGetCurrent);
+  return watch_end(&watched, call_cuCtxGetCurrent(pctx));
 }
 CUresult cuCtxGetCurrent(CUcontext *pctx) {
-  if (trace_on()) return traced_cuCtxGetCurrent(pctx);
+  if (watch_on()) return watched_cuCtxGetCurrent(pctx);
   return call_cuCtxGetCurrent(pctx);
 }
 
@@ -341,13 +1155,13 @@ ALWAYS_INLINE CUresult call_cuCtxGetDevice(CUdevice *device) {
   CUresult result = guest_enter(CALL_cuCtxGetDevice, NEEDS_INIT);
   return result ? result : guest_cuCtxGetDevice(device);
 }
-TRACED CUresult traced_cuCtxGetDevice(CUdevice *device) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxGetDevice);
-  return trace_call_end(&span, call_cuCtxGetDevice(device));
+WATCHED CUresult watched_cuCtxGetDevice(CUdevice *device) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxGetDevice);
+  return watch_end(&watched, call_cuCtxGetDevice(device));
 }
 CUresult cuCtxGetDevice(CUdevice *device) {
-  if (trace_on()) return traced_cuCtxGetDevice(device);
+  if (watch_on()) return watched_cuCtxGetDevice(device);
   return call_cuCtxGetDevice(device);
 }
 
@@ -355,27 +1169,41 @@ ALWAYS_INLINE CUresult call_cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx) {
   CUresult result = guest_enter(CALL_cuCtxGetDevice_v2, NEEDS_INIT);
   return result ? result : guest_cuCtxGetDevice_v2(device, ctx);
 }
-TRACED CUresult traced_cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxGetDevice_v2);
-  return trace_call_end(&span, call_cuCtxGetDevice_v2(device, ctx));
+WATCHED CUresult watched_cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxGetDevice_v2);
+  return watch_end(&watched, call_cuCtxGetDevice_v2(device, ctx));
 }
 CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx) {
-  if (trace_on()) return traced_cuCtxGetDevice_v2(device, ctx);
+  if (watch_on()) return watched_cuCtxGetDevice_v2(device, ctx);
   return call_cuCtxGetDevice_v2(device, ctx);
+}
+
+ALWAYS_INLINE CUresult call_cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type) {
+  CUresult result = guest_enter(CALL_cuCtxGetExecAffinity, NEEDS_INIT);
+  return result ? result : guest_cuCtxGetExecAffinity(pExecAffinity, type);
+}
+WATCHED CUresult watched_cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxGetExecAffinity);
+  return watch_end(&watched, call_cuCtxGetExecAffinity(pExecAffinity, type));
+}
+CUresult cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type) {
+  if (watch_on()) return watched_cuCtxGetExecAffinity(pExecAffinity, type);
+  return call_cuCtxGetExecAffinity(pExecAffinity, type);
 }
 
 ALWAYS_INLINE CUresult call_cuCtxGetFlags(unsigned int *flags) {
   CUresult result = guest_enter(CALL_cuCtxGetFlags, NEEDS_INIT);
   return result ? result : guest_cuCtxGetFlags(flags);
 }
-TRACED CUresult traced_cuCtxGetFlags(unsigned int *flags) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxGetFlags);
-  return trace_call_end(&span, call_cuCtxGetFlags(flags));
+WATCHED CUresult watched_cuCtxGetFlags(unsigned int *flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxGetFlags);
+  return watch_end(&watched, call_cuCtxGetFlags(flags));
 }
 CUresult cuCtxGetFlags(unsigned int *flags) {
-  if (trace_on()) return traced_cuCtxGetFlags(flags);
+  if (watch_on()) return watched_cuCtxGetFlags(flags);
   return call_cuCtxGetFlags(flags);
 }
 
@@ -383,13 +1211,13 @@ ALWAYS_INLINE CUresult call_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
   CUresult result = guest_enter(CALL_cuCtxGetId, NEEDS_INIT);
   return result ? result : guest_cuCtxGetId(ctx, ctxId);
 }
-TRACED CUresult traced_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxGetId);
-  return trace_call_end(&span, call_cuCtxGetId(ctx, ctxId));
+WATCHED CUresult watched_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxGetId);
+  return watch_end(&watched, call_cuCtxGetId(ctx, ctxId));
 }
 CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
-  if (trace_on()) return traced_cuCtxGetId(ctx, ctxId);
+  if (watch_on()) return watched_cuCtxGetId(ctx, ctxId);
   return call_cuCtxGetId(ctx, ctxId);
 }
 
@@ -397,13 +1225,13 @@ ALWAYS_INLINE CUresult call_cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
   CUresult result = guest_enter(CALL_cuCtxGetLimit, NEEDS_INIT);
   return result ? result : guest_cuCtxGetLimit(pvalue, limit);
 }
-TRACED CUresult traced_cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxGetLimit);
-  return trace_call_end(&span, call_cuCtxGetLimit(pvalue, limit));
+WATCHED CUresult watched_cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxGetLimit);
+  return watch_end(&watched, call_cuCtxGetLimit(pvalue, limit));
 }
 CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
-  if (trace_on()) return traced_cuCtxGetLimit(pvalue, limit);
+  if (watch_on()) return watched_cuCtxGetLimit(pvalue, limit);
   return call_cuCtxGetLimit(pvalue, limit);
 }
 
@@ -411,13 +1239,13 @@ ALWAYS_INLINE CUresult call_cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
   CUresult result = guest_enter(CALL_cuCtxGetSharedMemConfig, NEEDS_INIT);
   return result ? result : guest_cuCtxGetSharedMemConfig(pConfig);
 }
-TRACED CUresult traced_cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxGetSharedMemConfig);
-  return trace_call_end(&span, call_cuCtxGetSharedMemConfig(pConfig));
+WATCHED CUresult watched_cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxGetSharedMemConfig);
+  return watch_end(&watched, call_cuCtxGetSharedMemConfig(pConfig));
 }
 CUresult cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
-  if (trace_on()) return traced_cuCtxGetSharedMemConfig(pConfig);
+  if (watch_on()) return watched_cuCtxGetSharedMemConfig(pConfig);
   return call_cuCtxGetSharedMemConfig(pConfig);
 }
 
@@ -425,13 +1253,13 @@ ALWAYS_INLINE CUresult call_cuCtxGetStreamPriorityRange(int *leastPriority, int 
   CUresult result = guest_enter(CALL_cuCtxGetStreamPriorityRange, NEEDS_INIT);
   return result ? result : guest_cuCtxGetStreamPriorityRange(leastPriority, greatestPriority);
 }
-TRACED CUresult traced_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxGetStreamPriorityRange);
-  return trace_call_end(&span, call_cuCtxGetStreamPriorityRange(leastPriority, greatestPriority));
+WATCHED CUresult watched_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxGetStreamPriorityRange);
+  return watch_end(&watched, call_cuCtxGetStreamPriorityRange(leastPriority, greatestPriority));
 }
 CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority) {
-  if (trace_on()) return traced_cuCtxGetStreamPriorityRange(leastPriority, greatestPriority);
+  if (watch_on()) return watched_cuCtxGetStreamPriorityRange(leastPriority, greatestPriority);
   return call_cuCtxGetStreamPriorityRange(leastPriority, greatestPriority);
 }
 
@@ -439,13 +1267,13 @@ ALWAYS_INLINE CUresult call_cuCtxPopCurrent(CUcontext *pctx) {
   CUresult result = guest_enter(CALL_cuCtxPopCurrent, NEEDS_INIT);
   return result ? result : guest_cuCtxPopCurrent(pctx);
 }
-TRACED CUresult traced_cuCtxPopCurrent(CUcontext *pctx) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxPopCurrent);
-  return trace_call_end(&span, call_cuCtxPopCurrent(pctx));
+WATCHED CUresult watched_cuCtxPopCurrent(CUcontext *pctx) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxPopCurrent);
+  return watch_end(&watched, call_cuCtxPopCurrent(pctx));
 }
 CUresult cuCtxPopCurrent(CUcontext *pctx) {
-  if (trace_on()) return traced_cuCtxPopCurrent(pctx);
+  if (watch_on()) return watched_cuCtxPopCurrent(pctx);
   return call_cuCtxPopCurrent(pctx);
 }
 
@@ -453,13 +1281,13 @@ ALWAYS_INLINE CUresult call_cuCtxPopCurrent_v2(CUcontext *pctx) {
   CUresult result = guest_enter(CALL_cuCtxPopCurrent_v2, NEEDS_INIT);
   return result ? result : guest_cuCtxPopCurrent_v2(pctx);
 }
-TRACED CUresult traced_cuCtxPopCurrent_v2(CUcontext *pctx) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxPopCurrent_v2);
-  return trace_call_end(&span, call_cuCtxPopCurrent_v2(pctx));
+WATCHED CUresult watched_cuCtxPopCurrent_v2(CUcontext *pctx) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxPopCurrent_v2);
+  return watch_end(&watched, call_cuCtxPopCurrent_v2(pctx));
 }
 CUresult cuCtxPopCurrent_v2(CUcontext *pctx) {
-  if (trace_on()) return traced_cuCtxPopCurrent_v2(pctx);
+  if (watch_on()) return watched_cuCtxPopCurrent_v2(pctx);
   return call_cuCtxPopCurrent_v2(pctx);
 }
 
@@ -467,13 +1295,13 @@ ALWAYS_INLINE CUresult call_cuCtxPushCurrent(CUcontext ctx) {
   CUresult result = guest_enter(CALL_cuCtxPushCurrent, NEEDS_INIT);
   return result ? result : guest_cuCtxPushCurrent(ctx);
 }
-TRACED CUresult traced_cuCtxPushCurrent(CUcontext ctx) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxPushCurrent);
-  return trace_call_end(&span, call_cuCtxPushCurrent(ctx));
+WATCHED CUresult watched_cuCtxPushCurrent(CUcontext ctx) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxPushCurrent);
+  return watch_end(&watched, call_cuCtxPushCurrent(ctx));
 }
 CUresult cuCtxPushCurrent(CUcontext ctx) {
-  if (trace_on()) return traced_cuCtxPushCurrent(ctx);
+  if (watch_on()) return watched_cuCtxPushCurrent(ctx);
   return call_cuCtxPushCurrent(ctx);
 }
 
@@ -481,27 +1309,41 @@ ALWAYS_INLINE CUresult call_cuCtxPushCurrent_v2(CUcontext ctx) {
   CUresult result = guest_enter(CALL_cuCtxPushCurrent_v2, NEEDS_INIT);
   return result ? result : guest_cuCtxPushCurrent_v2(ctx);
 }
-TRACED CUresult traced_cuCtxPushCurrent_v2(CUcontext ctx) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxPushCurrent_v2);
-  return trace_call_end(&span, call_cuCtxPushCurrent_v2(ctx));
+WATCHED CUresult watched_cuCtxPushCurrent_v2(CUcontext ctx) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxPushCurrent_v2);
+  return watch_end(&watched, call_cuCtxPushCurrent_v2(ctx));
 }
 CUresult cuCtxPushCurrent_v2(CUcontext ctx) {
-  if (trace_on()) return traced_cuCtxPushCurrent_v2(ctx);
+  if (watch_on()) return watched_cuCtxPushCurrent_v2(ctx);
   return call_cuCtxPushCurrent_v2(ctx);
+}
+
+ALWAYS_INLINE CUresult call_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
+  CUresult result = guest_enter(CALL_cuCtxRecordEvent, NEEDS_INIT);
+  return result ? result : guest_cuCtxRecordEvent(hCtx, hEvent);
+}
+WATCHED CUresult watched_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxRecordEvent);
+  return watch_end(&watched, call_cuCtxRecordEvent(hCtx, hEvent));
+}
+CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
+  if (watch_on()) return watched_cuCtxRecordEvent(hCtx, hEvent);
+  return call_cuCtxRecordEvent(hCtx, hEvent);
 }
 
 ALWAYS_INLINE CUresult call_cuCtxResetPersistingL2Cache(void) {
   CUresult result = guest_enter(CALL_cuCtxResetPersistingL2Cache, NEEDS_INIT);
   return result ? result : guest_cuCtxResetPersistingL2Cache();
 }
-TRACED CUresult traced_cuCtxResetPersistingL2Cache(void) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxResetPersistingL2Cache);
-  return trace_call_end(&span, call_cuCtxResetPersistingL2Cache());
+WATCHED CUresult watched_cuCtxResetPersistingL2Cache(void) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxResetPersistingL2Cache);
+  return watch_end(&watched, call_cuCtxResetPersistingL2Cache());
 }
 CUresult cuCtxResetPersistingL2Cache(void) {
-  if (trace_on()) return traced_cuCtxResetPersistingL2Cache();
+  if (watch_on()) return watched_cuCtxResetPersistingL2Cache();
   return call_cuCtxResetPersistingL2Cache();
 }
 
@@ -509,13 +1351,13 @@ ALWAYS_INLINE CUresult call_cuCtxSetCacheConfig(CUfunc_cache config) {
   CUresult result = guest_enter(CALL_cuCtxSetCacheConfig, NEEDS_INIT);
   return result ? result : guest_cuCtxSetCacheConfig(config);
 }
-TRACED CUresult traced_cuCtxSetCacheConfig(CUfunc_cache config) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxSetCacheConfig);
-  return trace_call_end(&span, call_cuCtxSetCacheConfig(config));
+WATCHED CUresult watched_cuCtxSetCacheConfig(CUfunc_cache config) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxSetCacheConfig);
+  return watch_end(&watched, call_cuCtxSetCacheConfig(config));
 }
 CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
-  if (trace_on()) return traced_cuCtxSetCacheConfig(config);
+  if (watch_on()) return watched_cuCtxSetCacheConfig(config);
   return call_cuCtxSetCacheConfig(config);
 }
 
@@ -523,13 +1365,13 @@ ALWAYS_INLINE CUresult call_cuCtxSetCurrent(CUcontext ctx) {
   CUresult result = guest_enter(CALL_cuCtxSetCurrent, NEEDS_INIT);
   return result ? result : guest_cuCtxSetCurrent(ctx);
 }
-TRACED CUresult traced_cuCtxSetCurrent(CUcontext ctx) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxSetCurrent);
-  return trace_call_end(&span, call_cuCtxSetCurrent(ctx));
+WATCHED CUresult watched_cuCtxSetCurrent(CUcontext ctx) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxSetCurrent);
+  return watch_end(&watched, call_cuCtxSetCurrent(ctx));
 }
 CUresult cuCtxSetCurrent(CUcontext ctx) {
-  if (trace_on()) return traced_cuCtxSetCurrent(ctx);
+  if (watch_on()) return watched_cuCtxSetCurrent(ctx);
   return call_cuCtxSetCurrent(ctx);
 }
 
@@ -537,13 +1379,13 @@ ALWAYS_INLINE CUresult call_cuCtxSetFlags(unsigned int flags) {
   CUresult result = guest_enter(CALL_cuCtxSetFlags, NEEDS_INIT);
   return result ? result : guest_cuCtxSetFlags(flags);
 }
-TRACED CUresult traced_cuCtxSetFlags(unsigned int flags) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxSetFlags);
-  return trace_call_end(&span, call_cuCtxSetFlags(flags));
+WATCHED CUresult watched_cuCtxSetFlags(unsigned int flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxSetFlags);
+  return watch_end(&watched, call_cuCtxSetFlags(flags));
 }
 CUresult cuCtxSetFlags(unsigned int flags) {
-  if (trace_on()) return traced_cuCtxSetFlags(flags);
+  if (watch_on()) return watched_cuCtxSetFlags(flags);
   return call_cuCtxSetFlags(flags);
 }
 
@@ -551,13 +1393,13 @@ ALWAYS_INLINE CUresult call_cuCtxSetLimit(CUlimit limit, size_t value) {
   CUresult result = guest_enter(CALL_cuCtxSetLimit, NEEDS_INIT);
   return result ? result : guest_cuCtxSetLimit(limit, value);
 }
-TRACED CUresult traced_cuCtxSetLimit(CUlimit limit, size_t value) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxSetLimit);
-  return trace_call_end(&span, call_cuCtxSetLimit(limit, value));
+WATCHED CUresult watched_cuCtxSetLimit(CUlimit limit, size_t value) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxSetLimit);
+  return watch_end(&watched, call_cuCtxSetLimit(limit, value));
 }
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
-  if (trace_on()) return traced_cuCtxSetLimit(limit, value);
+  if (watch_on()) return watched_cuCtxSetLimit(limit, value);
   return call_cuCtxSetLimit(limit, value);
 }
 
@@ -565,55 +1407,71 @@ ALWAYS_INLINE CUresult call_cuCtxSetSharedMemConfig(CUsharedconfig config) {
   CUresult result = guest_enter(CALL_cuCtxSetSharedMemConfig, NEEDS_INIT);
   return result ? result : guest_cuCtxSetSharedMemConfig(config);
 }
-TRACED CUresult traced_cuCtxSetSharedMemConfig(CUsharedconfig config) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxSetSharedMemConfig);
-  return trace_call_end(&span, call_cuCtxSetSharedMemConfig(config));
+WATCHED CUresult watched_cuCtxSetSharedMemConfig(CUsharedconfig config) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxSetSharedMemConfig);
+  return watch_end(&watched, call_cuCtxSetSharedMemConfig(config));
 }
 CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
-  if (trace_on()) return traced_cuCtxSetSharedMemConfig(config);
+  if (watch_on()) return watched_cuCtxSetSharedMemConfig(config);
   return call_cuCtxSetSharedMemConfig(config);
 }
 
 ALWAYS_INLINE CUresult call_cuCtxSynchronize(void) {
   CUresult result = guest_enter(CALL_cuCtxSynchronize, NEEDS_INIT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuCtxSynchronize();
 }
-TRACED CUresult traced_cuCtxSynchronize(void) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxSynchronize);
-  return trace_call_end(&span, call_cuCtxSynchronize());
+WATCHED CUresult watched_cuCtxSynchronize(void) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxSynchronize);
+  return watch_end(&watched, call_cuCtxSynchronize());
 }
 CUresult cuCtxSynchronize(void) {
-  if (trace_on()) return traced_cuCtxSynchronize();
+  if (watch_on()) return watched_cuCtxSynchronize();
   return call_cuCtxSynchronize();
 }
 
 ALWAYS_INLINE CUresult call_cuCtxSynchronize_v2(CUcontext ctx) {
   CUresult result = guest_enter(CALL_cuCtxSynchronize_v2, NEEDS_INIT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuCtxSynchronize_v2(ctx);
 }
-TRACED CUresult traced_cuCtxSynchronize_v2(CUcontext ctx) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuCtxSynchronize_v2);
-  return trace_call_end(&span, call_cuCtxSynchronize_v2(ctx));
+WATCHED CUresult watched_cuCtxSynchronize_v2(CUcontext ctx) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxSynchronize_v2);
+  return watch_end(&watched, call_cuCtxSynchronize_v2(ctx));
 }
 CUresult cuCtxSynchronize_v2(CUcontext ctx) {
-  if (trace_on()) return traced_cuCtxSynchronize_v2(ctx);
+  if (watch_on()) return watched_cuCtxSynchronize_v2(ctx);
   return call_cuCtxSynchronize_v2(ctx);
+}
+
+ALWAYS_INLINE CUresult call_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
+  CUresult result = guest_enter(CALL_cuCtxWaitEvent, NEEDS_INIT);
+  return result ? result : guest_cuCtxWaitEvent(hCtx, hEvent);
+}
+WATCHED CUresult watched_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuCtxWaitEvent);
+  return watch_end(&watched, call_cuCtxWaitEvent(hCtx, hEvent));
+}
+CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
+  if (watch_on()) return watched_cuCtxWaitEvent(hCtx, hEvent);
+  return call_cuCtxWaitEvent(hCtx, hEvent);
 }
 
 ALWAYS_INLINE CUresult call_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev) {
   CUresult result = guest_enter(CALL_cuDeviceCanAccessPeer, NEEDS_INIT);
   return result ? result : guest_cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev);
 }
-TRACED CUresult traced_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDeviceCanAccessPeer);
-  return trace_call_end(&span, call_cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev));
+WATCHED CUresult watched_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceCanAccessPeer);
+  return watch_end(&watched, call_cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev));
 }
 CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev) {
-  if (trace_on()) return traced_cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev);
+  if (watch_on()) return watched_cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev);
   return call_cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev);
 }
 
@@ -621,13 +1479,13 @@ ALWAYS_INLINE CUresult call_cuDeviceComputeCapability(int *major, int *minor, CU
   CUresult result = guest_enter(CALL_cuDeviceComputeCapability, NEEDS_INIT);
   return result ? result : guest_cuDeviceComputeCapability(major, minor, dev);
 }
-TRACED CUresult traced_cuDeviceComputeCapability(int *major, int *minor, CUdevice dev) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDeviceComputeCapability);
-  return trace_call_end(&span, call_cuDeviceComputeCapability(major, minor, dev));
+WATCHED CUresult watched_cuDeviceComputeCapability(int *major, int *minor, CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceComputeCapability);
+  return watch_end(&watched, call_cuDeviceComputeCapability(major, minor, dev));
 }
 CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev) {
-  if (trace_on()) return traced_cuDeviceComputeCapability(major, minor, dev);
+  if (watch_on()) return watched_cuDeviceComputeCapability(major, minor, dev);
   return call_cuDeviceComputeCapability(major, minor, dev);
 }
 
@@ -635,13 +1493,13 @@ ALWAYS_INLINE CUresult call_cuDeviceGet(CUdevice *device, int ordinal) {
   CUresult result = guest_enter(CALL_cuDeviceGet, NEEDS_INIT);
   return result ? result : guest_cuDeviceGet(device, ordinal);
 }
-TRACED CUresult traced_cuDeviceGet(CUdevice *device, int ordinal) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDeviceGet);
-  return trace_call_end(&span, call_cuDeviceGet(device, ordinal));
+WATCHED CUresult watched_cuDeviceGet(CUdevice *device, int ordinal) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceGet);
+  return watch_end(&watched, call_cuDeviceGet(device, ordinal));
 }
 CUresult cuDeviceGet(CUdevice *device, int ordinal) {
-  if (trace_on()) return traced_cuDeviceGet(device, ordinal);
+  if (watch_on()) return watched_cuDeviceGet(device, ordinal);
   return call_cuDeviceGet(device, ordinal);
 }
 
@@ -649,13 +1507,13 @@ ALWAYS_INLINE CUresult call_cuDeviceGetAttribute(int *pi, CUdevice_attribute att
   CUresult result = guest_enter(CALL_cuDeviceGetAttribute, NEEDS_INIT);
   return result ? result : guest_cuDeviceGetAttribute(pi, attrib, dev);
 }
-TRACED CUresult traced_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDeviceGetAttribute);
-  return trace_call_end(&span, call_cuDeviceGetAttribute(pi, attrib, dev));
+WATCHED CUresult watched_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceGetAttribute);
+  return watch_end(&watched, call_cuDeviceGetAttribute(pi, attrib, dev));
 }
 CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev) {
-  if (trace_on()) return traced_cuDeviceGetAttribute(pi, attrib, dev);
+  if (watch_on()) return watched_cuDeviceGetAttribute(pi, attrib, dev);
   return call_cuDeviceGetAttribute(pi, attrib, dev);
 }
 
@@ -663,13 +1521,13 @@ ALWAYS_INLINE CUresult call_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pci
   CUresult result = guest_enter(CALL_cuDeviceGetByPCIBusId, NEEDS_INIT);
   return result ? result : guest_cuDeviceGetByPCIBusId(dev, pciBusId);
 }
-TRACED CUresult traced_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDeviceGetByPCIBusId);
-  return trace_call_end(&span, call_cuDeviceGetByPCIBusId(dev, pciBusId));
+WATCHED CUresult watched_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceGetByPCIBusId);
+  return watch_end(&watched, call_cuDeviceGetByPCIBusId(dev, pciBusId));
 }
 CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) {
-  if (trace_on()) return traced_cuDeviceGetByPCIBusId(dev, pciBusId);
+  if (watch_on()) return watched_cuDeviceGetByPCIBusId(dev, pciBusId);
   return call_cuDeviceGetByPCIBusId(dev, pciBusId);
 }
 
@@ -677,55 +1535,139 @@ ALWAYS_INLINE CUresult call_cuDeviceGetCount(int *count) {
   CUresult result = guest_enter(CALL_cuDeviceGetCount, NEEDS_INIT);
   return result ? result : guest_cuDeviceGetCount(count);
 }
-TRACED CUresult traced_cuDeviceGetCount(int *count) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDeviceGetCount);
-  return trace_call_end(&span, call_cuDeviceGetCount(count));
+WATCHED CUresult watched_cuDeviceGetCount(int *count) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceGetCount);
+  return watch_end(&watched, call_cuDeviceGetCount(count));
 }
 CUresult cuDeviceGetCount(int *count) {
-  if (trace_on()) return traced_cuDeviceGetCount(count);
+  if (watch_on()) return watched_cuDeviceGetCount(count);
   return call_cuDeviceGetCount(count);
+}
+
+ALWAYS_INLINE CUresult call_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev) {
+  CUresult result = guest_enter(CALL_cuDeviceGetDefaultMemPool, NEEDS_INIT);
+  return result ? result : guest_cuDeviceGetDefaultMemPool(pool_out, dev);
+}
+WATCHED CUresult watched_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceGetDefaultMemPool);
+  return watch_end(&watched, call_cuDeviceGetDefaultMemPool(pool_out, dev));
+}
+CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev) {
+  if (watch_on()) return watched_cuDeviceGetDefaultMemPool(pool_out, dev);
+  return call_cuDeviceGetDefaultMemPool(pool_out, dev);
+}
+
+ALWAYS_INLINE CUresult call_cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev) {
+  CUresult result = guest_enter(CALL_cuDeviceGetExecAffinitySupport, NEEDS_INIT);
+  return result ? result : guest_cuDeviceGetExecAffinitySupport(pi, type, dev);
+}
+WATCHED CUresult watched_cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceGetExecAffinitySupport);
+  return watch_end(&watched, call_cuDeviceGetExecAffinitySupport(pi, type, dev));
+}
+CUresult cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev) {
+  if (watch_on()) return watched_cuDeviceGetExecAffinitySupport(pi, type, dev);
+  return call_cuDeviceGetExecAffinitySupport(pi, type, dev);
+}
+
+ALWAYS_INLINE CUresult call_cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value) {
+  CUresult result = guest_enter(CALL_cuDeviceGetGraphMemAttribute, NEEDS_INIT);
+  return result ? result : guest_cuDeviceGetGraphMemAttribute(device, attr, value);
+}
+WATCHED CUresult watched_cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceGetGraphMemAttribute);
+  return watch_end(&watched, call_cuDeviceGetGraphMemAttribute(device, attr, value));
+}
+CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value) {
+  if (watch_on()) return watched_cuDeviceGetGraphMemAttribute(device, attr, value);
+  return call_cuDeviceGetGraphMemAttribute(device, attr, value);
+}
+
+ALWAYS_INLINE CUresult call_cuDeviceGetHostAtomicCapabilities(unsigned int *capabilities, const CUatomicOperation *operations, unsigned int count, CUdevice dev) {
+  CUresult result = guest_enter(CALL_cuDeviceGetHostAtomicCapabilities, NEEDS_INIT);
+  return result ? result : guest_cuDeviceGetHostAtomicCapabilities(capabilities, operations, count, dev);
+}
+WATCHED CUresult watched_cuDeviceGetHostAtomicCapabilities(unsigned int *capabilities, const CUatomicOperation *operations, unsigned int count, CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceGetHostAtomicCapabilities);
+  return watch_end(&watched, call_cuDeviceGetHostAtomicCapabilities(capabilities, operations, count, dev));
+}
+CUresult cuDeviceGetHostAtomicCapabilities(unsigned int *capabilities, const CUatomicOperation *operations, unsigned int count, CUdevice dev) {
+  if (watch_on()) return watched_cuDeviceGetHostAtomicCapabilities(capabilities, operations, count, dev);
+  return call_cuDeviceGetHostAtomicCapabilities(capabilities, operations, count, dev);
 }
 
 ALWAYS_INLINE CUresult call_cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDeviceGetLuid, NEEDS_INIT);
   return result ? result : guest_cuDeviceGetLuid(luid, deviceNodeMask, dev);
 }
-TRACED CUresult traced_cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDeviceGetLuid);
-  return trace_call_end(&span, call_cuDeviceGetLuid(luid, deviceNodeMask, dev));
+WATCHED CUresult watched_cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceGetLuid);
+  return watch_end(&watched, call_cuDeviceGetLuid(luid, deviceNodeMask, dev));
 }
 CUresult cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev) {
-  if (trace_on()) return traced_cuDeviceGetLuid(luid, deviceNodeMask, dev);
+  if (watch_on()) return watched_cuDeviceGetLuid(luid, deviceNodeMask, dev);
   return call_cuDeviceGetLuid(luid, deviceNodeMask, dev);
+}
+
+ALWAYS_INLINE CUresult call_cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) {
+  CUresult result = guest_enter(CALL_cuDeviceGetMemPool, NEEDS_INIT);
+  return result ? result : guest_cuDeviceGetMemPool(pool, dev);
+}
+WATCHED CUresult watched_cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceGetMemPool);
+  return watch_end(&watched, call_cuDeviceGetMemPool(pool, dev));
+}
+CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) {
+  if (watch_on()) return watched_cuDeviceGetMemPool(pool, dev);
+  return call_cuDeviceGetMemPool(pool, dev);
 }
 
 ALWAYS_INLINE CUresult call_cuDeviceGetName(char *name, int len, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDeviceGetName, NEEDS_INIT);
   return result ? result : guest_cuDeviceGetName(name, len, dev);
 }
-TRACED CUresult traced_cuDeviceGetName(char *name, int len, CUdevice dev) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDeviceGetName);
-  return trace_call_end(&span, call_cuDeviceGetName(name, len, dev));
+WATCHED CUresult watched_cuDeviceGetName(char *name, int len, CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceGetName);
+  return watch_end(&watched, call_cuDeviceGetName(name, len, dev));
 }
 CUresult cuDeviceGetName(char *name, int len, CUdevice dev) {
-  if (trace_on()) return traced_cuDeviceGetName(name, len, dev);
+  if (watch_on()) return watched_cuDeviceGetName(name, len, dev);
   return call_cuDeviceGetName(name, len, dev);
+}
+
+ALWAYS_INLINE CUresult call_cuDeviceGetP2PAtomicCapabilities(unsigned int *capabilities, const CUatomicOperation *operations, unsigned int count, CUdevice srcDevice, CUdevice dstDevice) {
+  CUresult result = guest_enter(CALL_cuDeviceGetP2PAtomicCapabilities, NEEDS_INIT);
+  return result ? result : guest_cuDeviceGetP2PAtomicCapabilities(capabilities, operations, count, srcDevice, dstDevice);
+}
+WATCHED CUresult watched_cuDeviceGetP2PAtomicCapabilities(unsigned int *capabilities, const CUatomicOperation *operations, unsigned int count, CUdevice srcDevice, CUdevice dstDevice) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceGetP2PAtomicCapabilities);
+  return watch_end(&watched, call_cuDeviceGetP2PAtomicCapabilities(capabilities, operations, count, srcDevice, dstDevice));
+}
+CUresult cuDeviceGetP2PAtomicCapabilities(unsigned int *capabilities, const CUatomicOperation *operations, unsigned int count, CUdevice srcDevice, CUdevice dstDevice) {
+  if (watch_on()) return watched_cuDeviceGetP2PAtomicCapabilities(capabilities, operations, count, srcDevice, dstDevice);
+  return call_cuDeviceGetP2PAtomicCapabilities(capabilities, operations, count, srcDevice, dstDevice);
 }
 
 ALWAYS_INLINE CUresult call_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice) {
   CUresult result = guest_enter(CALL_cuDeviceGetP2PAttribute, NEEDS_INIT);
   return result ? result : guest_cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice);
 }
-TRACED CUresult traced_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDeviceGetP2PAttribute);
-  return trace_call_end(&span, call_cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice));
+WATCHED CUresult watched_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceGetP2PAttribute);
+  return watch_end(&watched, call_cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice));
 }
 CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice) {
-  if (trace_on()) return traced_cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice);
+  if (watch_on()) return watched_cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice);
   return call_cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice);
 }
 
@@ -733,13 +1675,13 @@ ALWAYS_INLINE CUresult call_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevic
   CUresult result = guest_enter(CALL_cuDeviceGetPCIBusId, NEEDS_INIT);
   return result ? result : guest_cuDeviceGetPCIBusId(pciBusId, len, dev);
 }
-TRACED CUresult traced_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDeviceGetPCIBusId);
-  return trace_call_end(&span, call_cuDeviceGetPCIBusId(pciBusId, len, dev));
+WATCHED CUresult watched_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceGetPCIBusId);
+  return watch_end(&watched, call_cuDeviceGetPCIBusId(pciBusId, len, dev));
 }
 CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
-  if (trace_on()) return traced_cuDeviceGetPCIBusId(pciBusId, len, dev);
+  if (watch_on()) return watched_cuDeviceGetPCIBusId(pciBusId, len, dev);
   return call_cuDeviceGetPCIBusId(pciBusId, len, dev);
 }
 
@@ -747,27 +1689,41 @@ ALWAYS_INLINE CUresult call_cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
   CUresult result = guest_enter(CALL_cuDeviceGetProperties, NEEDS_INIT);
   return result ? result : guest_cuDeviceGetProperties(prop, dev);
 }
-TRACED CUresult traced_cuDeviceGetProperties(CUdevprop *prop, CUdevice dev) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDeviceGetProperties);
-  return trace_call_end(&span, call_cuDeviceGetProperties(prop, dev));
+WATCHED CUresult watched_cuDeviceGetProperties(CUdevprop *prop, CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceGetProperties);
+  return watch_end(&watched, call_cuDeviceGetProperties(prop, dev));
 }
 CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev) {
-  if (trace_on()) return traced_cuDeviceGetProperties(prop, dev);
+  if (watch_on()) return watched_cuDeviceGetProperties(prop, dev);
   return call_cuDeviceGetProperties(prop, dev);
+}
+
+ALWAYS_INLINE CUresult call_cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format, unsigned int numChannels, CUdevice dev) {
+  CUresult result = guest_enter(CALL_cuDeviceGetTexture1DLinearMaxWidth, NEEDS_INIT);
+  return result ? result : guest_cuDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, format, numChannels, dev);
+}
+WATCHED CUresult watched_cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format, unsigned int numChannels, CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceGetTexture1DLinearMaxWidth);
+  return watch_end(&watched, call_cuDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, format, numChannels, dev));
+}
+CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format, unsigned int numChannels, CUdevice dev) {
+  if (watch_on()) return watched_cuDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, format, numChannels, dev);
+  return call_cuDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, format, numChannels, dev);
 }
 
 ALWAYS_INLINE CUresult call_cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDeviceGetUuid, NEEDS_INIT);
   return result ? result : guest_cuDeviceGetUuid(uuid, dev);
 }
-TRACED CUresult traced_cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDeviceGetUuid);
-  return trace_call_end(&span, call_cuDeviceGetUuid(uuid, dev));
+WATCHED CUresult watched_cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceGetUuid);
+  return watch_end(&watched, call_cuDeviceGetUuid(uuid, dev));
 }
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) {
-  if (trace_on()) return traced_cuDeviceGetUuid(uuid, dev);
+  if (watch_on()) return watched_cuDeviceGetUuid(uuid, dev);
   return call_cuDeviceGetUuid(uuid, dev);
 }
 
@@ -775,27 +1731,41 @@ ALWAYS_INLINE CUresult call_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDeviceGetUuid_v2, NEEDS_INIT);
   return result ? result : guest_cuDeviceGetUuid_v2(uuid, dev);
 }
-TRACED CUresult traced_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDeviceGetUuid_v2);
-  return trace_call_end(&span, call_cuDeviceGetUuid_v2(uuid, dev));
+WATCHED CUresult watched_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceGetUuid_v2);
+  return watch_end(&watched, call_cuDeviceGetUuid_v2(uuid, dev));
 }
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
-  if (trace_on()) return traced_cuDeviceGetUuid_v2(uuid, dev);
+  if (watch_on()) return watched_cuDeviceGetUuid_v2(uuid, dev);
   return call_cuDeviceGetUuid_v2(uuid, dev);
+}
+
+ALWAYS_INLINE CUresult call_cuDeviceGraphMemTrim(CUdevice device) {
+  CUresult result = guest_enter(CALL_cuDeviceGraphMemTrim, NEEDS_CONTEXT);
+  return result ? result : guest_cuDeviceGraphMemTrim(device);
+}
+WATCHED CUresult watched_cuDeviceGraphMemTrim(CUdevice device) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceGraphMemTrim);
+  return watch_end(&watched, call_cuDeviceGraphMemTrim(device));
+}
+CUresult cuDeviceGraphMemTrim(CUdevice device) {
+  if (watch_on()) return watched_cuDeviceGraphMemTrim(device);
+  return call_cuDeviceGraphMemTrim(device);
 }
 
 ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active) {
   CUresult result = guest_enter(CALL_cuDevicePrimaryCtxGetState, NEEDS_INIT);
   return result ? result : guest_cuDevicePrimaryCtxGetState(dev, flags, active);
 }
-TRACED CUresult traced_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDevicePrimaryCtxGetState);
-  return trace_call_end(&span, call_cuDevicePrimaryCtxGetState(dev, flags, active));
+WATCHED CUresult watched_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDevicePrimaryCtxGetState);
+  return watch_end(&watched, call_cuDevicePrimaryCtxGetState(dev, flags, active));
 }
 CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active) {
-  if (trace_on()) return traced_cuDevicePrimaryCtxGetState(dev, flags, active);
+  if (watch_on()) return watched_cuDevicePrimaryCtxGetState(dev, flags, active);
   return call_cuDevicePrimaryCtxGetState(dev, flags, active);
 }
 
@@ -803,13 +1773,13 @@ ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxRelease(CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDevicePrimaryCtxRelease, NEEDS_INIT);
   return result ? result : guest_cuDevicePrimaryCtxRelease(dev);
 }
-TRACED CUresult traced_cuDevicePrimaryCtxRelease(CUdevice dev) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDevicePrimaryCtxRelease);
-  return trace_call_end(&span, call_cuDevicePrimaryCtxRelease(dev));
+WATCHED CUresult watched_cuDevicePrimaryCtxRelease(CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDevicePrimaryCtxRelease);
+  return watch_end(&watched, call_cuDevicePrimaryCtxRelease(dev));
 }
 CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
-  if (trace_on()) return traced_cuDevicePrimaryCtxRelease(dev);
+  if (watch_on()) return watched_cuDevicePrimaryCtxRelease(dev);
   return call_cuDevicePrimaryCtxRelease(dev);
 }
 
@@ -817,13 +1787,13 @@ ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDevicePrimaryCtxRelease_v2, NEEDS_INIT);
   return result ? result : guest_cuDevicePrimaryCtxRelease_v2(dev);
 }
-TRACED CUresult traced_cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDevicePrimaryCtxRelease_v2);
-  return trace_call_end(&span, call_cuDevicePrimaryCtxRelease_v2(dev));
+WATCHED CUresult watched_cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDevicePrimaryCtxRelease_v2);
+  return watch_end(&watched, call_cuDevicePrimaryCtxRelease_v2(dev));
 }
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
-  if (trace_on()) return traced_cuDevicePrimaryCtxRelease_v2(dev);
+  if (watch_on()) return watched_cuDevicePrimaryCtxRelease_v2(dev);
   return call_cuDevicePrimaryCtxRelease_v2(dev);
 }
 
@@ -831,13 +1801,13 @@ ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxReset(CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDevicePrimaryCtxReset, NEEDS_INIT);
   return result ? result : guest_cuDevicePrimaryCtxReset(dev);
 }
-TRACED CUresult traced_cuDevicePrimaryCtxReset(CUdevice dev) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDevicePrimaryCtxReset);
-  return trace_call_end(&span, call_cuDevicePrimaryCtxReset(dev));
+WATCHED CUresult watched_cuDevicePrimaryCtxReset(CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDevicePrimaryCtxReset);
+  return watch_end(&watched, call_cuDevicePrimaryCtxReset(dev));
 }
 CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
-  if (trace_on()) return traced_cuDevicePrimaryCtxReset(dev);
+  if (watch_on()) return watched_cuDevicePrimaryCtxReset(dev);
   return call_cuDevicePrimaryCtxReset(dev);
 }
 
@@ -845,13 +1815,13 @@ ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxReset_v2(CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDevicePrimaryCtxReset_v2, NEEDS_INIT);
   return result ? result : guest_cuDevicePrimaryCtxReset_v2(dev);
 }
-TRACED CUresult traced_cuDevicePrimaryCtxReset_v2(CUdevice dev) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDevicePrimaryCtxReset_v2);
-  return trace_call_end(&span, call_cuDevicePrimaryCtxReset_v2(dev));
+WATCHED CUresult watched_cuDevicePrimaryCtxReset_v2(CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDevicePrimaryCtxReset_v2);
+  return watch_end(&watched, call_cuDevicePrimaryCtxReset_v2(dev));
 }
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
-  if (trace_on()) return traced_cuDevicePrimaryCtxReset_v2(dev);
+  if (watch_on()) return watched_cuDevicePrimaryCtxReset_v2(dev);
   return call_cuDevicePrimaryCtxReset_v2(dev);
 }
 
@@ -859,13 +1829,13 @@ ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice d
   CUresult result = guest_enter(CALL_cuDevicePrimaryCtxRetain, NEEDS_INIT);
   return result ? result : guest_cuDevicePrimaryCtxRetain(pctx, dev);
 }
-TRACED CUresult traced_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDevicePrimaryCtxRetain);
-  return trace_call_end(&span, call_cuDevicePrimaryCtxRetain(pctx, dev));
+WATCHED CUresult watched_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDevicePrimaryCtxRetain);
+  return watch_end(&watched, call_cuDevicePrimaryCtxRetain(pctx, dev));
 }
 CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
-  if (trace_on()) return traced_cuDevicePrimaryCtxRetain(pctx, dev);
+  if (watch_on()) return watched_cuDevicePrimaryCtxRetain(pctx, dev);
   return call_cuDevicePrimaryCtxRetain(pctx, dev);
 }
 
@@ -873,13 +1843,13 @@ ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned in
   CUresult result = guest_enter(CALL_cuDevicePrimaryCtxSetFlags, NEEDS_INIT);
   return result ? result : guest_cuDevicePrimaryCtxSetFlags(dev, flags);
 }
-TRACED CUresult traced_cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDevicePrimaryCtxSetFlags);
-  return trace_call_end(&span, call_cuDevicePrimaryCtxSetFlags(dev, flags));
+WATCHED CUresult watched_cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDevicePrimaryCtxSetFlags);
+  return watch_end(&watched, call_cuDevicePrimaryCtxSetFlags(dev, flags));
 }
 CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
-  if (trace_on()) return traced_cuDevicePrimaryCtxSetFlags(dev, flags);
+  if (watch_on()) return watched_cuDevicePrimaryCtxSetFlags(dev, flags);
   return call_cuDevicePrimaryCtxSetFlags(dev, flags);
 }
 
@@ -887,41 +1857,97 @@ ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned
   CUresult result = guest_enter(CALL_cuDevicePrimaryCtxSetFlags_v2, NEEDS_INIT);
   return result ? result : guest_cuDevicePrimaryCtxSetFlags_v2(dev, flags);
 }
-TRACED CUresult traced_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDevicePrimaryCtxSetFlags_v2);
-  return trace_call_end(&span, call_cuDevicePrimaryCtxSetFlags_v2(dev, flags));
+WATCHED CUresult watched_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDevicePrimaryCtxSetFlags_v2);
+  return watch_end(&watched, call_cuDevicePrimaryCtxSetFlags_v2(dev, flags));
 }
 CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
-  if (trace_on()) return traced_cuDevicePrimaryCtxSetFlags_v2(dev, flags);
+  if (watch_on()) return watched_cuDevicePrimaryCtxSetFlags_v2(dev, flags);
   return call_cuDevicePrimaryCtxSetFlags_v2(dev, flags);
+}
+
+ALWAYS_INLINE CUresult call_cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callbackFunc, void *userData, CUasyncCallbackHandle *callback) {
+  CUresult result = guest_enter(CALL_cuDeviceRegisterAsyncNotification, NEEDS_INIT);
+  return result ? result : guest_cuDeviceRegisterAsyncNotification(device, callbackFunc, userData, callback);
+}
+WATCHED CUresult watched_cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callbackFunc, void *userData, CUasyncCallbackHandle *callback) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceRegisterAsyncNotification);
+  return watch_end(&watched, call_cuDeviceRegisterAsyncNotification(device, callbackFunc, userData, callback));
+}
+CUresult cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callbackFunc, void *userData, CUasyncCallbackHandle *callback) {
+  if (watch_on()) return watched_cuDeviceRegisterAsyncNotification(device, callbackFunc, userData, callback);
+  return call_cuDeviceRegisterAsyncNotification(device, callbackFunc, userData, callback);
+}
+
+ALWAYS_INLINE CUresult call_cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value) {
+  CUresult result = guest_enter(CALL_cuDeviceSetGraphMemAttribute, NEEDS_INIT);
+  return result ? result : guest_cuDeviceSetGraphMemAttribute(device, attr, value);
+}
+WATCHED CUresult watched_cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceSetGraphMemAttribute);
+  return watch_end(&watched, call_cuDeviceSetGraphMemAttribute(device, attr, value));
+}
+CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value) {
+  if (watch_on()) return watched_cuDeviceSetGraphMemAttribute(device, attr, value);
+  return call_cuDeviceSetGraphMemAttribute(device, attr, value);
+}
+
+ALWAYS_INLINE CUresult call_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
+  CUresult result = guest_enter(CALL_cuDeviceSetMemPool, NEEDS_INIT);
+  return result ? result : guest_cuDeviceSetMemPool(dev, pool);
+}
+WATCHED CUresult watched_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceSetMemPool);
+  return watch_end(&watched, call_cuDeviceSetMemPool(dev, pool));
+}
+CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
+  if (watch_on()) return watched_cuDeviceSetMemPool(dev, pool);
+  return call_cuDeviceSetMemPool(dev, pool);
 }
 
 ALWAYS_INLINE CUresult call_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuDeviceTotalMem_v2, NEEDS_INIT);
   return result ? result : guest_cuDeviceTotalMem_v2(bytes, dev);
 }
-TRACED CUresult traced_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDeviceTotalMem_v2);
-  return trace_call_end(&span, call_cuDeviceTotalMem_v2(bytes, dev));
+WATCHED CUresult watched_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceTotalMem_v2);
+  return watch_end(&watched, call_cuDeviceTotalMem_v2(bytes, dev));
 }
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {
-  if (trace_on()) return traced_cuDeviceTotalMem_v2(bytes, dev);
+  if (watch_on()) return watched_cuDeviceTotalMem_v2(bytes, dev);
   return call_cuDeviceTotalMem_v2(bytes, dev);
+}
+
+ALWAYS_INLINE CUresult call_cuDeviceUnregisterAsyncNotification(CUdevice device, CUasyncCallbackHandle callback) {
+  CUresult result = guest_enter(CALL_cuDeviceUnregisterAsyncNotification, NEEDS_INIT);
+  return result ? result : guest_cuDeviceUnregisterAsyncNotification(device, callback);
+}
+WATCHED CUresult watched_cuDeviceUnregisterAsyncNotification(CUdevice device, CUasyncCallbackHandle callback) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDeviceUnregisterAsyncNotification);
+  return watch_end(&watched, call_cuDeviceUnregisterAsyncNotification(device, callback));
+}
+CUresult cuDeviceUnregisterAsyncNotification(CUdevice device, CUasyncCallbackHandle callback) {
+  if (watch_on()) return watched_cuDeviceUnregisterAsyncNotification(device, callback);
+  return call_cuDeviceUnregisterAsyncNotification(device, callback);
 }
 
 ALWAYS_INLINE CUresult call_cuDriverGetVersion(int *driverVersion) {
   CUresult result = guest_enter(CALL_cuDriverGetVersion, NEEDS_NOTHING);
   return result ? result : guest_cuDriverGetVersion(driverVersion);
 }
-TRACED CUresult traced_cuDriverGetVersion(int *driverVersion) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuDriverGetVersion);
-  return trace_call_end(&span, call_cuDriverGetVersion(driverVersion));
+WATCHED CUresult watched_cuDriverGetVersion(int *driverVersion) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuDriverGetVersion);
+  return watch_end(&watched, call_cuDriverGetVersion(driverVersion));
 }
 CUresult cuDriverGetVersion(int *driverVersion) {
-  if (trace_on()) return traced_cuDriverGetVersion(driverVersion);
+  if (watch_on()) return watched_cuDriverGetVersion(driverVersion);
   return call_cuDriverGetVersion(driverVersion);
 }
 
@@ -929,13 +1955,13 @@ ALWAYS_INLINE CUresult call_cuEventCreate(CUevent *phEvent, unsigned int Flags) 
   CUresult result = guest_enter(CALL_cuEventCreate, NEEDS_CONTEXT);
   return result ? result : guest_cuEventCreate(phEvent, Flags);
 }
-TRACED CUresult traced_cuEventCreate(CUevent *phEvent, unsigned int Flags) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuEventCreate);
-  return trace_call_end(&span, call_cuEventCreate(phEvent, Flags));
+WATCHED CUresult watched_cuEventCreate(CUevent *phEvent, unsigned int Flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuEventCreate);
+  return watch_end(&watched, call_cuEventCreate(phEvent, Flags));
 }
 CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags) {
-  if (trace_on()) return traced_cuEventCreate(phEvent, Flags);
+  if (watch_on()) return watched_cuEventCreate(phEvent, Flags);
   return call_cuEventCreate(phEvent, Flags);
 }
 
@@ -943,13 +1969,13 @@ ALWAYS_INLINE CUresult call_cuEventDestroy(CUevent hEvent) {
   CUresult result = guest_enter(CALL_cuEventDestroy, NEEDS_CONTEXT);
   return result ? result : guest_cuEventDestroy(hEvent);
 }
-TRACED CUresult traced_cuEventDestroy(CUevent hEvent) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuEventDestroy);
-  return trace_call_end(&span, call_cuEventDestroy(hEvent));
+WATCHED CUresult watched_cuEventDestroy(CUevent hEvent) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuEventDestroy);
+  return watch_end(&watched, call_cuEventDestroy(hEvent));
 }
 CUresult cuEventDestroy(CUevent hEvent) {
-  if (trace_on()) return traced_cuEventDestroy(hEvent);
+  if (watch_on()) return watched_cuEventDestroy(hEvent);
   return call_cuEventDestroy(hEvent);
 }
 
@@ -957,13 +1983,13 @@ ALWAYS_INLINE CUresult call_cuEventDestroy_v2(CUevent hEvent) {
   CUresult result = guest_enter(CALL_cuEventDestroy_v2, NEEDS_CONTEXT);
   return result ? result : guest_cuEventDestroy_v2(hEvent);
 }
-TRACED CUresult traced_cuEventDestroy_v2(CUevent hEvent) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuEventDestroy_v2);
-  return trace_call_end(&span, call_cuEventDestroy_v2(hEvent));
+WATCHED CUresult watched_cuEventDestroy_v2(CUevent hEvent) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuEventDestroy_v2);
+  return watch_end(&watched, call_cuEventDestroy_v2(hEvent));
 }
 CUresult cuEventDestroy_v2(CUevent hEvent) {
-  if (trace_on()) return traced_cuEventDestroy_v2(hEvent);
+  if (watch_on()) return watched_cuEventDestroy_v2(hEvent);
   return call_cuEventDestroy_v2(hEvent);
 }
 
@@ -971,13 +1997,13 @@ ALWAYS_INLINE CUresult call_cuEventElapsedTime(float *pMilliseconds, CUevent hSt
   CUresult result = guest_enter(CALL_cuEventElapsedTime, NEEDS_CONTEXT);
   return result ? result : guest_cuEventElapsedTime(pMilliseconds, hStart, hEnd);
 }
-TRACED CUresult traced_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuEventElapsedTime);
-  return trace_call_end(&span, call_cuEventElapsedTime(pMilliseconds, hStart, hEnd));
+WATCHED CUresult watched_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuEventElapsedTime);
+  return watch_end(&watched, call_cuEventElapsedTime(pMilliseconds, hStart, hEnd));
 }
 CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
-  if (trace_on()) return traced_cuEventElapsedTime(pMilliseconds, hStart, hEnd);
+  if (watch_on()) return watched_cuEventElapsedTime(pMilliseconds, hStart, hEnd);
   return call_cuEventElapsedTime(pMilliseconds, hStart, hEnd);
 }
 
@@ -985,13 +2011,13 @@ ALWAYS_INLINE CUresult call_cuEventElapsedTime_v2(float *pMilliseconds, CUevent 
   CUresult result = guest_enter(CALL_cuEventElapsedTime_v2, NEEDS_CONTEXT);
   return result ? result : guest_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
 }
-TRACED CUresult traced_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuEventElapsedTime_v2);
-  return trace_call_end(&span, call_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd));
+WATCHED CUresult watched_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuEventElapsedTime_v2);
+  return watch_end(&watched, call_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd));
 }
 CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
-  if (trace_on()) return traced_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
+  if (watch_on()) return watched_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
   return call_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
 }
 
@@ -999,13 +2025,13 @@ ALWAYS_INLINE CUresult call_cuEventQuery(CUevent hEvent) {
   CUresult result = guest_enter(CALL_cuEventQuery, NEEDS_CONTEXT);
   return result ? result : guest_cuEventQuery(hEvent);
 }
-TRACED CUresult traced_cuEventQuery(CUevent hEvent) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuEventQuery);
-  return trace_call_end(&span, call_cuEventQuery(hEvent));
+WATCHED CUresult watched_cuEventQuery(CUevent hEvent) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuEventQuery);
+  return watch_end(&watched, call_cuEventQuery(hEvent));
 }
 CUresult cuEventQuery(CUevent hEvent) {
-  if (trace_on()) return traced_cuEventQuery(hEvent);
+  if (watch_on()) return watched_cuEventQuery(hEvent);
   return call_cuEventQuery(hEvent);
 }
 
@@ -1013,17 +2039,17 @@ ALWAYS_INLINE CUresult call_cuEventRecord(CUevent hEvent, CUstream hStream, int 
   CUresult result = guest_enter(CALL_cuEventRecord, NEEDS_CONTEXT);
   return result ? result : guest_cuEventRecord(hEvent, hStream, per_thread);
 }
-TRACED CUresult traced_cuEventRecord(CUevent hEvent, CUstream hStream, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuEventRecord);
-  return trace_call_end(&span, call_cuEventRecord(hEvent, hStream, per_thread));
+WATCHED CUresult watched_cuEventRecord(CUevent hEvent, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuEventRecord);
+  return watch_end(&watched, call_cuEventRecord(hEvent, hStream, per_thread));
 }
 CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
-  if (trace_on()) return traced_cuEventRecord(hEvent, hStream, 0);
+  if (watch_on()) return watched_cuEventRecord(hEvent, hStream, 0);
   return call_cuEventRecord(hEvent, hStream, 0);
 }
 CUresult cuEventRecord_ptsz(CUevent hEvent, CUstream hStream) {
-  if (trace_on()) return traced_cuEventRecord(hEvent, hStream, 1);
+  if (watch_on()) return watched_cuEventRecord(hEvent, hStream, 1);
   return call_cuEventRecord(hEvent, hStream, 1);
 }
 
@@ -1031,17 +2057,17 @@ ALWAYS_INLINE CUresult call_cuEventRecordWithFlags(CUevent hEvent, CUstream hStr
   CUresult result = guest_enter(CALL_cuEventRecordWithFlags, NEEDS_CONTEXT);
   return result ? result : guest_cuEventRecordWithFlags(hEvent, hStream, flags, per_thread);
 }
-TRACED CUresult traced_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuEventRecordWithFlags);
-  return trace_call_end(&span, call_cuEventRecordWithFlags(hEvent, hStream, flags, per_thread));
+WATCHED CUresult watched_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuEventRecordWithFlags);
+  return watch_end(&watched, call_cuEventRecordWithFlags(hEvent, hStream, flags, per_thread));
 }
 CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
-  if (trace_on()) return traced_cuEventRecordWithFlags(hEvent, hStream, flags, 0);
+  if (watch_on()) return watched_cuEventRecordWithFlags(hEvent, hStream, flags, 0);
   return call_cuEventRecordWithFlags(hEvent, hStream, flags, 0);
 }
 CUresult cuEventRecordWithFlags_ptsz(CUevent hEvent, CUstream hStream, unsigned int flags) {
-  if (trace_on()) return traced_cuEventRecordWithFlags(hEvent, hStream, flags, 1);
+  if (watch_on()) return watched_cuEventRecordWithFlags(hEvent, hStream, flags, 1);
   return call_cuEventRecordWithFlags(hEvent, hStream, flags, 1);
 }
 
@@ -1049,13 +2075,13 @@ ALWAYS_INLINE CUresult call_cuEventSynchronize(CUevent hEvent) {
   CUresult result = guest_enter(CALL_cuEventSynchronize, NEEDS_CONTEXT);
   return result ? result : guest_cuEventSynchronize(hEvent);
 }
-TRACED CUresult traced_cuEventSynchronize(CUevent hEvent) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuEventSynchronize);
-  return trace_call_end(&span, call_cuEventSynchronize(hEvent));
+WATCHED CUresult watched_cuEventSynchronize(CUevent hEvent) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuEventSynchronize);
+  return watch_end(&watched, call_cuEventSynchronize(hEvent));
 }
 CUresult cuEventSynchronize(CUevent hEvent) {
-  if (trace_on()) return traced_cuEventSynchronize(hEvent);
+  if (watch_on()) return watched_cuEventSynchronize(hEvent);
   return call_cuEventSynchronize(hEvent);
 }
 
@@ -1063,13 +2089,13 @@ ALWAYS_INLINE CUresult call_cuFuncGetAttribute(int *pi, CUfunction_attribute att
   CUresult result = guest_enter(CALL_cuFuncGetAttribute, NEEDS_INIT);
   return result ? result : guest_cuFuncGetAttribute(pi, attrib, hfunc);
 }
-TRACED CUresult traced_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuFuncGetAttribute);
-  return trace_call_end(&span, call_cuFuncGetAttribute(pi, attrib, hfunc));
+WATCHED CUresult watched_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuFuncGetAttribute);
+  return watch_end(&watched, call_cuFuncGetAttribute(pi, attrib, hfunc));
 }
 CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc) {
-  if (trace_on()) return traced_cuFuncGetAttribute(pi, attrib, hfunc);
+  if (watch_on()) return watched_cuFuncGetAttribute(pi, attrib, hfunc);
   return call_cuFuncGetAttribute(pi, attrib, hfunc);
 }
 
@@ -1077,13 +2103,13 @@ ALWAYS_INLINE CUresult call_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc) {
   CUresult result = guest_enter(CALL_cuFuncGetModule, NEEDS_INIT);
   return result ? result : guest_cuFuncGetModule(hmod, hfunc);
 }
-TRACED CUresult traced_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuFuncGetModule);
-  return trace_call_end(&span, call_cuFuncGetModule(hmod, hfunc));
+WATCHED CUresult watched_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuFuncGetModule);
+  return watch_end(&watched, call_cuFuncGetModule(hmod, hfunc));
 }
 CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc) {
-  if (trace_on()) return traced_cuFuncGetModule(hmod, hfunc);
+  if (watch_on()) return watched_cuFuncGetModule(hmod, hfunc);
   return call_cuFuncGetModule(hmod, hfunc);
 }
 
@@ -1091,13 +2117,13 @@ ALWAYS_INLINE CUresult call_cuFuncGetName(const char **name, CUfunction hfunc) {
   CUresult result = guest_enter(CALL_cuFuncGetName, NEEDS_INIT);
   return result ? result : guest_cuFuncGetName(name, hfunc);
 }
-TRACED CUresult traced_cuFuncGetName(const char **name, CUfunction hfunc) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuFuncGetName);
-  return trace_call_end(&span, call_cuFuncGetName(name, hfunc));
+WATCHED CUresult watched_cuFuncGetName(const char **name, CUfunction hfunc) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuFuncGetName);
+  return watch_end(&watched, call_cuFuncGetName(name, hfunc));
 }
 CUresult cuFuncGetName(const char **name, CUfunction hfunc) {
-  if (trace_on()) return traced_cuFuncGetName(name, hfunc);
+  if (watch_on()) return watched_cuFuncGetName(name, hfunc);
   return call_cuFuncGetName(name, hfunc);
 }
 
@@ -1105,13 +2131,13 @@ ALWAYS_INLINE CUresult call_cuFuncGetParamInfo(CUfunction func, size_t paramInde
   CUresult result = guest_enter(CALL_cuFuncGetParamInfo, NEEDS_INIT);
   return result ? result : guest_cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize);
 }
-TRACED CUresult traced_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuFuncGetParamInfo);
-  return trace_call_end(&span, call_cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize));
+WATCHED CUresult watched_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuFuncGetParamInfo);
+  return watch_end(&watched, call_cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize));
 }
 CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
-  if (trace_on()) return traced_cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize);
+  if (watch_on()) return watched_cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize);
   return call_cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize);
 }
 
@@ -1119,13 +2145,13 @@ ALWAYS_INLINE CUresult call_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunc
   CUresult result = guest_enter(CALL_cuFuncIsLoaded, NEEDS_INIT);
   return result ? result : guest_cuFuncIsLoaded(state, function);
 }
-TRACED CUresult traced_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuFuncIsLoaded);
-  return trace_call_end(&span, call_cuFuncIsLoaded(state, function));
+WATCHED CUresult watched_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuFuncIsLoaded);
+  return watch_end(&watched, call_cuFuncIsLoaded(state, function));
 }
 CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function) {
-  if (trace_on()) return traced_cuFuncIsLoaded(state, function);
+  if (watch_on()) return watched_cuFuncIsLoaded(state, function);
   return call_cuFuncIsLoaded(state, function);
 }
 
@@ -1133,13 +2159,13 @@ ALWAYS_INLINE CUresult call_cuFuncLoad(CUfunction function) {
   CUresult result = guest_enter(CALL_cuFuncLoad, NEEDS_INIT);
   return result ? result : guest_cuFuncLoad(function);
 }
-TRACED CUresult traced_cuFuncLoad(CUfunction function) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuFuncLoad);
-  return trace_call_end(&span, call_cuFuncLoad(function));
+WATCHED CUresult watched_cuFuncLoad(CUfunction function) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuFuncLoad);
+  return watch_end(&watched, call_cuFuncLoad(function));
 }
 CUresult cuFuncLoad(CUfunction function) {
-  if (trace_on()) return traced_cuFuncLoad(function);
+  if (watch_on()) return watched_cuFuncLoad(function);
   return call_cuFuncLoad(function);
 }
 
@@ -1147,34 +2173,41 @@ ALWAYS_INLINE CUresult call_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attr
   CUresult result = guest_enter(CALL_cuFuncSetAttribute, NEEDS_INIT);
   return result ? result : guest_cuFuncSetAttribute(hfunc, attrib, value);
 }
-TRACED CUresult traced_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuFuncSetAttribute);
-  return trace_call_end(&span, call_cuFuncSetAttribute(hfunc, attrib, value));
+WATCHED CUresult watched_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuFuncSetAttribute);
+  return watch_end(&watched, call_cuFuncSetAttribute(hfunc, attrib, value));
 }
 CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
-  if (trace_on()) return traced_cuFuncSetAttribute(hfunc, attrib, value);
+  if (watch_on()) return watched_cuFuncSetAttribute(hfunc, attrib, value);
   return call_cuFuncSetAttribute(hfunc, attrib, value);
 }
 
-static CUresult guest_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
-  CUresult result;
-  struct function *hfunc_found;
-  uint64_t hfunc_wire;
-  if ((result = function_resolve(hfunc, &hfunc_found, &hfunc_wire))) return result;
-  return put_cuFuncSetCacheConfig(hfunc_wire, config);
+ALWAYS_INLINE CUresult call_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z) {
+  CUresult result = guest_enter(CALL_cuFuncSetBlockShape, NEEDS_CONTEXT);
+  return result ? result : guest_cuFuncSetBlockShape(hfunc, x, y, z);
 }
+WATCHED CUresult watched_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuFuncSetBlockShape);
+  return watch_end(&watched, call_cuFuncSetBlockShape(hfunc, x, y, z));
+}
+CUresult cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z) {
+  if (watch_on()) return watched_cuFuncSetBlockShape(hfunc, x, y, z);
+  return call_cuFuncSetBlockShape(hfunc, x, y, z);
+}
+
 ALWAYS_INLINE CUresult call_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
   CUresult result = guest_enter(CALL_cuFuncSetCacheConfig, NEEDS_INIT);
   return result ? result : guest_cuFuncSetCacheConfig(hfunc, config);
 }
-TRACED CUresult traced_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuFuncSetCacheConfig);
-  return trace_call_end(&span, call_cuFuncSetCacheConfig(hfunc, config));
+WATCHED CUresult watched_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuFuncSetCacheConfig);
+  return watch_end(&watched, call_cuFuncSetCacheConfig(hfunc, config));
 }
 CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
-  if (trace_on()) return traced_cuFuncSetCacheConfig(hfunc, config);
+  if (watch_on()) return watched_cuFuncSetCacheConfig(hfunc, config);
   return call_cuFuncSetCacheConfig(hfunc, config);
 }
 
@@ -1182,27 +2215,41 @@ ALWAYS_INLINE CUresult call_cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedc
   CUresult result = guest_enter(CALL_cuFuncSetSharedMemConfig, NEEDS_INIT);
   return result ? result : guest_cuFuncSetSharedMemConfig(hfunc, config);
 }
-TRACED CUresult traced_cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuFuncSetSharedMemConfig);
-  return trace_call_end(&span, call_cuFuncSetSharedMemConfig(hfunc, config));
+WATCHED CUresult watched_cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuFuncSetSharedMemConfig);
+  return watch_end(&watched, call_cuFuncSetSharedMemConfig(hfunc, config));
 }
 CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config) {
-  if (trace_on()) return traced_cuFuncSetSharedMemConfig(hfunc, config);
+  if (watch_on()) return watched_cuFuncSetSharedMemConfig(hfunc, config);
   return call_cuFuncSetSharedMemConfig(hfunc, config);
+}
+
+ALWAYS_INLINE CUresult call_cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes) {
+  CUresult result = guest_enter(CALL_cuFuncSetSharedSize, NEEDS_CONTEXT);
+  return result ? result : guest_cuFuncSetSharedSize(hfunc, bytes);
+}
+WATCHED CUresult watched_cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuFuncSetSharedSize);
+  return watch_end(&watched, call_cuFuncSetSharedSize(hfunc, bytes));
+}
+CUresult cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes) {
+  if (watch_on()) return watched_cuFuncSetSharedSize(hfunc, bytes);
+  return call_cuFuncSetSharedSize(hfunc, bytes);
 }
 
 ALWAYS_INLINE CUresult call_cuGetErrorName(CUresult error, const char **pStr) {
   CUresult result = guest_enter(CALL_cuGetErrorName, NEEDS_NOTHING);
   return result ? result : guest_cuGetErrorName(error, pStr);
 }
-TRACED CUresult traced_cuGetErrorName(CUresult error, const char **pStr) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuGetErrorName);
-  return trace_call_end(&span, call_cuGetErrorName(error, pStr));
+WATCHED CUresult watched_cuGetErrorName(CUresult error, const char **pStr) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGetErrorName);
+  return watch_end(&watched, call_cuGetErrorName(error, pStr));
 }
 CUresult cuGetErrorName(CUresult error, const char **pStr) {
-  if (trace_on()) return traced_cuGetErrorName(error, pStr);
+  if (watch_on()) return watched_cuGetErrorName(error, pStr);
   return call_cuGetErrorName(error, pStr);
 }
 
@@ -1210,13 +2257,13 @@ ALWAYS_INLINE CUresult call_cuGetErrorString(CUresult error, const char **pStr) 
   CUresult result = guest_enter(CALL_cuGetErrorString, NEEDS_NOTHING);
   return result ? result : guest_cuGetErrorString(error, pStr);
 }
-TRACED CUresult traced_cuGetErrorString(CUresult error, const char **pStr) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuGetErrorString);
-  return trace_call_end(&span, call_cuGetErrorString(error, pStr));
+WATCHED CUresult watched_cuGetErrorString(CUresult error, const char **pStr) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGetErrorString);
+  return watch_end(&watched, call_cuGetErrorString(error, pStr));
 }
 CUresult cuGetErrorString(CUresult error, const char **pStr) {
-  if (trace_on()) return traced_cuGetErrorString(error, pStr);
+  if (watch_on()) return watched_cuGetErrorString(error, pStr);
   return call_cuGetErrorString(error, pStr);
 }
 
@@ -1224,13 +2271,13 @@ ALWAYS_INLINE CUresult call_cuGetExportTable(const void **ppExportTable, const C
   CUresult result = guest_enter(CALL_cuGetExportTable, NEEDS_NOTHING);
   return result ? result : guest_cuGetExportTable(ppExportTable, pExportTableId);
 }
-TRACED CUresult traced_cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuGetExportTable);
-  return trace_call_end(&span, call_cuGetExportTable(ppExportTable, pExportTableId));
+WATCHED CUresult watched_cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGetExportTable);
+  return watch_end(&watched, call_cuGetExportTable(ppExportTable, pExportTableId));
 }
 CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId) {
-  if (trace_on()) return traced_cuGetExportTable(ppExportTable, pExportTableId);
+  if (watch_on()) return watched_cuGetExportTable(ppExportTable, pExportTableId);
   return call_cuGetExportTable(ppExportTable, pExportTableId);
 }
 
@@ -1238,13 +2285,13 @@ ALWAYS_INLINE CUresult call_cuGetProcAddress(const char *symbol, void **pfn, int
   CUresult result = guest_enter(CALL_cuGetProcAddress, NEEDS_NOTHING);
   return result ? result : guest_cuGetProcAddress(symbol, pfn, cudaVersion, flags);
 }
-TRACED CUresult traced_cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuGetProcAddress);
-  return trace_call_end(&span, call_cuGetProcAddress(symbol, pfn, cudaVersion, flags));
+WATCHED CUresult watched_cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGetProcAddress);
+  return watch_end(&watched, call_cuGetProcAddress(symbol, pfn, cudaVersion, flags));
 }
 CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags) {
-  if (trace_on()) return traced_cuGetProcAddress(symbol, pfn, cudaVersion, flags);
+  if (watch_on()) return watched_cuGetProcAddress(symbol, pfn, cudaVersion, flags);
   return call_cuGetProcAddress(symbol, pfn, cudaVersion, flags);
 }
 
@@ -1252,41 +2299,1271 @@ ALWAYS_INLINE CUresult call_cuGetProcAddress_v2(const char *symbol, void **pfn, 
   CUresult result = guest_enter(CALL_cuGetProcAddress_v2, NEEDS_NOTHING);
   return result ? result : guest_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus);
 }
-TRACED CUresult traced_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags, CUdriverProcAddressQueryResult *symbolStatus) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuGetProcAddress_v2);
-  return trace_call_end(&span, call_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus));
+WATCHED CUresult watched_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags, CUdriverProcAddressQueryResult *symbolStatus) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGetProcAddress_v2);
+  return watch_end(&watched, call_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus));
 }
 CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags, CUdriverProcAddressQueryResult *symbolStatus) {
-  if (trace_on()) return traced_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus);
+  if (watch_on()) return watched_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus);
   return call_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphAddBatchMemOpNode, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphAddBatchMemOpNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+}
+WATCHED CUresult watched_cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphAddBatchMemOpNode);
+  return watch_end(&watched, call_cuGraphAddBatchMemOpNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
+}
+CUresult cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
+  if (watch_on()) return watched_cuGraphAddBatchMemOpNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+  return call_cuGraphAddBatchMemOpNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph) {
+  CUresult result = guest_enter(CALL_cuGraphAddChildGraphNode, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphAddChildGraphNode(phGraphNode, hGraph, dependencies, numDependencies, childGraph);
+}
+WATCHED CUresult watched_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphAddChildGraphNode);
+  return watch_end(&watched, call_cuGraphAddChildGraphNode(phGraphNode, hGraph, dependencies, numDependencies, childGraph));
+}
+CUresult cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph) {
+  if (watch_on()) return watched_cuGraphAddChildGraphNode(phGraphNode, hGraph, dependencies, numDependencies, childGraph);
+  return call_cuGraphAddChildGraphNode(phGraphNode, hGraph, dependencies, numDependencies, childGraph);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies) {
+  CUresult result = guest_enter(CALL_cuGraphAddDependencies, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphAddDependencies(hGraph, from, to, numDependencies);
+}
+WATCHED CUresult watched_cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphAddDependencies);
+  return watch_end(&watched, call_cuGraphAddDependencies(hGraph, from, to, numDependencies));
+}
+CUresult cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies) {
+  if (watch_on()) return watched_cuGraphAddDependencies(hGraph, from, to, numDependencies);
+  return call_cuGraphAddDependencies(hGraph, from, to, numDependencies);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies) {
+  CUresult result = guest_enter(CALL_cuGraphAddDependencies_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphAddDependencies_v2(hGraph, from, to, edgeData, numDependencies);
+}
+WATCHED CUresult watched_cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphAddDependencies_v2);
+  return watch_end(&watched, call_cuGraphAddDependencies_v2(hGraph, from, to, edgeData, numDependencies));
+}
+CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies) {
+  if (watch_on()) return watched_cuGraphAddDependencies_v2(hGraph, from, to, edgeData, numDependencies);
+  return call_cuGraphAddDependencies_v2(hGraph, from, to, edgeData, numDependencies);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies) {
+  CUresult result = guest_enter(CALL_cuGraphAddEmptyNode, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies);
+}
+WATCHED CUresult watched_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphAddEmptyNode);
+  return watch_end(&watched, call_cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies));
+}
+CUresult cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies) {
+  if (watch_on()) return watched_cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies);
+  return call_cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event) {
+  CUresult result = guest_enter(CALL_cuGraphAddEventRecordNode, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphAddEventRecordNode(phGraphNode, hGraph, dependencies, numDependencies, event);
+}
+WATCHED CUresult watched_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphAddEventRecordNode);
+  return watch_end(&watched, call_cuGraphAddEventRecordNode(phGraphNode, hGraph, dependencies, numDependencies, event));
+}
+CUresult cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event) {
+  if (watch_on()) return watched_cuGraphAddEventRecordNode(phGraphNode, hGraph, dependencies, numDependencies, event);
+  return call_cuGraphAddEventRecordNode(phGraphNode, hGraph, dependencies, numDependencies, event);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event) {
+  CUresult result = guest_enter(CALL_cuGraphAddEventWaitNode, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphAddEventWaitNode(phGraphNode, hGraph, dependencies, numDependencies, event);
+}
+WATCHED CUresult watched_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphAddEventWaitNode);
+  return watch_end(&watched, call_cuGraphAddEventWaitNode(phGraphNode, hGraph, dependencies, numDependencies, event));
+}
+CUresult cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event) {
+  if (watch_on()) return watched_cuGraphAddEventWaitNode(phGraphNode, hGraph, dependencies, numDependencies, event);
+  return call_cuGraphAddEventWaitNode(phGraphNode, hGraph, dependencies, numDependencies, event);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphAddHostNode, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphAddHostNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+}
+WATCHED CUresult watched_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphAddHostNode);
+  return watch_end(&watched, call_cuGraphAddHostNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
+}
+CUresult cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams) {
+  if (watch_on()) return watched_cuGraphAddHostNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+  return call_cuGraphAddHostNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphAddKernelNode, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphAddKernelNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+}
+WATCHED CUresult watched_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphAddKernelNode);
+  return watch_end(&watched, call_cuGraphAddKernelNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
+}
+CUresult cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
+  if (watch_on()) return watched_cuGraphAddKernelNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+  return call_cuGraphAddKernelNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphAddKernelNode_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+}
+WATCHED CUresult watched_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphAddKernelNode_v2);
+  return watch_end(&watched, call_cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
+}
+CUresult cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
+  if (watch_on()) return watched_cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+  return call_cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphAddMemAllocNode, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphAddMemAllocNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+}
+WATCHED CUresult watched_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphAddMemAllocNode);
+  return watch_end(&watched, call_cuGraphAddMemAllocNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
+}
+CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
+  if (watch_on()) return watched_cuGraphAddMemAllocNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+  return call_cuGraphAddMemAllocNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr) {
+  CUresult result = guest_enter(CALL_cuGraphAddMemFreeNode, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies, dptr);
+}
+WATCHED CUresult watched_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphAddMemFreeNode);
+  return watch_end(&watched, call_cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies, dptr));
+}
+CUresult cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr) {
+  if (watch_on()) return watched_cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies, dptr);
+  return call_cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies, dptr);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
+  CUresult result = guest_enter(CALL_cuGraphAddMemcpyNode, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphAddMemcpyNode(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx);
+}
+WATCHED CUresult watched_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphAddMemcpyNode);
+  return watch_end(&watched, call_cuGraphAddMemcpyNode(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx));
+}
+CUresult cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
+  if (watch_on()) return watched_cuGraphAddMemcpyNode(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx);
+  return call_cuGraphAddMemcpyNode(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
+  CUresult result = guest_enter(CALL_cuGraphAddMemsetNode, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx);
+}
+WATCHED CUresult watched_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphAddMemsetNode);
+  return watch_end(&watched, call_cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx));
+}
+CUresult cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
+  if (watch_on()) return watched_cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx);
+  return call_cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphAddNode, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+}
+WATCHED CUresult watched_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphAddNode);
+  return watch_end(&watched, call_cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
+}
+CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) {
+  if (watch_on()) return watched_cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+  return call_cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphAddNode_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+}
+WATCHED CUresult watched_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphAddNode_v2);
+  return watch_end(&watched, call_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams));
+}
+CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) {
+  if (watch_on()) return watched_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+  return call_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out) {
+  CUresult result = guest_enter(CALL_cuGraphBatchMemOpNodeGetParams, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out);
+}
+WATCHED CUresult watched_cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphBatchMemOpNodeGetParams);
+  return watch_end(&watched, call_cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out));
+}
+CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out) {
+  if (watch_on()) return watched_cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out);
+  return call_cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphBatchMemOpNodeSetParams, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphBatchMemOpNodeSetParams(hNode, nodeParams);
+}
+WATCHED CUresult watched_cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphBatchMemOpNodeSetParams);
+  return watch_end(&watched, call_cuGraphBatchMemOpNodeSetParams(hNode, nodeParams));
+}
+CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
+  if (watch_on()) return watched_cuGraphBatchMemOpNodeSetParams(hNode, nodeParams);
+  return call_cuGraphBatchMemOpNodeSetParams(hNode, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph) {
+  CUresult result = guest_enter(CALL_cuGraphChildGraphNodeGetGraph, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphChildGraphNodeGetGraph(hNode, phGraph);
+}
+WATCHED CUresult watched_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphChildGraphNodeGetGraph);
+  return watch_end(&watched, call_cuGraphChildGraphNodeGetGraph(hNode, phGraph));
+}
+CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph) {
+  if (watch_on()) return watched_cuGraphChildGraphNodeGetGraph(hNode, phGraph);
+  return call_cuGraphChildGraphNodeGetGraph(hNode, phGraph);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph) {
+  CUresult result = guest_enter(CALL_cuGraphClone, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphClone(phGraphClone, originalGraph);
+}
+WATCHED CUresult watched_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphClone);
+  return watch_end(&watched, call_cuGraphClone(phGraphClone, originalGraph));
+}
+CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph) {
+  if (watch_on()) return watched_cuGraphClone(phGraphClone, originalGraph);
+  return call_cuGraphClone(phGraphClone, originalGraph);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, CUgraph hGraph, CUcontext ctx, unsigned int defaultLaunchValue, unsigned int flags) {
+  CUresult result = guest_enter(CALL_cuGraphConditionalHandleCreate, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphConditionalHandleCreate(pHandle_out, hGraph, ctx, defaultLaunchValue, flags);
+}
+WATCHED CUresult watched_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, CUgraph hGraph, CUcontext ctx, unsigned int defaultLaunchValue, unsigned int flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphConditionalHandleCreate);
+  return watch_end(&watched, call_cuGraphConditionalHandleCreate(pHandle_out, hGraph, ctx, defaultLaunchValue, flags));
+}
+CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, CUgraph hGraph, CUcontext ctx, unsigned int defaultLaunchValue, unsigned int flags) {
+  if (watch_on()) return watched_cuGraphConditionalHandleCreate(pHandle_out, hGraph, ctx, defaultLaunchValue, flags);
+  return call_cuGraphConditionalHandleCreate(pHandle_out, hGraph, ctx, defaultLaunchValue, flags);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphCreate(CUgraph *phGraph, unsigned int flags) {
+  CUresult result = guest_enter(CALL_cuGraphCreate, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphCreate(phGraph, flags);
+}
+WATCHED CUresult watched_cuGraphCreate(CUgraph *phGraph, unsigned int flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphCreate);
+  return watch_end(&watched, call_cuGraphCreate(phGraph, flags));
+}
+CUresult cuGraphCreate(CUgraph *phGraph, unsigned int flags) {
+  if (watch_on()) return watched_cuGraphCreate(phGraph, flags);
+  return call_cuGraphCreate(phGraph, flags);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags) {
+  CUresult result = guest_enter(CALL_cuGraphDebugDotPrint, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphDebugDotPrint(hGraph, path, flags);
+}
+WATCHED CUresult watched_cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphDebugDotPrint);
+  return watch_end(&watched, call_cuGraphDebugDotPrint(hGraph, path, flags));
+}
+CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags) {
+  if (watch_on()) return watched_cuGraphDebugDotPrint(hGraph, path, flags);
+  return call_cuGraphDebugDotPrint(hGraph, path, flags);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphDestroy(CUgraph hGraph) {
+  CUresult result = guest_enter(CALL_cuGraphDestroy, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphDestroy(hGraph);
+}
+WATCHED CUresult watched_cuGraphDestroy(CUgraph hGraph) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphDestroy);
+  return watch_end(&watched, call_cuGraphDestroy(hGraph));
+}
+CUresult cuGraphDestroy(CUgraph hGraph) {
+  if (watch_on()) return watched_cuGraphDestroy(hGraph);
+  return call_cuGraphDestroy(hGraph);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphDestroyNode(CUgraphNode hNode) {
+  CUresult result = guest_enter(CALL_cuGraphDestroyNode, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphDestroyNode(hNode);
+}
+WATCHED CUresult watched_cuGraphDestroyNode(CUgraphNode hNode) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphDestroyNode);
+  return watch_end(&watched, call_cuGraphDestroyNode(hNode));
+}
+CUresult cuGraphDestroyNode(CUgraphNode hNode) {
+  if (watch_on()) return watched_cuGraphDestroyNode(hNode);
+  return call_cuGraphDestroyNode(hNode);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out) {
+  CUresult result = guest_enter(CALL_cuGraphEventRecordNodeGetEvent, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphEventRecordNodeGetEvent(hNode, event_out);
+}
+WATCHED CUresult watched_cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphEventRecordNodeGetEvent);
+  return watch_end(&watched, call_cuGraphEventRecordNodeGetEvent(hNode, event_out));
+}
+CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out) {
+  if (watch_on()) return watched_cuGraphEventRecordNodeGetEvent(hNode, event_out);
+  return call_cuGraphEventRecordNodeGetEvent(hNode, event_out);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event) {
+  CUresult result = guest_enter(CALL_cuGraphEventRecordNodeSetEvent, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphEventRecordNodeSetEvent(hNode, event);
+}
+WATCHED CUresult watched_cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphEventRecordNodeSetEvent);
+  return watch_end(&watched, call_cuGraphEventRecordNodeSetEvent(hNode, event));
+}
+CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event) {
+  if (watch_on()) return watched_cuGraphEventRecordNodeSetEvent(hNode, event);
+  return call_cuGraphEventRecordNodeSetEvent(hNode, event);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out) {
+  CUresult result = guest_enter(CALL_cuGraphEventWaitNodeGetEvent, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphEventWaitNodeGetEvent(hNode, event_out);
+}
+WATCHED CUresult watched_cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphEventWaitNodeGetEvent);
+  return watch_end(&watched, call_cuGraphEventWaitNodeGetEvent(hNode, event_out));
+}
+CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out) {
+  if (watch_on()) return watched_cuGraphEventWaitNodeGetEvent(hNode, event_out);
+  return call_cuGraphEventWaitNodeGetEvent(hNode, event_out);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event) {
+  CUresult result = guest_enter(CALL_cuGraphEventWaitNodeSetEvent, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphEventWaitNodeSetEvent(hNode, event);
+}
+WATCHED CUresult watched_cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphEventWaitNodeSetEvent);
+  return watch_end(&watched, call_cuGraphEventWaitNodeSetEvent(hNode, event));
+}
+CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event) {
+  if (watch_on()) return watched_cuGraphEventWaitNodeSetEvent(hNode, event);
+  return call_cuGraphEventWaitNodeSetEvent(hNode, event);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphExecBatchMemOpNodeSetParams, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams);
+}
+WATCHED CUresult watched_cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphExecBatchMemOpNodeSetParams);
+  return watch_end(&watched, call_cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams));
+}
+CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
+  if (watch_on()) return watched_cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams);
+  return call_cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph) {
+  CUresult result = guest_enter(CALL_cuGraphExecChildGraphNodeSetParams, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph);
+}
+WATCHED CUresult watched_cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphExecChildGraphNodeSetParams);
+  return watch_end(&watched, call_cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph));
+}
+CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph) {
+  if (watch_on()) return watched_cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph);
+  return call_cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphExecDestroy(CUgraphExec hGraphExec) {
+  CUresult result = guest_enter(CALL_cuGraphExecDestroy, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphExecDestroy(hGraphExec);
+}
+WATCHED CUresult watched_cuGraphExecDestroy(CUgraphExec hGraphExec) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphExecDestroy);
+  return watch_end(&watched, call_cuGraphExecDestroy(hGraphExec));
+}
+CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {
+  if (watch_on()) return watched_cuGraphExecDestroy(hGraphExec);
+  return call_cuGraphExecDestroy(hGraphExec);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
+  CUresult result = guest_enter(CALL_cuGraphExecEventRecordNodeSetEvent, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event);
+}
+WATCHED CUresult watched_cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphExecEventRecordNodeSetEvent);
+  return watch_end(&watched, call_cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event));
+}
+CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
+  if (watch_on()) return watched_cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event);
+  return call_cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
+  CUresult result = guest_enter(CALL_cuGraphExecEventWaitNodeSetEvent, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event);
+}
+WATCHED CUresult watched_cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphExecEventWaitNodeSetEvent);
+  return watch_end(&watched, call_cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event));
+}
+CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
+  if (watch_on()) return watched_cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event);
+  return call_cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags) {
+  CUresult result = guest_enter(CALL_cuGraphExecGetFlags, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphExecGetFlags(hGraphExec, flags);
+}
+WATCHED CUresult watched_cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphExecGetFlags);
+  return watch_end(&watched, call_cuGraphExecGetFlags(hGraphExec, flags));
+}
+CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags) {
+  if (watch_on()) return watched_cuGraphExecGetFlags(hGraphExec, flags);
+  return call_cuGraphExecGetFlags(hGraphExec, flags);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphExecHostNodeSetParams, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams);
+}
+WATCHED CUresult watched_cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphExecHostNodeSetParams);
+  return watch_end(&watched, call_cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams));
+}
+CUresult cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams) {
+  if (watch_on()) return watched_cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams);
+  return call_cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphExecKernelNodeSetParams, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams);
+}
+WATCHED CUresult watched_cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphExecKernelNodeSetParams);
+  return watch_end(&watched, call_cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams));
+}
+CUresult cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
+  if (watch_on()) return watched_cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams);
+  return call_cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphExecKernelNodeSetParams_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams);
+}
+WATCHED CUresult watched_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphExecKernelNodeSetParams_v2);
+  return watch_end(&watched, call_cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams));
+}
+CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
+  if (watch_on()) return watched_cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams);
+  return call_cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
+  CUresult result = guest_enter(CALL_cuGraphExecMemcpyNodeSetParams, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx);
+}
+WATCHED CUresult watched_cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphExecMemcpyNodeSetParams);
+  return watch_end(&watched, call_cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx));
+}
+CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
+  if (watch_on()) return watched_cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx);
+  return call_cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
+  CUresult result = guest_enter(CALL_cuGraphExecMemsetNodeSetParams, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx);
+}
+WATCHED CUresult watched_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphExecMemsetNodeSetParams);
+  return watch_end(&watched, call_cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx));
+}
+CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
+  if (watch_on()) return watched_cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx);
+  return call_cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphExecNodeSetParams, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams);
+}
+WATCHED CUresult watched_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphExecNodeSetParams);
+  return watch_end(&watched, call_cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams));
+}
+CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
+  if (watch_on()) return watched_cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams);
+  return call_cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out) {
+  CUresult result = guest_enter(CALL_cuGraphExecUpdate, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
+}
+WATCHED CUresult watched_cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphExecUpdate);
+  return watch_end(&watched, call_cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out));
+}
+CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out) {
+  if (watch_on()) return watched_cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
+  return call_cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo) {
+  CUresult result = guest_enter(CALL_cuGraphExecUpdate_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo);
+}
+WATCHED CUresult watched_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphExecUpdate_v2);
+  return watch_end(&watched, call_cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo));
+}
+CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo) {
+  if (watch_on()) return watched_cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo);
+  return call_cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges) {
+  CUresult result = guest_enter(CALL_cuGraphGetEdges, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphGetEdges(hGraph, from, to, numEdges);
+}
+WATCHED CUresult watched_cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphGetEdges);
+  return watch_end(&watched, call_cuGraphGetEdges(hGraph, from, to, numEdges));
+}
+CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges) {
+  if (watch_on()) return watched_cuGraphGetEdges(hGraph, from, to, numEdges);
+  return call_cuGraphGetEdges(hGraph, from, to, numEdges);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges) {
+  CUresult result = guest_enter(CALL_cuGraphGetEdges_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges);
+}
+WATCHED CUresult watched_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphGetEdges_v2);
+  return watch_end(&watched, call_cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges));
+}
+CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges) {
+  if (watch_on()) return watched_cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges);
+  return call_cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes) {
+  CUresult result = guest_enter(CALL_cuGraphGetNodes, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphGetNodes(hGraph, nodes, numNodes);
+}
+WATCHED CUresult watched_cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphGetNodes);
+  return watch_end(&watched, call_cuGraphGetNodes(hGraph, nodes, numNodes));
+}
+CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes) {
+  if (watch_on()) return watched_cuGraphGetNodes(hGraph, nodes, numNodes);
+  return call_cuGraphGetNodes(hGraph, nodes, numNodes);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes) {
+  CUresult result = guest_enter(CALL_cuGraphGetRootNodes, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes);
+}
+WATCHED CUresult watched_cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphGetRootNodes);
+  return watch_end(&watched, call_cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes));
+}
+CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes) {
+  if (watch_on()) return watched_cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes);
+  return call_cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphHostNodeGetParams, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphHostNodeGetParams(hNode, nodeParams);
+}
+WATCHED CUresult watched_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphHostNodeGetParams);
+  return watch_end(&watched, call_cuGraphHostNodeGetParams(hNode, nodeParams));
+}
+CUresult cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams) {
+  if (watch_on()) return watched_cuGraphHostNodeGetParams(hNode, nodeParams);
+  return call_cuGraphHostNodeGetParams(hNode, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphHostNodeSetParams, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphHostNodeSetParams(hNode, nodeParams);
+}
+WATCHED CUresult watched_cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphHostNodeSetParams);
+  return watch_end(&watched, call_cuGraphHostNodeSetParams(hNode, nodeParams));
+}
+CUresult cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams) {
+  if (watch_on()) return watched_cuGraphHostNodeSetParams(hNode, nodeParams);
+  return call_cuGraphHostNodeSetParams(hNode, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize) {
+  CUresult result = guest_enter(CALL_cuGraphInstantiate, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+}
+WATCHED CUresult watched_cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphInstantiate);
+  return watch_end(&watched, call_cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize));
+}
+CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize) {
+  if (watch_on()) return watched_cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+  return call_cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags) {
+  CUresult result = guest_enter(CALL_cuGraphInstantiateWithFlags, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags);
+}
+WATCHED CUresult watched_cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphInstantiateWithFlags);
+  return watch_end(&watched, call_cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags));
+}
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags) {
+  if (watch_on()) return watched_cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags);
+  return call_cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams, int per_thread) {
+  CUresult result = guest_enter(CALL_cuGraphInstantiateWithParams, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams, per_thread);
+}
+WATCHED CUresult watched_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphInstantiateWithParams);
+  return watch_end(&watched, call_cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams, per_thread));
+}
+CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
+  if (watch_on()) return watched_cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams, 0);
+  return call_cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams, 0);
+}
+CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
+  if (watch_on()) return watched_cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams, 1);
+  return call_cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize) {
+  CUresult result = guest_enter(CALL_cuGraphInstantiate_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+}
+WATCHED CUresult watched_cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphInstantiate_v2);
+  return watch_end(&watched, call_cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize));
+}
+CUresult cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize) {
+  if (watch_on()) return watched_cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+  return call_cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
+  CUresult result = guest_enter(CALL_cuGraphKernelNodeCopyAttributes, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphKernelNodeCopyAttributes(dst, src);
+}
+WATCHED CUresult watched_cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphKernelNodeCopyAttributes);
+  return watch_end(&watched, call_cuGraphKernelNodeCopyAttributes(dst, src));
+}
+CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
+  if (watch_on()) return watched_cuGraphKernelNodeCopyAttributes(dst, src);
+  return call_cuGraphKernelNodeCopyAttributes(dst, src);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, CUkernelNodeAttrValue *value_out) {
+  CUresult result = guest_enter(CALL_cuGraphKernelNodeGetAttribute, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphKernelNodeGetAttribute(hNode, attr, value_out);
+}
+WATCHED CUresult watched_cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, CUkernelNodeAttrValue *value_out) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphKernelNodeGetAttribute);
+  return watch_end(&watched, call_cuGraphKernelNodeGetAttribute(hNode, attr, value_out));
+}
+CUresult cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, CUkernelNodeAttrValue *value_out) {
+  if (watch_on()) return watched_cuGraphKernelNodeGetAttribute(hNode, attr, value_out);
+  return call_cuGraphKernelNodeGetAttribute(hNode, attr, value_out);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphKernelNodeGetParams, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphKernelNodeGetParams(hNode, nodeParams);
+}
+WATCHED CUresult watched_cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphKernelNodeGetParams);
+  return watch_end(&watched, call_cuGraphKernelNodeGetParams(hNode, nodeParams));
+}
+CUresult cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
+  if (watch_on()) return watched_cuGraphKernelNodeGetParams(hNode, nodeParams);
+  return call_cuGraphKernelNodeGetParams(hNode, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphKernelNodeGetParams_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphKernelNodeGetParams_v2(hNode, nodeParams);
+}
+WATCHED CUresult watched_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphKernelNodeGetParams_v2);
+  return watch_end(&watched, call_cuGraphKernelNodeGetParams_v2(hNode, nodeParams));
+}
+CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams) {
+  if (watch_on()) return watched_cuGraphKernelNodeGetParams_v2(hNode, nodeParams);
+  return call_cuGraphKernelNodeGetParams_v2(hNode, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, const CUkernelNodeAttrValue *value) {
+  CUresult result = guest_enter(CALL_cuGraphKernelNodeSetAttribute, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphKernelNodeSetAttribute(hNode, attr, value);
+}
+WATCHED CUresult watched_cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, const CUkernelNodeAttrValue *value) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphKernelNodeSetAttribute);
+  return watch_end(&watched, call_cuGraphKernelNodeSetAttribute(hNode, attr, value));
+}
+CUresult cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, const CUkernelNodeAttrValue *value) {
+  if (watch_on()) return watched_cuGraphKernelNodeSetAttribute(hNode, attr, value);
+  return call_cuGraphKernelNodeSetAttribute(hNode, attr, value);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphKernelNodeSetParams, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphKernelNodeSetParams(hNode, nodeParams);
+}
+WATCHED CUresult watched_cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphKernelNodeSetParams);
+  return watch_end(&watched, call_cuGraphKernelNodeSetParams(hNode, nodeParams));
+}
+CUresult cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
+  if (watch_on()) return watched_cuGraphKernelNodeSetParams(hNode, nodeParams);
+  return call_cuGraphKernelNodeSetParams(hNode, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphKernelNodeSetParams_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphKernelNodeSetParams_v2(hNode, nodeParams);
+}
+WATCHED CUresult watched_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphKernelNodeSetParams_v2);
+  return watch_end(&watched, call_cuGraphKernelNodeSetParams_v2(hNode, nodeParams));
+}
+CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
+  if (watch_on()) return watched_cuGraphKernelNodeSetParams_v2(hNode, nodeParams);
+  return call_cuGraphKernelNodeSetParams_v2(hNode, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphLaunch(CUgraphExec hGraph, CUstream hStream, int per_thread) {
+  CUresult result = guest_enter(CALL_cuGraphLaunch, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphLaunch(hGraph, hStream, per_thread);
+}
+WATCHED CUresult watched_cuGraphLaunch(CUgraphExec hGraph, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphLaunch);
+  return watch_end(&watched, call_cuGraphLaunch(hGraph, hStream, per_thread));
+}
+CUresult cuGraphLaunch(CUgraphExec hGraph, CUstream hStream) {
+  if (watch_on()) return watched_cuGraphLaunch(hGraph, hStream, 0);
+  return call_cuGraphLaunch(hGraph, hStream, 0);
+}
+CUresult cuGraphLaunch_ptsz(CUgraphExec hGraph, CUstream hStream) {
+  if (watch_on()) return watched_cuGraphLaunch(hGraph, hStream, 1);
+  return call_cuGraphLaunch(hGraph, hStream, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out) {
+  CUresult result = guest_enter(CALL_cuGraphMemAllocNodeGetParams, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphMemAllocNodeGetParams(hNode, params_out);
+}
+WATCHED CUresult watched_cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphMemAllocNodeGetParams);
+  return watch_end(&watched, call_cuGraphMemAllocNodeGetParams(hNode, params_out));
+}
+CUresult cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out) {
+  if (watch_on()) return watched_cuGraphMemAllocNodeGetParams(hNode, params_out);
+  return call_cuGraphMemAllocNodeGetParams(hNode, params_out);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out) {
+  CUresult result = guest_enter(CALL_cuGraphMemFreeNodeGetParams, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphMemFreeNodeGetParams(hNode, dptr_out);
+}
+WATCHED CUresult watched_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphMemFreeNodeGetParams);
+  return watch_end(&watched, call_cuGraphMemFreeNodeGetParams(hNode, dptr_out));
+}
+CUresult cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out) {
+  if (watch_on()) return watched_cuGraphMemFreeNodeGetParams(hNode, dptr_out);
+  return call_cuGraphMemFreeNodeGetParams(hNode, dptr_out);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphMemcpyNodeGetParams, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphMemcpyNodeGetParams(hNode, nodeParams);
+}
+WATCHED CUresult watched_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphMemcpyNodeGetParams);
+  return watch_end(&watched, call_cuGraphMemcpyNodeGetParams(hNode, nodeParams));
+}
+CUresult cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams) {
+  if (watch_on()) return watched_cuGraphMemcpyNodeGetParams(hNode, nodeParams);
+  return call_cuGraphMemcpyNodeGetParams(hNode, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphMemcpyNodeSetParams, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphMemcpyNodeSetParams(hNode, nodeParams);
+}
+WATCHED CUresult watched_cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphMemcpyNodeSetParams);
+  return watch_end(&watched, call_cuGraphMemcpyNodeSetParams(hNode, nodeParams));
+}
+CUresult cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams) {
+  if (watch_on()) return watched_cuGraphMemcpyNodeSetParams(hNode, nodeParams);
+  return call_cuGraphMemcpyNodeSetParams(hNode, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphMemsetNodeGetParams, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphMemsetNodeGetParams(hNode, nodeParams);
+}
+WATCHED CUresult watched_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphMemsetNodeGetParams);
+  return watch_end(&watched, call_cuGraphMemsetNodeGetParams(hNode, nodeParams));
+}
+CUresult cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams) {
+  if (watch_on()) return watched_cuGraphMemsetNodeGetParams(hNode, nodeParams);
+  return call_cuGraphMemsetNodeGetParams(hNode, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphMemsetNodeSetParams, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphMemsetNodeSetParams(hNode, nodeParams);
+}
+WATCHED CUresult watched_cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphMemsetNodeSetParams);
+  return watch_end(&watched, call_cuGraphMemsetNodeSetParams(hNode, nodeParams));
+}
+CUresult cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams) {
+  if (watch_on()) return watched_cuGraphMemsetNodeSetParams(hNode, nodeParams);
+  return call_cuGraphMemsetNodeSetParams(hNode, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph) {
+  CUresult result = guest_enter(CALL_cuGraphNodeFindInClone, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph);
+}
+WATCHED CUresult watched_cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphNodeFindInClone);
+  return watch_end(&watched, call_cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph));
+}
+CUresult cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph) {
+  if (watch_on()) return watched_cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph);
+  return call_cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies) {
+  CUresult result = guest_enter(CALL_cuGraphNodeGetDependencies, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphNodeGetDependencies(hNode, dependencies, numDependencies);
+}
+WATCHED CUresult watched_cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphNodeGetDependencies);
+  return watch_end(&watched, call_cuGraphNodeGetDependencies(hNode, dependencies, numDependencies));
+}
+CUresult cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies) {
+  if (watch_on()) return watched_cuGraphNodeGetDependencies(hNode, dependencies, numDependencies);
+  return call_cuGraphNodeGetDependencies(hNode, dependencies, numDependencies);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData, size_t *numDependencies) {
+  CUresult result = guest_enter(CALL_cuGraphNodeGetDependencies_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphNodeGetDependencies_v2(hNode, dependencies, edgeData, numDependencies);
+}
+WATCHED CUresult watched_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData, size_t *numDependencies) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphNodeGetDependencies_v2);
+  return watch_end(&watched, call_cuGraphNodeGetDependencies_v2(hNode, dependencies, edgeData, numDependencies));
+}
+CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData, size_t *numDependencies) {
+  if (watch_on()) return watched_cuGraphNodeGetDependencies_v2(hNode, dependencies, edgeData, numDependencies);
+  return call_cuGraphNodeGetDependencies_v2(hNode, dependencies, edgeData, numDependencies);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes) {
+  CUresult result = guest_enter(CALL_cuGraphNodeGetDependentNodes, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes);
+}
+WATCHED CUresult watched_cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphNodeGetDependentNodes);
+  return watch_end(&watched, call_cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes));
+}
+CUresult cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes) {
+  if (watch_on()) return watched_cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes);
+  return call_cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes, CUgraphEdgeData *edgeData, size_t *numDependentNodes) {
+  CUresult result = guest_enter(CALL_cuGraphNodeGetDependentNodes_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, edgeData, numDependentNodes);
+}
+WATCHED CUresult watched_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes, CUgraphEdgeData *edgeData, size_t *numDependentNodes) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphNodeGetDependentNodes_v2);
+  return watch_end(&watched, call_cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, edgeData, numDependentNodes));
+}
+CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes, CUgraphEdgeData *edgeData, size_t *numDependentNodes) {
+  if (watch_on()) return watched_cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, edgeData, numDependentNodes);
+  return call_cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, edgeData, numDependentNodes);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int *isEnabled) {
+  CUresult result = guest_enter(CALL_cuGraphNodeGetEnabled, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled);
+}
+WATCHED CUresult watched_cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int *isEnabled) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphNodeGetEnabled);
+  return watch_end(&watched, call_cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled));
+}
+CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int *isEnabled) {
+  if (watch_on()) return watched_cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled);
+  return call_cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type) {
+  CUresult result = guest_enter(CALL_cuGraphNodeGetType, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphNodeGetType(hNode, type);
+}
+WATCHED CUresult watched_cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphNodeGetType);
+  return watch_end(&watched, call_cuGraphNodeGetType(hNode, type));
+}
+CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type) {
+  if (watch_on()) return watched_cuGraphNodeGetType(hNode, type);
+  return call_cuGraphNodeGetType(hNode, type);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled) {
+  CUresult result = guest_enter(CALL_cuGraphNodeSetEnabled, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled);
+}
+WATCHED CUresult watched_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphNodeSetEnabled);
+  return watch_end(&watched, call_cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled));
+}
+CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled) {
+  if (watch_on()) return watched_cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled);
+  return call_cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphNodeSetParams, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphNodeSetParams(hNode, nodeParams);
+}
+WATCHED CUresult watched_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphNodeSetParams);
+  return watch_end(&watched, call_cuGraphNodeSetParams(hNode, nodeParams));
+}
+CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
+  if (watch_on()) return watched_cuGraphNodeSetParams(hNode, nodeParams);
+  return call_cuGraphNodeSetParams(hNode, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count) {
+  CUresult result = guest_enter(CALL_cuGraphReleaseUserObject, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphReleaseUserObject(graph, object, count);
+}
+WATCHED CUresult watched_cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphReleaseUserObject);
+  return watch_end(&watched, call_cuGraphReleaseUserObject(graph, object, count));
+}
+CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count) {
+  if (watch_on()) return watched_cuGraphReleaseUserObject(graph, object, count);
+  return call_cuGraphReleaseUserObject(graph, object, count);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies) {
+  CUresult result = guest_enter(CALL_cuGraphRemoveDependencies, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphRemoveDependencies(hGraph, from, to, numDependencies);
+}
+WATCHED CUresult watched_cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphRemoveDependencies);
+  return watch_end(&watched, call_cuGraphRemoveDependencies(hGraph, from, to, numDependencies));
+}
+CUresult cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies) {
+  if (watch_on()) return watched_cuGraphRemoveDependencies(hGraph, from, to, numDependencies);
+  return call_cuGraphRemoveDependencies(hGraph, from, to, numDependencies);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies) {
+  CUresult result = guest_enter(CALL_cuGraphRemoveDependencies_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphRemoveDependencies_v2(hGraph, from, to, edgeData, numDependencies);
+}
+WATCHED CUresult watched_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphRemoveDependencies_v2);
+  return watch_end(&watched, call_cuGraphRemoveDependencies_v2(hGraph, from, to, edgeData, numDependencies));
+}
+CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies) {
+  if (watch_on()) return watched_cuGraphRemoveDependencies_v2(hGraph, from, to, edgeData, numDependencies);
+  return call_cuGraphRemoveDependencies_v2(hGraph, from, to, edgeData, numDependencies);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags) {
+  CUresult result = guest_enter(CALL_cuGraphRetainUserObject, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphRetainUserObject(graph, object, count, flags);
+}
+WATCHED CUresult watched_cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphRetainUserObject);
+  return watch_end(&watched, call_cuGraphRetainUserObject(graph, object, count, flags));
+}
+CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags) {
+  if (watch_on()) return watched_cuGraphRetainUserObject(graph, object, count, flags);
+  return call_cuGraphRetainUserObject(graph, object, count, flags);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphUpload(CUgraphExec hGraph, CUstream hStream, int per_thread) {
+  CUresult result = guest_enter(CALL_cuGraphUpload, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphUpload(hGraph, hStream, per_thread);
+}
+WATCHED CUresult watched_cuGraphUpload(CUgraphExec hGraph, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphUpload);
+  return watch_end(&watched, call_cuGraphUpload(hGraph, hStream, per_thread));
+}
+CUresult cuGraphUpload(CUgraphExec hGraph, CUstream hStream) {
+  if (watch_on()) return watched_cuGraphUpload(hGraph, hStream, 0);
+  return call_cuGraphUpload(hGraph, hStream, 0);
+}
+CUresult cuGraphUpload_ptsz(CUgraphExec hGraph, CUstream hStream) {
+  if (watch_on()) return watched_cuGraphUpload(hGraph, hStream, 1);
+  return call_cuGraphUpload(hGraph, hStream, 1);
 }
 
 ALWAYS_INLINE CUresult call_cuInit(unsigned int Flags) {
   CUresult result = guest_enter(CALL_cuInit, NEEDS_NOTHING);
   return result ? result : guest_cuInit(Flags);
 }
-TRACED CUresult traced_cuInit(unsigned int Flags) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuInit);
-  return trace_call_end(&span, call_cuInit(Flags));
+WATCHED CUresult watched_cuInit(unsigned int Flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuInit);
+  return watch_end(&watched, call_cuInit(Flags));
 }
 CUresult cuInit(unsigned int Flags) {
-  if (trace_on()) return traced_cuInit(Flags);
+  if (watch_on()) return watched_cuInit(Flags);
   return call_cuInit(Flags);
+}
+
+ALWAYS_INLINE CUresult call_cuIpcCloseMemHandle(CUdeviceptr dptr) {
+  CUresult result = guest_enter(CALL_cuIpcCloseMemHandle, NEEDS_CONTEXT);
+  return result ? result : guest_cuIpcCloseMemHandle(dptr);
+}
+WATCHED CUresult watched_cuIpcCloseMemHandle(CUdeviceptr dptr) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuIpcCloseMemHandle);
+  return watch_end(&watched, call_cuIpcCloseMemHandle(dptr));
+}
+CUresult cuIpcCloseMemHandle(CUdeviceptr dptr) {
+  if (watch_on()) return watched_cuIpcCloseMemHandle(dptr);
+  return call_cuIpcCloseMemHandle(dptr);
+}
+
+ALWAYS_INLINE CUresult call_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event) {
+  CUresult result = guest_enter(CALL_cuIpcGetEventHandle, NEEDS_CONTEXT);
+  return result ? result : guest_cuIpcGetEventHandle(pHandle, event);
+}
+WATCHED CUresult watched_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuIpcGetEventHandle);
+  return watch_end(&watched, call_cuIpcGetEventHandle(pHandle, event));
+}
+CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event) {
+  if (watch_on()) return watched_cuIpcGetEventHandle(pHandle, event);
+  return call_cuIpcGetEventHandle(pHandle, event);
+}
+
+ALWAYS_INLINE CUresult call_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr) {
+  CUresult result = guest_enter(CALL_cuIpcGetMemHandle, NEEDS_CONTEXT);
+  return result ? result : guest_cuIpcGetMemHandle(pHandle, dptr);
+}
+WATCHED CUresult watched_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuIpcGetMemHandle);
+  return watch_end(&watched, call_cuIpcGetMemHandle(pHandle, dptr));
+}
+CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr) {
+  if (watch_on()) return watched_cuIpcGetMemHandle(pHandle, dptr);
+  return call_cuIpcGetMemHandle(pHandle, dptr);
+}
+
+ALWAYS_INLINE CUresult call_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle) {
+  CUresult result = guest_enter(CALL_cuIpcOpenEventHandle, NEEDS_CONTEXT);
+  return result ? result : guest_cuIpcOpenEventHandle(phEvent, handle);
+}
+WATCHED CUresult watched_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuIpcOpenEventHandle);
+  return watch_end(&watched, call_cuIpcOpenEventHandle(phEvent, handle));
+}
+CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle) {
+  if (watch_on()) return watched_cuIpcOpenEventHandle(phEvent, handle);
+  return call_cuIpcOpenEventHandle(phEvent, handle);
+}
+
+ALWAYS_INLINE CUresult call_cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags) {
+  CUresult result = guest_enter(CALL_cuIpcOpenMemHandle, NEEDS_CONTEXT);
+  return result ? result : guest_cuIpcOpenMemHandle(pdptr, handle, Flags);
+}
+WATCHED CUresult watched_cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuIpcOpenMemHandle);
+  return watch_end(&watched, call_cuIpcOpenMemHandle(pdptr, handle, Flags));
+}
+CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags) {
+  if (watch_on()) return watched_cuIpcOpenMemHandle(pdptr, handle, Flags);
+  return call_cuIpcOpenMemHandle(pdptr, handle, Flags);
+}
+
+ALWAYS_INLINE CUresult call_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags) {
+  CUresult result = guest_enter(CALL_cuIpcOpenMemHandle_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuIpcOpenMemHandle_v2(pdptr, handle, Flags);
+}
+WATCHED CUresult watched_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuIpcOpenMemHandle_v2);
+  return watch_end(&watched, call_cuIpcOpenMemHandle_v2(pdptr, handle, Flags));
+}
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags) {
+  if (watch_on()) return watched_cuIpcOpenMemHandle_v2(pdptr, handle, Flags);
+  return call_cuIpcOpenMemHandle_v2(pdptr, handle, Flags);
 }
 
 ALWAYS_INLINE CUresult call_cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {
   CUresult result = guest_enter(CALL_cuKernelGetAttribute, NEEDS_INIT);
   return result ? result : guest_cuKernelGetAttribute(pi, attrib, kernel, dev);
 }
-TRACED CUresult traced_cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuKernelGetAttribute);
-  return trace_call_end(&span, call_cuKernelGetAttribute(pi, attrib, kernel, dev));
+WATCHED CUresult watched_cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuKernelGetAttribute);
+  return watch_end(&watched, call_cuKernelGetAttribute(pi, attrib, kernel, dev));
 }
 CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {
-  if (trace_on()) return traced_cuKernelGetAttribute(pi, attrib, kernel, dev);
+  if (watch_on()) return watched_cuKernelGetAttribute(pi, attrib, kernel, dev);
   return call_cuKernelGetAttribute(pi, attrib, kernel, dev);
 }
 
@@ -1294,13 +3571,13 @@ ALWAYS_INLINE CUresult call_cuKernelGetFunction(CUfunction *pFunc, CUkernel kern
   CUresult result = guest_enter(CALL_cuKernelGetFunction, NEEDS_INIT);
   return result ? result : guest_cuKernelGetFunction(pFunc, kernel);
 }
-TRACED CUresult traced_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuKernelGetFunction);
-  return trace_call_end(&span, call_cuKernelGetFunction(pFunc, kernel));
+WATCHED CUresult watched_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuKernelGetFunction);
+  return watch_end(&watched, call_cuKernelGetFunction(pFunc, kernel));
 }
 CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
-  if (trace_on()) return traced_cuKernelGetFunction(pFunc, kernel);
+  if (watch_on()) return watched_cuKernelGetFunction(pFunc, kernel);
   return call_cuKernelGetFunction(pFunc, kernel);
 }
 
@@ -1308,13 +3585,13 @@ ALWAYS_INLINE CUresult call_cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel)
   CUresult result = guest_enter(CALL_cuKernelGetLibrary, NEEDS_INIT);
   return result ? result : guest_cuKernelGetLibrary(pLib, kernel);
 }
-TRACED CUresult traced_cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuKernelGetLibrary);
-  return trace_call_end(&span, call_cuKernelGetLibrary(pLib, kernel));
+WATCHED CUresult watched_cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuKernelGetLibrary);
+  return watch_end(&watched, call_cuKernelGetLibrary(pLib, kernel));
 }
 CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel) {
-  if (trace_on()) return traced_cuKernelGetLibrary(pLib, kernel);
+  if (watch_on()) return watched_cuKernelGetLibrary(pLib, kernel);
   return call_cuKernelGetLibrary(pLib, kernel);
 }
 
@@ -1322,13 +3599,13 @@ ALWAYS_INLINE CUresult call_cuKernelGetName(const char **name, CUkernel hfunc) {
   CUresult result = guest_enter(CALL_cuKernelGetName, NEEDS_INIT);
   return result ? result : guest_cuKernelGetName(name, hfunc);
 }
-TRACED CUresult traced_cuKernelGetName(const char **name, CUkernel hfunc) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuKernelGetName);
-  return trace_call_end(&span, call_cuKernelGetName(name, hfunc));
+WATCHED CUresult watched_cuKernelGetName(const char **name, CUkernel hfunc) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuKernelGetName);
+  return watch_end(&watched, call_cuKernelGetName(name, hfunc));
 }
 CUresult cuKernelGetName(const char **name, CUkernel hfunc) {
-  if (trace_on()) return traced_cuKernelGetName(name, hfunc);
+  if (watch_on()) return watched_cuKernelGetName(name, hfunc);
   return call_cuKernelGetName(name, hfunc);
 }
 
@@ -1336,13 +3613,13 @@ ALWAYS_INLINE CUresult call_cuKernelGetParamInfo(CUkernel kernel, size_t paramIn
   CUresult result = guest_enter(CALL_cuKernelGetParamInfo, NEEDS_INIT);
   return result ? result : guest_cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize);
 }
-TRACED CUresult traced_cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuKernelGetParamInfo);
-  return trace_call_end(&span, call_cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize));
+WATCHED CUresult watched_cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuKernelGetParamInfo);
+  return watch_end(&watched, call_cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize));
 }
 CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
-  if (trace_on()) return traced_cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize);
+  if (watch_on()) return watched_cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize);
   return call_cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize);
 }
 
@@ -1350,13 +3627,13 @@ ALWAYS_INLINE CUresult call_cuKernelSetAttribute(CUfunction_attribute attrib, in
   CUresult result = guest_enter(CALL_cuKernelSetAttribute, NEEDS_INIT);
   return result ? result : guest_cuKernelSetAttribute(attrib, val, kernel, dev);
 }
-TRACED CUresult traced_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuKernelSetAttribute);
-  return trace_call_end(&span, call_cuKernelSetAttribute(attrib, val, kernel, dev));
+WATCHED CUresult watched_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuKernelSetAttribute);
+  return watch_end(&watched, call_cuKernelSetAttribute(attrib, val, kernel, dev));
 }
 CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
-  if (trace_on()) return traced_cuKernelSetAttribute(attrib, val, kernel, dev);
+  if (watch_on()) return watched_cuKernelSetAttribute(attrib, val, kernel, dev);
   return call_cuKernelSetAttribute(attrib, val, kernel, dev);
 }
 
@@ -1364,49 +3641,109 @@ ALWAYS_INLINE CUresult call_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache
   CUresult result = guest_enter(CALL_cuKernelSetCacheConfig, NEEDS_INIT);
   return result ? result : guest_cuKernelSetCacheConfig(kernel, config, dev);
 }
-TRACED CUresult traced_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuKernelSetCacheConfig);
-  return trace_call_end(&span, call_cuKernelSetCacheConfig(kernel, config, dev));
+WATCHED CUresult watched_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuKernelSetCacheConfig);
+  return watch_end(&watched, call_cuKernelSetCacheConfig(kernel, config, dev));
 }
 CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
-  if (trace_on()) return traced_cuKernelSetCacheConfig(kernel, config, dev);
+  if (watch_on()) return watched_cuKernelSetCacheConfig(kernel, config, dev);
   return call_cuKernelSetCacheConfig(kernel, config, dev);
+}
+
+ALWAYS_INLINE CUresult call_cuLaunch(CUfunction f) {
+  CUresult result = guest_enter(CALL_cuLaunch, NEEDS_CONTEXT);
+  return result ? result : guest_cuLaunch(f);
+}
+WATCHED CUresult watched_cuLaunch(CUfunction f) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLaunch);
+  return watch_end(&watched, call_cuLaunch(f));
+}
+CUresult cuLaunch(CUfunction f) {
+  if (watch_on()) return watched_cuLaunch(f);
+  return call_cuLaunch(f);
 }
 
 ALWAYS_INLINE CUresult call_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, int per_thread) {
   CUresult result = guest_enter(CALL_cuLaunchCooperativeKernel, NEEDS_CONTEXT);
   return result ? result : guest_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, per_thread);
 }
-TRACED CUresult traced_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuLaunchCooperativeKernel);
-  return trace_call_end(&span, call_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, per_thread));
+WATCHED CUresult watched_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLaunchCooperativeKernel);
+  return watch_end(&watched, call_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, per_thread));
 }
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams) {
-  if (trace_on()) return traced_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, 0);
+  if (watch_on()) return watched_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, 0);
   return call_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, 0);
 }
 CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams) {
-  if (trace_on()) return traced_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, 1);
+  if (watch_on()) return watched_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, 1);
   return call_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuLaunchGrid(CUfunction f, int grid_width, int grid_height) {
+  CUresult result = guest_enter(CALL_cuLaunchGrid, NEEDS_CONTEXT);
+  return result ? result : guest_cuLaunchGrid(f, grid_width, grid_height);
+}
+WATCHED CUresult watched_cuLaunchGrid(CUfunction f, int grid_width, int grid_height) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLaunchGrid);
+  return watch_end(&watched, call_cuLaunchGrid(f, grid_width, grid_height));
+}
+CUresult cuLaunchGrid(CUfunction f, int grid_width, int grid_height) {
+  if (watch_on()) return watched_cuLaunchGrid(f, grid_width, grid_height);
+  return call_cuLaunchGrid(f, grid_width, grid_height);
+}
+
+ALWAYS_INLINE CUresult call_cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream) {
+  CUresult result = guest_enter(CALL_cuLaunchGridAsync, NEEDS_CONTEXT);
+  return result ? result : guest_cuLaunchGridAsync(f, grid_width, grid_height, hStream);
+}
+WATCHED CUresult watched_cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLaunchGridAsync);
+  return watch_end(&watched, call_cuLaunchGridAsync(f, grid_width, grid_height, hStream));
+}
+CUresult cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream) {
+  if (watch_on()) return watched_cuLaunchGridAsync(f, grid_width, grid_height, hStream);
+  return call_cuLaunchGridAsync(f, grid_width, grid_height, hStream);
+}
+
+ALWAYS_INLINE CUresult call_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData, int per_thread) {
+  CUresult result = guest_enter(CALL_cuLaunchHostFunc, NEEDS_CONTEXT);
+  return result ? result : guest_cuLaunchHostFunc(hStream, fn, userData, per_thread);
+}
+WATCHED CUresult watched_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLaunchHostFunc);
+  return watch_end(&watched, call_cuLaunchHostFunc(hStream, fn, userData, per_thread));
+}
+CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData) {
+  if (watch_on()) return watched_cuLaunchHostFunc(hStream, fn, userData, 0);
+  return call_cuLaunchHostFunc(hStream, fn, userData, 0);
+}
+CUresult cuLaunchHostFunc_ptsz(CUstream hStream, CUhostFn fn, void *userData) {
+  if (watch_on()) return watched_cuLaunchHostFunc(hStream, fn, userData, 1);
+  return call_cuLaunchHostFunc(hStream, fn, userData, 1);
 }
 
 ALWAYS_INLINE CUresult call_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra, int per_thread) {
   CUresult result = guest_enter(CALL_cuLaunchKernel, NEEDS_CONTEXT);
   return result ? result : guest_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, per_thread);
 }
-TRACED CUresult traced_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuLaunchKernel);
-  return trace_call_end(&span, call_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, per_thread));
+WATCHED CUresult watched_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLaunchKernel);
+  return watch_end(&watched, call_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, per_thread));
 }
 CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra) {
-  if (trace_on()) return traced_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, 0);
+  if (watch_on()) return watched_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, 0);
   return call_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, 0);
 }
 CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra) {
-  if (trace_on()) return traced_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, 1);
+  if (watch_on()) return watched_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, 1);
   return call_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, 1);
 }
 
@@ -1414,31 +3751,45 @@ ALWAYS_INLINE CUresult call_cuLaunchKernelEx(const CUlaunchConfig *config, CUfun
   CUresult result = guest_enter(CALL_cuLaunchKernelEx, NEEDS_CONTEXT);
   return result ? result : guest_cuLaunchKernelEx(config, f, kernelParams, extra, per_thread);
 }
-TRACED CUresult traced_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuLaunchKernelEx);
-  return trace_call_end(&span, call_cuLaunchKernelEx(config, f, kernelParams, extra, per_thread));
+WATCHED CUresult watched_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLaunchKernelEx);
+  return watch_end(&watched, call_cuLaunchKernelEx(config, f, kernelParams, extra, per_thread));
 }
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra) {
-  if (trace_on()) return traced_cuLaunchKernelEx(config, f, kernelParams, extra, 0);
+  if (watch_on()) return watched_cuLaunchKernelEx(config, f, kernelParams, extra, 0);
   return call_cuLaunchKernelEx(config, f, kernelParams, extra, 0);
 }
 CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra) {
-  if (trace_on()) return traced_cuLaunchKernelEx(config, f, kernelParams, extra, 1);
+  if (watch_on()) return watched_cuLaunchKernelEx(config, f, kernelParams, extra, 1);
   return call_cuLaunchKernelEx(config, f, kernelParams, extra, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels, CUlibrary lib) {
+  CUresult result = guest_enter(CALL_cuLibraryEnumerateKernels, NEEDS_INIT);
+  return result ? result : guest_cuLibraryEnumerateKernels(kernels, numKernels, lib);
+}
+WATCHED CUresult watched_cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels, CUlibrary lib) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLibraryEnumerateKernels);
+  return watch_end(&watched, call_cuLibraryEnumerateKernels(kernels, numKernels, lib));
+}
+CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels, CUlibrary lib) {
+  if (watch_on()) return watched_cuLibraryEnumerateKernels(kernels, numKernels, lib);
+  return call_cuLibraryEnumerateKernels(kernels, numKernels, lib);
 }
 
 ALWAYS_INLINE CUresult call_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
   CUresult result = guest_enter(CALL_cuLibraryGetGlobal, NEEDS_INIT);
   return result ? result : guest_cuLibraryGetGlobal(dptr, bytes, library, name);
 }
-TRACED CUresult traced_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuLibraryGetGlobal);
-  return trace_call_end(&span, call_cuLibraryGetGlobal(dptr, bytes, library, name));
+WATCHED CUresult watched_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLibraryGetGlobal);
+  return watch_end(&watched, call_cuLibraryGetGlobal(dptr, bytes, library, name));
 }
 CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
-  if (trace_on()) return traced_cuLibraryGetGlobal(dptr, bytes, library, name);
+  if (watch_on()) return watched_cuLibraryGetGlobal(dptr, bytes, library, name);
   return call_cuLibraryGetGlobal(dptr, bytes, library, name);
 }
 
@@ -1446,13 +3797,13 @@ ALWAYS_INLINE CUresult call_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary libr
   CUresult result = guest_enter(CALL_cuLibraryGetKernel, NEEDS_INIT);
   return result ? result : guest_cuLibraryGetKernel(pKernel, library, name);
 }
-TRACED CUresult traced_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuLibraryGetKernel);
-  return trace_call_end(&span, call_cuLibraryGetKernel(pKernel, library, name));
+WATCHED CUresult watched_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLibraryGetKernel);
+  return watch_end(&watched, call_cuLibraryGetKernel(pKernel, library, name));
 }
 CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) {
-  if (trace_on()) return traced_cuLibraryGetKernel(pKernel, library, name);
+  if (watch_on()) return watched_cuLibraryGetKernel(pKernel, library, name);
   return call_cuLibraryGetKernel(pKernel, library, name);
 }
 
@@ -1460,13 +3811,13 @@ ALWAYS_INLINE CUresult call_cuLibraryGetKernelCount(unsigned int *count, CUlibra
   CUresult result = guest_enter(CALL_cuLibraryGetKernelCount, NEEDS_INIT);
   return result ? result : guest_cuLibraryGetKernelCount(count, lib);
 }
-TRACED CUresult traced_cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuLibraryGetKernelCount);
-  return trace_call_end(&span, call_cuLibraryGetKernelCount(count, lib));
+WATCHED CUresult watched_cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLibraryGetKernelCount);
+  return watch_end(&watched, call_cuLibraryGetKernelCount(count, lib));
 }
 CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib) {
-  if (trace_on()) return traced_cuLibraryGetKernelCount(count, lib);
+  if (watch_on()) return watched_cuLibraryGetKernelCount(count, lib);
   return call_cuLibraryGetKernelCount(count, lib);
 }
 
@@ -1474,13 +3825,13 @@ ALWAYS_INLINE CUresult call_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes
   CUresult result = guest_enter(CALL_cuLibraryGetManaged, NEEDS_INIT);
   return result ? result : guest_cuLibraryGetManaged(dptr, bytes, library, name);
 }
-TRACED CUresult traced_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuLibraryGetManaged);
-  return trace_call_end(&span, call_cuLibraryGetManaged(dptr, bytes, library, name));
+WATCHED CUresult watched_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLibraryGetManaged);
+  return watch_end(&watched, call_cuLibraryGetManaged(dptr, bytes, library, name));
 }
 CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
-  if (trace_on()) return traced_cuLibraryGetManaged(dptr, bytes, library, name);
+  if (watch_on()) return watched_cuLibraryGetManaged(dptr, bytes, library, name);
   return call_cuLibraryGetManaged(dptr, bytes, library, name);
 }
 
@@ -1488,13 +3839,13 @@ ALWAYS_INLINE CUresult call_cuLibraryGetModule(CUmodule *pMod, CUlibrary library
   CUresult result = guest_enter(CALL_cuLibraryGetModule, NEEDS_INIT);
   return result ? result : guest_cuLibraryGetModule(pMod, library);
 }
-TRACED CUresult traced_cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuLibraryGetModule);
-  return trace_call_end(&span, call_cuLibraryGetModule(pMod, library));
+WATCHED CUresult watched_cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLibraryGetModule);
+  return watch_end(&watched, call_cuLibraryGetModule(pMod, library));
 }
 CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
-  if (trace_on()) return traced_cuLibraryGetModule(pMod, library);
+  if (watch_on()) return watched_cuLibraryGetModule(pMod, library);
   return call_cuLibraryGetModule(pMod, library);
 }
 
@@ -1502,13 +3853,13 @@ ALWAYS_INLINE CUresult call_cuLibraryLoadData(CUlibrary *library, const void *co
   CUresult result = guest_enter(CALL_cuLibraryLoadData, NEEDS_INIT);
   return result ? result : guest_cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
 }
-TRACED CUresult traced_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuLibraryLoadData);
-  return trace_call_end(&span, call_cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions));
+WATCHED CUresult watched_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLibraryLoadData);
+  return watch_end(&watched, call_cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions));
 }
 CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions) {
-  if (trace_on()) return traced_cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
+  if (watch_on()) return watched_cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
   return call_cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
 }
 
@@ -1516,13 +3867,13 @@ ALWAYS_INLINE CUresult call_cuLibraryLoadFromFile(CUlibrary *library, const char
   CUresult result = guest_enter(CALL_cuLibraryLoadFromFile, NEEDS_INIT);
   return result ? result : guest_cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
 }
-TRACED CUresult traced_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuLibraryLoadFromFile);
-  return trace_call_end(&span, call_cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions));
+WATCHED CUresult watched_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLibraryLoadFromFile);
+  return watch_end(&watched, call_cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions));
 }
 CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions) {
-  if (trace_on()) return traced_cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
+  if (watch_on()) return watched_cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
   return call_cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
 }
 
@@ -1530,161 +3881,389 @@ ALWAYS_INLINE CUresult call_cuLibraryUnload(CUlibrary library) {
   CUresult result = guest_enter(CALL_cuLibraryUnload, NEEDS_INIT);
   return result ? result : guest_cuLibraryUnload(library);
 }
-TRACED CUresult traced_cuLibraryUnload(CUlibrary library) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuLibraryUnload);
-  return trace_call_end(&span, call_cuLibraryUnload(library));
+WATCHED CUresult watched_cuLibraryUnload(CUlibrary library) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLibraryUnload);
+  return watch_end(&watched, call_cuLibraryUnload(library));
 }
 CUresult cuLibraryUnload(CUlibrary library) {
-  if (trace_on()) return traced_cuLibraryUnload(library);
+  if (watch_on()) return watched_cuLibraryUnload(library);
   return call_cuLibraryUnload(library);
+}
+
+ALWAYS_INLINE CUresult call_cuMemAddressFree(CUdeviceptr ptr, size_t size) {
+  CUresult result = guest_enter(CALL_cuMemAddressFree, NEEDS_INIT);
+  return result ? result : guest_cuMemAddressFree(ptr, size);
+}
+WATCHED CUresult watched_cuMemAddressFree(CUdeviceptr ptr, size_t size) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemAddressFree);
+  return watch_end(&watched, call_cuMemAddressFree(ptr, size));
+}
+CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size) {
+  if (watch_on()) return watched_cuMemAddressFree(ptr, size);
+  return call_cuMemAddressFree(ptr, size);
+}
+
+ALWAYS_INLINE CUresult call_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags) {
+  CUresult result = guest_enter(CALL_cuMemAddressReserve, NEEDS_INIT);
+  return result ? result : guest_cuMemAddressReserve(ptr, size, alignment, addr, flags);
+}
+WATCHED CUresult watched_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemAddressReserve);
+  return watch_end(&watched, call_cuMemAddressReserve(ptr, size, alignment, addr, flags));
+}
+CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags) {
+  if (watch_on()) return watched_cuMemAddressReserve(ptr, size, alignment, addr, flags);
+  return call_cuMemAddressReserve(ptr, size, alignment, addr, flags);
+}
+
+ALWAYS_INLINE CUresult call_cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device) {
+  CUresult result = guest_enter(CALL_cuMemAdvise, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemAdvise(devPtr, count, advice, device);
+}
+WATCHED CUresult watched_cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemAdvise);
+  return watch_end(&watched, call_cuMemAdvise(devPtr, count, advice, device));
+}
+CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device) {
+  if (watch_on()) return watched_cuMemAdvise(devPtr, count, advice, device);
+  return call_cuMemAdvise(devPtr, count, advice, device);
+}
+
+ALWAYS_INLINE CUresult call_cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location) {
+  CUresult result = guest_enter(CALL_cuMemAdvise_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemAdvise_v2(devPtr, count, advice, location);
+}
+WATCHED CUresult watched_cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemAdvise_v2);
+  return watch_end(&watched, call_cuMemAdvise_v2(devPtr, count, advice, location));
+}
+CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location) {
+  if (watch_on()) return watched_cuMemAdvise_v2(devPtr, count, advice, location);
+  return call_cuMemAdvise_v2(devPtr, count, advice, location);
 }
 
 ALWAYS_INLINE CUresult call_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemAllocAsync, NEEDS_CONTEXT);
   return result ? result : guest_cuMemAllocAsync(dptr, bytesize, hStream, per_thread);
 }
-TRACED CUresult traced_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemAllocAsync);
-  return trace_call_end(&span, call_cuMemAllocAsync(dptr, bytesize, hStream, per_thread));
+WATCHED CUresult watched_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemAllocAsync);
+  return watch_end(&watched, call_cuMemAllocAsync(dptr, bytesize, hStream, per_thread));
 }
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
-  if (trace_on()) return traced_cuMemAllocAsync(dptr, bytesize, hStream, 0);
+  if (watch_on()) return watched_cuMemAllocAsync(dptr, bytesize, hStream, 0);
   return call_cuMemAllocAsync(dptr, bytesize, hStream, 0);
 }
 CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
-  if (trace_on()) return traced_cuMemAllocAsync(dptr, bytesize, hStream, 1);
+  if (watch_on()) return watched_cuMemAllocAsync(dptr, bytesize, hStream, 1);
   return call_cuMemAllocAsync(dptr, bytesize, hStream, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemAllocFromPoolAsync, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, per_thread);
+}
+WATCHED CUresult watched_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemAllocFromPoolAsync);
+  return watch_end(&watched, call_cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, per_thread));
+}
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+  if (watch_on()) return watched_cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, 0);
+  return call_cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, 0);
+}
+CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+  if (watch_on()) return watched_cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, 1);
+  return call_cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, 1);
 }
 
 ALWAYS_INLINE CUresult call_cuMemAllocHost_v2(void **pp, size_t bytesize) {
   CUresult result = guest_enter(CALL_cuMemAllocHost_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemAllocHost_v2(pp, bytesize);
 }
-TRACED CUresult traced_cuMemAllocHost_v2(void **pp, size_t bytesize) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemAllocHost_v2);
-  return trace_call_end(&span, call_cuMemAllocHost_v2(pp, bytesize));
+WATCHED CUresult watched_cuMemAllocHost_v2(void **pp, size_t bytesize) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemAllocHost_v2);
+  return watch_end(&watched, call_cuMemAllocHost_v2(pp, bytesize));
 }
 CUresult cuMemAllocHost_v2(void **pp, size_t bytesize) {
-  if (trace_on()) return traced_cuMemAllocHost_v2(pp, bytesize);
+  if (watch_on()) return watched_cuMemAllocHost_v2(pp, bytesize);
   return call_cuMemAllocHost_v2(pp, bytesize);
+}
+
+ALWAYS_INLINE CUresult call_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags) {
+  CUresult result = guest_enter(CALL_cuMemAllocManaged, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemAllocManaged(dptr, bytesize, flags);
+}
+WATCHED CUresult watched_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemAllocManaged);
+  return watch_end(&watched, call_cuMemAllocManaged(dptr, bytesize, flags));
+}
+CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags) {
+  if (watch_on()) return watched_cuMemAllocManaged(dptr, bytesize, flags);
+  return call_cuMemAllocManaged(dptr, bytesize, flags);
 }
 
 ALWAYS_INLINE CUresult call_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes) {
   CUresult result = guest_enter(CALL_cuMemAllocPitch_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
 }
-TRACED CUresult traced_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemAllocPitch_v2);
-  return trace_call_end(&span, call_cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes));
+WATCHED CUresult watched_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemAllocPitch_v2);
+  return watch_end(&watched, call_cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes));
 }
 CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes) {
-  if (trace_on()) return traced_cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
+  if (watch_on()) return watched_cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
   return call_cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
 }
 
 ALWAYS_INLINE CUresult call_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {
   CUresult result = guest_enter(CALL_cuMemAlloc_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemAlloc_v2(dptr, bytesize);
 }
-TRACED CUresult traced_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemAlloc_v2);
-  return trace_call_end(&span, call_cuMemAlloc_v2(dptr, bytesize));
+WATCHED CUresult watched_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemAlloc_v2);
+  return watch_end(&watched, call_cuMemAlloc_v2(dptr, bytesize));
 }
 CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {
-  if (trace_on()) return traced_cuMemAlloc_v2(dptr, bytesize);
+  if (watch_on()) return watched_cuMemAlloc_v2(dptr, bytesize);
   return call_cuMemAlloc_v2(dptr, bytesize);
+}
+
+ALWAYS_INLINE CUresult call_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags) {
+  CUresult result = guest_enter(CALL_cuMemCreate, NEEDS_INIT);
+  return result ? result : guest_cuMemCreate(handle, size, prop, flags);
+}
+WATCHED CUresult watched_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemCreate);
+  return watch_end(&watched, call_cuMemCreate(handle, size, prop, flags));
+}
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags) {
+  if (watch_on()) return watched_cuMemCreate(handle, size, prop, flags);
+  return call_cuMemCreate(handle, size, prop, flags);
+}
+
+ALWAYS_INLINE CUresult call_cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemDiscardAndPrefetchBatchAsync, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemDiscardAndPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, per_thread);
+}
+WATCHED CUresult watched_cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemDiscardAndPrefetchBatchAsync);
+  return watch_end(&watched, call_cuMemDiscardAndPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, per_thread));
+}
+CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream) {
+  if (watch_on()) return watched_cuMemDiscardAndPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, 0);
+  return call_cuMemDiscardAndPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, 0);
+}
+CUresult cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream) {
+  if (watch_on()) return watched_cuMemDiscardAndPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, 1);
+  return call_cuMemDiscardAndPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, unsigned long long flags, CUstream hStream, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemDiscardBatchAsync, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream, per_thread);
+}
+WATCHED CUresult watched_cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, unsigned long long flags, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemDiscardBatchAsync);
+  return watch_end(&watched, call_cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream, per_thread));
+}
+CUresult cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, unsigned long long flags, CUstream hStream) {
+  if (watch_on()) return watched_cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream, 0);
+  return call_cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream, 0);
+}
+CUresult cuMemDiscardBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count, unsigned long long flags, CUstream hStream) {
+  if (watch_on()) return watched_cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream, 1);
+  return call_cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, unsigned long long flags) {
+  CUresult result = guest_enter(CALL_cuMemExportToShareableHandle, NEEDS_INIT);
+  return result ? result : guest_cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags);
+}
+WATCHED CUresult watched_cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, unsigned long long flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemExportToShareableHandle);
+  return watch_end(&watched, call_cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags));
+}
+CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, unsigned long long flags) {
+  if (watch_on()) return watched_cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags);
+  return call_cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags);
 }
 
 ALWAYS_INLINE CUresult call_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemFreeAsync, NEEDS_CONTEXT);
   return result ? result : guest_cuMemFreeAsync(dptr, hStream, per_thread);
 }
-TRACED CUresult traced_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemFreeAsync);
-  return trace_call_end(&span, call_cuMemFreeAsync(dptr, hStream, per_thread));
+WATCHED CUresult watched_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemFreeAsync);
+  return watch_end(&watched, call_cuMemFreeAsync(dptr, hStream, per_thread));
 }
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
-  if (trace_on()) return traced_cuMemFreeAsync(dptr, hStream, 0);
+  if (watch_on()) return watched_cuMemFreeAsync(dptr, hStream, 0);
   return call_cuMemFreeAsync(dptr, hStream, 0);
 }
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream hStream) {
-  if (trace_on()) return traced_cuMemFreeAsync(dptr, hStream, 1);
+  if (watch_on()) return watched_cuMemFreeAsync(dptr, hStream, 1);
   return call_cuMemFreeAsync(dptr, hStream, 1);
 }
 
 ALWAYS_INLINE CUresult call_cuMemFreeHost(void *p) {
   CUresult result = guest_enter(CALL_cuMemFreeHost, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemFreeHost(p);
 }
-TRACED CUresult traced_cuMemFreeHost(void *p) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemFreeHost);
-  return trace_call_end(&span, call_cuMemFreeHost(p));
+WATCHED CUresult watched_cuMemFreeHost(void *p) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemFreeHost);
+  return watch_end(&watched, call_cuMemFreeHost(p));
 }
 CUresult cuMemFreeHost(void *p) {
-  if (trace_on()) return traced_cuMemFreeHost(p);
+  if (watch_on()) return watched_cuMemFreeHost(p);
   return call_cuMemFreeHost(p);
 }
 
 ALWAYS_INLINE CUresult call_cuMemFree_v2(CUdeviceptr dptr) {
   CUresult result = guest_enter(CALL_cuMemFree_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemFree_v2(dptr);
 }
-TRACED CUresult traced_cuMemFree_v2(CUdeviceptr dptr) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemFree_v2);
-  return trace_call_end(&span, call_cuMemFree_v2(dptr));
+WATCHED CUresult watched_cuMemFree_v2(CUdeviceptr dptr) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemFree_v2);
+  return watch_end(&watched, call_cuMemFree_v2(dptr));
 }
 CUresult cuMemFree_v2(CUdeviceptr dptr) {
-  if (trace_on()) return traced_cuMemFree_v2(dptr);
+  if (watch_on()) return watched_cuMemFree_v2(dptr);
   return call_cuMemFree_v2(dptr);
+}
+
+ALWAYS_INLINE CUresult call_cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr) {
+  CUresult result = guest_enter(CALL_cuMemGetAccess, NEEDS_INIT);
+  return result ? result : guest_cuMemGetAccess(flags, location, ptr);
+}
+WATCHED CUresult watched_cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemGetAccess);
+  return watch_end(&watched, call_cuMemGetAccess(flags, location, ptr));
+}
+CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr) {
+  if (watch_on()) return watched_cuMemGetAccess(flags, location, ptr);
+  return call_cuMemGetAccess(flags, location, ptr);
 }
 
 ALWAYS_INLINE CUresult call_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
   CUresult result = guest_enter(CALL_cuMemGetAddressRange_v2, NEEDS_CONTEXT);
   return result ? result : guest_cuMemGetAddressRange_v2(pbase, psize, dptr);
 }
-TRACED CUresult traced_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemGetAddressRange_v2);
-  return trace_call_end(&span, call_cuMemGetAddressRange_v2(pbase, psize, dptr));
+WATCHED CUresult watched_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemGetAddressRange_v2);
+  return watch_end(&watched, call_cuMemGetAddressRange_v2(pbase, psize, dptr));
 }
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
-  if (trace_on()) return traced_cuMemGetAddressRange_v2(pbase, psize, dptr);
+  if (watch_on()) return watched_cuMemGetAddressRange_v2(pbase, psize, dptr);
   return call_cuMemGetAddressRange_v2(pbase, psize, dptr);
+}
+
+ALWAYS_INLINE CUresult call_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option) {
+  CUresult result = guest_enter(CALL_cuMemGetAllocationGranularity, NEEDS_INIT);
+  return result ? result : guest_cuMemGetAllocationGranularity(granularity, prop, option);
+}
+WATCHED CUresult watched_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemGetAllocationGranularity);
+  return watch_end(&watched, call_cuMemGetAllocationGranularity(granularity, prop, option));
+}
+CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option) {
+  if (watch_on()) return watched_cuMemGetAllocationGranularity(granularity, prop, option);
+  return call_cuMemGetAllocationGranularity(granularity, prop, option);
+}
+
+ALWAYS_INLINE CUresult call_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle) {
+  CUresult result = guest_enter(CALL_cuMemGetAllocationPropertiesFromHandle, NEEDS_INIT);
+  return result ? result : guest_cuMemGetAllocationPropertiesFromHandle(prop, handle);
+}
+WATCHED CUresult watched_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemGetAllocationPropertiesFromHandle);
+  return watch_end(&watched, call_cuMemGetAllocationPropertiesFromHandle(prop, handle));
+}
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle) {
+  if (watch_on()) return watched_cuMemGetAllocationPropertiesFromHandle(prop, handle);
+  return call_cuMemGetAllocationPropertiesFromHandle(prop, handle);
+}
+
+ALWAYS_INLINE CUresult call_cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type) {
+  CUresult result = guest_enter(CALL_cuMemGetDefaultMemPool, NEEDS_INIT);
+  return result ? result : guest_cuMemGetDefaultMemPool(pool_out, location, type);
+}
+WATCHED CUresult watched_cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemGetDefaultMemPool);
+  return watch_end(&watched, call_cuMemGetDefaultMemPool(pool_out, location, type));
+}
+CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type) {
+  if (watch_on()) return watched_cuMemGetDefaultMemPool(pool_out, location, type);
+  return call_cuMemGetDefaultMemPool(pool_out, location, type);
 }
 
 ALWAYS_INLINE CUresult call_cuMemGetInfo_v2(size_t *free, size_t *total) {
   CUresult result = guest_enter(CALL_cuMemGetInfo_v2, NEEDS_CONTEXT);
   return result ? result : guest_cuMemGetInfo_v2(free, total);
 }
-TRACED CUresult traced_cuMemGetInfo_v2(size_t *free, size_t *total) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemGetInfo_v2);
-  return trace_call_end(&span, call_cuMemGetInfo_v2(free, total));
+WATCHED CUresult watched_cuMemGetInfo_v2(size_t *free, size_t *total) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemGetInfo_v2);
+  return watch_end(&watched, call_cuMemGetInfo_v2(free, total));
 }
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
-  if (trace_on()) return traced_cuMemGetInfo_v2(free, total);
+  if (watch_on()) return watched_cuMemGetInfo_v2(free, total);
   return call_cuMemGetInfo_v2(free, total);
+}
+
+ALWAYS_INLINE CUresult call_cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type) {
+  CUresult result = guest_enter(CALL_cuMemGetMemPool, NEEDS_INIT);
+  return result ? result : guest_cuMemGetMemPool(pool, location, type);
+}
+WATCHED CUresult watched_cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemGetMemPool);
+  return watch_end(&watched, call_cuMemGetMemPool(pool, location, type));
+}
+CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type) {
+  if (watch_on()) return watched_cuMemGetMemPool(pool, location, type);
+  return call_cuMemGetMemPool(pool, location, type);
 }
 
 ALWAYS_INLINE CUresult call_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
   CUresult result = guest_enter(CALL_cuMemHostAlloc, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemHostAlloc(pp, bytesize, Flags);
 }
-TRACED CUresult traced_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemHostAlloc);
-  return trace_call_end(&span, call_cuMemHostAlloc(pp, bytesize, Flags));
+WATCHED CUresult watched_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemHostAlloc);
+  return watch_end(&watched, call_cuMemHostAlloc(pp, bytesize, Flags));
 }
 CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
-  if (trace_on()) return traced_cuMemHostAlloc(pp, bytesize, Flags);
+  if (watch_on()) return watched_cuMemHostAlloc(pp, bytesize, Flags);
   return call_cuMemHostAlloc(pp, bytesize, Flags);
 }
 
@@ -1692,59 +4271,340 @@ ALWAYS_INLINE CUresult call_cuMemHostGetFlags(unsigned int *pFlags, void *p) {
   CUresult result = guest_enter(CALL_cuMemHostGetFlags, NEEDS_CONTEXT);
   return result ? result : guest_cuMemHostGetFlags(pFlags, p);
 }
-TRACED CUresult traced_cuMemHostGetFlags(unsigned int *pFlags, void *p) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemHostGetFlags);
-  return trace_call_end(&span, call_cuMemHostGetFlags(pFlags, p));
+WATCHED CUresult watched_cuMemHostGetFlags(unsigned int *pFlags, void *p) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemHostGetFlags);
+  return watch_end(&watched, call_cuMemHostGetFlags(pFlags, p));
 }
 CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p) {
-  if (trace_on()) return traced_cuMemHostGetFlags(pFlags, p);
+  if (watch_on()) return watched_cuMemHostGetFlags(pFlags, p);
   return call_cuMemHostGetFlags(pFlags, p);
 }
 
 ALWAYS_INLINE CUresult call_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
   CUresult result = guest_enter(CALL_cuMemHostRegister_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemHostRegister_v2(p, bytesize, Flags);
 }
-TRACED CUresult traced_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemHostRegister_v2);
-  return trace_call_end(&span, call_cuMemHostRegister_v2(p, bytesize, Flags));
+WATCHED CUresult watched_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemHostRegister_v2);
+  return watch_end(&watched, call_cuMemHostRegister_v2(p, bytesize, Flags));
 }
 CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
-  if (trace_on()) return traced_cuMemHostRegister_v2(p, bytesize, Flags);
+  if (watch_on()) return watched_cuMemHostRegister_v2(p, bytesize, Flags);
   return call_cuMemHostRegister_v2(p, bytesize, Flags);
 }
 
 ALWAYS_INLINE CUresult call_cuMemHostUnregister(void *p) {
   CUresult result = guest_enter(CALL_cuMemHostUnregister, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemHostUnregister(p);
 }
-TRACED CUresult traced_cuMemHostUnregister(void *p) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemHostUnregister);
-  return trace_call_end(&span, call_cuMemHostUnregister(p));
+WATCHED CUresult watched_cuMemHostUnregister(void *p) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemHostUnregister);
+  return watch_end(&watched, call_cuMemHostUnregister(p));
 }
 CUresult cuMemHostUnregister(void *p) {
-  if (trace_on()) return traced_cuMemHostUnregister(p);
+  if (watch_on()) return watched_cuMemHostUnregister(p);
   return call_cuMemHostUnregister(p);
+}
+
+ALWAYS_INLINE CUresult call_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType) {
+  CUresult result = guest_enter(CALL_cuMemImportFromShareableHandle, NEEDS_INIT);
+  return result ? result : guest_cuMemImportFromShareableHandle(handle, osHandle, shHandleType);
+}
+WATCHED CUresult watched_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemImportFromShareableHandle);
+  return watch_end(&watched, call_cuMemImportFromShareableHandle(handle, osHandle, shHandleType));
+}
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType) {
+  if (watch_on()) return watched_cuMemImportFromShareableHandle(handle, osHandle, shHandleType);
+  return call_cuMemImportFromShareableHandle(handle, osHandle, shHandleType);
+}
+
+ALWAYS_INLINE CUresult call_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
+  CUresult result = guest_enter(CALL_cuMemMap, NEEDS_INIT);
+  return result ? result : guest_cuMemMap(ptr, size, offset, handle, flags);
+}
+WATCHED CUresult watched_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemMap);
+  return watch_end(&watched, call_cuMemMap(ptr, size, offset, handle, flags));
+}
+CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
+  if (watch_on()) return watched_cuMemMap(ptr, size, offset, handle, flags);
+  return call_cuMemMap(ptr, size, offset, handle, flags);
+}
+
+ALWAYS_INLINE CUresult call_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
+  CUresult result = guest_enter(CALL_cuMemPoolCreate, NEEDS_INIT);
+  return result ? result : guest_cuMemPoolCreate(pool, poolProps);
+}
+WATCHED CUresult watched_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemPoolCreate);
+  return watch_end(&watched, call_cuMemPoolCreate(pool, poolProps));
+}
+CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
+  if (watch_on()) return watched_cuMemPoolCreate(pool, poolProps);
+  return call_cuMemPoolCreate(pool, poolProps);
+}
+
+ALWAYS_INLINE CUresult call_cuMemPoolDestroy(CUmemoryPool pool) {
+  CUresult result = guest_enter(CALL_cuMemPoolDestroy, NEEDS_INIT);
+  return result ? result : guest_cuMemPoolDestroy(pool);
+}
+WATCHED CUresult watched_cuMemPoolDestroy(CUmemoryPool pool) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemPoolDestroy);
+  return watch_end(&watched, call_cuMemPoolDestroy(pool));
+}
+CUresult cuMemPoolDestroy(CUmemoryPool pool) {
+  if (watch_on()) return watched_cuMemPoolDestroy(pool);
+  return call_cuMemPoolDestroy(pool);
+}
+
+ALWAYS_INLINE CUresult call_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location) {
+  CUresult result = guest_enter(CALL_cuMemPoolGetAccess, NEEDS_INIT);
+  return result ? result : guest_cuMemPoolGetAccess(flags, memPool, location);
+}
+WATCHED CUresult watched_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemPoolGetAccess);
+  return watch_end(&watched, call_cuMemPoolGetAccess(flags, memPool, location));
+}
+CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location) {
+  if (watch_on()) return watched_cuMemPoolGetAccess(flags, memPool, location);
+  return call_cuMemPoolGetAccess(flags, memPool, location);
+}
+
+ALWAYS_INLINE CUresult call_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value) {
+  CUresult result = guest_enter(CALL_cuMemPoolGetAttribute, NEEDS_INIT);
+  return result ? result : guest_cuMemPoolGetAttribute(pool, attr, value);
+}
+WATCHED CUresult watched_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemPoolGetAttribute);
+  return watch_end(&watched, call_cuMemPoolGetAttribute(pool, attr, value));
+}
+CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value) {
+  if (watch_on()) return watched_cuMemPoolGetAttribute(pool, attr, value);
+  return call_cuMemPoolGetAttribute(pool, attr, value);
+}
+
+ALWAYS_INLINE CUresult call_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count) {
+  CUresult result = guest_enter(CALL_cuMemPoolSetAccess, NEEDS_INIT);
+  return result ? result : guest_cuMemPoolSetAccess(pool, map, count);
+}
+WATCHED CUresult watched_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemPoolSetAccess);
+  return watch_end(&watched, call_cuMemPoolSetAccess(pool, map, count));
+}
+CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count) {
+  if (watch_on()) return watched_cuMemPoolSetAccess(pool, map, count);
+  return call_cuMemPoolSetAccess(pool, map, count);
+}
+
+ALWAYS_INLINE CUresult call_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value) {
+  CUresult result = guest_enter(CALL_cuMemPoolSetAttribute, NEEDS_INIT);
+  return result ? result : guest_cuMemPoolSetAttribute(pool, attr, value);
+}
+WATCHED CUresult watched_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemPoolSetAttribute);
+  return watch_end(&watched, call_cuMemPoolSetAttribute(pool, attr, value));
+}
+CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value) {
+  if (watch_on()) return watched_cuMemPoolSetAttribute(pool, attr, value);
+  return call_cuMemPoolSetAttribute(pool, attr, value);
+}
+
+ALWAYS_INLINE CUresult call_cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
+  CUresult result = guest_enter(CALL_cuMemPoolTrimTo, NEEDS_INIT);
+  return result ? result : guest_cuMemPoolTrimTo(pool, minBytesToKeep);
+}
+WATCHED CUresult watched_cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemPoolTrimTo);
+  return watch_end(&watched, call_cuMemPoolTrimTo(pool, minBytesToKeep));
+}
+CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
+  if (watch_on()) return watched_cuMemPoolTrimTo(pool, minBytesToKeep);
+  return call_cuMemPoolTrimTo(pool, minBytesToKeep);
+}
+
+ALWAYS_INLINE CUresult call_cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemPrefetchAsync, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemPrefetchAsync(devPtr, count, dstDevice, hStream, per_thread);
+}
+WATCHED CUresult watched_cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemPrefetchAsync);
+  return watch_end(&watched, call_cuMemPrefetchAsync(devPtr, count, dstDevice, hStream, per_thread));
+}
+CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream) {
+  if (watch_on()) return watched_cuMemPrefetchAsync(devPtr, count, dstDevice, hStream, 0);
+  return call_cuMemPrefetchAsync(devPtr, count, dstDevice, hStream, 0);
+}
+CUresult cuMemPrefetchAsync_ptsz(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream) {
+  if (watch_on()) return watched_cuMemPrefetchAsync(devPtr, count, dstDevice, hStream, 1);
+  return call_cuMemPrefetchAsync(devPtr, count, dstDevice, hStream, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, CUstream hStream, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemPrefetchAsync_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream, per_thread);
+}
+WATCHED CUresult watched_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemPrefetchAsync_v2);
+  return watch_end(&watched, call_cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream, per_thread));
+}
+CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, CUstream hStream) {
+  if (watch_on()) return watched_cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream, 0);
+  return call_cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream, 0);
+}
+CUresult cuMemPrefetchAsync_v2_ptsz(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, CUstream hStream) {
+  if (watch_on()) return watched_cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream, 1);
+  return call_cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemPrefetchBatchAsync, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, per_thread);
+}
+WATCHED CUresult watched_cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemPrefetchBatchAsync);
+  return watch_end(&watched, call_cuMemPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, per_thread));
+}
+CUresult cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream) {
+  if (watch_on()) return watched_cuMemPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, 0);
+  return call_cuMemPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, 0);
+}
+CUresult cuMemPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream) {
+  if (watch_on()) return watched_cuMemPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, 1);
+  return call_cuMemPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count) {
+  CUresult result = guest_enter(CALL_cuMemRangeGetAttribute, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemRangeGetAttribute(data, dataSize, attribute, devPtr, count);
+}
+WATCHED CUresult watched_cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemRangeGetAttribute);
+  return watch_end(&watched, call_cuMemRangeGetAttribute(data, dataSize, attribute, devPtr, count));
+}
+CUresult cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count) {
+  if (watch_on()) return watched_cuMemRangeGetAttribute(data, dataSize, attribute, devPtr, count);
+  return call_cuMemRangeGetAttribute(data, dataSize, attribute, devPtr, count);
+}
+
+ALWAYS_INLINE CUresult call_cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes, size_t numAttributes, CUdeviceptr devPtr, size_t count) {
+  CUresult result = guest_enter(CALL_cuMemRangeGetAttributes, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemRangeGetAttributes(data, dataSizes, attributes, numAttributes, devPtr, count);
+}
+WATCHED CUresult watched_cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes, size_t numAttributes, CUdeviceptr devPtr, size_t count) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemRangeGetAttributes);
+  return watch_end(&watched, call_cuMemRangeGetAttributes(data, dataSizes, attributes, numAttributes, devPtr, count));
+}
+CUresult cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes, size_t numAttributes, CUdeviceptr devPtr, size_t count) {
+  if (watch_on()) return watched_cuMemRangeGetAttributes(data, dataSizes, attributes, numAttributes, devPtr, count);
+  return call_cuMemRangeGetAttributes(data, dataSizes, attributes, numAttributes, devPtr, count);
+}
+
+ALWAYS_INLINE CUresult call_cuMemRelease(CUmemGenericAllocationHandle handle) {
+  CUresult result = guest_enter(CALL_cuMemRelease, NEEDS_INIT);
+  return result ? result : guest_cuMemRelease(handle);
+}
+WATCHED CUresult watched_cuMemRelease(CUmemGenericAllocationHandle handle) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemRelease);
+  return watch_end(&watched, call_cuMemRelease(handle));
+}
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+  if (watch_on()) return watched_cuMemRelease(handle);
+  return call_cuMemRelease(handle);
+}
+
+ALWAYS_INLINE CUresult call_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr) {
+  CUresult result = guest_enter(CALL_cuMemRetainAllocationHandle, NEEDS_INIT);
+  return result ? result : guest_cuMemRetainAllocationHandle(handle, addr);
+}
+WATCHED CUresult watched_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemRetainAllocationHandle);
+  return watch_end(&watched, call_cuMemRetainAllocationHandle(handle, addr));
+}
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr) {
+  if (watch_on()) return watched_cuMemRetainAllocationHandle(handle, addr);
+  return call_cuMemRetainAllocationHandle(handle, addr);
+}
+
+ALWAYS_INLINE CUresult call_cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count) {
+  CUresult result = guest_enter(CALL_cuMemSetAccess, NEEDS_INIT);
+  return result ? result : guest_cuMemSetAccess(ptr, size, desc, count);
+}
+WATCHED CUresult watched_cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemSetAccess);
+  return watch_end(&watched, call_cuMemSetAccess(ptr, size, desc, count));
+}
+CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count) {
+  if (watch_on()) return watched_cuMemSetAccess(ptr, size, desc, count);
+  return call_cuMemSetAccess(ptr, size, desc, count);
+}
+
+ALWAYS_INLINE CUresult call_cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool) {
+  CUresult result = guest_enter(CALL_cuMemSetMemPool, NEEDS_INIT);
+  return result ? result : guest_cuMemSetMemPool(location, type, pool);
+}
+WATCHED CUresult watched_cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemSetMemPool);
+  return watch_end(&watched, call_cuMemSetMemPool(location, type, pool));
+}
+CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool) {
+  if (watch_on()) return watched_cuMemSetMemPool(location, type, pool);
+  return call_cuMemSetMemPool(location, type, pool);
+}
+
+ALWAYS_INLINE CUresult call_cuMemUnmap(CUdeviceptr ptr, size_t size) {
+  CUresult result = guest_enter(CALL_cuMemUnmap, NEEDS_INIT);
+  return result ? result : guest_cuMemUnmap(ptr, size);
+}
+WATCHED CUresult watched_cuMemUnmap(CUdeviceptr ptr, size_t size) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemUnmap);
+  return watch_end(&watched, call_cuMemUnmap(ptr, size));
+}
+CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
+  if (watch_on()) return watched_cuMemUnmap(ptr, size);
+  return call_cuMemUnmap(ptr, size);
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpy, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemcpy(dst, src, ByteCount, per_thread);
 }
-TRACED CUresult traced_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemcpy);
-  return trace_call_end(&span, call_cuMemcpy(dst, src, ByteCount, per_thread));
+WATCHED CUresult watched_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpy);
+  return watch_end(&watched, call_cuMemcpy(dst, src, ByteCount, per_thread));
 }
 CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
-  if (trace_on()) return traced_cuMemcpy(dst, src, ByteCount, 0);
+  if (watch_on()) return watched_cuMemcpy(dst, src, ByteCount, 0);
   return call_cuMemcpy(dst, src, ByteCount, 0);
 }
 CUresult cuMemcpy_ptds(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
-  if (trace_on()) return traced_cuMemcpy(dst, src, ByteCount, 1);
+  if (watch_on()) return watched_cuMemcpy(dst, src, ByteCount, 1);
   return call_cuMemcpy(dst, src, ByteCount, 1);
 }
 
@@ -1752,72 +4612,314 @@ ALWAYS_INLINE CUresult call_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstr
   CUresult result = guest_enter(CALL_cuMemcpy2DAsync_v2, NEEDS_CONTEXT);
   return result ? result : guest_cuMemcpy2DAsync_v2(pCopy, hStream, per_thread);
 }
-TRACED CUresult traced_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemcpy2DAsync_v2);
-  return trace_call_end(&span, call_cuMemcpy2DAsync_v2(pCopy, hStream, per_thread));
+WATCHED CUresult watched_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpy2DAsync_v2);
+  return watch_end(&watched, call_cuMemcpy2DAsync_v2(pCopy, hStream, per_thread));
 }
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream) {
-  if (trace_on()) return traced_cuMemcpy2DAsync_v2(pCopy, hStream, 0);
+  if (watch_on()) return watched_cuMemcpy2DAsync_v2(pCopy, hStream, 0);
   return call_cuMemcpy2DAsync_v2(pCopy, hStream, 0);
 }
 CUresult cuMemcpy2DAsync_v2_ptsz(const CUDA_MEMCPY2D *pCopy, CUstream hStream) {
-  if (trace_on()) return traced_cuMemcpy2DAsync_v2(pCopy, hStream, 1);
+  if (watch_on()) return watched_cuMemcpy2DAsync_v2(pCopy, hStream, 1);
   return call_cuMemcpy2DAsync_v2(pCopy, hStream, 1);
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpy2DUnaligned_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemcpy2DUnaligned_v2(pCopy, per_thread);
 }
-TRACED CUresult traced_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemcpy2DUnaligned_v2);
-  return trace_call_end(&span, call_cuMemcpy2DUnaligned_v2(pCopy, per_thread));
+WATCHED CUresult watched_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpy2DUnaligned_v2);
+  return watch_end(&watched, call_cuMemcpy2DUnaligned_v2(pCopy, per_thread));
 }
 CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy) {
-  if (trace_on()) return traced_cuMemcpy2DUnaligned_v2(pCopy, 0);
+  if (watch_on()) return watched_cuMemcpy2DUnaligned_v2(pCopy, 0);
   return call_cuMemcpy2DUnaligned_v2(pCopy, 0);
 }
 CUresult cuMemcpy2DUnaligned_v2_ptds(const CUDA_MEMCPY2D *pCopy) {
-  if (trace_on()) return traced_cuMemcpy2DUnaligned_v2(pCopy, 1);
+  if (watch_on()) return watched_cuMemcpy2DUnaligned_v2(pCopy, 1);
   return call_cuMemcpy2DUnaligned_v2(pCopy, 1);
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpy2D_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemcpy2D_v2(pCopy, per_thread);
 }
-TRACED CUresult traced_cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemcpy2D_v2);
-  return trace_call_end(&span, call_cuMemcpy2D_v2(pCopy, per_thread));
+WATCHED CUresult watched_cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpy2D_v2);
+  return watch_end(&watched, call_cuMemcpy2D_v2(pCopy, per_thread));
 }
 CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy) {
-  if (trace_on()) return traced_cuMemcpy2D_v2(pCopy, 0);
+  if (watch_on()) return watched_cuMemcpy2D_v2(pCopy, 0);
   return call_cuMemcpy2D_v2(pCopy, 0);
 }
 CUresult cuMemcpy2D_v2_ptds(const CUDA_MEMCPY2D *pCopy) {
-  if (trace_on()) return traced_cuMemcpy2D_v2(pCopy, 1);
+  if (watch_on()) return watched_cuMemcpy2D_v2(pCopy, 1);
   return call_cuMemcpy2D_v2(pCopy, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemcpy3DAsync_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemcpy3DAsync_v2(pCopy, hStream, per_thread);
+}
+WATCHED CUresult watched_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpy3DAsync_v2);
+  return watch_end(&watched, call_cuMemcpy3DAsync_v2(pCopy, hStream, per_thread));
+}
+CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream) {
+  if (watch_on()) return watched_cuMemcpy3DAsync_v2(pCopy, hStream, 0);
+  return call_cuMemcpy3DAsync_v2(pCopy, hStream, 0);
+}
+CUresult cuMemcpy3DAsync_v2_ptsz(const CUDA_MEMCPY3D *pCopy, CUstream hStream) {
+  if (watch_on()) return watched_cuMemcpy3DAsync_v2(pCopy, hStream, 1);
+  return call_cuMemcpy3DAsync_v2(pCopy, hStream, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx, unsigned long long flags, CUstream hStream, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemcpy3DBatchAsync, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream, per_thread);
+}
+WATCHED CUresult watched_cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx, unsigned long long flags, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpy3DBatchAsync);
+  return watch_end(&watched, call_cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream, per_thread));
+}
+CUresult cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx, unsigned long long flags, CUstream hStream) {
+  if (watch_on()) return watched_cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream, 0);
+  return call_cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream, 0);
+}
+CUresult cuMemcpy3DBatchAsync_ptsz(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx, unsigned long long flags, CUstream hStream) {
+  if (watch_on()) return watched_cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream, 1);
+  return call_cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, unsigned long long flags, CUstream hStream, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemcpy3DBatchAsync_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream, per_thread);
+}
+WATCHED CUresult watched_cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, unsigned long long flags, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpy3DBatchAsync_v2);
+  return watch_end(&watched, call_cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream, per_thread));
+}
+CUresult cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, unsigned long long flags, CUstream hStream) {
+  if (watch_on()) return watched_cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream, 0);
+  return call_cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream, 0);
+}
+CUresult cuMemcpy3DBatchAsync_v2_ptsz(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, unsigned long long flags, CUstream hStream) {
+  if (watch_on()) return watched_cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream, 1);
+  return call_cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemcpy3DPeer, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
+  return result ? result : guest_cuMemcpy3DPeer(pCopy, per_thread);
+}
+WATCHED CUresult watched_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpy3DPeer);
+  return watch_end(&watched, call_cuMemcpy3DPeer(pCopy, per_thread));
+}
+CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy) {
+  if (watch_on()) return watched_cuMemcpy3DPeer(pCopy, 0);
+  return call_cuMemcpy3DPeer(pCopy, 0);
+}
+CUresult cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER *pCopy) {
+  if (watch_on()) return watched_cuMemcpy3DPeer(pCopy, 1);
+  return call_cuMemcpy3DPeer(pCopy, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemcpy3DPeerAsync, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemcpy3DPeerAsync(pCopy, hStream, per_thread);
+}
+WATCHED CUresult watched_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpy3DPeerAsync);
+  return watch_end(&watched, call_cuMemcpy3DPeerAsync(pCopy, hStream, per_thread));
+}
+CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream) {
+  if (watch_on()) return watched_cuMemcpy3DPeerAsync(pCopy, hStream, 0);
+  return call_cuMemcpy3DPeerAsync(pCopy, hStream, 0);
+}
+CUresult cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream) {
+  if (watch_on()) return watched_cuMemcpy3DPeerAsync(pCopy, hStream, 1);
+  return call_cuMemcpy3DPeerAsync(pCopy, hStream, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemcpy3D_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
+  return result ? result : guest_cuMemcpy3D_v2(pCopy, per_thread);
+}
+WATCHED CUresult watched_cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpy3D_v2);
+  return watch_end(&watched, call_cuMemcpy3D_v2(pCopy, per_thread));
+}
+CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy) {
+  if (watch_on()) return watched_cuMemcpy3D_v2(pCopy, 0);
+  return call_cuMemcpy3D_v2(pCopy, 0);
+}
+CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *pCopy) {
+  if (watch_on()) return watched_cuMemcpy3D_v2(pCopy, 1);
+  return call_cuMemcpy3D_v2(pCopy, 1);
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyAsync, NEEDS_CONTEXT);
   return result ? result : guest_cuMemcpyAsync(dst, src, ByteCount, hStream, per_thread);
 }
-TRACED CUresult traced_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemcpyAsync);
-  return trace_call_end(&span, call_cuMemcpyAsync(dst, src, ByteCount, hStream, per_thread));
+WATCHED CUresult watched_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpyAsync);
+  return watch_end(&watched, call_cuMemcpyAsync(dst, src, ByteCount, hStream, per_thread));
 }
 CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
-  if (trace_on()) return traced_cuMemcpyAsync(dst, src, ByteCount, hStream, 0);
+  if (watch_on()) return watched_cuMemcpyAsync(dst, src, ByteCount, hStream, 0);
   return call_cuMemcpyAsync(dst, src, ByteCount, hStream, 0);
 }
 CUresult cuMemcpyAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
-  if (trace_on()) return traced_cuMemcpyAsync(dst, src, ByteCount, hStream, 1);
+  if (watch_on()) return watched_cuMemcpyAsync(dst, src, ByteCount, hStream, 1);
   return call_cuMemcpyAsync(dst, src, ByteCount, hStream, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemcpyAtoA_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
+  return result ? result : guest_cuMemcpyAtoA_v2(dstArray, dstOffset, srcArray, srcOffset, ByteCount, per_thread);
+}
+WATCHED CUresult watched_cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpyAtoA_v2);
+  return watch_end(&watched, call_cuMemcpyAtoA_v2(dstArray, dstOffset, srcArray, srcOffset, ByteCount, per_thread));
+}
+CUresult cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
+  if (watch_on()) return watched_cuMemcpyAtoA_v2(dstArray, dstOffset, srcArray, srcOffset, ByteCount, 0);
+  return call_cuMemcpyAtoA_v2(dstArray, dstOffset, srcArray, srcOffset, ByteCount, 0);
+}
+CUresult cuMemcpyAtoA_v2_ptds(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
+  if (watch_on()) return watched_cuMemcpyAtoA_v2(dstArray, dstOffset, srcArray, srcOffset, ByteCount, 1);
+  return call_cuMemcpyAtoA_v2(dstArray, dstOffset, srcArray, srcOffset, ByteCount, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemcpyAtoD_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
+  return result ? result : guest_cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount, per_thread);
+}
+WATCHED CUresult watched_cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpyAtoD_v2);
+  return watch_end(&watched, call_cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount, per_thread));
+}
+CUresult cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
+  if (watch_on()) return watched_cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount, 0);
+  return call_cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount, 0);
+}
+CUresult cuMemcpyAtoD_v2_ptds(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
+  if (watch_on()) return watched_cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount, 1);
+  return call_cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemcpyAtoHAsync_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, hStream, per_thread);
+}
+WATCHED CUresult watched_cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpyAtoHAsync_v2);
+  return watch_end(&watched, call_cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, hStream, per_thread));
+}
+CUresult cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream) {
+  if (watch_on()) return watched_cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, hStream, 0);
+  return call_cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, hStream, 0);
+}
+CUresult cuMemcpyAtoHAsync_v2_ptsz(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream) {
+  if (watch_on()) return watched_cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, hStream, 1);
+  return call_cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, hStream, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemcpyAtoH_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
+  return result ? result : guest_cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount, per_thread);
+}
+WATCHED CUresult watched_cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpyAtoH_v2);
+  return watch_end(&watched, call_cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount, per_thread));
+}
+CUresult cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
+  if (watch_on()) return watched_cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount, 0);
+  return call_cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount, 0);
+}
+CUresult cuMemcpyAtoH_v2_ptds(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
+  if (watch_on()) return watched_cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount, 1);
+  return call_cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemcpyBatchAsync, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, per_thread);
+}
+WATCHED CUresult watched_cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpyBatchAsync);
+  return watch_end(&watched, call_cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, per_thread));
+}
+CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream) {
+  if (watch_on()) return watched_cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, 0);
+  return call_cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, 0);
+}
+CUresult cuMemcpyBatchAsync_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream) {
+  if (watch_on()) return watched_cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, 1);
+  return call_cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemcpyBatchAsync_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, per_thread);
+}
+WATCHED CUresult watched_cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpyBatchAsync_v2);
+  return watch_end(&watched, call_cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, per_thread));
+}
+CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream) {
+  if (watch_on()) return watched_cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, 0);
+  return call_cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, 0);
+}
+CUresult cuMemcpyBatchAsync_v2_ptsz(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream) {
+  if (watch_on()) return watched_cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, 1);
+  return call_cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemcpyDtoA_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
+  return result ? result : guest_cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, per_thread);
+}
+WATCHED CUresult watched_cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpyDtoA_v2);
+  return watch_end(&watched, call_cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, per_thread));
+}
+CUresult cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount) {
+  if (watch_on()) return watched_cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, 0);
+  return call_cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, 0);
+}
+CUresult cuMemcpyDtoA_v2_ptds(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount) {
+  if (watch_on()) return watched_cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, 1);
+  return call_cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, 1);
 }
 
 static CUresult guest_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, int per_thread) {
@@ -1832,17 +4934,17 @@ ALWAYS_INLINE CUresult call_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdevice
   CUresult result = guest_enter(CALL_cuMemcpyDtoDAsync_v2, NEEDS_CONTEXT);
   return result ? result : guest_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, per_thread);
 }
-TRACED CUresult traced_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemcpyDtoDAsync_v2);
-  return trace_call_end(&span, call_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, per_thread));
+WATCHED CUresult watched_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpyDtoDAsync_v2);
+  return watch_end(&watched, call_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, per_thread));
 }
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
-  if (trace_on()) return traced_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, 0);
+  if (watch_on()) return watched_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, 0);
   return call_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, 0);
 }
 CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
-  if (trace_on()) return traced_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, 1);
+  if (watch_on()) return watched_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, 1);
   return call_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, 1);
 }
 
@@ -1856,19 +4958,20 @@ static CUresult guest_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevi
 }
 ALWAYS_INLINE CUresult call_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyDtoD_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, per_thread);
 }
-TRACED CUresult traced_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemcpyDtoD_v2);
-  return trace_call_end(&span, call_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, per_thread));
+WATCHED CUresult watched_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpyDtoD_v2);
+  return watch_end(&watched, call_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, per_thread));
 }
 CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
-  if (trace_on()) return traced_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, 0);
+  if (watch_on()) return watched_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, 0);
   return call_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, 0);
 }
 CUresult cuMemcpyDtoD_v2_ptds(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
-  if (trace_on()) return traced_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, 1);
+  if (watch_on()) return watched_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, 1);
   return call_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, 1);
 }
 
@@ -1876,77 +4979,153 @@ ALWAYS_INLINE CUresult call_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcD
   CUresult result = guest_enter(CALL_cuMemcpyDtoHAsync_v2, NEEDS_CONTEXT);
   return result ? result : guest_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, per_thread);
 }
-TRACED CUresult traced_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemcpyDtoHAsync_v2);
-  return trace_call_end(&span, call_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, per_thread));
+WATCHED CUresult watched_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpyDtoHAsync_v2);
+  return watch_end(&watched, call_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, per_thread));
 }
 CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
-  if (trace_on()) return traced_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, 0);
+  if (watch_on()) return watched_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, 0);
   return call_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, 0);
 }
 CUresult cuMemcpyDtoHAsync_v2_ptsz(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
-  if (trace_on()) return traced_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, 1);
+  if (watch_on()) return watched_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, 1);
   return call_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, 1);
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyDtoH_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, per_thread);
 }
-TRACED CUresult traced_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemcpyDtoH_v2);
-  return trace_call_end(&span, call_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, per_thread));
+WATCHED CUresult watched_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpyDtoH_v2);
+  return watch_end(&watched, call_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, per_thread));
 }
 CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
-  if (trace_on()) return traced_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, 0);
+  if (watch_on()) return watched_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, 0);
   return call_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, 0);
 }
 CUresult cuMemcpyDtoH_v2_ptds(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
-  if (trace_on()) return traced_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, 1);
+  if (watch_on()) return watched_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, 1);
   return call_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemcpyHtoAAsync_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, hStream, per_thread);
+}
+WATCHED CUresult watched_cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpyHtoAAsync_v2);
+  return watch_end(&watched, call_cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, hStream, per_thread));
+}
+CUresult cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream) {
+  if (watch_on()) return watched_cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, hStream, 0);
+  return call_cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, hStream, 0);
+}
+CUresult cuMemcpyHtoAAsync_v2_ptsz(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream) {
+  if (watch_on()) return watched_cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, hStream, 1);
+  return call_cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, hStream, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemcpyHtoA_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
+  return result ? result : guest_cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount, per_thread);
+}
+WATCHED CUresult watched_cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpyHtoA_v2);
+  return watch_end(&watched, call_cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount, per_thread));
+}
+CUresult cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount) {
+  if (watch_on()) return watched_cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount, 0);
+  return call_cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount, 0);
+}
+CUresult cuMemcpyHtoA_v2_ptds(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount) {
+  if (watch_on()) return watched_cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount, 1);
+  return call_cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount, 1);
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyHtoDAsync_v2, NEEDS_CONTEXT);
   return result ? result : guest_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, per_thread);
 }
-TRACED CUresult traced_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemcpyHtoDAsync_v2);
-  return trace_call_end(&span, call_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, per_thread));
+WATCHED CUresult watched_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpyHtoDAsync_v2);
+  return watch_end(&watched, call_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, per_thread));
 }
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream) {
-  if (trace_on()) return traced_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, 0);
+  if (watch_on()) return watched_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, 0);
   return call_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, 0);
 }
 CUresult cuMemcpyHtoDAsync_v2_ptsz(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream) {
-  if (trace_on()) return traced_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, 1);
+  if (watch_on()) return watched_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, 1);
   return call_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, 1);
 }
 
 ALWAYS_INLINE CUresult call_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyHtoD_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, per_thread);
 }
-TRACED CUresult traced_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemcpyHtoD_v2);
-  return trace_call_end(&span, call_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, per_thread));
+WATCHED CUresult watched_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpyHtoD_v2);
+  return watch_end(&watched, call_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, per_thread));
 }
 CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount) {
-  if (trace_on()) return traced_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, 0);
+  if (watch_on()) return watched_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, 0);
   return call_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, 0);
 }
 CUresult cuMemcpyHtoD_v2_ptds(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount) {
-  if (trace_on()) return traced_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, 1);
+  if (watch_on()) return watched_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, 1);
   return call_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemcpyPeer, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
+  return result ? result : guest_cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, per_thread);
+}
+WATCHED CUresult watched_cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpyPeer);
+  return watch_end(&watched, call_cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, per_thread));
+}
+CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount) {
+  if (watch_on()) return watched_cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, 0);
+  return call_cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, 0);
+}
+CUresult cuMemcpyPeer_ptds(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount) {
+  if (watch_on()) return watched_cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, 1);
+  return call_cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemcpyPeerAsync, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, per_thread);
+}
+WATCHED CUresult watched_cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpyPeerAsync);
+  return watch_end(&watched, call_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, per_thread));
+}
+CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream) {
+  if (watch_on()) return watched_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, 0);
+  return call_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, 0);
+}
+CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream) {
+  if (watch_on()) return watched_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, 1);
+  return call_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, 1);
 }
 
 static CUresult guest_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream, int per_thread) {
   CUresult result;
-  if ((result = memory_check(dstDevice, span_1d(N, 2)))) return result;
+  if ((result = memory_check_fill(dstDevice, 0, 1, N, 2))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD16Async(dstDevice, us, N, hStream_wire);
@@ -1955,48 +5134,49 @@ ALWAYS_INLINE CUresult call_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned sho
   CUresult result = guest_enter(CALL_cuMemsetD16Async, NEEDS_CONTEXT);
   return result ? result : guest_cuMemsetD16Async(dstDevice, us, N, hStream, per_thread);
 }
-TRACED CUresult traced_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemsetD16Async);
-  return trace_call_end(&span, call_cuMemsetD16Async(dstDevice, us, N, hStream, per_thread));
+WATCHED CUresult watched_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemsetD16Async);
+  return watch_end(&watched, call_cuMemsetD16Async(dstDevice, us, N, hStream, per_thread));
 }
 CUresult cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream) {
-  if (trace_on()) return traced_cuMemsetD16Async(dstDevice, us, N, hStream, 0);
+  if (watch_on()) return watched_cuMemsetD16Async(dstDevice, us, N, hStream, 0);
   return call_cuMemsetD16Async(dstDevice, us, N, hStream, 0);
 }
 CUresult cuMemsetD16Async_ptsz(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream) {
-  if (trace_on()) return traced_cuMemsetD16Async(dstDevice, us, N, hStream, 1);
+  if (watch_on()) return watched_cuMemsetD16Async(dstDevice, us, N, hStream, 1);
   return call_cuMemsetD16Async(dstDevice, us, N, hStream, 1);
 }
 
 static CUresult guest_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N, int per_thread) {
   CUresult result;
-  if ((result = memory_check(dstDevice, span_1d(N, 2)))) return result;
+  if ((result = memory_check_fill(dstDevice, 0, 1, N, 2))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD16Async(dstDevice, us, N, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD16_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemsetD16_v2(dstDevice, us, N, per_thread);
 }
-TRACED CUresult traced_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemsetD16_v2);
-  return trace_call_end(&span, call_cuMemsetD16_v2(dstDevice, us, N, per_thread));
+WATCHED CUresult watched_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemsetD16_v2);
+  return watch_end(&watched, call_cuMemsetD16_v2(dstDevice, us, N, per_thread));
 }
 CUresult cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N) {
-  if (trace_on()) return traced_cuMemsetD16_v2(dstDevice, us, N, 0);
+  if (watch_on()) return watched_cuMemsetD16_v2(dstDevice, us, N, 0);
   return call_cuMemsetD16_v2(dstDevice, us, N, 0);
 }
 CUresult cuMemsetD16_v2_ptds(CUdeviceptr dstDevice, unsigned short us, size_t N) {
-  if (trace_on()) return traced_cuMemsetD16_v2(dstDevice, us, N, 1);
+  if (watch_on()) return watched_cuMemsetD16_v2(dstDevice, us, N, 1);
   return call_cuMemsetD16_v2(dstDevice, us, N, 1);
 }
 
 static CUresult guest_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   CUresult result;
-  if ((result = memory_check(dstDevice, span_2d(dstPitch, Height, span_1d(Width, 2))))) return result;
+  if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 2))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream_wire);
@@ -2005,48 +5185,49 @@ ALWAYS_INLINE CUresult call_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dst
   CUresult result = guest_enter(CALL_cuMemsetD2D16Async, NEEDS_CONTEXT);
   return result ? result : guest_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, per_thread);
 }
-TRACED CUresult traced_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemsetD2D16Async);
-  return trace_call_end(&span, call_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, per_thread));
+WATCHED CUresult watched_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemsetD2D16Async);
+  return watch_end(&watched, call_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, per_thread));
 }
 CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream) {
-  if (trace_on()) return traced_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, 0);
+  if (watch_on()) return watched_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, 0);
   return call_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, 0);
 }
 CUresult cuMemsetD2D16Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream) {
-  if (trace_on()) return traced_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, 1);
+  if (watch_on()) return watched_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, 1);
   return call_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, 1);
 }
 
 static CUresult guest_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, int per_thread) {
   CUresult result;
-  if ((result = memory_check(dstDevice, span_2d(dstPitch, Height, span_1d(Width, 2))))) return result;
+  if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 2))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D16_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, per_thread);
 }
-TRACED CUresult traced_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemsetD2D16_v2);
-  return trace_call_end(&span, call_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, per_thread));
+WATCHED CUresult watched_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemsetD2D16_v2);
+  return watch_end(&watched, call_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, per_thread));
 }
 CUresult cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height) {
-  if (trace_on()) return traced_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, 0);
+  if (watch_on()) return watched_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, 0);
   return call_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, 0);
 }
 CUresult cuMemsetD2D16_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height) {
-  if (trace_on()) return traced_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, 1);
+  if (watch_on()) return watched_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, 1);
   return call_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, 1);
 }
 
 static CUresult guest_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   CUresult result;
-  if ((result = memory_check(dstDevice, span_2d(dstPitch, Height, span_1d(Width, 4))))) return result;
+  if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 4))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream_wire);
@@ -2055,48 +5236,49 @@ ALWAYS_INLINE CUresult call_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dst
   CUresult result = guest_enter(CALL_cuMemsetD2D32Async, NEEDS_CONTEXT);
   return result ? result : guest_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, per_thread);
 }
-TRACED CUresult traced_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemsetD2D32Async);
-  return trace_call_end(&span, call_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, per_thread));
+WATCHED CUresult watched_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemsetD2D32Async);
+  return watch_end(&watched, call_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, per_thread));
 }
 CUresult cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream) {
-  if (trace_on()) return traced_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, 0);
+  if (watch_on()) return watched_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, 0);
   return call_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, 0);
 }
 CUresult cuMemsetD2D32Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream) {
-  if (trace_on()) return traced_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, 1);
+  if (watch_on()) return watched_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, 1);
   return call_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, 1);
 }
 
 static CUresult guest_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, int per_thread) {
   CUresult result;
-  if ((result = memory_check(dstDevice, span_2d(dstPitch, Height, span_1d(Width, 4))))) return result;
+  if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 4))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D32_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, per_thread);
 }
-TRACED CUresult traced_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemsetD2D32_v2);
-  return trace_call_end(&span, call_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, per_thread));
+WATCHED CUresult watched_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemsetD2D32_v2);
+  return watch_end(&watched, call_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, per_thread));
 }
 CUresult cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height) {
-  if (trace_on()) return traced_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, 0);
+  if (watch_on()) return watched_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, 0);
   return call_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, 0);
 }
 CUresult cuMemsetD2D32_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height) {
-  if (trace_on()) return traced_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, 1);
+  if (watch_on()) return watched_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, 1);
   return call_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, 1);
 }
 
 static CUresult guest_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   CUresult result;
-  if ((result = memory_check(dstDevice, span_2d(dstPitch, Height, span_1d(Width, 1))))) return result;
+  if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 1))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream_wire);
@@ -2105,48 +5287,49 @@ ALWAYS_INLINE CUresult call_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstP
   CUresult result = guest_enter(CALL_cuMemsetD2D8Async, NEEDS_CONTEXT);
   return result ? result : guest_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, per_thread);
 }
-TRACED CUresult traced_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemsetD2D8Async);
-  return trace_call_end(&span, call_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, per_thread));
+WATCHED CUresult watched_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemsetD2D8Async);
+  return watch_end(&watched, call_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, per_thread));
 }
 CUresult cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream) {
-  if (trace_on()) return traced_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, 0);
+  if (watch_on()) return watched_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, 0);
   return call_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, 0);
 }
 CUresult cuMemsetD2D8Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream) {
-  if (trace_on()) return traced_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, 1);
+  if (watch_on()) return watched_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, 1);
   return call_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, 1);
 }
 
 static CUresult guest_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, int per_thread) {
   CUresult result;
-  if ((result = memory_check(dstDevice, span_2d(dstPitch, Height, span_1d(Width, 1))))) return result;
+  if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 1))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D8_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, per_thread);
 }
-TRACED CUresult traced_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemsetD2D8_v2);
-  return trace_call_end(&span, call_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, per_thread));
+WATCHED CUresult watched_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemsetD2D8_v2);
+  return watch_end(&watched, call_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, per_thread));
 }
 CUresult cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height) {
-  if (trace_on()) return traced_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, 0);
+  if (watch_on()) return watched_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, 0);
   return call_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, 0);
 }
 CUresult cuMemsetD2D8_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height) {
-  if (trace_on()) return traced_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, 1);
+  if (watch_on()) return watched_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, 1);
   return call_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, 1);
 }
 
 static CUresult guest_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream, int per_thread) {
   CUresult result;
-  if ((result = memory_check(dstDevice, span_1d(N, 4)))) return result;
+  if ((result = memory_check_fill(dstDevice, 0, 1, N, 4))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD32Async(dstDevice, ui, N, hStream_wire);
@@ -2155,48 +5338,49 @@ ALWAYS_INLINE CUresult call_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int
   CUresult result = guest_enter(CALL_cuMemsetD32Async, NEEDS_CONTEXT);
   return result ? result : guest_cuMemsetD32Async(dstDevice, ui, N, hStream, per_thread);
 }
-TRACED CUresult traced_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemsetD32Async);
-  return trace_call_end(&span, call_cuMemsetD32Async(dstDevice, ui, N, hStream, per_thread));
+WATCHED CUresult watched_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemsetD32Async);
+  return watch_end(&watched, call_cuMemsetD32Async(dstDevice, ui, N, hStream, per_thread));
 }
 CUresult cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream) {
-  if (trace_on()) return traced_cuMemsetD32Async(dstDevice, ui, N, hStream, 0);
+  if (watch_on()) return watched_cuMemsetD32Async(dstDevice, ui, N, hStream, 0);
   return call_cuMemsetD32Async(dstDevice, ui, N, hStream, 0);
 }
 CUresult cuMemsetD32Async_ptsz(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream) {
-  if (trace_on()) return traced_cuMemsetD32Async(dstDevice, ui, N, hStream, 1);
+  if (watch_on()) return watched_cuMemsetD32Async(dstDevice, ui, N, hStream, 1);
   return call_cuMemsetD32Async(dstDevice, ui, N, hStream, 1);
 }
 
 static CUresult guest_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N, int per_thread) {
   CUresult result;
-  if ((result = memory_check(dstDevice, span_1d(N, 4)))) return result;
+  if ((result = memory_check_fill(dstDevice, 0, 1, N, 4))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD32Async(dstDevice, ui, N, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD32_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemsetD32_v2(dstDevice, ui, N, per_thread);
 }
-TRACED CUresult traced_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemsetD32_v2);
-  return trace_call_end(&span, call_cuMemsetD32_v2(dstDevice, ui, N, per_thread));
+WATCHED CUresult watched_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemsetD32_v2);
+  return watch_end(&watched, call_cuMemsetD32_v2(dstDevice, ui, N, per_thread));
 }
 CUresult cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N) {
-  if (trace_on()) return traced_cuMemsetD32_v2(dstDevice, ui, N, 0);
+  if (watch_on()) return watched_cuMemsetD32_v2(dstDevice, ui, N, 0);
   return call_cuMemsetD32_v2(dstDevice, ui, N, 0);
 }
 CUresult cuMemsetD32_v2_ptds(CUdeviceptr dstDevice, unsigned int ui, size_t N) {
-  if (trace_on()) return traced_cuMemsetD32_v2(dstDevice, ui, N, 1);
+  if (watch_on()) return watched_cuMemsetD32_v2(dstDevice, ui, N, 1);
   return call_cuMemsetD32_v2(dstDevice, ui, N, 1);
 }
 
 static CUresult guest_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream, int per_thread) {
   CUresult result;
-  if ((result = memory_check(dstDevice, N))) return result;
+  if ((result = memory_check_fill(dstDevice, 0, 1, N, 1))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD8Async(dstDevice, uc, N, hStream_wire);
@@ -2205,56 +5389,142 @@ ALWAYS_INLINE CUresult call_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char
   CUresult result = guest_enter(CALL_cuMemsetD8Async, NEEDS_CONTEXT);
   return result ? result : guest_cuMemsetD8Async(dstDevice, uc, N, hStream, per_thread);
 }
-TRACED CUresult traced_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemsetD8Async);
-  return trace_call_end(&span, call_cuMemsetD8Async(dstDevice, uc, N, hStream, per_thread));
+WATCHED CUresult watched_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemsetD8Async);
+  return watch_end(&watched, call_cuMemsetD8Async(dstDevice, uc, N, hStream, per_thread));
 }
 CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream) {
-  if (trace_on()) return traced_cuMemsetD8Async(dstDevice, uc, N, hStream, 0);
+  if (watch_on()) return watched_cuMemsetD8Async(dstDevice, uc, N, hStream, 0);
   return call_cuMemsetD8Async(dstDevice, uc, N, hStream, 0);
 }
 CUresult cuMemsetD8Async_ptsz(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream) {
-  if (trace_on()) return traced_cuMemsetD8Async(dstDevice, uc, N, hStream, 1);
+  if (watch_on()) return watched_cuMemsetD8Async(dstDevice, uc, N, hStream, 1);
   return call_cuMemsetD8Async(dstDevice, uc, N, hStream, 1);
 }
 
 static CUresult guest_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N, int per_thread) {
   CUresult result;
-  if ((result = memory_check(dstDevice, N))) return result;
+  if ((result = memory_check_fill(dstDevice, 0, 1, N, 1))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
   return put_cuMemsetD8Async(dstDevice, uc, N, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD8_v2, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemsetD8_v2(dstDevice, uc, N, per_thread);
 }
-TRACED CUresult traced_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuMemsetD8_v2);
-  return trace_call_end(&span, call_cuMemsetD8_v2(dstDevice, uc, N, per_thread));
+WATCHED CUresult watched_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemsetD8_v2);
+  return watch_end(&watched, call_cuMemsetD8_v2(dstDevice, uc, N, per_thread));
 }
 CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N) {
-  if (trace_on()) return traced_cuMemsetD8_v2(dstDevice, uc, N, 0);
+  if (watch_on()) return watched_cuMemsetD8_v2(dstDevice, uc, N, 0);
   return call_cuMemsetD8_v2(dstDevice, uc, N, 0);
 }
 CUresult cuMemsetD8_v2_ptds(CUdeviceptr dstDevice, unsigned char uc, size_t N) {
-  if (trace_on()) return traced_cuMemsetD8_v2(dstDevice, uc, N, 1);
+  if (watch_on()) return watched_cuMemsetD8_v2(dstDevice, uc, N, 1);
   return call_cuMemsetD8_v2(dstDevice, uc, N, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, unsigned int numMipmapLevels) {
+  CUresult result = guest_enter(CALL_cuMipmappedArrayCreate, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
+  return result ? result : guest_cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels);
+}
+WATCHED CUresult watched_cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, unsigned int numMipmapLevels) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMipmappedArrayCreate);
+  return watch_end(&watched, call_cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels));
+}
+CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, unsigned int numMipmapLevels) {
+  if (watch_on()) return watched_cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels);
+  return call_cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels);
+}
+
+ALWAYS_INLINE CUresult call_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {
+  CUresult result = guest_enter(CALL_cuMipmappedArrayDestroy, NEEDS_INIT);
+  return result ? result : guest_cuMipmappedArrayDestroy(hMipmappedArray);
+}
+WATCHED CUresult watched_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMipmappedArrayDestroy);
+  return watch_end(&watched, call_cuMipmappedArrayDestroy(hMipmappedArray));
+}
+CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {
+  if (watch_on()) return watched_cuMipmappedArrayDestroy(hMipmappedArray);
+  return call_cuMipmappedArrayDestroy(hMipmappedArray);
+}
+
+ALWAYS_INLINE CUresult call_cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, unsigned int level) {
+  CUresult result = guest_enter(CALL_cuMipmappedArrayGetLevel, NEEDS_INIT);
+  return result ? result : guest_cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level);
+}
+WATCHED CUresult watched_cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, unsigned int level) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMipmappedArrayGetLevel);
+  return watch_end(&watched, call_cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level));
+}
+CUresult cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, unsigned int level) {
+  if (watch_on()) return watched_cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level);
+  return call_cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level);
+}
+
+ALWAYS_INLINE CUresult call_cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUmipmappedArray mipmap, CUdevice device) {
+  CUresult result = guest_enter(CALL_cuMipmappedArrayGetMemoryRequirements, NEEDS_INIT);
+  return result ? result : guest_cuMipmappedArrayGetMemoryRequirements(memoryRequirements, mipmap, device);
+}
+WATCHED CUresult watched_cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUmipmappedArray mipmap, CUdevice device) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMipmappedArrayGetMemoryRequirements);
+  return watch_end(&watched, call_cuMipmappedArrayGetMemoryRequirements(memoryRequirements, mipmap, device));
+}
+CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUmipmappedArray mipmap, CUdevice device) {
+  if (watch_on()) return watched_cuMipmappedArrayGetMemoryRequirements(memoryRequirements, mipmap, device);
+  return call_cuMipmappedArrayGetMemoryRequirements(memoryRequirements, mipmap, device);
+}
+
+ALWAYS_INLINE CUresult call_cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUmipmappedArray mipmap) {
+  CUresult result = guest_enter(CALL_cuMipmappedArrayGetSparseProperties, NEEDS_INIT);
+  return result ? result : guest_cuMipmappedArrayGetSparseProperties(sparseProperties, mipmap);
+}
+WATCHED CUresult watched_cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUmipmappedArray mipmap) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMipmappedArrayGetSparseProperties);
+  return watch_end(&watched, call_cuMipmappedArrayGetSparseProperties(sparseProperties, mipmap));
+}
+CUresult cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUmipmappedArray mipmap) {
+  if (watch_on()) return watched_cuMipmappedArrayGetSparseProperties(sparseProperties, mipmap);
+  return call_cuMipmappedArrayGetSparseProperties(sparseProperties, mipmap);
+}
+
+ALWAYS_INLINE CUresult call_cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod) {
+  CUresult result = guest_enter(CALL_cuModuleEnumerateFunctions, NEEDS_INIT);
+  return result ? result : guest_cuModuleEnumerateFunctions(functions, numFunctions, mod);
+}
+WATCHED CUresult watched_cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuModuleEnumerateFunctions);
+  return watch_end(&watched, call_cuModuleEnumerateFunctions(functions, numFunctions, mod));
+}
+CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod) {
+  if (watch_on()) return watched_cuModuleEnumerateFunctions(functions, numFunctions, mod);
+  return call_cuModuleEnumerateFunctions(functions, numFunctions, mod);
 }
 
 ALWAYS_INLINE CUresult call_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) {
   CUresult result = guest_enter(CALL_cuModuleGetFunction, NEEDS_INIT);
   return result ? result : guest_cuModuleGetFunction(hfunc, hmod, name);
 }
-TRACED CUresult traced_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuModuleGetFunction);
-  return trace_call_end(&span, call_cuModuleGetFunction(hfunc, hmod, name));
+WATCHED CUresult watched_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuModuleGetFunction);
+  return watch_end(&watched, call_cuModuleGetFunction(hfunc, hmod, name));
 }
 CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) {
-  if (trace_on()) return traced_cuModuleGetFunction(hfunc, hmod, name);
+  if (watch_on()) return watched_cuModuleGetFunction(hfunc, hmod, name);
   return call_cuModuleGetFunction(hfunc, hmod, name);
 }
 
@@ -2262,13 +5532,13 @@ ALWAYS_INLINE CUresult call_cuModuleGetFunctionCount(unsigned int *count, CUmodu
   CUresult result = guest_enter(CALL_cuModuleGetFunctionCount, NEEDS_INIT);
   return result ? result : guest_cuModuleGetFunctionCount(count, mod);
 }
-TRACED CUresult traced_cuModuleGetFunctionCount(unsigned int *count, CUmodule mod) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuModuleGetFunctionCount);
-  return trace_call_end(&span, call_cuModuleGetFunctionCount(count, mod));
+WATCHED CUresult watched_cuModuleGetFunctionCount(unsigned int *count, CUmodule mod) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuModuleGetFunctionCount);
+  return watch_end(&watched, call_cuModuleGetFunctionCount(count, mod));
 }
 CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule mod) {
-  if (trace_on()) return traced_cuModuleGetFunctionCount(count, mod);
+  if (watch_on()) return watched_cuModuleGetFunctionCount(count, mod);
   return call_cuModuleGetFunctionCount(count, mod);
 }
 
@@ -2276,13 +5546,13 @@ ALWAYS_INLINE CUresult call_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *byte
   CUresult result = guest_enter(CALL_cuModuleGetGlobal_v2, NEEDS_INIT);
   return result ? result : guest_cuModuleGetGlobal_v2(dptr, bytes, hmod, name);
 }
-TRACED CUresult traced_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuModuleGetGlobal_v2);
-  return trace_call_end(&span, call_cuModuleGetGlobal_v2(dptr, bytes, hmod, name));
+WATCHED CUresult watched_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuModuleGetGlobal_v2);
+  return watch_end(&watched, call_cuModuleGetGlobal_v2(dptr, bytes, hmod, name));
 }
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name) {
-  if (trace_on()) return traced_cuModuleGetGlobal_v2(dptr, bytes, hmod, name);
+  if (watch_on()) return watched_cuModuleGetGlobal_v2(dptr, bytes, hmod, name);
   return call_cuModuleGetGlobal_v2(dptr, bytes, hmod, name);
 }
 
@@ -2290,27 +5560,55 @@ ALWAYS_INLINE CUresult call_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
   CUresult result = guest_enter(CALL_cuModuleGetLoadingMode, NEEDS_NOTHING);
   return result ? result : guest_cuModuleGetLoadingMode(mode);
 }
-TRACED CUresult traced_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuModuleGetLoadingMode);
-  return trace_call_end(&span, call_cuModuleGetLoadingMode(mode));
+WATCHED CUresult watched_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuModuleGetLoadingMode);
+  return watch_end(&watched, call_cuModuleGetLoadingMode(mode));
 }
 CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
-  if (trace_on()) return traced_cuModuleGetLoadingMode(mode);
+  if (watch_on()) return watched_cuModuleGetLoadingMode(mode);
   return call_cuModuleGetLoadingMode(mode);
+}
+
+ALWAYS_INLINE CUresult call_cuModuleGetSurfRef(CUsurfref *pSurfRef, CUmodule hmod, const char *name) {
+  CUresult result = guest_enter(CALL_cuModuleGetSurfRef, NEEDS_INIT);
+  return result ? result : guest_cuModuleGetSurfRef(pSurfRef, hmod, name);
+}
+WATCHED CUresult watched_cuModuleGetSurfRef(CUsurfref *pSurfRef, CUmodule hmod, const char *name) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuModuleGetSurfRef);
+  return watch_end(&watched, call_cuModuleGetSurfRef(pSurfRef, hmod, name));
+}
+CUresult cuModuleGetSurfRef(CUsurfref *pSurfRef, CUmodule hmod, const char *name) {
+  if (watch_on()) return watched_cuModuleGetSurfRef(pSurfRef, hmod, name);
+  return call_cuModuleGetSurfRef(pSurfRef, hmod, name);
+}
+
+ALWAYS_INLINE CUresult call_cuModuleGetTexRef(CUtexref *pTexRef, CUmodule hmod, const char *name) {
+  CUresult result = guest_enter(CALL_cuModuleGetTexRef, NEEDS_INIT);
+  return result ? result : guest_cuModuleGetTexRef(pTexRef, hmod, name);
+}
+WATCHED CUresult watched_cuModuleGetTexRef(CUtexref *pTexRef, CUmodule hmod, const char *name) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuModuleGetTexRef);
+  return watch_end(&watched, call_cuModuleGetTexRef(pTexRef, hmod, name));
+}
+CUresult cuModuleGetTexRef(CUtexref *pTexRef, CUmodule hmod, const char *name) {
+  if (watch_on()) return watched_cuModuleGetTexRef(pTexRef, hmod, name);
+  return call_cuModuleGetTexRef(pTexRef, hmod, name);
 }
 
 ALWAYS_INLINE CUresult call_cuModuleLoad(CUmodule *module, const char *fname) {
   CUresult result = guest_enter(CALL_cuModuleLoad, NEEDS_INIT);
   return result ? result : guest_cuModuleLoad(module, fname);
 }
-TRACED CUresult traced_cuModuleLoad(CUmodule *module, const char *fname) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuModuleLoad);
-  return trace_call_end(&span, call_cuModuleLoad(module, fname));
+WATCHED CUresult watched_cuModuleLoad(CUmodule *module, const char *fname) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuModuleLoad);
+  return watch_end(&watched, call_cuModuleLoad(module, fname));
 }
 CUresult cuModuleLoad(CUmodule *module, const char *fname) {
-  if (trace_on()) return traced_cuModuleLoad(module, fname);
+  if (watch_on()) return watched_cuModuleLoad(module, fname);
   return call_cuModuleLoad(module, fname);
 }
 
@@ -2318,13 +5616,13 @@ ALWAYS_INLINE CUresult call_cuModuleLoadData(CUmodule *module, const void *image
   CUresult result = guest_enter(CALL_cuModuleLoadData, NEEDS_INIT);
   return result ? result : guest_cuModuleLoadData(module, image);
 }
-TRACED CUresult traced_cuModuleLoadData(CUmodule *module, const void *image) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuModuleLoadData);
-  return trace_call_end(&span, call_cuModuleLoadData(module, image));
+WATCHED CUresult watched_cuModuleLoadData(CUmodule *module, const void *image) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuModuleLoadData);
+  return watch_end(&watched, call_cuModuleLoadData(module, image));
 }
 CUresult cuModuleLoadData(CUmodule *module, const void *image) {
-  if (trace_on()) return traced_cuModuleLoadData(module, image);
+  if (watch_on()) return watched_cuModuleLoadData(module, image);
   return call_cuModuleLoadData(module, image);
 }
 
@@ -2332,13 +5630,13 @@ ALWAYS_INLINE CUresult call_cuModuleLoadDataEx(CUmodule *module, const void *ima
   CUresult result = guest_enter(CALL_cuModuleLoadDataEx, NEEDS_INIT);
   return result ? result : guest_cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
 }
-TRACED CUresult traced_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, void **optionValues) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuModuleLoadDataEx);
-  return trace_call_end(&span, call_cuModuleLoadDataEx(module, image, numOptions, options, optionValues));
+WATCHED CUresult watched_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, void **optionValues) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuModuleLoadDataEx);
+  return watch_end(&watched, call_cuModuleLoadDataEx(module, image, numOptions, options, optionValues));
 }
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, void **optionValues) {
-  if (trace_on()) return traced_cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
+  if (watch_on()) return watched_cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
   return call_cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
 }
 
@@ -2346,13 +5644,13 @@ ALWAYS_INLINE CUresult call_cuModuleLoadFatBinary(CUmodule *module, const void *
   CUresult result = guest_enter(CALL_cuModuleLoadFatBinary, NEEDS_INIT);
   return result ? result : guest_cuModuleLoadFatBinary(module, fatCubin);
 }
-TRACED CUresult traced_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuModuleLoadFatBinary);
-  return trace_call_end(&span, call_cuModuleLoadFatBinary(module, fatCubin));
+WATCHED CUresult watched_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuModuleLoadFatBinary);
+  return watch_end(&watched, call_cuModuleLoadFatBinary(module, fatCubin));
 }
 CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
-  if (trace_on()) return traced_cuModuleLoadFatBinary(module, fatCubin);
+  if (watch_on()) return watched_cuModuleLoadFatBinary(module, fatCubin);
   return call_cuModuleLoadFatBinary(module, fatCubin);
 }
 
@@ -2360,13 +5658,13 @@ ALWAYS_INLINE CUresult call_cuModuleUnload(CUmodule hmod) {
   CUresult result = guest_enter(CALL_cuModuleUnload, NEEDS_INIT);
   return result ? result : guest_cuModuleUnload(hmod);
 }
-TRACED CUresult traced_cuModuleUnload(CUmodule hmod) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuModuleUnload);
-  return trace_call_end(&span, call_cuModuleUnload(hmod));
+WATCHED CUresult watched_cuModuleUnload(CUmodule hmod) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuModuleUnload);
+  return watch_end(&watched, call_cuModuleUnload(hmod));
 }
 CUresult cuModuleUnload(CUmodule hmod) {
-  if (trace_on()) return traced_cuModuleUnload(hmod);
+  if (watch_on()) return watched_cuModuleUnload(hmod);
   return call_cuModuleUnload(hmod);
 }
 
@@ -2377,6 +5675,7 @@ static CUresult guest_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSme
   uint64_t func_wire;
   if ((result = function_resolve(func, &func_found, &func_wire))) return result;
   struct answer answer;
+  answer_init(&answer);
   result = ask_cuOccupancyAvailableDynamicSMemPerBlock(func_wire, numBlocks, blockSize, &answer);
   if (!result) {
     const struct wire_cuOccupancyAvailableDynamicSMemPerBlock_reply *reply = answer.reply;
@@ -2389,85 +5688,69 @@ ALWAYS_INLINE CUresult call_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dyna
   CUresult result = guest_enter(CALL_cuOccupancyAvailableDynamicSMemPerBlock, NEEDS_CONTEXT);
   return result ? result : guest_cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize);
 }
-TRACED CUresult traced_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuOccupancyAvailableDynamicSMemPerBlock);
-  return trace_call_end(&span, call_cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize));
+WATCHED CUresult watched_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuOccupancyAvailableDynamicSMemPerBlock);
+  return watch_end(&watched, call_cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize));
 }
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize) {
-  if (trace_on()) return traced_cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize);
+  if (watch_on()) return watched_cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize);
   return call_cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize);
 }
 
-static CUresult guest_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize) {
-  CUresult result;
-  if (!numBlocks) return CUDA_ERROR_INVALID_VALUE;
-  struct function *func_found;
-  uint64_t func_wire;
-  if ((result = function_resolve(func, &func_found, &func_wire))) return result;
-  struct answer answer;
-  result = ask_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(func_wire, blockSize, dynamicSMemSize, 0, &answer);
-  if (!result) {
-    const struct wire_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags_reply *reply = answer.reply;
-    *numBlocks = reply->numBlocks;
-  }
-  answer_free(&answer);
-  return result;
-}
 ALWAYS_INLINE CUresult call_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize) {
   CUresult result = guest_enter(CALL_cuOccupancyMaxActiveBlocksPerMultiprocessor, NEEDS_CONTEXT);
   return result ? result : guest_cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize);
 }
-TRACED CUresult traced_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuOccupancyMaxActiveBlocksPerMultiprocessor);
-  return trace_call_end(&span, call_cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize));
+WATCHED CUresult watched_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuOccupancyMaxActiveBlocksPerMultiprocessor);
+  return watch_end(&watched, call_cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize));
 }
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize) {
-  if (trace_on()) return traced_cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize);
+  if (watch_on()) return watched_cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize);
   return call_cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize);
 }
 
-static CUresult guest_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags) {
-  CUresult result;
-  if (!numBlocks) return CUDA_ERROR_INVALID_VALUE;
-  struct function *func_found;
-  uint64_t func_wire;
-  if ((result = function_resolve(func, &func_found, &func_wire))) return result;
-  struct answer answer;
-  result = ask_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(func_wire, blockSize, dynamicSMemSize, flags, &answer);
-  if (!result) {
-    const struct wire_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags_reply *reply = answer.reply;
-    *numBlocks = reply->numBlocks;
-  }
-  answer_free(&answer);
-  return result;
-}
 ALWAYS_INLINE CUresult call_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags) {
   CUresult result = guest_enter(CALL_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, NEEDS_CONTEXT);
   return result ? result : guest_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags);
 }
-TRACED CUresult traced_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags);
-  return trace_call_end(&span, call_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags));
+WATCHED CUresult watched_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags);
+  return watch_end(&watched, call_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags));
 }
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags) {
-  if (trace_on()) return traced_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags);
+  if (watch_on()) return watched_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags);
   return call_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags);
+}
+
+ALWAYS_INLINE CUresult call_cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config) {
+  CUresult result = guest_enter(CALL_cuOccupancyMaxActiveClusters, NEEDS_CONTEXT);
+  return result ? result : guest_cuOccupancyMaxActiveClusters(numClusters, func, config);
+}
+WATCHED CUresult watched_cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuOccupancyMaxActiveClusters);
+  return watch_end(&watched, call_cuOccupancyMaxActiveClusters(numClusters, func, config));
+}
+CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config) {
+  if (watch_on()) return watched_cuOccupancyMaxActiveClusters(numClusters, func, config);
+  return call_cuOccupancyMaxActiveClusters(numClusters, func, config);
 }
 
 ALWAYS_INLINE CUresult call_cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit) {
   CUresult result = guest_enter(CALL_cuOccupancyMaxPotentialBlockSize, NEEDS_CONTEXT);
   return result ? result : guest_cuOccupancyMaxPotentialBlockSize(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit);
 }
-TRACED CUresult traced_cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuOccupancyMaxPotentialBlockSize);
-  return trace_call_end(&span, call_cuOccupancyMaxPotentialBlockSize(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit));
+WATCHED CUresult watched_cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuOccupancyMaxPotentialBlockSize);
+  return watch_end(&watched, call_cuOccupancyMaxPotentialBlockSize(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit));
 }
 CUresult cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit) {
-  if (trace_on()) return traced_cuOccupancyMaxPotentialBlockSize(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit);
+  if (watch_on()) return watched_cuOccupancyMaxPotentialBlockSize(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit);
   return call_cuOccupancyMaxPotentialBlockSize(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit);
 }
 
@@ -2475,27 +5758,111 @@ ALWAYS_INLINE CUresult call_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGr
   CUresult result = guest_enter(CALL_cuOccupancyMaxPotentialBlockSizeWithFlags, NEEDS_CONTEXT);
   return result ? result : guest_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, flags);
 }
-TRACED CUresult traced_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuOccupancyMaxPotentialBlockSizeWithFlags);
-  return trace_call_end(&span, call_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, flags));
+WATCHED CUresult watched_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuOccupancyMaxPotentialBlockSizeWithFlags);
+  return watch_end(&watched, call_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, flags));
 }
 CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags) {
-  if (trace_on()) return traced_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, flags);
+  if (watch_on()) return watched_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, flags);
   return call_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, flags);
+}
+
+ALWAYS_INLINE CUresult call_cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config) {
+  CUresult result = guest_enter(CALL_cuOccupancyMaxPotentialClusterSize, NEEDS_CONTEXT);
+  return result ? result : guest_cuOccupancyMaxPotentialClusterSize(clusterSize, func, config);
+}
+WATCHED CUresult watched_cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuOccupancyMaxPotentialClusterSize);
+  return watch_end(&watched, call_cuOccupancyMaxPotentialClusterSize(clusterSize, func, config));
+}
+CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config) {
+  if (watch_on()) return watched_cuOccupancyMaxPotentialClusterSize(clusterSize, func, config);
+  return call_cuOccupancyMaxPotentialClusterSize(clusterSize, func, config);
+}
+
+ALWAYS_INLINE CUresult call_cuParamSetSize(CUfunction hfunc, unsigned int numbytes) {
+  CUresult result = guest_enter(CALL_cuParamSetSize, NEEDS_CONTEXT);
+  return result ? result : guest_cuParamSetSize(hfunc, numbytes);
+}
+WATCHED CUresult watched_cuParamSetSize(CUfunction hfunc, unsigned int numbytes) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuParamSetSize);
+  return watch_end(&watched, call_cuParamSetSize(hfunc, numbytes));
+}
+CUresult cuParamSetSize(CUfunction hfunc, unsigned int numbytes) {
+  if (watch_on()) return watched_cuParamSetSize(hfunc, numbytes);
+  return call_cuParamSetSize(hfunc, numbytes);
+}
+
+ALWAYS_INLINE CUresult call_cuParamSetTexRef(CUfunction hfunc, int texunit, CUtexref hTexRef) {
+  CUresult result = guest_enter(CALL_cuParamSetTexRef, NEEDS_INIT);
+  return result ? result : guest_cuParamSetTexRef(hfunc, texunit, hTexRef);
+}
+WATCHED CUresult watched_cuParamSetTexRef(CUfunction hfunc, int texunit, CUtexref hTexRef) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuParamSetTexRef);
+  return watch_end(&watched, call_cuParamSetTexRef(hfunc, texunit, hTexRef));
+}
+CUresult cuParamSetTexRef(CUfunction hfunc, int texunit, CUtexref hTexRef) {
+  if (watch_on()) return watched_cuParamSetTexRef(hfunc, texunit, hTexRef);
+  return call_cuParamSetTexRef(hfunc, texunit, hTexRef);
+}
+
+ALWAYS_INLINE CUresult call_cuParamSetf(CUfunction hfunc, int offset, float value) {
+  CUresult result = guest_enter(CALL_cuParamSetf, NEEDS_CONTEXT);
+  return result ? result : guest_cuParamSetf(hfunc, offset, value);
+}
+WATCHED CUresult watched_cuParamSetf(CUfunction hfunc, int offset, float value) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuParamSetf);
+  return watch_end(&watched, call_cuParamSetf(hfunc, offset, value));
+}
+CUresult cuParamSetf(CUfunction hfunc, int offset, float value) {
+  if (watch_on()) return watched_cuParamSetf(hfunc, offset, value);
+  return call_cuParamSetf(hfunc, offset, value);
+}
+
+ALWAYS_INLINE CUresult call_cuParamSeti(CUfunction hfunc, int offset, unsigned int value) {
+  CUresult result = guest_enter(CALL_cuParamSeti, NEEDS_CONTEXT);
+  return result ? result : guest_cuParamSeti(hfunc, offset, value);
+}
+WATCHED CUresult watched_cuParamSeti(CUfunction hfunc, int offset, unsigned int value) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuParamSeti);
+  return watch_end(&watched, call_cuParamSeti(hfunc, offset, value));
+}
+CUresult cuParamSeti(CUfunction hfunc, int offset, unsigned int value) {
+  if (watch_on()) return watched_cuParamSeti(hfunc, offset, value);
+  return call_cuParamSeti(hfunc, offset, value);
+}
+
+ALWAYS_INLINE CUresult call_cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int numbytes) {
+  CUresult result = guest_enter(CALL_cuParamSetv, NEEDS_CONTEXT);
+  return result ? result : guest_cuParamSetv(hfunc, offset, ptr, numbytes);
+}
+WATCHED CUresult watched_cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int numbytes) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuParamSetv);
+  return watch_end(&watched, call_cuParamSetv(hfunc, offset, ptr, numbytes));
+}
+CUresult cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int numbytes) {
+  if (watch_on()) return watched_cuParamSetv(hfunc, offset, ptr, numbytes);
+  return call_cuParamSetv(hfunc, offset, ptr, numbytes);
 }
 
 ALWAYS_INLINE CUresult call_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
   CUresult result = guest_enter(CALL_cuPointerGetAttribute, NEEDS_CONTEXT);
   return result ? result : guest_cuPointerGetAttribute(data, attribute, ptr);
 }
-TRACED CUresult traced_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuPointerGetAttribute);
-  return trace_call_end(&span, call_cuPointerGetAttribute(data, attribute, ptr));
+WATCHED CUresult watched_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuPointerGetAttribute);
+  return watch_end(&watched, call_cuPointerGetAttribute(data, attribute, ptr));
 }
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
-  if (trace_on()) return traced_cuPointerGetAttribute(data, attribute, ptr);
+  if (watch_on()) return watched_cuPointerGetAttribute(data, attribute, ptr);
   return call_cuPointerGetAttribute(data, attribute, ptr);
 }
 
@@ -2503,27 +5870,41 @@ ALWAYS_INLINE CUresult call_cuPointerGetAttributes(unsigned int numAttributes, C
   CUresult result = guest_enter(CALL_cuPointerGetAttributes, NEEDS_CONTEXT);
   return result ? result : guest_cuPointerGetAttributes(numAttributes, attributes, data, ptr);
 }
-TRACED CUresult traced_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuPointerGetAttributes);
-  return trace_call_end(&span, call_cuPointerGetAttributes(numAttributes, attributes, data, ptr));
+WATCHED CUresult watched_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuPointerGetAttributes);
+  return watch_end(&watched, call_cuPointerGetAttributes(numAttributes, attributes, data, ptr));
 }
 CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr) {
-  if (trace_on()) return traced_cuPointerGetAttributes(numAttributes, attributes, data, ptr);
+  if (watch_on()) return watched_cuPointerGetAttributes(numAttributes, attributes, data, ptr);
   return call_cuPointerGetAttributes(numAttributes, attributes, data, ptr);
+}
+
+ALWAYS_INLINE CUresult call_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  CUresult result = guest_enter(CALL_cuPointerSetAttribute, NEEDS_CONTEXT);
+  return result ? result : guest_cuPointerSetAttribute(value, attribute, ptr);
+}
+WATCHED CUresult watched_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuPointerSetAttribute);
+  return watch_end(&watched, call_cuPointerSetAttribute(value, attribute, ptr));
+}
+CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  if (watch_on()) return watched_cuPointerSetAttribute(value, attribute, ptr);
+  return call_cuPointerSetAttribute(value, attribute, ptr);
 }
 
 ALWAYS_INLINE CUresult call_cuProfilerStart(void) {
   CUresult result = guest_enter(CALL_cuProfilerStart, NEEDS_NOTHING);
   return result ? result : guest_cuProfilerStart();
 }
-TRACED CUresult traced_cuProfilerStart(void) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuProfilerStart);
-  return trace_call_end(&span, call_cuProfilerStart());
+WATCHED CUresult watched_cuProfilerStart(void) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuProfilerStart);
+  return watch_end(&watched, call_cuProfilerStart());
 }
 CUresult cuProfilerStart(void) {
-  if (trace_on()) return traced_cuProfilerStart();
+  if (watch_on()) return watched_cuProfilerStart();
   return call_cuProfilerStart();
 }
 
@@ -2531,27 +5912,171 @@ ALWAYS_INLINE CUresult call_cuProfilerStop(void) {
   CUresult result = guest_enter(CALL_cuProfilerStop, NEEDS_NOTHING);
   return result ? result : guest_cuProfilerStop();
 }
-TRACED CUresult traced_cuProfilerStop(void) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuProfilerStop);
-  return trace_call_end(&span, call_cuProfilerStop());
+WATCHED CUresult watched_cuProfilerStop(void) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuProfilerStop);
+  return watch_end(&watched, call_cuProfilerStop());
 }
 CUresult cuProfilerStop(void) {
-  if (trace_on()) return traced_cuProfilerStop();
+  if (watch_on()) return watched_cuProfilerStop();
   return call_cuProfilerStop();
+}
+
+ALWAYS_INLINE CUresult call_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamAddCallback, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamAddCallback(hStream, callback, userData, flags, per_thread);
+}
+WATCHED CUresult watched_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamAddCallback);
+  return watch_end(&watched, call_cuStreamAddCallback(hStream, callback, userData, flags, per_thread));
+}
+CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamAddCallback(hStream, callback, userData, flags, 0);
+  return call_cuStreamAddCallback(hStream, callback, userData, flags, 0);
+}
+CUresult cuStreamAddCallback_ptsz(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamAddCallback(hStream, callback, userData, flags, 1);
+  return call_cuStreamAddCallback(hStream, callback, userData, flags, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamAttachMemAsync, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamAttachMemAsync(hStream, dptr, length, flags, per_thread);
+}
+WATCHED CUresult watched_cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamAttachMemAsync);
+  return watch_end(&watched, call_cuStreamAttachMemAsync(hStream, dptr, length, flags, per_thread));
+}
+CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamAttachMemAsync(hStream, dptr, length, flags, 0);
+  return call_cuStreamAttachMemAsync(hStream, dptr, length, flags, 0);
+}
+CUresult cuStreamAttachMemAsync_ptsz(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamAttachMemAsync(hStream, dptr, length, flags, 1);
+  return call_cuStreamAttachMemAsync(hStream, dptr, length, flags, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamBatchMemOp, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamBatchMemOp(stream, count, paramArray, flags, per_thread);
+}
+WATCHED CUresult watched_cuStreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamBatchMemOp);
+  return watch_end(&watched, call_cuStreamBatchMemOp(stream, count, paramArray, flags, per_thread));
+}
+CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamBatchMemOp(stream, count, paramArray, flags, 0);
+  return call_cuStreamBatchMemOp(stream, count, paramArray, flags, 0);
+}
+CUresult cuStreamBatchMemOp_ptsz(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamBatchMemOp(stream, count, paramArray, flags, 1);
+  return call_cuStreamBatchMemOp(stream, count, paramArray, flags, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamBatchMemOp_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamBatchMemOp_v2(stream, count, paramArray, flags, per_thread);
+}
+WATCHED CUresult watched_cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamBatchMemOp_v2);
+  return watch_end(&watched, call_cuStreamBatchMemOp_v2(stream, count, paramArray, flags, per_thread));
+}
+CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamBatchMemOp_v2(stream, count, paramArray, flags, 0);
+  return call_cuStreamBatchMemOp_v2(stream, count, paramArray, flags, 0);
+}
+CUresult cuStreamBatchMemOp_v2_ptsz(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamBatchMemOp_v2(stream, count, paramArray, flags, 1);
+  return call_cuStreamBatchMemOp_v2(stream, count, paramArray, flags, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamBeginCapture(CUstream hStream, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamBeginCapture, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamBeginCapture(hStream, per_thread);
+}
+WATCHED CUresult watched_cuStreamBeginCapture(CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamBeginCapture);
+  return watch_end(&watched, call_cuStreamBeginCapture(hStream, per_thread));
+}
+CUresult cuStreamBeginCapture(CUstream hStream) {
+  if (watch_on()) return watched_cuStreamBeginCapture(hStream, 0);
+  return call_cuStreamBeginCapture(hStream, 0);
+}
+CUresult cuStreamBeginCapture_ptsz(CUstream hStream) {
+  if (watch_on()) return watched_cuStreamBeginCapture(hStream, 1);
+  return call_cuStreamBeginCapture(hStream, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamBeginCaptureToGraph, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamBeginCaptureToGraph(hStream, hGraph, dependencies, dependencyData, numDependencies, mode, per_thread);
+}
+WATCHED CUresult watched_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamBeginCaptureToGraph);
+  return watch_end(&watched, call_cuStreamBeginCaptureToGraph(hStream, hGraph, dependencies, dependencyData, numDependencies, mode, per_thread));
+}
+CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode) {
+  if (watch_on()) return watched_cuStreamBeginCaptureToGraph(hStream, hGraph, dependencies, dependencyData, numDependencies, mode, 0);
+  return call_cuStreamBeginCaptureToGraph(hStream, hGraph, dependencies, dependencyData, numDependencies, mode, 0);
+}
+CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode) {
+  if (watch_on()) return watched_cuStreamBeginCaptureToGraph(hStream, hGraph, dependencies, dependencyData, numDependencies, mode, 1);
+  return call_cuStreamBeginCaptureToGraph(hStream, hGraph, dependencies, dependencyData, numDependencies, mode, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamBeginCapture_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamBeginCapture_v2(hStream, mode, per_thread);
+}
+WATCHED CUresult watched_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamBeginCapture_v2);
+  return watch_end(&watched, call_cuStreamBeginCapture_v2(hStream, mode, per_thread));
+}
+CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode) {
+  if (watch_on()) return watched_cuStreamBeginCapture_v2(hStream, mode, 0);
+  return call_cuStreamBeginCapture_v2(hStream, mode, 0);
+}
+CUresult cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode) {
+  if (watch_on()) return watched_cuStreamBeginCapture_v2(hStream, mode, 1);
+  return call_cuStreamBeginCapture_v2(hStream, mode, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamCopyAttributes(CUstream dstStream, CUstream srcStream, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamCopyAttributes, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamCopyAttributes(dstStream, srcStream, per_thread);
+}
+WATCHED CUresult watched_cuStreamCopyAttributes(CUstream dstStream, CUstream srcStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamCopyAttributes);
+  return watch_end(&watched, call_cuStreamCopyAttributes(dstStream, srcStream, per_thread));
+}
+CUresult cuStreamCopyAttributes(CUstream dstStream, CUstream srcStream) {
+  if (watch_on()) return watched_cuStreamCopyAttributes(dstStream, srcStream, 0);
+  return call_cuStreamCopyAttributes(dstStream, srcStream, 0);
+}
+CUresult cuStreamCopyAttributes_ptsz(CUstream dstStream, CUstream srcStream) {
+  if (watch_on()) return watched_cuStreamCopyAttributes(dstStream, srcStream, 1);
+  return call_cuStreamCopyAttributes(dstStream, srcStream, 1);
 }
 
 ALWAYS_INLINE CUresult call_cuStreamCreate(CUstream *phStream, unsigned int Flags) {
   CUresult result = guest_enter(CALL_cuStreamCreate, NEEDS_CONTEXT);
   return result ? result : guest_cuStreamCreate(phStream, Flags);
 }
-TRACED CUresult traced_cuStreamCreate(CUstream *phStream, unsigned int Flags) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuStreamCreate);
-  return trace_call_end(&span, call_cuStreamCreate(phStream, Flags));
+WATCHED CUresult watched_cuStreamCreate(CUstream *phStream, unsigned int Flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamCreate);
+  return watch_end(&watched, call_cuStreamCreate(phStream, Flags));
 }
 CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags) {
-  if (trace_on()) return traced_cuStreamCreate(phStream, Flags);
+  if (watch_on()) return watched_cuStreamCreate(phStream, Flags);
   return call_cuStreamCreate(phStream, Flags);
 }
 
@@ -2559,13 +6084,13 @@ ALWAYS_INLINE CUresult call_cuStreamCreateWithPriority(CUstream *phStream, unsig
   CUresult result = guest_enter(CALL_cuStreamCreateWithPriority, NEEDS_CONTEXT);
   return result ? result : guest_cuStreamCreateWithPriority(phStream, flags, priority);
 }
-TRACED CUresult traced_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuStreamCreateWithPriority);
-  return trace_call_end(&span, call_cuStreamCreateWithPriority(phStream, flags, priority));
+WATCHED CUresult watched_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamCreateWithPriority);
+  return watch_end(&watched, call_cuStreamCreateWithPriority(phStream, flags, priority));
 }
 CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority) {
-  if (trace_on()) return traced_cuStreamCreateWithPriority(phStream, flags, priority);
+  if (watch_on()) return watched_cuStreamCreateWithPriority(phStream, flags, priority);
   return call_cuStreamCreateWithPriority(phStream, flags, priority);
 }
 
@@ -2573,13 +6098,13 @@ ALWAYS_INLINE CUresult call_cuStreamDestroy(CUstream hStream) {
   CUresult result = guest_enter(CALL_cuStreamDestroy, NEEDS_CONTEXT);
   return result ? result : guest_cuStreamDestroy(hStream);
 }
-TRACED CUresult traced_cuStreamDestroy(CUstream hStream) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuStreamDestroy);
-  return trace_call_end(&span, call_cuStreamDestroy(hStream));
+WATCHED CUresult watched_cuStreamDestroy(CUstream hStream) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamDestroy);
+  return watch_end(&watched, call_cuStreamDestroy(hStream));
 }
 CUresult cuStreamDestroy(CUstream hStream) {
-  if (trace_on()) return traced_cuStreamDestroy(hStream);
+  if (watch_on()) return watched_cuStreamDestroy(hStream);
   return call_cuStreamDestroy(hStream);
 }
 
@@ -2587,49 +6112,157 @@ ALWAYS_INLINE CUresult call_cuStreamDestroy_v2(CUstream hStream) {
   CUresult result = guest_enter(CALL_cuStreamDestroy_v2, NEEDS_CONTEXT);
   return result ? result : guest_cuStreamDestroy_v2(hStream);
 }
-TRACED CUresult traced_cuStreamDestroy_v2(CUstream hStream) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuStreamDestroy_v2);
-  return trace_call_end(&span, call_cuStreamDestroy_v2(hStream));
+WATCHED CUresult watched_cuStreamDestroy_v2(CUstream hStream) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamDestroy_v2);
+  return watch_end(&watched, call_cuStreamDestroy_v2(hStream));
 }
 CUresult cuStreamDestroy_v2(CUstream hStream) {
-  if (trace_on()) return traced_cuStreamDestroy_v2(hStream);
+  if (watch_on()) return watched_cuStreamDestroy_v2(hStream);
   return call_cuStreamDestroy_v2(hStream);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamEndCapture, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamEndCapture(hStream, phGraph, per_thread);
+}
+WATCHED CUresult watched_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamEndCapture);
+  return watch_end(&watched, call_cuStreamEndCapture(hStream, phGraph, per_thread));
+}
+CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph) {
+  if (watch_on()) return watched_cuStreamEndCapture(hStream, phGraph, 0);
+  return call_cuStreamEndCapture(hStream, phGraph, 0);
+}
+CUresult cuStreamEndCapture_ptsz(CUstream hStream, CUgraph *phGraph) {
+  if (watch_on()) return watched_cuStreamEndCapture(hStream, phGraph, 1);
+  return call_cuStreamEndCapture(hStream, phGraph, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamGetAttribute, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamGetAttribute(hStream, attr, value, per_thread);
+}
+WATCHED CUresult watched_cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamGetAttribute);
+  return watch_end(&watched, call_cuStreamGetAttribute(hStream, attr, value, per_thread));
+}
+CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value) {
+  if (watch_on()) return watched_cuStreamGetAttribute(hStream, attr, value, 0);
+  return call_cuStreamGetAttribute(hStream, attr, value, 0);
+}
+CUresult cuStreamGetAttribute_ptsz(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value) {
+  if (watch_on()) return watched_cuStreamGetAttribute(hStream, attr, value, 1);
+  return call_cuStreamGetAttribute(hStream, attr, value, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamGetCaptureInfo, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out, per_thread);
+}
+WATCHED CUresult watched_cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamGetCaptureInfo);
+  return watch_end(&watched, call_cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out, per_thread));
+}
+CUresult cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out) {
+  if (watch_on()) return watched_cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out, 0);
+  return call_cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out, 0);
+}
+CUresult cuStreamGetCaptureInfo_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out) {
+  if (watch_on()) return watched_cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out, 1);
+  return call_cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamGetCaptureInfo_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out, per_thread);
+}
+WATCHED CUresult watched_cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamGetCaptureInfo_v2);
+  return watch_end(&watched, call_cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out, per_thread));
+}
+CUresult cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out) {
+  if (watch_on()) return watched_cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out, 0);
+  return call_cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out, 0);
+}
+CUresult cuStreamGetCaptureInfo_v2_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out) {
+  if (watch_on()) return watched_cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out, 1);
+  return call_cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamGetCaptureInfo_v3, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out, per_thread);
+}
+WATCHED CUresult watched_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamGetCaptureInfo_v3);
+  return watch_end(&watched, call_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out, per_thread));
+}
+CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out) {
+  if (watch_on()) return watched_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out, 0);
+  return call_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out, 0);
+}
+CUresult cuStreamGetCaptureInfo_v3_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out) {
+  if (watch_on()) return watched_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out, 1);
+  return call_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out, 1);
 }
 
 ALWAYS_INLINE CUresult call_cuStreamGetCtx(CUstream hStream, CUcontext *pctx, int per_thread) {
   CUresult result = guest_enter(CALL_cuStreamGetCtx, NEEDS_CONTEXT);
   return result ? result : guest_cuStreamGetCtx(hStream, pctx, per_thread);
 }
-TRACED CUresult traced_cuStreamGetCtx(CUstream hStream, CUcontext *pctx, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuStreamGetCtx);
-  return trace_call_end(&span, call_cuStreamGetCtx(hStream, pctx, per_thread));
+WATCHED CUresult watched_cuStreamGetCtx(CUstream hStream, CUcontext *pctx, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamGetCtx);
+  return watch_end(&watched, call_cuStreamGetCtx(hStream, pctx, per_thread));
 }
 CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
-  if (trace_on()) return traced_cuStreamGetCtx(hStream, pctx, 0);
+  if (watch_on()) return watched_cuStreamGetCtx(hStream, pctx, 0);
   return call_cuStreamGetCtx(hStream, pctx, 0);
 }
 CUresult cuStreamGetCtx_ptsz(CUstream hStream, CUcontext *pctx) {
-  if (trace_on()) return traced_cuStreamGetCtx(hStream, pctx, 1);
+  if (watch_on()) return watched_cuStreamGetCtx(hStream, pctx, 1);
   return call_cuStreamGetCtx(hStream, pctx, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamGetCtx_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, per_thread);
+}
+WATCHED CUresult watched_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamGetCtx_v2);
+  return watch_end(&watched, call_cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, per_thread));
+}
+CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx) {
+  if (watch_on()) return watched_cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, 0);
+  return call_cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, 0);
+}
+CUresult cuStreamGetCtx_v2_ptsz(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx) {
+  if (watch_on()) return watched_cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, 1);
+  return call_cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, 1);
 }
 
 ALWAYS_INLINE CUresult call_cuStreamGetDevice(CUstream hStream, CUdevice *device, int per_thread) {
   CUresult result = guest_enter(CALL_cuStreamGetDevice, NEEDS_CONTEXT);
   return result ? result : guest_cuStreamGetDevice(hStream, device, per_thread);
 }
-TRACED CUresult traced_cuStreamGetDevice(CUstream hStream, CUdevice *device, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuStreamGetDevice);
-  return trace_call_end(&span, call_cuStreamGetDevice(hStream, device, per_thread));
+WATCHED CUresult watched_cuStreamGetDevice(CUstream hStream, CUdevice *device, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamGetDevice);
+  return watch_end(&watched, call_cuStreamGetDevice(hStream, device, per_thread));
 }
 CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device) {
-  if (trace_on()) return traced_cuStreamGetDevice(hStream, device, 0);
+  if (watch_on()) return watched_cuStreamGetDevice(hStream, device, 0);
   return call_cuStreamGetDevice(hStream, device, 0);
 }
 CUresult cuStreamGetDevice_ptsz(CUstream hStream, CUdevice *device) {
-  if (trace_on()) return traced_cuStreamGetDevice(hStream, device, 1);
+  if (watch_on()) return watched_cuStreamGetDevice(hStream, device, 1);
   return call_cuStreamGetDevice(hStream, device, 1);
 }
 
@@ -2637,35 +6270,49 @@ ALWAYS_INLINE CUresult call_cuStreamGetFlags(CUstream hStream, unsigned int *fla
   CUresult result = guest_enter(CALL_cuStreamGetFlags, NEEDS_CONTEXT);
   return result ? result : guest_cuStreamGetFlags(hStream, flags, per_thread);
 }
-TRACED CUresult traced_cuStreamGetFlags(CUstream hStream, unsigned int *flags, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuStreamGetFlags);
-  return trace_call_end(&span, call_cuStreamGetFlags(hStream, flags, per_thread));
+WATCHED CUresult watched_cuStreamGetFlags(CUstream hStream, unsigned int *flags, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamGetFlags);
+  return watch_end(&watched, call_cuStreamGetFlags(hStream, flags, per_thread));
 }
 CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags) {
-  if (trace_on()) return traced_cuStreamGetFlags(hStream, flags, 0);
+  if (watch_on()) return watched_cuStreamGetFlags(hStream, flags, 0);
   return call_cuStreamGetFlags(hStream, flags, 0);
 }
 CUresult cuStreamGetFlags_ptsz(CUstream hStream, unsigned int *flags) {
-  if (trace_on()) return traced_cuStreamGetFlags(hStream, flags, 1);
+  if (watch_on()) return watched_cuStreamGetFlags(hStream, flags, 1);
   return call_cuStreamGetFlags(hStream, flags, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx) {
+  CUresult result = guest_enter(CALL_cuStreamGetGreenCtx, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamGetGreenCtx(hStream, phCtx);
+}
+WATCHED CUresult watched_cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamGetGreenCtx);
+  return watch_end(&watched, call_cuStreamGetGreenCtx(hStream, phCtx));
+}
+CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx) {
+  if (watch_on()) return watched_cuStreamGetGreenCtx(hStream, phCtx);
+  return call_cuStreamGetGreenCtx(hStream, phCtx);
 }
 
 ALWAYS_INLINE CUresult call_cuStreamGetId(CUstream hStream, unsigned long long *streamId, int per_thread) {
   CUresult result = guest_enter(CALL_cuStreamGetId, NEEDS_CONTEXT);
   return result ? result : guest_cuStreamGetId(hStream, streamId, per_thread);
 }
-TRACED CUresult traced_cuStreamGetId(CUstream hStream, unsigned long long *streamId, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuStreamGetId);
-  return trace_call_end(&span, call_cuStreamGetId(hStream, streamId, per_thread));
+WATCHED CUresult watched_cuStreamGetId(CUstream hStream, unsigned long long *streamId, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamGetId);
+  return watch_end(&watched, call_cuStreamGetId(hStream, streamId, per_thread));
 }
 CUresult cuStreamGetId(CUstream hStream, unsigned long long *streamId) {
-  if (trace_on()) return traced_cuStreamGetId(hStream, streamId, 0);
+  if (watch_on()) return watched_cuStreamGetId(hStream, streamId, 0);
   return call_cuStreamGetId(hStream, streamId, 0);
 }
 CUresult cuStreamGetId_ptsz(CUstream hStream, unsigned long long *streamId) {
-  if (trace_on()) return traced_cuStreamGetId(hStream, streamId, 1);
+  if (watch_on()) return watched_cuStreamGetId(hStream, streamId, 1);
   return call_cuStreamGetId(hStream, streamId, 1);
 }
 
@@ -2673,17 +6320,17 @@ ALWAYS_INLINE CUresult call_cuStreamGetPriority(CUstream hStream, int *priority,
   CUresult result = guest_enter(CALL_cuStreamGetPriority, NEEDS_CONTEXT);
   return result ? result : guest_cuStreamGetPriority(hStream, priority, per_thread);
 }
-TRACED CUresult traced_cuStreamGetPriority(CUstream hStream, int *priority, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuStreamGetPriority);
-  return trace_call_end(&span, call_cuStreamGetPriority(hStream, priority, per_thread));
+WATCHED CUresult watched_cuStreamGetPriority(CUstream hStream, int *priority, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamGetPriority);
+  return watch_end(&watched, call_cuStreamGetPriority(hStream, priority, per_thread));
 }
 CUresult cuStreamGetPriority(CUstream hStream, int *priority) {
-  if (trace_on()) return traced_cuStreamGetPriority(hStream, priority, 0);
+  if (watch_on()) return watched_cuStreamGetPriority(hStream, priority, 0);
   return call_cuStreamGetPriority(hStream, priority, 0);
 }
 CUresult cuStreamGetPriority_ptsz(CUstream hStream, int *priority) {
-  if (trace_on()) return traced_cuStreamGetPriority(hStream, priority, 1);
+  if (watch_on()) return watched_cuStreamGetPriority(hStream, priority, 1);
   return call_cuStreamGetPriority(hStream, priority, 1);
 }
 
@@ -2691,94 +6338,860 @@ ALWAYS_INLINE CUresult call_cuStreamIsCapturing(CUstream hStream, CUstreamCaptur
   CUresult result = guest_enter(CALL_cuStreamIsCapturing, NEEDS_CONTEXT);
   return result ? result : guest_cuStreamIsCapturing(hStream, captureStatus, per_thread);
 }
-TRACED CUresult traced_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuStreamIsCapturing);
-  return trace_call_end(&span, call_cuStreamIsCapturing(hStream, captureStatus, per_thread));
+WATCHED CUresult watched_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamIsCapturing);
+  return watch_end(&watched, call_cuStreamIsCapturing(hStream, captureStatus, per_thread));
 }
 CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus) {
-  if (trace_on()) return traced_cuStreamIsCapturing(hStream, captureStatus, 0);
+  if (watch_on()) return watched_cuStreamIsCapturing(hStream, captureStatus, 0);
   return call_cuStreamIsCapturing(hStream, captureStatus, 0);
 }
 CUresult cuStreamIsCapturing_ptsz(CUstream hStream, CUstreamCaptureStatus *captureStatus) {
-  if (trace_on()) return traced_cuStreamIsCapturing(hStream, captureStatus, 1);
+  if (watch_on()) return watched_cuStreamIsCapturing(hStream, captureStatus, 1);
   return call_cuStreamIsCapturing(hStream, captureStatus, 1);
 }
 
 ALWAYS_INLINE CUresult call_cuStreamQuery(CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuStreamQuery, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuStreamQuery(hStream, per_thread);
 }
-TRACED CUresult traced_cuStreamQuery(CUstream hStream, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuStreamQuery);
-  return trace_call_end(&span, call_cuStreamQuery(hStream, per_thread));
+WATCHED CUresult watched_cuStreamQuery(CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamQuery);
+  return watch_end(&watched, call_cuStreamQuery(hStream, per_thread));
 }
 CUresult cuStreamQuery(CUstream hStream) {
-  if (trace_on()) return traced_cuStreamQuery(hStream, 0);
+  if (watch_on()) return watched_cuStreamQuery(hStream, 0);
   return call_cuStreamQuery(hStream, 0);
 }
 CUresult cuStreamQuery_ptsz(CUstream hStream) {
-  if (trace_on()) return traced_cuStreamQuery(hStream, 1);
+  if (watch_on()) return watched_cuStreamQuery(hStream, 1);
   return call_cuStreamQuery(hStream, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *param, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamSetAttribute, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamSetAttribute(hStream, attr, param, per_thread);
+}
+WATCHED CUresult watched_cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *param, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamSetAttribute);
+  return watch_end(&watched, call_cuStreamSetAttribute(hStream, attr, param, per_thread));
+}
+CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *param) {
+  if (watch_on()) return watched_cuStreamSetAttribute(hStream, attr, param, 0);
+  return call_cuStreamSetAttribute(hStream, attr, param, 0);
+}
+CUresult cuStreamSetAttribute_ptsz(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *param) {
+  if (watch_on()) return watched_cuStreamSetAttribute(hStream, attr, param, 1);
+  return call_cuStreamSetAttribute(hStream, attr, param, 1);
 }
 
 ALWAYS_INLINE CUresult call_cuStreamSynchronize(CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuStreamSynchronize, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuStreamSynchronize(hStream, per_thread);
 }
-TRACED CUresult traced_cuStreamSynchronize(CUstream hStream, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuStreamSynchronize);
-  return trace_call_end(&span, call_cuStreamSynchronize(hStream, per_thread));
+WATCHED CUresult watched_cuStreamSynchronize(CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamSynchronize);
+  return watch_end(&watched, call_cuStreamSynchronize(hStream, per_thread));
 }
 CUresult cuStreamSynchronize(CUstream hStream) {
-  if (trace_on()) return traced_cuStreamSynchronize(hStream, 0);
+  if (watch_on()) return watched_cuStreamSynchronize(hStream, 0);
   return call_cuStreamSynchronize(hStream, 0);
 }
 CUresult cuStreamSynchronize_ptsz(CUstream hStream) {
-  if (trace_on()) return traced_cuStreamSynchronize(hStream, 1);
+  if (watch_on()) return watched_cuStreamSynchronize(hStream, 1);
   return call_cuStreamSynchronize(hStream, 1);
 }
 
-static CUresult guest_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags, int per_thread) {
-  CUresult result;
-  uint64_t hStream_wire;
-  if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
-  uint64_t hEvent_wire = (uint64_t)(uintptr_t)hEvent;
-  if ((result = handle_check(WIRE_KIND_EVENT, hEvent_wire))) return result;
-  return put_cuStreamWaitEvent(hStream_wire, hEvent_wire, Flags);
+ALWAYS_INLINE CUresult call_cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, unsigned int flags, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamUpdateCaptureDependencies, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamUpdateCaptureDependencies(hStream, dependencies, numDependencies, flags, per_thread);
 }
+WATCHED CUresult watched_cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, unsigned int flags, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamUpdateCaptureDependencies);
+  return watch_end(&watched, call_cuStreamUpdateCaptureDependencies(hStream, dependencies, numDependencies, flags, per_thread));
+}
+CUresult cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamUpdateCaptureDependencies(hStream, dependencies, numDependencies, flags, 0);
+  return call_cuStreamUpdateCaptureDependencies(hStream, dependencies, numDependencies, flags, 0);
+}
+CUresult cuStreamUpdateCaptureDependencies_ptsz(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamUpdateCaptureDependencies(hStream, dependencies, numDependencies, flags, 1);
+  return call_cuStreamUpdateCaptureDependencies(hStream, dependencies, numDependencies, flags, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, unsigned int flags, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamUpdateCaptureDependencies_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, dependencyData, numDependencies, flags, per_thread);
+}
+WATCHED CUresult watched_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, unsigned int flags, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamUpdateCaptureDependencies_v2);
+  return watch_end(&watched, call_cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, dependencyData, numDependencies, flags, per_thread));
+}
+CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, dependencyData, numDependencies, flags, 0);
+  return call_cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, dependencyData, numDependencies, flags, 0);
+}
+CUresult cuStreamUpdateCaptureDependencies_v2_ptsz(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, dependencyData, numDependencies, flags, 1);
+  return call_cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, dependencyData, numDependencies, flags, 1);
+}
+
 ALWAYS_INLINE CUresult call_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags, int per_thread) {
   CUresult result = guest_enter(CALL_cuStreamWaitEvent, NEEDS_CONTEXT);
   return result ? result : guest_cuStreamWaitEvent(hStream, hEvent, Flags, per_thread);
 }
-TRACED CUresult traced_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuStreamWaitEvent);
-  return trace_call_end(&span, call_cuStreamWaitEvent(hStream, hEvent, Flags, per_thread));
+WATCHED CUresult watched_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamWaitEvent);
+  return watch_end(&watched, call_cuStreamWaitEvent(hStream, hEvent, Flags, per_thread));
 }
 CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
-  if (trace_on()) return traced_cuStreamWaitEvent(hStream, hEvent, Flags, 0);
+  if (watch_on()) return watched_cuStreamWaitEvent(hStream, hEvent, Flags, 0);
   return call_cuStreamWaitEvent(hStream, hEvent, Flags, 0);
 }
 CUresult cuStreamWaitEvent_ptsz(CUstream hStream, CUevent hEvent, unsigned int Flags) {
-  if (trace_on()) return traced_cuStreamWaitEvent(hStream, hEvent, Flags, 1);
+  if (watch_on()) return watched_cuStreamWaitEvent(hStream, hEvent, Flags, 1);
   return call_cuStreamWaitEvent(hStream, hEvent, Flags, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamWaitValue32, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamWaitValue32(stream, addr, value, flags, per_thread);
+}
+WATCHED CUresult watched_cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamWaitValue32);
+  return watch_end(&watched, call_cuStreamWaitValue32(stream, addr, value, flags, per_thread));
+}
+CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamWaitValue32(stream, addr, value, flags, 0);
+  return call_cuStreamWaitValue32(stream, addr, value, flags, 0);
+}
+CUresult cuStreamWaitValue32_ptsz(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamWaitValue32(stream, addr, value, flags, 1);
+  return call_cuStreamWaitValue32(stream, addr, value, flags, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamWaitValue32_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamWaitValue32_v2(stream, addr, value, flags, per_thread);
+}
+WATCHED CUresult watched_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamWaitValue32_v2);
+  return watch_end(&watched, call_cuStreamWaitValue32_v2(stream, addr, value, flags, per_thread));
+}
+CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamWaitValue32_v2(stream, addr, value, flags, 0);
+  return call_cuStreamWaitValue32_v2(stream, addr, value, flags, 0);
+}
+CUresult cuStreamWaitValue32_v2_ptsz(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamWaitValue32_v2(stream, addr, value, flags, 1);
+  return call_cuStreamWaitValue32_v2(stream, addr, value, flags, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamWaitValue64, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamWaitValue64(stream, addr, value, flags, per_thread);
+}
+WATCHED CUresult watched_cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamWaitValue64);
+  return watch_end(&watched, call_cuStreamWaitValue64(stream, addr, value, flags, per_thread));
+}
+CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamWaitValue64(stream, addr, value, flags, 0);
+  return call_cuStreamWaitValue64(stream, addr, value, flags, 0);
+}
+CUresult cuStreamWaitValue64_ptsz(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamWaitValue64(stream, addr, value, flags, 1);
+  return call_cuStreamWaitValue64(stream, addr, value, flags, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamWaitValue64_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamWaitValue64_v2(stream, addr, value, flags, per_thread);
+}
+WATCHED CUresult watched_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamWaitValue64_v2);
+  return watch_end(&watched, call_cuStreamWaitValue64_v2(stream, addr, value, flags, per_thread));
+}
+CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamWaitValue64_v2(stream, addr, value, flags, 0);
+  return call_cuStreamWaitValue64_v2(stream, addr, value, flags, 0);
+}
+CUresult cuStreamWaitValue64_v2_ptsz(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamWaitValue64_v2(stream, addr, value, flags, 1);
+  return call_cuStreamWaitValue64_v2(stream, addr, value, flags, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamWriteValue32, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamWriteValue32(stream, addr, value, flags, per_thread);
+}
+WATCHED CUresult watched_cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamWriteValue32);
+  return watch_end(&watched, call_cuStreamWriteValue32(stream, addr, value, flags, per_thread));
+}
+CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamWriteValue32(stream, addr, value, flags, 0);
+  return call_cuStreamWriteValue32(stream, addr, value, flags, 0);
+}
+CUresult cuStreamWriteValue32_ptsz(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamWriteValue32(stream, addr, value, flags, 1);
+  return call_cuStreamWriteValue32(stream, addr, value, flags, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamWriteValue32_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamWriteValue32_v2(stream, addr, value, flags, per_thread);
+}
+WATCHED CUresult watched_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamWriteValue32_v2);
+  return watch_end(&watched, call_cuStreamWriteValue32_v2(stream, addr, value, flags, per_thread));
+}
+CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamWriteValue32_v2(stream, addr, value, flags, 0);
+  return call_cuStreamWriteValue32_v2(stream, addr, value, flags, 0);
+}
+CUresult cuStreamWriteValue32_v2_ptsz(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamWriteValue32_v2(stream, addr, value, flags, 1);
+  return call_cuStreamWriteValue32_v2(stream, addr, value, flags, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamWriteValue64, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamWriteValue64(stream, addr, value, flags, per_thread);
+}
+WATCHED CUresult watched_cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamWriteValue64);
+  return watch_end(&watched, call_cuStreamWriteValue64(stream, addr, value, flags, per_thread));
+}
+CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamWriteValue64(stream, addr, value, flags, 0);
+  return call_cuStreamWriteValue64(stream, addr, value, flags, 0);
+}
+CUresult cuStreamWriteValue64_ptsz(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamWriteValue64(stream, addr, value, flags, 1);
+  return call_cuStreamWriteValue64(stream, addr, value, flags, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread) {
+  CUresult result = guest_enter(CALL_cuStreamWriteValue64_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuStreamWriteValue64_v2(stream, addr, value, flags, per_thread);
+}
+WATCHED CUresult watched_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuStreamWriteValue64_v2);
+  return watch_end(&watched, call_cuStreamWriteValue64_v2(stream, addr, value, flags, per_thread));
+}
+CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamWriteValue64_v2(stream, addr, value, flags, 0);
+  return call_cuStreamWriteValue64_v2(stream, addr, value, flags, 0);
+}
+CUresult cuStreamWriteValue64_v2_ptsz(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
+  if (watch_on()) return watched_cuStreamWriteValue64_v2(stream, addr, value, flags, 1);
+  return call_cuStreamWriteValue64_v2(stream, addr, value, flags, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc) {
+  CUresult result = guest_enter(CALL_cuSurfObjectCreate, NEEDS_CONTEXT);
+  return result ? result : guest_cuSurfObjectCreate(pSurfObject, pResDesc);
+}
+WATCHED CUresult watched_cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuSurfObjectCreate);
+  return watch_end(&watched, call_cuSurfObjectCreate(pSurfObject, pResDesc));
+}
+CUresult cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc) {
+  if (watch_on()) return watched_cuSurfObjectCreate(pSurfObject, pResDesc);
+  return call_cuSurfObjectCreate(pSurfObject, pResDesc);
+}
+
+ALWAYS_INLINE CUresult call_cuSurfObjectDestroy(CUsurfObject surfObject) {
+  CUresult result = guest_enter(CALL_cuSurfObjectDestroy, NEEDS_INIT);
+  return result ? result : guest_cuSurfObjectDestroy(surfObject);
+}
+WATCHED CUresult watched_cuSurfObjectDestroy(CUsurfObject surfObject) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuSurfObjectDestroy);
+  return watch_end(&watched, call_cuSurfObjectDestroy(surfObject));
+}
+CUresult cuSurfObjectDestroy(CUsurfObject surfObject) {
+  if (watch_on()) return watched_cuSurfObjectDestroy(surfObject);
+  return call_cuSurfObjectDestroy(surfObject);
+}
+
+ALWAYS_INLINE CUresult call_cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject surfObject) {
+  CUresult result = guest_enter(CALL_cuSurfObjectGetResourceDesc, NEEDS_INIT);
+  return result ? result : guest_cuSurfObjectGetResourceDesc(pResDesc, surfObject);
+}
+WATCHED CUresult watched_cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject surfObject) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuSurfObjectGetResourceDesc);
+  return watch_end(&watched, call_cuSurfObjectGetResourceDesc(pResDesc, surfObject));
+}
+CUresult cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject surfObject) {
+  if (watch_on()) return watched_cuSurfObjectGetResourceDesc(pResDesc, surfObject);
+  return call_cuSurfObjectGetResourceDesc(pResDesc, surfObject);
+}
+
+ALWAYS_INLINE CUresult call_cuSurfRefGetArray(CUarray *phArray, CUsurfref hSurfRef) {
+  CUresult result = guest_enter(CALL_cuSurfRefGetArray, NEEDS_INIT);
+  return result ? result : guest_cuSurfRefGetArray(phArray, hSurfRef);
+}
+WATCHED CUresult watched_cuSurfRefGetArray(CUarray *phArray, CUsurfref hSurfRef) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuSurfRefGetArray);
+  return watch_end(&watched, call_cuSurfRefGetArray(phArray, hSurfRef));
+}
+CUresult cuSurfRefGetArray(CUarray *phArray, CUsurfref hSurfRef) {
+  if (watch_on()) return watched_cuSurfRefGetArray(phArray, hSurfRef);
+  return call_cuSurfRefGetArray(phArray, hSurfRef);
+}
+
+ALWAYS_INLINE CUresult call_cuSurfRefSetArray(CUsurfref hSurfRef, CUarray hArray, unsigned int Flags) {
+  CUresult result = guest_enter(CALL_cuSurfRefSetArray, NEEDS_INIT);
+  return result ? result : guest_cuSurfRefSetArray(hSurfRef, hArray, Flags);
+}
+WATCHED CUresult watched_cuSurfRefSetArray(CUsurfref hSurfRef, CUarray hArray, unsigned int Flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuSurfRefSetArray);
+  return watch_end(&watched, call_cuSurfRefSetArray(hSurfRef, hArray, Flags));
+}
+CUresult cuSurfRefSetArray(CUsurfref hSurfRef, CUarray hArray, unsigned int Flags) {
+  if (watch_on()) return watched_cuSurfRefSetArray(hSurfRef, hArray, Flags);
+  return call_cuSurfRefSetArray(hSurfRef, hArray, Flags);
+}
+
+ALWAYS_INLINE CUresult call_cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc, const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc) {
+  CUresult result = guest_enter(CALL_cuTexObjectCreate, NEEDS_CONTEXT);
+  return result ? result : guest_cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc);
+}
+WATCHED CUresult watched_cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc, const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexObjectCreate);
+  return watch_end(&watched, call_cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc));
+}
+CUresult cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc, const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc) {
+  if (watch_on()) return watched_cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc);
+  return call_cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc);
+}
+
+ALWAYS_INLINE CUresult call_cuTexObjectDestroy(CUtexObject texObject) {
+  CUresult result = guest_enter(CALL_cuTexObjectDestroy, NEEDS_INIT);
+  return result ? result : guest_cuTexObjectDestroy(texObject);
+}
+WATCHED CUresult watched_cuTexObjectDestroy(CUtexObject texObject) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexObjectDestroy);
+  return watch_end(&watched, call_cuTexObjectDestroy(texObject));
+}
+CUresult cuTexObjectDestroy(CUtexObject texObject) {
+  if (watch_on()) return watched_cuTexObjectDestroy(texObject);
+  return call_cuTexObjectDestroy(texObject);
+}
+
+ALWAYS_INLINE CUresult call_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject) {
+  CUresult result = guest_enter(CALL_cuTexObjectGetResourceDesc, NEEDS_INIT);
+  return result ? result : guest_cuTexObjectGetResourceDesc(pResDesc, texObject);
+}
+WATCHED CUresult watched_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexObjectGetResourceDesc);
+  return watch_end(&watched, call_cuTexObjectGetResourceDesc(pResDesc, texObject));
+}
+CUresult cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject) {
+  if (watch_on()) return watched_cuTexObjectGetResourceDesc(pResDesc, texObject);
+  return call_cuTexObjectGetResourceDesc(pResDesc, texObject);
+}
+
+ALWAYS_INLINE CUresult call_cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *pResViewDesc, CUtexObject texObject) {
+  CUresult result = guest_enter(CALL_cuTexObjectGetResourceViewDesc, NEEDS_INIT);
+  return result ? result : guest_cuTexObjectGetResourceViewDesc(pResViewDesc, texObject);
+}
+WATCHED CUresult watched_cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *pResViewDesc, CUtexObject texObject) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexObjectGetResourceViewDesc);
+  return watch_end(&watched, call_cuTexObjectGetResourceViewDesc(pResViewDesc, texObject));
+}
+CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *pResViewDesc, CUtexObject texObject) {
+  if (watch_on()) return watched_cuTexObjectGetResourceViewDesc(pResViewDesc, texObject);
+  return call_cuTexObjectGetResourceViewDesc(pResViewDesc, texObject);
+}
+
+ALWAYS_INLINE CUresult call_cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDesc, CUtexObject texObject) {
+  CUresult result = guest_enter(CALL_cuTexObjectGetTextureDesc, NEEDS_INIT);
+  return result ? result : guest_cuTexObjectGetTextureDesc(pTexDesc, texObject);
+}
+WATCHED CUresult watched_cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDesc, CUtexObject texObject) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexObjectGetTextureDesc);
+  return watch_end(&watched, call_cuTexObjectGetTextureDesc(pTexDesc, texObject));
+}
+CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDesc, CUtexObject texObject) {
+  if (watch_on()) return watched_cuTexObjectGetTextureDesc(pTexDesc, texObject);
+  return call_cuTexObjectGetTextureDesc(pTexDesc, texObject);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefCreate(CUtexref *pTexRef) {
+  CUresult result = guest_enter(CALL_cuTexRefCreate, NEEDS_CONTEXT);
+  return result ? result : guest_cuTexRefCreate(pTexRef);
+}
+WATCHED CUresult watched_cuTexRefCreate(CUtexref *pTexRef) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefCreate);
+  return watch_end(&watched, call_cuTexRefCreate(pTexRef));
+}
+CUresult cuTexRefCreate(CUtexref *pTexRef) {
+  if (watch_on()) return watched_cuTexRefCreate(pTexRef);
+  return call_cuTexRefCreate(pTexRef);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefDestroy(CUtexref hTexRef) {
+  CUresult result = guest_enter(CALL_cuTexRefDestroy, NEEDS_CONTEXT);
+  return result ? result : guest_cuTexRefDestroy(hTexRef);
+}
+WATCHED CUresult watched_cuTexRefDestroy(CUtexref hTexRef) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefDestroy);
+  return watch_end(&watched, call_cuTexRefDestroy(hTexRef));
+}
+CUresult cuTexRefDestroy(CUtexref hTexRef) {
+  if (watch_on()) return watched_cuTexRefDestroy(hTexRef);
+  return call_cuTexRefDestroy(hTexRef);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefGetAddressMode(CUaddress_mode *pam, CUtexref hTexRef, int dim) {
+  CUresult result = guest_enter(CALL_cuTexRefGetAddressMode, NEEDS_INIT);
+  return result ? result : guest_cuTexRefGetAddressMode(pam, hTexRef, dim);
+}
+WATCHED CUresult watched_cuTexRefGetAddressMode(CUaddress_mode *pam, CUtexref hTexRef, int dim) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefGetAddressMode);
+  return watch_end(&watched, call_cuTexRefGetAddressMode(pam, hTexRef, dim));
+}
+CUresult cuTexRefGetAddressMode(CUaddress_mode *pam, CUtexref hTexRef, int dim) {
+  if (watch_on()) return watched_cuTexRefGetAddressMode(pam, hTexRef, dim);
+  return call_cuTexRefGetAddressMode(pam, hTexRef, dim);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefGetAddress_v2(CUdeviceptr *pdptr, CUtexref hTexRef) {
+  CUresult result = guest_enter(CALL_cuTexRefGetAddress_v2, NEEDS_INIT);
+  return result ? result : guest_cuTexRefGetAddress_v2(pdptr, hTexRef);
+}
+WATCHED CUresult watched_cuTexRefGetAddress_v2(CUdeviceptr *pdptr, CUtexref hTexRef) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefGetAddress_v2);
+  return watch_end(&watched, call_cuTexRefGetAddress_v2(pdptr, hTexRef));
+}
+CUresult cuTexRefGetAddress_v2(CUdeviceptr *pdptr, CUtexref hTexRef) {
+  if (watch_on()) return watched_cuTexRefGetAddress_v2(pdptr, hTexRef);
+  return call_cuTexRefGetAddress_v2(pdptr, hTexRef);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefGetArray(CUarray *phArray, CUtexref hTexRef) {
+  CUresult result = guest_enter(CALL_cuTexRefGetArray, NEEDS_INIT);
+  return result ? result : guest_cuTexRefGetArray(phArray, hTexRef);
+}
+WATCHED CUresult watched_cuTexRefGetArray(CUarray *phArray, CUtexref hTexRef) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefGetArray);
+  return watch_end(&watched, call_cuTexRefGetArray(phArray, hTexRef));
+}
+CUresult cuTexRefGetArray(CUarray *phArray, CUtexref hTexRef) {
+  if (watch_on()) return watched_cuTexRefGetArray(phArray, hTexRef);
+  return call_cuTexRefGetArray(phArray, hTexRef);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefGetBorderColor(float *pBorderColor, CUtexref hTexRef) {
+  CUresult result = guest_enter(CALL_cuTexRefGetBorderColor, NEEDS_INIT);
+  return result ? result : guest_cuTexRefGetBorderColor(pBorderColor, hTexRef);
+}
+WATCHED CUresult watched_cuTexRefGetBorderColor(float *pBorderColor, CUtexref hTexRef) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefGetBorderColor);
+  return watch_end(&watched, call_cuTexRefGetBorderColor(pBorderColor, hTexRef));
+}
+CUresult cuTexRefGetBorderColor(float *pBorderColor, CUtexref hTexRef) {
+  if (watch_on()) return watched_cuTexRefGetBorderColor(pBorderColor, hTexRef);
+  return call_cuTexRefGetBorderColor(pBorderColor, hTexRef);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefGetFilterMode(CUfilter_mode *pfm, CUtexref hTexRef) {
+  CUresult result = guest_enter(CALL_cuTexRefGetFilterMode, NEEDS_INIT);
+  return result ? result : guest_cuTexRefGetFilterMode(pfm, hTexRef);
+}
+WATCHED CUresult watched_cuTexRefGetFilterMode(CUfilter_mode *pfm, CUtexref hTexRef) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefGetFilterMode);
+  return watch_end(&watched, call_cuTexRefGetFilterMode(pfm, hTexRef));
+}
+CUresult cuTexRefGetFilterMode(CUfilter_mode *pfm, CUtexref hTexRef) {
+  if (watch_on()) return watched_cuTexRefGetFilterMode(pfm, hTexRef);
+  return call_cuTexRefGetFilterMode(pfm, hTexRef);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefGetFlags(unsigned int *pFlags, CUtexref hTexRef) {
+  CUresult result = guest_enter(CALL_cuTexRefGetFlags, NEEDS_INIT);
+  return result ? result : guest_cuTexRefGetFlags(pFlags, hTexRef);
+}
+WATCHED CUresult watched_cuTexRefGetFlags(unsigned int *pFlags, CUtexref hTexRef) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefGetFlags);
+  return watch_end(&watched, call_cuTexRefGetFlags(pFlags, hTexRef));
+}
+CUresult cuTexRefGetFlags(unsigned int *pFlags, CUtexref hTexRef) {
+  if (watch_on()) return watched_cuTexRefGetFlags(pFlags, hTexRef);
+  return call_cuTexRefGetFlags(pFlags, hTexRef);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefGetFormat(CUarray_format *pFormat, int *pNumChannels, CUtexref hTexRef) {
+  CUresult result = guest_enter(CALL_cuTexRefGetFormat, NEEDS_INIT);
+  return result ? result : guest_cuTexRefGetFormat(pFormat, pNumChannels, hTexRef);
+}
+WATCHED CUresult watched_cuTexRefGetFormat(CUarray_format *pFormat, int *pNumChannels, CUtexref hTexRef) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefGetFormat);
+  return watch_end(&watched, call_cuTexRefGetFormat(pFormat, pNumChannels, hTexRef));
+}
+CUresult cuTexRefGetFormat(CUarray_format *pFormat, int *pNumChannels, CUtexref hTexRef) {
+  if (watch_on()) return watched_cuTexRefGetFormat(pFormat, pNumChannels, hTexRef);
+  return call_cuTexRefGetFormat(pFormat, pNumChannels, hTexRef);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefGetMaxAnisotropy(int *pmaxAniso, CUtexref hTexRef) {
+  CUresult result = guest_enter(CALL_cuTexRefGetMaxAnisotropy, NEEDS_INIT);
+  return result ? result : guest_cuTexRefGetMaxAnisotropy(pmaxAniso, hTexRef);
+}
+WATCHED CUresult watched_cuTexRefGetMaxAnisotropy(int *pmaxAniso, CUtexref hTexRef) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefGetMaxAnisotropy);
+  return watch_end(&watched, call_cuTexRefGetMaxAnisotropy(pmaxAniso, hTexRef));
+}
+CUresult cuTexRefGetMaxAnisotropy(int *pmaxAniso, CUtexref hTexRef) {
+  if (watch_on()) return watched_cuTexRefGetMaxAnisotropy(pmaxAniso, hTexRef);
+  return call_cuTexRefGetMaxAnisotropy(pmaxAniso, hTexRef);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefGetMipmapFilterMode(CUfilter_mode *pfm, CUtexref hTexRef) {
+  CUresult result = guest_enter(CALL_cuTexRefGetMipmapFilterMode, NEEDS_INIT);
+  return result ? result : guest_cuTexRefGetMipmapFilterMode(pfm, hTexRef);
+}
+WATCHED CUresult watched_cuTexRefGetMipmapFilterMode(CUfilter_mode *pfm, CUtexref hTexRef) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefGetMipmapFilterMode);
+  return watch_end(&watched, call_cuTexRefGetMipmapFilterMode(pfm, hTexRef));
+}
+CUresult cuTexRefGetMipmapFilterMode(CUfilter_mode *pfm, CUtexref hTexRef) {
+  if (watch_on()) return watched_cuTexRefGetMipmapFilterMode(pfm, hTexRef);
+  return call_cuTexRefGetMipmapFilterMode(pfm, hTexRef);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefGetMipmapLevelBias(float *pbias, CUtexref hTexRef) {
+  CUresult result = guest_enter(CALL_cuTexRefGetMipmapLevelBias, NEEDS_INIT);
+  return result ? result : guest_cuTexRefGetMipmapLevelBias(pbias, hTexRef);
+}
+WATCHED CUresult watched_cuTexRefGetMipmapLevelBias(float *pbias, CUtexref hTexRef) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefGetMipmapLevelBias);
+  return watch_end(&watched, call_cuTexRefGetMipmapLevelBias(pbias, hTexRef));
+}
+CUresult cuTexRefGetMipmapLevelBias(float *pbias, CUtexref hTexRef) {
+  if (watch_on()) return watched_cuTexRefGetMipmapLevelBias(pbias, hTexRef);
+  return call_cuTexRefGetMipmapLevelBias(pbias, hTexRef);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefGetMipmapLevelClamp(float *pminMipmapLevelClamp, float *pmaxMipmapLevelClamp, CUtexref hTexRef) {
+  CUresult result = guest_enter(CALL_cuTexRefGetMipmapLevelClamp, NEEDS_INIT);
+  return result ? result : guest_cuTexRefGetMipmapLevelClamp(pminMipmapLevelClamp, pmaxMipmapLevelClamp, hTexRef);
+}
+WATCHED CUresult watched_cuTexRefGetMipmapLevelClamp(float *pminMipmapLevelClamp, float *pmaxMipmapLevelClamp, CUtexref hTexRef) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefGetMipmapLevelClamp);
+  return watch_end(&watched, call_cuTexRefGetMipmapLevelClamp(pminMipmapLevelClamp, pmaxMipmapLevelClamp, hTexRef));
+}
+CUresult cuTexRefGetMipmapLevelClamp(float *pminMipmapLevelClamp, float *pmaxMipmapLevelClamp, CUtexref hTexRef) {
+  if (watch_on()) return watched_cuTexRefGetMipmapLevelClamp(pminMipmapLevelClamp, pmaxMipmapLevelClamp, hTexRef);
+  return call_cuTexRefGetMipmapLevelClamp(pminMipmapLevelClamp, pmaxMipmapLevelClamp, hTexRef);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefGetMipmappedArray(CUmipmappedArray *phMipmappedArray, CUtexref hTexRef) {
+  CUresult result = guest_enter(CALL_cuTexRefGetMipmappedArray, NEEDS_INIT);
+  return result ? result : guest_cuTexRefGetMipmappedArray(phMipmappedArray, hTexRef);
+}
+WATCHED CUresult watched_cuTexRefGetMipmappedArray(CUmipmappedArray *phMipmappedArray, CUtexref hTexRef) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefGetMipmappedArray);
+  return watch_end(&watched, call_cuTexRefGetMipmappedArray(phMipmappedArray, hTexRef));
+}
+CUresult cuTexRefGetMipmappedArray(CUmipmappedArray *phMipmappedArray, CUtexref hTexRef) {
+  if (watch_on()) return watched_cuTexRefGetMipmappedArray(phMipmappedArray, hTexRef);
+  return call_cuTexRefGetMipmappedArray(phMipmappedArray, hTexRef);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefSetAddress2D_v2(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *desc, CUdeviceptr dptr, size_t Pitch) {
+  CUresult result = guest_enter(CALL_cuTexRefSetAddress2D_v2, NEEDS_INIT);
+  return result ? result : guest_cuTexRefSetAddress2D_v2(hTexRef, desc, dptr, Pitch);
+}
+WATCHED CUresult watched_cuTexRefSetAddress2D_v2(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *desc, CUdeviceptr dptr, size_t Pitch) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefSetAddress2D_v2);
+  return watch_end(&watched, call_cuTexRefSetAddress2D_v2(hTexRef, desc, dptr, Pitch));
+}
+CUresult cuTexRefSetAddress2D_v2(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *desc, CUdeviceptr dptr, size_t Pitch) {
+  if (watch_on()) return watched_cuTexRefSetAddress2D_v2(hTexRef, desc, dptr, Pitch);
+  return call_cuTexRefSetAddress2D_v2(hTexRef, desc, dptr, Pitch);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefSetAddress2D_v3(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *desc, CUdeviceptr dptr, size_t Pitch) {
+  CUresult result = guest_enter(CALL_cuTexRefSetAddress2D_v3, NEEDS_INIT);
+  return result ? result : guest_cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch);
+}
+WATCHED CUresult watched_cuTexRefSetAddress2D_v3(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *desc, CUdeviceptr dptr, size_t Pitch) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefSetAddress2D_v3);
+  return watch_end(&watched, call_cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch));
+}
+CUresult cuTexRefSetAddress2D_v3(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *desc, CUdeviceptr dptr, size_t Pitch) {
+  if (watch_on()) return watched_cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch);
+  return call_cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefSetAddressMode(CUtexref hTexRef, int dim, CUaddress_mode am) {
+  CUresult result = guest_enter(CALL_cuTexRefSetAddressMode, NEEDS_INIT);
+  return result ? result : guest_cuTexRefSetAddressMode(hTexRef, dim, am);
+}
+WATCHED CUresult watched_cuTexRefSetAddressMode(CUtexref hTexRef, int dim, CUaddress_mode am) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefSetAddressMode);
+  return watch_end(&watched, call_cuTexRefSetAddressMode(hTexRef, dim, am));
+}
+CUresult cuTexRefSetAddressMode(CUtexref hTexRef, int dim, CUaddress_mode am) {
+  if (watch_on()) return watched_cuTexRefSetAddressMode(hTexRef, dim, am);
+  return call_cuTexRefSetAddressMode(hTexRef, dim, am);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefSetAddress_v2(size_t *ByteOffset, CUtexref hTexRef, CUdeviceptr dptr, size_t bytes) {
+  CUresult result = guest_enter(CALL_cuTexRefSetAddress_v2, NEEDS_INIT);
+  return result ? result : guest_cuTexRefSetAddress_v2(ByteOffset, hTexRef, dptr, bytes);
+}
+WATCHED CUresult watched_cuTexRefSetAddress_v2(size_t *ByteOffset, CUtexref hTexRef, CUdeviceptr dptr, size_t bytes) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefSetAddress_v2);
+  return watch_end(&watched, call_cuTexRefSetAddress_v2(ByteOffset, hTexRef, dptr, bytes));
+}
+CUresult cuTexRefSetAddress_v2(size_t *ByteOffset, CUtexref hTexRef, CUdeviceptr dptr, size_t bytes) {
+  if (watch_on()) return watched_cuTexRefSetAddress_v2(ByteOffset, hTexRef, dptr, bytes);
+  return call_cuTexRefSetAddress_v2(ByteOffset, hTexRef, dptr, bytes);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefSetArray(CUtexref hTexRef, CUarray hArray, unsigned int Flags) {
+  CUresult result = guest_enter(CALL_cuTexRefSetArray, NEEDS_INIT);
+  return result ? result : guest_cuTexRefSetArray(hTexRef, hArray, Flags);
+}
+WATCHED CUresult watched_cuTexRefSetArray(CUtexref hTexRef, CUarray hArray, unsigned int Flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefSetArray);
+  return watch_end(&watched, call_cuTexRefSetArray(hTexRef, hArray, Flags));
+}
+CUresult cuTexRefSetArray(CUtexref hTexRef, CUarray hArray, unsigned int Flags) {
+  if (watch_on()) return watched_cuTexRefSetArray(hTexRef, hArray, Flags);
+  return call_cuTexRefSetArray(hTexRef, hArray, Flags);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefSetBorderColor(CUtexref hTexRef, float *pBorderColor) {
+  CUresult result = guest_enter(CALL_cuTexRefSetBorderColor, NEEDS_INIT);
+  return result ? result : guest_cuTexRefSetBorderColor(hTexRef, pBorderColor);
+}
+WATCHED CUresult watched_cuTexRefSetBorderColor(CUtexref hTexRef, float *pBorderColor) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefSetBorderColor);
+  return watch_end(&watched, call_cuTexRefSetBorderColor(hTexRef, pBorderColor));
+}
+CUresult cuTexRefSetBorderColor(CUtexref hTexRef, float *pBorderColor) {
+  if (watch_on()) return watched_cuTexRefSetBorderColor(hTexRef, pBorderColor);
+  return call_cuTexRefSetBorderColor(hTexRef, pBorderColor);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefSetFilterMode(CUtexref hTexRef, CUfilter_mode fm) {
+  CUresult result = guest_enter(CALL_cuTexRefSetFilterMode, NEEDS_INIT);
+  return result ? result : guest_cuTexRefSetFilterMode(hTexRef, fm);
+}
+WATCHED CUresult watched_cuTexRefSetFilterMode(CUtexref hTexRef, CUfilter_mode fm) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefSetFilterMode);
+  return watch_end(&watched, call_cuTexRefSetFilterMode(hTexRef, fm));
+}
+CUresult cuTexRefSetFilterMode(CUtexref hTexRef, CUfilter_mode fm) {
+  if (watch_on()) return watched_cuTexRefSetFilterMode(hTexRef, fm);
+  return call_cuTexRefSetFilterMode(hTexRef, fm);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefSetFlags(CUtexref hTexRef, unsigned int Flags) {
+  CUresult result = guest_enter(CALL_cuTexRefSetFlags, NEEDS_INIT);
+  return result ? result : guest_cuTexRefSetFlags(hTexRef, Flags);
+}
+WATCHED CUresult watched_cuTexRefSetFlags(CUtexref hTexRef, unsigned int Flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefSetFlags);
+  return watch_end(&watched, call_cuTexRefSetFlags(hTexRef, Flags));
+}
+CUresult cuTexRefSetFlags(CUtexref hTexRef, unsigned int Flags) {
+  if (watch_on()) return watched_cuTexRefSetFlags(hTexRef, Flags);
+  return call_cuTexRefSetFlags(hTexRef, Flags);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefSetFormat(CUtexref hTexRef, CUarray_format fmt, int NumPackedComponents) {
+  CUresult result = guest_enter(CALL_cuTexRefSetFormat, NEEDS_INIT);
+  return result ? result : guest_cuTexRefSetFormat(hTexRef, fmt, NumPackedComponents);
+}
+WATCHED CUresult watched_cuTexRefSetFormat(CUtexref hTexRef, CUarray_format fmt, int NumPackedComponents) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefSetFormat);
+  return watch_end(&watched, call_cuTexRefSetFormat(hTexRef, fmt, NumPackedComponents));
+}
+CUresult cuTexRefSetFormat(CUtexref hTexRef, CUarray_format fmt, int NumPackedComponents) {
+  if (watch_on()) return watched_cuTexRefSetFormat(hTexRef, fmt, NumPackedComponents);
+  return call_cuTexRefSetFormat(hTexRef, fmt, NumPackedComponents);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefSetMaxAnisotropy(CUtexref hTexRef, unsigned int maxAniso) {
+  CUresult result = guest_enter(CALL_cuTexRefSetMaxAnisotropy, NEEDS_INIT);
+  return result ? result : guest_cuTexRefSetMaxAnisotropy(hTexRef, maxAniso);
+}
+WATCHED CUresult watched_cuTexRefSetMaxAnisotropy(CUtexref hTexRef, unsigned int maxAniso) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefSetMaxAnisotropy);
+  return watch_end(&watched, call_cuTexRefSetMaxAnisotropy(hTexRef, maxAniso));
+}
+CUresult cuTexRefSetMaxAnisotropy(CUtexref hTexRef, unsigned int maxAniso) {
+  if (watch_on()) return watched_cuTexRefSetMaxAnisotropy(hTexRef, maxAniso);
+  return call_cuTexRefSetMaxAnisotropy(hTexRef, maxAniso);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefSetMipmapFilterMode(CUtexref hTexRef, CUfilter_mode fm) {
+  CUresult result = guest_enter(CALL_cuTexRefSetMipmapFilterMode, NEEDS_INIT);
+  return result ? result : guest_cuTexRefSetMipmapFilterMode(hTexRef, fm);
+}
+WATCHED CUresult watched_cuTexRefSetMipmapFilterMode(CUtexref hTexRef, CUfilter_mode fm) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefSetMipmapFilterMode);
+  return watch_end(&watched, call_cuTexRefSetMipmapFilterMode(hTexRef, fm));
+}
+CUresult cuTexRefSetMipmapFilterMode(CUtexref hTexRef, CUfilter_mode fm) {
+  if (watch_on()) return watched_cuTexRefSetMipmapFilterMode(hTexRef, fm);
+  return call_cuTexRefSetMipmapFilterMode(hTexRef, fm);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefSetMipmapLevelBias(CUtexref hTexRef, float bias) {
+  CUresult result = guest_enter(CALL_cuTexRefSetMipmapLevelBias, NEEDS_INIT);
+  return result ? result : guest_cuTexRefSetMipmapLevelBias(hTexRef, bias);
+}
+WATCHED CUresult watched_cuTexRefSetMipmapLevelBias(CUtexref hTexRef, float bias) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefSetMipmapLevelBias);
+  return watch_end(&watched, call_cuTexRefSetMipmapLevelBias(hTexRef, bias));
+}
+CUresult cuTexRefSetMipmapLevelBias(CUtexref hTexRef, float bias) {
+  if (watch_on()) return watched_cuTexRefSetMipmapLevelBias(hTexRef, bias);
+  return call_cuTexRefSetMipmapLevelBias(hTexRef, bias);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefSetMipmapLevelClamp(CUtexref hTexRef, float minMipmapLevelClamp, float maxMipmapLevelClamp) {
+  CUresult result = guest_enter(CALL_cuTexRefSetMipmapLevelClamp, NEEDS_INIT);
+  return result ? result : guest_cuTexRefSetMipmapLevelClamp(hTexRef, minMipmapLevelClamp, maxMipmapLevelClamp);
+}
+WATCHED CUresult watched_cuTexRefSetMipmapLevelClamp(CUtexref hTexRef, float minMipmapLevelClamp, float maxMipmapLevelClamp) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefSetMipmapLevelClamp);
+  return watch_end(&watched, call_cuTexRefSetMipmapLevelClamp(hTexRef, minMipmapLevelClamp, maxMipmapLevelClamp));
+}
+CUresult cuTexRefSetMipmapLevelClamp(CUtexref hTexRef, float minMipmapLevelClamp, float maxMipmapLevelClamp) {
+  if (watch_on()) return watched_cuTexRefSetMipmapLevelClamp(hTexRef, minMipmapLevelClamp, maxMipmapLevelClamp);
+  return call_cuTexRefSetMipmapLevelClamp(hTexRef, minMipmapLevelClamp, maxMipmapLevelClamp);
+}
+
+ALWAYS_INLINE CUresult call_cuTexRefSetMipmappedArray(CUtexref hTexRef, CUmipmappedArray hMipmappedArray, unsigned int Flags) {
+  CUresult result = guest_enter(CALL_cuTexRefSetMipmappedArray, NEEDS_INIT);
+  return result ? result : guest_cuTexRefSetMipmappedArray(hTexRef, hMipmappedArray, Flags);
+}
+WATCHED CUresult watched_cuTexRefSetMipmappedArray(CUtexref hTexRef, CUmipmappedArray hMipmappedArray, unsigned int Flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTexRefSetMipmappedArray);
+  return watch_end(&watched, call_cuTexRefSetMipmappedArray(hTexRef, hMipmappedArray, Flags));
+}
+CUresult cuTexRefSetMipmappedArray(CUtexref hTexRef, CUmipmappedArray hMipmappedArray, unsigned int Flags) {
+  if (watch_on()) return watched_cuTexRefSetMipmappedArray(hTexRef, hMipmappedArray, Flags);
+  return call_cuTexRefSetMipmappedArray(hTexRef, hMipmappedArray, Flags);
 }
 
 ALWAYS_INLINE CUresult call_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
   CUresult result = guest_enter(CALL_cuThreadExchangeStreamCaptureMode, NEEDS_CONTEXT);
   return result ? result : guest_cuThreadExchangeStreamCaptureMode(mode);
 }
-TRACED CUresult traced_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuThreadExchangeStreamCaptureMode);
-  return trace_call_end(&span, call_cuThreadExchangeStreamCaptureMode(mode));
+WATCHED CUresult watched_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuThreadExchangeStreamCaptureMode);
+  return watch_end(&watched, call_cuThreadExchangeStreamCaptureMode(mode));
 }
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
-  if (trace_on()) return traced_cuThreadExchangeStreamCaptureMode(mode);
+  if (watch_on()) return watched_cuThreadExchangeStreamCaptureMode(mode);
   return call_cuThreadExchangeStreamCaptureMode(mode);
+}
+
+ALWAYS_INLINE CUresult call_cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy, unsigned int initialRefcount, unsigned int flags) {
+  CUresult result = guest_enter(CALL_cuUserObjectCreate, NEEDS_CONTEXT);
+  return result ? result : guest_cuUserObjectCreate(object_out, ptr, destroy, initialRefcount, flags);
+}
+WATCHED CUresult watched_cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy, unsigned int initialRefcount, unsigned int flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuUserObjectCreate);
+  return watch_end(&watched, call_cuUserObjectCreate(object_out, ptr, destroy, initialRefcount, flags));
+}
+CUresult cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy, unsigned int initialRefcount, unsigned int flags) {
+  if (watch_on()) return watched_cuUserObjectCreate(object_out, ptr, destroy, initialRefcount, flags);
+  return call_cuUserObjectCreate(object_out, ptr, destroy, initialRefcount, flags);
+}
+
+ALWAYS_INLINE CUresult call_cuUserObjectRelease(CUuserObject object, unsigned int count) {
+  CUresult result = guest_enter(CALL_cuUserObjectRelease, NEEDS_CONTEXT);
+  return result ? result : guest_cuUserObjectRelease(object, count);
+}
+WATCHED CUresult watched_cuUserObjectRelease(CUuserObject object, unsigned int count) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuUserObjectRelease);
+  return watch_end(&watched, call_cuUserObjectRelease(object, count));
+}
+CUresult cuUserObjectRelease(CUuserObject object, unsigned int count) {
+  if (watch_on()) return watched_cuUserObjectRelease(object, count);
+  return call_cuUserObjectRelease(object, count);
+}
+
+ALWAYS_INLINE CUresult call_cuUserObjectRetain(CUuserObject object, unsigned int count) {
+  CUresult result = guest_enter(CALL_cuUserObjectRetain, NEEDS_CONTEXT);
+  return result ? result : guest_cuUserObjectRetain(object, count);
+}
+WATCHED CUresult watched_cuUserObjectRetain(CUuserObject object, unsigned int count) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuUserObjectRetain);
+  return watch_end(&watched, call_cuUserObjectRetain(object, count));
+}
+CUresult cuUserObjectRetain(CUuserObject object, unsigned int count) {
+  if (watch_on()) return watched_cuUserObjectRetain(object, count);
+  return call_cuUserObjectRetain(object, count);
 }
 
 #pragma GCC visibility pop

@@ -12,6 +12,7 @@
 #include "decode.h"
 #include "enter.h"
 #include "event.h"
+#include "host_function.h"
 #include "log.h"
 #include "stats.h"
 #include "stream.h"
@@ -105,13 +106,17 @@ static void finish(struct answer *answer) {
   if (waiting) pthread_cond_broadcast(&changed);
 }
 
-static void *on_place(uint64_t request, uint64_t offset, uint64_t length) {
+static void *on_place(uint64_t request, uint64_t offset, uint64_t length, uint64_t *run) {
   pthread_mutex_lock(&lock);
   struct answer *answer = find(request);
   uint8_t *place = NULL;
-  if (answer && answer->destination && offset <= answer->destination_size &&
-      length <= answer->destination_size - offset)
-    place = answer->destination + offset;
+  if (answer && answer->destination && offset < answer->destination_size &&
+      length <= answer->destination_size - offset) {
+    uint64_t row = offset / answer->width, x = offset % answer->width;
+    place = answer->destination + row / answer->height * answer->slice +
+            row % answer->height * answer->pitch + x;
+    *run = length < answer->width - x ? length : answer->width - x;
+  }
   if (trace_on() && place) trace_received(WIRE_DATA, length, request, answer->sequence);
   pthread_mutex_unlock(&lock);
   return place;
@@ -141,11 +146,12 @@ static _Bool on_reply(const struct wire_reply *reply) {
   return 1;
 }
 
-static void on_output(const char *text, uint64_t length) {
-  if (trace_on()) trace_received(WIRE_OUTPUT, length, 0, 0);
-  // Device printf: where the program's own printf goes, and in order with it.
-  fwrite(text, 1, length, stdout);
-  fflush(stdout);
+static void on_output(uint16_t op, const char *text, uint64_t length) {
+  if (trace_on()) trace_received(op, length, 0, 0);
+  // Device printf and assertions: where the program's own printf goes, and in order with it.
+  FILE *to = op == WIRE_ERRORS ? stderr : stdout;
+  fwrite(text, 1, length, to);
+  fflush(to);
 }
 
 static void on_fault(const struct wire_fault *fault) {
@@ -176,6 +182,11 @@ static void on_finished(const struct wire_done *done) {
     stream_finished(done);
 }
 
+static _Bool on_call(const struct wire_call *call) {
+  if (trace_on()) trace_received(WIRE_CALL, call->header.size, 0, 0);
+  return host_function_called(call);
+}
+
 static void on_end(int32_t result, const char *sentence, uint32_t length) {
   if (trace_on()) trace_received(WIRE_END, length, 0, 0);
   log_error("the server ended the session: %.*s", (int)length, sentence);
@@ -189,6 +200,7 @@ static const struct decode_sink sink = {
     .output = on_output,
     .finished = on_finished,
     .fault = on_fault,
+    .call = on_call,
     .end = on_end,
 };
 
@@ -242,6 +254,7 @@ static void leave_reading(void) {
   if (waiting) pthread_cond_broadcast(&changed);
   pthread_mutex_unlock(&lock);
   batch_reader_left();
+  host_function_reader_left();
 }
 
 _Bool answer_is_being_read(void) {

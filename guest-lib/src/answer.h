@@ -12,20 +12,34 @@ struct answer {
   uint64_t request;
   uint64_t sequence;  // of the command that asked
   void *reply;        // the whole reply frame; NULL when there was none
+  // Where data goes: rows of `width` bytes, `pitch` apart, in slices of `height` rows, `slice`
+  // apart.
   uint8_t *destination;
   uint64_t destination_size;
+  uint64_t width, height, pitch, slice;
   int32_t result;
   _Bool done;
   _Bool deferred;  // nobody waits: freed when it is done
   uint8_t small[128] __attribute__((aligned(8)));
 };
 
-// For an answer that the program's memory at `destination` receives.
-static inline void answer_into(struct answer *answer, void *destination, uint64_t size) {
+// For an answer that the program's memory at `destination` receives: rows that lie apart, or bytes
+// in a row.
+static inline void answer_into_rows(struct answer *answer, void *destination, uint64_t width,
+                                    uint64_t height, uint64_t depth, uint64_t pitch,
+                                    uint64_t slice) {
   answer->destination = destination;
-  answer->destination_size = size;
+  answer->destination_size = width * height * depth;
+  answer->width = width;
+  answer->height = height;
+  answer->pitch = pitch;
+  answer->slice = slice;
+}
+static inline void answer_into(struct answer *answer, void *destination, uint64_t size) {
+  answer_into_rows(answer, destination, size, 1, 1, 0, 0);
 }
 static inline void answer_init(struct answer *answer) {
+  answer->reply = 0;
   answer->destination = 0;
   answer->destination_size = 0;
   answer->deferred = 0;

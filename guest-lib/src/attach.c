@@ -8,8 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ablation.h"
 #include "answer.h"
 #include "batch.h"
+#include "companion.h"
 #include "config.h"
 #include "connection.h"
 #include "context.h"
@@ -21,8 +23,6 @@
 #include "stats.h"
 #include "trace.h"
 #include "wire.h"
-
-#define GUEST_VERSION "0.1.0"
 
 static uint64_t now_ns(void) {
   struct timespec t;
@@ -60,19 +60,7 @@ static outboard_Hello hello;
 static uint8_t message[WIRE_CONTROL_MAX];
 
 static CUresult send_hello(const struct config *config, uint64_t window_base) {
-  memset(&hello, 0, sizeof hello);
-  strncpy(hello.program, program_invocation_short_name, sizeof hello.program - 1);
-  gethostname(hello.host, sizeof hello.host - 1);
-  strcpy(hello.guest_version, GUEST_VERSION);
-  strcpy(hello.token, config->token);
-  strcpy(hello.name, config->name);
-  strcpy(hello.session_class, config->session_class);
-  strcpy(hello.traceparent, config->traceparent);
-  hello.pid = (uint32_t)getpid();
-  hello.devices = config->gpus;
-  hello.memory = config->memory;
-  hello.share_request = config->share_request;
-  hello.share_limit = config->share_limit;
+  control_hello(&hello, config);
   hello.window_bases[0] = window_base;
   hello.window_bases_count = 1;
   hello.window_size = WIRE_WINDOW_SIZE;
@@ -130,6 +118,7 @@ static CUresult take_welcome(const struct config *config, struct window *window)
   device_start(devices, (int)welcome->devices_count, config->visible_devices,
                welcome->driver_version);
   memory_start(welcome->window_base, welcome->window_size, welcome->memory_limit);
+  companion_start(welcome->session);
   if (device_count() == 0) return CUDA_ERROR_NO_DEVICE;
   if (!context_start(device_count())) return CUDA_ERROR_OUT_OF_MEMORY;
   int error = batch_start();
@@ -156,6 +145,7 @@ static void open_log_and_stats(void) {
     if (error) log_error("OUTBOARD_STATS=\"%s\": %s", stats, strerror(error));
   }
   trace_report();
+  ablation_report();
 }
 
 static CUresult try_attach(void) {
@@ -202,6 +192,7 @@ static CUresult try_attach(void) {
   }
   stats_add(&guest_stats->round_trips, 1);
   stats_add(&guest_stats->attach_ns, now_ns() - begin);
+  stats_phase_end(PHASE_ATTACH);
   return CUDA_SUCCESS;
 }
 

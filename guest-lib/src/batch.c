@@ -8,12 +8,13 @@
 #include <stdatomic.h>
 #include <sys/eventfd.h>
 
+#include "ablation.h"
 #include "connection.h"
 #include "enter.h"
 #include "log.h"
 #include "stats.h"
 #include "stream.h"
-#include "trace.h"
+#include "watch.h"
 
 static pthread_mutex_t send_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -124,6 +125,8 @@ static void flush(void) {
   pthread_mutex_unlock(&send_lock);
 }
 
+void batch_send(void) { flush(); }
+
 // With the batch lock held and room made; NULL (unlocked) when the connection is gone.
 static void *append(uint16_t op, size_t size) {
   struct wire_header *header = (struct wire_header *)(buffers[filling] + filled);
@@ -133,7 +136,7 @@ static void *append(uint16_t op, size_t size) {
   header->flags = 0;
   header->size = (uint32_t)size;
   sequence++;
-  if (trace_on()) trace_posted(op, sequence);
+  if (watch_on()) watch_posted(op, sequence, size);
   stats_add(&guest_stats->commands, 1);
   stats_add(&guest_stats->bytes_sent, size);
   return header;
@@ -157,6 +160,7 @@ CUresult batch_end(uint64_t stream) {
   stream_mark(stream, sequence);
   wake_sender();
   pthread_mutex_unlock(&lock);
+  if (ablated(ABLATE_BATCHING)) flush();
   return CUDA_SUCCESS;
 }
 
@@ -183,6 +187,7 @@ void *batch_begin_bulk(uint16_t op, size_t size, const void *payload, uint64_t l
   struct wire_header *header = append(op, size);
   header->size = whole;
   stats_add(&guest_stats->bytes_sent, whole - size);
+  if (watch_on()) stats_mine()->bytes_sent += whole - size;
   return header;
 }
 
@@ -218,6 +223,13 @@ void *batch_ask(uint16_t op, size_t size, struct answer *answer) {
   return request;
 }
 
+static void count_own(const struct answer *answer) {
+  struct stats_own *own = stats_mine();
+  own->round_trips++;
+  own->bytes_received += answer->destination_size;
+  if (answer->reply) own->bytes_received += ((struct wire_header *)answer->reply)->size;
+}
+
 CUresult batch_wait(struct answer *answer, size_t reply_size) {
   struct trace_span waiting = {0};
   // While nobody can have sent it: clocks are compared by that.
@@ -227,6 +239,7 @@ CUresult batch_wait(struct answer *answer, size_t reply_size) {
   flush();
   CUresult result = answer_wait(answer);
   trace_wait_end(&waiting, result);
+  if (watch_on()) count_own(answer);
   // An error needs no results behind it.
   if (!answer->result && !guest_is_lost() &&
       ((struct wire_header *)answer->reply)->size < reply_size) {

@@ -41,9 +41,12 @@ CUresult batch_defer(uint64_t stream);
 
 // Bytes behind a frame's fixed part, padded with zeros.
 static inline void batch_blob(unsigned char *at, const void *blob, uint32_t size) {
-  memcpy(at, blob, size);
+  if (size) memcpy(at, blob, size);  // NULL is fine then
   memset(at + size, 0, wire_round_up(size) - size);
 }
+
+// Sends what is in the batch now.
+void batch_send(void);
 
 // Number of the last command put into the batch: commands are numbered from 1 in the order they
 // are sent.

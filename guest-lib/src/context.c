@@ -5,12 +5,16 @@
 #include <stdlib.h>
 
 #include "abi_storage.h"
+#include "array.h"
 #include "enter.h"
 #include "event.h"
+#include "graph/exec.h"
 #include "guest_calls.h"
+#include "host_function.h"
 #include "memory.h"
 #include "module.h"
 #include "stream.h"
+#include "texture.h"
 
 #define STACK_MAX 64
 
@@ -44,6 +48,7 @@ static uint64_t new_context(int device, unsigned flags, _Bool primary) {
   context->api_version = 3020;
   context->id = atomic_fetch_add(&next_id, 1);
   context->primary = primary;
+  context->attached = 1;
   uint64_t handle = handle_mint(WIRE_KIND_CONTEXT, context);
   if (!handle) free(context);
   return handle;
@@ -59,6 +64,9 @@ uint64_t context_primary(int device) { return primaries[device]; }
 
 // Everything the session has on the server is released; every handle but contexts ends.
 static CUresult reset(int device) {
+  // Functions of the program are called first; the server would wait for them and hear nothing.
+  if (host_functions_may_come()) context_synchronize();
+  host_function_drain();
   struct answer answer;
   answer_init(&answer);
   CUresult result = ask_ContextReset(&answer);
@@ -68,6 +76,11 @@ static CUresult reset(int device) {
   stream_forget_all();
   event_forget_all();
   module_forget_all();
+  exec_forget_all();
+  texture_forget_all();
+  reference_destroy_of(0);
+  array_forget_all();
+  host_function_forget_all();
   memory_forget_all();
   abi_storage_drop(as_driver(primaries[device]));
   guest_clear_errors();
@@ -162,14 +175,16 @@ CUresult guest_cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev) {
 
 CUresult guest_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams,
                               unsigned int flags, CUdevice dev) {
-  if (paramsArray || numParams) return CUDA_ERROR_NOT_SUPPORTED;
+  if (paramsArray || numParams) return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
   return guest_cuCtxCreate_v2(pctx, flags, dev);
 }
 
 CUresult guest_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams,
                               unsigned int flags, CUdevice dev) {
-  if (ctxCreateParams && (ctxCreateParams->numExecAffinityParams || ctxCreateParams->cigParams))
-    return CUDA_ERROR_NOT_SUPPORTED;
+  if (ctxCreateParams &&
+      (ctxCreateParams->execAffinityParams || ctxCreateParams->numExecAffinityParams))
+    return CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY;
+  if (ctxCreateParams && ctxCreateParams->cigParams) return CUDA_ERROR_NOT_SUPPORTED;
   return guest_cuCtxCreate_v2(pctx, flags, dev);
 }
 
@@ -181,6 +196,9 @@ CUresult guest_cuCtxDestroy_v2(CUcontext ctx) {
   module_destroy_of(handle);
   stream_destroy_of(handle);
   event_destroy_of(handle);
+  texture_destroy_of(handle);
+  reference_destroy_of(handle);
+  array_destroy_of(handle);
   memory_destroy_of(handle);
   if (context_current_handle() == handle) stack.depth--;
   abi_storage_drop(ctx);
@@ -192,14 +210,20 @@ CUresult guest_cuCtxDestroy_v2(CUcontext ctx) {
 CUresult guest_cuCtxDestroy(CUcontext ctx) { return guest_cuCtxDestroy_v2(ctx); }
 
 CUresult guest_cuCtxAttach(CUcontext *pctx, unsigned int flags) {
+  struct context *context = context_current();
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   if (!pctx || flags) return CUDA_ERROR_INVALID_VALUE;
-  if (!context_current()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (context->primary) return CUDA_ERROR_INVALID_CONTEXT;  // those are retained
+  atomic_fetch_add(&context->attached, 1);
   *pctx = as_driver(context_current_handle());
   return CUDA_SUCCESS;
 }
 
 CUresult guest_cuCtxDetach(CUcontext ctx) {
-  return find(ctx) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+  struct context *context = find(ctx);
+  if (!context || context->primary || context_current_handle() != handle_of(ctx))
+    return CUDA_ERROR_INVALID_CONTEXT;
+  return atomic_fetch_sub(&context->attached, 1) == 1 ? guest_cuCtxDestroy_v2(ctx) : CUDA_SUCCESS;
 }
 
 // ---- the current one ---------------------------------------------------------------------------
@@ -332,21 +356,40 @@ CUresult guest_cuCtxResetPersistingL2Cache(void) {
 CUresult guest_cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
   struct context *context = context_current();
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-  if (!pvalue) return CUDA_ERROR_INVALID_VALUE;
+  if (!pvalue || (unsigned)limit >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
   return device_limit(context->device, limit, pvalue);
 }
 
 CUresult guest_cuCtxSetLimit(CUlimit limit, size_t value) {
   struct context *context = context_current();
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  if ((unsigned)limit >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
+  if (limit >= CU_LIMIT_CIG_ENABLED) return CUDA_ERROR_UNSUPPORTED_LIMIT;  // nobody draws here
   size_t before;
   CUresult result = device_limit(context->device, limit, &before);
   if (result || before == value) return result;
   struct answer answer;
   answer_init(&answer);
-  result = ask_cuCtxSetLimit(limit, value, &answer);
+  result = ask_LimitSet(limit, value, &answer);
+  // Drivers round some of them.
+  if (!result)
+    device_set_limit(context->device, limit,
+                     ((const struct wire_LimitSet_reply *)answer.reply)->value);
   answer_free(&answer);
-  if (!result) device_set_limit(context->device, limit, value);
+  return result;
+}
+
+// The server's one context stands for all of the program's, so these cover the streams of all.
+CUresult guest_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
+  if (!given_or_current(hCtx)) return CUDA_ERROR_INVALID_CONTEXT;
+  return event_record_all(hEvent, hCtx ? handle_of(hCtx) : context_current_handle());
+}
+
+CUresult guest_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
+  if (!given_or_current(hCtx)) return CUDA_ERROR_INVALID_CONTEXT;
+  if (handle_check(WIRE_KIND_EVENT, handle_of(hEvent))) return CUDA_ERROR_INVALID_HANDLE;
+  CUresult result = put_ContextWait(handle_of(hEvent));
+  stream_mark_all(batch_sequence());
   return result;
 }
 
@@ -355,6 +398,10 @@ CUresult guest_cuCtxSynchronize_v2(CUcontext ctx) {
   if (guest_condition) {
     // The family needs no context, so a poisoned one has to be noticed here.
     CUresult result = guest_refuse(NEEDS_CONTEXT);
+    if (result) return result;
+  }
+  if (capture_active()) {
+    CUresult result = capture_check_context_wait();
     if (result) return result;
   }
   if (context_is_settled()) return guest_take_async_error();

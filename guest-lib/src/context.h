@@ -15,8 +15,9 @@ struct context {
   unsigned api_version;
   uint64_t id;
   _Bool primary;
-  int retained;        // of a primary context
-  _Bool was_released;  // a primary context whose last owner let go: reset when it is wanted again
+  int retained;          // of a primary context
+  _Atomic int attached;  // of a created one: by cuCtxCreate and cuCtxAttach
+  _Bool was_released;    // a primary context whose last owner let go: reset when it is wanted again
   CUfunc_cache cache_config;
   CUsharedconfig shared_config;
 };

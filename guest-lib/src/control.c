@@ -1,8 +1,10 @@
 #include "control.h"
 
+#include <errno.h>
 #include <pb_decode.h>
 #include <pb_encode.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "log.h"
 
@@ -10,6 +12,24 @@ _Static_assert(pb_arraysize(outboard_Welcome, devices) == DEVICES_MAX &&
                    pb_arraysize(outboard_Device, attributes) == DEVICE_ATTRIBUTES_MAX &&
                    pb_arraysize(outboard_Device, limits) == DEVICE_LIMITS_MAX,
                "control.options and device.h disagree");
+
+#define GUEST_VERSION "0.1.0"
+
+void control_hello(outboard_Hello *hello, const struct config *config) {
+  memset(hello, 0, sizeof *hello);
+  strncpy(hello->program, program_invocation_short_name, sizeof hello->program - 1);
+  gethostname(hello->host, sizeof hello->host - 1);
+  strcpy(hello->guest_version, GUEST_VERSION);
+  strcpy(hello->token, config->token);
+  strcpy(hello->name, config->name);
+  strcpy(hello->session_class, config->session_class);
+  strcpy(hello->traceparent, config->traceparent);
+  hello->pid = (uint32_t)getpid();
+  hello->devices = config->gpus;
+  hello->memory = config->memory;
+  hello->share_request = config->share_request;
+  hello->share_limit = config->share_limit;
+}
 
 size_t control_write_hello(uint8_t *out, const outboard_Hello *hello) {
   pb_ostream_t stream =

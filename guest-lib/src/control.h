@@ -5,10 +5,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "config.h"
 #include "control.pb.h"
 #include "cuda_driver.h"
 #include "device.h"
 #include "wire.h"
+
+// Who asks, and what the environment asks for.
+void control_hello(outboard_Hello *hello, const struct config *config);
 
 // Preface and Hello in `out`, WIRE_CONTROL_MAX bytes. Returns their length, 0 after logging why
 // not.

@@ -7,14 +7,36 @@ void decode_init(struct decode *decode, const struct decode_sink *sink) {
   decode->failure = NULL;
   decode->have = 0;
   decode->payload = NULL;
-  decode->payload_left = 0;
+  decode->payload_run = decode->payload_left = 0;
   decode->padding_left = 0;
   decode->counted = 0;
 }
 
+// Shorter runs are received together and copied to where they go.
+#define RUN_IN_PLACE 4096
+
+static _Bool in_place(const struct decode *decode) {
+  return decode->payload_left &&
+         (decode->payload_run >= RUN_IN_PLACE || decode->payload_run == decode->payload_left);
+}
+
+// `size` bytes of the payload are where they go.
+static void payload_arrived(struct decode *decode, uint64_t size) {
+  decode->payload += size;
+  decode->payload_run -= size;
+  decode->payload_left -= size;
+  decode->offset += size;
+  if (decode->payload_run || !decode->payload_left) return;
+  decode->payload = decode->sink->place(decode->request, decode->offset, decode->payload_left,
+                                        &decode->payload_run);
+  if (decode->payload) return;
+  decode->failure = "a download part that nobody waits for any more";
+  decode->payload_left = 0;
+}
+
 void *decode_want(struct decode *decode, size_t *size) {
-  if (decode->payload_left) {
-    *size = decode->payload_left;
+  if (in_place(decode)) {
+    *size = decode->payload_run;
     return decode->payload;
   }
   *size = decode->failure ? 0 : DECODE_BUFFER - decode->have;
@@ -44,13 +66,15 @@ static size_t take_frame(struct decode *decode, const uint8_t *at, size_t have) 
       decode->failure = "a download part whose length and size disagree";
       return 0;
     }
-    uint8_t *place = decode->sink->place(data->request, data->offset, data->length);
-    if (!place) {
+    decode->request = data->request;
+    decode->offset = data->offset;
+    decode->payload =
+        decode->sink->place(data->request, data->offset, data->length, &decode->payload_run);
+    if (!decode->payload) {
       decode->failure = "a download part that nobody asked for";
       return 0;
     }
     decode->counted += size;
-    decode->payload = place;
     decode->payload_left = data->length;
     decode->padding_left = (uint32_t)(room - data->length);
     return sizeof *data;
@@ -69,14 +93,15 @@ static size_t take_frame(struct decode *decode, const uint8_t *at, size_t have) 
     case WIRE_IDLE:
       decode->sink->idle();
       break;
-    case WIRE_OUTPUT: {
+    case WIRE_OUTPUT:
+    case WIRE_ERRORS: {
       const struct wire_output *output = (const struct wire_output *)at;
       if (size < sizeof *output || output->length > size - sizeof *output) {
         decode->failure = "output whose length and size disagree";
         break;
       }
       decode->counted += size;
-      decode->sink->output((const char *)(output + 1), output->length);
+      decode->sink->output(header->op, (const char *)(output + 1), output->length);
       break;
     }
     case WIRE_DONE:
@@ -90,6 +115,12 @@ static size_t take_frame(struct decode *decode, const uint8_t *at, size_t have) 
         decode->failure = "a fault that is too short";
       else
         decode->sink->fault((const struct wire_fault *)at);
+      break;
+    case WIRE_CALL:
+      if (size < sizeof(struct wire_call))
+        decode->failure = "a call that is too short";
+      else if (!decode->sink->call((const struct wire_call *)at))
+        decode->failure = "a call of a function that was never posted";
       break;
     case WIRE_END: {
       const struct wire_end *end = (const struct wire_end *)at;
@@ -107,9 +138,8 @@ static size_t take_frame(struct decode *decode, const uint8_t *at, size_t have) 
 }
 
 void decode_got(struct decode *decode, size_t size) {
-  if (decode->payload_left) {
-    decode->payload += size;
-    decode->payload_left -= size;
+  if (in_place(decode)) {
+    payload_arrived(decode, size);
     return;
   }
   decode->have += size;
@@ -118,11 +148,11 @@ void decode_got(struct decode *decode, size_t size) {
     if (decode->payload_left) {
       // What of the payload lies in the buffer already is moved; the rest is received in place.
       size_t here = decode->have - at;
-      if (here > decode->payload_left) here = decode->payload_left;
+      if (here > decode->payload_run) here = decode->payload_run;
       memcpy(decode->payload, decode->buffer + at, here);
-      decode->payload += here;
-      decode->payload_left -= here;
+      payload_arrived(decode, here);
       at += here;
+      if (decode->payload_left && at < decode->have) continue;
       if (decode->payload_left) break;
     }
     if (decode->padding_left) {

@@ -12,24 +12,29 @@
 #define DECODE_BUFFER (2 * WIRE_FRAME_MAX)
 
 struct decode_sink {
-  // Where the payload of download `request` at `offset` goes, or NULL when there is none such or
-  // it would not fit: the stream is then beyond repair.
-  void *(*place)(uint64_t request, uint64_t offset, uint64_t length);
+  // Where the payload of download `request` at `offset` goes, of which `length` bytes are left, or
+  // NULL when there is none such or it would not fit: the stream is then beyond repair. `*run`: how
+  // many of them go there; the next ones are asked for then.
+  void *(*place)(uint64_t request, uint64_t offset, uint64_t length, uint64_t *run);
   // A whole reply frame. False: it answers nothing that was asked.
   _Bool (*reply)(const struct wire_reply *reply);
   void (*idle)(void);
-  void (*output)(const char *text, uint64_t length);
+  void (*output)(uint16_t op, const char *text, uint64_t length);
   void (*finished)(const struct wire_done *done);
   void (*fault)(const struct wire_fault *fault);
+  // A stream has come to a function of the program. False: there is none such.
+  _Bool (*call)(const struct wire_call *call);
   void (*end)(int32_t result, const char *sentence, uint32_t length);
 };
 
 struct decode {
   const struct decode_sink *sink;
-  const char *failure;  // sticky: a sentence, or NULL
-  size_t have;          // bytes in buffer, from the start
-  uint8_t *payload;     // where the rest of the current download part goes
-  uint64_t payload_left;
+  const char *failure;       // sticky: a sentence, or NULL
+  size_t have;               // bytes in buffer, from the start
+  uint8_t *payload;          // where the next bytes of the current download part go
+  uint64_t payload_run;      // how many of them
+  uint64_t payload_left;     // of the part, the run among them
+  uint64_t request, offset;  // what they are of
   uint32_t padding_left;
   uint64_t counted;  // bytes of replies, downloads and output seen
   uint8_t buffer[DECODE_BUFFER] __attribute__((aligned(8)));

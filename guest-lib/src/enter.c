@@ -6,10 +6,11 @@
 #include "abi_result.h"
 #include "batch.h"
 #include "connection.h"
+#include "host_function.h"
 #include "trace.h"
 
 // Reasons to stop a call, as bits of guest_condition.
-enum { NOT_READY = 1, CHILD = 2, LOST = 4, POISONED = 8 };
+enum { NOT_READY = 1, CHILD = 2, LOST = 4, POISONED = 8, HOST_FUNCTIONS = 16 };
 
 _Atomic int guest_condition = NOT_READY;
 static _Atomic int lost_result;
@@ -19,6 +20,7 @@ static _Atomic int pending_async;
 CUresult guest_refuse(enum needs needs) {
   int condition = atomic_load(&guest_condition);
   if (condition & (CHILD | NOT_READY)) return CUDA_ERROR_NOT_INITIALIZED;
+  if (condition & HOST_FUNCTIONS && host_function_calls()) return CUDA_ERROR_NOT_PERMITTED;
   if (condition & LOST) return (CUresult)atomic_load(&lost_result);
   if (condition & POISONED && needs == NEEDS_CONTEXT) return (CUresult)atomic_load(&poison);
   return CUDA_SUCCESS;
@@ -47,6 +49,8 @@ void guest_attached(_Bool success) {
   if (success) atomic_fetch_and(&guest_condition, ~NOT_READY);
   atomic_store(&attaching, 0);
 }
+
+void guest_watch_host_functions(void) { atomic_fetch_or(&guest_condition, HOST_FUNCTIONS); }
 
 _Bool guest_is_child(void) { return (atomic_load(&guest_condition) & CHILD) != 0; }
 

@@ -16,6 +16,10 @@ enum needs { NEEDS_NOTHING, NEEDS_INIT, NEEDS_CONTEXT };
 extern _Atomic int guest_condition;
 extern const char *const call_names[];
 
+// What proto/api says of a call.
+enum call_trait { CALL_IS_LOCAL = 1, CALL_WAITS = 2, CALL_MINTS = 4, CALL_STARTS_WORK = 8 };
+extern const unsigned char call_traits[];
+
 // The CUresult of a call that cannot go on; 0 when it can after all.
 CUresult guest_refuse(enum needs needs);
 
@@ -37,7 +41,8 @@ void guest_attaching(void);  // to be followed by guest_attached, in the same th
 void guest_attached(_Bool success);
 void guest_set_lost(CUresult result);  // the connection is gone
 _Bool guest_is_lost(void);
-_Bool guest_is_child(void);  // this process was forked off after cuInit
+void guest_watch_host_functions(void);  // calls made inside them are to be refused from now on
+_Bool guest_is_child(void);             // this process was forked off after cuInit
 // An error of posted work: kept for the next call that synchronises; one that a GPU would not
 // recover from poisons the context.
 void guest_async_error(CUresult result);

@@ -24,7 +24,11 @@ struct event {
 // Guards `watch` and `watch_recorded`, which belong together.
 static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
 
+// Others may record it, too, of whom nothing is known here.
+static _Bool is_shared(const struct event *event) { return event->flags & CU_EVENT_INTERPROCESS; }
+
 static _Bool is_done(struct event *event) {
+  if (is_shared(event)) return 0;
   uint64_t recorded = atomic_load(&event->recorded);
   return recorded == 0 || recorded == atomic_load(&event->done) ||
          stream_has_done(atomic_load(&event->stream), recorded);
@@ -49,6 +53,7 @@ void event_finished(const struct wire_done *done) {
 static CUresult destroy(uint64_t handle, _Bool tell) {
   struct event *event = handle_retire(WIRE_KIND_EVENT, handle);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
+  if (capture_has_events()) capture_event_ends(handle);
   free(event);
   CUresult result = tell ? put_cuEventDestroy_v2(handle) : CUDA_SUCCESS;
   handle_recycle(WIRE_KIND_EVENT, handle);
@@ -64,22 +69,39 @@ static void forget(uint64_t handle, void *object, void *context) {
 void event_forget_all(void) { handle_each(WIRE_KIND_EVENT, forget, NULL); }
 void event_destroy_of(uint64_t context) { handle_each(WIRE_KIND_EVENT, forget, &context); }
 
+// What may be asked of an event while there are captures.
+static CUresult admit(CUevent handle) {
+  CUresult result = capture_has_events() ? capture_check_event(handle_of(handle)) : CUDA_SUCCESS;
+  return result ? result : capture_admit_unsafe();
+}
+
+uint64_t event_mint(unsigned flags) {
+  struct event *event = calloc(1, sizeof *event);
+  if (!event) return 0;
+  event->flags = flags;
+  event->context = context_current_handle();
+  uint64_t wire = handle_mint(WIRE_KIND_EVENT, event);
+  if (!wire) free(event);
+  return wire;
+}
+
+void event_unmint(uint64_t handle) { destroy(handle, 0); }
+
+_Bool event_is(CUevent handle, _Bool *shared) {
+  struct event *event = find(handle);
+  *shared = event && is_shared(event);
+  return event != NULL;
+}
+
 // ---- entry points ------------------------------------------------------------------------------
 
 CUresult guest_cuEventCreate(CUevent *phEvent, unsigned int Flags) {
-  const unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING;
-  if (!phEvent) return CUDA_ERROR_INVALID_VALUE;
-  if (Flags & CU_EVENT_INTERPROCESS) return CUDA_ERROR_NOT_SUPPORTED;
-  if (Flags & ~known) return CUDA_ERROR_INVALID_VALUE;
-  struct event *event = calloc(1, sizeof *event);
-  if (!event) return CUDA_ERROR_OUT_OF_MEMORY;
-  event->flags = Flags;
-  event->context = context_current_handle();
-  uint64_t wire = handle_mint(WIRE_KIND_EVENT, event);
-  if (!wire) {
-    free(event);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
+  const unsigned known = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+  if (!phEvent || Flags & ~known) return CUDA_ERROR_INVALID_VALUE;
+  if (Flags & CU_EVENT_INTERPROCESS && !(Flags & CU_EVENT_DISABLE_TIMING))
+    return CUDA_ERROR_INVALID_VALUE;
+  uint64_t wire = event_mint(Flags);
+  if (!wire) return CUDA_ERROR_OUT_OF_MEMORY;
   *phEvent = (CUevent)(uintptr_t)wire;
   return put_cuEventCreate(wire, Flags);
 }
@@ -88,6 +110,33 @@ CUresult guest_cuEventDestroy_v2(CUevent hEvent) { return destroy(handle_of(hEve
 
 CUresult guest_cuEventDestroy(CUevent hEvent) { return guest_cuEventDestroy_v2(hEvent); }
 
+void event_recorded(CUevent hEvent, uint64_t stream) {
+  struct event *event = find(hEvent);
+  if (!event) return;
+  // A later command of another thread may count here: it only makes "done" known later.
+  atomic_store(&event->stream, stream);
+  atomic_store(&event->recorded, stream_last_sequence(stream));
+}
+
+CUresult event_check_untimed(CUevent hEvent) {
+  const struct event *event = find(hEvent);
+  if (!event) return CUDA_ERROR_INVALID_HANDLE;
+  return event->flags & CU_EVENT_DISABLE_TIMING ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+// Returns when the server has taken up all that was sent.
+static CUresult acknowledge(void) {
+  struct answer answer;
+  answer_init(&answer);
+  CUresult result = ask_Acknowledge(&answer);
+  if (!guest_is_lost() && result) {
+    guest_async_error(result);  // of work before
+    result = CUDA_SUCCESS;
+  }
+  answer_free(&answer);
+  return result;
+}
+
 CUresult guest_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags,
                                       int per_thread) {
   uint64_t wire;
@@ -95,13 +144,26 @@ CUresult guest_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned
   if (result) return result;
   struct event *event = find(hEvent);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
-  if (flags)
-    return flags == CU_EVENT_RECORD_EXTERNAL ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+  if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  if (event->context != stream_context(wire)) return CUDA_ERROR_INVALID_HANDLE;
+  if (capture_active() || capture_has_events() || flags) {
+    result = capture_record(handle_of(hEvent), wire, flags);
+    if (result != CAPTURE_NONE) return result;
+  }
   result = put_cuEventRecord(handle_of(hEvent), wire);
-  // A later command of another thread may count here: it only makes "done" known later.
-  atomic_store(&event->stream, wire);
-  atomic_store(&event->recorded, stream_last_sequence(wire));
-  return result;
+  event_recorded(hEvent, wire);
+  // When this returns, another process may wait for it and must not find it unrecorded.
+  return result || !is_shared(event) ? result : acknowledge();
+}
+
+CUresult event_record_all(CUevent hEvent, uint64_t context) {
+  struct event *event = find(hEvent);
+  if (!event || event->context != context) return CUDA_ERROR_INVALID_HANDLE;
+  CUresult result = put_ContextRecord(handle_of(hEvent));
+  // Of no stream in particular: what settles one alone says nothing of it.
+  atomic_store(&event->stream, BATCH_NO_STREAM);
+  atomic_store(&event->recorded, batch_sequence());
+  return result || !is_shared(event) ? result : acknowledge();
 }
 
 CUresult guest_cuEventRecord(CUevent hEvent, CUstream hStream, int per_thread) {
@@ -111,6 +173,8 @@ CUresult guest_cuEventRecord(CUevent hEvent, CUstream hStream, int per_thread) {
 CUresult guest_cuEventSynchronize(CUevent hEvent) {
   struct event *event = find(hEvent);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
+  CUresult refused = admit(hEvent);
+  if (refused) return refused;
   if (is_done(event)) return guest_take_async_error();
   uint64_t recorded = atomic_load(&event->recorded);
   uint64_t stream = atomic_load(&event->stream);
@@ -128,6 +192,8 @@ CUresult guest_cuEventSynchronize(CUevent hEvent) {
 CUresult guest_cuEventQuery(CUevent hEvent) {
   struct event *event = find(hEvent);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
+  CUresult refused = admit(hEvent);
+  if (refused) return refused;
   if (is_done(event)) return guest_take_async_error();
   uint64_t recorded = atomic_load(&event->recorded);
   pthread_mutex_lock(&watch_lock);
@@ -138,6 +204,12 @@ CUresult guest_cuEventQuery(CUevent hEvent) {
     answer_poll();
     if (atomic_load(&event->finished) < watch) return CUDA_ERROR_NOT_READY;
     atomic_store(&event->done, recorded);
+    if (is_shared(event)) {
+      // The next question may be about another recording, of another process.
+      pthread_mutex_lock(&watch_lock);
+      if (event->watch == watch) event->watch = 0;
+      pthread_mutex_unlock(&watch_lock);
+    }
     return guest_take_async_error();
   }
   struct answer answer;
@@ -153,11 +225,15 @@ CUresult guest_cuEventQuery(CUevent hEvent) {
 }
 
 CUresult guest_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
-  if (!pMilliseconds) return CUDA_ERROR_INVALID_VALUE;
   struct event *start = find(hStart), *end = find(hEnd);
   if (!start || !end) return CUDA_ERROR_INVALID_HANDLE;
+  if (!pMilliseconds) return CUDA_ERROR_INVALID_VALUE;
+  if (capture_has_events() &&
+      (capture_check_event(handle_of(hStart)) || capture_check_event(handle_of(hEnd))))
+    return CUDA_ERROR_CAPTURED_EVENT;
   if (!start->recorded || !end->recorded || (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
     return CUDA_ERROR_INVALID_HANDLE;
+  if (start->context != end->context) return CUDA_ERROR_INVALID_HANDLE;
   struct answer answer;
   answer_init(&answer);
   CUresult result = ask_cuEventElapsedTime_v2(handle_of(hStart), handle_of(hEnd), &answer);
@@ -171,4 +247,18 @@ CUresult guest_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUeve
 
 CUresult guest_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
   return guest_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
+}
+
+CUresult guest_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags,
+                                 int per_thread) {
+  uint64_t wire;
+  CUresult result = stream_resolve(hStream, per_thread, &wire);
+  if (result) return result;
+  if (!find(hEvent)) return CUDA_ERROR_INVALID_HANDLE;
+  if (Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  if (capture_active() || capture_has_events() || Flags) {
+    result = capture_event_wait(wire, handle_of(hEvent), Flags);
+    if (result != CAPTURE_NONE) return result;
+  }
+  return put_cuStreamWaitEvent(wire, handle_of(hEvent), 0);
 }

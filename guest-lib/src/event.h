@@ -3,8 +3,21 @@
 
 #include <stdint.h>
 
+#include "cuda_driver.h"
 #include "wire.h"
 
+// A handle of a new event; 0 when there are too many. The server is yet to be told; or, if it will
+// not have it, the handle ends without a word.
+uint64_t event_mint(unsigned flags);
+void event_unmint(uint64_t handle);
+// Whether it is an event, and one that other processes may have, too.
+_Bool event_is(CUevent handle, _Bool *shared);
+// Records an event of `context` behind all work of all streams.
+CUresult event_record_all(CUevent event, uint64_t context);
+// Whether a launch can record it: one that takes no time.
+CUresult event_check_untimed(CUevent event);
+// The last command put on `stream` records it.
+void event_recorded(CUevent event, uint64_t stream);
 // The server says that an event asked about is done.
 void event_finished(const struct wire_done *done);
 // All events are gone: a reset of the context.

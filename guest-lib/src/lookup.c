@@ -3,10 +3,13 @@
 #include <string.h>
 
 #include "answer.h"
+#include "function.h"
 #include "guest_calls.h"
 #include "handle.h"
+#include "log.h"
 #include "memory.h"
 #include "module_parts.h"
+#include "pages.h"
 
 struct function *function_find(const void *handle) {
   return handle_object(WIRE_KIND_FUNCTION, handle_of(handle));
@@ -48,11 +51,7 @@ static CUresult bind(struct module *module, struct kernel *kernel) {
   }
   if (!function || !function->name || !function->parameters ||
       !(kernel->function = handle_mint(WIRE_KIND_FUNCTION, function))) {
-    if (function) {
-      free(function->name);
-      free(function->parameters);
-    }
-    free(function);
+    function_free(function);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   function->module = module->own;
@@ -61,6 +60,7 @@ static CUresult bind(struct module *module, struct kernel *kernel) {
   memcpy(function->parameters, kernel->parameters, layout);
   function->parameter_count = kernel->parameter_count;
   function->parameter_bytes = kernel->parameter_bytes;
+  if (kernel->description) function_take_description(function, kernel->description);
   return put_FunctionGet(module->wire, kernel->function, kernel->index, kernel->name,
                          (uint32_t)strlen(kernel->name));
 }
@@ -118,6 +118,28 @@ static CUresult get_function(void *out, const void *handle, const char *name) {
   return result;
 }
 
+// The first `room` kernels in the order of the module. What lies beyond a load's list the server
+// tells by name only.
+static CUresult enumerate(void *out, unsigned room, const void *handle) {
+  pthread_mutex_lock(&module_lock);
+  struct module *module = module_find(handle);
+  CUresult result = module ? module_revive(module) : CUDA_ERROR_INVALID_HANDLE;
+  if (!result && (!out || !room)) result = CUDA_ERROR_INVALID_VALUE;
+  uint32_t count = module && room > module->kernel_count ? module->kernel_count : room;
+  if (!result && count > module->in_order) {
+    log_warn("a module of %u kernels: only the first %u can be enumerated", module->kernel_count,
+             module->in_order);
+    result = CUDA_ERROR_NOT_SUPPORTED;
+  }
+  for (uint32_t i = 0; !result && i < count; i++) {
+    struct kernel *kernel = &module->kernels[i];
+    if (!kernel->function) result = bind(module, kernel);
+    if (!result) ((uint64_t *)out)[i] = kernel->function;
+  }
+  pthread_mutex_unlock(&module_lock);
+  return result;
+}
+
 static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, const void *handle, const char *name) {
   if (!name || (!dptr && !bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (strlen(name) > WIRE_FRAME_MAX / 2) return CUDA_ERROR_NOT_FOUND;
@@ -135,13 +157,18 @@ static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, const void *handle,
       const struct wire_ModuleGlobal_reply *reply = answer.reply;
       global->address = reply->address;
       global->size = reply->size;
+      if (reply->managed) result = pages_share_variable(global->address, global->size);
+    }
+    if (global && global->name && !result) {
+      const struct wire_ModuleGlobal_reply *reply = answer.reply;
       global->next = module->globals;
       module->globals = global;
-      memory_add_variable(global->address, global->size);
-    } else if (!result) {
+      memory_add_variable(global->address, global->size, reply->managed != 0);
+    } else if (global || !result) {
+      if (global) free(global->name);
       free(global);
       global = NULL;
-      result = CUDA_ERROR_OUT_OF_MEMORY;
+      if (!result) result = CUDA_ERROR_OUT_OF_MEMORY;
     }
     answer_free(&answer);
   }
@@ -157,6 +184,16 @@ static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, const void *handle,
 
 CUresult guest_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) {
   return get_function(hfunc, hmod, name);
+}
+
+CUresult guest_cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions,
+                                          CUmodule mod) {
+  return enumerate(functions, numFunctions, mod);
+}
+
+CUresult guest_cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels,
+                                         CUlibrary lib) {
+  return enumerate(kernels, numKernels, lib);
 }
 
 CUresult guest_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod,

@@ -3,15 +3,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ablation.h"
 #include "answer.h"
 #include "context.h"
+#include "function.h"
 #include "guest_calls.h"
 #include "handle.h"
 #include "image.h"
+#include "jit.h"
 #include "log.h"
 #include "memory.h"
 #include "module_parts.h"
 #include "stats.h"
+#include "texture.h"
 
 // Images up to this travel with the load; for larger ones the server is asked first whether it has
 // them, which costs a round trip more when it has not.
@@ -63,23 +67,34 @@ struct kernel *module_add_kernel(struct module *module, const char *name, uint32
 }
 
 // The list in a load's answer. False when it makes no sense: every number in it is the server's.
-static _Bool read_list(struct module *module, const uint8_t *at, uint64_t size, uint32_t listed) {
+static _Bool read_list(struct module *module, const uint8_t *at, uint64_t size, uint32_t listed,
+                       _Bool described) {
   for (uint32_t i = 0; i < listed; i++) {
     struct wire_kernel head;
     if (size < sizeof head) return 0;
     memcpy(&head, at, sizeof head);
     uint64_t layout = (uint64_t)head.parameter_count * sizeof(struct wire_parameter);
-    uint64_t whole = sizeof head + layout + (((uint64_t)head.name_length + 7) & ~7ull);
+    uint64_t description = described ? sizeof(struct wire_description) : 0;
+    uint64_t fixed = sizeof head + description;
+    uint64_t whole = fixed + layout + (((uint64_t)head.name_length + 7) & ~7ull);
     if (whole > size || head.parameter_bytes > WIRE_FRAME_MAX / 2) return 0;
-    const struct wire_parameter *parameters = (const void *)(at + sizeof head);
+    const struct wire_parameter *parameters = (const void *)(at + fixed);
     for (uint32_t p = 0; p < head.parameter_count; p++)
       if (parameters[p].offset > head.parameter_bytes ||
           parameters[p].size > head.parameter_bytes - parameters[p].offset)
         return 0;
-    struct kernel *kernel = module_add_kernel(module, (const char *)at + sizeof head + layout,
+    struct kernel *kernel = module_add_kernel(module, (const char *)at + fixed + layout,
                                               head.name_length, parameters, head.parameter_count);
     if (!kernel) return 0;
+    if (described) {
+      kernel->description = malloc(description);
+      if (!kernel->description) return 0;
+      memcpy(kernel->description, at + sizeof head, description);
+    }
     kernel->index = head.index;
+    // A kernel that the server could not tell the layout of is left out: the order ends there.
+    if (head.index == module->in_order && module->listed == module->in_order + 1)
+      module->in_order++;
     kernel->parameter_bytes = head.parameter_bytes;
     at += whole;
     size -= whole;
@@ -88,6 +103,7 @@ static _Bool read_list(struct module *module, const uint8_t *at, uint64_t size, 
 }
 
 static void free_globals(struct module *module) {
+  reference_forget_of(module->own);
   while (module->globals) {
     struct global *global = module->globals;
     module->globals = global->next;
@@ -101,8 +117,10 @@ static void free_module(struct module *module) {
   for (uint32_t i = 0; i < module->listed; i++) {
     free(module->kernels[i].name);
     free(module->kernels[i].parameters);
+    free(module->kernels[i].description);
   }
   free(module->kernels);
+  free(module->options);
   free_globals(module);
   free(module);
 }
@@ -128,9 +146,7 @@ static CUresult forget_module(struct module *module, _Bool tell) {
     struct function *function = handle_retire(WIRE_KIND_FUNCTION, own);
     wires[i] = function->wire;
     retire_wire(WIRE_KIND_FUNCTION, own, wires[i]);
-    free(function->name);
-    free(function->parameters);
-    free(function);
+    function_free(function);
   }
   CUresult result = tell && module->wire ? put_ModuleUnload(module->wire) : CUDA_SUCCESS;
   // Indices can be used again now that their end is in the batch.
@@ -155,7 +171,7 @@ static void detach_library(struct module *module) {
     retire_wire(WIRE_KIND_FUNCTION, own, function->wire);
     recycle_wire(WIRE_KIND_FUNCTION, own, function->wire);
     function->wire = 0;
-    function->attributes_known = 0;
+    function_forget_description(function);
   }
   retire_wire(WIRE_KIND_MODULE, module->own, module->wire);
   recycle_wire(WIRE_KIND_MODULE, module->own, module->wire);
@@ -165,48 +181,90 @@ static void detach_library(struct module *module) {
 
 // ---- loading -----------------------------------------------------------------------------------
 
-static CUresult ask_load(uint64_t wire, const uint64_t hash[4], uint64_t size, int library,
-                         struct answer *answer) {
-  answer_init(answer);
-  return ask_ModuleLoad(wire, hash[0], hash[1], hash[2], hash[3], size, (uint32_t)library, answer);
+// What a load's answer says behind its fixed part.
+struct opened {
+  struct jit_text errors, info;
+  const uint8_t *list;
+  uint64_t list_size;
+};
+
+// False when it makes no sense: every number in it is the server's.
+static _Bool read_opened(const struct wire_ModuleOpen_reply *reply, struct opened *opened) {
+  uint64_t room = reply->reply.header.size - sizeof *reply;
+  uint64_t errors = ((uint64_t)reply->errors_size + 7) & ~7ull;
+  uint64_t info = ((uint64_t)reply->info_size + 7) & ~7ull;
+  if (errors > room || info > room - errors || reply->list_size > room - errors - info) return 0;
+  const uint8_t *at = (const uint8_t *)(reply + 1);
+  opened->errors = (struct jit_text){(const char *)at, reply->errors_size};
+  opened->info = (struct jit_text){(const char *)at + errors, reply->info_size};
+  opened->list = at + errors + info;
+  opened->list_size = reply->list_size;
+  return 1;
 }
 
-static CUresult load(const struct image *image, int library, uint64_t *out) {
+static CUresult ask_open(uint64_t wire, const struct module *module, int library,
+                         struct answer *answer) {
+  answer_init(answer);
+  return ask_ModuleOpen(wire, module->hash[0], module->hash[1], module->hash[2], module->hash[3],
+                        module->size, (uint32_t)library, module->options,
+                        module->option_count * (uint32_t)sizeof *module->options, answer);
+}
+
+static struct module *new_module(const struct image *image, int library, const struct jit *jit) {
   struct module *module = calloc(1, sizeof *module);
-  if (!module) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!module) return NULL;
   module->context = library ? 0 : context_current_handle();
   memcpy(module->hash, image->hash, sizeof module->hash);
   module->size = image->size;
-  uint64_t handle = module->own = handle_mint(WIRE_KIND_MODULE, module);
-  if (!handle) {
-    free(module);
-    return CUDA_ERROR_OUT_OF_MEMORY;
+  if (jit->count) {
+    struct jit_options options;
+    jit_read(jit, &options);
+    size_t bytes = options.count * sizeof *options.travel;
+    module->options = malloc(bytes ? bytes : 1);
+    if (module->options) memcpy(module->options, options.travel, bytes);
+    module->option_count = module->options ? options.count : 0;
   }
+  module->own = handle_mint(WIRE_KIND_MODULE, module);
+  if (module->own) return module;
+  free(module->options);
+  free(module);
+  return NULL;
+}
+
+static CUresult load(const struct image *image, int library, const struct jit *jit, uint64_t *out) {
+  struct module *module = new_module(image, library, jit);
+  if (!module) return CUDA_ERROR_OUT_OF_MEMORY;
+  uint64_t handle = module->own;
   CUresult result = CUDA_SUCCESS;
-  if (image->size <= SEND_UNASKED_MAX) result = send_image(image);
+  if (image->size <= SEND_UNASKED_MAX || ablated(ABLATE_MODULES)) result = send_image(image);
   struct answer answer;
-  const struct wire_ModuleLoad_reply *reply = NULL;
+  const struct wire_ModuleOpen_reply *reply = NULL;
   if (!result) {
-    result = ask_load(handle, image->hash, image->size, library, &answer);
+    result = ask_open(handle, module, library, &answer);
     reply = answer.reply;
     if (!result && reply->state == WIRE_MODULE_WANTED) {
       answer_free(&answer);
       reply = NULL;
       result = send_image(image);
       if (!result) {
-        result = ask_load(handle, image->hash, image->size, library, &answer);
+        result = ask_open(handle, module, library, &answer);
         reply = answer.reply;
       }
     }
   }
+  struct opened opened = {0};
   if (!result) {
-    uint64_t room = reply->reply.header.size - sizeof *reply;
-    if (reply->state != WIRE_MODULE_LOADED || reply->list_size > room ||
-        !read_list(module, (const uint8_t *)(reply + 1), reply->list_size, reply->listed)) {
+    _Bool sound = read_opened(reply, &opened);
+    if (sound && reply->state == WIRE_MODULE_REFUSED && reply->refused > 0) {
+      result = (CUresult)reply->refused;
+    } else if (!sound || reply->state != WIRE_MODULE_LOADED ||
+               !read_list(module, opened.list, opened.list_size, reply->listed,
+                          reply->described != 0)) {
       log_error("the server's description of a module makes no sense");
       result = CUDA_ERROR_UNKNOWN;
     }
     module->kernel_count = reply->kernels;
+    jit_report(jit, opened.errors, opened.info);
   }
   // An earlier command's error, or a description without sense, may stand beside a module that the
   // server did load.
@@ -225,8 +283,8 @@ CUresult module_revive(struct module *module) {
   uint64_t wire = handle_mint(WIRE_KIND_MODULE, module);
   if (!wire) return CUDA_ERROR_OUT_OF_MEMORY;
   struct answer answer;
-  CUresult result = ask_load(wire, module->hash, module->size, 1, &answer);
-  const struct wire_ModuleLoad_reply *reply = answer.reply;
+  CUresult result = ask_open(wire, module, 1, &answer);
+  const struct wire_ModuleOpen_reply *reply = answer.reply;
   if (!result && reply->state != WIRE_MODULE_LOADED) result = CUDA_ERROR_INVALID_HANDLE;
   answer_free(&answer);
   if (result) {
@@ -238,10 +296,15 @@ CUresult module_revive(struct module *module) {
   return result;
 }
 
-static CUresult load_and_free(CUresult read, struct image *image, int library, void *out) {
-  if (read) return read;
+// Loads what was read, and tells the program's buffers how that went.
+static CUresult load_and_free(CUresult read, struct image *image, int library,
+                              const struct jit *jit, void *out) {
+  if (read) {
+    jit_report(jit, (struct jit_text){0}, (struct jit_text){0});
+    return read;
+  }
   uint64_t handle;
-  CUresult result = load(image, library, &handle);
+  CUresult result = load(image, library, jit, &handle);
   image_free(image);
   if (!result) *(uint64_t *)out = handle;
   return result;
@@ -273,36 +336,20 @@ void module_destroy_of(uint64_t context) { handle_each(WIRE_KIND_MODULE, forget,
 
 // ---- entry points: modules ---------------------------------------------------------------------
 
+static const struct jit no_jit;
+
 CUresult guest_cuModuleLoadData(CUmodule *module, const void *image) {
   struct image read;
   if (!module) return CUDA_ERROR_INVALID_VALUE;
-  return load_and_free(image_read(image, &read), &read, 0, module);
-}
-
-// The server compiles; its messages are in the server's log, so the program's buffers stay empty.
-static void empty_jit_logs(unsigned count, CUjit_option *options, void **values) {
-  for (unsigned i = 0; i < count; i++) {
-    switch (options[i]) {
-      case CU_JIT_INFO_LOG_BUFFER:
-      case CU_JIT_ERROR_LOG_BUFFER:
-        if (values[i]) *(char *)values[i] = 0;
-        break;
-      case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
-      case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
-        values[i] = NULL;  // the option's value becomes the bytes written
-        break;
-      default:
-        break;
-    }
-  }
+  return load_and_free(image_read(image, &read), &read, 0, &no_jit, module);
 }
 
 CUresult guest_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions,
                                   CUjit_option *options, void **optionValues) {
-  if (numOptions && (!options || !optionValues)) return CUDA_ERROR_INVALID_VALUE;
-  CUresult result = guest_cuModuleLoadData(module, image);
-  empty_jit_logs(numOptions, options, optionValues);
-  return result;
+  struct image read;
+  if (!module || (numOptions && (!options || !optionValues))) return CUDA_ERROR_INVALID_VALUE;
+  struct jit jit = jit_begin(numOptions, options, optionValues);
+  return load_and_free(image_read(image, &read), &read, 0, &jit, module);
 }
 
 CUresult guest_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
@@ -312,7 +359,7 @@ CUresult guest_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
 CUresult guest_cuModuleLoad(CUmodule *module, const char *fname) {
   struct image read;
   if (!module) return CUDA_ERROR_INVALID_VALUE;
-  return load_and_free(image_read_file(fname, &read), &read, 0, module);
+  return load_and_free(image_read_file(fname, &read), &read, 0, &no_jit, module);
 }
 
 CUresult guest_cuModuleUnload(CUmodule hmod) { return unload(hmod); }
@@ -335,9 +382,8 @@ CUresult guest_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_opt
   struct image read;
   if (!library || (numJitOptions && (!jitOptions || !jitOptionsValues)))
     return CUDA_ERROR_INVALID_VALUE;
-  CUresult result = load_and_free(image_read(code, &read), &read, 1, library);
-  empty_jit_logs(numJitOptions, jitOptions, jitOptionsValues);
-  return result;
+  struct jit jit = jit_begin(numJitOptions, jitOptions, jitOptionsValues);
+  return load_and_free(image_read(code, &read), &read, 1, &jit, library);
 }
 
 CUresult guest_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
@@ -348,9 +394,8 @@ CUresult guest_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName,
   struct image read;
   if (!library || (numJitOptions && (!jitOptions || !jitOptionsValues)))
     return CUDA_ERROR_INVALID_VALUE;
-  CUresult result = load_and_free(image_read_file(fileName, &read), &read, 1, library);
-  empty_jit_logs(numJitOptions, jitOptions, jitOptionsValues);
-  return result;
+  struct jit jit = jit_begin(numJitOptions, jitOptions, jitOptionsValues);
+  return load_and_free(image_read_file(fileName, &read), &read, 1, &jit, library);
 }
 
 CUresult guest_cuLibraryUnload(CUlibrary library) { return unload(library); }

@@ -18,8 +18,13 @@ struct function {
   uint32_t parameter_count;
   uint32_t parameter_bytes;
   struct wire_parameter *parameters;
+  // The server has told what it can of the attributes (function.h).
+  _Atomic _Bool described;
+  _Atomic _Bool cluster_set;          // the program has set the cluster's size
   _Atomic uint32_t attributes_known;  // bit per CUfunction_attribute
   _Atomic int attributes[FUNCTION_ATTRIBUTES];
+  struct occupancy *occupancy;  // what is known of it, see occupancy.c
+  struct staged *staged;        // see staged_launch.c
 };
 
 // The function or kernel behind a handle, or NULL.

@@ -12,7 +12,8 @@ struct kernel {
   uint32_t index;  // the server's number for it
   uint32_t parameter_count, parameter_bytes;
   struct wire_parameter *parameters;
-  uint64_t function;  // handle, once somebody asked for it; 0 before
+  struct wire_description *description;  // NULL: not told with the module
+  uint64_t function;                     // handle, once somebody asked for it; 0 before
 };
 
 struct global {
@@ -24,6 +25,7 @@ struct global {
 struct module {
   uint64_t context;       // 0 for libraries, which belong to none
   uint32_t kernel_count;  // on the server
+  uint32_t in_order;      // of them, the first so many are in `kernels`, in their order
   uint32_t listed, room;
   struct kernel *kernels;
   struct global *globals;
@@ -31,6 +33,9 @@ struct module {
   // kernels outlive a reset of the context: `wire` is 0 then, until it is used and loaded again.
   uint64_t own, wire;
   uint64_t hash[4], size;
+  // Of the compiler, for every load.
+  struct wire_jit_option *options;
+  uint32_t option_count;
 };
 
 // Guards the lists inside modules: loads and look-ups are rare.

@@ -4,6 +4,7 @@
 #include "abi_result.h"
 #include "abi_tables.h"
 #include "attach.h"
+#include "companion.h"
 #include "context.h"
 #include "device.h"
 #include "enter.h"
@@ -50,7 +51,10 @@ CUresult guest_cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion,
 }
 
 CUresult guest_cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId) {
-  return abi_get_export_table(ppExportTable, pExportTableId);
+  const struct companion_table *ours = companion_table(pExportTableId);
+  if (!ours || !ppExportTable) return abi_get_export_table(ppExportTable, pExportTableId);
+  *ppExportTable = ours;
+  return CUDA_SUCCESS;
 }
 
 // ---- what the private tables ask of us ---------------------------------------------------------

@@ -7,13 +7,29 @@
 #include <stdint.h>
 
 #define STATS_MAGIC 0x3153544154534f42ull  // "BOSTATS1" as bytes
-#define STATS_VERSION 1
+#define STATS_VERSION 2
+#define STATS_CALLS 1024
+
+// Where a run was when a phase ended.
+struct stats_mark {
+  _Atomic uint64_t calls, commands, round_trips, bytes_sent, bytes_received, image_bytes;
+};
+
+// The run's phases: until the session is there; until the first call that starts work; until the
+// end of the last call that starts work or waits for the server. What follows is tear-down.
+enum stats_phase { PHASE_ATTACH, PHASE_SET_UP, PHASE_STEADY, PHASE_COUNT };
+
+// Only while the file is there. Time is that of the caller; bytes are those of commands and
+// replies.
+struct stats_timed {
+  _Atomic uint64_t ns, round_trips, bytes_sent, bytes_received;
+};
 
 // Little endian; every field 8 bytes; readers check magic and version. Counts since attach.
 struct stats {
   uint64_t magic;
   uint64_t version;
-  uint64_t call_count;              // entries in `by_call`
+  uint64_t call_count;              // entries in use in `by_call` and `timed`
   _Atomic uint64_t calls;           // driver calls the program made
   _Atomic uint64_t unsupported;     // of them, calls we do not serve
   _Atomic uint64_t commands;        // frames sent
@@ -24,7 +40,9 @@ struct stats {
   _Atomic uint64_t batches;         // send calls; depends on timing
   _Atomic uint64_t
       image_bytes;  // of bytes_sent, program images: as large as the compiler made them
-  _Atomic uint64_t by_call[512];  // in the order of proto/generated/calls.json
+  struct stats_mark phases[PHASE_COUNT];
+  _Atomic uint64_t by_call[STATS_CALLS];  // in the order of proto/generated/calls.json
+  struct stats_timed timed[STATS_CALLS];
 };
 
 // Never NULL: private memory when no file is wanted.
@@ -36,5 +54,22 @@ int stats_open(const char *path);
 static inline void stats_add(_Atomic uint64_t *counter, uint64_t amount) {
   atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
 }
+
+// ---- of single calls, while they are watched (watch.h)
+
+// What this thread has sent and received so far.
+struct stats_own {
+  uint64_t round_trips, bytes_sent, bytes_received;
+};
+struct stats_own *stats_mine(void);
+
+struct stats_span {
+  uint64_t began;
+  struct stats_own own;
+};
+
+void stats_call_begin(struct stats_span *span, int call);
+void stats_call_end(const struct stats_span *span, int call);
+void stats_phase_end(enum stats_phase phase);
 
 #endif

@@ -20,6 +20,7 @@ struct stream {
   uint64_t watch;             // request of a query that was answered "not ready", or 0
   uint64_t watch_last;        // `last` when it was asked
   _Atomic uint64_t finished;  // request of the latest query the server reported as done since
+  struct stream_attributes *attributes;
 };
 
 // Guards `watch` and `watch_last`, which belong together.
@@ -30,9 +31,6 @@ static _Atomic uint64_t blocking_last;  // last command on any created stream th
 static _Atomic uint64_t nonblocking_last;  // last command on streams it does not wait for
 static _Atomic uint64_t settled;           // commands up to here are done, on all streams
 static _Atomic uint64_t next_id = 1;
-
-// The calling thread's default stream where the program asked for per-thread ones.
-static __thread uint64_t thread_stream;
 
 static struct stream *find(uint64_t wire) {
   if (wire == STREAM_LEGACY_WIRE) return &legacy;
@@ -54,16 +52,12 @@ static CUresult create(unsigned flags, int priority, uint64_t *wire) {
   return put_cuStreamCreateWithPriority(*wire, flags, priority);
 }
 
+CUresult stream_begin(uint64_t *wire) { return create(CU_STREAM_DEFAULT, 0, wire); }
+
 CUresult stream_resolve(CUstream stream, int per_thread, uint64_t *wire) {
   uint64_t handle = handle_of(stream);
   if (handle == handle_of(CU_STREAM_PER_THREAD) || (handle == 0 && per_thread)) {
-    // A reset of the context ends this stream like any other, so its handle may be stale.
-    if (!thread_stream || !handle_object(WIRE_KIND_STREAM, thread_stream)) {
-      CUresult result = create(CU_STREAM_DEFAULT, 0, &thread_stream);
-      if (result) return result;
-    }
-    *wire = thread_stream;
-    return CUDA_SUCCESS;
+    return thread_stream_of_caller(wire);
   }
   if (handle == 0 || handle == handle_of(CU_STREAM_LEGACY)) {
     *wire = STREAM_LEGACY_WIRE;
@@ -71,6 +65,10 @@ CUresult stream_resolve(CUstream stream, int per_thread, uint64_t *wire) {
   }
   *wire = handle;
   return handle_check(WIRE_KIND_STREAM, handle);
+}
+
+struct stream_attributes **stream_attributes(uint64_t wire) {
+  return &find(wire)->attributes;
 }
 
 static void raise(_Atomic uint64_t *value, uint64_t to) {
@@ -87,6 +85,18 @@ void stream_mark(uint64_t wire, uint64_t sequence) {
   if (stream == &legacy) return;
   atomic_store_explicit(stream->flags & CU_STREAM_NON_BLOCKING ? &nonblocking_last : &blocking_last,
                         sequence, memory_order_relaxed);
+}
+
+static void mark_one(uint64_t handle, void *object, void *sequence) {
+  (void)handle;
+  raise(&((struct stream *)object)->last, *(uint64_t *)sequence);
+}
+
+void stream_mark_all(uint64_t sequence) {
+  handle_each(WIRE_KIND_STREAM, mark_one, &sequence);
+  raise(&legacy.last, sequence);
+  raise(&blocking_last, sequence);
+  raise(&nonblocking_last, sequence);
 }
 
 static void raise_done(void *object, void *sequence) {
@@ -139,13 +149,38 @@ _Bool stream_has_done(uint64_t wire, uint64_t sequence) {
   return sequence <= done;
 }
 
+void stream_position(uint64_t wire, struct stream_position *position) {
+  struct stream *stream = find(wire);
+  *position = (struct stream_position){0, 0};
+  if (!stream) return;
+  position->own = atomic_load(&stream->last);
+  if (stream == &legacy && atomic_load(&blocking_last) > position->own)
+    position->own = atomic_load(&blocking_last);
+  if (stream != &legacy && !(stream->flags & CU_STREAM_NON_BLOCKING))
+    position->legacy = atomic_load(&legacy.last);
+}
+
+_Bool stream_has_passed(uint64_t wire, const struct stream_position *position) {
+  return stream_has_done(wire, position->own) &&
+         stream_has_done(STREAM_LEGACY_WIRE, position->legacy);
+}
+
 static CUresult destroy(uint64_t handle, _Bool tell) {
   struct stream *stream = handle_retire(WIRE_KIND_STREAM, handle);
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
+  free(stream->attributes);
+  if (capture_active()) capture_stream_ends(handle);
   free(stream);
   CUresult result = tell ? put_cuStreamDestroy_v2(handle) : CUDA_SUCCESS;
   handle_recycle(WIRE_KIND_STREAM, handle);
   return result;
+}
+
+void stream_end(uint64_t wire) { destroy(wire, 1); }
+
+uint64_t stream_context(uint64_t wire) {
+  struct stream *stream = find(wire);
+  return stream && stream != &legacy ? stream->context : context_current_handle();
 }
 
 static void forget(uint64_t handle, void *object, void *context) {
@@ -188,6 +223,7 @@ CUresult guest_cuStreamSynchronize(CUstream hStream, int per_thread) {
   uint64_t wire;
   CUresult result = stream_resolve(hStream, per_thread, &wire);
   if (result) return result;
+  if (capture_active() && (result = capture_check_wait(wire))) return result;
   if (stream_is_settled(wire)) return guest_take_async_error();
   struct answer answer;
   answer_init(&answer);
@@ -201,6 +237,7 @@ CUresult guest_cuStreamQuery(CUstream hStream, int per_thread) {
   uint64_t wire;
   CUresult result = stream_resolve(hStream, per_thread, &wire);
   if (result) return result;
+  if (capture_active() && (result = capture_check_wait(wire))) return result;
   if (stream_is_settled(wire)) return guest_take_async_error();
   struct stream *stream = find(wire);
   uint64_t last = atomic_load(&stream->last);
@@ -276,6 +313,23 @@ CUresult guest_cuStreamGetCtx(CUstream hStream, CUcontext *pctx, int per_thread)
   return CUDA_SUCCESS;
 }
 
+CUresult guest_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx,
+                                 int per_thread) {
+  CUresult result = guest_cuStreamGetCtx(hStream, pCtx, per_thread);
+  if (!result && pGreenCtx) *pGreenCtx = NULL;
+  return result;
+}
+
+// There are no green contexts, so no stream is of one.
+CUresult guest_cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx) {
+  uint64_t wire;
+  CUresult result = stream_resolve(hStream, 0, &wire);
+  if (result) return result;
+  if (!phCtx) return CUDA_ERROR_INVALID_VALUE;
+  *phCtx = NULL;
+  return CUDA_SUCCESS;
+}
+
 CUresult guest_cuStreamGetDevice(CUstream hStream, CUdevice *device, int per_thread) {
   CUcontext context;
   CUresult result = guest_cuStreamGetCtx(hStream, &context, per_thread);
@@ -284,24 +338,5 @@ CUresult guest_cuStreamGetDevice(CUstream hStream, CUdevice *device, int per_thr
   struct context *found = handle_object(WIRE_KIND_CONTEXT, handle_of(context));
   if (!found) return CUDA_ERROR_INVALID_CONTEXT;
   *device = found->device;
-  return CUDA_SUCCESS;
-}
-
-CUresult guest_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus,
-                                   int per_thread) {
-  uint64_t wire;
-  CUresult result = stream_resolve(hStream, per_thread, &wire);
-  if (result) return result;
-  if (!captureStatus) return CUDA_ERROR_INVALID_VALUE;
-  *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;  // beginning a capture is not served yet
-  return CUDA_SUCCESS;
-}
-
-CUresult guest_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
-  static __thread CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  if (!mode || *mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
-  CUstreamCaptureMode before = current;
-  current = *mode;
-  *mode = before;
   return CUDA_SUCCESS;
 }

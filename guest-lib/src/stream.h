@@ -14,15 +14,46 @@
 // where the program was compiled for per-thread default streams.
 CUresult stream_resolve(CUstream stream, int per_thread, uint64_t *wire);
 
+// The context of a stream.
+uint64_t stream_context(uint64_t wire);
+
+// The calling thread's own default stream in the current context (thread_stream.c), and what it is
+// made with.
+CUresult thread_stream_of_caller(uint64_t *wire);
+CUresult stream_begin(uint64_t *wire);
+void stream_end(uint64_t wire);
+
+// What a live stream keeps of its attributes (stream_attributes.c); freed with it.
+struct stream_attributes;
+struct stream_attributes **stream_attributes(uint64_t wire);
+
 // Command `sequence` was put on stream `wire`. Called with the batch locked.
 void stream_mark(uint64_t wire, uint64_t sequence);
+
+// The same of all streams. Without a lock.
+void stream_mark_all(uint64_t sequence);
 
 // Everything on the stream (or in the context) up to command `sequence` is known to be done.
 void stream_settled(uint64_t wire, uint64_t sequence);
 void context_settled(uint64_t sequence);
 // The same for an operation on the legacy default stream, which waits for all blocking streams.
 void legacy_operation_settled(uint64_t sequence);
+// The same for a copy on any stream that was waited for.
+static inline void stream_operation_settled(uint64_t wire, uint64_t sequence) {
+  if (wire == STREAM_LEGACY_WIRE)
+    legacy_operation_settled(sequence);
+  else
+    stream_settled(wire, sequence);
+}
 _Bool stream_has_done(uint64_t wire, uint64_t sequence);
+
+// What comes before the next command of a stream: commands of its own and, for a stream that waits
+// for it, of the legacy stream.
+struct stream_position {
+  uint64_t own, legacy;
+};
+void stream_position(uint64_t wire, struct stream_position *position);
+_Bool stream_has_passed(uint64_t wire, const struct stream_position *position);
 
 // Whether all that was sent is known to be done, on one stream or altogether.
 _Bool stream_is_settled(uint64_t wire);

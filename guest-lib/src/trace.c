@@ -11,6 +11,7 @@
 #include "abi_lookup.h"
 #include "guest_calls.h"
 #include "log.h"
+#include "watch.h"
 
 #define OPS_MAX 2048
 #define PUSHES_MAX 16
@@ -57,7 +58,7 @@ static void add_names(void) {
     const char *name;
   } pushes[] = {{WIRE_REPLY, "reply"},   {WIRE_DATA, "data"}, {WIRE_IDLE, "idle"},
                 {WIRE_OUTPUT, "output"}, {WIRE_DONE, "done"}, {WIRE_FAULT, "fault"},
-                {WIRE_END, "end"}};
+                {WIRE_END, "end"},       {WIRE_CALL, "call"}, {WIRE_ERRORS, "errors"}};
   for (unsigned i = 0; i < sizeof pushes / sizeof *pushes; i++)
     push_names[pushes[i].op - WIRE_REPLY] = string(pushes[i].name);
   static const char *const steps[STEP_COUNT] = {"connect", "hello", "queued", "welcome", "refused"};
@@ -101,6 +102,7 @@ static uint64_t wanted_size(void) {
 static void in_child(void) {
   if (atomic_load(&guest_trace) == &ring) close(ring.fd);
   atomic_store(&guest_trace, &undecided);
+  watch_again();
   static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
   lock = unlocked;
   mine.thread = 0;
@@ -124,12 +126,13 @@ static void open_ring(const char *pattern) {
     add_names();
 }
 
-static void decide(void) {
+_Bool trace_decide(void) {
+  if (atomic_load(&guest_trace) != &undecided) return trace_on();
   const char *pattern = getenv("OUTBOARD_TRACE");
   if (!pattern || !*pattern) {
     struct trace_ring *before = &undecided;
     atomic_compare_exchange_strong(&guest_trace, &before, NULL);
-    return;
+    return 0;
   }
   int saved = errno;
   // Before the lock: a child that another thread forks off now must not wait for it.
@@ -143,6 +146,7 @@ static void decide(void) {
   }
   pthread_mutex_unlock(&lock);
   errno = saved;
+  return trace_on();
 }
 
 void trace_report(void) {
@@ -213,7 +217,6 @@ static void end(const struct trace_span *span, CUresult result, const uint64_t *
 }
 
 void trace_call_begin(struct trace_span *span, int call) {
-  if (atomic_load_explicit(&guest_trace, memory_order_acquire) == &undecided) decide();
   mine.first = mine.last = 0;
   begin(span, TRACE_CALL, (uint32_t)call + 1, 0, 0);
 }
@@ -225,7 +228,7 @@ CUresult trace_call_end(const struct trace_span *span, CUresult result) {
 }
 
 void trace_unsupported(int entry) {
-  if (atomic_load_explicit(&guest_trace, memory_order_acquire) == &undecided) decide();
+  if (atomic_load_explicit(&guest_trace, memory_order_acquire) == &undecided) trace_decide();
   struct trace_ring *to = active();
   if (!to) return;
   uint32_t name = atomic_load(&entry_names[entry]);

@@ -25,6 +25,9 @@ struct trace_span {
 
 enum trace_step { STEP_CONNECT, STEP_HELLO, STEP_QUEUED, STEP_WELCOME, STEP_REFUSED, STEP_COUNT };
 
+// Looks at the environment when nobody has. Whether anything is recorded.
+_Bool trace_decide(void);
+
 // All are safe from any thread, and do nothing while tracing is off.
 
 void trace_call_begin(struct trace_span *span, int call);

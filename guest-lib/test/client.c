@@ -1,6 +1,7 @@
 // A program that uses the driver API directly, linked to libcuda.so.1 as any such program is. It
 // does what its argument says and prints each CUresult by name, one line per call.
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -126,16 +127,16 @@ static void ends_with_work_open(void) {
 
 static void unsupported(void) {
   if (session()) return;
-  CUmemoryPool pool;
-  CUarray array;
-  CUmemPoolProps properties = {0};
-  CUDA_ARRAY_DESCRIPTOR descriptor = {.Width = 1, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
-  SAY(cuMemPoolCreate, (&pool, &properties));
-  SAY(cuMemPoolCreate, (&pool, &properties));
-  SAY(cuArrayCreate_v2, (&array, &descriptor));
+  // Parts of a device, and dumps of it: no device of ours has them.
+  CUgreenCtx part;
+  bool dump;
+  size_t size = sizeof dump;
+  SAY(cuGreenCtxCreate, (&part, NULL, 0, 0));
+  SAY(cuGreenCtxCreate, (&part, NULL, 0, 0));
+  SAY(cuCoredumpGetAttribute, (CU_COREDUMP_ENABLE_ON_EXCEPTION, &dump, &size));
   void *function = (void *)1;
   CUdriverProcAddressQueryResult status;
-  SAY(cuGetProcAddress_v2, ("cuArrayCreate", &function, 13000, 0, &status));
+  SAY(cuGetProcAddress_v2, ("cuGreenCtxCreate", &function, 13000, 0, &status));
   puts(function ? "found" : "not found");
 }
 

@@ -21,10 +21,11 @@ static void tell(const char *format, ...) {
 }
 
 // Downloads 7 and 8 are waited for, 4096 bytes each into the same place.
-static void *place(uint64_t request, uint64_t offset, uint64_t length) {
+static void *place(uint64_t request, uint64_t offset, uint64_t length, uint64_t *run) {
   if (request != 7 && request != 8) return NULL;
   if (offset > sizeof destination || length > sizeof destination - offset) return NULL;
   tell("data %d %d+%d\n", (int)request, (int)offset, (int)length);
+  *run = length;
   return destination + offset;
 }
 static _Bool reply(const struct wire_reply *r) {
@@ -37,7 +38,9 @@ static _Bool reply(const struct wire_reply *r) {
   return 1;
 }
 static void idle(void) { tell("idle\n"); }
-static void output(const char *text, uint64_t length) { tell("output %.*s\n", (int)length, text); }
+static void output(uint16_t op, const char *text, uint64_t length) {
+  tell("%s %.*s\n", op == WIRE_ERRORS ? "errors" : "output", (int)length, text);
+}
 static void finished(const struct wire_done *d) {
   assert_int_equal((uintptr_t)d % 8, 0);
   tell("done %llx %d\n", (unsigned long long)d->handle, (int)d->request);
@@ -45,16 +48,39 @@ static void finished(const struct wire_done *d) {
 static void fault(const struct wire_fault *f) {
   tell("fault %d op %d at %d\n", f->result, f->op, (int)f->sequence);
 }
+static _Bool call(const struct wire_call *c) {
+  assert_int_equal((uintptr_t)c % 8, 0);
+  if (c->function == 99) return 0;
+  tell("call %d %d status %d\n", (int)c->function, (int)c->call, c->status);
+  return 1;
+}
 static void end(int32_t result, const char *sentence, uint32_t length) {
   tell("end %d %.*s\n", result, (int)length, sentence);
 }
-static const struct decode_sink sink = {place, reply, idle, output, finished, fault, end};
+static const struct decode_sink sink = {
+    .place = place,
+    .reply = reply,
+    .idle = idle,
+    .output = output,
+    .finished = finished,
+    .fault = fault,
+    .call = call,
+    .end = end,
+};
+
+// Rows of `row` bytes, a byte between them.
+static uint64_t row;
+static void *place_in_rows(uint64_t request, uint64_t offset, uint64_t length, uint64_t *run) {
+  if (request != 7 || offset + length > sizeof destination) return NULL;
+  *run = length < row - offset % row ? length : row - offset % row;
+  return destination + offset / row * (row + 1) + offset % row;
+}
 
 // ---- a stream with every kind of frame ---------------------------------------------------------
 
 static uint8_t stream[16384] __attribute__((aligned(8)));
 static size_t length;
-static size_t frame_ends[64];
+static size_t frame_ends[512];
 static int frame_count;
 
 static void add(const void *bytes, size_t size) {
@@ -89,8 +115,8 @@ static void add_data(uint64_t request, uint64_t offset, uint64_t size) {
   for (uint64_t i = 0; i < size; i++) stream[length++] = (uint8_t)(request * 31 + offset + i);
   pad();
 }
-static void add_output(const char *text) {
-  struct wire_output o = {head(WIRE_OUTPUT, sizeof o + strlen(text)), strlen(text)};
+static void add_output(uint16_t op, const char *text) {
+  struct wire_output o = {head(op, sizeof o + strlen(text)), strlen(text)};
   add(&o, sizeof o);
   add(text, strlen(text));
   pad();
@@ -98,6 +124,11 @@ static void add_output(const char *text) {
 static void add_done(uint64_t handle, uint64_t request) {
   struct wire_done d = {head(WIRE_DONE, sizeof d), handle, request};
   add(&d, sizeof d);
+  pad();
+}
+static void add_call(void) {
+  struct wire_call c = {head(WIRE_CALL, sizeof c), 12, 34, 710, 0};
+  add(&c, sizeof c);
   pad();
 }
 static void add_fault(void) {
@@ -122,12 +153,14 @@ static int fill(void **state) {
   add_data(7, 0, 1);
   add_data(7, 1, 13);
   add_data(8, 100, 800);
-  add_output("printed");
+  add_output(WIRE_OUTPUT, "printed");
+  add_call();
+  add_output(WIRE_ERRORS, "wrong");
   add_idle();
   add_data(7, 14, 8);
   add_done(0x2000001000001, 6);
   add_fault();
-  add_output("");
+  add_output(WIRE_OUTPUT, "");
   add_reply(7, 0, 0, 8);
   add_data(8, 900, 9);
   add_end("over");
@@ -142,6 +175,8 @@ static const char *const expected =
     "data 7 1+13\n"
     "data 8 100+800\n"
     "output printed\n"
+    "call 12 34 status 710\n"
+    "errors wrong\n"
     "idle\n"
     "data 7 14+8\n"
     "done 2000001000001 6\n"
@@ -188,7 +223,7 @@ static void in_one_piece(void **state) {
   check_all();
   // Replies (24, 64, 32), downloads with their heads and output.
   assert_int_equal(decoder.counted,
-                   24 + 64 + 32 + 5 * 32 + (8 + 16 + 800 + 8 + 16) + (16 + 8) + 16);
+                   24 + 64 + 32 + 5 * 32 + (8 + 16 + 800 + 8 + 16) + 2 * (16 + 8) + 16);
 }
 
 static void cut_at_every_byte(void **state) {
@@ -233,6 +268,44 @@ static void payload_goes_straight_to_its_place(void **state) {
   assert_int_equal(room, 500);
 }
 
+// Short rows arrive together, long ones where they go; in pieces of any size, frames behind them.
+static void payload_goes_to_rows_that_lie_apart(void **state) {
+  (void)state;
+  static const struct decode_sink in_rows = {
+      .place = place_in_rows,
+      .reply = reply,
+      .idle = idle,
+      .output = output,
+      .finished = finished,
+      .fault = fault,
+      .end = end,
+      .call = call,
+  };
+  const uint64_t rows[] = {1, 3, 100, 255};
+  for (unsigned r = 0; r < sizeof rows / sizeof *rows; r++)
+    for (size_t piece = 1; piece < 2000; piece = piece * 3 + 1) {
+      row = rows[r];
+      length = 0;
+      add_data(7, 0, 800);
+      add_data(7, 800, 77);
+      add_reply(7, 0, 0, 8);
+      decode_init(&decoder, &in_rows);
+      told[0] = 0;
+      memset(destination, 0xee, sizeof destination);
+      for (size_t at = 0; at < length; at += piece)
+        give(stream + at, length - at < piece ? length - at : piece);
+      assert_null(decoder.failure);
+      const uint8_t *first = stream + sizeof(struct wire_data);
+      const uint8_t *second = first + 800 + sizeof(struct wire_data);
+      for (uint64_t i = 0; i < 877; i++)
+        assert_int_equal(destination[i / row * (row + 1) + i % row],
+                         i < 800 ? first[i] : second[i - 800]);
+      for (uint64_t i = 0; i < 877 / row; i++)
+        assert_int_equal(destination[i * (row + 1) + row], 0xee);
+      assert_non_null(strstr(told, "reply 7"));
+    }
+}
+
 static void the_largest_reply(void **state) {
   (void)state;
   static uint8_t frame[WIRE_FRAME_MAX] __attribute__((aligned(8)));
@@ -259,7 +332,7 @@ struct nonsense {
 };
 
 static const struct nonsense nonsense[] = {
-    {"an unknown kind", "unknown kind", 0x8007, 0, 8, {0}},
+    {"an unknown kind", "unknown kind", 0x8fff, 0, 8, {0}},
     {"a guest's command", "unknown kind", 1020, 0, 8, {0}},
     {"kind 0", "unknown kind", 0, 0, 8, {0}},
     {"size 0", "impossible size", WIRE_IDLE, 0, 0, {0}},
@@ -274,6 +347,9 @@ static const struct nonsense nonsense[] = {
     {"output longer than its frame", "output", WIRE_OUTPUT, 0, 24, {9}},
     {"output of the largest length", "output", WIRE_OUTPUT, 0, 24, {UINT64_MAX}},
     {"a short completion", "completion", WIRE_DONE, 0, 16, {0}},
+    {"a short call", "call", WIRE_CALL, 0, 24, {1}},
+    {"a call of nothing", "never posted", WIRE_CALL, 0, 32, {99}},
+    {"short errors", "output", WIRE_ERRORS, 0, 8, {0}},
     {"a short fault", "fault", WIRE_FAULT, 0, 16, {0}},
     {"a short end", "end", WIRE_END, 0, 8, {0}},
     {"an end longer than its frame", "end", WIRE_END, 0, 24, {(uint64_t)9 << 32}},
@@ -364,6 +440,7 @@ int main(void) {
       cmocka_unit_test_setup(byte_by_byte, fill),
       cmocka_unit_test_setup(in_pieces_of_any_size, fill),
       cmocka_unit_test_setup(payload_goes_straight_to_its_place, fill),
+      cmocka_unit_test_setup(payload_goes_to_rows_that_lie_apart, fill),
       cmocka_unit_test_setup(the_largest_reply, fill),
       cmocka_unit_test_setup(nonsense_is_refused, fill),
       cmocka_unit_test_setup(a_failure_is_for_good, fill),

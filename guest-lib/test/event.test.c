@@ -103,6 +103,52 @@ static void per_thread_streams(void **state) {
   assert_int_not_equal(again, mine);
 }
 
+static void *use_my_stream(void *unused) {
+  (void)unused;
+  session_enter();
+  CHECK(cuMemsetD8Async_ptsz(memory, 1, 1, NULL) == CUDA_SUCCESS);
+  CUcontext before, context;
+  CHECK(cuCtxGetCurrent(&before) == CUDA_SUCCESS);
+  unsigned long long here, there, again;
+  CHECK(cuStreamGetId_ptsz(NULL, &here) == CUDA_SUCCESS);
+  CHECK(cuCtxCreate_v2(&context, 0, 0) == CUDA_SUCCESS);
+  CHECK(cuStreamGetId_ptsz(NULL, &there) == CUDA_SUCCESS && there != here);
+  CHECK(cuCtxSetCurrent(before) == CUDA_SUCCESS);
+  CHECK(cuStreamGetId_ptsz(NULL, &again) == CUDA_SUCCESS && again == here);
+  return NULL;
+}
+
+static void a_thread_takes_its_streams_along(void **state) {
+  (void)state;
+  struct server *server = session_start(64 * MIB, no_hook);
+  work_on(NULL);
+  for (uint64_t i = 1; i <= 20; i++) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, use_my_stream, NULL);
+    pthread_join(thread, NULL);
+    assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+    assert_int_equal(server_count(server, WIRE_cuStreamCreateWithPriority), 2 * i);
+    assert_int_equal(server_count(server, WIRE_cuStreamDestroy_v2), 2 * i);
+  }
+}
+
+static void events_and_streams_of_other_contexts(void **state) {
+  (void)state;
+  session_start(64 * MIB, no_hook);
+  CUstream here = stream_with(0);
+  CUevent of_here = new_event();
+  CUcontext context;
+  assert_int_equal(cuCtxCreate_v2(&context, 0, 0), CUDA_SUCCESS);
+  CUevent of_there = new_event();
+  assert_int_equal(cuEventRecord(of_there, here), CUDA_ERROR_INVALID_HANDLE);
+  assert_int_equal(cuEventRecord(of_here, here), CUDA_SUCCESS);
+  assert_int_equal(cuEventRecord(of_here, NULL), CUDA_ERROR_INVALID_HANDLE);
+  assert_int_equal(cuEventRecord(of_there, NULL), CUDA_SUCCESS);
+  assert_int_equal(cuStreamWaitEvent(here, of_there, 0), CUDA_SUCCESS);
+  float time;
+  assert_int_equal(cuEventElapsedTime_v2(&time, of_here, of_there), CUDA_ERROR_INVALID_HANDLE);
+}
+
 static void events(void **state) {
   (void)state;
   session_start(64 * MIB, no_hook);
@@ -132,7 +178,7 @@ static void events(void **state) {
   assert_int_equal(cuEventCreate(&untimed, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
   assert_int_equal(cuEventRecord(untimed, a), CUDA_SUCCESS);
   COSTS(0, cuEventElapsedTime_v2(&time, event, untimed), CUDA_ERROR_INVALID_HANDLE);
-  assert_int_equal(cuEventCreate(&untimed, CU_EVENT_INTERPROCESS), CUDA_ERROR_NOT_SUPPORTED);
+  assert_int_equal(cuEventCreate(&untimed, CU_EVENT_INTERPROCESS), CUDA_ERROR_INVALID_VALUE);
   assert_int_equal(cuEventCreate(&untimed, 0x100), CUDA_ERROR_INVALID_VALUE);
   assert_int_equal(cuEventDestroy_v2(event), CUDA_SUCCESS);
   assert_int_equal(cuEventDestroy_v2(event), CUDA_ERROR_INVALID_HANDLE);
@@ -292,6 +338,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(settled_work_is_not_asked_for_again),
       cmocka_unit_test(the_legacy_stream_covers_blocking_ones),
       cmocka_unit_test(per_thread_streams),
+      cmocka_unit_test(a_thread_takes_its_streams_along),
+      cmocka_unit_test(events_and_streams_of_other_contexts),
       cmocka_unit_test(events),
       cmocka_unit_test(polling_costs_nothing),
       cmocka_unit_test(polling_a_stream_costs_nothing),

@@ -19,12 +19,12 @@ t.test('it exports the entry points of the driver and nothing else', async (t) =
   t.same(exported.sort(), Object.keys(functions).sort());
 });
 
-t.test('it needs the C library only, and none newer than glibc 2.34', async (t) => {
+t.test('it needs the C library only, of glibc 2.17 or newer', async (t) => {
   const needed = output('readelf', '-d', guestLibrary)
     .filter((line) => line.includes('(NEEDED)'))
     .map((line) => /\[(.*)\]/.exec(line)?.[1]);
   t.same(
-    needed.filter((name) => name !== 'libc.so.6' && name !== 'ld-linux-x86-64.so.2'),
+    needed.filter((name) => !/^(libc|libpthread|ld-linux-x86-64)\.so\.[026]$/.test(name ?? '')),
     [],
   );
   const undefinedSymbols = output('nm', '-D', '--undefined-only', guestLibrary).map((line) => {
@@ -37,7 +37,7 @@ t.test('it needs the C library only, and none newer than glibc 2.34', async (t) 
     const [, version] = /@GLIBC_([0-9.]+)/.exec(name) ?? [];
     if (version === undefined) continue;
     const [, minor = ''] = version.split('.');
-    t.ok(Number(minor) <= 34, name);
+    t.ok(Number(minor) <= 17, name);
   }
 });
 

@@ -119,7 +119,7 @@ static void what_a_pointer_is(void **state) {
   }
   CUpointer_attribute unknown = (CUpointer_attribute)999;
   uint64_t answer;
-  assert_int_equal(cuPointerGetAttribute(&answer, unknown, device), CUDA_ERROR_NOT_SUPPORTED);
+  assert_int_equal(cuPointerGetAttribute(&answer, unknown, device), CUDA_ERROR_INVALID_VALUE);
   assert_int_equal(cuPointerGetAttributes(1, &unknown, (void *[]){&answer}, device),
                    CUDA_ERROR_INVALID_VALUE);
 }

@@ -27,7 +27,7 @@ t.test('a session, and what it cost', async (t) => {
     run('session', { ...env, OUTBOARD_STATS: file }),
   );
   t.same(result, { lines: SESSION, stderr: '', code: 0, signal: null });
-  t.match(stats, { magic: 'BOSTATS1', version: 1, unsupported: 0, commands: 3, roundTrips: 2 });
+  t.match(stats, { magic: 'BOSTATS1', version: 2, unsupported: 0, commands: 3, roundTrips: 2 });
   t.equal(
     stats.byCall.reduce((sum, count) => sum + count, 0),
     stats.calls,
@@ -82,14 +82,14 @@ t.test('calls that are not served', async (t) => {
     run('unsupported', { ...env, OUTBOARD_STATS: file, OUTBOARD_LOG: 'warn' }),
   );
   t.same(result.lines.slice(SESSION.length), [
-    'cuMemPoolCreate CUDA_ERROR_NOT_SUPPORTED',
-    'cuMemPoolCreate CUDA_ERROR_NOT_SUPPORTED',
-    'cuArrayCreate_v2 CUDA_ERROR_NOT_SUPPORTED',
+    'cuGreenCtxCreate CUDA_ERROR_NOT_SUPPORTED',
+    'cuGreenCtxCreate CUDA_ERROR_NOT_SUPPORTED',
+    'cuCoredumpGetAttribute CUDA_ERROR_NOT_SUPPORTED',
     'cuGetProcAddress_v2 CUDA_ERROR_NOT_FOUND',
     'not found',
   ]);
   const named = result.stderr.match(/(cu\w+) is not served/g);
-  t.same(named, ['cuMemPoolCreate is not served', 'cuArrayCreate_v2 is not served']);
+  t.same(named, ['cuGreenCtxCreate is not served', 'cuCoredumpGetAttribute is not served']);
   t.equal(stats.unsupported, 3);
 });
 

@@ -1,7 +1,7 @@
 // One connection while it is the monitor's: reads the Hello, waits in the queue, is refused or
 // handed over to an API server process.
 import type { Socket } from 'node:net';
-import { encodeAnswer, type Hello, wire } from '../../api-server/src/control.js';
+import { type DeviceReport, encodeAnswer, type Hello, wire } from '../../api-server/src/control.js';
 import { handleOf, type SocketHandle } from '../../api-server/src/socket-handle.js';
 import { OutboardError } from './errors.js';
 import { HelloReader } from './hello.js';
@@ -113,6 +113,11 @@ export class Client {
     if (this.#socket.writableLength > 0) return;
     this.#position = position;
     this.#socket.write(encodeAnswer({ queued: { position } }));
+  }
+
+  /** Answers one who wanted no session, and ends the connection. */
+  report(report: DeviceReport) {
+    this.#finish(encodeAnswer({ report }));
   }
 
   /** Tells the guest why not, and ends the connection. */

@@ -18,6 +18,8 @@ export interface Driver {
   offered: OfferedDevice[];
   /** Of the processes that load it. */
   env: NodeJS.ProcessEnv;
+  /** For dlopen: the NVML that goes with the driver; null: there is none. */
+  nvml: string | null;
 }
 
 /** `choice` is auto, software, nvidia, or the path of a driver library. `gpus` null: all. */
@@ -79,7 +81,8 @@ async function counted(
     throw new OutboardError('OB_DEVICE_COUNT', gpus, library, devices.length);
   }
   const count = gpus ?? devices.length;
-  return { kind, library, gpus: count, offered: devices.slice(0, count), env };
+  const nvml = kind === 'nvidia' ? 'libnvidia-ml.so.1' : null;
+  return { kind, library, gpus: count, offered: devices.slice(0, count), env, nvml };
 }
 
 /**

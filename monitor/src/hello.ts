@@ -86,7 +86,7 @@ const mostBases = 64;
 const addressEnd = 1n << 47n;
 
 /** What no correct guest sends, whatever the user configured. */
-function validate({ windowBases, windowSize, name, sessionClass }: Hello) {
+function validate({ windowBases, windowSize, name, sessionClass, query }: Hello) {
   const wrong = (what: string) => new OutboardError('OB_HELLO_VALUE', what);
   if (name.length > most.name || !/^[\x20-\x7e]*$/.test(name)) {
     throw wrong(`the name ${JSON.stringify(printable(name))}`);
@@ -94,6 +94,8 @@ function validate({ windowBases, windowSize, name, sessionClass }: Hello) {
   if (!['', 'latency-strict', 'best-effort'].includes(sessionClass)) {
     throw wrong(`the class ${JSON.stringify(printable(sessionClass))}`);
   }
+  // Nobody gets a window who wants no session.
+  if (query) return;
   if (windowBases.length > mostBases) throw wrong(`${windowBases.length} bases for a window`);
   if (windowSize % wire.granule !== 0n || windowSize > addressEnd) {
     throw wrong(`a window of ${windowSize} bytes`);

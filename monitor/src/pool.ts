@@ -130,6 +130,8 @@ export class Pool {
       /** Bytes that the contexts of all slots take. */
       contexts,
       slots: places.map((place) => place.slot),
+      /** Of its first warm slot; undefined until there was one. */
+      snapshot,
       problem: places.every((place) => place.failures > 0) ? (places[0]?.problem ?? null) : null,
     }));
   }

@@ -7,6 +7,7 @@ import type { SessionEnd } from '../../api-server/src/native.js';
 import type { PlacementParameters, PlacementPolicy } from '../policies/placement.js';
 import { admit } from './admission.js';
 import { Client } from './client.js';
+import { DeviceQueries } from './device-queries.js';
 import type { Driver } from './devices.js';
 import { OutboardError } from './errors.js';
 import { HelloReader } from './hello.js';
@@ -18,7 +19,7 @@ import { Quota, type QuotaOptions } from './quota.js';
 import { numbers, Session } from './session.js';
 import type { Slot } from './slot.js';
 import type { EndedState, Placement, ServerState, SessionRequest } from './state.js';
-import { requireLocal, type Tenants } from './tenants.js';
+import { requireLocal, type Tenant, type Tenants } from './tenants.js';
 import type { FrontPeer } from './tls-preamble.js';
 import type { TraceFolder } from './trace/folder.js';
 import type { Observer } from './view.js';
@@ -74,6 +75,7 @@ export class Server {
   readonly #clients = new Set<Client>();
   readonly #visitors = new Map<Client, Visitor>();
   readonly #history: EndedState[] = [];
+  readonly #queries: DeviceQueries;
   #ids = 0;
   #telling: NodeJS.Timeout | undefined;
   #expiring: NodeJS.Timeout | undefined;
@@ -86,6 +88,7 @@ export class Server {
     this.#observer = observer;
     this.#log = log;
     const { build, driver, serversPerGpu, hangSeconds } = options;
+    this.#queries = new DeviceQueries(this, driver.nvml);
     this.quota = new Quota(options.quota, log);
     this.pool = new Pool(
       { build, driver, serversPerGpu, hangSeconds },
@@ -256,12 +259,15 @@ export class Server {
   }
 
   #arrived(client: Client, hello: Hello) {
+    if (hello.query) {
+      void this.#asked(client, hello);
+      return;
+    }
     let known: string | null = null;
     try {
       this.#mayCome();
-      const { tenants, parameters } = this.options;
-      const tenant =
-        tenants?.identify({ token: hello.token, certificate: client.certificate }) ?? null;
+      const { parameters } = this.options;
+      const tenant = this.#identify(client, hello);
       known = tenant?.name ?? null;
       const request = admit(hello, this.state, parameters, tenant);
       const { hopeless } = this.pool;
@@ -278,6 +284,24 @@ export class Server {
       if (!(error instanceof OutboardError)) throw error;
       this.#refuse(client, error, known);
     }
+  }
+
+  /** It wants no session: it gets no slot, and waits for nobody. */
+  async #asked(client: Client, hello: Hello) {
+    let known: string | null = null;
+    try {
+      if (this.closed === 'stopping') throw new OutboardError('OB_SHUTDOWN');
+      const tenant = this.#identify(client, hello);
+      known = tenant?.name ?? null;
+      client.report(await this.#queries.answer(tenant, hello));
+    } catch (error) {
+      if (!(error instanceof OutboardError)) throw error;
+      this.#refuse(client, error, known);
+    }
+  }
+
+  #identify(client: Client, { token }: Hello): Tenant | null {
+    return this.options.tenants?.identify({ token, certificate: client.certificate }) ?? null;
   }
 
   #mayCome() {
@@ -364,6 +388,7 @@ export class Server {
         type: 'session',
         session: BigInt(session.id),
         memoryLimit: placement.memory,
+        tenant: visitor.request.tenant,
         windowBases,
         windowSize,
         leftover: offered.leftover,

@@ -9,6 +9,7 @@ import type {
   DeviceSnapshot,
   KernelTime,
   Native,
+  NvmlFacts,
   SessionEnd,
 } from '../../api-server/src/native.js';
 import { type SocketHandle, sendable } from '../../api-server/src/socket-handle.js';
@@ -76,6 +77,7 @@ export class Slot {
   readonly #events: SlotEvents;
   #measured: ((free: bigint) => void) | undefined;
   #kernels: ((kernels: KernelTime[]) => void)[] = [];
+  #nvml: ((facts: NvmlFacts | null) => void)[] = [];
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: SlotOptions, events: SlotEvents, log: Log) {
@@ -160,6 +162,15 @@ export class Slot {
     });
   }
 
+  /** What the machine's own NVML says of its device; null when the process ends meanwhile. */
+  nvml(library: string, uuid: string): Promise<NvmlFacts | null> {
+    return new Promise((resolve) => {
+      if (this.state === 'ended' || this.state === 'starting') return resolve(null);
+      this.#nvml.push(resolve);
+      this.#send({ type: 'nvml', library, uuid });
+    });
+  }
+
   /** Shows a client's connection to the process: `onPrepared` or `onDeclined` follows. */
   offer(session: Session, handle: SocketHandle) {
     this.state = 'busy';
@@ -218,6 +229,8 @@ export class Slot {
         return;
       case 'kernels':
         return this.#kernels.shift()?.(message.kernels);
+      case 'nvml':
+        return this.#nvml.shift()?.(message.facts);
       case 'prepared':
         return this.#events.onPrepared(this);
       case 'declined':
@@ -252,6 +265,7 @@ export class Slot {
     if (this.tokens.fd !== null) closeSync(this.tokens.fd);
     if (this.#hung) how = 'it hung';
     for (const resolve of this.#kernels.splice(0)) resolve([]);
+    for (const resolve of this.#nvml.splice(0)) resolve(null);
     this.#events.onExit(this, how);
   }
 }

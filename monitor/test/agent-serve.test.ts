@@ -6,7 +6,7 @@ import path from 'node:path';
 import t from 'tap';
 import { Agent } from './support/agent.js';
 import { authority, serverFiles } from './support/certificates.js';
-import { Guest } from './support/guest.js';
+import { asking, Guest } from './support/guest.js';
 import { outboard, Serving } from './support/serving.js';
 
 const folder = t.testdir();
@@ -38,6 +38,9 @@ t.test('a session by token, a session by certificate', async (t) => {
   });
   const over = await Guest.hello(byToken.tcp).refusal();
   t.match(over, { code: 'OB_TENANT_SESSIONS' });
+
+  const report = await Guest.hello(byToken.tcp, asking()).report();
+  t.match(report.processes, [{ program: 'vision-program' }], 'queries go the same way');
 
   const speech = ours.issue('speech', ['URI:spiffe://lab/speech']);
   const byCertificate = await agentFor('--cert', speech.cert, '--key', speech.key);

@@ -40,7 +40,7 @@ t.test('the environment it gets', async (t) => {
     LD_LIBRARY_PATH: '/elsewhere',
   };
   const who = ['--token-file', 'token', '--name', 'resize images', '--class', 'best-effort'];
-  const { stdout } = run([...settings, ...who, '--stats', 'stats', ...show], env);
+  const { stdout } = run([...settings, ...who, '--stats-file', 'stats', ...show], env);
   const lines = stdout.split('\n');
   for (const line of [
     `LD_PRELOAD=${library}`,

@@ -44,9 +44,54 @@ enum wire_op {
   WIRE_FunctionFind = 1015,
   WIRE_Launch = 1020,
   WIRE_ContextReset = 1030,
+  WIRE_Echo = 1031,
+  WIRE_PagesUpload = 1100,
+  WIRE_PagesFetch = 1101,
+  WIRE_GraphBuild = 1120,
+  WIRE_GraphLaunch = 1121,
+  WIRE_GraphSet = 1122,
+  WIRE_GraphEnable = 1123,
+  WIRE_GraphDestroy = 1124,
+  WIRE_GraphCondition = 1125,
+  WIRE_GraphForget = 1126,
+  WIRE_ArrayCreate = 1180,
+  WIRE_ArrayLevel = 1181,
+  WIRE_ArrayDestroy = 1182,
+  WIRE_BoxUpload = 1190,
+  WIRE_BoxDownload = 1191,
+  WIRE_BoxCopy = 1192,
+  WIRE_TextureCreate = 1200,
+  WIRE_TextureDestroy = 1201,
+  WIRE_SurfaceCreate = 1202,
+  WIRE_ReferenceGet = 1203,
+  WIRE_TextureReferenceSet = 1204,
+  WIRE_SurfaceReferenceSet = 1205,
+  WIRE_HostFunction = 1220,
+  WIRE_HostFunctionDone = 1221,
+  WIRE_StreamValues = 1222,
+  WIRE_StreamAttribute = 1223,
+  WIRE_ContextRecord = 1240,
+  WIRE_ContextWait = 1241,
+  WIRE_LimitSet = 1242,
+  WIRE_ModuleOpen = 1243,
+  WIRE_FunctionDescribe = 1244,
+  WIRE_FunctionSet = 1245,
+  WIRE_Occupancies = 1246,
+  WIRE_OccupancyClusters = 1247,
+  WIRE_LaunchWith = 1248,
+  WIRE_MemoryCreate = 1260,
+  WIRE_MemoryRelease = 1261,
+  WIRE_MemoryPlace = 1262,
+  WIRE_MemoryDisplace = 1263,
+  WIRE_MemoryAccess = 1264,
+  WIRE_MemoryExport = 1270,
+  WIRE_MemoryImport = 1271,
+  WIRE_EventExport = 1272,
+  WIRE_EventImport = 1273,
+  WIRE_Acknowledge = 1274,
 };
 
-#define WIRE_OP_COUNT 38
+#define WIRE_OP_COUNT 83
 
 struct wire_cuCtxSetLimit {
   struct wire_request request;
@@ -346,7 +391,7 @@ struct wire_Download_reply {
 };
 WIRE_CHECK(sizeof(struct wire_Download_reply) == 24, "wire_Download_reply");
 
-// device to device, rows of width bytes
+// device to device, rows of width bytes; what is more than a plane of memory is BoxCopy
 struct wire_Copy2D {
   struct wire_header header;
   uint64_t destination;
@@ -414,8 +459,10 @@ struct wire_ModuleGlobal_reply {
   struct wire_reply reply;
   uint64_t address;
   uint64_t size;
+  uint32_t managed;
+  uint32_t pad0;
 };
-WIRE_CHECK(sizeof(struct wire_ModuleGlobal_reply) == 40, "wire_ModuleGlobal_reply");
+WIRE_CHECK(sizeof(struct wire_ModuleGlobal_reply) == 48, "wire_ModuleGlobal_reply");
 
 // binds a handle to the kernel with that name; the guest knows it from the module's list, or asks with FunctionFind
 // name follows, padded to 8.
@@ -475,6 +522,588 @@ struct wire_ContextReset_reply {
 };
 WIRE_CHECK(sizeof(struct wire_ContextReset_reply) == 24, "wire_ContextReset_reply");
 
+// nothing; what is answered with it is measured (bench/ablation)
+struct wire_Echo {
+  struct wire_request request;
+};
+WIRE_CHECK(sizeof(struct wire_Echo) == 16, "wire_Echo");
+struct wire_Echo_reply {
+  struct wire_reply reply;
+};
+WIRE_CHECK(sizeof(struct wire_Echo_reply) == 24, "wire_Echo_reply");
+
+// what the host has changed, before all work that is sent later. Without runs the payload is for one address; otherwise it is their bytes and then their table (struct wire_page_run)
+// `length` bytes of payload follow.
+struct wire_PagesUpload {
+  struct wire_header header;
+  uint64_t address;
+  uint64_t runs;
+  uint64_t length;
+};
+WIRE_CHECK(sizeof(struct wire_PagesUpload) == 32, "wire_PagesUpload");
+
+// what the device has there, sent as WIRE_DATA, then the reply; `wait` - once all work sent before is done
+struct wire_PagesFetch {
+  struct wire_request request;
+  uint64_t address;
+  uint64_t length;
+  uint32_t wait;
+  uint32_t pad0;
+};
+WIRE_CHECK(sizeof(struct wire_PagesFetch) == 40, "wire_PagesFetch");
+struct wire_PagesFetch_reply {
+  struct wire_reply reply;
+};
+WIRE_CHECK(sizeof(struct wire_PagesFetch_reply) == 24, "wire_PagesFetch_reply");
+
+// nodes of a new executable graph, which is made when the last have come; base is the graph that conditions were made for, or 0
+// `length` bytes of payload follow.
+struct wire_GraphBuild {
+  struct wire_header header;
+  uint64_t exec;
+  uint64_t base;
+  uint32_t last;
+  uint32_t flags;
+  uint64_t length;
+};
+WIRE_CHECK(sizeof(struct wire_GraphBuild) == 40, "wire_GraphBuild");
+
+struct wire_GraphLaunch {
+  struct wire_header header;
+  uint64_t exec;
+  uint64_t stream;
+};
+WIRE_CHECK(sizeof(struct wire_GraphLaunch) == 24, "wire_GraphLaunch");
+
+// new parameters of nodes
+// `length` bytes of payload follow.
+struct wire_GraphSet {
+  struct wire_header header;
+  uint64_t exec;
+  uint64_t length;
+};
+WIRE_CHECK(sizeof(struct wire_GraphSet) == 24, "wire_GraphSet");
+
+struct wire_GraphEnable {
+  struct wire_header header;
+  uint64_t exec;
+  uint32_t node;
+  uint32_t enabled;
+};
+WIRE_CHECK(sizeof(struct wire_GraphEnable) == 24, "wire_GraphEnable");
+
+struct wire_GraphDestroy {
+  struct wire_header header;
+  uint64_t exec;
+};
+WIRE_CHECK(sizeof(struct wire_GraphDestroy) == 16, "wire_GraphDestroy");
+
+// makes a handle of a condition, whose value only the driver knows; the server keeps a graph for it
+struct wire_GraphCondition {
+  struct wire_request request;
+  uint64_t graph;
+  uint32_t value;
+  uint32_t flags;
+};
+WIRE_CHECK(sizeof(struct wire_GraphCondition) == 32, "wire_GraphCondition");
+struct wire_GraphCondition_reply {
+  struct wire_reply reply;
+  uint64_t handle;
+};
+WIRE_CHECK(sizeof(struct wire_GraphCondition_reply) == 32, "wire_GraphCondition_reply");
+
+// the program has destroyed a graph that conditions were made for
+struct wire_GraphForget {
+  struct wire_header header;
+  uint64_t graph;
+};
+WIRE_CHECK(sizeof(struct wire_GraphForget) == 16, "wire_GraphForget");
+
+// levels 0 makes an array, more a mipmapped one
+struct wire_ArrayCreate {
+  struct wire_header header;
+  uint64_t array;
+  uint64_t width;
+  uint64_t height;
+  uint64_t depth;
+  uint32_t format;
+  uint32_t channels;
+  uint32_t flags;
+  uint32_t levels;
+};
+WIRE_CHECK(sizeof(struct wire_ArrayCreate) == 56, "wire_ArrayCreate");
+
+// a level of a mipmapped array as an array, which ends with it
+struct wire_ArrayLevel {
+  struct wire_header header;
+  uint64_t array;
+  uint64_t mipmapped;
+  uint32_t level;
+  uint32_t pad0;
+};
+WIRE_CHECK(sizeof(struct wire_ArrayLevel) == 32, "wire_ArrayLevel");
+
+// of either kind; the guest knows that no work uses it any more
+struct wire_ArrayDestroy {
+  struct wire_header header;
+  uint64_t array;
+};
+WIRE_CHECK(sizeof(struct wire_ArrayDestroy) == 16, "wire_ArrayDestroy");
+
+// copies the payload, row behind row, into a box in order of the stream
+// `length` bytes of payload follow.
+struct wire_BoxUpload {
+  struct wire_header header;
+  uint64_t array;
+  uint64_t x;
+  uint64_t y;
+  uint64_t z;
+  uint64_t width;
+  uint64_t height;
+  uint64_t depth;
+  uint64_t stream;
+  uint64_t length;
+};
+WIRE_CHECK(sizeof(struct wire_BoxUpload) == 80, "wire_BoxUpload");
+
+// sends a box, row behind row, as Download does
+struct wire_BoxDownload {
+  struct wire_request request;
+  uint64_t array;
+  uint64_t x;
+  uint64_t y;
+  uint64_t z;
+  uint64_t width;
+  uint64_t height;
+  uint64_t depth;
+  uint64_t stream;
+};
+WIRE_CHECK(sizeof(struct wire_BoxDownload) == 80, "wire_BoxDownload");
+struct wire_BoxDownload_reply {
+  struct wire_reply reply;
+};
+WIRE_CHECK(sizeof(struct wire_BoxDownload_reply) == 24, "wire_BoxDownload_reply");
+
+// from one box of the device to another
+struct wire_BoxCopy {
+  struct wire_header header;
+  uint64_t to_array;
+  uint64_t to_x;
+  uint64_t to_y;
+  uint64_t to_z;
+  uint64_t from_array;
+  uint64_t from_x;
+  uint64_t from_y;
+  uint64_t from_z;
+  uint64_t width;
+  uint64_t height;
+  uint64_t depth;
+  uint64_t stream;
+};
+WIRE_CHECK(sizeof(struct wire_BoxCopy) == 104, "wire_BoxCopy");
+
+// of a resource (kind is a CUresourcetype; linear memory is `width` bytes), a CUDA_TEXTURE_DESC and a CUDA_RESOURCE_VIEW_DESC or nothing
+// texture, then view follows, padded to 8.
+struct wire_TextureCreate {
+  struct wire_request request;
+  uint32_t kind;
+  uint32_t format;
+  uint32_t channels;
+  uint32_t pad0;
+  uint64_t array;
+  uint64_t address;
+  uint64_t width;
+  uint64_t height;
+  uint64_t pitch;
+  uint32_t texture_size;
+  uint32_t view_size;
+};
+WIRE_CHECK(sizeof(struct wire_TextureCreate) == 80, "wire_TextureCreate");
+struct wire_TextureCreate_reply {
+  struct wire_reply reply;
+  uint64_t object;
+};
+WIRE_CHECK(sizeof(struct wire_TextureCreate_reply) == 32, "wire_TextureCreate_reply");
+
+// of a surface, too
+struct wire_TextureDestroy {
+  struct wire_header header;
+  uint64_t object;
+};
+WIRE_CHECK(sizeof(struct wire_TextureDestroy) == 16, "wire_TextureDestroy");
+
+struct wire_SurfaceCreate {
+  struct wire_request request;
+  uint64_t array;
+};
+WIRE_CHECK(sizeof(struct wire_SurfaceCreate) == 24, "wire_SurfaceCreate");
+struct wire_SurfaceCreate_reply {
+  struct wire_reply reply;
+  uint64_t object;
+};
+WIRE_CHECK(sizeof(struct wire_SurfaceCreate_reply) == 32, "wire_SurfaceCreate_reply");
+
+// binds a handle to the texture or surface reference of that name
+// name follows, padded to 8.
+struct wire_ReferenceGet {
+  struct wire_request request;
+  uint64_t module;
+  uint64_t reference;
+  uint32_t surface;
+  uint32_t name_size;
+};
+WIRE_CHECK(sizeof(struct wire_ReferenceGet) == 40, "wire_ReferenceGet");
+struct wire_ReferenceGet_reply {
+  struct wire_reply reply;
+};
+WIRE_CHECK(sizeof(struct wire_ReferenceGet_reply) == 24, "wire_ReferenceGet_reply");
+
+// all that is set of it; `bound` tells whether there is a resource, described as in TextureCreate
+// texture follows, padded to 8.
+struct wire_TextureReferenceSet {
+  struct wire_header header;
+  uint64_t reference;
+  uint32_t bound;
+  uint32_t kind;
+  uint32_t format;
+  uint32_t channels;
+  uint64_t array;
+  uint64_t address;
+  uint64_t width;
+  uint64_t height;
+  uint64_t pitch;
+  uint32_t own_format;
+  uint32_t own_channels;
+  uint32_t texture_size;
+  uint32_t pad0;
+};
+WIRE_CHECK(sizeof(struct wire_TextureReferenceSet) == 88, "wire_TextureReferenceSet");
+
+struct wire_SurfaceReferenceSet {
+  struct wire_header header;
+  uint64_t reference;
+  uint64_t array;
+};
+WIRE_CHECK(sizeof(struct wire_SurfaceReferenceSet) == 24, "wire_SurfaceReferenceSet");
+
+// makes the stream send WIRE_CALL and wait until HostFunctionDone says that the guest has returned from it; kind is an enum wire_function
+struct wire_HostFunction {
+  struct wire_header header;
+  uint64_t stream;
+  uint64_t function;
+  uint32_t kind;
+  uint32_t pad0;
+};
+WIRE_CHECK(sizeof(struct wire_HostFunction) == 32, "wire_HostFunction");
+
+// the guest has returned from that call
+struct wire_HostFunctionDone {
+  struct wire_header header;
+  uint64_t call;
+};
+WIRE_CHECK(sizeof(struct wire_HostFunctionDone) == 16, "wire_HostFunctionDone");
+
+// the stream waits for and writes values, struct wire_value each, one after the other
+// values follows, padded to 8.
+struct wire_StreamValues {
+  struct wire_header header;
+  uint64_t stream;
+  uint32_t values_size;
+  uint32_t pad0;
+};
+WIRE_CHECK(sizeof(struct wire_StreamValues) == 24, "wire_StreamValues");
+
+// sets an attribute that the device may make use of; value is a CUstreamAttrValue
+// value follows, padded to 8.
+struct wire_StreamAttribute {
+  struct wire_header header;
+  uint64_t stream;
+  uint32_t attribute;
+  uint32_t value_size;
+};
+WIRE_CHECK(sizeof(struct wire_StreamAttribute) == 24, "wire_StreamAttribute");
+
+// records the event behind all work that the session's streams have
+struct wire_ContextRecord {
+  struct wire_header header;
+  uint64_t event;
+};
+WIRE_CHECK(sizeof(struct wire_ContextRecord) == 16, "wire_ContextRecord");
+
+// lets later work of all the session's streams wait for the event
+struct wire_ContextWait {
+  struct wire_header header;
+  uint64_t event;
+};
+WIRE_CHECK(sizeof(struct wire_ContextWait) == 16, "wire_ContextWait");
+
+// cuCtxSetLimit; answers what the driver made of the value
+struct wire_LimitSet {
+  struct wire_request request;
+  uint32_t limit;
+  uint32_t pad0;
+  uint64_t value;
+};
+WIRE_CHECK(sizeof(struct wire_LimitSet) == 32, "wire_LimitSet");
+struct wire_LimitSet_reply {
+  struct wire_reply reply;
+  uint64_t value;
+};
+WIRE_CHECK(sizeof(struct wire_LimitSet_reply) == 32, "wire_LimitSet_reply");
+
+// ModuleLoad with options of the compiler, whose messages come back, and the attributes of the kernels where they are few
+// options follows, padded to 8.
+struct wire_ModuleOpen {
+  struct wire_request request;
+  uint64_t module;
+  uint64_t hash0;
+  uint64_t hash1;
+  uint64_t hash2;
+  uint64_t hash3;
+  uint64_t total;
+  uint32_t library;
+  uint32_t options_size;
+};
+WIRE_CHECK(sizeof(struct wire_ModuleOpen) == 72, "wire_ModuleOpen");
+// errors, then info, then list follows.
+struct wire_ModuleOpen_reply {
+  struct wire_reply reply;
+  uint32_t state;
+  int32_t refused;
+  uint32_t kernels;
+  uint32_t listed;
+  uint32_t described;
+  uint32_t errors_size;
+  uint32_t info_size;
+  uint32_t list_size;
+};
+WIRE_CHECK(sizeof(struct wire_ModuleOpen_reply) == 56, "wire_ModuleOpen_reply");
+
+// attributes and occupancy of a kernel that its module's answer did not describe
+struct wire_FunctionDescribe {
+  struct wire_request request;
+  uint64_t function;
+};
+WIRE_CHECK(sizeof(struct wire_FunctionDescribe) == 24, "wire_FunctionDescribe");
+// description follows.
+struct wire_FunctionDescribe_reply {
+  struct wire_reply reply;
+  uint32_t description_size;
+  uint32_t pad0;
+};
+WIRE_CHECK(sizeof(struct wire_FunctionDescribe_reply) == 32, "wire_FunctionDescribe_reply");
+
+// cuFuncSetAttribute with a value that the guest knows to be right
+struct wire_FunctionSet {
+  struct wire_header header;
+  uint64_t function;
+  uint32_t attribute;
+  int32_t value;
+};
+WIRE_CHECK(sizeof(struct wire_FunctionSet) == 24, "wire_FunctionSet");
+
+// blocks that a multiprocessor holds, a byte for each shape of a block
+// shapes follows, padded to 8.
+struct wire_Occupancies {
+  struct wire_request request;
+  uint64_t function;
+  uint32_t flags;
+  uint32_t shapes_size;
+};
+WIRE_CHECK(sizeof(struct wire_Occupancies) == 32, "wire_Occupancies");
+// blocks follows.
+struct wire_Occupancies_reply {
+  struct wire_reply reply;
+  uint32_t blocks_size;
+  uint32_t pad0;
+};
+WIRE_CHECK(sizeof(struct wire_Occupancies_reply) == 32, "wire_Occupancies_reply");
+
+// clusters that the device holds at once, or (most) blocks of the largest cluster
+// attributes follows, padded to 8.
+struct wire_OccupancyClusters {
+  struct wire_request request;
+  uint64_t function;
+  uint32_t most;
+  uint32_t grid_x;
+  uint32_t grid_y;
+  uint32_t grid_z;
+  uint32_t block_x;
+  uint32_t block_y;
+  uint32_t block_z;
+  uint32_t shared;
+  uint32_t attributes_size;
+  uint32_t pad0;
+};
+WIRE_CHECK(sizeof(struct wire_OccupancyClusters) == 64, "wire_OccupancyClusters");
+struct wire_OccupancyClusters_reply {
+  struct wire_reply reply;
+  int32_t clusters;
+  uint32_t pad0;
+};
+WIRE_CHECK(sizeof(struct wire_OccupancyClusters_reply) == 32, "wire_OccupancyClusters_reply");
+
+// Launch with attributes
+// attributes, then parameters follows, padded to 8.
+struct wire_LaunchWith {
+  struct wire_header header;
+  uint64_t function;
+  uint64_t stream;
+  uint32_t grid_x;
+  uint32_t grid_y;
+  uint32_t grid_z;
+  uint32_t block_x;
+  uint32_t block_y;
+  uint32_t block_z;
+  uint32_t shared;
+  uint32_t attributes_size;
+  uint32_t parameters_size;
+  uint32_t pad0;
+};
+WIRE_CHECK(sizeof(struct wire_LaunchWith) == 64, "wire_LaunchWith");
+
+// zeroed memory without addresses, under a handle that the guest minted
+struct wire_MemoryCreate {
+  struct wire_header header;
+  uint64_t memory;
+  uint64_t size;
+  uint32_t device;
+  uint32_t shareable;
+};
+WIRE_CHECK(sizeof(struct wire_MemoryCreate) == 32, "wire_MemoryCreate");
+
+// ends such memory; nothing maps it any more
+struct wire_MemoryRelease {
+  struct wire_header header;
+  uint64_t memory;
+};
+WIRE_CHECK(sizeof(struct wire_MemoryRelease) == 16, "wire_MemoryRelease");
+
+// maps part of such memory at addresses of the window, without access yet
+struct wire_MemoryPlace {
+  struct wire_header header;
+  uint64_t address;
+  uint64_t size;
+  uint64_t offset;
+  uint64_t memory;
+};
+WIRE_CHECK(sizeof(struct wire_MemoryPlace) == 40, "wire_MemoryPlace");
+
+// unmaps one or more whole mappings side by side, once the device has come to rest
+struct wire_MemoryDisplace {
+  struct wire_request request;
+  uint64_t address;
+  uint64_t size;
+};
+WIRE_CHECK(sizeof(struct wire_MemoryDisplace) == 32, "wire_MemoryDisplace");
+struct wire_MemoryDisplace_reply {
+  struct wire_reply reply;
+};
+WIRE_CHECK(sizeof(struct wire_MemoryDisplace_reply) == 24, "wire_MemoryDisplace_reply");
+
+// what the device may do in mappings side by side (CUmemAccess_flags)
+struct wire_MemoryAccess {
+  struct wire_header header;
+  uint64_t address;
+  uint64_t size;
+  uint32_t flags;
+  uint32_t pad0;
+};
+WIRE_CHECK(sizeof(struct wire_MemoryAccess) == 32, "wire_MemoryAccess");
+
+// a token for memory that the guest manages itself, or (memory 0) for what one MemoryMap mapped; offset and length say what of it is meant
+struct wire_MemoryExport {
+  struct wire_request request;
+  uint64_t memory;
+  uint64_t address;
+  uint64_t size;
+  uint64_t offset;
+  uint64_t length;
+};
+WIRE_CHECK(sizeof(struct wire_MemoryExport) == 56, "wire_MemoryExport");
+struct wire_MemoryExport_reply {
+  struct wire_reply reply;
+  uint64_t token0;
+  uint64_t token1;
+  uint64_t token2;
+  uint64_t token3;
+  uint64_t token4;
+  uint64_t token5;
+  uint64_t token6;
+  uint64_t token7;
+};
+WIRE_CHECK(sizeof(struct wire_MemoryExport_reply) == 88, "wire_MemoryExport_reply");
+
+// the memory of a token, under a handle that the guest minted, to be placed; own says whether it may be the session's own
+struct wire_MemoryImport {
+  struct wire_request request;
+  uint64_t memory;
+  uint32_t own;
+  uint32_t pad0;
+  uint64_t token0;
+  uint64_t token1;
+  uint64_t token2;
+  uint64_t token3;
+  uint64_t token4;
+  uint64_t token5;
+  uint64_t token6;
+  uint64_t token7;
+};
+WIRE_CHECK(sizeof(struct wire_MemoryImport) == 96, "wire_MemoryImport");
+struct wire_MemoryImport_reply {
+  struct wire_reply reply;
+  uint64_t size;
+  uint64_t offset;
+  uint64_t length;
+};
+WIRE_CHECK(sizeof(struct wire_MemoryImport_reply) == 48, "wire_MemoryImport_reply");
+
+struct wire_EventExport {
+  struct wire_request request;
+  uint64_t event;
+};
+WIRE_CHECK(sizeof(struct wire_EventExport) == 24, "wire_EventExport");
+struct wire_EventExport_reply {
+  struct wire_reply reply;
+  uint64_t token0;
+  uint64_t token1;
+  uint64_t token2;
+  uint64_t token3;
+  uint64_t token4;
+  uint64_t token5;
+  uint64_t token6;
+  uint64_t token7;
+};
+WIRE_CHECK(sizeof(struct wire_EventExport_reply) == 88, "wire_EventExport_reply");
+
+struct wire_EventImport {
+  struct wire_request request;
+  uint64_t event;
+  uint64_t token0;
+  uint64_t token1;
+  uint64_t token2;
+  uint64_t token3;
+  uint64_t token4;
+  uint64_t token5;
+  uint64_t token6;
+  uint64_t token7;
+};
+WIRE_CHECK(sizeof(struct wire_EventImport) == 88, "wire_EventImport");
+struct wire_EventImport_reply {
+  struct wire_reply reply;
+};
+WIRE_CHECK(sizeof(struct wire_EventImport_reply) == 24, "wire_EventImport_reply");
+
+// answered once everything before it has been taken up
+struct wire_Acknowledge {
+  struct wire_request request;
+};
+WIRE_CHECK(sizeof(struct wire_Acknowledge) == 16, "wire_Acknowledge");
+struct wire_Acknowledge_reply {
+  struct wire_reply reply;
+};
+WIRE_CHECK(sizeof(struct wire_Acknowledge_reply) == 24, "wire_Acknowledge_reply");
+
 // For logs: X(op, name).
 #define WIRE_OPS(X) \
   X(1, cuCtxSetLimit) \
@@ -515,6 +1144,51 @@ WIRE_CHECK(sizeof(struct wire_ContextReset_reply) == 24, "wire_ContextReset_repl
   X(1015, FunctionFind) \
   X(1020, Launch) \
   X(1030, ContextReset) \
+  X(1031, Echo) \
+  X(1100, PagesUpload) \
+  X(1101, PagesFetch) \
+  X(1120, GraphBuild) \
+  X(1121, GraphLaunch) \
+  X(1122, GraphSet) \
+  X(1123, GraphEnable) \
+  X(1124, GraphDestroy) \
+  X(1125, GraphCondition) \
+  X(1126, GraphForget) \
+  X(1180, ArrayCreate) \
+  X(1181, ArrayLevel) \
+  X(1182, ArrayDestroy) \
+  X(1190, BoxUpload) \
+  X(1191, BoxDownload) \
+  X(1192, BoxCopy) \
+  X(1200, TextureCreate) \
+  X(1201, TextureDestroy) \
+  X(1202, SurfaceCreate) \
+  X(1203, ReferenceGet) \
+  X(1204, TextureReferenceSet) \
+  X(1205, SurfaceReferenceSet) \
+  X(1220, HostFunction) \
+  X(1221, HostFunctionDone) \
+  X(1222, StreamValues) \
+  X(1223, StreamAttribute) \
+  X(1240, ContextRecord) \
+  X(1241, ContextWait) \
+  X(1242, LimitSet) \
+  X(1243, ModuleOpen) \
+  X(1244, FunctionDescribe) \
+  X(1245, FunctionSet) \
+  X(1246, Occupancies) \
+  X(1247, OccupancyClusters) \
+  X(1248, LaunchWith) \
+  X(1260, MemoryCreate) \
+  X(1261, MemoryRelease) \
+  X(1262, MemoryPlace) \
+  X(1263, MemoryDisplace) \
+  X(1264, MemoryAccess) \
+  X(1270, MemoryExport) \
+  X(1271, MemoryImport) \
+  X(1272, EventExport) \
+  X(1273, EventImport) \
+  X(1274, Acknowledge) \
 
 
 #endif

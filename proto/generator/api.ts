@@ -7,7 +7,7 @@ import { knownToStart, type Work, works } from './work.js';
 
 export type CallClass = 'local' | 'posted' | 'deferred' | 'round-trip';
 export type Needs = 'nothing' | 'init' | 'context';
-export const handleKinds = ['stream', 'event', 'module', 'function'] as const;
+export const handleKinds = ['stream', 'event', 'module', 'function', 'array', 'reference'] as const;
 export type HandleKind = (typeof handleKinds)[number];
 
 /** What a parameter or field is on the wire. */
@@ -42,6 +42,8 @@ export interface Call {
   as?: string;
   with: Record<string, string>;
   starts?: Work;
+  /** It may wait for the device, which captures forbid. */
+  unsafe: boolean;
   status: string[];
   /** Suffixes of the per-thread default stream variants that exist. */
   variants: string[];
@@ -60,6 +62,8 @@ export interface Command {
   server: 'hand' | 'generated';
   wait: boolean;
   bulk: boolean;
+  /** On a stream that is captured it becomes a node of a graph: `capture_X` in the guest. */
+  captured: boolean;
   starts?: Work;
   about: string;
 }
@@ -98,8 +102,20 @@ const callKeys = [
   'status',
   'prototype',
   'needs',
+  'captured',
+  'unsafe',
 ];
-const commandKeys = ['id', 'class', 'bulk', 'wait', 'starts', 'fields', 'reply', 'about'];
+const commandKeys = [
+  'id',
+  'class',
+  'bulk',
+  'wait',
+  'starts',
+  'fields',
+  'reply',
+  'about',
+  'captured',
+];
 
 interface RawEntry {
   [key: string]: unknown;
@@ -196,6 +212,8 @@ export function readFamily(file: string, text: string, facts: Facts): Api {
     oneOf(entry, 'starts', works, name, at);
     oneOf(entry, 'needs', needs, name, at);
     oneOf(entry, 'prototype', ['void'], name, at);
+    oneOf(entry, 'captured', [true], name, at);
+    oneOf(entry, 'unsafe', [true], name, at);
     const prototype = fact.parameters ?? (entry['prototype'] === 'void' ? [] : null);
     if (!prototype) fail(`${name}: the header gave no prototype; say \`prototype: void\``, at);
     const roles = mapOf(entry, 'parameters', name, at);
@@ -230,6 +248,7 @@ export function readFamily(file: string, text: string, facts: Facts): Api {
       guest: entry['class'] === 'local' || entry['guest'] === 'hand' ? 'hand' : 'generated',
       uses: listOf(entry, 'uses', name, at),
       with: given,
+      unsafe: entry['unsafe'] === true,
       status,
       variants: ['_ptsz', '_ptds'].filter((suffix) => facts.functions[name + suffix]),
       ...(entry['id'] === undefined ? {} : { id: idOf(entry, name, at) }),
@@ -256,6 +275,7 @@ export function readFamily(file: string, text: string, facts: Facts): Api {
       server: entry['server'] === 'hand' ? 'hand' : 'generated',
       wait: entry['wait'] === true,
       bulk: false,
+      captured: entry['captured'] === true,
       about: '',
       ...(call.starts ? { starts: call.starts } : {}),
     });
@@ -272,6 +292,7 @@ export function readFamily(file: string, text: string, facts: Facts): Api {
     if (entry['id'] === undefined) fail(`${name}: a command needs an id`, at);
     oneOf(entry, 'wait', [true], name, at);
     oneOf(entry, 'bulk', [true], name, at);
+    oneOf(entry, 'captured', [true], name, at);
     oneOf(entry, 'starts', works, name, at);
     const fields = (key: 'fields' | 'reply') =>
       Object.entries(mapOf(entry, key, name, at)).map(([field, type]): Parameter => {
@@ -300,6 +321,7 @@ export function readFamily(file: string, text: string, facts: Facts): Api {
       server: 'hand',
       wait: entry['wait'] === true,
       bulk: entry['bulk'] === true,
+      captured: entry['captured'] === true,
       about: String(entry['about'] ?? ''),
       ...(entry['starts'] ? { starts: entry['starts'] as Work } : {}),
     });

@@ -18,6 +18,19 @@ function encoderParameters(command: Command): string[] {
   );
 }
 
+/** On a stream that is captured, the command becomes a node of a graph. */
+function capture(command: Command): string {
+  if (!command.captured) return '';
+  const names = command.parameters.flatMap((p) =>
+    isBlob(p) ? [p.name, `${p.name}_size`] : [p.name],
+  );
+  return `  if (capture_active()) {
+    CUresult captured = capture_${command.name}(${names.join(', ')});
+    if (captured != CAPTURE_NONE) return captured;
+  }
+`;
+}
+
 /** `put_X` (posted) and `ask_X` (round trip): fill a frame in the batch. */
 function encoder(command: Command): string {
   const blobs = command.parameters.filter(isBlob);
@@ -62,7 +75,7 @@ ${fill}  return batch_end_bulk(${stream}, payload, length);
 `;
   }
   return `static inline CUresult put_${command.name}(${encoderParameters(command).join(', ') || 'void'}) {
-  struct wire_${command.name} *frame = batch_begin(WIRE_${command.name}, ${size});
+${capture(command)}  struct wire_${command.name} *frame = batch_begin(WIRE_${command.name}, ${size});
   if (!frame) return guest_lost();
 ${fill}${tail}  return batch_end(${stream});
 }
@@ -86,6 +99,7 @@ export function emitGuestHeader(api: Api): string {
 
 #include "batch.h"
 #include "cuda_driver.h"
+#include "graph/capture.h"
 #include "wire_calls.h"
 
 // Described calls, for counters and logs.
@@ -113,6 +127,13 @@ export function addressSize(size: string[], field: (name: string) => string): st
   return first ?? '1';
 }
 
+/** The guest's check of an address parameter: fills have elements. */
+function addressCheck(call: Call, address: string, size: string[]): string {
+  if (call.starts !== 'set') return `memory_check(${address}, ${addressSize(size, (n) => n)})`;
+  const [pitch, height, width, unit] = size.length > 2 ? size : ['0', '1', size[0], size[1] ?? '1'];
+  return `memory_check_fill(${address}, ${pitch}, ${height}, ${width}, ${unit})`;
+}
+
 /** The body of a call that only checks, encodes and, for a round trip, stores the answer. */
 function generatedBody(call: Call, target: Call, command: Command): string {
   let text = '';
@@ -135,7 +156,7 @@ function generatedBody(call: Call, target: Call, command: Command): string {
         values.set(p.name, `${p.name}_wire`);
         break;
       case 'address':
-        text += `  if ((result = memory_check(${source}, ${addressSize(p.role.size, (n) => n)}))) return result;\n`;
+        text += `  if ((result = ${addressCheck(target, source, p.role.size)})) return result;\n`;
         values.set(p.name, source);
         break;
       case 'out':
@@ -150,7 +171,7 @@ function generatedBody(call: Call, target: Call, command: Command): string {
   }
   const passed = command.parameters.map((p) => values.get(p.name) ?? '0');
   if (!asks(command)) return `${text}  return put_${command.name}(${passed.join(', ')});\n`;
-  text += `  struct answer answer;\n  result = ask_${command.name}(${[...passed, '&answer'].join(', ')});\n`;
+  text += `  struct answer answer;\n  answer_init(&answer);\n  result = ask_${command.name}(${[...passed, '&answer'].join(', ')});\n`;
   if (command.reply.length) {
     text += `  if (!result) {\n    const struct wire_${command.name}_reply *reply = answer.reply;\n`;
     text += command.reply.map((p) => `    *${p.name} = reply->${p.name};\n`).join('');
@@ -175,21 +196,21 @@ function entry(call: Call, api: Api): string {
   }
   const own = variant ? `${parameters}, int per_thread` : parameters;
   const ownNames = variant ? [...names, 'per_thread'] : names;
-  // What is traced lies apart: it costs the others no more than the question.
+  // What is watched lies apart: it costs the others no more than the question.
   text += `ALWAYS_INLINE CUresult call_${call.name}(${own}) {
   CUresult result = guest_enter(CALL_${call.name}, ${needs});
-  return result ? result : guest_${call.name}(${ownNames.join(', ')});
+${call.unsafe ? '  if (!result) result = capture_admit_unsafe();\n' : ''}  return result ? result : guest_${call.name}(${ownNames.join(', ')});
 }
-TRACED CUresult traced_${call.name}(${own}) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_${call.name});
-  return trace_call_end(&span, call_${call.name}(${ownNames.join(', ')}));
+WATCHED CUresult watched_${call.name}(${own}) {
+  struct watched watched;
+  watch_begin(&watched, CALL_${call.name});
+  return watch_end(&watched, call_${call.name}(${ownNames.join(', ')}));
 }
 `;
   const exported = (suffix: string, perThread: string) => {
     const passed = [...names, ...(variant ? [perThread] : [])].join(', ');
     return `CUresult ${call.name}${suffix}(${parameters}) {
-  if (trace_on()) return traced_${call.name}(${passed});
+  if (watch_on()) return watched_${call.name}(${passed});
   return call_${call.name}(${passed});
 }
 `;
@@ -197,6 +218,24 @@ TRACED CUresult traced_${call.name}(${own}) {
   text += exported('', '0');
   for (const suffix of call.variants) text += exported(suffix, '1');
   return text;
+}
+
+/** What the rest of the guest asks about a call: enum call_trait in guest-lib/src/enter.h. */
+function traits(call: Call, api: Api): string {
+  const own = [call.name, call.as, ...call.uses];
+  const commands = api.commands.filter(({ name }) => own.includes(name));
+  const mints = commands.some(
+    ({ name, parameters }) =>
+      // An address is picked by the guest, too.
+      name === 'MemoryMap' || parameters.some(({ role }) => role.role === 'mint'),
+  );
+  const all = [
+    call.class === 'local' && 'CALL_IS_LOCAL',
+    call.class === 'round-trip' && 'CALL_WAITS',
+    mints && 'CALL_MINTS',
+    call.starts && 'CALL_STARTS_WORK',
+  ].filter((trait) => trait);
+  return all.join(' | ') || '0';
 }
 
 export function emitGuestEntries(api: Api): string {
@@ -208,10 +247,10 @@ export function emitGuestEntries(api: Api): string {
 #include "memory.h"
 #include "module.h"
 #include "stream.h"
-#include "trace.h"
+#include "watch.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
-#define TRACED static __attribute__((cold, noinline))
+#define WATCHED static __attribute__((cold, noinline))
 
 // Prototypes the vendor's header did not give.
 #pragma GCC visibility push(default)
@@ -220,6 +259,9 @@ CUresult cuProfilerStop(void);
 
 const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) = {
 ${api.calls.map((c) => `  "${c.name}",\n`).join('')}};
+
+const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))) = {
+${api.calls.map((c) => `  ${traits(c, api)},  // ${c.name}\n`).join('')}};
 
 ${api.calls.map((call) => located(call, (c) => entry(c, api))).join('\n')}
 #pragma GCC visibility pop

@@ -46,6 +46,15 @@ function enumBody(values: [string, number][]): string {
   return values.map(([name, value]) => `  ${name} = ${value},\n`).join('');
 }
 
+/** Types in C, in the order of the header that they come from. */
+export function declarationsText(declarations: Declaration[]): string {
+  const typedefs = new Set(declarations.map((d) => d.typedef).filter(Boolean) as string[]);
+  const enumTypedefs = new Set(
+    declarations.filter((d) => d.enum && typedefs.has(d.enum)).map((d) => d.enum as string),
+  );
+  return declarations.map((d) => declarationText(d, enumTypedefs)).join('');
+}
+
 function declarationText(d: Declaration, enumTypedefs: Set<string>): string {
   if (d.forward) return `${d.kind} ${d.forward};\n`;
   if (d.enum !== undefined) {
@@ -67,15 +76,16 @@ function declarationText(d: Declaration, enumTypedefs: Set<string>): string {
   return `typedef ${declare(d.type ?? 'int', d.typedef)};\n`;
 }
 
-function layoutChecks(declarations: Declaration[]): string {
+/** `check`: a static assertion, of a condition and what it is about. */
+export function layoutChecks(declarations: Declaration[], check: string): string {
   let text = '';
   for (const d of declarations) {
     const name = d.record ? `${d.kind} ${d.record}` : d.fields ? d.typedef : undefined;
     if (!name || !d.fields) continue;
-    text += `CUDA_DRIVER_CHECK(sizeof(${name}) == ${d.size}, "${name}");\n`;
+    text += `${check}(sizeof(${name}) == ${d.size}, "${name}");\n`;
     for (const f of d.fields) {
       if (!f.name || f.offset === null || f.bits !== undefined) continue;
-      text += `CUDA_DRIVER_CHECK(offsetof(${name}, ${f.name}) == ${f.offset}, "${name}.${f.name}");\n`;
+      text += `${check}(offsetof(${name}, ${f.name}) == ${f.offset}, "${name}.${f.name}");\n`;
     }
   }
   return text;
@@ -93,10 +103,6 @@ export function prototypes(facts: Facts): string {
 }
 
 export function emitHeader(facts: Facts): string {
-  const typedefs = new Set(facts.declarations.map((d) => d.typedef).filter(Boolean) as string[]);
-  const enumTypedefs = new Set(
-    facts.declarations.filter((d) => d.enum && typedefs.has(d.enum)).map((d) => d.enum as string),
-  );
   return `${banner('emit-header.ts', 'proto/facts')}
 #ifndef CUDA_DRIVER_H
 #define CUDA_DRIVER_H
@@ -121,11 +127,11 @@ extern "C" {
 
 #define CUDA_DRIVER_VERSION ${facts.version}
 
-${facts.declarations.map((d) => declarationText(d, enumTypedefs)).join('')}
+${declarationsText(facts.declarations)}
 ${constants.map(([name, value]) => `#define ${name} ${value}`).join('\n')}
 
 // Every layout as the vendor's compiler saw it.
-${layoutChecks(facts.declarations)}
+${layoutChecks(facts.declarations, 'CUDA_DRIVER_CHECK')}
 #pragma GCC visibility push(default)
 ${prototypes(facts)}#pragma GCC visibility pop
 

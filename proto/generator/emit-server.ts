@@ -41,6 +41,8 @@ const objectTypes = {
   event: 'CUevent',
   module: 'CUmodule',
   function: 'CUfunction',
+  array: 'CUarray',
+  reference: 'CUtexref',
 };
 
 function generatedCase(command: Command, all: Parameter[]): string {

@@ -1,10 +1,10 @@
-// Writes every generated file from proto/facts and proto/api; with --verify, compares instead and
-// exits 1 naming each file that differs.
+// Writes every generated file from proto/facts, proto/api and proto/api-nvml; with --verify, compares
+// instead and exits 1 naming each file that differs.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Api, ApiError, readApi } from './api.js';
-import { emitCoverage } from './emit-docs.js';
+import { type Callers, emitCoverage } from './emit-docs.js';
 import {
   emitEntryCalls,
   emitEntryIndex,
@@ -13,16 +13,23 @@ import {
 } from './emit-entry-points.js';
 import { emitGuestEntries, emitGuestHeader } from './emit-guest.js';
 import { emitHeader } from './emit-header.js';
+import { emitNvmlCalls, emitNvmlDocs, emitNvmlEntries, emitNvmlHeader } from './emit-nvml.js';
 import { emitDispatch, emitDispatchHeader, emitDriverCalls } from './emit-server.js';
 import { emitWire } from './emit-wire.js';
 import { type Facts, readFacts } from './facts.js';
 import { emitIds, type Ids, readIds, recordIds } from './ids.js';
+import { type NvmlApi, type NvmlFacts, readNvmlApi, readNvmlFacts } from './nvml-api.js';
 
 /** Repository root, from build/js/proto/generator/. */
 export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../../../..');
 
 /** Every generated file, by its path in the repository. */
-export function texts(facts: Facts, api: Api, recorded: Ids): Map<string, string> {
+export function texts(
+  facts: Facts,
+  api: Api,
+  recorded: Ids,
+  callers: Callers = {},
+): Map<string, string> {
   return new Map([
     ['proto/api/ids.json', emitIds(recordIds(api, recorded))],
     ['driver-abi/generated/cuda_driver.h', emitHeader(facts)],
@@ -45,14 +52,40 @@ export function texts(facts: Facts, api: Api, recorded: Ids): Map<string, string
     ['api-server/generated/dispatch.h', emitDispatchHeader(api)],
     ['api-server/generated/dispatch.cc', emitDispatch(api)],
     ['api-server/generated/driver_calls.h', emitDriverCalls(api)],
-    ['docs/coverage.md', emitCoverage(facts, api)],
+    ['docs/coverage.md', emitCoverage(facts, api, callers)],
   ]);
+}
+
+/** Those of the second library. */
+export function nvmlTexts(facts: NvmlFacts, api: NvmlApi): Map<string, string> {
+  return new Map([
+    ['nvml/generated/nvml_api.h', emitNvmlHeader(facts)],
+    ['nvml/generated/nvml_calls.h', emitNvmlCalls(facts, api)],
+    ['nvml/generated/nvml_entries.c', emitNvmlEntries(facts, api)],
+    ['docs/nvml-calls.md', emitNvmlDocs(facts, api)],
+  ]);
+}
+
+/** As recorded when the test programs were run. */
+function readCallers(): Callers {
+  const file = path.join(root, 'test/costs/calls.tsv');
+  const lines = existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean) : [];
+  return Object.fromEntries(
+    lines.map((line) => {
+      const [call = '', programs = ''] = line.split('\t');
+      return [call, programs.split(' ')];
+    }),
+  );
 }
 
 export function generate(): Map<string, string> {
   const facts = readFacts(path.join(root, 'proto/facts/cuda-13.0.json'));
   const folder = path.join(root, 'proto/api');
-  return texts(facts, readApi(folder, facts), readIds(path.join(folder, 'ids.json')));
+  const nvml = readNvmlFacts(path.join(root, 'proto/facts/nvml-13.5.json'));
+  return new Map([
+    ...texts(facts, readApi(folder, facts), readIds(path.join(folder, 'ids.json')), readCallers()),
+    ...nvmlTexts(nvml, readNvmlApi(path.join(root, 'proto/api-nvml'), nvml)),
+  ]);
 }
 
 /** Files whose committed text is not what the generator writes now. */
@@ -86,7 +119,8 @@ if (process.argv[1] && path.resolve(process.argv[1]) === fileURLToPath(import.me
     main();
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    console.error(`proto/api/${error.message}`);
+    const folder = error.message.startsWith('api-nvml/') ? 'proto' : 'proto/api';
+    console.error(`${folder}/${error.message}`);
     process.exitCode = 1;
   }
 }

@@ -132,7 +132,7 @@ t.test('what a program cannot do without is served', async (t) => {
 
 t.test('every command is sent by the guest, and `uses` tells by what', async (t) => {
   const sources = path.join(root, 'guest-lib', 'src');
-  const code = readdirSync(sources)
+  const code = readdirSync(sources, { encoding: 'utf8', recursive: true })
     .filter((name) => name.endsWith('.c'))
     .map((name) => readFileSync(path.join(sources, name), 'utf8'))
     .join('\n');
@@ -141,9 +141,19 @@ t.test('every command is sent by the guest, and `uses` tells by what', async (t)
     api.calls.filter(({ guest }) => guest === 'generated').map(({ name, as }) => as ?? name),
   );
   const used = new Set(api.calls.flatMap(({ uses }) => uses));
+  // Of guests before these had successors: the server still understands them.
+  const earlier = new Set([
+    'cuCtxSetLimit',
+    'cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags',
+    'ModuleLoad',
+  ]);
+  // Of no call: bench/ablation sends the one behind any, touching a page asks for the other.
+  const unprompted = new Set(['Echo', 'PagesFetch']);
   for (const { name, call } of api.commands) {
-    t.ok(generated.has(name) || sentByHand(name), `${name} is sent`);
-    if (!call) t.ok(used.has(name), `${name} is in the \`uses\` of a call`);
+    t.not(generated.has(name) || sentByHand(name), earlier.has(name), `${name} is sent`);
+    if (earlier.has(name)) continue;
+    if (!call && !unprompted.has(name))
+      t.ok(used.has(name), `${name} is in the \`uses\` of a call`);
   }
   for (const name of used) {
     t.ok(sentByHand(name) || generated.has(name), `${name} is used as \`uses\` says`);

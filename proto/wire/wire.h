@@ -58,6 +58,8 @@ enum wire_push {
   WIRE_DONE = 0x8004,    // struct wire_done: an event or stream that was asked about is done
   WIRE_FAULT = 0x8005,   // struct wire_fault: a posted call failed
   WIRE_END = 0x8006,     // struct wire_end: the server ends the session
+  WIRE_CALL = 0x8007,    // struct wire_call: a stream has come to a function of the program
+  WIRE_ERRORS = 0x8008,  // struct wire_output: text for standard error
 };
 
 // The results that the call's reply struct adds are there when `result` is 0.
@@ -96,6 +98,22 @@ struct wire_fault {
   uint64_t sequence;  // which posted command of the session, from 1
 };
 
+// The stream waits until HostFunctionDone names the call.
+struct wire_call {
+  struct wire_header header;
+  uint64_t function;  // the guest's number for it
+  uint64_t call;      // the server's for this call
+  int32_t status;     // CUresult that a callback is told
+  uint32_t pad;
+};
+
+// How long a number stands for a function of the program, and when that is called.
+enum wire_function {
+  WIRE_FUNCTION_ONCE,      // called once, unless the context has failed
+  WIRE_FUNCTION_CALLBACK,  // called once, and told if the context has failed
+  WIRE_FUNCTION_KEPT,      // a node of a graph: may be called again and again
+};
+
 // A sentence follows.
 struct wire_end {
   struct wire_header header;
@@ -111,6 +129,7 @@ WIRE_CHECK(sizeof(struct wire_output) == 16, "wire_output");
 WIRE_CHECK(sizeof(struct wire_done) == 24, "wire_done");
 WIRE_CHECK(sizeof(struct wire_fault) == 24, "wire_fault");
 WIRE_CHECK(sizeof(struct wire_end) == 16, "wire_end");
+WIRE_CHECK(sizeof(struct wire_call) == 32, "wire_call");
 
 static inline uint32_t wire_round_up(uint32_t size) { return (size + 7u) & ~7u; }
 
@@ -124,8 +143,16 @@ enum wire_kind {
   WIRE_KIND_CONTEXT,
   WIRE_KIND_STREAM,
   WIRE_KIND_EVENT,
-  WIRE_KIND_MODULE,    // CUmodule and CUlibrary alike: one thing on the wire
-  WIRE_KIND_FUNCTION,  // CUfunction and CUkernel alike
+  WIRE_KIND_MODULE,     // CUmodule and CUlibrary alike: one thing on the wire
+  WIRE_KIND_FUNCTION,   // CUfunction and CUkernel alike
+  WIRE_KIND_MEMORY,     // CUmemGenericAllocationHandle
+  WIRE_KIND_POOL,       // CUmemoryPool: the guest's alone, never sent
+  WIRE_KIND_ARRAY,      // CUarray and CUmipmappedArray alike
+  WIRE_KIND_REFERENCE,  // of a texture or surface, in a module
+  WIRE_KIND_GRAPH,
+  WIRE_KIND_GRAPH_EXEC,
+  WIRE_KIND_GRAPH_NODE,  // the guest's own, as user objects are
+  WIRE_KIND_USER_OBJECT,
   WIRE_KIND_COUNT,
 };
 
@@ -159,6 +186,37 @@ struct wire_parameter {
   uint32_t size;
 };
 
+// What a kernel's attributes are, as far as the driver told. In ModuleOpen's reply one of these
+// stands behind every struct wire_kernel if `described` is not 0.
+#define WIRE_FUNCTION_ATTRIBUTES 16
+#define WIRE_OCCUPANCY_SIZES 32
+#define WIRE_WARP 32
+#define WIRE_OCCUPANCY_UNKNOWN 255
+struct wire_description {
+  uint32_t known;  // bit per CUfunction_attribute
+  int32_t attributes[WIRE_FUNCTION_ATTRIBUTES];
+  // Blocks that a multiprocessor holds at once without dynamic shared memory, for blocks of one
+  // warp, of two, ... as far as the kernel allows.
+  uint8_t blocks[WIRE_OCCUPANCY_SIZES];
+  uint32_t pad;
+};
+
+// A question of Occupancies.
+struct wire_block_shape {
+  uint32_t threads;
+  uint32_t pad;
+  uint64_t shared;
+};
+
+// An attribute of a launch: CUlaunchAttributeID, and its value in words (launch_attributes of the
+// guest and the server agree on them). Events are the guest's handles.
+#define WIRE_LAUNCH_ATTRIBUTES 16
+struct wire_launch_attribute {
+  uint32_t id;
+  uint32_t pad;
+  uint64_t value[3];
+};
+
 // An image travels as parts: a fatbin of -rdc programs has several. Each part is this header and
 // its bytes, padded to 8.
 enum wire_image_kind { WIRE_IMAGE_FATBIN = 1, WIRE_IMAGE_ELF = 2, WIRE_IMAGE_PTX = 3 };
@@ -168,10 +226,46 @@ struct wire_image_part {
   uint64_t size;
 };
 
+// What PagesUpload carries pieces for.
+struct wire_page_run {
+  uint64_t address;
+  uint64_t size;
+};
+
+WIRE_CHECK(sizeof(struct wire_page_run) == 16, "wire_page_run");
 WIRE_CHECK(sizeof(struct wire_kernel) == 16, "wire_kernel");
 WIRE_CHECK(sizeof(struct wire_parameter) == 8, "wire_parameter");
+WIRE_CHECK(sizeof(struct wire_description) == 104, "wire_description");
+WIRE_CHECK(sizeof(struct wire_block_shape) == 16, "wire_block_shape");
+WIRE_CHECK(sizeof(struct wire_launch_attribute) == 32, "wire_launch_attribute");
 WIRE_CHECK(sizeof(struct wire_image_part) == 16, "wire_image_part");
 
-enum wire_module_state { WIRE_MODULE_LOADED = 1, WIRE_MODULE_WANTED = 2 };
+// What StreamValues carries: a value that a stream waits for or writes.
+struct wire_value {
+  uint32_t operation;  // CU_STREAM_MEM_OP_WAIT_VALUE_32, ..._64, WRITE_VALUE_32 or ..._64
+  uint32_t flags;      // as the driver's
+  uint64_t address;
+  uint64_t value;
+};
+#define WIRE_VALUES_MAX 256
+
+WIRE_CHECK(sizeof(struct wire_value) == 24, "wire_value");
+
+enum wire_module_state {
+  WIRE_MODULE_LOADED = 1,
+  WIRE_MODULE_WANTED = 2,
+  WIRE_MODULE_REFUSED = 3,  // by the driver, and `refused` says why
+};
+
+// An option of the compiler: CUjit_option and its value. Of the buffers for messages only the sizes
+// travel.
+#define WIRE_JIT_OPTIONS 64
+#define WIRE_JIT_LOG_MAX (16u << 10)
+struct wire_jit_option {
+  uint32_t option;
+  uint32_t pad;
+  uint64_t value;
+};
+WIRE_CHECK(sizeof(struct wire_jit_option) == 16, "wire_jit_option");
 
 #endif

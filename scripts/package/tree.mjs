@@ -20,6 +20,7 @@ const parts = ['api-server', 'monitor'];
 const native = [
   'api-server/executor.node',
   'guest-lib/libcuda.so.1',
+  'guest-lib/libnvidia-ml.so.1',
   'software-device/libcuda.so.1',
   'software-device/software-device-check',
 ];

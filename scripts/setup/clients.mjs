@@ -1,5 +1,5 @@
-// CuPy, Numba and the CUDA libraries that they call, from PyPI into build/clients: real programs for
-// test/clients. Nothing else needs them.
+// Real programs for tests, from PyPI: CuPy, Numba and the CUDA libraries that they call into
+// build/clients (test/clients), nvidia-ml-py into build/nvml-client (nvml/test). Nothing else needs them.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { logTail } from './command.mjs';
@@ -23,6 +23,25 @@ const clients = {
     'nvidia-curand==10.4.5.25',
   ],
 };
+
+/** By itself, as it is small and needs none of the others. */
+const nvmlClient = {
+  folder: join(build, 'nvml-client'),
+  log: 'nvml-client',
+  packages: ['nvidia-ml-py==13.615.71'],
+};
+
+/**
+ * @param {(detail?: string) => void} begin
+ * @returns {Promise<string | undefined>} the reason when it is not to be had
+ */
+export async function ensureNvmlClient(begin) {
+  const { folder, log } = nvmlClient;
+  if (isInstalled(nvmlClient) && existsSync(join(folder, 'bin', 'python'))) return undefined;
+  begin('from PyPI');
+  if (await install(nvmlClient)) return undefined;
+  return `nvidia-ml-py could not be installed from PyPI (no network, or no Python with venv?).\n${logTail(log, 8)}`;
+}
 
 /**
  * @param {(detail?: string) => void} begin

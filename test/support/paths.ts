@@ -6,6 +6,7 @@ import { build, root } from '../../scripts/setup/paths.mjs';
 export { build, root };
 
 export const guestLibrary = path.join(build, 'guest-lib', 'libcuda.so.1');
+export const nvmlLibrary = path.join(build, 'guest-lib', 'libnvidia-ml.so.1');
 export const softwareDevice = path.join(build, 'software-device', 'libcuda.so.1');
 export const cli = path.join(root, 'build', 'js', 'monitor', 'src', 'cli.js');
 

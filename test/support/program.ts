@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { readStats } from '../../monitor/src/stats.js';
+import { type Phase, type Phases, readStats } from '../../monitor/src/stats.js';
 import { build, cudartFolder, guestLibrary, softwareDevice } from './paths.js';
 
 export interface Outcome {
@@ -80,7 +80,7 @@ export function remoted(
   return outcome(startRemoted(program, address, options));
 }
 
-/** What a remoted run cost, from the guest's own counters (guest-lib/src/stats.h). */
+/** What a part of a remoted run cost, from the guest's own counters (guest-lib/src/stats.h). */
 export interface Cost {
   calls: number;
   commands: number;
@@ -90,10 +90,20 @@ export interface Cost {
   bytesReceived: number;
 }
 
+function costOf(part: Phase): Cost {
+  const { calls, commands, roundTrips, bytesSent, bytesReceived, imageBytes } = part;
+  return { calls, commands, roundTrips, bytesSent: bytesSent - imageBytes, bytesReceived };
+}
+
 export interface CountedOutcome extends Outcome {
   cost: Cost;
+  phases: Record<keyof Phases, Cost>;
   /** Calls the program made that are not served. */
   unsupported: number;
+  /** Names of the driver calls it made. */
+  made: string[];
+  /** Of the program's own images that were sent. */
+  imageBytes: number;
 }
 
 export async function counted(
@@ -107,13 +117,12 @@ export async function counted(
     const env = { ...options.env, OUTBOARD_STATS: file };
     const result = await remoted(program, address, { ...options, env });
     const stats = readStats(file);
-    const { calls, commands, roundTrips, bytesReceived, unsupported } = stats;
-    const bytesSent = stats.bytesSent - stats.imageBytes;
-    return {
-      ...result,
-      unsupported,
-      cost: { calls, commands, roundTrips, bytesSent, bytesReceived },
-    };
+    const phases = Object.fromEntries(
+      Object.entries(stats.phases).map(([name, phase]) => [name, costOf(phase)]),
+    ) as Record<keyof Phases, Cost>;
+    const { unsupported, imageBytes } = stats;
+    const made = stats.byCall.map(({ name }) => name);
+    return { ...result, unsupported, made, imageBytes, cost: costOf(stats), phases };
   } finally {
     rmSync(folder, { recursive: true });
   }

@@ -142,6 +142,61 @@ TEST(a_device_without_memory_is_an_error) {
   CHECK_EQUAL(w.guest.synchronize().async, 0);
 }
 
+TEST(pages_that_are_not_the_sessions_are_errors) {
+  World w;
+  const uint64_t at = World::base();
+  w.load_kernels();
+  w.guest.map(at, kGranule);
+  const auto upload = [&](uint64_t address, uint64_t runs, const std::string &payload) {
+    wire_PagesUpload q{};
+    q.address = address;
+    q.runs = runs;
+    q.length = payload.size();
+    w.guest.put(WIRE_PagesUpload, q, payload);
+    return w.guest.synchronize().async;
+  };
+  const auto table = [](uint64_t address, uint64_t size) {
+    return packed(wire_page_run{address, size});
+  };
+  CHECK_EQUAL(upload(at, 0, "abcd"), 0);
+  CHECK_EQUAL(upload(0, 2, "efghijkl" + table(at + 8, 4) + table(at + 16, 4)), 0);
+  CHECK_EQUAL(w.guest.download(at, 4), "abcd");
+  CHECK_EQUAL(w.guest.download(at + 16, 4), "ijkl");
+  CHECK_EQUAL(upload(at - 4, 0, "abcd"), CUDA_ERROR_INVALID_VALUE);
+  CHECK_EQUAL(upload(at + kGranule - 3, 0, "abcd"), CUDA_ERROR_INVALID_VALUE);
+  CHECK_EQUAL(upload(at, 0, ""), CUDA_ERROR_INVALID_VALUE);
+  CHECK_EQUAL(upload(at, 2, table(at, 4)), CUDA_ERROR_INVALID_VALUE);  // no such table
+  CHECK_EQUAL(upload(at, UINT64_MAX, "abcd"), CUDA_ERROR_INVALID_VALUE);
+  CHECK_EQUAL(upload(0, 1, "abcd" + table(at, 5)), CUDA_ERROR_INVALID_VALUE);  // too few bytes
+  CHECK_EQUAL(upload(0, 1, "abcd" + table(at, UINT64_MAX)), CUDA_ERROR_INVALID_VALUE);
+  CHECK_EQUAL(upload(0, 1, "abcd" + table(at - 2, 4)), CUDA_ERROR_INVALID_VALUE);
+  const auto fetch = [&](uint64_t address, uint64_t length, uint32_t wait) {
+    wire_PagesFetch q{};
+    q.address = address;
+    q.length = length;
+    q.wait = wait;
+    return w.guest.wait(w.guest.ask(WIRE_PagesFetch, q));
+  };
+  for (uint32_t wait : {0u, 1u}) {
+    CHECK_EQUAL(fetch(at, 4, wait).data, "abcd");
+    CHECK_EQUAL(fetch(at, 0, wait).reply.result, CUDA_SUCCESS);
+    CHECK_EQUAL(fetch(at + 1, kGranule, wait).reply.result, CUDA_ERROR_INVALID_VALUE);
+    CHECK_EQUAL(fetch(at, UINT64_MAX, wait).reply.result, CUDA_ERROR_INVALID_VALUE);
+  }
+  // Past what a stream is busy with, or after it.
+  w.gate(1, 0);
+  w.guest.memset32(at, 0x64636261, 1);
+  CHECK_EQUAL(fetch(at, 4, 0).reply.result, CUDA_SUCCESS);
+  wire_PagesFetch late{};
+  late.address = at;
+  late.length = 4;
+  late.wait = 1;
+  const uint64_t waits = w.guest.ask(WIRE_PagesFetch, late);
+  World::fake().await_gate(1);
+  World::fake().open_gate(1);
+  CHECK_EQUAL(w.guest.wait(waits).data, "abcd");
+}
+
 TEST(addresses_that_are_not_the_sessions_are_errors) {
   World w;
   const uint64_t at = World::base();
@@ -262,10 +317,10 @@ TEST(memory_that_is_being_overwritten_counts) {
 
 TEST(heaps_and_stacks_count_as_memory) {
   const auto set = [](World &w, CUlimit limit, uint64_t value) {
-    wire_cuCtxSetLimit q{};
+    wire_LimitSet q{};
     q.limit = limit;
     q.value = value;
-    return w.guest.call(WIRE_cuCtxSetLimit, q).reply.result;
+    return w.guest.call(WIRE_LimitSet, q).reply.result;
   };
   WorldOptions options;
   options.memory = 4 * kGranule;

@@ -189,6 +189,24 @@ TEST(what_kernels_print_comes_before_the_answer) {
   CHECK_EQUAL(frame.tail<wire_output>(frame.as<wire_output>().length), "hello from a kernel\n");
 }
 
+TEST(assertions_are_for_standard_error_and_nothing_else_is) {
+  Output::install();
+  const std::string line =
+      "a.cu:7: void f(): block: [0,0,0], thread: [1,0,0] Assertion `x` failed.\n";
+  World w;
+  w.load_kernels();
+  w.guest.launch(function_handle(World::kNothing), 0, "");
+  w.guest.synchronize();
+  fprintf(stderr, "something else of this process\n");
+  fprintf(stderr, "%s", line.c_str());
+  const uint64_t request = w.guest.ask_synchronize();
+  const Frame frame = w.guest.next(WIRE_ERRORS);
+  CHECK_EQUAL(frame.tail<wire_output>(frame.as<wire_output>().length), line);
+  w.guest.wait(request);
+  w.guest.synchronize();
+  for (const Frame &kept : w.guest.kept) CHECK(kept.op() != WIRE_ERRORS);
+}
+
 TEST(text_nobody_fetched_does_not_reach_the_next_session) {
   Output::install();
   const uint64_t at = World::base();
@@ -222,10 +240,10 @@ TEST(limits_a_session_sets_end_with_it) {
   const auto stack = [] { return World::device()->snapshot().limits.at(0); };
   {
     World w;
-    wire_cuCtxSetLimit q{};
+    wire_LimitSet q{};
     q.limit = 0;
     q.value = 65536;
-    CHECK_EQUAL(w.guest.call(WIRE_cuCtxSetLimit, q).reply.result, CUDA_SUCCESS);
+    CHECK_EQUAL(w.guest.call(WIRE_LimitSet, q).reply.result, CUDA_SUCCESS);
   }
   size_t now = 0;
   World::device()->driver().cuCtxGetLimit(&now, static_cast<CUlimit>(0));

@@ -286,3 +286,42 @@ TEST(a_download_that_fails_on_the_way_says_so) {
               CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
   CHECK_EQUAL(w.guest.download(at, 4 * kGranule).size(), 4 * kGranule);
 }
+
+// A function of the program, which waits for a command that is sent behind all this.
+TEST(the_leader_waits_for_nothing_that_a_later_command_ends) {
+  World w;
+  const uint64_t at = World::base();
+  constexpr uint64_t kSize = 100 << 20;
+  w.guest.map(at, 60 * kGranule);
+  const uint64_t stream = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
+  const uint64_t other = w.guest.stream(2, CU_STREAM_NON_BLOCKING);
+  wire_HostFunction post{};
+  post.stream = stream;
+  w.guest.put(WIRE_HostFunction, post);
+  const uint64_t call = w.guest.next(WIRE_CALL).as<wire_call>().call;
+  const std::string data = pattern(kSize);
+  w.guest.upload(at, data, stream);
+  const uint64_t large = w.guest.ask_download(at, kSize, stream);
+  std::vector<uint64_t> small;
+  for (uint64_t i = 0; i < 1000; i++) small.push_back(w.guest.ask_download(at + i, 1, stream));
+  w.guest.memset32(at, 5, 1, stream);
+  const uint64_t query = w.guest.ask(WIRE_cuStreamQuery, stream_query(stream));
+  CHECK_EQUAL(w.guest.wait(query).reply.result, CUDA_ERROR_NOT_READY);
+  const uint64_t event = w.guest.event(1);
+  w.guest.record(event, stream);
+  const uint64_t covering = w.guest.ask_synchronize_stream(stream);
+  w.guest.memset32(at + 55 * kGranule, 7, 1, other);
+  CHECK_EQUAL(w.guest.download(at + 55 * kGranule, 4, other), std::string("\7\0\0\0", 4));
+  wire_HostFunctionDone done{};
+  done.call = call;
+  w.guest.put(WIRE_HostFunctionDone, done);
+  CHECK(w.guest.wait(large).data == data);
+  for (uint64_t i = 0; i < small.size(); i++) {
+    CHECK_EQUAL(w.guest.wait(small[i]).data, data.substr(i, 1));
+  }
+  CHECK_EQUAL(w.guest.wait(covering).reply.result, CUDA_SUCCESS);
+  CHECK_EQUAL(w.guest.next(WIRE_DONE).as<wire_done>().request, query);
+  CHECK_EQUAL(w.guest.download(at, 4, other), packed(uint32_t{5}));
+  w.end();
+  CHECK_EQUAL(World::fake().live().streams, 1u);
+}

@@ -89,6 +89,7 @@ SessionEnd World::ended() {
     CHECK_EQUAL(live.streams, 1u);
     CHECK_EQUAL(live.libraries, 0u);
     CHECK_EQUAL(live.mappings, 0u);
+    CHECK_EQUAL(live.graphs, 0u);
     CHECK_EQUAL(live.events, live.pinned * Chunk::kStreams);
     CHECK_EQUAL(fake().dirty_releases(), 0u);
   }

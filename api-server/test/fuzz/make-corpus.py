@@ -108,11 +108,23 @@ corpus = {
                     32, 0, 0, 0, 0) +
               frame("cuOccupancyAvailableDynamicSMemPerBlock", "QQii", 6, FUNCTION, 1, 32) +
               synchronize(7),
+    "described": module + functions + map_() +
+              frame("FunctionDescribe", "QQ", 3, FUNCTION) +
+              frame("FunctionSet", "QIi", FUNCTION, 9, 50) +
+              frame("Occupancies", "QQII", 4, FUNCTION, 0, 32,
+                    tail=struct.pack("<IIQIIQ", 32, 0, 0, 1024, 0, 4096)) +
+              frame("OccupancyClusters", "Q" * 2 + "I" * 9 + "I", 5, FUNCTION, 0, 4, 1, 1, 32, 1, 1,
+                    0, 32, 0, tail=struct.pack("<IIQQQ", 4, 0, 2 | 1 << 32, 1, 0)) +
+              frame("LaunchWith", "QQ" + "I" * 9 + "I", FUNCTION + 1, 0, 1, 1, 1, 1, 1, 1, 0, 64, 4, 0,
+                    tail=struct.pack("<IIQQQ", 8, 0, 1, 0, 0) +
+                    struct.pack("<IIQQQ", 1, 0, WINDOW, 64, 0) + struct.pack("<II", 1, 0)) +
+              frame("LimitSet", "QIIQ", 6, 0, 0, 2048) + frame("ContextRecord", "Q", 77) +
+              frame("ContextWait", "Q", 77) + synchronize(7),
     "global": module + frame("ModuleGlobal", "QQII", 3, MODULE, 5, 0, tail=b"table") +
               frame("FunctionFind", "QQII", 4, MODULE, 3, 0, tail=b"add") +
               frame("ModuleUnload", "Q", MODULE) + launch(FUNCTION),
     "reset": map_() + stream + event + module + functions +
-             frame("cuCtxSetLimit", "QiIQ", 8, 0, 0, 4096) + frame("ContextReset", "Q", 9) +
+             frame("LimitSet", "QIIQ", 8, 0, 0, 4096) + frame("ContextReset", "Q", 9) +
              map_() + synchronize(10),
     "large": map_(WINDOW, 2 * GRANULE) + upload(WINDOW, b"large" * 20000) +
              download(1, WINDOW, 100000) + download(2, WINDOW, 2 * GRANULE) + synchronize(3),

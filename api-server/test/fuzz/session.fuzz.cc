@@ -66,7 +66,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
   require(end.reusable, end.message.c_str());
   const FakeLive live = fake.live();
-  require(live.streams == 1 && live.libraries == 0 && live.mappings == 0, "objects are left");
+  require(live.streams == 1 && live.libraries == 0 && live.mappings == 0 && live.graphs == 0,
+          "objects are left");
   require(live.events == live.pinned * Chunk::kStreams, "events are left");
   require(fake.dirty_releases() == 0, "memory was released with data in it");
   return 0;

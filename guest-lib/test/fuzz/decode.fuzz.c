@@ -7,10 +7,15 @@
 
 static uint8_t destination[128 << 10];
 
-static void *place(uint64_t request, uint64_t offset, uint64_t length) {
+static void *place(uint64_t request, uint64_t offset, uint64_t length, uint64_t *run) {
   if (request == 0 || offset > sizeof destination || length > sizeof destination - offset)
     return NULL;
-  return destination + offset;
+  *run = length;
+  if (request % 2) return destination + offset;
+  // Rows of 100 bytes that lie apart.
+  if (offset + length > sizeof destination / 2) return NULL;
+  if (*run > 100 - offset % 100) *run = 100 - offset % 100;
+  return destination + offset / 100 * 130 + offset % 100;
 }
 
 // Everything a sink is given can be read.
@@ -23,8 +28,15 @@ static _Bool reply(const struct wire_reply *r) {
   return r->request != 0;
 }
 static void idle(void) {}
-static void output(const char *text, uint64_t length) { touch(text, length); }
+static void output(uint16_t op, const char *text, uint64_t length) {
+  (void)op;
+  touch(text, length);
+}
 static void finished(const struct wire_done *done) { touch(done, sizeof *done); }
+static _Bool call(const struct wire_call *c) {
+  touch(c, sizeof *c);
+  return c->function != 0;
+}
 static void fault(const struct wire_fault *f) { touch(f, sizeof *f); }
 static void end(int32_t result, const char *sentence, uint32_t length) {
   (void)result;
@@ -33,7 +45,16 @@ static void end(int32_t result, const char *sentence, uint32_t length) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static const struct decode_sink sink = {place, reply, idle, output, finished, fault, end};
+  static const struct decode_sink sink = {
+      .place = place,
+      .reply = reply,
+      .idle = idle,
+      .output = output,
+      .finished = finished,
+      .fault = fault,
+      .call = call,
+      .end = end,
+  };
   static struct decode decode;
   if (size < 1) return 0;
   unsigned seed = data[0];

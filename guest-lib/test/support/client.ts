@@ -7,6 +7,9 @@ import { build, guestLibrary } from '../../../test/support/paths.js';
 
 export const client = path.join(build, 'guest-lib', 'test', 'guest-client');
 
+/** strange.c, likewise. */
+export const strange = path.join(build, 'guest-lib', 'test', 'guest-strange');
+
 export interface Run {
   /** One per line of output: `cuInit CUDA_SUCCESS`. */
   lines: string[];
@@ -17,8 +20,8 @@ export interface Run {
 
 export type Environment = Record<string, string | undefined>;
 
-export function start(what: string, env: Environment): ChildProcess {
-  return spawn(client, [what], {
+export function start(what: string, env: Environment, program = client): ChildProcess {
+  return spawn(program, [what], {
     env: { ...process.env, LD_LIBRARY_PATH: path.dirname(guestLibrary), ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
   });
@@ -41,8 +44,8 @@ export async function ended(child: ChildProcess): Promise<Run> {
   });
 }
 
-export function run(what: string, env: Environment): Promise<Run> {
-  return ended(start(what, env));
+export function run(what: string, env: Environment, program = client): Promise<Run> {
+  return ended(start(what, env, program));
 }
 
 /** Resolves when its output matches, or ends. */
@@ -92,7 +95,7 @@ export async function withStats(
     const result = await act(file);
     const bytes = readFileSync(file);
     const at = (index: number) => Number(bytes.readBigUInt64LE(index * 8));
-    const byCall = Array.from({ length: 512 }, (_, index) => at(12 + index));
+    const byCall = Array.from({ length: 1024 }, (_, index) => at(30 + index));
     return {
       result,
       stats: {

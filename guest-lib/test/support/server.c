@@ -8,7 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "boxes.h"
 #include "check.h"
+#include "cuda_driver.h"
 
 #define OPS 2048
 
@@ -25,6 +27,7 @@ struct server {
   uint64_t idles, mapped;
   struct {
     uint64_t address, size;
+    _Bool placed;  // outlives a reset
   } maps[SERVER_MAPS];
   unsigned map_count;
 };
@@ -75,7 +78,7 @@ void server_data(struct server *server, uint64_t request, uint64_t offset, const
   server_send(server, padding, wire_round_up((uint32_t)length) - length);
 }
 
-static uint8_t *reach(struct server *server, uint64_t address, uint64_t size) {
+uint8_t *server_reach(struct server *server, uint64_t address, uint64_t size) {
   CHECK(address >= WIRE_WINDOW_BASE && size <= SERVER_MEMORY &&
         address - WIRE_WINDOW_BASE <= SERVER_MEMORY - size);
   return server->memory + (address - WIRE_WINDOW_BASE);
@@ -88,6 +91,7 @@ static void map(struct server *server, uint64_t address, uint64_t size) {
     CHECK(address + size <= server->maps[i].address ||
           server->maps[i].address + server->maps[i].size <= address);
   server->maps[server->map_count].address = address;
+  server->maps[server->map_count].placed = 0;
   server->maps[server->map_count++].size = size;
   server->mapped += size;
 }
@@ -100,14 +104,93 @@ static void unmap(struct server *server, uint64_t address, uint64_t size) {
   server->mapped -= size;
 }
 
+// Memory that the program places itself.
+static void place(struct server *server, const struct wire_MemoryPlace *q) {
+  map(server, q->address, q->size);
+  server->maps[server->map_count - 1].placed = 1;
+}
+
+static void displace(struct server *server, uint64_t address, uint64_t size) {
+  for (uint64_t end = address + size; address < end;) {
+    unsigned i = 0;
+    while (i < server->map_count && server->maps[i].address != address) i++;
+    CHECK(i < server->map_count && server->maps[i].placed);
+    uint64_t bytes = server->maps[i].size;
+    unmap(server, address, bytes);
+    address += bytes;
+    CHECK(address <= end);
+  }
+}
+
+static void reset(struct server *server) {
+  for (unsigned i = server->map_count; i-- > 0;)
+    if (!server->maps[i].placed) unmap(server, server->maps[i].address, server->maps[i].size);
+}
+
 static void download(struct server *server, const struct wire_Download *q) {
-  const uint8_t *from = reach(server, q->source, q->length);
+  const uint8_t *from = server_reach(server, q->source, q->length);
   for (uint64_t done = 0; done < q->length;) {
     uint64_t part = q->length - done < WIRE_BULK_MAX ? q->length - done : WIRE_BULK_MAX;
     server_data(server, q->request.request, done, from + done, part);
     done += part;
   }
   server_reply(server, q->request.request, 0, 0);
+}
+
+static void take_pages(struct server *server, const struct wire_PagesUpload *q) {
+  const uint8_t *from = (const uint8_t *)(q + 1);
+  const uint64_t table = q->length - q->runs * sizeof(struct wire_page_run);
+  CHECK(q->header.size == sizeof *q + wire_round_up((uint32_t)q->length) && table <= q->length);
+  if (!q->runs) memcpy(server_reach(server, q->address, q->length), from, q->length);
+  uint64_t at = 0;
+  for (uint64_t i = 0; i < q->runs; i++) {
+    struct wire_page_run run;
+    memcpy(&run, from + table + i * sizeof run, sizeof run);
+    CHECK(run.size <= table - at);
+    memcpy(server_reach(server, run.address, run.size), from + at, run.size);
+    at += run.size;
+  }
+}
+
+void server_describe(struct wire_description *description) {
+  *description = (struct wire_description){.known = 0xffff};
+  description->attributes[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = 1024;
+  description->attributes[CU_FUNC_ATTRIBUTE_NUM_REGS] = 32;
+  description->attributes[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES] = 49152;
+  for (int i = 0; i < WIRE_OCCUPANCY_SIZES; i++)
+    description->blocks[i] = (uint8_t)(WIRE_OCCUPANCY_SIZES / (i + 1));
+}
+
+static void describe(struct server *server, const struct wire_FunctionDescribe *q) {
+  struct {
+    struct wire_FunctionDescribe_reply reply;
+    struct wire_description description;
+  } answer = {0};
+  answer.reply.reply.header = (struct wire_header){WIRE_REPLY, 0, sizeof answer};
+  answer.reply.reply.request = q->request.request;
+  answer.reply.description_size = sizeof answer.description;
+  server_describe(&answer.description);
+  server_send(server, &answer, sizeof answer);
+}
+
+// As many as fit with 64 KiB, and with a byte.
+static void tell_occupancies(struct server *server, const struct wire_Occupancies *q) {
+  struct {
+    struct wire_Occupancies_reply reply;
+    uint8_t blocks[WIRE_OCCUPANCY_SIZES];
+  } answer = {0};
+  uint32_t count = q->shapes_size / sizeof(struct wire_block_shape);
+  CHECK(count <= WIRE_OCCUPANCY_SIZES);
+  const struct wire_block_shape *shapes = (const void *)(q + 1);
+  for (uint32_t i = 0; i < count; i++) {
+    uint64_t by_shared = (64 << 10) / (shapes[i].shared + 1);
+    uint64_t by_threads = 1024 / shapes[i].threads;
+    answer.blocks[i] = (uint8_t)(by_shared < by_threads ? by_shared : by_threads);
+  }
+  answer.reply.blocks_size = count;
+  answer.reply.reply.header = (struct wire_header){WIRE_REPLY, 0, sizeof answer};
+  answer.reply.reply.request = q->request.request;
+  server_send(server, &answer, sizeof answer);
 }
 
 // True when the frame is a round trip.
@@ -121,28 +204,50 @@ static _Bool carry_out(struct server *server, const struct wire_header *h) {
       pthread_mutex_unlock(&server->lock);
       return 0;
     }
+    case WIRE_MemoryPlace:
+      pthread_mutex_lock(&server->lock);
+      place(server, (const void *)h);
+      pthread_mutex_unlock(&server->lock);
+      return 0;
+    case WIRE_MemoryDisplace: {
+      const struct wire_MemoryDisplace *q = (const void *)h;
+      pthread_mutex_lock(&server->lock);
+      displace(server, q->address, q->size);
+      pthread_mutex_unlock(&server->lock);
+      server_reply(server, q->request.request, 0, 0);
+      return 1;
+    }
     case WIRE_Upload: {
       const struct wire_Upload *q = (const void *)h;
       CHECK(h->size == sizeof *q + wire_round_up((uint32_t)q->length));
-      memcpy(reach(server, q->destination, q->length), q + 1, q->length);
+      memcpy(server_reach(server, q->destination, q->length), q + 1, q->length);
       return 0;
     }
     case WIRE_Download:
       download(server, (const void *)h);
       return 1;
+    case WIRE_PagesUpload:
+      take_pages(server, (const void *)h);
+      return 0;
+    case WIRE_PagesFetch: {
+      const struct wire_PagesFetch *q = (const void *)h;
+      const struct wire_Download as = {
+          .request = q->request, .source = q->address, .length = q->length};
+      download(server, &as);
+      return 1;
+    }
     case WIRE_cuMemcpyDtoDAsync_v2: {
       const struct wire_cuMemcpyDtoDAsync_v2 *q = (const void *)h;
-      memcpy(reach(server, q->dstDevice, q->ByteCount), reach(server, q->srcDevice, q->ByteCount),
-             q->ByteCount);
+      memcpy(server_reach(server, q->dstDevice, q->ByteCount),
+             server_reach(server, q->srcDevice, q->ByteCount), q->ByteCount);
       return 0;
     }
-    case WIRE_Copy2D: {
-      const struct wire_Copy2D *q = (const void *)h;
-      for (uint64_t row = 0; row < q->height; row++)
-        memcpy(reach(server, q->destination + row * q->destination_pitch, q->width),
-               reach(server, q->source + row * q->source_pitch, q->width), q->width);
-      return 0;
-    }
+    case WIRE_FunctionDescribe:
+      describe(server, (const void *)h);
+      return 1;
+    case WIRE_Occupancies:
+      tell_occupancies(server, (const void *)h);
+      return 1;
     case WIRE_cuCtxSynchronize:
     case WIRE_cuStreamSynchronize:
     case WIRE_cuEventSynchronize:
@@ -154,14 +259,13 @@ static _Bool carry_out(struct server *server, const struct wire_header *h) {
     case WIRE_ContextReset:
       if (h->op == WIRE_ContextReset) {
         pthread_mutex_lock(&server->lock);
-        server->map_count = 0;
-        server->mapped = 0;
+        reset(server);
         pthread_mutex_unlock(&server->lock);
       }
       server_reply(server, ((const struct wire_request *)h)->request, 0, 0);
       return 1;
     default:
-      return 0;
+      return boxes_carry_out(server, h);
   }
 }
 
@@ -180,7 +284,8 @@ static void *serve(void *argument) {
     if (!take(server, h, sizeof *h)) break;
     // What the guest may send at all.
     CHECK(h->op < OPS && h->flags == 0 && h->size >= sizeof *h && h->size % 8 == 0);
-    CHECK(h->size <= WIRE_FRAME_MAX || h->op == WIRE_Upload || h->op == WIRE_ModulePiece);
+    CHECK(h->size <= WIRE_FRAME_MAX || h->op == WIRE_Upload || h->op == WIRE_BoxUpload ||
+          h->op == WIRE_ModulePiece || h->op == WIRE_PagesUpload);
     CHECK(h->size <= WIRE_BULK_MAX + 128);
     if (!take(server, h + 1, h->size - sizeof *h)) break;
     pthread_mutex_lock(&server->lock);

@@ -39,6 +39,11 @@ uint64_t server_mapped(struct server *server);
 void server_send_idle(struct server *server, _Bool send);
 
 uint8_t *server_memory(struct server *server);  // at WIRE_WINDOW_BASE
+// Of a range, which is in that memory.
+uint8_t *server_reach(struct server *server, uint64_t address, uint64_t size);
+
+// What it says of every kernel: up to 1024 threads, 48 KiB of dynamic shared memory.
+void server_describe(struct wire_description *description);
 
 // For hooks, and for tests that speak for a paused server.
 void server_send(struct server *server, const void *bytes, uint64_t size);

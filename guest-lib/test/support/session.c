@@ -16,12 +16,27 @@ static void describe(struct device *device) {
   memset(device->uuid.bytes, 0x11, sizeof device->uuid.bytes);
   device->total_memory = 1ull << 34;
   device->attribute_count = 143;
+  device->limit_count = CU_LIMIT_MAX;
   device->attributes[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = 1024;
   for (int i = 0; i < 3; i++) {
     device->attributes[CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i] = 1024;
     device->attributes[CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i] = 65535;
   }
   device->attributes[CU_DEVICE_ATTRIBUTE_WARP_SIZE] = 32;
+  static const CUdevice_attribute extents[] = {
+      CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_WIDTH,
+      CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_WIDTH,
+      CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_HEIGHT,
+      CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_WIDTH,
+      CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_HEIGHT,
+      CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE3D_DEPTH,
+      CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH,
+      CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_WIDTH,
+      CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_HEIGHT,
+      CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE2D_LINEAR_PITCH,
+  };
+  for (unsigned i = 0; i < sizeof extents / sizeof *extents; i++)
+    device->attributes[extents[i]] = 1 << 20;
   device->attributes[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN] = 49152;
   strcpy(device->pci_bus_id, "0000:01:00.0");
 }

@@ -1,11 +1,20 @@
 import { spawn } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
-import { constants } from 'node:os';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { constants, tmpdir } from 'node:os';
 import path from 'node:path';
 import { build as defaultBuild } from '../../../scripts/setup/paths.mjs';
 import { type Command, exitCodes } from '../command.js';
 import { OutboardError } from '../errors.js';
-import { type Option, optionsHelp, readOptions, splitAtProgram, UsageError } from '../options.js';
+import {
+  type Option,
+  optionsHelp,
+  readOptions,
+  splitAtProgram,
+  UsageError,
+  yesNo,
+} from '../options.js';
+import { readStats } from '../stats.js';
+import { statsPage } from '../stats-page.js';
 import {
   parseBytes,
   parseChoice,
@@ -79,10 +88,11 @@ const options = {
     fallback: null,
     shown: 'off',
   } satisfies Option<string | null>,
-  stats: {
+  stats: yesNo('OUTBOARD_SHOW_STATS', 'show on stderr what the run has cost, call by call'),
+  'stats-file': {
     env: 'OUTBOARD_STATS',
     value: 'FILE',
-    help: 'where the guest library counts what the run costs',
+    help: 'where the guest library counts that; kept',
     parse: (text) => path.resolve(text),
     fallback: null,
   } satisfies Option<string | null>,
@@ -119,6 +129,7 @@ ${optionsHelp(options)}
     const [own, [program, ...rest]] = splitAtProgram(options, args);
     const values = readOptions(options, own, process.env);
     if (!program) throw new UsageError('no program to run');
+    const stats = values.stats ? statsFile(values['stats-file']) : null;
     const env = guestEnvironment(values.build, process.env, {
       OUTBOARD_SERVER: values.server,
       OUTBOARD_TOKEN_FILE: values['token-file'] ?? undefined,
@@ -130,12 +141,31 @@ ${optionsHelp(options)}
       OUTBOARD_MEMORY: values.memory?.toString(),
       OUTBOARD_SHARE: values.share ?? undefined,
       OUTBOARD_LOG: values.log ?? undefined,
-      OUTBOARD_STATS: values.stats ?? undefined,
+      OUTBOARD_STATS: stats?.path ?? values['stats-file'] ?? undefined,
       OUTBOARD_TRACE: values.trace ?? undefined,
     });
-    return runProgram(program, rest, env);
+    try {
+      return await runProgram(program, rest, env);
+    } finally {
+      stats?.show();
+    }
   },
 };
+
+/** Where the run is counted, and a way to show it; without a file of the user's, one for the time being. */
+function statsFile(wanted: string | null) {
+  const folder = wanted === null ? mkdtempSync(path.join(tmpdir(), 'outboard-stats-')) : null;
+  const file = wanted ?? path.join(folder ?? '', 'stats');
+  const say = (text: string) => process.stderr.write(`outboard: ${text}\n`);
+  return {
+    path: file,
+    show() {
+      if (existsSync(file)) for (const line of statsPage(readStats(file))) say(line);
+      else say('the program made no driver call');
+      if (folder !== null) rmSync(folder, { recursive: true });
+    },
+  };
+}
 
 /** The program's environment: ours, with the guest library before everything else. */
 export function guestEnvironment(

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import {
   type Answer,
+  type DeviceReport,
   decodeAnswer,
   encodeHello,
   type Hello,
@@ -21,6 +22,11 @@ export const usualHello: Partial<Hello> = {
   windowBases: [0x400000000000n, 0x300000000000n],
   windowSize: 1n << 40n,
 };
+
+/** A Hello that wants no session. */
+export function asking(session = 0n, shown: Uint8Array[] = []): Partial<Hello> {
+  return { windowBases: [], windowSize: 1n, query: { session, shown } };
+}
 
 export class Guest {
   readonly socket: Socket;
@@ -80,6 +86,14 @@ export class Guest {
     if (!answer || !('refusal' in answer)) throw new Error(`not refused: ${show(answer)}`);
     if (await this.answer()) throw new Error('the connection goes on after a refusal');
     return answer.refusal;
+  }
+
+  /** The report, after which the server must have closed the connection. */
+  async report(): Promise<DeviceReport> {
+    const answer = await this.answer();
+    if (!answer || !('report' in answer)) throw new Error(`no report: ${show(answer)}`);
+    if (await this.answer()) throw new Error('the connection goes on after a report');
+    return answer.report;
   }
 
   async #afterQueue(): Promise<Answer | null> {

@@ -12,6 +12,11 @@ namespace softdev {
 inline constexpr unsigned kLanes = 32;
 inline constexpr uint32_t kFullMask = 0xffffffffu;
 
+// Nearly always all of them; and the portable way to count is a call.
+inline uint32_t lane_count(uint32_t mask) {
+  return mask == kFullMask ? 32 : static_cast<uint32_t>(__builtin_popcount(mask));
+}
+
 struct Cta;
 
 // The activation of a function by some lanes of a warp.

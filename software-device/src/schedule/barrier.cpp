@@ -63,28 +63,23 @@ const Ins *run_barrier(Warp &warp, const Ins *ins) {
   uint32_t count = ins->b == kNone ? 0 : words(warp, ins->b)[first];
   if (count % kLanes) return fault(warp, ins, 715, "a barrier count that is no multiple of 32");
   barrier.expected = count;
-  auto arrived = static_cast<uint32_t>(__builtin_popcount(mask));
+  auto arrived = lane_count(mask);
   barrier.arrived += arrived;
   bool has_lowest = mask & (warp.live & (0 - warp.live));
   barrier.padded += arrived;
-  if (has_lowest) barrier.padded += kLanes - static_cast<uint32_t>(__builtin_popcount(warp.live));
+  if (has_lowest) barrier.padded += kLanes - lane_count(warp.live);
   cta.barriers_in_use |= 1u << id;
   auto mode = static_cast<BarrierMode>(ins->mode);
   bool red = mode >= BarrierMode::Popc;
   if (red) {
     uint32_t votes = *words(warp, ins->c);
     if (ins->flags & kNegateC) votes = ~votes;
-    barrier.votes += static_cast<uint32_t>(__builtin_popcount(votes & mask));
+    barrier.votes += lane_count(votes & mask);
   }
   if (mode == BarrierMode::Arrive) {
     insert_group(warp, warp.frame, ins + 1, mask);
   } else {
-    Group &group = warp.groups[warp.group_count++];
-    group = Group();
-    group.frame = warp.frame;
-    group.pc = ins;
-    group.mask = mask;
-    group.state = GroupState::AtBarrier;
+    Group &group = park(warp, ins, mask, GroupState::AtBarrier);
     group.barrier = static_cast<uint8_t>(id);
     group.barrier_red = red;
   }

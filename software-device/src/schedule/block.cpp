@@ -139,8 +139,12 @@ void Cta::start(uint64_t block) {
       fill(kernel.block_fills, frame.registers, warp);
     } else {
       for (const SlotFill &one : kernel.block_fills) {
-        const size_t bytes = one.constant.size ? one.constant.size * kLanes : sizeof(uint32_t);
-        std::memcpy(frame.registers + one.slot, entry_frames_[0].registers + one.slot, bytes);
+        uint8_t *to = frame.registers + one.slot;
+        const uint8_t *from = entry_frames_[0].registers + one.slot;
+        if (one.constant.size == sizeof(uint32_t))
+          std::memcpy(to, from, sizeof(uint32_t) * kLanes);  // nearly always, so of a known length
+        else
+          std::memcpy(to, from, one.constant.size ? one.constant.size * kLanes : sizeof(uint32_t));
       }
     }
     insert_group(warp, &frame, kernel.code.data(), warp.live);

@@ -98,12 +98,7 @@ const Ins *run_arrive(Warp &warp, const Ins *ins) {
 const Ins *run_wait(Warp &warp, const Ins *ins) {
   uint32_t waiting = warp.mask & warp.at_cluster, over = warp.mask & ~waiting;
   if (!waiting) return ins + 1;
-  Group &group = warp.groups[warp.group_count++];
-  group = Group();
-  group.frame = warp.frame;
-  group.pc = ins + 1;
-  group.mask = waiting;
-  group.state = GroupState::AtCluster;
+  park(warp, ins + 1, waiting, GroupState::AtCluster);
   warp.mask = over;
   return over ? ins + 1 : resume(warp);
 }
@@ -212,15 +207,17 @@ Cta::Result Cluster::run(uint64_t slice) {
 }
 
 void Cluster::arrive(Warp &warp, uint32_t mask) {
-  arrived_ += static_cast<uint32_t>(__builtin_popcount(mask & ~warp.at_cluster));
+  arrived_ += lane_count(mask & ~warp.at_cluster);
   warp.at_cluster |= mask;
   if (arrived_ >= live_) release();
 }
 
 void Cluster::leave(Warp &warp, uint32_t mask) {
-  live_ -= static_cast<uint32_t>(__builtin_popcount(mask));
-  arrived_ -= static_cast<uint32_t>(__builtin_popcount(mask & warp.at_cluster));
-  warp.at_cluster &= ~mask;
+  live_ -= lane_count(mask);
+  if (warp.at_cluster) {
+    arrived_ -= lane_count(mask & warp.at_cluster);
+    warp.at_cluster &= ~mask;
+  }
   if (arrived_ && arrived_ >= live_) release();
 }
 

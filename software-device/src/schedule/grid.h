@@ -120,6 +120,8 @@ struct Cta {
 
 inline const Ins *const kNoMerge = reinterpret_cast<const Ins *>(~uintptr_t{0});
 
+// A new group of waiting lanes, of the running frame.
+Group &park(Warp &warp, const Ins *pc, uint32_t mask, GroupState state);
 // Lanes wait at `pc`; they join a ready group that is already there.
 void insert_group(Warp &warp, Frame *frame, const Ins *pc, uint32_t mask);
 // Makes a ready group the running one and returns its pc, or nullptr when there is none.

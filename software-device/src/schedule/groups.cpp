@@ -20,7 +20,7 @@ bool before(const Group &a, const Group &b) {
 }
 
 void remove_group(Warp &warp, uint32_t index) {
-  warp.groups[index] = warp.groups[--warp.group_count];
+  if (index != --warp.group_count) warp.groups[index] = warp.groups[warp.group_count];
 }
 
 }  // namespace
@@ -33,6 +33,16 @@ void update_merge(Warp &warp) {
       nearest = group.pc;
   }
   warp.merge_at = nearest;
+}
+
+Group &park(Warp &warp, const Ins *pc, uint32_t mask, GroupState state) {
+  Group &group = warp.groups[warp.group_count++];
+  group = Group();
+  group.frame = warp.frame;
+  group.pc = pc;
+  group.mask = mask;
+  group.state = state;
+  return group;
 }
 
 void insert_group(Warp &warp, Frame *frame, const Ins *pc, uint32_t mask) {
@@ -64,28 +74,30 @@ const Ins *resume(Warp &warp) {
     warp.event = Event::Switch;
     return nullptr;
   }
-  Group group = warp.groups[best];
+  // Member by member, as they were written a moment ago: a copy of the whole has to wait for that.
+  Frame *const frame = warp.groups[best].frame;
+  const Ins *const pc = warp.groups[best].pc;
+  warp.mask = warp.groups[best].mask;
   remove_group(warp, best);
   ++warp.turns;
-  warp.frame = group.frame;
-  warp.regs = group.frame->registers;
-  warp.mask = group.mask;
+  warp.frame = frame;
+  warp.regs = frame->registers;
   bool out_of_order = warp.rotate;
   warp.rotate = false;
   warp.budget = out_of_order ? kShortTurn : kTurn;
   if (!out_of_order) {
     update_merge(warp);
-    return group.pc;
+    return pc;
   }
   // Lanes that wait behind it must not stop it at its first branch.
   warp.merge_at = kNoMerge;
   for (uint32_t i = 0; i < warp.group_count; ++i) {
     const Group &other = warp.groups[i];
-    if (other.state == GroupState::Ready && other.frame == group.frame && other.pc > group.pc &&
+    if (other.state == GroupState::Ready && other.frame == frame && other.pc > pc &&
         other.pc < warp.merge_at)
       warp.merge_at = other.pc;
   }
-  return group.pc;
+  return pc;
 }
 
 void merge_here(Warp &warp, const Ins *ins) {
@@ -160,12 +172,7 @@ bool gather(Warp &warp, const Ins *ins, uint32_t members) {
     warp.force_sync = false;
     return true;
   }
-  Group &group = warp.groups[warp.group_count++];
-  group = Group();
-  group.frame = warp.frame;
-  group.pc = ins;
-  group.mask = warp.mask;
-  group.state = GroupState::AtWarpSync;
+  Group &group = park(warp, ins, warp.mask, GroupState::AtWarpSync);
   group.wait_for = need;
   warp.mask = 0;
   warp.event = Event::Switch;
@@ -183,12 +190,7 @@ const Ins *run_warp_barrier(Warp &warp, const Ins *ins) {
   for (uint32_t i = 0; i < warp.group_count; ++i)
     if (warp.groups[i].state == GroupState::AtWarpBarrier) here |= warp.groups[i].mask;
   if ((need & ~here) && !warp.force_sync) {
-    Group &group = warp.groups[warp.group_count++];
-    group = Group();
-    group.frame = warp.frame;
-    group.pc = ins;
-    group.mask = warp.mask;
-    group.state = GroupState::AtWarpBarrier;
+    Group &group = park(warp, ins, warp.mask, GroupState::AtWarpBarrier);
     group.wait_for = need;
     return resume(warp);
   }
@@ -226,7 +228,7 @@ void exit_lanes(Warp &warp, uint32_t mask) {
       group.state = GroupState::Ready;
   }
   Cta &cta = *warp.cta;
-  cta.live_threads -= static_cast<uint32_t>(__builtin_popcount(mask));
+  cta.live_threads -= lane_count(mask);
   cta.cluster->leave(warp, mask);
   for (uint32_t left = cta.barriers_in_use; left; left &= left - 1)
     try_release(cta, static_cast<unsigned>(__builtin_ctz(left)));

@@ -143,12 +143,7 @@ const Ins *run_wait(Warp &warp, const Ins *ins) {
     warp.budget -= 64;  // most likely in a loop
     return ins + 1;
   }
-  Group &group = warp.groups[warp.group_count++];
-  group = Group();
-  group.frame = warp.frame;
-  group.pc = ins;
-  group.mask = waiting;
-  group.state = GroupState::AtMbarrier;
+  park(warp, ins, waiting, GroupState::AtMbarrier);
   ++warp.cta->mbarrier_waits;
   if (!over) return resume(warp);
   warp.mask = over;

@@ -265,6 +265,14 @@ bool Lowering::take_memory_order(Order *order) {
   return take("cta") || take("cluster") || take("gpu") || take("sys");
 }
 
+std::optional<AtomicOp> Lowering::take_atomic_op(std::initializer_list<AtomicOp> legal) {
+  static constexpr std::string_view kNames[] = {"add", "min",  "max", "and", "or",
+                                                "xor", "exch", "cas", "inc", "dec"};
+  for (AtomicOp op : legal)
+    if (take(kNames[static_cast<size_t>(op)])) return op;
+  return std::nullopt;
+}
+
 void Lowering::take_cache_hints() {
   static constexpr std::string_view kHints[] = {"ca",
                                                 "cg",

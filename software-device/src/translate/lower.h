@@ -84,6 +84,8 @@ class Lowering {
   Boolean take_boolean();
   std::optional<Space> take_space();
   bool take_memory_order(Order *order);
+  // The name of one of these operations; empty when there is none.
+  std::optional<AtomicOp> take_atomic_op(std::initializer_list<AtomicOp> legal);
   void take_cache_hints();
   unsigned take_vector();
   bool modifiers_done();

@@ -191,16 +191,11 @@ bool Lowering::tensor_map() {
 }
 
 bool Lowering::take_reduction(Ir *ir) {
-  static constexpr std::pair<std::string_view, AtomicOp> kOps[] = {
-      {"add", AtomicOp::Add}, {"min", AtomicOp::Min}, {"max", AtomicOp::Max},
-      {"and", AtomicOp::And}, {"or", AtomicOp::Or},   {"xor", AtomicOp::Xor},
-      {"inc", AtomicOp::Inc}, {"dec", AtomicOp::Dec}};
-  for (auto [name, op] : kOps) {
-    if (!take(name)) continue;
-    ir->mode = static_cast<uint8_t>(op);
-    return true;
-  }
-  return refuse("needs an operation");
+  auto op = take_atomic_op({AtomicOp::Add, AtomicOp::Min, AtomicOp::Max, AtomicOp::And,
+                            AtomicOp::Or, AtomicOp::Xor, AtomicOp::Inc, AtomicOp::Dec});
+  if (!op) return refuse("needs an operation");
+  ir->mode = static_cast<uint8_t>(*op);
+  return true;
 }
 
 // The address that a block of the cluster has for what lies at `a` in this one, or which block an

@@ -350,20 +350,13 @@ bool Lowering::match() {
 bool Lowering::redux() {
   Ir ir = make(Op::Redux);
   if (!take("sync")) return refuse("needs .sync");
-  static constexpr std::pair<std::string_view, AtomicOp> kOps[] = {
-      {"add", AtomicOp::Add}, {"min", AtomicOp::Min}, {"max", AtomicOp::Max},
-      {"and", AtomicOp::And}, {"or", AtomicOp::Or},   {"xor", AtomicOp::Xor}};
-  bool known = false;
-  for (auto [name, op] : kOps) {
-    if (!take(name)) continue;
-    ir.mode = static_cast<uint8_t>(op);
-    known = true;
-    break;
-  }
+  auto op = take_atomic_op(
+      {AtomicOp::Add, AtomicOp::Min, AtomicOp::Max, AtomicOp::And, AtomicOp::Or, AtomicOp::Xor});
+  if (op) ir.mode = static_cast<uint8_t>(*op);
   bool magnitude = take("abs");
   ir.nan = take("NaN");
   ir.type = take_type();
-  if (!known || type_size(ir.type) != 4) return refuse("needs an operation and a 32-bit type");
+  if (!op || type_size(ir.type) != 4) return refuse("needs an operation and a 32-bit type");
   if ((magnitude || ir.nan) && ir.type != Type::F32) return refuse("this modifier needs .f32");
   if (!modifiers_done() || !expect_operands(3)) return false;
   begin_guarded_region();

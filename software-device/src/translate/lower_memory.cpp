@@ -250,21 +250,12 @@ bool Lowering::atomic() {
   bool no_flush = take("noftz");
   bool hint = take("L2::cache_hint");
   unsigned vector = take_vector();
-  static constexpr std::pair<std::string_view, AtomicOp> kOps[] = {
-      {"add", AtomicOp::Add},   {"min", AtomicOp::Min}, {"max", AtomicOp::Max},
-      {"and", AtomicOp::And},   {"or", AtomicOp::Or},   {"xor", AtomicOp::Xor},
-      {"exch", AtomicOp::Exch}, {"cas", AtomicOp::Cas}, {"inc", AtomicOp::Inc},
-      {"dec", AtomicOp::Dec},
-  };
-  bool known = false;
-  for (auto [name, op] : kOps) {
-    if (!take(name)) continue;
-    ir.mode = static_cast<uint8_t>(op);
-    known = true;
-    break;
-  }
+  auto op =
+      take_atomic_op({AtomicOp::Add, AtomicOp::Min, AtomicOp::Max, AtomicOp::And, AtomicOp::Or,
+                      AtomicOp::Xor, AtomicOp::Exch, AtomicOp::Cas, AtomicOp::Inc, AtomicOp::Dec});
+  if (op) ir.mode = static_cast<uint8_t>(*op);
   ir.type = take_type();
-  if (!known || ir.type == Type::None) return refuse("needs an operation and a type");
+  if (!op || ir.type == Type::None) return refuse("needs an operation and a type");
   if (!modifiers_done()) return false;
   bool half = ir.type == Type::F16 || ir.type == Type::BF16 || ir.type == Type::F16x2 ||
               ir.type == Type::BF16x2;

@@ -290,20 +290,12 @@ bool Lowering::surface_reduce() {
   Ir ir = make(Op::SurfaceReduce);
   SurfaceRequest request;
   if (!take_surface(&request)) return false;
-  static constexpr std::pair<std::string_view, AtomicOp> kOps[] = {
-      {"add", AtomicOp::Add}, {"min", AtomicOp::Min}, {"max", AtomicOp::Max},
-      {"and", AtomicOp::And}, {"or", AtomicOp::Or},
-  };
-  bool known = false;
-  for (auto [name, op] : kOps) {
-    if (!take(name)) continue;
-    ir.mode = static_cast<uint8_t>(op);
-    known = true;
-    break;
-  }
+  auto op =
+      take_atomic_op({AtomicOp::Add, AtomicOp::Min, AtomicOp::Max, AtomicOp::And, AtomicOp::Or});
+  if (op) ir.mode = static_cast<uint8_t>(*op);
   ir.type = take_type();
   unsigned size = type_size(ir.type);
-  if (!known || (size != 4 && size != 8)) return refuse("needs an operation and a type");
+  if (!op || (size != 4 && size != 8)) return refuse("needs an operation and a type");
   request.bytes = static_cast<uint8_t>(size);
   if (!modifiers_done() || !expect_operands(2)) return false;
   std::vector<Value> inputs(kSurfaceInputs);

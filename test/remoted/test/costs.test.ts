@@ -1,5 +1,5 @@
-// What each example costs in calls, commands, round trips and bytes: recorded in test/costs, and the
-// same on every machine. `npm run costs`
+// What each example costs in calls, commands, round trips and bytes, phase by phase: recorded in
+// test/costs, and the same on every machine. `npm run costs`
 // writes the record again after a change that is meant.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -9,7 +9,7 @@ import { noPrograms, root } from '../../support/paths.js';
 import { type Cost, counted, example } from '../../support/program.js';
 import { startServer } from '../../support/server.js';
 
-type Record_ = Record<string, { args: string[] } & Cost>;
+type Record_ = Record<string, { args: string[] } & Cost & { phases: Record<string, Cost> }>;
 
 const file = path.join(root, 'test', 'costs', 'examples.json');
 const recording = process.env['RECORD_COSTS'] === '1';
@@ -24,7 +24,7 @@ for (const program of listPrograms(`${root}/examples`)) {
     try {
       const run = await counted(example(program.name), server.address, { args });
       t.equal(run.code, 0, run.stderr);
-      measured[program.name] = { args, ...run.cost };
+      measured[program.name] = { args, ...run.cost, phases: run.phases };
       if (!recording) t.same(measured[program.name], recorded[program.name]);
     } finally {
       await server.stop();
@@ -34,7 +34,11 @@ for (const program of listPrograms(`${root}/examples`)) {
 
 t.test('the marks hold', { skip: noPrograms }, async (t) => {
   const costs = recording ? measured : recorded;
-  t.ok((costs['vector-add']?.roundTrips ?? 99) <= 6, 'vector-add: at most 6 round trips');
+  t.ok((costs['vector-add']?.roundTrips ?? 99) <= 4, 'vector-add: at most 4 round trips');
+  for (const [name, { phases }] of Object.entries(costs)) {
+    t.equal(phases['attach']?.roundTrips, 1, `${name}: one round trip to attach`);
+    t.equal(phases['tear-down']?.roundTrips, 0, `${name}: none at the end`);
+  }
   // Arguments on one line, as the formatter has them.
   const text = JSON.stringify(measured, null, 2).replace(/\[[^\]]*\]/g, (list) =>
     list.replace(/\s+/g, ' ').replace('[ ', '[').replace(' ]', ']'),

@@ -1,18 +1,19 @@
 // A real program, recorded by guest and server, on one time axis.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import t, { type Test } from 'tap';
 import { serve } from '../../../monitor/src/commands/serve.js';
+import { readStats } from '../../../monitor/src/stats.js';
 import { chromeTrace } from '../../../monitor/src/trace/chrome.js';
 import { type ClockMap, estimateClocks } from '../../../monitor/src/trace/clocks.js';
 import { perfettoTrace, traceTypes } from '../../../monitor/src/trace/perfetto.js';
 import { type Recording, readRecording } from '../../../monitor/src/trace/recording.js';
 import { makeTimeline } from '../../../monitor/src/trace/timeline.js';
 import { replay, type Seen } from '../../../monitor/test/support/track-events.js';
-import { build, noPrograms, root, softwareDevice } from '../../support/paths.js';
+import { build, noPrograms, softwareDevice } from '../../support/paths.js';
 import { example, remoted, testProgram } from '../../support/program.js';
 import { startServer } from '../../support/server.js';
 
@@ -52,15 +53,9 @@ async function record(folder: string, program: string, args: string[]): Promise<
   };
 }
 
-/** Struct stats of guest-lib/src/stats.h. */
 function countsOf(file: string) {
-  const bytes = readFileSync(file);
-  const names: string[] = JSON.parse(
-    readFileSync(path.join(root, 'proto', 'generated', 'calls.json'), 'utf8'),
-  );
-  const at = (word: number) => Number(bytes.readBigUInt64LE(word * 8));
-  const counts = names.map((name, index) => [name, at(12 + index)] as const);
-  return { counts: new Map(counts.filter(([, count]) => count > 0)), unsupported: at(4) };
+  const { byCall, unsupported } = readStats(file);
+  return { counts: new Map(byCall.map(({ name, count }) => [name, count] as const)), unsupported };
 }
 
 function bytesOf(guest: Recording | null, server: Recording | null): Buffer {

@@ -1,5 +1,7 @@
 // The library, devices, the context and memory.
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -140,39 +142,96 @@ EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
   if (fd < 0 || ftruncate(fd, static_cast<off_t>(size)) < 0) return CUDA_ERROR_OUT_OF_MEMORY;
   memory_used += size;
   *handle = next_memory++;
-  memories[*handle] = {fd, size};
+  memories[*handle] = {fd, size, false};
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   ENTER;
   auto found = memories.find(handle);
   if (found == memories.end()) return CUDA_ERROR_INVALID_VALUE;
-  if (!all_zero(found->second.fd, found->second.size)) ++dirty;
-  memory_used -= found->second.size;
+  if (!found->second.imported) {
+    if (!all_zero(found->second.fd, found->second.size)) ++dirty;
+    memory_used -= found->second.size;
+  }
   close(found->second.fd);
   memories.erase(found);
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuMemMap(CUdeviceptr address, size_t size, size_t,
+EXPORT CUresult cuMemExportToShareableHandle(void *shared, CUmemGenericAllocationHandle handle,
+                                             CUmemAllocationHandleType, unsigned long long) {
+  ENTER;
+  auto found = memories.find(handle);
+  if (found == memories.end()) return CUDA_ERROR_INVALID_VALUE;
+  *static_cast<int *>(shared) = fcntl(found->second.fd, F_DUPFD_CLOEXEC, 3);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *shared,
+                                               CUmemAllocationHandleType) {
+  ENTER;
+  const int fd = fcntl(static_cast<int>(reinterpret_cast<intptr_t>(shared)), F_DUPFD_CLOEXEC, 3);
+  struct stat about;
+  if (fd < 0 || fstat(fd, &about) != 0) return CUDA_ERROR_INVALID_VALUE;
+  *handle = next_memory++;
+  memories[*handle] = {fd, static_cast<uint64_t>(about.st_size), true};
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t size) {
+  ENTER;
+  void *memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  *address = reinterpret_cast<uint64_t>(memory);
+  memories[next_memory] = {-1, size, false};
+  mappings[*address] = {next_memory++, size, true};
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
+  ENTER;
+  auto found = mappings.find(address);
+  if (found == mappings.end()) return CUDA_ERROR_INVALID_VALUE;
+  munmap(at(address), found->second.size);
+  memories.erase(found->second.memory);
+  mappings.erase(found);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemMap(CUdeviceptr address, size_t size, size_t offset,
                          CUmemGenericAllocationHandle handle, unsigned long long) {
   ENTER;
   auto found = memories.find(handle);
-  if (found == memories.end() || mappings.count(address)) return CUDA_ERROR_INVALID_VALUE;
-  void *view =
-      mmap(at(address), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, found->second.fd, 0);
+  if (found == memories.end() || offset > found->second.size ||
+      size > found->second.size - offset) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  auto next = mappings.lower_bound(address + size);
+  if (next != mappings.begin() && (--next)->first + next->second.size > address) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  void *view = mmap(at(address), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                    found->second.fd, static_cast<off_t>(offset));
   if (view == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-  mappings[address] = handle;
+  mappings[address] = {handle, size, false};
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t size) {
   ENTER;
-  if (mappings.erase(address) == 0) return CUDA_ERROR_INVALID_VALUE;
+  auto found = mappings.find(address);
+  if (found == mappings.end() || found->second.size != size) return CUDA_ERROR_INVALID_VALUE;
+  mappings.erase(found);
   mmap(at(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
        0);
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuMemSetAccess(CUdeviceptr, size_t, const CUmemAccessDesc *, size_t) {
+// Of whole mappings only.
+EXPORT CUresult cuMemSetAccess(CUdeviceptr address, size_t size, const CUmemAccessDesc *access,
+                               size_t) {
   ENTER;
+  for (auto next = mappings.find(address); size > 0; ++next) {
+    if (next == mappings.end() || next->first != address || next->second.size > size) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    next->second.open = access->flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    address += next->second.size;
+    size -= next->second.size;
+  }
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemHostAlloc(void **memory, size_t size, unsigned) {

@@ -20,7 +20,7 @@ std::set<uint32_t> &open_gates = *new std::set<uint32_t>;
 std::map<std::string, Failure> &failures = *new std::map<std::string, Failure>;
 std::map<std::string, unsigned> &call_counts = *new std::map<std::string, unsigned>;
 std::map<uint64_t, Memory> &memories = *new std::map<uint64_t, Memory>;
-std::map<uint64_t, uint64_t> &mappings = *new std::map<uint64_t, uint64_t>;
+std::map<uint64_t, Mapping> &mappings = *new std::map<uint64_t, Mapping>;
 std::map<uint64_t, uint64_t> &reservations = *new std::map<uint64_t, uint64_t>;
 std::map<CUevent, std::unique_ptr<CUevent_st>> &events =
     *new std::map<CUevent, std::unique_ptr<CUevent_st>>;
@@ -89,7 +89,8 @@ void advance() {
       if (behind || !std::all_of(at->after.begin(), at->after.end(), finished)) continue;
       if (at->gate != kNoGate && !tamed && sticky == CUDA_SUCCESS && !open_gates.count(at->gate))
         continue;
-      if (at->host && sticky == CUDA_SUCCESS) {
+      if (at->ready && sticky == CUDA_SUCCESS && !at->ready()) continue;
+      if (at->host && (at->always || sticky == CUDA_SUCCESS)) {
         if (at->state == Operation::kNotCalled) call(*at);
         if (at->state != Operation::kReturned) continue;
       }
@@ -106,7 +107,7 @@ void advance() {
 }
 
 CUresult queue(CUstream given, std::function<void()> run, uint32_t gate, std::vector<After> after,
-               CUhostFn host, void *data) {
+               CUhostFn host, void *data, bool always, std::function<bool()> ready) {
   CUstream stream = real(given);
   if (!streams.count(stream)) return CUDA_ERROR_INVALID_HANDLE;
   if (stream == &legacy_stream) {
@@ -119,7 +120,7 @@ CUresult queue(CUstream given, std::function<void()> run, uint32_t gate, std::ve
   ++stream->queued;
   static uint64_t last_id = 0;
   operations.push_back({stream, std::move(after), std::move(run), gate, host, data,
-                        Operation::kNotCalled, ++last_id});
+                        std::move(ready), always, Operation::kNotCalled, ++last_id});
   advance();
   return CUDA_SUCCESS;
 }
@@ -131,8 +132,8 @@ bool mapped(uint64_t address, uint64_t size) {
     auto next = mappings.upper_bound(address);
     if (next == mappings.begin()) break;
     --next;
-    const uint64_t length = memories[next->second].size;
-    if (address - next->first >= length) break;
+    const uint64_t length = next->second.size;
+    if (!next->second.open || address - next->first >= length) break;
     const uint64_t here = std::min(size, length - (address - next->first));
     address += here;
     size -= here;
@@ -211,10 +212,14 @@ const FakeControls fake_controls = {
     .live =
         [] {
           Lock lock(mutex);
+          // What cuMemAlloc gave is the device's, not a session's.
+          const auto mapped = std::count_if(mappings.begin(), mappings.end(), [](const auto &each) {
+            return memories[each.second.memory].fd >= 0;
+          });
           return FakeLive{
               static_cast<unsigned>(streams.size() - 1), static_cast<unsigned>(events.size()),
-              static_cast<unsigned>(libraries.size()), static_cast<unsigned>(mappings.size()),
-              static_cast<unsigned>(pinned.size())};
+              static_cast<unsigned>(libraries.size()),   static_cast<unsigned>(mapped),
+              static_cast<unsigned>(pinned.size()),      live_graphs()};
         },
     .dirty_releases =
         [] {

@@ -53,6 +53,8 @@ struct Operation {
   // A function of the program, on a thread of its own; the rest of the stream waits for it.
   CUhostFn host = nullptr;
   void *data = nullptr;
+  std::function<bool()> ready = nullptr;  // what it waits for, besides
+  bool always = false;                    // called in a context that has failed, too
   enum { kNotCalled, kCalled, kReturned } state = kNotCalled;
   uint64_t id = 0;
 };
@@ -65,6 +67,13 @@ struct Failure {
 struct Memory {
   int fd;
   uint64_t size;
+  bool imported;
+};
+
+struct Mapping {
+  uint64_t memory;  // handle
+  uint64_t size;
+  bool open;  // there is access
 };
 
 constexpr uint32_t kNoGate = UINT32_MAX;
@@ -78,7 +87,7 @@ extern std::set<uint32_t> &open_gates;
 extern std::map<std::string, Failure> &failures;
 extern std::map<std::string, unsigned> &call_counts;
 extern std::map<uint64_t, Memory> &memories;        // by handle
-extern std::map<uint64_t, uint64_t> &mappings;      // address to handle
+extern std::map<uint64_t, Mapping> &mappings;       // by address
 extern std::map<uint64_t, uint64_t> &reservations;  // address to size
 extern std::map<CUevent, std::unique_ptr<CUevent_st>> &events;
 extern std::set<CUlibrary> &libraries;
@@ -102,10 +111,12 @@ CUresult enter(const char *function);
 CUstream real(CUstream stream);
 bool finished(const After &after);
 void forget(CUstream stream);
+unsigned live_graphs();
 // Runs what can run, in the order in which it came.
 void advance();
 CUresult queue(CUstream given, std::function<void()> run, uint32_t gate = kNoGate,
-               std::vector<After> after = {}, CUhostFn host = nullptr, void *data = nullptr);
+               std::vector<After> after = {}, CUhostFn host = nullptr, void *data = nullptr,
+               bool always = false, std::function<bool()> ready = nullptr);
 
 inline void *at(uint64_t address) { return reinterpret_cast<void *>(address); }
 // Whether [address, address + size) is device memory. Touching anything else ends the context.

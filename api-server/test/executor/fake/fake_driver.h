@@ -18,7 +18,7 @@
 //   print  u64 at                    prints the text there
 //   crash                            ends the context with CUDA_ERROR_ILLEGAL_ADDRESS
 struct FakeLive {
-  unsigned streams, events, libraries, mappings, pinned;
+  unsigned streams, events, libraries, mappings, pinned, graphs;
 };
 
 struct FakeControls {

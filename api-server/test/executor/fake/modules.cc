@@ -17,8 +17,24 @@ static CUresult drop(CUlib_st &library, CUresult result) {
   return result;
 }
 
-EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *, void **,
-                                  unsigned, CUlibraryOption *, void **, unsigned) {
+// Says what is wrong in the buffer for errors.
+static CUresult complain(CUjit_option *options, void **values, unsigned count,
+                         const std::string &line) {
+  char *buffer = nullptr;
+  size_t room = 0;
+  for (unsigned i = 0; i < count; i++) {
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER) buffer = static_cast<char *>(values[i]);
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) {
+      room = reinterpret_cast<size_t>(values[i]);
+    }
+  }
+  if (buffer && room) snprintf(buffer, room, "not understood: %s", line.c_str());
+  return CUDA_ERROR_INVALID_PTX;
+}
+
+EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *options,
+                                  void **values, unsigned count, CUlibraryOption *, void **,
+                                  unsigned) {
   ENTER;
   std::istringstream text(static_cast<const char *>(code));
   auto made = std::make_unique<CUlib_st>();
@@ -45,7 +61,7 @@ EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_op
       memory_used += size;
       made->globals[name] = {calloc(1, size), size};
     } else if (!what.empty()) {
-      return drop(*made, CUDA_ERROR_INVALID_PTX);
+      return drop(*made, complain(options, values, count, line));
     }
   }
   *library = made.release();
@@ -131,6 +147,18 @@ EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks
 EXPORT CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction, int, int) {
   ENTER;
   *bytes = 49152;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction,
+                                             const CUlaunchConfig *config) {
+  ENTER;
+  *clusters = static_cast<int>(config->numAttrs) + 4;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuOccupancyMaxPotentialClusterSize(int *blocks, CUfunction,
+                                                   const CUlaunchConfig *) {
+  ENTER;
+  *blocks = 8;
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid, unsigned, unsigned, unsigned,

@@ -53,19 +53,6 @@ EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t si
   ENTER;
   return copy(to, from, size, stream, true, true);
 }
-EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *given, CUstream stream) {
-  ENTER;
-  const CUDA_MEMCPY2D c = *given;
-  if (c.WidthInBytes > c.dstPitch || c.WidthInBytes > c.srcPitch) return CUDA_ERROR_INVALID_VALUE;
-  return queue(stream, [c] {
-    for (size_t y = 0; y < c.Height; y++) {
-      const uint64_t to = c.dstDevice + y * c.dstPitch;
-      const uint64_t from = c.srcDevice + y * c.srcPitch;
-      if (!touch(to, c.WidthInBytes) || !touch(from, c.WidthInBytes)) return;
-      if (c.WidthInBytes > 0) memmove(at(to), at(from), c.WidthInBytes);
-    }
-  });
-}
 EXPORT CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t n, CUstream stream) {
   ENTER;
   return fill(to, &value, 1, n, stream);
@@ -140,6 +127,48 @@ EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data)
   ENTER;
   return queue(stream, nullptr, kNoGate, {}, function, data);
 }
+EXPORT CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *data,
+                                    unsigned) {
+  ENTER;
+  struct Told {
+    CUstream stream;
+    CUstreamCallback callback;
+    void *data;
+  };
+  const auto tell = [](void *given) {
+    const std::unique_ptr<Told> told(static_cast<Told *>(given));
+    Lock status_lock(mutex);
+    const CUresult status = sticky;
+    status_lock.unlock();
+    told->callback(told->stream, status, told->data);
+  };
+  return queue(stream, nullptr, kNoGate, {}, tell, new Told{stream, callback, data}, true);
+}
+EXPORT CUresult cuStreamSetAttribute(CUstream stream, CUstreamAttrID, const CUstreamAttrValue *) {
+  ENTER;
+  return streams.count(real(stream)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+// One operation each; what is waited for is 32 bits, equal.
+EXPORT CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned count,
+                                      CUstreamBatchMemOpParams *entries, unsigned) {
+  ENTER;
+  CUresult result = CUDA_SUCCESS;
+  for (unsigned i = 0; i < count && result == CUDA_SUCCESS; i++) {
+    const CUstreamBatchMemOpParams e = entries[i];
+    const bool waits = e.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32;
+    const auto word = [at = e.waitValue.address] { return static_cast<uint32_t *>(fake::at(at)); };
+    result = queue(
+        stream,
+        [=] {
+          if (!waits && touch(e.writeValue.address, 4)) *word() = e.writeValue.value;
+        },
+        kNoGate, {}, nullptr, nullptr, false,
+        waits ? std::function<bool()>(
+                    [=] { return !touch(e.waitValue.address, 4) || *word() == e.waitValue.value; })
+              : nullptr);
+  }
+  return result;
+}
 EXPORT CUresult cuEventCreate(CUevent *event, unsigned) {
   ENTER;
   auto made = std::make_unique<CUevent_st>();
@@ -165,6 +194,15 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
 EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned) {
   return cuEventRecord(event, stream);
 }
+// Of all streams: as those that the legacy one waits for, and it is the one that this is about.
+EXPORT CUresult cuCtxRecordEvent(CUcontext, CUevent event) {
+  { ENTER; }
+  return cuEventRecord(event, nullptr);
+}
+EXPORT CUresult cuCtxWaitEvent(CUcontext, CUevent event) {
+  { ENTER; }
+  return cuStreamWaitEvent(nullptr, event, 0);
+}
 EXPORT CUresult cuEventQuery(CUevent event) {
   ENTER;
   if (!events.count(event)) return CUDA_ERROR_INVALID_HANDLE;
@@ -181,5 +219,21 @@ EXPORT CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUeven
   ENTER;
   if (!events.count(start) || !events.count(end)) return CUDA_ERROR_INVALID_HANDLE;
   *milliseconds = 1.5f;
+  return CUDA_SUCCESS;
+}
+
+// Events of other processes are made up: what counts is what the executor does with them.
+EXPORT CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event) {
+  ENTER;
+  if (!events.count(event)) return CUDA_ERROR_INVALID_HANDLE;
+  memset(handle, 7, sizeof *handle);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle) {
+  ENTER;
+  if (handle.reserved[0] != 7) return CUDA_ERROR_INVALID_HANDLE;
+  auto made = std::make_unique<CUevent_st>();
+  *event = made.get();
+  events[*event] = std::move(made);
   return CUDA_SUCCESS;
 }

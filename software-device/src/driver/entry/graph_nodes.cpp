@@ -39,6 +39,22 @@ CUresult add_child(CUgraphNode *out, CUgraph handle, const CUgraphNode *before,
   });
 }
 
+// A node behind others: `make(graph, edges, &node)` adds it.
+template <class Make>
+CUresult add_node(CUgraphNode *out, CUgraph handle, const CUgraphNode *before,
+                  const CUgraphEdgeData *data, size_t count, Make make) {
+  return locked([&]() -> CUresult {
+    std::shared_ptr<Graph> graph;
+    std::vector<Edge> edges;
+    if (CUresult bad = find_graph(handle, &graph)) return bad;
+    if (CUresult bad = find_edges(*graph, before, data, count, &edges)) return bad;
+    Node *node;
+    if (CUresult bad = make(graph.get(), edges, &node)) return bad;
+    *out = as_handle<CUgraphNode>(*node);
+    return CUDA_SUCCESS;
+  });
+}
+
 // Allocations and what frees them. `*address` is what is to be freed, or what was allocated.
 CUresult add_memory(CUgraphNode *out, CUgraph handle, const CUgraphNode *before,
                     const CUgraphEdgeData *data, size_t count,
@@ -47,19 +63,13 @@ CUresult add_memory(CUgraphNode *out, CUgraph handle, const CUgraphNode *before,
   if (CUresult bad = enter(&context)) return bad;
   if (allocation)
     if (CUresult bad = check_allocation(*allocation)) return bad;
-  return locked([&]() -> CUresult {
-    std::shared_ptr<Graph> graph;
-    std::vector<Edge> edges;
-    if (CUresult bad = find_graph(handle, &graph)) return bad;
-    if (CUresult bad = find_edges(*graph, before, data, count, &edges)) return bad;
-    Node *node;
-    if (CUresult bad = allocation ? add_allocation(graph.get(), context, *allocation, edges, &node)
-                                  : add_free(graph.get(), context, *address, edges, &node))
-      return bad;
-    if (allocation) *address = static_cast<const AllocateTask &>(*node->task).allocation->address;
-    *out = as_handle<CUgraphNode>(*node);
+  auto make = [&](Graph *graph, const std::vector<Edge> &edges, Node **node) -> CUresult {
+    if (!allocation) return add_free(graph, context, *address, edges, node);
+    if (CUresult bad = add_allocation(graph, context, *allocation, edges, node)) return bad;
+    *address = static_cast<const AllocateTask &>(*(*node)->task).allocation->address;
     return CUDA_SUCCESS;
-  });
+  };
+  return add_node(out, handle, before, data, count, make);
 }
 
 CUresult add(CUgraphNode *out, CUgraph handle, const CUgraphNode *before,
@@ -71,15 +81,10 @@ CUresult add(CUgraphNode *out, CUgraph handle, const CUgraphNode *before,
   return guarded([&]() -> CUresult {
     TaskRef task;
     if (CUresult bad = task_of(params, {}, &task)) return bad;
-    GraphsLock lock;
-    std::shared_ptr<Graph> graph;
-    std::vector<Edge> edges;
-    if (CUresult bad = find_graph(handle, &graph)) return bad;
-    if (CUresult bad = find_edges(*graph, before, data, count, &edges)) return bad;
-    Node *node;
-    if (CUresult bad = graph->add(params.type, std::move(task), edges, &node)) return bad;
-    *out = as_handle<CUgraphNode>(*node);
-    return CUDA_SUCCESS;
+    return add_node(out, handle, before, data, count,
+                    [&](Graph *graph, const std::vector<Edge> &edges, Node **node) {
+                      return graph->add(params.type, std::move(task), edges, node);
+                    });
   });
 }
 
@@ -88,17 +93,12 @@ CUresult add_conditional(CUgraphNode *out, CUgraph handle, const CUgraphNode *be
                          CUDA_CONDITIONAL_NODE_PARAMS *params) {
   std::shared_ptr<Context> context;
   if (CUresult bad = find_context(params->ctx, &context)) return bad;
-  return locked([&]() -> CUresult {
-    std::shared_ptr<Graph> graph;
-    std::vector<Edge> edges;
-    if (CUresult bad = find_graph(handle, &graph)) return bad;
-    if (CUresult bad = find_edges(*graph, before, data, count, &edges)) return bad;
-    Node *node;
-    if (CUresult bad = add_condition(graph.get(), context, *params, edges, &node)) return bad;
-    params->phGraph_out = static_cast<ConditionTask &>(*node->task).bodies.data();
-    *out = as_handle<CUgraphNode>(*node);
+  auto make = [&](Graph *graph, const std::vector<Edge> &edges, Node **node) -> CUresult {
+    if (CUresult bad = add_condition(graph, context, *params, edges, node)) return bad;
+    params->phGraph_out = static_cast<ConditionTask &>(*(*node)->task).bodies.data();
     return CUDA_SUCCESS;
-  });
+  };
+  return add_node(out, handle, before, data, count, make);
 }
 
 // As it comes from the program.
@@ -143,6 +143,15 @@ CUresult get(CUgraphNode handle, CUgraphNodeType type, const void *out, CUgraphN
     params_of(task, params);
     return CUDA_SUCCESS;
   });
+}
+
+// The part of a node's parameters that the call for its type tells.
+template <class Out, class Tell>
+CUresult read(CUgraphNode node, CUgraphNodeType type, Out *out, Tell tell) {
+  CUgraphNodeParams params;
+  if (CUresult bad = get(node, type, out, &params)) return bad;
+  tell(params);
+  return CUDA_SUCCESS;
 }
 
 CUresult set(CUgraphNode handle, const CUgraphNodeParams &params) {
@@ -256,64 +265,45 @@ CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *out, CUgraph h
 }
 
 CUresult cuGraphKernelNodeGetParams(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS_v1 *out) {
-  CUgraphNodeParams params;
-  if (CUresult bad = get(node, CU_GRAPH_NODE_TYPE_KERNEL, out, &params)) return bad;
-  memcpy(out, &params.kernel, sizeof *out);
-  return CUDA_SUCCESS;
+  return read(node, CU_GRAPH_NODE_TYPE_KERNEL, out,
+              [out](const CUgraphNodeParams &params) { memcpy(out, &params.kernel, sizeof *out); });
 }
 CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS *out) {
-  CUgraphNodeParams params;
-  if (CUresult bad = get(node, CU_GRAPH_NODE_TYPE_KERNEL, out, &params)) return bad;
-  memcpy(out, &params.kernel, sizeof *out);
-  return CUDA_SUCCESS;
+  return read(node, CU_GRAPH_NODE_TYPE_KERNEL, out,
+              [out](const CUgraphNodeParams &params) { memcpy(out, &params.kernel, sizeof *out); });
 }
 CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D *out) {
-  CUgraphNodeParams params;
-  if (CUresult bad = get(node, CU_GRAPH_NODE_TYPE_MEMCPY, out, &params)) return bad;
-  *out = params.memcpy.copyParams;
-  return CUDA_SUCCESS;
+  return read(node, CU_GRAPH_NODE_TYPE_MEMCPY, out,
+              [out](const CUgraphNodeParams &params) { *out = params.memcpy.copyParams; });
 }
 CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS *out) {
-  CUgraphNodeParams params;
-  if (CUresult bad = get(node, CU_GRAPH_NODE_TYPE_MEMSET, out, &params)) return bad;
-  memcpy(out, &params.memset, sizeof *out);
-  return CUDA_SUCCESS;
+  return read(node, CU_GRAPH_NODE_TYPE_MEMSET, out,
+              [out](const CUgraphNodeParams &params) { memcpy(out, &params.memset, sizeof *out); });
 }
 CUresult cuGraphHostNodeGetParams(CUgraphNode node, CUDA_HOST_NODE_PARAMS *out) {
-  CUgraphNodeParams params;
-  if (CUresult bad = get(node, CU_GRAPH_NODE_TYPE_HOST, out, &params)) return bad;
-  *out = {params.host.fn, params.host.userData};
-  return CUDA_SUCCESS;
+  return read(node, CU_GRAPH_NODE_TYPE_HOST, out, [out](const CUgraphNodeParams &params) {
+    *out = {params.host.fn, params.host.userData};
+  });
 }
 CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode node, CUevent *event) {
-  CUgraphNodeParams params;
-  if (CUresult bad = get(node, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event, &params)) return bad;
-  *event = params.eventRecord.event;
-  return CUDA_SUCCESS;
+  return read(node, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event,
+              [event](const CUgraphNodeParams &params) { *event = params.eventRecord.event; });
 }
 CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode node, CUevent *event) {
-  CUgraphNodeParams params;
-  if (CUresult bad = get(node, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event, &params)) return bad;
-  *event = params.eventWait.event;
-  return CUDA_SUCCESS;
+  return read(node, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event,
+              [event](const CUgraphNodeParams &params) { *event = params.eventWait.event; });
 }
 CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode node, CUDA_BATCH_MEM_OP_NODE_PARAMS *out) {
-  CUgraphNodeParams params;
-  if (CUresult bad = get(node, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, out, &params)) return bad;
-  memcpy(out, &params.memOp, sizeof *out);
-  return CUDA_SUCCESS;
+  return read(node, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, out,
+              [out](const CUgraphNodeParams &params) { memcpy(out, &params.memOp, sizeof *out); });
 }
 CUresult cuGraphMemAllocNodeGetParams(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS *out) {
-  CUgraphNodeParams params;
-  if (CUresult bad = get(node, CU_GRAPH_NODE_TYPE_MEM_ALLOC, out, &params)) return bad;
-  memcpy(out, &params.alloc, sizeof *out);
-  return CUDA_SUCCESS;
+  return read(node, CU_GRAPH_NODE_TYPE_MEM_ALLOC, out,
+              [out](const CUgraphNodeParams &params) { memcpy(out, &params.alloc, sizeof *out); });
 }
 CUresult cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr *address) {
-  CUgraphNodeParams params;
-  if (CUresult bad = get(node, CU_GRAPH_NODE_TYPE_MEM_FREE, address, &params)) return bad;
-  *address = params.free.dptr;
-  return CUDA_SUCCESS;
+  return read(node, CU_GRAPH_NODE_TYPE_MEM_FREE, address,
+              [address](const CUgraphNodeParams &params) { *address = params.free.dptr; });
 }
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode handle, CUgraph *graph) {
   return locked([&]() -> CUresult {

@@ -77,42 +77,50 @@ CUresult edges_of(CUgraph handle, CUgraphNode *from, CUgraphNode *to, CUgraphEdg
   });
 }
 
-CUresult add_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to,
-                   const CUgraphEdgeData *data, size_t count) {
+// Calls `act(graph, starts, ends)` with the two sides of some edges; a start has the edge's data.
+template <class Act>
+CUresult with_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to,
+                    const CUgraphEdgeData *data, size_t count, Act act) {
   return locked([&]() -> CUresult {
     std::shared_ptr<Graph> graph;
     if (CUresult bad = find_graph(handle, &graph)) return bad;
     std::vector<Edge> starts, ends;
     if (CUresult bad = find_edges(*graph, from, data, count, &starts)) return bad;
     if (CUresult bad = find_edges(*graph, to, nullptr, count, &ends)) return bad;
+    return act(*graph, starts, ends);
+  });
+}
+
+CUresult add_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to,
+                   const CUgraphEdgeData *data, size_t count) {
+  auto act = [&](Graph &graph, const std::vector<Edge> &starts,
+                 const std::vector<Edge> &ends) -> CUresult {
     for (size_t i = 0; i < count; i++)
-      if (CUresult bad = graph->connect(starts[i].node, ends[i].node, starts[i].data)) {
-        while (i-- > 0) graph->disconnect(starts[i].node, ends[i].node, &starts[i].data);
+      if (CUresult bad = graph.connect(starts[i].node, ends[i].node, starts[i].data)) {
+        while (i-- > 0) graph.disconnect(starts[i].node, ends[i].node, &starts[i].data);
         return bad;
       }
     return CUDA_SUCCESS;
-  });
+  };
+  return with_edges(handle, from, to, data, count, act);
 }
 
 CUresult remove_edges(CUgraph handle, const CUgraphNode *from, const CUgraphNode *to,
                       const CUgraphEdgeData *data, size_t count) {
-  return locked([&]() -> CUresult {
-    std::shared_ptr<Graph> graph;
-    if (CUresult bad = find_graph(handle, &graph)) return bad;
-    std::vector<Edge> starts, ends;
-    if (CUresult bad = find_edges(*graph, from, data, count, &starts)) return bad;
-    if (CUresult bad = find_edges(*graph, to, nullptr, count, &ends)) return bad;
-    if (graph->memory_nodes && count)
+  auto act = [&](Graph &graph, const std::vector<Edge> &starts,
+                 const std::vector<Edge> &ends) -> CUresult {
+    if (graph.memory_nodes && count)
       return refuse(CUDA_ERROR_NOT_SUPPORTED, "edges of a graph that allocates cannot be removed");
     for (size_t i = 0; i < count; i++)
       if (CUresult bad =
-              graph->disconnect(starts[i].node, ends[i].node, data ? &starts[i].data : nullptr)) {
+              graph.disconnect(starts[i].node, ends[i].node, data ? &starts[i].data : nullptr)) {
         // What was removed comes back, if at the end.
-        while (i-- > 0) graph->connect(starts[i].node, ends[i].node, starts[i].data);
+        while (i-- > 0) graph.connect(starts[i].node, ends[i].node, starts[i].data);
         return bad;
       }
     return CUDA_SUCCESS;
-  });
+  };
+  return with_edges(handle, from, to, data, count, act);
 }
 
 }  // namespace

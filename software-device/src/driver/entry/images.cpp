@@ -41,6 +41,16 @@ CUresult destroy(unsigned long long handle) {
   });
 }
 
+// A copy of what the object was made of.
+template <class Object, class T>
+CUresult read(unsigned long long handle, T Object::*part, T *out) {
+  std::shared_ptr<Object> object;
+  if (CUresult bad = find(handle, &object)) return bad;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  *out = (*object).*part;
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
 extern "C" {
@@ -64,19 +74,11 @@ CUresult cuTexObjectCreate(CUtexObject *handle, const CUDA_RESOURCE_DESC *resour
 CUresult cuTexObjectDestroy(CUtexObject handle) { return destroy<TextureObject>(handle); }
 
 CUresult cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *resource, CUtexObject handle) {
-  std::shared_ptr<TextureObject> object;
-  if (CUresult bad = find(handle, &object)) return bad;
-  if (!resource) return CUDA_ERROR_INVALID_VALUE;
-  *resource = object->resource;
-  return CUDA_SUCCESS;
+  return read(handle, &TextureObject::resource, resource);
 }
 
 CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *texture, CUtexObject handle) {
-  std::shared_ptr<TextureObject> object;
-  if (CUresult bad = find(handle, &object)) return bad;
-  if (!texture) return CUDA_ERROR_INVALID_VALUE;
-  *texture = object->texture;
-  return CUDA_SUCCESS;
+  return read(handle, &TextureObject::texture, texture);
 }
 
 CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *view, CUtexObject handle) {
@@ -103,11 +105,7 @@ CUresult cuSurfObjectCreate(CUsurfObject *handle, const CUDA_RESOURCE_DESC *reso
 CUresult cuSurfObjectDestroy(CUsurfObject handle) { return destroy<SurfaceObject>(handle); }
 
 CUresult cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *resource, CUsurfObject handle) {
-  std::shared_ptr<SurfaceObject> object;
-  if (CUresult bad = find(handle, &object)) return bad;
-  if (!resource) return CUDA_ERROR_INVALID_VALUE;
-  *resource = object->resource;
-  return CUDA_SUCCESS;
+  return read(handle, &SurfaceObject::resource, resource);
 }
 
 }  // extern "C"

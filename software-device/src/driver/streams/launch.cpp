@@ -93,6 +93,13 @@ CUresult check_kernel(const Kernel &kernel, const FunctionSettings &settings, co
   return CUDA_SUCCESS;
 }
 
+// An assertion is the program's own, and said as a GPU's driver says it.
+void report(const Status &status) {
+  if (status.code != CUDA_ERROR_ASSERT) return log(Level::kError, "%s", status.message.c_str());
+  const std::string line = status.message + "\n";
+  fwrite(line.data(), 1, line.size(), stderr);
+}
+
 // Runs when the stream has come to the kernel.
 void start(Operation &operation, Launch launch) {
   Work self = operation.shared_from_this();
@@ -103,7 +110,7 @@ void start(Operation &operation, Launch launch) {
   launch.done = [self, name = launch.kernel->name()](Status status) {
     Context &context = *self->context();
     if (!status.ok()) {
-      log(Level::kError, "%s", status.message.c_str());
+      report(status);
       context.fail(static_cast<CUresult>(status.code));
     }
     context.device().kernels.fetch_sub(1);

@@ -7,34 +7,6 @@
 namespace softdev::SOFTDEV_ISA {
 namespace {
 
-// What is stored, from what was there and the operand.
-template <class T, AtomicOp op>
-SOFTDEV_INLINE T apply(T old, T b, T c) {
-  using U = std::make_unsigned_t<T>;
-  switch (op) {
-    case AtomicOp::Add:
-      return static_cast<T>(static_cast<U>(old) + static_cast<U>(b));
-    case AtomicOp::Min:
-      return old < b ? old : b;
-    case AtomicOp::Max:
-      return old > b ? old : b;
-    case AtomicOp::And:
-      return old & b;
-    case AtomicOp::Or:
-      return old | b;
-    case AtomicOp::Xor:
-      return old ^ b;
-    case AtomicOp::Exch:
-      return b;
-    case AtomicOp::Cas:
-      return old == b ? c : old;
-    case AtomicOp::Inc:
-      return old >= b ? T{0} : static_cast<T>(old + 1);
-    default:
-      return old == 0 || old > b ? b : static_cast<T>(old - 1);
-  }
-}
-
 // Bits as a number and back, for atomics on floating-point values.
 struct AsFloat {
   using Bits = uint32_t;
@@ -59,7 +31,7 @@ template <class T, AtomicOp op>
 SOFTDEV_INLINE T perform(T *p, T b, T c, bool alone) {
   if (alone) {  // shared memory: the block runs on one thread
     T old = *p;
-    *p = apply<T, op>(old, b, c);
+    *p = apply(op, old, b, c);
     return old;
   }
   if constexpr (op == AtomicOp::Add)
@@ -75,7 +47,7 @@ SOFTDEV_INLINE T perform(T *p, T b, T c, bool alone) {
     __atomic_compare_exchange_n(p, &expected, c, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     return expected;
   }
-  return update(p, [=](T old) { return apply<T, op>(old, b, c); });
+  return update(p, [=](T old) { return apply(op, old, b, c); });
 }
 
 // A: the type of the address register (32 bits for shared memory only).

@@ -4,6 +4,34 @@
 #include "execute/access.h"
 
 namespace softdev::SOFTDEV_ISA {
+
+// What an atomic operation on integers stores, from what was there and the operands.
+template <class T>
+SOFTDEV_INLINE T apply(AtomicOp op, T old, T b, T c) {
+  using U = std::make_unsigned_t<T>;
+  switch (op) {
+    case AtomicOp::Add:
+      return static_cast<T>(static_cast<U>(old) + static_cast<U>(b));
+    case AtomicOp::Min:
+      return old < b ? old : b;
+    case AtomicOp::Max:
+      return old > b ? old : b;
+    case AtomicOp::And:
+      return old & b;
+    case AtomicOp::Or:
+      return old | b;
+    case AtomicOp::Xor:
+      return old ^ b;
+    case AtomicOp::Exch:
+      return b;
+    case AtomicOp::Cas:
+      return old == b ? c : old;
+    case AtomicOp::Inc:
+      return old >= b ? T{0} : static_cast<T>(old + 1);
+    default:
+      return old == 0 || old > b ? b : static_cast<T>(old - 1);
+  }
+}
 namespace {
 
 // Where a lane's access of `bytes` lies, or nullptr when it is a fault.

@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "execute/lanes.h"
+#include "execute/ops/atomic.h"
 #include "execute/ops/families.h"
 #include "execute/ops/half.h"
 
@@ -16,29 +17,10 @@ struct Half {
 
 template <class T>
 SOFTDEV_INLINE T combine(AtomicOp op, T old, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    using U = std::make_unsigned_t<T>;
-    switch (op) {
-      case AtomicOp::Add:
-        return static_cast<T>(static_cast<U>(old) + static_cast<U>(b));
-      case AtomicOp::Min:
-        return old < b ? old : b;
-      case AtomicOp::Max:
-        return old > b ? old : b;
-      case AtomicOp::And:
-        return old & b;
-      case AtomicOp::Or:
-        return old | b;
-      case AtomicOp::Xor:
-        return old ^ b;
-      case AtomicOp::Inc:
-        return old >= b ? T{0} : static_cast<T>(old + 1);
-      default:
-        return old == 0 || old > b ? b : static_cast<T>(old - 1);
-    }
-  } else {
+  if constexpr (std::is_integral_v<T>)
+    return apply(op, old, b, b);
+  else
     return canonical(old + b);
-  }
 }
 template <class Format>
 SOFTDEV_INLINE Half<Format> combine(AtomicOp op, Half<Format> old, Half<Format> b) {

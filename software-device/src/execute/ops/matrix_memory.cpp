@@ -2,10 +2,7 @@
 #include "execute/access.h"
 #include "execute/ops/families.h"
 #include "execute/ops/matrix.h"
-
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
+#include "execute/ops/matrix_block.h"
 
 namespace softdev::SOFTDEV_ISA {
 namespace {
@@ -42,31 +39,6 @@ struct Access {
 
 // ---- rows of 16 bytes at an address of a lane each
 
-SOFTDEV_INLINE void transpose(const uint16_t *from, uint16_t *to) {
-#ifdef __SSE2__
-  __m128i r[kEdge], s[kEdge];
-  for (unsigned i = 0; i < kEdge; ++i)
-    r[i] = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from + i * kEdge));
-  for (unsigned i = 0; i < 4; ++i) {
-    s[2 * i] = _mm_unpacklo_epi16(r[i], r[i + 4]);
-    s[2 * i + 1] = _mm_unpackhi_epi16(r[i], r[i + 4]);
-  }
-  for (unsigned i = 0; i < 4; ++i) {
-    r[2 * i] = _mm_unpacklo_epi16(s[i], s[i + 4]);
-    r[2 * i + 1] = _mm_unpackhi_epi16(s[i], s[i + 4]);
-  }
-  for (unsigned i = 0; i < 4; ++i) {
-    s[2 * i] = _mm_unpacklo_epi16(r[i], r[i + 4]);
-    s[2 * i + 1] = _mm_unpackhi_epi16(r[i], r[i + 4]);
-  }
-  for (unsigned i = 0; i < kEdge; ++i)
-    _mm_storeu_si128(reinterpret_cast<__m128i *>(to + i * kEdge), s[i]);
-#else
-  for (unsigned r = 0; r < kEdge; ++r)
-    for (unsigned c = 0; c < kEdge; ++c) to[c * kEdge + r] = from[r * kEdge + c];
-#endif
-}
-
 // Whether rows of shared memory at all 32 addresses are good; `at` becomes the addresses.
 template <class A>
 SOFTDEV_INLINE bool all_rows_in_shared(const Warp &w, const A *address, A offset, A *at) {
@@ -89,12 +61,8 @@ const Ins *load_rows(Warp &w, const Ins *i) {
     alignas(64) A at[kLanes];
     if (all_rows_in_shared(w, address, static_cast<A>(i->imm), at)) {
       for (unsigned m = 0; m < 4; ++m) {
-        alignas(64) uint16_t matrix[kEdge * kEdge];
-        auto *d = slot<uint16_t>(w, i->list[m]);
-        uint16_t *to = transposed ? matrix : d;
-        for (unsigned r = 0; r < kEdge; ++r)
-          std::memcpy(to + r * kEdge, w.shared + at[m * kEdge + r], kRowBytes);
-        if constexpr (transposed) transpose(matrix, d);
+        const Block block = Block::gather([&](unsigned r) { return w.shared + at[m * kEdge + r]; });
+        (transposed ? block.turned() : block).store(slot<uint8_t>(w, i->list[m]));
       }
       return i + 1;
     }
@@ -110,12 +78,7 @@ const Ins *load_rows(Warp &w, const Ins *i) {
     std::memcpy(rows[0] + l * kRowBytes, from, kRowBytes);
   }
   for (unsigned m = 0; m < i->count; ++m) {
-    if constexpr (transposed) {
-      alignas(64) uint16_t matrix[kEdge * kEdge], turned[kEdge * kEdge];
-      std::memcpy(matrix, rows[m], sizeof matrix);
-      transpose(matrix, turned);
-      std::memcpy(rows[m], turned, sizeof turned);
-    }
+    if constexpr (transposed) Block::load(rows[m]).turned().store(rows[m]);
     put(w, i->list[m], reinterpret_cast<const uint32_t *>(rows[m]));
   }
   return i + 1;
@@ -127,10 +90,9 @@ const Ins *store_rows(Warp &w, const Ins *i) {
   const A *address = slot<A>(w, i->a);
   const Access access{w, i, space, kWrite};
   for (unsigned m = 0; m < i->count; ++m) {
-    alignas(64) uint16_t matrix[kEdge * kEdge], turned[kEdge * kEdge];
-    std::memcpy(matrix, slot<uint32_t>(w, i->list[m]), sizeof matrix);
-    if constexpr (transposed) transpose(matrix, turned);
-    const uint16_t *from = transposed ? turned : matrix;
+    alignas(64) uint16_t from[kEdge * kEdge];
+    const Block block = Block::load(slot<uint8_t>(w, i->list[m]));
+    (transposed ? block.turned() : block).store(from);
     for (unsigned r = 0; r < kEdge; ++r) {
       unsigned l = m * kEdge + r;
       if (!((w.mask >> l) & 1)) continue;
@@ -145,10 +107,9 @@ const Ins *store_rows(Warp &w, const Ins *i) {
 
 const Ins *move_matrix(Warp &w, const Ins *i) {
   if (!gather(w, i, kFullMask)) return nullptr;
-  alignas(64) uint16_t matrix[kEdge * kEdge], turned[kEdge * kEdge];
-  std::memcpy(matrix, slot<uint32_t>(w, i->a), sizeof matrix);
-  transpose(matrix, turned);
-  put(w, i->d, reinterpret_cast<const uint32_t *>(turned));
+  alignas(64) uint32_t turned[kLanes];
+  Block::load(slot<uint8_t>(w, i->a)).turned().store(turned);
+  put(w, i->d, turned);
   return i + 1;
 }
 
@@ -222,18 +183,47 @@ template <bool load>
 SOFTDEV_INLINE void turn_lines(const FragmentForm &form, Image &image, uint8_t *const *lines,
                                unsigned first) {
   for (unsigned x = 0; x < form.rows * kEdge; x += kEdge) {
-    alignas(16) uint16_t side[kEdge * kEdge];
     auto *block = place<uint16_t>(form, image, x, first);
     if (load) {
-      for (unsigned l = 0; l < kEdge; ++l)
-        std::memcpy(side + l * kEdge, lines[l] + x * sizeof(uint16_t), kRowBytes);
-      transpose(side, block);
+      Block::gather([&](unsigned l) { return lines[l] + x * sizeof(uint16_t); })
+          .turned()
+          .store(block);
     } else {
-      transpose(block, side);
+      alignas(64) uint16_t side[kEdge * kEdge];
+      Block::load(block).turned().store(side);
       for (unsigned l = 0; l < kEdge; ++l)
         std::memcpy(lines[l] + x * sizeof(uint16_t), side + l * kEdge, kRowBytes);
     }
   }
+}
+
+// A or B of 16-bit elements, straight into its registers, when all of the memory is good: what
+// programs do most. False when it must be done line by line.
+SOFTDEV_INLINE bool load_halves(Warp &w, const Ins *i, const FragmentForm &form,
+                                const Access &access, uint64_t base, uint64_t stride,
+                                unsigned lane) {
+  const unsigned x_blocks = form.rows, y_blocks = form.columns;
+  const unsigned lines = (form.along ? x_blocks : y_blocks) * kEdge;
+  const unsigned bytes = (form.along ? y_blocks : x_blocks) * kRowBytes;
+  // A stride that is negative, or beyond everything, is left to the general way.
+  if (w.mask != kFullMask || stride > UINT32_MAX || (base | stride) & 3) return false;
+  const uint64_t span = (lines - 1) * stride + bytes;
+  if (span > UINT32_MAX || (form.narrow && base + span > UINT32_MAX)) return false;
+  const uint8_t *from = access.at(base, static_cast<unsigned>(span), 4, lane);
+  if (!from) return false;
+  for (unsigned x = 0; x < x_blocks; ++x) {
+    for (unsigned y = 0; y < y_blocks; ++y) {
+      const uint8_t *first =
+          from + (form.along ? x : y) * kEdge * stride + (form.along ? y : x) * kRowBytes;
+      Block block = Block::gather([&](unsigned g) { return first + g * stride; });
+      if (!form.along) block = block.turned();
+      // A fragment may have its registers twice.
+      unsigned r = form.matrix == FragmentForm::B ? x * y_blocks + y : y * x_blocks + x;
+      for (; r < form.registers; r += x_blocks * y_blocks)
+        block.store(slot<uint8_t>(w, i->list[r]));
+    }
+  }
+  return true;
 }
 
 template <bool load>
@@ -248,6 +238,9 @@ const Ins *fragment(Warp &w, const Ins *i) {
   const uint64_t base = form.narrow ? slot<uint32_t>(w, i->a)[lane] + static_cast<uint32_t>(offset)
                                     : slot<uint64_t>(w, i->a)[lane] + offset;
   const uint64_t stride = uint64_t{slot<uint32_t>(w, i->b)[lane]} * bits / 8;
+  if (load && bits == 16 && form.matrix != FragmentForm::C &&
+      load_halves(w, i, form, access, base, stride, lane))
+    return i + 1;
   const unsigned x_count = form.rows * kEdge;
   const unsigned y_count =
       form.columns * (form.matrix == FragmentForm::C ? kEdge : block_depth(form.element));

@@ -59,21 +59,27 @@ SOFTDEV_INLINE bool all_allowed(const Warp &w, const uint64_t *at, unsigned byte
   return all_in_place(at, reinterpret_cast<uint64_t>(w.parameters), 0, w.parameter_bytes, bytes);
 }
 
+// Where each lane accesses `bytes` bytes. False after a fault.
+template <Space space, bool write>
+SOFTDEV_INLINE bool addresses(Warp &w, const Ins *i, unsigned bytes, uint64_t *at) {
+  const uint64_t *address = slot<uint64_t>(w, i->a);
+  SOFTDEV_LANES at[l] = address[l] + static_cast<uint64_t>(i->imm);
+  if (w.mask == kFullMask && all_allowed<space>(w, at, bytes)) return true;
+  for (uint32_t left = w.mask; left; left &= left - 1) {
+    auto l = static_cast<unsigned>(__builtin_ctz(left));
+    if (may_access(w, space, at[l], bytes, write, l)) continue;
+    memory_fault(w, i, space, at[l], bytes, write, l);
+    return false;
+  }
+  return true;
+}
+
 template <class M, class R, Space space>
 const Ins *load(Warp &w, const Ins *i) {
-  const uint64_t *address = slot<uint64_t>(w, i->a);
   const unsigned count = i->count ? i->count : 1;
-  const unsigned bytes = sizeof(M) * count;
   // A copy: the first element of a vector may be loaded into the address register.
   alignas(64) uint64_t at[kLanes];
-  SOFTDEV_LANES at[l] = address[l] + static_cast<uint64_t>(i->imm);
-  if (w.mask != kFullMask || !all_allowed<space>(w, at, bytes)) {
-    for (uint32_t left = w.mask; left; left &= left - 1) {
-      auto l = static_cast<unsigned>(__builtin_ctz(left));
-      if (!may_access(w, space, at[l], bytes, false, l))
-        return memory_fault(w, i, space, at[l], bytes, false, l);
-    }
-  }
+  if (!addresses<space, false>(w, i, sizeof(M) * count, at)) return nullptr;
   for (unsigned k = 0; k < count; ++k) {
     if (destination(i, k) == kNone) continue;
     R *d = slot<R>(w, destination(i, k));
@@ -85,18 +91,9 @@ const Ins *load(Warp &w, const Ins *i) {
 
 template <class M, class R, Space space>
 const Ins *store(Warp &w, const Ins *i) {
-  const uint64_t *address = slot<uint64_t>(w, i->a);
   const unsigned count = i->count ? i->count : 1;
-  const unsigned bytes = sizeof(M) * count;
   alignas(64) uint64_t at[kLanes];
-  SOFTDEV_LANES at[l] = address[l] + static_cast<uint64_t>(i->imm);
-  if (w.mask != kFullMask || !all_allowed<space>(w, at, bytes)) {
-    for (uint32_t left = w.mask; left; left &= left - 1) {
-      auto l = static_cast<unsigned>(__builtin_ctz(left));
-      if (!may_access(w, space, at[l], bytes, true, l))
-        return memory_fault(w, i, space, at[l], bytes, true, l);
-    }
-  }
+  if (!addresses<space, true>(w, i, sizeof(M) * count, at)) return nullptr;
   for (unsigned k = 0; k < count; ++k) {
     const R *s = slot<R>(w, source(i, k));
     running(w.mask, [&](unsigned l) { reinterpret_cast<M *>(at[l])[k] = static_cast<M>(s[l]); });

@@ -8,6 +8,7 @@
 #include "execute/ops/families.h"
 #include "execute/ops/half.h"
 #include "execute/ops/matrix.h"
+#include "execute/ops/matrix_block.h"
 
 #if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #define SOFTDEV_FAST_MMA
@@ -20,6 +21,9 @@ namespace {
 // One row of a block, kDepth elements, to single precision.
 struct HalfRow {
   static constexpr unsigned kDepth = 8;
+#ifdef SOFTDEV_PERMUTES
+  static SOFTDEV_INLINE __m512 widen(__m256i two_rows) { return _mm512_cvtph_ps(two_rows); }
+#endif
   static SOFTDEV_INLINE void widen(const uint8_t *row, float *out) {
 #ifdef SOFTDEV_FAST_MMA
     _mm256_storeu_ps(out, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(row))));
@@ -32,6 +36,11 @@ struct HalfRow {
 };
 struct BrainRow {
   static constexpr unsigned kDepth = 8;
+#ifdef SOFTDEV_PERMUTES
+  static SOFTDEV_INLINE __m512 widen(__m256i two_rows) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(two_rows), 16));
+  }
+#endif
   static SOFTDEV_INLINE void widen(const uint8_t *row, float *out) {
     uint16_t h[kDepth];
     std::memcpy(h, row, sizeof h);
@@ -102,17 +111,12 @@ using E5M2Row = ByteRow<2, 15, true>;
 
 constexpr unsigned kMaxDepth = 64;  // a sparse product of 8-bit elements
 
-// A as rows of `stride` floats.
+// A, block by block: the rows of a block lie one behind the other.
 template <class Row>
-SOFTDEV_INLINE void get_a(const BlocksOfA &blocks, unsigned rows, unsigned depth, unsigned stride,
-                          float *a) {
-  for (unsigned block = 0; block < depth; ++block) {
-    for (unsigned r = 0; r < rows; ++r) {
-      const uint8_t *from = blocks[block * rows + r];
-      float *to = a + r * kEdge * stride + block * Row::kDepth;
-      for (unsigned g = 0; g < kEdge; ++g) Row::widen(from + g * kRowBytes, to + g * stride);
-    }
-  }
+SOFTDEV_INLINE void get_a(const BlocksOfA &blocks, unsigned count, float *a) {
+  for (unsigned block = 0; block < count; ++block)
+    for (unsigned g = 0; g < kEdge; ++g)
+      Row::widen(blocks[block] + g * kRowBytes, a + (block * kEdge + g) * Row::kDepth);
 }
 
 #ifdef SOFTDEV_FAST_MMA
@@ -136,49 +140,91 @@ SOFTDEV_INLINE void transpose(const float *from, unsigned stride, float *to) {
 }
 #endif
 
-// `depth` registers of B as kEdge floats for each k.
+// A register of B as kEdge floats for each k.
 template <class Row>
-SOFTDEV_INLINE void get_b(Warp &w, const uint32_t *list, unsigned depth, float *b) {
-  for (unsigned block = 0; block < depth; ++block) {
-    const uint8_t *from = slot<uint8_t>(w, list[block]);
-    alignas(32) float columns[kEdge * Row::kDepth];
-    for (unsigned n = 0; n < kEdge; ++n)
-      Row::widen(from + n * kRowBytes, columns + n * Row::kDepth);
-    float *to = b + block * Row::kDepth * kEdge;
-#ifdef SOFTDEV_FAST_MMA
-    if constexpr (Row::kDepth >= 8) {
-      for (unsigned k = 0; k < Row::kDepth; k += 8)
-        transpose(columns + k, Row::kDepth, to + k * kEdge);
-      continue;
+SOFTDEV_INLINE void get_b(const uint8_t *from, float *to) {
+#ifdef SOFTDEV_PERMUTES
+  if constexpr (Row::kDepth == 8) {
+    // Columns in the order of C.
+    static constexpr TurnedOver kByColumn(kColumnAt);
+    const Block block = Block::load(from).turned(kByColumn);
+    for (unsigned half = 0; half < 2; ++half, to += 32) {
+      _mm512_storeu_ps(to, Row::widen(_mm512_castsi512_si256(block.rows(half))));
+      _mm512_storeu_ps(to + 16, Row::widen(_mm512_extracti64x4_epi64(block.rows(half), 1)));
     }
-#endif
-    for (unsigned k = 0; k < Row::kDepth; ++k)
-      for (unsigned n = 0; n < kEdge; ++n)
-        to[k * kEdge + n] = columns[kColumnAt[n] * Row::kDepth + k];
+    return;
   }
+#endif
+  alignas(32) float columns[kEdge * Row::kDepth];
+  for (unsigned n = 0; n < kEdge; ++n) Row::widen(from + n * kRowBytes, columns + n * Row::kDepth);
+#ifdef SOFTDEV_FAST_MMA
+  if constexpr (Row::kDepth >= 8) {
+    for (unsigned k = 0; k < Row::kDepth; k += 8)
+      transpose(columns + k, Row::kDepth, to + k * kEdge);
+    return;
+  }
+#endif
+  for (unsigned k = 0; k < Row::kDepth; ++k)
+    for (unsigned n = 0; n < kEdge; ++n)
+      to[k * kEdge + n] = columns[kColumnAt[n] * Row::kDepth + k];
 }
 
-// A block of C: acc += a * b.
-SOFTDEV_INLINE void multiply(const float *a, unsigned stride, const float *b, unsigned depth,
+// Blocks of C that lie one below the other: acc += a * b. `a` is the first block of those rows,
+// `across` is how far the next one along k is.
+template <unsigned rows, unsigned kDepth>
+SOFTDEV_INLINE void multiply(const float *a, unsigned across, const float *b, unsigned depth,
                              float (*acc)[kEdge]) {
+  constexpr unsigned kRows = rows * kEdge;
 #ifdef SOFTDEV_FAST_MMA
-  __m256 sum[kEdge];
-  for (unsigned g = 0; g < kEdge; ++g) sum[g] = _mm256_load_ps(acc[g]);
-  for (unsigned k = 0; k < depth; ++k) {
-    __m256 row = _mm256_load_ps(b + k * kEdge);
-    for (unsigned g = 0; g < kEdge; ++g)
-      sum[g] = _mm256_fmadd_ps(_mm256_broadcast_ss(a + g * stride + k), row, sum[g]);
+  __m256 sum[kRows];
+  for (unsigned g = 0; g < kRows; ++g) sum[g] = _mm256_load_ps(acc[g]);
+  for (unsigned block = 0; block < depth; ++block, a += across) {
+#pragma GCC unroll 8
+    for (unsigned k = 0; k < kDepth; ++k, b += kEdge) {
+      const __m256 row = _mm256_load_ps(b);
+      for (unsigned g = 0; g < kRows; ++g)
+        sum[g] = _mm256_fmadd_ps(_mm256_broadcast_ss(a + g * kDepth + k), row, sum[g]);
+    }
   }
-  for (unsigned g = 0; g < kEdge; ++g) _mm256_store_ps(acc[g], sum[g]);
+  for (unsigned g = 0; g < kRows; ++g) _mm256_store_ps(acc[g], sum[g]);
 #else
-  for (unsigned g = 0; g < kEdge; ++g) {
+  for (unsigned g = 0; g < kRows; ++g) {
     float sum[kEdge];
     std::memcpy(sum, acc[g], sizeof sum);
-    for (unsigned k = 0; k < depth; ++k)
-      for (unsigned n = 0; n < kEdge; ++n) sum[n] += a[g * stride + k] * b[k * kEdge + n];
+    for (unsigned block = 0; block < depth; ++block)
+      for (unsigned k = 0; k < kDepth; ++k)
+        for (unsigned n = 0; n < kEdge; ++n)
+          sum[n] += a[block * across + g * kDepth + k] * b[(block * kDepth + k) * kEdge + n];
     std::memcpy(acc[g], sum, sizeof sum);
   }
 #endif
+}
+
+// ---- accumulators of f32: a register has every second column
+
+SOFTDEV_INLINE void get_single_block(Warp &w, const uint32_t *c, float (*acc)[kEdge]) {
+#ifdef SOFTDEV_FAST_MMA
+  const float *even = slot<float>(w, c[0]), *odd = slot<float>(w, c[1]);
+  for (unsigned g = 0; g < kEdge; ++g)
+    _mm256_store_ps(acc[g], _mm256_loadu2_m128(odd + 4 * g, even + 4 * g));
+#else
+  get_block(w, c, acc);
+#endif
+}
+SOFTDEV_INLINE void put_single_block(Warp &w, const uint32_t *d, const float (*acc)[kEdge]) {
+#ifdef SOFTDEV_FAST_MMA
+  if (w.mask == kFullMask) {
+    // By as much at once as will be read: what is read by more than it was written by must wait.
+    float *even = slot<float>(w, d[0]), *odd = slot<float>(w, d[1]);
+    for (unsigned g = 0; g < kEdge; g += 2) {
+      const __m256 one = _mm256_load_ps(acc[g]), next = _mm256_load_ps(acc[g + 1]);
+      _mm256_storeu_ps(even + 4 * g, _mm256_permute2f128_ps(one, next, 0x20));
+      _mm256_storeu_ps(odd + 4 * g, _mm256_permute2f128_ps(one, next, 0x31));
+    }
+    return;
+  }
+#endif
+  put_block(w, d, acc);
 }
 
 // ---- accumulators of f16: a register has two columns
@@ -206,8 +252,15 @@ SOFTDEV_INLINE void put_half_block(Warp &w, uint32_t d, const float (*acc)[kEdge
 
 // NaN has one form. .satfinite, which PTX had before version 6.5: no infinity, 0 for NaN.
 SOFTDEV_INLINE void finish(const MmaForm &form, float (*acc)[kEdge]) {
-  for (unsigned g = 0; g < kEdge; ++g)
+  for (unsigned g = 0; g < kEdge; ++g) {
+#ifdef SOFTDEV_FAST_MMA
+    const __m256 row = _mm256_load_ps(acc[g]);
+    const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
+    _mm256_store_ps(acc[g], _mm256_blendv_ps(row, nan, _mm256_cmp_ps(row, row, _CMP_UNORD_Q)));
+#else
     for (unsigned n = 0; n < kEdge; ++n) acc[g][n] = canonical(acc[g][n]);
+#endif
+  }
   if (!form.saturate) return;
   const float most = form.half_d ? 65504.0f : __FLT_MAX__;
   for (unsigned g = 0; g < kEdge; ++g) {
@@ -223,30 +276,39 @@ const Ins *mma(Warp &w, const Ins *i) {
   if (!gather(w, i, kFullMask)) return nullptr;
   const auto form = unpack_form<MmaForm>(i->imm);
   const MmaLists lists(i, form);
-  const unsigned depth = form.depth * RowB::kDepth;
+  constexpr unsigned kDepth = RowB::kDepth, kBlock = kEdge * kDepth;
   const unsigned blocks = form.rows * form.columns;
   alignas(64) float a[kMaxRows * kEdge * kMaxDepth];
   alignas(64) float b[kMaxDepth * kEdge];
-  alignas(64) float acc[kMaxBlocks][kEdge][kEdge];
-  get_a<RowA>(BlocksOfA(w, i, form, lists), form.rows, form.depth, depth, a);
+  alignas(64) float acc[kMaxBlocks * kEdge][kEdge];
+  get_a<RowA>(BlocksOfA(w, i, form, lists), form.rows * form.depth, a);
   for (unsigned block = 0; block < blocks; ++block) {
     if (form.half_c)
-      get_half_block(w, lists.c[block], acc[block]);
+      get_half_block(w, lists.c[block], acc + block * kEdge);
     else
-      get_block(w, lists.c + 2 * block, acc[block]);
+      get_single_block(w, lists.c + 2 * block, acc + block * kEdge);
   }
   for (unsigned column = 0; column < form.columns; ++column) {
-    get_b<RowB>(w, lists.b + column * form.depth, form.depth, b);
-    for (unsigned row = 0; row < form.rows; ++row)
-      multiply(a + row * kEdge * depth, depth, b, depth, acc[column * form.rows + row]);
+    for (unsigned block = 0; block < form.depth; ++block)
+      get_b<RowB>(slot<uint8_t>(w, lists.b[column * form.depth + block]), b + block * kBlock);
+    auto *to = acc + column * form.rows * kEdge;
+    unsigned row = 0;
+#ifdef SOFTDEV_PERMUTES
+    // With 32 vector registers.
+    for (; row + 2 <= form.rows; row += 2)
+      multiply<2, kDepth>(a + row * kBlock, form.rows * kBlock, b, form.depth, to + row * kEdge);
+#endif
+    for (; row < form.rows; ++row)
+      multiply<1, kDepth>(a + row * kBlock, form.rows * kBlock, b, form.depth, to + row * kEdge);
   }
   // D may be the registers of the sources: nothing is written before all is read.
   for (unsigned block = 0; block < blocks; ++block) {
-    finish(form, acc[block]);
+    auto *from = acc + block * kEdge;
+    finish(form, from);
     if (form.half_d)
-      put_half_block(w, lists.d[block], acc[block]);
+      put_half_block(w, lists.d[block], from);
     else
-      put_block(w, lists.d + 2 * block, acc[block]);
+      put_single_block(w, lists.d + 2 * block, from);
   }
   return i + 1;
 }

@@ -5,6 +5,7 @@
 
 #include "batch.h"
 #include "cuda_driver.h"
+#include "graph/capture.h"
 #include "wire_calls.h"
 
 // Described calls, for counters and logs.

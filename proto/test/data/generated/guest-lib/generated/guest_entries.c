@@ -7,10 +7,10 @@
 #include "memory.h"
 #include "module.h"
 #include "stream.h"
-#include "trace.h"
+#include "watch.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
-#define TRACED static __attribute__((cold, noinline))
+#define WATCHED static __attribute__((cold, noinline))
 
 // Prototypes the vendor's header did not give.
 #pragma GCC visibility push(default)
@@ -31,6 +31,20 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuTinyWatch",
 };
 
+const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))) = {
+  CALL_WAITS,  // cuTinyAsk
+  CALL_WAITS,  // cuTinyAskPlain
+  0,  // cuTinyClose
+  CALL_STARTS_WORK,  // cuTinyFill
+  0,  // cuTinyFillNow
+  CALL_STARTS_WORK,  // cuTinyFillRows
+  CALL_IS_LOCAL,  // cuTinyForeign
+  CALL_IS_LOCAL,  // cuTinyInit
+  CALL_MINTS,  // cuTinyOpen
+  CALL_WAITS,  // cuTinyWait
+  CALL_WAITS,  // cuTinyWatch
+};
+
 static CUresult guest_cuTinyAsk(int *count, size_t *bytes, CUfunction func, int size) {
   CUresult result;
   if (!count) return CUDA_ERROR_INVALID_VALUE;
@@ -39,6 +53,7 @@ static CUresult guest_cuTinyAsk(int *count, size_t *bytes, CUfunction func, int 
   uint64_t func_wire;
   if ((result = function_resolve(func, &func_found, &func_wire))) return result;
   struct answer answer;
+  answer_init(&answer);
   result = ask_cuTinyAsk(func_wire, size, &answer);
   if (!result) {
     const struct wire_cuTinyAsk_reply *reply = answer.reply;
@@ -52,13 +67,13 @@ ALWAYS_INLINE CUresult call_cuTinyAsk(int *count, size_t *bytes, CUfunction func
   CUresult result = guest_enter(CALL_cuTinyAsk, NEEDS_CONTEXT);
   return result ? result : guest_cuTinyAsk(count, bytes, func, size);
 }
-TRACED CUresult traced_cuTinyAsk(int *count, size_t *bytes, CUfunction func, int size) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuTinyAsk);
-  return trace_call_end(&span, call_cuTinyAsk(count, bytes, func, size));
+WATCHED CUresult watched_cuTinyAsk(int *count, size_t *bytes, CUfunction func, int size) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTinyAsk);
+  return watch_end(&watched, call_cuTinyAsk(count, bytes, func, size));
 }
 CUresult cuTinyAsk(int *count, size_t *bytes, CUfunction func, int size) {
-  if (trace_on()) return traced_cuTinyAsk(count, bytes, func, size);
+  if (watch_on()) return watched_cuTinyAsk(count, bytes, func, size);
   return call_cuTinyAsk(count, bytes, func, size);
 }
 
@@ -70,6 +85,7 @@ static CUresult guest_cuTinyAskPlain(int *count, size_t *bytes, CUfunction func)
   uint64_t func_wire;
   if ((result = function_resolve(func, &func_found, &func_wire))) return result;
   struct answer answer;
+  answer_init(&answer);
   result = ask_cuTinyAsk(func_wire, 7, &answer);
   if (!result) {
     const struct wire_cuTinyAsk_reply *reply = answer.reply;
@@ -83,13 +99,13 @@ ALWAYS_INLINE CUresult call_cuTinyAskPlain(int *count, size_t *bytes, CUfunction
   CUresult result = guest_enter(CALL_cuTinyAskPlain, NEEDS_CONTEXT);
   return result ? result : guest_cuTinyAskPlain(count, bytes, func);
 }
-TRACED CUresult traced_cuTinyAskPlain(int *count, size_t *bytes, CUfunction func) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuTinyAskPlain);
-  return trace_call_end(&span, call_cuTinyAskPlain(count, bytes, func));
+WATCHED CUresult watched_cuTinyAskPlain(int *count, size_t *bytes, CUfunction func) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTinyAskPlain);
+  return watch_end(&watched, call_cuTinyAskPlain(count, bytes, func));
 }
 CUresult cuTinyAskPlain(int *count, size_t *bytes, CUfunction func) {
-  if (trace_on()) return traced_cuTinyAskPlain(count, bytes, func);
+  if (watch_on()) return watched_cuTinyAskPlain(count, bytes, func);
   return call_cuTinyAskPlain(count, bytes, func);
 }
 
@@ -97,19 +113,19 @@ ALWAYS_INLINE CUresult call_cuTinyClose(CUstream hStream) {
   CUresult result = guest_enter(CALL_cuTinyClose, NEEDS_CONTEXT);
   return result ? result : guest_cuTinyClose(hStream);
 }
-TRACED CUresult traced_cuTinyClose(CUstream hStream) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuTinyClose);
-  return trace_call_end(&span, call_cuTinyClose(hStream));
+WATCHED CUresult watched_cuTinyClose(CUstream hStream) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTinyClose);
+  return watch_end(&watched, call_cuTinyClose(hStream));
 }
 CUresult cuTinyClose(CUstream hStream) {
-  if (trace_on()) return traced_cuTinyClose(hStream);
+  if (watch_on()) return watched_cuTinyClose(hStream);
   return call_cuTinyClose(hStream);
 }
 
 static CUresult guest_cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream, int per_thread) {
   CUresult result;
-  if ((result = memory_check(dst, span_1d(N, 2)))) return result;
+  if ((result = memory_check_fill(dst, 0, 1, N, 2))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
   return put_cuTinyFill(dst, value, N, hStream_wire);
@@ -118,23 +134,23 @@ ALWAYS_INLINE CUresult call_cuTinyFill(CUdeviceptr dst, unsigned short value, si
   CUresult result = guest_enter(CALL_cuTinyFill, NEEDS_CONTEXT);
   return result ? result : guest_cuTinyFill(dst, value, N, hStream, per_thread);
 }
-TRACED CUresult traced_cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuTinyFill);
-  return trace_call_end(&span, call_cuTinyFill(dst, value, N, hStream, per_thread));
+WATCHED CUresult watched_cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTinyFill);
+  return watch_end(&watched, call_cuTinyFill(dst, value, N, hStream, per_thread));
 }
 CUresult cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream) {
-  if (trace_on()) return traced_cuTinyFill(dst, value, N, hStream, 0);
+  if (watch_on()) return watched_cuTinyFill(dst, value, N, hStream, 0);
   return call_cuTinyFill(dst, value, N, hStream, 0);
 }
 CUresult cuTinyFill_ptsz(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream) {
-  if (trace_on()) return traced_cuTinyFill(dst, value, N, hStream, 1);
+  if (watch_on()) return watched_cuTinyFill(dst, value, N, hStream, 1);
   return call_cuTinyFill(dst, value, N, hStream, 1);
 }
 
 static CUresult guest_cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_t N, int per_thread) {
   CUresult result;
-  if ((result = memory_check(dst, span_1d(N, 2)))) return result;
+  if ((result = memory_check_fill(dst, 0, 1, N, 2))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
   return put_cuTinyFill(dst, value, N, hStream_wire);
@@ -143,23 +159,23 @@ ALWAYS_INLINE CUresult call_cuTinyFillNow(CUdeviceptr dst, unsigned short value,
   CUresult result = guest_enter(CALL_cuTinyFillNow, NEEDS_CONTEXT);
   return result ? result : guest_cuTinyFillNow(dst, value, N, per_thread);
 }
-TRACED CUresult traced_cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_t N, int per_thread) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuTinyFillNow);
-  return trace_call_end(&span, call_cuTinyFillNow(dst, value, N, per_thread));
+WATCHED CUresult watched_cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_t N, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTinyFillNow);
+  return watch_end(&watched, call_cuTinyFillNow(dst, value, N, per_thread));
 }
 CUresult cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_t N) {
-  if (trace_on()) return traced_cuTinyFillNow(dst, value, N, 0);
+  if (watch_on()) return watched_cuTinyFillNow(dst, value, N, 0);
   return call_cuTinyFillNow(dst, value, N, 0);
 }
 CUresult cuTinyFillNow_ptds(CUdeviceptr dst, unsigned short value, size_t N) {
-  if (trace_on()) return traced_cuTinyFillNow(dst, value, N, 1);
+  if (watch_on()) return watched_cuTinyFillNow(dst, value, N, 1);
   return call_cuTinyFillNow(dst, value, N, 1);
 }
 
 static CUresult guest_cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned char value, size_t Width, size_t Height, CUstream hStream) {
   CUresult result;
-  if ((result = memory_check(dst, span_2d(pitch, Height, span_1d(Width, 1))))) return result;
+  if ((result = memory_check_fill(dst, pitch, Height, Width, 1))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(hStream, 0, &hStream_wire))) return result;
   return put_cuTinyFillRows(dst, pitch, value, Width, Height, hStream_wire);
@@ -168,13 +184,13 @@ ALWAYS_INLINE CUresult call_cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsign
   CUresult result = guest_enter(CALL_cuTinyFillRows, NEEDS_CONTEXT);
   return result ? result : guest_cuTinyFillRows(dst, pitch, value, Width, Height, hStream);
 }
-TRACED CUresult traced_cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned char value, size_t Width, size_t Height, CUstream hStream) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuTinyFillRows);
-  return trace_call_end(&span, call_cuTinyFillRows(dst, pitch, value, Width, Height, hStream));
+WATCHED CUresult watched_cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned char value, size_t Width, size_t Height, CUstream hStream) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTinyFillRows);
+  return watch_end(&watched, call_cuTinyFillRows(dst, pitch, value, Width, Height, hStream));
 }
 CUresult cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned char value, size_t Width, size_t Height, CUstream hStream) {
-  if (trace_on()) return traced_cuTinyFillRows(dst, pitch, value, Width, Height, hStream);
+  if (watch_on()) return watched_cuTinyFillRows(dst, pitch, value, Width, Height, hStream);
   return call_cuTinyFillRows(dst, pitch, value, Width, Height, hStream);
 }
 
@@ -182,13 +198,13 @@ ALWAYS_INLINE CUresult call_cuTinyForeign(void) {
   CUresult result = guest_enter(CALL_cuTinyForeign, NEEDS_INIT);
   return result ? result : guest_cuTinyForeign();
 }
-TRACED CUresult traced_cuTinyForeign(void) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuTinyForeign);
-  return trace_call_end(&span, call_cuTinyForeign());
+WATCHED CUresult watched_cuTinyForeign(void) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTinyForeign);
+  return watch_end(&watched, call_cuTinyForeign());
 }
 CUresult cuTinyForeign(void) {
-  if (trace_on()) return traced_cuTinyForeign();
+  if (watch_on()) return watched_cuTinyForeign();
   return call_cuTinyForeign();
 }
 
@@ -196,13 +212,13 @@ ALWAYS_INLINE CUresult call_cuTinyInit(unsigned int Flags) {
   CUresult result = guest_enter(CALL_cuTinyInit, NEEDS_NOTHING);
   return result ? result : guest_cuTinyInit(Flags);
 }
-TRACED CUresult traced_cuTinyInit(unsigned int Flags) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuTinyInit);
-  return trace_call_end(&span, call_cuTinyInit(Flags));
+WATCHED CUresult watched_cuTinyInit(unsigned int Flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTinyInit);
+  return watch_end(&watched, call_cuTinyInit(Flags));
 }
 CUresult cuTinyInit(unsigned int Flags) {
-  if (trace_on()) return traced_cuTinyInit(Flags);
+  if (watch_on()) return watched_cuTinyInit(Flags);
   return call_cuTinyInit(Flags);
 }
 
@@ -210,13 +226,13 @@ ALWAYS_INLINE CUresult call_cuTinyOpen(CUstream *phStream, unsigned int Flags) {
   CUresult result = guest_enter(CALL_cuTinyOpen, NEEDS_CONTEXT);
   return result ? result : guest_cuTinyOpen(phStream, Flags);
 }
-TRACED CUresult traced_cuTinyOpen(CUstream *phStream, unsigned int Flags) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuTinyOpen);
-  return trace_call_end(&span, call_cuTinyOpen(phStream, Flags));
+WATCHED CUresult watched_cuTinyOpen(CUstream *phStream, unsigned int Flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTinyOpen);
+  return watch_end(&watched, call_cuTinyOpen(phStream, Flags));
 }
 CUresult cuTinyOpen(CUstream *phStream, unsigned int Flags) {
-  if (trace_on()) return traced_cuTinyOpen(phStream, Flags);
+  if (watch_on()) return watched_cuTinyOpen(phStream, Flags);
   return call_cuTinyOpen(phStream, Flags);
 }
 
@@ -224,13 +240,13 @@ ALWAYS_INLINE CUresult call_cuTinyWait(CUstream hStream) {
   CUresult result = guest_enter(CALL_cuTinyWait, NEEDS_CONTEXT);
   return result ? result : guest_cuTinyWait(hStream);
 }
-TRACED CUresult traced_cuTinyWait(CUstream hStream) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuTinyWait);
-  return trace_call_end(&span, call_cuTinyWait(hStream));
+WATCHED CUresult watched_cuTinyWait(CUstream hStream) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTinyWait);
+  return watch_end(&watched, call_cuTinyWait(hStream));
 }
 CUresult cuTinyWait(CUstream hStream) {
-  if (trace_on()) return traced_cuTinyWait(hStream);
+  if (watch_on()) return watched_cuTinyWait(hStream);
   return call_cuTinyWait(hStream);
 }
 
@@ -238,13 +254,13 @@ ALWAYS_INLINE CUresult call_cuTinyWatch(CUstream hStream) {
   CUresult result = guest_enter(CALL_cuTinyWatch, NEEDS_CONTEXT);
   return result ? result : guest_cuTinyWatch(hStream);
 }
-TRACED CUresult traced_cuTinyWatch(CUstream hStream) {
-  struct trace_span span;
-  trace_call_begin(&span, CALL_cuTinyWatch);
-  return trace_call_end(&span, call_cuTinyWatch(hStream));
+WATCHED CUresult watched_cuTinyWatch(CUstream hStream) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuTinyWatch);
+  return watch_end(&watched, call_cuTinyWatch(hStream));
 }
 CUresult cuTinyWatch(CUstream hStream) {
-  if (trace_on()) return traced_cuTinyWatch(hStream);
+  if (watch_on()) return watched_cuTinyWatch(hStream);
   return call_cuTinyWatch(hStream);
 }
 

@@ -1,0 +1,72 @@
+// Graphs of a session: what nodes were sent, and the executable graphs made of them. The leader's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "driver.h"
+#include "handles.h"
+#include "module.h"
+
+namespace outboard {
+
+// Nodes in the driver's graph, by the numbers that the guest knows them by.
+struct GraphNodes {
+  struct Node {
+    CUgraphNode handle;
+    uint32_t type;   // CUgraphNodeType
+    uint32_t graph;  // that it is in
+  };
+
+  CUgraph graph = nullptr;
+  std::vector<CUgraph> graphs;  // `graph`, and those embedded in it
+  std::vector<Node> nodes;
+  std::set<const Module *> modules;  // whose kernels are in it
+  uint64_t blocks = 0;               // of all kernels, once each
+  unsigned conditions = 0;           // handles made for it
+  bool complete = false;
+  bool stale = false;  // a module has been unloaded
+};
+
+struct GraphExec {
+  std::shared_ptr<GraphNodes> of;
+  CUgraphExec object = nullptr;  // null: not complete, or refused
+  KernelCost *cost = nullptr;
+};
+
+class Graphs {
+ public:
+  explicit Graphs(const Driver &driver) : driver_(driver) {}
+
+  bool can_mint(uint64_t handle) const { return execs_.can_mint(handle); }
+  GraphExec *find(uint64_t handle) { return execs_.find(handle); }
+  // `handle` can be minted.
+  GraphExec *begin(uint64_t handle, std::shared_ptr<GraphNodes> of);
+  bool end(uint64_t handle);
+
+  // A graph that conditions were made for; made when first asked for, if it can be minted. Null:
+  // the driver refuses, and says why.
+  std::shared_ptr<GraphNodes> find_base(uint64_t handle);
+  bool can_mint_base(uint64_t handle) const { return bases_.can_mint(handle); }
+  std::shared_ptr<GraphNodes> make_base(uint64_t handle, CUresult *result);
+  bool forget_base(uint64_t handle);
+  std::shared_ptr<GraphNodes> make(CUresult *result);
+
+  // Room for so many more nodes, graphs or handles of conditions.
+  bool has_room(uint64_t more) const;
+  void add(uint64_t more) { taken_ += more; }
+
+  void unloaded(const Module *module);
+  // Ends all. No work is under way.
+  void clear();
+
+ private:
+  const Driver &driver_;
+  HandleTable<GraphExec, WIRE_KIND_GRAPH_EXEC> execs_;
+  HandleTable<std::shared_ptr<GraphNodes>, WIRE_KIND_GRAPH> bases_;
+  uint64_t taken_ = 0;
+};
+
+}  // namespace outboard

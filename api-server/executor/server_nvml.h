@@ -1,0 +1,33 @@
+// What the GPU machine's own NVML says of a device: sensors, clocks, versions. Reached by dlopen,
+// as the driver is, and asked only when somebody wants to know.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+
+namespace outboard {
+
+struct NvmlFacts {
+  std::string nvidia_driver;
+  std::string nvml_version;
+  std::optional<unsigned> temperature;  // degrees Celsius
+  std::optional<unsigned> temperature_slowdown;
+  std::optional<unsigned> temperature_shutdown;
+  std::optional<unsigned> power;  // milliwatts
+  std::optional<unsigned> power_limit;
+  std::optional<unsigned> fan_speed;  // percent
+  std::optional<unsigned> performance_state;
+  std::optional<unsigned> brand;
+  std::optional<unsigned> memory_bus_width;
+  std::optional<unsigned> pci_device_id;
+  std::optional<unsigned> pci_subsystem_id;
+  std::array<unsigned, 4> clocks{};  // MHz by nvmlClockType_t; 0: not known
+  std::array<unsigned, 4> max_clocks{};
+};
+
+// Nothing where there is no such library, it cannot be used, or it does not know the device. One
+// library is opened once, and kept. Not for several threads at once.
+std::optional<NvmlFacts> nvml_facts(const std::string &library, const std::string &uuid);
+
+}  // namespace outboard

@@ -1,0 +1,117 @@
+// Values in memory that streams wait for and write; attributes of streams.
+#include <cstring>
+
+#include "dispatch.h"
+#include "session.h"
+#include "stream_waits.h"
+
+namespace outboard {
+
+namespace {
+
+bool is_wait(const wire_value &value) {
+  return value.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
+         value.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+}
+
+bool is_wide(const wire_value &value) {
+  return value.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ||
+         value.operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+}
+
+// The driver's form. False: it is none of the four operations.
+bool describe(const wire_value &value, CUstreamBatchMemOpParams *entry) {
+  *entry = {};
+  switch (value.operation) {
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+      entry->waitValue.operation = static_cast<CUstreamBatchMemOpType>(value.operation);
+      entry->waitValue.address = value.address;
+      entry->waitValue.value64 = value.value;
+      entry->waitValue.flags = value.flags;
+      return true;
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+      entry->writeValue.operation = static_cast<CUstreamBatchMemOpType>(value.operation);
+      entry->writeValue.address = value.address;
+      entry->writeValue.value64 = value.value;
+      entry->writeValue.flags = value.flags;
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+void StreamWaits::note(const wire_value &value) {
+  if (!is_wait(value)) return;
+  if (values_.size() == kMost) values_.pop_front();
+  values_.push_back(value);
+}
+
+void StreamWaits::satisfy(Memory &memory, Scrubber &scrubber) const {
+  for (const wire_value &value : values_) {
+    if (!memory.reachable(value.address, is_wide(value) ? 8 : 4)) continue;
+    const uint64_t good = value.flags == CU_STREAM_WAIT_VALUE_NOR ? 0 : value.value;
+    scrubber.write(value.address, static_cast<uint32_t>(good));
+    if (is_wide(value)) scrubber.write(value.address + 4, static_cast<uint32_t>(good >> 32));
+  }
+}
+
+void handle_StreamValues(Session &s, const wire_StreamValues &q, std::span<const uint8_t> values,
+                         Starts<Work::kSet> work) {
+  const auto posted = [&](CUresult result) { s.posted(WIRE_StreamValues, result); };
+  CUstream stream;
+  if (!s.find(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
+  const size_t count = values.size() / sizeof(wire_value);
+  if (count == 0 || count > WIRE_VALUES_MAX || values.size() % sizeof(wire_value) != 0) {
+    return posted(CUDA_ERROR_INVALID_VALUE);
+  }
+  CUstreamBatchMemOpParams entries[WIRE_VALUES_MAX];
+  wire_value value;
+  for (size_t i = 0; i < count; i++) {
+    memcpy(&value, &values[i * sizeof value], sizeof value);
+    const uint64_t size = is_wide(value) ? 8 : 4;
+    if (!describe(value, &entries[i]) || value.address % size != 0 ||
+        !s.reachable(value.address, size)) {
+      return posted(CUDA_ERROR_INVALID_VALUE);
+    }
+  }
+  Gate::Pass pass = work.pass(stream, values.size());
+  const CUresult result =
+      pass.did(pass->cuStreamBatchMemOp_v2(stream, static_cast<unsigned>(count), entries, 0));
+  for (size_t i = 0; i < count && result == CUDA_SUCCESS; i++) {
+    memcpy(&value, &values[i * sizeof value], sizeof value);
+    s.stream_waits().note(value);
+  }
+  posted(result);
+}
+
+void handle_StreamAttribute(Session &s, const wire_StreamAttribute &q,
+                            std::span<const uint8_t> bytes) {
+  const auto posted = [&](CUresult result) { s.posted(WIRE_StreamAttribute, result); };
+  CUstream stream;
+  if (!s.find(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
+  CUstreamAttrValue value;
+  if (bytes.size() != sizeof value) return posted(CUDA_ERROR_INVALID_VALUE);
+  memcpy(&value, bytes.data(), sizeof value);
+  if (q.attribute == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW) {
+    const CUaccessPolicyWindow &window = value.accessPolicyWindow;
+    if (!s.reachable(reinterpret_cast<uint64_t>(window.base_ptr), window.num_bytes)) {
+      return posted(CUDA_ERROR_INVALID_VALUE);
+    }
+  }
+  posted(s.driver().cuStreamSetAttribute(stream, static_cast<CUstreamAttrID>(q.attribute), &value));
+}
+
+// Streams that wait for one value after another go on by one in each round.
+void Session::satisfy_waits() {
+  constexpr int kRounds = 500;
+  for (int round = 0; round < kRounds && !stream_waits_.empty() && !done(); round++) {
+    stream_waits_.satisfy(memory_, device_->scrubber());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+}  // namespace outboard

@@ -1,0 +1,28 @@
+// Values that streams of the session wait for. When a session is over, nobody else is going to
+// write them, and its streams must not wait forever: so they are written here.
+#pragma once
+
+#include <deque>
+
+#include "memory.h"
+#include "scrubber.h"
+#include "wire.h"
+
+namespace outboard {
+
+class StreamWaits {
+ public:
+  void note(const wire_value &value);
+  bool empty() const { return values_.empty(); }
+  void clear() { values_.clear(); }
+  // Writes each of them once. Streams that wait for one after another need as many rounds.
+  void satisfy(Memory &memory, Scrubber &scrubber) const;
+
+ private:
+  // The last ones: what was waited for long before them has mostly been there.
+  static constexpr size_t kMost = 4096;
+
+  std::deque<wire_value> values_;
+};
+
+}  // namespace outboard

@@ -1,0 +1,79 @@
+// Limits of the session's context, and events of all its streams.
+#include "check.h"
+#include "world.h"
+
+using namespace outboard;
+
+namespace {
+
+Answer set_limit(World &w, uint32_t limit, uint64_t value) {
+  wire_LimitSet q{};
+  q.limit = limit;
+  q.value = value;
+  return w.guest.call(WIRE_LimitSet, q);
+}
+
+void record_all(World &w, uint64_t event) {
+  wire_ContextRecord q{};
+  q.event = event;
+  w.guest.put(WIRE_ContextRecord, q);
+}
+
+void wait_all(World &w, uint64_t event) {
+  wire_ContextWait q{};
+  q.event = event;
+  w.guest.put(WIRE_ContextWait, q);
+}
+
+}  // namespace
+
+TEST(a_limit_is_answered_as_the_driver_made_it) {
+  World w;
+  const Answer answer = set_limit(w, CU_LIMIT_STACK_SIZE, 4096);
+  CHECK_EQUAL(answer.reply.result, CUDA_SUCCESS);
+  CHECK_EQUAL(answer.frame.as<wire_LimitSet_reply>().value, 4096u);
+  wire_cuCtxSetLimit old{};
+  old.limit = CU_LIMIT_STACK_SIZE;
+  old.value = 8192;
+  CHECK_EQUAL(w.guest.call(WIRE_cuCtxSetLimit, old).reply.result, CUDA_SUCCESS);
+}
+
+TEST(limits_that_are_none) {
+  World w;
+  for (uint32_t limit : {uint32_t{CU_LIMIT_CIG_ENABLED}, uint32_t{CU_LIMIT_MAX}, UINT32_MAX}) {
+    CHECK_EQUAL(set_limit(w, limit, 1).reply.result, CUDA_ERROR_UNSUPPORTED_LIMIT);
+  }
+  wire_cuCtxSetLimit old{};
+  old.limit = -1;
+  CHECK_EQUAL(w.guest.call(WIRE_cuCtxSetLimit, old).reply.result, CUDA_ERROR_UNSUPPORTED_LIMIT);
+  CHECK_EQUAL(World::fake().calls("cuCtxSetLimit"), 0u);
+}
+
+TEST(an_event_of_all_streams) {
+  World w;
+  w.load_kernels();
+  const uint64_t event = w.guest.event(1);
+  w.gate(1, 0);
+  record_all(w, event);
+  wait_all(w, event);
+  const uint64_t waits = w.guest.ask_synchronize_event(event);
+  World::fake().await_gate(1);
+  set_limit(w, CU_LIMIT_STACK_SIZE, 4096);  // what was sent before has been taken up
+  CHECK_EQUAL(World::fake().calls("cuCtxRecordEvent"), 1u);
+  CHECK_EQUAL(World::fake().calls("cuCtxWaitEvent"), 1u);
+  World::fake().open_gate(1);
+  CHECK_EQUAL(w.guest.wait(waits).reply.result, CUDA_SUCCESS);
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+}
+
+TEST(events_of_nobody) {
+  World w;
+  record_all(w, wire_handle(WIRE_KIND_EVENT, 1, 7));
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_HANDLE);
+  wait_all(w, w.guest.stream(1));
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_HANDLE);
+  wait_all(w, 0);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_HANDLE);
+  CHECK_EQUAL(World::fake().calls("cuCtxRecordEvent"), 0u);
+  CHECK_EQUAL(World::fake().calls("cuCtxWaitEvent"), 0u);
+}

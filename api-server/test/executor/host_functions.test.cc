@@ -1,0 +1,243 @@
+// Functions of the program: streams call them in the guest and wait for them, and for nothing else.
+#include <sys/socket.h>
+
+#include "check.h"
+#include "world.h"
+
+using namespace outboard;
+
+namespace {
+
+constexpr uint64_t kGranule = WIRE_GRANULE;
+
+void post(World &w, uint64_t stream, uint64_t function, uint32_t kind = WIRE_FUNCTION_ONCE) {
+  wire_HostFunction q{};
+  q.stream = stream;
+  q.function = function;
+  q.kind = kind;
+  w.guest.put(WIRE_HostFunction, q);
+}
+
+void done(World &w, uint64_t call) {
+  wire_HostFunctionDone q{};
+  q.call = call;
+  w.guest.put(WIRE_HostFunctionDone, q);
+}
+
+wire_call next_call(World &w) { return w.guest.next(WIRE_CALL).as<wire_call>(); }
+
+uint64_t stream(World &w, uint32_t index) { return w.guest.stream(index, CU_STREAM_NON_BLOCKING); }
+
+}  // namespace
+
+TEST(a_stream_waits_for_its_function_and_others_do_not) {
+  World w;
+  const uint64_t at = World::base();
+  w.guest.map(at, kGranule);
+  const uint64_t held = stream(w, 1), other = stream(w, 2);
+  w.guest.memset32(at, 1, 1, held);
+  post(w, held, 0x500000007);
+  w.guest.memset32(at, 2, 1, held);
+  const uint64_t waiting = w.guest.ask_synchronize_stream(held);
+  const wire_call call = next_call(w);
+  CHECK_EQUAL(call.function, 0x500000007u);
+  CHECK_EQUAL(call.status, 0);
+  // What was before it is done, what is behind it is not, and the rest goes on.
+  uint32_t word = 1;
+  CHECK_EQUAL(w.guest.download(at, 4, other), packed(word));
+  w.guest.memset32(at + 64, 9, 1, other);
+  CHECK_EQUAL(w.guest.wait(w.guest.ask_synchronize_stream(other)).reply.result, CUDA_SUCCESS);
+  for (const Frame &frame : w.guest.kept) CHECK(frame.op() != WIRE_REPLY);
+  done(w, call.call);
+  CHECK_EQUAL(w.guest.wait(waiting).reply.result, CUDA_SUCCESS);
+  word = 2;
+  CHECK_EQUAL(w.guest.download(at, 4, other), packed(word));
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+}
+
+TEST(functions_of_a_stream_are_called_one_by_one) {
+  World w;
+  const uint64_t held = stream(w, 1);
+  for (uint64_t i = 0; i < 50; i++) post(w, held, i, i % 2 ? WIRE_FUNCTION_CALLBACK : 0);
+  for (uint64_t i = 0; i < 50; i++) {
+    const wire_call call = next_call(w);
+    CHECK_EQUAL(call.function, i);
+    CHECK_EQUAL(w.guest.wait(w.guest.ask_synchronize_stream(0)).reply.result, CUDA_SUCCESS);
+    for (const Frame &frame : w.guest.kept) CHECK(frame.op() != WIRE_CALL);
+    done(w, call.call);
+  }
+  CHECK_EQUAL(w.guest.synchronize().result, CUDA_SUCCESS);
+}
+
+TEST(many_streams_call_at_once) {
+  World w;
+  std::vector<uint64_t> calls;
+  for (uint32_t i = 0; i < 60; i++) post(w, stream(w, i), i);
+  for (uint32_t i = 0; i < 60; i++) calls.push_back(next_call(w).call);
+  for (size_t i = calls.size(); i-- > 0;) done(w, calls[i]);
+  CHECK_EQUAL(w.guest.synchronize().result, CUDA_SUCCESS);
+}
+
+TEST(only_callbacks_are_told_of_a_broken_context) {
+  World w;
+  w.load_kernels();
+  const uint64_t held = stream(w, 1);
+  w.gate(1, held);
+  w.guest.launch(function_handle(World::kCrash), held, "");
+  post(w, held, 1);
+  post(w, held, 2, WIRE_FUNCTION_CALLBACK);
+  const uint64_t waiting = w.guest.ask_synchronize_stream(held);
+  w.guest.wait(w.guest.ask_synchronize_stream(stream(w, 2)));  // all of it is taken up
+  World::fake().open_gate(1);
+  const wire_call call = next_call(w);
+  CHECK_EQUAL(call.function, 2u);
+  CHECK_EQUAL(call.status, CUDA_ERROR_ILLEGAL_ADDRESS);
+  done(w, call.call);
+  CHECK_EQUAL(w.guest.wait(waiting).reply.result, CUDA_ERROR_ILLEGAL_ADDRESS);
+  w.end();
+  World::fake().reset();
+}
+
+TEST(what_a_graph_calls_is_called_again_and_again) {
+  World w;
+  const uint64_t held = stream(w, 1);
+  CUDA_HOST_NODE_PARAMS node{};
+  CHECK(w.session->host_functions().node(77, &node));
+  for (int i = 0; i < 3; i++) {
+    post(w, held, 77, WIRE_FUNCTION_KEPT);
+    std::thread driver([&] { node.fn(node.userData); });
+    for (int calls = 0; calls < 2; calls++) {
+      const wire_call call = next_call(w);
+      CHECK_EQUAL(call.function, 77u);
+      done(w, call.call);
+    }
+    driver.join();
+  }
+  CHECK_EQUAL(w.guest.synchronize().result, CUDA_SUCCESS);
+}
+
+TEST(a_guest_that_dies_in_its_functions) {
+  for (const bool half : {false, true}) {
+    World w;
+    const uint64_t at = World::base();
+    w.guest.map(at, kGranule);
+    for (uint32_t i = 0; i < 20; i++) {
+      const uint64_t held = stream(w, i);
+      post(w, held, i);
+      post(w, held, i, WIRE_FUNCTION_CALLBACK);
+      w.guest.memset32(at, i, 4, held);
+      w.guest.ask_synchronize_stream(held);
+    }
+    w.guest.ask_synchronize();
+    for (uint32_t i = 0; i < 20; i++) next_call(w);
+    if (half) w.guest.half_close();
+    const SessionEnd end = w.end();
+    CHECK(end.reason == EndReason::kClosed);
+    CHECK(end.reusable);
+  }
+}
+
+TEST(a_session_is_stopped_while_a_function_is_called) {
+  World w;
+  post(w, 0, 1);
+  next_call(w);
+  w.session->stop("enough");
+  CHECK(w.ended().reason == EndReason::kStopped);
+}
+
+TEST(a_closed_gate_and_functions) {
+  World w;
+  TokenWords &words = World::tokens().words();
+  w.guest.map(World::base(), kGranule);
+  w.load_kernels();
+  const uint64_t held = stream(w, 1), beside = stream(w, 2);
+  w.guest.synchronize();
+  words.limit.store(0);
+  words.mode.store(kModeBlocks);
+  World::tokens().wake();
+  // A function behind a launch that is held comes after it; one in another stream comes at once,
+  // and costs nothing.
+  w.guest.launch(function_handle(World::kNothing), held, "");
+  post(w, held, 1);
+  post(w, beside, 2);
+  wire_call call = next_call(w);
+  CHECK_EQUAL(call.function, 2u);
+  done(w, call.call);
+  CHECK_EQUAL(w.guest.wait(w.guest.ask_synchronize_stream(beside)).reply.result, CUDA_SUCCESS);
+  for (const Frame &frame : w.guest.kept) CHECK(frame.op() != WIRE_CALL);
+  words.limit.store(1);
+  World::tokens().wake();
+  call = next_call(w);
+  CHECK_EQUAL(call.function, 1u);
+  // A launch behind a function is held behind it.
+  w.guest.launch(function_handle(World::kNothing), held, "");
+  const uint64_t waiting = w.guest.ask_synchronize_stream(held);
+  done(w, call.call);
+  words.limit.store(2);
+  World::tokens().wake();
+  CHECK_EQUAL(w.guest.wait(waiting).reply.result, CUDA_SUCCESS);
+  CHECK_EQUAL(words.charged.load(), 2u);
+  words.limit.store(kNoLimit);
+  words.mode.store(kModeOpen);
+  World::tokens().wake();
+}
+
+// The time that a function takes is not the device's.
+TEST(functions_are_not_measured_with_kernels) {
+  World w;
+  w.load_kernels();
+  const uint64_t held = stream(w, 1);
+  const TokenWords &words = World::tokens().words();
+  w.guest.launch(function_handle(World::kNothing), held, "");
+  post(w, held, 1);
+  w.guest.launch(function_handle(World::kNothing), held, "");
+  const wire_call call = next_call(w);
+  done(w, call.call);
+  CHECK_EQUAL(w.guest.wait(w.guest.ask_synchronize_stream(held)).reply.result, CUDA_SUCCESS);
+  while (words.in_flight_ns.load() != 0) std::this_thread::yield();
+  const std::vector<KernelTime> times = w.session->gate().kernel_times(10);
+  CHECK_EQUAL(times.size(), 1u);
+  CHECK_EQUAL(times[0].launches, 2u);
+  CHECK_EQUAL(words.launches.load(), 2u);
+}
+
+// ---- misuse ------------------------------------------------------------------------------------
+
+TEST(functions_of_unknown_streams_and_kinds_are_refused) {
+  World w;
+  post(w, wire_handle(WIRE_KIND_STREAM, 1, 9), 1);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_HANDLE);
+  post(w, 0, 1, 3);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_VALUE);
+  post(w, 0, 1, UINT32_MAX);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST(returning_from_what_was_not_called_is_a_violation) {
+  for (const uint64_t call : {uint64_t{0}, uint64_t{2}, UINT64_MAX}) {
+    World w;
+    post(w, 0, 1);
+    CHECK_EQUAL(next_call(w).call, 1u);
+    done(w, call);
+    w.expect_violation("not asked for");
+  }
+}
+
+TEST(returning_twice_is_a_violation) {
+  World w;
+  post(w, 0, 1);
+  const wire_call call = next_call(w);
+  done(w, call.call);
+  done(w, call.call);
+  w.expect_violation("not asked for");
+}
+
+TEST(more_functions_than_a_session_may_have) {
+  World w;
+  CUDA_HOST_NODE_PARAMS node{};
+  size_t made = 0;
+  while (w.session->host_functions().node(made, &node)) made++;
+  CHECK_EQUAL(made, size_t{1} << 19);
+  post(w, 0, 1);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_OUT_OF_MEMORY);
+}

@@ -1,0 +1,216 @@
+// What sessions share: only under a token, for the same tenant on the same device, as long as it is
+// offered; and what is left of it.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "offers.h"
+#include "world.h"
+
+using namespace outboard;
+
+namespace {
+
+constexpr uint64_t kGranule = WIRE_GRANULE;
+
+uint64_t memory(uint32_t index) { return wire_handle(WIRE_KIND_MEMORY, 1, index); }
+
+Sharer sharer(const std::string &tenant, char device = 1) {
+  Sharer s{5, tenant, {}};
+  s.device.bytes[0] = device;
+  return s;
+}
+
+using Words = std::array<uint64_t, 8>;
+
+Answer export_mapping(World &w, uint64_t address, uint64_t size, uint64_t offset, uint64_t length) {
+  wire_MemoryExport q{};
+  q.address = address;
+  q.size = size;
+  q.offset = offset;
+  q.length = length;
+  return w.guest.call(WIRE_MemoryExport, q);
+}
+
+Words words_of(const Answer &answer) {
+  CHECK_EQUAL(answer.reply.result, CUDA_SUCCESS);
+  Words words;
+  memcpy(words.data(), &answer.frame.as<wire_MemoryExport_reply>().token0, sizeof words);
+  return words;
+}
+
+Answer import(World &w, uint64_t handle, const Words &words, bool own) {
+  wire_MemoryImport q{};
+  q.memory = handle;
+  q.own = own;
+  memcpy(&q.token0, words.data(), sizeof words);
+  return w.guest.call(WIRE_MemoryImport, q);
+}
+
+void place(World &w, uint64_t address, uint64_t size, uint64_t handle) {
+  wire_MemoryPlace q{};
+  q.address = address;
+  q.size = size;
+  q.memory = handle;
+  w.guest.put(WIRE_MemoryPlace, q);
+  wire_MemoryAccess a{};
+  a.address = address;
+  a.size = size;
+  a.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  w.guest.put(WIRE_MemoryAccess, a);
+}
+
+}  // namespace
+
+// Another process offers; this one asks.
+TEST(only_who_should_gets_it) {
+  int there[2], back[2];
+  CHECK(pipe(there) == 0 && pipe(back) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    Ware ware;
+    ware.kind = Ware::kMemory;
+    ware.size = 4096;
+    ware.length = 99;
+    const int fd = memfd_create("shared", MFD_CLOEXEC);
+    if (write(fd, "shared", 6) != 6) _exit(1);
+    const std::optional<Token> token = Offers::own().offer(sharer("a"), 7, ware, fd);
+    if (!token || write(there[1], &*token, sizeof *token) != sizeof *token) _exit(2);
+    char step;
+    if (read(back[0], &step, 1) != 1) _exit(3);
+    Offers::own().withdraw(5, 7);
+    if (write(there[1], &step, 1) != 1) _exit(4);
+    if (read(back[0], &step, 1) != 1) _exit(5);
+    _exit(0);
+  }
+  Token token;
+  CHECK(read(there[0], &token, sizeof token) == sizeof token);
+  Offers &own = Offers::own();
+  CHECK(!own.is_own(token));
+  Ware ware;
+  int fd = -1;
+  CHECK(own.fetch(token, sharer("a"), &ware, &fd));
+  CHECK(ware.size == 4096 && ware.length == 99 && fd >= 0);
+  char text[6];
+  CHECK(pread(fd, text, 6, 0) == 6 && memcmp(text, "shared", 6) == 0);
+  close(fd);
+  CHECK(own.is_offered(token, sharer("a")));
+  for (const char *tenant : {"", "b", "aa"}) {
+    CHECK(!own.fetch(token, sharer(tenant), &ware, &fd));
+    CHECK_EQUAL(fd, -1);
+  }
+  CHECK(!own.fetch(token, sharer(std::string(1000, 'a')), &ware, &fd));
+  CHECK(!own.fetch(token, sharer("a", 2), &ware, &fd));
+  for (size_t i = 0; i < 8; i++) {
+    Token other = token;
+    other.words[i] ^= uint64_t{1} << 40;
+    CHECK(!own.fetch(other, sharer("a"), &ware, &fd));
+  }
+  CHECK(!own.fetch(Token{}, sharer("a"), &ware, &fd));
+  CHECK(write(back[1], "x", 1) == 1);
+  CHECK(read(there[0], text, 1) == 1);
+  CHECK(!own.is_offered(token, sharer("a")));
+  CHECK(write(back[1], "x", 1) == 1);
+  int status = 1;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK_EQUAL(status, 0);
+  CHECK(!own.fetch(token, sharer("a"), &ware, &fd));  // nobody is there
+}
+
+TEST(mapped_memory_becomes_shareable) {
+  World w;
+  const uint64_t at = World::base();
+  w.guest.map(at, 2 * kGranule);
+  w.guest.upload(at + 100, "before");
+  const Words words = words_of(export_mapping(w, at, 2 * kGranule, 100, 6));
+  CHECK_EQUAL(w.guest.download(at + 100, 6), "before");
+  // The same again, and another part of it.
+  CHECK(words_of(export_mapping(w, at, 2 * kGranule, 100, 6)) == words);
+  CHECK(words_of(export_mapping(w, at, 2 * kGranule, 200, 6)) != words);
+  CHECK_EQUAL(import(w, memory(1), words, false).reply.result, CUDA_ERROR_INVALID_CONTEXT);
+  const Answer answer = import(w, memory(1), words, true);
+  CHECK_EQUAL(answer.reply.result, CUDA_SUCCESS);
+  const auto &told = answer.frame.as<wire_MemoryImport_reply>();
+  CHECK(told.size == 2 * kGranule && told.offset == 100 && told.length == 6);
+  place(w, at + 10 * kGranule, 2 * kGranule, memory(1));
+  w.guest.upload(at + 10 * kGranule + 100, "beyond");
+  CHECK_EQUAL(w.guest.download(at + 100, 6), "beyond");
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_SUCCESS);
+  // Both count.
+  CHECK_EQUAL(w.session->counters()->memory_mapped.load(), 4 * kGranule);
+  // Given up, it is not to be had any more.
+  w.guest.unmap(at, 2 * kGranule);
+  CHECK_EQUAL(import(w, memory(2), words, true).reply.result, CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST(what_cannot_be_shared) {
+  WorldOptions options;
+  options.memory = 4 * kGranule;
+  World w(options);
+  const uint64_t at = World::base();
+  w.guest.map(at, kGranule);
+  w.guest.map(at + kGranule, 2 * kGranule);
+  const auto refused = [&](uint64_t address, uint64_t size, uint64_t offset, uint64_t length) {
+    CHECK_EQUAL(export_mapping(w, address, size, offset, length).reply.result,
+                CUDA_ERROR_INVALID_VALUE);
+  };
+  refused(at, 2 * kGranule, 0, 1);
+  refused(at + 4096, kGranule, 0, 1);
+  refused(at + 50 * kGranule, kGranule, 0, 1);
+  refused(at, kGranule, kGranule + 1, 0);
+  refused(at, kGranule, 1, kGranule);
+  refused(at, kGranule, UINT64_MAX, 2);
+  wire_MemoryExport q{};
+  q.memory = memory(9);
+  CHECK_EQUAL(w.guest.call(WIRE_MemoryExport, q).reply.result, CUDA_ERROR_INVALID_VALUE);
+  wire_MemoryCreate c{};
+  c.memory = memory(1);
+  c.size = kGranule;
+  w.guest.put(WIRE_MemoryCreate, c);
+  q.memory = memory(1);  // made without a thought of sharing
+  CHECK_EQUAL(w.guest.call(WIRE_MemoryExport, q).reply.result, CUDA_ERROR_INVALID_VALUE);
+  CHECK_EQUAL(import(w, memory(2), {}, true).reply.result, CUDA_ERROR_INVALID_HANDLE);
+  // What is imported counts: there is no room for this.
+  const Words words = words_of(export_mapping(w, at + kGranule, 2 * kGranule, 0, 1));
+  CHECK_EQUAL(import(w, memory(2), words, true).reply.result, CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+TEST(a_handle_that_lives_is_a_violation) {
+  World w;
+  wire_MemoryCreate c{};
+  c.memory = memory(1);
+  c.size = kGranule;
+  w.guest.put(WIRE_MemoryCreate, c);
+  wire_MemoryImport q{};
+  q.memory = memory(1);
+  q.request.request = 1000;
+  w.guest.put(WIRE_MemoryImport, q);
+  w.expect_violation("minted");
+}
+
+TEST(events) {
+  World w;
+  const uint64_t event = w.guest.event(1);
+  wire_EventExport q{};
+  q.event = event;
+  const Answer answer = w.guest.call(WIRE_EventExport, q);
+  const Words words = words_of(answer);
+  wire_EventImport i{};
+  i.event = wire_handle(WIRE_KIND_EVENT, 1, 2);
+  memcpy(&i.token0, words.data(), sizeof words);
+  CHECK_EQUAL(w.guest.call(WIRE_EventImport, i).reply.result, CUDA_ERROR_INVALID_CONTEXT);
+  i.token3 ^= 1;
+  i.token1 ^= 1;
+  CHECK_EQUAL(w.guest.call(WIRE_EventImport, i).reply.result, CUDA_ERROR_INVALID_HANDLE);
+  // A token of an event is none of memory.
+  CHECK_EQUAL(import(w, memory(1), words, true).reply.result, CUDA_ERROR_INVALID_HANDLE);
+  q.event = wire_handle(WIRE_KIND_EVENT, 3, 1);
+  CHECK_EQUAL(w.guest.call(WIRE_EventExport, q).reply.result, CUDA_ERROR_INVALID_HANDLE);
+  CHECK_EQUAL(w.guest.call(WIRE_Acknowledge, wire_Acknowledge{}).reply.result, CUDA_SUCCESS);
+  i.event = event;
+  i.request.request = 1000;
+  w.guest.put(WIRE_EventImport, i);
+  w.expect_violation("minted");
+}

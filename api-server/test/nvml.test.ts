@@ -1,0 +1,60 @@
+// What the machine's own NVML says of a device, from a made-up one.
+import { fork } from 'node:child_process';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { build } from '../../scripts/setup/paths.mjs';
+import type { FromSlot, ToSlot } from '../src/ipc.js';
+import { loadNative } from '../src/native.js';
+
+const native = loadNative(build);
+const library = path.join(build, 'nvml', 'test', 'server-nvml.so');
+const uuid = 'GPU-00010203-0405-0607-0809-0a0b0c0d0e0f';
+
+const facts = {
+  nvidiaDriver: '580.65.06',
+  nvmlVersion: '13.580.65.06',
+  // What it does not support, and functions it does not have, are left out.
+  sensors: {
+    temperature: 41,
+    temperatureSlowdown: 87,
+    temperatureShutdown: 92,
+    power: 123456,
+    brand: 14,
+    pciDeviceId: 0x233510de,
+    pciSubsystemId: 0x18be10de,
+    clocks: [1000, 1001, 1002, 0],
+    maxClocks: [0, 0, 0, 0],
+  },
+};
+
+t.test('of a device that it knows', async (t) => {
+  t.same(native.nvmlFacts(library, uuid), facts);
+  t.same(native.nvmlFacts(library, uuid), facts, 'it is opened once');
+  t.equal(native.nvmlFacts(library, uuid.replace('f', 'e')), null);
+});
+
+t.test('where there is none', async (t) => {
+  t.equal(native.nvmlFacts('/nowhere/libnvidia-ml.so.1', uuid), null);
+  const other = path.join(build, 'software-device', 'libcuda.so.1');
+  t.equal(native.nvmlFacts(other, uuid), null, 'it is something else');
+  t.throws(() => native.nvmlFacts(library, 7 as unknown as string));
+});
+
+t.test('as the monitor asks for it', async (t) => {
+  const main = fileURLToPath(new URL('../src/main.js', import.meta.url));
+  const stdio = ['ignore', 'ignore', 'inherit', 'ipc'] as const;
+  const slot = fork(main, [], { serialization: 'advanced', stdio: [...stdio] });
+  const ask = (message: ToSlot) => {
+    const answer = new Promise((resolve) => slot.once('message', resolve));
+    slot.send(message);
+    return answer as Promise<FromSlot>;
+  };
+  t.same(await ask({ type: 'nvml', library, uuid }), { type: 'nvml', facts: null }, 'too early');
+  const driver = path.join(build, 'software-device', 'libcuda.so.1');
+  t.match(await ask({ type: 'open', build, library: driver, ordinal: 0 }), { type: 'ready' });
+  t.same(await ask({ type: 'nvml', library, uuid }), { type: 'nvml', facts });
+  const ended = new Promise((resolve) => slot.once('exit', resolve));
+  slot.disconnect();
+  t.equal(await ended, 0);
+});

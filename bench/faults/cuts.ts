@@ -1,0 +1,189 @@
+// The connection of a program is cut at a random byte, either way, by an end or by a reset.
+// Whatever the program was doing must come to an end at once, by itself, with an error of CUDA's.
+import { createServer, connect as dial, type Socket } from 'node:net';
+import { listPrograms } from '../../examples/build.mjs';
+import { root } from '../../scripts/setup/paths.mjs';
+import {
+  example,
+  native,
+  type Outcome,
+  outcome,
+  startRemoted,
+  testProgram,
+} from '../../test/support/program.js';
+import { Random } from '../day/random.js';
+import { withSoftwareServer } from '../src/link.js';
+
+export interface CutOptions {
+  seed: number;
+  cuts: number;
+}
+
+export interface CutReport {
+  cuts: number;
+  /** Of them, behind the last byte that mattered to the program. */
+  unharmed: number;
+  /** Milliseconds from the cut to the end of the program. */
+  slowest: number;
+  wrong: string[];
+}
+
+interface Point {
+  /** From the program, or to it. */
+  up: boolean;
+  /** How many bytes pass. */
+  bytes: number;
+  reset: boolean;
+}
+
+interface Target {
+  name: string;
+  file: string;
+  args: string[];
+  /** Of a whole run. */
+  up: number;
+  down: number;
+  stdout: string;
+}
+
+/** Whoever has not ended by then hangs. */
+const patience = 20_000;
+
+const examples = ['vector-add', 'reduction', 'stencil'];
+const features = ['event-order', 'callbacks', 'stream-values', 'memory-pools', 'printf-formats'];
+
+/** Passes one connection on until a point is reached. */
+class Cutter {
+  readonly #server;
+  #point: Point | null = null;
+  passed = { up: 0, down: 0 };
+  /** When the connection was cut. */
+  cutAt: number | null = null;
+
+  private constructor(to: number) {
+    this.#server = createServer({ noDelay: true }, (program) => {
+      const onward = dial({ host: '127.0.0.1', port: to, noDelay: true });
+      this.#pass(program, onward, 'up');
+      this.#pass(onward, program, 'down');
+    });
+  }
+
+  static async start(to: number): Promise<Cutter> {
+    const cutter = new Cutter(to);
+    await new Promise<void>((ready) => cutter.#server.listen(0, '127.0.0.1', ready));
+    return cutter;
+  }
+
+  get address(): string {
+    const at = this.#server.address();
+    return `127.0.0.1:${typeof at === 'object' ? at?.port : at}`;
+  }
+
+  aim(point: Point | null) {
+    this.#point = point;
+    this.passed = { up: 0, down: 0 };
+    this.cutAt = null;
+  }
+
+  close() {
+    this.#server.close();
+  }
+
+  #pass(from: Socket, to: Socket, way: 'up' | 'down') {
+    from.on('data', (chunk: Buffer) => {
+      const point = this.#point;
+      const left = point && point.up === (way === 'up') ? point.bytes - this.passed[way] : Infinity;
+      const whole = chunk.length <= left;
+      this.passed[way] += Math.min(chunk.length, left);
+      to.write(whole ? chunk : chunk.subarray(0, left));
+      if (whole || this.cutAt !== null) return;
+      this.cutAt = performance.now();
+      for (const end of [from, to]) point?.reset ? end.resetAndDestroy() : end.destroySoon();
+    });
+    from.on('end', () => to.end()).on('error', () => to.destroy());
+  }
+}
+
+export async function cutConnections({ seed, cuts }: CutOptions): Promise<CutReport> {
+  const random = new Random(seed);
+  const report: CutReport = { cuts, unharmed: 0, slowest: 0, wrong: [] };
+  await withSoftwareServer(async (address) => {
+    const cutter = await Cutter.start(Number(address.split(':').at(-1)));
+    try {
+      const targets = await measured(cutter);
+      for (let i = 0; i < cuts; i++) {
+        const target = targets[random.below(targets.length)];
+        if (!target) throw new Error('there is no program to cut');
+        const up = random.uniform() < 0.5;
+        const bytes = random.below(up ? target.up : target.down);
+        const point = { up, bytes, reset: random.uniform() < 0.5 };
+        cutter.aim(point);
+        const ended = await endOf(target, cutter);
+        judge(report, target, point, ended, cutter.cutAt);
+      }
+      // Whoever comes next is served.
+      cutter.aim(null);
+      for (const target of targets) {
+        const { stdout } = await endOf(target, cutter);
+        if (stdout !== target.stdout) report.wrong.push(`${target.name} afterwards: ${stdout}`);
+      }
+    } finally {
+      cutter.close();
+    }
+  });
+  return report;
+}
+
+async function measured(cutter: Cutter): Promise<Target[]> {
+  const listed = listPrograms(`${root}/examples`);
+  const files = [
+    ...examples.map((name) => ({ name, file: example(name) })),
+    ...features.map((name) => ({ name, file: testProgram(name) })),
+  ];
+  const targets: Target[] = [];
+  for (const { name, file } of files) {
+    const args = listed.find((one) => one.name === name)?.testArgs ?? [];
+    const { stdout } = await native(file, { args });
+    const target = { name, file, args, up: 0, down: 0, stdout };
+    cutter.aim(null);
+    const there = await endOf(target, cutter);
+    // Those that are not remoted yet tell nothing.
+    if (there.code !== 0 || there.stdout !== stdout) continue;
+    targets.push({ ...target, up: cutter.passed.up, down: cutter.passed.down });
+  }
+  return targets;
+}
+
+async function endOf(
+  target: Target,
+  cutter: Cutter,
+): Promise<Outcome & { hung: boolean; at: number }> {
+  const child = startRemoted(target.file, cutter.address, { args: target.args });
+  let hung = false;
+  const timer = setTimeout(() => {
+    hung = true;
+    child.kill('SIGKILL');
+  }, patience);
+  const result = await outcome(child);
+  clearTimeout(timer);
+  return { ...result, hung, at: performance.now() };
+}
+
+function judge(
+  report: CutReport,
+  target: Target,
+  point: Point,
+  ended: Outcome & { hung: boolean; at: number },
+  cutAt: number | null,
+) {
+  const where =
+    `${target.name}, ${point.up ? 'to' : 'from'} the server, byte ${point.bytes}` +
+    `${point.reset ? ', reset' : ''}`;
+  const { hung, signal, code, stderr, stdout } = ended;
+  if (hung) report.wrong.push(`${where}: hangs`);
+  else if (signal !== null) report.wrong.push(`${where}: ended by ${signal}`);
+  else if (code === 0 && stdout !== target.stdout) report.wrong.push(`${where}: wrong output`);
+  else if (code !== 0 && stderr === '') report.wrong.push(`${where}: no error was said`);
+  if (code === 0) report.unharmed++;
+  if (cutAt !== null && !hung) report.slowest = Math.max(report.slowest, ended.at - cutAt);
+}

@@ -1,0 +1,35 @@
+// What each design decision saves is measured by doing without it (bench/ablation). For measuring
+// only: nothing here makes a program right or wrong.
+//
+//   OUTBOARD_ABLATION=batching,local,handles,deferred,modules
+//
+// batching   every command leaves by itself
+// local      a call that the guest answers alone asks the server all the same
+// handles    a call that mints a handle or an address waits until the server has made it
+// deferred   a copy into pinned memory waits for its bytes
+// modules    a module's bytes are sent although the server has them
+#ifndef OUTBOARD_ABLATION_H
+#define OUTBOARD_ABLATION_H
+
+#include "cuda_driver.h"
+
+enum {
+  ABLATE_BATCHING = 1,
+  ABLATE_LOCAL = 2,
+  ABLATE_HANDLES = 4,
+  ABLATE_DEFERRED = 8,
+  ABLATE_MODULES = 16,
+};
+
+extern unsigned ablation;
+
+static inline _Bool ablated(unsigned what) { return __builtin_expect(ablation & what, 0) != 0; }
+
+// Reads the environment. Whether anything is done without.
+_Bool ablation_decide(void);
+// Says in the log what was not understood.
+void ablation_report(void);
+// Behind a call that gave `result`.
+CUresult ablation_after(int call, CUresult result);
+
+#endif

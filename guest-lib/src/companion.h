@@ -1,0 +1,32 @@
+// What this library tells the other libraries of ours in the process (libnvidia-ml.so.1): a table
+// behind cuGetExportTable, as drivers tell theirs. Whatever else is called libcuda.so.1 does not
+// know its name.
+#ifndef OUTBOARD_COMPANION_H
+#define OUTBOARD_COMPANION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cuda_driver.h"
+
+#define COMPANION_TABLE \
+  ((CUuuid){            \
+      .bytes = {'O', 'U', 'T', 'B', 'O', 'A', 'R', 'D', ' ', 's', 'e', 's', 's', 'i', 'o', 'n'}})
+
+struct companion_session {
+  uint64_t session;       // as the server numbers it
+  uint64_t memory_total;  // its limit
+  uint64_t memory_free;
+};
+
+struct companion_table {
+  size_t size;  // of the table: entries are only ever added
+  // False while there is no session: before cuInit, after a fork, once the connection is lost.
+  _Bool (*session)(struct companion_session *session);
+};
+
+void companion_start(uint64_t session);
+// NULL when `id` is another table's.
+const struct companion_table *companion_table(const CUuuid *id);
+
+#endif

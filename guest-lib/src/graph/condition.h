@@ -1,0 +1,23 @@
+// Values that conditional nodes go by. Kernels write them through a handle that the driver made, so
+// that the graph a handle is made for is known to the server from then on. With the lock of graphs.
+#ifndef OUTBOARD_GRAPH_CONDITION_H
+#define OUTBOARD_GRAPH_CONDITION_H
+
+#include "graph/graph.h"
+
+struct condition {
+  unsigned references;
+  CUgraphConditionalHandle handle;  // the driver's
+  uint64_t graph;                   // that it was made for
+  _Bool used;                       // by a node
+};
+
+struct condition *condition_ref(struct condition *condition);
+void condition_unref(struct condition *condition);
+
+// Adds a node with empty bodies, and tells of them in `params`.
+CUresult graph_add_condition(struct graph *graph, uint64_t context,
+                             CUDA_CONDITIONAL_NODE_PARAMS *params, const struct graph_edges *before,
+                             struct graph_node **node);
+
+#endif

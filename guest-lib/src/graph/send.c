@@ -1,0 +1,329 @@
+// How executable graphs travel (wire_graph.h): nodes are numbered in an order in which each comes
+// behind those it depends on, and sent in pieces as they are written down.
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/condition.h"
+#include "graph/exec.h"
+#include "graph/task.h"
+#include "guest_calls.h"
+#include "log.h"
+#include "module.h"
+#include "wire_graph.h"
+
+// A piece leaves when it is as long as this; one record is always much shorter than the rest of a
+// frame.
+#define PIECE_BYTES (256u << 10)
+
+struct writer {
+  struct graph_exec *exec;
+  unsigned char *bytes;
+  size_t size, room;
+  uint64_t base;  // the graph that the server knows by its conditions, or 0
+  uint32_t nodes, graphs;
+  struct graph_node *culprit;
+  CUgraphInstantiateResult why;
+};
+
+static void *take(struct writer *writer, size_t size) {
+  size_t padded = (size + 7) & ~(size_t)7;
+  if (writer->size + padded > writer->room) {
+    size_t room = writer->room ? writer->room * 2 : 4096;
+    while (room < writer->size + padded) room *= 2;
+    unsigned char *grown = realloc(writer->bytes, room);
+    if (!grown) return NULL;
+    writer->bytes = grown;
+    writer->room = room;
+  }
+  void *at = writer->bytes + writer->size;
+  memset(at, 0, padded);
+  writer->size += padded;
+  return at;
+}
+
+// ---- records -----------------------------------------------------------------------------------
+
+static CUresult put_kernel(struct writer *writer, const struct kernel_task *kernel) {
+  struct function *function;
+  uint64_t wire;
+  CUresult result = function_resolve(kernel->handle, &function, &wire);
+  if (result) return result;
+  struct wire_graph_kernel *out = take(writer, sizeof *out + kernel->parameter_bytes);
+  if (!out) return CUDA_ERROR_OUT_OF_MEMORY;
+  out->function = wire;
+  for (int i = 0; i < 3; i++) {
+    out->grid[i] = kernel->grid[i];
+    out->block[i] = kernel->block[i];
+    out->cluster[i] = kernel->cluster[i];
+  }
+  out->shared = kernel->shared;
+  out->cooperative = kernel->cooperative;
+  out->parameter_bytes = kernel->parameter_bytes;
+  for (unsigned i = 0; i < kernel->attribute_count; i++)
+    if (kernel->attributes[i].id == CU_LAUNCH_ATTRIBUTE_PRIORITY)
+      out->priority = kernel->attributes[i].value.priority;
+  if (kernel->parameter_bytes) memcpy(out + 1, kernel->parameters, kernel->parameter_bytes);
+  return CUDA_SUCCESS;
+}
+
+static CUresult put_copy(struct writer *writer, const struct copy_task *copy, uint64_t staging) {
+  struct wire_graph_copy *out = take(writer, sizeof *out);
+  if (!out) return CUDA_ERROR_OUT_OF_MEMORY;
+  struct copy_end to = copy->to, from = copy->from;
+  const uint64_t width = copy->box.width, slice = width * copy->box.height;
+  if (to.host) to = (struct copy_end){staging, width, slice, 0};
+  if (from.host) from = (struct copy_end){staging, width, slice, 0};
+  *out = (struct wire_graph_copy){
+      .to = to.address,
+      .to_pitch = to.pitch,
+      .to_rows = to.pitch ? to.slice / to.pitch : 0,
+      .from = from.address,
+      .from_pitch = from.pitch,
+      .from_rows = from.pitch ? from.slice / from.pitch : 0,
+      .width = width,
+      .height = copy->box.height,
+      .depth = copy->box.depth,
+  };
+  return CUDA_SUCCESS;
+}
+
+static CUresult put_fill(struct writer *writer, const struct fill_task *fill) {
+  struct wire_graph_fill *out = take(writer, sizeof *out);
+  if (!out) return CUDA_ERROR_OUT_OF_MEMORY;
+  *out = (struct wire_graph_fill){.address = fill->address,
+                                  .pitch = fill->pitch,
+                                  .width = fill->box.width / fill->unit,
+                                  .height = fill->box.height,
+                                  .value = fill->value,
+                                  .unit = fill->unit};
+  return CUDA_SUCCESS;
+}
+
+static CUresult put_values(struct writer *writer, const struct values_task *values) {
+  struct wire_graph_values *head =
+      take(writer, sizeof *head + values->count * sizeof(struct wire_graph_value));
+  if (!head) return CUDA_ERROR_OUT_OF_MEMORY;
+  head->count = values->count;
+  struct wire_graph_value *out = (struct wire_graph_value *)(head + 1);
+  for (unsigned i = 0; i < values->count; i++) {
+    const CUstreamBatchMemOpParams *in = &values->entries[i];
+    out[i].operation = in->operation;
+    switch (in->operation) {
+      case CU_STREAM_MEM_OP_BARRIER:
+        out[i].flags = in->memoryBarrier.flags;
+        break;
+      case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+      case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        out[i].flags = in->waitValue.flags;
+        out[i].address = in->waitValue.address;
+        out[i].value = in->waitValue.value64;
+        break;
+      default:
+        out[i].flags = in->writeValue.flags;
+        out[i].address = in->writeValue.address;
+        out[i].value = in->writeValue.value64;
+        break;
+    }
+  }
+  return CUDA_SUCCESS;
+}
+
+static CUresult put_condition(struct writer *writer, const struct condition_task *task) {
+  if (task->condition->graph != writer->base) {
+    log_warn("conditions of a graph that is a copy of the one they were made for are not served");
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  struct wire_graph_condition *out = take(writer, sizeof *out);
+  if (!out) return CUDA_ERROR_OUT_OF_MEMORY;
+  *out = (struct wire_graph_condition){task->condition->handle, task->kind, task->size};
+  return CUDA_SUCCESS;
+}
+
+static CUresult put_event(struct writer *writer, uint64_t event) {
+  struct wire_graph_event *out = take(writer, sizeof *out);
+  if (!out) return CUDA_ERROR_OUT_OF_MEMORY;
+  out->event = event;
+  return CUDA_SUCCESS;
+}
+
+static CUresult put_host(struct writer *writer, const struct graph_node *node,
+                         const struct task *task) {
+  struct wire_graph_host *out = take(writer, sizeof *out);
+  if (!out) return CUDA_ERROR_OUT_OF_MEMORY;
+  out->function = exec_function(writer->exec, node, task);
+  return out->function ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+static uint32_t wire_type(CUgraphNodeType type) {
+  // Memory is there when a launch needs it.
+  return type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE
+             ? CU_GRAPH_NODE_TYPE_EMPTY
+             : type;
+}
+
+static CUresult put_task(struct writer *writer, const struct graph_node *node,
+                         const struct task *task) {
+  if (!task) return CUDA_SUCCESS;
+  switch (task->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+      return put_kernel(writer, &task->kernel);
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+      return put_copy(writer, &task->copy,
+                      is_transfer(task) ? transfer_staging(writer->exec, node) : 0);
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+      return put_fill(writer, &task->fill);
+    case CU_GRAPH_NODE_TYPE_HOST:
+      return put_host(writer, node, task);
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+      return put_event(writer, task->event);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+      return put_values(writer, &task->values);
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      return put_condition(writer, &task->condition);
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+      return CUDA_SUCCESS;
+    default:
+      log_warn("nodes of type %d are not served in graphs", (int)task->type);
+      return CUDA_ERROR_NOT_SUPPORTED;
+  }
+}
+
+static CUresult put_record(struct writer *writer, const struct graph_node *node,
+                           const struct task *task, uint32_t graph, _Bool with_edges) {
+  size_t start = writer->size;
+  uint32_t edges = with_edges ? node->before.count : 0;
+  struct wire_graph_node *head =
+      take(writer, sizeof *head + edges * sizeof(struct wire_graph_edge));
+  if (!head) return CUDA_ERROR_OUT_OF_MEMORY;
+  head->type = wire_type(node->type);
+  head->graph = graph;
+  head->edges = edges;
+  struct wire_graph_edge *out = (struct wire_graph_edge *)(head + 1);
+  for (uint32_t i = 0; i < edges; i++) {
+    const struct graph_edge *edge = &node->before.at[i];
+    out[i] = (struct wire_graph_edge){edge->node->number, edge->data.from_port, edge->data.to_port,
+                                      edge->data.type, 0};
+  }
+  CUresult result = put_task(writer, node, task);
+  head = (struct wire_graph_node *)(writer->bytes + start);  // it may have moved
+  head->size = (uint32_t)(writer->size - start);
+  return result;
+}
+
+// ---- all of a graph ----------------------------------------------------------------------------
+
+static CUresult send_piece(struct writer *writer, _Bool last) {
+  CUresult result = put_GraphBuild(writer->exec->handle, writer->base, last, 0,
+                                   (uint64_t)writer->size, writer->bytes);
+  writer->size = 0;
+  return result;
+}
+
+static _Bool allowed_in_body(CUgraphNodeType type) {
+  switch (type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+    case CU_GRAPH_NODE_TYPE_EMPTY:
+    case CU_GRAPH_NODE_TYPE_GRAPH:
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+static CUresult refuse(struct writer *writer, struct graph_node *node, CUresult result,
+                       CUgraphInstantiateResult why) {
+  writer->culprit = node;
+  writer->why = why;
+  return result;
+}
+
+// Looks whether all of it can be sent, before the first byte is: numbers the nodes, and sets memory
+// aside for copies.
+static CUresult survey(struct writer *writer, struct graph *graph, _Bool body) {
+  _Bool cycle;
+  struct graph_node **sorted = graph_sort(graph, &cycle);
+  if (!sorted)
+    return cycle ? refuse(writer, NULL, CUDA_ERROR_INVALID_VALUE,
+                          CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE)
+                 : CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult result = CUDA_SUCCESS;
+  for (size_t i = 0; i < graph->node_count && !result; i++) {
+    struct graph_node *node = sorted[i];
+    node->number = writer->nodes++;
+    if (body && !allowed_in_body(node->type))
+      result = refuse(writer, node, CUDA_ERROR_NOT_SUPPORTED,
+                      CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED);
+    uint64_t staging;
+    if (!result && node->task && is_transfer(node->task))
+      result = transfer_prepare(writer->exec, node, node->task, &staging);
+    const _Bool bodies = body || node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    for (unsigned k = 0; k < node->child_count && !result; k++)
+      result = survey(writer, node->children[k], bodies);
+  }
+  free(sorted);
+  return result;
+}
+
+static CUresult write_graph(struct writer *writer, struct graph *graph, uint32_t number) {
+  _Bool cycle;
+  struct graph_node **sorted = graph_sort(graph, &cycle);
+  if (!sorted) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult result = CUDA_SUCCESS;
+  for (size_t i = 0; i < graph->node_count && !result; i++) {
+    struct graph_node *node = sorted[i];
+    if ((result = put_record(writer, node, node->task, number, 1))) {
+      writer->culprit = node;
+      break;
+    }
+    uint32_t first = writer->graphs;
+    writer->graphs += node->child_count;
+    if (writer->size >= PIECE_BYTES) result = send_piece(writer, 0);
+    for (unsigned k = 0; k < node->child_count && !result; k++)
+      result = write_graph(writer, node->children[k], first + k);
+  }
+  free(sorted);
+  return result;
+}
+
+// The server has all of a graph that conditions were made for, and makes another executable one.
+static CUresult send_again(struct writer *writer, const struct graph *from) {
+  if (from->sent != from->version || writer->exec->transfer_count) {
+    log_warn("a graph with conditions that was changed after it was instantiated is not served");
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  return put_GraphBuild(writer->exec->handle, writer->base, 1, 1, 0, "");
+}
+
+CUresult exec_send(struct graph_exec *exec, struct graph *from, struct graph_node **culprit,
+                   CUgraphInstantiateResult *why) {
+  struct writer writer = {.exec = exec, .graphs = 1, .why = *why};
+  for (unsigned i = 0; i < from->condition_count; i++)
+    if (from->conditions[i]->graph == from->handle) writer.base = from->handle;
+  CUresult result = survey(&writer, exec->plan, 0);
+  exec->node_count = writer.nodes;
+  if (!result && writer.base && from->sent) {
+    result = send_again(&writer, from);
+  } else {
+    if (!result) result = write_graph(&writer, exec->plan, 0);
+    if (!result) result = send_piece(&writer, 1);
+    if (!result && writer.base) from->sent = from->version;
+  }
+  free(writer.bytes);
+  *culprit = writer.culprit;
+  *why = writer.why;
+  return result;
+}
+
+CUresult exec_send_task(struct graph_exec *exec, const struct graph_node *node,
+                        const struct task *task) {
+  struct writer writer = {.exec = exec};
+  CUresult result = put_record(&writer, node, task, node->number, 0);
+  if (!result) result = put_GraphSet(exec->handle, (uint64_t)writer.size, writer.bytes);
+  free(writer.bytes);
+  return result;
+}

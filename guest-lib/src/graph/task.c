@@ -1,0 +1,388 @@
+#include "graph/task.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "context.h"
+#include "graph/allocation.h"
+#include "graph/condition.h"
+#include "handle.h"
+#include "launch.h"
+#include "log.h"
+#include "memory.h"
+#include "module.h"
+
+#define VALUES_MAX 256
+#define PITCH_MAX 0x7FFFFFFFu
+
+struct task *task_new(CUgraphNodeType type, uint64_t context) {
+  struct task *task = calloc(1, sizeof *task);
+  if (!task) return NULL;
+  task->references = 1;
+  task->type = type;
+  task->context = context;
+  return task;
+}
+
+void task_unref(struct task *task) {
+  if (--task->references) return;
+  switch (task->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+      free(task->kernel.attributes);
+      free(task->kernel.parameters);
+      free(task->kernel.pointers);
+      break;
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+      free(task->values.entries);
+      break;
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+      free(task->allocate.access);
+      if (task->allocate.allocation) graph_allocation_unref(task->allocate.allocation);
+      break;
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+      graph_allocation_unref(task->freed);
+      break;
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      free(task->condition.bodies);
+      condition_unref(task->condition.condition);
+      break;
+    default:
+      break;
+  }
+  free(task);
+}
+
+CUresult task_context(CUcontext handle, uint64_t *context) {
+  *context = handle ? handle_of(handle) : context_current_handle();
+  return *context && handle_object(WIRE_KIND_CONTEXT, *context) ? CUDA_SUCCESS
+                                                                : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+// ---- kernels -----------------------------------------------------------------------------------
+
+static CUresult add_attributes(struct kernel_task *kernel, const CUlaunchAttribute *attributes,
+                               unsigned count) {
+  if (!count) return CUDA_SUCCESS;
+  kernel->attributes = malloc(count * sizeof *attributes);
+  if (!kernel->attributes) return CUDA_ERROR_OUT_OF_MEMORY;
+  for (unsigned i = 0; i < count; i++) {
+    const CUlaunchAttribute *attribute = &attributes[i];
+    switch (attribute->id) {
+      case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+        kernel->cooperative = attribute->value.cooperative != 0;
+        break;
+      case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+        kernel->cluster[0] = attribute->value.clusterDim.x;
+        kernel->cluster[1] = attribute->value.clusterDim.y;
+        kernel->cluster[2] = attribute->value.clusterDim.z;
+        if (!kernel->cluster[0] || !kernel->cluster[1] || !kernel->cluster[2])
+          return CUDA_ERROR_INVALID_VALUE;
+        break;
+      case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+        return CUDA_ERROR_NOT_SUPPORTED;
+      default:
+        break;
+    }
+    kernel->attributes[kernel->attribute_count++] = *attribute;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult task_kernel(const void *function, const CUlaunchConfig *config, _Bool cooperative,
+                     const void *packed, uint32_t size, uint64_t context, struct task **made) {
+  struct task *task = task_new(CU_GRAPH_NODE_TYPE_KERNEL, context);
+  if (!task) return CUDA_ERROR_OUT_OF_MEMORY;
+  struct kernel_task *kernel = &task->kernel;
+  *kernel = (struct kernel_task){
+      .handle = function,
+      .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
+      .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
+      .shared = config->sharedMemBytes,
+      .cooperative = cooperative,
+      .parameter_bytes = size,
+  };
+  CUresult result = add_attributes(kernel, config->attrs, config->numAttrs);
+  if (!result && size) {
+    kernel->parameters = malloc(size);
+    if (kernel->parameters)
+      memcpy(kernel->parameters, packed, size);
+    else
+      result = CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  // Told to who asks for the parameters again: one pointer for each.
+  struct function *found = function_find(function);
+  if (!result && found && found->parameter_count) {
+    kernel->pointers = malloc(found->parameter_count * sizeof(void *));
+    if (!kernel->pointers) result = CUDA_ERROR_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < found->parameter_count && !result; i++)
+      kernel->pointers[i] = kernel->parameters + found->parameters[i].offset;
+  }
+  if (result)
+    task_unref(task);
+  else
+    *made = task;
+  return result;
+}
+
+static CUresult kernel_of(const CUDA_KERNEL_NODE_PARAMS_v3 *params, const struct task *like,
+                          struct task **task) {
+  const void *handle = params->func ? (const void *)params->func : (const void *)params->kern;
+  uint64_t context;
+  CUresult result = task_context(params->func ? NULL : params->ctx, &context);
+  if (result) return result;
+  struct function *function;
+  uint64_t wire;
+  if ((result = function_resolve(handle, &function, &wire))) return result;
+  const CUlaunchConfig config = {.gridDimX = params->gridDimX,
+                                 .gridDimY = params->gridDimY,
+                                 .gridDimZ = params->gridDimZ,
+                                 .blockDimX = params->blockDimX,
+                                 .blockDimY = params->blockDimY,
+                                 .blockDimZ = params->blockDimZ,
+                                 .sharedMemBytes = params->sharedMemBytes,
+                                 .attrs = like ? like->kernel.attributes : NULL,
+                                 .numAttrs = like ? like->kernel.attribute_count : 0};
+  // A captured cooperative launch may have come without an attribute that says so.
+  _Bool cooperative = like && like->kernel.cooperative;
+  if ((result = launch_check_config(function, wire, &config, cooperative))) return result;
+  uint32_t size = function->parameter_bytes;
+  if (size > LAUNCH_PARAMETERS_MAX) return CUDA_ERROR_INVALID_VALUE;
+  unsigned char packed[size ? size : 1];
+  result = launch_pack(function, params->kernelParams, params->extra, packed);
+  if (!result) result = task_kernel(handle, &config, cooperative, packed, size, context, task);
+  if (!result) (*task)->kernel.kernel = params->kern;
+  return result;
+}
+
+CUresult task_with_attributes(const struct task *task, const CUlaunchAttribute *attributes,
+                              unsigned count, struct task **made) {
+  const struct kernel_task *kernel = &task->kernel;
+  const CUlaunchConfig config = {.gridDimX = kernel->grid[0],
+                                 .gridDimY = kernel->grid[1],
+                                 .gridDimZ = kernel->grid[2],
+                                 .blockDimX = kernel->block[0],
+                                 .blockDimY = kernel->block[1],
+                                 .blockDimZ = kernel->block[2],
+                                 .sharedMemBytes = kernel->shared,
+                                 .attrs = (CUlaunchAttribute *)attributes,
+                                 .numAttrs = count};
+  CUresult result = task_kernel(kernel->handle, &config, 0, kernel->parameters,
+                                kernel->parameter_bytes, task->context, made);
+  if (!result) (*made)->kernel.kernel = kernel->kernel;
+  return result;
+}
+
+// ---- copies ------------------------------------------------------------------------------------
+
+static CUresult check_end(struct copy_end *end, struct copy_box box) {
+  if (box.height > 1 && end->pitch < box.width) return CUDA_ERROR_INVALID_VALUE;
+  if (!end->address) return CUDA_ERROR_INVALID_VALUE;
+  if (end->host) return CUDA_SUCCESS;
+  uint64_t slice = span_2d(end->pitch, box.height, box.width), all;
+  if (slice == UINT64_MAX) return CUDA_ERROR_INVALID_VALUE;
+  if (__builtin_mul_overflow(end->slice, box.depth - 1, &all) ||
+      __builtin_add_overflow(all, slice, &all))
+    return CUDA_ERROR_INVALID_VALUE;
+  return memory_check(end->address, all);
+}
+
+CUresult task_copy(uint64_t context, struct copy_end to, struct copy_end from, struct copy_box box,
+                   struct task **made) {
+  uint64_t bytes = span_1d(span_1d(box.width, box.height), box.depth);
+  if (bytes) {
+    CUresult result = check_end(&to, box);
+    if (!result) result = check_end(&from, box);
+    if (result) return result;
+  }
+  struct task *task = task_new(CU_GRAPH_NODE_TYPE_MEMCPY, context);
+  if (!task) return CUDA_ERROR_OUT_OF_MEMORY;
+  task->copy = (struct copy_task){.to = to, .from = from, .box = box};
+  *made = task;
+  return CUDA_SUCCESS;
+}
+
+static CUresult described_end(CUmemorytype type, const void *host, CUdeviceptr device, size_t pitch,
+                              size_t rows, size_t x, size_t y, size_t z, struct copy_box box,
+                              struct copy_end *end) {
+  if (type == CU_MEMORYTYPE_ARRAY) {
+    log_warn("copies of arrays in graphs are not served");
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_UNIFIED)
+    return CUDA_ERROR_INVALID_VALUE;
+  const _Bool many = box.height > 1 || box.depth > 1;
+  if (pitch && many && (pitch < box.width || pitch - box.width < x))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (pitch > PITCH_MAX && many) return CUDA_ERROR_INVALID_VALUE;
+  if (rows && box.depth > 1 && (rows < box.height || rows - box.height < y))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!pitch) pitch = box.width;
+  if (!rows) rows = box.height;
+  uint64_t base = type == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)host : device, at = 0;
+  if (__builtin_mul_overflow(pitch, rows, &end->slice) ||
+      __builtin_mul_overflow(z, end->slice, &at) || __builtin_add_overflow(at, x, &at) ||
+      __builtin_add_overflow(at, span_1d(y, pitch), &at) || __builtin_add_overflow(at, base, &at))
+    return CUDA_ERROR_INVALID_VALUE;
+  end->pitch = pitch;
+  end->address = base ? at : 0;
+  _Bool is_device = memory_is_device((const void *)(uintptr_t)end->address);
+  end->host = type == CU_MEMORYTYPE_HOST || (type == CU_MEMORYTYPE_UNIFIED && !is_device);
+  if (end->host == is_device && end->address) return CUDA_ERROR_INVALID_VALUE;
+  return CUDA_SUCCESS;
+}
+
+static CUresult copy_of(const CUDA_MEMCPY_NODE_PARAMS *params, struct task **task) {
+  if (params->flags || params->reserved) return CUDA_ERROR_INVALID_VALUE;
+  uint64_t context;
+  CUresult result = task_context(params->copyCtx, &context);
+  if (result) return result;
+  const CUDA_MEMCPY3D *what = &params->copyParams;
+  if (what->srcLOD || what->dstLOD) return CUDA_ERROR_INVALID_VALUE;
+  struct copy_box box = {what->WidthInBytes, what->Height, what->Depth};
+  struct copy_end to, from;
+  result = described_end(what->dstMemoryType, what->dstHost, what->dstDevice, what->dstPitch,
+                         what->dstHeight, what->dstXInBytes, what->dstY, what->dstZ, box, &to);
+  if (!result)
+    result = described_end(what->srcMemoryType, what->srcHost, what->srcDevice, what->srcPitch,
+                           what->srcHeight, what->srcXInBytes, what->srcY, what->srcZ, box, &from);
+  if (!result) result = task_copy(context, to, from, box, task);
+  if (result) return result;
+  (*task)->copy.is_described = 1;
+  (*task)->copy.described = *what;
+  return CUDA_SUCCESS;
+}
+
+// ---- the others --------------------------------------------------------------------------------
+
+CUresult task_fill(uint64_t context, uint64_t address, uint64_t pitch, struct copy_box box,
+                   uint32_t value, uint32_t unit, struct task **made) {
+  if (box.width && box.height) {
+    if (address % unit || (box.height > 1 && (pitch % unit || pitch < box.width)))
+      return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = memory_check(address, span_2d(pitch, box.height, box.width));
+    if (result) return result;
+  }
+  struct task *task = task_new(CU_GRAPH_NODE_TYPE_MEMSET, context);
+  if (!task) return CUDA_ERROR_OUT_OF_MEMORY;
+  task->fill = (struct fill_task){address, pitch, box, value, unit};
+  *made = task;
+  return CUDA_SUCCESS;
+}
+
+static CUresult fill_of(const CUDA_MEMSET_NODE_PARAMS_v2 *params, struct task **task) {
+  uint64_t context;
+  CUresult result = task_context(params->ctx, &context);
+  if (result) return result;
+  unsigned unit = params->elementSize;
+  if (unit != 1 && unit != 2 && unit != 4) return CUDA_ERROR_INVALID_VALUE;
+  if (!params->width || !params->height || params->width > SIZE_MAX / unit)
+    return CUDA_ERROR_INVALID_VALUE;
+  struct copy_box box = {params->width * unit, params->height, 1};
+  return task_fill(context, params->dst, params->height > 1 ? params->pitch : box.width, box,
+                   params->value, unit, task);
+}
+
+CUresult task_host(CUhostFn function, void *data, uint64_t context, struct task **made) {
+  if (!function) return CUDA_ERROR_INVALID_VALUE;
+  struct task *task = task_new(CU_GRAPH_NODE_TYPE_HOST, context);
+  if (!task) return CUDA_ERROR_OUT_OF_MEMORY;
+  task->host.fn = function;
+  task->host.userData = data;
+  *made = task;
+  return CUDA_SUCCESS;
+}
+
+CUresult task_event(uint64_t event, _Bool record, uint64_t context, struct task **made) {
+  if (!handle_object(WIRE_KIND_EVENT, event)) return CUDA_ERROR_INVALID_VALUE;
+  struct task *task =
+      task_new(record ? CU_GRAPH_NODE_TYPE_EVENT_RECORD : CU_GRAPH_NODE_TYPE_WAIT_EVENT, context);
+  if (!task) return CUDA_ERROR_OUT_OF_MEMORY;
+  task->event = event;
+  *made = task;
+  return CUDA_SUCCESS;
+}
+
+static CUresult check_value(const CUstreamBatchMemOpParams *entry) {
+  const _Bool waits = entry->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
+                      entry->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+  const _Bool wide = entry->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ||
+                     entry->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+  switch (entry->operation) {
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+      break;
+    case CU_STREAM_MEM_OP_BARRIER:
+      return entry->memoryBarrier.flags > CU_STREAM_MEMORY_BARRIER_TYPE_GPU
+                 ? CUDA_ERROR_INVALID_VALUE
+                 : CUDA_SUCCESS;
+    case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+      return CUDA_ERROR_NOT_SUPPORTED;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  unsigned flags = waits ? entry->waitValue.flags : entry->writeValue.flags;
+  uint64_t address = waits ? entry->waitValue.address : entry->writeValue.address;
+  if (waits && flags & CU_STREAM_WAIT_VALUE_FLUSH) return CUDA_ERROR_NOT_SUPPORTED;
+  if (flags > (waits ? (unsigned)CU_STREAM_WAIT_VALUE_NOR
+                     : (unsigned)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!address || address % (wide ? 8 : 4)) return CUDA_ERROR_INVALID_VALUE;
+  return memory_check(address, wide ? 8 : 4);
+}
+
+CUresult task_values(uint64_t context, const CUstreamBatchMemOpParams *entries, unsigned count,
+                     struct task **made) {
+  if (!entries || !count || count > VALUES_MAX) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < count; i++) {
+    CUresult result = check_value(&entries[i]);
+    if (result) return result;
+  }
+  struct task *task = task_new(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, context);
+  if (!task) return CUDA_ERROR_OUT_OF_MEMORY;
+  task->values.entries = malloc(count * sizeof *entries);
+  if (!task->values.entries) {
+    task_unref(task);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  memcpy(task->values.entries, entries, count * sizeof *entries);
+  task->values.count = count;
+  *made = task;
+  return CUDA_SUCCESS;
+}
+
+static CUresult values_of(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 *params, struct task **task) {
+  if (params->flags || (params->count && !params->paramArray)) return CUDA_ERROR_INVALID_VALUE;
+  uint64_t context;
+  CUresult result = task_context(params->ctx, &context);
+  return result ? result : task_values(context, params->paramArray, params->count, task);
+}
+
+CUresult task_of(const CUgraphNodeParams *params, const struct task *like, struct task **task) {
+  *task = NULL;
+  uint64_t context = context_current_handle();
+  switch (params->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+      return kernel_of(&params->kernel, like, task);
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+      return copy_of(&params->memcpy, task);
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+      return fill_of(&params->memset, task);
+    case CU_GRAPH_NODE_TYPE_HOST:
+      return task_host(params->host.fn, params->host.userData, context, task);
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+      return task_event(handle_of(params->eventRecord.event), 1, context, task);
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+      return task_event(handle_of(params->eventWait.event), 0, context, task);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+      return values_of(&params->memOp, task);
+    case CU_GRAPH_NODE_TYPE_EMPTY:
+      return CUDA_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
+    case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
+      return CUDA_ERROR_NOT_SUPPORTED;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}

@@ -1,0 +1,113 @@
+// What a node does, apart from when. Tasks do not change: a node gets another one instead. Counted,
+// with the lock of graphs.
+#ifndef OUTBOARD_TASK_H
+#define OUTBOARD_TASK_H
+
+#include "graph/graph.h"
+
+// One end of a copy: rows `pitch` apart, in slices `slice` apart.
+struct copy_end {
+  uint64_t address, pitch, slice;
+  _Bool host;
+};
+struct copy_box {
+  uint64_t width, height, depth;  // width in bytes
+};
+
+struct kernel_task {
+  const void *handle;  // CUfunction or CUkernel, as it was asked for
+  CUkernel kernel;     // that the program said belongs to it
+  unsigned grid[3], block[3], cluster[3], shared;
+  _Bool cooperative;
+  CUlaunchAttribute *attributes;  // as they were asked for
+  unsigned attribute_count;
+  uint32_t parameter_bytes;
+  unsigned char *parameters;  // packed as the kernel sees them
+  void **pointers;            // into them, for who asks for the parameters again
+};
+struct copy_task {
+  struct copy_end to, from;
+  struct copy_box box;
+  _Bool is_described;
+  CUDA_MEMCPY3D described;  // how the program described it
+};
+struct fill_task {
+  uint64_t address, pitch;
+  struct copy_box box;
+  uint32_t value, unit;
+};
+struct values_task {
+  CUstreamBatchMemOpParams *entries;
+  unsigned count;
+};
+struct allocate_task {
+  struct graph_allocation *allocation;
+  CUmemPoolProps properties;  // as they were asked for
+  CUmemAccessDesc *access;
+  size_t access_count, bytes;
+};
+struct condition_task {
+  struct condition *condition;
+  CUgraphConditionalNodeType kind;
+  unsigned size;
+  CUgraph *bodies;  // of the first node that it was for; told to the program
+};
+
+struct task {
+  unsigned references;
+  CUgraphNodeType type;
+  uint64_t context;  // handle
+  union {
+    struct kernel_task kernel;
+    struct copy_task copy;
+    struct fill_task fill;
+    CUDA_HOST_NODE_PARAMS_v2 host;
+    uint64_t event;
+    struct values_task values;
+    struct allocate_task allocate;
+    struct graph_allocation *freed;
+    struct condition_task condition;
+  };
+};
+
+struct task *task_new(CUgraphNodeType type, uint64_t context);  // NULL when memory is out
+static inline struct task *task_ref(struct task *task) {
+  task->references++;
+  return task;
+}
+void task_unref(struct task *task);
+
+// The context of a handle, or the current one for NULL.
+CUresult task_context(CUcontext handle, uint64_t *context);
+
+// Tasks of checked parameters.
+CUresult task_kernel(const void *function, const CUlaunchConfig *config, _Bool cooperative,
+                     const void *packed, uint32_t size, uint64_t context, struct task **task);
+CUresult task_copy(uint64_t context, struct copy_end to, struct copy_end from, struct copy_box box,
+                   struct task **task);
+CUresult task_fill(uint64_t context, uint64_t address, uint64_t pitch, struct copy_box box,
+                   uint32_t value, uint32_t unit, struct task **task);
+CUresult task_values(uint64_t context, const CUstreamBatchMemOpParams *entries, unsigned count,
+                     struct task **task);
+CUresult task_event(uint64_t event, _Bool record, uint64_t context, struct task **task);
+CUresult task_host(CUhostFn function, void *data, uint64_t context, struct task **task);
+
+// The task that `params` describe; NULL for nodes that need none. Not for allocations, child graphs
+// and conditions, which belong to one graph. Kernels get the attributes of `like`, if given.
+CUresult task_of(const CUgraphNodeParams *params, const struct task *like, struct task **task);
+// The same kernel with other attributes.
+CUresult task_with_attributes(const struct task *kernel, const CUlaunchAttribute *attributes,
+                              unsigned count, struct task **task);
+
+// The other way. Pointers stay valid as long as the task does.
+void task_params(const struct task *task, CUgraphNodeParams *params);
+// The value of an attribute of a kernel; CUDA_ERROR_INVALID_VALUE when it has no such attribute.
+CUresult task_attribute(const struct task *kernel, CUlaunchAttributeID id,
+                        CUlaunchAttributeValue *value);
+
+// Whether an executable graph may take `to` where it has `from`: what must not change is the same.
+CUgraphExecUpdateResult task_compare(const struct task *from, const struct task *to);
+// Whether both do exactly the same, so that there is nothing to tell the server.
+_Bool task_same(const struct task *a, const struct task *b);
+
+#endif

@@ -1,0 +1,232 @@
+// What programs are told of tasks, and how two of them compare.
+#include <string.h>
+
+#include "graph/allocation.h"
+#include "graph/task.h"
+#include "memory.h"
+#include "module.h"
+
+static CUcontext context_of(const struct task *task) { return (CUcontext)(uintptr_t)task->context; }
+
+static void params_of_kernel(const struct task *task, CUDA_KERNEL_NODE_PARAMS_v3 *params) {
+  const struct kernel_task *kernel = &task->kernel;
+  params->gridDimX = kernel->grid[0];
+  params->gridDimY = kernel->grid[1];
+  params->gridDimZ = kernel->grid[2];
+  params->blockDimX = kernel->block[0];
+  params->blockDimY = kernel->block[1];
+  params->blockDimZ = kernel->block[2];
+  params->sharedMemBytes = kernel->shared;
+  params->kernelParams = kernel->pointers;
+  params->ctx = context_of(task);
+  // Functions and kernels are one thing here.
+  params->func = (CUfunction)kernel->handle;
+  params->kern = kernel->kernel;
+}
+
+static void params_of_copy(const struct task *task, CUDA_MEMCPY_NODE_PARAMS *params) {
+  const struct copy_task *copy = &task->copy;
+  params->copyCtx = context_of(task);
+  CUDA_MEMCPY3D *what = &params->copyParams;
+  if (copy->is_described) {
+    *what = copy->described;
+    return;
+  }
+  what->WidthInBytes = copy->box.width;
+  what->Height = copy->box.height;
+  what->Depth = copy->box.depth;
+  what->srcPitch = copy->from.pitch;
+  what->dstPitch = copy->to.pitch;
+  what->srcHeight = copy->from.pitch ? copy->from.slice / copy->from.pitch : 0;
+  what->dstHeight = copy->to.pitch ? copy->to.slice / copy->to.pitch : 0;
+  what->srcMemoryType = copy->from.host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  what->dstMemoryType = copy->to.host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  if (copy->from.host)
+    what->srcHost = (const void *)(uintptr_t)copy->from.address;
+  else
+    what->srcDevice = copy->from.address;
+  if (copy->to.host)
+    what->dstHost = (void *)(uintptr_t)copy->to.address;
+  else
+    what->dstDevice = copy->to.address;
+}
+
+static void params_of_fill(const struct task *task, CUDA_MEMSET_NODE_PARAMS_v2 *params) {
+  const struct fill_task *fill = &task->fill;
+  params->dst = fill->address;
+  params->pitch = fill->box.height > 1 ? fill->pitch : 0;
+  params->value = fill->value;
+  params->elementSize = fill->unit;
+  params->width = fill->box.width / fill->unit;
+  params->height = fill->box.height;
+  params->ctx = context_of(task);
+}
+
+static void params_of_allocation(const struct task *task, CUDA_MEM_ALLOC_NODE_PARAMS_v2 *params) {
+  const struct allocate_task *allocate = &task->allocate;
+  params->poolProps = allocate->properties;
+  params->accessDescs = allocate->access;
+  params->accessDescCount = allocate->access_count;
+  params->bytesize = allocate->bytes;
+  params->dptr = graph_allocation_address(allocate->allocation);
+}
+
+void task_params(const struct task *task, CUgraphNodeParams *params) {
+  memset(params, 0, sizeof *params);
+  params->type = task->type;
+  switch (task->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+      params_of_kernel(task, &params->kernel);
+      break;
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+      params_of_copy(task, &params->memcpy);
+      break;
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+      params_of_fill(task, &params->memset);
+      break;
+    case CU_GRAPH_NODE_TYPE_HOST:
+      params->host = task->host;
+      break;
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+      params->eventRecord.event = (CUevent)(uintptr_t)task->event;
+      break;
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+      params->memOp.ctx = context_of(task);
+      params->memOp.count = task->values.count;
+      params->memOp.paramArray = task->values.entries;
+      break;
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+      params_of_allocation(task, &params->alloc);
+      break;
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+      params->free.dptr = graph_allocation_address(task->freed);
+      break;
+    default:
+      break;
+  }
+}
+
+CUresult task_attribute(const struct task *task, CUlaunchAttributeID id,
+                        CUlaunchAttributeValue *value) {
+  const struct kernel_task *kernel = &task->kernel;
+  memset(value, 0, sizeof *value);
+  // The one that was set last counts.
+  for (unsigned i = kernel->attribute_count; i-- > 0;)
+    if (kernel->attributes[i].id == id) {
+      *value = kernel->attributes[i].value;
+      return CUDA_SUCCESS;
+    }
+  switch (id) {
+    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+      value->cooperative = kernel->cooperative;
+      return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+      value->memSyncDomainMap.remote = 1;
+      return CUDA_SUCCESS;
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+    case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
+    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+      return CUDA_SUCCESS;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+// ---- comparison --------------------------------------------------------------------------------
+
+static _Bool is_flat(struct copy_box box) { return box.height <= 1 && box.depth <= 1; }
+static _Bool same_box(struct copy_box a, struct copy_box b) {
+  return a.width == b.width && a.height == b.height && a.depth == b.depth;
+}
+static _Bool same_end(struct copy_end a, struct copy_end b) {
+  return a.address == b.address && a.pitch == b.pitch && a.slice == b.slice;
+}
+
+static _Bool same_copy(const struct copy_task *a, const struct copy_task *b) {
+  return same_box(a->box, b->box) && same_end(a->to, b->to) && same_end(a->from, b->from);
+}
+
+static _Bool same_fill(const struct fill_task *a, const struct fill_task *b) {
+  return same_box(a->box, b->box) && a->address == b->address && a->pitch == b->pitch;
+}
+
+static CUgraphExecUpdateResult changed_if(_Bool changed, CUgraphExecUpdateResult what) {
+  return changed ? what : CU_GRAPH_EXEC_UPDATE_SUCCESS;
+}
+
+CUgraphExecUpdateResult task_compare(const struct task *from, const struct task *to) {
+  if (from->type != to->type) return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
+  switch (from->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+      if (from->context != to->context)
+        return CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE;
+      return changed_if(from->kernel.cooperative != to->kernel.cooperative,
+                        CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED);
+    case CU_GRAPH_NODE_TYPE_MEMCPY: {
+      const struct copy_task *a = &from->copy, *b = &to->copy;
+      _Bool moved = !is_flat(a->box) || !is_flat(b->box) || a->to.host != b->to.host ||
+                    a->from.host != b->from.host;
+      return changed_if(!same_copy(a, b) && moved, CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED);
+    }
+    case CU_GRAPH_NODE_TYPE_MEMSET: {
+      const struct fill_task *a = &from->fill, *b = &to->fill;
+      return changed_if(!same_fill(a, b) && (!is_flat(a->box) || !is_flat(b->box)),
+                        CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED);
+    }
+    case CU_GRAPH_NODE_TYPE_HOST:
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+      return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+      return changed_if(from->allocate.allocation != to->allocate.allocation,
+                        CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED);
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+      return changed_if(from->freed != to->freed, CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED);
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      return changed_if(
+          from->condition.kind != to->condition.kind || from->condition.size != to->condition.size,
+          CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED);
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+      return changed_if(from->context != to->context,
+                        CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED);
+    default:
+      return CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED;
+  }
+}
+
+static _Bool same_kernel(const struct kernel_task *a, const struct kernel_task *b) {
+  return a->handle == b->handle && !memcmp(a->grid, b->grid, sizeof a->grid) &&
+         !memcmp(a->block, b->block, sizeof a->block) && a->shared == b->shared &&
+         a->parameter_bytes == b->parameter_bytes &&
+         (!a->parameter_bytes || !memcmp(a->parameters, b->parameters, a->parameter_bytes));
+}
+
+_Bool task_same(const struct task *a, const struct task *b) {
+  if (a == b) return 1;
+  if (a->type != b->type) return 0;
+  switch (a->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL:
+      return same_kernel(&a->kernel, &b->kernel);
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+      return same_copy(&a->copy, &b->copy) && a->copy.to.host == b->copy.to.host &&
+             a->copy.from.host == b->copy.from.host;
+    case CU_GRAPH_NODE_TYPE_MEMSET:
+      return same_fill(&a->fill, &b->fill) && a->fill.value == b->fill.value &&
+             a->fill.unit == b->fill.unit;
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+      return a->event == b->event;
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      return 1;
+    default:
+      return 0;
+  }
+}

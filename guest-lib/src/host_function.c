@@ -1,0 +1,323 @@
+#include "host_function.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+
+#include "answer.h"
+#include "connection.h"
+#include "enter.h"
+#include "graph/capture.h"
+#include "guest_calls.h"
+#include "log.h"
+#include "pages.h"
+#include "stream.h"
+
+// The server calls no more at once than this, whatever it says.
+#define CALLS_MAX (1u << 16)
+
+// A function the server may call, under its place in the table and how often that was used.
+struct host_function {
+  CUhostFn function;
+  CUstreamCallback callback;  // or this
+  CUstream stream;
+  void *data;
+  uint32_t generation;
+  uint32_t next;  // free: the next free place; kept: the next in its bucket
+  _Bool live, kept;
+};
+
+struct host_call {
+  struct host_function what;
+  uint64_t number;
+  CUresult status;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // innermost
+static pthread_cond_t returned = PTHREAD_COND_INITIALIZER;
+
+static struct host_function *functions;  // place 0 is not used
+static uint32_t used = 1, room, free_place;
+#define BUCKETS 256
+static uint32_t buckets[BUCKETS];  // kept functions, by what they are
+
+// Functions that streams have come to, in that order: a ring.
+static struct host_call *calls;
+static uint32_t calls_room, calls_first, calls_count;
+static _Bool calling;  // the thread is in one
+
+static _Atomic uint64_t awaited;   // posted and not called yet
+static _Atomic uint64_t expected;  // until this command is known to be done, graphs may call
+
+// The thread, and what ends its wait.
+static _Bool started;
+static int kick = -1;
+static _Atomic _Bool waits_for_reader;
+
+static __thread _Bool in_function;
+
+_Bool host_function_calls(void) { return in_function; }
+
+static void wake(void) { eventfd_write(kick, 1); }
+
+void host_function_reader_left(void) {
+  if (atomic_load(&waits_for_reader)) wake();
+}
+
+// ---- the thread --------------------------------------------------------------------------------
+
+static void call(const struct host_call *call) {
+  in_function = 1;
+  if (call->what.callback)
+    call->what.callback(call->what.stream, call->status, call->what.data);
+  else
+    call->what.function(call->what.data);
+  in_function = 0;
+  // What comes behind it in the stream finds what it has changed.
+  _Bool shared = pages_hand_over();
+  CUresult result = put_HostFunctionDone(call->number);
+  if (shared) pages_handed_over();
+  if (result == CUDA_SUCCESS) batch_send();
+}
+
+// Whether the server may have something to say that nobody waits for.
+_Bool host_functions_may_come(void) {
+  return atomic_load(&awaited) != 0 || atomic_load(&expected) > context_settled_sequence();
+}
+
+// Until there is a function to call or something else has changed. No lock held.
+static void wait_for_call(void) {
+  struct pollfd polled[2] = {{.fd = kick, .events = POLLIN},
+                             {.fd = connection_fd, .events = POLLIN}};
+  nfds_t count = 1;
+  if (host_functions_may_come()) {
+    // Whoever waits for an answer reads for us, too.
+    atomic_store(&waits_for_reader, 1);
+    if (!answer_is_being_read()) {
+      atomic_store(&waits_for_reader, 0);
+      count = 2;
+    }
+  }
+  poll(polled, count, -1);
+  atomic_store(&waits_for_reader, 0);
+  if (polled[0].revents) {
+    eventfd_t times;
+    eventfd_read(kick, &times);
+  }
+  if (count == 2 && polled[1].revents) answer_poll();
+}
+
+static void *caller(void *unused) {
+  (void)unused;
+  pthread_mutex_lock(&lock);
+  while (!guest_is_lost()) {
+    if (!calls_count) {
+      pthread_mutex_unlock(&lock);
+      wait_for_call();
+      pthread_mutex_lock(&lock);
+      continue;
+    }
+    struct host_call next = calls[calls_first];
+    calls_first = (calls_first + 1) % calls_room;
+    calls_count--;
+    calling = 1;
+    pthread_mutex_unlock(&lock);
+    call(&next);
+    pthread_mutex_lock(&lock);
+    calling = 0;
+    if (!calls_count) pthread_cond_broadcast(&returned);
+  }
+  calling = 0;
+  calls_count = 0;
+  pthread_cond_broadcast(&returned);
+  pthread_mutex_unlock(&lock);
+  return NULL;
+}
+
+// With the lock held.
+static _Bool start(void) {
+  if (started) return 1;
+  if (kick < 0) kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (kick < 0) return 0;
+  // The program's signals are the program's threads' business; its functions may need any stack.
+  sigset_t all, before;
+  sigfillset(&all);
+  sigdelset(&all, SIGSEGV);  // touches of shared pages (fault.h)
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  int error = pthread_create(&thread, NULL, caller, NULL);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (error) {
+    log_error("no thread for functions that streams call: %s", strerror(error));
+    return 0;
+  }
+  pthread_detach(thread);
+  guest_watch_host_functions();
+  return started = 1;
+}
+
+// ---- the table ---------------------------------------------------------------------------------
+
+static uint64_t number_of(uint32_t place) {
+  return (uint64_t)functions[place].generation << 32 | place;
+}
+
+// With the lock held; 0 when there is no memory.
+static uint32_t take_place(void) {
+  uint32_t place = free_place;
+  if (place) {
+    free_place = functions[place].next;
+    return place;
+  }
+  if (used >= room) {
+    uint32_t wanted = room ? room * 2 : 64;
+    struct host_function *grown =
+        wanted > room ? realloc(functions, (size_t)wanted * sizeof *functions) : NULL;
+    if (!grown) return 0;
+    memset(grown + room, 0, (size_t)(wanted - room) * sizeof *functions);
+    functions = grown;
+    room = wanted;
+  }
+  return used++;
+}
+
+static void free_place_of(uint32_t place) {
+  struct host_function *f = &functions[place];
+  *f = (struct host_function){.generation = f->generation + 1, .next = free_place};
+  free_place = place;
+}
+
+// The number of a new function; 0 when there is no memory or no thread.
+static uint64_t add(struct host_function f) {
+  uint32_t place = start() ? take_place() : 0;
+  if (!place) return 0;
+  f.generation = functions[place].generation;
+  f.live = 1;
+  functions[place] = f;
+  return number_of(place);
+}
+
+static uint32_t bucket_of(CUhostFn function, void *data) {
+  uint64_t mixed =
+      ((uint64_t)(uintptr_t)function ^ (uint64_t)(uintptr_t)data << 7) * 0x9e3779b97f4a7c15ull;
+  return (uint32_t)(mixed >> 56) % BUCKETS;
+}
+
+uint64_t host_function_keep(CUhostFn function, void *data) {
+  uint32_t bucket = bucket_of(function, data);
+  pthread_mutex_lock(&lock);
+  uint32_t place = buckets[bucket];
+  while (place && (functions[place].function != function || functions[place].data != data))
+    place = functions[place].next;
+  uint64_t number = 0;
+  if (place) {
+    number = number_of(place);
+  } else {
+    number = add((struct host_function){
+        .function = function, .data = data, .kept = 1, .next = buckets[bucket]});
+    if (number) buckets[bucket] = (uint32_t)number;
+  }
+  pthread_mutex_unlock(&lock);
+  return number;
+}
+
+void host_function_expect(uint64_t sequence) {
+  uint64_t now = atomic_load(&expected);
+  while (now < sequence && !atomic_compare_exchange_weak(&expected, &now, sequence)) {
+  }
+  wake();
+}
+
+// With the lock held.
+static _Bool push_call(const struct host_call *call) {
+  if (calls_count == calls_room) {
+    uint32_t wanted = calls_room ? calls_room * 2 : 16;
+    struct host_call *grown = wanted <= CALLS_MAX ? malloc(wanted * sizeof *grown) : NULL;
+    if (!grown) return 0;
+    for (uint32_t i = 0; i < calls_count; i++) grown[i] = calls[(calls_first + i) % calls_room];
+    free(calls);
+    calls = grown;
+    calls_room = wanted;
+    calls_first = 0;
+  }
+  calls[(calls_first + calls_count++) % calls_room] = *call;
+  return 1;
+}
+
+_Bool host_function_called(const struct wire_call *said) {
+  uint32_t place = (uint32_t)said->function;
+  pthread_mutex_lock(&lock);
+  _Bool known = place && place < used && functions[place].live &&
+                functions[place].generation == said->function >> 32;
+  if (known) {
+    struct host_call call = {functions[place], said->call, (CUresult)said->status};
+    known = push_call(&call);
+    if (known && !call.what.kept) {
+      free_place_of(place);
+      atomic_fetch_sub(&awaited, 1);
+    }
+  }
+  pthread_mutex_unlock(&lock);
+  if (known) wake();
+  return known;
+}
+
+void host_function_drain(void) {
+  pthread_mutex_lock(&lock);
+  while ((calls_count || calling) && !guest_is_lost()) pthread_cond_wait(&returned, &lock);
+  pthread_mutex_unlock(&lock);
+}
+
+void host_function_forget_all(void) {
+  pthread_mutex_lock(&lock);
+  for (uint32_t place = 1; place < used; place++)
+    if (functions[place].live) free_place_of(place);
+  memset(buckets, 0, sizeof buckets);
+  atomic_store(&awaited, 0);
+  atomic_store(&expected, 0);
+  pthread_mutex_unlock(&lock);
+}
+
+// ---- entry points ------------------------------------------------------------------------------
+
+static CUresult launch(struct host_function f, CUstream stream, int per_thread,
+                       enum wire_function kind) {
+  uint64_t wire;
+  CUresult result = stream_resolve(stream, per_thread, &wire);
+  if (result) return result;
+  if (!f.function && !f.callback) return CUDA_ERROR_INVALID_VALUE;
+  if (capture_active()) {
+    // A node of a graph would have no stream to tell a callback of.
+    result = f.callback ? capture_check_wait(wire) : capture_host(wire, f.function, f.data);
+    if (result != (f.callback ? CUDA_SUCCESS : CAPTURE_NONE)) return result;
+  }
+  if (capture_active()) {
+    // A node of a graph would have no stream to tell a callback of.
+    result = f.function ? capture_host(wire, f.function, f.data) : capture_check_wait(wire);
+    if (f.function ? result != CAPTURE_NONE : result != CUDA_SUCCESS) return result;
+  }
+  pthread_mutex_lock(&lock);
+  uint64_t number = add(f);
+  if (number) atomic_fetch_add(&awaited, 1);
+  pthread_mutex_unlock(&lock);
+  if (!number) return CUDA_ERROR_OUT_OF_MEMORY;
+  result = put_HostFunction(wire, number, kind);
+  if (atomic_load(&awaited) == 1) wake();  // else it reads already
+  return result;
+}
+
+CUresult guest_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData, int per_thread) {
+  return launch((struct host_function){.function = fn, .data = userData}, hStream, per_thread,
+                WIRE_FUNCTION_ONCE);
+}
+
+CUresult guest_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData,
+                                   unsigned int flags, int per_thread) {
+  if (flags) callback = NULL;
+  return launch((struct host_function){.callback = callback, .stream = hStream, .data = userData},
+                hStream, per_thread, WIRE_FUNCTION_CALLBACK);
+}

@@ -1,0 +1,36 @@
+// Functions of the program that streams call: cuLaunchHostFunc, cuStreamAddCallback, and host nodes
+// of graphs. They run one after the other, in the order in which streams come to them, on a thread
+// that is made for the first. While any may come it sees to it that somebody reads the socket.
+#ifndef OUTBOARD_HOST_FUNCTION_H
+#define OUTBOARD_HOST_FUNCTION_H
+
+#include <stdint.h>
+
+#include "cuda_driver.h"
+#include "wire.h"
+
+// For host nodes of graphs, and for functions launched into a stream that is being captured: the
+// number under which the server's node calls the function (HostFunctions::node there, or a
+// HostFunction command with WIRE_FUNCTION_KEPT), again and again, until the context is reset. The
+// same function with the same data has the same number. 0: no memory or no thread for it.
+uint64_t host_function_keep(CUhostFn function, void *data);
+// To be called after command `sequence`, the launch of a graph that has host nodes, was posted.
+void host_function_expect(uint64_t sequence);
+
+// The server says that a stream has come to a function. False: there is none of that number.
+_Bool host_function_called(const struct wire_call *call);
+
+// Whether the calling thread is in a function that a stream called, where CUDA may not be used.
+_Bool host_function_calls(void);
+
+// The thread that read the socket has stopped. Cheap when no function may come.
+void host_function_reader_left(void);
+
+// Whether streams may still call some.
+_Bool host_functions_may_come(void);
+// Before a reset of the context: waits until the functions that streams have come to have returned.
+void host_function_drain(void);
+// After it: no function will be called any more.
+void host_function_forget_all(void);
+
+#endif

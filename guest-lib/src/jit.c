@@ -1,0 +1,67 @@
+#include "jit.h"
+
+#include <string.h>
+#include <time.h>
+
+static uint64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+struct jit jit_begin(unsigned count, CUjit_option *options, void **values) {
+  return (struct jit){count, options, values, count ? now_ns() : 0};
+}
+
+void jit_read(const struct jit *jit, struct jit_options *options) {
+  options->count = 0;
+  for (unsigned i = 0; i < jit->count && options->count < WIRE_JIT_OPTIONS; i++) {
+    uint64_t value = (uint64_t)(uintptr_t)jit->values[i];
+    switch (jit->options[i]) {
+      case CU_JIT_MAX_REGISTERS:
+      case CU_JIT_OPTIMIZATION_LEVEL:
+      case CU_JIT_TARGET:
+      case CU_JIT_FALLBACK_STRATEGY:
+      case CU_JIT_GENERATE_DEBUG_INFO:
+      case CU_JIT_LOG_VERBOSE:
+      case CU_JIT_GENERATE_LINE_INFO:
+      case CU_JIT_CACHE_MODE:
+      // Room for messages: the buffers themselves stay here.
+      case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
+      case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:
+        options->travel[options->count++] =
+            (struct wire_jit_option){(uint32_t)jit->options[i], 0, value & UINT32_MAX};
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+// Sizes lie in the pointers themselves, and the used size goes back the same way.
+static void fill(const struct jit *jit, CUjit_option buffer_option, CUjit_option size_option,
+                 struct jit_text text) {
+  char *buffer = NULL;
+  void **size = NULL;
+  for (unsigned i = 0; i < jit->count; i++) {
+    if (jit->options[i] == buffer_option) buffer = jit->values[i];
+    if (jit->options[i] == size_option) size = &jit->values[i];
+  }
+  if (!size) return;
+  size_t room = (uintptr_t)*size & UINT32_MAX, used = 0;
+  if (buffer && room) {
+    used = text.length < room ? text.length : room - 1;
+    if (used) memcpy(buffer, text.start, used);
+    buffer[used] = 0;
+  }
+  *size = (void *)(uintptr_t)used;
+}
+
+void jit_report(const struct jit *jit, struct jit_text errors, struct jit_text info) {
+  if (!jit->count) return;
+  fill(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, errors);
+  fill(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, info);
+  float milliseconds = (float)(now_ns() - jit->began_ns) / 1e6f;
+  for (unsigned i = 0; i < jit->count; i++)
+    if (jit->options[i] == CU_JIT_WALL_TIME) memcpy(&jit->values[i], &milliseconds, 4);
+}

@@ -1,0 +1,33 @@
+// Options of the compiler that programs give when they load or link: what of them travels, and what
+// comes back into the program's buffers.
+#ifndef OUTBOARD_JIT_H
+#define OUTBOARD_JIT_H
+
+#include <stdint.h>
+
+#include "cuda_driver.h"
+#include "wire.h"
+
+struct jit {
+  unsigned count;
+  CUjit_option *options;
+  void **values;  // the program's; results are written there
+  uint64_t began_ns;
+};
+
+struct jit jit_begin(unsigned count, CUjit_option *options, void **values);
+
+struct jit_options {
+  uint32_t count;
+  struct wire_jit_option travel[WIRE_JIT_OPTIONS];
+};
+void jit_read(const struct jit *jit, struct jit_options *options);
+
+// Texts end where they end: no zero needs to follow.
+struct jit_text {
+  const char *start;
+  uint32_t length;
+};
+void jit_report(const struct jit *jit, struct jit_text errors, struct jit_text info);
+
+#endif

@@ -1,0 +1,49 @@
+// What the files that manage device memory share: a lock, an account, and the ways that memory of
+// allocations goes. Everything but the lock itself is used with the lock held.
+#ifndef OUTBOARD_MEMORY_PARTS_H
+#define OUTBOARD_MEMORY_PARTS_H
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "memory.h"
+
+extern pthread_mutex_t memory_lock;
+
+// ---- memory.c ----
+
+// Counts bytes of the device's memory against the session's limit. False when there are not so many
+// left; memory_make_room may help then, once.
+_Bool memory_charge(uint64_t bytes);
+void memory_discharge(uint64_t bytes);
+// Waits until what was freed is used by no work any more, and gives it back. The lock is let go
+// meanwhile.
+CUresult memory_make_room(void);
+void memory_log_shortage(uint64_t bytes);
+
+uint64_t memory_next_id(void);  // names an allocation, unlike any other
+_Bool memory_grow(void *array, size_t *room, size_t count, size_t element);
+
+// Memory of the account, in the window, for an allocation; CUDA_ERROR_OUT_OF_MEMORY at once when
+// there is none.
+CUresult memory_allocate(uint64_t size, int device, uint64_t context, uint64_t pool,
+                         uint64_t *address);
+_Bool memory_find_locked(uint64_t address, struct allocation *found);
+// How much is taken for an allocation of a size.
+uint64_t memory_capacity(uint64_t size);
+// The allocation that begins at `address` is one no more, but work may still use its memory.
+// `capacity`: how much could lie there.
+CUresult memory_leave(uint64_t address, uint64_t *capacity);
+// It is one again, of another size within its capacity.
+void memory_return(uint64_t address, uint64_t size, uint64_t context, uint64_t pool);
+// It has left, and no work uses it any more.
+void memory_release(uint64_t address);
+
+// ---- variable.c ----
+
+_Bool variable_find(uint64_t address, struct allocation *found);
+_Bool variables_exist(void);
+void variables_forget_all(void);
+
+#endif

@@ -1,0 +1,33 @@
+// Pools of memory for stream-ordered allocation. A pool is the guest's alone: the server sees only
+// that memory is put under addresses and taken away. With the memory lock held.
+#ifndef OUTBOARD_POOL_H
+#define OUTBOARD_POOL_H
+
+#include <stdint.h>
+
+#include "cuda_driver.h"
+
+struct pool {
+  int device;
+  uint64_t most;  // 0: what the session has
+  uint64_t used, high, threshold;
+  int reuse[3];
+};
+
+// The pool behind a live handle, or NULL.
+struct pool *pool_find(CUmemoryPool handle);
+
+// `size` bytes of a pool are freed. The handle may be 0, or stale.
+void pool_count_free(uint64_t pool, uint64_t size);
+
+// ---- stream_memory.c: what was freed in a stream, and is used by its work until then ----
+
+// Gives back what was freed on streams that are known to have got there.
+void pool_release_settled(void);
+// Whether anything waits for that.
+_Bool pool_waits(void);
+// All memory is gone.
+void pool_forget_all(void);
+void pool_empty_all(void);
+
+#endif

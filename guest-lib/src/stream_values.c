@@ -1,0 +1,107 @@
+// Values in memory that streams wait for and write.
+#include "enter.h"
+#include "guest_calls.h"
+#include "memory.h"
+#include "stream.h"
+
+static _Bool waits(const struct wire_value *value) {
+  return value->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
+         value->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+}
+
+static CUresult check(struct wire_value *value) {
+  _Bool wide = value->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ||
+               value->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+  uint64_t size = wide ? 8 : 4;
+  // There are no remote writes that could be flushed.
+  if (waits(value) && value->flags & CU_STREAM_WAIT_VALUE_FLUSH) return CUDA_ERROR_NOT_SUPPORTED;
+  uint32_t most = waits(value) ? CU_STREAM_WAIT_VALUE_NOR : CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
+  if (value->flags > most || !value->address || value->address % size)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!wide) value->value = (uint32_t)value->value;
+  return memory_check(value->address, size);
+}
+
+static CUresult queue(CUstream stream, int per_thread, struct wire_value *values, uint32_t count) {
+  uint64_t wire;
+  CUresult result = stream_resolve(stream, per_thread, &wire);
+  for (uint32_t i = 0; i < count && !result; i++) result = check(&values[i]);
+  if (result || !count) return result;
+  if (capture_active()) {
+    result = capture_values(wire, values, count);
+    if (result != CAPTURE_NONE) return result;
+  }
+  return put_StreamValues(wire, values, count * (uint32_t)sizeof *values);
+}
+
+static CUresult one(CUstream stream, int per_thread, uint32_t operation, CUdeviceptr address,
+                    uint64_t value, unsigned flags) {
+  struct wire_value only = {operation, flags, address, value};
+  return queue(stream, per_thread, &only, 1);
+}
+
+// The first version of each asked for a module option that CUDA 12 did away with.
+#define VALUE_CALL(name, OPERATION, bits)                                             \
+  CUresult guest_##name(CUstream stream, CUdeviceptr addr, cuuint##bits##_t value,    \
+                        unsigned int flags, int per_thread) {                         \
+    return one(stream, per_thread, CU_STREAM_MEM_OP_##OPERATION, addr, value, flags); \
+  }
+VALUE_CALL(cuStreamWaitValue32, WAIT_VALUE_32, 32)
+VALUE_CALL(cuStreamWaitValue32_v2, WAIT_VALUE_32, 32)
+VALUE_CALL(cuStreamWaitValue64, WAIT_VALUE_64, 64)
+VALUE_CALL(cuStreamWaitValue64_v2, WAIT_VALUE_64, 64)
+VALUE_CALL(cuStreamWriteValue32, WRITE_VALUE_32, 32)
+VALUE_CALL(cuStreamWriteValue32_v2, WRITE_VALUE_32, 32)
+VALUE_CALL(cuStreamWriteValue64, WRITE_VALUE_64, 64)
+VALUE_CALL(cuStreamWriteValue64_v2, WRITE_VALUE_64, 64)
+
+// One entry of a batch; barriers leave none, for operations of a stream are ordered anyhow.
+static CUresult read_entry(const CUstreamBatchMemOpParams *entry, struct wire_value *values,
+                           uint32_t *count) {
+  struct wire_value value = {entry->operation, 0, 0, 0};
+  switch (entry->operation) {
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+      value.flags = entry->waitValue.flags;
+      value.address = entry->waitValue.address;
+      value.value = entry->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ? entry->waitValue.value
+                                                                       : entry->waitValue.value64;
+      break;
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+      value.flags = entry->writeValue.flags;
+      value.address = entry->writeValue.address;
+      value.value = entry->operation == CU_STREAM_MEM_OP_WRITE_VALUE_32 ? entry->writeValue.value
+                                                                        : entry->writeValue.value64;
+      break;
+    case CU_STREAM_MEM_OP_BARRIER:
+      return entry->memoryBarrier.flags > CU_STREAM_MEMORY_BARRIER_TYPE_GPU
+                 ? CUDA_ERROR_INVALID_VALUE
+                 : CUDA_SUCCESS;
+    case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
+      return CUDA_ERROR_NOT_SUPPORTED;
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  values[(*count)++] = value;
+  return CUDA_SUCCESS;
+}
+
+CUresult guest_cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
+                                     CUstreamBatchMemOpParams *paramArray, unsigned int flags,
+                                     int per_thread) {
+  struct wire_value values[WIRE_VALUES_MAX];
+  uint32_t used = 0;
+  if (flags || !paramArray || !count || count > WIRE_VALUES_MAX) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < count; i++) {
+    CUresult result = read_entry(&paramArray[i], values, &used);
+    if (result) return result;
+  }
+  return queue(stream, per_thread, values, used);
+}
+
+CUresult guest_cuStreamBatchMemOp(CUstream stream, unsigned int count,
+                                  CUstreamBatchMemOpParams *paramArray, unsigned int flags,
+                                  int per_thread) {
+  return guest_cuStreamBatchMemOp_v2(stream, count, paramArray, flags, per_thread);
+}

@@ -1,0 +1,57 @@
+// Variables of modules, which lie where the driver put them, outside the window.
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "memory.h"
+#include "memory_parts.h"
+#include "pages.h"
+
+static struct variable {
+  uint64_t address, size, id;
+  _Bool managed;
+} * variables;
+static _Atomic size_t count;  // read without the lock, to see that there are none
+static size_t room;
+
+_Bool variable_find(uint64_t address, struct allocation *found) {
+  for (size_t i = 0; i < count; i++) {
+    if (address - variables[i].address >= variables[i].size) continue;
+    *found =
+        (struct allocation){.kind = variables[i].managed ? ALLOCATION_MANAGED : ALLOCATION_VARIABLE,
+                            .address = variables[i].address,
+                            .size = variables[i].size,
+                            .id = variables[i].id,
+                            .access = ACCESS_ALL};
+    return 1;
+  }
+  return 0;
+}
+
+_Bool variables_exist(void) { return count != 0; }
+
+void memory_add_variable(uint64_t address, uint64_t size, _Bool managed) {
+  pthread_mutex_lock(&memory_lock);
+  if (memory_grow(&variables, &room, count, sizeof *variables)) {
+    variables[count] = (struct variable){address, size, memory_next_id(), managed};
+    count++;
+  }
+  pthread_mutex_unlock(&memory_lock);
+}
+
+void memory_remove_variable(uint64_t address) {
+  pthread_mutex_lock(&memory_lock);
+  for (size_t i = 0; i < count; i++)
+    if (variables[i].address == address) {
+      if (variables[i].managed) pages_unshare_variable(address);
+      variables[i] = variables[--count];
+      break;
+    }
+  pthread_mutex_unlock(&memory_lock);
+}
+
+void variables_forget_all(void) {
+  for (size_t i = 0; i < count; i++)
+    if (variables[i].managed) pages_unshare_variable(variables[i].address);
+  count = 0;
+}

@@ -1,0 +1,43 @@
+// The session's window of device addresses, in granules of WIRE_GRANULE: which are free, and what
+// lies in those that hold memory. Everything here is called with the memory lock held
+// (memory_parts.h), but for window_has.
+#ifndef OUTBOARD_WINDOW_H
+#define OUTBOARD_WINDOW_H
+
+#include <stdint.h>
+
+#include "memory.h"
+
+// What lies in granules side by side: the head of a structure that its maker knows more of.
+struct holding {
+  uint64_t address;
+  uint64_t size;  // bytes, whole granules
+  const struct holding_kind *kind;
+};
+
+struct holding_kind {
+  // The allocation in it that has `address`; false when there is none.
+  _Bool (*find)(struct holding *holding, uint64_t address, struct allocation *found);
+  // The context was reset, and the server has nothing there any more. NULL: it outlives resets.
+  void (*forget)(struct holding *holding);
+};
+
+void window_start(uint64_t base, uint64_t size);
+// Whether the address is the window's. Takes no lock.
+_Bool window_has(uint64_t address);
+
+// Addresses that nobody has, `size` bytes of whole granules; `alignment` is a power of two. False
+// when there are none.
+_Bool window_take(uint64_t size, uint64_t alignment, uint64_t *address);
+// The same, exactly there.
+_Bool window_take_at(uint64_t address, uint64_t size);
+void window_give(uint64_t address, uint64_t size);
+
+// What is found at an address from now on. The addresses are taken already, and stay so.
+void window_put(struct holding *holding);
+void window_remove(const struct holding *holding);
+struct holding *window_at(uint64_t address);  // NULL: nothing
+// Visits every holding, by address; the one visited may be removed.
+void window_each(void (*visit)(struct holding *holding, void *context), void *context);
+
+#endif

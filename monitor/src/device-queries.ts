@@ -1,0 +1,68 @@
+// Answers those who want no session but to know what the devices do: puts together what the live
+// server knows for device-report.ts.
+import type { DeviceReport, Hello } from '../../api-server/src/control.js';
+import type { NvmlFacts } from '../../api-server/src/native.js';
+import { version } from '../../api-server/src/version.js';
+import { admit } from './admission.js';
+import { deviceReport, type ReportedGpu } from './device-report.js';
+import { OutboardError } from './errors.js';
+import { Sensors } from './sensors.js';
+import type { Server } from './server.js';
+import type { Placement } from './state.js';
+import { allowedGpus, type Tenant } from './tenants.js';
+
+export class DeviceQueries {
+  readonly #server: Server;
+  readonly #sensors: Sensors;
+
+  /** `nvml`: the library of the GPU machine; null: there is none. */
+  constructor(server: Server, nvml: string | null) {
+    this.#server = server;
+    this.#sensors = new Sensors(nvml);
+  }
+
+  /** Throws the refusal. `tenant` null: there are none here. */
+  async answer(tenant: Tenant | null, hello: Hello): Promise<DeviceReport> {
+    const server = this.#server;
+    const facts = await this.#facts();
+    const gpus = this.#gpus(facts);
+    const first = facts.find((one) => one !== null);
+    const whose = tenant?.name ?? '';
+    return deviceReport(hello, {
+      version,
+      nvidiaDriver: first?.nvidiaDriver ?? '',
+      nvmlVersion: first?.nvmlVersion ?? '',
+      gpus,
+      sessions: [...server.sessions.values()]
+        .filter(({ visitor }) => visitor.request.tenant === whose)
+        .map((session) => server.view(session)),
+      allowed: tenant ? allowedGpus(tenant, gpus) : null,
+      placed: this.#placedNow(tenant, hello),
+    });
+  }
+
+  /** By GPU. */
+  #facts(): Promise<(NvmlFacts | null)[]> {
+    const { devices } = this.#server.pool;
+    return Promise.all(devices.map(({ uuid, slots }) => this.#sensors.of(uuid, slots[0])));
+  }
+
+  #gpus(facts: readonly (NvmlFacts | null)[]): ReportedGpu[] {
+    return this.#server.pool.devices.flatMap(({ snapshot, ...gpu }) => {
+      const sensors = facts[gpu.index]?.sensors ?? {};
+      return snapshot ? [{ ...gpu, healthy: gpu.problem === null, snapshot, sensors }] : [];
+    });
+  }
+
+  /** Null also where a session would be refused: its tenant may have too many. */
+  #placedNow(tenant: Tenant | null, hello: Hello): Placement | null {
+    const { state, options } = this.#server;
+    const { placement, parameters } = options;
+    try {
+      return placement.place(state, admit(hello, state, parameters, tenant), parameters);
+    } catch (error) {
+      if (error instanceof OutboardError) return null;
+      throw error;
+    }
+  }
+}

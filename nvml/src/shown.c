@@ -1,0 +1,211 @@
+#include "shown.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "nvml_calls.h"
+#include "query.h"
+#include "session.h"
+
+// One answer serves the calls of a poll; after a failure a program may ask for long.
+#define FRESH_MS 100
+#define RETRY_MS 1000
+
+// Devices this process has seen, by UUID: the address of a place here is a handle.
+#define PLACES_MAX 64
+static struct place { uint8_t uuid[16]; } places[PLACES_MAX];
+static unsigned place_count;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned users;
+static struct config config;
+static char host[64];
+static outboard_DeviceReport report;
+static nvmlReturn_t failure;          // of the last query
+static _Bool asked;                   // whether there was one since nvmlInit
+static int64_t asked_at;              // milliseconds
+static uint64_t asked_for;            // the session that the query named
+static struct shown_device selected;  // by shown_begin_device
+static _Atomic uint32_t driver_version;
+static _Atomic uint64_t queries, unserved;
+
+const char *shown_host(void) { return host; }
+uint32_t shown_driver_version(void) { return atomic_load(&driver_version); }
+void shown_end(void) { pthread_mutex_unlock(&lock); }
+
+static int64_t now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+// ---- the report --------------------------------------------------------------------------------
+
+static struct place *place_of(const uint8_t *uuid) {
+  for (unsigned i = 0; i < place_count; i++)
+    if (memcmp(places[i].uuid, uuid, sizeof places[i].uuid) == 0) return &places[i];
+  if (place_count == PLACES_MAX) return NULL;
+  memcpy(places[place_count].uuid, uuid, sizeof places[place_count].uuid);
+  return &places[place_count++];
+}
+
+// What the session counts itself is exact; what the monitor knows of it may be a second old.
+static void know_better(const struct companion_session *session) {
+  uint64_t used = session->memory_total - session->memory_free;
+  if (report.devices_count == 1) {
+    report.devices[0].memory_total = session->memory_total;
+    report.devices[0].memory_used = used;
+    for (unsigned i = 0; i < report.processes_count; i++)
+      if (report.processes[i].session == session->session) report.processes[i].memory = used;
+  }
+}
+
+static void ask(uint64_t session) {
+  outboard_DeviceQuery query = {.session = session};
+  for (unsigned i = 0; i < report.devices_count; i++) {
+    query.shown[i].size = sizeof places->uuid;
+    memcpy(query.shown[i].bytes, report.devices[i].uuid.bytes, sizeof places->uuid);
+  }
+  query.shown_count = report.devices_count;
+  static outboard_DeviceReport fresh;
+  memset(&fresh, 0, sizeof fresh);
+  failure = query_ask(&config, &query, &fresh);
+  atomic_fetch_add(&queries, 1);
+  asked = 1;
+  asked_at = now_ms();
+  asked_for = session;
+  if (failure) return;
+  report = fresh;
+  atomic_store(&driver_version, report.driver_version);
+}
+
+// With the lock.
+static nvmlReturn_t refresh(void) {
+  struct companion_session session = {0};
+  _Bool ours = session_find(&session);
+  int64_t old = now_ms() - asked_at;
+  if (!asked || session.session != asked_for || old >= (failure ? RETRY_MS : FRESH_MS))
+    ask(session.session);
+  if (failure) return failure;
+  if (ours) know_better(&session);
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t shown_report(const outboard_DeviceReport **out) {
+  nvmlReturn_t result = refresh();
+  *out = &report;
+  if (!result) return NVML_SUCCESS;
+  // It was there when nvmlInit asked.
+  return result == NVML_ERROR_DRIVER_NOT_LOADED ? NVML_ERROR_GPU_IS_LOST : result;
+}
+
+nvmlDevice_t shown_handle(unsigned index) {
+  return (nvmlDevice_t)place_of(report.devices[index].uuid.bytes);
+}
+
+// ---- the beginning and the end of a call -------------------------------------------------------
+
+nvmlReturn_t shown_begin(void) {
+  pthread_mutex_lock(&lock);
+  if (users) return NVML_SUCCESS;
+  pthread_mutex_unlock(&lock);
+  return NVML_ERROR_UNINITIALIZED;
+}
+
+static nvmlReturn_t select_device(nvmlDevice_t handle) {
+  struct place *place = (struct place *)handle;
+  // A handle may be any number; compared as such, it is only used when it is one of ours.
+  uintptr_t offset = (uintptr_t)place - (uintptr_t)places;
+  if (offset % sizeof *places || offset / sizeof *places >= place_count)
+    return NVML_ERROR_INVALID_ARGUMENT;
+  const outboard_DeviceReport *current;
+  nvmlReturn_t result = shown_report(&current);
+  if (result) return result;
+  for (unsigned i = 0; i < current->devices_count; i++) {
+    if (memcmp(current->devices[i].uuid.bytes, place->uuid, sizeof place->uuid) != 0) continue;
+    selected.index = i;
+    selected.state = current->devices[i];
+    return NVML_SUCCESS;
+  }
+  // The process has a session now, and it is on another GPU.
+  return NVML_ERROR_GPU_IS_LOST;
+}
+
+nvmlReturn_t shown_begin_device(nvmlDevice_t handle, const struct shown_device **device) {
+  nvmlReturn_t result = shown_begin();
+  if (result) return result;
+  result = select_device(handle);
+  if (result) shown_end();
+  *device = &selected;
+  return result;
+}
+
+nvmlReturn_t shown_unserved(int symbol) {
+  static _Atomic unsigned char named[NVML_SYMBOL_COUNT];
+  atomic_fetch_add(&unserved, 1);
+  if (!atomic_exchange(&named[symbol], 1))
+    log_warn("%s is not served: the program gets NVML_ERROR_NOT_SUPPORTED (said once)",
+             nvml_symbols[symbol]);
+  return NVML_ERROR_NOT_SUPPORTED;
+}
+
+// ---- nvmlInit and nvmlShutdown -----------------------------------------------------------------
+
+// Another thread may have held the lock, in the middle of anything: the child starts without a
+// report.
+static void in_child(void) {
+  pthread_mutex_init(&lock, NULL);
+  query_forked();
+  asked = 0;
+}
+
+static void open_log(void) {
+  const char *level = getenv("OUTBOARD_LOG");
+  if (!level || !*level) return;
+  const char *wrong = log_configure(level);
+  if (wrong) log_error("OUTBOARD_LOG=\"%s\": %s", level, wrong);
+}
+
+static nvmlReturn_t start(void) {
+  static _Bool prepared;
+  if (!prepared) {
+    open_log();
+    session_prepare();
+    pthread_atfork(NULL, NULL, in_child);
+    prepared = 1;
+  }
+  switch (config_read(&config)) {
+    case CUDA_SUCCESS:
+      break;
+    case CUDA_ERROR_SYSTEM_NOT_READY:
+      return NVML_ERROR_DRIVER_NOT_LOADED;
+    default:
+      return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  gethostname(host, sizeof host - 1);
+  asked = 0;
+  return refresh();
+}
+
+nvmlReturn_t shown_start(void) {
+  pthread_mutex_lock(&lock);
+  nvmlReturn_t result = users ? NVML_SUCCESS : start();
+  if (!result) users++;
+  pthread_mutex_unlock(&lock);
+  return result;
+}
+
+nvmlReturn_t shown_stop(void) {
+  nvmlReturn_t result = shown_begin();
+  if (result) return result;
+  if (--users == 0)
+    log_info("NVML: %llu queries, %llu calls that are not served",
+             (unsigned long long)atomic_load(&queries), (unsigned long long)atomic_load(&unserved));
+  shown_end();
+  return NVML_SUCCESS;
+}

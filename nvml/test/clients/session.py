@@ -1,0 +1,62 @@
+"""A CUDA program in Python: a session that holds memory, and both libraries' view of its device.
+For each line that is read, a line of JSON is written."""
+
+import ctypes
+import json
+import os
+import sys
+
+from look import look
+
+BYTES = 64 << 20
+
+cuda = ctypes.CDLL("libcuda.so.1")
+
+
+def call(name, *arguments):
+    result = getattr(cuda, name)(*arguments)
+    assert result == 0, f"{name}: {result}"
+
+
+def view():
+    count = ctypes.c_int()
+    call("cuDeviceGetCount", ctypes.byref(count))
+    devices = []
+    for ordinal in range(count.value):
+        uuid, name, bus = (ctypes.create_string_buffer(n) for n in (16, 100, 32))
+        call("cuDeviceGetUuid_v2", uuid, ordinal)
+        call("cuDeviceGetName", name, len(name), ordinal)
+        call("cuDeviceGetPCIBusId", bus, len(bus), ordinal)
+        hexadecimal = uuid.raw.hex()
+        parts = [hexadecimal[a:b] for a, b in ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))]
+        devices.append({
+            "name": name.value.decode(),
+            "uuid": "GPU-" + "-".join(parts),
+            "pci": bus.value.decode(),
+        })
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+    version = ctypes.c_int()
+    call("cuDriverGetVersion", ctypes.byref(version))
+    return {
+        "pid": os.getpid(),
+        "cuda": version.value,
+        "devices": devices,
+        "total": total.value,
+        "used": total.value - free.value,
+    }
+
+
+commands = iter(sys.stdin)
+next(commands)
+before = look()
+call("cuInit", 0)
+context = ctypes.c_void_p()
+call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+call("cuCtxSetCurrent", context)
+attached = {"cuda": view(), "nvml": look()}
+address = ctypes.c_uint64()
+call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(BYTES))
+print(json.dumps({"before": before, "attached": attached, "cuda": view(), "nvml": look()}), flush=True)
+for _ in commands:
+    print(json.dumps({"cuda": view(), "nvml": look()}), flush=True)

@@ -1,0 +1,144 @@
+// Launches with attributes: clusters and what they may be, events that a launch records, priority,
+// carve-out, large parameters; occupancy of clusters; launches as before CUDA 4.
+// flags: -lcuda -gencode=arch=compute_90,code=compute_90 -Xcompiler=-Wno-deprecated-declarations
+#include <cooperative_groups.h>
+#include <cuda.h>
+
+#include "../check.h"
+
+struct Large {
+  int words[2000];
+};
+
+__global__ void ranks(int *out) {
+  out[blockIdx.x] = 100 * (int)cooperative_groups::this_cluster().num_blocks() +
+                    (int)cooperative_groups::this_cluster().block_rank();
+}
+__global__ void __cluster_dims__(2, 1, 1) pairs(int *out) {
+  out[blockIdx.x] = (int)cooperative_groups::this_cluster().block_rank();
+}
+__global__ void sum(int *out, Large large) {
+  int total = 0;
+  for (int i = threadIdx.x; i < 2000; i += blockDim.x) total += large.words[i];
+  atomicAdd(out, total);
+}
+__global__ void scale(int *out, int factor, float added) {
+  out[blockIdx.x * blockDim.x + threadIdx.x] =
+      factor * (blockIdx.y * gridDim.x + blockIdx.x) + (int)added;
+}
+
+static int *out;
+
+static void show(const char *what, CUresult result, int count) {
+  const char *name = "?";
+  int host[8];
+  cuGetErrorName(result, &name);
+  printf("%s: %s", what, name);
+  if (result == CUDA_SUCCESS) {
+    CHECK(cudaMemcpy(host, out, sizeof(int) * count, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < count; i++) printf(" %d", host[i]);
+  }
+  printf("\n");
+}
+
+int main() {
+  CHECK(cudaMalloc(&out, 8 * sizeof(int)));
+  CHECK(cudaMemset(out, 0, 8 * sizeof(int)));
+  CUfunction function, compiled, summed, scaled;
+  CHECK(cudaGetFuncBySymbol(&function, (const void *)ranks));
+  CHECK(cudaGetFuncBySymbol(&compiled, (const void *)pairs));
+  CHECK(cudaGetFuncBySymbol(&summed, (const void *)sum));
+  CHECK(cudaGetFuncBySymbol(&scaled, (const void *)scale));
+
+  void *parameters[] = {&out};
+  CUlaunchAttribute attributes[3] = {};
+  CUlaunchConfig config = {};
+  config.gridDimX = 8;
+  config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = 32;
+  config.blockDimY = config.blockDimZ = 1;
+  config.attrs = attributes;
+  config.numAttrs = 1;
+  attributes[0].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+  attributes[0].value.clusterDim.y = attributes[0].value.clusterDim.z = 1;
+  for (unsigned size : {1u, 4u, 8u, 3u, 16u, 0u}) {
+    attributes[0].value.clusterDim.x = size;
+    char what[40];
+    snprintf(what, sizeof what, "clusters of %u", size);
+    show(what, cuLaunchKernelEx(&config, function, parameters, nullptr), 8);
+  }
+  int clusters;
+  attributes[0].value.clusterDim.x = 2;
+  if (cuOccupancyMaxActiveClusters(&clusters, function, &config) == CUDA_SUCCESS)
+    printf("clusters of 2 fit: %d\n", clusters > 0);
+  if (cuOccupancyMaxPotentialClusterSize(&clusters, function, &config) == CUDA_SUCCESS)
+    printf("the largest cluster: %d\n", clusters);
+
+  config.numAttrs = 0;
+  show("compiled for pairs", cuLaunchKernelEx(&config, compiled, parameters, nullptr), 8);
+  config.gridDimX = 7;
+  show("seven of them", cuLaunchKernelEx(&config, compiled, parameters, nullptr), 7);
+  config.gridDimX = 8;
+  config.numAttrs = 1;
+  attributes[0].value.clusterDim.x = 4;
+  show("four of them", cuLaunchKernelEx(&config, compiled, parameters, nullptr), 8);
+
+  // What a function is told.
+  int value = -1;
+  show("wider", cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, 2), 0);
+  config.numAttrs = 0;
+  show("as the function says", cuLaunchKernelEx(&config, function, parameters, nullptr), 8);
+  show("compiled is compiled",
+       cuFuncSetAttribute(compiled, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, 4), 0);
+  show("carve-out",
+       cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 50), 0);
+  cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, function);
+  printf("it is %d\n", value);
+  show("too much",
+       cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, 101), 0);
+  show("registers", cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_NUM_REGS, 16), 0);
+  show("no attribute", cuFuncSetAttribute(function, (CUfunction_attribute)50, 1), 0);
+
+  // An event that the launch records, and hints.
+  CUevent event, timed;
+  cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+  cuEventCreate(&timed, 0);
+  attributes[0].id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT;
+  attributes[0].value.launchCompletionEvent.event = event;
+  attributes[0].value.launchCompletionEvent.flags = 0;
+  attributes[1].id = CU_LAUNCH_ATTRIBUTE_PRIORITY;
+  attributes[1].value.priority = -1;
+  attributes[2].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  attributes[2].value.programmaticStreamSerializationAllowed = 1;
+  config.numAttrs = 3;
+  CHECK(cudaMemset(out, 0, 8 * sizeof(int)));
+  show("with hints", cuLaunchKernelEx(&config, function, parameters, nullptr), 8);
+  show("the event", cuEventSynchronize(event), 0);
+  attributes[0].value.launchCompletionEvent.event = timed;
+  show("one with time", cuLaunchKernelEx(&config, function, parameters, nullptr), 8);
+  attributes[0].value.launchCompletionEvent.event = nullptr;
+  show("none", cuLaunchKernelEx(&config, function, parameters, nullptr), 8);
+
+  Large large;
+  for (int i = 0; i < 2000; i++) large.words[i] = i;
+  void *both[] = {&out, &large};
+  CHECK(cudaMemset(out, 0, 8 * sizeof(int)));
+  show("8000 bytes of parameters",
+       cuLaunchKernel(summed, 1, 1, 1, 64, 1, 1, 0, nullptr, both, nullptr), 1);
+
+  // Bit by bit.
+  show("no shape", cuLaunch(scaled), 0);
+  show("shape", cuFuncSetBlockShape(scaled, 2, 1, 1), 0);
+  show("no parameters", cuLaunchGrid(scaled, 2, 1), 0);
+  cuParamSetv(scaled, 0, &out, sizeof out);
+  cuParamSeti(scaled, 8, 10);
+  cuParamSetf(scaled, 12, 5.0f);
+  show("size", cuParamSetSize(scaled, 16), 0);
+  show("a grid", cuLaunchGrid(scaled, 3, 1), 6);
+  show("too large", cuParamSetSize(scaled, 40000), 0);
+  show("before the start", cuParamSeti(scaled, -1, 1), 0);
+  show("no width", cuLaunchGrid(scaled, 0, 1), 0);
+
+  CHECK(cudaFree(out));
+  return 0;
+}

@@ -1,0 +1,33 @@
+#!/bin/sh
+# sanitized.sh native|remoted BUILD RUNTIMES PROGRAM: runs a CUDA program with the libraries of a
+# build that has sanitizers, on its software device itself or through its guest library and
+# executor. RUNTIMES are the sanitizers' own libraries: the program was compiled without them.
+set -eu
+how=$1 build=$2 runtimes=$3 program=$4
+
+# Programs end with memory of theirs, and cudart's, not given back.
+ASAN_OPTIONS=detect_leaks=0
+export ASAN_OPTIONS
+
+if [ "$how" = native ]; then
+  exec env LD_PRELOAD="$runtimes" LD_LIBRARY_PATH="$build/software-device" "$program"
+fi
+
+folder=$(mktemp -d)
+trap 'kill "$server" 2>/dev/null || true; rm -rf "$folder"' EXIT
+mkfifo "$folder/said"
+exec 3<> "$folder/said"
+"$build/api-server/executor-host" --library "$build/software-device/libcuda.so.1" --port 0 \
+  >&3 2> "$folder/log" &
+server=$!
+read -r port <&3
+status=0
+OUTBOARD_SERVER="127.0.0.1:${port##*[!0-9]}" LD_PRELOAD="$runtimes" \
+  LD_LIBRARY_PATH="$build/guest-lib" "$program" || status=$?
+kill "$server" 2>/dev/null || true
+# What the server's sanitizers found.
+if grep -E 'Sanitizer|runtime error' "$folder/log"; then
+  cat "$folder/log"
+  status=1
+fi
+exit "$status"

@@ -1,0 +1,21 @@
+// The programs that show one feature each, and which of them do not work remoted yet.
+import { readFileSync } from 'node:fs';
+import { listFeatures } from '../../examples/build.mjs';
+import { root } from './paths.js';
+import { native, type Outcome, testProgram } from './program.js';
+
+export const features = listFeatures(`${root}/test/programs`);
+
+/** By program, what is missing. */
+export const notRemoted = new Map(
+  readFileSync(`${root}/test/programs/features/not-remoted.tsv`, 'utf8')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => line.split('\t') as [string, string]),
+);
+
+/** What a program does natively, without the log of the software device, which lies in its process. */
+export async function nativeOutcome(name: string): Promise<Outcome> {
+  const run = await native(testProgram(name));
+  return { ...run, stderr: run.stderr.replace(/^software-device: .*\n/gm, '') };
+}
