@@ -168,7 +168,7 @@ async function identify(nvcc) {
   }
   const { code, output } = await run(nvcc, ['--version']);
   if (code !== 0) throw new Error(`${nvcc} --version failed:\n${output}`);
-  return { path: nvcc, version: output, toolkit: dirname(dirname(realpathSync(nvcc))) };
+  return { path: resolve(nvcc), version: output, toolkit: dirname(dirname(realpathSync(nvcc))) };
 }
 
 /**
@@ -197,8 +197,9 @@ async function buildOne(program, sources, compiler, folder, libcuda, log) {
   log(`nvcc ${program.name}`);
   // Into a file beside it first: an interrupted build leaves no half program behind.
   const partial = join(folder, `.${program.name}.${process.pid}`);
-  const args = ['-o', partial, source, ...flags];
-  const { code, output } = await run(compiler.path, args);
+  // By its name from here: assertions print it, and must not say where the checkout lies.
+  const args = ['-o', partial, relative(sources, source), ...flags];
+  const { code, output } = await run(compiler.path, args, sources);
   if (code !== 0) {
     throw new Error(
       `${program.name} did not compile:\n${compiler.path} ${args.join(' ')}\n${output}`,
@@ -277,11 +278,12 @@ function ownFiles(file, found = new Set()) {
 /**
  * @param {string} command
  * @param {string[]} args
+ * @param {string} [cwd]
  * @returns {Promise<{ code: number, output: string }>}
  */
-function run(command, args) {
+function run(command, args, cwd) {
   return new Promise((done) => {
-    execFile(command, args, { maxBuffer: 1 << 26 }, (error, stdout, stderr) => {
+    execFile(command, args, { cwd, maxBuffer: 1 << 26 }, (error, stdout, stderr) => {
       const code = error ? 1 : 0;
       done({
         code,

@@ -35,8 +35,9 @@ t.test('while every slot is taken and somebody waits', async (t) => {
   t.equal(during.driverVersion, welcome.driverVersion);
   t.match((await ask(welcome.session)).devices, during.devices);
   await running.leave();
-  await waiting.welcome();
+  const { session: last } = await waiting.welcome();
   await waiting.leave();
+  await serving.logged({ msg: 'session begins', session: Number(last) });
   const begun = serving.lines.filter(({ msg }) => msg === 'session begins');
   t.equal(begun.length, 2, 'queries are no sessions');
 });
