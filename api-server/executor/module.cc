@@ -49,6 +49,13 @@ std::shared_ptr<Image> PendingImages::take_complete(const Hash &hash, uint64_t t
   return image;
 }
 
+void PendingImages::forget(const Hash &hash) {
+  auto found = images_.find(hash);
+  if (found == images_.end()) return;
+  total_ -= found->second.image()->size();
+  images_.erase(found);
+}
+
 // Lengths inside the image are the sender's: what they say must fit what was sent.
 bool read_code(const Image &image, Code *code) {
   uint64_t at = 0;

@@ -125,6 +125,8 @@ class PendingImages {
   PendingImage *get(const Hash &hash, uint64_t total, const char **why);
   // Takes the image out if it is complete.
   std::shared_ptr<Image> take_complete(const Hash &hash, uint64_t total);
+  // What was sent of an image that is not needed: small ones come unasked.
+  void forget(const Hash &hash);
   void clear() {
     images_.clear();
     total_ = 0;

@@ -137,8 +137,12 @@ void find_and_load(Session &s, Loading loading) {
   if (!s.loaded().can_mint(loading.handle)) {
     return s.violation("a module's handle cannot be minted");
   }
-  if (!s.has_room<CUmodule>()) return answer_state(s, loading, CUDA_ERROR_OUT_OF_MEMORY, 0);
+  if (!s.has_room<CUmodule>()) {
+    s.pending_images().forget(loading.hash);
+    return answer_state(s, loading, CUDA_ERROR_OUT_OF_MEMORY, 0);
+  }
   if (std::shared_ptr<const Image> known = s.device().modules().find(loading.hash, loading.total)) {
+    s.pending_images().forget(loading.hash);
     s.hand_over();
     return load(s, loading, std::move(known));
   }

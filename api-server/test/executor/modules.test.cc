@@ -56,6 +56,21 @@ TEST(a_module_known_from_an_earlier_session_needs_no_bytes) {
   CHECK_EQUAL(state_of(again), WIRE_MODULE_LOADED);
 }
 
+// Small images come unasked, whether the server has them or not.
+TEST(images_that_were_known_do_not_count_as_on_their_way) {
+  constexpr uint32_t kImages = 40;
+  for (int session = 0; session < 2; session++) {
+    World w;
+    for (uint32_t i = 1; i <= kImages; i++) {
+      const std::string image = Guest::image("kernel unasked" + std::to_string(i) + "\n");
+      w.guest.send_image(image);
+      const Answer answer =
+          w.guest.call(WIRE_ModuleLoad, w.guest.load_command(module_handle(i), image));
+      CHECK_EQUAL(state_of(answer), WIRE_MODULE_LOADED);
+    }
+  }
+}
+
 TEST(pieces_come_in_any_order_and_size) {
   World w;
   const std::string image = many_kernels(300);
