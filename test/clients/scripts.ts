@@ -1,0 +1,102 @@
+// The scripts of this folder as real clients run them: what each needs, natively and remoted.
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { glob } from '../../scripts/setup/glob.mjs';
+import { build, guestLibrary, root, softwareDevice } from '../support/paths.js';
+import { native, type Outcome, remoted } from '../support/program.js';
+import { startServer, type TestServer } from '../support/server.js';
+
+/** A virtual environment with packages from PyPI (scripts/setup/clients.mjs). */
+export interface Installed {
+  folder: string;
+  /** A reason to skip what needs it, or false. */
+  skip: string | false;
+}
+
+export interface Script {
+  name: string;
+  installed: Installed;
+  env: Record<string, string>;
+  /** What the device claims to be, if not its default. */
+  computeCapability?: string;
+  /** What the error says that ends it remoted, as long as it does. */
+  notRemoted?: string;
+}
+
+const folder = path.join(build, 'clients');
+export const clients: Installed = {
+  folder,
+  skip: existsSync(path.join(folder, 'outboard-packages.txt'))
+    ? false
+    : 'CuPy and Numba are not installed',
+};
+
+const [nvrtc = ''] = glob(`${folder}/lib/python3*/site-packages/nvidia/cu13/lib/libnvrtc.so.13`);
+const keepPtx = path.join(path.dirname(softwareDevice), 'keep-ptx');
+const cupy = {
+  // NVRTC gives PTX then, and not machine code.
+  CUPY_COMPILE_WITH_PTX: '1',
+  CUPY_CACHE_DIR: path.join(folder, 'cupy-cache'),
+};
+
+export const cupyAndNumba: Script[] = [
+  { name: 'cupy_arrays', installed: clients, env: cupy },
+  {
+    name: 'cupy_libraries',
+    installed: clients,
+    env: cupy,
+    // cuBLAS takes machine code for every GPU that it knows, and PTX for one that is newer.
+    computeCapability: '13.0',
+  },
+  {
+    name: 'cupy_machine_code',
+    installed: clients,
+    env: {
+      CUPY_CACHE_IN_MEMORY: '1',
+      LD_PRELOAD: path.join(keepPtx, 'libnvrtc.so.13'),
+      SOFTWARE_DEVICE_NVRTC: nvrtc,
+    },
+  },
+  {
+    name: 'numba_kernels',
+    installed: clients,
+    env: { LD_PRELOAD: path.join(keepPtx, 'libnvJitLink.so.13') },
+    notRemoted: 'function cuLinkCreate_v2 is not found',
+  },
+];
+
+function prepared({ name, installed, env }: Script, library: string) {
+  return {
+    args: [path.join(root, 'test', 'clients', `${name}.py`)],
+    env: {
+      LD_LIBRARY_PATH: path.dirname(library),
+      PYTHONNOUSERSITE: '1',
+      // Not beside the scripts.
+      PYTHONPYCACHEPREFIX: path.join(installed.folder, 'pycache'),
+      ...env,
+    },
+  };
+}
+
+function python({ installed }: Script): string {
+  return path.join(installed.folder, 'bin', 'python');
+}
+
+function deviceSettings({ computeCapability }: Script): Record<string, string> {
+  return computeCapability ? { SOFTWARE_DEVICE_COMPUTE_CAPABILITY: computeCapability } : {};
+}
+
+export function runNatively(script: Script): Promise<Outcome> {
+  const { args, env } = prepared(script, softwareDevice);
+  return native(python(script), { args, env: { ...env, ...deviceSettings(script) } });
+}
+
+export function runRemoted(script: Script, server: TestServer): Promise<Outcome> {
+  return remoted(python(script), server.address, prepared(script, guestLibrary));
+}
+
+/** A server on a device that is what the script needs. */
+export function startServerFor(script: Script): Promise<TestServer> {
+  const args = ['--device', 'software', '--gpus', '1', '--servers-per-gpu', '1'];
+  return startServer({ args, env: deviceSettings(script) });
+}
