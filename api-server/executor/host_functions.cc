@@ -103,10 +103,26 @@ void HostFunctions::run(Record *record, CUresult status) {
 bool HostFunctions::done(uint64_t call) {
   {
     std::lock_guard lock(mutex_);
+    if (early_.erase(call)) return true;
     if (calls_.erase(call) == 0) return false;
   }
   changed_.notify_all();
   return true;
+}
+
+void HostFunctions::done_early(uint64_t call) {
+  {
+    std::lock_guard lock(mutex_);
+    if (calls_.erase(call) == 0) return;
+    early_.insert(call);
+  }
+  changed_.notify_all();
+}
+
+bool HostFunctions::pending() {
+  std::lock_guard lock(mutex_);
+  // Those of graphs are never spare: any launch may call them.
+  return spare_.size() < all_.size() || running_ > 0;
 }
 
 void HostFunctions::forget() {

@@ -37,6 +37,8 @@ class HostFunctions {
   bool node(uint64_t function, CUDA_HOST_NODE_PARAMS *parameters);
   // The guest has returned from a call. False when it had none of that number.
   bool done(uint64_t call);
+  // Whether the device has, or may come to, any that it waits for.
+  bool pending();
   // Everything has come to rest, and nothing will be called again.
   void forget();
 
@@ -45,6 +47,8 @@ class HostFunctions {
 
   // Lets a stream that is held go on.
   void let_go(uint64_t hold);
+  // The guest has returned from a call, and done() will yet say so.
+  void done_early(uint64_t call);
   // From now on nothing is called or waited for.
   void open();
   // After that: no thread of the driver is here any more.
@@ -71,6 +75,7 @@ class HostFunctions {
   std::vector<std::unique_ptr<Record>> all_;
   std::vector<Record *> spare_;
   std::set<uint64_t> calls_;  // that the guest has not returned from
+  std::set<uint64_t> early_;  // that it has returned from, before the command was carried out
   std::set<uint64_t> holds_;
   uint64_t last_hold_ = 0;
   uint64_t last_call_ = 0;

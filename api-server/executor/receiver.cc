@@ -43,6 +43,7 @@ bool Receiver::receive(int flags) {
   do {
     got = recv(fd_, buffer_.get() + tail_, space, flags);
   } while (got < 0 && errno == EINTR);
+  if (got == 0) errno = ENOTCONN;
   if (got <= 0) return false;
   space_ = kSize;
   tail_ += static_cast<size_t>(got);
@@ -61,6 +62,11 @@ bool Receiver::fill(size_t need) {
 bool Receiver::nothing_readable() {
   make_room(kFrameSpace);
   return !receive(MSG_DONTWAIT) && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+bool Receiver::read_ahead() {
+  if (tail_ == kSize) return false;
+  return receive(MSG_DONTWAIT) || errno == EAGAIN || errno == EWOULDBLOCK;
 }
 
 bool Receiver::payload(void *to, size_t length, size_t padded) {

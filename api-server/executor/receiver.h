@@ -26,6 +26,11 @@ class Receiver {
   bool nothing_readable();
   void consume(size_t bytes) { head_ += bytes; }
 
+  // Takes up what has arrived as long as it fits behind what is there, and moves nothing. False
+  // when there is no more room or no more to come.
+  bool read_ahead();
+  int fd() const { return fd_; }
+
   // Moves the next `length` bytes to `to`, which has room for `padded`, the bytes consumed.
   bool payload(void *to, size_t length, size_t padded);
   bool discard(size_t bytes);

@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <optional>
 
 #include "dispatch.h"
 #include "error.h"
 #include "log.h"
+#include "read_ahead.h"
 
 namespace outboard {
 
@@ -180,7 +182,12 @@ bool Session::next_frame() {
   idle_owed_ = false;
   if (!goes_between_launches(head.op)) gate_.pause();
   const Trace::Command traced(trace_.get(), head.op, sequence_, bulk ? head.size : 0);
-  dispatch(*this, in);
+  {
+    std::optional<ReadAhead> ahead;
+    if (may_wait_for_device(head.op) && host_functions_.pending()) [[unlikely]]
+      ahead.emplace(crew_, receiver_, host_functions_);
+    dispatch(*this, in);
+  }
   if (!Crew::leads()) return true;
   if (in.failed()) {
     violation(std::string("malformed ") + op_name(head.op) + ": " + in.why());

@@ -55,6 +55,24 @@ TEST(a_stream_waits_for_its_function_and_others_do_not) {
   CHECK_EQUAL(w.guest.synchronize().async, 0);
 }
 
+TEST(a_return_is_heard_while_memory_goes) {
+  World w;
+  const uint64_t at = World::base();
+  w.guest.map(at, kGranule);
+  w.guest.map(at + kGranule, kGranule);
+  const uint64_t held = stream(w, 1);
+  post(w, held, 7);
+  const wire_call call = next_call(w);
+  // Both are there before the driver is done with the first: it waits for the function.
+  w.guest.unmap(at, kGranule);
+  w.guest.unmap(at + kGranule, kGranule);
+  done(w, call.call);
+  CHECK_EQUAL(w.guest.synchronize().result, CUDA_SUCCESS);
+  // And told twice it is no return any more.
+  done(w, call.call);
+  w.expect_violation("was not asked for");
+}
+
 TEST(functions_of_a_stream_are_called_one_by_one) {
   World w;
   const uint64_t held = stream(w, 1);

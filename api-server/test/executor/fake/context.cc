@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -215,7 +216,12 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t size) {
   ENTER;
   auto found = mappings.find(address);
   if (found == mappings.end() || found->second.size != size) return CUDA_ERROR_INVALID_VALUE;
-  mappings.erase(found);
+  // A driver may wait for the whole device here.
+  changed.wait(lock, [] {
+    return std::none_of(operations.begin(), operations.end(),
+                        [](const Operation &o) { return o.state == Operation::kCalled; });
+  });
+  mappings.erase(address);
   mmap(at(address), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
        0);
   return CUDA_SUCCESS;
