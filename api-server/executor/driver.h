@@ -100,6 +100,13 @@
   X(cuGraphExecNodeSetParams)       \
   X(cuGraphNodeSetEnabled)
 
+// ... for links.
+#define OUTBOARD_DRIVER_LINKS(X) \
+  X(cuLinkCreate_v2)             \
+  X(cuLinkAddData_v2)            \
+  X(cuLinkComplete)              \
+  X(cuLinkDestroy)
+
 // ... for what processes share.
 #define OUTBOARD_DRIVER_SHARING(X)  \
   X(cuMemExportToShareableHandle)   \
@@ -140,6 +147,7 @@ struct Driver {
   OUTBOARD_DRIVER_HAND(OUTBOARD_DRIVER_MEMBER)
   OUTBOARD_DRIVER_OCCUPANCY(OUTBOARD_DRIVER_MEMBER)
   OUTBOARD_DRIVER_GRAPHS(OUTBOARD_DRIVER_MEMBER)
+  OUTBOARD_DRIVER_LINKS(OUTBOARD_DRIVER_MEMBER)
   OUTBOARD_DRIVER_SHARING(OUTBOARD_DRIVER_MEMBER)
   WorkDriver work;
 

@@ -3,6 +3,7 @@
 
 #include "describe.h"
 #include "dispatch.h"
+#include "image_search.h"
 #include "session.h"
 
 namespace outboard {
@@ -141,19 +142,10 @@ void find_and_load(Session &s, Loading loading) {
     s.pending_images().forget(loading.hash);
     return answer_state(s, loading, CUDA_ERROR_OUT_OF_MEMORY, 0);
   }
-  if (std::shared_ptr<const Image> known = s.device().modules().find(loading.hash, loading.total)) {
-    s.pending_images().forget(loading.hash);
-    s.hand_over();
-    return load(s, loading, std::move(known));
-  }
-  std::shared_ptr<Image> sent = s.pending_images().take_complete(loading.hash, loading.total);
-  if (!sent) return answer_state(s, loading, CUDA_SUCCESS, WIRE_MODULE_WANTED);
+  ImageSearch search(s, loading.hash, loading.total);
+  if (!search.found()) return answer_state(s, loading, CUDA_SUCCESS, WIRE_MODULE_WANTED);
   s.hand_over();
-  if (sha256({sent->data(), sent->size()}) != loading.hash) {
-    return s.violation("an image is not what its hash says");
-  }
-  s.device().modules().keep(loading.hash, sent);
-  load(s, loading, std::move(sent));
+  if (search.settle()) load(s, loading, search.image());
 }
 
 std::string text(std::span<const uint8_t> bytes) {
@@ -185,10 +177,7 @@ void handle_ModulePiece(Session &s, const wire_ModulePiece &in_place) {
 }
 
 void handle_ModuleOpen(Session &s, const wire_ModuleOpen &q, std::span<const uint8_t> options) {
-  if (options.size() % sizeof(wire_jit_option) != 0 ||
-      options.size() / sizeof(wire_jit_option) > WIRE_JIT_OPTIONS) {
-    return s.violation("malformed ModuleOpen: its options are not whole, or too many");
-  }
+  if (!options_make_sense(s, options)) return;
   find_and_load(s, {q.request.request,
                     q.module,
                     {q.hash0, q.hash1, q.hash2, q.hash3},

@@ -392,7 +392,11 @@ CUresult Session::reset(bool over) {
   host_functions_.forget();
   stream_waits_.clear();
   uploads_.release();
-  if (over) Offers::own().withdraw_all(id_);
+  if (over) {
+    Offers::own().withdraw_all(id_);
+    // They have nothing of the device, and outlive a reset.
+    links_.clear();
+  }
   graphs_.clear();
   events_.each([&](CUevent event) { keep_first(driver().cuEventDestroy_v2(event)); });
   streams_.each([&](Stream &s) { keep_first(driver().cuStreamDestroy_v2(s.object)); });

@@ -29,6 +29,7 @@
 #include "graphs.h"
 #include "handles.h"
 #include "host_functions.h"
+#include "links.h"
 #include "memory.h"
 #include "module.h"
 #include "output.h"
@@ -86,6 +87,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Uploads &uploads() { return uploads_; }
   Transfers &transfers() { return transfers_; }
   Graphs &graphs() { return graphs_; }
+  Links &links() { return links_; }
   Chains &downloads() { return downloads_; }
   HostFunctions &host_functions() { return host_functions_; }
   StreamWaits &stream_waits() { return stream_waits_; }
@@ -277,6 +279,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Output *const output_;
   LoadedModules loaded_;
   PendingImages pending_images_;
+  Links links_;
   HostFunctions host_functions_;
   StreamWaits stream_waits_;
   Gate gate_;

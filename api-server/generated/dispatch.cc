@@ -636,6 +636,39 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       return handle_Acknowledge(s, *q);
     }
+    case WIRE_LinkCreate: {
+      const auto *q = in.body<wire_LinkCreate>();
+      if (!q) return;
+      std::span<const uint8_t> options = in.blob(q->options_size);
+      if (!in.end()) return;
+      return handle_LinkCreate(s, *q, options);
+    }
+    case WIRE_LinkAdd: {
+      const auto *q = in.body<wire_LinkAdd>();
+      if (!q) return;
+      std::span<const uint8_t> options = in.blob(q->options_size);
+      std::span<const uint8_t> name = in.blob(q->name_size);
+      if (!in.end()) return;
+      return handle_LinkAdd(s, *q, options, name);
+    }
+    case WIRE_LinkComplete: {
+      const auto *q = in.body<wire_LinkComplete>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_LinkComplete(s, *q);
+    }
+    case WIRE_LinkFetch: {
+      const auto *q = in.body<wire_LinkFetch>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_LinkFetch(s, *q);
+    }
+    case WIRE_LinkDestroy: {
+      const auto *q = in.body<wire_LinkDestroy>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_LinkDestroy(s, *q);
+    }
     default:
       return s.violation("unknown command");
   }

@@ -86,5 +86,10 @@ void handle_MemoryImport(Session &s, const wire_MemoryImport &q);
 void handle_EventExport(Session &s, const wire_EventExport &q);
 void handle_EventImport(Session &s, const wire_EventImport &q);
 void handle_Acknowledge(Session &s, const wire_Acknowledge &q);
+void handle_LinkCreate(Session &s, const wire_LinkCreate &q, std::span<const uint8_t> options);
+void handle_LinkAdd(Session &s, const wire_LinkAdd &q, std::span<const uint8_t> options, std::span<const uint8_t> name);
+void handle_LinkComplete(Session &s, const wire_LinkComplete &q);
+void handle_LinkFetch(Session &s, const wire_LinkFetch &q);
+void handle_LinkDestroy(Session &s, const wire_LinkDestroy &q);
 
 }  // namespace outboard

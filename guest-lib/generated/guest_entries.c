@@ -232,6 +232,14 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuLibraryLoadData",
   "cuLibraryLoadFromFile",
   "cuLibraryUnload",
+  "cuLinkAddData",
+  "cuLinkAddData_v2",
+  "cuLinkAddFile",
+  "cuLinkAddFile_v2",
+  "cuLinkComplete",
+  "cuLinkCreate",
+  "cuLinkCreate_v2",
+  "cuLinkDestroy",
   "cuMemAddressFree",
   "cuMemAddressReserve",
   "cuMemAdvise",
@@ -651,6 +659,14 @@ const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))
   CALL_WAITS | CALL_MINTS,  // cuLibraryLoadData
   CALL_WAITS | CALL_MINTS,  // cuLibraryLoadFromFile
   0,  // cuLibraryUnload
+  CALL_WAITS,  // cuLinkAddData
+  CALL_WAITS,  // cuLinkAddData_v2
+  CALL_WAITS,  // cuLinkAddFile
+  CALL_WAITS,  // cuLinkAddFile_v2
+  CALL_WAITS,  // cuLinkComplete
+  0,  // cuLinkCreate
+  0,  // cuLinkCreate_v2
+  0,  // cuLinkDestroy
   CALL_IS_LOCAL,  // cuMemAddressFree
   CALL_IS_LOCAL,  // cuMemAddressReserve
   CALL_IS_LOCAL,  // cuMemAdvise
@@ -3889,6 +3905,118 @@ WATCHED CUresult watched_cuLibraryUnload(CUlibrary library) {
 CUresult cuLibraryUnload(CUlibrary library) {
   if (watch_on()) return watched_cuLibraryUnload(library);
   return call_cuLibraryUnload(library);
+}
+
+ALWAYS_INLINE CUresult call_cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, unsigned int numOptions, CUjit_option *options, void **optionValues) {
+  CUresult result = guest_enter(CALL_cuLinkAddData, NEEDS_INIT);
+  return result ? result : guest_cuLinkAddData(state, type, data, size, name, numOptions, options, optionValues);
+}
+WATCHED CUresult watched_cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, unsigned int numOptions, CUjit_option *options, void **optionValues) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLinkAddData);
+  return watch_end(&watched, call_cuLinkAddData(state, type, data, size, name, numOptions, options, optionValues));
+}
+CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, unsigned int numOptions, CUjit_option *options, void **optionValues) {
+  if (watch_on()) return watched_cuLinkAddData(state, type, data, size, name, numOptions, options, optionValues);
+  return call_cuLinkAddData(state, type, data, size, name, numOptions, options, optionValues);
+}
+
+ALWAYS_INLINE CUresult call_cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, unsigned int numOptions, CUjit_option *options, void **optionValues) {
+  CUresult result = guest_enter(CALL_cuLinkAddData_v2, NEEDS_INIT);
+  return result ? result : guest_cuLinkAddData_v2(state, type, data, size, name, numOptions, options, optionValues);
+}
+WATCHED CUresult watched_cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, unsigned int numOptions, CUjit_option *options, void **optionValues) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLinkAddData_v2);
+  return watch_end(&watched, call_cuLinkAddData_v2(state, type, data, size, name, numOptions, options, optionValues));
+}
+CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, unsigned int numOptions, CUjit_option *options, void **optionValues) {
+  if (watch_on()) return watched_cuLinkAddData_v2(state, type, data, size, name, numOptions, options, optionValues);
+  return call_cuLinkAddData_v2(state, type, data, size, name, numOptions, options, optionValues);
+}
+
+ALWAYS_INLINE CUresult call_cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path, unsigned int numOptions, CUjit_option *options, void **optionValues) {
+  CUresult result = guest_enter(CALL_cuLinkAddFile, NEEDS_INIT);
+  return result ? result : guest_cuLinkAddFile(state, type, path, numOptions, options, optionValues);
+}
+WATCHED CUresult watched_cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path, unsigned int numOptions, CUjit_option *options, void **optionValues) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLinkAddFile);
+  return watch_end(&watched, call_cuLinkAddFile(state, type, path, numOptions, options, optionValues));
+}
+CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path, unsigned int numOptions, CUjit_option *options, void **optionValues) {
+  if (watch_on()) return watched_cuLinkAddFile(state, type, path, numOptions, options, optionValues);
+  return call_cuLinkAddFile(state, type, path, numOptions, options, optionValues);
+}
+
+ALWAYS_INLINE CUresult call_cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned int numOptions, CUjit_option *options, void **optionValues) {
+  CUresult result = guest_enter(CALL_cuLinkAddFile_v2, NEEDS_INIT);
+  return result ? result : guest_cuLinkAddFile_v2(state, type, path, numOptions, options, optionValues);
+}
+WATCHED CUresult watched_cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned int numOptions, CUjit_option *options, void **optionValues) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLinkAddFile_v2);
+  return watch_end(&watched, call_cuLinkAddFile_v2(state, type, path, numOptions, options, optionValues));
+}
+CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned int numOptions, CUjit_option *options, void **optionValues) {
+  if (watch_on()) return watched_cuLinkAddFile_v2(state, type, path, numOptions, options, optionValues);
+  return call_cuLinkAddFile_v2(state, type, path, numOptions, options, optionValues);
+}
+
+ALWAYS_INLINE CUresult call_cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut) {
+  CUresult result = guest_enter(CALL_cuLinkComplete, NEEDS_INIT);
+  return result ? result : guest_cuLinkComplete(state, cubinOut, sizeOut);
+}
+WATCHED CUresult watched_cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLinkComplete);
+  return watch_end(&watched, call_cuLinkComplete(state, cubinOut, sizeOut));
+}
+CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut) {
+  if (watch_on()) return watched_cuLinkComplete(state, cubinOut, sizeOut);
+  return call_cuLinkComplete(state, cubinOut, sizeOut);
+}
+
+ALWAYS_INLINE CUresult call_cuLinkCreate(unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut) {
+  CUresult result = guest_enter(CALL_cuLinkCreate, NEEDS_CONTEXT);
+  return result ? result : guest_cuLinkCreate(numOptions, options, optionValues, stateOut);
+}
+WATCHED CUresult watched_cuLinkCreate(unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLinkCreate);
+  return watch_end(&watched, call_cuLinkCreate(numOptions, options, optionValues, stateOut));
+}
+CUresult cuLinkCreate(unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut) {
+  if (watch_on()) return watched_cuLinkCreate(numOptions, options, optionValues, stateOut);
+  return call_cuLinkCreate(numOptions, options, optionValues, stateOut);
+}
+
+ALWAYS_INLINE CUresult call_cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut) {
+  CUresult result = guest_enter(CALL_cuLinkCreate_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuLinkCreate_v2(numOptions, options, optionValues, stateOut);
+}
+WATCHED CUresult watched_cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLinkCreate_v2);
+  return watch_end(&watched, call_cuLinkCreate_v2(numOptions, options, optionValues, stateOut));
+}
+CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut) {
+  if (watch_on()) return watched_cuLinkCreate_v2(numOptions, options, optionValues, stateOut);
+  return call_cuLinkCreate_v2(numOptions, options, optionValues, stateOut);
+}
+
+ALWAYS_INLINE CUresult call_cuLinkDestroy(CUlinkState state) {
+  CUresult result = guest_enter(CALL_cuLinkDestroy, NEEDS_INIT);
+  return result ? result : guest_cuLinkDestroy(state);
+}
+WATCHED CUresult watched_cuLinkDestroy(CUlinkState state) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLinkDestroy);
+  return watch_end(&watched, call_cuLinkDestroy(state));
+}
+CUresult cuLinkDestroy(CUlinkState state) {
+  if (watch_on()) return watched_cuLinkDestroy(state);
+  return call_cuLinkDestroy(state);
 }
 
 ALWAYS_INLINE CUresult call_cuMemAddressFree(CUdeviceptr ptr, size_t size) {

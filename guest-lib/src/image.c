@@ -78,9 +78,17 @@ CUresult image_read(const void *code, struct image *image) {
   return finish(read_parts(code, ABI_NO_LIMIT, image), image);
 }
 
-CUresult image_read_file(const char *path, struct image *image) {
+CUresult image_read_bytes(const void *code, size_t size, struct image *image) {
   *image = (struct image){0};
-  if (!path) return CUDA_ERROR_INVALID_VALUE;
+  return finish(read_parts(code, size, image), image);
+}
+
+CUresult image_of_input(const void *data, uint64_t size, struct image *image) {
+  *image = (struct image){0};
+  return finish(append(image, WIRE_IMAGE_INPUT, data, size), image);
+}
+
+CUresult image_file(const char *path, char **bytes, size_t *size) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   struct stat status;
   if (fd < 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -88,22 +96,33 @@ CUresult image_read_file(const char *path, struct image *image) {
     if (fd >= 0) close(fd);
     return CUDA_ERROR_FILE_NOT_FOUND;
   }
-  size_t size = (size_t)status.st_size, have = 0;
-  char *bytes = malloc(size + 1);
-  while (bytes && have < size) {
-    ssize_t got = read(fd, bytes + have, size - have);
+  size_t all = (size_t)status.st_size, have = 0;
+  *bytes = malloc(all + 1);
+  while (*bytes && have < all) {
+    ssize_t got = read(fd, *bytes + have, all - have);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
     have += (size_t)got;
   }
   close(fd);
-  if (!bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!*bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  (*bytes)[have] = 0;
+  *size = have;
+  return CUDA_SUCCESS;
+}
+
+CUresult image_read_file(const char *path, struct image *image) {
+  *image = (struct image){0};
+  if (!path) return CUDA_ERROR_INVALID_VALUE;
+  char *bytes;
+  size_t size;
+  CUresult result = image_file(path, &bytes, &size);
+  if (result) return result;
   // PTX text in a file ends without a NUL; nothing else may count on a byte more.
-  bytes[have] = 0;
-  if (abi_image_kind(bytes, have) == ABI_IMAGE_PTX) have++;
-  CUresult result = read_parts(bytes, have, image);
+  if (abi_image_kind(bytes, size) == ABI_IMAGE_PTX) size++;
+  result = image_read_bytes(bytes, size, image);
   free(bytes);
-  return finish(result, image);
+  return result;
 }
 
 void image_free(struct image *image) {

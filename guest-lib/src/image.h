@@ -16,8 +16,13 @@ struct image {
 // Reads what a program hands to cuModuleLoadData: fatbin wrapper, fatbin, ELF or PTX, without a
 // length. CUDA_ERROR_INVALID_IMAGE when it is none of them.
 CUresult image_read(const void *code, struct image *image);
-// The same for a file's contents.
+// The same for bytes whose number is known, and for a file's contents.
+CUresult image_read_bytes(const void *code, size_t size, struct image *image);
 CUresult image_read_file(const char *path, struct image *image);
+// The same for an input of a link, which is not looked into.
+CUresult image_of_input(const void *data, uint64_t size, struct image *image);
+// A file as it is, with a zero behind it that `size` does not count.
+CUresult image_file(const char *path, char **bytes, size_t *size);
 void image_free(struct image *image);
 
 #endif

@@ -38,6 +38,17 @@ void jit_read(const struct jit *jit, struct jit_options *options) {
   }
 }
 
+uint64_t jit_read_texts(const void *tail, uint64_t room, uint32_t errors, uint32_t info,
+                        struct jit_texts *texts) {
+  uint64_t behind = ((uint64_t)errors + 7) & ~7ull;
+  uint64_t whole = behind + (((uint64_t)info + 7) & ~7ull);
+  *texts = (struct jit_texts){0};
+  if (whole > room) return UINT64_MAX;
+  texts->errors = (struct jit_text){tail, errors};
+  texts->info = (struct jit_text){(const char *)tail + behind, info};
+  return whole;
+}
+
 // Sizes lie in the pointers themselves, and the used size goes back the same way.
 static void fill(const struct jit *jit, CUjit_option buffer_option, CUjit_option size_option,
                  struct jit_text text) {

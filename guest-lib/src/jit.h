@@ -28,6 +28,14 @@ struct jit_text {
   const char *start;
   uint32_t length;
 };
+struct jit_texts {
+  struct jit_text errors, info;
+};
+// What was said, in the tail of an answer: padded to 8 each. Returns how much of it that is; more
+// than `room` when it makes no sense, for every number in it is the server's.
+uint64_t jit_read_texts(const void *tail, uint64_t room, uint32_t errors, uint32_t info,
+                        struct jit_texts *texts);
+
 void jit_report(const struct jit *jit, struct jit_text errors, struct jit_text info);
 
 #endif

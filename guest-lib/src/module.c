@@ -3,23 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ablation.h"
 #include "answer.h"
 #include "context.h"
 #include "function.h"
 #include "guest_calls.h"
 #include "handle.h"
-#include "image.h"
+#include "image_way.h"
 #include "jit.h"
 #include "log.h"
 #include "memory.h"
 #include "module_parts.h"
-#include "stats.h"
 #include "texture.h"
-
-// Images up to this travel with the load; for larger ones the server is asked first whether it has
-// them, which costs a round trip more when it has not.
-#define SEND_UNASKED_MAX (64u << 10)
 
 pthread_mutex_t module_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -28,19 +22,6 @@ struct module *module_find(const void *handle) {
 }
 
 // ---- images and descriptions -------------------------------------------------------------------
-
-static CUresult send_image(const struct image *image) {
-  for (uint64_t offset = 0; offset < image->size; offset += WIRE_BULK_MAX) {
-    uint64_t part = image->size - offset < WIRE_BULK_MAX ? image->size - offset : WIRE_BULK_MAX;
-    CUresult result =
-        put_ModulePiece(image->hash[0], image->hash[1], image->hash[2], image->hash[3], image->size,
-                        offset, part, image->bytes + offset);
-    if (result) return result;
-    stats_add(&guest_stats->image_bytes,
-              sizeof(struct wire_ModulePiece) + wire_round_up((uint32_t)part));
-  }
-  return CUDA_SUCCESS;
-}
 
 struct kernel *module_add_kernel(struct module *module, const char *name, uint32_t name_length,
                                  const struct wire_parameter *parameters, uint32_t count) {
@@ -181,27 +162,6 @@ static void detach_library(struct module *module) {
 
 // ---- loading -----------------------------------------------------------------------------------
 
-// What a load's answer says behind its fixed part.
-struct opened {
-  struct jit_text errors, info;
-  const uint8_t *list;
-  uint64_t list_size;
-};
-
-// False when it makes no sense: every number in it is the server's.
-static _Bool read_opened(const struct wire_ModuleOpen_reply *reply, struct opened *opened) {
-  uint64_t room = reply->reply.header.size - sizeof *reply;
-  uint64_t errors = ((uint64_t)reply->errors_size + 7) & ~7ull;
-  uint64_t info = ((uint64_t)reply->info_size + 7) & ~7ull;
-  if (errors > room || info > room - errors || reply->list_size > room - errors - info) return 0;
-  const uint8_t *at = (const uint8_t *)(reply + 1);
-  opened->errors = (struct jit_text){(const char *)at, reply->errors_size};
-  opened->info = (struct jit_text){(const char *)at + errors, reply->info_size};
-  opened->list = at + errors + info;
-  opened->list_size = reply->list_size;
-  return 1;
-}
-
 static CUresult ask_open(uint64_t wire, const struct module *module, int library,
                          struct answer *answer) {
   answer_init(answer);
@@ -236,7 +196,7 @@ static CUresult load(const struct image *image, int library, const struct jit *j
   if (!module) return CUDA_ERROR_OUT_OF_MEMORY;
   uint64_t handle = module->own;
   CUresult result = CUDA_SUCCESS;
-  if (image->size <= SEND_UNASKED_MAX || ablated(ABLATE_MODULES)) result = send_image(image);
+  if (image_goes_along(image)) result = image_send(image);
   struct answer answer;
   const struct wire_ModuleOpen_reply *reply = NULL;
   if (!result) {
@@ -245,30 +205,35 @@ static CUresult load(const struct image *image, int library, const struct jit *j
     if (!result && reply->state == WIRE_MODULE_WANTED) {
       answer_free(&answer);
       reply = NULL;
-      result = send_image(image);
+      result = image_send(image);
       if (!result) {
         result = ask_open(handle, module, library, &answer);
         reply = answer.reply;
       }
     }
   }
-  struct opened opened = {0};
+  struct jit_texts texts = {0};
   if (!result) {
-    _Bool sound = read_opened(reply, &opened);
+    uint64_t room = reply->reply.header.size - sizeof *reply;
+    uint64_t used = jit_read_texts(reply + 1, room, reply->errors_size, reply->info_size, &texts);
+    _Bool sound = used <= room && reply->list_size <= room - used;
     if (sound && reply->state == WIRE_MODULE_REFUSED && reply->refused > 0) {
       result = (CUresult)reply->refused;
     } else if (!sound || reply->state != WIRE_MODULE_LOADED ||
-               !read_list(module, opened.list, opened.list_size, reply->listed,
-                          reply->described != 0)) {
+               !read_list(module, (const uint8_t *)(reply + 1) + used, reply->list_size,
+                          reply->listed, reply->described != 0)) {
       log_error("the server's description of a module makes no sense");
       result = CUDA_ERROR_UNKNOWN;
     }
     module->kernel_count = reply->kernels;
-    jit_report(jit, opened.errors, opened.info);
+    jit_report(jit, texts.errors, texts.info);
   }
   // An earlier command's error, or a description without sense, may stand beside a module that the
   // server did load.
-  if (reply && !answer.result && reply->state == WIRE_MODULE_LOADED) module->wire = handle;
+  if (reply && !answer.result && reply->state == WIRE_MODULE_LOADED) {
+    module->wire = handle;
+    image_is_known(image->hash);
+  }
   if (reply) answer_free(&answer);
   if (result) {
     forget_module(module, 1);

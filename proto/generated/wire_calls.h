@@ -89,9 +89,14 @@ enum wire_op {
   WIRE_EventExport = 1272,
   WIRE_EventImport = 1273,
   WIRE_Acknowledge = 1274,
+  WIRE_LinkCreate = 1300,
+  WIRE_LinkAdd = 1301,
+  WIRE_LinkComplete = 1302,
+  WIRE_LinkFetch = 1303,
+  WIRE_LinkDestroy = 1304,
 };
 
-#define WIRE_OP_COUNT 83
+#define WIRE_OP_COUNT 88
 
 struct wire_cuCtxSetLimit {
   struct wire_request request;
@@ -1104,6 +1109,76 @@ struct wire_Acknowledge_reply {
 };
 WIRE_CHECK(sizeof(struct wire_Acknowledge_reply) == 24, "wire_Acknowledge_reply");
 
+// begins a link; if the driver refuses, the first input is told
+// options follows, padded to 8.
+struct wire_LinkCreate {
+  struct wire_header header;
+  uint64_t link;
+  uint32_t options_size;
+  uint32_t pad0;
+};
+WIRE_CHECK(sizeof(struct wire_LinkCreate) == 24, "wire_LinkCreate");
+
+// adds the input in the image of that hash, or answers that its bytes are wanted
+// options, then name follows, padded to 8.
+struct wire_LinkAdd {
+  struct wire_request request;
+  uint64_t link;
+  uint64_t hash0;
+  uint64_t hash1;
+  uint64_t hash2;
+  uint64_t hash3;
+  uint64_t total;
+  uint32_t type;
+  uint32_t named;
+  uint32_t options_size;
+  uint32_t name_size;
+};
+WIRE_CHECK(sizeof(struct wire_LinkAdd) == 80, "wire_LinkAdd");
+// errors, then info follows.
+struct wire_LinkAdd_reply {
+  struct wire_reply reply;
+  uint32_t state;
+  int32_t refused;
+  uint32_t errors_size;
+  uint32_t info_size;
+};
+WIRE_CHECK(sizeof(struct wire_LinkAdd_reply) == 40, "wire_LinkAdd_reply");
+
+// links; the server keeps the result as an image, so that it need not be sent to be loaded
+struct wire_LinkComplete {
+  struct wire_request request;
+  uint64_t link;
+};
+WIRE_CHECK(sizeof(struct wire_LinkComplete) == 24, "wire_LinkComplete");
+// errors, then info follows.
+struct wire_LinkComplete_reply {
+  struct wire_reply reply;
+  int32_t refused;
+  uint32_t pad0;
+  uint64_t size;
+  uint32_t errors_size;
+  uint32_t info_size;
+};
+WIRE_CHECK(sizeof(struct wire_LinkComplete_reply) == 48, "wire_LinkComplete_reply");
+
+// sends the result as WIRE_DATA, then the reply
+struct wire_LinkFetch {
+  struct wire_request request;
+  uint64_t link;
+};
+WIRE_CHECK(sizeof(struct wire_LinkFetch) == 24, "wire_LinkFetch");
+struct wire_LinkFetch_reply {
+  struct wire_reply reply;
+};
+WIRE_CHECK(sizeof(struct wire_LinkFetch_reply) == 24, "wire_LinkFetch_reply");
+
+struct wire_LinkDestroy {
+  struct wire_header header;
+  uint64_t link;
+};
+WIRE_CHECK(sizeof(struct wire_LinkDestroy) == 16, "wire_LinkDestroy");
+
 // For logs: X(op, name).
 #define WIRE_OPS(X) \
   X(1, cuCtxSetLimit) \
@@ -1189,6 +1264,11 @@ WIRE_CHECK(sizeof(struct wire_Acknowledge_reply) == 24, "wire_Acknowledge_reply"
   X(1272, EventExport) \
   X(1273, EventImport) \
   X(1274, Acknowledge) \
+  X(1300, LinkCreate) \
+  X(1301, LinkAdd) \
+  X(1302, LinkComplete) \
+  X(1303, LinkFetch) \
+  X(1304, LinkDestroy) \
 
 
 #endif

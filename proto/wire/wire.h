@@ -153,6 +153,7 @@ enum wire_kind {
   WIRE_KIND_GRAPH_EXEC,
   WIRE_KIND_GRAPH_NODE,  // the guest's own, as user objects are
   WIRE_KIND_USER_OBJECT,
+  WIRE_KIND_LINK,  // CUlinkState
   WIRE_KIND_COUNT,
 };
 
@@ -219,7 +220,12 @@ struct wire_launch_attribute {
 
 // An image travels as parts: a fatbin of -rdc programs has several. Each part is this header and
 // its bytes, padded to 8.
-enum wire_image_kind { WIRE_IMAGE_FATBIN = 1, WIRE_IMAGE_ELF = 2, WIRE_IMAGE_PTX = 3 };
+enum wire_image_kind {
+  WIRE_IMAGE_FATBIN = 1,
+  WIRE_IMAGE_ELF = 2,
+  WIRE_IMAGE_PTX = 3,
+  WIRE_IMAGE_INPUT = 4,  // of a link, whatever it is: the only part, and never loaded
+};
 struct wire_image_part {
   uint32_t kind;
   uint32_t pad;
@@ -266,6 +272,8 @@ struct wire_jit_option {
   uint32_t pad;
   uint64_t value;
 };
+// Links that a session has at a time.
+#define WIRE_LINKS_MAX 1024
 WIRE_CHECK(sizeof(struct wire_jit_option) == 16, "wire_jit_option");
 
 #endif

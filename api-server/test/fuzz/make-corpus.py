@@ -46,8 +46,8 @@ def synchronize(request):
     return frame("cuCtxSynchronize", "Q", request)
 
 
-def image(source):
-    return struct.pack("<IIQ", 3, 0, len(source)) + source + bytes(-len(source) % 8)
+def image(source, kind=3):
+    return struct.pack("<IIQ", kind, 0, len(source)) + source + bytes(-len(source) % 8)
 
 
 def pieces(whole, size):
@@ -63,6 +63,12 @@ def load(request, module, whole):
     return frame("ModuleLoad", "QQ4QQII", request, module, *words, len(whole), 0, 0)
 
 
+def link_add(request, link, whole, kind=1, name=b"text"):
+    words = struct.unpack("<4Q", hashlib.sha256(whole).digest())
+    return frame("LinkAdd", "QQ4QQIIII", request, link, *words, len(whole), kind, 1, 0, len(name),
+                 tail=name)
+
+
 def function(module, target, name, index=0):
     return frame("FunctionGet", "QQII", module, target, index, len(name), tail=name)
 
@@ -74,6 +80,8 @@ def launch(target, parameters=b"", on=0, grid=1, cooperative=0):
 
 STREAM, EVENT, MODULE, FUNCTION = handle(2, 1), handle(3, 1), handle(4, 1), handle(5, 1)
 CODE = image(b"kernel add 8 8 4\nkernel gate 4\nglobal table 64\nkernel nothing\n")
+LINK = handle(14, 1)
+INPUT = image(b"kernel linked 8\n", 4)
 stream = frame("cuStreamCreateWithPriority", "QIi", STREAM, 1, 0)
 event = frame("cuEventCreate", "QII", EVENT, 0, 0)
 module = load(1, MODULE, CODE) + pieces(CODE, 40) + load(2, MODULE, CODE)
@@ -123,6 +131,13 @@ corpus = {
     "global": module + frame("ModuleGlobal", "QQII", 3, MODULE, 5, 0, tail=b"table") +
               frame("FunctionFind", "QQII", 4, MODULE, 3, 0, tail=b"add") +
               frame("ModuleUnload", "Q", MODULE) + launch(FUNCTION),
+    "link": frame("LinkCreate", "QII", LINK, 32, 0, tail=struct.pack("<IIQIIQ", 6, 0, 256, 4, 0, 99)) +
+            link_add(1, LINK, INPUT) + pieces(INPUT, 16) + link_add(2, LINK, INPUT) +
+            link_add(3, LINK, CODE) + frame("LinkComplete", "QQ", 4, LINK) +
+            frame("LinkFetch", "QQ", 5, LINK) + frame("LinkDestroy", "Q", LINK) +
+            frame("LinkFetch", "QQ", 6, LINK),
+    "link-wrong-input": frame("LinkCreate", "QII", LINK, 0, 0) + pieces(CODE, 4096) +
+                        link_add(1, LINK, CODE) + frame("LinkComplete", "QQ", 2, LINK),
     "reset": map_() + stream + event + module + functions +
              frame("LimitSet", "QIIQ", 8, 0, 0, 4096) + frame("ContextReset", "Q", 9) +
              map_() + synchronize(10),

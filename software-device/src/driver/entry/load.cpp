@@ -33,6 +33,14 @@ void fill_buffer(const JitLog &jit, CUjit_option buffer_option, CUjit_option siz
   *size = reinterpret_cast<void *>(used);
 }
 
+// Of a log with a line for each failure, the one that has just been added.
+std::string last_line(const std::string &text) {
+  const size_t end = text.find_last_not_of('\n') + 1;
+  const size_t before = end ? text.rfind('\n', end - 1) : std::string::npos;
+  const size_t start = before == std::string::npos ? 0 : before + 1;
+  return text.substr(start, end - start);
+}
+
 void tell_time(const JitLog &jit) {
   float milliseconds = static_cast<float>(now_ns() - jit.started_ns) / 1e6f;
   for (unsigned i = 0; i < jit.count && jit.options && jit.values; i++)
@@ -42,7 +50,7 @@ void tell_time(const JitLog &jit) {
 }  // namespace
 
 CUresult report_load_failure(CUresult result, const std::string &reason, const JitLog &jit) {
-  log(Level::kError, "a module was refused: %s", reason.c_str());
+  log(Level::kError, "a module was refused: %s", last_line(reason).c_str());
   fill_buffer(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, reason);
   fill_buffer(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, "");
   tell_time(jit);

@@ -1,0 +1,80 @@
+// Links of a session: the driver's linker, one for each that the guest has begun. Inputs are judged
+// and results made beside the leader, one step of a link at a time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "driver.h"
+#include "handles.h"
+#include "module.h"
+
+namespace outboard {
+
+class Link {
+ public:
+  // `options` is whole options.
+  Link(const Driver &driver, std::span<const uint8_t> options);
+  ~Link();
+  Link(const Link &) = delete;
+  Link &operator=(const Link &) = delete;
+
+  // The step of a link that is under way: held around what follows.
+  std::mutex &mutex() { return mutex_; }
+
+  CUresult add(CUjitInputType type, std::span<const uint8_t> input, const char *name,
+               Compiling *options);
+  CUresult complete();
+  // What came out, which lies with the driver; nothing before that.
+  std::span<const uint8_t> result() const { return result_; }
+  // What the linker has said so far.
+  std::string_view errors() const { return said(compiling_.errors); }
+  std::string_view info() const { return said(compiling_.info); }
+
+  std::atomic<uint64_t> taken{0};  // bytes of inputs, for the bound of all
+
+ private:
+  static std::string_view said(const std::string &log) { return {log.c_str()}; }
+
+  const Driver &driver_;
+  std::mutex mutex_;
+  Compiling compiling_;
+  CUlinkState state_ = nullptr;
+  CUresult begun_;
+  std::span<const uint8_t> result_;
+};
+
+// The leader's; a link that a step is under way of lives until that has ended.
+class Links {
+ public:
+  bool can_mint(uint64_t handle) const { return table_.can_mint(handle); }
+  bool has_room() const { return count_ < WIRE_LINKS_MAX; }
+  void keep(uint64_t handle, std::shared_ptr<Link> link);
+  std::shared_ptr<Link> find(uint64_t handle);
+  bool end(uint64_t handle);
+  void clear();
+  // Counts an input of that size; false when the inputs of all links would be too much.
+  bool take(Link &link, uint64_t bytes);
+
+ private:
+  // The driver holds what it made of them, in this process.
+  static constexpr uint64_t kMostBytes = uint64_t{512} << 20;
+
+  HandleTable<std::shared_ptr<Link>, WIRE_KIND_LINK> table_;
+  size_t count_ = 0;
+  uint64_t taken_ = 0;
+};
+
+// The input in an image that has one and nothing else; empty otherwise.
+std::span<const uint8_t> input_of(const Image &image);
+
+// A result as guests send images, so that it is known when one is asked to load it. Null when
+// no guest could send it, or there is no memory.
+std::shared_ptr<Image> image_of_result(std::span<const uint8_t> result);
+
+}  // namespace outboard
