@@ -61,7 +61,6 @@ export const cupyAndNumba: Script[] = [
     name: 'numba_kernels',
     installed: clients,
     env: { LD_PRELOAD: path.join(keepPtx, 'libnvJitLink.so.13') },
-    notRemoted: 'function cuLinkCreate_v2 is not found',
   },
 ];
 
