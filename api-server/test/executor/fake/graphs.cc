@@ -93,7 +93,7 @@ EXPORT CUresult cuGraphAddNode_v2(CUgraphNode *added, CUgraph graph, const CUgra
   for (size_t i = 0; i < count; i++) {
     if (before[i]->graph != graph) return CUDA_ERROR_INVALID_VALUE;
   }
-  auto node = std::unique_ptr<CUgraphNode_st>(new CUgraphNode_st{graph, *params});
+  auto node = std::unique_ptr<CUgraphNode_st>(new CUgraphNode_st{graph, *params, {}});
   if (params->type == CU_GRAPH_NODE_TYPE_GRAPH) node->children.push_back(create());
   if (params->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
     for (unsigned i = 0; i < params->conditional.size; i++) node->children.push_back(create());
