@@ -35,7 +35,8 @@ extern void *const abi_exports[ABI_ENTRY_COUNT] __attribute__((weak));
 enum abi_find_status { ABI_FOUND, ABI_UNKNOWN_NAME, ABI_VERSION_TOO_OLD, ABI_NOT_IMPLEMENTED };
 
 // The newest ABI of `name` not newer than `version`. `per_thread` prefers the per-thread default
-// stream variant and falls back to the plain one. On ABI_FOUND, *function is set.
+// stream variant and falls back to the plain one. On ABI_FOUND, *function is set; on
+// ABI_NOT_IMPLEMENTED it is the stub.
 enum abi_find_status abi_find(const char *name, int version, int per_thread, void **function);
 
 // Defined by each library: called by a stub with the index of its entry. Says so once in the log,

@@ -68,6 +68,16 @@ static void refusals_say_why(void **state) {
   assert_int_equal(abi_get_proc_address("cuInit", &function, 2000, 0, NULL), CUDA_SUCCESS);
 }
 
+static void what_pytorch_wants_at_its_start_is_found_and_refuses(void **state) {
+  (void)state;
+  CUresult (*create)(void *, const void *) = NULL;
+  *(void **)&create = ask("cuMulticastCreate", 12010, 0);
+  assert_non_null(create);
+  assert_int_equal(create(NULL, NULL), CUDA_ERROR_NOT_SUPPORTED);
+  assert_string_equal(abi_entries[test_unsupported].name, "cuMulticastCreate");
+  assert_null(ask("cuMulticastCreate", 11000, 0));
+}
+
 static void bad_arguments(void **state) {
   (void)state;
   void *function;
@@ -99,6 +109,7 @@ int main(void) {
       cmocka_unit_test(newest_abi_not_newer_than_asked),
       cmocka_unit_test(per_thread_variant_falls_back),
       cmocka_unit_test(refusals_say_why),
+      cmocka_unit_test(what_pytorch_wants_at_its_start_is_found_and_refuses),
       cmocka_unit_test(bad_arguments),
       cmocka_unit_test(a_stub_reports_its_own_name),
       cmocka_unit_test(lookups_are_sorted),

@@ -240,6 +240,11 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuLinkCreate",
   "cuLinkCreate_v2",
   "cuLinkDestroy",
+  "cuLogsCurrent",
+  "cuLogsDumpToFile",
+  "cuLogsDumpToMemory",
+  "cuLogsRegisterCallback",
+  "cuLogsUnregisterCallback",
   "cuMemAddressFree",
   "cuMemAddressReserve",
   "cuMemAdvise",
@@ -667,6 +672,11 @@ const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))
   0,  // cuLinkCreate
   0,  // cuLinkCreate_v2
   0,  // cuLinkDestroy
+  CALL_IS_LOCAL,  // cuLogsCurrent
+  CALL_IS_LOCAL,  // cuLogsDumpToFile
+  CALL_IS_LOCAL,  // cuLogsDumpToMemory
+  CALL_IS_LOCAL,  // cuLogsRegisterCallback
+  CALL_IS_LOCAL,  // cuLogsUnregisterCallback
   CALL_IS_LOCAL,  // cuMemAddressFree
   CALL_IS_LOCAL,  // cuMemAddressReserve
   CALL_IS_LOCAL,  // cuMemAdvise
@@ -4017,6 +4027,76 @@ WATCHED CUresult watched_cuLinkDestroy(CUlinkState state) {
 CUresult cuLinkDestroy(CUlinkState state) {
   if (watch_on()) return watched_cuLinkDestroy(state);
   return call_cuLinkDestroy(state);
+}
+
+ALWAYS_INLINE CUresult call_cuLogsCurrent(CUlogIterator *iterator_out, unsigned int flags) {
+  CUresult result = guest_enter(CALL_cuLogsCurrent, NEEDS_NOTHING);
+  return result ? result : guest_cuLogsCurrent(iterator_out, flags);
+}
+WATCHED CUresult watched_cuLogsCurrent(CUlogIterator *iterator_out, unsigned int flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLogsCurrent);
+  return watch_end(&watched, call_cuLogsCurrent(iterator_out, flags));
+}
+CUresult cuLogsCurrent(CUlogIterator *iterator_out, unsigned int flags) {
+  if (watch_on()) return watched_cuLogsCurrent(iterator_out, flags);
+  return call_cuLogsCurrent(iterator_out, flags);
+}
+
+ALWAYS_INLINE CUresult call_cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToFile, unsigned int flags) {
+  CUresult result = guest_enter(CALL_cuLogsDumpToFile, NEEDS_NOTHING);
+  return result ? result : guest_cuLogsDumpToFile(iterator, pathToFile, flags);
+}
+WATCHED CUresult watched_cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToFile, unsigned int flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLogsDumpToFile);
+  return watch_end(&watched, call_cuLogsDumpToFile(iterator, pathToFile, flags));
+}
+CUresult cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToFile, unsigned int flags) {
+  if (watch_on()) return watched_cuLogsDumpToFile(iterator, pathToFile, flags);
+  return call_cuLogsDumpToFile(iterator, pathToFile, flags);
+}
+
+ALWAYS_INLINE CUresult call_cuLogsDumpToMemory(CUlogIterator *iterator, char *buffer, size_t *size, unsigned int flags) {
+  CUresult result = guest_enter(CALL_cuLogsDumpToMemory, NEEDS_NOTHING);
+  return result ? result : guest_cuLogsDumpToMemory(iterator, buffer, size, flags);
+}
+WATCHED CUresult watched_cuLogsDumpToMemory(CUlogIterator *iterator, char *buffer, size_t *size, unsigned int flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLogsDumpToMemory);
+  return watch_end(&watched, call_cuLogsDumpToMemory(iterator, buffer, size, flags));
+}
+CUresult cuLogsDumpToMemory(CUlogIterator *iterator, char *buffer, size_t *size, unsigned int flags) {
+  if (watch_on()) return watched_cuLogsDumpToMemory(iterator, buffer, size, flags);
+  return call_cuLogsDumpToMemory(iterator, buffer, size, flags);
+}
+
+ALWAYS_INLINE CUresult call_cuLogsRegisterCallback(CUlogsCallback callbackFunc, void *userData, CUlogsCallbackHandle *callback_out) {
+  CUresult result = guest_enter(CALL_cuLogsRegisterCallback, NEEDS_NOTHING);
+  return result ? result : guest_cuLogsRegisterCallback(callbackFunc, userData, callback_out);
+}
+WATCHED CUresult watched_cuLogsRegisterCallback(CUlogsCallback callbackFunc, void *userData, CUlogsCallbackHandle *callback_out) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLogsRegisterCallback);
+  return watch_end(&watched, call_cuLogsRegisterCallback(callbackFunc, userData, callback_out));
+}
+CUresult cuLogsRegisterCallback(CUlogsCallback callbackFunc, void *userData, CUlogsCallbackHandle *callback_out) {
+  if (watch_on()) return watched_cuLogsRegisterCallback(callbackFunc, userData, callback_out);
+  return call_cuLogsRegisterCallback(callbackFunc, userData, callback_out);
+}
+
+ALWAYS_INLINE CUresult call_cuLogsUnregisterCallback(CUlogsCallbackHandle callback) {
+  CUresult result = guest_enter(CALL_cuLogsUnregisterCallback, NEEDS_NOTHING);
+  return result ? result : guest_cuLogsUnregisterCallback(callback);
+}
+WATCHED CUresult watched_cuLogsUnregisterCallback(CUlogsCallbackHandle callback) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLogsUnregisterCallback);
+  return watch_end(&watched, call_cuLogsUnregisterCallback(callback));
+}
+CUresult cuLogsUnregisterCallback(CUlogsCallbackHandle callback) {
+  if (watch_on()) return watched_cuLogsUnregisterCallback(callback);
+  return call_cuLogsUnregisterCallback(callback);
 }
 
 ALWAYS_INLINE CUresult call_cuMemAddressFree(CUdeviceptr ptr, size_t size) {

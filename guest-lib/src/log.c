@@ -9,9 +9,21 @@
 #include <unistd.h>
 
 enum log_level log_level = LOG_OFF;
+static enum log_level written = LOG_OFF;
 static int log_fd = 2;
+static void (*_Atomic observed)(enum log_level, const char *, size_t);
 
 static const char *const names[] = {"off", "error", "warn", "info", "debug", "trace"};
+
+static void write_from(enum log_level level) {
+  written = level;
+  log_level = observed && level < LOG_WARN ? LOG_WARN : level;
+}
+
+void log_observe(void (*observer)(enum log_level, const char *, size_t)) {
+  observed = observer;
+  write_from(written);
+}
 
 const char *log_configure(const char *value) {
   const char *colon = strchr(value, ':');
@@ -21,16 +33,16 @@ const char *log_configure(const char *value) {
     if (colon && colon[1]) {
       int fd = open(colon + 1, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
       if (fd < 0) {
-        log_level = LOG_WARN;
+        write_from(LOG_WARN);
         return "the log file cannot be opened for appending; the log goes to stderr";
       }
       log_fd = fd;
     }
-    log_level = (enum log_level)i;
+    write_from((enum log_level)i);
     return NULL;
   }
   // Asked for a log, but not clearly: better too much than nothing.
-  log_level = LOG_WARN;
+  write_from(LOG_WARN);
   return "OUTBOARD_LOG takes off, error, warn, info, debug or trace, optionally followed by :FILE";
 }
 
@@ -51,9 +63,13 @@ void log_write(enum log_level level, const char *format, ...) {
   va_end(arguments);
   size_t length = (size_t)used + (text > 0 ? (size_t)text : 0);
   if (length > sizeof line - 2) length = sizeof line - 2;
+  void (*observer)(enum log_level, const char *, size_t) = observed;
+  if (observer && level <= LOG_WARN) observer(level, line + used, length - (size_t)used);
   line[length++] = '\n';
   // One write per line, so that lines of threads and processes do not mix.
-  ssize_t written = write(log_fd, line, length);
-  (void)written;
+  if (level <= written) {
+    ssize_t done = write(log_fd, line, length);
+    (void)done;
+  }
   errno = saved;
 }

@@ -1,13 +1,21 @@
-// The guest's log: silent unless OUTBOARD_LOG asks for it, and then only to stderr or a file.
+// The guest's log: silent unless OUTBOARD_LOG asks for it, and then only to stderr or a file. The
+// program may ask for lines, too (kept_log.c).
 #ifndef OUTBOARD_LOG_H
 #define OUTBOARD_LOG_H
 
+#include <stddef.h>
+
 enum log_level { LOG_OFF, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG, LOG_TRACE };
 
+// Of the lines that somebody wants.
 extern enum log_level log_level;
 
 // OUTBOARD_LOG: LEVEL or LEVEL:FILE. Returns a sentence on what is wrong, or NULL.
 const char *log_configure(const char *value);
+
+// From now on it gets each line of level error and warn, without the time and a line's end, on the
+// thread that found what it says, which may hold locks.
+void log_observe(void (*observer)(enum log_level level, const char *text, size_t length));
 
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -4,10 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "check.h"
+#include "guest_calls.h"
 #include "log_capture.h"
 
 static void say_all(void) {
@@ -123,12 +126,78 @@ static void lines_of_threads_do_not_mix(void **state) {
   }
 }
 
+static char told[200];
+static void tell(void *data, CUlogLevel level, char *message, size_t length) {
+  assert_int_equal(length, strlen(message));
+  snprintf(data, sizeof told, "%d %s", (int)level, message);
+}
+
+static void programs_may_ask_for_lines(void **state) {
+  (void)state;
+  log_capture("off");
+  CUlogIterator from;
+  char text[400];
+  assert_int_equal(guest_cuLogsCurrent(&from, 1), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(guest_cuLogsCurrent(&from, 0), CUDA_SUCCESS);
+  CUlogsCallbackHandle handle, other;
+  assert_int_equal(guest_cuLogsRegisterCallback(NULL, told, &handle), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(guest_cuLogsRegisterCallback(tell, told, &handle), CUDA_SUCCESS);
+  assert_int_equal(guest_cuLogsRegisterCallback(tell, text, &other), CUDA_SUCCESS);
+  assert_int_equal(guest_cuLogsUnregisterCallback(other), CUDA_SUCCESS);
+  assert_int_equal(guest_cuLogsUnregisterCallback(other), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(guest_cuLogsUnregisterCallback(NULL), CUDA_ERROR_INVALID_VALUE);
+  errno = EDOM;
+  log_error("%d is wrong", 5);
+  assert_int_equal(errno, EDOM);
+  assert_string_equal(told, "0 [ERROR] 5 is wrong");
+  log_warn("so-so");
+  assert_string_equal(told, "1 [WARN] so-so");
+  log_info("nothing");
+  assert_string_equal(told, "1 [WARN] so-so");
+  // Not written anywhere else.
+  assert_string_equal(log_captured(), "");
+
+  size_t size = 10;
+  CUlogIterator at = from;
+  assert_int_equal(guest_cuLogsDumpToMemory(&at, text, &size, 0), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(at, from);
+  size = sizeof text;
+  assert_int_equal(guest_cuLogsDumpToMemory(&at, text, &size, 0), CUDA_SUCCESS);
+  assert_string_equal(text, "[ERROR] 5 is wrong\n[WARN] so-so\n");
+  assert_int_equal(size, strlen(text));
+  assert_int_equal(at, from + 2);
+  size = sizeof text;
+  assert_int_equal(guest_cuLogsDumpToMemory(&at, text, &size, 0), CUDA_SUCCESS);
+  assert_int_equal(size, 0);
+
+  assert_int_equal(guest_cuLogsUnregisterCallback(handle), CUDA_SUCCESS);
+  // The last hundred stay, cut to a length.
+  static char wide[700];
+  memset(wide, 'w', sizeof wide - 1);
+  for (int i = 0; i < 150; i++) log_warn("%d %s", i, wide);
+  assert_string_equal(told, "1 [WARN] so-so");
+  char path[] = "/tmp/outboard-kept-log-XXXXXX";
+  close(mkstemp(path));
+  assert_int_equal(guest_cuLogsDumpToFile(NULL, path, 0), CUDA_SUCCESS);
+  static char whole[100000];
+  int file = open(path, O_RDONLY);
+  ssize_t length = read(file, whole, sizeof whole - 1);
+  close(file);
+  unlink(path);
+  assert_int_equal(length, 100 * 512);
+  whole[length] = 0;
+  assert_int_equal(lines_of(whole), 100);
+  assert_int_equal(strncmp(whole, "[WARN] 50 w", 11), 0);
+  assert_int_equal(guest_cuLogsDumpToFile(NULL, "/no/such/folder/log", 0),
+                   CUDA_ERROR_INVALID_VALUE);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(silent_by_default),           cmocka_unit_test(levels),
       cmocka_unit_test(a_line_says_who_and_when),    cmocka_unit_test(long_lines_are_cut),
       cmocka_unit_test(errno_is_the_programs),       cmocka_unit_test(bad_values),
-      cmocka_unit_test(lines_of_threads_do_not_mix),
+      cmocka_unit_test(lines_of_threads_do_not_mix), cmocka_unit_test(programs_may_ask_for_lines),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
 // Entry points: start, look-ups, errors.
 #include <atomic>
-#include <string_view>
 
 #include "abi_lookup.h"
 #include "abi_proc_address.h"
@@ -9,35 +8,6 @@
 #include "entry/entry.h"
 
 using namespace softdev::driver;
-
-namespace {
-
-// Look-ups do not find what is refused, and programs fall back on that. These are found: PyTorch
-// wants all of them when it starts, and takes a missing one for a broken driver. Marked `found` in
-// refused.tsv.
-constexpr std::string_view kFound[] = {"cuMulticast",        "cuGreenCtx",
-                                       "cuCtxFromGreenCtx",  "cuDevResource",
-                                       "cuDevSmResource",    "cuDeviceGetDevResource",
-                                       "cuCtxGetDevResource"};
-
-CUresult look_up(const char *symbol, void **function, int version, cuuint64_t flags,
-                 CUdriverProcAddressQueryResult *status) {
-  CUresult result = abi_get_proc_address(symbol, function, version, flags, status);
-  if (result != CUDA_ERROR_NOT_FOUND) return result;
-  std::string_view name = symbol;
-  for (std::string_view begin : kFound) {
-    if (!name.starts_with(begin)) continue;
-    for (const abi_lookup &row : abi_lookups) {
-      if (row.name != name || row.version > version) continue;
-      *function = abi_entries[row.entry].stub;
-      if (status) *status = CU_GET_PROC_ADDRESS_SUCCESS;
-      return CUDA_SUCCESS;
-    }
-  }
-  return result;
-}
-
-}  // namespace
 
 extern "C" {
 
@@ -54,11 +24,11 @@ CUresult cuDriverGetVersion(int *version) {
 
 CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, cuuint64_t flags,
                              CUdriverProcAddressQueryResult *status) {
-  return look_up(symbol, function, version, flags, status);
+  return abi_get_proc_address(symbol, function, version, flags, status);
 }
 
 CUresult cuGetProcAddress(const char *symbol, void **function, int version, cuuint64_t flags) {
-  return look_up(symbol, function, version, flags, nullptr);
+  return abi_get_proc_address(symbol, function, version, flags, nullptr);
 }
 
 CUresult cuGetExportTable(const void **table, const CUuuid *id) {
