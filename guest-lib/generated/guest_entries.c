@@ -1992,7 +1992,7 @@ CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags) {
 }
 
 ALWAYS_INLINE CUresult call_cuEventDestroy(CUevent hEvent) {
-  CUresult result = guest_enter(CALL_cuEventDestroy, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuEventDestroy, NEEDS_OBJECT);
   return result ? result : guest_cuEventDestroy(hEvent);
 }
 WATCHED CUresult watched_cuEventDestroy(CUevent hEvent) {
@@ -2006,7 +2006,7 @@ CUresult cuEventDestroy(CUevent hEvent) {
 }
 
 ALWAYS_INLINE CUresult call_cuEventDestroy_v2(CUevent hEvent) {
-  CUresult result = guest_enter(CALL_cuEventDestroy_v2, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuEventDestroy_v2, NEEDS_OBJECT);
   return result ? result : guest_cuEventDestroy_v2(hEvent);
 }
 WATCHED CUresult watched_cuEventDestroy_v2(CUevent hEvent) {
@@ -2020,7 +2020,7 @@ CUresult cuEventDestroy_v2(CUevent hEvent) {
 }
 
 ALWAYS_INLINE CUresult call_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
-  CUresult result = guest_enter(CALL_cuEventElapsedTime, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuEventElapsedTime, NEEDS_OBJECT);
   return result ? result : guest_cuEventElapsedTime(pMilliseconds, hStart, hEnd);
 }
 WATCHED CUresult watched_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
@@ -2034,7 +2034,7 @@ CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) 
 }
 
 ALWAYS_INLINE CUresult call_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
-  CUresult result = guest_enter(CALL_cuEventElapsedTime_v2, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuEventElapsedTime_v2, NEEDS_OBJECT);
   return result ? result : guest_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
 }
 WATCHED CUresult watched_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
@@ -2048,7 +2048,7 @@ CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEn
 }
 
 ALWAYS_INLINE CUresult call_cuEventQuery(CUevent hEvent) {
-  CUresult result = guest_enter(CALL_cuEventQuery, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuEventQuery, NEEDS_OBJECT);
   return result ? result : guest_cuEventQuery(hEvent);
 }
 WATCHED CUresult watched_cuEventQuery(CUevent hEvent) {
@@ -2098,7 +2098,7 @@ CUresult cuEventRecordWithFlags_ptsz(CUevent hEvent, CUstream hStream, unsigned 
 }
 
 ALWAYS_INLINE CUresult call_cuEventSynchronize(CUevent hEvent) {
-  CUresult result = guest_enter(CALL_cuEventSynchronize, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuEventSynchronize, NEEDS_OBJECT);
   return result ? result : guest_cuEventSynchronize(hEvent);
 }
 WATCHED CUresult watched_cuEventSynchronize(CUevent hEvent) {
@@ -2112,7 +2112,7 @@ CUresult cuEventSynchronize(CUevent hEvent) {
 }
 
 ALWAYS_INLINE CUresult call_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc) {
-  CUresult result = guest_enter(CALL_cuFuncGetAttribute, NEEDS_INIT);
+  CUresult result = guest_enter(CALL_cuFuncGetAttribute, NEEDS_CONTEXT);
   return result ? result : guest_cuFuncGetAttribute(pi, attrib, hfunc);
 }
 WATCHED CUresult watched_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc) {
@@ -2658,7 +2658,7 @@ CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int fla
 }
 
 ALWAYS_INLINE CUresult call_cuGraphDestroy(CUgraph hGraph) {
-  CUresult result = guest_enter(CALL_cuGraphDestroy, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphDestroy, NEEDS_INIT);
   return result ? result : guest_cuGraphDestroy(hGraph);
 }
 WATCHED CUresult watched_cuGraphDestroy(CUgraph hGraph) {
@@ -2770,7 +2770,7 @@ CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode 
 }
 
 ALWAYS_INLINE CUresult call_cuGraphExecDestroy(CUgraphExec hGraphExec) {
-  CUresult result = guest_enter(CALL_cuGraphExecDestroy, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphExecDestroy, NEEDS_INIT);
   return result ? result : guest_cuGraphExecDestroy(hGraphExec);
 }
 WATCHED CUresult watched_cuGraphExecDestroy(CUgraphExec hGraphExec) {
@@ -2938,7 +2938,7 @@ CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExe
 }
 
 ALWAYS_INLINE CUresult call_cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges) {
-  CUresult result = guest_enter(CALL_cuGraphGetEdges, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphGetEdges, NEEDS_INIT);
   return result ? result : guest_cuGraphGetEdges(hGraph, from, to, numEdges);
 }
 WATCHED CUresult watched_cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges) {
@@ -2952,7 +2952,7 @@ CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, siz
 }
 
 ALWAYS_INLINE CUresult call_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges) {
-  CUresult result = guest_enter(CALL_cuGraphGetEdges_v2, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphGetEdges_v2, NEEDS_INIT);
   return result ? result : guest_cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges);
 }
 WATCHED CUresult watched_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges) {
@@ -2966,7 +2966,7 @@ CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, 
 }
 
 ALWAYS_INLINE CUresult call_cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes) {
-  CUresult result = guest_enter(CALL_cuGraphGetNodes, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphGetNodes, NEEDS_INIT);
   return result ? result : guest_cuGraphGetNodes(hGraph, nodes, numNodes);
 }
 WATCHED CUresult watched_cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes) {
@@ -2980,7 +2980,7 @@ CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes) {
 }
 
 ALWAYS_INLINE CUresult call_cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes) {
-  CUresult result = guest_enter(CALL_cuGraphGetRootNodes, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphGetRootNodes, NEEDS_INIT);
   return result ? result : guest_cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes);
 }
 WATCHED CUresult watched_cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes) {
@@ -3366,7 +3366,7 @@ CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsign
 }
 
 ALWAYS_INLINE CUresult call_cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type) {
-  CUresult result = guest_enter(CALL_cuGraphNodeGetType, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphNodeGetType, NEEDS_INIT);
   return result ? result : guest_cuGraphNodeGetType(hNode, type);
 }
 WATCHED CUresult watched_cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type) {
@@ -3408,7 +3408,7 @@ CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) 
 }
 
 ALWAYS_INLINE CUresult call_cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count) {
-  CUresult result = guest_enter(CALL_cuGraphReleaseUserObject, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuGraphReleaseUserObject, NEEDS_INIT);
   return result ? result : guest_cuGraphReleaseUserObject(graph, object, count);
 }
 WATCHED CUresult watched_cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count) {
@@ -6303,7 +6303,7 @@ CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int 
 }
 
 ALWAYS_INLINE CUresult call_cuStreamDestroy(CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuStreamDestroy, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuStreamDestroy, NEEDS_OBJECT);
   return result ? result : guest_cuStreamDestroy(hStream);
 }
 WATCHED CUresult watched_cuStreamDestroy(CUstream hStream) {
@@ -6317,7 +6317,7 @@ CUresult cuStreamDestroy(CUstream hStream) {
 }
 
 ALWAYS_INLINE CUresult call_cuStreamDestroy_v2(CUstream hStream) {
-  CUresult result = guest_enter(CALL_cuStreamDestroy_v2, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuStreamDestroy_v2, NEEDS_OBJECT);
   return result ? result : guest_cuStreamDestroy_v2(hStream);
 }
 WATCHED CUresult watched_cuStreamDestroy_v2(CUstream hStream) {
@@ -7375,7 +7375,7 @@ CUresult cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destro
 }
 
 ALWAYS_INLINE CUresult call_cuUserObjectRelease(CUuserObject object, unsigned int count) {
-  CUresult result = guest_enter(CALL_cuUserObjectRelease, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuUserObjectRelease, NEEDS_INIT);
   return result ? result : guest_cuUserObjectRelease(object, count);
 }
 WATCHED CUresult watched_cuUserObjectRelease(CUuserObject object, unsigned int count) {
@@ -7389,7 +7389,7 @@ CUresult cuUserObjectRelease(CUuserObject object, unsigned int count) {
 }
 
 ALWAYS_INLINE CUresult call_cuUserObjectRetain(CUuserObject object, unsigned int count) {
-  CUresult result = guest_enter(CALL_cuUserObjectRetain, NEEDS_CONTEXT);
+  CUresult result = guest_enter(CALL_cuUserObjectRetain, NEEDS_INIT);
   return result ? result : guest_cuUserObjectRetain(object, count);
 }
 WATCHED CUresult watched_cuUserObjectRetain(CUuserObject object, unsigned int count) {

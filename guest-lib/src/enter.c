@@ -22,7 +22,7 @@ CUresult guest_refuse(enum needs needs) {
   if (condition & (CHILD | NOT_READY)) return CUDA_ERROR_NOT_INITIALIZED;
   if (condition & HOST_FUNCTIONS && host_function_calls()) return CUDA_ERROR_NOT_PERMITTED;
   if (condition & LOST) return (CUresult)atomic_load(&lost_result);
-  if (condition & POISONED && needs == NEEDS_CONTEXT) return (CUresult)atomic_load(&poison);
+  if (condition & POISONED && needs >= NEEDS_OBJECT) return (CUresult)atomic_load(&poison);
   return CUDA_SUCCESS;
 }
 

@@ -10,7 +10,8 @@
 #include "log.h"
 #include "stats.h"
 
-enum needs { NEEDS_NOTHING, NEEDS_INIT, NEEDS_CONTEXT };
+// Objects know their contexts, so that what only ends or asks them needs no current one.
+enum needs { NEEDS_NOTHING, NEEDS_INIT, NEEDS_OBJECT, NEEDS_CONTEXT };
 
 // 0 when calls may go on; anything else sends them to guest_refuse.
 extern _Atomic int guest_condition;

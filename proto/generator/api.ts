@@ -6,7 +6,7 @@ import type { Facts } from './facts.js';
 import { knownToStart, type Work, works } from './work.js';
 
 export type CallClass = 'local' | 'posted' | 'deferred' | 'round-trip';
-export type Needs = 'nothing' | 'init' | 'context';
+export type Needs = 'nothing' | 'init' | 'object' | 'context';
 export const handleKinds = ['stream', 'event', 'module', 'function', 'array', 'reference'] as const;
 export type HandleKind = (typeof handleKinds)[number];
 
@@ -86,7 +86,7 @@ export function located<T extends { at: string }, R>(item: T, make: (item: T) =>
   }
 }
 
-const needs: Needs[] = ['nothing', 'init', 'context'];
+const needs: Needs[] = ['nothing', 'init', 'object', 'context'];
 const classes: CallClass[] = ['local', 'posted', 'deferred', 'round-trip'];
 const callKeys = [
   'id',
