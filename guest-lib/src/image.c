@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -123,6 +124,32 @@ CUresult image_read_file(const char *path, struct image *image) {
   result = image_read_bytes(bytes, size, image);
   free(bytes);
   return result;
+}
+
+static void add_words(char *text, size_t room, const char *kind, uint32_t arch) {
+  size_t used = strlen(text);
+  const char *comma = used ? ", " : "";
+  if (arch)
+    snprintf(text + used, room - used, "%s%s for sm_%u", comma, kind, arch);
+  else
+    snprintf(text + used, room - used, "%s%s", comma, kind);
+}
+
+void image_describe(const struct image *image, char *text, size_t room) {
+  text[0] = 0;
+  for (uint64_t at = 0; at < image->size;) {
+    struct wire_image_part part;
+    memcpy(&part, image->bytes + at, sizeof part);
+    const uint8_t *data = image->bytes + at + sizeof part;
+    at += sizeof part + padded(part.size);
+    struct abi_fatbin_reader reader;
+    struct abi_fatbin_entry entry;
+    if (part.kind == WIRE_IMAGE_PTX) add_words(text, room, "PTX", 0);
+    if (part.kind == WIRE_IMAGE_ELF) add_words(text, room, "machine code", 0);
+    if (part.kind != WIRE_IMAGE_FATBIN || !abi_fatbin_open(&reader, data, part.size)) continue;
+    while (abi_fatbin_next(&reader, &entry))
+      add_words(text, room, entry.kind == ABI_ENTRY_PTX ? "PTX" : "machine code", entry.arch);
+  }
 }
 
 void image_free(struct image *image) {

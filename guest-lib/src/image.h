@@ -23,6 +23,9 @@ CUresult image_read_file(const char *path, struct image *image);
 CUresult image_of_input(const void *data, uint64_t size, struct image *image);
 // A file as it is, with a zero behind it that `size` does not count.
 CUresult image_file(const char *path, char **bytes, size_t *size);
+// What the image holds, for a person: "PTX for sm_52, machine code for sm_75". Cut where it is too
+// long.
+void image_describe(const struct image *image, char *text, size_t room);
 void image_free(struct image *image);
 
 #endif

@@ -191,6 +191,19 @@ static struct module *new_module(const struct image *image, int library, const s
   return NULL;
 }
 
+static void say_unfit(const struct image *image) {
+  char held[256];
+  image_describe(image, held, sizeof held);
+  const struct context *context = context_current();
+  int device = context ? context->device : 0;
+  log_error(
+      "no kernel of a module can run: it holds %s, and the device is of compute capability "
+      "%d.%d (%s)",
+      held, device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+      device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+      device_get(device)->name);
+}
+
 static CUresult load(const struct image *image, int library, const struct jit *jit, uint64_t *out) {
   struct module *module = new_module(image, library, jit);
   if (!module) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -219,6 +232,7 @@ static CUresult load(const struct image *image, int library, const struct jit *j
     _Bool sound = used <= room && reply->list_size <= room - used;
     if (sound && reply->state == WIRE_MODULE_REFUSED && reply->refused > 0) {
       result = (CUresult)reply->refused;
+      if (result == CUDA_ERROR_NO_BINARY_FOR_GPU) say_unfit(image);
     } else if (!sound || reply->state != WIRE_MODULE_LOADED ||
                !read_list(module, (const uint8_t *)(reply + 1) + used, reply->list_size,
                           reply->listed, reply->described != 0)) {

@@ -182,12 +182,49 @@ static void bad_files(void **state) {
   assert_int_equal(image_read_file(NULL, &image), CUDA_ERROR_INVALID_VALUE);
 }
 
+// An entry as nvcc writes it, 64 bytes and nothing behind them but `size` bytes.
+static size_t entry(uint8_t *at, uint16_t kind, uint32_t arch, uint32_t size) {
+  memset(at, 0, 64 + size);
+  memcpy(at, &(uint16_t[]){kind, 0x101}, 4);
+  memcpy(at + 4, &(uint32_t){64}, 4);
+  memcpy(at + 8, &(uint64_t){size}, 8);
+  memcpy(at + 28, &arch, 4);
+  return 64 + size;
+}
+
+static void what_it_holds_in_words(void **state) {
+  (void)state;
+  uint8_t bytes[1024];
+  fatbin(bytes, 3 * 64 + 16 + 8 + 8, 0);
+  uint8_t *at = bytes + 16;
+  at += entry(at, 2, 75, 16);
+  at += entry(at, 2, 120, 8);
+  entry(at, 1, 52, 8);
+  assert_int_equal(image_read(bytes, &image), CUDA_SUCCESS);
+  char text[200];
+  image_describe(&image, text, sizeof text);
+  assert_string_equal(text, "machine code for sm_75, machine code for sm_120, PTX for sm_52");
+  char little[20];
+  image_describe(&image, little, sizeof little);
+  assert_string_equal(little, "machine code for sm");
+  image_free(&image);
+  assert_int_equal(image_read(".version 8.0\n", &image), CUDA_SUCCESS);
+  image_describe(&image, text, sizeof text);
+  assert_string_equal(text, "PTX");
+  image_free(&image);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_plain_fatbin),    cmocka_unit_test(wrapper_version_1),
-      cmocka_unit_test(wrapper_version_2), cmocka_unit_test(bad_wrappers),
-      cmocka_unit_test(ptx_text),          cmocka_unit_test(a_cubin),
-      cmocka_unit_test(garbage),           cmocka_unit_test(files),
+      cmocka_unit_test(what_it_holds_in_words),
+      cmocka_unit_test(a_plain_fatbin),
+      cmocka_unit_test(wrapper_version_1),
+      cmocka_unit_test(wrapper_version_2),
+      cmocka_unit_test(bad_wrappers),
+      cmocka_unit_test(ptx_text),
+      cmocka_unit_test(a_cubin),
+      cmocka_unit_test(garbage),
+      cmocka_unit_test(files),
       cmocka_unit_test(bad_files),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
