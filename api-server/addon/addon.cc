@@ -180,6 +180,11 @@ Napi::Value open_device(const Napi::CallbackInfo &info) {
     if (!token_fd.IsNull() && !token_fd.IsUndefined()) {
       options.token_fd = to_int(token_fd, "tokenFd");
     }
+    const Napi::Value folder = given.Get("moduleFolder");
+    if (!folder.IsNull() && !folder.IsUndefined()) {
+      options.module_folder = to_text(folder, "moduleFolder");
+      options.module_bytes = to_u64(given.Get("moduleBytes"), "moduleBytes");
+    }
     DevicePointer device = Device::open(options);
     outboard::Output::install();
     return handle(env, std::move(device));

@@ -61,6 +61,9 @@ std::shared_ptr<Device> Device::open(const DeviceOptions &options) {
   std::shared_ptr<Device> device(new Device(Driver::open(options.library), options.ordinal));
   device->tokens_ = options.token_fd ? TokenPage::open(*options.token_fd) : TokenPage::create();
   device->reserve(options);
+  if (!options.module_folder.empty()) {
+    device->modules_.use(ModuleFiles::open(options.module_folder, options.module_bytes));
+  }
   device->uploads_ = std::make_unique<Staging>(device->driver_, kChunksReady, kChunksMost);
   device->downloads_ = std::make_unique<Staging>(device->driver_, kChunksReady, kChunksMost);
   device->heart_ = std::thread([raw = device.get()] { raw->beat(); });

@@ -27,6 +27,9 @@ struct DeviceOptions {
   std::optional<uint64_t> window_size;
   // The memory file of the token page; the caller keeps it. None: nothing is ever held back.
   std::optional<int> token_fd;
+  // Where images are kept on disk, and how much of them. Empty: nowhere.
+  std::string module_folder{};
+  uint64_t module_bytes = 0;
 };
 
 // What a guest is told about the device: api-server/src/native.ts, DeviceSnapshot.

@@ -4,25 +4,55 @@
 
 namespace outboard {
 
-ImageSearch::ImageSearch(Session &session, const Hash &hash, uint64_t total)
-    : session_(session), hash_(hash), image_(session.device().modules().find(hash, total)) {
-  verified_ = image_ != nullptr;
+namespace {
+
+// For what only sessions of one tenant may find.
+Hash key_of(const Hash &hash, const std::string &tenant) {
+  std::string text(reinterpret_cast<const char *>(hash.data()), sizeof hash);
+  text += tenant;
+  return sha256({reinterpret_cast<const uint8_t *>(text.data()), text.size()});
+}
+
+}  // namespace
+
+ImageSearch::ImageSearch(Session &session, const Hash &hash, uint64_t total, Sharing sharing)
+    : session_(session),
+      hash_(hash),
+      key_(sharing == Sharing::kAll ? hash : key_of(hash, session.sharer().tenant)),
+      total_(total),
+      sharing_(sharing),
+      image_(session.device().modules().find(key_, total)) {
   if (image_) {
+    place_ = Place::kProcess;
     session.pending_images().forget(hash);
     return;
   }
   image_ = session.pending_images().take_complete(hash, total);
+  if (image_) place_ = Place::kSent;
 }
 
+bool ImageSearch::on_disk() const {
+  return sharing_ == Sharing::kAll && session_.device().modules().on_disk();
+}
+
+bool ImageSearch::over() const { return !image_ && !on_disk(); }
+
 bool ImageSearch::settle() {
-  if (!image_ || verified_) return true;
+  ModuleStore &store = session_.device().modules();
+  if (place_ == Place::kNowhere && on_disk() && (image_ = store.fetch(hash_, total_))) {
+    place_ = Place::kDisk;
+  }
+  if (place_ != Place::kSent) return true;
   if (sha256({image_->data(), image_->size()}) != hash_) {
     session_.violation("an image is not what its hash says");
     return false;
   }
-  session_.device().modules().keep(hash_, image_);
-  verified_ = true;
+  store.keep(key_, image_);
   return true;
+}
+
+void ImageSearch::save() {
+  if (place_ == Place::kSent && on_disk()) session_.device().modules().save(hash_, *image_);
 }
 
 bool options_make_sense(Session &session, std::span<const uint8_t> options) {

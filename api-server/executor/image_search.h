@@ -11,24 +11,40 @@ namespace outboard {
 
 class Session;
 
+// Whose images are looked through. A module is only ever loaded, so all tenants share what has been
+// sent. An input of a link comes back in the result: whoever knows its hash must not get its bytes.
+enum class Sharing { kAll, kTenant };
+
 class ImageSearch {
  public:
   // By the leader: looks where looking is quick.
-  ImageSearch(Session &session, const Hash &hash, uint64_t total);
+  ImageSearch(Session &session, const Hash &hash, uint64_t total, Sharing sharing);
 
-  // By the leader or after it has handed over: verifies what was sent, which takes time. False when
-  // it is not what its hash says; the session is at its end then.
+  // Whether there is nothing left to look through.
+  bool over() const;
+
+  // By the leader or after it has handed over: looks on the disk, and verifies what was sent. False
+  // when that is not what its hash says; the session is at its end then.
   bool settle();
 
   // Null: the guest is to send it.
   const std::shared_ptr<const Image> &image() const { return image_; }
-  bool found() const { return image_ != nullptr; }
+
+  // Keeps it for later processes, once it has turned out to be of use.
+  void save();
 
  private:
+  enum class Place { kNowhere, kProcess, kDisk, kSent };
+
   Session &session_;
+  bool on_disk() const;
+
   const Hash hash_;
+  const Hash key_;  // in the store
+  const uint64_t total_;
+  const Sharing sharing_;
   std::shared_ptr<const Image> image_;
-  bool verified_ = false;
+  Place place_ = Place::kNowhere;
 };
 
 // Options of the compiler as they travel; the session is at its end when they are not whole.

@@ -30,8 +30,11 @@ struct Adding {
 
 void add(Session &s, Adding &adding, const Image &image) {
   const std::span<const uint8_t> input = input_of(image);
-  if (input.empty()) return s.violation("an image is no input of a link");
   wire_LinkAdd_reply reply{};
+  if (input.empty()) return s.violation("an image is no input of a link");
+  if (!adding.link->take(image.size())) {
+    return s.answer(adding.request, CUDA_ERROR_OUT_OF_MEMORY, &reply.reply, sizeof reply);
+  }
   std::vector<uint8_t> tail;
   std::lock_guard lock(adding.link->mutex());
   const CUresult result = adding.link->add(
@@ -49,7 +52,7 @@ void handle_LinkCreate(Session &s, const wire_LinkCreate &q, std::span<const uin
   if (!s.links().can_mint(q.link)) return s.violation("a link's handle cannot be minted");
   // The guest knows how many there may be.
   if (!s.links().has_room()) return s.violation("more links at a time than allowed");
-  s.links().keep(q.link, std::make_shared<Link>(s.driver(), options));
+  s.links().keep(q.link, s.links().make(s.driver(), options));
   s.posted(WIRE_LinkCreate, CUDA_SUCCESS);
 }
 
@@ -70,15 +73,13 @@ void handle_LinkAdd(Session &s, const wire_LinkAdd &q, std::span<const uint8_t> 
                 q.named != 0,
                 {reinterpret_cast<const char *>(name.data()), name.size()},
                 Compiling(options)};
-  ImageSearch search(s, {q.hash0, q.hash1, q.hash2, q.hash3}, q.total);
-  if (!s.links().take(*adding.link, search.found() ? q.total : 0)) {
-    return s.answer(request, CUDA_ERROR_OUT_OF_MEMORY, &reply.reply, sizeof reply);
+  ImageSearch search(s, {q.hash0, q.hash1, q.hash2, q.hash3}, q.total, Sharing::kTenant);
+  if (search.over()) {
+    reply.state = WIRE_MODULE_WANTED;
+    return s.answer(request, CUDA_SUCCESS, &reply.reply, sizeof reply);
   }
   s.hand_over();
-  if (!search.settle()) return;
-  if (search.found()) return add(s, adding, *search.image());
-  reply.state = WIRE_MODULE_WANTED;
-  s.answer(request, CUDA_SUCCESS, &reply.reply, sizeof reply);
+  if (search.settle()) add(s, adding, *search.image());
 }
 
 void handle_LinkComplete(Session &s, const wire_LinkComplete &q) {
@@ -91,14 +92,18 @@ void handle_LinkComplete(Session &s, const wire_LinkComplete &q) {
   std::lock_guard lock(link->mutex());
   reply.refused = link->complete();
   tell_logs(&reply, *link, &tail);
+  std::shared_ptr<Image> image;
+  Hash hash{};
   if (reply.refused == CUDA_SUCCESS) {
     reply.size = link->result().size();
-    if (std::shared_ptr<Image> image = image_of_result(link->result())) {
-      const Hash hash = sha256({image->data(), image->size()});
-      s.device().modules().keep(hash, std::move(image));
-    }
+    image = image_of_result(link->result());
+  }
+  if (image) {
+    hash = sha256({image->data(), image->size()});
+    s.device().modules().keep(hash, image);
   }
   s.answer(request, CUDA_SUCCESS, &reply.reply, sizeof reply, tail.data(), tail.size());
+  if (image) s.device().modules().save(hash, *image);
 }
 
 void handle_LinkFetch(Session &s, const wire_LinkFetch &q) {

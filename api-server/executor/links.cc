@@ -6,8 +6,8 @@
 
 namespace outboard {
 
-Link::Link(const Driver &driver, std::span<const uint8_t> options)
-    : driver_(driver), compiling_(options) {
+Link::Link(const Driver &driver, std::span<const uint8_t> options, Taken all)
+    : driver_(driver), all_(std::move(all)), compiling_(options) {
   compiling_.start();
   begun_ = driver_.cuLinkCreate_v2(compiling_.count(), compiling_.options(), compiling_.values(),
                                    &state_);
@@ -15,6 +15,17 @@ Link::Link(const Driver &driver, std::span<const uint8_t> options)
 
 Link::~Link() {
   if (begun_ == CUDA_SUCCESS) driver_.cuLinkDestroy(state_);
+  *all_ -= own_;
+}
+
+bool Link::take(uint64_t bytes) {
+  const uint64_t before = all_->fetch_add(bytes);
+  if (bytes > kMostBytes || before > kMostBytes - bytes) {
+    *all_ -= bytes;
+    return false;
+  }
+  own_ += bytes;
+  return true;
 }
 
 CUresult Link::add(CUjitInputType type, std::span<const uint8_t> input, const char *name,
@@ -49,21 +60,12 @@ bool Links::end(uint64_t handle) {
   std::shared_ptr<Link> link;
   if (!table_.take(handle, &link)) return false;
   --count_;
-  taken_ -= link->taken;
   return true;
 }
 
 void Links::clear() {
   table_.clear();
   count_ = 0;
-  taken_ = 0;
-}
-
-bool Links::take(Link &link, uint64_t bytes) {
-  if (bytes > kMostBytes || taken_ > kMostBytes - bytes) return false;
-  link.taken += bytes;
-  taken_ += bytes;
-  return true;
 }
 
 std::span<const uint8_t> input_of(const Image &image) {

@@ -18,8 +18,11 @@ namespace outboard {
 
 class Link {
  public:
+  // Bytes of the inputs of all links of a session.
+  using Taken = std::shared_ptr<std::atomic<uint64_t>>;
+
   // `options` is whole options.
-  Link(const Driver &driver, std::span<const uint8_t> options);
+  Link(const Driver &driver, std::span<const uint8_t> options, Taken all);
   ~Link();
   Link(const Link &) = delete;
   Link &operator=(const Link &) = delete;
@@ -27,6 +30,8 @@ class Link {
   // The step of a link that is under way: held around what follows.
   std::mutex &mutex() { return mutex_; }
 
+  // Counts an input of that size; false when the inputs of all links would be too much.
+  bool take(uint64_t bytes);
   CUresult add(CUjitInputType type, std::span<const uint8_t> input, const char *name,
                Compiling *options);
   CUresult complete();
@@ -36,12 +41,15 @@ class Link {
   std::string_view errors() const { return said(compiling_.errors); }
   std::string_view info() const { return said(compiling_.info); }
 
-  std::atomic<uint64_t> taken{0};  // bytes of inputs, for the bound of all
-
  private:
   static std::string_view said(const std::string &log) { return {log.c_str()}; }
 
+  // The driver holds what it made of them, in this process.
+  static constexpr uint64_t kMostBytes = uint64_t{512} << 20;
+
   const Driver &driver_;
+  const Taken all_;
+  std::atomic<uint64_t> own_{0};  // of it
   std::mutex mutex_;
   Compiling compiling_;
   CUlinkState state_ = nullptr;
@@ -54,20 +62,18 @@ class Links {
  public:
   bool can_mint(uint64_t handle) const { return table_.can_mint(handle); }
   bool has_room() const { return count_ < WIRE_LINKS_MAX; }
+  std::shared_ptr<Link> make(const Driver &driver, std::span<const uint8_t> options) {
+    return std::make_shared<Link>(driver, options, taken_);
+  }
   void keep(uint64_t handle, std::shared_ptr<Link> link);
   std::shared_ptr<Link> find(uint64_t handle);
   bool end(uint64_t handle);
   void clear();
-  // Counts an input of that size; false when the inputs of all links would be too much.
-  bool take(Link &link, uint64_t bytes);
 
  private:
-  // The driver holds what it made of them, in this process.
-  static constexpr uint64_t kMostBytes = uint64_t{512} << 20;
-
   HandleTable<std::shared_ptr<Link>, WIRE_KIND_LINK> table_;
   size_t count_ = 0;
-  uint64_t taken_ = 0;
+  const Link::Taken taken_ = std::make_shared<std::atomic<uint64_t>>(0);
 };
 
 // The input in an image that has one and nothing else; empty otherwise.

@@ -95,11 +95,15 @@ void answer_refused(Session &s, const Loading &loading, CUresult result) {
   s.answer(loading.request, CUDA_SUCCESS, &reply.reply, sizeof reply, tail.data(), tail.size());
 }
 
-void load(Session &s, Loading &loading, std::shared_ptr<const Image> image) {
+// Whether the image is one that can be loaded.
+bool load(Session &s, Loading &loading, std::shared_ptr<const Image> image) {
   std::unique_ptr<Module> module;
   Compiling &compiling = loading.compiling;
   const CUresult result = s.load_module(std::move(image), &compiling, &module);
-  if (result != CUDA_SUCCESS) return answer_refused(s, loading, result);
+  if (result != CUDA_SUCCESS) {
+    answer_refused(s, loading, result);
+    return false;
+  }
   count(s.count().modules);
   const auto kernels = static_cast<uint32_t>(module->kernels.size());
   const bool describe = loading.open && kernels <= kFewKernels;
@@ -108,7 +112,8 @@ void load(Session &s, Loading &loading, std::shared_ptr<const Image> image) {
   if (!s.loaded().keep(loading.handle, module)) {
     s.driver().cuLibraryUnload(module->library);
     s.unloaded(*module);
-    return s.violation("a module's handle was used twice");
+    s.violation("a module's handle was used twice");
+    return true;
   }
   s.flush_output();
   const auto list_size = static_cast<uint32_t>(list.bytes.size());
@@ -118,8 +123,9 @@ void load(Session &s, Loading &loading, std::shared_ptr<const Image> image) {
     reply.kernels = kernels;
     reply.listed = list.listed;
     reply.list_size = list_size;
-    return s.answer(loading.request, CUDA_SUCCESS, &reply.reply, sizeof reply, list.bytes.data(),
-                    list_size);
+    s.answer(loading.request, CUDA_SUCCESS, &reply.reply, sizeof reply, list.bytes.data(),
+             list_size);
+    return true;
   }
   wire_ModuleOpen_reply reply{};
   reply.state = WIRE_MODULE_LOADED;
@@ -132,6 +138,7 @@ void load(Session &s, Loading &loading, std::shared_ptr<const Image> image) {
   append_padded(tail, compiling.info.data(), compiling.info.size());
   append(tail, list.bytes.data(), list_size);
   s.answer(loading.request, CUDA_SUCCESS, &reply.reply, sizeof reply, tail.data(), tail.size());
+  return true;
 }
 
 void find_and_load(Session &s, Loading loading) {
@@ -142,10 +149,13 @@ void find_and_load(Session &s, Loading loading) {
     s.pending_images().forget(loading.hash);
     return answer_state(s, loading, CUDA_ERROR_OUT_OF_MEMORY, 0);
   }
-  ImageSearch search(s, loading.hash, loading.total);
-  if (!search.found()) return answer_state(s, loading, CUDA_SUCCESS, WIRE_MODULE_WANTED);
+  ImageSearch search(s, loading.hash, loading.total, Sharing::kAll);
+  if (search.over()) return answer_state(s, loading, CUDA_SUCCESS, WIRE_MODULE_WANTED);
   s.hand_over();
-  if (search.settle()) load(s, loading, search.image());
+  if (!search.settle()) return;
+  if (!search.image()) return answer_state(s, loading, CUDA_SUCCESS, WIRE_MODULE_WANTED);
+  // Writing takes time, and nobody waits for it.
+  if (load(s, loading, search.image())) search.save();
 }
 
 std::string text(std::span<const uint8_t> bytes) {

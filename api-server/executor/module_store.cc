@@ -62,6 +62,16 @@ std::shared_ptr<const Image> ModuleStore::find(const Hash &hash, uint64_t size) 
   return nullptr;
 }
 
+std::shared_ptr<const Image> ModuleStore::fetch(const Hash &hash, uint64_t size) {
+  std::shared_ptr<const Image> image = files_ ? files_->read(hash, size) : nullptr;
+  if (image) keep(hash, image);
+  return image;
+}
+
+void ModuleStore::save(const Hash &hash, const Image &image) const {
+  if (files_) files_->write(hash, image);
+}
+
 void ModuleStore::keep(const Hash &hash, std::shared_ptr<const Image> image) {
   std::lock_guard lock(mutex_);
   for (const Entry &entry : entries_) {

@@ -1,41 +1,19 @@
-// Images of modules by the SHA-256 of their bytes. They stay in the process for later sessions,
-// the least recently used ones go first.
+// Images by the SHA-256 of their bytes. They stay in the process for later sessions, the least
+// recently used ones go first; and on disk, where the server has a folder for them.
 //
 // Lock: mutex_, innermost.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <list>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <span>
+
+#include "image_bytes.h"
+#include "module_files.h"
 
 namespace outboard {
-
-// The digest as the wire has it: four little-endian words.
-using Hash = std::array<uint64_t, 4>;
-
-Hash sha256(std::span<const uint8_t> bytes);
-
-// Bytes of an image; eight zeros follow them, so that a text at the end is terminated.
-class Image {
- public:
-  // Null when there is no memory for it.
-  static std::shared_ptr<Image> make(uint64_t size);
-  uint8_t *data() { return bytes_.get(); }
-  const uint8_t *data() const { return bytes_.get(); }
-  uint64_t size() const { return size_; }
-
- private:
-  struct Free {
-    void operator()(uint8_t *p) const { free(p); }
-  };
-  std::unique_ptr<uint8_t, Free> bytes_;
-  uint64_t size_ = 0;
-};
 
 // An image on its way, in pieces that may come in any order.
 class PendingImage {
@@ -56,9 +34,18 @@ class ModuleStore {
  public:
   explicit ModuleStore(uint64_t limit = 1 << 30) : limit_(limit) {}
 
+  // Before any session.
+  void use(std::unique_ptr<ModuleFiles> files) { files_ = std::move(files); }
+
+  // Of the process; quick.
   std::shared_ptr<const Image> find(const Hash &hash, uint64_t size);
   // The image's hash has been verified.
   void keep(const Hash &hash, std::shared_ptr<const Image> image);
+
+  // On disk; not quick, and nothing where there is no folder.
+  bool on_disk() const { return files_ != nullptr; }
+  std::shared_ptr<const Image> fetch(const Hash &hash, uint64_t size);
+  void save(const Hash &hash, const Image &image) const;
 
  private:
   struct Entry {
@@ -67,6 +54,7 @@ class ModuleStore {
   };
 
   const uint64_t limit_;
+  std::unique_ptr<ModuleFiles> files_;
   std::mutex mutex_;
   std::list<Entry> entries_;  // most recently used first
   uint64_t total_ = 0;

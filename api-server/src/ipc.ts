@@ -38,6 +38,9 @@ export interface Open {
   ordinal: number;
   /** Descriptor of the slot's token page, as the process has inherited it. */
   tokenFd?: number | null;
+  /** Where images of modules are kept on disk, and how much of them; none: nowhere. */
+  moduleFolder?: string | null;
+  moduleBytes?: bigint;
 }
 
 export interface Session {

@@ -76,10 +76,10 @@ process.on('disconnect', () => {
 // Ctrl-C in a terminal reaches every process of the group; the monitor decides what it means.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
 
-function open({ build, library, ordinal, tokenFd = null }: Open) {
+function open({ type: _, build, ...options }: Open) {
   try {
     native = loadNative(build);
-    device = native.openDevice({ library, ordinal, windowBase: null, windowSize: null, tokenFd });
+    device = native.openDevice({ windowBase: null, windowSize: null, ...options });
     rehearse(native, device);
     send({ type: 'ready', snapshot: native.snapshot(device) });
   } catch (error) {

@@ -24,6 +24,10 @@ export interface DeviceOptions {
   /** The slot's token page, inherited from the monitor; none: nothing is ever held back. The caller
    * may close it afterwards. */
   tokenFd?: number | null;
+  /** Where images of modules are kept on disk; none: nowhere. */
+  moduleFolder?: string | null;
+  /** Bytes of them at most. */
+  moduleBytes?: bigint;
 }
 
 /** What the Welcome tells a guest about the device. */

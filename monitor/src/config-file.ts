@@ -63,8 +63,9 @@ function textOf(node: unknown): string | null {
 }
 
 /** Paths in the file are seen from the file. */
+/** `none` stands for no file or folder where an option says so; one of that name is `./none`. */
 function relative(file: string, text: string, isPath: true | undefined): string {
-  return isPath ? path.resolve(path.dirname(file), text) : text;
+  return isPath && text !== 'none' ? path.resolve(path.dirname(file), text) : text;
 }
 
 function wrong(where: string, what: string): OutboardError {

@@ -354,6 +354,11 @@ const table = {
     remedy:
       'Give a file that `outboard run --trace` or `outboard serve --trace-dir` wrote, of the same release.',
   },
+  OB_MODULE_CACHE: {
+    sentence: 'modules cannot be kept in %s: %s',
+    remedy:
+      'Name a folder of the server alone with `outboard serve --module-cache`, or say `none`.',
+  },
   OB_TRACE_DIR: {
     sentence: 'sessions cannot be recorded in %s: %s',
     remedy: 'Name a folder that the server may write to with `outboard serve --trace-dir`.',

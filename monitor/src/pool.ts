@@ -6,6 +6,7 @@ import { formatUuid } from './devices.js';
 import { OutboardError } from './errors.js';
 import type { Log } from './log.js';
 import { sessionMemory } from './memory.js';
+import type { ModuleCache } from './module-cache.js';
 import { Slot, type SlotEvents } from './slot.js';
 import type { GpuState, Placement } from './state.js';
 
@@ -20,6 +21,8 @@ export interface PoolOptions {
   serversPerGpu: number;
   /** A process that gives no sign of life for so long is killed. */
   hangSeconds: number;
+  /** Where the processes keep modules on disk; absent or null: nowhere. */
+  modules?: ModuleCache | null;
 }
 
 const watchSeconds = 1;
@@ -180,7 +183,7 @@ export class Pool {
   }
 
   #spawn(gpu: number, index: number): Slot {
-    const { build, driver } = this.#options;
+    const { build, driver, modules = null } = this.#options;
     const events = {
       ...this.#events,
       onReady: (slot: Slot) => this.#ready(slot),
@@ -189,7 +192,7 @@ export class Pool {
       onExit: (slot: Slot, how: string) => this.#exited(slot, how),
     };
     const { library, env } = driver;
-    const options = { gpu, index, build, library, env, native: this.#native };
+    const options = { gpu, index, build, library, env, native: this.#native, modules };
     const slot = new Slot(options, events, this.#log);
     this.#events.onStarted(slot);
     return slot;

@@ -7,7 +7,7 @@ import { logLevelOption, readyFileOption } from './daemon.js';
 import { type Listen, parseListen } from './listeners.js';
 import { BadValue, type Option, type Values, yesNo } from './options.js';
 import type { Clients } from './tls-front.js';
-import { type Address, parseAddress, parseChoice, parseCount } from './values.js';
+import { type Address, parseAddress, parseBytes, parseChoice, parseCount } from './values.js';
 
 const seconds = (least: number) => parseCount(least, 7 * 24 * 3600, 'seconds');
 
@@ -223,6 +223,23 @@ export const serveOptions = {
     fallback: null,
     path: true,
   } satisfies Option<string | null>,
+  'module-cache': {
+    env: 'OUTBOARD_MODULE_CACHE',
+    value: 'DIR|none',
+    help: "keep programs' modules there, so that they need not be sent again after a restart",
+    parse: (text) => (text === 'none' ? 'none' : path.resolve(text)),
+    fallback: null,
+    shown: '$CACHE_DIRECTORY/modules, else ~/.cache/outboard/modules',
+    path: true,
+  } satisfies Option<string | null>,
+  'module-cache-size': {
+    env: 'OUTBOARD_MODULE_CACHE_SIZE',
+    value: 'BYTES',
+    help: 'how much of them; what was not used for longest goes first',
+    parse: parseBytes,
+    fallback: 4n << 30n,
+    shown: '4G',
+  } satisfies Option<bigint>,
   'ready-file': readyFileOption('OUTBOARD_READY_FILE'),
   'log-level': logLevelOption,
   build: {

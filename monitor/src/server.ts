@@ -13,6 +13,7 @@ import { OutboardError } from './errors.js';
 import { HelloReader } from './hello.js';
 import { formatListen, type Listen, Listeners } from './listeners.js';
 import type { Log } from './log.js';
+import type { ModuleCache } from './module-cache.js';
 import { Pool } from './pool.js';
 import { Queue } from './queue.js';
 import { Quota, type QuotaOptions } from './quota.js';
@@ -43,6 +44,8 @@ export interface ServerOptions {
   gated: { copies: boolean; sets: boolean };
   /** Where sessions are recorded; null: they are not. */
   traces: TraceFolder | null;
+  /** Where modules are kept on disk; null: nowhere. */
+  modules: ModuleCache | null;
   parameters: PlacementParameters;
   /** What sessions get to end by themselves when the server is told to stop. */
   graceSeconds: number;
@@ -87,11 +90,11 @@ export class Server {
     this.options = options;
     this.#observer = observer;
     this.#log = log;
-    const { build, driver, serversPerGpu, hangSeconds } = options;
+    const { build, driver, serversPerGpu, hangSeconds, modules } = options;
     this.#queries = new DeviceQueries(this, driver.nvml);
     this.quota = new Quota(options.quota, log);
     this.pool = new Pool(
-      { build, driver, serversPerGpu, hangSeconds },
+      { build, driver, serversPerGpu, hangSeconds, modules },
       {
         onStarted: (slot) => this.quota.slotStarted(slot),
         onReady: (slot) => this.#ready(slot),

@@ -15,6 +15,7 @@ import type {
 import { type SocketHandle, sendable } from '../../api-server/src/socket-handle.js';
 import { TokenPage } from '../../api-server/src/token-page.js';
 import type { Log } from './log.js';
+import type { ModuleCache } from './module-cache.js';
 import { type Usage, usageOf } from './usage.js';
 
 const main = fileURLToPath(new URL('../../api-server/src/main.js', import.meta.url));
@@ -34,6 +35,7 @@ export interface SlotOptions {
   library: string;
   env: NodeJS.ProcessEnv;
   native: Native;
+  modules: ModuleCache | null;
 }
 
 export interface SlotEvents {
@@ -81,7 +83,7 @@ export class Slot {
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: SlotOptions, events: SlotEvents, log: Log) {
-    const { gpu, index, build, library, env, native } = options;
+    const { gpu, index, build, library, env, native, modules } = options;
     this.gpu = gpu;
     this.index = index;
     this.#events = events;
@@ -101,7 +103,8 @@ export class Slot {
     if (this.#child.stderr) {
       createInterface({ input: this.#child.stderr }).on('line', (line) => relay(line, this.log));
     }
-    this.#send({ type: 'open', build, library, ordinal: gpu, tokenFd });
+    const kept = { moduleFolder: modules?.folder ?? null, moduleBytes: modules?.bytes ?? 0n };
+    this.#send({ type: 'open', build, library, ordinal: gpu, tokenFd, ...kept });
   }
 
   get pid(): number | undefined {

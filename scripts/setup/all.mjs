@@ -67,6 +67,8 @@ export function environment({ nvcc }) {
   }
   for (const name of ['NVCC', 'CUDA_HOME', 'CUDA_VISIBLE_DEVICES', 'LD_PRELOAD']) delete env[name];
   env['OUTBOARD_BUILD'] = build;
+  // What earlier runs left on disk would change what these cost.
+  env['OUTBOARD_MODULE_CACHE'] = 'none';
   if (nvcc && 'path' in nvcc) {
     env['NVCC'] = nvcc.path;
     env['CUDA_HOME'] = nvcc.home;

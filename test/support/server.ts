@@ -28,7 +28,8 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     process.execPath,
     [cli, 'serve', '--listen', '127.0.0.1:0', '--http', 'none', '--grace', '0', ...args],
     {
-      env: { ...process.env, ...options.env },
+      // What earlier runs left on disk is not this test's.
+      env: { ...process.env, OUTBOARD_MODULE_CACHE: 'none', ...options.env },
       stdio: ['ignore', 'pipe', 'pipe'],
     },
   );

@@ -99,6 +99,26 @@ TEST(inputs_become_a_result_that_is_known_as_an_image) {
   CHECK_EQUAL(w.guest.call(WIRE_LinkFetch, fetch).reply.result, CUDA_ERROR_INVALID_HANDLE);
 }
 
+TEST(an_input_is_known_to_its_own_tenant_only) {
+  const std::string image = input("kernel secret\n");
+  std::string said;
+  const auto asked = [&](const char *tenant) {
+    WorldOptions options;
+    options.tenant = tenant;
+    World w(std::move(options));
+    create(w, link_handle(1));
+    const Answer answer =
+        w.guest.call(WIRE_LinkAdd, add_command(w, link_handle(1), image), "input");
+    const uint32_t state = answer.frame.as<wire_LinkAdd_reply>().state;
+    if (state == WIRE_MODULE_WANTED) add(w, link_handle(1), image, &said);
+    return state;
+  };
+  CHECK_EQUAL(asked("a"), WIRE_MODULE_WANTED);
+  CHECK_EQUAL(asked("a"), WIRE_MODULE_LOADED);
+  CHECK_EQUAL(asked("b"), WIRE_MODULE_WANTED);
+  CHECK_EQUAL(asked(""), WIRE_MODULE_WANTED);
+}
+
 TEST(what_the_linker_says_is_passed_on) {
   World w;
   const uint64_t link = link_handle(1);

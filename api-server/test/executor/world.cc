@@ -58,6 +58,7 @@ World::World(WorldOptions options, int fds[2]) : guest(fds[0]), end_(over_.get_f
   session_options.fd = fds[1];
   session_options.id = 7;
   session_options.memory_limit = options.memory;
+  session_options.tenant = options.tenant;
   session_options.patience = options.patience;
   session_options.gate = options.gate;
   session_options.trace = options.trace;

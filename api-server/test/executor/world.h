@@ -15,6 +15,7 @@ struct WorldOptions {
   std::string leftover;
   outboard::GateOptions gate;
   outboard::TraceOptions trace;
+  std::string tenant;
 };
 
 class World {

@@ -11,6 +11,7 @@ import { chooseDriver } from '../devices.js';
 import { OutboardError } from '../errors.js';
 import { formatListen, type Listen, passedSockets } from '../listeners.js';
 import { type Log, openLog, RecentLog } from '../log.js';
+import { openModuleCache } from '../module-cache.js';
 import { observers } from '../observers.js';
 import { LiveOperations } from '../operations.js';
 import { optionsHelp, readOptions } from '../options.js';
@@ -69,7 +70,7 @@ async function serveWith(values: ServeValues): Promise<number> {
   if (!placement) throw new Error(`no policy ${values.placement}`);
   const opened = opening(values, log);
   if (!opened) return exitCodes.unable;
-  const { tenants, traces } = opened;
+  const { tenants, traces, modules } = opened;
   const metrics = newMetrics();
   const tracing = wantsTracing(process.env) ? await openTracing(process.env, log) : null;
   const server = new Server(
@@ -91,6 +92,7 @@ async function serveWith(values: ServeValues): Promise<number> {
       },
       gated: values.gate,
       traces,
+      modules,
       parameters: { omega: 1, gamma: values.gamma },
       graceSeconds: values.grace,
       stopSeconds,
@@ -156,7 +158,7 @@ function keepHeapSmall() {
 
 /** What the configuration names; undefined: something of it is wrong, which has been said. */
 function opening(values: ServeValues, log: Log) {
-  const { tenants: file, 'trace-dir': folder } = values;
+  const { tenants: file, 'trace-dir': folder, 'module-cache': cache } = values;
   if (file === null) {
     log.info('there is no tenants file: only this machine is served, and everybody on it');
   }
@@ -164,6 +166,10 @@ function opening(values: ServeValues, log: Log) {
     return {
       tenants: file === null ? null : new Tenants(file, log),
       traces: folder === null ? null : new TraceFolder(folder),
+      modules:
+        cache === 'none'
+          ? null
+          : openModuleCache(cache, values['module-cache-size'], process.env, log),
     };
   } catch (error) {
     return told(log)(error);
