@@ -10,6 +10,7 @@ import { tapRow } from './rows/tap.mjs';
 import { environment, setUp } from './setup/all.mjs';
 import { ensureClients, ensureNvmlClient } from './setup/clients.mjs';
 import { configurations, ensureNative } from './setup/native.mjs';
+import { ensureRuntimes, OLD_RUNTIMES } from './setup/runtimes.mjs';
 import { runMain, SetupError, step } from './setup/step.mjs';
 
 /** @typedef {import('./rows/summary.mjs').Row} Row */
@@ -17,6 +18,11 @@ import { runMain, SetupError, step } from './setup/step.mjs';
 /** Tests of programs from PyPI, what they need, and how it is had. */
 const CLIENTS = [
   { test: 'test/clients/test/clients.test.ts', name: 'CuPy and Numba', ensure: ensureClients },
+  {
+    test: 'test/clients/test/runtimes.test.ts',
+    name: `CUDA runtime ${OLD_RUNTIMES.join(', ')}`,
+    ensure: (/** @type {(detail?: string) => void} */ begin) => ensureRuntimes(begin, OLD_RUNTIMES),
+  },
   { test: 'nvml/test/clients.test.ts', name: 'nvidia-ml-py', ensure: ensureNvmlClient },
 ];
 const ROWS = ['lint', 'ctest', 'tap', 'asan', 'fuzz'];

@@ -29,10 +29,6 @@ enum abi_find_status abi_find(const char *name, int version, int per_thread, voi
   int chosen = per_thread && threaded >= 0 ? threaded : plain;
   if (chosen < 0) return ABI_VERSION_TOO_OLD;
   const struct abi_entry *entry = &abi_entries[abi_lookups[chosen].entry];
-  if (entry->function == entry->stub) {
-    *function = entry->stub;
-    return ABI_NOT_IMPLEMENTED;
-  }
   *function = abi_exports ? abi_exports[abi_lookups[chosen].entry] : entry->function;
-  return ABI_FOUND;
+  return entry->function == entry->stub ? ABI_NOT_IMPLEMENTED : ABI_FOUND;
 }

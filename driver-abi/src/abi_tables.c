@@ -33,10 +33,23 @@ static int refuse(atomic_flag *said, const char *table, int slot) {
 #define SIZE_SLOT(slots) ((const void *)((slots) * sizeof(void *)))
 
 // ---------------------------------------------------------------------------------------------
-// CUDART: how the runtime reaches primary contexts without keeping them alive.
+// CUDART: how the runtime reaches primary contexts without keeping them alive. Before CUDA 12 it
+// also loads its modules here, from the wrapper that nvcc puts around a fatbin.
 
 static CUresult cudart_primary_context(CUcontext *context, CUdevice device) {
   return abi_host.primary_context(context, device);
+}
+
+static CUresult cudart_load(CUmodule *module, const void *wrapper, void *first, void *second,
+                            size_t third) {
+  (void)first, (void)second, (void)third;  // runtime 11.8 passes zeros
+  return cuModuleLoadData(module, wrapper);
+}
+
+// The program's code is about to go (__cudaUnregisterFatBinary): nothing here points into it.
+static CUresult cudart_forget(const void *wrapper) {
+  (void)wrapper;
+  return CUDA_SUCCESS;
 }
 
 // Called by runtime 13.2 and newer at start-up; it is content with success.
@@ -46,18 +59,16 @@ UNUSED_SLOT(CUDART, 1)
 UNUSED_SLOT(CUDART, 3)
 UNUSED_SLOT(CUDART, 4)
 UNUSED_SLOT(CUDART, 5)
-UNUSED_SLOT(CUDART, 6)
-UNUSED_SLOT(CUDART, 7)
 UNUSED_SLOT(CUDART, 8)
 UNUSED_SLOT(CUDART, 9)
 UNUSED_SLOT(CUDART, 10)
 UNUSED_SLOT(CUDART, 11)
 
 static const void *const cudart_table[13] = {
-    SIZE_SLOT(13),   SLOT(CUDART_1),  SLOT(cudart_primary_context),
-    SLOT(CUDART_3),  SLOT(CUDART_4),  SLOT(CUDART_5),
-    SLOT(CUDART_6),  SLOT(CUDART_7),  SLOT(CUDART_8),
-    SLOT(CUDART_9),  SLOT(CUDART_10), SLOT(CUDART_11),
+    SIZE_SLOT(13),     SLOT(CUDART_1),      SLOT(cudart_primary_context),
+    SLOT(CUDART_3),    SLOT(CUDART_4),      SLOT(CUDART_5),
+    SLOT(cudart_load), SLOT(cudart_forget), SLOT(CUDART_8),
+    SLOT(CUDART_9),    SLOT(CUDART_10),     SLOT(CUDART_11),
     SLOT(cudart_12),
 };
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "abi_lookup.h"
 #include "host.h"
 
 static CUuuid id_of(const char *hex) {
@@ -58,13 +59,25 @@ static void primary_context_comes_from_the_host(void **state) {
 
 static void unused_slots_refuse_and_say_so_once(void **state) {
   (void)state;
-  int (*slot)(void) = table("6bd5fb6c5bf4e74a8987d93912fd9df9")[6];
+  int (*slot)(void) = table("6bd5fb6c5bf4e74a8987d93912fd9df9")[8];
   int before = test_log_count;
   assert_int_equal(slot(), CUDA_ERROR_NOT_SUPPORTED);
   assert_string_equal(test_logged,
-                      "private table CUDART: slot 6 was called and is not implemented");
+                      "private table CUDART: slot 8 was called and is not implemented");
   assert_int_equal(slot(), CUDA_ERROR_NOT_SUPPORTED);
   assert_int_equal(test_log_count, before + 1);
+}
+
+static void runtimes_before_12_load_modules_through_a_slot(void **state) {
+  (void)state;
+  void *const *slots = table("6bd5fb6c5bf4e74a8987d93912fd9df9");
+  CUresult (*load)(CUmodule *, const void *, void *, void *, size_t) = slots[6];
+  CUresult (*forget)(const void *) = slots[7];
+  CUmodule module = NULL;
+  // This library has no such call; its stub says which one it was.
+  assert_int_equal(load(&module, "wrapper", NULL, NULL, 0), CUDA_ERROR_NOT_SUPPORTED);
+  assert_string_equal(abi_entries[test_unsupported].name, "cuModuleLoadData");
+  assert_int_equal(forget("wrapper"), CUDA_SUCCESS);
 }
 
 static void tools_are_off(void **state) {
@@ -140,6 +153,7 @@ int main(void) {
       cmocka_unit_test(unknown_tables_are_refused_and_named),
       cmocka_unit_test(primary_context_comes_from_the_host),
       cmocka_unit_test(unused_slots_refuse_and_say_so_once),
+      cmocka_unit_test(runtimes_before_12_load_modules_through_a_slot),
       cmocka_unit_test(tools_are_off),
       cmocka_unit_test(libraries_find_the_current_context),
       cmocka_unit_test(storage_table_works),
