@@ -1,8 +1,9 @@
 // npm run test:samples -- DIR [NAME...]: builds the samples of a checkout of NVIDIA's cuda-samples,
-// runs each natively on the software device and says how it went.
+// runs each natively on the software device, then remoted, and says how it went.
 //   --libraries DIR   a folder with include/ and lib/ for what the toolkit lacks (may be repeated)
 //   --out DIR         where programs are built; build/samples
 //   --seconds N       how much processor time one run may take; 300
+//   --natively        leaves out the remoted runs
 //   --write           writes docs/software-device/samples.md from the last result of every sample
 //   --verbose         shows the output of what did not pass
 import { execFileSync } from 'node:child_process';
@@ -10,9 +11,11 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { build as buildFolder, root } from '../../../scripts/setup/paths.mjs';
+import { guestLibrary } from '../../../test/support/paths.js';
 import { build, libraryFolders, type Toolkit } from './build.js';
-import { type Result, type Run, run } from './run.js';
+import { type Result, type Run, run, type Verdict } from './run.js';
 import { findSamples, type Sample } from './sample.js';
+import { Servers } from './servers.js';
 import { type Row, table, VERDICTS } from './table.js';
 
 const DOCUMENT = path.join(root, 'docs', 'software-device', 'samples.md');
@@ -26,6 +29,7 @@ async function main(): Promise<number> {
       libraries: { type: 'string', multiple: true },
       out: { type: 'string' },
       seconds: { type: 'string' },
+      natively: { type: 'boolean' },
       write: { type: 'boolean' },
       verbose: { type: 'boolean' },
     },
@@ -50,6 +54,8 @@ async function main(): Promise<number> {
   // Programs that compile kernels as they run get PTX from NVRTC that way.
   const keepPtx = path.join(device, 'keep-ptx');
   const libraryPath = [keepPtx, device, ...libraryFolders(toolkit)];
+  const guestPath = [keepPtx, path.dirname(guestLibrary), ...libraryFolders(toolkit)];
+  const servers = new Servers();
 
   const rows: Row[] = [];
   const resultsFile = path.join(out, 'results.json');
@@ -62,14 +68,19 @@ async function main(): Promise<number> {
     last[row.place] = row;
     writeFileSync(resultsFile, JSON.stringify(last, null, 1));
     const took = results.reduce((sum, { seconds }) => sum + seconds, 0);
+    const { remoted } = row;
     console.log(
       `${row.verdict.padEnd(9)} ${row.place}${row.why ? `: ${row.why}` : ''}` +
+        (remoted && remoted.verdict !== row.verdict
+          ? `; REMOTED ${remoted.verdict}: ${remoted.why}`
+          : '') +
         (took ? ` (${took.toFixed(1)} s)` : ''),
     );
-    if (values.verbose && row.verdict !== 'pass') {
+    if (values.verbose && (remoted ?? row).verdict !== 'pass') {
       for (const { output } of results) console.log(output.replace(/^/gm, '    '));
     }
   }
+  await servers.stop();
   for (const verdict of VERDICTS) {
     console.log(`${rows.filter((row) => row.verdict === verdict).length} ${verdict}`);
   }
@@ -83,7 +94,9 @@ async function main(): Promise<number> {
     const versions = { samples: commitOf(checkout), nvcc: toolkit.version };
     writeFileSync(DOCUMENT, table(known, versions));
   }
-  return rows.some(({ verdict }) => verdict === 'fail' || verdict === 'refused') ? 1 : 0;
+  const bad = (each?: { verdict: Row['verdict'] }) =>
+    each?.verdict === 'fail' || each?.verdict === 'refused';
+  return rows.some((row) => bad(row) || bad(row.remoted)) ? 1 : 0;
 
   async function one(sample: Sample): Promise<{ row: Row; results: Result[] }> {
     const { place } = sample;
@@ -91,15 +104,26 @@ async function main(): Promise<number> {
     if ('notBuilt' in built) {
       return { row: { place, verdict: 'not built', why: built.notBuilt }, results: [] };
     }
+    const limit = Number(values.seconds ?? 300);
     const results: Result[] = [];
     for (const each of runs(sample)) {
-      const limit = Number(values.seconds ?? 300);
       results.push(await run(built.program, each, libraryPath, limit));
     }
-    const worst = results.find(({ verdict }) => verdict !== 'pass');
-    const row = { place, verdict: worst?.verdict ?? 'pass', why: worst?.why ?? '' } as const;
-    return { row, results };
+    const row: Row = { place, ...overall(results) };
+    const tried = ['pass', 'waived'].includes(row.verdict) && !values.natively;
+    if (!tried || runs(sample).some(({ devices }) => devices > 1)) return { row, results };
+    const remoted: Result[] = [];
+    for (const each of runs(sample)) {
+      const address = await servers.address(each.computeCapability);
+      remoted.push(await run(built.program, each, guestPath, limit, address));
+    }
+    return { row: { ...row, remoted: overall(remoted) }, results: [...results, ...remoted] };
   }
+}
+
+function overall(results: Result[]): { verdict: Verdict; why: string } {
+  const worst = results.find(({ verdict }) => verdict !== 'pass');
+  return { verdict: worst?.verdict ?? 'pass', why: worst?.why ?? '' };
 }
 
 function findToolkit(libraries: string[]): Toolkit {

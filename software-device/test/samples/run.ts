@@ -1,4 +1,4 @@
-// Runs a built sample on the device and judges what it did.
+// Runs a built sample on the device, natively or through a server, and judges what it did.
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -28,6 +28,7 @@ export function run(
   { args, devices, computeCapability }: Run,
   libraryPath: string[],
   seconds: number,
+  server?: string,
 ): Promise<Result> {
   const started = performance.now();
   const child = spawn(program, args, {
@@ -38,6 +39,7 @@ export function run(
       SOFTWARE_DEVICE_GPUS: String(devices),
       SOFTWARE_DEVICE_COMPUTE_CAPABILITY: computeCapability,
       SOFTWARE_DEVICE_LOG: 'info',
+      ...(server ? { OUTBOARD_SERVER: server, OUTBOARD_LOG: 'warn' } : {}),
     },
     stdio: ['ignore', 'pipe', 'pipe'],
     // A group of its own: some samples start processes themselves.
@@ -51,9 +53,11 @@ export function run(
   child.stdout.setEncoding('utf8').on('data', keep);
   child.stderr.setEncoding('utf8').on('data', keep);
   // Processor time, so that other load on the machine fails no sample; and an end for one that hangs.
+  // Remoted, the time is the server's.
   const guard = setInterval(() => {
     const elapsed = (performance.now() - started) / 1000;
-    if (processorSeconds(child.pid) < seconds && elapsed < seconds * 10) return;
+    const most = server ? seconds * 2 : seconds * 10;
+    if (processorSeconds(child.pid) < seconds && elapsed < most) return;
     late = true;
     killGroup(child.pid);
   }, 500);
@@ -78,7 +82,7 @@ function judge(
   output: string,
 ): [Verdict, string] {
   const lines = output.split('\n');
-  const said = lines.filter((line) => !line.startsWith('software-device: '));
+  const said = lines.filter((line) => !/^software-device: |^outboard /.test(line));
   // "FAILED" with status 0 is a failure too; "0 failed" and the like are not.
   const failed = said.find((line) => /\bFAILED\b|\bTest failed\b/.test(line));
   if (code === 0 && !failed) return ['pass', ''];
@@ -96,6 +100,8 @@ function judge(
 
 /** Why the device refused: an instruction if there is one, else a call. */
 function refusalIn(lines: string[]): string | undefined {
+  const unserved = lines.find((line) => /^outboard .* is not served/.test(line));
+  if (unserved) return clean(unserved.replace(/^outboard [\d:.]+ \d+ warn: /, ''));
   const log = lines.filter((line) => line.startsWith('software-device: '));
   const instruction = log.find((line) => /: kernel .*PTX line \d+: .*`|refused/.test(line));
   const call = log.find((line) => /NOT_SUPPORTED|not supported/.test(line));

@@ -5,6 +5,8 @@ export interface Row {
   place: string;
   verdict: Verdict | 'not built';
   why: string;
+  /** The same binary through a server, if it was tried. */
+  remoted?: { verdict: Verdict; why: string };
 }
 
 export const VERDICTS: Row['verdict'][] = [
@@ -28,6 +30,8 @@ const MEANING: Record<Row['verdict'], string> = {
 export function table(rows: Row[], versions: { samples: string; nvcc: string }): string {
   const sorted = [...rows].sort((a, b) => (a.place < b.place ? -1 : 1));
   const count = (verdict: Row['verdict']) => sorted.filter((row) => row.verdict === verdict).length;
+  const countRemoted = (verdict: Row['verdict']) =>
+    sorted.filter((row) => row.remoted?.verdict === verdict).length || '';
   const lines = [
     "# NVIDIA's cuda-samples on the software device",
     '',
@@ -36,16 +40,30 @@ export function table(rows: Row[], versions: { samples: string; nvcc: string }):
     `Samples at ${versions.samples}, nvcc ${versions.nvcc}, PTX for compute_80, run natively with`,
     'the arguments of their own `test_args.json`.',
     '',
-    '| result | samples | means |',
-    '|---|---|---|',
-    ...VERDICTS.map((verdict) => `| ${verdict} | ${count(verdict)} | ${MEANING[verdict]} |`),
+    'The same binaries then run remoted: through guest library, wire and a server on the same device.',
+    'Those that want several GPUs are not tried, as a session has one.',
     '',
-    '| sample | result | |',
-    '|---|---|---|',
-    ...sorted.map(({ place, verdict, why }) => `| ${place} | ${verdict} | ${escaped(why)} |`),
+    '| result | natively | remoted | means |',
+    '|---|--:|--:|---|',
+    ...VERDICTS.map(
+      (verdict) =>
+        `| ${verdict} | ${count(verdict)} | ${countRemoted(verdict)} | ${MEANING[verdict]} |`,
+    ),
+    '',
+    '| sample | natively | remoted | |',
+    '|---|---|---|---|',
+    ...sorted.map(
+      ({ place, verdict, why, remoted }) =>
+        `| ${place} | ${verdict} | ${remoted?.verdict ?? '–'} | ${escaped(bothReasons(why, remoted?.why ?? ''))} |`,
+    ),
     '',
   ];
   return lines.join('\n');
+}
+
+function bothReasons(natively: string, remoted: string): string {
+  if (remoted === '' || remoted === natively) return natively;
+  return natively === '' ? `remoted: ${remoted}` : `${natively}; remoted: ${remoted}`;
 }
 
 function escaped(text: string): string {
