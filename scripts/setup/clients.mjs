@@ -1,5 +1,6 @@
 // Real programs for tests, from PyPI: CuPy, Numba and the CUDA libraries that they call into
-// build/clients (test/clients), nvidia-ml-py into build/nvml-client (nvml/test). Nothing else needs them.
+// build/clients (test/clients), nvidia-ml-py into build/nvml-client (nvml/test); PyTorch, for
+// `npm run test:clients` only, into build/torch. Nothing else needs them.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { logTail } from './command.mjs';
@@ -22,6 +23,13 @@ const clients = {
     'nvidia-cufft==12.5.0.14',
     'nvidia-curand==10.4.5.25',
   ],
+};
+
+/** With libraries of its own, which are newer. */
+const torch = {
+  folder: join(build, 'torch'),
+  log: 'torch',
+  packages: ['torch==2.15.0', 'numpy==2.4.6'],
 };
 
 /** By itself, as it is small and needs none of the others. */
@@ -52,4 +60,25 @@ export async function ensureClients(begin) {
   begin('from PyPI, about 2 GB');
   if (await install(clients)) return undefined;
   return `CuPy and Numba could not be installed from PyPI (no network, or no Python >= 3.11 with venv?).\n${logTail(clients.log, 8)}`;
+}
+
+/**
+ * @param {(detail?: string) => void} begin
+ * @returns {Promise<string | undefined>} the reason when it is not to be had
+ */
+export async function ensureTorch(begin) {
+  if (isInstalled(torch) && existsSync(join(torch.folder, 'bin', 'python'))) return undefined;
+  begin('from PyPI, about 6 GB');
+  if (await install(torch)) return undefined;
+  return `PyTorch could not be installed from PyPI (no network, too little space, or no Python >= 3.10 with venv?).\n${logTail(torch.log, 8)}`;
+}
+
+/** What is installed for clients, by name. @returns {Record<string, string>} versions */
+export function versionsOfClients() {
+  return Object.fromEntries(
+    [...clients.packages, ...torch.packages].map((each) => {
+      const [name = '', version = ''] = each.replace(/\[.*\]/, '').split('==');
+      return [name, version];
+    }),
+  );
 }

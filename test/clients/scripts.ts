@@ -15,28 +15,33 @@ export interface Installed {
 
 export interface Script {
   name: string;
+  /** What it is called with, if it is run in several ways. */
+  way?: string;
   installed: Installed;
   env: Record<string, string>;
   /** What the device claims to be, if not its default. */
   computeCapability?: string;
-  /** What the error says that ends it remoted, as long as it does. */
-  notRemoted?: string;
+  /** Only remoted, and why. */
+  notNatively?: string;
 }
 
-const folder = path.join(build, 'clients');
-export const clients: Installed = {
-  folder,
-  skip: existsSync(path.join(folder, 'outboard-packages.txt'))
-    ? false
-    : 'CuPy and Numba are not installed',
-};
+function installedIn(name: string, what: string): Installed {
+  const folder = path.join(build, name);
+  const there = existsSync(path.join(folder, 'outboard-packages.txt'));
+  return { folder, skip: there ? false : `${what} not installed` };
+}
 
-const [nvrtc = ''] = glob(`${folder}/lib/python3*/site-packages/nvidia/cu13/lib/libnvrtc.so.13`);
+export const clients = installedIn('clients', 'CuPy and Numba are');
+export const torch = installedIn('torch', 'PyTorch is');
+
+const [nvrtc = ''] = glob(
+  `${clients.folder}/lib/python3*/site-packages/nvidia/cu13/lib/libnvrtc.so.13`,
+);
 const keepPtx = path.join(path.dirname(softwareDevice), 'keep-ptx');
 const cupy = {
   // NVRTC gives PTX then, and not machine code.
   CUPY_COMPILE_WITH_PTX: '1',
-  CUPY_CACHE_DIR: path.join(folder, 'cupy-cache'),
+  CUPY_CACHE_DIR: path.join(clients.folder, 'cupy-cache'),
 };
 
 export const cupyAndNumba: Script[] = [
@@ -62,6 +67,30 @@ export const cupyAndNumba: Script[] = [
     installed: clients,
     env: { LD_PRELOAD: path.join(keepPtx, 'libnvJitLink.so.13') },
   },
+];
+
+/** PyTorch warns of a device that is newer than it is. */
+const quiet = { PYTHONWARNINGS: 'ignore' };
+const MEMORY = 768;
+
+export const pyTorch: Script[] = [
+  { name: 'torch_memory', installed: torch, env: quiet },
+  {
+    name: 'torch_memory',
+    way: 'expandable segments',
+    installed: torch,
+    env: { ...quiet, PYTORCH_CUDA_ALLOC_CONF: 'expandable_segments:True' },
+    notNatively:
+      'PyTorch asks NVML for them and crashes where there is none; beside the guest library there is one',
+  },
+  {
+    name: 'torch_memory',
+    way: `a session of ${MEMORY} MiB`,
+    installed: torch,
+    env: { ...quiet, OUTBOARD_MEMORY: `${MEMORY}M`, EXPECTED_MEMORY: String(MEMORY << 20) },
+    notNatively: 'it is about a session',
+  },
+  { name: 'torch_libraries', installed: torch, env: quiet, computeCapability: '13.0' },
 ];
 
 function prepared({ name, installed, env }: Script, library: string) {

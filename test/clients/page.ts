@@ -1,0 +1,68 @@
+// The page docs/clients.md.
+import { versionsOfClients } from '../../scripts/setup/clients.mjs';
+import type { Script } from './scripts.js';
+
+export interface ScriptRow {
+  script: Script;
+  /** Checks that were passed; undefined where it is not run natively. */
+  natively?: number;
+  remoted: number;
+}
+
+export function page(rows: ScriptRow[], runtimes: string[]): string {
+  const versions = Object.entries(versionsOfClients()).map(
+    ([name, version]) => `| \`${name}\` | ${version} |`,
+  );
+  const lines = rows.map(
+    ({ script: { name, way, computeCapability, notNatively }, natively, remoted }) =>
+      `| \`${name}.py\`${way ? `, ${way}` : ''} | ${computeCapability ?? '12.0'} | ` +
+      `${natively ?? '–'} | ${remoted} | ${notNatively ? `not natively: ${notNatively}` : ''} |`,
+  );
+  return `# Real programs, unpatched
+
+Written by \`npm run test:clients -- --write\`. The packages are those of PyPI as they are; nothing of them is changed, and nothing
+of ours is linked to them. Natively they run on the software device ([how](software-device/clients.md)), remoted through
+guest library, wire and an \`outboard serve\` on the same device:
+
+\`\`\`
+outboard run -- python train.py
+\`\`\`
+
+Each check compares what is computed with NumPy. What is computed remoted is the same to the bit as natively.
+
+| script of \`test/clients\` | compute capability | checks natively | remoted | |
+|---|--:|--:|--:|---|
+${lines.join('\n')}
+
+CuPy and Numba are checked by \`npm test\`, too.
+
+| package | version |
+|---|---|
+${versions.join('\n')}
+
+## CUDA runtimes
+
+${runtimes.join(', ')}: each shared library, and each static one that there is (12.9 and from 13.0 on), with the legacy and the per-thread default
+stream: memory, copies, launches of registered kernels (\`cudaLaunchKernel\`, \`cudaLaunchKernelExC\`), variables, streams, events,
+host functions, allocation in the order of streams, captures and graphs, \`cudaGetDriverEntryPoint\`, errors. Several of them in one
+process (11.8, 12.0, 12.9, 13.5) share the primary context: memory of one is memory of the others, and their threads run at
+the same time. \`cuGetProcAddress\` is asked for functions as drivers from 1.0 to 99.9 have them. Natively and remoted say the same.
+
+## PyTorch
+
+| what | how it goes |
+|---|---|
+| \`is_available\`, properties, \`mem_get_info\`, statistics, summaries | as on a GPU of the size of the session |
+| tensors there and back, pinned and not, \`non_blocking\`; \`zeros\`, \`zero_\`, \`clone\`, slices | work: these are copies and fills |
+| streams, priorities, events, \`record_stream\`, threads | work |
+| the caching allocator, \`set_per_process_memory_fraction\`, \`OutOfMemoryError\` | work; the limit is the session's |
+| expandable segments | work remoted, where there is an NVML; PyTorch crashes without one |
+| \`@\`, \`matmul\`, \`bmm\` | cuBLAS and cuBLASLt, which bring PTX for a device that is newer than they are (13.0) |
+| every kernel of its own (\`a + b\`, \`ones\`, \`sum\`) | needs a real GPU: see below |
+
+A wheel of PyTorch from 2.0 on has machine code for GPUs (sm_75 to sm_120 in 2.15) and no PTX, and the software device executes
+PTX only. The program gets \`torch.AcceleratorError: CUDA error: no kernel image is available for execution on the device\`, the
+device is none the worse for it, and the log (\`OUTBOARD_LOG=error\`, and \`cuLogsRegisterCallback\`) says what the module holds and what the device is. On
+an NVIDIA GPU, to which calls go unchanged, this does not arise. \`torch.compile\` makes machine code with Triton's \`ptxas\`, for which the same holds.
+`;
+}
