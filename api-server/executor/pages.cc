@@ -1,8 +1,10 @@
 #include "pages.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "dispatch.h"
+#include "page_hash.h"
 #include "session.h"
 
 namespace outboard {
@@ -86,6 +88,72 @@ void handle_PagesUpload(Session &s, const wire_PagesUpload &in_place, Starts<Wor
   s.uploads().copied();
   const CUresult marked = s.pages().sent();
   posted(pass.did(result == CUDA_SUCCESS ? marked : result));
+}
+
+// Pages are sent as the device has them at this moment: nobody waits for work, and whether there is
+// any is told. The next thread leads while the copy is under way.
+void handle_PagesChanged(Session &s, const wire_PagesChanged &q, std::span<const uint8_t> hashes,
+                         Starts<Work::kCopy> work) {
+  const uint64_t request = q.request.request;
+  const uint64_t address = q.address, length = q.length;
+  const uint64_t pages = (address % WIRE_PAGE + length + WIRE_PAGE - 1) / WIRE_PAGE;
+  if (length == 0 || length > Chunk::kSize || pages > WIRE_PAGES_MAX ||
+      !s.reachable(address, length) ||
+      (!hashes.empty() && hashes.size() != pages * sizeof(uint64_t))) {
+    return s.answer(request, CUDA_ERROR_INVALID_VALUE);
+  }
+  uint64_t known[WIRE_PAGES_MAX];
+  if (!hashes.empty()) memcpy(known, hashes.data(), hashes.size());
+  const bool all = hashes.empty();
+  const CUstream stream = s.pages().stream();
+  if (!stream) return s.answer(request, CUDA_ERROR_OUT_OF_MEMORY);
+  const bool settled = !s.transfers().pending() && s.done();
+  if (settled) {
+    // The guest will not ask for the errors of this work again.
+    const CUresult result = s.driver().cuCtxSynchronize();
+    if (result != CUDA_SUCCESS) return s.synchronised(request, result);
+    s.flush_output();
+  }
+  count_alone(s.count().downloads);
+  Gate::Pass pass = work.pass(stream, length);
+  Staging &staging = s.device().downloads();
+  Chunk *chunk = staging.try_take();
+  const auto queue = [&] {
+    chunk->dirty = std::max<size_t>(chunk->dirty, length);
+    CUresult result = pass->cuMemcpyDtoHAsync_v2(chunk->data, address, length, stream);
+    if (result == CUDA_SUCCESS) result = s.driver().cuEventRecord(chunk->events[0], stream);
+    if (result != CUDA_SUCCESS) s.driver().cuStreamSynchronize(stream);
+    return result;
+  };
+  CUresult result = chunk ? queue() : CUDA_SUCCESS;
+  const bool queued = chunk != nullptr;
+  s.hand_over();
+  if (!queued) {
+    chunk = staging.take();
+    result = queue();
+  }
+  if (result == CUDA_SUCCESS) result = s.driver().cuEventSynchronize(chunk->events[0]);
+  wire_PagesChanged_reply reply{};
+  uint64_t *const changed[] = {&reply.changed0, &reply.changed1, &reply.changed2, &reply.changed3};
+  uint64_t run = 0, run_end = 0;  // bytes that are to be sent
+  for (uint64_t i = 0, at = 0; i < pages && result == CUDA_SUCCESS; i++) {
+    const uint64_t end = std::min(length, (i + 1) * WIRE_PAGE - address % WIRE_PAGE);
+    if (all || wire_page_hash(chunk->data + at, end - at) != known[i]) {
+      *changed[i / 64] |= uint64_t{1} << i % 64;
+      if (run_end != at) {
+        if (run_end > run) s.send_data(request, run, chunk->data + run, run_end - run);
+        run = at;
+      }
+      run_end = end;
+    }
+    at = end;
+  }
+  if (result == CUDA_SUCCESS && run_end > run) {
+    s.send_data(request, run, chunk->data + run, run_end - run);
+  }
+  staging.give(chunk);
+  reply.settled = settled;
+  s.answer(request, result, &reply.reply, sizeof reply);
 }
 
 }  // namespace outboard

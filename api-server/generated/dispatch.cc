@@ -373,6 +373,13 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       return handle_PagesFetch(s, *q, Starts<Work::kCopy>(s.gate()));
     }
+    case WIRE_PagesChanged: {
+      const auto *q = in.body<wire_PagesChanged>();
+      if (!q) return;
+      std::span<const uint8_t> hashes = in.blob(q->hashes_size);
+      if (!in.end()) return;
+      return handle_PagesChanged(s, *q, hashes, Starts<Work::kCopy>(s.gate()));
+    }
     case WIRE_GraphBuild: {
       const auto *q = in.body<wire_GraphBuild>();
       if (!q) return;

@@ -44,6 +44,7 @@ void handle_ContextReset(Session &s, const wire_ContextReset &q);
 void handle_Echo(Session &s, const wire_Echo &q);
 void handle_PagesUpload(Session &s, const wire_PagesUpload &q, Starts<Work::kCopy> work);
 void handle_PagesFetch(Session &s, const wire_PagesFetch &q, Starts<Work::kCopy> work);
+void handle_PagesChanged(Session &s, const wire_PagesChanged &q, std::span<const uint8_t> hashes, Starts<Work::kCopy> work);
 void handle_GraphBuild(Session &s, const wire_GraphBuild &q);
 void handle_GraphLaunch(Session &s, const wire_GraphLaunch &q, Starts<Work::kKernel> work);
 void handle_GraphSet(Session &s, const wire_GraphSet &q);

@@ -270,6 +270,7 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuMemGetInfo_v2",
   "cuMemGetMemPool",
   "cuMemHostAlloc",
+  "cuMemHostGetDevicePointer_v2",
   "cuMemHostGetFlags",
   "cuMemHostRegister_v2",
   "cuMemHostUnregister",
@@ -692,7 +693,7 @@ const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))
   CALL_STARTS_WORK,  // cuMemDiscardBatchAsync
   CALL_WAITS,  // cuMemExportToShareableHandle
   0,  // cuMemFreeAsync
-  CALL_IS_LOCAL,  // cuMemFreeHost
+  0,  // cuMemFreeHost
   0,  // cuMemFree_v2
   CALL_IS_LOCAL,  // cuMemGetAccess
   CALL_IS_LOCAL,  // cuMemGetAddressRange_v2
@@ -702,9 +703,10 @@ const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))
   CALL_IS_LOCAL,  // cuMemGetInfo_v2
   CALL_IS_LOCAL,  // cuMemGetMemPool
   CALL_IS_LOCAL,  // cuMemHostAlloc
+  CALL_MINTS | CALL_STARTS_WORK,  // cuMemHostGetDevicePointer_v2
   CALL_IS_LOCAL,  // cuMemHostGetFlags
   CALL_IS_LOCAL,  // cuMemHostRegister_v2
-  CALL_IS_LOCAL,  // cuMemHostUnregister
+  0,  // cuMemHostUnregister
   CALL_WAITS,  // cuMemImportFromShareableHandle
   0,  // cuMemMap
   CALL_IS_LOCAL,  // cuMemPoolCreate
@@ -4473,6 +4475,20 @@ WATCHED CUresult watched_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int
 CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
   if (watch_on()) return watched_cuMemHostAlloc(pp, bytesize, Flags);
   return call_cuMemHostAlloc(pp, bytesize, Flags);
+}
+
+ALWAYS_INLINE CUresult call_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags) {
+  CUresult result = guest_enter(CALL_cuMemHostGetDevicePointer_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemHostGetDevicePointer_v2(pdptr, p, Flags);
+}
+WATCHED CUresult watched_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemHostGetDevicePointer_v2);
+  return watch_end(&watched, call_cuMemHostGetDevicePointer_v2(pdptr, p, Flags));
+}
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags) {
+  if (watch_on()) return watched_cuMemHostGetDevicePointer_v2(pdptr, p, Flags);
+  return call_cuMemHostGetDevicePointer_v2(pdptr, p, Flags);
 }
 
 ALWAYS_INLINE CUresult call_cuMemHostGetFlags(unsigned int *pFlags, void *p) {

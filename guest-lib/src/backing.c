@@ -69,6 +69,8 @@ char *backing_open(uint64_t address, uint64_t size) {
   return view;
 }
 
+char *backing_view(uint64_t address) { return second + (address - base); }
+
 void backing_close(uint64_t address, uint64_t size) {
   mmap((void *)(uintptr_t)address, size, PROT_NONE,
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

@@ -13,6 +13,8 @@ void backing_start(uint64_t window_base, uint64_t window_size);
 // the second view, or NULL when the system refuses.
 char *backing_open(uint64_t address, uint64_t size);
 void backing_close(uint64_t address, uint64_t size);
+// The second view of what is open at an address.
+char *backing_view(uint64_t address);
 
 // The same anywhere that is free, closed to the program.
 char *backing_open_outside(uint64_t address, uint64_t size);

@@ -7,6 +7,7 @@
 #include "guest_calls.h"
 #include "host_memory.h"
 #include "memory.h"
+#include "pages.h"
 #include "stream.h"
 
 // Runs of host memory from here on go to the socket from where they are; shorter rows are packed in
@@ -44,7 +45,8 @@ static CUresult locate(struct box_end *end, const struct box *box) {
   unsigned __int128 slice = (unsigned __int128)end->pitch * end->rows;
   if (box->depth > 1 && slice > UINT64_MAX) return CUDA_ERROR_INVALID_VALUE;
   uint64_t bytes = span(end, box);
-  const void *start = (const void *)(uintptr_t)end->address;
+  const void *start = host_on_device((const void *)(uintptr_t)end->address);
+  end->address = (uint64_t)(uintptr_t)start;
   if (!start || !bytes) return CUDA_ERROR_INVALID_VALUE;
   if (memory_is_device(start)) {
     end->place = BOX_DEVICE;
@@ -219,6 +221,7 @@ static CUresult download(const struct box_end *to, const struct box_end *from,
   CUresult result = batch_wait(answer, sizeof(struct wire_BoxDownload_reply));
   answer_free(answer);
   if (!result) stream_operation_settled(stream, answer->sequence);
+  pages_have_waited();
   return result;
 }
 
@@ -245,12 +248,22 @@ static CUresult on_host(const struct box_end *to, const struct box_end *from,
 
 // ---- all of it ---------------------------------------------------------------------------------
 
-CUresult box_move(const struct box_end *to, const struct box_end *from, const struct box *box,
+// What the library reads and writes in the program's memory.
+static struct box_end viewed(const struct box_end *end) {
+  struct box_end seen = *end;
+  if (end->place == BOX_HOST)
+    seen.address = (uint64_t)(uintptr_t)host_view((const void *)(uintptr_t)end->address);
+  return seen;
+}
+
+CUresult box_move(const struct box_end *into, const struct box_end *out_of, const struct box *box,
                   uint64_t stream, enum landing landing) {
   if (capture_active()) {
-    CUresult captured = capture_box(stream, to, from, box);
+    CUresult captured = capture_box(stream, into, out_of, box);
     if (captured != CAPTURE_NONE) return captured;
   }
+  const struct box_end viewed_to = viewed(into), viewed_from = viewed(out_of);
+  const struct box_end *to = &viewed_to, *from = &viewed_from;
   uint64_t bytes = box->width * box->height * box->depth;
   _Bool line = is_line(to, box) && is_line(from, box);
   if (to->place == BOX_HOST && from->place == BOX_HOST) return on_host(to, from, box);
@@ -268,5 +281,6 @@ CUresult box_copy(struct box_end *to, struct box_end *from, const struct box *bo
                   _Bool async) {
   if (!box->width || !box->height || !box->depth) return CUDA_SUCCESS;
   CUresult result = box_locate(to, from, box);
-  return result ? result : box_move(to, from, box, stream, box_landing(to, box, async));
+  if (!result) result = box_move(to, from, box, stream, box_landing(to, box, async));
+  return result || async ? result : copy_finish(stream);
 }

@@ -13,6 +13,7 @@
 #include "host_function.h"
 #include "memory.h"
 #include "module.h"
+#include "pages.h"
 #include "stream.h"
 #include "texture.h"
 
@@ -404,8 +405,10 @@ CUresult guest_cuCtxSynchronize_v2(CUcontext ctx) {
     CUresult result = capture_check_context_wait();
     if (result) return result;
   }
-  if (context_is_settled()) return guest_take_async_error();
-  return context_synchronize();
+  pages_will_wait();
+  CUresult result = context_is_settled() ? guest_take_async_error() : context_synchronize();
+  pages_have_waited();
+  return result;
 }
 
 CUresult guest_cuCtxSynchronize(void) { return guest_cuCtxSynchronize_v2(NULL); }

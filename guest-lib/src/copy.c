@@ -11,6 +11,7 @@
 #include "host_memory.h"
 #include "log.h"
 #include "memory.h"
+#include "pages.h"
 #include "stream.h"
 
 static CUresult check_host(const void *pointer) {
@@ -21,7 +22,7 @@ static CUresult check_host(const void *pointer) {
 }
 
 CUresult copy_upload(uint64_t destination, const void *source, uint64_t bytes, uint64_t stream) {
-  const char *at = source;
+  const char *at = host_view(source);
   while (bytes) {
     uint64_t part = bytes < WIRE_BULK_MAX ? bytes : WIRE_BULK_MAX;
     CUresult result = put_Upload(destination, stream, part, at);
@@ -45,11 +46,13 @@ static CUresult download_wait(void *destination, uint64_t source, uint64_t bytes
   if (!bytes) return CUDA_SUCCESS;
   struct answer answer;
   answer_init(&answer);
-  answer_into(&answer, destination, bytes);
+  answer_into(&answer, host_view(destination), bytes);
+  pages_will_wait();
   CUresult result = ask_Download(source, bytes, stream, &answer);
   answer_free(&answer);
   if (result) return result;
   stream_operation_settled(stream, answer.sequence);
+  pages_have_waited();
   return CUDA_SUCCESS;
 }
 
@@ -59,7 +62,7 @@ static CUresult download_defer(void *destination, uint64_t source, uint64_t byte
   struct answer *answer = answer_take_deferred();
   if (!answer) return CUDA_ERROR_OUT_OF_MEMORY;
   answer->deferred = 1;
-  answer_into(answer, destination, bytes);
+  answer_into(answer, host_view(destination), bytes);
   struct wire_Download *frame = batch_ask(WIRE_Download, sizeof *frame, answer);
   if (!frame) {
     answer_give_back(answer);
@@ -97,10 +100,18 @@ CUresult copy_wait_for_downloads(void) {
   return answer_outstanding() ? context_synchronize() : CUDA_SUCCESS;
 }
 
+// Who copies while waiting sees what kernels have written before: where it was not the copy that
+// was waited for, its stream is, if there is such memory at all.
+CUresult copy_finish(uint64_t stream) {
+  return host_shared ? stream_synchronize(stream) : CUDA_SUCCESS;
+}
+
 static CUresult copy_any(void *destination, const void *source, uint64_t bytes, uint64_t stream,
                          _Bool async) {
   if (!bytes) return CUDA_SUCCESS;
   if (!destination || !source) return CUDA_ERROR_INVALID_VALUE;
+  destination = (void *)(uintptr_t)host_on_device(destination);
+  source = host_on_device(source);
   _Bool to_device = memory_is_device(destination), from_device = memory_is_device(source);
   CUresult result = CUDA_SUCCESS;
   if (to_device) result = memory_check((uint64_t)(uintptr_t)destination, bytes);
@@ -122,6 +133,7 @@ CUresult guest_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, 
                                     CUstream hStream, int per_thread) {
   uint64_t stream;
   CUresult result = stream_resolve(hStream, per_thread, &stream);
+  srcHost = host_on_device(srcHost);
   if (!result && ByteCount) result = check_host(srcHost);
   if (!result && memory_is_shared(srcHost))
     return copy_any((void *)(uintptr_t)dstDevice, srcHost, ByteCount, stream, 1);
@@ -131,13 +143,17 @@ CUresult guest_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, 
 
 CUresult guest_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount,
                                int per_thread) {
-  return guest_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, NULL, per_thread);
+  uint64_t stream;
+  CUresult result = guest_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, NULL, per_thread);
+  if (!result) result = stream_resolve(NULL, per_thread, &stream);
+  return result ? result : copy_finish(stream);
 }
 
 CUresult guest_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
                                     CUstream hStream, int per_thread) {
   uint64_t stream;
   CUresult result = stream_resolve(hStream, per_thread, &stream);
+  dstHost = (void *)(uintptr_t)host_on_device(dstHost);
   if (!result && ByteCount) result = check_host(dstHost);
   if (!result && memory_is_shared(dstHost))
     return copy_any(dstHost, (const void *)(uintptr_t)srcDevice, ByteCount, stream, 1);
@@ -149,9 +165,12 @@ CUresult guest_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t Byte
                                int per_thread) {
   uint64_t stream;
   CUresult result = stream_resolve(NULL, per_thread, &stream);
+  dstHost = (void *)(uintptr_t)host_on_device(dstHost);
   if (!result && ByteCount) result = check_host(dstHost);
-  if (!result && memory_is_shared(dstHost))
-    return copy_any(dstHost, (const void *)(uintptr_t)srcDevice, ByteCount, stream, 0);
+  if (!result && memory_is_shared(dstHost)) {
+    result = copy_any(dstHost, (const void *)(uintptr_t)srcDevice, ByteCount, stream, 0);
+    return result ? result : copy_finish(stream);
+  }
   if (!result) result = memory_check_source(srcDevice, ByteCount);
   return result ? result : download(dstHost, srcDevice, ByteCount, stream, 0);
 }
@@ -168,7 +187,7 @@ CUresult guest_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
 CUresult guest_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, int per_thread) {
   uint64_t stream;
   CUresult result = stream_resolve(NULL, per_thread, &stream);
-  return result
-             ? result
-             : copy_any((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, ByteCount, stream, 0);
+  if (!result)
+    result = copy_any((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, ByteCount, stream, 0);
+  return result ? result : copy_finish(stream);
 }

@@ -17,6 +17,9 @@ CUresult copy_upload(uint64_t destination, const void *source, uint64_t bytes, u
 CUresult copy_download(void *destination, uint64_t source, uint64_t bytes, uint64_t stream,
                        enum landing landing);
 
+// The end of a copy that is waited for, whether it was or not.
+CUresult copy_finish(uint64_t stream);
+
 // Before host memory is read or written here: waits for what is on its way into it.
 CUresult copy_wait_for_downloads(void);
 

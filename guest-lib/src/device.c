@@ -41,7 +41,6 @@ static int find_by_uuid(const struct device *all, int all_count, const char *tex
 
 // What a device offers to programs beside it, but not through us.
 static const CUdevice_attribute not_remote[] = {
-    CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY,
     CU_DEVICE_ATTRIBUTE_INTEGRATED,
     CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
     CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST,

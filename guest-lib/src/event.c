@@ -8,6 +8,7 @@
 #include "enter.h"
 #include "guest_calls.h"
 #include "handle.h"
+#include "pages.h"
 #include "stream.h"
 
 struct event {
@@ -170,17 +171,13 @@ CUresult guest_cuEventRecord(CUevent hEvent, CUstream hStream, int per_thread) {
   return guest_cuEventRecordWithFlags(hEvent, hStream, 0, per_thread);
 }
 
-CUresult guest_cuEventSynchronize(CUevent hEvent) {
-  struct event *event = find(hEvent);
-  if (!event) return CUDA_ERROR_INVALID_HANDLE;
-  CUresult refused = admit(hEvent);
-  if (refused) return refused;
+static CUresult wait_for(struct event *event, uint64_t handle) {
   if (is_done(event)) return guest_take_async_error();
   uint64_t recorded = atomic_load(&event->recorded);
   uint64_t stream = atomic_load(&event->stream);
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_cuEventSynchronize(handle_of(hEvent), &answer);
+  CUresult result = ask_cuEventSynchronize(handle, &answer);
   answer_free(&answer);
   if (!result) {
     atomic_store(&event->done, recorded);
@@ -189,11 +186,18 @@ CUresult guest_cuEventSynchronize(CUevent hEvent) {
   return result;
 }
 
-CUresult guest_cuEventQuery(CUevent hEvent) {
+CUresult guest_cuEventSynchronize(CUevent hEvent) {
   struct event *event = find(hEvent);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
   CUresult refused = admit(hEvent);
   if (refused) return refused;
+  pages_will_wait();
+  CUresult result = wait_for(event, handle_of(hEvent));
+  pages_have_waited();
+  return result;
+}
+
+static CUresult query(struct event *event, uint64_t handle) {
   if (is_done(event)) return guest_take_async_error();
   uint64_t recorded = atomic_load(&event->recorded);
   pthread_mutex_lock(&watch_lock);
@@ -214,13 +218,23 @@ CUresult guest_cuEventQuery(CUevent hEvent) {
   }
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_cuEventQuery(handle_of(hEvent), &answer);
+  CUresult result = ask_cuEventQuery(handle, &answer);
   answer_free(&answer);
   if (!result) atomic_store(&event->done, recorded);
   pthread_mutex_lock(&watch_lock);
   event->watch = result == CUDA_ERROR_NOT_READY ? answer.request : 0;
   event->watch_recorded = recorded;
   pthread_mutex_unlock(&watch_lock);
+  return result;
+}
+
+CUresult guest_cuEventQuery(CUevent hEvent) {
+  struct event *event = find(hEvent);
+  if (!event) return CUDA_ERROR_INVALID_HANDLE;
+  CUresult refused = admit(hEvent);
+  if (refused) return refused;
+  CUresult result = query(event, handle_of(hEvent));
+  if (result != CUDA_ERROR_NOT_READY) pages_have_waited();
   return result;
 }
 

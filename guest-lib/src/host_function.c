@@ -72,6 +72,7 @@ void host_function_reader_left(void) {
 
 static void call(const struct host_call *call) {
   in_function = 1;
+  pages_have_waited();  // for what its stream has done
   if (call->what.callback)
     call->what.callback(call->what.stream, call->status, call->what.data);
   else

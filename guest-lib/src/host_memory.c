@@ -1,31 +1,48 @@
 #include "host_memory.h"
 
 #include <pthread.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "answer.h"
+#include "enter.h"
 #include "guest_calls.h"
+#include "host_block.h"
 #include "memory.h"
+#include "memory_parts.h"
+#include "pages.h"
 #include "stream.h"
+#include "window.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+// By address. Under the lock of memory, like all of this.
 static struct host_range *ranges;
 static size_t count, room;
 
+// How many ranges begin at or before a pointer.
+static size_t ranges_until(const void *pointer) {
+  size_t low = 0, high = count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if ((uintptr_t)ranges[middle].base <= (uintptr_t)pointer)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
 static struct host_range *find_locked(const void *pointer) {
-  for (size_t i = 0; i < count; i++)
-    if ((uintptr_t)pointer - (uintptr_t)ranges[i].base < ranges[i].size) return &ranges[i];
-  return NULL;
+  size_t i = ranges_until(pointer);
+  if (!i || (uintptr_t)pointer - (uintptr_t)ranges[i - 1].base >= ranges[i - 1].size) return NULL;
+  return &ranges[i - 1];
 }
 
 _Bool host_find(const void *pointer, struct host_range *found) {
-  pthread_mutex_lock(&lock);
+  pthread_mutex_lock(&memory_lock);
   struct host_range *range = find_locked(pointer);
   if (range) *found = *range;
-  pthread_mutex_unlock(&lock);
+  pthread_mutex_unlock(&memory_lock);
   return range != NULL;
 }
 
@@ -36,53 +53,231 @@ _Bool host_is_pinned(const void *pointer, size_t size) {
 }
 
 static _Bool add(struct host_range range) {
-  if (count == room) {
-    size_t wanted = room ? room * 2 : 16;
-    struct host_range *grown = realloc(ranges, wanted * sizeof *ranges);
-    if (!grown) return 0;
-    ranges = grown;
-    room = wanted;
-  }
-  ranges[count++] = range;
+  if (!memory_grow(&ranges, &room, count, sizeof *ranges)) return 0;
+  size_t at = ranges_until(range.base);
+  memmove(&ranges[at + 1], &ranges[at], (count++ - at) * sizeof *ranges);
+  ranges[at] = range;
   return 1;
 }
 
-// Copies that are on their way into pinned memory must land before it goes.
+static void take_out(struct host_range *range) {
+  size_t at = (size_t)(range - ranges);
+  memmove(range, range + 1, (--count - at) * sizeof *ranges);
+}
+
+// Copies that are on their way into pinned memory must land before it goes, or before its pages are
+// shared.
 static CUresult finish_downloads(void) {
   return answer_outstanding() ? context_synchronize() : CUDA_SUCCESS;
 }
 
-static CUresult take(void *p, int registered, CUresult absent, struct host_range *taken) {
+// ---- where the device has it -------------------------------------------------------------------
+
+// With the lock held.
+static struct host_range *on_device_locked(uint64_t address) {
+  struct host_range *range = NULL;
+  const void *base = host_block_owner(address);
+  if (base) {
+    range = find_locked(base);
+    if (range && address - range->device >= range->size) range = NULL;
+  } else if (window_is_host(address)) {
+    range = find_locked((const void *)(uintptr_t)address);
+  }
+  return range;
+}
+
+_Bool host_find_on_device(uint64_t address, struct host_range *found) {
+  if (!window_is_host(address)) return 0;
+  pthread_mutex_lock(&memory_lock);
+  struct host_range *range = on_device_locked(address);
+  if (range) *found = *range;
+  pthread_mutex_unlock(&memory_lock);
+  return range != NULL;
+}
+
+// Registered memory gets an address when it is first asked for. With the lock held.
+static uint64_t device_address(struct host_range *range) {
+  if (range->device) return range->device;
+  // As far from the start of a page as in the program.
+  uint64_t over = (uintptr_t)range->base % WIRE_PAGE;
+  range->block = host_block_make(over + range->size, range->base);
+  if (range->block) range->device = host_block_address(range->block) + over;
+  return range->device;
+}
+
+uint64_t host_device_address(const void *pointer) {
+  pthread_mutex_lock(&memory_lock);
+  struct host_range *range = find_locked(pointer);
+  uint64_t address = range ? device_address(range) : 0;
+  if (address) address += (uintptr_t)pointer - (uintptr_t)range->base;
+  pthread_mutex_unlock(&memory_lock);
+  return address;
+}
+
+_Atomic unsigned host_shared, host_shadows;
+
+const void *host_on_device_slow(const void *pointer) {
+  pthread_mutex_lock(&memory_lock);
+  const struct host_range *range = find_locked(pointer);
+  uintptr_t offset = range ? (uintptr_t)pointer - (uintptr_t)range->base : 0;
+  if (range && range->shared) pointer = (const void *)(uintptr_t)(range->device + offset);
+  pthread_mutex_unlock(&memory_lock);
+  return pointer;
+}
+
+void *host_view(const void *pointer) {
+  uint64_t address = (uint64_t)(uintptr_t)pointer;
+  return window_is_host(address) ? host_block_view(address) : (void *)(uintptr_t)pointer;
+}
+
+static _Bool in_window(const struct host_range *range) {
+  return range->device == (uintptr_t)range->base;
+}
+
+_Bool host_is_only_here(uint64_t address) {
+  pthread_mutex_lock(&memory_lock);
+  const struct host_range *range = on_device_locked(address);
+  _Bool here = range && in_window(range) && !range->shared;
+  pthread_mutex_unlock(&memory_lock);
+  return here;
+}
+
+// With the lock held.
+static CUresult share(struct host_range *range) {
+  uint64_t address = range->device, size = range->size;
+  CUresult result = host_block_map(range->block);
+  if (result) return result;
+  if (in_window(range))
+    result = pages_share_pinned(address, host_block_round(size), host_block_view(address),
+                                !host_block_is_stale(range->block));
+  else
+    result = pages_share_own(address, size, range->base,
+                             range->registered && range->flags & CU_MEMHOSTREGISTER_READ_ONLY);
+  if (result) {
+    host_block_unmap(range->block);
+    return result;
+  }
+  range->shared = 1;
+  host_shared++;
+  if (!in_window(range)) host_shadows++;
+  return CUDA_SUCCESS;
+}
+
+CUresult host_share(uint64_t address) {
+  pthread_mutex_lock(&memory_lock);
+  const struct host_range *range = on_device_locked(address);
+  _Bool shared = range && range->shared;
+  pthread_mutex_unlock(&memory_lock);
+  if (!range) return CUDA_ERROR_INVALID_VALUE;
+  if (shared) return CUDA_SUCCESS;
   CUresult result = finish_downloads();
   if (result) return result;
-  pthread_mutex_lock(&lock);
+  pthread_mutex_lock(&memory_lock);
+  for (int attempt = 0; attempt < 2; attempt++) {
+    struct host_range *found = on_device_locked(address);
+    if (!found)
+      result = CUDA_ERROR_INVALID_VALUE;
+    else
+      result = found->shared ? CUDA_SUCCESS : share(found);
+    if (result != CUDA_ERROR_OUT_OF_MEMORY || attempt) break;
+    uint64_t size = found->size;
+    if (memory_make_room()) break;
+    memory_log_shortage(size);
+  }
+  pthread_mutex_unlock(&memory_lock);
+  return result;
+}
+
+CUresult host_share_named(const unsigned char *parameters, uint32_t size) {
+  if (!host_blocks) return CUDA_SUCCESS;
+  for (uint32_t at = 0; at + sizeof(uint64_t) <= size; at += sizeof(uint64_t)) {
+    uint64_t value;
+    memcpy(&value, parameters + at, sizeof value);
+    if (window_is_host(value) && host_share(value) == CUDA_ERROR_OUT_OF_MEMORY)
+      return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  return CUDA_SUCCESS;
+}
+
+// The device reaches it no more: what it has changed is here. With the lock held.
+static void end_sharing(struct host_range *range, _Bool tell) {
+  if (!range->shared) return;
+  pages_unshare_pinned(range->device);
+  range->shared = 0;
+  host_shared--;
+  if (!in_window(range)) host_shadows--;
+  if (tell) host_block_unmap(range->block);
+}
+
+_Bool host_find_allocation(uint64_t address, struct allocation *found) {
+  const struct host_range *range = on_device_locked(address);
+  if (!range || !range->shared) return 0;
+  *found = (struct allocation){.kind = ALLOCATION_HOST,
+                               .address = range->device,
+                               .size = range->size,
+                               .id = (uint64_t)(uintptr_t)range->base,
+                               .access = ACCESS_ALL};
+  return 1;
+}
+
+void host_forget_block(const struct host_block *block) {
+  for (size_t i = 0; i < count; i++)
+    if (ranges[i].block == block) end_sharing(&ranges[i], 0);
+}
+
+// ---- its end -----------------------------------------------------------------------------------
+
+static CUresult take(void *p, int registered, CUresult absent, struct host_range *taken) {
+  struct host_range found;
+  _Bool ours = host_find(p, &found) && found.base == p && found.registered == registered;
+  // Work may still use it, and the program what that makes.
+  CUresult result = ours && found.shared ? context_synchronize() : finish_downloads();
+  if (guest_is_lost()) return result;
+  if (result) guest_async_error(result);  // of work before
+  result = CUDA_SUCCESS;
+  pages_have_waited();
+  pthread_mutex_lock(&memory_lock);
   struct host_range *range = find_locked(p);
   if (!range || range->base != p || range->registered != registered) {
     result = absent;
   } else {
+    end_sharing(range, 1);
     *taken = *range;
-    *range = ranges[--count];
+    take_out(range);
+    if (taken->block) host_block_release(taken->block, taken->device, taken->size);
   }
-  pthread_mutex_unlock(&lock);
+  pthread_mutex_unlock(&memory_lock);
   return result;
 }
 
 // ---- entry points ------------------------------------------------------------------------------
 
+// With the lock held.
+static void *allocate(size_t size, struct host_range *range) {
+  range->block = host_block_take(size, &range->device);
+  if (range->block) return (void *)(uintptr_t)range->device;
+  void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  range->outside = 1;
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
 CUresult guest_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
   const unsigned known =
       CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
   if (!pp || !bytesize || Flags & ~known) return CUDA_ERROR_INVALID_VALUE;
-  void *memory = mmap(NULL, bytesize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-  pthread_mutex_lock(&lock);
-  _Bool added = add((struct host_range){memory, bytesize, Flags, 0});
-  pthread_mutex_unlock(&lock);
-  if (!added) {
-    munmap(memory, bytesize);
-    return CUDA_ERROR_OUT_OF_MEMORY;
+  struct host_range range = {.size = bytesize, .flags = Flags};
+  pthread_mutex_lock(&memory_lock);
+  range.base = allocate(bytesize, &range);
+  _Bool added = range.base && add(range);
+  if (range.base && !added) {
+    if (range.block)
+      host_block_release(range.block, range.device, bytesize);
+    else
+      munmap(range.base, bytesize);
   }
-  *pp = memory;
+  pthread_mutex_unlock(&memory_lock);
+  if (!added) return CUDA_ERROR_OUT_OF_MEMORY;
+  *pp = range.base;
   return CUDA_SUCCESS;
 }
 
@@ -94,15 +289,26 @@ CUresult guest_cuMemFreeHost(void *p) {
   struct host_range range;
   if (!p) return CUDA_ERROR_INVALID_VALUE;
   CUresult result = take(p, 0, CUDA_ERROR_INVALID_VALUE, &range);
-  if (!result) munmap(range.base, range.size);
+  if (!result && range.outside) munmap(range.base, range.size);
   return result;
 }
 
 CUresult guest_cuMemHostGetFlags(unsigned int *pFlags, void *p) {
   struct host_range range;
-  if (!pFlags || !host_find(p, &range)) return CUDA_ERROR_INVALID_VALUE;
-  *pFlags = range.flags;
+  if (!pFlags || !host_find(p, &range) || range.registered) return CUDA_ERROR_INVALID_VALUE;
+  // All pinned memory is mapped, whether it was asked for or not.
+  *pFlags = range.flags | CU_MEMHOSTALLOC_DEVICEMAP;
   return CUDA_SUCCESS;
+}
+
+// Who asks means to hide it from us, for instance in memory of the device: it is shared at once.
+CUresult guest_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags) {
+  struct host_range range;
+  if (!pdptr || Flags || !host_find(p, &range)) return CUDA_ERROR_INVALID_VALUE;
+  uint64_t address = host_device_address(p);
+  CUresult result = address ? host_share(address) : CUDA_ERROR_OUT_OF_MEMORY;
+  if (!result) *pdptr = address;
+  return result;
 }
 
 CUresult guest_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
@@ -112,15 +318,19 @@ CUresult guest_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags
   uintptr_t begin = (uintptr_t)p, end;
   if (__builtin_add_overflow(begin, bytesize, &end)) return CUDA_ERROR_INVALID_VALUE;
   if (Flags & CU_MEMHOSTREGISTER_IOMEMORY) return CUDA_ERROR_NOT_SUPPORTED;
-  if (memory_is_device(p)) return CUDA_ERROR_INVALID_VALUE;
+  struct host_range pinned;
+  if (host_find(p, &pinned)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  if (window_has(begin) || memory_is_device(p)) return CUDA_ERROR_INVALID_VALUE;
   CUresult result = CUDA_SUCCESS;
-  pthread_mutex_lock(&lock);
-  for (size_t i = 0; i < count; i++)
-    if (begin < (uintptr_t)ranges[i].base + ranges[i].size && (uintptr_t)ranges[i].base < end)
-      result = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-  if (!result && !add((struct host_range){p, bytesize, Flags, 1}))
+  pthread_mutex_lock(&memory_lock);
+  for (size_t i = ranges_until((void *)(end - 1)); i && !result; i--) {
+    if ((uintptr_t)ranges[i - 1].base + ranges[i - 1].size <= begin) break;
+    result = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  }
+  if (!result &&
+      !add((struct host_range){.base = p, .size = bytesize, .flags = Flags, .registered = 1}))
     result = CUDA_ERROR_OUT_OF_MEMORY;
-  pthread_mutex_unlock(&lock);
+  pthread_mutex_unlock(&memory_lock);
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include "context.h"
 #include "event.h"
 #include "guest_calls.h"
+#include "host_memory.h"
 #include "pages.h"
 #include "stream.h"
 
@@ -99,6 +100,7 @@ static CUresult launch(CUfunction f, const CUlaunchConfig *config, void **kernel
   unsigned char *packed = size <= PACK_ON_STACK ? small : malloc(size);
   if (!packed) return CUDA_ERROR_OUT_OF_MEMORY;
   result = launch_pack(function, kernelParams, extra, packed);
+  if (!result) result = host_share_named(packed, size);
   CUresult captured = CAPTURE_NONE;
   if (!result && capture_active())
     captured = capture_launch(stream, f, config, shape.cooperative, packed, size);

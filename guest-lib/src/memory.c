@@ -67,7 +67,8 @@ static size_t leaving_first, leaving_count, leaving_room;
 static uint64_t last_id;
 
 void memory_start(uint64_t window_base, uint64_t window_size, uint64_t memory_limit) {
-  window_start(window_base, window_size);
+  // A quarter for pinned memory: addresses are plenty.
+  window_start(window_base, window_size, window_size / 4 & ~(uint64_t)(WIRE_GRANULE - 1));
   backing_start(window_base, window_size);
   limit = memory_limit & ~(uint64_t)(WIRE_GRANULE - 1);
 }

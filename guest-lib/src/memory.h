@@ -14,6 +14,7 @@ enum allocation_kind {
   ALLOCATION_MAPPING,
   ALLOCATION_IMPORTED,
   ALLOCATION_MANAGED,  // shared with the host (pages.h)
+  ALLOCATION_HOST,     // pinned memory of the host that the device reaches (host_memory.h)
 };
 
 // What an address belongs to.
@@ -44,7 +45,8 @@ CUresult memory_check(uint64_t address, uint64_t size);
 CUresult memory_check_source(uint64_t address, uint64_t size);
 // The allocation that holds `address`. False when there is none.
 _Bool memory_find(uint64_t address, struct allocation *found);
-// Whether an address is the device's: inside the window or in a module's variable.
+// Whether an address is the device's: inside the window or in a module's variable, and not pinned
+// memory that the device has nothing of.
 _Bool memory_is_device(const void *pointer);
 // Whether it is the host's as well.
 _Bool memory_is_shared(const void *pointer);

@@ -1,5 +1,6 @@
 // What an address belongs to, and whether a range is the program's.
 #include "guest_calls.h"
+#include "host_memory.h"
 #include "log.h"
 #include "memory.h"
 #include "memory_parts.h"
@@ -39,6 +40,10 @@ static _Bool covered(uint64_t address, uint64_t size) {
 
 static CUresult check(uint64_t address, uint64_t size, _Bool writes) {
   if (!size) return CUDA_SUCCESS;
+  if (window_is_host(address)) {
+    CUresult result = host_share(address);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) return result;
+  }
   pthread_mutex_lock(&memory_lock);
   _Bool good = covered(address, size);
   pthread_mutex_unlock(&memory_lock);
@@ -57,19 +62,25 @@ CUresult memory_check_source(uint64_t address, uint64_t size) { return check(add
 _Bool memory_is_shared(const void *pointer) {
   struct allocation found;
   return pages_ranges && memory_find((uint64_t)(uintptr_t)pointer, &found) &&
-         found.kind == ALLOCATION_MANAGED;
+         (found.kind == ALLOCATION_MANAGED || found.kind == ALLOCATION_HOST);
 }
 
 _Bool memory_is_device(const void *pointer) {
   uint64_t address = (uint64_t)(uintptr_t)pointer;
-  if (window_has(address)) return 1;
   struct allocation found;
+  if (window_is_host(address)) return !host_is_only_here(address);
+  if (window_has(address)) return 1;
   return variables_exist() && memory_find(address, &found);
 }
 
 CUresult guest_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
   struct allocation found;
-  if (!memory_find(dptr, &found)) return CUDA_ERROR_NOT_FOUND;
+  struct host_range pinned;
+  if (!memory_find(dptr, &found)) {
+    if (!host_find((const void *)(uintptr_t)dptr, &pinned)) return CUDA_ERROR_NOT_FOUND;
+    found.address = (uint64_t)(uintptr_t)pinned.base;
+    found.size = pinned.size;
+  }
   if (pbase) *pbase = found.address;
   if (psize) *psize = found.size;
   return CUDA_SUCCESS;

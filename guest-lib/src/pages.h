@@ -38,6 +38,30 @@ static inline void pages_use(uint64_t address, uint64_t size, _Bool writes) {
   if (__builtin_expect(pages_ranges != 0, 0)) pages_use_range(address, size, writes);
 }
 
+// Pinned host memory, when the device is first to reach it: [address, address + size) of the
+// window, as it lies there in the program's process; `view` is where it can always be reached.
+// `fresh`: the device has zeros there. And when the device reaches it no more, work and all: the
+// pages are open then, as they were seen last.
+CUresult pages_share_pinned(uint64_t address, uint64_t size, char *view, _Bool fresh);
+void pages_unshare_pinned(uint64_t address);
+
+// The same of the program's own memory at `memory`, which need not be whole pages. The device has
+// it at `address`, as far from the start of a page; nobody else has anything on those pages.
+CUresult pages_share_own(uint64_t address, uint64_t size, char *memory, _Bool read_only);
+
+// Ranges of pinned memory with pages that both sides may change at any time (live.c).
+extern _Atomic unsigned pages_live;
+// Around waiting for work: what the host has changed goes, for the work may wait for it; and what
+// the device has changed comes.
+void pages_push_all(void);
+void pages_look_all(void);
+static inline void pages_will_wait(void) {
+  if (__builtin_expect(pages_live != 0, 0)) pages_push_all();
+}
+static inline void pages_have_waited(void) {
+  if (__builtin_expect(pages_live != 0, 0)) pages_look_all();
+}
+
 // What a fault means. True when the touch may be tried again.
 _Bool pages_fault(uint64_t address, _Bool known, _Bool write);
 

@@ -9,20 +9,24 @@
 struct pointer {
   enum { NOT_OURS, DEVICE, MANAGED, HOST } kind;
   uint64_t address;
+  struct host_range host;
   struct allocation in;
 };
 
 static struct pointer look_up(CUdeviceptr address) {
   struct pointer pointer = {.kind = NOT_OURS, .address = address};
-  struct host_range range;
-  if (memory_find(address, &pointer.in)) {
-    pointer.kind = pointer.in.kind == ALLOCATION_MANAGED ? MANAGED : DEVICE;
-  } else if (host_find((void *)(uintptr_t)address, &range)) {
+  if (host_find_on_device(address, &pointer.host)) {
+    pointer.address = (uint64_t)(uintptr_t)pointer.host.base + (address - pointer.host.device);
     pointer.kind = HOST;
-    pointer.in = (struct allocation){.address = (uint64_t)(uintptr_t)range.base,
-                                     .size = range.size,
-                                     .id = (uint64_t)(uintptr_t)range.base,
-                                     .access = ACCESS_ALL};
+  } else if (memory_find(address, &pointer.in)) {
+    pointer.kind = pointer.in.kind == ALLOCATION_MANAGED ? MANAGED : DEVICE;
+  } else if (host_find((void *)(uintptr_t)address, &pointer.host)) {
+    pointer.kind = HOST;
+  }
+  if (pointer.kind == HOST) {
+    uint64_t base = (uint64_t)(uintptr_t)pointer.host.base;
+    pointer.in = (struct allocation){
+        .address = base, .size = pointer.host.size, .id = base, .access = ACCESS_ALL};
   }
   if (pointer.kind == NOT_OURS || pointer.in.context) return pointer;
   // Mappings are of no context.
@@ -81,8 +85,8 @@ static CUresult known(const struct pointer *pointer, CUpointer_attribute attribu
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       return PUT(unsigned, pointer->kind == HOST ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-      // Pinned host memory cannot be reached from the device across the network.
-      return PUT(uint64_t, pointer->kind == HOST ? 0 : pointer->address);
+      if (pointer->kind != HOST) return PUT(uint64_t, pointer->address);
+      return PUT(uint64_t, host_device_address((const void *)(uintptr_t)pointer->address));
     case CU_POINTER_ATTRIBUTE_HOST_POINTER:
       if (pointer->kind == DEVICE) return CUDA_ERROR_INVALID_VALUE;
       return PUT(uint64_t, pointer->address);

@@ -9,6 +9,7 @@
 #include "event.h"
 #include "guest_calls.h"
 #include "handle.h"
+#include "pages.h"
 
 struct stream {
   unsigned flags;
@@ -219,25 +220,31 @@ CUresult guest_cuStreamDestroy_v2(CUstream hStream) { return destroy(handle_of(h
 
 CUresult guest_cuStreamDestroy(CUstream hStream) { return guest_cuStreamDestroy_v2(hStream); }
 
+CUresult stream_synchronize(uint64_t wire) {
+  CUresult result;
+  pages_will_wait();
+  if (stream_is_settled(wire)) {
+    result = guest_take_async_error();
+  } else {
+    struct answer answer;
+    answer_init(&answer);
+    result = ask_cuStreamSynchronize(wire, &answer);
+    answer_free(&answer);
+    if (!result) stream_settled(wire, answer.sequence);
+  }
+  pages_have_waited();
+  return result;
+}
+
 CUresult guest_cuStreamSynchronize(CUstream hStream, int per_thread) {
   uint64_t wire;
   CUresult result = stream_resolve(hStream, per_thread, &wire);
   if (result) return result;
   if (capture_active() && (result = capture_check_wait(wire))) return result;
-  if (stream_is_settled(wire)) return guest_take_async_error();
-  struct answer answer;
-  answer_init(&answer);
-  result = ask_cuStreamSynchronize(wire, &answer);
-  answer_free(&answer);
-  if (!result) stream_settled(wire, answer.sequence);
-  return result;
+  return stream_synchronize(wire);
 }
 
-CUresult guest_cuStreamQuery(CUstream hStream, int per_thread) {
-  uint64_t wire;
-  CUresult result = stream_resolve(hStream, per_thread, &wire);
-  if (result) return result;
-  if (capture_active() && (result = capture_check_wait(wire))) return result;
+static CUresult query(uint64_t wire) {
   if (stream_is_settled(wire)) return guest_take_async_error();
   struct stream *stream = find(wire);
   uint64_t last = atomic_load(&stream->last);
@@ -253,13 +260,23 @@ CUresult guest_cuStreamQuery(CUstream hStream, int per_thread) {
   }
   struct answer answer;
   answer_init(&answer);
-  result = ask_cuStreamQuery(wire, &answer);
+  CUresult result = ask_cuStreamQuery(wire, &answer);
   answer_free(&answer);
   if (!result) raise(&stream->done, last);
   pthread_mutex_lock(&watch_lock);
   stream->watch = result == CUDA_ERROR_NOT_READY ? answer.request : 0;
   stream->watch_last = last;
   pthread_mutex_unlock(&watch_lock);
+  return result;
+}
+
+CUresult guest_cuStreamQuery(CUstream hStream, int per_thread) {
+  uint64_t wire;
+  CUresult result = stream_resolve(hStream, per_thread, &wire);
+  if (result) return result;
+  if (capture_active() && (result = capture_check_wait(wire))) return result;
+  result = query(wire);
+  if (result != CUDA_ERROR_NOT_READY) pages_have_waited();
   return result;
 }
 

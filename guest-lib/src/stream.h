@@ -72,6 +72,9 @@ void stream_destroy_of(uint64_t context);
 // The server says that a stream asked about is done.
 void stream_finished(const struct wire_done *done);
 
+// Waits for a stream.
+CUresult stream_synchronize(uint64_t wire);
+
 // Waits for everything. The generated round trip, shared by the callers that need it.
 CUresult context_synchronize(void);
 

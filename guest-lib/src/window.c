@@ -9,26 +9,41 @@ struct extent {
   uint64_t first, count;  // granules
 };
 
-static uint64_t base, end;
-static struct holding **holdings;  // by granule
-static uint64_t fresh;             // granules from here on are free
-static struct extent *extents;     // granules free before `fresh`, by address, none side by side
-static size_t extent_count, extent_room;
+// A part of the window that addresses are taken from.
+struct space {
+  uint64_t first, end;     // granules
+  uint64_t fresh;          // granules from here on are free
+  struct extent *extents;  // granules free before `fresh`, by address, none side by side
+  size_t extent_count, extent_room;
+};
 
-void window_start(uint64_t window_base, uint64_t window_size) {
+static uint64_t base, end;
+static uint64_t host_base;         // the host's part begins here
+static struct holding **holdings;  // by granule
+static struct space device, host;
+
+static void space_start(struct space *space, uint64_t first, uint64_t last) {
+  space->first = space->fresh = first;
+  space->end = last;
+  space->extent_count = 0;
+}
+
+void window_start(uint64_t window_base, uint64_t window_size, uint64_t host_size) {
   base = window_base;
   end = window_base + window_size;
   // One pointer per granule, touched where it is used: 4 MiB of addresses for a window of 1 TiB.
-  extent_count = 0;
-  fresh = 0;
   free(holdings);
   holdings = calloc(window_size / WIRE_GRANULE, sizeof *holdings);
   if (!holdings) end = base;
+  if (!holdings) host_size = 0;
+  host_base = end - host_size;
+  space_start(&device, 0, (host_base - base) / WIRE_GRANULE);
+  space_start(&host, device.end, (end - base) / WIRE_GRANULE);
 }
 
 _Bool window_has(uint64_t address) { return address >= base && address < end; }
+_Bool window_is_host(uint64_t address) { return address >= host_base && address < end; }
 
-static uint64_t granules(void) { return (end - base) / WIRE_GRANULE; }
 static uint64_t address_of(uint64_t granule) { return base + granule * WIRE_GRANULE; }
 static uint64_t granule_of(uint64_t address) { return (address - base) / WIRE_GRANULE; }
 
@@ -38,29 +53,31 @@ static uint64_t aligned(uint64_t first, uint64_t alignment) {
   return over ? first + (alignment - over) / WIRE_GRANULE : first;
 }
 
-static void insert(size_t at, uint64_t first, uint64_t count) {
-  if (extent_count == extent_room) {
-    size_t wanted = extent_room ? extent_room * 2 : 64;
-    struct extent *grown = realloc(extents, wanted * sizeof *extents);
+static void insert(struct space *space, size_t at, uint64_t first, uint64_t count) {
+  if (space->extent_count == space->extent_room) {
+    size_t wanted = space->extent_room ? space->extent_room * 2 : 64;
+    struct extent *grown = realloc(space->extents, wanted * sizeof *grown);
     if (!grown) return;  // these addresses are not used again: there are plenty
-    extents = grown;
-    extent_room = wanted;
+    space->extents = grown;
+    space->extent_room = wanted;
   }
-  memmove(&extents[at + 1], &extents[at], (extent_count - at) * sizeof *extents);
-  extents[at] = (struct extent){first, count};
-  extent_count++;
+  struct extent *place = &space->extents[at];
+  memmove(place + 1, place, (space->extent_count - at) * sizeof *place);
+  *place = (struct extent){first, count};
+  space->extent_count++;
 }
 
-static void erase(size_t at) {
-  memmove(&extents[at], &extents[at + 1], (--extent_count - at) * sizeof *extents);
+static void erase(struct space *space, size_t at) {
+  struct extent *place = &space->extents[at];
+  memmove(place, place + 1, (--space->extent_count - at) * sizeof *place);
 }
 
 // How many extents begin at or before a granule.
-static size_t extents_until(uint64_t granule) {
-  size_t low = 0, high = extent_count;
+static size_t extents_until(const struct space *space, uint64_t granule) {
+  size_t low = 0, high = space->extent_count;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
-    if (extents[middle].first <= granule)
+    if (space->extents[middle].first <= granule)
       low = middle + 1;
     else
       high = middle;
@@ -69,77 +86,92 @@ static size_t extents_until(uint64_t granule) {
 }
 
 // Takes [first, first + count) out of the extent it lies in.
-static void carve(size_t at, uint64_t first, uint64_t count) {
-  struct extent *extent = &extents[at];
+static void carve(struct space *space, size_t at, uint64_t first, uint64_t count) {
+  struct extent *extent = &space->extents[at];
   uint64_t before = first - extent->first, after = extent->count - before - count;
   if (!before && !after) {
-    erase(at);
+    erase(space, at);
   } else if (!before) {
     extent->first += count;
     extent->count = after;
   } else {
     extent->count = before;
-    if (after) insert(at + 1, first + count, after);
+    if (after) insert(space, at + 1, first + count, after);
   }
 }
 
-static void take_fresh(uint64_t first, uint64_t count) {
-  if (first > fresh) insert(extent_count, fresh, first - fresh);
-  fresh = first + count;
+static void take_fresh(struct space *space, uint64_t first, uint64_t count) {
+  if (first > space->fresh) insert(space, space->extent_count, space->fresh, first - space->fresh);
+  space->fresh = first + count;
 }
 
-_Bool window_take(uint64_t size, uint64_t alignment, uint64_t *address) {
+static _Bool take(struct space *space, uint64_t size, uint64_t alignment, uint64_t *address) {
   uint64_t count = size / WIRE_GRANULE;
-  if (!count || count > granules()) return 0;
-  for (size_t i = 0; i < extent_count; i++) {
-    if (extents[i].count < count) continue;
-    uint64_t first = aligned(extents[i].first, alignment);
-    if (first - extents[i].first > extents[i].count - count) continue;
-    carve(i, first, count);
+  if (!count || count > space->end - space->first) return 0;
+  for (size_t i = 0; i < space->extent_count; i++) {
+    const struct extent *extent = &space->extents[i];
+    if (extent->count < count) continue;
+    uint64_t first = aligned(extent->first, alignment);
+    if (first - extent->first > extent->count - count) continue;
+    carve(space, i, first, count);
     *address = address_of(first);
     return 1;
   }
-  uint64_t first = aligned(fresh, alignment);
-  if (first > granules() || count > granules() - first) return 0;
-  take_fresh(first, count);
+  uint64_t first = aligned(space->fresh, alignment);
+  if (first > space->end || count > space->end - first) return 0;
+  take_fresh(space, first, count);
   *address = address_of(first);
   return 1;
 }
 
+_Bool window_take(uint64_t size, uint64_t alignment, uint64_t *address) {
+  return take(&device, size, alignment, address);
+}
+
+_Bool window_take_host(uint64_t size, uint64_t *address) {
+  return take(&host, size, WIRE_GRANULE, address);
+}
+
 _Bool window_take_at(uint64_t address, uint64_t size) {
-  if (!window_has(address) || address % WIRE_GRANULE || !size || size > end - address) return 0;
+  struct space *space = &device;
+  if (!window_has(address) || address % WIRE_GRANULE || !size) return 0;
   uint64_t first = granule_of(address), count = size / WIRE_GRANULE;
-  if (first >= fresh) {
-    take_fresh(first, count);
+  if (first >= space->end || count > space->end - first) return 0;
+  if (first >= space->fresh) {
+    take_fresh(space, first, count);
     return 1;
   }
-  size_t i = extents_until(first);
-  if (!i || first + count > extents[i - 1].first + extents[i - 1].count) return 0;
-  carve(i - 1, first, count);
+  size_t i = extents_until(space, first);
+  if (!i) return 0;
+  const struct extent *extent = &space->extents[i - 1];
+  if (first + count > extent->first + extent->count) return 0;
+  carve(space, i - 1, first, count);
   return 1;
 }
 
 void window_give(uint64_t address, uint64_t size) {
+  struct space *space = window_is_host(address) ? &host : &device;
+  struct extent *extents = space->extents;
   uint64_t first = granule_of(address), count = size / WIRE_GRANULE;
-  size_t i = extents_until(first);
+  size_t i = extents_until(space, first);
   _Bool joins_before = i > 0 && extents[i - 1].first + extents[i - 1].count == first;
-  _Bool joins_after = i < extent_count && first + count == extents[i].first;
+  _Bool joins_after = i < space->extent_count && first + count == extents[i].first;
   if (joins_before && joins_after) {
     extents[i - 1].count += count + extents[i].count;
-    erase(i);
+    erase(space, i);
   } else if (joins_before) {
     extents[i - 1].count += count;
   } else if (joins_after) {
     extents[i].first = first;
     extents[i].count += count;
   } else {
-    insert(i, first, count);
+    insert(space, i, first, count);
   }
-  if (!extent_count) return;
-  struct extent *last = &extents[extent_count - 1];
-  if (last->first + last->count == fresh) {
-    fresh = last->first;
-    extent_count--;
+  if (!space->extent_count) return;
+  struct extent *last = &space->extents[space->extent_count - 1];
+  if (last->first + last->count == space->fresh) {
+    space->fresh = last->first;
+    space->extent_count--;
   }
 }
 
@@ -157,10 +189,16 @@ struct holding *window_at(uint64_t address) {
   return window_has(address) ? holdings[granule_of(address)] : NULL;
 }
 
-void window_each(void (*visit)(struct holding *holding, void *context), void *context) {
-  for (uint64_t i = 0; i < fresh;) {
+static void each_in(const struct space *space,
+                    void (*visit)(struct holding *holding, void *context), void *context) {
+  for (uint64_t i = space->first; i < space->fresh;) {
     struct holding *holding = holdings[i];
     i += holding ? holding->size / WIRE_GRANULE : 1;
     if (holding) visit(holding, context);
   }
+}
+
+void window_each(void (*visit)(struct holding *holding, void *context), void *context) {
+  each_in(&device, visit, context);
+  each_in(&host, visit, context);
 }

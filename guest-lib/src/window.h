@@ -1,6 +1,6 @@
 // The session's window of device addresses, in granules of WIRE_GRANULE: which are free, and what
-// lies in those that hold memory. Everything here is called with the memory lock held
-// (memory_parts.h), but for window_has.
+// lies in those that hold memory. Its last part is for pinned host memory. Everything here is
+// called with the memory lock held (memory_parts.h), but for window_has and window_is_host.
 #ifndef OUTBOARD_WINDOW_H
 #define OUTBOARD_WINDOW_H
 
@@ -22,15 +22,19 @@ struct holding_kind {
   void (*forget)(struct holding *holding);
 };
 
-void window_start(uint64_t base, uint64_t size);
-// Whether the address is the window's. Takes no lock.
+// `host_size` of it are the host's part.
+void window_start(uint64_t base, uint64_t size, uint64_t host_size);
+// Whether the address is the window's, or its host's part. Take no lock.
 _Bool window_has(uint64_t address);
+_Bool window_is_host(uint64_t address);
 
 // Addresses that nobody has, `size` bytes of whole granules; `alignment` is a power of two. False
 // when there are none.
 _Bool window_take(uint64_t size, uint64_t alignment, uint64_t *address);
 // The same, exactly there.
 _Bool window_take_at(uint64_t address, uint64_t size);
+// In the host's part.
+_Bool window_take_host(uint64_t size, uint64_t *address);
 void window_give(uint64_t address, uint64_t size);
 
 // What is found at an address from now on. The addresses are taken already, and stay so.

@@ -123,9 +123,9 @@ static void attributes(void **state) {
   assert_int_equal(guest_cuDeviceGetAttribute(&value, -1, 0), CUDA_ERROR_INVALID_VALUE);
   // What does not reach across a network is not offered.
   static const CUdevice_attribute never[] = {
-      CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
-      CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, CU_DEVICE_ATTRIBUTE_INTEGRATED,
-      CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED};
+      CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
+      CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
+      CU_DEVICE_ATTRIBUTE_INTEGRATED, CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED};
   for (unsigned i = 0; i < sizeof never / sizeof *never; i++) {
     assert_int_equal(guest_cuDeviceGetAttribute(&value, never[i], 0), CUDA_SUCCESS);
     assert_int_equal(value, 0);

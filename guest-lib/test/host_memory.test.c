@@ -2,8 +2,8 @@
 #include "host_memory.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "check.h"
 #include "session.h"
@@ -25,7 +25,7 @@ static void allocated(void **state) {
   assert_false(host_is_pinned(a + 4999, 2));
   assert_false(host_is_pinned(a - 1, 1));
   assert_int_equal(cuMemHostGetFlags(&flags, a + 10), CUDA_SUCCESS);
-  assert_int_equal(flags, CU_MEMHOSTALLOC_PORTABLE);
+  assert_int_equal(flags, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
   assert_int_equal(cuMemHostGetFlags(&flags, &flags), CUDA_ERROR_INVALID_VALUE);
   assert_int_equal(cuMemFreeHost(a + 1), CUDA_ERROR_INVALID_VALUE);
   assert_int_equal(cuMemHostUnregister(a), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
@@ -89,7 +89,7 @@ static void what_a_pointer_is(void **state) {
     uint64_t as_device, as_host;
   } rows[] = {
       {device + 5, device, 3000, CU_MEMORYTYPE_DEVICE, 0, device + 5, 0},
-      {(uintptr_t)pinned + 5, (uintptr_t)pinned, 3000, CU_MEMORYTYPE_HOST, 0, 0,
+      {(uintptr_t)pinned + 5, (uintptr_t)pinned, 3000, CU_MEMORYTYPE_HOST, 0, (uintptr_t)pinned + 5,
        (uintptr_t)pinned + 5},
       {(uintptr_t)&device, 0, 0, 0, -2, 0, 0},
   };
@@ -136,18 +136,22 @@ static void downloads_land_before_it_goes(void **state) {
   assert_int_equal(cuMemcpyDtoHAsync_v2(pinned, device, size, NULL), CUDA_SUCCESS);
   assert_int_equal(cuMemFreeHost(pinned), CUDA_SUCCESS);
   // Whoever has these addresses next keeps what it writes.
-  uint8_t *next = mmap(pinned, size, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  uint8_t *next;
+  assert_int_equal(cuMemHostAlloc((void **)&next, size, 0), CUDA_SUCCESS);
   assert_ptr_equal(next, pinned);
   memset(next, 0x77, size);
-  assert_int_equal(cuMemHostRegister_v2(next, size, 0), CUDA_SUCCESS);
   assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
   for (uint64_t i = 0; i < size; i += 4096) assert_int_equal(next[i], 0x77);
+  // The same of the program's own.
+  uint8_t *own = malloc(size);
+  memset(own, 1, size);
+  assert_int_equal(cuMemHostRegister_v2(own, size, 0), CUDA_SUCCESS);
   uint64_t before = server_count(server, WIRE_cuCtxSynchronize);
-  assert_int_equal(cuMemcpyDtoHAsync_v2(next, device, size, NULL), CUDA_SUCCESS);
-  assert_int_equal(cuMemHostUnregister(next), CUDA_SUCCESS);
-  for (uint64_t i = 0; i < size; i += 4096) assert_int_equal(next[i], 0);
+  assert_int_equal(cuMemcpyDtoHAsync_v2(own, device, size, NULL), CUDA_SUCCESS);
+  assert_int_equal(cuMemHostUnregister(own), CUDA_SUCCESS);
+  for (uint64_t i = 0; i < size; i += 4096) assert_int_equal(own[i], 0);
   assert_int_equal(server_count(server, WIRE_cuCtxSynchronize), before + 1);
+  free(own);
 }
 
 static void *churn(void *unused) {

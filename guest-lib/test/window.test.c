@@ -14,7 +14,7 @@ static uint64_t at(uint64_t granule) { return BASE + granule * WIRE_GRANULE; }
 
 static void all_of_it_and_no_more(void **state) {
   (void)state;
-  window_start(BASE, SIZE);
+  window_start(BASE, SIZE, 0);
   uint64_t address = 0;
   assert_false(window_take(SIZE + WIRE_GRANULE, WIRE_GRANULE, &address));
   assert_false(window_take(0, WIRE_GRANULE, &address));
@@ -30,7 +30,7 @@ static void all_of_it_and_no_more(void **state) {
 
 static void fixed_addresses(void **state) {
   (void)state;
-  window_start(BASE, SIZE);
+  window_start(BASE, SIZE, 0);
   uint64_t address;
   assert_true(window_take_at(at(100), 10 * WIRE_GRANULE));
   assert_false(window_take_at(at(100), WIRE_GRANULE));
@@ -56,7 +56,7 @@ static void fixed_addresses(void **state) {
 
 static void alignment(void **state) {
   (void)state;
-  window_start(BASE, SIZE);
+  window_start(BASE, SIZE, 0);
   uint64_t first, second, third;
   assert_true(window_take(WIRE_GRANULE, WIRE_GRANULE, &first));
   assert_true(window_take(WIRE_GRANULE, 64 * WIRE_GRANULE, &second));
@@ -77,7 +77,7 @@ static void visit(struct holding *holding, void *count) {
 
 static void what_lies_where(void **state) {
   (void)state;
-  window_start(BASE, SIZE);
+  window_start(BASE, SIZE, 0);
   struct block a = {{at(3), 2 * WIRE_GRANULE, NULL}}, b = {{at(9), WIRE_GRANULE, NULL}};
   assert_true(window_take_at(a.holding.address, a.holding.size));
   assert_true(window_take_at(b.holding.address, b.holding.size));
@@ -98,7 +98,7 @@ static void what_lies_where(void **state) {
 
 static void random_against_a_reference(void **state) {
   (void)state;
-  window_start(BASE, SIZE);
+  window_start(BASE, SIZE, 0);
   static uint8_t taken[GRANULES];
   static struct { uint64_t address, size; } live[GRANULES];
   int count = 0;

@@ -47,6 +47,7 @@ enum wire_op {
   WIRE_Echo = 1031,
   WIRE_PagesUpload = 1100,
   WIRE_PagesFetch = 1101,
+  WIRE_PagesChanged = 1102,
   WIRE_GraphBuild = 1120,
   WIRE_GraphLaunch = 1121,
   WIRE_GraphSet = 1122,
@@ -96,7 +97,7 @@ enum wire_op {
   WIRE_LinkDestroy = 1304,
 };
 
-#define WIRE_OP_COUNT 88
+#define WIRE_OP_COUNT 89
 
 struct wire_cuCtxSetLimit {
   struct wire_request request;
@@ -560,6 +561,27 @@ struct wire_PagesFetch_reply {
   struct wire_reply reply;
 };
 WIRE_CHECK(sizeof(struct wire_PagesFetch_reply) == 24, "wire_PagesFetch_reply");
+
+// up to WIRE_PAGES_MAX pages of host memory as the device has them now, sent as WIRE_DATA, whatever runs; with a hash of each (wire_page_hash), only those that differ. The reply names the pages sent, bit by bit, and says whether all work sent before is done
+// hashes follows, padded to 8.
+struct wire_PagesChanged {
+  struct wire_request request;
+  uint64_t address;
+  uint64_t length;
+  uint32_t hashes_size;
+  uint32_t pad0;
+};
+WIRE_CHECK(sizeof(struct wire_PagesChanged) == 40, "wire_PagesChanged");
+struct wire_PagesChanged_reply {
+  struct wire_reply reply;
+  uint32_t settled;
+  uint32_t pad0;
+  uint64_t changed0;
+  uint64_t changed1;
+  uint64_t changed2;
+  uint64_t changed3;
+};
+WIRE_CHECK(sizeof(struct wire_PagesChanged_reply) == 64, "wire_PagesChanged_reply");
 
 // nodes of a new executable graph, which is made when the last have come; base is the graph that conditions were made for, or 0
 // `length` bytes of payload follow.
@@ -1222,6 +1244,7 @@ WIRE_CHECK(sizeof(struct wire_LinkDestroy) == 16, "wire_LinkDestroy");
   X(1031, Echo) \
   X(1100, PagesUpload) \
   X(1101, PagesFetch) \
+  X(1102, PagesChanged) \
   X(1120, GraphBuild) \
   X(1121, GraphLaunch) \
   X(1122, GraphSet) \

@@ -148,7 +148,7 @@ t.test('every command is sent by the guest, and `uses` tells by what', async (t)
     'ModuleLoad',
   ]);
   // Of no call: bench/ablation sends the one behind any, touching a page asks for the other.
-  const unprompted = new Set(['Echo', 'PagesFetch']);
+  const unprompted = new Set(['Echo', 'PagesFetch', 'PagesChanged']);
   for (const { name, call } of api.commands) {
     t.not(generated.has(name) || sentByHand(name), earlier.has(name), `${name} is sent`);
     if (earlier.has(name)) continue;

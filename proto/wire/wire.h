@@ -24,6 +24,10 @@
 // The payload of one bulk frame (memory, module images).
 #define WIRE_BULK_MAX (1u << 20)
 
+// Pages that host and device share, and how many may be asked about at once.
+#define WIRE_PAGE 4096u
+#define WIRE_PAGES_MAX 256u
+
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the wire is little endian and decoded in place"
 #endif

@@ -223,6 +223,7 @@ CUresult guest_cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream, int per_t
   if (result) return result;
   struct graph_exec *exec = exec_enter(hGraphExec);
   if (!exec) return CUDA_ERROR_INVALID_VALUE;
+  transfer_locate(exec);
   _Bool shared = pages_hand_over();
   result = launch(exec, stream);
   if (shared) pages_handed_over();

@@ -13,6 +13,7 @@
 struct graph_transfer {
   struct graph_node *node;
   uint64_t staging, capacity;
+  uint64_t mapped;  // where the device reaches the program's memory; 0: it does not
 };
 
 struct graph_exec {
@@ -76,6 +77,8 @@ _Bool is_transfer(const struct task *task);
 CUresult transfer_prepare(struct graph_exec *exec, struct graph_node *node, const struct task *task,
                           uint64_t *staging);
 uint64_t transfer_staging(const struct graph_exec *exec, const struct graph_node *node);
+// Before each launch, and before shared pages are handed over for it.
+void transfer_locate(struct graph_exec *exec);
 CUresult transfer_before(struct graph_exec *exec, uint64_t stream);
 CUresult transfer_after(struct graph_exec *exec, uint64_t stream);
 void transfer_end(struct graph_exec *exec);

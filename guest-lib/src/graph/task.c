@@ -7,6 +7,7 @@
 #include "graph/allocation.h"
 #include "graph/condition.h"
 #include "handle.h"
+#include "host_memory.h"
 #include "launch.h"
 #include "log.h"
 #include "memory.h"
@@ -90,6 +91,8 @@ static CUresult add_attributes(struct kernel_task *kernel, const CUlaunchAttribu
 
 CUresult task_kernel(const void *function, const CUlaunchConfig *config, _Bool cooperative,
                      const void *packed, uint32_t size, uint64_t context, struct task **made) {
+  CUresult result = host_share_named(packed, size);
+  if (result) return result;
   struct task *task = task_new(CU_GRAPH_NODE_TYPE_KERNEL, context);
   if (!task) return CUDA_ERROR_OUT_OF_MEMORY;
   struct kernel_task *kernel = &task->kernel;
@@ -101,7 +104,7 @@ CUresult task_kernel(const void *function, const CUlaunchConfig *config, _Bool c
       .cooperative = cooperative,
       .parameter_bytes = size,
   };
-  CUresult result = add_attributes(kernel, config->attrs, config->numAttrs);
+  result = add_attributes(kernel, config->attrs, config->numAttrs);
   if (!result && size) {
     kernel->parameters = malloc(size);
     if (kernel->parameters)
@@ -218,7 +221,9 @@ static CUresult described_end(CUmemorytype type, const void *host, CUdeviceptr d
     return CUDA_ERROR_INVALID_VALUE;
   if (!pitch) pitch = box.width;
   if (!rows) rows = box.height;
-  uint64_t base = type == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)host : device, at = 0;
+  // What of the program's the device reaches is the device's, whatever it is called.
+  uint64_t base = type == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)host_on_device(host) : device;
+  uint64_t at = 0;
   if (__builtin_mul_overflow(pitch, rows, &end->slice) ||
       __builtin_mul_overflow(z, end->slice, &at) || __builtin_add_overflow(at, x, &at) ||
       __builtin_add_overflow(at, span_1d(y, pitch), &at) || __builtin_add_overflow(at, base, &at))
@@ -226,8 +231,14 @@ static CUresult described_end(CUmemorytype type, const void *host, CUdeviceptr d
   end->pitch = pitch;
   end->address = base ? at : 0;
   _Bool is_device = memory_is_device((const void *)(uintptr_t)end->address);
-  end->host = type == CU_MEMORYTYPE_HOST || (type == CU_MEMORYTYPE_UNIFIED && !is_device);
-  if (end->host == is_device && end->address) return CUDA_ERROR_INVALID_VALUE;
+  end->host = !is_device;
+  if (type == CU_MEMORYTYPE_HOST && is_device &&
+      !memory_is_shared((const void *)(uintptr_t)end->address))
+    return CUDA_ERROR_INVALID_VALUE;
+  // The device reaches pinned memory, too.
+  if (type == CU_MEMORYTYPE_DEVICE && !is_device && end->address &&
+      !host_is_pinned((const void *)(uintptr_t)end->address, 1))
+    return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
 }
 

@@ -7,6 +7,7 @@
 #include "graph/exec.h"
 #include "graph/task.h"
 #include "guest_calls.h"
+#include "host_memory.h"
 #include "log.h"
 #include "memory.h"
 
@@ -58,8 +59,22 @@ CUresult transfer_prepare(struct graph_exec *exec, struct graph_node *node, cons
   return CUDA_SUCCESS;
 }
 
-static void each_row(const struct copy_task *copy, const struct copy_end *host, uint64_t staging,
-                     uint64_t stream, CUresult *result) {
+// Looked up before the pages of what the device reaches are locked.
+void transfer_locate(struct graph_exec *exec) {
+  for (size_t i = 0; i < exec->transfer_count; i++) {
+    struct graph_transfer *transfer = &exec->transfers[i];
+    const struct copy_task *copy = &transfer->node->task->copy;
+    transfer->mapped = 0;
+    if (!host_shared || !is_transfer(transfer->node->task)) continue;
+    const struct copy_end *host = copy->to.host ? &copy->to : &copy->from;
+    const void *at = host_on_device((const void *)(uintptr_t)host->address);
+    if (memory_is_device(at)) transfer->mapped = (uint64_t)(uintptr_t)at;
+  }
+}
+
+static void each_row(const struct copy_task *copy, const struct copy_end *host,
+                     const struct graph_transfer *transfer, uint64_t stream, CUresult *result) {
+  uint64_t staging = transfer->staging;
   const struct copy_box *box = &copy->box;
   const _Bool solid = (host->pitch == box->width || box->height == 1) &&
                       (host->slice == box->width * box->height || box->depth == 1);
@@ -67,9 +82,15 @@ static void each_row(const struct copy_task *copy, const struct copy_end *host, 
   const uint64_t rows = solid ? 1 : box->height, slices = solid ? 1 : box->depth;
   for (uint64_t z = 0; z < slices && !*result; z++)
     for (uint64_t y = 0; y < rows && !*result; y++, staging += width) {
-      char *at = (char *)(uintptr_t)(host->address + z * host->slice + y * host->pitch);
-      *result = host == &copy->from ? copy_upload(staging, at, width, stream)
-                                    : copy_download(at, staging, width, stream, LANDING_DEFERRED);
+      uint64_t offset = z * host->slice + y * host->pitch;
+      char *at = (char *)(uintptr_t)(host->address + offset);
+      if (transfer->mapped)
+        *result = host == &copy->from
+                      ? put_cuMemcpyDtoDAsync_v2(staging, transfer->mapped + offset, width, stream)
+                      : put_cuMemcpyDtoDAsync_v2(transfer->mapped + offset, staging, width, stream);
+      else
+        *result = host == &copy->from ? copy_upload(staging, at, width, stream)
+                                      : copy_download(at, staging, width, stream, LANDING_DEFERRED);
     }
 }
 
@@ -83,7 +104,7 @@ CUresult transfer_before(struct graph_exec *exec, uint64_t stream) {
     const struct graph_transfer *transfer = &exec->transfers[i];
     const struct task *task = transfer->node->task;
     if (is_transfer(task) && task->copy.from.host && transfer->node->enabled)
-      each_row(&task->copy, &task->copy.from, transfer->staging, stream, &result);
+      each_row(&task->copy, &task->copy.from, transfer, stream, &result);
   }
   return result;
 }
@@ -95,7 +116,7 @@ CUresult transfer_after(struct graph_exec *exec, uint64_t stream) {
     const struct graph_transfer *transfer = &exec->transfers[i];
     const struct task *task = transfer->node->task;
     if (is_transfer(task) && task->copy.to.host && transfer->node->enabled)
-      each_row(&task->copy, &task->copy.to, transfer->staging, stream, &result);
+      each_row(&task->copy, &task->copy.to, transfer, stream, &result);
   }
   if (!result && !exec->event) {
     CUevent event;

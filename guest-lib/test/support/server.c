@@ -11,6 +11,7 @@
 #include "boxes.h"
 #include "check.h"
 #include "cuda_driver.h"
+#include "page_hash.h"
 
 #define OPS 2048
 
@@ -21,7 +22,7 @@ struct server {
   uint8_t *frame;  // the one being taken
   pthread_mutex_t lock;
   pthread_cond_t changed;
-  _Bool paused, send_idle;
+  _Bool paused, send_idle, settled;
   uint64_t taken[OPS];  // before they are dealt with, and so before any answer; [0]: all
   uint64_t dealt[OPS];  // afterwards
   uint64_t idles, mapped;
@@ -78,7 +79,17 @@ void server_data(struct server *server, uint64_t request, uint64_t offset, const
   server_send(server, padding, wire_round_up((uint32_t)length) - length);
 }
 
+void server_settled(struct server *server, _Bool settled) {
+  pthread_mutex_lock(&server->lock);
+  server->settled = settled;
+  pthread_mutex_unlock(&server->lock);
+}
+
 uint8_t *server_reach(struct server *server, uint64_t address, uint64_t size) {
+  if (address >= SERVER_HOST_BASE) {
+    CHECK(size <= SERVER_HOST_MEMORY && address - SERVER_HOST_BASE <= SERVER_HOST_MEMORY - size);
+    return server->memory + SERVER_MEMORY + (address - SERVER_HOST_BASE);
+  }
   CHECK(address >= WIRE_WINDOW_BASE && size <= SERVER_MEMORY &&
         address - WIRE_WINDOW_BASE <= SERVER_MEMORY - size);
   return server->memory + (address - WIRE_WINDOW_BASE);
@@ -135,6 +146,30 @@ static void download(struct server *server, const struct wire_Download *q) {
     done += part;
   }
   server_reply(server, q->request.request, 0, 0);
+}
+
+static void tell_changed(struct server *server, const struct wire_PagesChanged *q) {
+  const uint8_t *from = server_reach(server, q->address, q->length);
+  struct wire_PagesChanged_reply reply = {.reply = {.request = q->request.request}};
+  uint64_t *changed[] = {&reply.changed0, &reply.changed1, &reply.changed2, &reply.changed3};
+  reply.reply.header.op = WIRE_REPLY;
+  reply.reply.header.size = sizeof reply;
+  pthread_mutex_lock(&server->lock);
+  reply.settled = server->settled;
+  pthread_mutex_unlock(&server->lock);
+  uint64_t at = 0;
+  for (unsigned i = 0; at < q->length; i++) {
+    uint64_t size = WIRE_PAGE - (q->address + at) % WIRE_PAGE, hash;
+    if (size > q->length - at) size = q->length - at;
+    CHECK(i < WIRE_PAGES_MAX);
+    memcpy(&hash, (const uint8_t *)(q + 1) + i * sizeof hash, sizeof hash);
+    if (!q->hashes_size || hash != wire_page_hash(from + at, size)) {
+      server_data(server, q->request.request, at, from + at, size);
+      *changed[i / 64] |= 1ull << i % 64;
+    }
+    at += size;
+  }
+  server_send(server, &reply, sizeof reply);
 }
 
 static void take_pages(struct server *server, const struct wire_PagesUpload *q) {
@@ -229,6 +264,9 @@ static _Bool carry_out(struct server *server, const struct wire_header *h) {
     case WIRE_PagesUpload:
       take_pages(server, (const void *)h);
       return 0;
+    case WIRE_PagesChanged:
+      tell_changed(server, (const void *)h);
+      return 1;
     case WIRE_PagesFetch: {
       const struct wire_PagesFetch *q = (const void *)h;
       const struct wire_Download as = {
@@ -313,7 +351,8 @@ struct server *server_start(int fd, struct server_hook hook) {
   server.fd = fd;
   server.hook = hook;
   server.send_idle = 1;
-  server.memory = mmap(NULL, SERVER_MEMORY, PROT_READ | PROT_WRITE,
+  server.settled = 1;
+  server.memory = mmap(NULL, SERVER_MEMORY + SERVER_HOST_MEMORY, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   CHECK(server.memory != MAP_FAILED);
   server.frame = malloc(WIRE_BULK_MAX + 4096);

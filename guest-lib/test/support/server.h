@@ -8,7 +8,10 @@
 #include "wire.h"
 #include "wire_calls.h"
 
-#define SERVER_MEMORY (64ull << 20)  // bytes of the window that are backed
+// Bytes that are backed of the window, and of its part for pinned host memory.
+#define SERVER_MEMORY (64ull << 20)
+#define SERVER_HOST_MEMORY (32ull << 20)
+#define SERVER_HOST_BASE (WIRE_WINDOW_BASE + WIRE_WINDOW_SIZE / 4 * 3)
 #define SERVER_MAPS 256
 
 struct server;
@@ -37,6 +40,9 @@ uint64_t server_mapped(struct server *server);
 
 // Without IDLE, what nobody waits for stays in the guest.
 void server_send_idle(struct server *server, _Bool send);
+
+// Whether work is said to be done, when pages are asked for.
+void server_settled(struct server *server, _Bool settled);
 
 uint8_t *server_memory(struct server *server);  // at WIRE_WINDOW_BASE
 // Of a range, which is in that memory.
