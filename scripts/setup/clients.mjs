@@ -1,6 +1,6 @@
 // Real programs for tests, from PyPI: CuPy, Numba and the CUDA libraries that they call into
-// build/clients (test/clients), nvidia-ml-py into build/nvml-client (nvml/test); PyTorch, for
-// `npm run test:clients` only, into build/torch. Nothing else needs them.
+// build/clients (test/clients), nvidia-ml-py into build/nvml-client (nvml/test); PyTorch and ONNX
+// Runtime, for `npm run test:clients` only, into build/torch and build/onnx. Nothing else needs them.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { logTail } from './command.mjs';
@@ -30,6 +30,24 @@ const torch = {
   folder: join(build, 'torch'),
   log: 'torch',
   packages: ['torch==2.15.0', 'numpy==2.4.6'],
+};
+
+const onnx = {
+  folder: join(build, 'onnx'),
+  log: 'onnx',
+  packages: [
+    // Later ones have no PTX.
+    'onnxruntime-gpu==1.27.0',
+    'onnx==1.23.2',
+    'numpy==2.4.6',
+    'nvidia-cudnn-cu13==9.28.0.42',
+    'nvidia-cublas==13.0.2.14',
+    'nvidia-cufft==12.5.0.14',
+    'nvidia-curand==10.4.5.25',
+    'nvidia-cuda-runtime==13.0.96',
+    'nvidia-cuda-nvrtc==13.0.88',
+    'nvidia-nvjitlink==13.5.37',
+  ],
 };
 
 /** By itself, as it is small and needs none of the others. */
@@ -63,20 +81,25 @@ export async function ensureClients(begin) {
 }
 
 /**
+ * PyTorch and ONNX Runtime.
  * @param {(detail?: string) => void} begin
- * @returns {Promise<string | undefined>} the reason when it is not to be had
+ * @returns {Promise<string | undefined>} the reason when they are not to be had
  */
-export async function ensureTorch(begin) {
-  if (isInstalled(torch) && existsSync(join(torch.folder, 'bin', 'python'))) return undefined;
-  begin('from PyPI, about 6 GB');
-  if (await install(torch)) return undefined;
-  return `PyTorch could not be installed from PyPI (no network, too little space, or no Python >= 3.10 with venv?).\n${logTail(torch.log, 8)}`;
+export async function ensureFrameworks(begin) {
+  for (const environment of [torch, onnx]) {
+    const { folder, log } = environment;
+    if (isInstalled(environment) && existsSync(join(folder, 'bin', 'python'))) continue;
+    begin('from PyPI, about 8 GB');
+    if (await install(environment)) continue;
+    return `PyTorch and ONNX Runtime could not be installed from PyPI (no network, too little space, or no Python >= 3.11 with venv?).\n${logTail(log, 8)}`;
+  }
+  return undefined;
 }
 
 /** What is installed for clients, by name. @returns {Record<string, string>} versions */
 export function versionsOfClients() {
   return Object.fromEntries(
-    [...clients.packages, ...torch.packages].map((each) => {
+    [...onnx.packages, ...clients.packages, ...torch.packages].map((each) => {
       const [name = '', version = ''] = each.replace(/\[.*\]/, '').split('==');
       return [name, version];
     }),

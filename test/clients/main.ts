@@ -1,6 +1,6 @@
 // npm run test:clients -- [--write] [NAME...]: runs unpatched programs from PyPI natively on the
 // software device and remoted through a server on it, and compares what they compute: CuPy, Numba,
-// PyTorch (the scripts of this folder), and the CUDA runtimes (runtimes/; NAME is `runtimes`).
+// PyTorch, ONNX Runtime (the scripts of this folder), and the CUDA runtimes (runtimes/; NAME is `runtimes`).
 //   --write   writes docs/clients.md (only with all of them)
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -13,7 +13,7 @@ import { page, type ScriptRow } from './page.js';
 import { allRuntimeRuns, compileLookups, missingInRuntimeRun } from './runtimes.js';
 import {
   cupyAndNumba,
-  pyTorch,
+  frameworks,
   runNatively,
   runRemoted,
   type Script,
@@ -87,7 +87,7 @@ const { values, positionals } = parseArgs({
 });
 const wanted = (name: string) => positionals.length === 0 || positionals.includes(name);
 const rows: ScriptRow[] = [];
-for (const script of [...cupyAndNumba, ...pyTorch]) {
+for (const script of [...cupyAndNumba, ...frameworks]) {
   if (wanted(script.name)) rows.push(await runScript(script));
 }
 if (wanted('runtimes')) await runRuntimes();

@@ -40,6 +40,9 @@ CuPy and Numba are checked by \`npm test\`, too.
 |---|---|
 ${versions.join('\n')}
 
+ONNX Runtime's CUDA provider is compared with its CPU provider: element-wise kernels, matrix products, reductions, softmax,
+convolution, pooling, batch and layer normalisation, attention, with its own kernels, cuDNN and cuBLAS. Versions from 1.31 on hold no PTX.
+
 ## CUDA runtimes
 
 ${runtimes.join(', ')}: each shared library, and each static one that there is (12.9 and from 13.0 on), with the legacy and the per-thread default
@@ -57,7 +60,8 @@ the same time. \`cuGetProcAddress\` is asked for functions as drivers from 1.0 t
 | streams, priorities, events, \`record_stream\`, threads | work |
 | the caching allocator, \`set_per_process_memory_fraction\`, \`OutOfMemoryError\` | work; the limit is the session's |
 | expandable segments | work remoted, where there is an NVML; PyTorch crashes without one |
-| \`@\`, \`matmul\`, \`bmm\` | cuBLAS and cuBLASLt, which bring PTX for a device that is newer than they are (13.0) |
+| \`@\`, \`matmul\`, \`bmm\`; \`CUDAGraph\` of them | cuBLAS and cuBLASLt, which bring PTX for a device that is newer than they are (13.0) |
+| tensors of other processes (\`torch.multiprocessing\`) | work, remoted between sessions of one server |
 | every kernel of its own (\`a + b\`, \`ones\`, \`sum\`) | needs a real GPU: see below |
 
 A wheel of PyTorch from 2.0 on has machine code for GPUs (sm_75 to sm_120 in 2.15) and no PTX, and the software device executes

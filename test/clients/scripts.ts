@@ -19,8 +19,12 @@ export interface Script {
   way?: string;
   installed: Installed;
   env: Record<string, string>;
+  /** Folders that it needs in LD_LIBRARY_PATH, behind ours. */
+  libraries?: string[];
   /** What the device claims to be, if not its default. */
   computeCapability?: string;
+  /** How many processes use the device at a time, if several. */
+  sessions?: number;
   /** Only remoted, and why. */
   notNatively?: string;
 }
@@ -32,6 +36,7 @@ function installedIn(name: string, what: string): Installed {
 }
 
 export const clients = installedIn('clients', 'CuPy and Numba are');
+export const onnx = installedIn('onnx', 'ONNX Runtime is');
 export const torch = installedIn('torch', 'PyTorch is');
 
 const [nvrtc = ''] = glob(
@@ -73,7 +78,16 @@ export const cupyAndNumba: Script[] = [
 const quiet = { PYTHONWARNINGS: 'ignore' };
 const MEMORY = 768;
 
-export const pyTorch: Script[] = [
+export const frameworks: Script[] = [
+  {
+    name: 'onnx_models',
+    installed: onnx,
+    env: {},
+    libraries: ['cu13', 'cudnn'].flatMap((name) =>
+      glob(`${onnx.folder}/lib/python3*/site-packages/nvidia/${name}/lib`),
+    ),
+    computeCapability: '13.0',
+  },
   { name: 'torch_memory', installed: torch, env: quiet },
   {
     name: 'torch_memory',
@@ -91,13 +105,14 @@ export const pyTorch: Script[] = [
     notNatively: 'it is about a session',
   },
   { name: 'torch_libraries', installed: torch, env: quiet, computeCapability: '13.0' },
+  { name: 'torch_processes', installed: torch, env: quiet, sessions: 2 },
 ];
 
-function prepared({ name, installed, env }: Script, library: string) {
+function prepared({ name, installed, libraries = [], env }: Script, library: string) {
   return {
     args: [path.join(root, 'test', 'clients', `${name}.py`)],
     env: {
-      LD_LIBRARY_PATH: path.dirname(library),
+      LD_LIBRARY_PATH: [path.dirname(library), ...libraries].join(':'),
       PYTHONNOUSERSITE: '1',
       // Not beside the scripts.
       PYTHONPYCACHEPREFIX: path.join(installed.folder, 'pycache'),
@@ -125,6 +140,7 @@ export function runRemoted(script: Script, server: TestServer): Promise<Outcome>
 
 /** A server on a device that is what the script needs. */
 export function startServerFor(script: Script): Promise<TestServer> {
-  const args = ['--device', 'software', '--gpus', '1', '--servers-per-gpu', '1'];
+  const slots = String(script.sessions ?? 1);
+  const args = ['--device', 'software', '--gpus', '1', '--servers-per-gpu', slots];
   return startServer({ args, env: deviceSettings(script) });
 }

@@ -58,4 +58,27 @@ def products_in_streams():
         np.testing.assert_allclose(got, a.numpy() @ a.numpy(), rtol=1e-10, atol=1e-10)
 
 
+@check
+def graphs():
+    first = torch.from_numpy(rng.standard_normal((64, 64)))
+    a, out = first.cuda(), torch.zeros(64, 64, dtype=torch.float64, device="cuda")
+    b = torch.empty_like(a)
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.mm(a, a, out=out)  # cuBLAS makes its workspace before the capture
+    stream.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        b.copy_(a)
+        torch.mm(a, b, out=out)
+    for _ in range(3):
+        values = rng.standard_normal((64, 64))
+        a.copy_(torch.from_numpy(values))
+        graph.replay()
+        torch.cuda.synchronize()
+        got = out.cpu().numpy()
+        keep(got)
+        np.testing.assert_allclose(got, values @ values, rtol=1e-10, atol=1e-10)
+
+
 done()

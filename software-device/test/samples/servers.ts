@@ -1,7 +1,7 @@
 // Servers for the remoted runs, started when the first sample wants them.
 import { startServer, type TestServer } from '../../../test/support/server.js';
 
-/** One for each compute capability that is asked for, all memory of its device for one session. */
+/** One for each compute capability that is asked for. */
 export class Servers {
   readonly #running = new Map<string, Promise<TestServer>>();
 
@@ -9,8 +9,13 @@ export class Servers {
     let server = this.#running.get(computeCapability);
     if (!server) {
       server = startServer({
-        args: ['--device', 'software', '--gpus', '1', '--servers-per-gpu', '1'],
-        env: { SOFTWARE_DEVICE_COMPUTE_CAPABILITY: computeCapability, SOFTWARE_DEVICE_GPUS: '1' },
+        // Some samples are several processes; each has as much memory as natively.
+        args: ['--device', 'software', '--gpus', '1', '--servers-per-gpu', '3'],
+        env: {
+          SOFTWARE_DEVICE_COMPUTE_CAPABILITY: computeCapability,
+          SOFTWARE_DEVICE_GPUS: '1',
+          SOFTWARE_DEVICE_MEMORY: '12G',
+        },
       });
       this.#running.set(computeCapability, server);
     }

@@ -9,7 +9,7 @@ import { root } from '../../support/paths.js';
 import {
   clients,
   cupyAndNumba,
-  pyTorch,
+  frameworks,
   runNatively,
   runRemoted,
   startServerFor,
@@ -44,7 +44,7 @@ for (const script of cupyAndNumba) {
 
 t.test('the page names what is run, and the versions', async (t) => {
   const page = readFileSync(path.join(root, 'docs', 'clients.md'), 'utf8');
-  for (const { name, way } of [...cupyAndNumba, ...pyTorch]) {
+  for (const { name, way } of [...cupyAndNumba, ...frameworks]) {
     t.ok(page.includes(`| \`${name}.py\`${way ? `, ${way}` : ''} |`), `${name} ${way}`);
   }
   for (const [name, version] of Object.entries(versionsOfClients())) {
