@@ -69,6 +69,9 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width, size_t height,
                             unsigned int element) {
+  std::shared_ptr<Context> context;
+  if (CUresult bad = enter(&context)) return bad;
+  if (CUresult bad = admit_unsafe()) return bad;
   if (!pitch || !width || !height) return CUDA_ERROR_INVALID_VALUE;
   if (element != 4 && element != 8 && element != 16) return CUDA_ERROR_INVALID_VALUE;
   if (width > SIZE_MAX / 2 || height > SIZE_MAX / 2 / width) return CUDA_ERROR_OUT_OF_MEMORY;

@@ -42,7 +42,7 @@ struct Linear {
 
 CUresult linear(Linear what, size_t size, CUstream handle, Default null, bool asynchronous) {
   StreamRef stream;
-  if (CUresult bad = find_stream(handle, null, &stream)) return bad;
+  if (CUresult bad = find_for_transfer(handle, null, asynchronous, &stream)) return bad;
   if (!driver()->handles.find<Array>(what.array))
     return refuse(CUDA_ERROR_INVALID_VALUE, "%p is no array", (void *)what.array);
   return guarded([&]() -> CUresult {

@@ -9,14 +9,15 @@ using namespace softdev::driver;
 
 namespace {
 
-CUresult create(CUarray *handle, const CUDA_ARRAY3D_DESCRIPTOR &descriptor) {
+CUresult create(CUarray *handle, const CUDA_ARRAY3D_DESCRIPTOR *given) {
   std::shared_ptr<Context> context;
   if (CUresult bad = enter(&context)) return bad;
-  if (!handle) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult bad = admit_unsafe()) return bad;
+  if (!handle || !given) return CUDA_ERROR_INVALID_VALUE;
   return guarded([&]() -> CUresult {
     ArrayShape shape;
     std::shared_ptr<Array> array;
-    if (CUresult bad = read_shape(descriptor, 1, &shape)) return bad;
+    if (CUresult bad = read_shape(*given, 1, &shape)) return bad;
     if (CUresult bad = create_array(context, std::move(shape), &array)) return bad;
     *handle = as_handle<CUarray>(*array);
     return CUDA_SUCCESS;
@@ -36,14 +37,14 @@ CUresult find(Handle handle, std::shared_ptr<Object> *object) {
 extern "C" {
 
 CUresult cuArrayCreate_v2(CUarray *handle, const CUDA_ARRAY_DESCRIPTOR *descriptor) {
-  if (!descriptor) return CUDA_ERROR_INVALID_VALUE;
-  return create(handle, {descriptor->Width, descriptor->Height, 0, descriptor->Format,
-                         descriptor->NumChannels, 0});
+  if (!descriptor) return create(handle, nullptr);
+  const CUDA_ARRAY3D_DESCRIPTOR flat = {descriptor->Width,  descriptor->Height,      0,
+                                        descriptor->Format, descriptor->NumChannels, 0};
+  return create(handle, &flat);
 }
 
 CUresult cuArray3DCreate_v2(CUarray *handle, const CUDA_ARRAY3D_DESCRIPTOR *descriptor) {
-  if (!descriptor) return CUDA_ERROR_INVALID_VALUE;
-  return create(handle, *descriptor);
+  return create(handle, descriptor);
 }
 
 CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *descriptor, CUarray handle) {
@@ -119,6 +120,7 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *handle, const CUDA_ARRAY3D_DES
                                 unsigned int levels) {
   std::shared_ptr<Context> context;
   if (CUresult bad = enter(&context)) return bad;
+  if (CUresult bad = admit_unsafe()) return bad;
   if (!handle || !descriptor) return CUDA_ERROR_INVALID_VALUE;
   return guarded([&]() -> CUresult {
     const bool flat = descriptor->Flags & (array_flags::kLayered | array_flags::kCube);

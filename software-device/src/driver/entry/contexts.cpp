@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "entry/entry.h"
+#include "streams/task.h"
 #include "streams/transfer.h"
 
 using namespace softdev::driver;
@@ -25,6 +26,18 @@ CUresult find_stream(CUstream handle, Default null, StreamRef *stream) {
     *stream = {std::move(found), std::move(owner)};
   }
   return CUDA_SUCCESS;
+}
+
+CUresult find_for_work(CUstream handle, Default null, StreamRef *stream) {
+  CUresult bad = find_stream(handle, null, stream);
+  return bad ? bad : admit(*stream, Use::kQueue);
+}
+
+CUresult find_for_transfer(CUstream handle, Default null, bool asynchronous, StreamRef *stream) {
+  if (asynchronous) return find_for_work(handle, null, stream);
+  CUresult bad = find_stream(handle, null, stream);
+  if (!bad) bad = admit_unsafe();
+  return bad ? bad : admit(*stream, Use::kWait);
 }
 
 }  // namespace softdev::driver

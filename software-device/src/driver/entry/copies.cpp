@@ -16,7 +16,7 @@ struct Linear {
 
 CUresult linear(const Linear &what, CUstream handle, Default null, bool asynchronous) {
   StreamRef stream;
-  if (CUresult bad = find_stream(handle, null, &stream)) return bad;
+  if (CUresult bad = find_for_transfer(handle, null, asynchronous, &stream)) return bad;
   return guarded([&] {
     return copy(stream, {what.to, what.size, what.size, what.to_side},
                 {what.from, what.size, what.size, what.from_side}, {what.size, 1, 1}, asynchronous);
@@ -49,7 +49,7 @@ template <class Structure>
 CUresult described(const Structure *what, CUstream handle, Default null, bool asynchronous) {
   if (!what) return CUDA_ERROR_INVALID_VALUE;
   StreamRef stream;
-  if (CUresult bad = find_stream(handle, null, &stream)) return bad;
+  if (CUresult bad = find_for_transfer(handle, null, asynchronous, &stream)) return bad;
   DescribedCopy of;
   if (CUresult bad = read_copy(*what, &of)) return bad;
   return guarded([&] { return copy(stream, of.to, of.from, of.box, asynchronous); });

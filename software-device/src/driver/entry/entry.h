@@ -19,6 +19,11 @@ inline constexpr CUdevice kHostAsDevice = -1, kNoDevice = -2;
 
 // The stream of a handle, in the current context for the special ones.
 CUresult find_stream(CUstream handle, Default null, StreamRef *stream);
+// The same for a call that puts work there, which captures may forbid: that comes before what is
+// wrong with the work.
+CUresult find_for_work(CUstream handle, Default null, StreamRef *stream);
+// And for one that may also wait for it.
+CUresult find_for_transfer(CUstream handle, Default null, bool asynchronous, StreamRef *stream);
 
 // Takes a freed region off the books of the pool it came from, if any (pools.cpp).
 void count_free(const Region &region);

@@ -27,12 +27,12 @@ CUresult record(CUevent event_handle, CUstream handle, unsigned flags, Default n
   if (event->context.lock() != stream.context)
     return refuse(CUDA_ERROR_INVALID_HANDLE, "the event and the stream are of different contexts");
   return guarded([&]() -> CUresult {
+    if (CUresult bad = admit(stream, Use::kQueue)) return bad;
     if (flags & CU_EVENT_RECORD_EXTERNAL) {
       if (!stream->capturing())
         return refuse(CUDA_ERROR_INVALID_VALUE, "only a captured stream records external events");
       return submit(stream, std::make_shared<EventTask>(stream.context, event, true));
     }
-    if (CUresult bad = admit(stream, Use::kQueue)) return bad;
     if (stream->capturing() || event->captured()) {
       GraphsLock lock;
       if (stream->capture()) return capture_record(stream, *event);

@@ -9,7 +9,7 @@ namespace {
 
 CUresult run(const LaunchRequest &request, CUstream handle, Default null) {
   StreamRef stream;
-  if (CUresult bad = find_stream(handle, null, &stream)) return bad;
+  if (CUresult bad = find_for_work(handle, null, &stream)) return bad;
   return guarded([&] { return launch(stream, request); });
 }
 
@@ -33,7 +33,7 @@ CUresult run_with_attributes(const CUlaunchConfig *config, CUfunction function, 
 
 CUresult call_host(CUstream handle, CUhostFn function, void *data, Default null) {
   StreamRef stream;
-  if (CUresult bad = find_stream(handle, null, &stream)) return bad;
+  if (CUresult bad = find_for_work(handle, null, &stream)) return bad;
   if (!function) return CUDA_ERROR_INVALID_VALUE;
   return guarded(
       [&] { return submit(stream, std::make_shared<HostTask>(stream.context, function, data)); });
@@ -42,7 +42,7 @@ CUresult call_host(CUstream handle, CUhostFn function, void *data, Default null)
 CUresult add_callback(CUstream handle, CUstreamCallback callback, void *data, unsigned flags,
                       Default null) {
   StreamRef stream;
-  if (CUresult bad = find_stream(handle, null, &stream)) return bad;
+  if (CUresult bad = find_for_work(handle, null, &stream)) return bad;
   if (!callback || flags) return CUDA_ERROR_INVALID_VALUE;
   return guarded([&]() -> CUresult {
     // A node of a graph would have no stream to tell it of.

@@ -82,7 +82,7 @@ CUresult allocate(CUdeviceptr *address, size_t size, const std::shared_ptr<Pool>
 
 CUresult allocate_current(CUdeviceptr *address, size_t size, CUstream handle, Default null) {
   StreamRef stream;
-  if (CUresult bad = find_stream(handle, null, &stream)) return bad;
+  if (CUresult bad = find_for_work(handle, null, &stream)) return bad;
   return guarded(
       [&] { return allocate(address, size, current_pool(stream.context->device()), stream); });
 }
@@ -90,7 +90,7 @@ CUresult allocate_current(CUdeviceptr *address, size_t size, CUstream handle, De
 CUresult allocate_from(CUdeviceptr *address, size_t size, CUmemoryPool pool_handle, CUstream handle,
                        Default null) {
   StreamRef stream;
-  if (CUresult bad = find_stream(handle, null, &stream)) return bad;
+  if (CUresult bad = find_for_work(handle, null, &stream)) return bad;
   std::shared_ptr<Pool> pool;
   if (CUresult bad = find_pool(pool_handle, &pool)) return bad;
   return guarded([&] { return allocate(address, size, pool, stream); });

@@ -48,6 +48,7 @@ CUresult wait_event(CUstream handle, CUevent event_handle, unsigned flags, Defau
   if (flags & ~static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL)) return CUDA_ERROR_INVALID_VALUE;
   return guarded([&]() -> CUresult {
     if (flags & CU_EVENT_WAIT_EXTERNAL) {
+      if (CUresult bad = admit(stream, Use::kQueue)) return bad;
       if (!stream->capturing())
         return refuse(CUDA_ERROR_INVALID_VALUE, "only a captured stream waits for external events");
       return submit(stream, std::make_shared<EventTask>(stream.context, event, false));

@@ -52,7 +52,7 @@ uint64_t Memory::add(Region region) {
 }
 
 uint64_t Memory::allocate_device(int device, uint64_t size, uint64_t align, uint64_t context,
-                                 RegionKind kind, uint8_t flags) {
+                                 RegionKind kind, uint8_t flags, bool variable) {
   std::unique_lock guard(mutex_);
   uint64_t base = devices_[static_cast<size_t>(device)].arena->allocate(size, align, flags);
   if (!base) return 0;
@@ -62,6 +62,7 @@ uint64_t Memory::allocate_device(int device, uint64_t size, uint64_t align, uint
   region.size = size;
   region.device = device;
   region.context = context;
+  region.variable = variable;
   return add(std::move(region));
 }
 

@@ -82,7 +82,7 @@ class Memory {
   // Allocations; 0 when there is no room.
   uint64_t allocate_device(int device, uint64_t size, uint64_t align, uint64_t context,
                            RegionKind kind = RegionKind::kDevice,
-                           uint8_t flags = kReadable | kWritable);
+                           uint8_t flags = kReadable | kWritable, bool variable = false);
   uint64_t allocate_host(uint64_t size, RegionKind kind, int device, uint64_t context,
                          unsigned flags);
   // Addresses for memory of graphs; and physical memory for them, given and taken. `*id` is the

@@ -23,9 +23,9 @@ CUresult Instance::load(const Image &image, const std::shared_ptr<Context> &cont
   Memory &memory = driver()->memory;
   int device = context->device().ordinal;
   auto allocate = [&](size_t size, size_t align, bool constant) -> uint64_t {
-    uint64_t base =
-        memory.allocate_device(device, size ? size : 1, align, context->handle(),
-                               RegionKind::kDevice, constant ? kReadable : kReadable | kWritable);
+    uint64_t base = memory.allocate_device(device, size ? size : 1, align, context->handle(),
+                                           RegionKind::kDevice,
+                                           constant ? kReadable : kReadable | kWritable, true);
     if (!base) return 0;
     memset(reinterpret_cast<void *>(base), 0, size);
     fresh->variables_.push_back(base);
