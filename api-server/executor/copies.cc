@@ -277,7 +277,7 @@ void handle_Download(Session &s, const wire_Download &q, Starts<Work::kCopy> wor
   const uint64_t request = q.request.request;
   if (!s.reachable(q.source, q.length)) return s.answer(request, CUDA_ERROR_INVALID_VALUE);
   Stream stream;
-  if (!s.peek(q.stream, &stream)) return s.answer(request, CUDA_ERROR_INVALID_HANDLE);
+  if (!s.find(q.stream, &stream)) return s.answer(request, CUDA_ERROR_INVALID_HANDLE);
   download_box(s, {request, {nullptr, q.source, q.length, 1}, {q.length, 1, 1}}, stream, work);
 }
 
@@ -288,7 +288,7 @@ void handle_BoxDownload(Session &s, const wire_BoxDownload &q, Starts<Work::kCop
     return s.answer(asked.request, CUDA_ERROR_INVALID_VALUE);
   }
   Stream stream;
-  if (!s.peek(q.stream, &stream)) return s.answer(asked.request, CUDA_ERROR_INVALID_HANDLE);
+  if (!s.find(q.stream, &stream)) return s.answer(asked.request, CUDA_ERROR_INVALID_HANDLE);
   download_box(s, asked, stream, work);
 }
 
