@@ -94,8 +94,8 @@ Device::Device(const Driver &driver, int ordinal) : driver_(driver), ordinal_(or
   scrubber_ = std::make_unique<Scrubber>(driver_, scrubber_stream_);
   for (int limit = 0; limit < CU_LIMIT_MAX; limit++) {
     size_t value = 0;
-    driver_.cuCtxGetLimit(&value, static_cast<CUlimit>(limit));
-    limits_.push_back(value);
+    const CUresult result = driver_.cuCtxGetLimit(&value, static_cast<CUlimit>(limit));
+    limits_.push_back(result == CUDA_SUCCESS ? value : kNoLimit);
   }
 }
 

@@ -74,6 +74,8 @@ class Device {
   Staging &downloads() { return *downloads_; }
   ModuleStore &modules() { return modules_; }
 
+  // Instead of a limit that the driver refuses to tell.
+  static constexpr uint64_t kNoLimit = UINT64_MAX;
   // What a limit of the context was before any session changed it.
   uint64_t limit(int which) const { return limits_[static_cast<size_t>(which)]; }
   // How many threads can be on the device at once.

@@ -41,7 +41,7 @@ export interface DeviceSnapshot {
   freeMemory: bigint;
   /** Values by CUdevice_attribute; index 0 unused; attributes the driver refuses are 0. */
   attributes: Int32Array;
-  /** Values by CUlimit; limits the driver refuses are 0. */
+  /** Values by CUlimit; limits the driver refuses are 2 ** 64 - 1. */
   limits: BigUint64Array;
   leastPriority: number;
   greatestPriority: number;

@@ -929,6 +929,7 @@ CUresult cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAlloca
 
 ALWAYS_INLINE CUresult call_cuArrayDestroy(CUarray hArray) {
   CUresult result = guest_enter(CALL_cuArrayDestroy, NEEDS_INIT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuArrayDestroy(hArray);
 }
 WATCHED CUresult watched_cuArrayDestroy(CUarray hArray) {
@@ -4210,6 +4211,7 @@ CUresult cuMemAllocHost_v2(void **pp, size_t bytesize) {
 
 ALWAYS_INLINE CUresult call_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags) {
   CUresult result = guest_enter(CALL_cuMemAllocManaged, NEEDS_CONTEXT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMemAllocManaged(dptr, bytesize, flags);
 }
 WATCHED CUresult watched_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags) {
@@ -5148,10 +5150,10 @@ CUresult cuMemcpyDtoA_v2_ptds(CUarray dstArray, size_t dstOffset, CUdeviceptr sr
 
 static CUresult guest_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, int per_thread) {
   CUresult result;
+  uint64_t hStream_wire;
+  if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
   if ((result = memory_check(dstDevice, ByteCount))) return result;
   if ((result = memory_check(srcDevice, ByteCount))) return result;
-  uint64_t hStream_wire;
-  if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
   return put_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, int per_thread) {
@@ -5174,10 +5176,10 @@ CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
 
 static CUresult guest_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
   CUresult result;
+  uint64_t hStream_wire;
+  if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
   if ((result = memory_check(dstDevice, ByteCount))) return result;
   if ((result = memory_check(srcDevice, ByteCount))) return result;
-  uint64_t hStream_wire;
-  if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
   return put_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
@@ -5349,9 +5351,9 @@ CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr dstDevice, CUcontext dstContext, CUd
 
 static CUresult guest_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream, int per_thread) {
   CUresult result;
-  if ((result = memory_check_fill(dstDevice, 0, 1, N, 2))) return result;
   uint64_t hStream_wire;
-  if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
+  if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
+  if ((result = memory_check_fill(dstDevice, 0, 1, N, 2))) return result;
   return put_cuMemsetD16Async(dstDevice, us, N, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream, int per_thread) {
@@ -5374,9 +5376,9 @@ CUresult cuMemsetD16Async_ptsz(CUdeviceptr dstDevice, unsigned short us, size_t 
 
 static CUresult guest_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N, int per_thread) {
   CUresult result;
-  if ((result = memory_check_fill(dstDevice, 0, 1, N, 2))) return result;
   uint64_t hStream_wire;
-  if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
+  if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
+  if ((result = memory_check_fill(dstDevice, 0, 1, N, 2))) return result;
   return put_cuMemsetD16Async(dstDevice, us, N, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N, int per_thread) {
@@ -5400,9 +5402,9 @@ CUresult cuMemsetD16_v2_ptds(CUdeviceptr dstDevice, unsigned short us, size_t N)
 
 static CUresult guest_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   CUresult result;
-  if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 2))) return result;
   uint64_t hStream_wire;
-  if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
+  if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
+  if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 2))) return result;
   return put_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream, int per_thread) {
@@ -5425,9 +5427,9 @@ CUresult cuMemsetD2D16Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigne
 
 static CUresult guest_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, int per_thread) {
   CUresult result;
-  if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 2))) return result;
   uint64_t hStream_wire;
-  if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
+  if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
+  if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 2))) return result;
   return put_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, int per_thread) {
@@ -5451,9 +5453,9 @@ CUresult cuMemsetD2D16_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned 
 
 static CUresult guest_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   CUresult result;
-  if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 4))) return result;
   uint64_t hStream_wire;
-  if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
+  if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
+  if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 4))) return result;
   return put_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream, int per_thread) {
@@ -5476,9 +5478,9 @@ CUresult cuMemsetD2D32Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigne
 
 static CUresult guest_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, int per_thread) {
   CUresult result;
-  if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 4))) return result;
   uint64_t hStream_wire;
-  if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
+  if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
+  if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 4))) return result;
   return put_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, int per_thread) {
@@ -5502,9 +5504,9 @@ CUresult cuMemsetD2D32_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned 
 
 static CUresult guest_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   CUresult result;
-  if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 1))) return result;
   uint64_t hStream_wire;
-  if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
+  if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
+  if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 1))) return result;
   return put_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream, int per_thread) {
@@ -5527,9 +5529,9 @@ CUresult cuMemsetD2D8Async_ptsz(CUdeviceptr dstDevice, size_t dstPitch, unsigned
 
 static CUresult guest_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, int per_thread) {
   CUresult result;
-  if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 1))) return result;
   uint64_t hStream_wire;
-  if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
+  if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
+  if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 1))) return result;
   return put_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, int per_thread) {
@@ -5553,9 +5555,9 @@ CUresult cuMemsetD2D8_v2_ptds(CUdeviceptr dstDevice, size_t dstPitch, unsigned c
 
 static CUresult guest_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream, int per_thread) {
   CUresult result;
-  if ((result = memory_check_fill(dstDevice, 0, 1, N, 4))) return result;
   uint64_t hStream_wire;
-  if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
+  if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
+  if ((result = memory_check_fill(dstDevice, 0, 1, N, 4))) return result;
   return put_cuMemsetD32Async(dstDevice, ui, N, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream, int per_thread) {
@@ -5578,9 +5580,9 @@ CUresult cuMemsetD32Async_ptsz(CUdeviceptr dstDevice, unsigned int ui, size_t N,
 
 static CUresult guest_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N, int per_thread) {
   CUresult result;
-  if ((result = memory_check_fill(dstDevice, 0, 1, N, 4))) return result;
   uint64_t hStream_wire;
-  if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
+  if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
+  if ((result = memory_check_fill(dstDevice, 0, 1, N, 4))) return result;
   return put_cuMemsetD32Async(dstDevice, ui, N, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N, int per_thread) {
@@ -5604,9 +5606,9 @@ CUresult cuMemsetD32_v2_ptds(CUdeviceptr dstDevice, unsigned int ui, size_t N) {
 
 static CUresult guest_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream, int per_thread) {
   CUresult result;
-  if ((result = memory_check_fill(dstDevice, 0, 1, N, 1))) return result;
   uint64_t hStream_wire;
-  if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
+  if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
+  if ((result = memory_check_fill(dstDevice, 0, 1, N, 1))) return result;
   return put_cuMemsetD8Async(dstDevice, uc, N, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream, int per_thread) {
@@ -5629,9 +5631,9 @@ CUresult cuMemsetD8Async_ptsz(CUdeviceptr dstDevice, unsigned char uc, size_t N,
 
 static CUresult guest_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N, int per_thread) {
   CUresult result;
-  if ((result = memory_check_fill(dstDevice, 0, 1, N, 1))) return result;
   uint64_t hStream_wire;
-  if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
+  if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
+  if ((result = memory_check_fill(dstDevice, 0, 1, N, 1))) return result;
   return put_cuMemsetD8Async(dstDevice, uc, N, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N, int per_thread) {
@@ -5670,6 +5672,7 @@ CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DE
 
 ALWAYS_INLINE CUresult call_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {
   CUresult result = guest_enter(CALL_cuMipmappedArrayDestroy, NEEDS_INIT);
+  if (!result) result = capture_admit_unsafe();
   return result ? result : guest_cuMipmappedArrayDestroy(hMipmappedArray);
 }
 WATCHED CUresult watched_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {

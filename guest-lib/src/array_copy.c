@@ -39,7 +39,7 @@ struct line {
 // What is checked is checked part by part, as the device does.
 static CUresult copy_line(struct line line, uint64_t bytes, CUstream handle, int per_thread) {
   uint64_t stream;
-  CUresult result = stream_resolve(handle, per_thread, &stream);
+  CUresult result = stream_for_work(handle, per_thread, &stream);
   if (!result && !array_find(line.array)) result = CUDA_ERROR_INVALID_VALUE;
   while (bytes && !result) {
     struct part part;
@@ -73,7 +73,7 @@ static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static CUresult between(CUarray to, uint64_t to_offset, CUarray from, uint64_t from_offset,
                         uint64_t bytes, int per_thread) {
   uint64_t stream;
-  CUresult result = stream_resolve(NULL, per_thread, &stream);
+  CUresult result = stream_for_work(NULL, per_thread, &stream);
   if (!result && (!array_find(to) || !array_find(from))) result = CUDA_ERROR_INVALID_VALUE;
   while (bytes && !result) {
     struct part there, here;

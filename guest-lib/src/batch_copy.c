@@ -9,7 +9,7 @@
 // Batches want a stream of their own: the legacy one orders everything.
 static CUresult resolve(CUstream handle, int per_thread, uint64_t *stream) {
   if (handle == CU_STREAM_LEGACY || (!handle && !per_thread)) return CUDA_ERROR_INVALID_VALUE;
-  return stream_resolve(handle, per_thread, stream);
+  return stream_for_work(handle, per_thread, stream);
 }
 
 static _Bool known(CUmemcpySrcAccessOrder order, unsigned flags) {

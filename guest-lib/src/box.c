@@ -279,7 +279,11 @@ CUresult box_move(const struct box_end *into, const struct box_end *out_of, cons
 
 CUresult box_copy(struct box_end *to, struct box_end *from, const struct box *box, uint64_t stream,
                   _Bool async) {
-  if (!box->width || !box->height || !box->depth) return CUDA_SUCCESS;
+  if (!box->width || !box->height || !box->depth) {
+    // In a graph it is a node all the same.
+    CUresult captured = capture_active() ? capture_box(stream, to, from, box) : CAPTURE_NONE;
+    return captured == CAPTURE_NONE ? CUDA_SUCCESS : captured;
+  }
   CUresult result = box_locate(to, from, box);
   if (!result) result = box_move(to, from, box, stream, box_landing(to, box, async));
   return result || async ? result : copy_finish(stream);

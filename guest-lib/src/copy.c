@@ -132,7 +132,7 @@ static CUresult copy_any(void *destination, const void *source, uint64_t bytes, 
 CUresult guest_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount,
                                     CUstream hStream, int per_thread) {
   uint64_t stream;
-  CUresult result = stream_resolve(hStream, per_thread, &stream);
+  CUresult result = stream_for_work(hStream, per_thread, &stream);
   srcHost = host_on_device(srcHost);
   if (!result && ByteCount) result = check_host(srcHost);
   if (!result && memory_is_shared(srcHost))
@@ -152,7 +152,7 @@ CUresult guest_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_
 CUresult guest_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
                                     CUstream hStream, int per_thread) {
   uint64_t stream;
-  CUresult result = stream_resolve(hStream, per_thread, &stream);
+  CUresult result = stream_for_work(hStream, per_thread, &stream);
   dstHost = (void *)(uintptr_t)host_on_device(dstHost);
   if (!result && ByteCount) result = check_host(dstHost);
   if (!result && memory_is_shared(dstHost))
@@ -164,7 +164,7 @@ CUresult guest_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t
 CUresult guest_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
                                int per_thread) {
   uint64_t stream;
-  CUresult result = stream_resolve(NULL, per_thread, &stream);
+  CUresult result = stream_for_work(NULL, per_thread, &stream);
   dstHost = (void *)(uintptr_t)host_on_device(dstHost);
   if (!result && ByteCount) result = check_host(dstHost);
   if (!result && memory_is_shared(dstHost)) {
@@ -178,7 +178,7 @@ CUresult guest_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t Byte
 CUresult guest_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream,
                              int per_thread) {
   uint64_t stream;
-  CUresult result = stream_resolve(hStream, per_thread, &stream);
+  CUresult result = stream_for_work(hStream, per_thread, &stream);
   return result
              ? result
              : copy_any((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, ByteCount, stream, 1);
@@ -186,7 +186,7 @@ CUresult guest_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
 
 CUresult guest_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, int per_thread) {
   uint64_t stream;
-  CUresult result = stream_resolve(NULL, per_thread, &stream);
+  CUresult result = stream_for_work(NULL, per_thread, &stream);
   if (!result)
     result = copy_any((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, ByteCount, stream, 0);
   return result ? result : copy_finish(stream);

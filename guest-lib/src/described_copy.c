@@ -57,7 +57,7 @@ static CUresult copy(const struct described *to, const struct described *from,
 static CUresult copy_plane(const CUDA_MEMCPY2D *p, CUstream handle, int per_thread, _Bool async) {
   if (!p) return CUDA_ERROR_INVALID_VALUE;
   uint64_t stream;
-  CUresult result = stream_resolve(handle, per_thread, &stream);
+  CUresult result = stream_for_work(handle, per_thread, &stream);
   if (result) return result;
   const struct described to = {p->dstMemoryType, p->dstHost,  p->dstDevice,
                                p->dstArray,      p->dstPitch, 0,
@@ -71,7 +71,7 @@ static CUresult copy_plane(const CUDA_MEMCPY2D *p, CUstream handle, int per_thre
 static CUresult copy_volume(const CUDA_MEMCPY3D *p, CUstream handle, int per_thread, _Bool async) {
   if (!p) return CUDA_ERROR_INVALID_VALUE;
   uint64_t stream;
-  CUresult result = stream_resolve(handle, per_thread, &stream);
+  CUresult result = stream_for_work(handle, per_thread, &stream);
   if (result) return result;
   if (p->srcLOD || p->dstLOD) return CUDA_ERROR_INVALID_VALUE;
   const struct described to = {p->dstMemoryType, p->dstHost,  p->dstDevice,
@@ -131,7 +131,7 @@ CUresult guest_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hSt
 static CUresult copy_line(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream handle,
                           int per_thread, _Bool async) {
   uint64_t stream;
-  CUresult result = stream_resolve(handle, per_thread, &stream);
+  CUresult result = stream_for_work(handle, per_thread, &stream);
   if (result) return result;
   struct box_end ends[2] = {{.place = BOX_DEVICE, .address = to, .pitch = bytes, .rows = 1},
                             {.place = BOX_DEVICE, .address = from, .pitch = bytes, .rows = 1}};

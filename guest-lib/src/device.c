@@ -117,7 +117,9 @@ void device_priorities(int ordinal, int *least, int *greatest) {
 }
 
 CUresult device_limit(int ordinal, CUlimit limit, size_t *value) {
-  if ((unsigned)limit >= devices[ordinal].limit_count) return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  if ((unsigned)limit >= devices[ordinal].limit_count ||
+      devices[ordinal].limits[limit] == UINT64_MAX)
+    return CUDA_ERROR_UNSUPPORTED_LIMIT;
   *value = devices[ordinal].limits[limit];
   return CUDA_SUCCESS;
 }

@@ -288,18 +288,13 @@ void host_function_forget_all(void) {
 static CUresult launch(struct host_function f, CUstream stream, int per_thread,
                        enum wire_function kind) {
   uint64_t wire;
-  CUresult result = stream_resolve(stream, per_thread, &wire);
+  CUresult result = stream_for_work(stream, per_thread, &wire);
   if (result) return result;
   if (!f.function && !f.callback) return CUDA_ERROR_INVALID_VALUE;
   if (capture_active()) {
     // A node of a graph would have no stream to tell a callback of.
     result = f.callback ? capture_check_wait(wire) : capture_host(wire, f.function, f.data);
     if (result != (f.callback ? CUDA_SUCCESS : CAPTURE_NONE)) return result;
-  }
-  if (capture_active()) {
-    // A node of a graph would have no stream to tell a callback of.
-    result = f.function ? capture_host(wire, f.function, f.data) : capture_check_wait(wire);
-    if (f.function ? result != CAPTURE_NONE : result != CUDA_SUCCESS) return result;
   }
   pthread_mutex_lock(&lock);
   uint64_t number = add(f);

@@ -90,7 +90,7 @@ static CUresult launch(CUfunction f, const CUlaunchConfig *config, void **kernel
   struct launch_shape shape = shape_of(config, cooperative);
   struct launch_attributes attributes;
   CUresult result = launch_attributes_read(config->attrs, config->numAttrs, &attributes, &shape);
-  if (!result) result = stream_resolve(config->hStream, per_thread, &stream);
+  if (!result) result = stream_for_work(config->hStream, per_thread, &stream);
   if (!result) result = function_resolve(f, &function, &wire);
   if (!result) result = launch_check(function, wire, &shape);
   if (result) return result;

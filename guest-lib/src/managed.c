@@ -135,7 +135,7 @@ static CUresult prefetch(CUdeviceptr address, size_t size, CUmemLocation locatio
 CUresult guest_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location,
                                      unsigned int flags, CUstream hStream, int per_thread) {
   uint64_t stream;
-  CUresult result = stream_resolve(hStream, per_thread, &stream);
+  CUresult result = stream_for_work(hStream, per_thread, &stream);
   if (!result && flags) result = CUDA_ERROR_INVALID_VALUE;
   return result ? result : prefetch(devPtr, count, location);
 }
@@ -157,7 +157,7 @@ CUresult guest_cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t
     if (prefetchLocIdxs[i] <= prefetchLocIdxs[i - 1] || prefetchLocIdxs[i] >= count)
       return CUDA_ERROR_INVALID_VALUE;
   uint64_t stream;
-  CUresult result = stream_resolve(hStream, per_thread, &stream);
+  CUresult result = stream_for_work(hStream, per_thread, &stream);
   size_t place = 0;
   for (size_t i = 0; i < count && !result; i++) {
     if (place + 1 < numPrefetchLocs && prefetchLocIdxs[place + 1] == i) place++;
@@ -179,7 +179,7 @@ CUresult guest_cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *siz
 CUresult guest_cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count,
                                       unsigned long long flags, CUstream hStream, int per_thread) {
   uint64_t stream;
-  CUresult result = stream_resolve(hStream, per_thread, &stream);
+  CUresult result = stream_for_work(hStream, per_thread, &stream);
   if (result) return result;
   if (!dptrs || !sizes || !count || flags) return CUDA_ERROR_INVALID_VALUE;
   struct allocation found;
@@ -191,7 +191,7 @@ CUresult guest_cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t 
 CUresult guest_cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length,
                                       unsigned int flags, int per_thread) {
   uint64_t stream;
-  CUresult result = stream_resolve(hStream, per_thread, &stream);
+  CUresult result = stream_for_work(hStream, per_thread, &stream);
   if (result) return result;
   if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST && flags != CU_MEM_ATTACH_SINGLE)
     return CUDA_ERROR_INVALID_VALUE;

@@ -68,6 +68,11 @@ CUresult stream_resolve(CUstream stream, int per_thread, uint64_t *wire) {
   return handle_check(WIRE_KIND_STREAM, handle);
 }
 
+CUresult stream_for_work(CUstream stream, int per_thread, uint64_t *wire) {
+  CUresult result = stream_resolve(stream, per_thread, wire);
+  return !result && capture_active() ? capture_check_work(*wire) : result;
+}
+
 struct stream_attributes **stream_attributes(uint64_t wire) {
   return &find(wire)->attributes;
 }

@@ -13,6 +13,8 @@
 // The wire handle of `stream`. NULL means the legacy default stream, or the calling thread's own
 // where the program was compiled for per-thread default streams.
 CUresult stream_resolve(CUstream stream, int per_thread, uint64_t *wire);
+// The same for a call that puts work there, which captures may forbid.
+CUresult stream_for_work(CUstream stream, int per_thread, uint64_t *wire);
 
 // The context of a stream.
 uint64_t stream_context(uint64_t wire);

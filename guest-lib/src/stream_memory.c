@@ -151,7 +151,7 @@ static CUresult allocate(CUdeviceptr *out, uint64_t size, struct pool *pool, uin
 
 static CUresult resolve(CUstream stream, int per_thread, uint64_t *wire, uint64_t *context) {
   CUcontext owner;
-  CUresult result = stream_resolve(stream, per_thread, wire);
+  CUresult result = stream_for_work(stream, per_thread, wire);
   if (!result) result = guest_cuStreamGetCtx(stream, &owner, per_thread);
   if (!result) *context = handle_of(owner);
   return result;
@@ -191,6 +191,8 @@ CUresult guest_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, int per_thread
   result = graph_memory_free(dptr);
   if (result != GRAPH_MEMORY_NONE) return result;
   struct allocation found;
+  if (memory_find(dptr, &found) && found.kind == ALLOCATION_MANAGED)
+    return CUDA_ERROR_INVALID_VALUE;
   pthread_mutex_lock(&memory_lock);
   struct line *line = line_of(stream);
   if (!line) line = new_line(stream);

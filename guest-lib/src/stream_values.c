@@ -24,7 +24,7 @@ static CUresult check(struct wire_value *value) {
 
 static CUresult queue(CUstream stream, int per_thread, struct wire_value *values, uint32_t count) {
   uint64_t wire;
-  CUresult result = stream_resolve(stream, per_thread, &wire);
+  CUresult result = stream_for_work(stream, per_thread, &wire);
   for (uint32_t i = 0; i < count && !result; i++) result = check(&values[i]);
   if (result || !count) return result;
   if (capture_active()) {

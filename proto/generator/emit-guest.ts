@@ -136,6 +136,7 @@ function addressCheck(call: Call, address: string, size: string[]): string {
 
 /** The body of a call that only checks, encodes and, for a round trip, stores the answer. */
 function generatedBody(call: Call, target: Call, command: Command): string {
+  let streams = '';
   let text = '';
   const values = new Map<string, string>();
   for (const p of target.parameters) {
@@ -147,7 +148,9 @@ function generatedBody(call: Call, target: Call, command: Command): string {
       case 'handle':
         if (p.role.kind === 'stream') {
           const perThread = call.variants.length ? 'per_thread' : '0';
-          text += `  uint64_t ${p.name}_wire;\n  if ((result = stream_resolve(${source}, ${perThread}, &${p.name}_wire))) return result;\n`;
+          const find = command.captured ? 'stream_for_work' : 'stream_resolve';
+          // Whether the stream may be used comes before what is to be done there.
+          streams += `  uint64_t ${p.name}_wire;\n  if ((result = ${find}(${source}, ${perThread}, &${p.name}_wire))) return result;\n`;
         } else if (p.role.kind === 'function') {
           text += `  struct function *${p.name}_found;\n  uint64_t ${p.name}_wire;\n  if ((result = function_resolve(${source}, &${p.name}_found, &${p.name}_wire))) return result;\n`;
         } else {
@@ -169,6 +172,7 @@ function generatedBody(call: Call, target: Call, command: Command): string {
         throw new Error(`${call.name}.${p.name}: ${p.role.role} needs \`guest: hand\``);
     }
   }
+  text = streams + text;
   const passed = command.parameters.map((p) => values.get(p.name) ?? '0');
   if (!asks(command)) return `${text}  return put_${command.name}(${passed.join(', ')});\n`;
   text += `  struct answer answer;\n  answer_init(&answer);\n  result = ask_${command.name}(${[...passed, '&answer'].join(', ')});\n`;

@@ -1,7 +1,8 @@
 // Captures: sequences of work that go into a graph in place of being sent.
 //
-// What puts work on a stream asks here first, once its parameters are checked: capture_active() is
-// one load, and false wherever nothing is captured. Calls that put one command (`captured: true`
+// What puts work on a stream asks here: whether it may, before its parameters are looked at
+// (stream_for_work), and whether the work becomes a node, once they are checked. capture_active()
+// is one load, and false wherever nothing is captured. Calls that put one command (`captured: true`
 // in proto/api) do so in the generated put_X; the others by hand.
 #ifndef OUTBOARD_CAPTURE_H
 #define OUTBOARD_CAPTURE_H
@@ -34,6 +35,7 @@ CUresult capture_check_unsafe(void);           // for calls that may wait for th
 CUresult capture_check_wait(uint64_t stream);  // waits for a stream, or asks whether it is done
 CUresult capture_check_context_wait(void);     // waits for the current context
 CUresult capture_check_event(uint64_t event);  // asks about an event
+CUresult capture_check_work(uint64_t stream);  // puts work on a stream
 static inline CUresult capture_admit_unsafe(void) {
   return capture_active() ? capture_check_unsafe() : CUDA_SUCCESS;
 }

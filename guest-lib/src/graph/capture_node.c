@@ -90,6 +90,11 @@ static CUresult look(uint64_t stream) {
   return result;
 }
 
+CUresult capture_check_work(uint64_t stream) {
+  CUresult result = look(stream);
+  return result == CAPTURE_NONE ? CUDA_SUCCESS : result;
+}
+
 CUresult capture_task(uint64_t stream, CUresult made, struct task *task) {
   if (made) return made;
   struct graph_node *node;
@@ -190,7 +195,11 @@ CUresult capture_box(uint64_t stream, const struct box_end *to, const struct box
                      const struct box *box) {
   struct copy_box size = {box->width, box->height, box->depth};
   _Bool arrays = to->place == BOX_ARRAY || from->place == BOX_ARRAY;
-  if (arrays) log_warn("copies of arrays in graphs are not served");
+  if (arrays) {
+    CUresult looked = look(stream);
+    if (looked) return looked;
+    log_warn("copies of arrays in graphs are not served");
+  }
   CAPTURE(stream, arrays ? CUDA_ERROR_NOT_SUPPORTED
                          : task_copy(context, end_of_box(to), end_of_box(from), size, &task));
 }
