@@ -1,16 +1,17 @@
 #!/bin/sh
-# sanitized.sh native|remoted BUILD RUNTIMES PROGRAM: runs a CUDA program with the libraries of a
+# sanitized.sh native|remoted BUILD RUNTIMES PROGRAM [ARGUMENT...]: runs a CUDA program with the libraries of a
 # build that has sanitizers, on its software device itself or through its guest library and
 # executor. RUNTIMES are the sanitizers' own libraries: the program was compiled without them.
 set -eu
-how=$1 build=$2 runtimes=$3 program=$4
+how=$1 build=$2 runtimes=$3
+shift 3
 
 # Programs end with memory of theirs, and cudart's, not given back.
 ASAN_OPTIONS=detect_leaks=0
 export ASAN_OPTIONS
 
 if [ "$how" = native ]; then
-  exec env LD_PRELOAD="$runtimes" LD_LIBRARY_PATH="$build/software-device" "$program"
+  exec env LD_PRELOAD="$runtimes" LD_LIBRARY_PATH="$build/software-device" "$@"
 fi
 
 folder=$(mktemp -d)
@@ -23,7 +24,7 @@ server=$!
 read -r port <&3
 status=0
 OUTBOARD_SERVER="127.0.0.1:${port##*[!0-9]}" LD_PRELOAD="$runtimes" \
-  LD_LIBRARY_PATH="$build/guest-lib" "$program" || status=$?
+  LD_LIBRARY_PATH="$build/guest-lib" "$@" || status=$?
 kill "$server" 2>/dev/null || true
 # What the server's sanitizers found.
 if grep -E 'Sanitizer|runtime error' "$folder/log"; then

@@ -1,0 +1,48 @@
+// Sequences of driver calls do the same natively and remoted, call by call (test/sequences).
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import { build } from '../../support/paths.js';
+import { native, type Outcome, remoted } from '../../support/program.js';
+import { startServer } from '../../support/server.js';
+
+const program = path.join(build, 'test', 'sequences', 'driver-sequences');
+const [from = 1, to = 60] = (process.env['SEQUENCES'] ?? '1-60').split('-').map(Number);
+const seeds = Array.from({ length: to - from + 1 }, (_, i) => String(from + i));
+
+/** The lines around the first that differs: after it the two have different objects. */
+function difference(here: Outcome, there: Outcome) {
+  const [expected, got] = [here, there].map(({ stdout }) => stdout.split('\n')) as [
+    string[],
+    string[],
+  ];
+  const at = expected.findIndex((line, i) => line !== got[i]);
+  const end = { code: there.code, signal: there.signal };
+  return at < 0 && got.length === expected.length
+    ? end
+    : { ...end, expected: expected[at], got: got[at] };
+}
+
+async function compare(t: Test, env: Record<string, string>) {
+  const server = await startServer({ env });
+  try {
+    for (const seed of seeds) {
+      const here = await native(program, { args: [seed] });
+      t.same(
+        { code: here.code, signal: here.signal },
+        { code: 0, signal: null },
+        `natively: ${seed}`,
+      );
+      t.ok(here.stdout.split('\n').length > 100, 'enough was there to work with');
+      const there = await remoted(program, server.address, { args: [seed] });
+      t.same(difference(here, there), { code: 0, signal: null }, `driver-sequences ${seed}`);
+    }
+  } finally {
+    await server.stop();
+  }
+}
+
+t.test('in order', { timeout: 3_600_000 }, (t) => compare(t, {}));
+
+t.test('on a device that reorders what CUDA leaves unordered', { timeout: 3_600_000 }, (t) =>
+  compare(t, { SOFTWARE_DEVICE_DISORDER: '5' }),
+);
