@@ -61,7 +61,7 @@ typedef struct _outboard_Device {
     pb_size_t attributes_count;
     int32_t attributes[256]; /* by CUdevice_attribute; index 0 unused */
     pb_size_t limits_count;
-    uint64_t limits[16]; /* by CUlimit */
+    uint64_t limits[16]; /* by CUlimit; 2^64 - 1: not supported */
     int32_t least_priority;
     int32_t greatest_priority;
     char pci_bus_id[32];

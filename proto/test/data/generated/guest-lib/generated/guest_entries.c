@@ -125,9 +125,9 @@ CUresult cuTinyClose(CUstream hStream) {
 
 static CUresult guest_cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream, int per_thread) {
   CUresult result;
-  if ((result = memory_check_fill(dst, 0, 1, N, 2))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
+  if ((result = memory_check_fill(dst, 0, 1, N, 2))) return result;
   return put_cuTinyFill(dst, value, N, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream, int per_thread) {
@@ -150,9 +150,9 @@ CUresult cuTinyFill_ptsz(CUdeviceptr dst, unsigned short value, size_t N, CUstre
 
 static CUresult guest_cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_t N, int per_thread) {
   CUresult result;
-  if ((result = memory_check_fill(dst, 0, 1, N, 2))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
+  if ((result = memory_check_fill(dst, 0, 1, N, 2))) return result;
   return put_cuTinyFill(dst, value, N, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_t N, int per_thread) {
@@ -175,9 +175,9 @@ CUresult cuTinyFillNow_ptds(CUdeviceptr dst, unsigned short value, size_t N) {
 
 static CUresult guest_cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned char value, size_t Width, size_t Height, CUstream hStream) {
   CUresult result;
-  if ((result = memory_check_fill(dst, pitch, Height, Width, 1))) return result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(hStream, 0, &hStream_wire))) return result;
+  if ((result = memory_check_fill(dst, pitch, Height, Width, 1))) return result;
   return put_cuTinyFillRows(dst, pitch, value, Width, Height, hStream_wire);
 }
 ALWAYS_INLINE CUresult call_cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned char value, size_t Width, size_t Height, CUstream hStream) {
