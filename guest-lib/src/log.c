@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum log_level log_level = LOG_OFF;
-static enum log_level written = LOG_OFF;
+_Atomic enum log_level log_level = LOG_OFF;
+static _Atomic enum log_level written = LOG_OFF;
 static int log_fd = 2;
 static void (*_Atomic observed)(enum log_level, const char *, size_t);
 

@@ -8,7 +8,7 @@
 enum log_level { LOG_OFF, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG, LOG_TRACE };
 
 // Of the lines that somebody wants.
-extern enum log_level log_level;
+extern _Atomic enum log_level log_level;
 
 // OUTBOARD_LOG: LEVEL or LEVEL:FILE. Returns a sentence on what is wrong, or NULL.
 const char *log_configure(const char *value);
