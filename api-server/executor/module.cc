@@ -169,6 +169,18 @@ CUkernel Module::kernel(const Driver &driver, uint32_t hint, const std::string &
                                                                                    : nullptr;
 }
 
+CUresult Module::variable(const Driver &driver, const std::string &name, Variable *found) const {
+  CUdeviceptr address = 0;
+  size_t size = 0;
+  CUresult result = driver.cuLibraryGetManaged(&address, &size, library, name.c_str());
+  const bool managed = result == CUDA_SUCCESS;
+  if (result == CUDA_ERROR_NOT_FOUND) {
+    result = driver.cuLibraryGetGlobal(&address, &size, library, name.c_str());
+  }
+  *found = {name, address, size, managed};
+  return result;
+}
+
 bool LoadedModules::can_mint(uint64_t handle) {
   std::lock_guard lock(mutex_);
   return table_.can_mint(handle);
@@ -177,7 +189,9 @@ bool LoadedModules::can_mint(uint64_t handle) {
 bool LoadedModules::keep(uint64_t handle, std::unique_ptr<Module> &module) {
   std::lock_guard lock(mutex_);
   if (!table_.can_mint(handle)) return false;
+  const bool fresh = !module->variables.empty();
   table_.keep(handle, std::move(module));
+  if (fresh) fresh_.store(true, std::memory_order_release);
   return true;
 }
 

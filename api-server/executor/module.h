@@ -1,6 +1,7 @@
 // Modules that a session has loaded, their kernels, and images on their way.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -75,17 +76,27 @@ class Compiling {
   std::vector<void *> values_;
 };
 
+struct Variable {
+  std::string name;
+  uint64_t address = 0, size = 0;
+  bool managed = false;
+};
+
 struct Module {
   std::shared_ptr<const Image> image;  // alive as long as the library: the driver does not copy it
   Code code;
   CUlibrary library = nullptr;
   std::vector<Kernel> kernels;
-  uint64_t device_memory = 0;     // that it takes
-  std::vector<uint64_t> globals;  // addresses made reachable; the leader's
+  uint64_t device_memory = 0;  // that it takes
+  Hash hash{};
+  std::vector<Variable> variables;  // told with the load, not yet made reachable
+  std::vector<uint64_t> globals;    // addresses made reachable; the leader's
 
   // CUDA_SUCCESS, or why the image cannot be loaded.
   static CUresult load(const Driver &driver, std::shared_ptr<const Image> image,
                        Compiling *compiling, std::unique_ptr<Module> *module);
+  // A variable by its name.
+  CUresult variable(const Driver &driver, const std::string &name, Variable *found) const;
   // The kernel of that name; `hint` is where it is likely to be. Null when there is none.
   CUkernel kernel(const Driver &driver, uint32_t hint, const std::string &name,
                   uint32_t *index) const;
@@ -112,10 +123,21 @@ class LoadedModules {
   std::unique_ptr<Module> take(uint64_t handle);
   // Unloads all; the first error.
   CUresult unload(const Driver &driver);
+  // Calls `adopt` for each that was kept since the last time and has variables: by the leader,
+  // before the guest's next command, which may use them.
+  template <class F>
+  void adopt(F adopt) {
+    if (!fresh_.load(std::memory_order_acquire)) [[likely]]
+      return;
+    std::lock_guard lock(mutex_);
+    fresh_.store(false, std::memory_order_relaxed);
+    table_.each([&](std::unique_ptr<Module> &module) { adopt(*module); });
+  }
 
  private:
   std::mutex mutex_;
   HandleTable<std::unique_ptr<Module>, WIRE_KIND_MODULE> table_;
+  std::atomic<bool> fresh_{false};
 };
 
 // Images that the guest is sending.

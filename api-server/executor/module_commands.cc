@@ -11,7 +11,8 @@ namespace outboard {
 namespace {
 
 // Of the kernels and their layouts in a load's answer; the guest asks for the others by name.
-constexpr size_t kListBytes = 48 << 10;
+// With the compiler's messages it fits a frame.
+constexpr size_t kListBytes = (48 << 10) - 256;
 // Kernels of a module are described with its answer if they are no more: to be asked for their
 // attributes, they have to be translated or loaded by the driver, used or not.
 constexpr size_t kFewKernels = 8;
@@ -64,6 +65,22 @@ KernelList list_kernels(const Driver &driver, const Module &module, bool describ
   return list;
 }
 
+// Adds variables that sessions have asked for in this image, so that they need not be asked for
+// again.
+void list_variables(Session &s, Module *module, KernelList *list) {
+  for (const std::string &name : s.device().modules().names(module->hash)) {
+    Variable variable;
+    const size_t size = sizeof(wire_variable) + ((name.size() + 7) & ~size_t{7});
+    if (list->bytes.size() + size > kListBytes) return;
+    if (module->variable(s.driver(), name, &variable) != CUDA_SUCCESS) continue;
+    const wire_variable entry = {variable.address, variable.size, variable.managed,
+                                 static_cast<uint32_t>(name.size())};
+    append(list->bytes, &entry, sizeof entry);
+    append_padded(list->bytes, name.data(), name.size());
+    module->variables.push_back(std::move(variable));
+  }
+}
+
 // A load, in either of its forms.
 struct Loading {
   uint64_t request, handle;
@@ -107,7 +124,9 @@ bool load(Session &s, Loading &loading, std::shared_ptr<const Image> image) {
   count(s.count().modules);
   const auto kernels = static_cast<uint32_t>(module->kernels.size());
   const bool describe = loading.open && kernels <= kFewKernels;
-  const KernelList list = list_kernels(s.driver(), *module, describe);
+  KernelList list = list_kernels(s.driver(), *module, describe);
+  module->hash = loading.hash;
+  if (loading.open) list_variables(s, module.get(), &list);
   // From here on it is the leader's, who may unload it at once.
   if (!s.loaded().keep(loading.handle, module)) {
     s.driver().cuLibraryUnload(module->library);
@@ -212,24 +231,36 @@ void handle_ModuleUnload(Session &s, const wire_ModuleUnload &q) {
   s.posted(WIRE_ModuleUnload, s.driver().cuLibraryUnload(module->library));
 }
 
+namespace {
+
+void make_reachable(Session &s, Module *module, const Variable &variable) {
+  if (s.memory().add_global(variable.address, variable.size)) {
+    module->globals.push_back(variable.address);
+  }
+}
+
+}  // namespace
+
+void adopt_variables(Session &s) {
+  s.loaded().adopt([&](Module &module) {
+    for (const Variable &variable : module.variables) make_reachable(s, &module, variable);
+    module.variables.clear();
+  });
+}
+
 void handle_ModuleGlobal(Session &s, const wire_ModuleGlobal &q, std::span<const uint8_t> name) {
   const uint64_t request = q.request.request;
   wire_ModuleGlobal_reply reply{};
   Module *module = s.loaded().find(q.module);
   if (!module) return s.answer(request, CUDA_ERROR_INVALID_HANDLE, &reply.reply, sizeof reply);
-  CUdeviceptr address = 0;
-  size_t size = 0;
-  const std::string wanted = text(name);
-  CUresult result =
-      s.driver().cuLibraryGetManaged(&address, &size, module->library, wanted.c_str());
-  reply.managed = result == CUDA_SUCCESS;
-  if (result == CUDA_ERROR_NOT_FOUND) {
-    result = s.driver().cuLibraryGetGlobal(&address, &size, module->library, wanted.c_str());
-  }
+  Variable found;
+  const CUresult result = module->variable(s.driver(), text(name), &found);
   if (result == CUDA_SUCCESS) {
-    if (s.memory().add_global(address, size)) module->globals.push_back(address);
-    reply.address = address;
-    reply.size = size;
+    make_reachable(s, module, found);
+    s.device().modules().learn(module->hash, found.name);
+    reply.address = found.address;
+    reply.size = found.size;
+    reply.managed = found.managed;
   }
   s.answer(request, result, &reply.reply, sizeof reply);
 }

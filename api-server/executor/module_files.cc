@@ -21,6 +21,8 @@ namespace {
 
 constexpr size_t kNameLength = 2 * sizeof(Hash);
 constexpr char kPartial[] = "partial-";
+constexpr char kNames[] = ".names";
+constexpr size_t kMostNameBytes = 32 << 10;
 // A partial file that old was left behind by a process that ended in the middle.
 constexpr time_t kPartialSeconds = 3600;
 
@@ -135,7 +137,38 @@ void ModuleFiles::write(const Hash &hash, const Image &image) const {
   unlinkat(folder_, partial.c_str(), 0);
 }
 
-// Names are the server's own, so nothing else is ever removed.
+std::vector<std::string> ModuleFiles::read_names(const Hash &hash) const {
+  const std::string file_name = name_of(hash) + kNames;
+  const File file{
+      openat(folder_, file_name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)};
+  struct stat status;
+  std::vector<std::string> names;
+  if (file.fd < 0 || fstat(file.fd, &status) != 0 || !is_ours(status)) return names;
+  std::string text(kMostNameBytes, '\0');
+  const ssize_t got = ::read(file.fd, text.data(), text.size());
+  text.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  for (size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
+    if (end > at) names.push_back(text.substr(at, end - at));
+  }
+  return names;
+}
+
+void ModuleFiles::add_name(const Hash &hash, const std::string &name) const {
+  if (name.find('\n') != std::string::npos) return;
+  const std::string file_name = name_of(hash) + kNames;
+  const File file{openat(folder_, file_name.c_str(),
+                         O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK,
+                         0600)};
+  struct stat status;
+  if (file.fd < 0 || fstat(file.fd, &status) != 0 || !is_ours(status) ||
+      static_cast<size_t>(status.st_size) + name.size() >= kMostNameBytes) {
+    return;
+  }
+  const std::string line = name + "\n";
+  write_all(file.fd, reinterpret_cast<const uint8_t *>(line.data()), line.size());
+}
+
+// Only what has a name as this class gives it is ever removed.
 void ModuleFiles::trim() const {
   const int again = openat(folder_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *listing = again < 0 ? nullptr : fdopendir(again);
@@ -149,10 +182,17 @@ void ModuleFiles::trim() const {
     uint64_t size;
   };
   std::vector<Found> found;
+  std::vector<std::string> names;  // of images that have such a file
   uint64_t total = 0;
   // Another process that is at it sees what this one wrote, or will when it writes the next.
   const bool alone = flock(again, LOCK_EX | LOCK_NB) == 0;
   while (const dirent *entry = alone ? readdir(listing) : nullptr) {
+    const std::string name = entry->d_name;
+    if (name.size() == kNameLength + sizeof kNames - 1 && name.ends_with(kNames) &&
+        is_name(name.substr(0, kNameLength).c_str())) {
+      names.push_back(name.substr(0, kNameLength));
+      continue;
+    }
     const bool partial = strncmp(entry->d_name, kPartial, sizeof kPartial - 1) == 0;
     struct stat status;
     if ((!partial && !is_name(entry->d_name)) ||
@@ -176,6 +216,11 @@ void ModuleFiles::trim() const {
       if (total <= limit_) break;
       unlinkat(folder_, file.name.c_str(), 0);
       total -= file.size;
+    }
+  }
+  for (const std::string &name : names) {
+    if (faccessat(folder_, name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
+      unlinkat(folder_, (name + kNames).c_str(), 0);
     }
   }
   closedir(listing);  // and the lock ends

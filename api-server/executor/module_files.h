@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "image_bytes.h"
 
@@ -26,6 +27,11 @@ class ModuleFiles {
   // Keeps an image whose hash has been verified; what was not used for longest goes when it is too
   // much. A disk that is full is no harm to the session.
   void write(const Hash &hash, const Image &image) const;
+
+  // Names of variables in an image, beside it. They are questions, not answers: whoever reads them
+  // asks the driver, so nothing has to be believed.
+  std::vector<std::string> read_names(const Hash &hash) const;
+  void add_name(const Hash &hash, const std::string &name) const;
 
  private:
   ModuleFiles(int folder, uint64_t limit) : folder_(folder), limit_(limit) {}

@@ -62,6 +62,38 @@ std::shared_ptr<const Image> ModuleStore::find(const Hash &hash, uint64_t size) 
   return nullptr;
 }
 
+ModuleStore::Entry *ModuleStore::entry(const Hash &hash) {
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry &e) { return e.hash == hash; });
+  return found == entries_.end() ? nullptr : &*found;
+}
+
+void ModuleStore::learn(const Hash &hash, const std::string &name) {
+  std::lock_guard lock(mutex_);
+  Entry *known = entry(hash);
+  if (!known || known->names.size() >= kMostNames || name.size() > kMostNameBytes ||
+      std::find(known->names.begin(), known->names.end(), name) != known->names.end()) {
+    return;
+  }
+  known->names.push_back(name);
+  if (files_) files_->add_name(hash, name);
+}
+
+std::vector<std::string> ModuleStore::names(const Hash &hash) {
+  std::lock_guard lock(mutex_);
+  Entry *known = entry(hash);
+  if (!known) return {};
+  // Another slot may have learnt more.
+  for (std::string &name : files_ ? files_->read_names(hash) : std::vector<std::string>{}) {
+    std::vector<std::string> &names = known->names;
+    if (names.size() < kMostNames && name.size() <= kMostNameBytes &&
+        std::find(names.begin(), names.end(), name) == names.end()) {
+      names.push_back(std::move(name));
+    }
+  }
+  return known->names;
+}
+
 std::shared_ptr<const Image> ModuleStore::fetch(const Hash &hash, uint64_t size) {
   std::shared_ptr<const Image> image = files_ ? files_->read(hash, size) : nullptr;
   if (image) keep(hash, image);
@@ -74,11 +106,9 @@ void ModuleStore::save(const Hash &hash, const Image &image) const {
 
 void ModuleStore::keep(const Hash &hash, std::shared_ptr<const Image> image) {
   std::lock_guard lock(mutex_);
-  for (const Entry &entry : entries_) {
-    if (entry.hash == hash) return;
-  }
+  if (entry(hash)) return;
   total_ += image->size();
-  entries_.push_front({hash, std::move(image)});
+  entries_.push_front({hash, std::move(image), {}});
   while (total_ > limit_ && entries_.size() > 1) {
     total_ -= entries_.back().image->size();
     entries_.pop_back();

@@ -9,6 +9,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include "image_bytes.h"
 #include "module_files.h"
@@ -42,6 +44,11 @@ class ModuleStore {
   // The image's hash has been verified.
   void keep(const Hash &hash, std::shared_ptr<const Image> image);
 
+  // Names of variables that are in an image: what programs asked for once, they ask for again. Not
+  // so many, nor so long, that they matter.
+  void learn(const Hash &hash, const std::string &name);
+  std::vector<std::string> names(const Hash &hash);
+
   // On disk; not quick, and nothing where there is no folder.
   bool on_disk() const { return files_ != nullptr; }
   std::shared_ptr<const Image> fetch(const Hash &hash, uint64_t size);
@@ -51,7 +58,12 @@ class ModuleStore {
   struct Entry {
     Hash hash;
     std::shared_ptr<const Image> image;
+    std::vector<std::string> names;
   };
+  static constexpr size_t kMostNames = 128;
+  static constexpr size_t kMostNameBytes = 1024;
+
+  Entry *entry(const Hash &hash);  // with the lock
 
   const uint64_t limit_;
   std::unique_ptr<ModuleFiles> files_;

@@ -186,6 +186,7 @@ bool Session::next_frame() {
     std::optional<ReadAhead> ahead;
     if (may_wait_for_device(head.op) && host_functions_.pending()) [[unlikely]]
       ahead.emplace(crew_, receiver_, host_functions_);
+    adopt_variables(*this);
     dispatch(*this, in);
   }
   if (!Crew::leads()) return true;

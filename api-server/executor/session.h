@@ -321,6 +321,9 @@ class Session : public std::enable_shared_from_this<Session> {
   bool reusable_ = false;
 };
 
+// Makes the variables of modules reachable that came with their loads.
+void adopt_variables(Session &s);
+
 // Tells the counters what memory the session has.
 void count_mapped(Session &s);
 

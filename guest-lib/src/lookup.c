@@ -140,7 +140,33 @@ static CUresult enumerate(void *out, unsigned room, const void *handle) {
   return result;
 }
 
-static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, const void *handle, const char *name) {
+static CUresult ask_global(struct module *module, const char *name, struct global **found) {
+  struct answer answer;
+  answer_init(&answer);
+  CUresult result = ask_ModuleGlobal(module->wire, name, (uint32_t)strlen(name), &answer);
+  if (!result) {
+    const struct wire_ModuleGlobal_reply *reply = answer.reply;
+    *found = module_add_global(module, name, (uint32_t)strlen(name), reply->address, reply->size,
+                               reply->managed != 0);
+    if (!*found) result = CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  answer_free(&answer);
+  return result;
+}
+
+// The program gets to know the variable: from now on its address is one.
+static CUresult take_into_use(struct global *global) {
+  CUresult result = CUDA_SUCCESS;
+  if (global->in_use) return result;
+  if (global->managed) result = pages_share_variable(global->address, global->size);
+  if (result) return result;
+  memory_add_variable(global->address, global->size, global->managed);
+  global->in_use = 1;
+  return result;
+}
+
+static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, const void *handle, const char *name,
+                           _Bool managed_only) {
   if (!name || (!dptr && !bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (strlen(name) > WIRE_FRAME_MAX / 2) return CUDA_ERROR_NOT_FOUND;
   pthread_mutex_lock(&module_lock);
@@ -148,31 +174,10 @@ static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, const void *handle,
   CUresult result = module ? module_revive(module) : CUDA_ERROR_INVALID_HANDLE;
   struct global *global = module ? module->globals : NULL;
   while (global && strcmp(global->name, name) != 0) global = global->next;
-  if (!result && !global) {
-    struct answer answer;
-    answer_init(&answer);
-    result = ask_ModuleGlobal(module->wire, name, (uint32_t)strlen(name), &answer);
-    global = result ? NULL : calloc(1, sizeof *global);
-    if (global && (global->name = strdup(name))) {
-      const struct wire_ModuleGlobal_reply *reply = answer.reply;
-      global->address = reply->address;
-      global->size = reply->size;
-      if (reply->managed) result = pages_share_variable(global->address, global->size);
-    }
-    if (global && global->name && !result) {
-      const struct wire_ModuleGlobal_reply *reply = answer.reply;
-      global->next = module->globals;
-      module->globals = global;
-      memory_add_variable(global->address, global->size, reply->managed != 0);
-    } else if (global || !result) {
-      if (global) free(global->name);
-      free(global);
-      global = NULL;
-      if (!result) result = CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    answer_free(&answer);
-  }
-  if (global) {
+  if (!result && !global) result = ask_global(module, name, &global);
+  if (!result && managed_only && !global->managed) result = CUDA_ERROR_NOT_FOUND;
+  if (!result) result = take_into_use(global);
+  if (!result) {
     if (dptr) *dptr = global->address;
     if (bytes) *bytes = global->size;
   }
@@ -198,7 +203,7 @@ CUresult guest_cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKern
 
 CUresult guest_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod,
                                     const char *name) {
-  return get_global(dptr, bytes, hmod, name);
+  return get_global(dptr, bytes, hmod, name, 0);
 }
 
 CUresult guest_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) {
@@ -207,10 +212,10 @@ CUresult guest_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const ch
 
 CUresult guest_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
                                   const char *name) {
-  return get_global(dptr, bytes, library, name);
+  return get_global(dptr, bytes, library, name, 0);
 }
 
 CUresult guest_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library,
                                    const char *name) {
-  return get_global(dptr, bytes, library, name);
+  return get_global(dptr, bytes, library, name, 1);
 }

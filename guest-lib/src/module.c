@@ -47,6 +47,33 @@ struct kernel *module_add_kernel(struct module *module, const char *name, uint32
   return kernel;
 }
 
+struct global *module_add_global(struct module *module, const char *name, uint32_t name_length,
+                                 uint64_t address, uint64_t size, _Bool managed) {
+  struct global *global = malloc(sizeof *global);
+  if (!global) return NULL;
+  *global = (struct global){strndup(name, name_length), address, size, managed, 0, module->globals};
+  if (!global->name) {
+    free(global);
+    return NULL;
+  }
+  return module->globals = global;
+}
+
+// The variables behind the kernels. What makes no sense is asked for when it is needed.
+static void read_variables(struct module *module, const uint8_t *at, uint64_t size) {
+  struct wire_variable head;
+  while (size >= sizeof head) {
+    memcpy(&head, at, sizeof head);
+    uint64_t whole = sizeof head + (((uint64_t)head.name_length + 7) & ~7ull);
+    if (whole > size || !head.name_length || !head.address) return;
+    if (!module_add_global(module, (const char *)at + sizeof head, head.name_length, head.address,
+                           head.size, head.managed != 0))
+      return;
+    at += whole;
+    size -= whole;
+  }
+}
+
 // The list in a load's answer. False when it makes no sense: every number in it is the server's.
 static _Bool read_list(struct module *module, const uint8_t *at, uint64_t size, uint32_t listed,
                        _Bool described) {
@@ -80,6 +107,7 @@ static _Bool read_list(struct module *module, const uint8_t *at, uint64_t size, 
     at += whole;
     size -= whole;
   }
+  read_variables(module, at, size);
   return 1;
 }
 
@@ -88,7 +116,7 @@ static void free_globals(struct module *module) {
   while (module->globals) {
     struct global *global = module->globals;
     module->globals = global->next;
-    memory_remove_variable(global->address);
+    if (global->in_use) memory_remove_variable(global->address);
     free(global->name);
     free(global);
   }

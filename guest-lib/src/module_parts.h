@@ -19,6 +19,8 @@ struct kernel {
 struct global {
   char *name;
   uint64_t address, size;
+  _Bool managed;
+  _Bool in_use;  // memory.h and pages.h know of it: the program has asked for it
   struct global *next;
 };
 
@@ -46,6 +48,10 @@ struct module *module_find(const void *handle);
 // Adds a kernel to the list; NULL when there is no memory. The lock is held, here and below.
 struct kernel *module_add_kernel(struct module *module, const char *name, uint32_t name_length,
                                  const struct wire_parameter *parameters, uint32_t count);
+
+// Adds what the server tells of a variable; NULL when there is no memory.
+struct global *module_add_global(struct module *module, const char *name, uint32_t name_length,
+                                 uint64_t address, uint64_t size, _Bool managed);
 
 // Loads a library again after a reset; the server still has the bytes of what it loaded before.
 CUresult module_revive(struct module *module);

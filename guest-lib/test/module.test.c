@@ -47,6 +47,13 @@ static void add_kernel(const char *name, uint32_t index, uint32_t bytes, uint32_
   kernels_answer++;
 }
 
+static void add_variable(const char *name, uint64_t address, uint64_t size) {
+  struct wire_variable head = {address, size, 0, (uint32_t)strlen(name)};
+  memcpy(list + list_size, &head, sizeof head);
+  memcpy(list + list_size + sizeof head, name, strlen(name));
+  list_size += sizeof head + wire_round_up((uint32_t)strlen(name));
+}
+
 static void answer_open(struct server *server, const struct wire_ModuleOpen *q) {
   if (load_result) {
     server_reply(server, q->request.request, load_result, load_async);
@@ -460,6 +467,35 @@ static void variables(void **state) {
                    CUDA_ERROR_INVALID_HANDLE);
 }
 
+static void variables_that_come_with_the_load(void **state) {
+  (void)state;
+  struct server *server = start();
+  add_variable("told", 0x7f0000002000, 48);
+  add_variable("told too", 0x7f0000003000, 8);
+  // What is no whole variable is passed over.
+  list_size += 16;
+  CUmodule module = load();
+  CUdeviceptr address;
+  size_t size;
+  // Nobody has asked for it yet.
+  CUmemorytype type;
+  assert_int_equal(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 0x7f0000002000),
+                   CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(cuModuleGetGlobal_v2(&address, &size, module, "told"), CUDA_SUCCESS);
+  assert_int_equal(address, 0x7f0000002000);
+  assert_int_equal(size, 48);
+  assert_int_equal(cuModuleGetGlobal_v2(&address, &size, module, "told too"), CUDA_SUCCESS);
+  assert_int_equal(address, 0x7f0000003000);
+  assert_int_equal(server_count(server, WIRE_ModuleGlobal), 0);
+  assert_int_equal(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 0x7f0000002000),
+                   CUDA_SUCCESS);
+  assert_int_equal(cuModuleGetGlobal_v2(&address, &size, module, "variable"), CUDA_SUCCESS);
+  assert_int_equal(server_count(server, WIRE_ModuleGlobal), 1);
+  assert_int_equal(cuModuleUnload(module), CUDA_SUCCESS);
+  assert_int_equal(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 0x7f0000002000),
+                   CUDA_ERROR_INVALID_VALUE);
+}
+
 static void unloading_ends_the_kernels(void **state) {
   (void)state;
   struct server *server = start();
@@ -515,6 +551,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(kernels_beyond_the_list_are_asked_for),
       cmocka_unit_test(launches_are_packed),
       cmocka_unit_test(variables),
+      cmocka_unit_test(variables_that_come_with_the_load),
       cmocka_unit_test(unloading_ends_the_kernels),
       cmocka_unit_test(libraries_outlive_a_reset),
   };

@@ -191,6 +191,15 @@ struct wire_parameter {
   uint32_t size;
 };
 
+// Behind the kernels, up to the end of the list, ModuleOpen's reply tells of variables that
+// programs have asked for before: for each this, then the name, padded to 8.
+struct wire_variable {
+  uint64_t address;
+  uint64_t size;
+  uint32_t managed;
+  uint32_t name_length;
+};
+
 // What a kernel's attributes are, as far as the driver told. In ModuleOpen's reply one of these
 // stands behind every struct wire_kernel if `described` is not 0.
 #define WIRE_FUNCTION_ATTRIBUTES 16
@@ -245,6 +254,7 @@ struct wire_page_run {
 WIRE_CHECK(sizeof(struct wire_page_run) == 16, "wire_page_run");
 WIRE_CHECK(sizeof(struct wire_kernel) == 16, "wire_kernel");
 WIRE_CHECK(sizeof(struct wire_parameter) == 8, "wire_parameter");
+WIRE_CHECK(sizeof(struct wire_variable) == 24, "wire_variable");
 WIRE_CHECK(sizeof(struct wire_description) == 104, "wire_description");
 WIRE_CHECK(sizeof(struct wire_block_shape) == 16, "wire_block_shape");
 WIRE_CHECK(sizeof(struct wire_launch_attribute) == 32, "wire_launch_attribute");

@@ -1,7 +1,9 @@
 // A real `outboard serve` with software GPUs, for one test file.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { cli } from './paths.js';
 
@@ -24,12 +26,13 @@ export interface ServerOptions {
 
 export async function startServer(options: ServerOptions = {}): Promise<TestServer> {
   const args = options.args ?? ['--device', 'software', '--gpus', '1', '--servers-per-gpu', '2'];
+  // All slots know what one of them was sent: what a program costs does not depend on which it gets.
+  const modules = mkdtempSync(path.join(tmpdir(), 'outboard-modules-'));
   const child = spawn(
     process.execPath,
     [cli, 'serve', '--listen', '127.0.0.1:0', '--http', 'none', '--grace', '0', ...args],
     {
-      // What earlier runs left on disk is not this test's.
-      env: { ...process.env, OUTBOARD_MODULE_CACHE: 'none', ...options.env },
+      env: { ...process.env, OUTBOARD_MODULE_CACHE: modules, ...options.env },
       stdio: ['ignore', 'pipe', 'pipe'],
     },
   );
@@ -37,7 +40,10 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     log += text;
   });
-  const ended = once(child, 'exit');
+  const ended = once(child, 'exit').then((how) => {
+    rmSync(modules, { recursive: true });
+    return how;
+  });
   const address = await new Promise<string>((resolve, reject) => {
     const lines = createInterface({ input: child.stdout as NodeJS.ReadableStream });
     lines.on('line', (line) => {

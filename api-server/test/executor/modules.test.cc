@@ -167,6 +167,56 @@ TEST(globals_become_reachable_and_end_with_their_module) {
   CHECK_EQUAL(w.guest.wait(w.guest.ask_download(at, 4)).reply.result, CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST(what_was_asked_for_once_comes_with_the_load) {
+  const std::string image = Guest::image("global asked 64\nglobal other 8\nkernel k 4\n");
+  const auto open = [&](World &w, uint32_t module) {
+    const wire_ModuleLoad load = w.guest.load_command(module_handle(module), image);
+    wire_ModuleOpen q{};
+    q.module = load.module;
+    q.hash0 = load.hash0;
+    q.hash1 = load.hash1;
+    q.hash2 = load.hash2;
+    q.hash3 = load.hash3;
+    q.total = load.total;
+    w.guest.send_image(image);
+    const Answer answer = w.guest.call(WIRE_ModuleOpen, q);
+    const auto &reply = answer.frame.as<wire_ModuleOpen_reply>();
+    return answer.frame.tail<wire_ModuleOpen_reply>(reply.list_size);
+  };
+  const size_t kernel = sizeof(wire_kernel) + sizeof(wire_description) + sizeof(wire_parameter) + 8;
+  {
+    World w;
+    CHECK_EQUAL(open(w, 1).size(), kernel);
+    wire_ModuleGlobal global{};
+    global.module = module_handle(1);
+    global.name_size = 5;
+    CHECK_EQUAL(w.guest.call(WIRE_ModuleGlobal, global, "asked").reply.result, CUDA_SUCCESS);
+    CHECK_EQUAL(w.guest.call(WIRE_ModuleGlobal, global, "wrong").reply.result,
+                CUDA_ERROR_NOT_FOUND);
+  }
+  World w;
+  const std::string list = open(w, 1);
+  CHECK_EQUAL(list.size(), kernel + sizeof(wire_variable) + 8);
+  wire_variable variable;
+  memcpy(&variable, list.data() + kernel, sizeof variable);
+  CHECK_EQUAL(variable.size, 64u);
+  CHECK_EQUAL(variable.managed, 0u);
+  CHECK_EQUAL(list.substr(kernel + sizeof variable, variable.name_length), "asked");
+  // Reachable without another word, and only as long as the module is there.
+  w.guest.upload(variable.address, pattern(64));
+  CHECK_EQUAL(w.guest.download(variable.address, 64), pattern(64));
+  wire_ModuleUnload unload{};
+  unload.module = module_handle(1);
+  w.guest.put(WIRE_ModuleUnload, unload);
+  CHECK_EQUAL(w.guest.wait(w.guest.ask_download(variable.address, 4)).reply.result,
+              CUDA_ERROR_INVALID_VALUE);
+  // One that goes before anything else is asked.
+  open(w, 2);
+  unload.module = module_handle(2);
+  w.guest.put(WIRE_ModuleUnload, unload);
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+}
+
 TEST(images_that_are_none_are_refused) {
   World w;
   uint32_t module = 0;

@@ -26,9 +26,9 @@ const few = ['--device', 'software', '--gpus', '1', '--servers-per-gpu', '1'];
 async function run(t: Test, folder: string, name = program, args: string[] = []) {
   const server = await startServer({ args: [...few, '--module-cache', folder, ...args] });
   try {
-    const { code, imageBytes, stderr } = await counted(testProgram(name), server.address);
+    const { code, imageBytes, stderr, cost } = await counted(testProgram(name), server.address);
     t.equal(code, 0, stderr);
-    return { imageBytes, log: server.log };
+    return { imageBytes, roundTrips: cost.roundTrips, log: server.log };
   } finally {
     await server.stop();
   }
@@ -108,6 +108,19 @@ t.test('the oldest go when it is too much', { skip: noPrograms }, async (t) => {
   t.equal(images(folder).length, 1);
   t.notOk(readdirSync(folder).includes('partial-1-0'), 'nor what a process left half');
   t.ok(readdirSync(folder).includes('notes.txt'), 'what is not its own stays');
+});
+
+t.test('variables that were asked for once', { skip: noPrograms }, async (t) => {
+  const folder = t.testdir();
+  chmodSync(folder, 0o700);
+  const trips = async () => (await run(t, folder, 'device-symbols')).roundTrips;
+  const first = await trips();
+  const second = await trips();
+  t.ok(second < first, `${second} round trips, not ${first}`);
+  const file = `${theImage(t, folder)}.names`;
+  t.equal(statSync(file).mode & 0o777, 0o600);
+  writeFileSync(file, `no such variable\n\n\0\n${'x'.repeat(100_000)}`);
+  t.equal(await trips(), first, 'nonsense is no name of anything');
 });
 
 t.test('a folder that others may read', { skip: noPrograms }, async (t) => {
