@@ -108,7 +108,13 @@ CUresult copy_finish(uint64_t stream) {
 
 static CUresult copy_any(void *destination, const void *source, uint64_t bytes, uint64_t stream,
                          _Bool async) {
-  if (!bytes) return CUDA_SUCCESS;
+  if (!bytes) {
+    // In a graph it is a node all the same.
+    CUresult captured = capture_active() ? capture_bytes(stream, (uint64_t)(uintptr_t)destination,
+                                                         (uint64_t)(uintptr_t)source, 0)
+                                         : CAPTURE_NONE;
+    return captured == CAPTURE_NONE ? CUDA_SUCCESS : captured;
+  }
   if (!destination || !source) return CUDA_ERROR_INVALID_VALUE;
   destination = (void *)(uintptr_t)host_on_device(destination);
   source = host_on_device(source);

@@ -62,10 +62,7 @@ void download_async(World &world, Line &line) {
 void copy_async(World &world, Line &line) {
   const Range from = range(world), to = range(world);
   size_t size = count(world, std::min(from.room, to.room));
-  // Of ranges that overlap nobody knows the result.
-  const uint64_t apart =
-      from.address > to.address ? from.address - to.address : to.address - from.address;
-  size = std::min<size_t>(size, apart);
+  size = apart(from, to, size);
   line.arg(to.text).arg(from.text).arg(size).arg(world.lane);
   const CUstream stream = world.here().stream;
   line.result(world.choices.once_in(2)
@@ -209,6 +206,8 @@ void copy_box(World &world, Line &line) {
 }
 
 void array_create(World &world, Line &line) {
+  // It could not be written at once.
+  if (world.capturing()) return;
   Choices &choices = world.choices;
   CUDA_ARRAY3D_DESCRIPTOR made = {};
   made.Width = choices.of<size_t>({16, 64, 100, 0, 1});

@@ -117,11 +117,7 @@ CUDA_MEMCPY3D some_copy(World &world, Line &line) {
   copy.srcDevice = from.address, copy.dstDevice = to.address;
   if (kind == 0) copy.srcMemoryType = CU_MEMORYTYPE_HOST, copy.srcHost = world.here().source.data();
   if (kind == 1) copy.dstMemoryType = CU_MEMORYTYPE_HOST, copy.dstHost = world.here().target.data();
-  if (kind == 2)
-    size = std::min<size_t>(
-        size, from.address > to.address ? from.address - to.address : to.address - from.address);
-  else
-    size = std::min(size, kHostBytes);
+  size = kind == 2 ? apart(from, to, size) : std::min(size, kHostBytes);
   // Nodes that copy nothing are not to be changed in a graph that can be launched.
   size = std::max<size_t>(size, 1);
   copy.WidthInBytes = size, copy.Height = copy.Depth = 1;

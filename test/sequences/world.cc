@@ -82,8 +82,15 @@ Range range(World &world, bool of_capture) {
   size_t offset = 0;
   if (choices.once_in(3)) offset = choices.below(static_cast<uint32_t>(memory.size)) & ~size_t{15};
   if (choices.once_in(16)) offset = choices.below(static_cast<uint32_t>(memory.size));
-  return {memory.address + offset, memory.size - offset,
+  return {memory.address + offset, static_cast<int>(number), offset, memory.size - offset,
           "m" + std::to_string(number) + "+" + std::to_string(offset)};
+}
+
+size_t apart(const Range &one, const Range &other, size_t size) {
+  if (one.piece != other.piece) return size;
+  const size_t between =
+      one.offset > other.offset ? one.offset - other.offset : other.offset - one.offset;
+  return std::min(size, between);
 }
 
 size_t count(World &world, size_t room, size_t element) {

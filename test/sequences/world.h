@@ -143,6 +143,9 @@ struct World {
 /** Part of a piece of memory of the lane. */
 struct Range {
   CUdeviceptr address = 0;
+  /** Number of the piece, and where in it. */
+  int piece = -1;
+  size_t offset = 0;
   /** To the end of the piece. */
   size_t room = 0;
   std::string text = "0";
@@ -184,6 +187,8 @@ const std::vector<Entry> &module_steps();
  * capture allocates is for what is captured with it.
  */
 Range range(World &world, bool of_capture = true);
+/** Of ranges that overlap nobody knows the result of a copy: as much as does not. */
+size_t apart(const Range &one, const Range &other, size_t size);
 /** A count of elements for `room` bytes: nearly always one that fits. */
 size_t count(World &world, size_t room, size_t element = 1);
 /** What the transcript shows of contents. */
