@@ -63,6 +63,12 @@ def load(request, module, whole):
     return frame("ModuleLoad", "QQ4QQII", request, module, *words, len(whole), 0, 0)
 
 
+def open_module(request, module, whole, options=b""):
+    words = struct.unpack("<4Q", hashlib.sha256(whole).digest())
+    return frame("ModuleOpen", "QQ4QQII", request, module, *words, len(whole), 0, len(options),
+                 tail=options)
+
+
 def link_add(request, link, whole, kind=1, name=b"text"):
     words = struct.unpack("<4Q", hashlib.sha256(whole).digest())
     return frame("LinkAdd", "QQ4QQIIII", request, link, *words, len(whole), kind, 1, 0, len(name),
@@ -138,6 +144,12 @@ corpus = {
             frame("LinkFetch", "QQ", 6, LINK),
     "link-wrong-input": frame("LinkCreate", "QII", LINK, 0, 0) + pieces(CODE, 4096) +
                         link_add(1, LINK, CODE) + frame("LinkComplete", "QQ", 2, LINK),
+    # The second load tells where the variable is that was asked for after the first.
+    "opened": pieces(CODE, 4096) + open_module(1, MODULE, CODE, struct.pack("<IIQ", 6, 0, 64)) +
+              frame("ModuleGlobal", "QQII", 2, MODULE, 5, 0, tail=b"table") +
+              frame("ModuleUnload", "Q", MODULE) + open_module(3, MODULE + 1, CODE) +
+              open_module(4, MODULE + 1, CODE) + open_module(5, MODULE + 2, CODE, b"12345678") +
+              synchronize(6),
     "reset": map_() + stream + event + module + functions +
              frame("LimitSet", "QIIQ", 8, 0, 0, 4096) + frame("ContextReset", "Q", 9) +
              map_() + synchronize(10),
