@@ -155,6 +155,8 @@ void handle_HostFunction(Session &s, const wire_HostFunction &q) {
 }
 
 void handle_HostFunctionDone(Session &s, const wire_HostFunctionDone &q) {
+  // What the function has changed is seen by what waits behind it.
+  s.pages().arrive();
   if (!s.host_functions().done(q.call)) {
     return s.violation("the guest returns from a call that it was not asked for");
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "dispatch.h"
 #include "page_hash.h"
@@ -32,6 +33,12 @@ void Pages::put_behind(CUstream stream, uint64_t &seen) {
     return;  // the next one tries again
   }
   seen = sent_;
+}
+
+void Pages::arrive() {
+  if (last_ && driver_.cuEventQuery(last_) == CUDA_ERROR_NOT_READY) {
+    driver_.cuEventSynchronize(last_);
+  }
 }
 
 CUresult Pages::release() {
@@ -90,6 +97,103 @@ void handle_PagesUpload(Session &s, const wire_PagesUpload &in_place, Starts<Wor
   posted(pass.did(result == CUDA_SUCCESS ? marked : result));
 }
 
+namespace {
+
+// Pages as the device has them, in a chunk of pinned memory.
+class Reading {
+ public:
+  Reading(Session &s, const Gate::Pass &pass, uint64_t address, uint64_t length)
+      : s_(s),
+        staging_(s.device().downloads()),
+        pass_(pass),
+        address_(address),
+        length_(length),
+        chunk_(staging_.try_take()) {
+    if (chunk_) result_ = queue(chunk_);
+  }
+  ~Reading() {
+    if (chunk_) staging_.give(chunk_);
+  }
+  Reading(const Reading &) = delete;
+  Reading &operator=(const Reading &) = delete;
+
+  CUresult finish() {
+    if (!chunk_) {
+      chunk_ = staging_.take();
+      result_ = queue(chunk_);
+    }
+    if (result_ == CUDA_SUCCESS) result_ = s_.driver().cuEventSynchronize(chunk_->events[0]);
+    return result_;
+  }
+
+  // Reads again, a few times, until nothing has changed since: what one kernel wrote before the
+  // last thing that was seen of it is there then.
+  CUresult steady() {
+    for (unsigned i = 0; i < kTries && result_ == CUDA_SUCCESS; i++) {
+      Chunk *again = staging_.try_take();
+      if (!again) break;
+      result_ = queue(again);
+      if (result_ == CUDA_SUCCESS) result_ = s_.driver().cuEventSynchronize(again->events[0]);
+      const bool same = memcmp(again->data, chunk_->data, length_) == 0;
+      staging_.give(std::exchange(chunk_, again));
+      if (same) break;
+    }
+    return result_;
+  }
+
+  const uint8_t *data() const { return chunk_->data; }
+
+ private:
+  static constexpr unsigned kTries = 4;
+
+  CUresult queue(Chunk *chunk) {
+    const CUstream stream = s_.pages().stream();
+    chunk->dirty = std::max<size_t>(chunk->dirty, length_);
+    CUresult result = pass_->cuMemcpyDtoHAsync_v2(chunk->data, address_, length_, stream);
+    if (result == CUDA_SUCCESS) result = s_.driver().cuEventRecord(chunk->events[0], stream);
+    if (result != CUDA_SUCCESS) s_.driver().cuStreamSynchronize(stream);
+    return result;
+  }
+
+  Session &s_;
+  Staging &staging_;
+  const Gate::Pass &pass_;
+  const uint64_t address_, length_;
+  Chunk *chunk_;
+  CUresult result_ = CUDA_SUCCESS;
+};
+
+// Which pages of [address, address + length) differ from what the guest has; without hashes, all.
+class Differences {
+ public:
+  Differences(uint64_t address, uint64_t length, std::span<const uint8_t> hashes)
+      : address_(address), length_(length), all_(hashes.empty()) {
+    memcpy(known_, hashes.data(), hashes.size());  // the frame does not stay where it is
+  }
+
+  // Calls visit(page, begin, end) for each, in bytes from the first.
+  template <class Visit>
+  void each(const uint8_t *data, Visit visit) const {
+    for (uint64_t i = 0, at = 0; at < length_; i++) {
+      const uint64_t end = std::min(length_, (i + 1) * WIRE_PAGE - address_ % WIRE_PAGE);
+      if (all_ || wire_page_hash(data + at, end - at) != known_[i]) visit(i, at, end);
+      at = end;
+    }
+  }
+  bool any(const uint8_t *data) const {
+    bool some = false;
+    each(data, [&](uint64_t, uint64_t, uint64_t) { some = true; });
+    return some;
+  }
+
+ private:
+  const uint64_t address_, length_;
+  const bool all_;
+  uint64_t known_[WIRE_PAGES_MAX];
+};
+
+}  // namespace
+
 // Pages are sent as the device has them at this moment: nobody waits for work, and whether there is
 // any is told. The next thread leads while the copy is under way.
 void handle_PagesChanged(Session &s, const wire_PagesChanged &q, std::span<const uint8_t> hashes,
@@ -102,9 +206,7 @@ void handle_PagesChanged(Session &s, const wire_PagesChanged &q, std::span<const
       (!hashes.empty() && hashes.size() != pages * sizeof(uint64_t))) {
     return s.answer(request, CUDA_ERROR_INVALID_VALUE);
   }
-  uint64_t known[WIRE_PAGES_MAX];
-  if (!hashes.empty()) memcpy(known, hashes.data(), hashes.size());
-  const bool all = hashes.empty();
+  const Differences differences(address, length, hashes);
   const CUstream stream = s.pages().stream();
   if (!stream) return s.answer(request, CUDA_ERROR_OUT_OF_MEMORY);
   const bool settled = !s.transfers().pending() && s.done();
@@ -115,43 +217,31 @@ void handle_PagesChanged(Session &s, const wire_PagesChanged &q, std::span<const
     s.flush_output();
   }
   count_alone(s.count().downloads);
-  Gate::Pass pass = work.pass(stream, length);
-  Staging &staging = s.device().downloads();
-  Chunk *chunk = staging.try_take();
-  const auto queue = [&] {
-    chunk->dirty = std::max<size_t>(chunk->dirty, length);
-    CUresult result = pass->cuMemcpyDtoHAsync_v2(chunk->data, address, length, stream);
-    if (result == CUDA_SUCCESS) result = s.driver().cuEventRecord(chunk->events[0], stream);
-    if (result != CUDA_SUCCESS) s.driver().cuStreamSynchronize(stream);
-    return result;
-  };
-  CUresult result = chunk ? queue() : CUDA_SUCCESS;
-  const bool queued = chunk != nullptr;
+  const Gate::Pass pass = work.pass(stream, length);
+  Reading reading(s, pass, address, length);
   s.hand_over();
-  if (!queued) {
-    chunk = staging.take();
-    result = queue();
+  CUresult result = reading.finish();
+  if (result == CUDA_SUCCESS && !settled && differences.any(reading.data())) {
+    result = reading.steady();
   }
-  if (result == CUDA_SUCCESS) result = s.driver().cuEventSynchronize(chunk->events[0]);
   wire_PagesChanged_reply reply{};
-  uint64_t *const changed[] = {&reply.changed0, &reply.changed1, &reply.changed2, &reply.changed3};
-  uint64_t run = 0, run_end = 0;  // bytes that are to be sent
-  for (uint64_t i = 0, at = 0; i < pages && result == CUDA_SUCCESS; i++) {
-    const uint64_t end = std::min(length, (i + 1) * WIRE_PAGE - address % WIRE_PAGE);
-    if (all || wire_page_hash(chunk->data + at, end - at) != known[i]) {
-      *changed[i / 64] |= uint64_t{1} << i % 64;
-      if (run_end != at) {
-        if (run_end > run) s.send_data(request, run, chunk->data + run, run_end - run);
-        run = at;
+  if (result == CUDA_SUCCESS) {
+    uint64_t *const changed[] = {&reply.changed0, &reply.changed1, &reply.changed2,
+                                 &reply.changed3};
+    uint64_t run = 0, run_end = 0;  // bytes that are to be sent
+    const auto send = [&] {
+      if (run_end > run) s.send_data(request, run, reading.data() + run, run_end - run);
+    };
+    differences.each(reading.data(), [&](uint64_t page, uint64_t begin, uint64_t end) {
+      *changed[page / 64] |= uint64_t{1} << page % 64;
+      if (run_end != begin) {
+        send();
+        run = begin;
       }
       run_end = end;
-    }
-    at = end;
+    });
+    send();
   }
-  if (result == CUDA_SUCCESS && run_end > run) {
-    s.send_data(request, run, chunk->data + run, run_end - run);
-  }
-  staging.give(chunk);
   reply.settled = settled;
   s.answer(request, result, &reply.reply, sizeof reply);
 }

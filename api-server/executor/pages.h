@@ -22,6 +22,8 @@ class Pages {
     if (seen != sent_) [[unlikely]]
       put_behind(stream, seen);
   }
+  // Waits until they are there: what runs next was queued before them.
+  void arrive();
   uint64_t &seen_by_legacy() { return seen_by_legacy_; }
 
   // All work is done; what the session had on the device goes.

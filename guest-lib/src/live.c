@@ -94,7 +94,10 @@ static void bounds(const struct range *range, uint32_t page, uint32_t *begin, ui
 
 // ---- to the device -----------------------------------------------------------------------------
 
-static void push_page(struct range *range, uint32_t page) {
+// A word that stands alone may say that others are there: it goes after them.
+#define ALONE 8u
+
+static void push_page(struct range *range, uint32_t page, uint32_t least) {
   uint32_t begin, end;
   bounds(range, page, &begin, &end);
   const char *view = range->view + page * PAGE;
@@ -109,12 +112,39 @@ static void push_page(struct range *range, uint32_t page) {
     _Bool changed = at < end && memcmp(now + at, twin + at, next - at) != 0;
     if (changed && run == end) run = at;
     if (changed || run == end) continue;
-    memcpy(twin + run, now + run, at - run);
-    pages_send(range->address + page * PAGE + run, now + run, at - run);
+    if (at - run > least) {
+      memcpy(twin + run, now + run, at - run);
+      pages_send(range->address + page * PAGE + run, now + run, at - run);
+      range->exchanges++;
+      changes++;
+    }
     run = end;
   }
-  range->exchanges++;
-  changes++;
+}
+
+void live_push(struct range *range, uint32_t from, uint32_t to) {
+  for (uint32_t page = from; page < to; page++)
+    if (range->states[page] == LIVE) push_page(range, page, ALONE);
+  for (uint32_t page = from; page < to; page++)
+    if (range->states[page] == LIVE) push_page(range, page, 0);
+}
+
+// The same while the program goes on: what is sent of LIVE pages side by side is of one moment.
+static void push_open(struct range *range, uint32_t from, uint32_t to) {
+  size_t first = from * PAGE, bytes = (to - from) * PAGE;
+  if (range->own) return live_push(range, from, to);
+  if (memcmp(range->view + first, range->twin + first, bytes) == 0) return;
+  pages_protect(range, from, to, PROT_READ);
+  live_push(range, from, to);
+  pages_protect(range, from, to, PROT_READ | PROT_WRITE);
+}
+
+static void push_open_all(void) {
+  for (struct range *range = live_ranges; range; range = range->next_live)
+    for (uint32_t at = 0, end; at < range->count; at = end) {
+      end = pages_run(range, at, range->count);
+      if (range->states[at] == LIVE) push_open(range, at, end);
+    }
 }
 
 void live_push_first(struct range *range) {
@@ -122,11 +152,6 @@ void live_push_first(struct range *range) {
   memcpy(range->twin + first, range->view + first, range->end - range->begin);
   pages_send(range->begin, range->twin + first, range->end - range->begin);
   pages_send_gathered();
-}
-
-void live_push(struct range *range, uint32_t from, uint32_t to) {
-  for (uint32_t page = from; page < to; page++)
-    if (range->states[page] == LIVE) push_page(range, page);
 }
 
 void live_push_all(void) {
@@ -204,7 +229,7 @@ static _Bool look_at(struct range *range, uint32_t from, uint32_t to, _Bool stay
   uint32_t first, last, end;
   bounds(range, from, &first, &end);
   bounds(range, to - 1, &end, &last);
-  live_push(range, from, to);
+  push_open(range, from, to);
   pages_send_gathered();
   for (uint32_t page = from; page < to; page++) {
     uint32_t at = page == from ? first : 0, stop = page == to - 1 ? last : PAGE;
@@ -217,12 +242,16 @@ static _Bool look_at(struct range *range, uint32_t from, uint32_t to, _Bool stay
   _Bool came = live_bring(begin, bytes, hashes, scratch, changed, settled);
   if (!stay) pthread_mutex_lock(&pages_lock);
   if (!came || exchanges != range->exchanges) return 0;
+  // The program sees all of it or nothing, where there is another way to the pages than its own.
+  _Bool any = changed[0] || changed[1] || changed[2] || changed[3];
+  if (any && !range->own) pages_protect(range, from, to, PROT_NONE);
   for (uint32_t page = from; page < to; page++) {
     uint32_t i = page - from, at = page == from ? first : 0, stop = page == to - 1 ? last : PAGE;
     if (!(changed[i / 64] >> i % 64 & 1)) continue;
     changes++;
     merge(range, page, scratch + (page * PAGE + at - from * PAGE - first), at, stop);
   }
+  if (any && !range->own) pages_protect(range, from, to, PROT_READ | PROT_WRITE);
   return 1;
 }
 
@@ -286,8 +315,7 @@ void pages_look_all(void) {
 
 void pages_push_all(void) {
   pthread_mutex_lock(&pages_lock);
-  for (struct range *range = live_ranges; range; range = range->next_live)
-    live_push(range, 0, range->count);
+  push_open_all();
   pages_send_gathered();
   pthread_mutex_unlock(&pages_lock);
 }

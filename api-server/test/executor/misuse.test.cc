@@ -1,5 +1,6 @@
 // What a guest may not do, and what it may do and gets an error for.
 #include "check.h"
+#include "page_hash.h"
 #include "session_limits.h"
 #include "world.h"
 
@@ -195,6 +196,49 @@ TEST(pages_that_are_not_the_sessions_are_errors) {
   World::fake().await_gate(1);
   World::fake().open_gate(1);
   CHECK_EQUAL(w.guest.wait(waits).data, "abcd");
+}
+
+TEST(pages_by_hash) {
+  World w;
+  const uint64_t at = World::base();
+  w.guest.map(at, kGranule);
+  w.guest.memset32(at, 0x64636261, 4);
+  w.guest.memset32(at + 2 * WIRE_PAGE, 0x64636261, 1);
+  const auto changed = [&](uint64_t address, uint64_t length, const std::string &hashes) {
+    wire_PagesChanged q{};
+    q.address = address;
+    q.length = length;
+    q.hashes_size = static_cast<uint32_t>(hashes.size());
+    return w.guest.call(WIRE_PagesChanged, q, hashes);
+  };
+  const auto hash = [](const std::string &page) {
+    return packed(uint64_t{wire_page_hash(page.data(), page.size())});
+  };
+  const std::string zeros(WIRE_PAGE, '\0');
+  const std::string first = "abcdabcdabcdabcd" + std::string(WIRE_PAGE - 16, '\0');
+  const std::string third = "abcd" + std::string(WIRE_PAGE - 4, '\0');
+  CHECK_EQUAL(changed(at, 8, "").data, "abcdabcd");
+  CHECK_EQUAL(changed(at, WIRE_PAGE, hash(first)).data, "");
+  CHECK_EQUAL(changed(at, WIRE_PAGE, hash(zeros)).data, first);
+  CHECK_EQUAL(changed(at + 4, 8, hash("abcdabcd")).data, "");
+  CHECK_EQUAL(changed(at + 4, 8, hash("abcdabce")).data, "abcdabcd");
+  // Of three pages, the last; its bytes come where they belong.
+  const auto last = changed(at, 3 * WIRE_PAGE, hash(first) + hash(zeros) + hash(zeros));
+  CHECK_EQUAL(last.data, std::string(2 * WIRE_PAGE, '\0') + third);
+  CHECK_EQUAL(last.frame.as<wire_PagesChanged_reply>().changed0, 4u);
+  // Not as many hashes as pages, more pages than may be, and none that are the session's.
+  const int32_t bad = CUDA_ERROR_INVALID_VALUE;
+  CHECK_EQUAL(changed(at, 2 * WIRE_PAGE, hash(first)).reply.result, bad);
+  CHECK_EQUAL(changed(at, WIRE_PAGE, hash(first) + hash(first)).reply.result, bad);
+  CHECK_EQUAL(changed(at + 1, WIRE_PAGE, hash(first)).reply.result, bad);
+  CHECK_EQUAL(changed(at, WIRE_PAGE, "1234").reply.result, bad);
+  CHECK_EQUAL(changed(at, 0, "").reply.result, bad);
+  CHECK_EQUAL(changed(at, (1 << 20) + 1, "").reply.result, bad);
+  CHECK_EQUAL(changed(at + 1, 1 << 20, "").reply.result, bad);
+  CHECK_EQUAL(changed(at, UINT64_MAX, "").reply.result, bad);
+  CHECK_EQUAL(changed(at - 4, 8, "").reply.result, bad);
+  CHECK_EQUAL(changed(at + kGranule - 4, 8, "").reply.result, bad);
+  CHECK_EQUAL(changed(UINT64_MAX - 4, 8, "").reply.result, bad);
 }
 
 TEST(addresses_that_are_not_the_sessions_are_errors) {

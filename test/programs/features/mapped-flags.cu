@@ -29,6 +29,16 @@ __global__ void serve(volatile unsigned *asked, volatile unsigned *answered, uns
   }
 }
 
+// Doubles letters of a hundred words. The flag of the answer lies before it.
+__global__ void echo(volatile unsigned *mail, unsigned rounds) {
+  for (unsigned round = 1; round <= rounds; round++) {
+    while (mail[0] != round) continue;
+    for (unsigned i = 0; i < 100; i++) mail[201 + i] = 2 * mail[16 + i];
+    __threadfence_system();
+    mail[200] = round;
+  }
+}
+
 __global__ void take(const unsigned *from, unsigned *to) { *to = *from + 1; }
 
 // Returns the sum of the answers to 1 .. count.
@@ -71,6 +81,21 @@ int main() {
   CHECK(cudaStreamSynchronize(stream));
   asker.join();
   printf("answers to another thread: %u, served %u\n", sum.load(), *served);
+
+  // Letters of many words.
+  volatile unsigned *mail = words + 512;
+  unsigned wrong = 0;
+  echo<<<1, 1, 0, stream>>>(mail, 8);
+  for (unsigned round = 1; round <= 8; round++) {
+    for (unsigned i = 0; i < 100; i++) mail[16 + i] = round * 1000 + i;
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    mail[0] = round;
+    while (mail[200] != round) std::this_thread::yield();
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    for (unsigned i = 0; i < 100; i++) wrong += mail[201 + i] != 2 * (round * 1000 + i);
+  }
+  CHECK(cudaStreamSynchronize(stream));
+  printf("wrong words in letters: %u\n", wrong);
 
   // Registered memory, and nothing at all is called meanwhile.
   auto *own = static_cast<unsigned *>(calloc(1000, 4)), *view = own;
