@@ -35,6 +35,7 @@ static pthread_cond_t work_begins = PTHREAD_COND_INITIALIZER;
 // One looks at a time, and has the scratch. Taken before the pages' lock.
 static pthread_mutex_t look_lock = PTHREAD_MUTEX_INITIALIZER;
 static char *scratch;
+static __thread _Bool reading_own;
 static uint64_t changes;  // pages that were found changed, on either side
 
 // ---- which pages -------------------------------------------------------------------------------
@@ -102,9 +103,12 @@ static void push_page(struct range *range, uint32_t page, uint32_t least) {
   bounds(range, page, &begin, &end);
   const char *view = range->view + page * PAGE;
   char *twin = range->twin + page * PAGE;
-  if (memcmp(view + begin, twin + begin, end - begin) == 0) return;
   char now[PAGE];  // what is sent and what is remembered is the same
-  memcpy(now + begin, view + begin, end - begin);
+  reading_own = range->own;
+  _Bool same = memcmp(view + begin, twin + begin, end - begin) == 0;
+  if (!same) memcpy(now + begin, view + begin, end - begin);
+  reading_own = 0;
+  if (same) return;
   uint32_t run = end;
   for (uint32_t at = begin, next; at <= end; at = next) {
     next = (at & ~(LANE - 1)) + LANE;
@@ -147,9 +151,13 @@ static void push_open_all(void) {
     }
 }
 
+_Bool live_reads_own(void) { return reading_own; }
+
 void live_push_first(struct range *range) {
   uint64_t first = range->begin - range->address;
+  reading_own = 1;
   memcpy(range->twin + first, range->view + first, range->end - range->begin);
+  reading_own = 0;
   pages_send(range->begin, range->twin + first, range->end - range->begin);
   pages_send_gathered();
 }
@@ -201,6 +209,7 @@ static uint64_t blend(uint64_t host, uint64_t before, uint64_t device) {
 static void merge(struct range *range, uint32_t page, const char *device, uint32_t begin,
                   uint32_t end) {
   char *view = range->view + page * PAGE, *twin = range->twin + page * PAGE;
+  reading_own = range->own;
   for (uint32_t at = begin, next; at < end; at = next) {
     next = at + 1;
     if (at % 8 || end - at < 8) {
@@ -220,6 +229,7 @@ static void merge(struct range *range, uint32_t page, const char *device, uint32
                                                           __ATOMIC_RELAXED));
     memcpy(twin + at, &now, 8);
   }
+  reading_own = 0;
 }
 
 // Looks at LIVE pages [from, to) side by side. With the lock, which is given up meanwhile, unless
@@ -357,12 +367,9 @@ static void *watch(void *unused) {
   return NULL;
 }
 
-void live_watch(void) {
+void live_start(void) {
   static _Bool started;
-  if (started) {
-    pthread_cond_signal(&work_begins);
-    return;
-  }
+  if (started) return;
   started = 1;
   // The program's signals are the program's threads' business.
   sigset_t all, before;
@@ -377,3 +384,5 @@ void live_watch(void) {
   else
     pthread_detach(thread);
 }
+
+void live_watch(void) { pthread_cond_signal(&work_begins); }

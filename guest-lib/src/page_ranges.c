@@ -72,6 +72,7 @@ CUresult pages_share_pinned(uint64_t address, uint64_t size, char *view, _Bool f
   if (shared) {
     pages_note_open(range, 0, count);
     fault_watch();
+    live_start();
   }
   pthread_mutex_unlock(&pages_lock);
   if (shared) return CUDA_SUCCESS;
@@ -98,6 +99,7 @@ CUresult pages_share_own(uint64_t address, uint64_t size, char *memory, _Bool re
     live_forget(range);
     shared = 0;
   }
+  if (shared) live_start();
   if (shared) live_push_first(range);
   pthread_mutex_unlock(&pages_lock);
   if (shared) return CUDA_SUCCESS;

@@ -86,8 +86,13 @@ void live_end(struct range *range, uint32_t from, uint32_t to);
 void live_push(struct range *range, uint32_t from, uint32_t to);
 // The same of all of the program's own ranges, before work that may touch any of them.
 void live_push_all(void);
-// Something runs that may change LIVE pages: they are looked at from time to time.
+// Something runs that may change LIVE pages: they are looked at from time to time, by a thread that
+// live_start makes.
 void live_watch(void);
+void live_start(void);
+// Whether the calling thread is reading or writing the program's own memory, with the lock: a fault
+// there is the program's.
+_Bool live_reads_own(void);
 // The range goes.
 void live_forget(struct range *range);
 // Brings pages as the device has them now to `into`; with hashes, those that differ, which
