@@ -90,7 +90,7 @@ void done(Graph &graph, Line &line, CUresult result, const CUgraphNode &node) {
 
 CUDA_MEMSET_NODE_PARAMS some_fill(World &world, Line &line) {
   Choices &choices = world.choices;
-  const Range to = range(world);
+  const Range to = range(world, false);
   keep(world, to.address);
   CUDA_MEMSET_NODE_PARAMS fill = {};
   fill.dst = to.address;
@@ -107,7 +107,7 @@ CUDA_MEMSET_NODE_PARAMS some_fill(World &world, Line &line) {
 // Along one line: copy_steps() has the others.
 CUDA_MEMCPY3D some_copy(World &world, Line &line) {
   Choices &choices = world.choices;
-  const Range from = range(world), to = range(world);
+  const Range from = range(world, false), to = range(world, false);
   keep(world, from.address);
   keep(world, to.address);
   CUDA_MEMCPY3D copy = {};
@@ -163,7 +163,7 @@ void add_copy(World &world, Line &line) {
 void add_kernel(World &world, Line &line) {
   Found *found = open_graph(world);
   const auto function = world.functions.pick(world.choices);
-  Range part = range(world);
+  Range part = range(world, false);
   if (!found || !function || part.room < 16) return;
   keep(world, part.address);
   Graph &graph = found->second;
