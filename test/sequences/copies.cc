@@ -224,9 +224,6 @@ void array_create(World &world, Line &line) {
                           : made.Format == CU_AD_FORMAT_HALF ? 2
                                                              : 1) *
                          made.NumChannels;
-  const unsigned number =
-      world.arrays.add({array, made.Width, made.Height, made.Depth, element, world.lane});
-  line.out("a" + std::to_string(number));
   // Defined, like other memory: by copies of the source.
   CUDA_MEMCPY3D copy = {};
   copy.srcMemoryType = CU_MEMORYTYPE_HOST, copy.dstMemoryType = CU_MEMORYTYPE_ARRAY;
@@ -235,7 +232,11 @@ void array_create(World &world, Line &line) {
   copy.Height = std::max<size_t>(made.Height, 1);
   copy.Depth = std::max<size_t>(made.Depth, 1);
   copy.srcPitch = copy.WidthInBytes, copy.srcHeight = copy.Height;
-  line.out(CALL(world, cuMemcpy3DAsync_v2)(&copy, world.here().stream));
+  const CUresult defined = CALL(world, cuMemcpy3DAsync_v2)(&copy, world.here().stream);
+  line.out(defined);
+  if (defined) return;
+  const Array added = {array, made.Width, made.Height, made.Depth, element, world.lane};
+  line.out("a" + std::to_string(world.arrays.add(added)));
 }
 
 void array_read(World &world, Line &line) {
