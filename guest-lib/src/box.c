@@ -268,10 +268,10 @@ CUresult box_move(const struct box_end *into, const struct box_end *out_of, cons
   _Bool line = is_line(to, box) && is_line(from, box);
   if (to->place == BOX_HOST && from->place == BOX_HOST) return on_host(to, from, box);
   if (from->place == BOX_HOST)
-    return line ? copy_upload(to->address, host_at(from, 0, 0, 0), bytes, stream)
+    return line ? copy_upload(to->address, host_at(out_of, 0, 0, 0), bytes, stream)
                 : upload(to, from, box, stream);
   if (to->place == BOX_HOST)
-    return line ? copy_download(host_at(to, 0, 0, 0), from->address, bytes, stream, landing)
+    return line ? copy_download(host_at(into, 0, 0, 0), from->address, bytes, stream, landing)
                 : download(to, from, box, stream, landing);
   return line ? put_cuMemcpyDtoDAsync_v2(to->address, from->address, bytes, stream)
               : on_device(to, from, box, stream);

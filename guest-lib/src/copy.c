@@ -22,16 +22,17 @@ static CUresult check_host(const void *pointer) {
 }
 
 CUresult copy_upload(uint64_t destination, const void *source, uint64_t bytes, uint64_t stream) {
-  const char *at = host_view(source);
-  while (bytes) {
+  const char *at = host_use(source);
+  CUresult result = CUDA_SUCCESS;
+  while (bytes && !result) {
     uint64_t part = bytes < WIRE_BULK_MAX ? bytes : WIRE_BULK_MAX;
-    CUresult result = put_Upload(destination, stream, part, at);
-    if (result) return result;
+    result = put_Upload(destination, stream, part, at);
     destination += part;
     at += part;
     bytes -= part;
   }
-  return CUDA_SUCCESS;
+  host_used();
+  return result;
 }
 
 static CUresult upload(uint64_t destination, const void *source, uint64_t bytes, uint64_t stream) {
@@ -62,16 +63,20 @@ static CUresult download_defer(void *destination, uint64_t source, uint64_t byte
   struct answer *answer = answer_take_deferred();
   if (!answer) return CUDA_ERROR_OUT_OF_MEMORY;
   answer->deferred = 1;
-  answer_into(answer, host_view(destination), bytes);
+  answer_into(answer, host_use(destination), bytes);
+  CUresult result;
   struct wire_Download *frame = batch_ask(WIRE_Download, sizeof *frame, answer);
-  if (!frame) {
+  if (frame) {
+    frame->source = source;
+    frame->length = bytes;
+    frame->stream = stream;
+    result = batch_defer(stream);
+  } else {
     answer_give_back(answer);
-    return guest_lost();
+    result = guest_lost();
   }
-  frame->source = source;
-  frame->length = bytes;
-  frame->stream = stream;
-  return batch_defer(stream);
+  host_used();
+  return result;
 }
 
 enum landing copy_landing(const void *destination, uint64_t bytes, _Bool async) {

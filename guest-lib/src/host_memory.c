@@ -1,6 +1,8 @@
 #include "host_memory.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -130,6 +132,22 @@ void *host_view(const void *pointer) {
   return window_is_host(address) ? host_block_view(address) : (void *)(uintptr_t)pointer;
 }
 
+static _Atomic unsigned users;
+static _Atomic _Bool viewed;  // something was, or is about to be, the device's
+
+void *host_use(const void *pointer) {
+  atomic_fetch_add(&users, 1);
+  return viewed ? host_view(pointer) : (void *)(uintptr_t)pointer;
+}
+
+void host_used(void) { atomic_fetch_sub(&users, 1); }
+
+// From now on the library goes by the second view.
+static void use_views(void) {
+  viewed = 1;
+  while (users) sched_yield();
+}
+
 static _Bool in_window(const struct host_range *range) {
   return range->device == (uintptr_t)range->base;
 }
@@ -170,6 +188,7 @@ CUresult host_share(uint64_t address) {
   pthread_mutex_unlock(&memory_lock);
   if (!range) return CUDA_ERROR_INVALID_VALUE;
   if (shared) return CUDA_SUCCESS;
+  use_views();
   CUresult result = finish_downloads();
   if (result) return result;
   pthread_mutex_lock(&memory_lock);

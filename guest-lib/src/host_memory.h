@@ -51,5 +51,9 @@ static inline const void *host_on_device(const void *pointer) {
 
 // Where the library itself reads and writes pinned memory: pages may be closed to the program.
 void *host_view(const void *pointer);
+// The same for what is over soon, between these two: while no pinned memory was ever the device's,
+// that is where the program has it, whose pages are in use already. Nothing is shared meanwhile.
+void *host_use(const void *pointer);
+void host_used(void);
 
 #endif
