@@ -237,14 +237,16 @@ void freed_memory(void **) {
   EXPECT(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize());
 }
 
-// Objects that are destroyed while kernels use them live until those are done.
+// Objects that are destroyed while kernels use them, or are queued that will, live until those are
+// done.
 void destroyed_in_use(void **) {
   CUmodule module = load();
   CUarray array = make_array();
   CUDA_RESOURCE_DESC resource = of_array(array);
   CUDA_TEXTURE_DESC settings = {};
-  CUtexObject texture;
+  CUtexObject texture, later;
   OK(cuTexObjectCreate(&texture, &resource, &settings, nullptr));
+  OK(cuTexObjectCreate(&later, &resource, &settings, nullptr));
   void *flag;
   OK(cuMemHostAlloc(&flag, 4, CU_MEMHOSTALLOC_DEVICEMAP));
   *static_cast<volatile uint32_t *>(flag) = 0;
@@ -252,17 +254,20 @@ void destroyed_in_use(void **) {
   CUstream stream;
   OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
   OK(cuLaunchKernel(kernel(module, "until"), 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr));
+  arguments[0] = &later;
+  OK(cuLaunchKernel(kernel(module, "until"), 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr));
   for (int i = 0; i < 100; ++i) {
     CUtexObject more;
     OK(cuTexObjectCreate(&more, &resource, &settings, nullptr));
     OK(cuTexObjectDestroy(more));
   }
-  // The first one may or may not have been found by now: the kernel ends well, or with the fault
-  // of a handle that is no more.
   OK(cuTexObjectDestroy(texture));
+  OK(cuTexObjectDestroy(later));
+  EXPECT(CUDA_ERROR_INVALID_VALUE, cuTexObjectDestroy(later));
+  CUDA_RESOURCE_DESC of_later;
+  EXPECT(CUDA_ERROR_INVALID_VALUE, cuTexObjectGetResourceDesc(&of_later, later));
   *static_cast<volatile uint32_t *>(flag) = 1;
-  CUresult result = cuStreamSynchronize(stream);
-  assert_true(result == CUDA_SUCCESS || result == CUDA_ERROR_ILLEGAL_ADDRESS);
+  OK(cuStreamSynchronize(stream));
 }
 
 }  // namespace

@@ -1,4 +1,7 @@
 // Entry points: texture and surface objects.
+#include <mutex>
+#include <vector>
+
 #include "entry/entry.h"
 #include "textures/image_object.h"
 
@@ -10,15 +13,50 @@ template <class Object>
 CUresult find(unsigned long long handle, std::shared_ptr<Object> *object) {
   if (CUresult bad = enter()) return bad;
   *object = driver()->handles.find<Object>(handle);
-  if (!*object)
+  if (!*object || (*object)->ended)
     return refuse(CUDA_ERROR_INVALID_VALUE, "0x%llx is no %s object", handle,
                   Object::kKind == Kind::kTexture ? "texture" : "surface");
   return CUDA_SUCCESS;
 }
 
+// Kernels that run may have found it; it is forgotten when they are done.
+template <class Object>
+void forget(unsigned long long handle, const Object &object) {
+  if (!driver()->handles.remove<Object>(handle)) return;  // with its context
+  if (std::shared_ptr<Context> context = object.context.lock()) context->disown(handle);
+  Space &space = driver()->memory.space(object.device);
+  space.retire(object.image);
+  space.forget_retired(driver()->devices[static_cast<size_t>(object.device)]->kernels);
+}
+
+// Ended by the program, when kernels were queued that may want them.
+template <class Object>
+struct Lingering {
+  std::mutex mutex;
+  std::vector<std::pair<unsigned long long, std::shared_ptr<Object>>> all;
+};
+
+template <class Object>
+Lingering<Object> &lingering() {
+  static auto *all = new Lingering<Object>;  // never destroyed, as all of the driver
+  return *all;
+}
+
+template <class Object>
+void forget_lingering() {
+  std::lock_guard guard(lingering<Object>().mutex);
+  std::erase_if(lingering<Object>().all, [](const auto &each) {
+    std::shared_ptr<Context> context = each.second->context.lock();
+    if (context && !context->idle()) return false;
+    forget(each.first, *each.second);
+    return true;
+  });
+}
+
 template <class Object>
 CUresult add(const std::shared_ptr<Context> &context, std::shared_ptr<Object> object,
              unsigned long long *handle) {
+  forget_lingering<Object>();
   object->context = context;
   object->device = context->device().ordinal;
   *handle = driver()->handles.add(std::move(object));
@@ -26,17 +64,17 @@ CUresult add(const std::shared_ptr<Context> &context, std::shared_ptr<Object> ob
   return CUDA_SUCCESS;
 }
 
-// Kernels that run may have found it; it is forgotten when they are done.
 template <class Object>
 CUresult destroy(unsigned long long handle) {
   std::shared_ptr<Object> object;
   if (CUresult bad = find(handle, &object)) return bad;
-  if (!driver()->handles.remove<Object>(handle)) return CUDA_ERROR_INVALID_VALUE;
-  if (std::shared_ptr<Context> context = object->context.lock()) context->disown(handle);
+  if (object->ended.exchange(true)) return CUDA_ERROR_INVALID_VALUE;
   return guarded([&] {
-    Space &space = driver()->memory.space(object->device);
-    space.retire(object->image);
-    space.forget_retired(driver()->devices[static_cast<size_t>(object->device)]->kernels);
+    {
+      std::lock_guard guard(lingering<Object>().mutex);
+      lingering<Object>().all.emplace_back(handle, std::move(object));
+    }
+    forget_lingering<Object>();
     return CUDA_SUCCESS;
   });
 }

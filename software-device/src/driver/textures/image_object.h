@@ -1,6 +1,7 @@
 // Texture and surface objects: what a program asked for, and what kernels see of it.
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "core/handles.h"
@@ -13,6 +14,7 @@ class TextureObject : public Object {
  public:
   static constexpr Kind kKind = Kind::kTexture;
   std::weak_ptr<Context> context;
+  std::atomic<bool> ended{false};  // by the program; kernels queued before may use it still
   int device = 0;
   CUDA_RESOURCE_DESC resource{};
   CUDA_TEXTURE_DESC texture{};
@@ -25,6 +27,7 @@ class SurfaceObject : public Object {
  public:
   static constexpr Kind kKind = Kind::kSurface;
   std::weak_ptr<Context> context;
+  std::atomic<bool> ended{false};  // by the program; kernels queued before may use it still
   int device = 0;
   CUDA_RESOURCE_DESC resource{};
   std::shared_ptr<const ImageView> image;
