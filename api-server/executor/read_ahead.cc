@@ -63,17 +63,20 @@ void ReadAhead::read() {
   done_.set_value();
 }
 
-// False at the first frame whose end is not in the buffer and cannot come to be.
+// False when there is nothing more to look for.
 bool ReadAhead::look() {
+  wire_HostFunctionDone frame;
   for (;;) {
-    const size_t there = receiver_.available() - seen_;
-    if (there < sizeof(wire_header)) return true;
-    const auto &head = *reinterpret_cast<const wire_header *>(receiver_.data() + seen_);
+    if (!receiver_.look_ahead(seen_, &frame.header, sizeof frame.header)) return true;
+    const wire_header &head = frame.header;
     // The leader will find out what is wrong with it.
     if (head.size < sizeof head || head.size % 8) return false;
-    if (head.size > there) return head.size <= Receiver::kFrameSpace;
-    if (head.op == WIRE_HostFunctionDone && head.size == sizeof(wire_HostFunctionDone))
-      functions_.done_early(reinterpret_cast<const wire_HostFunctionDone &>(head).call);
+    // What the function has written must be there before its return is heard of.
+    if (head.op == WIRE_PagesUpload) return false;
+    if (head.op == WIRE_HostFunctionDone && head.size == sizeof frame) {
+      if (!receiver_.look_ahead(seen_, &frame, sizeof frame)) return true;
+      functions_.done_early(frame.call);
+    }
     seen_ += head.size;
   }
 }

@@ -39,6 +39,10 @@ void Receiver::make_room(size_t need) {
 
 bool Receiver::receive(int flags) {
   const size_t space = std::min(kSize - tail_, space_);
+  if (!spilled_.empty()) [[unlikely]] {
+    tail_ += take_spilled(buffer_.get() + tail_, space);
+    return true;
+  }
   ssize_t got;
   do {
     got = recv(fd_, buffer_.get() + tail_, space, flags);
@@ -64,9 +68,42 @@ bool Receiver::nothing_readable() {
   return !receive(MSG_DONTWAIT) && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
+size_t Receiver::take_spilled(uint8_t *to, size_t most) {
+  const size_t size = std::min(most, spilled_.size() - unspilled_);
+  memcpy(to, spilled_.data() + unspilled_, size);
+  unspilled_ += size;
+  if (unspilled_ == spilled_.size()) {
+    std::vector<uint8_t>().swap(spilled_);
+    unspilled_ = 0;
+  }
+  return size;
+}
+
 bool Receiver::read_ahead() {
-  if (tail_ == kSize) return false;
-  return receive(MSG_DONTWAIT) || errno == EAGAIN || errno == EWOULDBLOCK;
+  if (tail_ < kSize && spilled_.empty())
+    return receive(MSG_DONTWAIT) || errno == EAGAIN || errno == EWOULDBLOCK;
+  const size_t before = spilled_.size();
+  if (before >= kMostSpilled) return false;
+  spilled_.resize(before + kSize);
+  ssize_t got;
+  do {
+    got = recv(fd_, spilled_.data() + before, kSize, MSG_DONTWAIT);
+  } while (got < 0 && errno == EINTR);
+  const bool none = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+  spilled_.resize(before + (got > 0 ? static_cast<size_t>(got) : 0));
+  if (got > 0) count_alone(counters_.bytes_in, static_cast<uint64_t>(got));
+  return got > 0 || none;
+}
+
+bool Receiver::look_ahead(size_t offset, void *to, size_t size) const {
+  const size_t spilled = spilled_.size() - unspilled_;
+  if (offset > available() + spilled || size > available() + spilled - offset) return false;
+  auto *at = static_cast<uint8_t *>(to);
+  const size_t here = offset < available() ? std::min(size, available() - offset) : 0;
+  if (here) memcpy(at, data() + offset, here);
+  if (here < size)
+    memcpy(at + here, spilled_.data() + unspilled_ + (offset + here - available()), size - here);
+  return true;
 }
 
 bool Receiver::payload(void *to, size_t length, size_t padded) {
@@ -79,6 +116,12 @@ bool Receiver::payload(void *to, size_t length, size_t padded) {
   // The buffer is empty now. What follows the payload lands in it with the same call.
   at += here;
   head_ = tail_ = 0;
+  if (!spilled_.empty()) [[unlikely]] {
+    const size_t taken = take_spilled(at, left);
+    at += taken;
+    left -= taken;
+    if (left == 0) return true;
+  }
   const size_t beyond = length >= kLargePayload ? kAfterBulk : kSize;
   while (left > 0) {
     iovec parts[2] = {{at, left}, {buffer_.get(), beyond}};

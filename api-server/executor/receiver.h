@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "counters.h"
 
@@ -26,9 +27,11 @@ class Receiver {
   bool nothing_readable();
   void consume(size_t bytes) { head_ += bytes; }
 
-  // Takes up what has arrived as long as it fits behind what is there, and moves nothing. False
-  // when there is no more room or no more to come.
+  // Takes up what has arrived and moves nothing of what is there. False when there is no more room
+  // or no more to come.
   bool read_ahead();
+  // Bytes from `offset` behind what has been consumed; false when they are not there yet.
+  bool look_ahead(size_t offset, void *to, size_t size) const;
   int fd() const { return fd_; }
 
   // Moves the next `length` bytes to `to`, which has room for `padded`, the bytes consumed.
@@ -39,9 +42,12 @@ class Receiver {
 
  private:
   bool receive(int flags);
+  size_t take_spilled(uint8_t *to, size_t most);
   void make_room(size_t need);
 
   static constexpr size_t kSize = 256 << 10;
+  // As much as may be read ahead beyond the buffer.
+  static constexpr size_t kMostSpilled = 256 << 20;
   // After a large payload another one is likely: little is read beyond the next header, so that
   // its payload need not be copied out of the buffer.
   static constexpr size_t kAfterBulk = 4 << 10;
@@ -57,6 +63,9 @@ class Receiver {
   size_t head_ = 0;
   size_t tail_ = 0;
   size_t space_ = kSize;  // how much the next read may take
+  // Read ahead, and behind what is in the buffer; from `unspilled_` on it is still to come.
+  std::vector<uint8_t> spilled_;
+  size_t unspilled_ = 0;
 };
 
 }  // namespace outboard

@@ -66,6 +66,9 @@ TEST(a_return_is_heard_while_memory_goes) {
   // Both are there before the driver is done with the first: it waits for the function.
   w.guest.unmap(at, kGranule);
   w.guest.unmap(at + kGranule, kGranule);
+  // Behind more than the server reads at once.
+  w.guest.map(at + 2 * kGranule, kGranule);
+  w.guest.upload(at + 2 * kGranule, std::string(1 << 20, 'x'));
   done(w, call.call);
   CHECK_EQUAL(w.guest.synchronize().result, CUDA_SUCCESS);
   // And told twice it is no return any more.
