@@ -196,7 +196,7 @@ CUresult batch_end_bulk(uint64_t stream, const void *payload, uint64_t length) {
   uint32_t pad = wire_round_up((uint32_t)length) - (uint32_t)length;
   if (length <= BATCH_COPY_MAX) {
     unsigned char *end = buffers[filling] + filled;
-    memcpy(end - length - pad, payload, length);
+    if (length) memcpy(end - length - pad, payload, length);
     memset(end - pad, 0, pad);
     return batch_end(stream);
   }

@@ -136,7 +136,7 @@ static void unsupported(void) {
   SAY(cuCoredumpGetAttribute, (CU_COREDUMP_ENABLE_ON_EXCEPTION, &dump, &size));
   void *function = (void *)1;
   CUdriverProcAddressQueryResult status;
-  SAY(cuGetProcAddress_v2, ("cuGreenCtxCreate", &function, 13000, 0, &status));
+  SAY(cuGetProcAddress_v2, ("cuCoredumpGetAttribute", &function, 13000, 0, &status));
   puts(function ? "found" : "not found");
 }
 
