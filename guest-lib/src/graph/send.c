@@ -154,16 +154,17 @@ static CUresult put_host(struct writer *writer, const struct graph_node *node,
   return out->function ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-static uint32_t wire_type(CUgraphNodeType type) {
+static uint32_t wire_type(CUgraphNodeType type, const struct task *task) {
   // Memory is there when a launch needs it.
-  return type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE
+  return type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE ||
+                 (task && task_is_idle(task))
              ? CU_GRAPH_NODE_TYPE_EMPTY
              : type;
 }
 
 static CUresult put_task(struct writer *writer, const struct graph_node *node,
                          const struct task *task) {
-  if (!task) return CUDA_SUCCESS;
+  if (!task || task_is_idle(task)) return CUDA_SUCCESS;
   switch (task->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
       return put_kernel(writer, &task->kernel);
@@ -197,7 +198,7 @@ static CUresult put_record(struct writer *writer, const struct graph_node *node,
   struct wire_graph_node *head =
       take(writer, sizeof *head + edges * sizeof(struct wire_graph_edge));
   if (!head) return CUDA_ERROR_OUT_OF_MEMORY;
-  head->type = wire_type(node->type);
+  head->type = wire_type(node->type, task);
   head->graph = graph;
   head->edges = edges;
   struct wire_graph_edge *out = (struct wire_graph_edge *)(head + 1);

@@ -105,6 +105,8 @@ void task_params(const struct task *task, CUgraphNodeParams *params);
 CUresult task_attribute(const struct task *kernel, CUlaunchAttributeID id,
                         CUlaunchAttributeValue *value);
 
+// Whether it copies or fills nothing, which only captures make: no driver has such nodes.
+_Bool task_is_idle(const struct task *task);
 // Whether an executable graph may take `to` where it has `from`: what must not change is the same.
 CUgraphExecUpdateResult task_compare(const struct task *from, const struct task *to);
 // Whether both do exactly the same, so that there is nothing to tell the server.

@@ -160,8 +160,16 @@ static CUgraphExecUpdateResult changed_if(_Bool changed, CUgraphExecUpdateResult
   return changed ? what : CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
 
+static _Bool is_nothing(struct copy_box box) { return !box.width || !box.height || !box.depth; }
+
+_Bool task_is_idle(const struct task *task) {
+  return (task->type == CU_GRAPH_NODE_TYPE_MEMCPY && is_nothing(task->copy.box)) ||
+         (task->type == CU_GRAPH_NODE_TYPE_MEMSET && is_nothing(task->fill.box));
+}
+
 CUgraphExecUpdateResult task_compare(const struct task *from, const struct task *to) {
   if (from->type != to->type) return CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED;
+  if (task_is_idle(from) != task_is_idle(to)) return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
   switch (from->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
       if (from->context != to->context)
@@ -210,6 +218,7 @@ static _Bool same_kernel(const struct kernel_task *a, const struct kernel_task *
 _Bool task_same(const struct task *a, const struct task *b) {
   if (a == b) return 1;
   if (a->type != b->type) return 0;
+  if (task_is_idle(a) && task_is_idle(b)) return 1;
   switch (a->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
       return same_kernel(&a->kernel, &b->kernel);

@@ -13,7 +13,7 @@
 
 _Bool is_transfer(const struct task *task) {
   return task->type == CU_GRAPH_NODE_TYPE_MEMCPY && (task->copy.to.host || task->copy.from.host) &&
-         task->copy.box.width && task->copy.box.height && task->copy.box.depth;
+         !task_is_idle(task);
 }
 
 static uint64_t bytes_of(struct copy_box box) {
