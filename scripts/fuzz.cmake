@@ -5,11 +5,11 @@
 #     SOURCES fuzz/frame-decoder.c      # has LLVMFuzzerTestOneInput
 #     LIBRARIES frames                  # what it links
 #     CORPUS fuzz/corpus/frame-decoder  # stored inputs; each is run every time
-#     RUNS 20000)                       # inputs tried by the test, from a fixed seed
+#     RUNS 20000                        # inputs tried by the test, from a fixed seed
+#     OPTIONS -dict=...)                # for libFuzzer, if any
 #
 # The test is bounded by count and starts from a fixed seed, so it does the same everywhere. To
-# search for longer, run the program by hand with a folder for what it finds:
-#   build/fuzz/PART/fuzz-frame-decoder build/fuzz/found PART/fuzz/corpus/frame-decoder
+# search for longer: npm run fuzz -- fuzz-frame-decoder SECONDS
 
 option(OUTBOARD_FUZZ "build the fuzz targets (clang)" OFF)
 
@@ -23,7 +23,7 @@ function(outboard_fuzz_target name)
   if(NOT OUTBOARD_FUZZ)
     return()
   endif()
-  cmake_parse_arguments(FUZZ "" "CORPUS;RUNS" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(FUZZ "" "CORPUS;RUNS" "SOURCES;LIBRARIES;OPTIONS" ${ARGN})
   if(NOT FUZZ_SOURCES OR NOT FUZZ_CORPUS OR NOT FUZZ_RUNS)
     message(FATAL_ERROR "outboard_fuzz_target(${name}): SOURCES, CORPUS and RUNS are needed")
   endif()
@@ -36,6 +36,10 @@ function(outboard_fuzz_target name)
   # of a folder keeps the repository as it is. The list is comma-separated.
   string(REPLACE ";" "," inputs "${inputs}")
   file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/${name}.inputs "${inputs}")
+  # For scripts/fuzz.mjs: the program, the folder of its corpus, the options.
+  list(JOIN FUZZ_OPTIONS "\n" options)
+  file(WRITE ${CMAKE_BINARY_DIR}/targets/${name}
+       "${CMAKE_CURRENT_BINARY_DIR}/${name}\n${corpus}\n${options}")
 
   add_executable(${name} ${FUZZ_SOURCES})
   target_link_libraries(${name} PRIVATE ${FUZZ_LIBRARIES})
@@ -44,6 +48,6 @@ function(outboard_fuzz_target name)
   add_test(NAME ${name}
            COMMAND ${name} -seed=1 -runs=${FUZZ_RUNS} -timeout=60 -print_final_stats=1
                    -artifact_prefix=${CMAKE_CURRENT_BINARY_DIR}/
-                   -seed_inputs=@${CMAKE_CURRENT_BINARY_DIR}/${name}.inputs)
+                   -seed_inputs=@${CMAKE_CURRENT_BINARY_DIR}/${name}.inputs ${FUZZ_OPTIONS})
   set_tests_properties(${name} PROPERTIES LABELS fuzz)
 endfunction()
