@@ -16,13 +16,14 @@ void keep_first(CUresult &first, CUresult result) {
 }  // namespace
 
 Memory::Memory(const Driver &driver, int ordinal, Scrubber &scrubber, uint64_t window_base,
-               uint64_t window_size, uint64_t limit)
+               uint64_t window_size, uint64_t limit, std::function<bool()> held_up)
     : driver_(driver),
       ordinal_(ordinal),
       scrubber_(scrubber),
       base_(window_base),
       size_(window_size),
-      limit_(limit) {}
+      limit_(limit),
+      held_up_(std::move(held_up)) {}
 
 const char *Memory::misuse(uint64_t address, uint64_t size) const {
   if (address % WIRE_GRANULE || size % WIRE_GRANULE || size == 0) {
@@ -136,6 +137,8 @@ bool Memory::overlaps_retired(uint64_t address, uint64_t size) const {
 
 CUresult Memory::reap(bool wait) {
   if (retired_.empty()) return CUDA_SUCCESS;
+  // Later then: the leader would not hear the guest meanwhile.
+  if (!wait && held_up_()) return CUDA_SUCCESS;
   CUresult result = wait ? scrubber_.wait() : scrubber_.done();
   if (result == CUDA_ERROR_NOT_READY) return CUDA_SUCCESS;
   for (const Retired &r : retired_) {

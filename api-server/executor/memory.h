@@ -21,7 +21,7 @@ namespace outboard {
 class Memory {
  public:
   Memory(const Driver &driver, int ordinal, Scrubber &scrubber, uint64_t window_base,
-         uint64_t window_size, uint64_t limit);
+         uint64_t window_size, uint64_t limit, std::function<bool()> held_up);
 
   // Why a range cannot be mapped however the device feels about it, or null.
   const char *misuse(uint64_t address, uint64_t size) const;
@@ -145,6 +145,8 @@ class Memory {
   const uint64_t base_;
   const uint64_t size_;
   const uint64_t limit_;
+  // Whether the device may wait for the guest, and the driver for the device when it unmaps.
+  const std::function<bool()> held_up_;
   uint64_t mapped_ = 0;
   uint64_t beside_ = 0;
   std::atomic<uint64_t> taken_{0};

@@ -222,13 +222,14 @@ void handle_ModuleLoad(Session &s, const wire_ModuleLoad &q) {
 }
 
 void handle_ModuleUnload(Session &s, const wire_ModuleUnload &q) {
-  const std::unique_ptr<Module> module = s.loaded().take(q.module);
+  const std::shared_ptr<Module> module = s.loaded().take(q.module);
   if (!module) return s.posted(WIRE_ModuleUnload, CUDA_ERROR_INVALID_HANDLE);
   s.drop_functions_of(module.get());
   s.textures().drop_references_of(module.get());
   for (uint64_t address : module->globals) s.memory().remove_global(address);
   s.unloaded(*module);
-  s.posted(WIRE_ModuleUnload, s.driver().cuLibraryUnload(module->library));
+  s.posted_aside(WIRE_ModuleUnload,
+                 [&s, module] { return s.driver().cuLibraryUnload(module->library); });
 }
 
 namespace {

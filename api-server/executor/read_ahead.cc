@@ -20,7 +20,6 @@ bool may_wait_for_device(uint16_t op) {
     case WIRE_MemoryAccess:
     case WIRE_MemoryExport:
     case WIRE_MemoryImport:
-    case WIRE_ModuleUnload:
     case WIRE_ArrayCreate:
     case WIRE_ArrayDestroy:
     case WIRE_TextureDestroy:

@@ -91,7 +91,8 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       sender_(fd, *counters_),
       crew_([this] { device_->bind(); }, [this] { lead(); }),
       memory_(device_->driver(), device_->ordinal(), device_->scrubber(), device_->window_base(),
-              device_->window_size(), options.memory_limit),
+              device_->window_size(), options.memory_limit,
+              [this] { return host_functions_.pending(); }),
       arrays_(device_->driver(), memory_, device_->scrubber(),
               [this](std::function<void()> job) { post(std::move(job)); }),
       textures_(device_->driver()),
@@ -216,14 +217,23 @@ bool Session::payload(void *to, size_t length) {
 
 // ---- results and answers -----------------------------------------------------------------------
 
-void Session::fault(uint16_t op, CUresult result) {
+void Session::posted_aside(uint16_t op, std::function<CUresult()> work) {
+  if (!host_functions_.pending()) return posted(op, work());
+  posted(op, CUDA_SUCCESS);
+  post([this, op, work = std::move(work), sequence = posted_count_] {
+    const CUresult result = work();
+    if (result != CUDA_SUCCESS) fault(op, result, sequence);
+  });
+}
+
+void Session::fault(uint16_t op, CUresult result, uint64_t sequence) {
   int none = 0;
   async_.compare_exchange_strong(none, result);
   outboard::count(counters_->faults);
   wire_fault frame{};
   frame.result = result;
   frame.op = op;
-  frame.sequence = posted_count_;
+  frame.sequence = sequence;
   sender_.push(WIRE_FAULT, &frame, sizeof frame);
 }
 

@@ -134,13 +134,15 @@ class Session : public std::enable_shared_from_this<Session> {
   // The rest of a bulk frame.
   bool payload(void *to, size_t length);
 
-  // Results and answers. All but `posted` may come from any thread.
+  // Results and answers. All but those of posted commands may come from any thread.
   void posted(uint16_t op, CUresult result) {
     idle_owed_ = true;
     ++posted_count_;
     if (result != CUDA_SUCCESS) [[unlikely]]
-      fault(op, result);
+      fault(op, result, posted_count_);
   }
+  // What the driver may wait for the whole device in, and so for the guest: aside then.
+  void posted_aside(uint16_t op, std::function<CUresult()> work);
   void answer(uint64_t request, CUresult result);
   // `reply` begins with a wire_reply; `tail` follows it, padded.
   void answer(uint64_t request, CUresult result, wire_reply *reply, size_t size,
@@ -245,7 +247,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void linger();
   SessionEnd warden();
   void end(EndReason reason, const std::string &message);
-  void fault(uint16_t op, CUresult result);
+  void fault(uint16_t op, CUresult result, uint64_t sequence);
   uint64_t taken_elsewhere() const;
   bool has_room(size_t count, size_t most, const char *what);
   void fill(wire_reply *reply, uint64_t request, CUresult result);

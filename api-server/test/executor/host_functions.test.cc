@@ -63,9 +63,12 @@ TEST(a_return_is_heard_while_memory_goes) {
   const uint64_t held = stream(w, 1);
   post(w, held, 7);
   const wire_call call = next_call(w);
-  // Both are there before the driver is done with the first: it waits for the function.
+  // What is unmapped can wait, as long as nothing new is wanted there: then the driver waits.
   w.guest.unmap(at, kGranule);
   w.guest.unmap(at + kGranule, kGranule);
+  CHECK_EQUAL(w.guest.wait(w.guest.ask_synchronize_stream(stream(w, 2))).reply.result,
+              CUDA_SUCCESS);
+  w.guest.map(at, kGranule);
   // Behind more than the server reads at once.
   w.guest.map(at + 2 * kGranule, kGranule);
   w.guest.upload(at + 2 * kGranule, std::string(1 << 20, 'x'));
