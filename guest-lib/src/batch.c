@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
+#include <time.h>
 
 #include "ablation.h"
 #include "connection.h"
@@ -27,6 +28,7 @@ static size_t filled;
 static uint64_t sequence;
 static uint64_t sent_sequence;  // of the last command sent; the sender's
 static _Bool sender_asleep;
+static unsigned sender_naps;  // left to it, see nap(): it looks by itself, and is not woken
 static _Bool sender_polling;  // it waits for the server's bytes, not for the condition
 static int sender_kick = -1;  // eventfd that ends such a wait
 
@@ -280,6 +282,28 @@ static void wait_for_idle(void) {
   pthread_mutex_unlock(&lock);
 }
 
+// Programs that post and then wait send the batch themselves, and the sender is woken for nothing:
+// on one processor that costs as much as the call. Where this has happened EMPTY_WAKES times in a
+// row, it sleeps for NAP_NS and looks by itself instead; until it finds something, which it
+// then sends late, or nothing has been posted for NAPS of them.
+#define EMPTY_WAKES 16
+#define NAP_NS 50000
+#define NAPS 40
+static void nap(void) {
+  static uint64_t seen;
+  const struct timespec time = {.tv_nsec = NAP_NS};
+  pthread_mutex_unlock(&lock);
+  nanosleep(&time, NULL);
+  pthread_mutex_lock(&lock);
+  if (filled)
+    sender_naps = 0;
+  else if (sequence != seen)
+    sender_naps = NAPS;
+  else
+    sender_naps--;
+  seen = sequence;
+}
+
 // Sends what nobody waits for, as soon as the server has nothing left to do.
 static void *sender(void *unused) {
   (void)unused;
@@ -287,12 +311,19 @@ static void *sender(void *unused) {
   // thread's processor from it. Where this is refused, all works as well, a little slower.
   const struct sched_param none = {0};
   sched_setscheduler(0, SCHED_BATCH, &none);
+  unsigned empty_wakes = 0;
   pthread_mutex_lock(&lock);
   for (;;) {
     if (guest_is_lost()) break;
+    if (!filled && sender_naps) {
+      nap();
+      continue;
+    }
     if (!filled) {
       sender_asleep = 1;
       pthread_cond_wait(&sender_wanted, &lock);
+      empty_wakes = filled ? 0 : empty_wakes + 1;
+      if (empty_wakes == EMPTY_WAKES) sender_naps = NAPS, empty_wakes = 0;
       continue;
     }
     pthread_mutex_unlock(&lock);
