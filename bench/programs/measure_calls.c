@@ -103,9 +103,16 @@ static void call_read(struct session *session) {
   CHECK(cuMemcpyDtoH_v2(&result, session->memory, sizeof result));
 }
 
+// A result of some size; the device has nothing to do.
+static void call_small_read(struct session *session) {
+  static char result[4096];
+  CHECK(cuMemcpyDtoH_v2(result, session->memory, sizeof result));
+}
+
 void measure_call(const struct plan *plan) { measure_round_trip(plan, call_occupancy); }
 void measure_synchronise(const struct plan *plan) { measure_round_trip(plan, call_synchronise); }
 void measure_read(const struct plan *plan) { measure_round_trip(plan, call_read); }
+void measure_small_read(const struct plan *plan) { measure_round_trip(plan, call_small_read); }
 
 // ---- attach ------------------------------------------------------------------------------------
 

@@ -29,12 +29,14 @@ struct session session_open(size_t bytes) {
   return session;
 }
 
-void session_launch(const struct session *session) {
+void session_launch(const struct session *session) { session_launch_on(session, NULL); }
+
+void session_launch_on(const struct session *session, CUstream stream) {
   CUdeviceptr a = session->memory;
   unsigned b = 7;
   float c = 1.5f;
   void *parameters[] = {&a, &b, &c};
-  CHECK(cuLaunchKernel(session->kernel, 1, 1, 1, 32, 1, 1, 0, NULL, parameters, NULL));
+  CHECK(cuLaunchKernel(session->kernel, 1, 1, 1, 32, 1, 1, 0, stream, parameters, NULL));
 }
 
 // The guest library keeps its counters in a file; before the first driver call there is none.

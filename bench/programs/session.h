@@ -27,6 +27,7 @@ struct session {
 struct session session_open(size_t bytes);
 // One launch with three parameters.
 void session_launch(const struct session *session);
+void session_launch_on(const struct session *session, CUstream stream);
 
 // So far; all 0 when the program does not run through Outboard, or without OUTBOARD_STATS.
 struct cost {

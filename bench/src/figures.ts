@@ -114,6 +114,34 @@ function roundTrips(placement: Placement): Measurement[] {
   ];
 }
 
+function small(): Measurement[] {
+  const read = roundTrip('small-read', 'cuMemcpyDtoH of 4 KiB', 'apart');
+  const upload: Figure = {
+    name: 'small-upload',
+    what: 'cuMemcpyHtoD of 4 KiB, in a row of 20,000 with a wait behind them all',
+    unit: 'us',
+    from: 'small-upload',
+    counterpart: 'raw',
+    comparedWith: 'raw TCP stream of the same bytes in the same pieces',
+    mark: { of: 'value', most: 1 },
+  };
+  const threads: Figure = {
+    name: 'threads',
+    what: 'cuLaunchKernel by 8 threads into 8 streams, each launch, with a wait behind them all',
+    unit: 'us',
+    from: 'threads',
+    counterpart: 'raw',
+    comparedWith: 'as many launches by one thread',
+    mark: { of: 'ratio', most: 1 },
+  };
+  const common = { placement: 'apart', runs: 3, repetitions: 5, count: 20_000 } as const;
+  return [
+    read,
+    { program: 'measure', argument: 'small-upload', ...common, figures: [upload] },
+    { program: 'measure', argument: 'threads', ...common, figures: [threads] },
+  ];
+}
+
 function copy(direction: 'upload' | 'download', mebibytes: number, count: number): Measurement {
   const to = direction === 'upload' ? 'cuMemcpyHtoD' : 'cuMemcpyDtoH';
   const figure: Figure = {
@@ -170,6 +198,7 @@ export const measurements: Measurement[] = [
   launches(),
   runtimeLaunches(),
   ...roundTrips('apart'),
+  ...small(),
   copy('upload', 1, 64),
   copy('upload', 16, 8),
   copy('upload', 256, 1),
