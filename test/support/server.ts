@@ -13,6 +13,8 @@ export interface TestServer {
   process: ChildProcess;
   /** What it logged so far, one JSON object per line. */
   log(): string;
+  /** Waits until it has logged this: lines arrive some time after what they tell of. */
+  logged(wanted: RegExp): Promise<void>;
   /** Process ids of the API servers. */
   slots(): number[];
   /** Ends it with SIGTERM and waits; the exit code. */
@@ -37,8 +39,10 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     },
   );
   let log = '';
+  const waiting: (() => void)[] = [];
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     log += text;
+    for (const wake of waiting.splice(0)) wake();
   });
   const ended = once(child, 'exit').then((how) => {
     rmSync(modules, { recursive: true });
@@ -56,6 +60,16 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     address,
     process: child,
     log: () => log,
+    async logged(wanted) {
+      while (!wanted.test(log)) {
+        const more = new Promise<void>((wake) => waiting.push(wake));
+        const over = ended.then(() => {
+          if (!wanted.test(log))
+            throw new Error(`the server ended without logging ${wanted}:\n${log}`);
+        });
+        await Promise.race([more, over]);
+      }
+    },
     slots: () => childrenOf(child.pid ?? 0),
     async stop() {
       if (child.exitCode === null && child.signalCode === null) child.kill('SIGTERM');
