@@ -81,8 +81,12 @@ void keep(World &world, CUdeviceptr address) {
     if (address - memory.address < memory.size) memory.kept = true;
 }
 
-void done(Graph &graph, Line &line, CUresult result, const CUgraphNode &node) {
-  if (line.result(result)) return;
+// `add` is given where the node goes and what it comes after; it writes its own part of the line.
+template <class Add>
+void add_node(World &world, Line &line, Graph &graph, Add add) {
+  const auto given = dependencies(world, graph, line);
+  CUgraphNode node = nullptr;
+  if (line.result(add(&node, given.data(), given.size()))) return;
   line.out("n" + std::to_string(graph.nodes.size()));
   graph.nodes.push_back(node);
   graph.last = node;
@@ -135,29 +139,25 @@ CUcontext current(World &world) {
 void add_fill(World &world, Line &line) {
   Found *found = open_graph(world);
   if (!found) return;
-  Graph &graph = found->second;
   line.arg(found->first);
-  const auto given = dependencies(world, graph, line);
-  const auto fill = some_fill(world, line);
-  CUgraphNode node = nullptr;
-  done(graph, line,
-       CALL(world, cuGraphAddMemsetNode)(&node, graph.handle, given.data(), given.size(), &fill,
-                                         current(world)),
-       node);
+  const CUgraph graph = found->second.handle;
+  add_node(
+      world, line, found->second, [&](CUgraphNode *node, const CUgraphNode *given, size_t count) {
+        const auto fill = some_fill(world, line);
+        return CALL(world, cuGraphAddMemsetNode)(node, graph, given, count, &fill, current(world));
+      });
 }
 
 void add_copy(World &world, Line &line) {
   Found *found = open_graph(world);
   if (!found) return;
-  Graph &graph = found->second;
   line.arg(found->first);
-  const auto given = dependencies(world, graph, line);
-  const auto copy = some_copy(world, line);
-  CUgraphNode node = nullptr;
-  done(graph, line,
-       CALL(world, cuGraphAddMemcpyNode)(&node, graph.handle, given.data(), given.size(), &copy,
-                                         current(world)),
-       node);
+  const CUgraph graph = found->second.handle;
+  add_node(
+      world, line, found->second, [&](CUgraphNode *node, const CUgraphNode *given, size_t count) {
+        const auto copy = some_copy(world, line);
+        return CALL(world, cuGraphAddMemcpyNode)(node, graph, given, count, &copy, current(world));
+      });
 }
 
 void add_kernel(World &world, Line &line) {
@@ -166,7 +166,6 @@ void add_kernel(World &world, Line &line) {
   Range part = range(world, false);
   if (!found || !function || part.room < 16) return;
   keep(world, part.address);
-  Graph &graph = found->second;
   CUdeviceptr pointer = (part.address + 3) & ~CUdeviceptr{3};
   unsigned elements = world.choices.below(static_cast<uint32_t>(part.room / 4 - 1)), factor = 3;
   void *values[] = {&pointer, &elements, &factor};
@@ -177,54 +176,50 @@ void add_kernel(World &world, Line &line) {
   params.blockDimY = params.blockDimZ = 1;
   params.kernelParams = values;
   line.arg(found->first);
-  const auto given = dependencies(world, graph, line);
-  line.arg(function->first).arg(part.text).arg(elements).arg(params.blockDimX);
-  CUgraphNode node = nullptr;
-  done(graph, line,
-       CALL(world, cuGraphAddKernelNode_v2)(&node, graph.handle, given.data(), given.size(),
-                                            &params),
-       node);
+  const CUgraph graph = found->second.handle;
+  add_node(world, line, found->second,
+           [&](CUgraphNode *node, const CUgraphNode *given, size_t count) {
+             line.arg(function->first).arg(part.text).arg(elements).arg(params.blockDimX);
+             return CALL(world, cuGraphAddKernelNode_v2)(node, graph, given, count, &params);
+           });
 }
 
 void add_host(World &world, Line &line) {
   Found *found = open_graph(world);
   if (!found) return;
-  Graph &graph = found->second;
   line.arg(found->first);
-  const auto given = dependencies(world, graph, line);
   CUDA_HOST_NODE_PARAMS params = {};
   params.fn = [](void *lane) { static_cast<Lane *>(lane)->host_calls += 100000; };
   params.userData = &world.here();
-  CUgraphNode node = nullptr;
-  done(graph, line,
-       CALL(world, cuGraphAddHostNode)(&node, graph.handle, given.data(), given.size(), &params),
-       node);
+  const CUgraph graph = found->second.handle;
+  add_node(world, line, found->second,
+           [&](CUgraphNode *node, const CUgraphNode *given, size_t count) {
+             return CALL(world, cuGraphAddHostNode)(node, graph, given, count, &params);
+           });
 }
 
 void add_child(World &world, Line &line) {
   Found *found = open_graph(world), *child = some_graph(world);
   // As large as the sum of both: not again and again.
   if (!found || !child || found->second.nodes.size() + child->second.nodes.size() > 30) return;
-  Graph &graph = found->second;
   line.arg(found->first).arg(child->first);
-  const auto given = dependencies(world, graph, line);
-  CUgraphNode node = nullptr;
-  graph.wide |= child->second.wide;
-  done(graph, line,
-       CALL(world, cuGraphAddChildGraphNode)(&node, graph.handle, given.data(), given.size(),
-                                             child->second.handle),
-       node);
+  found->second.wide |= child->second.wide;
+  const CUgraph graph = found->second.handle, of = child->second.handle;
+  add_node(world, line, found->second,
+           [&](CUgraphNode *node, const CUgraphNode *given, size_t count) {
+             return CALL(world, cuGraphAddChildGraphNode)(node, graph, given, count, of);
+           });
 }
 
 void add_empty(World &world, Line &line) {
   Found *found = open_graph(world);
   if (!found) return;
-  Graph &graph = found->second;
   line.arg(found->first);
-  const auto given = dependencies(world, graph, line);
-  CUgraphNode node = nullptr;
-  done(graph, line,
-       CALL(world, cuGraphAddEmptyNode)(&node, graph.handle, given.data(), given.size()), node);
+  const CUgraph graph = found->second.handle;
+  add_node(world, line, found->second,
+           [&](CUgraphNode *node, const CUgraphNode *given, size_t count) {
+             return CALL(world, cuGraphAddEmptyNode)(node, graph, given, count);
+           });
 }
 
 void describe(World &world, Line &line) {
