@@ -5,14 +5,10 @@
 // them; over networks of several round-trip times. Writes bench/results/ablation.{json,md,svg}.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { performance } from 'node:perf_hooks';
-import { parseArgs } from 'node:util';
-import { listPrograms } from '../../examples/build.mjs';
-import { root } from '../../scripts/setup/paths.mjs';
 import { counted, example } from '../../test/support/program.js';
+import { exampleRuns, secondsOf } from '../src/example-runs.js';
 import { overLink, withSoftwareServer } from '../src/link.js';
 import { machine } from '../src/machine.js';
-import { median } from '../src/row.js';
 import { type Measured, page } from './page.js';
 import { plot } from './plot.js';
 import { settings } from './settings.js';
@@ -21,19 +17,8 @@ const chosen = ['vector-add', 'matrix-multiply', 'reduction', 'histogram', 'sten
 const roundTrips = [0.1, 1, 30];
 const rate = 10;
 
-const { values } = parseArgs({
-  options: {
-    quick: { type: 'boolean', default: false },
-    only: { type: 'string' },
-    repeat: { type: 'string' },
-    out: { type: 'string' },
-  },
-});
-const repeat = values.quick ? 1 : Number(values.repeat ?? 3);
-const out = values.out ?? path.join(root, 'bench', 'results');
-const wanted = values.only?.split(',') ?? chosen;
-const distances = values.quick ? roundTrips.slice(0, 1) : roundTrips;
-const programs = listPrograms().filter(({ name }) => wanted.includes(name));
+const { quick, repeat, out, programs } = exampleRuns(chosen, 3);
+const distances = quick ? roundTrips.slice(0, 1) : roundTrips;
 
 await withSoftwareServer(async (address) => {
   const all: Measured[] = [];
@@ -51,7 +36,7 @@ await withSoftwareServer(async (address) => {
       for (const roundTrip of distances)
         seconds.push(
           await overLink({ roundTrip, rate }, address, (through) =>
-            time(() => run(without, through)),
+            secondsOf(repeat, () => run(without, through)),
           ),
         );
       const { calls, commands, bytesSent, bytesReceived } = cost;
@@ -74,14 +59,3 @@ await withSoftwareServer(async (address) => {
   writeFileSync(file('md'), page(all, distances, record));
   writeFileSync(file('svg'), plot(all, distances));
 });
-
-async function time(run: () => Promise<{ code: number | null; stderr: string }>): Promise<number> {
-  const taken: number[] = [];
-  for (let i = 0; i < repeat; i++) {
-    const start = performance.now();
-    const { code, stderr } = await run();
-    taken.push((performance.now() - start) / 1e3);
-    if (code !== 0) throw new Error(`a program ended with ${code}: ${stderr}`);
-  }
-  return median(taken);
-}

@@ -6,14 +6,10 @@
 // natively on the software device. Writes bench/results/latency.{json,md,svg}.
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { performance } from 'node:perf_hooks';
-import { parseArgs } from 'node:util';
-import { listPrograms } from '../../examples/build.mjs';
-import { root } from '../../scripts/setup/paths.mjs';
 import { counted, example, native, remoted } from '../../test/support/program.js';
+import { exampleRuns, secondsOf } from '../src/example-runs.js';
 import { type Link, overLink, withSoftwareServer } from '../src/link.js';
 import { machine } from '../src/machine.js';
-import { median } from '../src/row.js';
 import { byRate, byRoundTrip, expected, type Travel } from './links.js';
 import { plot } from './plot.js';
 
@@ -35,18 +31,7 @@ interface Row extends Link {
   met: boolean;
 }
 
-const { values } = parseArgs({
-  options: {
-    quick: { type: 'boolean', default: false },
-    only: { type: 'string' },
-    repeat: { type: 'string' },
-    out: { type: 'string' },
-  },
-});
-const repeat = values.quick ? 1 : Number(values.repeat ?? 5);
-const out = values.out ?? path.join(root, 'bench', 'results');
-const wanted = values.only?.split(',') ?? chosen;
-const programs = listPrograms().filter(({ name }) => wanted.includes(name));
+const { quick, repeat, out, programs } = exampleRuns(chosen, 5);
 
 await withSoftwareServer(measure);
 
@@ -54,7 +39,7 @@ async function measure(address: string) {
   const rows: Row[] = [];
   for (const program of programs) {
     const file = example(program.name);
-    const args = values.quick ? program.testArgs : program.args;
+    const args = quick ? program.testArgs : program.args;
     const once = await counted(file, address, { args });
     if (once.code !== 0) throw new Error(`${program.name}: ${once.stderr}`);
     const travel: Travel = {
@@ -62,12 +47,12 @@ async function measure(address: string) {
       bytesSent: once.cost.bytesSent + once.imageBytes,
       bytesReceived: once.cost.bytesReceived,
     };
-    const here = await seconds(() => native(file, { args }));
-    const near = await seconds(() => remoted(file, address, { args }));
-    const links = values.quick ? byRoundTrip.slice(1, 2) : [...byRoundTrip, ...byRate.slice(1)];
+    const here = await secondsOf(repeat, () => native(file, { args }));
+    const near = await secondsOf(repeat, () => remoted(file, address, { args }));
+    const links = quick ? byRoundTrip.slice(1, 2) : [...byRoundTrip, ...byRate.slice(1)];
     for (const link of links) {
       const measured = await overLink(link, address, (through) =>
-        seconds(() => remoted(file, through, { args })),
+        secondsOf(repeat, () => remoted(file, through, { args })),
       );
       const due = expected(near, travel, link);
       const ratio = measured / due;
@@ -90,19 +75,6 @@ async function measure(address: string) {
     }
   }
   write(rows);
-}
-
-async function seconds(
-  run: () => Promise<{ code: number | null; stderr: string }>,
-): Promise<number> {
-  const taken: number[] = [];
-  for (let i = 0; i < repeat; i++) {
-    const start = performance.now();
-    const { code, stderr } = await run();
-    taken.push((performance.now() - start) / 1e3);
-    if (code !== 0) throw new Error(`a program ended with ${code}: ${stderr}`);
-  }
-  return median(taken);
 }
 
 function write(rows: Row[]) {
