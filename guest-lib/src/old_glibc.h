@@ -22,15 +22,10 @@
 FROM_OLDEST(pthread_attr_setstacksize);
 FROM_OLDEST(pthread_create);
 FROM_OLDEST(pthread_detach);
-FROM_OLDEST(pthread_join);
 FROM_OLDEST(pthread_once);
 FROM_OLDEST(pthread_sigmask);
 FROM_OLDEST(pthread_key_create);
-FROM_OLDEST(pthread_getspecific);
 FROM_OLDEST(pthread_setspecific);
-FROM_OLDEST(sem_init);
-FROM_OLDEST(sem_post);
-FROM_OLDEST(sem_wait);
 FROM_OLDEST(dlsym);
 FROM_OLDEST(dlopen);
 // Until 2.33 in every program that calls it, and this in glibc.
