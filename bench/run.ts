@@ -62,7 +62,12 @@ async function buildRuntimeProgram(nvcc: string) {
 }
 
 async function measureAll(chosen: Measurement[]): Promise<Row[]> {
-  for (const file of ['bench/bench-measure', 'bench/bench-peer', 'guest-lib/libcuda.so.1']) {
+  for (const file of [
+    'bench/bench-measure',
+    'bench/bench-memory',
+    'bench/bench-peer',
+    'guest-lib/libcuda.so.1',
+  ]) {
     if (existsSync(path.join(build, file))) continue;
     throw new Error(`${path.join(build, file)} is missing. Use npm run bench, which builds it.`);
   }
@@ -74,7 +79,7 @@ async function measureAll(chosen: Measurement[]): Promise<Row[]> {
     for (const placement of ['apart', 'one-core'] satisfies Placement[]) {
       const mine = chosen.filter((measurement) => measurement.placement === placement);
       if (mine.length === 0) continue;
-      const samples = await measurePlacement(placement, mine, path.join(folder, 'stats'));
+      const samples = await measurePlacement(placement, mine, folder);
       for (const { figures } of mine) {
         for (const figure of figures) rows.push(row(figure, samples, date, here));
       }
@@ -86,17 +91,18 @@ async function measureAll(chosen: Measurement[]): Promise<Row[]> {
 }
 
 /** All of them once, then all of them again: what disturbs one run of a figure spares the next. */
-async function measurePlacement(placement: Placement, chosen: Measurement[], stats: string) {
+async function measurePlacement(placement: Placement, chosen: Measurement[], folder: string) {
   const samples = new Samples();
   const where = processors(placement);
-  const serving = await startServing(where);
+  const serving = await startServing(where, folder);
+  const surroundings = { serving, processors: where, stats: path.join(folder, 'stats') };
   try {
     for (let run = 0; chosen.some(({ runs }) => run < runs); run++) {
       for (const measurement of chosen) {
         if (run >= measurement.runs) continue;
         if (process.stdout.isTTY)
-          process.stdout.write(`\r\x1b[K${measurement.argument} ${run + 1}`);
-        sample(measurement, { serving, processors: where, stats }, samples);
+          process.stdout.write(`\r\x1b[K${measurement.figures[0]?.name} ${run + 1}`);
+        sample(measurement, surroundings, samples);
       }
     }
   } finally {

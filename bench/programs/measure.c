@@ -24,10 +24,14 @@ static const struct {
     {"threads", measure_threads, 0},
     {"upload-1", measure_upload, MIB},
     {"upload-16", measure_upload, 16 * MIB},
+    {"upload-64", measure_upload, 64 * MIB},
     {"upload-256", measure_upload, 256 * MIB},
+    {"upload-64-pinned", measure_pinned_upload, 64 * MIB},
     {"download-1", measure_download, MIB},
     {"download-16", measure_download, 16 * MIB},
+    {"download-64", measure_download, 64 * MIB},
     {"download-256", measure_download, 256 * MIB},
+    {"download-64-pinned", measure_pinned_download, 64 * MIB},
     {"attach", measure_attach, 0},
 };
 

@@ -1,32 +1,41 @@
-// Copies of pageable memory with random contents; GiB/s, counted until the last byte is there.
+// Copies of pageable and of pinned memory with random contents; GiB/s, counted until the last byte
+// is there.
 #include <string.h>
 
 #include "measure.h"
 #include "raw.h"
 #include "session.h"
 
-static unsigned char *random_bytes(size_t size) {
-  uint64_t *words = malloc(size);
-  if (!words) FAIL("no memory for %zu bytes", size);
-  uint64_t state = 0x9e3779b97f4a7c15u;
+static void fill_randomly(void *bytes, size_t size) {
+  uint64_t *words = bytes, state = 0x9e3779b97f4a7c15u;
   for (size_t i = 0; i < size / sizeof *words; i++) {
     state ^= state << 13;
     state ^= state >> 7;
     state ^= state << 17;
     words[i] = state;
   }
-  return (unsigned char *)words;
 }
 
 static double rate(size_t size, int count, double microseconds) {
   return (double)size * count / (1 << 30) / (microseconds * 1e-6);
 }
 
-static double upload(const struct session *session, const void *data, size_t size, int count) {
+struct way {
+  struct session session;
+  size_t size;
+  // Pageable memory is copied one copy after the other. Pinned memory is copied by the calls that
+  // it is for, with one wait behind all copies.
+  bool pinned;
+};
+
+static double upload(const struct way *way, const void *data, int count) {
+  CUdeviceptr to = way->session.memory;
   double start = now_us();
-  for (int i = 0; i < count; i++) CHECK(cuMemcpyHtoD_v2(session->memory, data, size));
+  for (int i = 0; i < count; i++)
+    CHECK(way->pinned ? cuMemcpyHtoDAsync_v2(to, data, way->size, NULL)
+                      : cuMemcpyHtoD_v2(to, data, way->size));
   CHECK(cuCtxSynchronize());
-  return rate(size, count, now_us() - start);
+  return rate(way->size, count, now_us() - start);
 }
 
 static double raw_upload(int fd, const void *data, size_t size, int count) {
@@ -37,10 +46,14 @@ static double raw_upload(int fd, const void *data, size_t size, int count) {
   return rate(size, count, now_us() - start);
 }
 
-static double download(const struct session *session, void *data, size_t size, int count) {
+static double download(const struct way *way, void *data, int count) {
+  CUdeviceptr from = way->session.memory;
   double start = now_us();
-  for (int i = 0; i < count; i++) CHECK(cuMemcpyDtoH_v2(data, session->memory, size));
-  return rate(size, count, now_us() - start);
+  for (int i = 0; i < count; i++)
+    CHECK(way->pinned ? cuMemcpyDtoHAsync_v2(data, from, way->size, NULL)
+                      : cuMemcpyDtoH_v2(data, from, way->size));
+  if (way->pinned) CHECK(cuCtxSynchronize());
+  return rate(way->size, count, now_us() - start);
 }
 
 // Each copy is asked for by itself, as cuMemcpyDtoH must.
@@ -57,22 +70,31 @@ static double raw_download(int fd, void *data, size_t size, int count) {
   return rate(size, count, done - start);
 }
 
-static void measure(const struct plan *plan, bool up) {
+static void *host_memory(size_t size, bool pinned) {
+  void *bytes;
+  if (pinned) {
+    CHECK(cuMemHostAlloc(&bytes, size, 0));
+  } else if (!(bytes = malloc(size))) {
+    FAIL("no memory for %zu bytes", size);
+  }
+  return bytes;
+}
+
+static void measure(const struct plan *plan, bool up, bool pinned) {
   size_t size = plan->size;
-  struct session session = session_open(size);
+  struct way way = {session_open(size), size, pinned};
   int fd = plan->port ? raw_connect(plan->port) : -1;
-  unsigned char *data = random_bytes(size), *back = malloc(size);
-  if (!back) FAIL("no memory for %zu bytes", size);
+  void *data = host_memory(size, pinned), *back = host_memory(size, pinned);
+  fill_randomly(data, size);
   // Warms every buffer on the way, and shows that the bytes are right.
   memset(back, 0, size);
-  upload(&session, data, size, 1);
-  download(&session, back, size, 1);
+  upload(&way, data, 1);
+  download(&way, back, 1);
   if (memcmp(data, back, size)) FAIL("%s: other bytes came back than were sent", plan->name);
   if (fd >= 0) up ? raw_upload(fd, data, size, 1) : raw_download(fd, back, size, 1);
   for (int r = 0; r < plan->repetitions; r++) {
     figure(plan->name, "cuda",
-           up ? upload(&session, data, size, plan->count)
-              : download(&session, back, size, plan->count));
+           up ? upload(&way, data, plan->count) : download(&way, back, plan->count));
     if (fd < 0) continue;
     figure(
         plan->name, "raw",
@@ -80,5 +102,7 @@ static void measure(const struct plan *plan, bool up) {
   }
 }
 
-void measure_upload(const struct plan *plan) { measure(plan, true); }
-void measure_download(const struct plan *plan) { measure(plan, false); }
+void measure_upload(const struct plan *plan) { measure(plan, true, false); }
+void measure_download(const struct plan *plan) { measure(plan, false, false); }
+void measure_pinned_upload(const struct plan *plan) { measure(plan, true, true); }
+void measure_pinned_download(const struct plan *plan) { measure(plan, false, true); }

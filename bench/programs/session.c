@@ -5,16 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kernel.h"
 #include "stats.h"
-
-static const char ptx[] =
-    ".version 6.4\n"
-    ".target sm_50\n"
-    ".address_size 64\n"
-    ".visible .entry three(.param .u64 a, .param .u32 b, .param .f32 c)\n"
-    "{\n"
-    "  ret;\n"
-    "}\n";
 
 struct session session_open(size_t bytes) {
   struct session session;
@@ -23,8 +15,8 @@ struct session session_open(size_t bytes) {
   CHECK(cuDeviceGet(&device, 0));
   CHECK(cuDevicePrimaryCtxRetain(&session.context, device));
   CHECK(cuCtxSetCurrent(session.context));
-  CHECK(cuModuleLoadData(&session.module, ptx));
-  CHECK(cuModuleGetFunction(&session.kernel, session.module, "three"));
+  CHECK(cuModuleLoadData(&session.module, kernel_ptx));
+  CHECK(cuModuleGetFunction(&session.kernel, session.module, kernel_name));
   CHECK(cuMemAlloc_v2(&session.memory, bytes));
   return session;
 }

@@ -29,13 +29,24 @@ export interface Surroundings {
 }
 
 export function sample(measurement: Measurement, where: Surroundings, into: Samples) {
-  const { serving, stats } = where;
-  const peer = measurement.program === 'measure' ? [serving.peerPort] : [];
-  const env = { OUTBOARD_SERVER: serving.address, OUTBOARD_STATS: stats, OUTBOARD_LOG: 'warn' };
-  const remote = run(measurement, peer, path.join(build, 'guest-lib'), env, where);
-  for (const { figure, side, value } of remote) into.of(figure, side).push(value);
-  const native = run(measurement, [], nullDevice, {}, where);
-  for (const { figure, value } of native) into.of(figure, 'native').push(value);
+  const { serving } = where;
+  const add = (lines: Line[], as?: string) => {
+    for (const { figure, side, value } of lines)
+      into.of(measurement.unix ? `${figure}.unix` : figure, as ?? side).push(value);
+  };
+  if (measurement.unix) {
+    add(remote(measurement, serving.unixAddress, [], where));
+    add(remote(measurement, serving.address, [], where), 'tcp');
+  } else {
+    const peer = measurement.program === 'measure' ? [serving.peerPort] : [];
+    add(remote(measurement, serving.address, peer, where));
+  }
+  add(run(measurement, [], nullDevice, {}, where), 'native');
+}
+
+function remote(measurement: Measurement, address: string, peer: string[], where: Surroundings) {
+  const env = { OUTBOARD_SERVER: address, OUTBOARD_STATS: where.stats, OUTBOARD_LOG: 'warn' };
+  return run(measurement, peer, path.join(build, 'guest-lib'), env, where);
 }
 
 interface Line {
@@ -52,8 +63,9 @@ function run(
   { processors }: Surroundings,
 ): Line[] {
   const file = path.join(build, 'bench', `bench-${program}`);
-  const counts = program === 'runtime' && argument === 'attach' ? [] : [repetitions, count];
-  const words = [argument, ...counts.map(String), ...peer];
+  const alone = program === 'memory' || (program === 'runtime' && argument === 'attach');
+  const counts = alone ? [] : [repetitions, count].map(String);
+  const words = [argument, ...counts, ...peer].filter((word) => word !== '');
   const [command, ...args] = placed(processors.guest, [file, ...words]);
   const started = performance.now();
   const { status, signal, stdout, stderr, error } = spawnSync(command, args, {

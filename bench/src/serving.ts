@@ -12,17 +12,21 @@ export const nullDevice = path.join(build, 'bench', 'null-device');
 export interface Serving {
   /** For OUTBOARD_SERVER. */
   address: string;
+  /** The same server by a Unix socket. */
+  unixAddress: string;
   peerPort: string;
   stop(): Promise<void>;
 }
 
-export async function startServing({ server }: Processors): Promise<Serving> {
+/** `folder` is for the Unix socket. */
+export async function startServing({ server }: Processors, folder: string): Promise<Serving> {
+  const unixAddress = `unix:${path.join(folder, 'server')}`;
   const outboard = startProcess(
     placed(server, [
       process.execPath,
       path.join(root, 'bin', 'outboard.mjs'),
       'serve',
-      ...['--listen', '127.0.0.1:0', '--http', 'none', '--log-level', 'warn'],
+      ...['--listen', `127.0.0.1:0,${unixAddress}`, '--http', 'none', '--log-level', 'warn'],
       ...['--device', path.join(nullDevice, 'libcuda.so.1')],
     ]),
   );
@@ -37,7 +41,7 @@ export async function startServing({ server }: Processors): Promise<Serving> {
     const [line, peerPort] = await Promise.all([outboard.line, peer.line]);
     const address = /^listening on (\S+)$/.exec(line)?.[1];
     if (address === undefined) throw new Error(`outboard serve said: ${line}`);
-    return { address, peerPort, stop };
+    return { address, unixAddress, peerPort, stop };
   } catch (error) {
     await stop();
     throw error;

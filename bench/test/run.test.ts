@@ -1,4 +1,5 @@
-// That `npm run bench -- --quick` measures every figure. What it measures is not looked at.
+// That `npm run bench -- --quick` measures every figure. Of what it measures, only memory is
+// looked at: it does not depend on how fast the machine is.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -10,6 +11,7 @@ import type { Row } from '../src/row.js';
 const needed = [
   'api-server/executor.node',
   'bench/bench-measure',
+  'bench/bench-memory',
   'bench/bench-peer',
   'bench/null-device/libcuda.so.1',
   'guest-lib/libcuda.so.1',
@@ -39,6 +41,20 @@ t.test('every figure has a row that says all of it', { skip, timeout: 300_000 },
     t.ok(machine.cpu && machine.kernel && machine.cores > 0, name);
     t.ok(stdout.includes(name), `${name} is in the table`);
   }
+});
+
+t.test('memory stays within its marks', { skip, timeout: 60_000 }, async (t) => {
+  const out = path.join(t.testdir(), 'rows.json');
+  t.equal(bench(['--quick', '--only', 'memory.idle,memory.busy', '--out', out]).status, 0);
+  const rows: Row[] = JSON.parse(readFileSync(out, 'utf8'));
+  t.same(
+    rows.map(({ name, mark }) => [name, mark?.met]),
+    [
+      ['memory.idle', true],
+      ['memory.busy', true],
+    ],
+    rows.map(({ name, value }) => `${name}: ${value} MiB`).join(', '),
+  );
 });
 
 t.test('one figure by name; a name that is none', { skip, timeout: 60_000 }, async (t) => {
