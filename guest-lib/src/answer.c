@@ -13,60 +13,70 @@
 #include "enter.h"
 #include "event.h"
 #include "host_function.h"
+#include "lane.h"
 #include "log.h"
 #include "stats.h"
 #include "stream.h"
 #include "trace.h"
 #include "wire_calls.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static struct answer *first, **last = &first;  // in the order asked
-static _Bool reading;                          // somebody is in recv
-static int waiting;                            // threads in pthread_cond_wait
-static uint64_t next_request;
-static uint64_t outstanding;
-_Atomic uint64_t answers_open;
-static struct answer *pool;
+static struct inbox {
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  struct answer *first, **last;  // in the order asked; `last` NULL: none was ever asked
+  _Bool reading;                 // somebody is in recv
+  int waiting;                   // threads in pthread_cond_wait
+  uint64_t next_request;
+  uint64_t outstanding;
+  struct answer *pool;
+  _Bool decoder_ready;
+  struct decode decoder;
+} inboxes[LANES_MAX] = {[0 ... LANES_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                                                 .changed = PTHREAD_COND_INITIALIZER}};
+_Atomic uint64_t answers_open[LANES_MAX];
 
-static struct decode decoder;
-static _Bool decoder_ready;
+static struct inbox *here(void) { return &inboxes[lane_here()]; }
 
 struct answer *answer_take_deferred(void) {
-  pthread_mutex_lock(&lock);
-  struct answer *answer = pool;
-  if (answer) pool = answer->next;
-  pthread_mutex_unlock(&lock);
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  struct answer *answer = box->pool;
+  if (answer) box->pool = answer->next;
+  pthread_mutex_unlock(&box->lock);
   if (!answer) answer = malloc(sizeof *answer);
   if (answer) answer_init(answer);
   return answer;
 }
 
 void answer_give_back(struct answer *answer) {
-  pthread_mutex_lock(&lock);
-  answer->next = pool;
-  pool = answer;
-  pthread_mutex_unlock(&lock);
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  answer->next = box->pool;
+  box->pool = answer;
+  pthread_mutex_unlock(&box->lock);
 }
 
 void answer_expect(struct answer *answer) {
+  struct inbox *box = here();
   answer->next = NULL;
   answer->reply = NULL;
   answer->result = CUDA_SUCCESS;
   answer->done = 0;
-  pthread_mutex_lock(&lock);
-  answer->request = ++next_request;
-  *last = answer;
-  last = &answer->next;
-  outstanding += answer->deferred;
-  answers_open++;
-  pthread_mutex_unlock(&lock);
+  pthread_mutex_lock(&box->lock);
+  answer->request = ++box->next_request;
+  if (!box->last) box->last = &box->first;
+  *box->last = answer;
+  box->last = &answer->next;
+  box->outstanding += answer->deferred;
+  answers_open[box - inboxes]++;
+  pthread_mutex_unlock(&box->lock);
 }
 
 uint64_t answer_outstanding(void) {
-  pthread_mutex_lock(&lock);
-  uint64_t count = outstanding;
-  pthread_mutex_unlock(&lock);
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  uint64_t count = box->outstanding;
+  pthread_mutex_unlock(&box->lock);
   return count;
 }
 
@@ -77,38 +87,39 @@ void answer_free(struct answer *answer) {
 
 // ---- what the decoder calls; each takes the lock for itself ------------------------------------
 
-static struct answer *find(uint64_t request) {
-  struct answer *answer = first;
+static struct answer *find(struct inbox *box, uint64_t request) {
+  struct answer *answer = box->first;
   while (answer && answer->request != request) answer = answer->next;
   return answer;
 }
 
-static void unlink_answer(struct answer *answer) {
-  struct answer **link = &first;
+static void unlink_answer(struct inbox *box, struct answer *answer) {
+  struct answer **link = &box->first;
   while (*link != answer) link = &(*link)->next;
   *link = answer->next;
-  if (last == &answer->next) last = link;
+  if (box->last == &answer->next) box->last = link;
 }
 
 // With the lock held.
-static void finish(struct answer *answer) {
-  answers_open--;
-  unlink_answer(answer);
+static void finish(struct inbox *box, struct answer *answer) {
+  answers_open[box - inboxes]--;
+  unlink_answer(box, answer);
   if (answer->deferred) {
     if (answer->result) guest_async_error((CUresult)answer->result);
     answer_free(answer);
-    answer->next = pool;
-    pool = answer;
-    outstanding--;
+    answer->next = box->pool;
+    box->pool = answer;
+    box->outstanding--;
     return;
   }
   answer->done = 1;
-  if (waiting) pthread_cond_broadcast(&changed);
+  if (box->waiting) pthread_cond_broadcast(&box->changed);
 }
 
 static void *on_place(uint64_t request, uint64_t offset, uint64_t length, uint64_t *run) {
-  pthread_mutex_lock(&lock);
-  struct answer *answer = find(request);
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  struct answer *answer = find(box, request);
   uint8_t *place = NULL;
   if (answer && answer->destination && offset < answer->destination_size &&
       length <= answer->destination_size - offset) {
@@ -118,15 +129,16 @@ static void *on_place(uint64_t request, uint64_t offset, uint64_t length, uint64
     *run = length < answer->width - x ? length : answer->width - x;
   }
   if (trace_on() && place) trace_received(WIRE_DATA, length, request, answer->sequence);
-  pthread_mutex_unlock(&lock);
+  pthread_mutex_unlock(&box->lock);
   return place;
 }
 
 static _Bool on_reply(const struct wire_reply *reply) {
-  pthread_mutex_lock(&lock);
-  struct answer *answer = find(reply->request);
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  struct answer *answer = find(box, reply->request);
   if (!answer) {
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&box->lock);
     return 0;
   }
   uint32_t size = reply->header.size;
@@ -140,8 +152,8 @@ static _Bool on_reply(const struct wire_reply *reply) {
   if (reply->async) guest_async_error((CUresult)reply->async);
   guest_note_result((CUresult)reply->result);
   if (trace_on()) trace_received(WIRE_REPLY, size, reply->request, answer->sequence);
-  finish(answer);
-  pthread_mutex_unlock(&lock);
+  finish(box, answer);
+  pthread_mutex_unlock(&box->lock);
   batch_server_idle();
   return 1;
 }
@@ -211,27 +223,29 @@ void answer_lose(CUresult result, const char *why) {
   if (!guest_is_lost()) log_error("the connection to the server is lost: %s", why);
   guest_set_lost(result);
   // Whoever reads sees the end of the stream and releases everybody who waits; only the reader may,
-  // because it could be writing to a waiter's memory right now.
-  shutdown(connection_fd, SHUT_RDWR);
+  // because it could be writing to a waiter's memory right now. Other lanes end as well: what one
+  // lane's server has begun may wait for another's.
+  connection_shut_down();
 }
 
 // By the thread that has the reading role, without the lock. False at the end of the stream.
 static _Bool read_once(int flags) {
-  if (!decoder_ready) {
-    decode_init(&decoder, &sink);
-    decoder_ready = 1;
+  struct inbox *box = here();
+  if (!box->decoder_ready) {
+    decode_init(&box->decoder, &sink);
+    box->decoder_ready = 1;
   }
   size_t size;
-  void *place = decode_want(&decoder, &size);
+  void *place = decode_want(&box->decoder, &size);
   // After a failure nothing more is welcome; who asked since then is released below.
-  ssize_t got = size ? recv(connection_fd, place, size, flags) : 0;
+  ssize_t got = size ? recv(connection_fd(), place, size, flags) : 0;
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return 1;
   if (got > 0) {
-    uint64_t before = decoder.counted;
-    decode_got(&decoder, (size_t)got);
-    stats_add(&guest_stats->bytes_received, decoder.counted - before);
-    if (!decoder.failure) return 1;
-    answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, decoder.failure);
+    uint64_t before = box->decoder.counted;
+    decode_got(&box->decoder, (size_t)got);
+    stats_add(&guest_stats->bytes_received, box->decoder.counted - before);
+    if (!box->decoder.failure) return 1;
+    answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, box->decoder.failure);
   } else if (got < 0 && errno == EFAULT) {
     // What is left of the data has nowhere to go, so the stream is beyond repair.
     answer_lose(CUDA_ERROR_INVALID_VALUE,
@@ -239,60 +253,64 @@ static _Bool read_once(int flags) {
   } else if (!guest_is_lost()) {
     answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, got == 0 ? "the server closed it" : strerror(errno));
   }
-  pthread_mutex_lock(&lock);
-  while (first) {
-    first->result = guest_lost();
-    finish(first);
+  pthread_mutex_lock(&box->lock);
+  while (box->first) {
+    box->first->result = guest_lost();
+    finish(box, box->first);
   }
-  pthread_mutex_unlock(&lock);
+  pthread_mutex_unlock(&box->lock);
   return 0;
 }
 
 static void leave_reading(void) {
-  pthread_mutex_lock(&lock);
-  reading = 0;
-  if (waiting) pthread_cond_broadcast(&changed);
-  pthread_mutex_unlock(&lock);
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  box->reading = 0;
+  if (box->waiting) pthread_cond_broadcast(&box->changed);
+  pthread_mutex_unlock(&box->lock);
   batch_reader_left();
   host_function_reader_left();
 }
 
 _Bool answer_is_being_read(void) {
-  pthread_mutex_lock(&lock);
-  _Bool now = reading;
-  pthread_mutex_unlock(&lock);
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  _Bool now = box->reading;
+  pthread_mutex_unlock(&box->lock);
   return now;
 }
 
 CUresult answer_wait(struct answer *answer) {
-  pthread_mutex_lock(&lock);
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
   while (!answer->done) {
-    if (reading) {
-      waiting++;
-      pthread_cond_wait(&changed, &lock);
-      waiting--;
+    if (box->reading) {
+      box->waiting++;
+      pthread_cond_wait(&box->changed, &box->lock);
+      box->waiting--;
       continue;
     }
-    reading = 1;
-    pthread_mutex_unlock(&lock);
+    box->reading = 1;
+    pthread_mutex_unlock(&box->lock);
     // Only the reader sets `done`, so no lock is needed to look at it here.
     while (!answer->done && read_once(0)) {
     }
     leave_reading();
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&box->lock);
   }
-  pthread_mutex_unlock(&lock);
+  pthread_mutex_unlock(&box->lock);
   return (CUresult)answer->result;
 }
 
 _Bool answer_poll(void) {
-  pthread_mutex_lock(&lock);
-  if (reading) {
-    pthread_mutex_unlock(&lock);
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  if (box->reading) {
+    pthread_mutex_unlock(&box->lock);
     return 0;
   }
-  reading = 1;
-  pthread_mutex_unlock(&lock);
+  box->reading = 1;
+  pthread_mutex_unlock(&box->lock);
   read_once(MSG_DONTWAIT);
   leave_reading();
   return 1;

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "cuda_driver.h"
+#include "lane.h"
 #include "wire.h"
 
 struct answer {
@@ -49,6 +50,8 @@ static inline void answer_init(struct answer *answer) {
 struct answer *answer_take_deferred(void);
 void answer_give_back(struct answer *answer);  // one that was not asked after all
 
+// What follows is about the lane that the thread is in (lane.h).
+//
 // Registers a question; the caller holds the batch lock.
 void answer_expect(struct answer *answer);
 // Reads the socket until the answer is there, or waits for another thread that reads it.
@@ -62,8 +65,8 @@ _Bool answer_poll(void);
 _Bool answer_is_being_read(void);
 
 // Questions asked and not yet answered, deferred ones among them.
-extern _Atomic uint64_t answers_open;
-static inline _Bool answers_expected(void) { return answers_open != 0; }
+extern _Atomic uint64_t answers_open[LANES_MAX];
+static inline _Bool answers_expected(void) { return answers_open[lane_here()] != 0; }
 
 // Deferred answers not yet there. The callers of synchronisation need not ask: answers that a
 // synchronisation covers come before its own.

@@ -29,7 +29,7 @@ struct extents {
 };
 
 static struct extents limits_of(const CUDA_ARRAY3D_DESCRIPTOR *of, _Bool mipmapped) {
-  int device = context_current()->device;
+  int device = device_here();
 #define LIMIT(name) device_attribute(device, CU_DEVICE_ATTRIBUTE_MAXIMUM_##name)
   _Bool surface = of->Flags & ARRAY_SURFACE;
   if (of->Flags & ARRAY_CUBE) {

@@ -1,6 +1,8 @@
 // The way out: commands are appended to one batch and leave when a caller must wait, when the batch
 // is full, or when the server has nothing left to do.
 //
+// Each lane has its own (lane.h); everything here is about that of the lane the thread is in.
+//
 // Locks, in the order they are taken: send (one sender at a time) -> batch (the buffer being
 // filled) -> answers (who waits for what). A thread that only posts takes the batch lock alone.
 #ifndef OUTBOARD_BATCH_H
@@ -20,10 +22,11 @@
 #define BATCH_COPY_MAX (16u << 10)
 #define BATCH_NO_STREAM UINT64_MAX
 
-// What every later call returns once the connection is gone, and the reason has been logged.
+// What a call returns that could not send: what every later call returns once the connection is
+// gone, and the reason has been logged; or that it was given things of two lanes.
 CUresult guest_lost(void);
 
-// A frame to fill, with the batch locked; NULL when the connection is gone (nothing is locked).
+// A frame to fill, with the batch locked; NULL when it cannot be sent (nothing is locked).
 // `size` includes the header. Ends with batch_end, batch_wait or batch_defer.
 void *batch_begin(uint16_t op, size_t size);
 CUresult batch_end(uint64_t stream);

@@ -12,21 +12,25 @@
 #include "dial.h"
 #include "log.h"
 
-int connection_fd = -1;
+int connection_numbers[LANES_MAX];
 
 // An eventfd that ends the wait of a sender, and whether one waits. There is one sender at a time.
-static int reader_left = -1;
-static _Atomic _Bool send_waits;
+static struct leaving {
+  int number;  // one more than the descriptor
+  _Atomic _Bool awaited;
+} reader_left[LANES_MAX];
 
 int connection_adopt(int fd) {
-  if (reader_left < 0) reader_left = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (reader_left < 0) return errno;
-  connection_fd = fd;
+  struct leaving *left = &reader_left[lane_here()];
+  if (!left->number) left->number = 1 + eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (!left->number) return errno;
+  connection_numbers[lane_here()] = 1 + fd;
   return 0;
 }
 
 void connection_reader_left(void) {
-  if (atomic_load(&send_waits)) eventfd_write(reader_left, 1);
+  struct leaving *left = &reader_left[lane_here()];
+  if (atomic_load(&left->awaited)) eventfd_write(left->number - 1, 1);
 }
 
 int connection_open(const struct config *config) {
@@ -45,8 +49,15 @@ int connection_open(const struct config *config) {
 }
 
 void connection_close(void) {
-  if (connection_fd >= 0) close(connection_fd);
-  connection_fd = -1;
+  for (unsigned lane = 0; lane < LANES_MAX; lane++) {
+    if (connection_numbers[lane]) close(connection_fd_of(lane));
+    connection_numbers[lane] = 0;
+  }
+}
+
+void connection_shut_down(void) {
+  for (unsigned lane = 0; lane < LANES_MAX; lane++)
+    if (connection_numbers[lane]) shutdown(connection_fd_of(lane), SHUT_RDWR);
 }
 
 static const char zeros[64 << 10];
@@ -66,19 +77,20 @@ static void advance(struct iovec **part, int *count, size_t sent) {
 
 // Until the socket takes more, reading what the server sends meanwhile. 0, or an errno value.
 static int wait_to_send(void) {
-  struct pollfd polled[2] = {{.fd = connection_fd, .events = POLLOUT | POLLIN},
-                             {.fd = reader_left, .events = POLLIN}};
+  struct leaving *left = &reader_left[lane_here()];
+  struct pollfd polled[2] = {{.fd = connection_fd(), .events = POLLOUT | POLLIN},
+                             {.fd = left->number - 1, .events = POLLIN}};
   if (poll(polled, 1, -1) < 0) return errno == EINTR ? 0 : errno;
   if (polled[0].revents & POLLOUT || !(polled[0].revents & POLLIN) || answer_poll()) return 0;
   // Another thread reads, so only room for more output is of interest here, until it stops: the
   // server may take nothing before it has got rid of what it sends.
   polled[0].events = POLLOUT;
-  atomic_store(&send_waits, 1);
+  atomic_store(&left->awaited, 1);
   int error = 0;
   if (answer_is_being_read() && poll(polled, 2, -1) < 0 && errno != EINTR) error = errno;
-  atomic_store(&send_waits, 0);
+  atomic_store(&left->awaited, 0);
   eventfd_t count;
-  eventfd_read(reader_left, &count);
+  eventfd_read(left->number - 1, &count);
   return error;
 }
 
@@ -86,7 +98,7 @@ int connection_send(struct iovec *parts, int count) {
   int unreadable = 0;
   while (count) {
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
-    ssize_t sent = sendmsg(connection_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    ssize_t sent = sendmsg(connection_fd(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) {
       advance(&parts, &count, (size_t)sent);
       continue;
@@ -98,7 +110,7 @@ int connection_send(struct iovec *parts, int count) {
         // The frame's header may be out already, so its length must be kept.
         unreadable = 1;
         size_t chunk = parts->iov_len < sizeof zeros ? parts->iov_len : sizeof zeros;
-        sent = send(connection_fd, zeros, chunk, MSG_DONTWAIT | MSG_NOSIGNAL);
+        sent = send(connection_fd(), zeros, chunk, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent >= 0) {
           advance(&parts, &count, (size_t)sent);
           continue;
@@ -120,9 +132,9 @@ int connection_send(struct iovec *parts, int count) {
 }
 
 int connection_write(const void *bytes, size_t size, int timeout_ms) {
-  return dial_write(connection_fd, bytes, size, timeout_ms);
+  return dial_write(connection_fd(), bytes, size, timeout_ms);
 }
 
 int connection_read(void *bytes, size_t size, int timeout_ms) {
-  return dial_read(connection_fd, bytes, size, timeout_ms);
+  return dial_read(connection_fd(), bytes, size, timeout_ms);
 }

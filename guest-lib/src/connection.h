@@ -1,4 +1,4 @@
-// The one TCP connection of the process.
+// The TCP connection of a lane: everything here is about that of the lane the thread is in.
 #ifndef OUTBOARD_CONNECTION_H
 #define OUTBOARD_CONNECTION_H
 
@@ -6,18 +6,23 @@
 #include <sys/uio.h>
 
 #include "config.h"
+#include "lane.h"
 
-// The socket, or -1.
-extern int connection_fd;
+// The sockets, by lane: one more than it is, so that 0 is none.
+extern int connection_numbers[LANES_MAX];
+static inline int connection_fd_of(unsigned lane) { return connection_numbers[lane] - 1; }
+static inline int connection_fd(void) { return connection_fd_of(lane_here()); }
 
 // Takes a connected socket. 0, or an errno value.
 int connection_adopt(int fd);
 // The thread that read answers has stopped: a sender may have to read now. Cheap when nobody sends.
 void connection_reader_left(void);
 
-// Connects to the first server that answers. Returns 0, or -1 after logging what was tried.
+// Connects to the first of the servers that answers. Returns 0, or -1 after logging what was tried.
 int connection_open(const struct config *config);
+// Of all lanes. The second ends what is on its way both ways, and leaves the sockets.
 void connection_close(void);
+void connection_shut_down(void);
 
 // Sends everything, reading answers meanwhile when the socket is full (both sides could wait for
 // each other otherwise). 0, or an errno value; EFAULT when a payload was not readable, in which

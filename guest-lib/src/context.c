@@ -11,6 +11,7 @@
 #include "graph/exec.h"
 #include "guest_calls.h"
 #include "host_function.h"
+#include "lane.h"
 #include "memory.h"
 #include "module.h"
 #include "pages.h"
@@ -50,7 +51,7 @@ static uint64_t new_context(int device, unsigned flags, _Bool primary) {
   context->id = atomic_fetch_add(&next_id, 1);
   context->primary = primary;
   context->attached = 1;
-  uint64_t handle = handle_mint(WIRE_KIND_CONTEXT, context);
+  uint64_t handle = handle_mint_for_any(WIRE_KIND_CONTEXT, context);
   if (!handle) free(context);
   return handle;
 }
@@ -65,6 +66,7 @@ uint64_t context_primary(int device) { return primaries[device]; }
 
 // Everything the session has on the server is released; every handle but contexts ends.
 static CUresult reset(int device) {
+  lane_use(lane_of_device(device));
   // Functions of the program are called first; the server would wait for them and hear nothing.
   if (host_functions_may_come()) context_synchronize();
   host_function_drain();
@@ -194,6 +196,7 @@ CUresult guest_cuCtxDestroy_v2(CUcontext ctx) {
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   if (context->primary) return CUDA_ERROR_INVALID_CONTEXT;
   uint64_t handle = handle_of(ctx);
+  lane_use(lane_of_device(context->device));
   module_destroy_of(handle);
   stream_destroy_of(handle);
   event_destroy_of(handle);
@@ -380,14 +383,19 @@ CUresult guest_cuCtxSetLimit(CUlimit limit, size_t value) {
   return result;
 }
 
-// The server's one context stands for all of the program's, so these cover the streams of all.
+// A server's one context stands for all of the program's on its device, so these cover the streams
+// of all.
 CUresult guest_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
-  if (!given_or_current(hCtx)) return CUDA_ERROR_INVALID_CONTEXT;
+  const struct context *context = given_or_current(hCtx);
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  lane_follow(lane_of_device(context->device), CUDA_ERROR_INVALID_CONTEXT);
   return event_record_all(hEvent, hCtx ? handle_of(hCtx) : context_current_handle());
 }
 
 CUresult guest_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
-  if (!given_or_current(hCtx)) return CUDA_ERROR_INVALID_CONTEXT;
+  const struct context *context = given_or_current(hCtx);
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  lane_follow(lane_of_device(context->device), CUDA_ERROR_INVALID_CONTEXT);
   if (handle_check(WIRE_KIND_EVENT, handle_of(hEvent))) return CUDA_ERROR_INVALID_HANDLE;
   CUresult result = put_ContextWait(handle_of(hEvent));
   stream_mark_all(batch_sequence());
@@ -395,7 +403,9 @@ CUresult guest_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
 }
 
 CUresult guest_cuCtxSynchronize_v2(CUcontext ctx) {
-  if (!given_or_current(ctx)) return CUDA_ERROR_INVALID_CONTEXT;
+  const struct context *context = given_or_current(ctx);
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  lane_use(lane_of_device(context->device));
   if (guest_condition) {
     // The family needs no context, so a poisoned one has to be noticed here.
     CUresult result = guest_refuse(NEEDS_CONTEXT);

@@ -12,6 +12,7 @@
 #define DEVICE_LIMITS_MAX 16
 
 struct device {
+  unsigned lane;            // that leads to it (lane.h)
   uint32_t server_ordinal;  // what the server calls it
   char name[256];
   CUuuid uuid;

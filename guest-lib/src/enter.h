@@ -7,6 +7,7 @@
 
 #include "context.h"
 #include "cuda_driver.h"
+#include "lane.h"
 #include "log.h"
 #include "stats.h"
 
@@ -29,6 +30,7 @@ static inline CUresult guest_enter(int call, enum needs needs) {
   stats_add(&guest_stats->by_call[call], 1);
   log_trace("%s", call_names[call]);
   if (needs == NEEDS_NOTHING) return CUDA_SUCCESS;
+  if (lanes_many()) lane_begin();
   if (__builtin_expect(atomic_load_explicit(&guest_condition, memory_order_acquire), 0)) {
     CUresult result = guest_refuse(needs);
     if (result) return result;
@@ -44,6 +46,8 @@ void guest_set_lost(CUresult result);  // the connection is gone
 _Bool guest_is_lost(void);
 void guest_watch_host_functions(void);  // calls made inside them are to be refused from now on
 _Bool guest_is_child(void);             // this process was forked off after cuInit
+// What follows is about the lane that the thread is in (lane.h), as errors are of one device.
+//
 // An error of posted work: kept for the next call that synchronises; one that a GPU would not
 // recover from poisons the context.
 void guest_async_error(CUresult result);

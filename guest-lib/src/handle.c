@@ -11,6 +11,7 @@ struct slot {
   _Atomic(void *) object;  // NULL: free
   _Atomic uint32_t generation;
   uint32_t next_free;
+  uint8_t lane;
 };
 
 // Slots never move, so that looking one up takes no lock.
@@ -30,7 +31,7 @@ static struct slot *slot_at(struct table *table, uint32_t index) {
   return chunk ? &chunk[index % CHUNK_SLOTS] : NULL;
 }
 
-uint64_t handle_mint(enum wire_kind kind, void *object) {
+static uint64_t mint(enum wire_kind kind, void *object, unsigned lane) {
   struct table *table = &tables[kind];
   uint64_t handle = 0;
   pthread_mutex_lock(&lock);
@@ -50,12 +51,19 @@ uint64_t handle_mint(enum wire_kind kind, void *object) {
   }
   if (slot) {
     uint32_t generation = (atomic_load(&slot->generation) + 1) & 0xffffff;
+    slot->lane = (uint8_t)lane;
     atomic_store(&slot->generation, generation);
     atomic_store_explicit(&slot->object, object, memory_order_release);
     handle = wire_handle(kind, generation, index);
   }
   pthread_mutex_unlock(&lock);
   return handle;
+}
+
+uint64_t handle_mint(enum wire_kind kind, void *object) { return mint(kind, object, lane_here()); }
+
+uint64_t handle_mint_for_any(enum wire_kind kind, void *object) {
+  return mint(kind, object, LANE_ANY);
 }
 
 static struct slot *live_slot(enum wire_kind kind, uint64_t handle) {
@@ -69,13 +77,21 @@ static struct slot *live_slot(enum wire_kind kind, uint64_t handle) {
 
 void *handle_object(enum wire_kind kind, uint64_t handle) {
   struct slot *slot = live_slot(kind, handle);
-  return slot ? atomic_load_explicit(&slot->object, memory_order_acquire) : NULL;
+  if (!slot) return NULL;
+  lane_follow(slot->lane, CUDA_ERROR_INVALID_HANDLE);
+  return atomic_load_explicit(&slot->object, memory_order_acquire);
+}
+
+unsigned handle_lane(enum wire_kind kind, uint64_t handle) {
+  const struct slot *slot = live_slot(kind, handle);
+  return slot ? slot->lane : LANE_ANY;
 }
 
 void *handle_retire(enum wire_kind kind, uint64_t handle) {
   pthread_mutex_lock(&lock);
   struct slot *slot = live_slot(kind, handle);
   void *object = slot ? atomic_exchange(&slot->object, NULL) : NULL;
+  if (object) lane_use(slot->lane);
   pthread_mutex_unlock(&lock);
   return object;
 }
@@ -91,7 +107,8 @@ void handle_recycle(enum wire_kind kind, uint64_t handle) {
 _Bool handle_visit(enum wire_kind kind, uint64_t handle, void (*visit)(void *object, void *context),
                    void *context) {
   pthread_mutex_lock(&lock);
-  void *object = handle_object(kind, handle);
+  struct slot *slot = live_slot(kind, handle);
+  void *object = slot ? atomic_load(&slot->object) : NULL;
   if (object) visit(object, context);
   pthread_mutex_unlock(&lock);
   return object != NULL;
@@ -105,6 +122,7 @@ void handle_each(enum wire_kind kind, void (*visit)(uint64_t handle, void *objec
   for (uint32_t index = 1; index <= used; index++) {
     struct slot *slot = slot_at(&tables[kind], index);
     void *object = slot ? atomic_load(&slot->object) : NULL;
-    if (object) visit(wire_handle(kind, atomic_load(&slot->generation), index), object, context);
+    if (object && (slot->lane == lane_here() || slot->lane == LANE_ANY))
+      visit(wire_handle(kind, atomic_load(&slot->generation), index), object, context);
   }
 }

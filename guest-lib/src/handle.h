@@ -6,13 +6,18 @@
 #include <stdint.h>
 
 #include "cuda_driver.h"
+#include "lane.h"
 #include "wire.h"
 
-// A new handle of `kind` that stands for `object`; 0 when there are too many.
+// A new handle of `kind` that stands for `object`, of the lane that the thread is in (lane.h) or of
+// any; 0 when there are too many.
 uint64_t handle_mint(enum wire_kind kind, void *object);
+uint64_t handle_mint_for_any(enum wire_kind kind, void *object);
 
-// The object behind a live handle of that kind, or NULL.
+// The object behind a live handle of that kind, or NULL. The call follows the handle to its lane.
 void *handle_object(enum wire_kind kind, uint64_t handle);
+// The lane of a live handle; LANE_ANY, too, when it is not live.
+unsigned handle_lane(enum wire_kind kind, uint64_t handle);
 
 // CUDA_ERROR_INVALID_HANDLE unless it is live and of that kind.
 static inline CUresult handle_check(enum wire_kind kind, uint64_t handle) {
@@ -25,13 +30,15 @@ static inline CUresult handle_check(enum wire_kind kind, uint64_t handle) {
 _Bool handle_visit(enum wire_kind kind, uint64_t handle, void (*visit)(void *object, void *context),
                    void *context);
 
-// Ends a handle and returns its object, or NULL when it was not live. Its index stays taken until
+// Ends a handle and returns its object, or NULL when it was not live. The call means its lane from
+// now on. Its index stays taken until
 // handle_recycle, to be called once the command that destroys it is in the batch: otherwise another
 // thread's creation at the same index could reach the server first.
 void *handle_retire(enum wire_kind kind, uint64_t handle);
 void handle_recycle(enum wire_kind kind, uint64_t handle);
 
-// Calls `visit` for every live handle of a kind; it may retire the one it is given.
+// Calls `visit` for every live handle of a kind that is of the thread's lane or of any; it may
+// retire the one it is given.
 void handle_each(enum wire_kind kind, void (*visit)(uint64_t handle, void *object, void *context),
                  void *context);
 

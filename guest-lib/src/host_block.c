@@ -6,6 +6,7 @@
 #include "backing.h"
 #include "context.h"
 #include "guest_calls.h"
+#include "lane.h"
 #include "memory_parts.h"
 #include "window.h"
 #include "wire.h"
@@ -17,8 +18,9 @@
 struct host_block {
   struct holding holding;
   const void *owner;
-  unsigned mapped;  // allocations that the device reaches; none: it has nothing there
-  _Bool stale;      // the device may have there what a former allocation left
+  // By lane: allocations that its device reaches; none: it has nothing there.
+  unsigned mapped[LANES_MAX];
+  _Bool stale[LANES_MAX];  // the device may have there what a former allocation left
   _Bool small;
   unsigned used;  // pages, of a block of small allocations
   struct host_block *next_small;
@@ -35,10 +37,11 @@ static _Bool find(struct holding *holding, uint64_t address, struct allocation *
 
 static void forget(struct holding *holding) {
   struct host_block *block = (struct host_block *)holding;
-  if (!block->mapped) return;
+  unsigned lane = lane_here();
+  if (!block->mapped[lane]) return;
   host_forget_block(block);
-  block->mapped = 0;
-  block->stale = 0;
+  block->mapped[lane] = 0;
+  block->stale[lane] = 0;
   memory_discharge(holding->size);
 }
 
@@ -69,9 +72,10 @@ static struct host_block *make(uint64_t size, _Bool small) {
     free(block);
     return NULL;
   }
-  block->holding = (struct holding){address, bytes, &kind};
+  block->holding = (struct holding){.address = address, .size = bytes, .kind = &kind};
   block->small = small;
   window_put(&block->holding);
+  block->holding.lane = LANE_ANY;
   host_blocks++;
   return block;
 }
@@ -154,26 +158,28 @@ void host_block_release(struct host_block *block, uint64_t address, size_t size)
   give(block, address, host_block_round(size));
 }
 
-_Bool host_block_is_stale(const struct host_block *block) { return block->stale; }
+_Bool host_block_is_stale(const struct host_block *block) { return block->stale[lane_here()]; }
 
 CUresult host_block_map(struct host_block *block) {
-  if (!block->mapped) {
+  unsigned *mapped = &block->mapped[lane_here()];
+  if (!*mapped) {
     const struct holding *at = &block->holding;
     if (!memory_charge(at->size)) return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result =
-        put_MemoryMap(at->address, at->size, device_get(context_current()->device)->server_ordinal);
+        put_MemoryMap(at->address, at->size, device_get(device_here())->server_ordinal);
     if (result) {
       memory_discharge(at->size);
       return result;
     }
   }
-  block->mapped++;
+  ++*mapped;
   return CUDA_SUCCESS;
 }
 
 void host_block_unmap(struct host_block *block) {
-  block->stale = --block->mapped != 0;
-  if (block->mapped) return;
+  unsigned lane = lane_here();
+  block->stale[lane] = --block->mapped[lane] != 0;
+  if (block->mapped[lane]) return;
   put_MemoryUnmap(block->holding.address, block->holding.size);
   memory_discharge(block->holding.size);
 }

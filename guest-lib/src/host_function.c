@@ -13,6 +13,7 @@
 #include "enter.h"
 #include "graph/capture.h"
 #include "guest_calls.h"
+#include "lane.h"
 #include "log.h"
 #include "pages.h"
 #include "stream.h"
@@ -26,6 +27,7 @@ struct host_function {
   CUstreamCallback callback;  // or this
   CUstream stream;
   void *data;
+  unsigned lane;  // whose server may call it; LANE_ANY: a kept one
   uint32_t generation;
   uint32_t next;  // free: the next free place; kept: the next in its bucket
   _Bool live, kept;
@@ -35,6 +37,7 @@ struct host_call {
   struct host_function what;
   uint64_t number;
   CUresult status;
+  unsigned lane;  // whose stream waits for it
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // innermost
@@ -50,8 +53,9 @@ static struct host_call *calls;
 static uint32_t calls_room, calls_first, calls_count;
 static _Bool calling;  // the thread is in one
 
-static _Atomic uint64_t awaited;   // posted and not called yet
-static _Atomic uint64_t expected;  // until this command is known to be done, graphs may call
+static _Atomic uint64_t awaited;  // posted and not called yet
+// By lane: until this command is known to be done, graphs may call.
+static _Atomic uint64_t expected[LANES_MAX];
 
 // The thread, and what ends its wait.
 static _Bool started;
@@ -71,6 +75,7 @@ void host_function_reader_left(void) {
 // ---- the thread --------------------------------------------------------------------------------
 
 static void call(const struct host_call *call) {
+  lane_use(call->lane);
   in_function = 1;
   pages_have_waited();  // for what its stream has done
   if (call->what.callback)
@@ -78,6 +83,7 @@ static void call(const struct host_call *call) {
   else
     call->what.function(call->what.data);
   in_function = 0;
+  lane_use(call->lane);
   // What comes behind it in the stream finds what it has changed.
   _Bool shared = pages_hand_over();
   CUresult result = put_HostFunctionDone(call->number);
@@ -87,29 +93,42 @@ static void call(const struct host_call *call) {
 
 // Whether the server may have something to say that nobody waits for.
 _Bool host_functions_may_come(void) {
-  return atomic_load(&awaited) != 0 || atomic_load(&expected) > context_settled_sequence();
+  _Bool may = atomic_load(&awaited) != 0;
+  for (int lane = 0; lane < lane_count && !may; lane++) {
+    struct lane_thread before = lane_enter((unsigned)lane);
+    may = atomic_load(&expected[lane]) > context_settled_sequence();
+    lane_leave(before);
+  }
+  return may;
 }
 
 // Until there is a function to call or something else has changed. No lock held.
 static void wait_for_call(void) {
-  struct pollfd polled[2] = {{.fd = kick, .events = POLLIN},
-                             {.fd = connection_fd, .events = POLLIN}};
-  nfds_t count = 1;
+  struct pollfd polled[1 + LANES_MAX] = {{.fd = kick, .events = POLLIN}};
   if (host_functions_may_come()) {
     // Whoever waits for an answer reads for us, too.
     atomic_store(&waits_for_reader, 1);
-    if (!answer_is_being_read()) {
-      atomic_store(&waits_for_reader, 0);
-      count = 2;
+    _Bool somebody = 0;
+    for (int lane = 0; lane < lane_count; lane++) {
+      lane_use((unsigned)lane);
+      _Bool read = answer_is_being_read();
+      polled[1 + lane] = (struct pollfd){.fd = read ? -1 : connection_fd(), .events = POLLIN};
+      somebody = somebody || read;
     }
+    if (!somebody) atomic_store(&waits_for_reader, 0);
+    poll(polled, 1 + (nfds_t)lane_count, -1);
+  } else {
+    poll(polled, 1, -1);
   }
-  poll(polled, count, -1);
   atomic_store(&waits_for_reader, 0);
   if (polled[0].revents) {
     eventfd_t times;
     eventfd_read(kick, &times);
   }
-  if (count == 2 && polled[1].revents) answer_poll();
+  for (int lane = 0; lane < lane_count; lane++) {
+    lane_use((unsigned)lane);
+    if (polled[1 + lane].revents) answer_poll();
+  }
 }
 
 static void *caller(void *unused) {
@@ -219,7 +238,7 @@ uint64_t host_function_keep(CUhostFn function, void *data) {
     number = number_of(place);
   } else {
     number = add((struct host_function){
-        .function = function, .data = data, .kept = 1, .next = buckets[bucket]});
+        .function = function, .data = data, .kept = 1, .lane = LANE_ANY, .next = buckets[bucket]});
     if (number) buckets[bucket] = (uint32_t)number;
   }
   pthread_mutex_unlock(&lock);
@@ -227,8 +246,9 @@ uint64_t host_function_keep(CUhostFn function, void *data) {
 }
 
 void host_function_expect(uint64_t sequence) {
-  uint64_t now = atomic_load(&expected);
-  while (now < sequence && !atomic_compare_exchange_weak(&expected, &now, sequence)) {
+  _Atomic uint64_t *until = &expected[lane_here()];
+  uint64_t now = atomic_load(until);
+  while (now < sequence && !atomic_compare_exchange_weak(until, &now, sequence)) {
   }
   wake();
 }
@@ -252,10 +272,11 @@ static _Bool push_call(const struct host_call *call) {
 _Bool host_function_called(const struct wire_call *said) {
   uint32_t place = (uint32_t)said->function;
   pthread_mutex_lock(&lock);
-  _Bool known = place && place < used && functions[place].live &&
-                functions[place].generation == said->function >> 32;
+  const struct host_function *f = place && place < used ? &functions[place] : NULL;
+  _Bool known = f && f->live && f->generation == said->function >> 32 &&
+                (f->lane == LANE_ANY || f->lane == lane_here());
   if (known) {
-    struct host_call call = {functions[place], said->call, (CUresult)said->status};
+    struct host_call call = {*f, said->call, (CUresult)said->status, lane_here()};
     known = push_call(&call);
     if (known && !call.what.kept) {
       free_place_of(place);
@@ -276,10 +297,17 @@ void host_function_drain(void) {
 void host_function_forget_all(void) {
   pthread_mutex_lock(&lock);
   for (uint32_t place = 1; place < used; place++)
-    if (functions[place].live) free_place_of(place);
-  memset(buckets, 0, sizeof buckets);
-  atomic_store(&awaited, 0);
-  atomic_store(&expected, 0);
+    if (functions[place].live && functions[place].lane == lane_here()) {
+      free_place_of(place);
+      atomic_fetch_sub(&awaited, 1);
+    }
+  // Those that graphs keep may be another lane's as well; with one there is none.
+  if (lane_count == 1) {
+    for (uint32_t place = 1; place < used; place++)
+      if (functions[place].live) free_place_of(place);
+    memset(buckets, 0, sizeof buckets);
+  }
+  atomic_store(&expected[lane_here()], 0);
   pthread_mutex_unlock(&lock);
 }
 
@@ -296,6 +324,7 @@ static CUresult launch(struct host_function f, CUstream stream, int per_thread,
     result = f.callback ? capture_check_wait(wire) : capture_host(wire, f.function, f.data);
     if (result != (f.callback ? CUDA_SUCCESS : CAPTURE_NONE)) return result;
   }
+  f.lane = lane_here();
   pthread_mutex_lock(&lock);
   uint64_t number = add(f);
   if (number) atomic_fetch_add(&awaited, 1);

@@ -70,7 +70,22 @@ static void take_out(struct host_range *range) {
 // Copies that are on their way into pinned memory must land before it goes, or before its pages are
 // shared.
 static CUresult finish_downloads(void) {
-  return answer_outstanding() ? context_synchronize() : CUDA_SUCCESS;
+  CUresult result = CUDA_SUCCESS;
+  for (int lane = 0; lane < lane_count && !result; lane++) {
+    struct lane_thread before = lane_enter((unsigned)lane);
+    if (answer_outstanding()) result = context_synchronize();
+    lane_leave(before);
+  }
+  return result;
+}
+
+// What the device of a range's lane does with it is done, and what that made is here.
+static CUresult finish_work(unsigned lane) {
+  struct lane_thread before = lane_enter(lane);
+  CUresult result = context_synchronize();
+  if (!guest_is_lost()) pages_have_waited();
+  lane_leave(before);
+  return result;
 }
 
 // ---- where the device has it -------------------------------------------------------------------
@@ -176,24 +191,41 @@ static CUresult share(struct host_range *range) {
     return result;
   }
   range->shared = 1;
+  range->lane = lane_here();
   host_shared++;
   if (!in_window(range)) host_shadows++;
   return CUDA_SUCCESS;
+}
+
+// The device reaches it no more: what it has changed is here. With the lock held.
+static void end_sharing(struct host_range *range, _Bool tell) {
+  if (!range->shared) return;
+  struct lane_thread before = lane_enter(range->lane);
+  pages_unshare_pinned(range->device);
+  range->shared = 0;
+  host_shared--;
+  if (!in_window(range)) host_shadows--;
+  if (tell) host_block_unmap(range->block);
+  lane_leave(before);
 }
 
 CUresult host_share(uint64_t address) {
   pthread_mutex_lock(&memory_lock);
   const struct host_range *range = on_device_locked(address);
   _Bool shared = range && range->shared;
+  unsigned lane = range ? range->lane : 0;
   pthread_mutex_unlock(&memory_lock);
   if (!range) return CUDA_ERROR_INVALID_VALUE;
-  if (shared) return CUDA_SUCCESS;
+  if (shared && lane == lane_here()) return CUDA_SUCCESS;
   use_views();
   CUresult result = finish_downloads();
+  // Another device has it: it moves to this one's.
+  if (!result && shared) result = finish_work(lane);
   if (result) return result;
   pthread_mutex_lock(&memory_lock);
   for (int attempt = 0; attempt < 2; attempt++) {
     struct host_range *found = on_device_locked(address);
+    if (found && found->shared && found->lane != lane_here()) end_sharing(found, 1);
     if (!found)
       result = CUDA_ERROR_INVALID_VALUE;
     else
@@ -218,20 +250,12 @@ CUresult host_share_named(const unsigned char *parameters, uint32_t size) {
   return CUDA_SUCCESS;
 }
 
-// The device reaches it no more: what it has changed is here. With the lock held.
-static void end_sharing(struct host_range *range, _Bool tell) {
-  if (!range->shared) return;
-  pages_unshare_pinned(range->device);
-  range->shared = 0;
-  host_shared--;
-  if (!in_window(range)) host_shadows--;
-  if (tell) host_block_unmap(range->block);
-}
-
 _Bool host_find_allocation(uint64_t address, struct allocation *found) {
   const struct host_range *range = on_device_locked(address);
   if (!range || !range->shared) return 0;
   *found = (struct allocation){.kind = ALLOCATION_HOST,
+                               .lane = range->lane,
+                               .device = device_of_lane(range->lane),
                                .address = range->device,
                                .size = range->size,
                                .id = (uint64_t)(uintptr_t)range->base,
@@ -241,7 +265,7 @@ _Bool host_find_allocation(uint64_t address, struct allocation *found) {
 
 void host_forget_block(const struct host_block *block) {
   for (size_t i = 0; i < count; i++)
-    if (ranges[i].block == block) end_sharing(&ranges[i], 0);
+    if (ranges[i].block == block && ranges[i].lane == lane_here()) end_sharing(&ranges[i], 0);
 }
 
 // ---- its end -----------------------------------------------------------------------------------
@@ -250,11 +274,11 @@ static CUresult take(void *p, int registered, CUresult absent, struct host_range
   struct host_range found;
   _Bool ours = host_find(p, &found) && found.base == p && found.registered == registered;
   // Work may still use it, and the program what that makes.
-  CUresult result = ours && found.shared ? context_synchronize() : finish_downloads();
+  CUresult result = finish_downloads();
+  if (!result && ours && found.shared) result = finish_work(found.lane);
   if (guest_is_lost()) return result;
   if (result) guest_async_error(result);  // of work before
   result = CUDA_SUCCESS;
-  pages_have_waited();
   pthread_mutex_lock(&memory_lock);
   struct host_range *range = find_locked(p);
   if (!range || range->base != p || range->registered != registered) {

@@ -16,7 +16,8 @@ struct host_range {
   unsigned flags;
   int registered;            // the program's own memory
   _Bool outside;             // not in the window, though allocated: no address was to be had there
-  _Bool shared;              // the device reaches it
+  _Bool shared;              // a device reaches it,
+  unsigned lane;             // this lane's: one at a time
   uint64_t device;           // its address for the device; 0: it has none yet
   struct host_block *block;  // where that lies
 };

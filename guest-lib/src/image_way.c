@@ -5,27 +5,32 @@
 
 #include "ablation.h"
 #include "guest_calls.h"
+#include "lane.h"
 #include "stats.h"
 
 // Larger ones are asked for first, which costs a round trip more when the server has not got them.
 #define SEND_UNASKED_MAX (64u << 10)
 
-// The last hashes that the server is known to have. One that has been dropped here, or there, costs
-// no more than its bytes or a question.
+// By lane, the last hashes that its server is known to have. One that has been dropped here, or
+// there, costs no more than its bytes or a question.
 #define KNOWN 256
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t known[KNOWN][4];
-static unsigned next;
+static struct memory {
+  uint64_t hashes[KNOWN][4];
+  unsigned next;
+} memories[LANES_MAX];
 
-static _Bool is_known(const uint64_t hash[4]) {
+static _Bool is_known(const struct memory *memory, const uint64_t hash[4]) {
   for (unsigned i = 0; i < KNOWN; i++)
-    if (memcmp(known[i], hash, sizeof known[i]) == 0) return 1;
+    if (memcmp(memory->hashes[i], hash, sizeof memory->hashes[i]) == 0) return 1;
   return 0;
 }
 
 void image_is_known(const uint64_t hash[4]) {
+  struct memory *memory = &memories[lane_here()];
   pthread_mutex_lock(&lock);
-  if (!is_known(hash)) memcpy(known[next++ % KNOWN], hash, sizeof known[0]);
+  if (!is_known(memory, hash))
+    memcpy(memory->hashes[memory->next++ % KNOWN], hash, sizeof memory->hashes[0]);
   pthread_mutex_unlock(&lock);
 }
 
@@ -33,7 +38,7 @@ _Bool image_goes_along(const struct image *image) {
   if (ablated(ABLATE_MODULES)) return 1;
   if (image->size > SEND_UNASKED_MAX) return 0;
   pthread_mutex_lock(&lock);
-  _Bool there = is_known(image->hash);
+  _Bool there = is_known(&memories[lane_here()], image->hash);
   pthread_mutex_unlock(&lock);
   return !there;
 }

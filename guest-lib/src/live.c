@@ -143,12 +143,15 @@ static void push_open(struct range *range, uint32_t from, uint32_t to) {
   pages_protect(range, from, to, PROT_READ | PROT_WRITE);
 }
 
+// Of the thread's lane.
 static void push_open_all(void) {
-  for (struct range *range = live_ranges; range; range = range->next_live)
+  for (struct range *range = live_ranges; range; range = range->next_live) {
+    if (range->lane != lane_here()) continue;
     for (uint32_t at = 0, end; at < range->count; at = end) {
       end = pages_run(range, at, range->count);
       if (range->states[at] == LIVE) push_open(range, at, end);
     }
+  }
 }
 
 _Bool live_reads_own(void) { return reading_own; }
@@ -164,7 +167,7 @@ void live_push_first(struct range *range) {
 
 void live_push_all(void) {
   for (struct range *range = live_ranges; range; range = range->next_live)
-    live_push(range, 0, range->count);
+    if (range->lane == lane_here()) live_push(range, 0, range->count);
   if (live_ranges) live_watch();
 }
 
@@ -266,7 +269,8 @@ static _Bool look_at(struct range *range, uint32_t from, uint32_t to, _Bool stay
 }
 
 static _Bool unseen(const struct range *range) {
-  return !range->read_only && !(range->seen && range->seen_at == pages_generation);
+  return range->lane == lane_here() && !range->read_only &&
+         !(range->seen && range->seen_at == pages_generation);
 }
 
 // Nothing runs: allocated memory is as it is while nobody touches it.
@@ -337,15 +341,35 @@ static void pause_for(uint64_t ns) {
   nanosleep(&time, NULL);
 }
 
+// Pages that are to be looked at, in all lanes, with the lock; the look; whether somebody waits for
+// a server.
+static uint64_t unseen_pages(void) {
+  uint64_t pages = 0;
+  for (const struct range *range = live_ranges; range; range = range->next_live) {
+    lane_use(range->lane);
+    if (unseen(range)) pages += range->live;
+  }
+  return pages;
+}
+static void look_everywhere(void) {
+  for (int lane = 0; pages_live && lane < lane_count; lane++) {
+    lane_use((unsigned)lane);
+    pages_look_all();
+  }
+}
+static _Bool somebody_waits(void) {
+  for (int lane = 0; lane < lane_count; lane++)
+    if (answers_open[lane]) return 1;
+  return 0;
+}
+
 static void *watch(void *unused) {
   (void)unused;
   uint64_t period = PERIOD_LEAST_NS;
   _Bool busy = 0;  // the last time, something had changed
   pthread_mutex_lock(&pages_lock);
   while (!guest_is_lost()) {
-    uint64_t pages = 0, before = changes;
-    for (const struct range *range = live_ranges; range; range = range->next_live)
-      if (unseen(range)) pages += range->live;
+    uint64_t before = changes, pages = unseen_pages();
     if (!pages) {
       pthread_cond_wait(&work_begins, &pages_lock);
       period = PERIOD_LEAST_NS;
@@ -353,9 +377,9 @@ static void *watch(void *unused) {
       continue;
     }
     pthread_mutex_unlock(&pages_lock);
-    uint64_t pause = answers_expected() && !busy ? PERIOD_WAITING_NS : period;
+    uint64_t pause = somebody_waits() && !busy ? PERIOD_WAITING_NS : period;
     pause_for(pause + pages * PERIOD_PAGE_NS);
-    if (pages_live) pages_look_all();
+    look_everywhere();
     pthread_mutex_lock(&pages_lock);
     busy = changes != before;
     if (busy)

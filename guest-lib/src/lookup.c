@@ -6,6 +6,7 @@
 #include "function.h"
 #include "guest_calls.h"
 #include "handle.h"
+#include "library.h"
 #include "log.h"
 #include "memory.h"
 #include "module_parts.h"
@@ -49,8 +50,13 @@ static CUresult bind(struct module *module, struct kernel *kernel) {
     function->name = strdup(kernel->name);
     function->parameters = malloc(layout ? layout : 1);
   }
+  _Bool library = !module->context;
+  if (function) function->lane = library ? module->lane : LANE_ANY;
+  // The kernels of a program's library are for any lane.
+  _Bool any = library && handle_lane(WIRE_KIND_MODULE, module->own) == LANE_ANY;
   if (!function || !function->name || !function->parameters ||
-      !(kernel->function = handle_mint(WIRE_KIND_FUNCTION, function))) {
+      !(kernel->function = any ? handle_mint_for_any(WIRE_KIND_FUNCTION, function)
+                               : handle_mint(WIRE_KIND_FUNCTION, function))) {
     function_free(function);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
@@ -86,6 +92,10 @@ static CUresult bind_again(struct function *function) {
 CUresult function_resolve(const void *handle, struct function **function, uint64_t *wire) {
   *function = function_find(handle);
   if (!*function) return CUDA_ERROR_INVALID_HANDLE;
+  if (lanes_many()) {
+    CUresult result = library_function_here(function);
+    if (result) return result;
+  }
   if (__builtin_expect(!(*function)->wire, 0)) {
     CUresult result = bind_again(*function);
     if (result) return result;
@@ -94,26 +104,27 @@ CUresult function_resolve(const void *handle, struct function **function, uint64
   return CUDA_SUCCESS;
 }
 
+CUresult module_get_function(void *out, struct module *module, const char *name) {
+  CUresult result = module_revive(module);
+  if (result) return result;
+  struct kernel *kernel = NULL;
+  for (uint32_t i = 0; i < module->listed && !kernel; i++)
+    if (strcmp(module->kernels[i].name, name) == 0) kernel = &module->kernels[i];
+  result = CUDA_ERROR_NOT_FOUND;
+  if (!kernel && module->listed < module->kernel_count) kernel = find_remote(module, name, &result);
+  if (!kernel) return result;
+  result = kernel->function ? CUDA_SUCCESS : bind(module, kernel);
+  if (!result) *(uint64_t *)out = kernel->function;
+  return result;
+}
+
 static CUresult get_function(void *out, const void *handle, const char *name) {
   if (!out || !name) return CUDA_ERROR_INVALID_VALUE;
   if (strlen(name) > WIRE_FRAME_MAX / 2) return CUDA_ERROR_NOT_FOUND;
-  CUresult result = CUDA_ERROR_NOT_FOUND;
   pthread_mutex_lock(&module_lock);
   struct module *module = module_find(handle);
-  struct kernel *kernel = NULL;
-  CUresult ready = module ? module_revive(module) : CUDA_ERROR_INVALID_HANDLE;
-  if (ready) {
-    result = ready;
-  } else {
-    for (uint32_t i = 0; i < module->listed && !kernel; i++)
-      if (strcmp(module->kernels[i].name, name) == 0) kernel = &module->kernels[i];
-    if (!kernel && module->listed < module->kernel_count)
-      kernel = find_remote(module, name, &result);
-  }
-  if (kernel) {
-    result = kernel->function ? CUDA_SUCCESS : bind(module, kernel);
-    if (!result) *(uint64_t *)out = kernel->function;
-  }
+  if (module) lane_use(module->lane);
+  CUresult result = module ? module_get_function(out, module, name) : CUDA_ERROR_INVALID_HANDLE;
   pthread_mutex_unlock(&module_lock);
   return result;
 }
@@ -123,6 +134,7 @@ static CUresult get_function(void *out, const void *handle, const char *name) {
 static CUresult enumerate(void *out, unsigned room, const void *handle) {
   pthread_mutex_lock(&module_lock);
   struct module *module = module_find(handle);
+  if (module) lane_use(module->lane);
   CUresult result = module ? module_revive(module) : CUDA_ERROR_INVALID_HANDLE;
   if (!result && (!out || !room)) result = CUDA_ERROR_INVALID_VALUE;
   uint32_t count = module && room > module->kernel_count ? module->kernel_count : room;
@@ -171,8 +183,9 @@ static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, const void *handle,
   if (strlen(name) > WIRE_FRAME_MAX / 2) return CUDA_ERROR_NOT_FOUND;
   pthread_mutex_lock(&module_lock);
   struct module *module = module_find(handle);
-  CUresult result = module ? module_revive(module) : CUDA_ERROR_INVALID_HANDLE;
-  struct global *global = module ? module->globals : NULL;
+  CUresult result = module ? library_here(&module) : CUDA_ERROR_INVALID_HANDLE;
+  if (!result) result = module_revive(module);
+  struct global *global = !result ? module->globals : NULL;
   while (global && strcmp(global->name, name) != 0) global = global->next;
   if (!result && !global) result = ask_global(module, name, &global);
   if (!result && managed_only && !global->managed) result = CUDA_ERROR_NOT_FOUND;

@@ -7,6 +7,7 @@
 #include "backing.h"
 #include "context.h"
 #include "guest_calls.h"
+#include "lane.h"
 #include "log.h"
 #include "memory_parts.h"
 #include "pages.h"
@@ -56,21 +57,30 @@ struct leaving {
 };
 
 pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t limit;
-static uint64_t charged;        // bytes the session has on the server
-static uint64_t beside;         // of them, those beside the window
-static uint64_t leaving_bytes;  // of them, in granules whose every allocation is leaving
+static struct account {
+  uint64_t limit;
+  uint64_t charged;        // bytes the session has on the server
+  uint64_t beside;         // of them, those beside the window
+  uint64_t leaving_bytes;  // of them, in granules whose every allocation is leaving
+  struct block *spare;     // of small_blocks, one that is empty; or NULL
+  struct leaving *leaving_queue;
+  size_t leaving_first, leaving_count, leaving_room;
+} accounts[LANES_MAX];
 static struct block *small_blocks;
-static struct block *spare;  // of small_blocks, one that is empty; or NULL
-static struct leaving *leaving_queue;
-static size_t leaving_first, leaving_count, leaving_room;
 static uint64_t last_id;
+
+// That of the thread's lane.
+static struct account *here(void) { return &accounts[lane_here()]; }
 
 void memory_start(uint64_t window_base, uint64_t window_size, uint64_t memory_limit) {
   // A quarter for pinned memory: addresses are plenty.
   window_start(window_base, window_size, window_size / 4 & ~(uint64_t)(WIRE_GRANULE - 1));
   backing_start(window_base, window_size);
-  limit = memory_limit & ~(uint64_t)(WIRE_GRANULE - 1);
+  memory_join(memory_limit);
+}
+
+void memory_join(uint64_t memory_limit) {
+  here()->limit = memory_limit & ~(uint64_t)(WIRE_GRANULE - 1);
 }
 
 uint64_t memory_next_id(void) { return ++last_id; }
@@ -86,16 +96,19 @@ _Bool memory_grow(void *array, size_t *room, size_t count, size_t element) {
 }
 
 _Bool memory_charge(uint64_t bytes) {
-  if (bytes > limit || charged > limit - bytes) return 0;
-  charged += bytes;
+  struct account *account = here();
+  if (bytes > account->limit || account->charged > account->limit - bytes) return 0;
+  account->charged += bytes;
   return 1;
 }
 
-void memory_discharge(uint64_t bytes) { charged -= bytes; }
+void memory_discharge(uint64_t bytes) { here()->charged -= bytes; }
 
 void memory_log_shortage(uint64_t bytes) {
+  struct account *account = here();
   log_warn("out of memory: %llu bytes wanted, %llu of %llu MiB in use", (unsigned long long)bytes,
-           (unsigned long long)(charged >> 20), (unsigned long long)(limit >> 20));
+           (unsigned long long)(account->charged >> 20),
+           (unsigned long long)(account->limit >> 20));
 }
 
 // ---- blocks ------------------------------------------------------------------------------------
@@ -129,7 +142,7 @@ static CUresult new_block(uint64_t bytes, int device, enum allocation_kind kind,
     free(block);
     return result;
   }
-  block->holding = (struct holding){address, bytes, &block_kind};
+  block->holding = (struct holding){.address = address, .size = bytes, .kind = &block_kind};
   block->device = device;
   block->kind = kind;
   window_put(&block->holding);
@@ -139,6 +152,7 @@ static CUresult new_block(uint64_t bytes, int device, enum allocation_kind kind,
 
 // Nothing uses the block any more. `tell`: the server still has memory under it.
 static void end_block(struct block *block, _Bool tell) {
+  struct account *account = here();
   if (block->kind == ALLOCATION_MANAGED) pages_unshare(block->holding.address);
   if (tell) put_MemoryUnmap(block->holding.address, block->holding.size);
   memory_discharge(block->holding.size);
@@ -148,7 +162,7 @@ static void end_block(struct block *block, _Bool tell) {
     struct block **link = &small_blocks;
     while (*link != block) link = &(*link)->next_small;
     *link = block->next_small;
-    if (block == spare) spare = NULL;
+    if (block == account->spare) account->spare = NULL;
     free(block->small);
   }
   free(block);
@@ -170,18 +184,20 @@ static int find_units(struct small *small, unsigned units) {
 // Moves units of a block between free, used and leaving; a block that nothing else is in than what
 // leaves counts as leaving.
 static void count_units(struct small *small, int freed, int left) {
+  struct account *account = here();
   _Bool before =
       small->leaving_units && small->free_units + small->leaving_units == UNITS_PER_GRANULE;
   small->free_units += (unsigned)freed;
   small->leaving_units += (unsigned)left;
   _Bool after =
       small->leaving_units && small->free_units + small->leaving_units == UNITS_PER_GRANULE;
-  if (after && !before) leaving_bytes += WIRE_GRANULE;
-  if (before && !after) leaving_bytes -= WIRE_GRANULE;
+  if (after && !before) account->leaving_bytes += WIRE_GRANULE;
+  if (before && !after) account->leaving_bytes -= WIRE_GRANULE;
 }
 
 static CUresult allocate_small(uint64_t size, int device, enum allocation_kind kind,
                                const struct record *record, uint64_t *address) {
+  struct account *account = here();
   unsigned units = (unsigned)((size + UNIT - 1) / UNIT);
   struct block *block = small_blocks;
   int at = -1;
@@ -203,7 +219,7 @@ static CUresult allocate_small(uint64_t size, int device, enum allocation_kind k
     small_blocks = block;
     at = 0;
   }
-  if (block == spare) spare = NULL;
+  if (block == account->spare) account->spare = NULL;
   struct small *small = block->small;
   memset(small->units + at, 2, units);
   small->units[at] = 1;
@@ -231,10 +247,11 @@ static void free_units(struct small *small, unsigned at) {
 // ---- freeing -----------------------------------------------------------------------------------
 
 void memory_release(uint64_t address) {
+  struct account *account = here();
   struct block *block = block_at(address);
   if (!block) return;
   if (!block->small) {
-    leaving_bytes -= block->holding.size;
+    account->leaving_bytes -= block->holding.size;
     end_block(block, 1);
     return;
   }
@@ -243,25 +260,27 @@ void memory_release(uint64_t address) {
   // unmap each time.
   if (block->small->free_units < UNITS_PER_GRANULE) return;
   if (block->kind != ALLOCATION_PLAIN) return end_block(block, 1);
-  if (spare) end_block(spare, 1);
-  spare = block;
+  if (account->spare) end_block(account->spare, 1);
+  account->spare = block;
 }
 
 static void release_settled(void) {
+  struct account *account = here();
   uint64_t settled = context_settled_sequence();
-  while (leaving_count && leaving_queue[leaving_first].sequence <= settled) {
-    const struct leaving *first = &leaving_queue[leaving_first++];
-    leaving_count--;
+  while (account->leaving_count &&
+         account->leaving_queue[account->leaving_first].sequence <= settled) {
+    const struct leaving *first = &account->leaving_queue[account->leaving_first++];
+    account->leaving_count--;
     if (!first->end) {
       memory_release(first->address);
       continue;
     }
-    leaving_bytes -= first->beside;
-    beside -= first->beside;
+    account->leaving_bytes -= first->beside;
+    account->beside -= first->beside;
     memory_discharge(first->beside);
     first->end(first->object, 1);
   }
-  if (!leaving_count) leaving_first = 0;
+  if (!account->leaving_count) account->leaving_first = 0;
   pool_release_settled();
 }
 
@@ -293,7 +312,7 @@ CUresult memory_leave(uint64_t address, uint64_t *capacity) {
     *capacity = (uint64_t)units * UNIT;
   } else {
     *capacity = block->holding.size;
-    leaving_bytes += block->holding.size;
+    here()->leaving_bytes += block->holding.size;
   }
   return CUDA_SUCCESS;
 }
@@ -307,23 +326,28 @@ void memory_return(uint64_t address, uint64_t size, uint64_t context, uint64_t p
     block->small->records[at] = record;
   } else {
     block->record = record;
-    leaving_bytes -= block->holding.size;
+    here()->leaving_bytes -= block->holding.size;
   }
 }
 
 // Before something is put into the queue of what leaves.
 static _Bool room_to_leave(void) {
-  if (leaving_first && leaving_first + leaving_count == leaving_room) {
-    memmove(leaving_queue, leaving_queue + leaving_first, leaving_count * sizeof *leaving_queue);
-    leaving_first = 0;
+  struct account *account = here();
+  if (account->leaving_first &&
+      account->leaving_first + account->leaving_count == account->leaving_room) {
+    memmove(account->leaving_queue, account->leaving_queue + account->leaving_first,
+            account->leaving_count * sizeof *account->leaving_queue);
+    account->leaving_first = 0;
   }
-  return memory_grow(&leaving_queue, &leaving_room, leaving_first + leaving_count,
-                     sizeof *leaving_queue);
+  return memory_grow(&account->leaving_queue, &account->leaving_room,
+                     account->leaving_first + account->leaving_count,
+                     sizeof *account->leaving_queue);
 }
 
 static void leave(struct leaving what) {
+  struct account *account = here();
   what.sequence = batch_sequence();
-  leaving_queue[leaving_first + leaving_count++] = what;
+  account->leaving_queue[account->leaving_first + account->leaving_count++] = what;
   release_settled();
 }
 
@@ -343,7 +367,7 @@ CUresult memory_take_beside(uint64_t bytes) {
     result = memory_make_room();
     if (!result && !memory_charge(bytes)) result = CUDA_ERROR_OUT_OF_MEMORY;
   }
-  if (!result) beside += bytes;
+  if (!result) here()->beside += bytes;
   if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(bytes);
   pthread_mutex_unlock(&memory_lock);
   return result;
@@ -353,7 +377,7 @@ CUresult memory_leave_beside(uint64_t bytes, void (*end)(void *object, _Bool tel
   pthread_mutex_lock(&memory_lock);
   CUresult result = room_to_leave() ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
   if (!result) {
-    leaving_bytes += bytes;
+    here()->leaving_bytes += bytes;
     leave((struct leaving){.beside = bytes, .end = end, .object = object});
   }
   pthread_mutex_unlock(&memory_lock);
@@ -361,14 +385,15 @@ CUresult memory_leave_beside(uint64_t bytes, void (*end)(void *object, _Bool tel
 }
 
 CUresult memory_make_room(void) {
+  struct account *account = here();
   CUresult result = CUDA_SUCCESS;
-  if (leaving_count || pool_waits()) {
+  if (account->leaving_count || pool_waits()) {
     pthread_mutex_unlock(&memory_lock);
     result = context_synchronize();
     pthread_mutex_lock(&memory_lock);
   }
   release_settled();
-  if (spare) end_block(spare, 1);
+  if (account->spare) end_block(account->spare, 1);
   return result;
 }
 
@@ -384,7 +409,7 @@ static CUresult allocate(uint64_t size, int device, uint64_t context, uint64_t p
   release_settled();
   struct record record = {size, context, pool, memory_next_id()};
   if (size <= SMALL_MAX) return allocate_small(size, device, kind, &record, address);
-  if (size > limit) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (size > here()->limit) return CUDA_ERROR_OUT_OF_MEMORY;
   struct block *block;
   CUresult result = new_block(memory_capacity(size), device, kind, &block);
   if (result) return result;
@@ -401,7 +426,7 @@ CUresult memory_allocate(uint64_t size, int device, uint64_t context, uint64_t p
 CUresult memory_obtain(uint64_t size, enum allocation_kind kind, CUdeviceptr *out) {
   if (!out || !size) return CUDA_ERROR_INVALID_VALUE;
   uint64_t address, context = context_current_handle();
-  int device = context_current()->device;
+  int device = device_here();
   pthread_mutex_lock(&memory_lock);
   CUresult result = allocate(size, device, context, 0, kind, &address);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
@@ -417,6 +442,8 @@ CUresult memory_obtain(uint64_t size, enum allocation_kind kind, CUdeviceptr *ou
 
 CUresult memory_free(uint64_t address) {
   pthread_mutex_lock(&memory_lock);
+  const struct holding *holding = window_at(address);
+  if (holding) lane_use(holding->lane);
   CUresult result = retire(address);
   pthread_mutex_unlock(&memory_lock);
   return result;
@@ -458,16 +485,17 @@ static void forget(struct holding *holding, void *context) {
 }
 
 void memory_forget_all(void) {
+  struct account *account = here();
   pthread_mutex_lock(&memory_lock);
   window_each(forget, NULL);
-  for (size_t i = 0; i < leaving_count; i++) {
-    const struct leaving *each = &leaving_queue[leaving_first + i];
+  for (size_t i = 0; i < account->leaving_count; i++) {
+    const struct leaving *each = &account->leaving_queue[account->leaving_first + i];
     if (each->end) each->end(each->object, 0);
   }
-  leaving_count = leaving_first = 0;
-  leaving_bytes = 0;
-  memory_discharge(beside);
-  beside = 0;
+  account->leaving_count = account->leaving_first = 0;
+  account->leaving_bytes = 0;
+  memory_discharge(account->beside);
+  account->beside = 0;
   variables_forget_all();
   pool_forget_all();
   pthread_mutex_unlock(&memory_lock);
@@ -498,11 +526,13 @@ void memory_destroy_of(uint64_t context) {
 // ---- entry points ------------------------------------------------------------------------------
 
 CUresult guest_cuMemGetInfo_v2(size_t *free, size_t *total) {
+  struct account *account = here();
   if (!free || !total) return CUDA_ERROR_INVALID_VALUE;
   pthread_mutex_lock(&memory_lock);
   release_settled();
-  *free = limit - charged + leaving_bytes + (spare ? WIRE_GRANULE : 0);
-  *total = limit;
+  *free = account->limit - account->charged + account->leaving_bytes +
+          (account->spare ? WIRE_GRANULE : 0);
+  *total = account->limit;
   pthread_mutex_unlock(&memory_lock);
   return CUDA_SUCCESS;
 }

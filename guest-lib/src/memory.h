@@ -20,6 +20,7 @@ enum allocation_kind {
 // What an address belongs to.
 struct allocation {
   enum allocation_kind kind;
+  unsigned lane;  // whose server has it
   int device;
   uint64_t address;
   uint64_t size;     // as asked for
@@ -32,7 +33,9 @@ struct allocation {
 };
 enum { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_ALL = 3 };
 
+// The window that all lanes share, and the limit of the thread's lane; of another lane, its limit.
 void memory_start(uint64_t window_base, uint64_t window_size, uint64_t limit);
+void memory_join(uint64_t limit);
 
 // A new allocation in the current context, plain or managed; its end.
 CUresult memory_obtain(uint64_t size, enum allocation_kind kind, CUdeviceptr *address);

@@ -1,6 +1,7 @@
 // What an address belongs to, and whether a range is the program's.
 #include "guest_calls.h"
 #include "host_memory.h"
+#include "lane.h"
 #include "log.h"
 #include "memory.h"
 #include "memory_parts.h"
@@ -10,7 +11,10 @@
 
 _Bool memory_find_locked(uint64_t address, struct allocation *found) {
   struct holding *holding = window_at(address);
-  return holding ? holding->kind->find(holding, address, found) : variable_find(address, found);
+  if (!holding) return variable_find(address, found);
+  if (!holding->kind->find(holding, address, found)) return 0;
+  found->lane = holding->lane;
+  return 1;
 }
 
 _Bool memory_find(uint64_t address, struct allocation *found) {
@@ -25,6 +29,7 @@ static _Bool covered(uint64_t address, uint64_t size) {
   struct allocation found;
   _Bool first = 1;
   while (memory_find_locked(address, &found) && found.access) {
+    lane_follow(found.lane, CUDA_ERROR_INVALID_VALUE);
     // What continues a mapping must be one, too.
     if (!first && found.kind != ALLOCATION_MAPPING) return 0;
     uint64_t rest = found.size - (address - found.address);

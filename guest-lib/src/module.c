@@ -10,6 +10,7 @@
 #include "handle.h"
 #include "image_way.h"
 #include "jit.h"
+#include "library.h"
 #include "log.h"
 #include "memory.h"
 #include "module_parts.h"
@@ -123,6 +124,7 @@ static void free_globals(struct module *module) {
 }
 
 static void free_module(struct module *module) {
+  image_free(&module->image);
   for (uint32_t i = 0; i < module->listed; i++) {
     free(module->kernels[i].name);
     free(module->kernels[i].parameters);
@@ -145,6 +147,10 @@ static void recycle_wire(enum wire_kind kind, uint64_t own, uint64_t wire) {
 // Ends the module, its functions and their handles. `tell`: the server has it.
 static CUresult forget_module(struct module *module, _Bool tell) {
   uint64_t handle = module->own;
+  if (!module->context) {
+    library_end_beside(module);
+    lane_use(module->lane);
+  }
   handle_retire(WIRE_KIND_MODULE, handle);
   retire_wire(WIRE_KIND_MODULE, handle, module->wire);
   uint64_t wires[module->listed + 1];
@@ -198,10 +204,12 @@ static CUresult ask_open(uint64_t wire, const struct module *module, int library
                         module->option_count * (uint32_t)sizeof *module->options, answer);
 }
 
-static struct module *new_module(const struct image *image, int library, const struct jit *jit) {
+static struct module *new_module(const struct image *image, int library, const struct jit *jit,
+                                 _Bool kept) {
   struct module *module = calloc(1, sizeof *module);
   if (!module) return NULL;
   module->context = library ? 0 : context_current_handle();
+  module->lane = lane_here();
   memcpy(module->hash, image->hash, sizeof module->hash);
   module->size = image->size;
   if (jit->count) {
@@ -212,7 +220,8 @@ static struct module *new_module(const struct image *image, int library, const s
     if (module->options) memcpy(module->options, options.travel, bytes);
     module->option_count = module->options ? options.count : 0;
   }
-  module->own = handle_mint(WIRE_KIND_MODULE, module);
+  module->own =
+      kept ? handle_mint_for_any(WIRE_KIND_MODULE, module) : handle_mint(WIRE_KIND_MODULE, module);
   if (module->own) return module;
   free(module->options);
   free(module);
@@ -222,8 +231,7 @@ static struct module *new_module(const struct image *image, int library, const s
 static void say_unfit(const struct image *image) {
   char held[256];
   image_describe(image, held, sizeof held);
-  const struct context *context = context_current();
-  int device = context ? context->device : 0;
+  int device = device_here();
   log_error(
       "no kernel of a module can run: it holds %s, and the device is of compute capability "
       "%d.%d (%s)",
@@ -232,8 +240,9 @@ static void say_unfit(const struct image *image) {
       device_get(device)->name);
 }
 
-static CUresult load(const struct image *image, int library, const struct jit *jit, uint64_t *out) {
-  struct module *module = new_module(image, library, jit);
+CUresult module_load(struct image *image, int library, const struct jit *jit, _Bool kept,
+                     uint64_t *out) {
+  struct module *module = new_module(image, library, jit, kept);
   if (!module) return CUDA_ERROR_OUT_OF_MEMORY;
   uint64_t handle = module->own;
   CUresult result = CUDA_SUCCESS;
@@ -281,25 +290,32 @@ static CUresult load(const struct image *image, int library, const struct jit *j
     forget_module(module, 1);
     return result;
   }
+  if (kept) {
+    module->image = *image;
+    image->bytes = NULL;
+  }
   *out = handle;
   return CUDA_SUCCESS;
 }
 
+CUresult module_end(struct module *module) { return forget_module(module, 1); }
+
 CUresult module_revive(struct module *module) {
   if (module->wire) return CUDA_SUCCESS;
+  struct lane_thread before = lane_enter(module->lane);
   uint64_t wire = handle_mint(WIRE_KIND_MODULE, module);
-  if (!wire) return CUDA_ERROR_OUT_OF_MEMORY;
-  struct answer answer;
-  CUresult result = ask_open(wire, module, 1, &answer);
+  struct answer answer = {0};
+  CUresult result = wire ? ask_open(wire, module, 1, &answer) : CUDA_ERROR_OUT_OF_MEMORY;
   const struct wire_ModuleOpen_reply *reply = answer.reply;
   if (!result && reply->state != WIRE_MODULE_LOADED) result = CUDA_ERROR_INVALID_HANDLE;
   answer_free(&answer);
-  if (result) {
+  if (!result) {
+    module->wire = wire;
+  } else if (wire) {
     handle_retire(WIRE_KIND_MODULE, wire);
     handle_recycle(WIRE_KIND_MODULE, wire);
-  } else {
-    module->wire = wire;
   }
+  lane_leave(before);
   return result;
 }
 
@@ -311,7 +327,7 @@ static CUresult load_and_free(CUresult read, struct image *image, int library,
     return read;
   }
   uint64_t handle;
-  CUresult result = load(image, library, jit, &handle);
+  CUresult result = module_load(image, library, jit, library && lanes_many(), &handle);
   image_free(image);
   if (!result) *(uint64_t *)out = handle;
   return result;
@@ -332,6 +348,7 @@ static void forget(uint64_t handle, void *object, void *context) {
   struct module *module = object;
   uint64_t only = context ? *(uint64_t *)context : 0;
   if (only && module->context != only) return;
+  if (module->lane != lane_here()) return;
   if (only || module->context)
     forget_module(module, only != 0);
   else

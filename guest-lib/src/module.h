@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "cuda_driver.h"
+#include "lane.h"
 #include "wire.h"
 
 #define FUNCTION_ATTRIBUTES 32
@@ -25,6 +26,10 @@ struct function {
   _Atomic int attributes[FUNCTION_ATTRIBUTES];
   struct occupancy *occupancy;  // what is known of it, see occupancy.c
   struct staged *staged;        // see staged_launch.c
+  // Of a library: the lane whose device has this one, and the same kernel on other lanes' devices
+  // (library.h).
+  unsigned lane;
+  struct function *_Atomic beside[LANES_MAX];
 };
 
 // The function or kernel behind a handle, or NULL.

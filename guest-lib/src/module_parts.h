@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "image.h"
 #include "module.h"
 
 struct kernel {
@@ -35,6 +36,11 @@ struct module {
   // kernels outlive a reset of the context: `wire` is 0 then, until it is used and loaded again.
   uint64_t own, wire;
   uint64_t hash[4], size;
+  // Of a library: the lane whose device has this one, what it was read from, and the same library
+  // on other lanes' devices, by handles that the program never sees (library.h).
+  unsigned lane;
+  struct image image;
+  uint64_t beside[LANES_MAX];
   // Of the compiler, for every load.
   struct wire_jit_option *options;
   uint32_t option_count;
@@ -52,6 +58,16 @@ struct kernel *module_add_kernel(struct module *module, const char *name, uint32
 // Adds what the server tells of a variable; NULL when there is no memory.
 struct global *module_add_global(struct module *module, const char *name, uint32_t name_length,
                                  uint64_t address, uint64_t size, _Bool managed);
+
+// Loads a module, or a library, in the lane that the thread is in. For a library that is one of a
+// program's, and may be used on any device, `kept`: it takes the image.
+struct jit;
+CUresult module_load(struct image *image, int library, const struct jit *jit, _Bool kept,
+                     uint64_t *out);
+// Ends it.
+CUresult module_end(struct module *module);
+// The handle of a kernel, which is made.
+CUresult module_get_function(void *out, struct module *module, const char *name);
 
 // Loads a library again after a reset; the server still has the bytes of what it loaded before.
 CUresult module_revive(struct module *module);

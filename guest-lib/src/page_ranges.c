@@ -34,6 +34,7 @@ static _Bool insert(struct range *range) {
     ranges = grown;
     range_room = wanted;
   }
+  range->lane = lane_here();
   size_t at = range_count++;
   for (; at && ranges[at - 1]->address > range->address; at--) ranges[at] = ranges[at - 1];
   ranges[at] = range;

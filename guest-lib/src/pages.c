@@ -162,7 +162,11 @@ _Bool pages_hand_over_all(void) {
   pthread_mutex_lock(&pages_lock);
   pages_generation++;
   if (open_ranges) fault_watch();
-  while (open_ranges) pages_push(open_ranges, open_ranges->first, open_ranges->last, 0);
+  for (struct range **link = &open_ranges; *link;) {
+    struct range *range = *link;  // which leaves the list when all of it is closed
+    if (range->lane == lane_here()) pages_push(range, range->first, range->last, 0);
+    if (*link == range) link = &range->next_open;
+  }
   if (pages_live) live_push_all();
   pages_send_gathered();
   return 1;
@@ -175,6 +179,7 @@ void pages_use_range(uint64_t address, uint64_t size, _Bool writes) {
   pthread_mutex_lock(&pages_lock);
   struct range *range = pages_find(address);
   if (range) {
+    struct lane_thread before = lane_enter(range->lane);
     pages_generation += writes;
     fault_watch();
     uint64_t from = (address - range->address) / PAGE;
@@ -182,6 +187,7 @@ void pages_use_range(uint64_t address, uint64_t size, _Bool writes) {
     pages_push(range, (uint32_t)from, to < range->count ? (uint32_t)to : range->count, !writes);
     pages_send_gathered();
     if (writes && range->live) live_watch();
+    lane_leave(before);
   }
   pthread_mutex_unlock(&pages_lock);
 }
@@ -213,6 +219,8 @@ static uint32_t fetch_size(struct range *range, uint32_t *at) {
 // waiting for itself.
 static void download_bytes(const struct range *range, uint64_t address, uint64_t bytes) {
   _Bool wait = !host_function_calls();
+  // A touch comes from anywhere.
+  struct lane_thread before = lane_enter(range->lane);
   struct answer answer;
   answer_init(&answer);
   answer_into(&answer, range->view + (address - range->address), bytes);
@@ -226,6 +234,7 @@ static void download_bytes(const struct range *range, uint64_t address, uint64_t
     log_error("what the device has at 0x%llx does not come: the program sees what was there before",
               (unsigned long long)address);
   }
+  lane_leave(before);
 }
 
 static void download(const struct range *range, uint32_t from, uint32_t pages) {
@@ -240,6 +249,7 @@ static void download(const struct range *range, uint32_t from, uint32_t pages) {
 // The same of pinned memory, without waiting for work. Whether there was none to wait for.
 static _Bool bring(const struct range *range, uint32_t from, uint32_t pages) {
   _Bool settled = 1;
+  struct lane_thread before = lane_enter(range->lane);
   for (uint32_t at = from, end = from + pages; at < end;) {
     uint32_t part = end - at < WIRE_PAGES_MAX ? end - at : WIRE_PAGES_MAX;
     uint64_t changed[4];
@@ -252,6 +262,7 @@ static _Bool bring(const struct range *range, uint32_t from, uint32_t pages) {
       settled = settled && now;
     at += part;
   }
+  lane_leave(before);
   return settled;
 }
 

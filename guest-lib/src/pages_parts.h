@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "lane.h"
 #include "pages.h"
 #include "wire.h"
 
@@ -28,7 +29,8 @@ struct extent {
 
 struct range {
   uint64_t address;
-  char *view;  // always open
+  unsigned lane;  // whose device shares it
+  char *view;     // always open
   uint32_t count;
   // Pages outside [first, last) are away or coming.
   uint32_t first, last;

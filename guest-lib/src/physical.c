@@ -64,6 +64,7 @@ CUresult guest_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
   CUresult result = check(prop);
   if (result) return result;
   int device = prop->location.id;
+  lane_use(lane_of_device(device));
   _Bool shareable = prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
   pthread_mutex_lock(&memory_lock);
   struct physical *made = physical_new(size, device, shareable);

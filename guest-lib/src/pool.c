@@ -21,7 +21,9 @@ static uint64_t make(int device, uint64_t most) {
   struct pool *pool = calloc(1, sizeof *pool);
   if (!pool) return 0;
   *pool = (struct pool){.device = device, .most = most, .reuse = {1, 1, 1}};
+  struct lane_thread before = lane_enter(lane_of_device(device));
   uint64_t handle = handle_mint(WIRE_KIND_POOL, pool);
+  lane_leave(before);
   if (!handle) free(pool);
   return handle;
 }

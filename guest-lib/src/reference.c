@@ -162,7 +162,7 @@ static CUresult check(const CUDA_RESOURCE_DESC *of) {
   struct resource r;
   CUresult result = resource_read(of, &r);
   if (result || r.array) return result;
-  int device = context_current() ? context_current()->device : 0;
+  int device = device_here();
 #define LIMIT(name) (uint64_t) device_attribute(device, CU_DEVICE_ATTRIBUTE_MAXIMUM_##name)
   uint64_t element = abi_element_bytes((CUarray_format)r.format, r.channels);
   if (!element || r.address % TEXTURE_ALIGN) return CUDA_ERROR_INVALID_VALUE;

@@ -101,7 +101,7 @@ static CUresult import_memory(uint64_t handle, _Bool own, const struct token *t,
 static CUresult import_physical(_Bool own, const struct token *token, struct physical **out,
                                 struct imported *imported) {
   pthread_mutex_lock(&memory_lock);
-  struct physical *physical = physical_new(0, context_current() ? context_current()->device : 0, 1);
+  struct physical *physical = physical_new(0, device_here(), 1);
   pthread_mutex_unlock(&memory_lock);
   if (!physical) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = import_memory(physical->handle, own, token, imported);
@@ -155,7 +155,7 @@ static CUresult map_import(const struct token *token, struct physical *physical,
     free(import);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  import->holding = (struct holding){at, imported->size, &import_kind};
+  import->holding = (struct holding){.address = at, .size = imported->size, .kind = &import_kind};
   import->physical = physical;
   import->token = *token;
   import->address = at + imported->offset;

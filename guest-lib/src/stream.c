@@ -9,6 +9,7 @@
 #include "event.h"
 #include "guest_calls.h"
 #include "handle.h"
+#include "lane.h"
 #include "pages.h"
 
 struct stream {
@@ -27,14 +28,19 @@ struct stream {
 // Guards `watch` and `watch_last`, which belong together.
 static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static struct stream legacy;
-static _Atomic uint64_t blocking_last;  // last command on any created stream that legacy waits for
-static _Atomic uint64_t nonblocking_last;  // last command on streams it does not wait for
-static _Atomic uint64_t settled;           // commands up to here are done, on all streams
+// What is known of a lane's streams.
+static struct order {
+  struct stream legacy;
+  _Atomic uint64_t blocking_last;     // last command on any created stream that legacy waits for
+  _Atomic uint64_t nonblocking_last;  // last command on streams it does not wait for
+  _Atomic uint64_t settled;           // commands up to here are done, on all streams
+} orders[LANES_MAX];
 static _Atomic uint64_t next_id = 1;
 
+static struct order *here(void) { return &orders[lane_here()]; }
+
 static struct stream *find(uint64_t wire) {
-  if (wire == STREAM_LEGACY_WIRE) return &legacy;
+  if (wire == STREAM_LEGACY_WIRE) return &here()->legacy;
   return handle_object(WIRE_KIND_STREAM, wire);
 }
 
@@ -61,6 +67,9 @@ CUresult stream_resolve(CUstream stream, int per_thread, uint64_t *wire) {
     return thread_stream_of_caller(wire);
   }
   if (handle == 0 || handle == handle_of(CU_STREAM_LEGACY)) {
+    // That of the current context.
+    if (lanes_many())
+      lane_follow(lane_of_context(context_current_handle()), CUDA_ERROR_INVALID_HANDLE);
     *wire = STREAM_LEGACY_WIRE;
     return CUDA_SUCCESS;
   }
@@ -88,9 +97,11 @@ void stream_mark(uint64_t wire, uint64_t sequence) {
   struct stream *stream = find(wire);
   if (!stream) return;
   atomic_store_explicit(&stream->last, sequence, memory_order_relaxed);
-  if (stream == &legacy) return;
-  atomic_store_explicit(stream->flags & CU_STREAM_NON_BLOCKING ? &nonblocking_last : &blocking_last,
-                        sequence, memory_order_relaxed);
+  struct order *order = here();
+  if (stream == &order->legacy) return;
+  atomic_store_explicit(
+      stream->flags & CU_STREAM_NON_BLOCKING ? &order->nonblocking_last : &order->blocking_last,
+      sequence, memory_order_relaxed);
 }
 
 static void mark_one(uint64_t handle, void *object, void *sequence) {
@@ -100,9 +111,9 @@ static void mark_one(uint64_t handle, void *object, void *sequence) {
 
 void stream_mark_all(uint64_t sequence) {
   handle_each(WIRE_KIND_STREAM, mark_one, &sequence);
-  raise(&legacy.last, sequence);
-  raise(&blocking_last, sequence);
-  raise(&nonblocking_last, sequence);
+  raise(&here()->legacy.last, sequence);
+  raise(&here()->blocking_last, sequence);
+  raise(&here()->nonblocking_last, sequence);
 }
 
 static void raise_done(void *object, void *sequence) {
@@ -111,28 +122,31 @@ static void raise_done(void *object, void *sequence) {
 
 void stream_settled(uint64_t wire, uint64_t sequence) {
   if (wire == STREAM_LEGACY_WIRE)
-    raise(&legacy.done, sequence);
+    raise(&here()->legacy.done, sequence);
   else
     handle_visit(WIRE_KIND_STREAM, wire, raise_done, &sequence);
 }
 
 void legacy_operation_settled(uint64_t sequence) {
-  raise(&legacy.done, sequence);
+  raise(&here()->legacy.done, sequence);
   // It waited for every blocking stream; if the others were done before, all is.
-  if (atomic_load(&nonblocking_last) <= atomic_load(&settled)) context_settled(sequence);
+  if (atomic_load(&here()->nonblocking_last) <= context_settled_sequence())
+    context_settled(sequence);
 }
 
-void context_settled(uint64_t sequence) { raise(&settled, sequence); }
-uint64_t context_settled_sequence(void) { return atomic_load(&settled); }
-_Bool context_is_settled(void) { return batch_sequence() <= atomic_load(&settled); }
+void context_settled(uint64_t sequence) { raise(&here()->settled, sequence); }
+uint64_t context_settled_sequence(void) { return atomic_load(&here()->settled); }
+_Bool context_is_settled(void) { return batch_sequence() <= atomic_load(&here()->settled); }
 
 _Bool stream_is_settled(uint64_t wire) {
   struct stream *stream = find(wire);
   if (!stream) return 0;
   uint64_t last = atomic_load(&stream->last);
   // Synchronising the legacy stream covers the streams it waits for.
-  if (stream == &legacy && atomic_load(&blocking_last) > last) last = atomic_load(&blocking_last);
-  return last <= atomic_load(&stream->done) || last <= atomic_load(&settled);
+  struct order *order = here();
+  if (stream == &order->legacy && atomic_load(&order->blocking_last) > last)
+    last = atomic_load(&order->blocking_last);
+  return last <= atomic_load(&stream->done) || last <= atomic_load(&order->settled);
 }
 
 uint64_t stream_last_sequence(uint64_t wire) {
@@ -146,10 +160,10 @@ static void read_done(void *object, void *done) {
 
 // The stream may be destroyed at any time by another thread: events outlive their streams.
 _Bool stream_has_done(uint64_t wire, uint64_t sequence) {
-  if (sequence <= atomic_load(&settled)) return 1;
+  if (sequence <= atomic_load(&here()->settled)) return 1;
   uint64_t done = 0;
   if (wire == STREAM_LEGACY_WIRE)
-    done = atomic_load(&legacy.done);
+    done = atomic_load(&here()->legacy.done);
   else
     handle_visit(WIRE_KIND_STREAM, wire, read_done, &done);
   return sequence <= done;
@@ -160,10 +174,11 @@ void stream_position(uint64_t wire, struct stream_position *position) {
   *position = (struct stream_position){0, 0};
   if (!stream) return;
   position->own = atomic_load(&stream->last);
-  if (stream == &legacy && atomic_load(&blocking_last) > position->own)
-    position->own = atomic_load(&blocking_last);
-  if (stream != &legacy && !(stream->flags & CU_STREAM_NON_BLOCKING))
-    position->legacy = atomic_load(&legacy.last);
+  struct order *order = here();
+  if (stream == &order->legacy && atomic_load(&order->blocking_last) > position->own)
+    position->own = atomic_load(&order->blocking_last);
+  if (stream != &order->legacy && !(stream->flags & CU_STREAM_NON_BLOCKING))
+    position->legacy = atomic_load(&order->legacy.last);
 }
 
 _Bool stream_has_passed(uint64_t wire, const struct stream_position *position) {
@@ -186,7 +201,7 @@ void stream_end(uint64_t wire) { destroy(wire, 1); }
 
 uint64_t stream_context(uint64_t wire) {
   struct stream *stream = find(wire);
-  return stream && stream != &legacy ? stream->context : context_current_handle();
+  return stream && stream != &here()->legacy ? stream->context : context_current_handle();
 }
 
 static void forget(uint64_t handle, void *object, void *context) {
@@ -292,7 +307,7 @@ static void raise_finished(void *object, void *request) {
 void stream_finished(const struct wire_done *done) {
   uint64_t request = done->request;
   if (done->handle == STREAM_LEGACY_WIRE)
-    raise(&legacy.finished, request);
+    raise(&here()->legacy.finished, request);
   else
     handle_visit(WIRE_KIND_STREAM, done->handle, raise_finished, &request);
 }
@@ -330,7 +345,7 @@ CUresult guest_cuStreamGetCtx(CUstream hStream, CUcontext *pctx, int per_thread)
   if (result) return result;
   if (!pctx) return CUDA_ERROR_INVALID_VALUE;
   struct stream *stream = find(wire);
-  uint64_t context = stream == &legacy ? context_current_handle() : stream->context;
+  uint64_t context = stream == &here()->legacy ? context_current_handle() : stream->context;
   *pctx = (CUcontext)(uintptr_t)context;
   return CUDA_SUCCESS;
 }

@@ -9,6 +9,7 @@
 #include "graph/allocation.h"
 #include "guest_calls.h"
 #include "handle.h"
+#include "lane.h"
 #include "memory_parts.h"
 #include "pool.h"
 #include "stream.h"
@@ -26,6 +27,7 @@ struct freed {
 // What was freed on one stream, in order.
 struct line {
   uint64_t stream;
+  unsigned lane;  // the legacy stream is one of each
   struct freed *entries;
   size_t first, count, room;
   struct line *next;
@@ -35,7 +37,7 @@ static struct line *lines;  // none is empty for long
 
 static struct line *line_of(uint64_t stream) {
   for (struct line *line = lines; line; line = line->next)
-    if (line->stream == stream) return line;
+    if (line->stream == stream && line->lane == lane_here()) return line;
   return NULL;
 }
 
@@ -43,6 +45,7 @@ static struct line *new_line(uint64_t stream) {
   struct line *line = calloc(1, sizeof *line);
   if (!line) return NULL;
   line->stream = stream;
+  line->lane = lane_here();
   line->next = lines;
   lines = line;
   return line;
@@ -60,14 +63,16 @@ static CUresult append(struct line *line, const struct freed *freed) {
 }
 
 static void release_passed(struct line *line) {
+  struct lane_thread before = lane_enter(line->lane);
   while (line->count) {
     struct freed *oldest = &line->entries[line->first];
-    if (!stream_has_passed(line->stream, &oldest->position)) return;
+    if (!stream_has_passed(line->stream, &oldest->position)) break;
     memory_release(oldest->address);
     line->first++;
     line->count--;
   }
-  line->first = 0;
+  if (!line->count) line->first = 0;
+  lane_leave(before);
 }
 
 void pool_release_settled(void) {
@@ -87,9 +92,13 @@ void pool_release_settled(void) {
 _Bool pool_waits(void) { return lines != NULL; }
 
 void pool_forget_all(void) {
-  while (lines) {
-    struct line *line = lines;
-    lines = line->next;
+  for (struct line **link = &lines; *link;) {
+    struct line *line = *link;
+    if (line->lane != lane_here()) {
+      link = &line->next;
+      continue;
+    }
+    *link = line->next;
     free(line->entries);
     free(line);
   }

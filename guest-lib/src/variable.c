@@ -3,29 +3,37 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "lane.h"
 #include "memory.h"
 #include "memory_parts.h"
 #include "pages.h"
 
 static struct variable {
   uint64_t address, size, id;
+  unsigned lane;
   _Bool managed;
 } * variables;
 static _Atomic size_t count;  // read without the lock, to see that there are none
 static size_t room;
 
+// Servers know nothing of each other, so that variables of two lanes may lie at one address: the
+// thread's lane comes first.
 _Bool variable_find(uint64_t address, struct allocation *found) {
+  _Bool there = 0;
   for (size_t i = 0; i < count; i++) {
     if (address - variables[i].address >= variables[i].size) continue;
+    if (there && variables[i].lane != lane_here()) continue;
+    there = 1;
     *found =
         (struct allocation){.kind = variables[i].managed ? ALLOCATION_MANAGED : ALLOCATION_VARIABLE,
+                            .lane = variables[i].lane,
+                            .device = device_of_lane(variables[i].lane),
                             .address = variables[i].address,
                             .size = variables[i].size,
                             .id = variables[i].id,
                             .access = ACCESS_ALL};
-    return 1;
   }
-  return 0;
+  return there;
 }
 
 _Bool variables_exist(void) { return count != 0; }
@@ -33,7 +41,7 @@ _Bool variables_exist(void) { return count != 0; }
 void memory_add_variable(uint64_t address, uint64_t size, _Bool managed) {
   pthread_mutex_lock(&memory_lock);
   if (memory_grow(&variables, &room, count, sizeof *variables)) {
-    variables[count] = (struct variable){address, size, memory_next_id(), managed};
+    variables[count] = (struct variable){address, size, memory_next_id(), lane_here(), managed};
     count++;
   }
   pthread_mutex_unlock(&memory_lock);
@@ -42,7 +50,7 @@ void memory_add_variable(uint64_t address, uint64_t size, _Bool managed) {
 void memory_remove_variable(uint64_t address) {
   pthread_mutex_lock(&memory_lock);
   for (size_t i = 0; i < count; i++)
-    if (variables[i].address == address) {
+    if (variables[i].address == address && variables[i].lane == lane_here()) {
       if (variables[i].managed) pages_unshare_variable(address);
       variables[i] = variables[--count];
       break;
@@ -51,7 +59,12 @@ void memory_remove_variable(uint64_t address) {
 }
 
 void variables_forget_all(void) {
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; i < count;) {
+    if (variables[i].lane != lane_here()) {
+      i++;
+      continue;
+    }
     if (variables[i].managed) pages_unshare_variable(variables[i].address);
-  count = 0;
+    variables[i] = variables[--count];
+  }
 }

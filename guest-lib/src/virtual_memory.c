@@ -99,7 +99,7 @@ static CUresult map(uint64_t address, uint64_t size, uint64_t offset, struct phy
     if (window_at(at)) return CUDA_ERROR_INVALID_VALUE;
   struct mapping *mapping = calloc(1, sizeof *mapping);
   if (!mapping) return CUDA_ERROR_OUT_OF_MEMORY;
-  mapping->holding = (struct holding){address, size, &mapping_kind};
+  mapping->holding = (struct holding){.address = address, .size = size, .kind = &mapping_kind};
   mapping->physical = physical;
   mapping->id = memory_next_id();
   window_put(&mapping->holding);
@@ -235,6 +235,12 @@ CUresult guest_cuMemUnmap(CUdeviceptr ptr, size_t size) {
     pthread_mutex_unlock(&memory_lock);
     return CUDA_ERROR_INVALID_VALUE;
   }
+  for (uint64_t at = ptr; at < ptr + size; at += mapping_at(at)->holding.size)
+    lane_follow(mapping_at(at)->holding.lane, CUDA_ERROR_NOT_SUPPORTED);
+  if (lane_crossed()) {
+    pthread_mutex_unlock(&memory_lock);
+    return lane_crossed();
+  }
   size_t count;
   struct mapping *taken = take(ptr, size, &count);
   pthread_mutex_unlock(&memory_lock);
@@ -280,7 +286,7 @@ CUresult guest_cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDes
     else if (mapping->physical->device != desc[i].location.id)
       result = access ? CUDA_ERROR_PEER_ACCESS_UNSUPPORTED : CUDA_SUCCESS;
     else
-      result = set_access(ptr, size, access);
+      lane_use(mapping->holding.lane), result = set_access(ptr, size, access);
   }
   pthread_mutex_unlock(&memory_lock);
   return result;

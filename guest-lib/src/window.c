@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lane.h"
 #include "wire.h"
 
 struct extent {
@@ -176,6 +177,7 @@ void window_give(uint64_t address, uint64_t size) {
 }
 
 void window_put(struct holding *holding) {
+  holding->lane = lane_here();
   uint64_t first = granule_of(holding->address);
   for (uint64_t i = 0; i < holding->size / WIRE_GRANULE; i++) holdings[first + i] = holding;
 }
@@ -194,7 +196,8 @@ static void each_in(const struct space *space,
   for (uint64_t i = space->first; i < space->fresh;) {
     struct holding *holding = holdings[i];
     i += holding ? holding->size / WIRE_GRANULE : 1;
-    if (holding) visit(holding, context);
+    if (holding && (holding->lane == lane_here() || holding->lane == LANE_ANY))
+      visit(holding, context);
   }
 }
 

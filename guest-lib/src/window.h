@@ -12,6 +12,7 @@
 struct holding {
   uint64_t address;
   uint64_t size;  // bytes, whole granules
+  unsigned lane;  // whose server has it: that of the thread that put it here
   const struct holding_kind *kind;
 };
 
@@ -41,7 +42,7 @@ void window_give(uint64_t address, uint64_t size);
 void window_put(struct holding *holding);
 void window_remove(const struct holding *holding);
 struct holding *window_at(uint64_t address);  // NULL: nothing
-// Visits every holding, by address; the one visited may be removed.
+// Visits every holding of the thread's lane, by address; the one visited may be removed.
 void window_each(void (*visit)(struct holding *holding, void *context), void *context);
 
 #endif

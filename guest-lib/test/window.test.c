@@ -78,7 +78,8 @@ static void visit(struct holding *holding, void *count) {
 static void what_lies_where(void **state) {
   (void)state;
   window_start(BASE, SIZE, 0);
-  struct block a = {{at(3), 2 * WIRE_GRANULE, NULL}}, b = {{at(9), WIRE_GRANULE, NULL}};
+  struct block a = {.holding = {.address = at(3), .size = 2 * WIRE_GRANULE}},
+               b = {.holding = {.address = at(9), .size = WIRE_GRANULE}};
   assert_true(window_take_at(a.holding.address, a.holding.size));
   assert_true(window_take_at(b.holding.address, b.holding.size));
   window_put(&a.holding);

@@ -64,7 +64,7 @@ static struct graph_allocation *make(int device, uint64_t size, uint64_t context
   pthread_mutex_lock(&memory_lock);
   _Bool taken = bytes >= size && window_take(bytes, WIRE_GRANULE, &address);
   if (taken) {
-    made->holding = (struct holding){address, bytes, &kind};
+    made->holding = (struct holding){.address = address, .size = bytes, .kind = &kind};
     made->id = memory_next_id();
     made->references = 1;
     made->device = device;
