@@ -13,6 +13,24 @@ uint64_t blocks_of(const wire_graph_kernel &q) {
   return __builtin_mul_overflow(blocks, q.grid[2], &blocks) ? UINT64_MAX : blocks;
 }
 
+// What a node copies to or from from now on.
+void note_arrays(const GraphRecords &records, uint32_t node, GraphArrays *arrays) {
+  const wire_graph_arrays &of = records.arrays();
+  if (of.to || of.from) {
+    (*arrays)[node] = of;
+  } else {
+    arrays->erase(node);
+  }
+}
+
+// No driver is to find an array that it has destroyed.
+bool are_there(Session &s, const GraphArrays &arrays) {
+  for (const auto &[node, of] : arrays) {
+    if ((of.to && !s.arrays().find(of.to)) || (of.from && !s.arrays().find(of.from))) return false;
+  }
+  return true;
+}
+
 // Reads nodes into the driver's graph.
 class Builder {
  public:
@@ -71,6 +89,7 @@ class Builder {
         nodes_.graphs.push_back(params.conditional.phGraph_out[i]);
       }
     }
+    note_arrays(records_, static_cast<uint32_t>(nodes_.nodes.size()), &nodes_.arrays);
     nodes_.nodes.push_back({node, head.type, head.graph});
     s_.graphs().add(more);
     return CUDA_SUCCESS;
@@ -131,6 +150,8 @@ std::span<const uint8_t> bytes_of(const std::vector<uint64_t> &words, uint64_t l
 
 CUresult instantiate(Session &s, GraphExec &exec) {
   exec.of->complete = true;
+  exec.arrays = exec.of->arrays;
+  if (!are_there(s, exec.arrays)) return CUDA_ERROR_INVALID_HANDLE;
   // Graphs that look alike share what was measured.
   exec.cost = s.gate().kernel("[graph of " + std::to_string(exec.of->nodes.size()) + " nodes, " +
                               std::to_string(exec.of->blocks) + " blocks]");
@@ -178,7 +199,8 @@ void handle_GraphLaunch(Session &s, const wire_GraphLaunch &q, Starts<Work::kKer
   const auto posted = [&](CUresult result) { s.posted(WIRE_GraphLaunch, result); };
   GraphExec *exec = s.graphs().find(q.exec);
   CUstream stream;
-  if (!exec || !exec->object || exec->of->stale || !s.find(q.stream, &stream)) {
+  if (!exec || !exec->object || exec->of->stale || !are_there(s, exec->arrays) ||
+      !s.find(q.stream, &stream)) {
     return posted(CUDA_ERROR_INVALID_HANDLE);
   }
   count_alone(s.count().launches);
@@ -206,6 +228,7 @@ void handle_GraphSet(Session &s, const wire_GraphSet &in_place) {
       if (records.function()) exec->of->modules.insert(records.function()->module);
       changed = s.driver().cuGraphExecNodeSetParams(exec->object,
                                                     exec->of->nodes[head->graph].handle, &params);
+      if (changed == CUDA_SUCCESS) note_arrays(records, head->graph, &exec->arrays);
     }
     if (result == CUDA_SUCCESS) result = changed;
   }

@@ -1,5 +1,6 @@
 #include "graph_records.h"
 
+#include "box.h"
 #include "span.h"
 
 namespace outboard {
@@ -31,6 +32,7 @@ const wire_graph_node *GraphRecords::next() {
   kernel_ = nullptr;
   function_ = nullptr;
   bodies_ = 0;
+  arrays_ = {};
   if (bytes_.empty() || why_) return nullptr;
   const auto *head = reinterpret_cast<const wire_graph_node *>(bytes_.data());
   if (bytes_.size() < sizeof *head || head->size < sizeof *head || head->size % 8 ||
@@ -116,30 +118,18 @@ CUresult GraphRecords::kernel_params(CUgraphNodeParams *params) {
 CUresult GraphRecords::copy_params(CUgraphNodeParams *params) {
   const auto *q = take<wire_graph_copy>();
   if (!q) return CUDA_ERROR_INVALID_VALUE;
-  // Slices are `rows` rows apart, so a box is rows one behind the other, but for the last ones.
-  const auto reachable = [&](uint64_t address, uint64_t pitch, uint64_t rows) {
-    if (q->depth == 0 || q->height == 0 || q->width == 0) return true;
-    const uint64_t before = span_1d(span_1d(q->depth - 1, rows), pitch);
-    const uint64_t last = span_2d(pitch, q->height, q->width);
-    uint64_t all;
-    if (__builtin_add_overflow(before, last, &all)) all = UINT64_MAX;
-    return s_.reachable(address, all);
-  };
-  if (!reachable(q->to, q->to_pitch, q->to_rows) ||
-      !reachable(q->from, q->from_pitch, q->from_rows)) {
+  if (!record_.empty()) {
+    const auto *arrays = take<wire_graph_arrays>();
+    if (!arrays) return CUDA_ERROR_INVALID_VALUE;
+    arrays_ = *arrays;
+  }
+  const Box box{q->width, q->height, q->depth};
+  BoxEnd to, from;
+  if (!find_box(s_, arrays_.to, q->to, q->to_pitch, q->to_rows, box, &to) ||
+      !find_box(s_, arrays_.from, q->from, q->from_pitch, q->from_rows, box, &from)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  CUDA_MEMCPY3D &copy = params->memcpy.copyParams;
-  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-  copy.srcDevice = q->from;
-  copy.srcPitch = q->from_pitch;
-  copy.srcHeight = q->from_rows;
-  copy.dstDevice = q->to;
-  copy.dstPitch = q->to_pitch;
-  copy.dstHeight = q->to_rows;
-  copy.WidthInBytes = q->width;
-  copy.Height = q->height;
-  copy.Depth = q->depth;
+  params->memcpy.copyParams = on_device(to, from, box);
   params->memcpy.copyCtx = s_.device().context();
   return CUDA_SUCCESS;
 }

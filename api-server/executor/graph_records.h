@@ -26,6 +26,8 @@ class GraphRecords {
   // Of kernels.
   const wire_graph_kernel *kernel() const { return kernel_; }
   const Function *function() const { return function_; }
+  // Of copies; 0 for an end that is in memory.
+  const wire_graph_arrays &arrays() const { return arrays_; }
   // Graphs that the node brings.
   uint32_t bodies() const { return bodies_; }
 
@@ -52,6 +54,7 @@ class GraphRecords {
   const wire_graph_kernel *kernel_ = nullptr;
   const Function *function_ = nullptr;
   uint32_t bodies_ = 0;
+  wire_graph_arrays arrays_{};
   size_t packed_size_ = 0;
   void *packed_[5] = {};
   std::vector<CUstreamBatchMemOpParams> values_;

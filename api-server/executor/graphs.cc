@@ -26,7 +26,7 @@ std::shared_ptr<GraphNodes> Graphs::make(CUresult *result) {
 }
 
 GraphExec *Graphs::begin(uint64_t handle, std::shared_ptr<GraphNodes> of) {
-  execs_.keep(handle, {std::move(of), nullptr, nullptr});
+  execs_.keep(handle, {std::move(of), nullptr, nullptr, {}});
   return execs_.find(handle);
 }
 

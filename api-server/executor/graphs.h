@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <vector>
@@ -9,8 +10,12 @@
 #include "driver.h"
 #include "handles.h"
 #include "module.h"
+#include "wire_graph.h"
 
 namespace outboard {
+
+// Arrays that nodes copy to or from, by the number of the node.
+using GraphArrays = std::map<uint32_t, wire_graph_arrays>;
 
 // Nodes in the driver's graph, by the numbers that the guest knows them by.
 struct GraphNodes {
@@ -24,8 +29,9 @@ struct GraphNodes {
   std::vector<CUgraph> graphs;  // `graph`, and those embedded in it
   std::vector<Node> nodes;
   std::set<const Module *> modules;  // whose kernels are in it
-  uint64_t blocks = 0;               // of all kernels, once each
-  unsigned conditions = 0;           // handles made for it
+  GraphArrays arrays;
+  uint64_t blocks = 0;      // of all kernels, once each
+  unsigned conditions = 0;  // handles made for it
   bool complete = false;
   bool stale = false;  // a module has been unloaded
 };
@@ -34,6 +40,7 @@ struct GraphExec {
   std::shared_ptr<GraphNodes> of;
   CUgraphExec object = nullptr;  // null: not complete, or refused
   KernelCost *cost = nullptr;
+  GraphArrays arrays;  // those of its own nodes, as they are now
 };
 
 class Graphs {

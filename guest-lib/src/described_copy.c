@@ -68,19 +68,28 @@ static CUresult copy_plane(const CUDA_MEMCPY2D *p, CUstream handle, int per_thre
   return copy(&to, &from, &(struct box){p->WidthInBytes, p->Height, 1}, stream, async);
 }
 
-static CUresult copy_volume(const CUDA_MEMCPY3D *p, CUstream handle, int per_thread, _Bool async) {
-  if (!p) return CUDA_ERROR_INVALID_VALUE;
-  uint64_t stream;
-  CUresult result = stream_for_work(handle, per_thread, &stream);
-  if (result) return result;
+CUresult box_described(const CUDA_MEMCPY3D *p, struct box_end *into, struct box_end *out_of,
+                       struct box *box) {
   if (p->srcLOD || p->dstLOD) return CUDA_ERROR_INVALID_VALUE;
+  *box = (struct box){p->WidthInBytes, p->Height, p->Depth};
   const struct described to = {p->dstMemoryType, p->dstHost,  p->dstDevice,
                                p->dstArray,      p->dstPitch, p->dstHeight,
                                p->dstXInBytes,   p->dstY,     p->dstZ};
   const struct described from = {p->srcMemoryType, p->srcHost,  p->srcDevice,
                                  p->srcArray,      p->srcPitch, p->srcHeight,
                                  p->srcXInBytes,   p->srcY,     p->srcZ};
-  return copy(&to, &from, &(struct box){p->WidthInBytes, p->Height, p->Depth}, stream, async);
+  CUresult result = read_end(&to, box, into);
+  return result ? result : read_end(&from, box, out_of);
+}
+
+static CUresult copy_volume(const CUDA_MEMCPY3D *p, CUstream handle, int per_thread, _Bool async) {
+  if (!p) return CUDA_ERROR_INVALID_VALUE;
+  uint64_t stream;
+  struct box_end to, from;
+  struct box box;
+  CUresult result = stream_for_work(handle, per_thread, &stream);
+  if (!result) result = box_described(p, &to, &from, &box);
+  return result ? result : box_copy(&to, &from, &box, stream, async);
 }
 
 // The same structure with contexts where the other has what is reserved.

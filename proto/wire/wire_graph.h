@@ -34,11 +34,15 @@ struct wire_graph_kernel {
   uint32_t pad;
 };
 
-// Between places in device memory.
+// Between places in device memory. Where wire_graph_arrays follows, an end that has an array there
+// is in it: the address is the byte in a row, the pitch the row, the rows the slice.
 struct wire_graph_copy {
   uint64_t to, to_pitch, to_rows;
   uint64_t from, from_pitch, from_rows;
   uint64_t width, height, depth;
+};
+struct wire_graph_arrays {
+  uint64_t to, from;  // handles, or 0
 };
 
 struct wire_graph_fill {
@@ -74,6 +78,7 @@ WIRE_CHECK(sizeof(struct wire_graph_node) == 16, "wire_graph_node");
 WIRE_CHECK(sizeof(struct wire_graph_edge) == 8, "wire_graph_edge");
 WIRE_CHECK(sizeof(struct wire_graph_kernel) == 64, "wire_graph_kernel");
 WIRE_CHECK(sizeof(struct wire_graph_copy) == 72, "wire_graph_copy");
+WIRE_CHECK(sizeof(struct wire_graph_arrays) == 16, "wire_graph_arrays");
 WIRE_CHECK(sizeof(struct wire_graph_fill) == 40, "wire_graph_fill");
 WIRE_CHECK(sizeof(struct wire_graph_event) == 8, "wire_graph_event");
 WIRE_CHECK(sizeof(struct wire_graph_values) == 8, "wire_graph_values");

@@ -158,7 +158,7 @@ bool can_copy(World &world, const Side &from, const Side &to) {
   // They may overlap.
   if ((from.device && to.device) || (from.array && from.array == to.array)) return false;
   // Graphs have no such nodes remotely (docs/graphs.md).
-  return !world.capturing() || !(from.array || to.array || (from.host && to.host));
+  return !world.capturing() || !(from.host && to.host);
 }
 
 void copy_plane(World &world, Line &line) {

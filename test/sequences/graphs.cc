@@ -23,7 +23,8 @@ Found *some_graph(World &world) {
 void begin(World &world, Line &line) {
   const auto mode = static_cast<CUstreamCaptureMode>(world.choices.of({0, 1, 2, 2, 2, 7}));
   // Calls that wait are not allowed from then on, and what they would wait for must be done.
-  CALL(world, cuStreamSynchronize)(world.here().stream);
+  // The capture of another stream may forbid that.
+  if (CALL(world, cuStreamSynchronize)(world.here().stream) && !world.capturing()) return;
   line.arg(world.lane).arg(mode);
   line.result(CALL(world, cuStreamBeginCapture_v2)(world.here().stream, mode));
 }

@@ -171,6 +171,11 @@ TEST(malformed_nodes_end_the_session) {
   expect_violation(sized(good, static_cast<uint32_t>(good.size()) - 8), "shorter");
   expect_violation(sized(good + std::string(8, '\0'), static_cast<uint32_t>(good.size()) + 8),
                    "too long");
+  expect_violation(record(CU_GRAPH_NODE_TYPE_MEMCPY, packed(wire_graph_copy{}) + packed(at)),
+                   "shorter");
+  expect_violation(record(CU_GRAPH_NODE_TYPE_MEMCPY,
+                          packed(wire_graph_copy{}) + packed(wire_graph_arrays{}) + packed(at)),
+                   "too long");
   expect_violation(record(99, ""), "unknown type");
   expect_violation(record(CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL, ""), "unknown type");
   expect_violation(record(CU_GRAPH_NODE_TYPE_EMPTY, "", 1), "of a graph that there is not");
@@ -308,6 +313,59 @@ TEST(a_graph_does_not_outlive_its_kernels) {
   launch(w);
   CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_HANDLE);
   CHECK_EQUAL(World::fake().calls("cuGraphLaunch"), 1u);
+}
+
+TEST(nodes_copy_arrays_while_they_are_there) {
+  World w;
+  const uint64_t at = World::base(), array = wire_handle(WIRE_KIND_ARRAY, 1, 1);
+  const auto copy = [&](wire_graph_copy box, wire_graph_arrays arrays, uint32_t node = 0,
+                        const std::vector<uint32_t> &before = {}) {
+    return record(CU_GRAPH_NODE_TYPE_MEMCPY, packed(box) + packed(arrays), node, before);
+  };
+  const auto create = [&](uint64_t handle) {
+    wire_ArrayCreate q{};
+    q.array = handle;
+    q.width = 8;
+    q.height = 4;
+    q.format = CU_AD_FORMAT_UNSIGNED_INT8;
+    q.channels = 1;
+    w.guest.put(WIRE_ArrayCreate, q);
+  };
+  w.guest.map(at, kGranule);
+  create(array);
+  w.guest.upload(at, "abcdefgh");
+  // Two rows of three bytes to byte 2, row 1; from there on one row further back.
+  const std::string in = copy({2, 1, 0, at, 4, 2, 3, 2, 1}, {array, 0});
+  const std::string out = copy({at + 64, 3, 2, 2, 1, 0, 3, 2, 1}, {0, array}, 0, {0});
+  build(w, in + out);
+  launch(w);
+  CHECK_EQUAL(w.guest.download(at + 64, 6), "abcefg");
+  auto refused = [&, exec = kExec](const std::string &records, CUresult result) mutable {
+    build(w, records, ++exec);
+    CHECK_EQUAL(w.guest.synchronize().async, result);
+  };
+  refused(copy({6, 1, 0, at, 4, 2, 3, 2, 1}, {array, 0}), CUDA_ERROR_INVALID_VALUE);
+  refused(copy({2, 3, 0, at, 4, 2, 3, 2, 1}, {array, 0}), CUDA_ERROR_INVALID_VALUE);
+  refused(copy({UINT64_MAX, 1, 0, at, 4, 2, 3, 2, 1}, {array, 0}), CUDA_ERROR_INVALID_VALUE);
+  refused(copy({2, 1, 0, at + kGranule, 4, 2, 3, 2, 1}, {array, 0}), CUDA_ERROR_INVALID_VALUE);
+  refused(copy({2, 1, 0, at, 4, 2, 3, 2, 1}, {array + 1, 0}), CUDA_ERROR_INVALID_VALUE);
+  // Changed to another array, the first may go.
+  const uint64_t other = wire_handle(WIRE_KIND_ARRAY, 1, 2);
+  create(other);
+  change(w, copy({2, 1, 0, at, 4, 2, 3, 2, 1}, {other, 0}, 0));
+  change(w, copy({at + 64, 3, 2, 2, 1, 0, 3, 2, 1}, {0, other}, 1));
+  wire_ArrayDestroy destroy{};
+  destroy.array = array;
+  w.guest.put(WIRE_ArrayDestroy, destroy);
+  launch(w);
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+  CHECK_EQUAL(World::fake().calls("cuGraphLaunch"), 2u);
+  destroy.array = other;
+  w.guest.put(WIRE_ArrayDestroy, destroy);
+  launch(w);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_HANDLE);
+  CHECK_EQUAL(World::fake().calls("cuGraphLaunch"), 2u);
+  CHECK(w.end().reusable);
 }
 
 TEST(the_nodes_of_a_session_are_limited) {

@@ -84,9 +84,28 @@ def launch(target, parameters=b"", on=0, grid=1, cooperative=0):
                  len(parameters), 0, tail=parameters)
 
 
+def node(kind, body, graph=0, before=()):
+    tail = b"".join(struct.pack("<IBBBB", one, 0, 0, 0, 0) for one in before) + body
+    tail += bytes(-len(tail) % 8)
+    return struct.pack("<IIII", 16 + len(tail), kind, graph, len(before)) + tail
+
+
+def build(exec_, records, base=0, last=1):
+    return frame("GraphBuild", "QQIIQ", exec_, base, last, 0, len(records), tail=records)
+
+
+def change(exec_, records):
+    return frame("GraphSet", "QQ", exec_, len(records), tail=records)
+
+
 STREAM, EVENT, MODULE, FUNCTION = handle(2, 1), handle(3, 1), handle(4, 1), handle(5, 1)
 CODE = image(b"kernel add 8 8 4\nkernel gate 4\nglobal table 64\nkernel nothing\n")
 LINK = handle(14, 1)
+GRAPH, ARRAY = handle(11, 1), handle(8, 1)
+FILL = node(2, struct.pack("<QQQQII", WINDOW, 0, 16, 1, 7, 4))
+TO_ARRAY = struct.pack("<11Q", 2, 1, 0, WINDOW, 8, 2, 4, 2, 1, ARRAY, 0)
+FROM_ARRAY = struct.pack("<11Q", WINDOW + 64, 4, 2, 2, 1, 0, 4, 2, 1, 0, ARRAY)
+PLAIN_COPY = struct.pack("<9Q", WINDOW + 128, 8, 1, WINDOW, 8, 1, 8, 1, 1)
 INPUT = image(b"kernel linked 8\n", 4)
 stream = frame("cuStreamCreateWithPriority", "QIi", STREAM, 1, 0)
 event = frame("cuEventCreate", "QII", EVENT, 0, 0)
@@ -150,6 +169,16 @@ corpus = {
               frame("ModuleUnload", "Q", MODULE) + open_module(3, MODULE + 1, CODE) +
               open_module(4, MODULE + 1, CODE) + open_module(5, MODULE + 2, CODE, b"12345678") +
               synchronize(6),
+    "graphs": map_() + event + upload(WINDOW, b"graph" * 100) +
+              frame("ArrayCreate", "4QIIII", ARRAY, 16, 4, 0, 1, 1, 0, 0) +
+              build(GRAPH, FILL + node(1, TO_ARRAY, 0, [0]) + node(1, FROM_ARRAY, 0, [1]) +
+                    node(1, PLAIN_COPY, 0, [2]) + node(7, struct.pack("<Q", EVENT), 0, [3]) +
+                    node(5, b"") + node(12, struct.pack("<IIIIQQ", 1, 0, 2, 0, WINDOW + 8, 5)) +
+                    node(4, b"") + node(5, b"", 1)) +
+              frame("GraphLaunch", "QQ", GRAPH, 0) + change(GRAPH, node(1, FROM_ARRAY, 2)) +
+              frame("GraphEnable", "QII", GRAPH, 0, 0) + frame("GraphLaunch", "QQ", GRAPH, 0) +
+              frame("ArrayDestroy", "Q", ARRAY) + frame("GraphLaunch", "QQ", GRAPH, 0) +
+              frame("GraphDestroy", "Q", GRAPH) + synchronize(1),
     "reset": map_() + stream + event + module + functions +
              frame("LimitSet", "QIIQ", 8, 0, 0, 4096) + frame("ContextReset", "Q", 9) +
              map_() + synchronize(10),

@@ -7,7 +7,6 @@
 #include "graph/capture_state.h"
 #include "graph/task.h"
 #include "guest_calls.h"
-#include "log.h"
 #include "memory.h"
 #include "stream.h"
 
@@ -153,15 +152,16 @@ CUresult capture_launch(uint64_t stream, const void *function, const CUlaunchCon
   return capture_task(stream, made, task);
 }
 
-static struct copy_end end_of(uint64_t address, uint64_t pitch, uint64_t slice, _Bool host) {
-  return (struct copy_end){address, pitch, slice, host};
+static struct box_end row_at(uint64_t address, uint64_t bytes) {
+  const _Bool device = memory_is_device((const void *)(uintptr_t)address);
+  return (struct box_end){
+      .place = device ? BOX_DEVICE : BOX_HOST, .address = address, .pitch = bytes, .rows = 1};
 }
 
 CUresult capture_bytes(uint64_t stream, uint64_t to, uint64_t from, uint64_t bytes) {
-  struct copy_end out = end_of(to, bytes, bytes, !memory_is_device((void *)(uintptr_t)to));
-  struct copy_end in = end_of(from, bytes, bytes, !memory_is_device((void *)(uintptr_t)from));
-  struct copy_box box = {bytes, 1, 1};
-  CAPTURE(stream, task_copy(context, out, in, box, &task));
+  const struct box_end out = row_at(to, bytes), in = row_at(from, bytes);
+  const struct box box = {bytes, 1, 1};
+  CAPTURE(stream, task_copy(context, &out, &in, &box, &task));
 }
 
 CUresult capture_host(uint64_t stream, CUhostFn function, void *data) {
@@ -187,26 +187,14 @@ CUresult capture_cuMemcpyDtoDAsync_v2(uint64_t dstDevice, uint64_t srcDevice, ui
   return capture_bytes(hStream, dstDevice, srcDevice, ByteCount);
 }
 
-static struct copy_end end_of_box(const struct box_end *end) {
-  return end_of(end->address, end->pitch, end->pitch * end->rows, end->place == BOX_HOST);
-}
-
 CUresult capture_box(uint64_t stream, const struct box_end *to, const struct box_end *from,
                      const struct box *box) {
-  struct copy_box size = {box->width, box->height, box->depth};
-  _Bool arrays = to->place == BOX_ARRAY || from->place == BOX_ARRAY;
-  if (arrays) {
-    CUresult looked = look(stream);
-    if (looked) return looked;
-    log_warn("copies of arrays in graphs are not served");
-  }
-  CAPTURE(stream, arrays ? CUDA_ERROR_NOT_SUPPORTED
-                         : task_copy(context, end_of_box(to), end_of_box(from), size, &task));
+  CAPTURE(stream, task_copy(context, to, from, box, &task));
 }
 
 static CUresult fill(uint64_t address, uint64_t pitch, uint32_t value, uint32_t unit,
                      uint64_t elements, uint64_t height, uint64_t stream) {
-  struct copy_box box = {elements * unit, height, 1};
+  struct box box = {elements * unit, height, 1};
   uint64_t row = height > 1 ? pitch : box.width;
   CAPTURE(stream, task_fill(context, address, row, box, value, unit, &task));
 }

@@ -89,7 +89,9 @@ static void put_parameters(struct text *text, const struct task *task) {
     case CU_GRAPH_NODE_TYPE_MEMCPY: {
       const struct copy_task *copy = &task->copy;
       put(text, "\\n0x%" PRIx64 " to 0x%" PRIx64 "\\n%" PRIu64 " x %" PRIu64 " x %" PRIu64,
-          copy->from.address, copy->to.address, copy->box.width, copy->box.height, copy->box.depth);
+          copy->from.place == BOX_ARRAY ? copy->from.array : copy->from.address,
+          copy->to.place == BOX_ARRAY ? copy->to.array : copy->to.address, copy->box.width,
+          copy->box.height, copy->box.depth);
       break;
     }
     case CU_GRAPH_NODE_TYPE_MEMSET:

@@ -49,8 +49,8 @@ static uint64_t rows_of(const struct copy_task *copy) { return copy->box.height 
 
 // Copies that come before or behind the function.
 static _Bool concerns(const struct graph_transfer *transfer, const struct graph_node *node) {
-  return transfer->node->task->copy.to.host ? leads_to(transfer->node, node)
-                                            : leads_to(node, transfer->node);
+  return transfer->node->task->copy.to.place == BOX_HOST ? leads_to(transfer->node, node)
+                                                         : leads_to(node, transfer->node);
 }
 
 uint64_t exec_function(struct graph_exec *exec, const struct graph_node *node,
@@ -73,12 +73,13 @@ uint64_t exec_function(struct graph_exec *exec, const struct graph_node *node,
     const struct graph_transfer *transfer = &exec->transfers[i];
     if (!concerns(transfer, node)) continue;
     const struct copy_task *copy = &transfer->node->task->copy;
-    const struct copy_end *host = copy->to.host ? &copy->to : &copy->from;
+    const struct box_end *host = copy->to.place == BOX_HOST ? &copy->to : &copy->from;
     uint64_t staging = transfer->staging;
     for (uint64_t z = 0; z < copy->box.depth; z++)
       for (uint64_t y = 0; y < copy->box.height; y++, staging += copy->box.width)
-        of->rows[of->count++] = (struct row){host->address + z * host->slice + y * host->pitch,
-                                             staging, copy->box.width, copy->from.host};
+        of->rows[of->count++] =
+            (struct row){host->address + z * (host->pitch * host->rows) + y * host->pitch, staging,
+                         copy->box.width, copy->from.place == BOX_HOST};
   }
   return host_function_keep(call, of);
 }

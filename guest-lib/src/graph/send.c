@@ -67,23 +67,31 @@ static CUresult put_kernel(struct writer *writer, const struct kernel_task *kern
 }
 
 static CUresult put_copy(struct writer *writer, const struct copy_task *copy, uint64_t staging) {
-  struct wire_graph_copy *out = take(writer, sizeof *out);
+  const _Bool arrays = copy->to.place == BOX_ARRAY || copy->from.place == BOX_ARRAY;
+  struct wire_graph_copy *out =
+      take(writer, sizeof *out + (arrays ? sizeof(struct wire_graph_arrays) : 0));
   if (!out) return CUDA_ERROR_OUT_OF_MEMORY;
-  struct copy_end to = copy->to, from = copy->from;
-  const uint64_t width = copy->box.width, slice = width * copy->box.height;
-  if (to.host) to = (struct copy_end){staging, width, slice, 0};
-  if (from.host) from = (struct copy_end){staging, width, slice, 0};
+  const struct box box = copy->box;
+  const struct box_end staged = {
+      .place = BOX_DEVICE, .address = staging, .pitch = box.width, .rows = box.height};
+  const struct box_end to = copy->to.place == BOX_HOST ? staged : copy->to;
+  const struct box_end from = copy->from.place == BOX_HOST ? staged : copy->from;
   *out = (struct wire_graph_copy){
       .to = to.address,
       .to_pitch = to.pitch,
-      .to_rows = to.pitch ? to.slice / to.pitch : 0,
+      .to_rows = to.rows,
       .from = from.address,
       .from_pitch = from.pitch,
-      .from_rows = from.pitch ? from.slice / from.pitch : 0,
-      .width = width,
-      .height = copy->box.height,
-      .depth = copy->box.depth,
+      .from_rows = from.rows,
+      .width = box.width,
+      .height = box.height,
+      .depth = box.depth,
   };
+  if (to.place == BOX_ARRAY) out->to = to.x, out->to_pitch = to.y, out->to_rows = to.z;
+  if (from.place == BOX_ARRAY)
+    out->from = from.x, out->from_pitch = from.y, out->from_rows = from.z;
+  if (arrays)
+    *(struct wire_graph_arrays *)(out + 1) = (struct wire_graph_arrays){to.array, from.array};
   return CUDA_SUCCESS;
 }
 

@@ -14,7 +14,6 @@
 #include "module.h"
 
 #define VALUES_MAX 256
-#define PITCH_MAX 0x7FFFFFFFu
 
 struct task *task_new(CUgraphNodeType type, uint64_t context) {
   struct task *task = calloc(1, sizeof *task);
@@ -177,68 +176,17 @@ CUresult task_with_attributes(const struct task *task, const CUlaunchAttribute *
 
 // ---- copies ------------------------------------------------------------------------------------
 
-static CUresult check_end(struct copy_end *end, struct copy_box box) {
-  if (box.height > 1 && end->pitch < box.width) return CUDA_ERROR_INVALID_VALUE;
-  if (!end->address) return CUDA_ERROR_INVALID_VALUE;
-  if (end->host) return CUDA_SUCCESS;
-  uint64_t slice = span_2d(end->pitch, box.height, box.width), all;
-  if (slice == UINT64_MAX) return CUDA_ERROR_INVALID_VALUE;
-  if (__builtin_mul_overflow(end->slice, box.depth - 1, &all) ||
-      __builtin_add_overflow(all, slice, &all))
-    return CUDA_ERROR_INVALID_VALUE;
-  return memory_check(end->address, all);
-}
-
-CUresult task_copy(uint64_t context, struct copy_end to, struct copy_end from, struct copy_box box,
-                   struct task **made) {
-  uint64_t bytes = span_1d(span_1d(box.width, box.height), box.depth);
-  if (bytes) {
-    CUresult result = check_end(&to, box);
-    if (!result) result = check_end(&from, box);
+CUresult task_copy(uint64_t context, const struct box_end *to, const struct box_end *from,
+                   const struct box *box, struct task **made) {
+  struct copy_task copy = {.to = *to, .from = *from, .box = *box};
+  if (box->width && box->height && box->depth) {
+    CUresult result = box_locate(&copy.to, &copy.from, box);
     if (result) return result;
   }
   struct task *task = task_new(CU_GRAPH_NODE_TYPE_MEMCPY, context);
   if (!task) return CUDA_ERROR_OUT_OF_MEMORY;
-  task->copy = (struct copy_task){.to = to, .from = from, .box = box};
+  task->copy = copy;
   *made = task;
-  return CUDA_SUCCESS;
-}
-
-static CUresult described_end(CUmemorytype type, const void *host, CUdeviceptr device, size_t pitch,
-                              size_t rows, size_t x, size_t y, size_t z, struct copy_box box,
-                              struct copy_end *end) {
-  if (type == CU_MEMORYTYPE_ARRAY) {
-    log_warn("copies of arrays in graphs are not served");
-    return CUDA_ERROR_NOT_SUPPORTED;
-  }
-  if (type != CU_MEMORYTYPE_HOST && type != CU_MEMORYTYPE_DEVICE && type != CU_MEMORYTYPE_UNIFIED)
-    return CUDA_ERROR_INVALID_VALUE;
-  const _Bool many = box.height > 1 || box.depth > 1;
-  if (pitch && many && (pitch < box.width || pitch - box.width < x))
-    return CUDA_ERROR_INVALID_VALUE;
-  if (pitch > PITCH_MAX && many) return CUDA_ERROR_INVALID_VALUE;
-  if (rows && box.depth > 1 && (rows < box.height || rows - box.height < y))
-    return CUDA_ERROR_INVALID_VALUE;
-  if (!pitch) pitch = box.width;
-  if (!rows) rows = box.height;
-  // What of the program's the device reaches is the device's, whatever it is called.
-  uint64_t base = type == CU_MEMORYTYPE_HOST ? (uint64_t)(uintptr_t)host_on_device(host) : device;
-  uint64_t at = 0;
-  if (__builtin_mul_overflow(pitch, rows, &end->slice) ||
-      __builtin_mul_overflow(z, end->slice, &at) || __builtin_add_overflow(at, x, &at) ||
-      __builtin_add_overflow(at, span_1d(y, pitch), &at) || __builtin_add_overflow(at, base, &at))
-    return CUDA_ERROR_INVALID_VALUE;
-  end->pitch = pitch;
-  end->address = base ? at : 0;
-  _Bool is_device = memory_is_device((const void *)(uintptr_t)end->address);
-  end->host = !is_device;
-  if (type == CU_MEMORYTYPE_HOST && is_device &&
-      !memory_is_shared((const void *)(uintptr_t)end->address))
-    return CUDA_ERROR_INVALID_VALUE;
-  // The device reaches pinned memory, too.
-  if (type == CU_MEMORYTYPE_DEVICE && !is_device && end->address &&
-      !host_is_pinned((const void *)(uintptr_t)end->address, 1))
-    return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
 }
 
@@ -247,25 +195,19 @@ static CUresult copy_of(const CUDA_MEMCPY_NODE_PARAMS *params, struct task **tas
   uint64_t context;
   CUresult result = task_context(params->copyCtx, &context);
   if (result) return result;
-  const CUDA_MEMCPY3D *what = &params->copyParams;
-  if (what->srcLOD || what->dstLOD) return CUDA_ERROR_INVALID_VALUE;
-  struct copy_box box = {what->WidthInBytes, what->Height, what->Depth};
-  struct copy_end to, from;
-  result = described_end(what->dstMemoryType, what->dstHost, what->dstDevice, what->dstPitch,
-                         what->dstHeight, what->dstXInBytes, what->dstY, what->dstZ, box, &to);
-  if (!result)
-    result = described_end(what->srcMemoryType, what->srcHost, what->srcDevice, what->srcPitch,
-                           what->srcHeight, what->srcXInBytes, what->srcY, what->srcZ, box, &from);
-  if (!result) result = task_copy(context, to, from, box, task);
+  struct box_end to, from;
+  struct box box;
+  result = box_described(&params->copyParams, &to, &from, &box);
+  if (!result) result = task_copy(context, &to, &from, &box, task);
   if (result) return result;
   (*task)->copy.is_described = 1;
-  (*task)->copy.described = *what;
+  (*task)->copy.described = params->copyParams;
   return CUDA_SUCCESS;
 }
 
 // ---- the others --------------------------------------------------------------------------------
 
-CUresult task_fill(uint64_t context, uint64_t address, uint64_t pitch, struct copy_box box,
+CUresult task_fill(uint64_t context, uint64_t address, uint64_t pitch, struct box box,
                    uint32_t value, uint32_t unit, struct task **made) {
   if (box.width && box.height) {
     if (address % unit || (box.height > 1 && (pitch % unit || pitch < box.width)))
@@ -288,7 +230,7 @@ static CUresult fill_of(const CUDA_MEMSET_NODE_PARAMS_v2 *params, struct task **
   if (unit != 1 && unit != 2 && unit != 4) return CUDA_ERROR_INVALID_VALUE;
   if (!params->width || !params->height || params->width > SIZE_MAX / unit)
     return CUDA_ERROR_INVALID_VALUE;
-  struct copy_box box = {params->width * unit, params->height, 1};
+  struct box box = {params->width * unit, params->height, 1};
   return task_fill(context, params->dst, params->height > 1 ? params->pitch : box.width, box,
                    params->value, unit, task);
 }

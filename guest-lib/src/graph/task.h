@@ -3,16 +3,8 @@
 #ifndef OUTBOARD_TASK_H
 #define OUTBOARD_TASK_H
 
+#include "box.h"
 #include "graph/graph.h"
-
-// One end of a copy: rows `pitch` apart, in slices `slice` apart.
-struct copy_end {
-  uint64_t address, pitch, slice;
-  _Bool host;
-};
-struct copy_box {
-  uint64_t width, height, depth;  // width in bytes
-};
 
 struct kernel_task {
   const void *handle;  // CUfunction or CUkernel, as it was asked for
@@ -26,14 +18,14 @@ struct kernel_task {
   void **pointers;            // into them, for who asks for the parameters again
 };
 struct copy_task {
-  struct copy_end to, from;
-  struct copy_box box;
+  struct box_end to, from;  // located, unless nothing is copied
+  struct box box;
   _Bool is_described;
   CUDA_MEMCPY3D described;  // how the program described it
 };
 struct fill_task {
   uint64_t address, pitch;
-  struct copy_box box;
+  struct box box;
   uint32_t value, unit;
 };
 struct values_task {
@@ -83,9 +75,9 @@ CUresult task_context(CUcontext handle, uint64_t *context);
 // Tasks of checked parameters.
 CUresult task_kernel(const void *function, const CUlaunchConfig *config, _Bool cooperative,
                      const void *packed, uint32_t size, uint64_t context, struct task **task);
-CUresult task_copy(uint64_t context, struct copy_end to, struct copy_end from, struct copy_box box,
-                   struct task **task);
-CUresult task_fill(uint64_t context, uint64_t address, uint64_t pitch, struct copy_box box,
+CUresult task_copy(uint64_t context, const struct box_end *to, const struct box_end *from,
+                   const struct box *box, struct task **task);
+CUresult task_fill(uint64_t context, uint64_t address, uint64_t pitch, struct box box,
                    uint32_t value, uint32_t unit, struct task **task);
 CUresult task_values(uint64_t context, const CUstreamBatchMemOpParams *entries, unsigned count,
                      struct task **task);

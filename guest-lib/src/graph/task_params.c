@@ -24,6 +24,12 @@ static void params_of_kernel(const struct task *task, CUDA_KERNEL_NODE_PARAMS_v3
   params->kern = kernel->kernel;
 }
 
+static CUmemorytype memory_type(const struct box_end *end) {
+  return end->place == BOX_ARRAY  ? CU_MEMORYTYPE_ARRAY
+         : end->place == BOX_HOST ? CU_MEMORYTYPE_HOST
+                                  : CU_MEMORYTYPE_DEVICE;
+}
+
 static void params_of_copy(const struct task *task, CUDA_MEMCPY_NODE_PARAMS *params) {
   const struct copy_task *copy = &task->copy;
   params->copyCtx = context_of(task);
@@ -35,20 +41,35 @@ static void params_of_copy(const struct task *task, CUDA_MEMCPY_NODE_PARAMS *par
   what->WidthInBytes = copy->box.width;
   what->Height = copy->box.height;
   what->Depth = copy->box.depth;
-  what->srcPitch = copy->from.pitch;
-  what->dstPitch = copy->to.pitch;
-  what->srcHeight = copy->from.pitch ? copy->from.slice / copy->from.pitch : 0;
-  what->dstHeight = copy->to.pitch ? copy->to.slice / copy->to.pitch : 0;
-  what->srcMemoryType = copy->from.host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-  what->dstMemoryType = copy->to.host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-  if (copy->from.host)
-    what->srcHost = (const void *)(uintptr_t)copy->from.address;
-  else
-    what->srcDevice = copy->from.address;
-  if (copy->to.host)
-    what->dstHost = (void *)(uintptr_t)copy->to.address;
-  else
-    what->dstDevice = copy->to.address;
+  const struct box_end *to = &copy->to, *from = &copy->from;
+  what->srcMemoryType = memory_type(from);
+  what->dstMemoryType = memory_type(to);
+  if (from->place == BOX_ARRAY) {
+    what->srcArray = (CUarray)(uintptr_t)from->array;
+    what->srcXInBytes = from->x;
+    what->srcY = from->y;
+    what->srcZ = from->z;
+  } else {
+    what->srcPitch = from->pitch;
+    what->srcHeight = from->pitch ? from->rows : 0;
+    if (from->place == BOX_HOST)
+      what->srcHost = (const void *)(uintptr_t)from->address;
+    else
+      what->srcDevice = from->address;
+  }
+  if (to->place == BOX_ARRAY) {
+    what->dstArray = (CUarray)(uintptr_t)to->array;
+    what->dstXInBytes = to->x;
+    what->dstY = to->y;
+    what->dstZ = to->z;
+  } else {
+    what->dstPitch = to->pitch;
+    what->dstHeight = to->pitch ? to->rows : 0;
+    if (to->place == BOX_HOST)
+      what->dstHost = (void *)(uintptr_t)to->address;
+    else
+      what->dstDevice = to->address;
+  }
 }
 
 static void params_of_fill(const struct task *task, CUDA_MEMSET_NODE_PARAMS_v2 *params) {
@@ -140,16 +161,20 @@ CUresult task_attribute(const struct task *task, CUlaunchAttributeID id,
 
 // ---- comparison --------------------------------------------------------------------------------
 
-static _Bool is_flat(struct copy_box box) { return box.height <= 1 && box.depth <= 1; }
-static _Bool same_box(struct copy_box a, struct copy_box b) {
+static _Bool is_flat(struct box box) { return box.height <= 1 && box.depth <= 1; }
+static _Bool same_box(struct box a, struct box b) {
   return a.width == b.width && a.height == b.height && a.depth == b.depth;
 }
-static _Bool same_end(struct copy_end a, struct copy_end b) {
-  return a.address == b.address && a.pitch == b.pitch && a.slice == b.slice;
+static _Bool same_end(const struct box_end *a, const struct box_end *b) {
+  if (a->place != b->place) return 0;
+  return a->place == BOX_ARRAY
+             ? a->array == b->array && a->x == b->x && a->y == b->y && a->z == b->z
+             : a->address == b->address && a->pitch == b->pitch &&
+                   (a->rows == b->rows || !a->pitch);
 }
 
 static _Bool same_copy(const struct copy_task *a, const struct copy_task *b) {
-  return same_box(a->box, b->box) && same_end(a->to, b->to) && same_end(a->from, b->from);
+  return same_box(a->box, b->box) && same_end(&a->to, &b->to) && same_end(&a->from, &b->from);
 }
 
 static _Bool same_fill(const struct fill_task *a, const struct fill_task *b) {
@@ -160,7 +185,7 @@ static CUgraphExecUpdateResult changed_if(_Bool changed, CUgraphExecUpdateResult
   return changed ? what : CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
 
-static _Bool is_nothing(struct copy_box box) { return !box.width || !box.height || !box.depth; }
+static _Bool is_nothing(struct box box) { return !box.width || !box.height || !box.depth; }
 
 _Bool task_is_idle(const struct task *task) {
   return (task->type == CU_GRAPH_NODE_TYPE_MEMCPY && is_nothing(task->copy.box)) ||
@@ -178,8 +203,8 @@ CUgraphExecUpdateResult task_compare(const struct task *from, const struct task 
                         CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED);
     case CU_GRAPH_NODE_TYPE_MEMCPY: {
       const struct copy_task *a = &from->copy, *b = &to->copy;
-      _Bool moved = !is_flat(a->box) || !is_flat(b->box) || a->to.host != b->to.host ||
-                    a->from.host != b->from.host;
+      _Bool moved = !is_flat(a->box) || !is_flat(b->box) || a->to.place != b->to.place ||
+                    a->from.place != b->from.place;
       return changed_if(!same_copy(a, b) && moved, CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED);
     }
     case CU_GRAPH_NODE_TYPE_MEMSET: {
@@ -223,8 +248,7 @@ _Bool task_same(const struct task *a, const struct task *b) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
       return same_kernel(&a->kernel, &b->kernel);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
-      return same_copy(&a->copy, &b->copy) && a->copy.to.host == b->copy.to.host &&
-             a->copy.from.host == b->copy.from.host;
+      return same_copy(&a->copy, &b->copy);
     case CU_GRAPH_NODE_TYPE_MEMSET:
       return same_fill(&a->fill, &b->fill) && a->fill.value == b->fill.value &&
              a->fill.unit == b->fill.unit;

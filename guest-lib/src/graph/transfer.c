@@ -12,11 +12,12 @@
 #include "memory.h"
 
 _Bool is_transfer(const struct task *task) {
-  return task->type == CU_GRAPH_NODE_TYPE_MEMCPY && (task->copy.to.host || task->copy.from.host) &&
+  return task->type == CU_GRAPH_NODE_TYPE_MEMCPY &&
+         (task->copy.to.place == BOX_HOST || task->copy.from.place == BOX_HOST) &&
          !task_is_idle(task);
 }
 
-static uint64_t bytes_of(struct copy_box box) {
+static uint64_t bytes_of(struct box box) {
   return span_1d(span_1d(box.width, box.height), box.depth);
 }
 
@@ -33,7 +34,7 @@ uint64_t transfer_staging(const struct graph_exec *exec, const struct graph_node
 
 CUresult transfer_prepare(struct graph_exec *exec, struct graph_node *node, const struct task *task,
                           uint64_t *staging) {
-  if (task->copy.to.host && task->copy.from.host) {
+  if (task->copy.to.place == BOX_HOST && task->copy.from.place == BOX_HOST) {
     log_warn("copies from host to host in graphs are not served");
     return CUDA_ERROR_NOT_SUPPORTED;
   }
@@ -66,23 +67,23 @@ void transfer_locate(struct graph_exec *exec) {
     const struct copy_task *copy = &transfer->node->task->copy;
     transfer->mapped = 0;
     if (!host_shared || !is_transfer(transfer->node->task)) continue;
-    const struct copy_end *host = copy->to.host ? &copy->to : &copy->from;
+    const struct box_end *host = copy->to.place == BOX_HOST ? &copy->to : &copy->from;
     const void *at = host_on_device((const void *)(uintptr_t)host->address);
     if (memory_is_device(at)) transfer->mapped = (uint64_t)(uintptr_t)at;
   }
 }
 
-static void each_row(const struct copy_task *copy, const struct copy_end *host,
+static void each_row(const struct copy_task *copy, const struct box_end *host,
                      const struct graph_transfer *transfer, uint64_t stream, CUresult *result) {
   uint64_t staging = transfer->staging;
-  const struct copy_box *box = &copy->box;
+  const struct box *box = &copy->box;
   const _Bool solid = (host->pitch == box->width || box->height == 1) &&
-                      (host->slice == box->width * box->height || box->depth == 1);
+                      ((host->pitch * host->rows) == box->width * box->height || box->depth == 1);
   const uint64_t width = solid ? bytes_of(*box) : box->width;
   const uint64_t rows = solid ? 1 : box->height, slices = solid ? 1 : box->depth;
   for (uint64_t z = 0; z < slices && !*result; z++)
     for (uint64_t y = 0; y < rows && !*result; y++, staging += width) {
-      uint64_t offset = z * host->slice + y * host->pitch;
+      uint64_t offset = z * (host->pitch * host->rows) + y * host->pitch;
       char *at = (char *)(uintptr_t)(host->address + offset);
       if (transfer->mapped)
         *result = host == &copy->from
@@ -103,7 +104,7 @@ CUresult transfer_before(struct graph_exec *exec, uint64_t stream) {
   for (size_t i = 0; i < exec->transfer_count && !result; i++) {
     const struct graph_transfer *transfer = &exec->transfers[i];
     const struct task *task = transfer->node->task;
-    if (is_transfer(task) && task->copy.from.host && transfer->node->enabled)
+    if (is_transfer(task) && task->copy.from.place == BOX_HOST && transfer->node->enabled)
       each_row(&task->copy, &task->copy.from, transfer, stream, &result);
   }
   return result;
@@ -115,7 +116,7 @@ CUresult transfer_after(struct graph_exec *exec, uint64_t stream) {
   for (size_t i = 0; i < exec->transfer_count && !result; i++) {
     const struct graph_transfer *transfer = &exec->transfers[i];
     const struct task *task = transfer->node->task;
-    if (is_transfer(task) && task->copy.to.host && transfer->node->enabled)
+    if (is_transfer(task) && task->copy.to.place == BOX_HOST && transfer->node->enabled)
       each_row(&task->copy, &task->copy.to, transfer, stream, &result);
   }
   if (!result && !exec->event) {

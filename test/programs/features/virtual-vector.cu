@@ -1,26 +1,11 @@
 // Vectors that grow in place by mapping more memory behind themselves, move when their addresses
 // are used up, and share a fragmented pool of pieces; and what a device answers to wrong requests.
 // flags: -lcuda
-#include <cuda.h>
 #include <cstdio>
 #include <vector>
 
 #include "../check.h"
-
-static const char *name(CUresult result) {
-  const char *text = "?";
-  cuGetErrorName(result, &text);
-  return text;
-}
-#define DRIVER(call)                                                        \
-  do {                                                                      \
-    CUresult result_ = (call);                                              \
-    if (result_ != CUDA_SUCCESS) {                                          \
-      fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, name(result_)); \
-      exit(1);                                                              \
-    }                                                                       \
-  } while (0)
-#define SHOW_DRIVER(call) printf("%s: %s\n", #call, name(call))
+#include "../check_driver.h"
 
 static CUmemAllocationProp properties;
 static CUmemAccessDesc access_all;

@@ -59,6 +59,24 @@ uint8_t *row_at(CUmemorytype type, const void *host, uint64_t device, CUarray ar
 
 }  // namespace
 
+namespace fake {
+
+void copy_volume(const CUDA_MEMCPY3D &c) {
+  for (size_t z = 0; z < c.Depth; z++) {
+    for (size_t y = 0; y < c.Height; y++) {
+      uint8_t *to = row_at(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstArray, c.dstPitch,
+                           c.dstHeight, c.dstXInBytes, c.dstY + y, c.dstZ + z, c.WidthInBytes);
+      const uint8_t *from =
+          row_at(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcArray, c.srcPitch, c.srcHeight,
+                 c.srcXInBytes, c.srcY + y, c.srcZ + z, c.WidthInBytes);
+      if (!to || !from) return;
+      memmove(to, from, c.WidthInBytes);
+    }
+  }
+}
+
+}  // namespace fake
+
 EXPORT CUresult cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *of) {
   ENTER;
   *array = make(*of, 0);
@@ -97,17 +115,5 @@ EXPORT CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *given, CUstream stream) 
   if (refused(c.srcMemoryType, c.srcPitch) || refused(c.dstMemoryType, c.dstPitch)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  return queue(stream, [c] {
-    for (size_t z = 0; z < c.Depth; z++) {
-      for (size_t y = 0; y < c.Height; y++) {
-        uint8_t *to = row_at(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstArray, c.dstPitch,
-                             c.dstHeight, c.dstXInBytes, c.dstY + y, c.dstZ + z, c.WidthInBytes);
-        const uint8_t *from =
-            row_at(c.srcMemoryType, c.srcHost, c.srcDevice, c.srcArray, c.srcPitch, c.srcHeight,
-                   c.srcXInBytes, c.srcY + y, c.srcZ + z, c.WidthInBytes);
-        if (!to || !from) return;
-        memmove(to, from, c.WidthInBytes);
-      }
-    }
-  });
+  return queue(stream, [c] { copy_volume(c); });
 }

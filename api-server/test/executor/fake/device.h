@@ -121,5 +121,7 @@ CUresult queue(CUstream given, std::function<void()> run, uint32_t gate = kNoGat
 inline void *at(uint64_t address) { return reinterpret_cast<void *>(address); }
 // Whether [address, address + size) is device memory. Touching anything else ends the context.
 bool touch(uint64_t address, uint64_t size, bool by_kernel = false);
+// Between memory and arrays, as far as there is memory.
+void copy_volume(const CUDA_MEMCPY3D &copy);
 
 }  // namespace fake

@@ -1,4 +1,4 @@
-// Graphs. A launch does the fills and flat copies among the nodes, in the order in which they were
+// Graphs. A launch does the fills and copies among the nodes, in the order in which they were
 // added; kernels and conditions do nothing.
 #include "device.h"
 
@@ -58,11 +58,7 @@ void run(const Work &work) {
         }
       }
     } else if (params.type == CU_GRAPH_NODE_TYPE_MEMCPY) {
-      const CUDA_MEMCPY3D &copy = params.memcpy.copyParams;
-      if (!touch(copy.dstDevice, copy.WidthInBytes) || !touch(copy.srcDevice, copy.WidthInBytes)) {
-        return;
-      }
-      memmove(at(copy.dstDevice), at(copy.srcDevice), copy.WidthInBytes);
+      copy_volume(params.memcpy.copyParams);
     }
   }
 }

@@ -161,23 +161,40 @@ void params_of_copy(const CopyTask &task, CUDA_MEMCPY_NODE_PARAMS *params) {
   copy.WidthInBytes = task.box.width;
   copy.Height = task.box.height;
   copy.Depth = task.box.depth;
-  copy.srcPitch = task.from.pitch;
-  copy.dstPitch = task.to.pitch;
-  copy.srcHeight = task.from.pitch ? task.from.slice / task.from.pitch : 0;
-  copy.dstHeight = task.to.pitch ? task.to.slice / task.to.pitch : 0;
-  if (is_host_memory(task.from)) {
-    copy.srcMemoryType = CU_MEMORYTYPE_HOST;
-    copy.srcHost = reinterpret_cast<const void *>(task.from.address);
+  const End &from = task.from, &to = task.to;
+  if (from.side == Side::kArray) {
+    copy.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+    copy.srcArray = from.array;
+    copy.srcXInBytes = from.x;
+    copy.srcY = from.y;
+    copy.srcZ = from.z;
   } else {
-    copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
-    copy.srcDevice = task.from.address;
+    copy.srcPitch = from.pitch;
+    copy.srcHeight = from.pitch ? from.slice / from.pitch : 0;
+    if (is_host_memory(from)) {
+      copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+      copy.srcHost = reinterpret_cast<const void *>(from.address);
+    } else {
+      copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+      copy.srcDevice = from.address;
+    }
   }
-  if (is_host_memory(task.to)) {
-    copy.dstMemoryType = CU_MEMORYTYPE_HOST;
-    copy.dstHost = reinterpret_cast<void *>(task.to.address);
+  if (to.side == Side::kArray) {
+    copy.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+    copy.dstArray = to.array;
+    copy.dstXInBytes = to.x;
+    copy.dstY = to.y;
+    copy.dstZ = to.z;
   } else {
-    copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-    copy.dstDevice = task.to.address;
+    copy.dstPitch = to.pitch;
+    copy.dstHeight = to.pitch ? to.slice / to.pitch : 0;
+    if (is_host_memory(to)) {
+      copy.dstMemoryType = CU_MEMORYTYPE_HOST;
+      copy.dstHost = reinterpret_cast<void *>(to.address);
+    } else {
+      copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+      copy.dstDevice = to.address;
+    }
   }
 }
 
@@ -234,6 +251,9 @@ bool same_end(const End &a, const End &b) {
   return a.address == b.address && a.pitch == b.pitch && a.slice == b.slice;
 }
 
+// An array is another type of memory, which must not change.
+bool is_array(const End &end) { return end.side == Side::kArray; }
+
 // Which device's memory, or the host's.
 int owner_of(const End &end) {
   auto pin = driver()->memory.pin();
@@ -244,7 +264,8 @@ int owner_of(const End &end) {
 CUgraphExecUpdateResult compare_copies(const CopyTask &from, const CopyTask &to) {
   if (same_box(from.box, to.box) && same_end(from.to, to.to) && same_end(from.from, to.from))
     return CU_GRAPH_EXEC_UPDATE_SUCCESS;
-  if (!flat(from.box) || !flat(to.box) || owner_of(from.to) != owner_of(to.to) ||
+  if (!flat(from.box) || !flat(to.box) || is_array(from.to) != is_array(to.to) ||
+      is_array(from.from) != is_array(to.from) || owner_of(from.to) != owner_of(to.to) ||
       owner_of(from.from) != owner_of(to.from))
     return CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED;
   return CU_GRAPH_EXEC_UPDATE_SUCCESS;

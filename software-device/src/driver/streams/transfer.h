@@ -20,6 +20,9 @@ struct End {
   size_t pitch = 0;
   size_t slice = 0;
   Side side = Side::kEither;
+  // Of an array, which a graph tells the program of.
+  CUarray array = nullptr;
+  size_t x = 0, y = 0, z = 0;
 };
 
 struct Box {

@@ -206,8 +206,14 @@ CUresult array_end(CUarray handle, size_t x, size_t y, size_t z, const Box &box,
       return refuse(CUDA_ERROR_INVALID_VALUE,
                     "the copy leaves an array of %zu x %zu x %zu elements", descriptor.Width,
                     descriptor.Height, descriptor.Depth);
-  *end = {level.address + x + y * level.pitch + z * level.slice, level.pitch, level.slice,
-          Side::kArray};
+  *end = {level.address + x + y * level.pitch + z * level.slice,
+          level.pitch,
+          level.slice,
+          Side::kArray,
+          handle,
+          x,
+          y,
+          z};
   return CUDA_SUCCESS;
 }
 
