@@ -1,5 +1,7 @@
 #include "crew.h"
 
+#include <pthread.h>
+
 #include <system_error>
 
 namespace outboard {
@@ -23,6 +25,7 @@ void Crew::start() {
 }
 
 void Crew::work() {
+  pthread_setname_np(pthread_self(), "outboard-crew");
   bind_();
   std::unique_lock lock(mutex_);
   for (;;) {

@@ -66,16 +66,7 @@ std::shared_ptr<Device> Device::open(const DeviceOptions &options) {
   }
   device->uploads_ = std::make_unique<Staging>(device->driver_, kChunksReady, kChunksMost);
   device->downloads_ = std::make_unique<Staging>(device->driver_, kChunksReady, kChunksMost);
-  device->heart_ = std::thread([raw = device.get()] { raw->beat(); });
   return device;
-}
-
-void Device::beat() {
-  constexpr std::chrono::milliseconds kInterval{100};
-  std::unique_lock lock(heart_mutex_);
-  do {
-    tokens_->words().heartbeat.fetch_add(1, std::memory_order_relaxed);
-  } while (!heart_stops_.wait_for(lock, kInterval, [this] { return heart_stopping_; }));
 }
 
 void Device::check(CUresult result, const char *what) const {
@@ -100,14 +91,6 @@ Device::Device(const Driver &driver, int ordinal) : driver_(driver), ordinal_(or
 }
 
 Device::~Device() {
-  if (heart_.joinable()) {
-    {
-      std::lock_guard lock(heart_mutex_);
-      heart_stopping_ = true;
-    }
-    heart_stops_.notify_one();
-    heart_.join();
-  }
   bind();
   uploads_.reset();
   downloads_.reset();

@@ -3,13 +3,10 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "driver.h"
@@ -95,7 +92,6 @@ class Device {
   Device(const Driver &driver, int ordinal);
   void reserve(const DeviceOptions &options);
   void check(CUresult result, const char *what) const;
-  void beat();
 
   const Driver driver_;
   const int ordinal_;
@@ -112,12 +108,6 @@ class Device {
   std::shared_ptr<TokenPage> tokens_;
   std::atomic<bool> claimed_{false};
   std::atomic<bool> spoiled_{false};
-
-  // Says that the process is alive, through the token page.
-  std::mutex heart_mutex_;
-  std::condition_variable heart_stops_;
-  bool heart_stopping_ = false;
-  std::thread heart_;
 };
 
 // What a driver library offers, asked without making a context.

@@ -1,5 +1,7 @@
 #include "meter.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <chrono>
 #include <system_error>
@@ -71,6 +73,7 @@ void Meter::stop() {
 }
 
 void Meter::work() {
+  pthread_setname_np(pthread_self(), "outboard-meter");
   handlers_.bind();
   std::unique_lock lock(mutex_);
   unsigned quiet = 0;

@@ -1,6 +1,7 @@
 #include "offers.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -130,6 +131,7 @@ bool Offers::listen() {
   }
   listening_ = true;
   std::thread([this, listener] {
+    pthread_setname_np(pthread_self(), "outboard-offers");
     for (;;) {
       const int connection = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
       if (connection < 0) continue;

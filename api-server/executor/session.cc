@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -70,6 +71,7 @@ std::shared_ptr<Session> Session::start(std::shared_ptr<Device> device, SessionO
   if (session->output_) session->output_->skip();
   session->crew_.start();
   std::thread([session]() mutable {
+    pthread_setname_np(pthread_self(), "outboard-warden");
     const std::function<void(const SessionEnd &)> on_end = session->on_end_;
     const SessionEnd end = session->warden();
     session.reset();  // whoever is told finds nothing of it left

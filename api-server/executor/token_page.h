@@ -47,10 +47,10 @@ struct TokenWords {
   Word gate_wait_ns;  //
   Word held;          // launches that have not started: for want of tokens, or in turn
   Word in_flight_ns;  // predicted cost of what has started and has not ended
-  Word heartbeat;     // incremented several times a second while the process is alive
 };
 static_assert(offsetof(TokenWords, wake) == 3 * 8 && offsetof(TokenWords, session) == 4 * 8);
-static_assert(offsetof(TokenWords, charged) == 8 * 8 && offsetof(TokenWords, heartbeat) == 16 * 8);
+static_assert(offsetof(TokenWords, charged) == 8 * 8 &&
+              offsetof(TokenWords, in_flight_ns) == 15 * 8);
 static_assert(TokenWords::Word::is_always_lock_free);
 
 class TokenPage {

@@ -26,7 +26,6 @@ const words = {
   gateWaitNs: 13,
   held: 14,
   inflightNs: 15,
-  heartbeat: 16,
 } as const;
 
 /** What the executor has written; counted since the session began. */
@@ -125,11 +124,6 @@ export class TokenPage {
 
   get session(): bigint {
     return this.#read('session');
-  }
-
-  /** Goes up several times a second while the process is alive. */
-  get heartbeat(): bigint {
-    return this.#read('heartbeat');
   }
 
   read(): TokenCounts {

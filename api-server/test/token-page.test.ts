@@ -49,23 +49,27 @@ t.test('what is no page is refused', (t) => {
   t.end();
 });
 
-t.test('a slot inherits its page and shows that it lives', async (t) => {
-  const page = TokenPage.create(native);
+/** A slot's process that opens the device with what it inherits as its page; and what it answers. */
+async function slotWith(fd: number) {
   const main = fileURLToPath(new URL('../src/main.js', import.meta.url));
   const slot = fork(main, [], {
     serialization: 'advanced',
-    stdio: ['ignore', 'ignore', 'inherit', 'ipc', page.fd ?? -1],
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc', fd],
   });
-  closeSync(page.fd ?? -1);
   const library = path.join(build, 'software-device', 'libcuda.so.1');
   const open: Open = { type: 'open', build, library, ordinal: 0, tokenFd: 4 };
   slot.send(open);
   const answer = await new Promise<FromSlot>((resolve) =>
     slot.once('message', (message) => resolve(message as FromSlot)),
   );
+  return { slot, answer };
+}
+
+t.test('a slot inherits its page', async (t) => {
+  const page = TokenPage.create(native);
+  const { slot, answer } = await slotWith(page.fd ?? -1);
+  closeSync(page.fd ?? -1);
   t.equal(answer.type, 'ready');
-  const before = page.heartbeat;
-  while (page.heartbeat === before) await new Promise((resolve) => setTimeout(resolve, 10));
   t.equal(page.session, 0n);
   slot.send({ type: 'kernels' });
   t.same(await new Promise((resolve) => slot.once('message', resolve)), {
@@ -75,4 +79,14 @@ t.test('a slot inherits its page and shows that it lives', async (t) => {
   const ended = new Promise((resolve) => slot.once('exit', resolve));
   slot.disconnect();
   t.equal(await ended, 0);
+});
+
+t.test('a slot that inherits no page opens no device', async (t) => {
+  const fd = openSync(path.join(t.testdir({ file: 'x'.repeat(4096) }), 'file'), 'r+');
+  const { slot, answer } = await slotWith(fd);
+  closeSync(fd);
+  t.match(answer, { type: 'failed', message: /no token page/ });
+  await new Promise((resolve) =>
+    slot.exitCode === null ? slot.once('exit', resolve) : resolve(0),
+  );
 });

@@ -387,9 +387,3 @@ TEST(a_page_that_is_none_is_refused) {
   CHECK(refused.find("no token page") != std::string::npos);
   CHECK_EQUAL(TokenPage::open(World::tokens().fd())->words().limit.load(), kNoLimit);
 }
-
-TEST(the_heart_beats) {
-  World::device();
-  const uint64_t before = words().heartbeat.load();
-  until([&] { return words().heartbeat.load() > before + 1; });
-}

@@ -269,5 +269,4 @@ TEST(the_software_device_keeps_to_its_tokens) {
   CHECK(guest.download(WIRE_WINDOW_BASE, 4 * kGranule) == std::string(4 * kGranule, '\0'));
   CHECK_EQUAL(words.session.load(), 2u);
   CHECK_EQUAL(words.launches.load(), 0u);
-  CHECK(words.heartbeat.load() > 0);
 }

@@ -1,6 +1,8 @@
 // The workers: one pool for all devices of the process. A worker takes blocks in order from the
 // grids in the queue and runs each to its end; a block that only spins is parked while the worker
 // starts another, so that blocks which wait for later blocks, or for other grids, get on.
+#include <pthread.h>
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -204,6 +206,7 @@ class Pool final : public Engine {
   }
 
   void work(uint32_t worker) {
+    pthread_setname_np(pthread_self(), "softdev-worker");
     Residents residents;
     std::unique_ptr<Cluster> cached;
     Stopwatch watch;
