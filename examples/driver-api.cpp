@@ -12,6 +12,7 @@
 #include "support/arguments.h"
 #include "support/checksum.h"
 #include "support/random.h"
+#include "support/stopwatch.h"
 
 // scale_add: out[i] = factor * x[i] + y[i] + bias, where bias is a variable of the module.
 // turn_block: each block writes its 64 elements in the opposite order, through shared memory.
@@ -110,6 +111,7 @@ static void check_driver(CUresult result, const char *call, int line) {
 int main(int argc, char **argv) {
   Arguments arguments(argc, argv, "Runs hand-written PTX through the driver API.");
   const int blocks = arguments.integer("--blocks", 256, 1, 1 << 20, "blocks of 64 elements");
+  Stopwatch watch(arguments.flag("--time", "print timings on stderr"));
   arguments.finish();
   // The last elements are outside of scale_add's reach and keep what the device was filled with.
   const unsigned count = blocks * kBlock, untouched = 5, size = count - untouched;
@@ -156,6 +158,7 @@ int main(int argc, char **argv) {
   CHECK(cuMemcpyHtoD(device_x, x.data(), bytes));
   CHECK(cuMemcpyHtoD(device_y, y.data(), bytes));
   CHECK(cuMemsetD32(device_out, filling, count));
+  watch.lap("prepare, upload");
 
   // out = factor * x + y + bias, parameters by pointers.
   unsigned size_parameter = size;
@@ -179,9 +182,11 @@ int main(int argc, char **argv) {
   void *turn_pointers[] = {&device_y};
   CHECK(cuLaunchKernel(turn_block, blocks, 1, 1, kBlock, 1, 1, 0, nullptr, turn_pointers, nullptr));
   CHECK(cuCtxSynchronize());
+  watch.lap("kernels");
   std::vector<float> turned(count);
   CHECK(cuMemcpyDtoH(out.data(), device_out, bytes));
   CHECK(cuMemcpyDtoH(turned.data(), device_y, bytes));
+  watch.lap("download");
   CHECK(cuMemFree(device_x));
   CHECK(cuMemFree(device_y));
   CHECK(cuMemFree(device_out));

@@ -31,14 +31,20 @@ export async function overLink<T>(
 }
 
 /** Does something with the address of an `outboard serve` with one software GPU. */
-export async function withSoftwareServer<T>(use: (address: string) => Promise<T>): Promise<T> {
-  const server = startProcess([
-    process.execPath,
-    path.join(root, 'bin', 'outboard.mjs'),
-    'serve',
-    ...['--listen', '127.0.0.1:0', '--http', 'none', '--log-level', 'warn', '--grace', '0'],
-    ...['--device', 'software', '--gpus', '1', '--servers-per-gpu', '2'],
-  ]);
+export async function withSoftwareServer<T>(
+  use: (address: string) => Promise<T>,
+  env: Record<string, string> = {},
+): Promise<T> {
+  const server = startProcess(
+    [
+      process.execPath,
+      path.join(root, 'bin', 'outboard.mjs'),
+      'serve',
+      ...['--listen', '127.0.0.1:0', '--http', 'none', '--log-level', 'warn', '--grace', '0'],
+      ...['--device', 'software', '--gpus', '1', '--servers-per-gpu', '2'],
+    ],
+    env,
+  );
   try {
     const line = await server.line;
     const address = /^listening on (\S+)$/.exec(line)?.[1];

@@ -56,8 +56,14 @@ export interface Started {
 }
 
 /** Starts a process that says on one line that it is ready. */
-export function startProcess([command, ...args]: [string, ...string[]]): Started {
-  const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'] });
+export function startProcess(
+  [command, ...args]: [string, ...string[]],
+  env: Record<string, string> = {},
+): Started {
+  const child = spawn(command, args, {
+    env: { ...process.env, ...env },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
   const end = () => child.kill('SIGTERM');
   process.once('exit', end);
   const exit = once(child, 'exit').then(([code, signal]) => {
