@@ -8,10 +8,15 @@
 #include "enter.h"
 #include "guest_calls.h"
 #include "handle.h"
+#include "lane.h"
 #include "pages.h"
 #include "stream.h"
 
 struct event {
+  _Atomic unsigned references;  // the handle's, until it is destroyed, and those of nodes of graphs
+  _Bool gone;                   // the server has it no more
+  unsigned resets;              // of the context, when it was made
+  uint64_t handle;
   unsigned flags;
   uint64_t context;
   _Atomic uint64_t recorded;  // command that recorded it last; 0: never
@@ -21,6 +26,8 @@ struct event {
   uint64_t watch_recorded;
   _Atomic uint64_t finished;  // request of the latest query the server reported as done since
 };
+
+static _Atomic unsigned resets[LANES_MAX];
 
 // Guards `watch` and `watch_recorded`, which belong together.
 static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -51,15 +58,33 @@ void event_finished(const struct wire_done *done) {
   handle_visit(WIRE_KIND_EVENT, done->handle, raise_finished, &request);
 }
 
+static CUresult unref(struct event *event) {
+  if (atomic_fetch_sub(&event->references, 1) != 1) return CUDA_SUCCESS;
+  uint64_t handle = event->handle;
+  struct lane_thread before = lane_enter(handle_lane(WIRE_KIND_EVENT, handle));
+  _Bool gone = event->gone || event->resets != resets[lane_here()];
+  CUresult result = gone ? CUDA_SUCCESS : put_cuEventDestroy_v2(handle);
+  lane_leave(before);
+  handle_recycle(WIRE_KIND_EVENT, handle);
+  free(event);
+  return result;
+}
+
 static CUresult destroy(uint64_t handle, _Bool tell) {
   struct event *event = handle_retire(WIRE_KIND_EVENT, handle);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
   if (capture_has_events()) capture_event_ends(handle);
-  free(event);
-  CUresult result = tell ? put_cuEventDestroy_v2(handle) : CUDA_SUCCESS;
-  handle_recycle(WIRE_KIND_EVENT, handle);
-  return result;
+  event->gone = !tell;
+  return unref(event);
 }
+
+struct event *event_keep(uint64_t handle) {
+  struct event *event = handle_object(WIRE_KIND_EVENT, handle);
+  if (event) atomic_fetch_add(&event->references, 1);
+  return event;
+}
+
+void event_let_go(struct event *event) { unref(event); }
 
 static void forget(uint64_t handle, void *object, void *context) {
   uint64_t only = context ? *(uint64_t *)context : 0;
@@ -67,7 +92,10 @@ static void forget(uint64_t handle, void *object, void *context) {
   if (!only || event->context == only) destroy(handle, only != 0);
 }
 
-void event_forget_all(void) { handle_each(WIRE_KIND_EVENT, forget, NULL); }
+void event_forget_all(void) {
+  resets[lane_here()]++;
+  handle_each(WIRE_KIND_EVENT, forget, NULL);
+}
 void event_destroy_of(uint64_t context) { handle_each(WIRE_KIND_EVENT, forget, &context); }
 
 // What may be asked of an event while there are captures.
@@ -79,9 +107,12 @@ static CUresult admit(CUevent handle) {
 uint64_t event_mint(unsigned flags) {
   struct event *event = calloc(1, sizeof *event);
   if (!event) return 0;
+  event->references = 1;
+  event->resets = resets[lane_here()];
   event->flags = flags;
   event->context = context_current_handle();
-  uint64_t wire = handle_mint(WIRE_KIND_EVENT, event);
+  event->handle = handle_mint(WIRE_KIND_EVENT, event);
+  uint64_t wire = event->handle;
   if (!wire) free(event);
   return wire;
 }

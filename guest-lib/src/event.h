@@ -10,6 +10,11 @@
 // not have it, the handle ends without a word.
 uint64_t event_mint(unsigned flags);
 void event_unmint(uint64_t handle);
+// For a node of a graph, which keeps the event for itself when the program destroys it. NULL: it is
+// none.
+struct event;
+struct event *event_keep(uint64_t handle);
+void event_let_go(struct event *event);
 // Whether it is an event, and one that other processes may have, too.
 _Bool event_is(CUevent handle, _Bool *shared);
 // Records an event of `context` behind all work of all streams.

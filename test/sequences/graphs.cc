@@ -199,6 +199,22 @@ void add_host(World &world, Line &line) {
            });
 }
 
+void add_event(World &world, Line &line) {
+  Found *found = open_graph(world);
+  const auto event = world.events.pick(world.choices);
+  if (!found || !event) return;
+  const bool records = world.choices.once_in(2);
+  line.arg(found->first).arg(event->first).arg(records);
+  const CUgraph graph = found->second.handle;
+  add_node(
+      world, line, found->second, [&](CUgraphNode *node, const CUgraphNode *given, size_t count) {
+        return records
+                   ? CALL(world, cuGraphAddEventRecordNode)(node, graph, given, count,
+                                                            event->second)
+                   : CALL(world, cuGraphAddEventWaitNode)(node, graph, given, count, event->second);
+      });
+}
+
 void add_child(World &world, Line &line) {
   Found *found = open_graph(world), *child = some_graph(world);
   // As large as the sum of both: not again and again.
@@ -344,6 +360,7 @@ const std::vector<Entry> &graph_steps() {
       {"cuGraphAddMemcpyNode", 3, add_copy},
       {"cuGraphAddKernelNode", 3, add_kernel},
       {"cuGraphAddHostNode", 1, add_host},
+      {"cuGraphAddEventNode", 1, add_event},
       {"cuGraphAddChildGraphNode", 1, add_child},
       {"cuGraphAddEmptyNode", 1, add_empty},
       {"cuGraphNodeGetType", 1, describe},

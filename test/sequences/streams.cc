@@ -61,15 +61,14 @@ void event_create(World &world, Line &line) {
   const unsigned flags = world.choices.of<unsigned>({0, 2, 1, 3, 4, 6, 8});
   CUevent event = nullptr;
   if (!line.arg(flags).result(CALL(world, cuEventCreate)(&event, flags)))
-    line.out("e" + std::to_string(world.events.add({event})));
+    line.out("e" + std::to_string(world.events.add(event)));
 }
 
 void event_destroy(World &world, Line &line) {
-  const auto found =
-      world.events.pick(world.choices, [](const Event &event) { return !event.kept; });
+  const auto found = world.events.pick(world.choices);
   if (!found) return;
   const unsigned number = found->first;
-  if (!line.arg(number).result(CALL(world, cuEventDestroy_v2)(found->second.handle)))
+  if (!line.arg(number).result(CALL(world, cuEventDestroy_v2)(found->second)))
     world.events.live.erase(number);
 }
 
@@ -77,31 +76,28 @@ void event_record(World &world, Line &line) {
   const auto event = world.events.pick(world.choices);
   if (!event) return;
   const unsigned flags = world.choices.of<unsigned>({0, 0, 0, 1, 2});
-  event->second.kept |= flags == CU_EVENT_RECORD_EXTERNAL;
   line.arg(event->first).arg(world.lane).arg(flags);
-  line.result(
-      CALL(world, cuEventRecordWithFlags)(event->second.handle, world.here().stream, flags));
+  line.result(CALL(world, cuEventRecordWithFlags)(event->second, world.here().stream, flags));
 }
 
 void event_wait(World &world, Line &line) {
   const auto event = world.events.pick(world.choices);
   if (!event) return;
   const unsigned flags = world.choices.of<unsigned>({0, 0, 0, 1, 2});
-  event->second.kept |= flags == CU_EVENT_WAIT_EXTERNAL;
   line.arg(world.lane).arg(event->first).arg(flags);
-  line.result(CALL(world, cuStreamWaitEvent)(world.here().stream, event->second.handle, flags));
+  line.result(CALL(world, cuStreamWaitEvent)(world.here().stream, event->second, flags));
 }
 
 void event_query(World &world, Line &line) {
   const auto event = world.events.pick(world.choices);
   if (!event) return;
   line.arg(event->first);
-  line.result(CALL(world, cuEventQuery)(event->second.handle), CUDA_ERROR_NOT_READY);
+  line.result(CALL(world, cuEventQuery)(event->second), CUDA_ERROR_NOT_READY);
 }
 
 void event_synchronize(World &world, Line &line) {
   const auto event = world.events.pick(world.choices);
-  if (event) line.arg(event->first).result(CALL(world, cuEventSynchronize)(event->second.handle));
+  if (event) line.arg(event->first).result(CALL(world, cuEventSynchronize)(event->second));
 }
 
 void elapsed(World &world, Line &line) {
@@ -112,7 +108,7 @@ void elapsed(World &world, Line &line) {
   line.arg(begin->first).arg(end->first);
   const auto call = CALL(world, cuEventElapsedTime_v2);
   // Where a capture forbids the wait, they may not be done.
-  line.result(call(&time, begin->second.handle, end->second.handle), CUDA_ERROR_NOT_READY);
+  line.result(call(&time, begin->second, end->second), CUDA_ERROR_NOT_READY);
 }
 
 void host_function(World &world, Line &line) {

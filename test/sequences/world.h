@@ -106,12 +106,6 @@ struct Exec {
   bool wide;
 };
 
-struct Event {
-  CUevent handle;
-  /** Nodes of a graph name it. */
-  bool kept = false;
-};
-
 struct Function {
   CUfunction handle;
   /** 0: bump(pointer, count), 1: mix(pointer, count, factor). */
@@ -131,7 +125,7 @@ struct World {
   unsigned lane = 0;
   Lane &here() { return lanes[lane]; }
 
-  Pool<Event> events;
+  Pool<CUevent> events;
   Pool<Memory> memory;
   Pool<Array> arrays;
   Pool<Graph> graphs;

@@ -103,7 +103,7 @@ static void put_parameters(struct text *text, const struct task *task) {
       break;
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
-      put(text, "\\nevent 0x%" PRIx64, task->event);
+      put(text, "\\nevent 0x%" PRIx64, task->event.handle);
       break;
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
       put(text, "\\n%zu bytes at 0x%" PRIx64, task->allocate.bytes,

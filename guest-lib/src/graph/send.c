@@ -185,7 +185,7 @@ static CUresult put_task(struct writer *writer, const struct graph_node *node,
       return put_host(writer, node, task);
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-      return put_event(writer, task->event);
+      return put_event(writer, task->event.handle);
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
       return put_values(writer, &task->values);
     case CU_GRAPH_NODE_TYPE_CONDITIONAL:

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "context.h"
+#include "event.h"
 #include "graph/allocation.h"
 #include "graph/condition.h"
 #include "handle.h"
@@ -31,6 +32,10 @@ void task_unref(struct task *task) {
       free(task->kernel.attributes);
       free(task->kernel.parameters);
       free(task->kernel.pointers);
+      break;
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+      event_let_go(task->event.kept);
       break;
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
       free(task->values.entries);
@@ -246,11 +251,15 @@ CUresult task_host(CUhostFn function, void *data, uint64_t context, struct task 
 }
 
 CUresult task_event(uint64_t event, _Bool record, uint64_t context, struct task **made) {
-  if (!handle_object(WIRE_KIND_EVENT, event)) return CUDA_ERROR_INVALID_VALUE;
+  struct event *kept = event_keep(event);
+  if (!kept) return CUDA_ERROR_INVALID_VALUE;
   struct task *task =
       task_new(record ? CU_GRAPH_NODE_TYPE_EVENT_RECORD : CU_GRAPH_NODE_TYPE_WAIT_EVENT, context);
-  if (!task) return CUDA_ERROR_OUT_OF_MEMORY;
-  task->event = event;
+  if (!task) {
+    event_let_go(kept);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  task->event = (struct event_task){event, kept};
   *made = task;
   return CUDA_SUCCESS;
 }

@@ -28,6 +28,10 @@ struct fill_task {
   struct box box;
   uint32_t value, unit;
 };
+struct event_task {
+  uint64_t handle;
+  struct event *kept;
+};
 struct values_task {
   CUstreamBatchMemOpParams *entries;
   unsigned count;
@@ -54,7 +58,7 @@ struct task {
     struct copy_task copy;
     struct fill_task fill;
     CUDA_HOST_NODE_PARAMS_v2 host;
-    uint64_t event;
+    struct event_task event;
     struct values_task values;
     struct allocate_task allocate;
     struct graph_allocation *freed;

@@ -110,7 +110,7 @@ void task_params(const struct task *task, CUgraphNodeParams *params) {
       break;
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-      params->eventRecord.event = (CUevent)(uintptr_t)task->event;
+      params->eventRecord.event = (CUevent)(uintptr_t)task->event.handle;
       break;
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
       params->memOp.ctx = context_of(task);
@@ -254,7 +254,7 @@ _Bool task_same(const struct task *a, const struct task *b) {
              a->fill.unit == b->fill.unit;
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-      return a->event == b->event;
+      return a->event.handle == b->event.handle;
     case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
     case CU_GRAPH_NODE_TYPE_MEM_FREE:
     case CU_GRAPH_NODE_TYPE_CONDITIONAL:

@@ -1,8 +1,58 @@
-// Events in graphs: nodes that record and wait, and external ones in a capture.
+// Events in graphs: nodes that record and wait, external ones in a capture, and those that are
+// destroyed while graphs have them.
 #include "../check.h"
 
 __global__ void add(int *value, int what) { *value += what; }
 __global__ void multiply(int *value, int by) { *value *= by; }
+
+// A graph has the events that its nodes name for itself: the program may destroy them.
+static void destroyed(int *value) {
+  cudaStream_t stream, other;
+  cudaEvent_t recorded, waited, another;
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+  for (cudaEvent_t *event : {&recorded, &waited, &another}) CHECK(cudaEventCreate(event));
+  CHECK(cudaMemsetAsync(value, 0, sizeof(int), other));
+  CHECK(cudaEventRecord(waited, other));
+  cudaGraph_t graph;
+  cudaGraphNode_t waits, records;
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  CHECK(cudaStreamWaitEvent(stream, waited, cudaEventWaitExternal));
+  add<<<1, 1, 0, stream>>>(value, 3);
+  CHECK(cudaEventRecordWithFlags(recorded, stream, cudaEventRecordExternal));
+  CHECK(cudaStreamEndCapture(stream, &graph));
+  cudaGraphExec_t before, after;
+  CHECK(cudaGraphInstantiate(&before, graph, 0));
+  size_t count = 1;
+  CHECK(cudaGraphGetRootNodes(graph, &waits, &count));
+  CHECK(cudaEventDestroy(recorded));
+  CHECK(cudaEventDestroy(waited));
+  SHOW(cudaGraphAddEventRecordNode(&records, graph, nullptr, 0, recorded));
+  SHOW(cudaEventQuery(recorded));
+  cudaGetLastError();
+  CHECK(cudaGraphInstantiate(&after, graph, 0));
+  for (int round = 0; round < 3; round++) {
+    CHECK(cudaGraphLaunch(before, stream));
+    CHECK(cudaGraphLaunch(after, stream));
+  }
+  // Another one in its place, which is destroyed too.
+  CHECK(cudaEventRecord(another, other));
+  CHECK(cudaGraphExecEventWaitNodeSetEvent(before, waits, another));
+  CHECK(cudaGraphEventWaitNodeSetEvent(waits, another));
+  CHECK(cudaEventDestroy(another));
+  CHECK(cudaGraphLaunch(before, stream));
+  int host = 0;
+  CHECK(cudaMemcpyAsync(&host, value, sizeof host, cudaMemcpyDeviceToHost, stream));
+  CHECK(cudaStreamSynchronize(stream));
+  printf("7 * 3 = %d\n", host);
+  CHECK(cudaGraphExecDestroy(before));
+  CHECK(cudaGraphLaunch(after, stream));
+  CHECK(cudaGraphDestroy(graph));
+  CHECK(cudaGraphExecDestroy(after));
+  SHOW(cudaStreamSynchronize(stream));
+  CHECK(cudaStreamDestroy(stream));
+  CHECK(cudaStreamDestroy(other));
+}
 
 int main() {
   int *value, host = 0;
@@ -60,5 +110,6 @@ int main() {
   CHECK(cudaGraphExecDestroy(second_exec));
   CHECK(cudaGraphDestroy(graph));
   CHECK(cudaGraphDestroy(second));
+  destroyed(value);
   return 0;
 }
