@@ -16,7 +16,7 @@ import { Loaded } from '../load/serving.js';
 import { machine } from '../src/machine.js';
 import { plot, type Series } from './plot.js';
 import { type Scenario, scenarios } from './scenarios.js';
-import { calibrate, native, type Program, start } from './workload.js';
+import { calibrate, native, type Program, start, unitMicroseconds } from './workload.js';
 
 const sampleMilliseconds = 250;
 /** Of each scenario, and after each change, nothing is judged for so long. */
@@ -182,7 +182,7 @@ function judge(scenario: Scenario, played: Played): Result {
   const overall = single
     ? worst
     : Math.max(...sessions.map(({ owed, received }) => Math.abs(received - owed)));
-  const longest = Math.max(...scenario.loads.map(({ kernelMicroseconds }) => kernelMicroseconds));
+  const longest = Math.max(...scenario.loads.map(unitMicroseconds));
   const kernel = (100 * longest) / 1e6 / windowSeconds;
   // Who rests within a window is owed less than at its end: there the mean is what counts.
   const met = (bursts ? mean : worst) <= markPoints + kernel && overall <= markPoints;

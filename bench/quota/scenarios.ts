@@ -61,6 +61,30 @@ export const scenarios: Scenario[] = [
     ],
   },
   {
+    name: 'cooperative',
+    what: 'two, 60:40, kernels of 1 ms: cooperative, plain',
+    seconds: 8,
+    loads: [load(60, 100, 1000, { form: 'cooperative' }), load(40, 100, 1000)],
+  },
+  {
+    name: 'graphs',
+    what: 'two, 60:40: graphs of ten kernels of 200 us, plain kernels of 1 ms',
+    seconds: 8,
+    loads: [load(60, 100, 200, { form: 'graph' }), load(40, 100, 1000)],
+  },
+  {
+    name: 'held',
+    what: 'two, 50:50, kernels of 1 ms; behind each of one a function of the program holds its stream for 500 us',
+    seconds: 8,
+    loads: [load(50, 100, 1000), load(50, 100, 1000, { form: 'host' })],
+  },
+  {
+    name: 'held-streams',
+    what: 'the same with four such streams, so that one of them always has work',
+    seconds: 8,
+    loads: [load(50, 100, 1000), load(50, 100, 1000, { form: 'host-streams' })],
+  },
+  {
     name: 'eight',
     what: 'eight, 30 20 15 10 10 5 5 5, kernels of 500 us',
     seconds: 10,

@@ -1,8 +1,11 @@
 // Keeps a GPU busy with kernels of one length, or in bursts of them, in each form of launch.
 //
 //   spin calibrate                            how many turns a kernel makes in a millisecond
-//   spin TURNS SECONDS FORM BATCH [BUSY PAUSE]  FORM: plain, cooperative, streams; milliseconds of
-//   bursts
+//   spin TURNS SECONDS FORM BATCH [BUSY PAUSE]  milliseconds of bursts
+//
+// FORM: plain; cooperative; streams: four, in turn; graph: a batch is one launch of a graph, kernel
+// after kernel; host: behind each kernel a function of the program holds the stream for half a
+// millisecond; host-streams: the same in four streams, so that there is always work.
 //
 // Two batches are on their way at a time, so that the device always has work. Ends with the number
 // of kernels it has run.
@@ -12,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <thread>
 
 #define CHECK(call)                                                         \
@@ -24,6 +28,7 @@
   } while (0)
 
 constexpr int kBlocks = 8, kThreads = 32, kStreams = 4;
+constexpr std::chrono::microseconds kHeld(500);
 
 __global__ void spin(unsigned turns, unsigned *out) {
   unsigned x = threadIdx.x;
@@ -36,6 +41,27 @@ __global__ void spin_together(unsigned turns, unsigned *out) {
   for (unsigned i = 0; i < turns; i++) x = x * 1664525u + 1013904223u;
   cooperative_groups::this_grid().sync();
   if (x == 1) *out = x;
+}
+
+// The stream waits meanwhile, and the device has nothing of it.
+static void CUDART_CB hold(void *) { std::this_thread::sleep_for(kHeld); }
+
+static cudaGraphExec_t graph_of(int kernels, void **arguments) {
+  cudaGraph_t graph;
+  cudaGraphNode_t node, before = nullptr;
+  CHECK(cudaGraphCreate(&graph, 0));
+  cudaKernelNodeParams kernel = {};
+  kernel.func = (void *)spin;
+  kernel.gridDim = kBlocks;
+  kernel.blockDim = kThreads;
+  kernel.kernelParams = arguments;
+  for (int i = 0; i < kernels; i++, before = node)
+    CHECK(
+        cudaGraphAddKernelNode(&node, graph, before ? &before : nullptr, before ? 1 : 0, &kernel));
+  cudaGraphExec_t made;
+  CHECK(cudaGraphInstantiate(&made, graph, 0));
+  CHECK(cudaGraphDestroy(graph));
+  return made;
 }
 
 using Clock = std::chrono::steady_clock;
@@ -66,31 +92,38 @@ int main(int argc, char **argv) {
   }
   unsigned turns = (unsigned)strtoul(argv[1], nullptr, 10);
   const double seconds = strtod(argv[2], nullptr);
-  const char *form = argv[3];
+  const std::string form = argv[3];
   const int batch = atoi(argv[4]);
   const double busy = argc == 7 ? strtod(argv[5], nullptr) : 0;
   const double pause = argc == 7 ? strtod(argv[6], nullptr) : 0;
 
   cudaStream_t streams[kStreams] = {};
   cudaEvent_t ends[2][kStreams];
-  const int used = strcmp(form, "streams") == 0 ? kStreams : 1;
+  const bool held = form == "host" || form == "host-streams";
+  const int used = form == "streams" || form == "host-streams" ? kStreams : 1;
   for (int i = 0; i < used; i++) {
     if (used > 1) CHECK(cudaStreamCreate(&streams[i]));
     for (auto &batch_ends : ends)
       CHECK(cudaEventCreateWithFlags(&batch_ends[i], cudaEventDisableTiming));
   }
   void *arguments[] = {&turns, &out};
+  const cudaGraphExec_t graph = form == "graph" ? graph_of(batch, arguments) : nullptr;
   const auto begin = Clock::now();
   auto burst = begin;
   unsigned long kernels = 0;
   for (int turn = 0; milliseconds_since(begin) < seconds * 1000; turn ^= 1) {
-    for (int i = 0; i < batch; i++, kernels++) {
-      if (strcmp(form, "cooperative") == 0) {
+    if (graph) {
+      CHECK(cudaGraphLaunch(graph, nullptr));
+      kernels += (unsigned long)batch;
+    }
+    for (int i = 0; !graph && i < batch; i++, kernels++) {
+      if (form == "cooperative") {
         CHECK(cudaLaunchCooperativeKernel((void *)spin_together, kBlocks, kThreads, arguments));
       } else {
         spin<<<kBlocks, kThreads, 0, streams[i % used]>>>(turns, out);
         CHECK(cudaGetLastError());
       }
+      if (held) CHECK(cudaLaunchHostFunc(streams[i % used], hold, nullptr));
     }
     for (int i = 0; i < used; i++) CHECK(cudaEventRecord(ends[turn][i], streams[i]));
     // The batch before this one; at first, an event that was never recorded is done.

@@ -11,7 +11,8 @@ export interface Load {
   request: number;
   limit: number;
   kernelMicroseconds: number;
-  form: 'plain' | 'cooperative' | 'streams';
+  /** See spin.cu. */
+  form: 'plain' | 'cooperative' | 'streams' | 'graph' | 'host' | 'host-streams';
   /** Milliseconds of work and of none; absent: always work. */
   burst?: [busy: number, pause: number];
 }
@@ -34,7 +35,7 @@ export async function calibrate(): Promise<number> {
 export function start(name: string, load: Load, turns: number, seconds: number, server: string) {
   const { kernelMicroseconds, form, request, limit, burst = [] } = load;
   const each = Math.max(1, Math.round(kernelMicroseconds * turns));
-  const args = [String(each), String(seconds), form, batchOf(load), ...burst.map(String)];
+  const args = [String(each), String(seconds), form, String(batchOf(load)), ...burst.map(String)];
   const done = run(args, {
     LD_LIBRARY_PATH: path.join(build, 'guest-lib'),
     OUTBOARD_SERVER: server,
@@ -48,13 +49,18 @@ export function start(name: string, load: Load, turns: number, seconds: number, 
 /** Without Outboard, on the same device: kernels that it runs. */
 export function native(load: Load, turns: number, seconds: number): Promise<number> {
   const each = Math.max(1, Math.round(load.kernelMicroseconds * turns));
-  const args = [String(each), String(seconds), load.form, batchOf(load)];
+  const args = [String(each), String(seconds), load.form, String(batchOf(load))];
   return run(args, { LD_LIBRARY_PATH: path.join(build, 'software-device') }).then(Number);
 }
 
+/** What cannot be cut: a kernel, or a graph. */
+export function unitMicroseconds(load: Load): number {
+  return load.form === 'graph' ? load.kernelMicroseconds * batchOf(load) : load.kernelMicroseconds;
+}
+
 /** Kernels that come to two milliseconds, so that there is always work, and not too much of it. */
-function batchOf({ kernelMicroseconds }: Load): string {
-  return String(Math.min(128, Math.max(1, Math.ceil(2000 / kernelMicroseconds))));
+function batchOf({ kernelMicroseconds }: Load): number {
+  return Math.min(128, Math.max(1, Math.ceil(2000 / kernelMicroseconds)));
 }
 
 async function run(args: string[], env: Record<string, string>): Promise<string> {
