@@ -47,6 +47,7 @@ for (const policy of quotaPolicies.values()) {
 
 const session = (id: number): SessionState => ({
   id,
+  group: id,
   tenant: 'a',
   name: `function ${id % 9}`,
   class: 'best-effort',

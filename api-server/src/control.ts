@@ -12,6 +12,8 @@ export const wire = {
   prefaceBytes: 16,
   controlMax: 65536,
   granule: 2n << 20n,
+  /** GPUs that one program can have: a guest takes no more tickets (proto/control.options). */
+  devicesMost: 8,
 } as const;
 
 export interface Hello {
@@ -38,6 +40,8 @@ export interface Hello {
   traceparent: string;
   /** No session is wanted, only a report; null: a session is. */
   query: DeviceQuery | null;
+  /** Of a Welcome: it comes for another GPU of that session's program; empty: for itself. */
+  ticket: string;
 }
 
 export interface DeviceQuery {
@@ -79,6 +83,8 @@ export interface Welcome {
   windowSize: bigint;
   memoryLimit: bigint;
   serverVersion: string;
+  /** One for each other GPU of the program, in order; absent: it has one GPU. */
+  tickets?: string[];
 }
 
 export interface DeviceReport {

@@ -56,6 +56,8 @@ export interface Session {
   leftover: Uint8Array;
   /** Whether copies and fills are held back and measured like kernels; absent: they are not. */
   gated?: { copies: boolean; sets: boolean };
+  /** For the program's other GPUs: passed on in the Welcome. Absent: it has this one. */
+  tickets?: readonly string[];
   /** Absent or null: nothing is recorded. */
   trace?: SessionTrace | null;
 }

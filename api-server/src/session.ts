@@ -49,7 +49,7 @@ export class SlotSession {
   prepare() {
     const snapshot = this.#native.snapshot(this.#device);
     const window = this.#placeWindow(snapshot);
-    const { session, memoryLimit } = this.#request;
+    const { session, memoryLimit, tickets = [] } = this.#request;
     this.#memoryLimit = memoryLimit < window.size ? memoryLimit : window.size;
     const { attributes, limits, driverVersion, ...device } = snapshot;
     this.#welcome = encodeAnswer({
@@ -69,6 +69,7 @@ export class SlotSession {
         windowSize: window.size,
         memoryLimit: this.#memoryLimit,
         serverVersion: version,
+        tickets: [...tickets],
       },
     });
   }

@@ -15,6 +15,8 @@ t.test('the constants are those of wire.h', async (t) => {
   t.equal(defined('WIRE_CONTROL_MAX'), String(wire.controlMax));
   t.equal(defined('WIRE_GRANULE'), '(2ull << 20)');
   t.equal(wire.granule, 2n << 20n);
+  const options = readFileSync(path.join(root, 'proto', 'control.options'), 'utf8');
+  t.match(options, `Welcome.tickets max_count:${wire.devicesMost - 1} `, 'beside the first GPU');
 });
 
 t.test('every answer comes back as it went', async (t) => {
@@ -36,6 +38,7 @@ t.test('every answer comes back as it went', async (t) => {
     windowSize: 1n << 40n,
     memoryLimit: 5n << 30n,
     serverVersion: '1.2.3',
+    tickets: ['11'.repeat(24)],
   };
   const refusal = { code: 'OB_X', sentence: 'a — b', remedy: '', result: -1 };
   const state = {

@@ -67,6 +67,7 @@ export class SimulatedGpu implements GpuState {
     const started = this.#at;
     this.sessions.push({
       id,
+      group: id,
       tenant,
       name,
       class: kind,

@@ -233,7 +233,7 @@ export class Simulation {
     if (never) return never.reason;
     const tenant = this.options.tenants.get(request.tenant);
     const share = request.shareRequest;
-    const demand = { memory: this.#memoryOf(request), share };
+    const demand = { sessions: 1, memory: this.#memoryOf(request), share };
     const over = tenant && check(tenant, this.usageOf(request.tenant), demand);
     return over ? (over.code as Refused) : null;
   }

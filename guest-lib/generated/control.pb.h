@@ -22,8 +22,8 @@ typedef struct _outboard_Hello {
     uint32_t pid;
     char host[256];
     char guest_version[32]; /* of the guest library */
-    uint32_t devices; /* GPUs wanted; 0: one */
-    uint64_t memory; /* bytes of device memory wanted; 0: what a slot gives */
+    uint32_t devices; /* GPUs wanted, all different, at most 8; 0: one */
+    uint64_t memory; /* bytes of device memory wanted on each; 0: what a slot gives */
     uint32_t share_request; /* percent of a GPU's time promised; 0: none asked */
     uint32_t share_limit; /* percent never exceeded; 0: none asked */
     char token[4096];
@@ -38,6 +38,9 @@ typedef struct _outboard_Hello {
  which a server that does not know of queries refuses, instead of giving a slot away. */
     bool has_query;
     outboard_DeviceQuery query;
+    /* Of a Welcome: this connection is for one of the other GPUs of a session. What the first Hello
+ asked for holds for it, too. */
+    char ticket[65];
 } outboard_Hello;
 
 /* No slot is free. The guest goes on waiting on this connection. */
@@ -76,6 +79,9 @@ typedef struct _outboard_Welcome {
     uint64_t window_size;
     uint64_t memory_limit; /* bytes the session may map, all devices together */
     char server_version[32];
+    /* One for each other GPU that was asked for, in order; each good for one connection, for a while. */
+    pb_size_t tickets_count;
+    char tickets[7][65];
 } outboard_Welcome;
 
 typedef struct _outboard_Answer {
@@ -155,22 +161,22 @@ extern "C" {
 #endif
 
 /* Initializer values for message structs */
-#define outboard_Hello_init_default              {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_default}
+#define outboard_Hello_init_default              {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_default, ""}
 #define outboard_DeviceQuery_init_default        {0, 0, {{0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}}}
 #define outboard_Answer_init_default             {0, {outboard_Queued_init_default}}
 #define outboard_Queued_init_default             {0}
 #define outboard_Refusal_init_default            {"", "", "", 0}
-#define outboard_Welcome_init_default            {0, 0, 0, {outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default}, 0, 0, 0, ""}
+#define outboard_Welcome_init_default            {0, 0, 0, {outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default}, 0, 0, 0, "", 0, {"", "", "", "", "", "", ""}}
 #define outboard_Device_init_default             {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, ""}
 #define outboard_DeviceReport_init_default       {"", 0, "", "", 0, {outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default}, 0, {outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default}}
 #define outboard_DeviceState_init_default        {"", {0, {0}}, "", 0, 0, 0, 0, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, 0, {0, 0, 0, 0}, 0, {0, 0, 0, 0}, false, 0, false, 0, false, 0}
 #define outboard_ProcessState_init_default       {0, 0, 0, "", "", 0, 0}
-#define outboard_Hello_init_zero                 {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_zero}
+#define outboard_Hello_init_zero                 {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_zero, ""}
 #define outboard_DeviceQuery_init_zero           {0, 0, {{0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}}}
 #define outboard_Answer_init_zero                {0, {outboard_Queued_init_zero}}
 #define outboard_Queued_init_zero                {0}
 #define outboard_Refusal_init_zero               {"", "", "", 0}
-#define outboard_Welcome_init_zero               {0, 0, 0, {outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero}, 0, 0, 0, ""}
+#define outboard_Welcome_init_zero               {0, 0, 0, {outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero}, 0, 0, 0, "", 0, {"", "", "", "", "", "", ""}}
 #define outboard_Device_init_zero                {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, ""}
 #define outboard_DeviceReport_init_zero          {"", 0, "", "", 0, {outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero}, 0, {outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero}}
 #define outboard_DeviceState_init_zero           {"", {0, {0}}, "", 0, 0, 0, 0, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, 0, {0, 0, 0, 0}, 0, {0, 0, 0, 0}, false, 0, false, 0, false, 0}
@@ -194,6 +200,7 @@ extern "C" {
 #define outboard_Hello_session_class_tag         13
 #define outboard_Hello_traceparent_tag           14
 #define outboard_Hello_query_tag                 15
+#define outboard_Hello_ticket_tag                16
 #define outboard_Queued_position_tag             1
 #define outboard_Refusal_code_tag                1
 #define outboard_Refusal_sentence_tag            2
@@ -214,6 +221,7 @@ extern "C" {
 #define outboard_Welcome_window_size_tag         5
 #define outboard_Welcome_memory_limit_tag        6
 #define outboard_Welcome_server_version_tag      7
+#define outboard_Welcome_tickets_tag             8
 #define outboard_Answer_queued_tag               1
 #define outboard_Answer_welcome_tag              2
 #define outboard_Answer_refusal_tag              3
@@ -268,7 +276,8 @@ X(a, STATIC,   SINGULAR, UINT64,   window_size,      11) \
 X(a, STATIC,   SINGULAR, STRING,   name,             12) \
 X(a, STATIC,   SINGULAR, STRING,   session_class,    13) \
 X(a, STATIC,   SINGULAR, STRING,   traceparent,      14) \
-X(a, STATIC,   OPTIONAL, MESSAGE,  query,            15)
+X(a, STATIC,   OPTIONAL, MESSAGE,  query,            15) \
+X(a, STATIC,   SINGULAR, STRING,   ticket,           16)
 #define outboard_Hello_CALLBACK NULL
 #define outboard_Hello_DEFAULT NULL
 #define outboard_Hello_query_MSGTYPE outboard_DeviceQuery
@@ -309,7 +318,8 @@ X(a, STATIC,   REPEATED, MESSAGE,  devices,           3) \
 X(a, STATIC,   SINGULAR, UINT64,   window_base,       4) \
 X(a, STATIC,   SINGULAR, UINT64,   window_size,       5) \
 X(a, STATIC,   SINGULAR, UINT64,   memory_limit,      6) \
-X(a, STATIC,   SINGULAR, STRING,   server_version,    7)
+X(a, STATIC,   SINGULAR, STRING,   server_version,    7) \
+X(a, STATIC,   REPEATED, STRING,   tickets,           8)
 #define outboard_Welcome_CALLBACK NULL
 #define outboard_Welcome_DEFAULT NULL
 #define outboard_Welcome_devices_MSGTYPE outboard_Device
@@ -398,16 +408,16 @@ extern const pb_msgdesc_t outboard_ProcessState_msg;
 #define outboard_ProcessState_fields &outboard_ProcessState_msg
 
 /* Maximum encoded size of messages (where known) */
-#define outboard_Answer_size                     16463
+#define outboard_Answer_size                     16925
 #define outboard_DeviceQuery_size                155
 #define outboard_DeviceReport_size               24833
 #define outboard_DeviceState_size                320
 #define outboard_Device_size                     2044
-#define outboard_Hello_size                      5099
+#define outboard_Hello_size                      5166
 #define outboard_ProcessState_size               170
 #define outboard_Queued_size                     6
 #define outboard_Refusal_size                    1104
-#define outboard_Welcome_size                    16459
+#define outboard_Welcome_size                    16921
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -2,13 +2,13 @@
 // cannot is refused at once rather than kept waiting. GPUs that are not healthy count, because they
 // may be healthy again.
 import type { ServerState, SessionRequest } from '../src/state.js';
-import { allows, milli, promisable } from './placement/candidates.js';
+import { allows, compare, milli, promisable } from './placement/candidates.js';
 import { type PlacementParameters, usualParameters } from './placement.js';
 
 /** What would fit, of the GPUs that the request may use. */
 export interface Largest {
   gpus: number;
-  /** Bytes. */
+  /** Bytes, on each of as many GPUs as are wanted. */
   memory: bigint;
   /** Percent of a GPU's time that can be promised. */
   share: number;
@@ -27,16 +27,18 @@ export function admissible(
   parameters: PlacementParameters = usualParameters,
 ): Inadmissible | null {
   const usable = gpus.filter((gpu) => gpu.free.length > 0 && allows(request, gpu));
+  const { gpus: wanted, shareRequest, shareLimit } = request;
+  const memories = usable.map(({ memory }) => memory).sort((a, b) => compare(b, a));
   const largest = {
-    gpus: usable.length > 0 ? 1 : 0,
-    memory: usable.reduce((most, { memory }) => (memory > most ? memory : most), 0n),
+    gpus: usable.length,
+    memory: memories[Math.min(wanted, memories.length) - 1] ?? 0n,
     share: promisable(parameters) / 1000,
   };
-  const { shareRequest, shareLimit } = request;
   const no = (reason: Inadmissible['reason']) => ({ reason, largest });
-  if (request.gpus !== 1) return no('gpus');
   if (usable.length === 0) return no('allowed');
-  if (!usable.some(({ memory, usual }) => (request.memory ?? usual) <= memory)) return no('memory');
+  if (wanted < 1 || wanted > usable.length) return no('gpus');
+  const fitting = usable.filter(({ memory, usual }) => (request.memory ?? usual) <= memory);
+  if (fitting.length < wanted) return no('memory');
   if (shareLimit > 100 || milli(shareRequest) > promisable(parameters)) return no('share');
   if (shareLimit < shareRequest) return no('share-order');
   return null;

@@ -16,9 +16,33 @@ export interface PlacementPolicy {
   name: string;
   /** One line, for `outboard policies`. */
   summary: string;
+  /** For a request of one GPU; `placeAll` makes one of several out of these. */
   place(
     state: ServerState,
     request: SessionRequest,
     parameters: PlacementParameters,
   ): Placement | null;
+}
+
+/**
+ * Where a request goes, on as many different GPUs as it wants, in the order of their indices; null:
+ * it has to wait, for all of them together. The policy chooses one after the other. What fits on
+ * one GPU depends on that GPU alone, so this finds a place whenever there is one.
+ */
+export function placeAll(
+  policy: PlacementPolicy,
+  state: ServerState,
+  request: SessionRequest,
+  parameters: PlacementParameters,
+): Placement[] | null {
+  const one = { ...request, gpus: 1 };
+  const placements: Placement[] = [];
+  let { gpus } = state;
+  while (placements.length < request.gpus) {
+    const placement = policy.place({ ...state, gpus }, one, parameters);
+    if (!placement) return null;
+    placements.push(placement);
+    gpus = gpus.filter(({ index }) => index !== placement.gpu);
+  }
+  return placements.sort((a, b) => a.gpu - b.gpu);
 }

@@ -37,11 +37,14 @@ function checkPossible(
   parameters: PlacementParameters,
 ) {
   const never = admissible(state, request, parameters);
-  if (!never) return;
+  if (!never) {
+    if (request.gpus > wire.devicesMost) throw tooMany(hello, request.gpus);
+    return;
+  }
   const { reason, largest } = never;
   switch (reason) {
     case 'gpus':
-      throw new OutboardError('OB_TOO_MANY_GPUS', hello.devices);
+      throw tooMany(hello, largest.gpus);
     case 'memory':
       throw new OutboardError('OB_TOO_MUCH_MEMORY', hello.memory, largest.memory);
     default: {
@@ -51,28 +54,38 @@ function checkPossible(
   }
 }
 
+function tooMany({ devices }: Hello, here: number) {
+  return new OutboardError('OB_TOO_MANY_GPUS', devices, Math.min(here, wire.devicesMost));
+}
+
 function checkTenant(tenant: Tenant, request: SessionRequest, state: ServerState) {
   const usual = state.gpus.reduce((most, gpu) => (gpu.usual > most ? gpu.usual : most), 0n);
-  const demand = { memory: request.memory ?? usual, share: request.shareRequest };
+  const { gpus, memory, shareRequest } = request;
+  const demand = {
+    sessions: gpus,
+    memory: BigInt(gpus) * (memory ?? usual),
+    share: gpus * shareRequest,
+  };
   const refusal = check(tenant, usageOf(tenant.name, state), demand);
   if (refusal) throw refusal;
 }
 
-/** What a tenant's sessions have altogether, those included that wait. */
+/** What a tenant's sessions have altogether, one for each GPU, those included that wait. */
 export function usageOf(tenant: string, { gpus, queue }: ServerState): TenantUsage {
   const usage: TenantUsage = { sessions: 0, memory: 0n, share: 0 };
-  const add = (memory: bigint, share: number) => {
-    usage.sessions++;
-    usage.memory += memory;
-    usage.share += share;
+  const add = (sessions: number, memory: bigint, share: number) => {
+    usage.sessions += sessions;
+    usage.memory += BigInt(sessions) * memory;
+    usage.share += sessions * share;
   };
   for (const { sessions } of gpus) {
     for (const session of sessions) {
-      if (session.tenant === tenant) add(session.memory, session.shareRequest);
+      if (session.tenant === tenant) add(1, session.memory, session.shareRequest);
     }
   }
   for (const { request } of queue) {
-    if (request.tenant === tenant) add(request.memory ?? 0n, request.shareRequest);
+    const { gpus, memory, shareRequest } = request;
+    if (request.tenant === tenant) add(gpus, memory ?? 0n, shareRequest);
   }
   return usage;
 }

@@ -16,6 +16,12 @@ export interface ClientEvents {
   onGone(client: Client): void;
 }
 
+/** A connection for another process, and what was read behind the Hello. */
+export interface Offered {
+  handle: SocketHandle;
+  leftover: Buffer;
+}
+
 /** How long, and for how many bytes, a refused client may go on sending what nobody wants. */
 const lingerSeconds = 2;
 const lingerBytes = 1 << 20;
@@ -152,10 +158,10 @@ export class Client {
   }
 
   /**
-   * The connection, for another process, and what was read behind the Hello. From here on this
-   * process does not read. Null when the connection is gone, or has not taken what was sent.
+   * From here on this process does not read. Null when the connection is gone, or has not taken
+   * what was sent.
    */
-  offer(): { handle: SocketHandle; leftover: Buffer } | null {
+  offer(): Offered | null {
     const handle = handleOf(this.#socket);
     if (this.#stage !== 'waiting' || !handle || this.#socket.writableLength > 0) return null;
     // Data is consumed as it arrives ('data' listener), so nothing lies in the stream's own buffer.

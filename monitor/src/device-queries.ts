@@ -3,6 +3,7 @@
 import type { DeviceReport, Hello } from '../../api-server/src/control.js';
 import type { NvmlFacts } from '../../api-server/src/native.js';
 import { version } from '../../api-server/src/version.js';
+import { placeAll } from '../policies/placement.js';
 import { admit } from './admission.js';
 import { deviceReport, type ReportedGpu } from './device-report.js';
 import { OutboardError } from './errors.js';
@@ -54,14 +55,15 @@ export class DeviceQueries {
     });
   }
 
-  /** Null also where a session would be refused: its tenant may have too many. */
-  #placedNow(tenant: Tenant | null, hello: Hello): Placement | null {
+  /** Nowhere also where it would be refused: its tenant may have too many. */
+  #placedNow(tenant: Tenant | null, hello: Hello): Placement[] {
     const { state, options } = this.#server;
     const { placement, parameters } = options;
     try {
-      return placement.place(state, admit(hello, state, parameters, tenant), parameters);
+      const request = admit(hello, state, parameters, tenant);
+      return placeAll(placement, state, request, parameters) ?? [];
     } catch (error) {
-      if (error instanceof OutboardError) return null;
+      if (error instanceof OutboardError) return [];
       throw error;
     }
   }

@@ -38,8 +38,8 @@ export interface Known {
   sessions: readonly SessionView[];
   /** GPUs that the tenant may use, by index; null: all. */
   allowed: readonly number[] | null;
-  /** Where a session of this Hello would run now; null: nowhere, or not before it has waited. */
-  placed: Placement | null;
+  /** Where sessions of this Hello would run now; empty: nowhere, or not before it has waited. */
+  placed: readonly Placement[];
 }
 
 export function deviceReport(hello: Hello, known: Known): DeviceReport {
@@ -70,18 +70,19 @@ function on({ index }: ReportedGpu, { sessions }: Known): SessionView[] {
 }
 
 /**
- * As many as a session would have. Those that the process was shown before stay; then come those
- * where its tenant's sessions run, then the one where a session would be placed.
+ * Those of the program that asks, in the order in which it has them. Before it has any: as many as
+ * it wants. Those that it was shown before stay; then come those where its tenant's sessions run,
+ * then those where it would be placed.
  */
 function chosen(hello: Hello, known: Known): ReportedGpu[] {
   const { gpus, allowed, placed } = known;
   const own = ownSession(hello, known);
-  if (own) return gpus.filter(({ index }) => index === own.gpu);
+  if (own) return own.group.gpus.flatMap((one) => gpus.filter(({ index }) => index === one));
   const shown = new Set(hello.query?.shown.map(formatUuid));
   const rank = (gpu: ReportedGpu) => {
     if (shown.has(gpu.uuid)) return 0;
     if (on(gpu, known).length > 0) return 1;
-    if (placed?.gpu === gpu.index) return 2;
+    if (placed.some((one) => one.gpu === gpu.index)) return 2;
     return gpu.healthy ? 3 : 4;
   };
   return gpus
@@ -108,7 +109,7 @@ function deviceState(
 ): DeviceState {
   const { snapshot, sensors } = gpu;
   const here = on(gpu, known);
-  const counted = own ? [own] : here;
+  const counted = own ? here.filter(({ group }) => group.session === own.group.session) : here;
   const sum = (value: (session: SessionView) => number) =>
     counted.reduce((total, session) => total + value(session), 0);
   const limits = BigInt(sum(({ memory }) => memory.limit));
@@ -132,7 +133,8 @@ function deviceState(
 
 /** What a session would get that does not run yet. */
 function expected({ index, memory, usual }: ReportedGpu, hello: Hello, { placed }: Known): bigint {
-  if (placed?.gpu === index) return placed.memory;
+  const here = placed.find(({ gpu }) => gpu === index);
+  if (here) return here.memory;
   const asked = hello.memory || usual;
   return asked < memory ? asked : memory;
 }

@@ -68,8 +68,8 @@ const table = {
 
   // Requests that this server can never satisfy.
   OB_TOO_MANY_GPUS: {
-    sentence: 'the program asks for %s GPUs; a session gets one so far',
-    remedy: 'Set OUTBOARD_GPUS to 1 or leave it out.',
+    sentence: 'the program asks for %s GPUs; it can have %s here',
+    remedy: 'Ask for fewer with OUTBOARD_GPUS, or use a server with more.',
     result: 'CUDA_ERROR_INVALID_DEVICE',
   },
   OB_TOO_MUCH_MEMORY: {
@@ -111,6 +111,13 @@ const table = {
   OB_DRAINING: {
     sentence: 'the server takes nobody new: an operator is emptying it',
     remedy: 'Name another server in OUTBOARD_SERVER, or wait until it is opened again.',
+    result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
+  },
+  OB_TICKET: {
+    sentence:
+      'the GPU that this connection comes for is not kept for it: the ticket is unknown, or was used, or the %s seconds to use it are over',
+    remedy:
+      'Start the program again; if it comes to this again, see the log of the server, and allow more with `outboard serve --claim-timeout`.',
     result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
   },
   OB_SLOT_LOST: {
@@ -173,7 +180,8 @@ const table = {
     result: 'CUDA_ERROR_NOT_PERMITTED',
   },
   OB_TENANT_SESSIONS: {
-    sentence: 'tenant %s has %s sessions running and waiting, which is the most it may have',
+    sentence:
+      'tenant %s may have %s sessions, one for each GPU of a program; %s run and wait already, and this would be %s more',
     remedy: 'Wait until one ends, or ask the operator for more.',
     result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
   },

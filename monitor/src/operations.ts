@@ -9,7 +9,7 @@ import type { Server } from './server.js';
 import type { Slot } from './slot.js';
 import type { ServerState } from './state.js';
 import { gpusOf, type Tenant } from './tenants.js';
-import type { GpuView, KernelView, Operations, TenantView, View } from './view.js';
+import type { GpuView, KernelView, Operations, SlotView, TenantView, View } from './view.js';
 
 export class LiveOperations implements Operations {
   readonly #server: Server;
@@ -71,7 +71,11 @@ export class LiveOperations implements Operations {
           busy: this.#server.quota.busy(device.index),
         },
         slots: device.slots.map((slot) =>
-          slotView(slot, device.contexts / BigInt(device.slots.length)),
+          slotView(
+            slot,
+            gpu?.free[slot.index] ?? false,
+            device.contexts / BigInt(device.slots.length),
+          ),
         ),
       };
     });
@@ -128,12 +132,12 @@ export class LiveOperations implements Operations {
   }
 }
 
-function slotView(slot: Slot, contextMemory: bigint) {
+function slotView(slot: Slot, free: boolean, contextMemory: bigint): SlotView {
   const { memory, idleCpu } = slot.usage();
   return {
     gpu: slot.gpu,
     index: slot.index,
-    state: slot.state,
+    state: slot.state === 'free' && !free ? 'reserved' : slot.state,
     pid: slot.pid ?? null,
     startSeconds: slot.startSeconds,
     hostMemory: memory,

@@ -30,6 +30,7 @@ const watchSeconds = 1;
 /** Where a process is, and after it the next one. */
 interface Place {
   slot: Slot;
+  /** Bytes; 0: it is nobody's. */
   reserved: bigint;
   /** Processes in a row that could not open the device. */
   failures: number;
@@ -111,7 +112,7 @@ export class Pool {
       memory,
       reserved: places.reduce((sum, place) => sum + place.reserved, 0n),
       usual,
-      free: places.map(({ slot }) => slot.state === 'free'),
+      free: places.map(({ slot, reserved }) => slot.state === 'free' && reserved === 0n),
     }));
   }
 
@@ -147,14 +148,18 @@ export class Pool {
       : null;
   }
 
-  reserve({ gpu, slot, memory }: Placement): Slot {
-    const place = this.#at(gpu, slot);
-    place.reserved = memory;
-    return place.slot;
+  /** From here on nothing else is placed there, also when its process is replaced. */
+  reserve({ gpu, slot, memory }: Placement) {
+    this.#at(gpu, slot).reserved = memory;
   }
 
-  release(slot: Slot) {
-    this.#at(slot.gpu, slot.index).reserved = 0n;
+  release({ gpu, slot }: Placement) {
+    this.#at(gpu, slot).reserved = 0n;
+  }
+
+  /** What is there now. */
+  slot({ gpu, slot }: Placement): Slot {
+    return this.#at(gpu, slot).slot;
   }
 
   /** Ends all sessions and processes; by force those that take longer than `seconds`. */
@@ -226,7 +231,6 @@ export class Pool {
 
   #exited(slot: Slot, how: string) {
     const place = this.#at(slot.gpu, slot.index);
-    place.reserved = 0n;
     if (!slot.snapshot) {
       place.failures++;
       place.problem ||= `its process ended (${how}) while opening the device`;

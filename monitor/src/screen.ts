@@ -16,12 +16,14 @@ export function headLines({ server, gpus, sessions, queue }: View, paint: Paint)
   const slots = gpus.flatMap((gpu) => gpu.slots);
   const count = (state: string) => slots.filter((slot) => slot.state === state).length;
   const up = (Date.parse(server.now) - Date.parse(server.started)) / 1000;
+  const reserved = count('reserved');
+  const kept = reserved > 0 ? `, ${reserved} reserved` : '';
   const draining = server.draining ? [paint(sgr.yellow, 'being emptied')] : [];
   const facts = [`${server.device} device`, `up ${duration(up)}`, ...draining];
   return [
     `${paint(sgr.bold, `Outboard ${clean(server.version)}`)} on ${clean(server.host)}: ${facts.join(', ')}`,
     `placement ${server.placement}, quota ${server.quota}; guests connect to ${server.listen.join(', ') || 'nothing'}`,
-    `${sessions.length} sessions, ${queue.length} waiting; slots: ${count('busy')} busy, ${count('free')} free, ${count('starting')} starting`,
+    `${sessions.length} sessions, ${queue.length} waiting; slots: ${count('busy')} busy, ${count('free')} free${kept}, ${count('starting')} starting`,
   ];
 }
 
@@ -81,6 +83,11 @@ export function sorted(sessions: readonly SessionView[], order: string): Session
 const sessionColumns: Column<SessionView>[] = [
   { title: 'SESSION', right: true, text: ({ id }) => String(id) },
   { title: 'GPU', right: true, text: ({ gpu, slot }) => `${gpu}.${slot}` },
+  {
+    title: 'OF',
+    right: true,
+    text: ({ group: { session, gpus } }) => (gpus.length > 1 ? String(session) : '-'),
+  },
   { title: 'TENANT', text: ({ tenant }) => short(tenant || '-', 16) },
   { title: 'NAME', text: ({ name, program }) => short(name || program, 20) },
   { title: 'HOST', text: ({ host, pid }) => `${short(host, 16)}:${pid}` },
@@ -126,6 +133,7 @@ const queueColumns: Column<QueueView>[] = [
   { title: 'TENANT', text: ({ tenant }) => short(tenant || '-', 16) },
   { title: 'NAME', text: ({ name, program }) => short(name || program, 20) },
   { title: 'CLASS', text: (queued) => queued.class },
+  { title: 'GPUS', right: true, text: ({ gpus }) => String(gpus) },
   {
     title: 'MEMORY',
     right: true,

@@ -139,6 +139,14 @@ export const serveOptions = {
     fallback: 10,
     shown: '10',
   } satisfies Option<number>,
+  'claim-timeout': {
+    env: 'OUTBOARD_CLAIM_TIMEOUT',
+    value: 'SECONDS',
+    help: 'how long the other GPUs of a program with several are kept until it connects for each',
+    parse: parseCount(1, 3600, 'seconds'),
+    fallback: 10,
+    shown: '10',
+  } satisfies Option<number>,
   'queue-limit': {
     env: 'OUTBOARD_QUEUE_LIMIT',
     value: 'N',

@@ -4,9 +4,9 @@ import type { Socket } from 'node:net';
 import { encodeAnswer, encodeHello, type Hello } from '../../api-server/src/control.js';
 import type { Counters } from '../../api-server/src/ipc.js';
 import type { SessionEnd } from '../../api-server/src/native.js';
-import type { PlacementParameters, PlacementPolicy } from '../policies/placement.js';
+import { type PlacementParameters, type PlacementPolicy, placeAll } from '../policies/placement.js';
 import { admit } from './admission.js';
-import { Client } from './client.js';
+import { Client, type Offered } from './client.js';
 import { DeviceQueries } from './device-queries.js';
 import type { Driver } from './devices.js';
 import { OutboardError } from './errors.js';
@@ -17,6 +17,7 @@ import type { ModuleCache } from './module-cache.js';
 import { Pool } from './pool.js';
 import { Queue } from './queue.js';
 import { Quota, type QuotaOptions } from './quota.js';
+import { type Reservation, Reservations, type Seat } from './reservations.js';
 import { numbers, Session } from './session.js';
 import type { Slot } from './slot.js';
 import type { EndedState, Placement, ServerState, SessionRequest } from './state.js';
@@ -34,6 +35,8 @@ export interface ServerOptions {
   /** Null: everybody who reaches this may come, which is only this machine. */
   tenants: Tenants | null;
   helloSeconds: number;
+  /** How long the other GPUs of a program are kept for it to connect. */
+  claimSeconds: number;
   /** Programs that may wait, how long, and whether one that fits may pass others. */
   queueMax: number;
   queueSeconds: number;
@@ -68,6 +71,7 @@ export class Server {
   readonly quota: Quota;
   readonly queue = new Queue<Visitor>(({ client }, position) => client.queued(position));
   readonly sessions = new Map<Slot, Session>();
+  readonly reservations: Reservations;
   /** Why nobody new is taken; null: everybody is. */
   closed: 'draining' | 'stopping' | null = null;
   /** Where guests connect, as people write it. */
@@ -105,6 +109,9 @@ export class Server {
       },
       log,
     );
+    this.reservations = new Reservations(this.pool, options.claimSeconds, (reservation) =>
+      this.#unclaimed(reservation),
+    );
     this.#listeners = new Listeners((socket) => this.accept(socket));
   }
 
@@ -114,14 +121,16 @@ export class Server {
 
   /** What admission and policies see. */
   get state(): ServerState {
+    const now = performance.now() / 1000;
     const gpus = this.pool.state.map((gpu) => ({
       ...gpu,
       sessions: [...this.sessions.values()]
         .filter(({ placement }) => placement.gpu === gpu.index)
-        .map((session) => session.state),
+        .map((session) => session.state)
+        .concat(this.reservations.statesOn(gpu.index, now)),
     }));
     const queue = [...this.queue].map((visitor) => visitor.state);
-    return { now: performance.now() / 1000, gpus, queue, history: this.#history };
+    return { now, gpus, queue, history: this.#history };
   }
 
   /** Opens the devices, then the ports. Throws when that fails, or stop() comes before its end. */
@@ -156,7 +165,7 @@ export class Server {
   async #stop(why: string) {
     this.closed = 'stopping';
     clearInterval(this.#expiring);
-    this.#dismiss(new OutboardError('OB_SHUTDOWN'));
+    this.#dismissAll(new OutboardError('OB_SHUTDOWN'));
     await this.#graceOver();
     for (const session of this.sessions.values()) session.ending ??= why;
     const closed = this.#listeners.close();
@@ -201,11 +210,10 @@ export class Server {
 
   /** Throws OB_NO_SESSION. */
   kill(id: number, why: string) {
-    for (const visitor of this.queue) {
-      if (visitor.id !== id) continue;
-      this.#leave(visitor);
-      const error = new OutboardError('OB_KILLED', why);
-      this.#refuse(visitor.client, error, visitor.request.tenant);
+    const waiting = [...this.queue, ...this.reservations.waiting].find((one) => one.id === id);
+    if (waiting) {
+      this.#leave(waiting);
+      this.#refuse(waiting.client, new OutboardError('OB_KILLED', why), waiting.request.tenant);
       return this.#serveQueue();
     }
     const session = this.session(id);
@@ -266,6 +274,7 @@ export class Server {
       void this.#asked(client, hello);
       return;
     }
+    if (hello.ticket !== '') return this.#claims(client, hello);
     let known: string | null = null;
     try {
       this.#mayCome();
@@ -283,6 +292,24 @@ export class Server {
       const { queueMax } = this.options;
       if (this.queue.length >= queueMax) throw new OutboardError('OB_QUEUE_FULL', queueMax);
       this.queue.append(visitor);
+    } catch (error) {
+      if (!(error instanceof OutboardError)) throw error;
+      this.#refuse(client, error, known);
+    }
+  }
+
+  /** For another GPU of a program that is here already, so also while nobody new is taken. */
+  #claims(client: Client, hello: Hello) {
+    let known: string | null = null;
+    try {
+      if (this.closed === 'stopping') throw new OutboardError('OB_SHUTDOWN');
+      const tenant = this.#identify(client, hello);
+      known = tenant?.name ?? null;
+      const reservation = this.reservations.claim(hello.ticket, known ?? '');
+      const visitor = new Visitor(reservation.id, client, hello, reservation.request);
+      this.#visitors.set(client, visitor);
+      reservation.visitor = visitor;
+      this.#fill(reservation);
     } catch (error) {
       if (!(error instanceof OutboardError)) throw error;
       this.#refuse(client, error, known);
@@ -328,6 +355,11 @@ export class Server {
 
   /** False when it did not wait. */
   #leave(visitor: Visitor): boolean {
+    const reservation = this.reservations.of(visitor);
+    if (reservation) {
+      this.reservations.drop(reservation);
+      return true;
+    }
     const waited = this.queue.remove(visitor);
     if (waited) this.#tell();
     return waited;
@@ -353,6 +385,31 @@ export class Server {
     }
   }
 
+  /** Also those who would be next, because their GPU is kept for them. */
+  #dismissAll(error: OutboardError) {
+    this.#dismiss(error);
+    for (const reservation of this.reservations) this.#giveBack(reservation, error);
+  }
+
+  #giveBack(reservation: Reservation, error: OutboardError) {
+    this.reservations.drop(reservation);
+    const { visitor } = reservation;
+    if (visitor) this.#refuse(visitor.client, error, visitor.request.tenant);
+  }
+
+  /** A place was kept for so long, and the connection has not come, or no process for it. */
+  #unclaimed({ id, seat, placement, visitor }: Reservation) {
+    const { claimSeconds } = this.options;
+    const where = { session: id, group: seat.group.id, gpu: placement.gpu };
+    const what = visitor ? 'no process is ready' : 'nobody has come';
+    this.#log.warn(where, `${what} after ${claimSeconds} seconds: the GPU is given back`);
+    if (visitor) {
+      const error = new OutboardError('OB_SLOT_LOST', Math.max(1, visitor.lost));
+      this.#refuse(visitor.client, error, visitor.request.tenant);
+    }
+    this.#serveQueue();
+  }
+
   #serveQueue() {
     if (this.closed === 'stopping') return;
     for (const visitor of [...this.queue]) {
@@ -372,17 +429,52 @@ export class Server {
 
   /** False when there is no place for it now. */
   #offer(visitor: Visitor): boolean {
-    const placement = this.#place(visitor.request);
-    if (!placement) return false;
+    const placements = this.#place(visitor.request);
+    const [first, ...others] = placements ?? [];
+    if (!placements || !first) return false;
     const offered = visitor.client.offer();
     if (!offered) {
-      // Not connected any more, or it has not taken what was sent to it: nobody to serve.
-      this.#visitors.delete(visitor.client);
-      visitor.client.destroy();
+      this.#abandon(visitor);
       return true;
     }
-    const slot = this.pool.reserve(placement);
-    const session = new Session(visitor.id, visitor, placement, slot);
+    const group = { id: visitor.id, gpus: placements.map(({ gpu }) => gpu) };
+    const newId = () => ++this.#ids;
+    const tickets = this.reservations.keep(group, visitor.request, others, newId);
+    this.#hand(visitor, { group, lane: 0 }, first, offered, tickets);
+    return true;
+  }
+
+  /** Its guest has come: it gets the process, once there is a warm one. */
+  #fill(reservation: Reservation) {
+    const { visitor, seat, placement } = reservation;
+    if (!visitor || this.pool.slot(placement).state !== 'free') return;
+    const offered = visitor.client.offer();
+    if (offered) {
+      this.reservations.take(reservation);
+      this.#hand(visitor, seat, placement, offered);
+    } else {
+      this.reservations.drop(reservation);
+      this.#abandon(visitor);
+      this.#serveQueue();
+    }
+  }
+
+  /** Not connected any more, or it has not taken what was sent to it: nobody to serve. */
+  #abandon({ client }: Visitor) {
+    this.#visitors.delete(client);
+    client.destroy();
+  }
+
+  #hand(
+    visitor: Visitor,
+    seat: Seat,
+    placement: Placement,
+    offered: Offered,
+    tickets: readonly string[] = [],
+  ) {
+    this.pool.reserve(placement);
+    const slot = this.pool.slot(placement);
+    const session = new Session(visitor, seat, placement, slot);
     this.sessions.set(slot, session);
     session.held = this.quota.begin(session);
     const { windowBases, windowSize } = visitor.hello;
@@ -396,6 +488,7 @@ export class Server {
         windowSize,
         leftover: offered.leftover,
         gated: this.options.gated,
+        tickets,
         trace:
           this.options.traces?.begin(session.id, {
             arrived: visitor.arrived,
@@ -405,16 +498,17 @@ export class Server {
       offered.handle,
     );
     session.log.debug('offered');
-    return true;
   }
 
-  #place(request: SessionRequest): Placement | null {
+  #place(request: SessionRequest): Placement[] | null {
     const { placement, parameters } = this.options;
-    return placement.place(this.state, request, parameters);
+    return placeAll(placement, this.state, request, parameters);
   }
 
   #ready(slot: Slot) {
     this.#observer.slotReady(slot.gpu, slot.startSeconds ?? 0);
+    const reservation = this.reservations.at(slot.gpu, slot.index);
+    if (reservation) this.#fill(reservation);
     this.#serveQueue();
   }
 
@@ -430,6 +524,7 @@ export class Server {
     client.release();
     slot.begin();
     session.begun = true;
+    if (session.lane === 0) this.reservations.open(session.group);
     if (session.ending !== null) slot.end(session.ending);
     const attach = (performance.now() - visitor.arrived) / 1000;
     const { host, pid } = hello;
@@ -483,7 +578,7 @@ export class Server {
     if (session) this.#rescue(session, how);
     if (!this.stopping) this.#observer.slotLost(slot.gpu);
     const { hopeless } = this.pool;
-    if (hopeless !== null) this.#dismiss(new OutboardError('OB_NO_SLOT', hopeless));
+    if (hopeless !== null) this.#dismissAll(new OutboardError('OB_NO_SLOT', hopeless));
     // Its memory is free, and whoever waits again may fit elsewhere.
     this.#serveQueue();
   }
@@ -507,6 +602,11 @@ export class Server {
       this.#refuse(client, new OutboardError('OB_KILLED', session.ending), tenant);
     } else if (visitor.lost >= lostMax) {
       this.#refuse(client, new OutboardError('OB_SLOT_LOST', visitor.lost), tenant);
+    } else if (session.lane > 0) {
+      // The others of its group run where they are, and this one's place is kept.
+      log.warn(`its API server process ended (${how}): waits for the next one there`);
+      const { group, lane, placement } = session;
+      this.reservations.again(visitor, { group, lane }, placement);
     } else {
       log.warn(`its API server process ended (${how}): waits for another`);
       this.queue.putBack(visitor, (other) => other.id > visitor.id);
@@ -516,9 +616,12 @@ export class Server {
 
   #free(slot: Slot): Session | undefined {
     const session = this.sessions.get(slot);
-    if (session) this.quota.end(session);
+    if (session) {
+      this.quota.end(session);
+      this.pool.release(session.placement);
+      if (session.lane === 0) this.reservations.dropUnclaimed(session.group);
+    }
     this.sessions.delete(slot);
-    this.pool.release(slot);
     if (this.sessions.size === 0) this.#idle?.();
     return session;
   }

@@ -1,6 +1,7 @@
 // A session from its placement on: who it is, where it runs, what it was given and has used.
 import type { Counters } from '../../api-server/src/ipc.js';
 import type { Log } from './log.js';
+import type { Group, Seat } from './reservations.js';
 import type { Slot } from './slot.js';
 import type { EndedState, Placement, SessionState } from './state.js';
 import type { SessionView } from './view.js';
@@ -30,6 +31,9 @@ export class Session {
   readonly visitor: Visitor;
   readonly placement: Placement;
   readonly slot: Slot;
+  /** Of its program: a session for each GPU. */
+  readonly group: Group;
+  readonly lane: number;
   readonly log: Log;
   /** Milliseconds on performance's clock, as everywhere here. */
   readonly started = performance.now();
@@ -43,17 +47,20 @@ export class Session {
   /** Resolves when its slot is held to its share. */
   held: Promise<void> = Promise.resolve();
 
-  constructor(id: number, visitor: Visitor, placement: Placement, slot: Slot) {
-    this.id = id;
+  constructor(visitor: Visitor, { group, lane }: Seat, placement: Placement, slot: Slot) {
+    this.id = visitor.id;
     this.visitor = visitor;
     this.placement = placement;
     this.slot = slot;
+    this.group = group;
+    this.lane = lane;
     const { shareRequest, shareLimit, tenant, name } = visitor.request;
     this.share = { request: shareRequest, limit: shareLimit };
     const { program } = visitor.hello;
     const memory = Number(placement.memory);
     const whose = tenant === '' ? {} : { tenant };
-    this.log = slot.log.child({ session: id, ...whose, name, program, memory });
+    const which = group.gpus.length === 1 ? {} : { group: group.id };
+    this.log = slot.log.child({ session: this.id, ...which, ...whose, name, program, memory });
   }
 
   get seconds(): number {
@@ -72,6 +79,7 @@ export class Session {
     const { tenant, name, class: kind } = this.visitor.request;
     return {
       id: this.id,
+      group: this.group.id,
       tenant,
       name,
       class: kind,
@@ -97,6 +105,7 @@ export class Session {
     const counters = this.#used;
     return {
       id: this.id,
+      group: { session: this.group.id, lane: this.lane, gpus: [...this.group.gpus] },
       tenant: request.tenant,
       name: request.name,
       program: hello.program,

@@ -9,7 +9,7 @@ export interface SessionRequest {
   /** Of the function or program: sessions of one name are one function's. */
   name: string;
   class: SessionClass;
-  /** How many GPUs. */
+  /** How many GPUs, all different; what follows is wanted of each. */
   gpus: number;
   /** Bytes; null: the usual. */
   memory: bigint | null;
@@ -23,6 +23,8 @@ export interface SessionRequest {
 
 export interface SessionState {
   id: number;
+  /** Number of the first session of its program, which has one on each of its GPUs. */
+  group: number;
   tenant: string;
   name: string;
   class: SessionClass;
@@ -46,12 +48,13 @@ export interface GpuState {
   healthy: boolean;
   /** Bytes that sessions may have, all together. */
   memory: bigint;
-  /** Of them, promised to sessions that run now. */
+  /** Of them, promised to sessions. */
   reserved: bigint;
   /** Bytes for a session that does not say how much it wants. */
   usual: bigint;
-  /** By slot: whether a warm API server process waits there. */
+  /** By slot: whether a warm API server process waits there for anybody. */
   free: readonly boolean[];
+  /** Those included whose guest has not connected for them yet. */
   sessions: readonly SessionState[];
 }
 

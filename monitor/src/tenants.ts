@@ -33,8 +33,11 @@ export interface TenantUsage {
   share: number;
 }
 
+/** What a program asks for, on all its GPUs together. */
 export interface TenantDemand {
-  /** What the session would get: for one that does not say, the usual. */
+  /** One for each GPU. */
+  sessions: number;
+  /** What it would get: for one that does not say, the usual. */
   memory: bigint;
   /** Percent promised. */
   share: number;
@@ -94,15 +97,16 @@ export function identityNames({ cn, dns, uris }: CertificateIdentity): string[] 
   ];
 }
 
-/** The refusal of a session that would be over a limit; null: it is within. */
+/** The refusal of a program that would be over a limit; null: it is within. */
 export function check(
   { name, limits }: Tenant,
   usage: TenantUsage,
   demand: TenantDemand,
 ): OutboardError | null {
   const { sessions, memory, share } = limits;
-  if (sessions !== null && usage.sessions >= sessions) {
-    return new OutboardError('OB_TENANT_SESSIONS', name, usage.sessions);
+  if (sessions !== null && usage.sessions + demand.sessions > sessions) {
+    const { sessions: more } = demand;
+    return new OutboardError('OB_TENANT_SESSIONS', name, sessions, usage.sessions, more);
   }
   if (memory !== null && usage.memory + demand.memory > memory) {
     return new OutboardError('OB_TENANT_MEMORY', name, memory, usage.memory, demand.memory);

@@ -115,9 +115,11 @@ class SpanObserver implements Observer {
   }
 }
 
-function attributesOf({ id, tenant, name, program, gpu, uuid, slot, memory, share }: SessionView) {
+function attributesOf(session: SessionView) {
+  const { id, group, tenant, name, program, gpu, uuid, slot, memory, share } = session;
   return {
     'outboard.session.id': id,
+    'outboard.group': group.session,
     'outboard.tenant': tenant,
     'outboard.name': name,
     'outboard.program': program,

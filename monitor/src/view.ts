@@ -3,7 +3,8 @@
 // numbers; moments are ISO 8601.
 import type { SessionClass } from './state.js';
 
-export type SlotState = 'starting' | 'free' | 'busy' | 'ended';
+/** reserved: it waits, warm, for the next connection of a program with several GPUs. */
+export type SlotState = 'starting' | 'free' | 'reserved' | 'busy' | 'ended';
 
 export interface SlotView {
   gpu: number;
@@ -51,6 +52,15 @@ export interface GpuView {
 
 export interface SessionView {
   id: number;
+  /** A program has a session on each of its GPUs. */
+  group: {
+    /** Number of the first of them. */
+    session: number;
+    /** Which of them this is; 0: the first. */
+    lane: number;
+    /** Of all, in order. */
+    gpus: number[];
+  };
   tenant: string;
   name: string;
   program: string;
@@ -95,6 +105,8 @@ export interface QueueView {
   program: string;
   class: SessionClass;
   peer: string;
+  /** How many, each with the memory and share that follow. */
+  gpus: number;
   memory: number | null;
   shareRequest: number;
   shareLimit: number;

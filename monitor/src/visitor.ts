@@ -27,7 +27,7 @@ export class Visitor {
   }
 
   view(position: number): QueueView {
-    const { tenant, name, class: kind, memory, shareRequest, shareLimit } = this.request;
+    const { tenant, name, class: kind, gpus, memory, shareRequest, shareLimit } = this.request;
     return {
       id: this.id,
       position,
@@ -36,6 +36,7 @@ export class Visitor {
       program: this.hello.program,
       class: kind,
       peer: this.client.peer,
+      gpus,
       memory: memory === null ? null : Number(memory),
       shareRequest,
       shareLimit,

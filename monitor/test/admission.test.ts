@@ -39,7 +39,20 @@ t.test('what can never be had is refused', async (t) => {
   };
   t.equal(code({}), undefined);
   t.equal(code({ devices: 1 }), undefined);
-  t.equal(code({ devices: 2 }), 'OB_TOO_MANY_GPUS');
+  t.equal(code({ devices: 2 }), undefined);
+  t.equal(code({ devices: 2, memory: 4n * GiB }), undefined, 'on each of them');
+  t.equal(code({ devices: 2, memory: 5n * GiB }), 'OB_TOO_MUCH_MEMORY');
+  t.throws(() => admit(hello({ devices: 3 }), state(gpus), usualParameters), {
+    code: 'OB_TOO_MANY_GPUS',
+    message: 'the program asks for 3 GPUs; it can have 2 here',
+    result: 101,
+  });
+  t.equal(code({ devices: 0xffffffff }), 'OB_TOO_MANY_GPUS');
+  const many = state(Array.from({ length: 20 }, (_, index) => gpu(index, {})));
+  t.equal(admit(hello({ devices: 8 }), many, usualParameters).gpus, 8);
+  t.throws(() => admit(hello({ devices: 9 }), many, usualParameters), {
+    message: 'the program asks for 9 GPUs; it can have 8 here',
+  });
   t.equal(code({ memory: 8n * GiB }), undefined, 'reserved now is not never');
   t.equal(code({ memory: 8n * GiB + 1n }), 'OB_TOO_MUCH_MEMORY');
   t.equal(code({ memory: (1n << 64n) - 1n }), 'OB_TOO_MUCH_MEMORY');

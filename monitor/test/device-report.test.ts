@@ -37,7 +37,8 @@ function session(id: number, on: number, given: Partial<SessionView> = {}): Sess
   const share = { received: 30 } as SessionView['share'];
   const memory = { limit: Number(4n * GiB), used: Number(GiB), peak: 0 };
   const who = { host: 'here', pid: 1000 + id, program: 'train' };
-  return { id, gpu: on, ...who, memory, share, ...given } as SessionView;
+  const group = { session: id, lane: 0, gpus: [on] };
+  return { id, group, gpu: on, ...who, memory, share, ...given } as SessionView;
 }
 
 const known = (given: Partial<Known> = {}): Known => ({
@@ -47,7 +48,7 @@ const known = (given: Partial<Known> = {}): Known => ({
   gpus: [gpu(0), gpu(1), gpu(2)],
   sessions: [],
   allowed: null,
-  placed: null,
+  placed: [],
   ...given,
 });
 const hello = (given: Partial<Hello> = {}) =>
@@ -56,7 +57,7 @@ const names = (given: Partial<Known>, asked: Partial<Hello> = {}) =>
   deviceReport(hello(asked), known(given)).devices.map(({ name }) => name);
 
 t.test('without a session: the device that one would get', async (t) => {
-  const placed = { gpu: 1, slot: 0, memory: 8n * GiB };
+  const placed = [{ gpu: 1, slot: 0, memory: 8n * GiB }];
   const report = deviceReport(hello(), known({ placed }));
   t.match(report, { serverVersion: '1.2.3', driverVersion: 13000, processes: [] });
   t.match(report.devices, [
@@ -80,7 +81,7 @@ t.test('without a session: the device that one would get', async (t) => {
 });
 
 t.test('which devices', async (t) => {
-  const placed = { gpu: 2, slot: 0, memory: GiB };
+  const placed = [{ gpu: 2, slot: 0, memory: GiB }];
   t.same(names({}), ['GPU 0']);
   t.same(names({ placed }), ['GPU 2']);
   t.same(names({ gpus: [gpu(0, { healthy: false }), gpu(1)] }), ['GPU 1']);
@@ -126,6 +127,42 @@ t.test('the session of the process itself', async (t) => {
   const foreign = deviceReport(hello(asking(99n)), known({ sessions: [session(5, 0)] }));
   t.same(foreign.devices.length, 1, 'somebody else’s number is none');
   t.equal(foreign.devices[0]?.name, 'GPU 0');
+});
+
+t.test('the sessions of a program with several GPUs', async (t) => {
+  const group = (lane: number) => ({ session: 5, lane, gpus: [2, 0, 1] });
+  const first = session(5, 2, { group: group(0) });
+  const second = session(6, 0, { group: group(1) });
+  const other = session(7, 0);
+  const sessions = [first, second, other];
+  for (const asker of [5n, 6n]) {
+    const report = deviceReport(hello(asking(asker)), known({ sessions }));
+    t.same(
+      report.devices.map(({ name, memoryTotal }) => [name, memoryTotal]),
+      [
+        ['GPU 2', 4n * GiB],
+        ['GPU 0', 4n * GiB],
+        ['GPU 1', 16n * GiB],
+      ],
+      'in its order; of the last one its session has not begun',
+    );
+    t.same(
+      report.processes.map(({ session, device }) => [session, device]),
+      [
+        [5n, 0],
+        [6n, 1],
+        [7n, 1],
+      ],
+    );
+  }
+  const shown = asking(5n, [uuidOf(1)]);
+  t.same(names({ sessions }, shown), ['GPU 2', 'GPU 0', 'GPU 1'], 'what it has comes first');
+  t.same(names({ sessions }, asking(7n)), ['GPU 0'], 'another program has its own');
+  const placed = [1, 2].map((gpu) => ({ gpu, slot: 0, memory: 3n * GiB }));
+  t.match(deviceReport(hello({ devices: 2 }), known({ placed })).devices, [
+    { name: 'GPU 1', memoryTotal: 3n * GiB },
+    { name: 'GPU 2', memoryTotal: 3n * GiB },
+  ]);
 });
 
 t.test('whatever sessions say of themselves, the report fits and makes sense', async (t) => {

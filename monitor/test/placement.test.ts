@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { admissible } from '../policies/admissible.js';
 import { placementPolicies } from '../policies/index.js';
-import { type PlacementParameters, usualParameters } from '../policies/placement.js';
+import { type PlacementParameters, placeAll, usualParameters } from '../policies/placement.js';
 import type {
   EndedState,
   GpuState,
@@ -17,6 +17,7 @@ const GiB = 1n << 30n;
 function session(given: Partial<SessionState> = {}): SessionState {
   return {
     id: 1,
+    group: 1,
     tenant: 'a',
     name: 'one',
     class: 'latency-strict',
@@ -72,7 +73,40 @@ function place(
   return policy.place(state, request, parameters);
 }
 
+function placeOnAll(
+  name: string,
+  state: ServerState,
+  request: SessionRequest,
+  parameters: PlacementParameters = usualParameters,
+) {
+  const policy = placementPolicies.get(name);
+  if (!policy) throw new Error(`no policy ${name}`);
+  return placeAll(policy, state, request, parameters);
+}
+
 const names = [...placementPolicies.keys()];
+
+t.test('several GPUs: the best ones, in their order, or none', async (t) => {
+  const state = server(
+    gpu(0, { reserved: 2n * GiB }),
+    gpu(1, { reserved: 5n * GiB, free: [false, true] }),
+    gpu(2, { healthy: false }),
+    gpu(3),
+  );
+  const on = (name: string, given: Partial<SessionRequest>) =>
+    placeOnAll(name, state, wants(given))?.map(({ gpu }) => gpu) ?? null;
+  t.same(on('worst-fit', { gpus: 1 }), [3]);
+  t.same(on('worst-fit', { gpus: 2 }), [0, 3]);
+  t.same(on('best-fit', { gpus: 2 }), [0, 1]);
+  t.same(on('worst-fit', { gpus: 3 }), [0, 1, 3]);
+  t.equal(on('worst-fit', { gpus: 4 }), null, 'one of them is ill');
+  t.equal(on('worst-fit', { gpus: 3, memory: 4n * GiB }), null, 'one has not the memory');
+  t.same(on('worst-fit', { gpus: 2, allowed: [0, 1] }), [0, 1]);
+  t.same(placeOnAll('worst-fit', state, wants({ gpus: 2, memory: null })), [
+    { gpu: 0, slot: 0, memory: 4n * GiB },
+    { gpu: 3, slot: 0, memory: 4n * GiB },
+  ]);
+});
 
 t.test('by memory', async (t) => {
   const state = server(
@@ -150,13 +184,22 @@ t.test('what can never be had', async (t) => {
   t.equal(reason({ memory: 8n * GiB }), undefined);
   t.same(admissible(state, wants({ memory: 8n * GiB + 1n })), {
     reason: 'memory',
-    largest: { gpus: 1, memory: 8n * GiB, share: 100 },
+    largest: { gpus: 2, memory: 8n * GiB, share: 100 },
   });
   t.match(admissible(state, wants({ memory: 5n * GiB, allowed: [0] })), {
     reason: 'memory',
     largest: { memory: 4n * GiB },
   });
-  t.equal(reason({ gpus: 2 }), 'gpus');
+  t.equal(reason({ gpus: 2 }), undefined);
+  t.match(admissible(state, wants({ gpus: 2, memory: 5n * GiB })), {
+    reason: 'memory',
+    largest: { memory: 4n * GiB },
+  });
+  t.match(admissible(state, wants({ gpus: 3 })), { reason: 'gpus', largest: { gpus: 2 } });
+  t.match(admissible(state, wants({ gpus: 2, allowed: [1] })), {
+    reason: 'gpus',
+    largest: { gpus: 1 },
+  });
   t.equal(reason({ gpus: 0 }), 'gpus');
   t.match(admissible(state, wants({ allowed: [7] })), { reason: 'allowed', largest: { gpus: 0 } });
   t.equal(reason({ shareRequest: 101, shareLimit: 101 }), 'share');
@@ -277,6 +320,31 @@ for (const name of names) {
     t.ok(placed > 500 && placed < 2900, `${placed} of 3000 placed`);
   });
 
+  t.test(`${name}: several GPUs, all different, whenever there are so many`, async (t) => {
+    let placed = 0;
+    const several = requests.chain((request) =>
+      fc.integer({ min: 1, max: 3 }).map((gpus) => ({ ...request, gpus })),
+    );
+    const run = fc.property(states, several, parameters, (state, request, parameters) => {
+      const one = { ...request, gpus: 1 };
+      const there = state.gpus.filter((gpu) => fits(gpu, one, parameters, name));
+      const found = placeOnAll(name, freeze(state), freeze(request), freeze(parameters));
+      if (!found) return there.length < request.gpus;
+      placed++;
+      const indices = found.map(({ gpu }) => gpu);
+      return (
+        found.length === request.gpus &&
+        indices.every((index, at) => at === 0 || index > (indices[at - 1] ?? 0)) &&
+        found.every(({ gpu: index, slot, memory }) => {
+          const gpu = there.find((gpu) => gpu.index === index);
+          return gpu?.free[slot] === true && memory === (request.memory ?? gpu.usual);
+        })
+      );
+    });
+    fc.assert(run, { numRuns: 3000 });
+    t.ok(placed > 200 && placed < 2700, `${placed} of 3000 placed`);
+  });
+
   t.test(`${name}: the order in which things are told means nothing`, async (t) => {
     const seeds = fc.array(fc.nat(), { minLength: 5, maxLength: 5 });
     const run = fc.property(
@@ -311,7 +379,7 @@ for (const name of names) {
         sessions: [],
       }));
       const refused = admissible(state, request, parameters);
-      const placed = place(name, { ...state, gpus }, request, parameters);
+      const placed = placeOnAll(name, { ...state, gpus }, request, parameters);
       // A limit below the request is refused, although there would be a place.
       return refused?.reason === 'share-order' || (refused === null) === (placed !== null);
     });

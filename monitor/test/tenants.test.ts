@@ -221,9 +221,15 @@ t.test('certificates', async (t) => {
 
 t.test('limits', async (t) => {
   const usage = { sessions: 1, memory: 6n << 30n, share: 100 };
-  const demand = { memory: 2n << 30n, share: 50 };
+  const demand = { sessions: 1, memory: 2n << 30n, share: 50 };
   t.equal(check(vision, usage, demand), null, 'to the last byte and percent');
   t.equal(check(vision, { ...usage, sessions: 2 }, demand)?.code, 'OB_TENANT_SESSIONS');
+  t.equal(check(vision, { ...usage, sessions: 0 }, { ...demand, sessions: 2 }), null);
+  t.match(check(vision, usage, { ...demand, sessions: 2 }), {
+    code: 'OB_TENANT_SESSIONS',
+    message:
+      'tenant vision may have 2 sessions, one for each GPU of a program; 1 run and wait already, and this would be 2 more',
+  });
   t.match(check(vision, usage, { ...demand, memory: (2n << 30n) + 1n }), {
     code: 'OB_TENANT_MEMORY',
     result: 2,

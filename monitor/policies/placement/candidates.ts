@@ -45,7 +45,7 @@ export function candidates(
   request: SessionRequest,
   parameters: PlacementParameters,
 ): Candidate[] {
-  // A session has one GPU so far (Placement names one): nothing fits one that needs more.
+  // A placement names one GPU: one who wants more of them asks for each (placeAll).
   if (request.gpus !== 1) return [];
   const found: Candidate[] = [];
   for (const gpu of gpus) {

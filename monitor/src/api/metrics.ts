@@ -15,7 +15,7 @@ const tenantsMost = 1000;
 /** Sessions that went without a word about their end. */
 const trackedMost = 10_000;
 
-const slotStates: readonly SlotState[] = ['starting', 'free', 'busy', 'ended'];
+const slotStates: readonly SlotState[] = ['starting', 'free', 'reserved', 'busy', 'ended'];
 
 const gpuGauges: Record<string, { help: string; value: (gpu: GpuView) => number }> = {
   healthy: {

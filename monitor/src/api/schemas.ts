@@ -28,7 +28,7 @@ const sessionClass = choice('latency-strict', 'best-effort');
 export const Slot = Type.Object({
   gpu: Type.Integer(),
   index: Type.Integer(),
-  state: choice('starting', 'free', 'busy', 'ended'),
+  state: choice('starting', 'free', 'reserved', 'busy', 'ended'),
   pid: nullableNumber('of the API server process'),
   startSeconds: nullableNumber('from the start of the process until its context was warm'),
   hostMemory: nullableNumber('resident bytes of the process'),
@@ -60,6 +60,11 @@ export const Gpu = Type.Object({
 
 export const Session = Type.Object({
   id: Type.Integer(),
+  group: Type.Object({
+    session: Type.Integer({ description: "number of the first of its program's sessions" }),
+    lane: Type.Integer({ description: 'which of them this is, from 0' }),
+    gpus: Type.Array(Type.Integer(), { description: 'of all of them, in order' }),
+  }),
   tenant: Type.String(),
   name: Type.String(),
   program: Type.String(),
@@ -110,9 +115,10 @@ export const Queued = Type.Object({
   program: Type.String(),
   class: sessionClass,
   peer: Type.String(),
-  memory: nullableNumber('bytes it asks for; null: the usual'),
-  shareRequest: percent('of a GPU it asks for'),
-  shareLimit: percent('of a GPU it never exceeds'),
+  gpus: Type.Integer({ description: 'it asks for' }),
+  memory: nullableNumber('bytes it asks for on each; null: the usual'),
+  shareRequest: percent('of each it asks for'),
+  shareLimit: percent('of each it never exceeds'),
   waitedSeconds: seconds('it has waited'),
 });
 

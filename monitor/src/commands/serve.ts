@@ -81,6 +81,7 @@ async function serveWith(values: ServeValues): Promise<number> {
       serversPerGpu: values['servers-per-gpu'],
       tenants,
       helloSeconds: values['hello-timeout'],
+      claimSeconds: values['claim-timeout'],
       queueMax: values['queue-limit'],
       queueSeconds: values['queue-timeout'],
       queueSkip: values['queue-skip'],

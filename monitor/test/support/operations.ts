@@ -43,6 +43,7 @@ export function gpu(index: number, more: Partial<GpuView> = {}): GpuView {
 export function session(id: number, more: Partial<SessionView> = {}): SessionView {
   return {
     id,
+    group: { session: id, lane: 0, gpus: [0] },
     tenant: 'acme',
     name: 'resize',
     program: 'python3',
@@ -91,6 +92,7 @@ export function waiting(id: number, position: number): QueueView {
     program: 'train',
     class: 'best-effort',
     peer: '192.0.2.8:40001',
+    gpus: 1,
     memory: null,
     shareRequest: 0,
     shareLimit: 100,

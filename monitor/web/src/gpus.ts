@@ -151,7 +151,7 @@ class GpuCard implements Shown<GpuView> {
     slots.forEach(({ state }, index) => {
       setAttribute(this.#slots.children[index] as Element, 'class', `slot ${state}`);
     });
-    const states = (['busy', 'free', 'starting', 'ended'] as const)
+    const states = (['busy', 'free', 'reserved', 'starting', 'ended'] as const)
       .map((state) => [state, slots.filter((slot) => slot.state === state).length] as const)
       .filter(([, many]) => many > 0)
       .map(([state, many]) => `${many} ${state}`);

@@ -99,7 +99,8 @@ class QueueRow implements Shown<QueueView> {
     this.#item = item;
     setText(this.#place, count(item.position));
     setText(this.#name, sessionName(item));
-    setText(this.#about, `#${item.id} · ${item.class}`);
+    const several = item.gpus > 1 ? ` · ${item.gpus} GPUs` : '';
+    setText(this.#about, `#${item.id} · ${item.class}${several}`);
     setText(this.#tenant, item.tenant || '–');
     setText(this.#memory, item.memory === null ? 'usual' : bytes(item.memory));
     setText(this.#share, shareText({ request: item.shareRequest, limit: item.shareLimit }));

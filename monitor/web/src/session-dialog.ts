@@ -81,13 +81,14 @@ class SessionDialog {
 }
 
 function factsOf(session: SessionView): [string, string][] {
-  const { memory, share } = session;
+  const { group, memory, share } = session;
   return [
     ['program', session.program || '–'],
     ['tenant', session.tenant || '–'],
     ['class', session.class],
     ['from', `${session.host || 'unknown host'}, process ${session.pid}, ${session.peer}`],
     ['on', `GPU ${session.gpu}, slot ${session.slot}, process ${session.slotPid ?? '–'}`],
+    ...(group.gpus.length > 1 ? [groupFact(session)] : []),
     ['since', `${dateTime(session.started)}, ${duration(session.seconds)}`],
     ['waited', wait(session.waitedSeconds)],
     ['memory', `${bytes(memory.used)} of ${bytes(memory.limit)}, at most ${bytes(memory.peak)}`],
@@ -95,6 +96,10 @@ function factsOf(session: SessionView): [string, string][] {
     ['in all', deviceTime(share.deviceNs)],
     ['held back', `${count(share.gateWaits)} times, ${wait(share.gateSeconds)} in all`],
   ];
+}
+
+function groupFact({ group: { session, lane, gpus } }: SessionView): [string, string] {
+  return ['of a program', `${lane + 1} of ${gpus.length} GPUs, its first session is #${session}`];
 }
 
 /** Keeps the elements, so that a selection survives the next second. */
