@@ -13,7 +13,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { build, root } from '../../scripts/setup/paths.mjs';
 import { machine } from '../src/machine.js';
-import { median } from '../src/row.js';
+import { median, short } from '../src/row.js';
 import { Guest } from './guest.js';
 import { startWays, type Way, type Ways } from './ways.js';
 
@@ -133,10 +133,6 @@ async function sample(
   }
   for (const guest of guests) guest.close();
   return values;
-}
-
-function short(value: number): number {
-  return Number(value.toPrecision(4));
 }
 
 try {

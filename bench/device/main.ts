@@ -10,7 +10,7 @@ import { parseArgs } from 'node:util';
 import { buildExamples } from '../../examples/build.mjs';
 import { build, root } from '../../scripts/setup/paths.mjs';
 import { machine } from '../src/machine.js';
-import { median, meets } from '../src/row.js';
+import { median, meets, short } from '../src/row.js';
 import { type Figure, figures } from './marks.js';
 
 /** One line of the program's output. */
@@ -90,7 +90,6 @@ function row({ name, what, comparedWith, mark }: Figure) {
   const lines = samples.get(name) ?? [];
   const [first] = lines;
   if (!first) throw new Error(`the program printed no ${name}`);
-  const short = (value: number) => Number(value.toPrecision(4));
   const reached = median(lines.map((line) => line.device));
   const ratio = median(lines.map((line) => line.device / line.plain));
   const all = lines.map((line) => line.device);

@@ -11,7 +11,7 @@ import { example, native, type Outcome, remoted } from '../../test/support/progr
 import { exampleRuns } from '../src/example-runs.js';
 import { withSoftwareServer } from '../src/link.js';
 import { type Machine, machine } from '../src/machine.js';
-import { median } from '../src/row.js';
+import { median, short } from '../src/row.js';
 import { deviceTime, sizes } from './sizes.js';
 
 const mark = 1.1;
@@ -133,8 +133,4 @@ ${mark} times a native run where the device works for ${leastWork} ms or more. *
 |---|---|---|---|---|---|---|---|
 ${lines.join('\n')}
 `;
-}
-
-function short(value: number): number {
-  return Number(value.toPrecision(4));
 }

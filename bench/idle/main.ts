@@ -12,7 +12,7 @@ import { build, root } from '../../scripts/setup/paths.mjs';
 import { Loaded } from '../load/serving.js';
 import type { Bound } from '../src/figures.js';
 import { machine } from '../src/machine.js';
-import { median, meets } from '../src/row.js';
+import { median, meets, short } from '../src/row.js';
 import { nullDevice, startProcess } from '../src/serving.js';
 import { type Activity, activity, threadsOf } from './threads.js';
 
@@ -164,10 +164,6 @@ function medians(found: Window[]): Activity[] {
       wakeUps: of((one) => one.wakeUps),
     };
   });
-}
-
-function short(value: number): number {
-  return Number(value.toPrecision(4));
 }
 
 function print() {

@@ -10,6 +10,7 @@ import { counted, example, native, remoted } from '../../test/support/program.js
 import { exampleRuns, secondsOf } from '../src/example-runs.js';
 import { type Link, overLink, withSoftwareServer } from '../src/link.js';
 import { machine } from '../src/machine.js';
+import { short } from '../src/row.js';
 import { byRate, byRoundTrip, expected, type Travel } from './links.js';
 import { plot } from './plot.js';
 
@@ -134,8 +135,4 @@ ${rows
   )
   .join('\n')}
 `;
-}
-
-function short(value: number): number {
-  return Number(value.toPrecision(4));
 }

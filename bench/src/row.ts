@@ -69,7 +69,7 @@ export function median(values: number[]): number {
 }
 
 /** Four digits are more than repeat. */
-function short(value: number): number {
+export function short(value: number): number {
   return Number(value.toPrecision(4));
 }
 
