@@ -104,7 +104,7 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       output_(Output::installed()),
       host_functions_(device_->driver(),
                       [this](uint64_t function, uint64_t call, CUresult status) {
-                        push_call(function, call, status);
+                        call_guest(function, call, status);
                       }),
       gate_(
           device_->driver(), device_->context(), device_->tokens(), id_, options.gate,
@@ -296,6 +296,16 @@ void Session::push_done(uint64_t handle, uint64_t request) {
   frame.handle = handle;
   frame.request = request;
   sender_.push(WIRE_DONE, &frame, sizeof frame);
+}
+
+// What was downloaded before the function's turn is there when the guest calls it. The thread is
+// the driver's, which may not ask it.
+void Session::call_guest(uint64_t function, uint64_t call, CUresult status) {
+  if (!transfers_.pending()) return push_call(function, call, status);
+  post([=, this] {
+    transfers_.settle(UINT64_MAX);
+    push_call(function, call, status);
+  });
 }
 
 void Session::push_call(uint64_t function, uint64_t call, CUresult status) {

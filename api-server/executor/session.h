@@ -154,6 +154,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool send_data(uint64_t request, uint64_t offset, const void *data, size_t length);
   void push_done(uint64_t handle, uint64_t request);
   void push_call(uint64_t function, uint64_t call, CUresult status);
+  void call_guest(uint64_t function, uint64_t call, CUresult status);
   void flush_output();
   // Notes that text may come.
   void launched() { launched_.store(true, std::memory_order_relaxed); }

@@ -42,6 +42,43 @@ static void calls_cuda(void *) {
   inside[2] = cudaStreamCreate(&stream);
 }
 
+// A function finds what was copied to pinned memory ahead of it, in its stream or in another one
+// that its stream has waited for.
+constexpr int kBlock = 4096;
+static int *landed, expected;
+static std::atomic<int> stale;
+static void look(void *) {
+  for (int i = 0; i < kBlock; i++)
+    if (landed[i] != expected) {
+      stale++;
+      return;
+    }
+}
+
+static void find_what_was_copied(cudaStream_t first, cudaStream_t second) {
+  int *block;
+  cudaEvent_t copied;
+  CHECK(cudaMalloc(&block, kBlock * sizeof(int)));
+  CHECK(cudaMallocHost(&landed, kBlock * sizeof(int)));
+  CHECK(cudaEventCreateWithFlags(&copied, cudaEventDisableTiming));
+  for (int round = 1; round <= 60; round++) {
+    expected = round * 0x01010101;
+    CHECK(cudaMemsetAsync(block, round, kBlock * sizeof(int), first));
+    CHECK(cudaMemcpyAsync(landed, block, kBlock * sizeof(int), cudaMemcpyDeviceToHost, first));
+    cudaStream_t looks = round % 2 ? first : second;
+    if (looks == second) {
+      CHECK(cudaEventRecord(copied, first));
+      CHECK(cudaStreamWaitEvent(second, copied, 0));
+    }
+    CHECK(cudaLaunchHostFunc(looks, look, nullptr));
+    CHECK(cudaStreamSynchronize(looks));
+  }
+  printf("%d of 60 functions came before their copies\n", stale.load());
+  CHECK(cudaEventDestroy(copied));
+  CHECK(cudaFreeHost(landed));
+  CHECK(cudaFree(block));
+}
+
 int main() {
   cudaStream_t first, second, third;
   CHECK(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
@@ -69,6 +106,8 @@ int main() {
   for (const Turn &turn : list) right += turn.at == turn.found;
   CHECK(cudaMemcpy(&value, device_word, sizeof value, cudaMemcpyDeviceToHost));
   printf("%d of 20 in turn, %d additions\n", right, value);
+
+  find_what_was_copied(first, second);
 
   // A function holds its stream and no other; nobody is in a call of CUDA when it comes.
   CHECK(cudaLaunchHostFunc(first, wait_until_open, nullptr));
