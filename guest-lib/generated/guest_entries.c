@@ -745,7 +745,7 @@ const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))
   CALL_STARTS_WORK,  // cuMemcpyBatchAsync_v2
   CALL_STARTS_WORK,  // cuMemcpyDtoA_v2
   CALL_STARTS_WORK,  // cuMemcpyDtoDAsync_v2
-  0,  // cuMemcpyDtoD_v2
+  CALL_STARTS_WORK,  // cuMemcpyDtoD_v2
   CALL_STARTS_WORK,  // cuMemcpyDtoHAsync_v2
   CALL_WAITS | CALL_STARTS_WORK,  // cuMemcpyDtoH_v2
   CALL_STARTS_WORK,  // cuMemcpyHtoAAsync_v2
@@ -5148,14 +5148,6 @@ CUresult cuMemcpyDtoA_v2_ptds(CUarray dstArray, size_t dstOffset, CUdeviceptr sr
   return call_cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, 1);
 }
 
-static CUresult guest_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, int per_thread) {
-  CUresult result;
-  uint64_t hStream_wire;
-  if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
-  if ((result = memory_check(dstDevice, ByteCount))) return result;
-  if ((result = memory_check(srcDevice, ByteCount))) return result;
-  return put_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream_wire);
-}
 ALWAYS_INLINE CUresult call_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyDtoDAsync_v2, NEEDS_CONTEXT);
   return result ? result : guest_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, per_thread);
@@ -5174,14 +5166,6 @@ CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
   return call_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, 1);
 }
 
-static CUresult guest_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
-  CUresult result;
-  uint64_t hStream_wire;
-  if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
-  if ((result = memory_check(dstDevice, ByteCount))) return result;
-  if ((result = memory_check(srcDevice, ByteCount))) return result;
-  return put_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream_wire);
-}
 ALWAYS_INLINE CUresult call_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpyDtoD_v2, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();

@@ -18,6 +18,7 @@
 #include "control.h"
 #include "device.h"
 #include "enter.h"
+#include "lane.h"
 #include "log.h"
 #include "memory.h"
 #include "stats.h"
@@ -59,11 +60,11 @@ static outboard_Answer answer_message;
 static outboard_Hello hello;
 static uint8_t message[WIRE_CONTROL_MAX];
 
-static CUresult send_hello(const struct config *config, uint64_t window_base) {
+static CUresult send_hello(const struct config *config, const struct window *window) {
   control_hello(&hello, config);
-  hello.window_bases[0] = window_base;
+  hello.window_bases[0] = window->base;
   hello.window_bases_count = 1;
-  hello.window_size = WIRE_WINDOW_SIZE;
+  hello.window_size = window->size;
 
   size_t size = control_write_hello(message, &hello);
   if (!size) return CUDA_ERROR_SYSTEM_NOT_READY;
@@ -102,33 +103,72 @@ static CUresult take_refusal(void) {
   return refusal->result ? (CUresult)refusal->result : CUDA_ERROR_SYSTEM_NOT_READY;
 }
 
-static CUresult take_welcome(const struct config *config, struct window *window) {
-  static struct device devices[DEVICES_MAX];
+// All devices of the session, in the order of the lanes that lead to them.
+static struct devices {
+  struct device all[DEVICES_MAX];
+  int count;
+  uint32_t driver_version;  // the oldest
+} found;
+
+// Every lane's server holds the same window: an address means one thing only.
+static CUresult take_window(const outboard_Welcome *welcome, struct window *window) {
+  if (lane_here() == 0) {
+    if (welcome->window_base != window->base || welcome->window_size > window->size) {
+      let_go(window);
+      if (hold_window(window, welcome->window_base, welcome->window_size) != 0) {
+        log_error("the server's device window at 0x%llx is taken in this process",
+                  (unsigned long long)welcome->window_base);
+        return CUDA_ERROR_SYSTEM_NOT_READY;
+      }
+    }
+    memory_start(welcome->window_base, welcome->window_size, welcome->memory_limit);
+    companion_start(welcome->session);
+    window->size = welcome->window_size;
+    return CUDA_SUCCESS;
+  }
+  if (welcome->window_base != window->base || welcome->window_size < window->size) {
+    log_error(
+        "the servers' device windows differ: 0x%llx and 0x%llx. With several GPUs they have to be "
+        "the same",
+        (unsigned long long)window->base, (unsigned long long)welcome->window_base);
+    return CUDA_ERROR_SYSTEM_NOT_READY;
+  }
+  memory_join(welcome->memory_limit);
+  return CUDA_SUCCESS;
+}
+
+static CUresult take_welcome(struct window *window) {
   const outboard_Welcome *welcome = &answer_message.body.welcome;
   trace_step(STEP_WELCOME, welcome->session);
-  if (welcome->window_base != window->base || welcome->window_size > window->size) {
-    let_go(window);
-    if (hold_window(window, welcome->window_base, welcome->window_size) != 0) {
-      log_error("the server's device window at 0x%llx is taken in this process",
-                (unsigned long long)welcome->window_base);
-      return CUDA_ERROR_SYSTEM_NOT_READY;
-    }
-  }
+  CUresult result = take_window(welcome, window);
+  if (result) return result;
+  static struct device devices[DEVICES_MAX];
   control_devices(welcome, devices);
-  device_start(devices, (int)welcome->devices_count, config->visible_devices,
-               welcome->driver_version);
-  memory_start(welcome->window_base, welcome->window_size, welcome->memory_limit);
-  companion_start(welcome->session);
-  if (device_count() == 0) return CUDA_ERROR_NO_DEVICE;
-  if (!context_start(device_count())) return CUDA_ERROR_OUT_OF_MEMORY;
-  int error = batch_start();
-  if (error) {
-    log_error("the sender thread could not be started: %s", strerror(error));
-    return CUDA_ERROR_OPERATING_SYSTEM;
+  for (unsigned i = 0; i < welcome->devices_count && found.count < DEVICES_MAX; i++) {
+    devices[i].lane = lane_here();
+    found.all[found.count++] = devices[i];
   }
+  if (!found.driver_version || welcome->driver_version < found.driver_version)
+    found.driver_version = welcome->driver_version;
   log_info("session %llu: %u device(s), %llu MiB, server %s", (unsigned long long)welcome->session,
            (unsigned)welcome->devices_count, (unsigned long long)(welcome->memory_limit >> 20),
            welcome->server_version);
+  return CUDA_SUCCESS;
+}
+
+// Everybody is there.
+static CUresult start(const struct config *config) {
+  device_start(found.all, found.count, config->visible_devices, found.driver_version);
+  if (device_count() == 0) return CUDA_ERROR_NO_DEVICE;
+  if (!context_start(device_count())) return CUDA_ERROR_OUT_OF_MEMORY;
+  for (int lane = 0; lane < lane_count; lane++) {
+    lane_use((unsigned)lane);
+    int error = batch_start();
+    if (error) {
+      log_error("the sender thread could not be started: %s", strerror(error));
+      return CUDA_ERROR_OPERATING_SYSTEM;
+    }
+  }
   return CUDA_SUCCESS;
 }
 
@@ -146,6 +186,81 @@ static void open_log_and_stats(void) {
   }
   trace_report();
   ablation_report();
+}
+
+// One connection, to the first of the servers that answers, in the thread's lane.
+static CUresult attach_lane(const struct config *config, struct window *window) {
+  struct trace_span connecting;
+  trace_step_begin(&connecting, STEP_CONNECT);
+  CUresult result = connection_open(config) ? CUDA_ERROR_SYSTEM_NOT_READY : CUDA_SUCCESS;
+  trace_step_end(&connecting, result);
+  if (!result) result = send_hello(config, window);
+  if (!result) result = read_answer((int)config->connect_timeout_ms);
+  while (!result && answer_message.which_body == outboard_Answer_queued_tag) {
+    log_info("waiting for a free slot: position %u", (unsigned)answer_message.body.queued.position);
+    trace_step(STEP_QUEUED, answer_message.body.queued.position);
+    result = read_answer(-1);
+  }
+  if (!result)
+    result = answer_message.which_body == outboard_Answer_refusal_tag ? take_refusal()
+                                                                      : take_welcome(window);
+  if (!result) stats_add(&guest_stats->round_trips, 1);
+  return result;
+}
+
+// The GPUs of one server, in lanes from `first` on. The first connection asks for all of them and
+// gets tickets for the others, which a connection each hands in.
+static CUresult attach_group(const struct config *config, struct window *window, unsigned first) {
+  lane_use(first);
+  CUresult result = attach_lane(config, window);
+  if (result || config->gpus == 1) return result;
+  const outboard_Welcome *welcome = &answer_message.body.welcome;
+  if (welcome->tickets_count != config->gpus - 1) {
+    log_error("the server has given %u of %u GPUs", (unsigned)welcome->tickets_count + 1,
+              config->gpus);
+    return CUDA_ERROR_SYSTEM_NOT_READY;
+  }
+  static struct config other;
+  static outboard_Welcome told;
+  other = *config;
+  other.gpus = 1;
+  told = *welcome;
+  for (unsigned i = 0; i < told.tickets_count && !result; i++) {
+    strcpy(other.ticket, told.tickets[i]);
+    lane_use(first + 1 + i);
+    result = attach_lane(&other, window);
+  }
+  return result;
+}
+
+// A lane for each GPU. The servers share them out as evenly as it goes, in the order in which they
+// are named, and devices are numbered through; servers beyond the number of GPUs stand in for those
+// that cannot be had.
+static CUresult attach_lanes(const struct config *config, struct window *window) {
+  if (config->gpus > LANES_MAX) {
+    log_error("OUTBOARD_GPUS=%u: a program has at most %d", config->gpus, LANES_MAX);
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  lane_count = (int)config->gpus;
+  static struct config one;
+  one = *config;
+  one.server_count = 1;
+  unsigned servers = (unsigned)config->server_count, lane = 0;
+  unsigned parts = servers < config->gpus ? servers : config->gpus, spare = parts;
+  for (unsigned part = 0; part < parts; part++) {
+    one.gpus = config->gpus / parts + (part < config->gpus % parts);
+    one.servers[0] = config->servers[part];
+    CUresult result = attach_group(&one, window, lane);
+    while (result && spare < servers) {
+      for (unsigned i = 0; i < one.gpus; i++) connection_close_of(lane + i);
+      while (found.count && found.all[found.count - 1].lane >= lane) found.count--;
+      one.servers[0] = config->servers[spare++];
+      result = attach_group(&one, window, lane);
+    }
+    if (result) return result;
+    lane += one.gpus;
+  }
+  return CUDA_SUCCESS;
 }
 
 static CUresult try_attach(void) {
@@ -170,27 +285,16 @@ static CUresult try_attach(void) {
         WIRE_WINDOW_SIZE >> 30, strerror(error));
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  struct trace_span connecting;
-  trace_step_begin(&connecting, STEP_CONNECT);
-  result = connection_open(&config) ? CUDA_ERROR_SYSTEM_NOT_READY : CUDA_SUCCESS;
-  trace_step_end(&connecting, result);
-  if (!result) result = send_hello(&config, window.base);
-  if (!result) result = read_answer((int)config.connect_timeout_ms);
-  while (!result && answer_message.which_body == outboard_Answer_queued_tag) {
-    log_info("waiting for a free slot: position %u", (unsigned)answer_message.body.queued.position);
-    trace_step(STEP_QUEUED, answer_message.body.queued.position);
-    result = read_answer(-1);
-  }
-  if (!result)
-    result = answer_message.which_body == outboard_Answer_refusal_tag
-                 ? take_refusal()
-                 : take_welcome(&config, &window);
+  found.count = 0;
+  found.driver_version = 0;
+  result = config.gpus > 1 ? attach_lanes(&config, &window) : attach_lane(&config, &window);
+  if (!result) result = start(&config);
   if (result) {
     connection_close();
     let_go(&window);
+    lane_count = 1;
     return result;
   }
-  stats_add(&guest_stats->round_trips, 1);
   stats_add(&guest_stats->attach_ns, now_ns() - begin);
   stats_phase_end(PHASE_ATTACH);
   return CUDA_SUCCESS;

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "across.h"
 #include "answer.h"
 #include "array.h"
 #include "guest_calls.h"
@@ -94,15 +95,8 @@ static char *host_at(const struct box_end *end, uint64_t x, uint64_t y, uint64_t
 
 // ---- to the device -----------------------------------------------------------------------------
 
-// The part of a box that is sent at once.
-struct piece {
-  uint64_t x, y, z;
-  struct box box;
-};
-
-// The piece at x, y, z: as many whole slices, or rows, as `most` bytes hold, or a part of a row.
-static void shape_piece(struct piece *piece, const struct box *whole, uint64_t most, _Bool rows,
-                        _Bool slices) {
+void box_piece_shape(struct box_piece *piece, const struct box *whole, uint64_t most, _Bool rows,
+                     _Bool slices) {
   uint64_t slice = whole->width * whole->height;
   piece->box = (struct box){whole->width, 1, 1};
   if (piece->x == 0 && piece->y == 0 && slices && slice <= most) {
@@ -117,7 +111,7 @@ static void shape_piece(struct piece *piece, const struct box *whole, uint64_t m
   }
 }
 
-static void next_piece(struct piece *piece, const struct box *whole) {
+void box_piece_next(struct box_piece *piece, const struct box *whole) {
   piece->x += piece->box.width;
   if (piece->x < whole->width) return;
   piece->x = 0;
@@ -127,8 +121,20 @@ static void next_piece(struct piece *piece, const struct box *whole) {
   piece->z += piece->box.depth;
 }
 
+struct box_end box_end_at(const struct box_end *end, const struct box_piece *piece) {
+  struct box_end at = *end;
+  if (end->place == BOX_ARRAY) {
+    at.x += piece->x;
+    at.y += piece->y;
+    at.z += piece->z;
+  } else {
+    at.address = (uint64_t)(uintptr_t)host_at(end, piece->x, piece->y, piece->z);
+  }
+  return at;
+}
+
 static void fill_upload(struct wire_BoxUpload *frame, const struct box_end *to,
-                        const struct piece *piece, uint64_t stream) {
+                        const struct box_piece *piece, uint64_t stream) {
   frame->array = to->array;
   if (to->place == BOX_ARRAY) {
     frame->x = to->x + piece->x;
@@ -146,7 +152,7 @@ static void fill_upload(struct wire_BoxUpload *frame, const struct box_end *to,
   frame->length = piece->box.width * piece->box.height * piece->box.depth;
 }
 
-static CUresult send_run(const struct box_end *to, const void *run, const struct piece *piece,
+static CUresult send_run(const struct box_end *to, const void *run, const struct box_piece *piece,
                          uint64_t stream) {
   uint64_t length = piece->box.width * piece->box.height * piece->box.depth;
   struct wire_BoxUpload *frame = batch_begin_bulk(WIRE_BoxUpload, sizeof *frame, run, length);
@@ -156,7 +162,7 @@ static CUresult send_run(const struct box_end *to, const void *run, const struct
 }
 
 static CUresult send_packed(const struct box_end *to, const struct box_end *from,
-                            const struct piece *piece, uint64_t stream) {
+                            const struct box_piece *piece, uint64_t stream) {
   uint64_t length = piece->box.width * piece->box.height * piece->box.depth;
   uint32_t padded = wire_round_up((uint32_t)length);
   struct wire_BoxUpload *frame = batch_begin(WIRE_BoxUpload, sizeof *frame + padded);
@@ -177,14 +183,15 @@ static CUresult upload(const struct box_end *to, const struct box_end *from, con
   if (rows) run *= box->height;
   if (slices) run *= box->depth;
   _Bool packed = run < RUN_MIN && !slices;
-  struct piece piece = {0};
+  struct box_piece piece = {0};
   while (piece.z < box->depth) {
-    shape_piece(&piece, box, packed ? PACK_MAX : WIRE_BULK_MAX, packed || rows, packed || slices);
+    box_piece_shape(&piece, box, packed ? PACK_MAX : WIRE_BULK_MAX, packed || rows,
+                    packed || slices);
     CUresult result = packed
                           ? send_packed(to, from, &piece, stream)
                           : send_run(to, host_at(from, piece.x, piece.y, piece.z), &piece, stream);
     if (result) return result;
-    next_piece(&piece, box);
+    box_piece_next(&piece, box);
   }
   return CUDA_SUCCESS;
 }
@@ -284,7 +291,9 @@ CUresult box_copy(struct box_end *to, struct box_end *from, const struct box *bo
     CUresult captured = capture_active() ? capture_box(stream, to, from, box) : CAPTURE_NONE;
     return captured == CAPTURE_NONE ? CUDA_SUCCESS : captured;
   }
-  CUresult result = box_locate(to, from, box);
+  CUresult result;
+  if (lanes_many() && across_copy(to, from, box, stream, async, &result)) return result;
+  result = box_locate(to, from, box);
   if (!result) result = box_move(to, from, box, stream, box_landing(to, box, async));
   return result || async ? result : copy_finish(stream);
 }

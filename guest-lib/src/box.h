@@ -23,6 +23,18 @@ struct box {
   uint64_t width, height, depth;  // the width in bytes
 };
 
+// A part of a box, from the one at x, y, z on: as many whole slices, or rows, as `most` bytes hold,
+// or a part of a row. `rows`, `slices`: whether they may be taken together.
+struct box_piece {
+  uint64_t x, y, z;
+  struct box box;
+};
+void box_piece_shape(struct box_piece *piece, const struct box *whole, uint64_t most, _Bool rows,
+                     _Bool slices);
+void box_piece_next(struct box_piece *piece, const struct box *whole);
+// Where a piece begins at an end.
+struct box_end box_end_at(const struct box_end *end, const struct box_piece *piece);
+
 // The end at byte x, row y, slice z of an array. CUDA_ERROR_INVALID_VALUE when the box leaves it or
 // cuts elements.
 CUresult box_in_array(CUarray handle, uint64_t x, uint64_t y, uint64_t z, const struct box *box,

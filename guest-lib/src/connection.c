@@ -48,11 +48,13 @@ int connection_open(const struct config *config) {
   return 0;
 }
 
+void connection_close_of(unsigned lane) {
+  if (connection_numbers[lane]) close(connection_fd_of(lane));
+  connection_numbers[lane] = 0;
+}
+
 void connection_close(void) {
-  for (unsigned lane = 0; lane < LANES_MAX; lane++) {
-    if (connection_numbers[lane]) close(connection_fd_of(lane));
-    connection_numbers[lane] = 0;
-  }
+  for (unsigned lane = 0; lane < LANES_MAX; lane++) connection_close_of(lane);
 }
 
 void connection_shut_down(void) {

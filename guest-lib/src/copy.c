@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ablation.h"
+#include "across.h"
 #include "answer.h"
 #include "enter.h"
 #include "guest_calls.h"
@@ -121,6 +122,10 @@ static CUresult copy_any(void *destination, const void *source, uint64_t bytes, 
     return captured == CAPTURE_NONE ? CUDA_SUCCESS : captured;
   }
   if (!destination || !source) return CUDA_ERROR_INVALID_VALUE;
+  CUresult across;
+  if (lanes_many() && across_copy_line((uint64_t)(uintptr_t)destination,
+                                       (uint64_t)(uintptr_t)source, bytes, stream, async, &across))
+    return across;
   destination = (void *)(uintptr_t)host_on_device(destination);
   source = host_on_device(source);
   _Bool to_device = memory_is_device(destination), from_device = memory_is_device(source);
@@ -146,6 +151,9 @@ CUresult guest_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, 
   CUresult result = stream_for_work(hStream, per_thread, &stream);
   srcHost = host_on_device(srcHost);
   if (!result && ByteCount) result = check_host(srcHost);
+  if (!result && lanes_many() &&
+      across_copy_line(dstDevice, (uint64_t)(uintptr_t)srcHost, ByteCount, stream, 1, &result))
+    return result;
   if (!result && memory_is_shared(srcHost))
     return copy_any((void *)(uintptr_t)dstDevice, srcHost, ByteCount, stream, 1);
   if (!result) result = memory_check(dstDevice, ByteCount);
@@ -166,6 +174,9 @@ CUresult guest_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t
   CUresult result = stream_for_work(hStream, per_thread, &stream);
   dstHost = (void *)(uintptr_t)host_on_device(dstHost);
   if (!result && ByteCount) result = check_host(dstHost);
+  if (!result && lanes_many() &&
+      across_copy_line((uint64_t)(uintptr_t)dstHost, srcDevice, ByteCount, stream, 1, &result))
+    return result;
   if (!result && memory_is_shared(dstHost))
     return copy_any(dstHost, (const void *)(uintptr_t)srcDevice, ByteCount, stream, 1);
   if (!result) result = memory_check_source(srcDevice, ByteCount);
@@ -178,12 +189,37 @@ CUresult guest_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t Byte
   CUresult result = stream_for_work(NULL, per_thread, &stream);
   dstHost = (void *)(uintptr_t)host_on_device(dstHost);
   if (!result && ByteCount) result = check_host(dstHost);
+  if (!result && lanes_many() &&
+      across_copy_line((uint64_t)(uintptr_t)dstHost, srcDevice, ByteCount, stream, 0, &result))
+    return result;
   if (!result && memory_is_shared(dstHost)) {
     result = copy_any(dstHost, (const void *)(uintptr_t)srcDevice, ByteCount, stream, 0);
     return result ? result : copy_finish(stream);
   }
   if (!result) result = memory_check_source(srcDevice, ByteCount);
   return result ? result : download(dstHost, srcDevice, ByteCount, stream, 0);
+}
+
+static CUresult between(uint64_t to, uint64_t from, size_t bytes, uint64_t stream, _Bool async) {
+  CUresult result;
+  if (lanes_many() && across_copy_line(to, from, bytes, stream, async, &result)) return result;
+  result = memory_check(to, bytes);
+  if (!result) result = memory_check(from, bytes);
+  return result ? result : put_cuMemcpyDtoDAsync_v2(to, from, bytes, stream);
+}
+
+CUresult guest_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount,
+                                    CUstream hStream, int per_thread) {
+  uint64_t stream;
+  CUresult result = stream_for_work(hStream, per_thread, &stream);
+  return result ? result : between(dstDevice, srcDevice, ByteCount, stream, 1);
+}
+
+CUresult guest_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount,
+                               int per_thread) {
+  uint64_t stream;
+  CUresult result = stream_for_work(NULL, per_thread, &stream);
+  return result ? result : between(dstDevice, srcDevice, ByteCount, stream, 0);
 }
 
 CUresult guest_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream,

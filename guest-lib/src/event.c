@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "across.h"
 #include "context.h"
 #include "enter.h"
 #include "guest_calls.h"
@@ -294,11 +295,28 @@ CUresult guest_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent 
   return guest_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
 }
 
+// Of another lane's event.
+static CUresult wait_across(uint64_t stream, unsigned lane, uint64_t handle, unsigned flags) {
+  if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  CUresult result = CUDA_SUCCESS;
+  if (capture_active() && (result = capture_check_wait(stream))) return result;
+  struct lane_thread before = lane_enter(lane);
+  struct event *event = handle_object(WIRE_KIND_EVENT, handle);
+  _Bool done = event && is_done(event);
+  if (event && capture_has_events()) result = capture_check_event(handle);
+  lane_leave(before);
+  if (!event) return CUDA_ERROR_INVALID_HANDLE;
+  return result || done ? result : across_wait(stream, lane, handle);
+}
+
 CUresult guest_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags,
                                  int per_thread) {
   uint64_t wire;
   CUresult result = stream_resolve(hStream, per_thread, &wire);
   if (result) return result;
+  unsigned lane = handle_lane(WIRE_KIND_EVENT, handle_of(hEvent));
+  if (lanes_many() && lane != LANE_ANY && lane != lane_here())
+    return wait_across(wire, lane, handle_of(hEvent), Flags);
   if (!find(hEvent)) return CUDA_ERROR_INVALID_HANDLE;
   if (Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
   if (capture_active() || capture_has_events() || Flags) {

@@ -24,7 +24,8 @@
 // A function the server may call, under its place in the table and how often that was used.
 struct host_function {
   CUhostFn function;
-  CUstreamCallback callback;  // or this
+  CUstreamCallback callback;                             // or this,
+  void (*step)(void *data, struct host_step_call call);  // or this, which is not the program's
   CUstream stream;
   void *data;
   unsigned lane;  // whose server may call it; LANE_ANY: a kept one
@@ -74,8 +75,22 @@ void host_function_reader_left(void) {
 
 // ---- the thread --------------------------------------------------------------------------------
 
+void host_step_done(struct host_step_call call) {
+  lane_use(call.lane);
+  // What comes behind it in the stream finds what it has changed.
+  _Bool shared = pages_hand_over();
+  CUresult result = put_HostFunctionDone(call.number);
+  if (shared) pages_handed_over();
+  if (result == CUDA_SUCCESS) batch_send();
+}
+
 static void call(const struct host_call *call) {
+  const struct host_step_call done = {call->lane, call->number};
   lane_use(call->lane);
+  if (call->what.step) {
+    call->what.step(call->what.data, done);
+    return;
+  }
   in_function = 1;
   pages_have_waited();  // for what its stream has done
   if (call->what.callback)
@@ -83,12 +98,7 @@ static void call(const struct host_call *call) {
   else
     call->what.function(call->what.data);
   in_function = 0;
-  lane_use(call->lane);
-  // What comes behind it in the stream finds what it has changed.
-  _Bool shared = pages_hand_over();
-  CUresult result = put_HostFunctionDone(call->number);
-  if (shared) pages_handed_over();
-  if (result == CUDA_SUCCESS) batch_send();
+  host_step_done(done);
 }
 
 // Whether the server may have something to say that nobody waits for.
@@ -311,6 +321,24 @@ void host_function_forget_all(void) {
   pthread_mutex_unlock(&lock);
 }
 
+// Puts a function on a stream of the thread's lane.
+static CUresult post(struct host_function f, uint64_t stream, enum wire_function kind) {
+  f.lane = lane_here();
+  pthread_mutex_lock(&lock);
+  uint64_t number = add(f);
+  if (number) atomic_fetch_add(&awaited, 1);
+  pthread_mutex_unlock(&lock);
+  if (!number) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult result = put_HostFunction(stream, number, kind);
+  if (atomic_load(&awaited) == 1) wake();  // else it reads already
+  return result;
+}
+
+CUresult host_step(uint64_t stream, void (*take)(void *data, struct host_step_call call),
+                   void *data) {
+  return post((struct host_function){.step = take, .data = data}, stream, WIRE_FUNCTION_ONCE);
+}
+
 // ---- entry points ------------------------------------------------------------------------------
 
 static CUresult launch(struct host_function f, CUstream stream, int per_thread,
@@ -324,15 +352,7 @@ static CUresult launch(struct host_function f, CUstream stream, int per_thread,
     result = f.callback ? capture_check_wait(wire) : capture_host(wire, f.function, f.data);
     if (result != (f.callback ? CUDA_SUCCESS : CAPTURE_NONE)) return result;
   }
-  f.lane = lane_here();
-  pthread_mutex_lock(&lock);
-  uint64_t number = add(f);
-  if (number) atomic_fetch_add(&awaited, 1);
-  pthread_mutex_unlock(&lock);
-  if (!number) return CUDA_ERROR_OUT_OF_MEMORY;
-  result = put_HostFunction(wire, number, kind);
-  if (atomic_load(&awaited) == 1) wake();  // else it reads already
-  return result;
+  return post(f, wire, kind);
 }
 
 CUresult guest_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData, int per_thread) {

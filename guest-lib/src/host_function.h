@@ -26,6 +26,16 @@ _Bool host_function_calls(void);
 // The thread that read the socket has stopped. Cheap when no function may come.
 void host_function_reader_left(void);
 
+// A step of this library's own in a stream of the thread's lane: once the stream has come to it,
+// `take` is called on that thread, and the stream waits until host_step_done, then or later.
+struct host_step_call {
+  unsigned lane;
+  uint64_t number;
+};
+CUresult host_step(uint64_t stream, void (*take)(void *data, struct host_step_call call),
+                   void *data);
+void host_step_done(struct host_step_call call);
+
 // Whether streams may still call some.
 _Bool host_functions_may_come(void);
 // Before a reset of the context: waits until the functions that streams have come to have returned.

@@ -79,11 +79,12 @@ static CUresult finish_downloads(void) {
   return result;
 }
 
-// What the device of a range's lane does with it is done, and what that made is here.
-static CUresult finish_work(unsigned lane) {
-  struct lane_thread before = lane_enter(lane);
+// What the device does with a range is done, and, where it is wanted, what that made is here.
+static CUresult finish_work(const struct host_range *range, _Bool wanted) {
+  struct lane_thread before = lane_enter(range->lane);
   CUresult result = context_synchronize();
   if (!guest_is_lost()) pages_have_waited();
+  if (!guest_is_lost() && wanted) pages_bring_all(range->device);
   lane_leave(before);
   return result;
 }
@@ -211,16 +212,15 @@ static void end_sharing(struct host_range *range, _Bool tell) {
 
 CUresult host_share(uint64_t address) {
   pthread_mutex_lock(&memory_lock);
-  const struct host_range *range = on_device_locked(address);
-  _Bool shared = range && range->shared;
-  unsigned lane = range ? range->lane : 0;
+  const struct host_range *there = on_device_locked(address);
+  const struct host_range range = there ? *there : (struct host_range){0};
   pthread_mutex_unlock(&memory_lock);
-  if (!range) return CUDA_ERROR_INVALID_VALUE;
-  if (shared && lane == lane_here()) return CUDA_SUCCESS;
+  if (!there) return CUDA_ERROR_INVALID_VALUE;
+  if (range.shared && range.lane == lane_here()) return CUDA_SUCCESS;
   use_views();
   CUresult result = finish_downloads();
   // Another device has it: it moves to this one's.
-  if (!result && shared) result = finish_work(lane);
+  if (!result && range.shared) result = finish_work(&range, 1);
   if (result) return result;
   pthread_mutex_lock(&memory_lock);
   for (int attempt = 0; attempt < 2; attempt++) {
@@ -275,7 +275,7 @@ static CUresult take(void *p, int registered, CUresult absent, struct host_range
   _Bool ours = host_find(p, &found) && found.base == p && found.registered == registered;
   // Work may still use it, and the program what that makes.
   CUresult result = finish_downloads();
-  if (!result && ours && found.shared) result = finish_work(found.lane);
+  if (!result && ours && found.shared) result = finish_work(&found, 0);
   if (guest_is_lost()) return result;
   if (result) guest_async_error(result);  // of work before
   result = CUDA_SUCCESS;

@@ -288,6 +288,13 @@ static void open_whole(struct range *range) {
   pages_note_open(range, 0, range->count);
 }
 
+void pages_bring_all(uint64_t address) {
+  pthread_mutex_lock(&pages_lock);
+  struct range *range = pages_find(address);
+  if (range && !range->own) open_whole(range);
+  pthread_mutex_unlock(&pages_lock);
+}
+
 // Brings pages around `at`; the lock is given up meanwhile, unless `stay`.
 static void fetch(struct range *range, uint32_t at, _Bool stay) {
   uint32_t from = at, pages = fetch_size(range, &from);

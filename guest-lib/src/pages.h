@@ -44,6 +44,9 @@ static inline void pages_use(uint64_t address, uint64_t size, _Bool writes) {
 // pages are open then, as they were seen last.
 CUresult pages_share_pinned(uint64_t address, uint64_t size, char *view, _Bool fresh);
 void pages_unshare_pinned(uint64_t address);
+// Before it is shared no more and the host goes on with it: brings all that the device has, once no
+// work uses it.
+void pages_bring_all(uint64_t address);
 
 // The same of the program's own memory at `memory`, which need not be whole pages. The device has
 // it at `address`, as far from the start of a page; nobody else has anything on those pages.

@@ -61,6 +61,8 @@ static CUresult create(unsigned flags, int priority, uint64_t *wire) {
 
 CUresult stream_begin(uint64_t *wire) { return create(CU_STREAM_DEFAULT, 0, wire); }
 
+CUresult stream_begin_apart(uint64_t *wire) { return create(CU_STREAM_NON_BLOCKING, 0, wire); }
+
 CUresult stream_resolve(CUstream stream, int per_thread, uint64_t *wire) {
   uint64_t handle = handle_of(stream);
   if (handle == handle_of(CU_STREAM_PER_THREAD) || (handle == 0 && per_thread)) {

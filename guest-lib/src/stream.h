@@ -23,6 +23,8 @@ uint64_t stream_context(uint64_t wire);
 // made with.
 CUresult thread_stream_of_caller(uint64_t *wire);
 CUresult stream_begin(uint64_t *wire);
+// One that waits for nothing, and that nothing waits for, of this library's own.
+CUresult stream_begin_apart(uint64_t *wire);
 void stream_end(uint64_t wire);
 
 // What a live stream keeps of its attributes (stream_attributes.c); freed with it.
