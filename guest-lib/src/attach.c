@@ -237,10 +237,6 @@ static CUresult attach_group(const struct config *config, struct window *window,
 // are named, and devices are numbered through; servers beyond the number of GPUs stand in for those
 // that cannot be had.
 static CUresult attach_lanes(const struct config *config, struct window *window) {
-  if (config->gpus > LANES_MAX) {
-    log_error("OUTBOARD_GPUS=%u: a program has at most %d", config->gpus, LANES_MAX);
-    return CUDA_ERROR_INVALID_VALUE;
-  }
   lane_count = (int)config->gpus;
   static struct config one;
   one = *config;

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "device.h"
 #include "log.h"
 
 #define CONNECT_TIMEOUT_DEFAULT_MS 10000
@@ -214,10 +215,10 @@ static _Bool read_all(struct config *config) {
   unsigned long long number;
   const char *value = getenv("OUTBOARD_GPUS");
   if (value && *value) {
-    if (!read_number("OUTBOARD_GPUS", value, value, value + strlen(value), 64,
-                     "expected how many GPUs, from 1 to 64", &number))
+    if (!read_number("OUTBOARD_GPUS", value, value, value + strlen(value), DEVICES_MAX,
+                     "expected how many GPUs, from 1 to 8", &number))
       return 0;
-    if (number == 0) return bad("OUTBOARD_GPUS", value, "expected how many GPUs, from 1 to 64");
+    if (number == 0) return bad("OUTBOARD_GPUS", value, "expected how many GPUs, from 1 to 8");
     config->gpus = (uint32_t)number;
   }
   value = getenv("OUTBOARD_MEMORY");

@@ -323,7 +323,7 @@ t.test('a Welcome', async (t) => {
   const env = {
     OUTBOARD_SERVER: server.address,
     OUTBOARD_TOKEN: 'a-secret-token',
-    OUTBOARD_GPUS: '2',
+    OUTBOARD_GPUS: '1',
     OUTBOARD_MEMORY: '3G',
     OUTBOARD_SHARE: '20:50',
     OUTBOARD_NAME: 'resize images',
@@ -343,7 +343,7 @@ t.test('a Welcome', async (t) => {
   t.match(hello, {
     program: 'guest-client',
     token: 'a-secret-token',
-    devices: 2,
+    devices: 1,
     memory: 3n << 30n,
     shareRequest: 20,
     shareLimit: 50,
@@ -360,6 +360,55 @@ t.test('a Welcome', async (t) => {
   t.match(traced.stderr, /session 1: 1 device\(s\), 1024 MiB, server test/);
   t.notMatch(traced.stderr, 'a-secret-token', 'the token is not logged');
 });
+
+t.test('several GPUs: a connection for each ticket', async (t) => {
+  const tickets = ['0123456789abcdef0123456789abcdef', 'fedcba9876543210fedcba9876543210'];
+  const server = await scriptedServer(async (socket, hello) => {
+    const asked = await hello;
+    const given = asked.devices === 3 ? { tickets } : {};
+    socket.write(encodeAnswer({ welcome: { ...welcome(asked), ...given } }));
+  });
+  t.teardown(() => server.stop());
+  const env = { OUTBOARD_SERVER: server.address, OUTBOARD_GPUS: '3', OUTBOARD_TOKEN: 'mine' };
+  const { lines } = await run('init', env);
+  t.match(lines, ['cuInit CUDA_SUCCESS', /./, /./, 'devices 3 version 13000']);
+  t.match(
+    server.hellos.map(({ ticket, devices, token }) => ({ ticket, devices, token })),
+    [
+      { ticket: '', devices: 3, token: 'mine' },
+      { ticket: tickets[0], devices: 1, token: 'mine' },
+      { ticket: tickets[1], devices: 1, token: 'mine' },
+    ],
+  );
+  const chosen = await run('init', { ...env, CUDA_VISIBLE_DEVICES: '2,0' });
+  t.match(chosen.lines.at(-1), 'devices 2 version');
+});
+
+for (const { name, of, says } of [
+  {
+    name: 'fewer GPUs than were asked for',
+    of: () => ({}),
+    says: /the server has given 1 of 2 GPUs/,
+  },
+  {
+    name: 'another window for the second GPU',
+    of: (devices: number) =>
+      devices === 2 ? { tickets: ['1'] } : { windowBase: 0x500000000000n, windowSize: 1n << 40n },
+    says: /the servers' device windows differ: 0x400000000000 and 0x500000000000/,
+  },
+]) {
+  t.test(name, async (t) => {
+    const server = await scriptedServer(async (socket, hello) => {
+      const asked = await hello;
+      socket.write(encodeAnswer({ welcome: { ...welcome(asked), ...of(asked.devices) } }));
+    });
+    t.teardown(() => server.stop());
+    const env = { OUTBOARD_SERVER: server.address, OUTBOARD_GPUS: '2', OUTBOARD_LOG: 'error' };
+    const { lines, stderr } = await run('init', env);
+    t.match(lines[0], `cuInit ${NOT_READY}`);
+    t.match(stderr, says);
+  });
+}
 
 t.test('a child forked while another thread is in cuInit', async (t) => {
   let answer: () => void = () => {};

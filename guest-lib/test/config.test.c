@@ -126,12 +126,12 @@ static const struct bad bad[] = {
     {"OUTBOARD_CLASS", "urgent", "latency-strict or best-effort"},
     {"OUTBOARD_CLASS", "best-effort ", "latency-strict or best-effort"},
     {"OUTBOARD_TOKEN_FILE", "/no/such/file", "cannot be read: No such file"},
-    {"OUTBOARD_GPUS", "0", "1 to 64"},
-    {"OUTBOARD_GPUS", "65", "1 to 64"},
-    {"OUTBOARD_GPUS", "-1", "1 to 64"},
-    {"OUTBOARD_GPUS", "two", "1 to 64"},
-    {"OUTBOARD_GPUS", "1.5", "1 to 64"},
-    {"OUTBOARD_GPUS", " 1", "1 to 64"},
+    {"OUTBOARD_GPUS", "0", "1 to 8"},
+    {"OUTBOARD_GPUS", "9", "1 to 8"},
+    {"OUTBOARD_GPUS", "-1", "1 to 8"},
+    {"OUTBOARD_GPUS", "two", "1 to 8"},
+    {"OUTBOARD_GPUS", "1.5", "1 to 8"},
+    {"OUTBOARD_GPUS", " 1", "1 to 8"},
     {"OUTBOARD_MEMORY", "0", "K, M, G or T"},
     {"OUTBOARD_MEMORY", "-4G", "K, M, G or T"},
     {"OUTBOARD_MEMORY", "4GB", "K, M, G or T"},
@@ -201,11 +201,11 @@ static void share(void **state) {
 
 static void numbers(void **state) {
   (void)state;
-  setenv("OUTBOARD_GPUS", "64", 1);
+  setenv("OUTBOARD_GPUS", "8", 1);
   setenv("OUTBOARD_CONNECT_TIMEOUT", "3600", 1);
   setenv("CUDA_VISIBLE_DEVICES", "1,0", 1);
   assert_int_equal(config_read(&config), CUDA_SUCCESS);
-  assert_int_equal(config.gpus, 64);
+  assert_int_equal(config.gpus, 8);
   assert_int_equal(config.connect_timeout_ms, 3600000);
   assert_string_equal(config.visible_devices, "1,0");
 }
