@@ -26,11 +26,11 @@ for (const program of listPrograms(`${root}/examples`)) {
 }
 
 // Ended by the tests of bad-input.test.ts, not by themselves.
-const endless = ['endless-copy', 'endless-launch'];
+const elsewhere = ['endless-copy', 'endless-launch', 'several-devices'];
 
 for (const program of listPrograms(`${root}/test/programs`)) {
   if (program.source.includes('/')) continue;
-  if (endless.includes(program.name)) continue;
+  if (elsewhere.includes(program.name)) continue;
   t.test(`program ${program.name}`, { skip: noPrograms }, async (t) => {
     const here = await native(testProgram(program.name));
     const there = await remoted(testProgram(program.name), server.address);
