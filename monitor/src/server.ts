@@ -15,9 +15,9 @@ import { formatListen, type Listen, Listeners } from './listeners.js';
 import type { Log } from './log.js';
 import type { ModuleCache } from './module-cache.js';
 import { Pool } from './pool.js';
-import { Queue } from './queue.js';
+import type { Queue } from './queue.js';
 import { Quota, type QuotaOptions } from './quota.js';
-import { type Reservation, Reservations, type Seat } from './reservations.js';
+import type { Reservation, Seat } from './reservations.js';
 import { numbers, Session } from './session.js';
 import type { Slot } from './slot.js';
 import type { EndedState, Placement, ServerState, SessionRequest } from './state.js';
@@ -26,6 +26,7 @@ import type { FrontPeer } from './tls-preamble.js';
 import type { TraceFolder } from './trace/folder.js';
 import type { Observer } from './view.js';
 import { Visitor } from './visitor.js';
+import { Waiting } from './waiting.js';
 
 export interface ServerOptions {
   listen: readonly Listen[];
@@ -62,16 +63,12 @@ export interface ServerOptions {
 const lostMax = 3;
 /** Sessions that ended, kept for policies. */
 const historyMax = 256;
-/** How often those who wait hear of a new place at most: many leave at once. */
-const tellMilliseconds = 100;
 
 export class Server {
   readonly options: ServerOptions;
   readonly pool: Pool;
   readonly quota: Quota;
-  readonly queue = new Queue<Visitor>(({ client }, position) => client.queued(position));
   readonly sessions = new Map<Slot, Session>();
-  readonly reservations: Reservations;
   /** Why nobody new is taken; null: everybody is. */
   closed: 'draining' | 'stopping' | null = null;
   /** Where guests connect, as people write it. */
@@ -80,11 +77,10 @@ export class Server {
   readonly #observer: Observer;
   readonly #listeners: Listeners;
   readonly #clients = new Set<Client>();
-  readonly #visitors = new Map<Client, Visitor>();
+  readonly #waiting: Waiting;
   readonly #history: EndedState[] = [];
   readonly #queries: DeviceQueries;
   #ids = 0;
-  #telling: NodeJS.Timeout | undefined;
   #expiring: NodeJS.Timeout | undefined;
   #idle: (() => void) | undefined;
   #hurry: (() => void) | undefined;
@@ -109,10 +105,14 @@ export class Server {
       },
       log,
     );
-    this.reservations = new Reservations(this.pool, options.claimSeconds, (reservation) =>
+    this.#waiting = new Waiting(this.pool, options.claimSeconds, observer, (reservation) =>
       this.#unclaimed(reservation),
     );
     this.#listeners = new Listeners((socket) => this.accept(socket));
+  }
+
+  get queue(): Queue<Visitor> {
+    return this.#waiting.queue;
   }
 
   get stopping(): boolean {
@@ -127,7 +127,7 @@ export class Server {
       sessions: [...this.sessions.values()]
         .filter(({ placement }) => placement.gpu === gpu.index)
         .map((session) => session.state)
-        .concat(this.reservations.statesOn(gpu.index, now)),
+        .concat(this.#waiting.reservations.statesOn(gpu.index, now)),
     }));
     const queue = [...this.queue].map((visitor) => visitor.state);
     return { now, gpus, queue, history: this.#history };
@@ -165,7 +165,7 @@ export class Server {
   async #stop(why: string) {
     this.closed = 'stopping';
     clearInterval(this.#expiring);
-    this.#dismissAll(new OutboardError('OB_SHUTDOWN'));
+    this.#waiting.dismissAll(new OutboardError('OB_SHUTDOWN'));
     await this.#graceOver();
     for (const session of this.sessions.values()) session.ending ??= why;
     const closed = this.#listeners.close();
@@ -199,7 +199,7 @@ export class Server {
     if (this.closed !== null) return;
     this.closed = 'draining';
     this.#log.info({ sessions: this.sessions.size, queued: this.queue.length }, 'draining');
-    this.#dismiss(new OutboardError('OB_DRAINING'));
+    this.#waiting.dismissQueue(new OutboardError('OB_DRAINING'));
   }
 
   resume() {
@@ -210,10 +210,11 @@ export class Server {
 
   /** Throws OB_NO_SESSION. */
   kill(id: number, why: string) {
-    const waiting = [...this.queue, ...this.reservations.waiting].find((one) => one.id === id);
-    if (waiting) {
-      this.#leave(waiting);
-      this.#refuse(waiting.client, new OutboardError('OB_KILLED', why), waiting.request.tenant);
+    const visitor = this.#waiting.numbered(id);
+    if (visitor) {
+      this.#waiting.leave(visitor);
+      const error = new OutboardError('OB_KILLED', why);
+      this.#waiting.refuse(visitor.client, error, visitor.request.tenant);
       return this.#serveQueue();
     }
     const session = this.session(id);
@@ -270,131 +271,66 @@ export class Server {
   }
 
   #arrived(client: Client, hello: Hello) {
-    if (hello.query) {
-      void this.#asked(client, hello);
-      return;
-    }
-    if (hello.ticket !== '') return this.#claims(client, hello);
     let known: string | null = null;
-    try {
-      this.#mayCome();
-      const { parameters } = this.options;
-      const tenant = this.#identify(client, hello);
-      known = tenant?.name ?? null;
-      const request = admit(hello, this.state, parameters, tenant);
-      const { hopeless } = this.pool;
-      if (hopeless !== null) throw new OutboardError('OB_NO_SLOT', hopeless);
-      const visitor = new Visitor(++this.#ids, client, hello, request);
-      this.#visitors.set(client, visitor);
-      // Told its position only if it has to wait.
-      const first = this.queue.length === 0 || this.options.queueSkip;
-      if (first && this.#offer(visitor)) return;
-      const { queueMax } = this.options;
-      if (this.queue.length >= queueMax) throw new OutboardError('OB_QUEUE_FULL', queueMax);
-      this.queue.append(visitor);
-    } catch (error) {
+    const refused = (error: unknown) => {
       if (!(error instanceof OutboardError)) throw error;
-      this.#refuse(client, error, known);
+      this.#waiting.refuse(client, error, known);
+    };
+    try {
+      const isNew = !hello.query && hello.ticket === '';
+      if (this.closed === 'stopping') throw new OutboardError('OB_SHUTDOWN');
+      if (this.closed === 'draining' && isNew) throw new OutboardError('OB_DRAINING');
+      const credentials = { token: hello.token, certificate: client.certificate };
+      const tenant = this.options.tenants?.identify(credentials) ?? null;
+      known = tenant?.name ?? null;
+      if (isNew) this.#comes(client, hello, tenant);
+      else if (hello.query) this.#asks(client, hello, tenant).catch(refused);
+      else this.#claims(client, hello, tenant);
+    } catch (error) {
+      refused(error);
     }
   }
 
-  /** For another GPU of a program that is here already, so also while nobody new is taken. */
-  #claims(client: Client, hello: Hello) {
-    let known: string | null = null;
-    try {
-      if (this.closed === 'stopping') throw new OutboardError('OB_SHUTDOWN');
-      const tenant = this.#identify(client, hello);
-      known = tenant?.name ?? null;
-      const reservation = this.reservations.claim(hello.ticket, known ?? '');
-      const visitor = new Visitor(reservation.id, client, hello, reservation.request);
-      this.#visitors.set(client, visitor);
-      reservation.visitor = visitor;
-      this.#fill(reservation);
-    } catch (error) {
-      if (!(error instanceof OutboardError)) throw error;
-      this.#refuse(client, error, known);
-    }
+  /** Throws the refusal. */
+  #comes(client: Client, hello: Hello, tenant: Tenant | null) {
+    const request = admit(hello, this.state, this.options.parameters, tenant);
+    const { hopeless } = this.pool;
+    if (hopeless !== null) throw new OutboardError('OB_NO_SLOT', hopeless);
+    const visitor = new Visitor(++this.#ids, client, hello, request);
+    this.#waiting.enter(visitor);
+    // Told its position only if it has to wait.
+    const first = this.queue.length === 0 || this.options.queueSkip;
+    if (first && this.#offer(visitor)) return;
+    const { queueMax } = this.options;
+    if (this.queue.length >= queueMax) throw new OutboardError('OB_QUEUE_FULL', queueMax);
+    this.queue.append(visitor);
+  }
+
+  /** For another GPU of a program that is here already. Throws the refusal. */
+  #claims(client: Client, hello: Hello, tenant: Tenant | null) {
+    const reservation = this.#waiting.reservations.claim(hello.ticket, tenant?.name ?? '');
+    const visitor = new Visitor(reservation.id, client, hello, reservation.request);
+    this.#waiting.enter(visitor);
+    reservation.visitor = visitor;
+    this.#fill(reservation);
   }
 
   /** It wants no session: it gets no slot, and waits for nobody. */
-  async #asked(client: Client, hello: Hello) {
-    let known: string | null = null;
-    try {
-      if (this.closed === 'stopping') throw new OutboardError('OB_SHUTDOWN');
-      const tenant = this.#identify(client, hello);
-      known = tenant?.name ?? null;
-      client.report(await this.#queries.answer(tenant, hello));
-    } catch (error) {
-      if (!(error instanceof OutboardError)) throw error;
-      this.#refuse(client, error, known);
-    }
-  }
-
-  #identify(client: Client, { token }: Hello): Tenant | null {
-    return this.options.tenants?.identify({ token, certificate: client.certificate }) ?? null;
-  }
-
-  #mayCome() {
-    if (this.closed === 'stopping') throw new OutboardError('OB_SHUTDOWN');
-    if (this.closed === 'draining') throw new OutboardError('OB_DRAINING');
-  }
-
-  #refuse(client: Client, error: OutboardError, tenant: string | null) {
-    this.#visitors.delete(client);
-    client.refuse(error);
-    this.#observer.refused(error.code, tenant);
+  async #asks(client: Client, hello: Hello, tenant: Tenant | null) {
+    client.report(await this.#queries.answer(tenant, hello));
   }
 
   #left(client: Client) {
-    const visitor = this.#visitors.get(client);
-    this.#visitors.delete(client);
-    if (!visitor || !this.#leave(visitor)) return;
+    const visitor = this.#waiting.left(client);
+    if (!visitor) return;
     this.#log.info({ peer: client.peer, program: visitor.hello.program }, 'left the queue');
     this.#serveQueue();
-  }
-
-  /** False when it did not wait. */
-  #leave(visitor: Visitor): boolean {
-    const reservation = this.reservations.of(visitor);
-    if (reservation) {
-      this.reservations.drop(reservation);
-      return true;
-    }
-    const waited = this.queue.remove(visitor);
-    if (waited) this.#tell();
-    return waited;
   }
 
   /** Those who have waited too long are told so. */
   #expire() {
     const { queueSeconds } = this.options;
-    if (queueSeconds === 0) return;
-    const oldest = performance.now() - queueSeconds * 1000;
-    const late = [...this.queue].filter((visitor) => visitor.arrived < oldest);
-    for (const visitor of late) {
-      this.#leave(visitor);
-      const error = new OutboardError('OB_QUEUE_TIMEOUT', queueSeconds);
-      this.#refuse(visitor.client, error, visitor.request.tenant);
-    }
-    if (late.length > 0) this.#serveQueue();
-  }
-
-  #dismiss(error: OutboardError) {
-    for (const { client, request } of this.queue.takeAll()) {
-      this.#refuse(client, error, request.tenant);
-    }
-  }
-
-  /** Also those who would be next, because their GPU is kept for them. */
-  #dismissAll(error: OutboardError) {
-    this.#dismiss(error);
-    for (const reservation of this.reservations) this.#giveBack(reservation, error);
-  }
-
-  #giveBack(reservation: Reservation, error: OutboardError) {
-    this.reservations.drop(reservation);
-    const { visitor } = reservation;
-    if (visitor) this.#refuse(visitor.client, error, visitor.request.tenant);
+    if (queueSeconds > 0 && this.#waiting.dismissLate(queueSeconds)) this.#serveQueue();
   }
 
   /** A place was kept for so long, and the connection has not come, or no process for it. */
@@ -405,7 +341,7 @@ export class Server {
     this.#log.warn(where, `${what} after ${claimSeconds} seconds: the GPU is given back`);
     if (visitor) {
       const error = new OutboardError('OB_SLOT_LOST', Math.max(1, visitor.lost));
-      this.#refuse(visitor.client, error, visitor.request.tenant);
+      this.#waiting.refuse(visitor.client, error, visitor.request.tenant);
     }
     this.#serveQueue();
   }
@@ -413,16 +349,9 @@ export class Server {
   #serveQueue() {
     if (this.closed === 'stopping') return;
     for (const visitor of [...this.queue]) {
-      if (this.#offer(visitor)) this.#leave(visitor);
+      if (this.#offer(visitor)) this.#waiting.leave(visitor);
       else if (!this.options.queueSkip) break;
     }
-  }
-
-  #tell() {
-    this.#telling ??= setTimeout(() => {
-      this.#telling = undefined;
-      this.queue.tellAll();
-    }, tellMilliseconds);
   }
 
   // ---- from the queue into a slot --------------------------------------------------------------
@@ -434,12 +363,12 @@ export class Server {
     if (!placements || !first) return false;
     const offered = visitor.client.offer();
     if (!offered) {
-      this.#abandon(visitor);
+      this.#waiting.abandon(visitor);
       return true;
     }
     const group = { id: visitor.id, gpus: placements.map(({ gpu }) => gpu) };
     const newId = () => ++this.#ids;
-    const tickets = this.reservations.keep(group, visitor.request, others, newId);
+    const tickets = this.#waiting.reservations.keep(group, visitor.request, others, newId);
     this.#hand(visitor, { group, lane: 0 }, first, offered, tickets);
     return true;
   }
@@ -450,19 +379,13 @@ export class Server {
     if (!visitor || this.pool.slot(placement).state !== 'free') return;
     const offered = visitor.client.offer();
     if (offered) {
-      this.reservations.take(reservation);
+      this.#waiting.reservations.take(reservation);
       this.#hand(visitor, seat, placement, offered);
     } else {
-      this.reservations.drop(reservation);
-      this.#abandon(visitor);
+      this.#waiting.reservations.drop(reservation);
+      this.#waiting.abandon(visitor);
       this.#serveQueue();
     }
-  }
-
-  /** Not connected any more, or it has not taken what was sent to it: nobody to serve. */
-  #abandon({ client }: Visitor) {
-    this.#visitors.delete(client);
-    client.destroy();
   }
 
   #hand(
@@ -507,7 +430,7 @@ export class Server {
 
   #ready(slot: Slot) {
     this.#observer.slotReady(slot.gpu, slot.startSeconds ?? 0);
-    const reservation = this.reservations.at(slot.gpu, slot.index);
+    const reservation = this.#waiting.reservations.at(slot.gpu, slot.index);
     if (reservation) this.#fill(reservation);
     this.#serveQueue();
   }
@@ -520,11 +443,10 @@ export class Server {
     if (this.sessions.get(slot) !== session) return;
     const { visitor, log } = session;
     const { client, hello } = visitor;
-    this.#visitors.delete(client);
-    client.release();
+    this.#waiting.release(visitor);
     slot.begin();
     session.begun = true;
-    if (session.lane === 0) this.reservations.open(session.group);
+    if (session.lane === 0) this.#waiting.reservations.open(session.group);
     if (session.ending !== null) slot.end(session.ending);
     const attach = (performance.now() - visitor.arrived) / 1000;
     const { host, pid } = hello;
@@ -542,7 +464,11 @@ export class Server {
       const { client, request } = session.visitor;
       client.takeBack();
       const error = OutboardError.relayed(code, message);
-      this.#refuse(client, error ?? new OutboardError('OB_INTERNAL', message), request.tenant);
+      this.#waiting.refuse(
+        client,
+        error ?? new OutboardError('OB_INTERNAL', message),
+        request.tenant,
+      );
     }
     this.#serveQueue();
   }
@@ -578,7 +504,7 @@ export class Server {
     if (session) this.#rescue(session, how);
     if (!this.stopping) this.#observer.slotLost(slot.gpu);
     const { hopeless } = this.pool;
-    if (hopeless !== null) this.#dismissAll(new OutboardError('OB_NO_SLOT', hopeless));
+    if (hopeless !== null) this.#waiting.dismissAll(new OutboardError('OB_NO_SLOT', hopeless));
     // Its memory is free, and whoever waits again may fit elsewhere.
     this.#serveQueue();
   }
@@ -597,20 +523,19 @@ export class Server {
     client.takeBack();
     visitor.lost++;
     if (this.stopping) {
-      this.#refuse(client, new OutboardError('OB_SHUTDOWN'), tenant);
+      this.#waiting.refuse(client, new OutboardError('OB_SHUTDOWN'), tenant);
     } else if (session.ending !== null) {
-      this.#refuse(client, new OutboardError('OB_KILLED', session.ending), tenant);
+      this.#waiting.refuse(client, new OutboardError('OB_KILLED', session.ending), tenant);
     } else if (visitor.lost >= lostMax) {
-      this.#refuse(client, new OutboardError('OB_SLOT_LOST', visitor.lost), tenant);
+      this.#waiting.refuse(client, new OutboardError('OB_SLOT_LOST', visitor.lost), tenant);
     } else if (session.lane > 0) {
       // The others of its group run where they are, and this one's place is kept.
       log.warn(`its API server process ended (${how}): waits for the next one there`);
       const { group, lane, placement } = session;
-      this.reservations.again(visitor, { group, lane }, placement);
+      this.#waiting.reservations.again(visitor, { group, lane }, placement);
     } else {
       log.warn(`its API server process ended (${how}): waits for another`);
-      this.queue.putBack(visitor, (other) => other.id > visitor.id);
-      this.#tell();
+      this.#waiting.putBack(visitor);
     }
   }
 
@@ -619,7 +544,7 @@ export class Server {
     if (session) {
       this.quota.end(session);
       this.pool.release(session.placement);
-      if (session.lane === 0) this.reservations.dropUnclaimed(session.group);
+      if (session.lane === 0) this.#waiting.reservations.dropUnclaimed(session.group);
     }
     this.sessions.delete(slot);
     if (this.sessions.size === 0) this.#idle?.();
