@@ -297,9 +297,9 @@ CUresult guest_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent 
 
 // Of another lane's event.
 static CUresult wait_across(uint64_t stream, unsigned lane, uint64_t handle, unsigned flags) {
-  if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
   CUresult result = CUDA_SUCCESS;
   if (capture_active() && (result = capture_check_wait(stream))) return result;
+  if (flags) return CUDA_ERROR_INVALID_VALUE;
   struct lane_thread before = lane_enter(lane);
   struct event *event = handle_object(WIRE_KIND_EVENT, handle);
   _Bool done = event && is_done(event);

@@ -8,6 +8,7 @@
 #include "event.h"
 #include "guest_calls.h"
 #include "host_memory.h"
+#include "lane.h"
 #include "pages.h"
 #include "stream.h"
 
@@ -92,6 +93,7 @@ static CUresult launch(CUfunction f, const CUlaunchConfig *config, void **kernel
   CUresult result = launch_attributes_read(config->attrs, config->numAttrs, &attributes, &shape);
   if (!result) result = stream_for_work(config->hStream, per_thread, &stream);
   if (!result) result = function_resolve(f, &function, &wire);
+  if (!result) result = lane_crossed();
   if (!result) result = launch_check(function, wire, &shape);
   if (result) return result;
   uint32_t size = function->parameter_bytes;

@@ -246,10 +246,9 @@ static void free_units(struct small *small, unsigned at) {
 
 // ---- freeing -----------------------------------------------------------------------------------
 
-void memory_release(uint64_t address) {
+// In the block's lane.
+static void release(struct block *block, uint64_t address) {
   struct account *account = here();
-  struct block *block = block_at(address);
-  if (!block) return;
   if (!block->small) {
     account->leaving_bytes -= block->holding.size;
     end_block(block, 1);
@@ -262,6 +261,14 @@ void memory_release(uint64_t address) {
   if (block->kind != ALLOCATION_PLAIN) return end_block(block, 1);
   if (account->spare) end_block(account->spare, 1);
   account->spare = block;
+}
+
+void memory_release(uint64_t address) {
+  struct block *block = block_at(address);
+  if (!block) return;
+  struct lane_thread before = lane_enter(block->holding.lane);
+  release(block, address);
+  lane_leave(before);
 }
 
 static void release_settled(void) {
@@ -302,9 +309,11 @@ static struct record *record_at(uint64_t address) {
 CUresult memory_leave(uint64_t address, uint64_t *capacity) {
   struct record *record = record_at(address);
   if (!record) return CUDA_ERROR_INVALID_VALUE;
+  struct block *block = block_at(address);
+  // The stream that it leaves on may be another device's.
+  struct lane_thread before = lane_enter(block->holding.lane);
   pool_count_free(record->pool, record->size);
   record->size = 0;
-  struct block *block = block_at(address);
   if (block->small) {
     unsigned at = (unsigned)((address - block->holding.address) / UNIT);
     unsigned units = units_at(block->small, at);
@@ -314,6 +323,7 @@ CUresult memory_leave(uint64_t address, uint64_t *capacity) {
     *capacity = block->holding.size;
     here()->leaving_bytes += block->holding.size;
   }
+  lane_leave(before);
   return CUDA_SUCCESS;
 }
 

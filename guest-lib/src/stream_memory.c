@@ -136,10 +136,13 @@ static CUresult allocate(CUdeviceptr *out, uint64_t size, struct pool *pool, uin
     if (result != CAPTURE_NONE) return result;
     result = CUDA_SUCCESS;
   }
+  // The pool may be of another device than the stream.
+  _Bool across = lane_of_device(pool->device) != lane_here();
+  struct lane_thread before = lane_enter(lane_of_device(pool->device));
   pthread_mutex_lock(&memory_lock);
   if (pool->most && (pool->used > pool->most || size > pool->most - pool->used)) {
     result = CUDA_ERROR_OUT_OF_MEMORY;
-  } else if ((address = use_again(stream, size, pool->device))) {
+  } else if (!across && (address = use_again(stream, size, pool->device))) {
     memory_return(address, size, context, handle);
   } else {
     result = memory_allocate(size, pool->device, context, handle, &address);
@@ -155,6 +158,7 @@ static CUresult allocate(CUdeviceptr *out, uint64_t size, struct pool *pool, uin
     *out = address;
   }
   pthread_mutex_unlock(&memory_lock);
+  lane_leave(before);
   return result;
 }
 
@@ -171,7 +175,9 @@ CUresult guest_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmem
   uint64_t stream, context;
   CUresult result = resolve(hStream, per_thread, &stream, &context);
   if (result) return result;
+  unsigned lane = lane_here();
   struct pool *found = pool_find(pool);
+  lane_use(lane);
   if (!found) return CUDA_ERROR_INVALID_VALUE;
   return allocate(dptr, bytesize, found, handle_of(pool), stream, context);
 }

@@ -70,6 +70,52 @@ void copy_async(World &world, Line &line) {
                   : CALL(world, cuMemcpyAsync)(to.address, from.address, size, stream));
 }
 
+// Memory of two lanes, which may be of two devices: all is waited for, before and after.
+void copy_between(World &world, Line &line) {
+  Choices &choices = world.choices;
+  const auto fits = [](const Memory &memory) {
+    return (memory.kind == Memory::kPlain || memory.kind == Memory::kOrdered) && !memory.kept;
+  };
+  const auto from = world.memory.pick(choices, fits), to = world.memory.pick(choices, fits);
+  if (world.contexts.size() < 2 || !from || from->first == to->first || world.capturing()) return;
+  const auto context = [&](const Memory &memory) {
+    return world.contexts[world.lanes[memory.lane].device];
+  };
+  const auto wait = [&] {
+    for (const Memory *memory : {&from->second, &to->second}) {
+      CALL(world, cuCtxSetCurrent)(context(*memory));
+      CALL(world, cuCtxSynchronize)();
+    }
+    CALL(world, cuCtxSetCurrent)(world.contexts[world.here().device]);
+  };
+  const CUdeviceptr source = from->second.address, target = to->second.address;
+  const size_t size = std::min(from->second.size, to->second.size);
+  const unsigned way = choices.below(5);
+  line.arg("m" + std::to_string(to->first)).arg("m" + std::to_string(from->first));
+  line.arg(size).arg(way).arg(world.lane);
+  wait();
+  switch (way) {
+    case 0:
+      line.result(CALL(world, cuMemcpyPeer)(target, context(to->second), source,
+                                            context(from->second), size));
+      break;
+    case 1:
+      line.result(CALL(world, cuMemcpyPeerAsync)(target, context(to->second), source,
+                                                 context(from->second), size, world.here().stream));
+      break;
+    case 2:
+      line.result(CALL(world, cuMemcpyAsync)(target, source, size, world.here().stream));
+      break;
+    case 3:
+      line.result(CALL(world, cuMemcpy)(target, source, size));
+      break;
+    default:
+      line.result(CALL(world, cuMemcpyDtoDAsync_v2)(target, source, size, world.here().stream));
+  }
+  CALL(world, cuStreamSynchronize)(world.here().stream);
+  wait();
+}
+
 void fill(World &world, Line &line) {
   Choices &choices = world.choices;
   const Range to = range(world);
@@ -287,12 +333,19 @@ void array_destroy(World &world, Line &line) {
 
 const std::vector<Entry> &copy_steps() {
   static const std::vector<Entry> steps = {
-      {"cuMemcpyHtoD", 4, upload},          {"cuMemcpyHtoDAsync", 6, upload_async},
-      {"cuMemcpyDtoH", 4, download},        {"cuMemcpyDtoHAsync", 6, download_async},
-      {"cuMemcpyDtoDAsync", 5, copy_async}, {"cuMemsetAsync", 6, fill},
-      {"cuMemset2DAsync", 4, fill_plane},   {"cuMemcpy2DAsync", 8, copy_plane},
-      {"cuMemcpy3DAsync", 8, copy_box},     {"cuArray3DCreate", 3, array_create},
-      {"cuMemcpyAtoH", 2, array_read},      {"cuArray3DGetDescriptor", 1, array_describe},
+      {"cuMemcpyHtoD", 4, upload},
+      {"cuMemcpyHtoDAsync", 6, upload_async},
+      {"cuMemcpyDtoH", 4, download},
+      {"cuMemcpyDtoHAsync", 6, download_async},
+      {"cuMemcpyDtoDAsync", 5, copy_async},
+      {"cuMemcpyPeer", 4, copy_between},
+      {"cuMemsetAsync", 6, fill},
+      {"cuMemset2DAsync", 4, fill_plane},
+      {"cuMemcpy2DAsync", 8, copy_plane},
+      {"cuMemcpy3DAsync", 8, copy_box},
+      {"cuArray3DCreate", 3, array_create},
+      {"cuMemcpyAtoH", 2, array_read},
+      {"cuArray3DGetDescriptor", 1, array_describe},
       {"cuArrayDestroy", 1, array_destroy},
   };
   return steps;

@@ -64,13 +64,15 @@ void alloc_async(World &world, Line &line) {
 }
 
 void alloc_from_pool(World &world, Line &line) {
-  const auto pool = world.pools.pick(world.choices);
+  const auto pool = world.pools.pick(
+      world.choices, [&](const MemoryPool &of) { return of.device == world.here().device; });
   if (!pool || world.capturing()) return;
   const size_t size = some_size(world.choices);
   CUdeviceptr address = 0;
   line.arg(size).arg(pool->first).arg(world.lane);
   const CUstream stream = world.here().stream;
-  if (!line.result(CALL(world, cuMemAllocFromPoolAsync)(&address, size, pool->second, stream)))
+  if (!line.result(
+          CALL(world, cuMemAllocFromPoolAsync)(&address, size, pool->second.handle, stream)))
     keep(world, line, address, size, Memory::kOrdered);
 }
 
@@ -134,13 +136,13 @@ void pool_create(World &world, Line &line) {
       choices.once_in(8) ? CU_MEM_ALLOCATION_TYPE_INVALID : CU_MEM_ALLOCATION_TYPE_PINNED;
   props.location.type =
       choices.once_in(8) ? CU_MEM_LOCATION_TYPE_INVALID : CU_MEM_LOCATION_TYPE_DEVICE;
-  props.location.id = choices.once_in(8) ? 77 : 0;
+  props.location.id = choices.once_in(8) ? 77 : static_cast<int>(world.here().device);
   props.maxSize = choices.of<size_t>({0, 0, 1 << 20});
   CUmemoryPool pool = nullptr;
   line.arg(props.allocType).arg(props.location.type).arg(uint64_t(props.location.id));
   line.arg(props.maxSize);
   if (!line.result(CALL(world, cuMemPoolCreate)(&pool, &props)))
-    line.out("p" + std::to_string(world.pools.add(pool)));
+    line.out("p" + std::to_string(world.pools.add({pool, world.here().device})));
 }
 
 void pool_attribute(World &world, Line &line) {
@@ -151,12 +153,12 @@ void pool_attribute(World &world, Line &line) {
   line.arg(pool->first).arg(attribute);
   if (world.choices.once_in(2)) {
     line.arg(value);
-    line.result(CALL(world, cuMemPoolSetAttribute)(pool->second, attribute, &value));
+    line.result(CALL(world, cuMemPoolSetAttribute)(pool->second.handle, attribute, &value));
     return;
   }
   value = 0;
   const CUresult result =
-      line.result(CALL(world, cuMemPoolGetAttribute)(pool->second, attribute, &value));
+      line.result(CALL(world, cuMemPoolGetAttribute)(pool->second.handle, attribute, &value));
   // How much is reserved, and since when it is not used, is each driver's own affair.
   if (!result && attribute <= CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) line.out(value);
 }
@@ -164,7 +166,7 @@ void pool_attribute(World &world, Line &line) {
 void pool_trim(World &world, Line &line) {
   const auto pool = world.pools.pick(world.choices);
   if (!pool) return;
-  line.arg(pool->first).result(CALL(world, cuMemPoolTrimTo)(pool->second, 0));
+  line.arg(pool->first).result(CALL(world, cuMemPoolTrimTo)(pool->second.handle, 0));
 }
 
 void managed_touch(World &world, Line &line) {

@@ -64,7 +64,7 @@ void load(World &world, Line &line) {
   line.arg(broken);
   const char *image = broken ? ".version 7.0\n.target sm_70\nnonsense" : kKernels;
   if (line.result(CALL(world, cuModuleLoadData)(&module, image))) return;
-  line.out("module" + std::to_string(world.modules.add(module)));
+  line.out("module" + std::to_string(world.modules.add({module, world.here().device})));
 }
 
 void function(World &world, Line &line) {
@@ -74,22 +74,24 @@ void function(World &world, Line &line) {
   const char *const names[] = {"bump", "mix", "none"};
   CUfunction function = nullptr;
   line.arg(module->first).arg(names[which]);
-  if (line.result(CALL(world, cuModuleGetFunction)(&function, module->second, names[which])))
+  if (line.result(CALL(world, cuModuleGetFunction)(&function, module->second.handle, names[which])))
     return;
   line.out("f" + std::to_string(world.functions.add({function, which})));
 }
 
 void variable(World &world, Line &line) {
-  const auto module = world.modules.pick(world.choices);
+  const auto module = world.modules.pick(
+      world.choices, [&](const Module &of) { return of.device == world.here().device; });
   if (!module) return;
   const char *name = world.choices.once_in(6) ? "letters" : "numbers";
   CUdeviceptr address = 0;
   size_t size = 0;
   line.arg(module->first).arg(name);
-  if (line.result(CALL(world, cuModuleGetGlobal_v2)(&address, &size, module->second, name))) return;
+  if (line.result(CALL(world, cuModuleGetGlobal_v2)(&address, &size, module->second.handle, name)))
+    return;
   line.out(size);
   for (const auto &[number, memory] : world.memory.live)
-    if (memory.address == address) {
+    if (memory.address == address && world.lanes[memory.lane].device == module->second.device) {
       line.out("m" + std::to_string(number));
       return;
     }
@@ -105,7 +107,7 @@ void unload(World &world, Line &line) {
   const auto module = world.modules.pick(world.choices);
   if (!module) return;
   const unsigned number = module->first;
-  if (!line.arg(number).result(CALL(world, cuModuleUnload)(module->second)))
+  if (!line.arg(number).result(CALL(world, cuModuleUnload)(module->second.handle)))
     world.modules.live.erase(number);
 }
 

@@ -14,15 +14,26 @@ const std::vector<Entry> &all_steps() {
   return all;
 }
 
-const Entry &choose(Choices &choices) {
+const std::vector<Entry> &steps_of_several_devices() {
+  // Graphs are of one device remotely (docs/several-devices.md).
+  static const std::vector<Entry> all = [] {
+    std::vector<Entry> all;
+    for (const auto *steps : {&memory_steps(), &copy_steps(), &stream_steps(), &module_steps()})
+      all.insert(all.end(), steps->begin(), steps->end());
+    return all;
+  }();
+  return all;
+}
+
+const Entry &choose(Choices &choices, const std::vector<Entry> &steps) {
   unsigned total = 0;
-  for (const Entry &entry : all_steps()) total += entry.weight;
+  for (const Entry &entry : steps) total += entry.weight;
   unsigned left = choices.below(total);
-  for (const Entry &entry : all_steps()) {
+  for (const Entry &entry : steps) {
     if (left < entry.weight) return entry;
     left -= entry.weight;
   }
-  return all_steps().front();
+  return steps.front();
 }
 
 void make(World &world, const Entry &entry, unsigned number, FILE *transcript) {
@@ -40,33 +51,51 @@ const Entry &named(const char *name) {
   return all_steps().front();
 }
 
+// The lane's context becomes the current one.
+void go_there(World &world) {
+  if (world.contexts.size() > 1) CALL(world, cuCtxSetCurrent)(world.contexts[world.here().device]);
+}
+
 }  // namespace
 
-void run(Choices choices, unsigned steps, void *(*symbol)(const char *name), FILE *transcript) {
+void run(Choices choices, unsigned steps, unsigned devices, void *(*symbol)(const char *name),
+         FILE *transcript) {
   World world(choices);
   world.symbol = symbol;
-  CUcontext context = nullptr;
   const CUresult ready = CALL(world, cuInit)(0);
-  if (ready || CALL(world, cuDevicePrimaryCtxRetain)(&context, 0) ||
-      CALL(world, cuCtxSetCurrent)(context)) {
-    fprintf(transcript, "no device: %d\n", ready);
-    return;
+  for (unsigned device = 0; device < devices; device++) {
+    CUcontext context = nullptr;
+    if (ready || CALL(world, cuDevicePrimaryCtxRetain)(&context, static_cast<int>(device)) ||
+        CALL(world, cuCtxSetCurrent)(context)) {
+      fprintf(transcript, "no device %u: %d\n", device, ready);
+      return;
+    }
+    world.contexts.push_back(context);
+    world.add_lane(nullptr, device);
   }
-  world.add_lane(nullptr);
+  const std::vector<Entry> &possible = devices > 1 ? steps_of_several_devices() : all_steps();
   unsigned number = 0;
   // Something to work with.
-  for (const char *name :
-       {"cuMemAlloc", "cuModuleLoadData", "cuModuleGetFunction", "cuEventCreate"})
-    make(world, named(name), number++, transcript);
+  for (world.lane = 0; world.lane < devices; world.lane++) {
+    go_there(world);
+    for (const char *name :
+         {"cuMemAlloc", "cuModuleLoadData", "cuModuleGetFunction", "cuEventCreate"})
+      make(world, named(name), number++, transcript);
+  }
   while (number < steps && !world.choices.over()) {
     do world.lane = world.choices.below(static_cast<uint32_t>(world.lanes.size()));
     while (!world.here().live);
-    make(world, choose(world.choices), number++, transcript);
+    go_there(world);
+    make(world, choose(world.choices, possible), number++, transcript);
   }
   // What all of it came to.
-  for (world.lane = 0; world.lane < world.lanes.size(); world.lane++)
+  for (world.lane = 0; world.lane < world.lanes.size(); world.lane++) {
+    go_there(world);
     if (world.here().live) make(world, named("look"), number++, transcript);
-  fprintf(transcript, "end %d\n", CALL(world, cuDevicePrimaryCtxRelease_v2)(0));
+  }
+  for (unsigned device = 0; device < devices; device++)
+    fprintf(transcript, "end %d\n",
+            CALL(world, cuDevicePrimaryCtxRelease_v2)(static_cast<int>(device)));
 }
 
 }  // namespace sequences

@@ -7,10 +7,12 @@
 namespace sequences {
 
 /**
- * Makes up to `steps` calls as `choices` say, on the library that `symbol` looks up in, and writes
- * a line for each: what it was given, its result, what it told. Nothing in it depends on the time
- * or on what addresses and handles a library gives, so every library must write the same.
+ * Makes up to `steps` calls as `choices` say, on so many devices, on the library that `symbol`
+ * looks up in, and writes a line for each: what it was given, its result, what it told. Nothing in
+ * it depends on the time or on what addresses and handles a library gives, so every library must
+ * write the same.
  */
-void run(Choices choices, unsigned steps, void *(*symbol)(const char *name), FILE *transcript);
+void run(Choices choices, unsigned steps, unsigned devices, void *(*symbol)(const char *name),
+         FILE *transcript);
 
 }  // namespace sequences

@@ -5,7 +5,7 @@ namespace sequences {
 namespace {
 
 void create(World &world, Line &line) {
-  if (world.lanes.size() > 8) return;
+  if (world.lanes.size() > 7 + world.contexts.size()) return;
   const unsigned flags = world.choices.of<unsigned>({0, 1, 0, 1, 2});
   const int priority = static_cast<int>(world.choices.below(9)) - 6;
   CUstream stream = nullptr;
@@ -16,11 +16,11 @@ void create(World &world, Line &line) {
   line.out(CALL(world, cuStreamGetFlags)(stream, &got_flags)).out(got_flags);
   line.out(CALL(world, cuStreamGetPriority)(stream, &got_priority));
   line.out(std::to_string(got_priority)).out("s" + std::to_string(world.lanes.size()));
-  world.add_lane(stream);
+  world.add_lane(stream, world.here().device);
 }
 
 void destroy(World &world, Line &line) {
-  if (world.lane == 0 || world.capturing()) return;
+  if (!world.here().stream || world.capturing()) return;
   line.arg(world.lane);
   const CUresult result = line.result(CALL(world, cuStreamDestroy_v2)(world.here().stream));
   // What its memory holds can be looked at when it is done; nobody has its handle then.
@@ -153,7 +153,8 @@ void context_round(World &world, Line &line) {
   CUcontext context = nullptr, popped = nullptr, current = nullptr;
   CUdeviceptr address = 0;
   CUstream stream = nullptr;
-  if (world.capturing() || line.result(CALL(world, cuCtxCreate_v2)(&context, 0, 0))) return;
+  const int device = static_cast<int>(world.here().device);
+  if (world.capturing() || line.result(CALL(world, cuCtxCreate_v2)(&context, 0, device))) return;
   line.out(CALL(world, cuMemAlloc_v2)(&address, 5000));
   line.out(CALL(world, cuStreamCreate)(&stream, 1));
   line.out(CALL(world, cuMemsetD8Async)(address, 1, 5000, stream));

@@ -19,9 +19,10 @@ uint32_t Choices::below(uint32_t count) {
   return static_cast<uint32_t>(state_ >> 32) % count;
 }
 
-void World::add_lane(CUstream stream) {
+void World::add_lane(CUstream stream, unsigned device) {
   Lane &lane = lanes.emplace_back();
   lane.stream = stream;
+  lane.device = device;
   lane.source.resize(kHostBytes);
   for (size_t i = 0; i < kHostBytes; i++)
     lane.source[i] = static_cast<uint8_t>((i * 2654435761u >> 16) + lanes.size());

@@ -58,10 +58,11 @@ struct Pool {
 
 /**
  * A stream and what only its work may use: the work of two streams on the same bytes has no one
- * result. The first is the legacy stream.
+ * result. The first are the legacy streams of the devices.
  */
 struct Lane {
   CUstream stream;
+  unsigned device;
   bool live = true;
   /** Never written by any call. */
   std::vector<uint8_t> source;
@@ -106,6 +107,16 @@ struct Exec {
   bool wide;
 };
 
+struct Module {
+  CUmodule handle;
+  unsigned device;
+};
+
+struct MemoryPool {
+  CUmemoryPool handle;
+  unsigned device;
+};
+
 struct Function {
   CUfunction handle;
   /** 0: bump(pointer, count), 1: mix(pointer, count, factor). */
@@ -124,17 +135,19 @@ struct World {
   std::deque<Lane> lanes;
   unsigned lane = 0;
   Lane &here() { return lanes[lane]; }
+  /** Of the devices, primary. */
+  std::vector<CUcontext> contexts;
 
   Pool<CUevent> events;
   Pool<Memory> memory;
   Pool<Array> arrays;
   Pool<Graph> graphs;
   Pool<Exec> execs;
-  Pool<CUmodule> modules;
+  Pool<Module> modules;
   Pool<Function> functions;
-  Pool<CUmemoryPool> pools;
+  Pool<MemoryPool> pools;
 
-  void add_lane(CUstream stream);
+  void add_lane(CUstream stream, unsigned device);
   bool capturing();
   /** "m3+16" for an address in memory that is known. */
   std::string name(CUdeviceptr address) const;

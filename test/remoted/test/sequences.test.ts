@@ -9,6 +9,8 @@ const program = path.join(build, 'test', 'sequences', 'driver-sequences');
 const [from = 1, to = 60] = (process.env['SEQUENCES'] ?? '1-60').split('-').map(Number);
 const seeds = Array.from({ length: to - from + 1 }, (_, i) => String(from + i));
 
+const oneGpu = ['--device', 'software', '--gpus', '1', '--servers-per-gpu', '2'];
+
 /** The lines around the first that differs: after it the two have different objects. */
 function difference(here: Outcome, there: Outcome) {
   const [expected, got] = [here, there].map(({ stdout }) => stdout.split('\n')) as [
@@ -22,27 +24,46 @@ function difference(here: Outcome, there: Outcome) {
     : { ...end, expected: expected[at], got: got[at] };
 }
 
-async function compare(t: Test, env: Record<string, string>) {
-  const server = await startServer({ env });
+interface Where {
+  /** Of the servers' devices. */
+  env?: Record<string, string>;
+  /** Each on a server of its own. */
+  devices?: number;
+}
+
+async function compare(t: Test, { env = {}, devices = 1 }: Where) {
+  const servers = await Promise.all(
+    Array.from({ length: devices }, () => startServer({ env, args: oneGpu })),
+  );
+  const address = servers.map((server) => server.address).join(',');
+  const asMany = `${devices}`;
   try {
     for (const seed of seeds) {
-      const here = await native(program, { args: [seed] });
+      const args = [seed, '300', asMany];
+      const here = await native(program, { args, env: { SOFTWARE_DEVICE_GPUS: asMany } });
       t.same(
         { code: here.code, signal: here.signal },
         { code: 0, signal: null },
         `natively: ${seed}`,
       );
       t.ok(here.stdout.split('\n').length > 100, 'enough was there to work with');
-      const there = await remoted(program, server.address, { args: [seed] });
-      t.same(difference(here, there), { code: 0, signal: null }, `driver-sequences ${seed}`);
+      const there = await remoted(program, address, { args, env: { OUTBOARD_GPUS: asMany } });
+      const run = `driver-sequences ${args.join(' ')}`;
+      t.same(difference(here, there), { code: 0, signal: null }, run);
     }
   } finally {
-    await server.stop();
+    await Promise.all(servers.map((server) => server.stop()));
   }
 }
 
 t.test('in order', { timeout: 3_600_000 }, (t) => compare(t, {}));
 
 t.test('on a device that reorders what CUDA leaves unordered', { timeout: 3_600_000 }, (t) =>
-  compare(t, { SOFTWARE_DEVICE_DISORDER: '5' }),
+  compare(t, { env: { SOFTWARE_DEVICE_DISORDER: '5' } }),
+);
+
+t.test('on two devices', { timeout: 3_600_000 }, (t) => compare(t, { devices: 2 }));
+
+t.test('on three that reorder it', { timeout: 3_600_000 }, (t) =>
+  compare(t, { devices: 3, env: { SOFTWARE_DEVICE_DISORDER: '6' } }),
 );
