@@ -1,8 +1,16 @@
 // The guest's first bytes as the local agent reads them: enough to put a token into the Hello of a
-// guest that has none. All else is the server's to judge, so it goes on as it came.
-import { decodeHello, preface, wire } from '../../api-server/src/control.js';
+// guest that has none, and to see which server it is for. All else is the server's to judge, so it
+// goes on as it came.
+import { decodeHello, type Hello, preface, wire } from '../../api-server/src/control.js';
 import { OutboardError } from './errors.js';
 import { printable } from './printable.js';
+
+export interface First {
+  /** What to send to the server. */
+  bytes: Buffer;
+  /** Null: it is none that we understand. */
+  hello: Hello | null;
+}
 
 export class AgentHello {
   readonly #token: string;
@@ -13,8 +21,8 @@ export class AgentHello {
     this.#token = token;
   }
 
-  /** What to send to the server; undefined: more is needed. Throws the refusal of what is no guest. */
-  push(chunk: Buffer): Buffer | undefined {
+  /** Undefined: more is needed. Throws the refusal of what is no guest. */
+  push(chunk: Buffer): First | undefined {
     this.#bytes = Buffer.concat([this.#bytes, chunk]);
     const bytes = this.#bytes;
     const start = bytes.subarray(0, wire.magic.length);
@@ -25,27 +33,29 @@ export class AgentHello {
     if (bytes.length < wire.prefaceBytes) return undefined;
     const length = bytes.readUInt32LE(12);
     // A version that we do not know: its Hello may be anything.
-    if (bytes.readUInt32LE(8) !== wire.protocol) return bytes;
+    if (bytes.readUInt32LE(8) !== wire.protocol) return { bytes, hello: null };
     if (length > wire.controlMax) {
       throw new OutboardError('OB_HELLO_TOO_LONG', length, wire.controlMax);
     }
     const end = wire.prefaceBytes + length;
     if (bytes.length < end) return undefined;
     const message = bytes.subarray(wire.prefaceBytes, end);
-    if (this.#token === '' || !lacksToken(message)) return bytes;
+    const hello = understand(message);
+    if (this.#token === '' || hello?.token !== '') return { bytes, hello };
     const field = tokenField(this.#token);
     const whole = length + field.length;
     if (whole > wire.controlMax)
       throw new OutboardError('OB_HELLO_TOO_LONG', whole, wire.controlMax);
-    return Buffer.concat([preface(wire.protocol, whole), message, field, bytes.subarray(end)]);
+    const parts = [preface(wire.protocol, whole), message, field, bytes.subarray(end)];
+    return { bytes: Buffer.concat(parts), hello };
   }
 }
 
-function lacksToken(message: Buffer): boolean {
+function understand(message: Buffer): Hello | null {
   try {
-    return decodeHello(message).token === '';
+    return decodeHello(message);
   } catch {
-    return false;
+    return null;
   }
 }
 

@@ -51,16 +51,19 @@ export class Upstream {
     this.#watch.close();
   }
 
-  /** To the first server that takes it; throws the refusal for the guest. */
-  async connect(signal: AbortSignal): Promise<{ socket: TLSSocket; server: string }> {
-    const { servers, connectSeconds } = this.#options;
+  /** To the first of `servers` that takes it; throws the refusal for the guest. */
+  async connect(
+    signal: AbortSignal,
+    servers: readonly Address[] = this.#options.servers,
+  ): Promise<{ socket: TLSSocket; server: Address }> {
+    const { connectSeconds } = this.#options;
     let failure: OutboardError | undefined;
     for (const [index, server] of servers.entries()) {
       // Each has its part of the time, so that one that is silent leaves some to the others.
       const limit = (connectSeconds * 1000) / servers.length;
       try {
         const socket = await this.#connectTo(server, limit, signal);
-        return { socket, server: formatAddress(server) };
+        return { socket, server };
       } catch (error) {
         failure = upstreamError(formatAddress(server), error as NodeJS.ErrnoException);
         if (signal.aborted) break;

@@ -4,13 +4,15 @@ import { chmodSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { encodeAnswer } from '../../api-server/src/control.js';
-import { AgentHello } from './agent-hello.js';
+import { AgentHello, type First } from './agent-hello.js';
+import { AgentTickets } from './agent-tickets.js';
 import { Upstream, type UpstreamOptions, upstreamError } from './agent-upstream.js';
 import { OutboardError } from './errors.js';
 import { formatListen, type Listen, removeStale } from './listeners.js';
 import type { Log } from './log.js';
 import { pass, relayOptions } from './relay.js';
 import { isLocal } from './tenants.js';
+import { type Address, formatAddress } from './values.js';
 
 export interface AgentOptions extends UpstreamOptions {
   /** A Unix socket, or loopback: who connects here acts with the agent's credentials. */
@@ -23,6 +25,7 @@ export class Agent {
   readonly #options: AgentOptions;
   readonly #log: Log;
   readonly #upstream: Upstream;
+  readonly #tickets = new AgentTickets();
   readonly #server: Server;
   readonly #guests = new Set<Socket>();
 
@@ -120,9 +123,10 @@ export class Agent {
     guest.on('data', read).once('end', left).once('close', settled);
   }
 
-  async #goOn(guest: Socket, first: Buffer, gone: AbortSignal) {
+  async #goOn(guest: Socket, first: First, gone: AbortSignal) {
+    const one = this.#tickets.serverOf(first.hello?.ticket ?? '');
     try {
-      const { socket, server } = await this.#upstream.connect(gone);
+      const { socket, server } = await this.#upstream.connect(gone, one && [one]);
       if (gone.aborted) socket.destroy();
       else this.#join(guest, first, socket, server);
     } catch (error) {
@@ -132,7 +136,7 @@ export class Agent {
   }
 
   /** Until the server's first bytes, the guest can be told what goes wrong. */
-  #join(guest: Socket, first: Buffer, server: TLSSocket, name: string) {
+  #join(guest: Socket, { bytes, hello }: First, server: TLSSocket, address: Address) {
     const fail = (error: NodeJS.ErrnoException) => {
       settled();
       server.destroy();
@@ -141,7 +145,7 @@ export class Agent {
         guest.destroy();
         return;
       }
-      const refusal = upstreamError(name, error);
+      const refusal = upstreamError(formatAddress(address), error);
       this.#log.warn({ code: refusal.code }, refusal.message);
       refuse(guest, refusal);
     };
@@ -151,6 +155,7 @@ export class Agent {
       // Back to where it came from, for the relay to read.
       server.pause();
       server.unshift(chunk);
+      if (hello && hello.devices > 1) this.#tickets.watch(server, address);
       pass(server, guest);
     };
     const settled = () => {
@@ -159,7 +164,7 @@ export class Agent {
       server.on('error', () => {});
     };
     server.on('error', fail).once('end', ended).once('close', ended).once('data', answered);
-    server.write(first);
+    server.write(bytes);
     // At once, although a guest has nothing to say yet: so its leaving is noticed.
     pass(guest, server);
   }

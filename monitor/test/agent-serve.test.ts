@@ -67,6 +67,26 @@ t.test('a session by token, a session by certificate', async (t) => {
   t.ok(await Guest.hello(byToken.tcp).welcome(), 'what it had is free again');
 });
 
+t.test('a program with several GPUs, all the way', async (t) => {
+  const tenants = path.join(folder, 'several.yaml');
+  const add = [outboard, 'tenant', 'add', 'vision', '--tenants', tenants];
+  const token = path.join(folder, 'several');
+  writeFileSync(token, execFileSync(process.execPath, add, { encoding: 'utf8' }));
+  const serving = await Serving.start(t, [...tls, '--gpus', '2', '--tenants', tenants]);
+  const [, server = ''] = /^tls:\/\/(.*)$/.exec(serving.listening[1] ?? '') ?? [];
+  const to = ['--server', server, '--ca', ours.ca, '--token-file', token];
+  const agent = await Agent.start(t, '--listen', '127.0.0.1:0', ...to);
+  const first = Guest.hello(agent.tcp, { devices: 2 });
+  const { tickets = [], devices } = await first.welcome();
+  t.equal(tickets.length, 1);
+  const stranger = Guest.hello(serving.address, { ticket: tickets[0] ?? '' });
+  t.match(await stranger.refusal(), { code: 'OB_TOKEN_MISSING' });
+  const other = Guest.hello(agent.tcp, { ticket: tickets[0] ?? '' });
+  t.notSame((await other.welcome()).devices[0]?.uuid, devices[0]?.uuid);
+  await first.leave();
+  await other.leave();
+});
+
 t.test('TLS for everybody needs tenants', async (t) => {
   const open = tls.map((word) => word.replace('127.0.0.1', '0.0.0.0'));
   const serving = Serving.launch(t, open);

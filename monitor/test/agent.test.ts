@@ -13,6 +13,7 @@ import {
   type Answer,
   decodeAnswer,
   decodeHello,
+  encodeAnswer,
   encodeHello,
   type Hello,
   preface,
@@ -20,6 +21,7 @@ import {
 } from '../../api-server/src/control.js';
 import { AgentHello } from '../src/agent-hello.js';
 import { OutboardError } from '../src/errors.js';
+import { HelloReader } from '../src/hello.js';
 import type { FrontPeer } from '../src/tls-front.js';
 import { Agent } from './support/agent.js';
 import { authority, replaceFile, serverFiles } from './support/certificates.js';
@@ -163,6 +165,55 @@ t.test('the next server is tried', async (t) => {
   const agent = await Agent.start(t, ...anyPort, '--server', servers, '--ca', ours.ca);
   t.match(await answer(agent.hello(t)), { queued: {} });
   t.match(await agent.line(/trying the next/), { code: 'OB_AGENT_CERTIFICATE' });
+});
+
+t.test('the other GPUs of a program are asked of the server that has them', async (t) => {
+  const files = serverFiles(ours, null);
+  const absent = createServer();
+  const port = await listening(t, absent);
+  await new Promise((closed) => absent.close(closed));
+  /** Welcomes whoever asks for several GPUs, after a while in the queue and in small pieces. */
+  const claimed: string[] = [];
+  const { address } = await startFront(t, { files }, (socket) => {
+    const reader = new HelloReader();
+    socket
+      .on('error', () => {})
+      .on('data', (chunk) => {
+        const { hello } = reader.push(chunk) ?? {};
+        if (!hello) return;
+        claimed.push(hello.ticket);
+        const tickets = hello.devices > 1 ? ['one', 'two'] : [];
+        const head = { driverVersion: 1, windowBase: 0n, windowSize: 0n, memoryLimit: 0n };
+        const welcome = { ...head, session: 1n, devices: [], serverVersion: '', tickets };
+        const answers = [{ queued: { position: 2 } }, { queued: { position: 1 } }, { welcome }];
+        for (const byte of Buffer.concat(answers.map(encodeAnswer))) socket.write(Buffer.of(byte));
+      });
+  });
+  const servers = ['--server', `127.0.0.1:${port},127.0.0.1:${address.port}`, '--ca', ours.ca];
+  const agent = await Agent.start(t, ...anyPort, ...servers);
+  const welcomed = async (hello: Partial<Hello>) => {
+    const guest = agent.hello(t, hello);
+    for (;;) {
+      const told = await answer(guest);
+      if ('welcome' in told) return guest;
+      t.ok('queued' in told);
+    }
+  };
+  const first = await welcomed({ devices: 3 });
+  await agent.line(/trying the next/);
+  // The first server is back, and would be the one that is tried first.
+  const elsewhere: { hello: Hello; from: FrontPeer }[] = [];
+  const back = { files, listen: { host: '127.0.0.1', port } };
+  await startFront(t, back, echoing(elsewhere));
+  for (const ticket of ['one', 'two']) (await welcomed({ ticket })).destroy();
+  t.same(claimed, ['', 'one', 'two']);
+  t.same(elsewhere, []);
+  first.destroy();
+  await closed(first);
+  for (let tries = 0; elsewhere.length === 0 && tries < 100; tries++) {
+    await answer(agent.hello(t, { ticket: 'one' }));
+  }
+  t.match(elsewhere, [{ hello: { ticket: 'one' } }], 'one that is not known goes anywhere');
 });
 
 t.test('what is no guest', async (t) => {
@@ -382,7 +433,7 @@ t.test('a token in the Hello, however it is cut', async (t) => {
       let out: Buffer | undefined;
       for (const size of [...cuts, bytes.length]) {
         if (out) break;
-        out = reader.push(bytes.subarray(0, size));
+        out = reader.push(bytes.subarray(0, size))?.bytes;
         bytes = bytes.subarray(size);
       }
       const all = Buffer.concat([out ?? Buffer.alloc(0), bytes]);
@@ -398,15 +449,15 @@ t.test('a token in the Hello, however it is cut', async (t) => {
 
 t.test('what the agent does not know goes on as it is', async (t) => {
   const newer = Buffer.concat([preface(99, 5), Buffer.from('abc')]);
-  t.ok(new AgentHello('x').push(newer)?.equals(newer), 'another version');
+  t.ok(new AgentHello('x').push(newer)?.bytes.equals(newer), 'another version');
   const garbled = Buffer.concat([preface(wire.protocol, 3), Buffer.from([0x4a, 0x7f, 0])]);
-  t.ok(new AgentHello('x').push(garbled)?.equals(garbled), 'what cannot be decoded');
+  t.ok(new AgentHello('x').push(garbled)?.bytes.equals(garbled), 'what cannot be decoded');
   const unknown = Buffer.from([0xfa, 0x3f, 2, 7, 7]);
   const message = encodeHello({ program: 'p' }).subarray(wire.prefaceBytes);
   const whole = Buffer.concat([message, unknown]);
   const sent = Buffer.concat([preface(wire.protocol, whole.length), whole]);
-  t.ok(new AgentHello('x').push(sent)?.includes(unknown), 'a field of a newer guest');
-  t.ok(new AgentHello('').push(sent)?.equals(sent), 'no token to give');
+  t.ok(new AgentHello('x').push(sent)?.bytes.includes(unknown), 'a field of a newer guest');
+  t.ok(new AgentHello('').push(sent)?.bytes.equals(sent), 'no token to give');
   const full = encodeHello({ program: 'x'.repeat(wire.controlMax - 4) });
   t.throws(() => new AgentHello('x').push(full), OutboardError);
 });
