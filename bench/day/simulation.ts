@@ -212,6 +212,7 @@ export class Simulation {
   // ---- who comes and waits ---------------------------------------------------------------------
 
   #arrive(job: Job) {
+    if (job.request.gpus !== 1) throw new Error('a job of the simulation has one GPU');
     const id = ++this.arrived;
     const state = { id, request: job.request, arrived: this.now };
     const nowhere = { placed: null, begun: false, lost: 0, gpu: -1, slot: -1, memory: 0n };

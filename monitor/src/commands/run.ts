@@ -60,8 +60,9 @@ const options = {
   gpus: {
     env: 'OUTBOARD_GPUS',
     value: 'N',
-    help: 'how many GPUs the program wants',
-    parse: parseCount(1, 64, 'how many GPUs,'),
+    help: 'how many GPUs the program wants, all different',
+    // As many as a guest can have.
+    parse: parseCount(1, 8, 'how many GPUs,'),
     fallback: null,
     shown: '1',
   } satisfies Option<number | null>,
