@@ -2,6 +2,7 @@
 // clang-format off
 #include "guest_calls.h"
 
+#include "across.h"
 #include "enter.h"
 #include "handle.h"
 #include "memory.h"
@@ -5337,8 +5338,10 @@ static CUresult guest_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us,
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 2))) return result;
-  return put_cuMemsetD16Async(dstDevice, us, N, hStream_wire);
+  result = put_cuMemsetD16Async(dstDevice, us, N, hStream_wire);
+  return lanes_many() ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD16Async, NEEDS_CONTEXT);
@@ -5362,8 +5365,10 @@ static CUresult guest_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, s
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 2))) return result;
-  return put_cuMemsetD16Async(dstDevice, us, N, hStream_wire);
+  result = put_cuMemsetD16Async(dstDevice, us, N, hStream_wire);
+  return lanes_many() ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD16_v2, NEEDS_CONTEXT);
@@ -5388,8 +5393,10 @@ static CUresult guest_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch,
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 2))) return result;
-  return put_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream_wire);
+  result = put_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream_wire);
+  return lanes_many() ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D16Async, NEEDS_CONTEXT);
@@ -5413,8 +5420,10 @@ static CUresult guest_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, u
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 2))) return result;
-  return put_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream_wire);
+  result = put_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream_wire);
+  return lanes_many() ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D16_v2, NEEDS_CONTEXT);
@@ -5439,8 +5448,10 @@ static CUresult guest_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch,
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 4))) return result;
-  return put_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream_wire);
+  result = put_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream_wire);
+  return lanes_many() ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D32Async, NEEDS_CONTEXT);
@@ -5464,8 +5475,10 @@ static CUresult guest_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, u
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 4))) return result;
-  return put_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream_wire);
+  result = put_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream_wire);
+  return lanes_many() ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D32_v2, NEEDS_CONTEXT);
@@ -5490,8 +5503,10 @@ static CUresult guest_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, 
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 1))) return result;
-  return put_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream_wire);
+  result = put_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream_wire);
+  return lanes_many() ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D8Async, NEEDS_CONTEXT);
@@ -5515,8 +5530,10 @@ static CUresult guest_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, un
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 1))) return result;
-  return put_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream_wire);
+  result = put_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream_wire);
+  return lanes_many() ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D8_v2, NEEDS_CONTEXT);
@@ -5541,8 +5558,10 @@ static CUresult guest_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, s
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 4))) return result;
-  return put_cuMemsetD32Async(dstDevice, ui, N, hStream_wire);
+  result = put_cuMemsetD32Async(dstDevice, ui, N, hStream_wire);
+  return lanes_many() ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD32Async, NEEDS_CONTEXT);
@@ -5566,8 +5585,10 @@ static CUresult guest_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, siz
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 4))) return result;
-  return put_cuMemsetD32Async(dstDevice, ui, N, hStream_wire);
+  result = put_cuMemsetD32Async(dstDevice, ui, N, hStream_wire);
+  return lanes_many() ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD32_v2, NEEDS_CONTEXT);
@@ -5592,8 +5613,10 @@ static CUresult guest_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, s
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 1))) return result;
-  return put_cuMemsetD8Async(dstDevice, uc, N, hStream_wire);
+  result = put_cuMemsetD8Async(dstDevice, uc, N, hStream_wire);
+  return lanes_many() ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD8Async, NEEDS_CONTEXT);
@@ -5617,8 +5640,10 @@ static CUresult guest_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, siz
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 1))) return result;
-  return put_cuMemsetD8Async(dstDevice, uc, N, hStream_wire);
+  result = put_cuMemsetD8Async(dstDevice, uc, N, hStream_wire);
+  return lanes_many() ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD8_v2, NEEDS_CONTEXT);

@@ -170,6 +170,27 @@ _Bool across_copy_line(uint64_t to, uint64_t from, uint64_t bytes, uint64_t stre
   return across_copy(&ends[0], &ends[1], &(struct box){bytes, 1, 1}, stream, async, result);
 }
 
+// ---- fills -------------------------------------------------------------------------------------
+
+static __thread _Bool away;
+
+CUresult across_go(uint64_t address, uint64_t *stream) {
+  const struct box_end end = {.place = BOX_DEVICE, .address = address};
+  unsigned lane = lane_of_end(&end);
+  away = lane != LANE_ANY && lane != lane_here();
+  if (!away) return CUDA_SUCCESS;
+  CUresult result = CUDA_SUCCESS;
+  if (capture_active() && (result = capture_check_wait(*stream))) return result;
+  if ((result = stream_synchronize(*stream))) return result;
+  lane_use(lane);
+  *stream = STREAM_LEGACY_WIRE;
+  return CUDA_SUCCESS;
+}
+
+CUresult across_return(CUresult result) {
+  return result || !away ? result : stream_synchronize(STREAM_LEGACY_WIRE);
+}
+
 // ---- waits -------------------------------------------------------------------------------------
 
 // One stream has to come to where it waits, and the other to what it waits for, in either order.

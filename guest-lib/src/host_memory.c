@@ -240,10 +240,14 @@ CUresult host_share(uint64_t address) {
 }
 
 CUresult host_share_named(const unsigned char *parameters, uint32_t size) {
-  if (!host_blocks) return CUDA_SUCCESS;
+  // Managed memory is the only device's, where there is one.
+  _Bool managed = lanes_many() && pages_ranges;
+  if (!host_blocks && !managed) return CUDA_SUCCESS;
   for (uint32_t at = 0; at + sizeof(uint64_t) <= size; at += sizeof(uint64_t)) {
     uint64_t value;
     memcpy(&value, parameters + at, sizeof value);
+    if (managed && window_has(value) && memory_bring_managed(value) == CUDA_ERROR_OUT_OF_MEMORY)
+      return CUDA_ERROR_OUT_OF_MEMORY;
     if (window_is_host(value) && host_share(value) == CUDA_ERROR_OUT_OF_MEMORY)
       return CUDA_ERROR_OUT_OF_MEMORY;
   }

@@ -6,6 +6,7 @@
 
 #include "backing.h"
 #include "context.h"
+#include "enter.h"
 #include "guest_calls.h"
 #include "lane.h"
 #include "log.h"
@@ -455,6 +456,55 @@ CUresult memory_free(uint64_t address) {
   const struct holding *holding = window_at(address);
   if (holding) lane_use(holding->lane);
   CUresult result = retire(address);
+  pthread_mutex_unlock(&memory_lock);
+  return result;
+}
+
+// ---- from one device to another ----------------------------------------------------------------
+
+// With the lock held, and all of it on the host.
+static CUresult move_block(struct block *block) {
+  uint64_t address = block->holding.address, bytes = block->holding.size;
+  unsigned from = block->holding.lane;
+  if (!memory_charge(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult result = put_MemoryMap(address, bytes, device_get(device_here())->server_ordinal);
+  if (result) {
+    memory_discharge(bytes);
+    return result;
+  }
+  block->holding.lane = lane_here();
+  block->device = device_here();
+  pages_move(address);
+  struct lane_thread before = lane_enter(from);
+  put_MemoryUnmap(address, bytes);
+  memory_discharge(bytes);
+  lane_leave(before);
+  return CUDA_SUCCESS;
+}
+
+// Whose it is, when that is another lane.
+static struct block *elsewhere(uint64_t address) {
+  struct block *block = block_at(address);
+  return block && block->kind == ALLOCATION_MANAGED && block->holding.lane != lane_here() ? block
+                                                                                          : NULL;
+}
+
+CUresult memory_bring_managed(uint64_t address) {
+  CUresult result = CUDA_SUCCESS;
+  pthread_mutex_lock(&memory_lock);
+  struct block *block = elsewhere(address);
+  if (block) {
+    uint64_t start = block->holding.address;
+    struct lane_thread before = lane_enter(block->holding.lane);
+    pthread_mutex_unlock(&memory_lock);
+    result = context_synchronize();
+    if (!guest_is_lost()) pages_bring_all(start);
+    lane_leave(before);
+    pthread_mutex_lock(&memory_lock);
+    block = elsewhere(address);
+    if (block && !guest_is_lost()) result = move_block(block);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(block->holding.size);
+  }
   pthread_mutex_unlock(&memory_lock);
   return result;
 }

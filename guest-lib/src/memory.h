@@ -40,6 +40,9 @@ void memory_join(uint64_t limit);
 // A new allocation in the current context, plain or managed; its end.
 CUresult memory_obtain(uint64_t size, enum allocation_kind kind, CUdeviceptr *address);
 CUresult memory_free(uint64_t address);
+// Work of the thread's lane may use the managed memory at `address`, if there is such: it moves to
+// that lane's device, after what another's does with it.
+CUresult memory_bring_managed(uint64_t address);
 
 // CUDA_SUCCESS when [address, address + size) lies in one live allocation or module variable, or in
 // mappings side by side, and the device may use it. What the host shares of it is the device's from

@@ -295,6 +295,13 @@ void pages_bring_all(uint64_t address) {
   pthread_mutex_unlock(&pages_lock);
 }
 
+void pages_move(uint64_t address) {
+  pthread_mutex_lock(&pages_lock);
+  struct range *range = pages_find(address);
+  if (range) range->lane = lane_here();
+  pthread_mutex_unlock(&pages_lock);
+}
+
 // Brings pages around `at`; the lock is given up meanwhile, unless `stay`.
 static void fetch(struct range *range, uint32_t at, _Bool stay) {
   uint32_t from = at, pages = fetch_size(range, &from);

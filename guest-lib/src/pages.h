@@ -47,6 +47,8 @@ void pages_unshare_pinned(uint64_t address);
 // Before it is shared no more and the host goes on with it: brings all that the device has, once no
 // work uses it.
 void pages_bring_all(uint64_t address);
+// After that: it is shared with the device of the thread's lane, which has nothing of it yet.
+void pages_move(uint64_t address);
 
 // The same of the program's own memory at `memory`, which need not be whole pages. The device has
 // it at `address`, as far from the start of a page; nobody else has anything on those pages.

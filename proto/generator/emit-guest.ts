@@ -138,6 +138,9 @@ function addressCheck(call: Call, address: string, size: string[]): string {
 function generatedBody(call: Call, target: Call, command: Command): string {
   let streams = '';
   let text = '';
+  const stream = target.parameters.find(
+    ({ role }) => role.role === 'handle' && role.kind === 'stream',
+  )?.name;
   const values = new Map<string, string>();
   for (const p of target.parameters) {
     const given = call.parameters.find((q) => q.name === p.name);
@@ -159,6 +162,9 @@ function generatedBody(call: Call, target: Call, command: Command): string {
         values.set(p.name, `${p.name}_wire`);
         break;
       case 'address':
+        // Memory of another device is filled there.
+        if (target.starts === 'set')
+          text += `  if (lanes_many() && (result = across_go(${source}, &${stream}_wire))) return result;\n`;
         text += `  if ((result = ${addressCheck(target, source, p.role.size)})) return result;\n`;
         values.set(p.name, source);
         break;
@@ -174,6 +180,8 @@ function generatedBody(call: Call, target: Call, command: Command): string {
   }
   text = streams + text;
   const passed = command.parameters.map((p) => values.get(p.name) ?? '0');
+  if (target.starts === 'set')
+    return `${text}  result = put_${command.name}(${passed.join(', ')});\n  return lanes_many() ? across_return(result) : result;\n`;
   if (!asks(command)) return `${text}  return put_${command.name}(${passed.join(', ')});\n`;
   text += `  struct answer answer;\n  answer_init(&answer);\n  result = ask_${command.name}(${[...passed, '&answer'].join(', ')});\n`;
   if (command.reply.length) {
@@ -246,6 +254,7 @@ export function emitGuestEntries(api: Api): string {
   return `${banner('emit-guest.ts', 'proto/api')}
 #include "guest_calls.h"
 
+#include "across.h"
 #include "enter.h"
 #include "handle.h"
 #include "memory.h"

@@ -149,6 +149,21 @@ int main() {
   for (int i = 0; i < count; i++) seen += pinned[i];
   say("pinned", seen);
 
+  // And the same managed memory.
+  int *managed;
+  CHECK(cudaMallocManaged(&managed, bytes));
+  for (int i = 0; i < count; i++) managed[i] = i & 3;
+  for (int d : {last, 0, last}) {
+    CHECK(cudaSetDevice(d));
+    change<<<blocks, 256>>>(managed);
+    CHECK(cudaDeviceSynchronize());
+    managed[0]++;
+  }
+  seen = 0;
+  for (int i = 0; i < count; i++) seen += managed[i];
+  say("managed", seen);
+  CHECK(cudaFree(managed));
+
   // A plane.
   cudaMemcpy3DPeerParms plane = {};
   plane.srcDevice = 0;
