@@ -47,44 +47,21 @@ struct small {
   struct record records[UNITS_PER_GRANULE];  // at the unit where it starts
 };
 
-// Freed, but work sent before may still use it: given back once that is known to be done. An
-// allocation by its address; what lies beside the window by `end`.
-struct leaving {
-  uint64_t address;
-  uint64_t sequence;
-  uint64_t beside;
-  void (*end)(void *object, _Bool tell);
-  void *object;
-};
-
 pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct account {
-  uint64_t limit;
-  uint64_t charged;        // bytes the session has on the server
-  uint64_t beside;         // of them, those beside the window
-  uint64_t leaving_bytes;  // of them, in granules whose every allocation is leaving
-  struct block *spare;     // of small_blocks, one that is empty; or NULL
-  struct leaving *leaving_queue;
-  size_t leaving_first, leaving_count, leaving_room;
-} accounts[LANES_MAX];
 static struct block *small_blocks;
-static uint64_t last_id;
+static struct block *spares[LANES_MAX];  // by lane, of small_blocks, one that is empty; or NULL
 
-// That of the thread's lane.
-static struct account *here(void) { return &accounts[lane_here()]; }
-
-void memory_start(uint64_t window_base, uint64_t window_size, uint64_t memory_limit) {
+void memory_start(uint64_t window_base, uint64_t window_size, uint64_t limit) {
   // A quarter for pinned memory: addresses are plenty.
   window_start(window_base, window_size, window_size / 4 & ~(uint64_t)(WIRE_GRANULE - 1));
   backing_start(window_base, window_size);
-  memory_join(memory_limit);
+  memory_join(limit);
 }
 
-void memory_join(uint64_t memory_limit) {
-  here()->limit = memory_limit & ~(uint64_t)(WIRE_GRANULE - 1);
+uint64_t memory_next_id(void) {
+  static uint64_t last;
+  return ++last;
 }
-
-uint64_t memory_next_id(void) { return ++last_id; }
 
 _Bool memory_grow(void *array, size_t *room, size_t count, size_t element) {
   if (count < *room) return 1;
@@ -94,22 +71,6 @@ _Bool memory_grow(void *array, size_t *room, size_t count, size_t element) {
   *(void **)array = grown;
   *room = wanted;
   return 1;
-}
-
-_Bool memory_charge(uint64_t bytes) {
-  struct account *account = here();
-  if (bytes > account->limit || account->charged > account->limit - bytes) return 0;
-  account->charged += bytes;
-  return 1;
-}
-
-void memory_discharge(uint64_t bytes) { here()->charged -= bytes; }
-
-void memory_log_shortage(uint64_t bytes) {
-  struct account *account = here();
-  log_warn("out of memory: %llu bytes wanted, %llu of %llu MiB in use", (unsigned long long)bytes,
-           (unsigned long long)(account->charged >> 20),
-           (unsigned long long)(account->limit >> 20));
 }
 
 // ---- blocks ------------------------------------------------------------------------------------
@@ -153,7 +114,6 @@ static CUresult new_block(uint64_t bytes, int device, enum allocation_kind kind,
 
 // Nothing uses the block any more. `tell`: the server still has memory under it.
 static void end_block(struct block *block, _Bool tell) {
-  struct account *account = here();
   if (block->kind == ALLOCATION_MANAGED) pages_unshare(block->holding.address);
   if (tell) put_MemoryUnmap(block->holding.address, block->holding.size);
   memory_discharge(block->holding.size);
@@ -163,7 +123,7 @@ static void end_block(struct block *block, _Bool tell) {
     struct block **link = &small_blocks;
     while (*link != block) link = &(*link)->next_small;
     *link = block->next_small;
-    if (block == account->spare) account->spare = NULL;
+    if (block == spares[lane_here()]) spares[lane_here()] = NULL;
     free(block->small);
   }
   free(block);
@@ -185,20 +145,17 @@ static int find_units(struct small *small, unsigned units) {
 // Moves units of a block between free, used and leaving; a block that nothing else is in than what
 // leaves counts as leaving.
 static void count_units(struct small *small, int freed, int left) {
-  struct account *account = here();
   _Bool before =
       small->leaving_units && small->free_units + small->leaving_units == UNITS_PER_GRANULE;
   small->free_units += (unsigned)freed;
   small->leaving_units += (unsigned)left;
   _Bool after =
       small->leaving_units && small->free_units + small->leaving_units == UNITS_PER_GRANULE;
-  if (after && !before) account->leaving_bytes += WIRE_GRANULE;
-  if (before && !after) account->leaving_bytes -= WIRE_GRANULE;
+  if (after != before) memory_count_leaving(after ? (int64_t)WIRE_GRANULE : -(int64_t)WIRE_GRANULE);
 }
 
 static CUresult allocate_small(uint64_t size, int device, enum allocation_kind kind,
                                const struct record *record, uint64_t *address) {
-  struct account *account = here();
   unsigned units = (unsigned)((size + UNIT - 1) / UNIT);
   struct block *block = small_blocks;
   int at = -1;
@@ -220,7 +177,7 @@ static CUresult allocate_small(uint64_t size, int device, enum allocation_kind k
     small_blocks = block;
     at = 0;
   }
-  if (block == account->spare) account->spare = NULL;
+  if (block == spares[lane_here()]) spares[lane_here()] = NULL;
   struct small *small = block->small;
   memset(small->units + at, 2, units);
   small->units[at] = 1;
@@ -249,9 +206,8 @@ static void free_units(struct small *small, unsigned at) {
 
 // In the block's lane.
 static void release(struct block *block, uint64_t address) {
-  struct account *account = here();
   if (!block->small) {
-    account->leaving_bytes -= block->holding.size;
+    memory_count_leaving(-(int64_t)block->holding.size);
     end_block(block, 1);
     return;
   }
@@ -260,8 +216,9 @@ static void release(struct block *block, uint64_t address) {
   // unmap each time.
   if (block->small->free_units < UNITS_PER_GRANULE) return;
   if (block->kind != ALLOCATION_PLAIN) return end_block(block, 1);
-  if (account->spare) end_block(account->spare, 1);
-  account->spare = block;
+  struct block **spare = &spares[lane_here()];
+  if (*spare) end_block(*spare, 1);
+  *spare = block;
 }
 
 void memory_release(uint64_t address) {
@@ -270,26 +227,6 @@ void memory_release(uint64_t address) {
   struct lane_thread before = lane_enter(block->holding.lane);
   release(block, address);
   lane_leave(before);
-}
-
-static void release_settled(void) {
-  struct account *account = here();
-  uint64_t settled = context_settled_sequence();
-  while (account->leaving_count &&
-         account->leaving_queue[account->leaving_first].sequence <= settled) {
-    const struct leaving *first = &account->leaving_queue[account->leaving_first++];
-    account->leaving_count--;
-    if (!first->end) {
-      memory_release(first->address);
-      continue;
-    }
-    account->leaving_bytes -= first->beside;
-    account->beside -= first->beside;
-    memory_discharge(first->beside);
-    first->end(first->object, 1);
-  }
-  if (!account->leaving_count) account->leaving_first = 0;
-  pool_release_settled();
 }
 
 // The record of the live allocation that begins at an address, or NULL.
@@ -322,7 +259,7 @@ CUresult memory_leave(uint64_t address, uint64_t *capacity) {
     *capacity = (uint64_t)units * UNIT;
   } else {
     *capacity = block->holding.size;
-    here()->leaving_bytes += block->holding.size;
+    memory_count_leaving((int64_t)block->holding.size);
   }
   lane_leave(before);
   return CUDA_SUCCESS;
@@ -337,74 +274,28 @@ void memory_return(uint64_t address, uint64_t size, uint64_t context, uint64_t p
     block->small->records[at] = record;
   } else {
     block->record = record;
-    here()->leaving_bytes -= block->holding.size;
+    memory_count_leaving(-(int64_t)block->holding.size);
   }
-}
-
-// Before something is put into the queue of what leaves.
-static _Bool room_to_leave(void) {
-  struct account *account = here();
-  if (account->leaving_first &&
-      account->leaving_first + account->leaving_count == account->leaving_room) {
-    memmove(account->leaving_queue, account->leaving_queue + account->leaving_first,
-            account->leaving_count * sizeof *account->leaving_queue);
-    account->leaving_first = 0;
-  }
-  return memory_grow(&account->leaving_queue, &account->leaving_room,
-                     account->leaving_first + account->leaving_count,
-                     sizeof *account->leaving_queue);
-}
-
-static void leave(struct leaving what) {
-  struct account *account = here();
-  what.sequence = batch_sequence();
-  account->leaving_queue[account->leaving_first + account->leaving_count++] = what;
-  release_settled();
 }
 
 static CUresult retire(uint64_t address) {
-  if (!room_to_leave()) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!memory_room_to_leave()) return CUDA_ERROR_OUT_OF_MEMORY;
   uint64_t capacity;
   CUresult result = memory_leave(address, &capacity);
-  if (!result) leave((struct leaving){.address = address});
-  return result;
-}
-
-CUresult memory_take_beside(uint64_t bytes) {
-  pthread_mutex_lock(&memory_lock);
-  release_settled();
-  CUresult result = memory_charge(bytes) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-  if (result) {
-    result = memory_make_room();
-    if (!result && !memory_charge(bytes)) result = CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  if (!result) here()->beside += bytes;
-  if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(bytes);
-  pthread_mutex_unlock(&memory_lock);
-  return result;
-}
-
-CUresult memory_leave_beside(uint64_t bytes, void (*end)(void *object, _Bool tell), void *object) {
-  pthread_mutex_lock(&memory_lock);
-  CUresult result = room_to_leave() ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-  if (!result) {
-    here()->leaving_bytes += bytes;
-    leave((struct leaving){.beside = bytes, .end = end, .object = object});
-  }
-  pthread_mutex_unlock(&memory_lock);
+  if (!result) memory_release_later(address);
   return result;
 }
 
 CUresult memory_make_room(void) {
-  struct account *account = here();
   CUresult result = CUDA_SUCCESS;
-  if (account->leaving_count || pool_waits()) {
+  if (memory_leaves()) {
     pthread_mutex_unlock(&memory_lock);
     result = context_synchronize();
     pthread_mutex_lock(&memory_lock);
   }
-  release_settled();
-  if (account->spare) end_block(account->spare, 1);
+  memory_release_settled();
+  struct block *spare = spares[lane_here()];
+  if (spare) end_block(spare, 1);
   return result;
 }
 
@@ -417,10 +308,10 @@ uint64_t memory_capacity(uint64_t size) {
 
 static CUresult allocate(uint64_t size, int device, uint64_t context, uint64_t pool,
                          enum allocation_kind kind, uint64_t *address) {
-  release_settled();
+  memory_release_settled();
   struct record record = {size, context, pool, memory_next_id()};
   if (size <= SMALL_MAX) return allocate_small(size, device, kind, &record, address);
-  if (size > here()->limit) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (size > memory_limit()) return CUDA_ERROR_OUT_OF_MEMORY;
   struct block *block;
   CUresult result = new_block(memory_capacity(size), device, kind, &block);
   if (result) return result;
@@ -545,17 +436,9 @@ static void forget(struct holding *holding, void *context) {
 }
 
 void memory_forget_all(void) {
-  struct account *account = here();
   pthread_mutex_lock(&memory_lock);
   window_each(forget, NULL);
-  for (size_t i = 0; i < account->leaving_count; i++) {
-    const struct leaving *each = &account->leaving_queue[account->leaving_first + i];
-    if (each->end) each->end(each->object, 0);
-  }
-  account->leaving_count = account->leaving_first = 0;
-  account->leaving_bytes = 0;
-  memory_discharge(account->beside);
-  account->beside = 0;
+  memory_forget_leaving();
   variables_forget_all();
   pool_forget_all();
   pthread_mutex_unlock(&memory_lock);
@@ -586,13 +469,11 @@ void memory_destroy_of(uint64_t context) {
 // ---- entry points ------------------------------------------------------------------------------
 
 CUresult guest_cuMemGetInfo_v2(size_t *free, size_t *total) {
-  struct account *account = here();
   if (!free || !total) return CUDA_ERROR_INVALID_VALUE;
   pthread_mutex_lock(&memory_lock);
-  release_settled();
-  *free = account->limit - account->charged + account->leaving_bytes +
-          (account->spare ? WIRE_GRANULE : 0);
-  *total = account->limit;
+  memory_release_settled();
+  *free = memory_unused() + (spares[lane_here()] ? WIRE_GRANULE : 0);
+  *total = memory_limit();
   pthread_mutex_unlock(&memory_lock);
   return CUDA_SUCCESS;
 }

@@ -11,16 +11,34 @@
 
 extern pthread_mutex_t memory_lock;
 
-// ---- memory.c ----
+// ---- account.c: of the thread's lane ----
 
 // Counts bytes of the device's memory against the session's limit. False when there are not so many
 // left; memory_make_room may help then, once.
 _Bool memory_charge(uint64_t bytes);
 void memory_discharge(uint64_t bytes);
+void memory_log_shortage(uint64_t bytes);
+uint64_t memory_limit(void);
+// What is not charged, or leaving.
+uint64_t memory_unused(void);
+
+// So many bytes more are in granules whose every allocation is leaving.
+void memory_count_leaving(int64_t bytes);
+// Whether anything is leaving.
+_Bool memory_leaves(void);
+// Whether there is room for one more, which memory_release_later needs: memory_release is called
+// for the allocation once no work sent until now uses it.
+_Bool memory_room_to_leave(void);
+void memory_release_later(uint64_t address);
+// Gives back what no work uses any more.
+void memory_release_settled(void);
+void memory_forget_leaving(void);
+
+// ---- memory.c ----
+
 // Waits until what was freed is used by no work any more, and gives it back. The lock is let go
 // meanwhile.
 CUresult memory_make_room(void);
-void memory_log_shortage(uint64_t bytes);
 
 uint64_t memory_next_id(void);  // names an allocation, unlike any other
 _Bool memory_grow(void *array, size_t *room, size_t count, size_t element);

@@ -1,0 +1,141 @@
+// How much device memory the session has and may have, and what was freed but may still be used by
+// work sent before. By lane, as each device has its own limit.
+#include <stdlib.h>
+#include <string.h>
+
+#include "guest_calls.h"
+#include "lane.h"
+#include "log.h"
+#include "memory_parts.h"
+#include "pool.h"
+#include "stream.h"
+#include "wire.h"
+
+// Freed, but work sent before may still use it: given back once that is known to be done. An
+// allocation by its address; what lies beside the window by `end`.
+struct leaving {
+  uint64_t address;
+  uint64_t sequence;
+  uint64_t beside;
+  void (*end)(void *object, _Bool tell);
+  void *object;
+};
+
+static struct account {
+  uint64_t limit;
+  uint64_t charged;        // bytes the session has on the server
+  uint64_t beside;         // of them, those beside the window
+  uint64_t leaving_bytes;  // of them, in granules whose every allocation is leaving
+  struct leaving *queue;   // [first, first + count) of `room`
+  size_t first, count, room;
+} accounts[LANES_MAX];
+
+// That of the thread's lane.
+static struct account *here(void) { return &accounts[lane_here()]; }
+
+void memory_join(uint64_t limit) { here()->limit = limit & ~(uint64_t)(WIRE_GRANULE - 1); }
+
+uint64_t memory_limit(void) { return here()->limit; }
+uint64_t memory_unused(void) {
+  const struct account *account = here();
+  return account->limit - account->charged + account->leaving_bytes;
+}
+
+_Bool memory_charge(uint64_t bytes) {
+  struct account *account = here();
+  if (bytes > account->limit || account->charged > account->limit - bytes) return 0;
+  account->charged += bytes;
+  return 1;
+}
+
+void memory_discharge(uint64_t bytes) { here()->charged -= bytes; }
+
+void memory_log_shortage(uint64_t bytes) {
+  const struct account *account = here();
+  log_warn("out of memory: %llu bytes wanted, %llu of %llu MiB in use", (unsigned long long)bytes,
+           (unsigned long long)(account->charged >> 20),
+           (unsigned long long)(account->limit >> 20));
+}
+
+// ---- what is leaving ---------------------------------------------------------------------------
+
+void memory_count_leaving(int64_t bytes) { here()->leaving_bytes += (uint64_t)bytes; }
+_Bool memory_leaves(void) { return here()->count || pool_waits(); }
+
+void memory_release_settled(void) {
+  struct account *account = here();
+  uint64_t settled = context_settled_sequence();
+  while (account->count && account->queue[account->first].sequence <= settled) {
+    const struct leaving *first = &account->queue[account->first++];
+    account->count--;
+    if (!first->end) {
+      memory_release(first->address);
+      continue;
+    }
+    account->leaving_bytes -= first->beside;
+    account->beside -= first->beside;
+    memory_discharge(first->beside);
+    first->end(first->object, 1);
+  }
+  if (!account->count) account->first = 0;
+  pool_release_settled();
+}
+
+_Bool memory_room_to_leave(void) {
+  struct account *account = here();
+  if (account->first && account->first + account->count == account->room) {
+    memmove(account->queue, account->queue + account->first,
+            account->count * sizeof *account->queue);
+    account->first = 0;
+  }
+  return memory_grow(&account->queue, &account->room, account->first + account->count,
+                     sizeof *account->queue);
+}
+
+static void leave(struct leaving what) {
+  struct account *account = here();
+  what.sequence = batch_sequence();
+  account->queue[account->first + account->count++] = what;
+  memory_release_settled();
+}
+
+void memory_release_later(uint64_t address) { leave((struct leaving){.address = address}); }
+
+// ---- beside the window -------------------------------------------------------------------------
+
+CUresult memory_take_beside(uint64_t bytes) {
+  pthread_mutex_lock(&memory_lock);
+  memory_release_settled();
+  CUresult result = memory_charge(bytes) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  if (result) {
+    result = memory_make_room();
+    if (!result && !memory_charge(bytes)) result = CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  if (!result) here()->beside += bytes;
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(bytes);
+  pthread_mutex_unlock(&memory_lock);
+  return result;
+}
+
+CUresult memory_leave_beside(uint64_t bytes, void (*end)(void *object, _Bool tell), void *object) {
+  pthread_mutex_lock(&memory_lock);
+  CUresult result = memory_room_to_leave() ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  if (!result) {
+    here()->leaving_bytes += bytes;
+    leave((struct leaving){.beside = bytes, .end = end, .object = object});
+  }
+  pthread_mutex_unlock(&memory_lock);
+  return result;
+}
+
+void memory_forget_leaving(void) {
+  struct account *account = here();
+  for (size_t i = 0; i < account->count; i++) {
+    const struct leaving *each = &account->queue[account->first + i];
+    if (each->end) each->end(each->object, 0);
+  }
+  account->count = account->first = 0;
+  account->leaving_bytes = 0;
+  memory_discharge(account->beside);
+  account->beside = 0;
+}
