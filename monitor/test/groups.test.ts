@@ -1,6 +1,6 @@
 // Programs with several GPUs: placed together, a connection and a session for each.
 import { execFileSync } from 'node:child_process';
-import { symlinkSync, unlinkSync } from 'node:fs';
+import { readdirSync, symlinkSync, unlinkSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import type { Hello, Welcome } from '../../api-server/src/control.js';
@@ -241,18 +241,35 @@ t.test('a process that dies while a program takes over its GPUs loses nobody', a
   const kill = (slot: string, signal: NodeJS.Signals) =>
     process.kill(pidsOf(serving).get(slot) ?? 0, signal);
 
+  // A guest that goes before its Welcome, at the first GPU and at another.
+  kill('0.0', 'SIGSTOP');
+  const hasty = Guest.hello(address, { devices: 2 });
+  await serving.logged({ msg: 'offered', session: 1 });
+  await hasty.leave();
+  kill('0.0', 'SIGCONT');
+  await allFree(serving);
+  kill('1.0', 'SIGSTOP');
+  const half = await begin(serving, 2);
+  const latecomer = Guest.hello(address, { ticket: half.tickets[0] ?? '' });
+  await serving.logged({ msg: 'offered', slot: '1.0' });
+  await latecomer.leave();
+  await half.guest.leave();
+  kill('1.0', 'SIGCONT');
+  await allFree(serving);
+
+  let from = serving.lines.length;
   kill('0.0', 'SIGSTOP');
   const guest = Guest.hello(address, { devices: 2 });
-  await serving.logged({ msg: 'offered', session: 1 });
+  await serving.logged({ msg: 'offered', slot: '0.0' }, from);
   const behind = Guest.hello(address);
   t.equal(await behind.position(), 1, 'the other GPU is kept');
   kill('0.0', 'SIGKILL');
   const { session, tickets = [] } = await guest.welcome();
-  t.equal(session, 1n, 'by other processes');
+  t.equal(session, 5n, 'by other processes, with its number');
   t.equal(tickets.length, 1);
 
   // Before its ticket is used, and while it is.
-  let from = serving.lines.length;
+  from = serving.lines.length;
   kill('1.0', 'SIGKILL');
   await serving.logged({ slot: '1.0', msg: 'ready' }, from);
   kill('1.0', 'SIGSTOP');
@@ -260,12 +277,12 @@ t.test('a process that dies while a program takes over its GPUs loses nobody', a
   await serving.logged({ msg: 'offered', slot: '1.0' }, from);
   from = serving.lines.length;
   kill('1.0', 'SIGKILL');
-  await serving.logged({ msg: /waits for the next one there/, group: 1 }, from);
+  await serving.logged({ msg: /waits for the next one there/, group: 5 }, from);
   t.not(uuidOf(await other.welcome()), '');
   const { sessions } = await stateOf(serving);
   t.same(sessions.map(({ group, gpu }) => [group.session, group.lane, gpu]).sort(), [
-    [1, 0, 0],
-    [1, 1, 1],
+    [5, 0, 0],
+    [5, 1, 1],
   ]);
   await guest.leave();
   await behind.welcome();
@@ -387,4 +404,50 @@ t.test('tenants: limits are of all GPUs together, tickets of one tenant', async 
   );
   for (const one of guests) await one.leave();
   await allFree(serving);
+});
+
+t.test('many come, go and die in any order: nothing is left', async (t) => {
+  const args = ['--gpus', '3', '--servers-per-gpu', '2', '--claim-timeout', '1'];
+  const serving = await Serving.start(t, args);
+  const open = () => readdirSync(`/proc/${serving.child.pid}/fd`).length;
+  const { guests } = await beginAll(serving, 3);
+  for (const guest of guests) await guest.leave();
+  await allFree(serving);
+  const before = open();
+
+  // The same each time, as far as times allow.
+  let seed = 12345;
+  const draw = (most: number) => {
+    seed = (seed * 48271) % 2147483647;
+    return seed % most;
+  };
+  const pause = () => new Promise((go) => setTimeout(go, draw(30)));
+  const program = async (devices: number, claimed: number, patience: number) => {
+    const guest = Guest.hello(serving.address, { devices });
+    const came = guest.welcome().catch(() => null);
+    const gone = new Promise<null>((give) => setTimeout(() => give(null), patience).unref());
+    const welcome = await Promise.race([came, gone]);
+    const tickets = (welcome?.tickets ?? []).slice(0, claimed);
+    const others = tickets.map((ticket) => Guest.hello(serving.address, { ticket }));
+    await pause();
+    for (const one of [guest, ...others]) await one.leave();
+    return welcome !== null;
+  };
+  const running: Promise<boolean>[] = [];
+  for (let round = 0; round < 60; round++) {
+    running.push(program(1 + draw(3), draw(3), draw(2) === 0 ? draw(20) : 20_000));
+    if (round % 15 === 7) {
+      const pids = serving.slotPids();
+      process.kill(pids[draw(pids.length)] ?? 0, 'SIGKILL');
+    }
+    await pause();
+  }
+  const served = (await Promise.all(running)).filter(Boolean).length;
+  t.ok(served >= 20, `${served} of 60 were served`);
+  await allFree(serving);
+  for (let tries = 0; open() > before && tries < 100; tries++) await pause();
+  t.equal(open(), before, 'no descriptor either');
+  const last = await beginAll(serving, 3);
+  t.equal(new Set(last.welcomes.map(uuidOf)).size, 3);
+  for (const guest of last.guests) await guest.leave();
 });

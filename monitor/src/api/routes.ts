@@ -293,12 +293,12 @@ function drain(operations: Operations): schemas.DrainView {
   return { draining: server.draining, sessions: sessions.length, queued: queue.length };
 }
 
-/** A busy slot is a warm one: who comes now waits for it in the queue. */
+/** A slot that somebody has is a warm one: who comes now waits for it in the queue. */
 function notReady(operations: Operations): string | null {
   const { server, gpus } = operations.view();
   if (server.draining) return 'the server is being emptied';
   const slots = gpus.flatMap((gpu) => gpu.slots);
-  const warm = slots.some(({ state }) => state === 'free' || state === 'busy');
+  const warm = slots.some(({ state }) => ['free', 'reserved', 'busy'].includes(state));
   return warm ? null : 'no API server process is warm';
 }
 
