@@ -109,7 +109,10 @@ t.test('alive and ready', async (t) => {
   const draining = { code: 'OB_NOT_READY', message: /is being emptied/ };
   t.match(await api.ask('GET', '/readyz'), { status: 503, json: draining });
   operations.resume();
-  for (const { slots } of operations.gpus) for (const slot of slots) slot.state = 'starting';
+  const slots = operations.gpus.flatMap((gpu) => gpu.slots);
+  for (const slot of slots) slot.state = 'reserved';
+  t.match(await api.ask('GET', '/readyz'), { status: 200 }, 'kept for somebody, and warm');
+  for (const slot of slots) slot.state = 'starting';
   t.match(await api.ask('GET', '/readyz'), { status: 503, json: { message: /no API server/ } });
   t.match(await api.ask('GET', '/livez'), { status: 200 });
 });

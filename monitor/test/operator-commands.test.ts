@@ -8,7 +8,7 @@ import path from 'node:path';
 import t from 'tap';
 import { which } from '../../scripts/setup/command.mjs';
 import { TestApi } from './support/api.js';
-import { gpu, session } from './support/operations.js';
+import { gpu, session, waiting } from './support/operations.js';
 import { outboard } from './support/serving.js';
 
 interface Result {
@@ -69,9 +69,9 @@ t.test('status: one screen, and JSON', async (t) => {
   );
   t.match(
     stdout,
-    / 1 {2}0\.0 {2}acme {4}resize {2}worker-7:4242 .*30:60 .*29%\/30% .* 12\.5s {2}running\n/,
+    / 1 {2}0\.0 {3}- {2}acme {4}resize {2}worker-7:4242 .*30:60 .*29%\/30% .* 12\.5s {2}running\n/,
   );
-  t.match(stdout, / 1 {8}2 {2}acme {4}train .*usual {2}0:100 {3}3\.5s\n/);
+  t.match(stdout, / 1 {8}2 {2}acme {4}train .* 1 {3}usual {2}0:100 {3}3\.5s\n/);
   t.notMatch(stdout, '␛', 'no colours where there is no terminal');
   t.equal(Math.max(...stdout.split('\n').map((line) => line.length)) <= 120, true);
   const json = JSON.parse((await cli(api, ['status', '--json'])).stdout);
@@ -115,6 +115,16 @@ t.test('sessions: sorted, and JSON', async (t) => {
   t.same(await ids('--sort', 'tenant'), [4, 5, 3]);
   const text = (await cli(api, ['sessions', '--sort', 'tenant'])).stdout;
   t.match(text, /^SESSION .*\n +4 .*\n +5 .*\n +3 .*\n\nWAITING/);
+  t.match(text, / 0\.0 +- {2}a /, 'of one GPU');
+  const group = (lane: number) => ({ session: 3, lane, gpus: [0, 1] });
+  api.operations.sessions = [
+    session(3, { group: group(0) }),
+    session(4, { group: group(1), gpu: 1, slot: 1 }),
+  ];
+  api.operations.queue = [{ ...waiting(5, 1), gpus: 4 }];
+  const several = (await cli(api, ['sessions'])).stdout;
+  t.match(several, /GPU +OF +TENANT.*\n +3 +0\.0 +3 .*\n +4 +1\.1 +3 /);
+  t.match(several, /GPUS +MEMORY.*\n +1 +5 .* 4 +usual/);
   t.match(await cli(api, ['sessions', '--sort', 'x']), { status: 2, stderr: /one of id, memory/ });
 });
 
