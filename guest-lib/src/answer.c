@@ -80,6 +80,23 @@ uint64_t answer_outstanding(void) {
   return count;
 }
 
+_Bool answer_lands_in(const void *memory, uint64_t size) {
+  const uint64_t begin = (uint64_t)(uintptr_t)memory, end = begin + size;
+  struct inbox *box = here();
+  _Bool found = 0;
+  pthread_mutex_lock(&box->lock);
+  for (const struct answer *a = box->first; a && !found; a = a->next) {
+    if (!a->deferred || !a->destination_size) continue;
+    // From the first byte of the first row to behind the last one of the last.
+    const uint64_t rows = a->destination_size / a->width, slices = rows / a->height;
+    const uint64_t at = (uint64_t)(uintptr_t)a->destination;
+    const uint64_t last = at + (slices - 1) * a->slice + (a->height - 1) * a->pitch + a->width;
+    found = at < end && begin < last;
+  }
+  pthread_mutex_unlock(&box->lock);
+  return found;
+}
+
 void answer_free(struct answer *answer) {
   if (answer->reply && answer->reply != answer->small) free(answer->reply);
   answer->reply = NULL;

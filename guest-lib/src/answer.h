@@ -72,6 +72,9 @@ static inline _Bool answers_expected(void) { return answers_open[lane_here()] !=
 // synchronisation covers come before its own.
 uint64_t answer_outstanding(void);
 
+// Whether one of them is for this memory.
+_Bool answer_lands_in(const void *memory, uint64_t size);
+
 // The connection is gone: everybody who waits gets `result`, and so does every later call.
 void answer_lose(CUresult result, const char *why);
 

@@ -34,8 +34,7 @@ CUresult box_in_array(CUarray handle, uint64_t x, uint64_t y, uint64_t z, const 
   return CUDA_SUCCESS;
 }
 
-// From its first byte to behind its last; 0 when that is no range of addresses.
-static uint64_t span(const struct box_end *end, const struct box *box) {
+uint64_t box_span(const struct box_end *end, const struct box *box) {
   unsigned __int128 bytes = (unsigned __int128)end->pitch * end->rows * (box->depth - 1) +
                             (unsigned __int128)end->pitch * (box->height - 1) + box->width;
   return bytes > UINT64_MAX - end->address ? 0 : (uint64_t)bytes;
@@ -45,7 +44,7 @@ static CUresult locate(struct box_end *end, const struct box *box) {
   if (end->place == BOX_ARRAY) return CUDA_SUCCESS;
   unsigned __int128 slice = (unsigned __int128)end->pitch * end->rows;
   if (box->depth > 1 && slice > UINT64_MAX) return CUDA_ERROR_INVALID_VALUE;
-  uint64_t bytes = span(end, box);
+  uint64_t bytes = box_span(end, box);
   const void *start = host_on_device((const void *)(uintptr_t)end->address);
   end->address = (uint64_t)(uintptr_t)start;
   if (!start || !bytes) return CUDA_ERROR_INVALID_VALUE;
@@ -74,7 +73,7 @@ CUresult box_locate(struct box_end *to, struct box_end *from, const struct box *
 
 enum landing box_landing(const struct box_end *to, const struct box *box, _Bool async) {
   if (to->place != BOX_HOST) return LANDING_WAITED_FOR;
-  return copy_landing((const void *)(uintptr_t)to->address, span(to, box), async);
+  return copy_landing((const void *)(uintptr_t)to->address, box_span(to, box), async);
 }
 
 // Whether rows, or whole slices, lie one behind the other in memory.
@@ -244,15 +243,6 @@ static CUresult on_device(const struct box_end *to, const struct box_end *from,
                      box->depth, stream);
 }
 
-static CUresult on_host(const struct box_end *to, const struct box_end *from,
-                        const struct box *box) {
-  CUresult result = copy_wait_for_downloads();
-  for (uint64_t z = 0; z < box->depth && !result; z++)
-    for (uint64_t y = 0; y < box->height; y++)
-      memmove(host_at(to, 0, y, z), host_at(from, 0, y, z), box->width);
-  return result;
-}
-
 // ---- all of it ---------------------------------------------------------------------------------
 
 // What the library reads and writes in the program's memory.
@@ -261,6 +251,13 @@ static struct box_end viewed(const struct box_end *end) {
   if (end->place == BOX_HOST)
     seen.address = (uint64_t)(uintptr_t)host_view((const void *)(uintptr_t)end->address);
   return seen;
+}
+
+void box_on_host(const struct box_end *into, const struct box_end *out_of, const struct box *box) {
+  const struct box_end to = viewed(into), from = viewed(out_of);
+  for (uint64_t z = 0; z < box->depth; z++)
+    for (uint64_t y = 0; y < box->height; y++)
+      memmove(host_at(&to, 0, y, z), host_at(&from, 0, y, z), box->width);
 }
 
 CUresult box_move(const struct box_end *into, const struct box_end *out_of, const struct box *box,
@@ -273,7 +270,11 @@ CUresult box_move(const struct box_end *into, const struct box_end *out_of, cons
   const struct box_end *to = &viewed_to, *from = &viewed_from;
   uint64_t bytes = box->width * box->height * box->depth;
   _Bool line = is_line(to, box) && is_line(from, box);
-  if (to->place == BOX_HOST && from->place == BOX_HOST) return on_host(to, from, box);
+  if (to->place == BOX_HOST && from->place == BOX_HOST) {
+    CUresult result = copy_wait_for_downloads();
+    if (!result) box_on_host(into, out_of, box);
+    return result;
+  }
   if (from->place == BOX_HOST)
     return line ? copy_upload(to->address, host_at(out_of, 0, 0, 0), bytes, stream)
                 : upload(to, from, box, stream);

@@ -12,6 +12,7 @@
 #include "connection.h"
 #include "enter.h"
 #include "graph/capture.h"
+#include "graph/pending.h"
 #include "guest_calls.h"
 #include "lane.h"
 #include "log.h"
@@ -255,6 +256,18 @@ uint64_t host_function_keep(CUhostFn function, void *data) {
   return number;
 }
 
+void host_function_drop(uint64_t number) {
+  uint32_t place = (uint32_t)number;
+  pthread_mutex_lock(&lock);
+  if (place && place < used && functions[place].live && number_of(place) == number) {
+    uint32_t *link = &buckets[bucket_of(functions[place].function, functions[place].data)];
+    while (*link && *link != place) link = &functions[*link].next;
+    if (*link) *link = functions[place].next;
+    free_place_of(place);
+  }
+  pthread_mutex_unlock(&lock);
+}
+
 void host_function_expect(uint64_t sequence) {
   _Atomic uint64_t *until = &expected[lane_here()];
   uint64_t now = atomic_load(until);
@@ -330,6 +343,7 @@ static CUresult post(struct host_function f, uint64_t stream, enum wire_function
   pthread_mutex_unlock(&lock);
   if (!number) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = put_HostFunction(stream, number, kind);
+  pending_note(stream);
   if (atomic_load(&awaited) == 1) wake();  // else it reads already
   return result;
 }

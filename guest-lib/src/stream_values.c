@@ -1,5 +1,6 @@
 // Values in memory that streams wait for and write.
 #include "enter.h"
+#include "graph/pending.h"
 #include "guest_calls.h"
 #include "memory.h"
 #include "stream.h"
@@ -31,7 +32,13 @@ static CUresult queue(CUstream stream, int per_thread, struct wire_value *values
     result = capture_values(wire, values, count);
     if (result != CAPTURE_NONE) return result;
   }
-  return put_StreamValues(wire, values, count * (uint32_t)sizeof *values);
+  result = put_StreamValues(wire, values, count * (uint32_t)sizeof *values);
+  for (uint32_t i = 0; i < count; i++)
+    if (waits(&values[i])) {
+      pending_note(wire);
+      break;
+    }
+  return result;
 }
 
 static CUresult one(CUstream stream, int per_thread, uint32_t operation, CUdeviceptr address,

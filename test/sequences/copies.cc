@@ -200,17 +200,15 @@ Side side(World &world, bool written) {
   return side;
 }
 
-bool can_copy(World &world, const Side &from, const Side &to) {
+bool can_copy(const Side &from, const Side &to) {
   // They may overlap.
-  if ((from.device && to.device) || (from.array && from.array == to.array)) return false;
-  // Graphs have no such nodes remotely (docs/graphs.md).
-  return !world.capturing() || !(from.host && to.host);
+  return !(from.device && to.device) && !(from.array && from.array == to.array);
 }
 
 void copy_plane(World &world, Line &line) {
   Choices &choices = world.choices;
   const Side from = side(world, false), to = side(world, true);
-  if (!can_copy(world, from, to)) return;
+  if (!can_copy(from, to)) return;
   CUDA_MEMCPY2D copy = {};
   copy.srcMemoryType = from.kind, copy.dstMemoryType = to.kind;
   copy.srcDevice = from.device, copy.dstDevice = to.device;
@@ -233,7 +231,7 @@ void copy_plane(World &world, Line &line) {
 void copy_box(World &world, Line &line) {
   Choices &choices = world.choices;
   const Side from = side(world, false), to = side(world, true);
-  if (!can_copy(world, from, to)) return;
+  if (!can_copy(from, to)) return;
   CUDA_MEMCPY3D copy = {};
   copy.srcMemoryType = from.kind, copy.dstMemoryType = to.kind;
   copy.srcDevice = from.device, copy.dstDevice = to.device;

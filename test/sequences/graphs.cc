@@ -20,6 +20,10 @@ Found *some_graph(World &world) {
                            [&](const Graph &graph) { return graph.lane == world.lane; });
 }
 
+std::pair<const unsigned, Exec> *some_exec(World &world) {
+  return world.execs.pick(world.choices, [&](const Exec &exec) { return exec.lane == world.lane; });
+}
+
 void begin(World &world, Line &line) {
   const auto mode = static_cast<CUstreamCaptureMode>(world.choices.of({0, 1, 2, 2, 2, 7}));
   // Calls that wait are not allowed from then on, and what they would wait for must be done.
@@ -116,18 +120,23 @@ CUDA_MEMCPY3D some_copy(World &world, Line &line) {
   keep(world, from.address);
   keep(world, to.address);
   CUDA_MEMCPY3D copy = {};
-  const unsigned kind = choices.below(3);
+  const unsigned kind = choices.below(4);
   size_t size = count(world, std::min(from.room, to.room));
   copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
   copy.srcDevice = from.address, copy.dstDevice = to.address;
   if (kind == 0) copy.srcMemoryType = CU_MEMORYTYPE_HOST, copy.srcHost = world.here().source.data();
-  if (kind == 1) copy.dstMemoryType = CU_MEMORYTYPE_HOST, copy.dstHost = world.here().target.data();
+  // What copies from the target takes is what other nodes, or the work before, have left there.
+  if (kind == 0 && choices.once_in(3)) copy.srcHost = world.here().target.data();
+  if (kind == 3) copy.srcMemoryType = CU_MEMORYTYPE_HOST, copy.srcHost = world.here().source.data();
+  if (kind == 1 || kind == 3)
+    copy.dstMemoryType = CU_MEMORYTYPE_HOST, copy.dstHost = world.here().target.data();
   size = kind == 2 ? apart(from, to, size) : std::min(size, kHostBytes);
   // Nodes that copy nothing are not to be changed in a graph that can be launched.
   size = std::max<size_t>(size, 1);
   copy.WidthInBytes = size, copy.Height = copy.Depth = 1;
   copy.srcPitch = copy.dstPitch = size, copy.srcHeight = copy.dstHeight = 1;
   line.arg(kind).arg(to.text).arg(from.text).arg(size);
+  line.arg(copy.srcHost == world.here().target.data() ? "target" : "source");
   return copy;
 }
 
@@ -267,6 +276,33 @@ void set_node(World &world, Line &line) {
   line.result(CALL(world, cuGraphMemsetNodeSetParams)(graph.nodes[index], &fill));
 }
 
+// Of what is executable: a copy along one line may get other places.
+void set_copy(World &world, Line &line) {
+  const auto exec = some_exec(world);
+  Found *found = some_graph(world);
+  if (!exec || !found || found->second.nodes.empty()) return;
+  const Graph &graph = found->second;
+  const unsigned index = world.choices.below(static_cast<uint32_t>(graph.nodes.size()));
+  line.arg(exec->first).arg(found->first).arg(index);
+  const auto copy = some_copy(world, line);
+  line.result(CALL(world, cuGraphExecMemcpyNodeSetParams)(exec->second.handle, graph.nodes[index],
+                                                          &copy, current(world)));
+}
+
+void enable(World &world, Line &line) {
+  const auto exec = some_exec(world);
+  Found *found = some_graph(world);
+  if (!exec || !found || found->second.nodes.empty()) return;
+  const Graph &graph = found->second;
+  const unsigned index = world.choices.below(static_cast<uint32_t>(graph.nodes.size()));
+  const unsigned enabled = world.choices.below(2);
+  line.arg(exec->first).arg(found->first).arg(index).arg(enabled);
+  line.result(CALL(world, cuGraphNodeSetEnabled)(exec->second.handle, graph.nodes[index], enabled));
+  unsigned is = 7;
+  line.out(CALL(world, cuGraphNodeGetEnabled)(exec->second.handle, graph.nodes[index], &is));
+  line.out(is);
+}
+
 void link_nodes(World &world, Line &line) {
   Found *found = some_graph(world);
   if (!found || found->second.nodes.size() < 2) return;
@@ -311,10 +347,6 @@ void instantiate(World &world, Line &line) {
   const Graph &graph = found->second;
   if (!line.result(CALL(world, cuGraphInstantiateWithFlags)(&exec, graph.handle, flags)))
     line.out("x" + std::to_string(world.execs.add({exec, graph.lane, graph.wide})));
-}
-
-std::pair<const unsigned, Exec> *some_exec(World &world) {
-  return world.execs.pick(world.choices, [&](const Exec &exec) { return exec.lane == world.lane; });
 }
 
 void launch(World &world, Line &line) {
@@ -365,6 +397,8 @@ const std::vector<Entry> &graph_steps() {
       {"cuGraphAddEmptyNode", 1, add_empty},
       {"cuGraphNodeGetType", 1, describe},
       {"cuGraphMemsetNodeSetParams", 1, set_node},
+      {"cuGraphExecMemcpyNodeSetParams", 1, set_copy},
+      {"cuGraphNodeSetEnabled", 2, enable},
       {"cuGraphAddDependencies", 1, link_nodes},
       {"cuGraphClone", 1, clone},
       {"cuGraphDestroy", 1, destroy},

@@ -4,10 +4,14 @@
 
 #include "graph/capture_state.h"
 #include "graph/condition.h"
+#include "graph/hook.h"
+#include "graph/pending.h"
 #include "graph/task.h"
 #include "guest_calls.h"
 #include "handle.h"
 #include "host_function.h"
+#include "lane.h"
+#include "log.h"
 #include "pages.h"
 #include "stream.h"
 
@@ -16,8 +20,53 @@ static void unref(struct graph_exec *exec) {
   exec_memory_end(exec);
   if (exec->plan) graph_unref(exec->plan);
   pthread_mutex_destroy(&exec->mutex);
-  free(exec->transfers);
+  free(exec->order);
   free(exec);
+}
+
+// Those that have ended, whose last launch may yet call hooks. With the lock of graphs.
+static struct graph_exec *ending;
+
+// What launches use beside the server's graph. Without the lock of graphs; nobody else knows it.
+static void end(struct graph_exec *exec) {
+  struct lane_thread before = lane_enter(handle_lane(WIRE_KIND_GRAPH_EXEC, exec->handle));
+  pthread_mutex_lock(&exec->mutex);
+  hooks_end(exec);
+  transfer_end(exec);
+  pthread_mutex_unlock(&exec->mutex);
+  lane_leave(before);
+}
+
+static _Bool is_under_way(const struct graph_exec *exec) {
+  return exec->calls && exec->launches && !exec->gone &&
+         !stream_has_done(exec->stream, exec->sequence);
+}
+
+static void end_those_that_are_done(void) {
+  struct graph_exec *done = NULL;
+  graphs_lock();
+  for (struct graph_exec **at = &ending; *at;) {
+    struct graph_exec *exec = *at;
+    struct lane_thread before = lane_enter(handle_lane(WIRE_KIND_GRAPH_EXEC, exec->handle));
+    if (is_under_way(exec)) {
+      at = &exec->next;
+    } else {
+      *at = exec->next;
+      exec->next = done;
+      done = exec;
+    }
+    lane_leave(before);
+  }
+  graphs_unlock();
+  while (done) {
+    struct graph_exec *exec = done;
+    done = exec->next;
+    end(exec);
+    graphs_lock();
+    handle_recycle(WIRE_KIND_GRAPH_EXEC, exec->handle);
+    unref(exec);
+    graphs_unlock();
+  }
 }
 
 struct graph_exec *exec_enter(CUgraphExec handle) {
@@ -52,7 +101,7 @@ CUresult exec_make(struct graph *graph, uint64_t flags, struct graph_exec **made
   exec->references = 1;
   exec->flags = flags;
   exec->plan = graph_clone(graph, 0);
-  if (exec->plan) exec->handle = handle_mint(WIRE_KIND_GRAPH_EXEC, exec);
+  if (exec->plan) exec->wire = exec->handle = handle_mint(WIRE_KIND_GRAPH_EXEC, exec);
   if (!exec->handle) {
     unref(exec);
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -68,6 +117,7 @@ CUresult exec_make(struct graph *graph, uint64_t flags, struct graph_exec **made
     *made = exec;
     return CUDA_SUCCESS;
   }
+  hooks_end(exec);
   transfer_end(exec);
   handle_retire(WIRE_KIND_GRAPH_EXEC, exec->handle);
   put_GraphDestroy(exec->handle);  // of which pieces may have been sent
@@ -76,16 +126,69 @@ CUresult exec_make(struct graph *graph, uint64_t flags, struct graph_exec **made
   return result;
 }
 
+// Whether a node of the server's graph would have to get other attributes, which no driver does.
+static _Bool needs_another(const struct task *from, const struct task *to) {
+  return from->type == CU_GRAPH_NODE_TYPE_KERNEL && !task_same_attributes(from, to);
+}
+
 CUresult exec_set_task(struct graph_exec *exec, struct graph_node *node, struct task *task) {
-  CUresult result = CUDA_SUCCESS;
-  uint64_t staging;
-  if (is_transfer(task)) result = transfer_prepare(exec, node, task, &staging);
-  if (!result && !task_same(node->task, task)) result = exec_send_task(exec, node, task);
+  const _Bool moves = is_transfer(task);
+  CUresult result = moves ? transfer_prepare(exec, node, task) : CUDA_SUCCESS;
   if (result) return result;
-  task_ref(task);
-  task_unref(node->task);
-  node->task = task;
-  return CUDA_SUCCESS;
+  struct task *before = node->task;
+  node->task = task_ref(task);
+  if (needs_another(before, task)) {
+    exec->remake = 1;
+  } else if (!task_same(before, task)) {
+    exec->hooks_stale |= moves || is_hook(task) || task->type == CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+    if (!is_hook(task)) result = exec_send_task(exec, node);
+  }
+  task_unref(before);
+  return result;
+}
+
+static void retire_wire(struct graph_exec *exec, uint64_t wire) {
+  if (wire == exec->handle) return;
+  handle_retire(WIRE_KIND_GRAPH_EXEC, wire);
+  handle_recycle(WIRE_KIND_GRAPH_EXEC, wire);
+}
+
+// The server makes all of it again, as the plan has it now; launches under way go on.
+static CUresult make_again(struct graph_exec *exec) {
+  for (size_t i = 0; i < exec->order_count; i++)
+    if (exec->order[i]->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
+      log_warn("new attributes of kernels in executable graphs with conditions are not served");
+      return CUDA_ERROR_NOT_SUPPORTED;
+    }
+  const uint64_t before = exec->wire;
+  exec->wire = handle_mint(WIRE_KIND_GRAPH_EXEC, exec);
+  if (!exec->wire) {
+    exec->wire = before;
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  struct graph_node *bad = NULL;
+  CUgraphInstantiateResult why;
+  CUresult result = exec_send(exec, NULL, &bad, &why);
+  for (size_t i = 0; i < exec->order_count && !result; i++)
+    if (!exec->order[i]->enabled && !is_host_copy(exec->order[i]->task))
+      result = put_GraphEnable(exec->wire, exec->order[i]->number, 0);
+  const uint64_t spare = result ? exec->wire : before;
+  if (result) exec->wire = before;
+  put_GraphDestroy(spare);
+  retire_wire(exec, spare);
+  return result;
+}
+
+CUresult exec_changed(struct graph_exec *exec) {
+  CUresult result = CUDA_SUCCESS;
+  if (exec->hooks_stale) {
+    _Bool moved;
+    result = hooks_plan(exec, &moved);
+    exec->remake |= moved;
+  }
+  if (!result) result = exec->remake ? make_again(exec) : hooks_tell(exec);
+  exec->hooks_stale = exec->remake = 0;
+  return result;
 }
 
 static void forget(uint64_t handle, void *object, void *context) {
@@ -93,7 +196,13 @@ static void forget(uint64_t handle, void *object, void *context) {
   ((struct graph_exec *)object)->gone = 1;
 }
 
-void exec_forget_all(void) { handle_each(WIRE_KIND_GRAPH_EXEC, forget, NULL); }
+void exec_forget_all(void) {
+  handle_each(WIRE_KIND_GRAPH_EXEC, forget, NULL);
+  graphs_lock();
+  for (struct graph_exec *exec = ending; exec; exec = exec->next)
+    if (handle_lane(WIRE_KIND_GRAPH_EXEC, exec->handle) == lane_here()) exec->gone = 1;
+  graphs_unlock();
+}
 
 // ---- entry points ------------------------------------------------------------------------------
 
@@ -162,21 +271,23 @@ CUresult guest_cuGraphExecDestroy(CUgraphExec hGraphExec) {
   if (!exec) return CUDA_ERROR_INVALID_VALUE;
   CUresult result = CUDA_SUCCESS;
   // What its launches use of the program's stays until they are done.
-  if (exec->plan->user_count && exec->launched) context_synchronize();
+  if (exec->plan->user_count && exec->launches) context_synchronize();
   graphs_lock();
   _Bool mine = handle_retire(WIRE_KIND_GRAPH_EXEC, exec->handle) != NULL;
   graphs_unlock();
   if (mine) {
-    transfer_end(exec);
-    if (!exec->gone) result = put_GraphDestroy(exec->handle);
+    if (!exec->gone) result = put_GraphDestroy(exec->wire);
     graphs_lock();
-    handle_recycle(WIRE_KIND_GRAPH_EXEC, exec->handle);
-    exec->references--;  // the handle's
+    retire_wire(exec, exec->wire);
     if (exec->from) exec->from->exec = NULL;
     exec->from = NULL;
+    // The handle's reference is the list's now.
+    exec->next = ending;
+    ending = exec;
     graphs_unlock();
   }
   exec_leave(exec);
+  end_those_that_are_done();
   return mine ? result : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -204,16 +315,20 @@ static CUresult launch(struct graph_exec *exec, uint64_t stream) {
     graphs_unlock();
   }
   if (!result) result = transfer_before(exec, stream);
-  if (!result) result = put_GraphLaunch(exec->handle, stream);
-  if (!result && exec->has_functions) host_function_expect(stream_last_sequence(stream));
+  if (!result) result = put_GraphLaunch(exec->wire, stream);
+  exec->launches++;
+  if (!result && exec->hooks) {
+    host_function_expect(stream_last_sequence(stream));
+    pending_note(stream);
+  }
   if (!result) result = transfer_after(exec, stream);
   if (!result && exec->memory_count) {
     graphs_lock();
     exec_memory_after(exec);
     graphs_unlock();
   }
-  exec->launched = 1;
   exec->stream = stream;
+  exec->sequence = stream_last_sequence(stream);
   return result;
 }
 

@@ -19,6 +19,7 @@ struct task;
 struct graph;
 struct graph_node;
 struct graph_exec;
+struct graph_hook;
 struct condition;
 struct graph_allocation;
 struct user_object;
@@ -45,6 +46,7 @@ struct graph_node {
   struct graph_edges before, after;  // in the order in which they were added
   _Bool enabled;                     // of an executable graph
   uint32_t number;                   // ... by which the server knows it
+  struct graph_hook *hook;           // ... what the program's side does at its turn
   struct graph_node *next, *previous;
 
   // Scratch of whoever holds the lock and walks the graph.

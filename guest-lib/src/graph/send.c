@@ -5,6 +5,7 @@
 
 #include "graph/condition.h"
 #include "graph/exec.h"
+#include "graph/hook.h"
 #include "graph/task.h"
 #include "guest_calls.h"
 #include "log.h"
@@ -59,9 +60,7 @@ static CUresult put_kernel(struct writer *writer, const struct kernel_task *kern
   out->shared = kernel->shared;
   out->cooperative = kernel->cooperative;
   out->parameter_bytes = kernel->parameter_bytes;
-  for (unsigned i = 0; i < kernel->attribute_count; i++)
-    if (kernel->attributes[i].id == CU_LAUNCH_ATTRIBUTE_PRIORITY)
-      out->priority = kernel->attributes[i].value.priority;
+  out->priority = task_priority(kernel);
   if (kernel->parameter_bytes) memcpy(out + 1, kernel->parameters, kernel->parameter_bytes);
   return CUDA_SUCCESS;
 }
@@ -154,15 +153,15 @@ static CUresult put_event(struct writer *writer, uint64_t event) {
   return CUDA_SUCCESS;
 }
 
-static CUresult put_host(struct writer *writer, const struct graph_node *node,
-                         const struct task *task) {
+static CUresult put_hook(struct writer *writer, const struct graph_node *node) {
   struct wire_graph_host *out = take(writer, sizeof *out);
   if (!out) return CUDA_ERROR_OUT_OF_MEMORY;
-  out->function = exec_function(writer->exec, node, task);
-  return out->function ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  out->function = node->hook->number;
+  return CUDA_SUCCESS;
 }
 
 static uint32_t wire_type(CUgraphNodeType type, const struct task *task) {
+  if (task && is_hook(task)) return CU_GRAPH_NODE_TYPE_HOST;
   // Memory is there when a launch needs it.
   return type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || type == CU_GRAPH_NODE_TYPE_MEM_FREE ||
                  (task && task_is_idle(task))
@@ -170,19 +169,24 @@ static uint32_t wire_type(CUgraphNodeType type, const struct task *task) {
              : type;
 }
 
+// Whether a hook of its own comes ahead of a node; it has the number before the node's.
+static _Bool is_behind_hook(const struct graph_exec *exec, const struct graph_node *node) {
+  if (!node->hook || !node->task || !is_transfer(node->task)) return 0;
+  return transfer_find(exec, node)->ahead;
+}
+
 static CUresult put_task(struct writer *writer, const struct graph_node *node,
                          const struct task *task) {
   if (!task || task_is_idle(task)) return CUDA_SUCCESS;
+  if (is_hook(task)) return put_hook(writer, node);
   switch (task->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
       return put_kernel(writer, &task->kernel);
     case CU_GRAPH_NODE_TYPE_MEMCPY:
       return put_copy(writer, &task->copy,
-                      is_transfer(task) ? transfer_staging(writer->exec, node) : 0);
+                      is_transfer(task) ? transfer_find(writer->exec, node)->staging : 0);
     case CU_GRAPH_NODE_TYPE_MEMSET:
       return put_fill(writer, &task->fill);
-    case CU_GRAPH_NODE_TYPE_HOST:
-      return put_host(writer, node, task);
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
       return put_event(writer, task->event.handle);
@@ -199,32 +203,45 @@ static CUresult put_task(struct writer *writer, const struct graph_node *node,
   }
 }
 
-static CUresult put_record(struct writer *writer, const struct graph_node *node,
-                           const struct task *task, uint32_t graph, _Bool with_edges) {
-  size_t start = writer->size;
-  uint32_t edges = with_edges ? node->before.count : 0;
+// A record, of which `put` writes what its type adds.
+static CUresult put_record(struct writer *writer, const struct graph_node *node, uint32_t type,
+                           uint32_t graph, uint32_t edges) {
   struct wire_graph_node *head =
       take(writer, sizeof *head + edges * sizeof(struct wire_graph_edge));
   if (!head) return CUDA_ERROR_OUT_OF_MEMORY;
-  head->type = wire_type(node->type, task);
+  const size_t start = (size_t)((unsigned char *)head - writer->bytes);
+  head->type = type;
   head->graph = graph;
   head->edges = edges;
   struct wire_graph_edge *out = (struct wire_graph_edge *)(head + 1);
-  for (uint32_t i = 0; i < edges; i++) {
-    const struct graph_edge *edge = &node->before.at[i];
-    out[i] = (struct wire_graph_edge){edge->node->number, edge->data.from_port, edge->data.to_port,
-                                      edge->data.type, 0};
-  }
-  CUresult result = put_task(writer, node, task);
+  const _Bool hook = type == CU_GRAPH_NODE_TYPE_HOST;
+  if (!hook && edges && is_behind_hook(writer->exec, node))
+    out[0].from = node->number - 1;
+  else
+    for (uint32_t i = 0; i < edges; i++) {
+      const struct graph_edge *edge = &node->before.at[i];
+      out[i] = (struct wire_graph_edge){edge->node->number, edge->data.from_port,
+                                        edge->data.to_port, edge->data.type, 0};
+    }
+  CUresult result = hook ? put_hook(writer, node) : put_task(writer, node, node->task);
   head = (struct wire_graph_node *)(writer->bytes + start);  // it may have moved
   head->size = (uint32_t)(writer->size - start);
   return result;
 }
 
+static CUresult put_node(struct writer *writer, const struct graph_node *node, uint32_t graph) {
+  const uint32_t type = wire_type(node->type, node->task);
+  if (!is_behind_hook(writer->exec, node))
+    return put_record(writer, node, type, graph, node->before.count);
+  // What reads the program's memory for it comes between.
+  CUresult result = put_record(writer, node, CU_GRAPH_NODE_TYPE_HOST, graph, node->before.count);
+  return result ? result : put_record(writer, node, type, graph, 1);
+}
+
 // ---- all of a graph ----------------------------------------------------------------------------
 
 static CUresult send_piece(struct writer *writer, _Bool last) {
-  CUresult result = put_GraphBuild(writer->exec->handle, writer->base, last, 0,
+  CUresult result = put_GraphBuild(writer->exec->wire, writer->base, last, 0,
                                    (uint64_t)writer->size, writer->bytes);
   writer->size = 0;
   return result;
@@ -251,8 +268,44 @@ static CUresult refuse(struct writer *writer, struct graph_node *node, CUresult 
   return result;
 }
 
-// Looks whether all of it can be sent, before the first byte is: numbers the nodes, and sets memory
-// aside for copies.
+static CUresult add_to_order(struct graph_exec *exec, struct graph_node *node) {
+  // Room is doubled whenever it is used up.
+  const size_t count = exec->order_count;
+  if (!(count & (count - 1))) {
+    struct graph_node **grown =
+        realloc(exec->order, (count ? count * 2 : 1) * sizeof(struct graph_node *));
+    if (!grown) return CUDA_ERROR_OUT_OF_MEMORY;
+    exec->order = grown;
+  }
+  exec->order[exec->order_count++] = node;
+  return CUDA_SUCCESS;
+}
+
+static _Bool is_under_condition(const struct graph_node *node) {
+  for (node = node->graph->parent; node; node = node->graph->parent)
+    if (node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) return 1;
+  return 0;
+}
+
+// Numbers the nodes, with their hooks.
+static CUresult number_all(struct writer *writer) {
+  const struct graph_exec *exec = writer->exec;
+  for (size_t i = 0; i < exec->order_count; i++) {
+    struct graph_node *node = exec->order[i];
+    const _Bool behind = is_behind_hook(exec, node);
+    if (behind && is_under_condition(node)) {
+      log_warn("copies of what another copy brings under a condition are not served");
+      return refuse(writer, node, CUDA_ERROR_NOT_SUPPORTED,
+                    CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED);
+    }
+    node->number = writer->nodes + behind;
+    writer->nodes += 1u + behind;
+  }
+  return CUDA_SUCCESS;
+}
+
+// Looks whether all of it can be sent, before the first byte is: puts the nodes in order, and sets
+// memory aside for copies.
 static CUresult survey(struct writer *writer, struct graph *graph, _Bool body) {
   _Bool cycle;
   struct graph_node **sorted = graph_sort(graph, &cycle);
@@ -263,13 +316,16 @@ static CUresult survey(struct writer *writer, struct graph *graph, _Bool body) {
   CUresult result = CUDA_SUCCESS;
   for (size_t i = 0; i < graph->node_count && !result; i++) {
     struct graph_node *node = sorted[i];
-    node->number = writer->nodes++;
-    if (body && !allowed_in_body(node->type))
+    if (!(result = add_to_order(writer->exec, node)) && body && !allowed_in_body(node->type))
       result = refuse(writer, node, CUDA_ERROR_NOT_SUPPORTED,
                       CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED);
-    uint64_t staging;
     if (!result && node->task && is_transfer(node->task))
-      result = transfer_prepare(writer->exec, node, node->task, &staging);
+      result = transfer_prepare(writer->exec, node, node->task);
+    if (!result && body && node->task && is_host_copy(node->task)) {
+      log_warn("copies from host to host under a condition are not served");
+      result = refuse(writer, node, CUDA_ERROR_NOT_SUPPORTED,
+                      CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED);
+    }
     const _Bool bodies = body || node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
     for (unsigned k = 0; k < node->child_count && !result; k++)
       result = survey(writer, node->children[k], bodies);
@@ -285,7 +341,7 @@ static CUresult write_graph(struct writer *writer, struct graph *graph, uint32_t
   CUresult result = CUDA_SUCCESS;
   for (size_t i = 0; i < graph->node_count && !result; i++) {
     struct graph_node *node = sorted[i];
-    if ((result = put_record(writer, node, node->task, number, 1))) {
+    if ((result = put_node(writer, node, number))) {
       writer->culprit = node;
       break;
     }
@@ -305,16 +361,18 @@ static CUresult send_again(struct writer *writer, const struct graph *from) {
     log_warn("a graph with conditions that was changed after it was instantiated is not served");
     return CUDA_ERROR_NOT_SUPPORTED;
   }
-  return put_GraphBuild(writer->exec->handle, writer->base, 1, 1, 0, "");
+  return put_GraphBuild(writer->exec->wire, writer->base, 1, 1, 0, "");
 }
 
 CUresult exec_send(struct graph_exec *exec, struct graph *from, struct graph_node **culprit,
                    CUgraphInstantiateResult *why) {
   struct writer writer = {.exec = exec, .graphs = 1, .why = *why};
-  for (unsigned i = 0; i < from->condition_count; i++)
+  for (unsigned i = 0; from && i < from->condition_count; i++)
     if (from->conditions[i]->graph == from->handle) writer.base = from->handle;
-  CUresult result = survey(&writer, exec->plan, 0);
-  exec->node_count = writer.nodes;
+  _Bool moved;
+  CUresult result = exec->order_count ? CUDA_SUCCESS : survey(&writer, exec->plan, 0);
+  if (!result) result = hooks_plan(exec, &moved);
+  if (!result) result = number_all(&writer);
   if (!result && writer.base && from->sent) {
     result = send_again(&writer, from);
   } else {
@@ -322,17 +380,28 @@ CUresult exec_send(struct graph_exec *exec, struct graph *from, struct graph_nod
     if (!result) result = send_piece(&writer, 1);
     if (!result && writer.base) from->sent = from->version;
   }
+  for (struct graph_hook *hook = exec->hooks; hook; hook = hook->next) hook->told = !result;
   free(writer.bytes);
   *culprit = writer.culprit;
   *why = writer.why;
   return result;
 }
 
-CUresult exec_send_task(struct graph_exec *exec, const struct graph_node *node,
-                        const struct task *task) {
+// One record with new parameters for what has a number.
+static CUresult send_one(struct graph_exec *exec, const struct graph_node *node, uint32_t type,
+                         uint32_t number) {
   struct writer writer = {.exec = exec};
-  CUresult result = put_record(&writer, node, task, node->number, 0);
-  if (!result) result = put_GraphSet(exec->handle, (uint64_t)writer.size, writer.bytes);
+  CUresult result = put_record(&writer, node, type, number, 0);
+  if (!result) result = put_GraphSet(exec->wire, (uint64_t)writer.size, writer.bytes);
   free(writer.bytes);
   return result;
+}
+
+CUresult exec_send_task(struct graph_exec *exec, const struct graph_node *node) {
+  return send_one(exec, node, wire_type(node->type, node->task), node->number);
+}
+
+CUresult exec_send_hook(struct graph_exec *exec, const struct graph_node *node) {
+  if (is_transfer(node->task) && !is_behind_hook(exec, node)) return CUDA_SUCCESS;
+  return send_one(exec, node, CU_GRAPH_NODE_TYPE_HOST, node->number - is_behind_hook(exec, node));
 }

@@ -159,6 +159,14 @@ CUresult task_attribute(const struct task *task, CUlaunchAttributeID id,
   }
 }
 
+int task_priority(const struct kernel_task *kernel) {
+  int priority = 0;
+  for (unsigned i = 0; i < kernel->attribute_count; i++)
+    if (kernel->attributes[i].id == CU_LAUNCH_ATTRIBUTE_PRIORITY)
+      priority = kernel->attributes[i].value.priority;
+  return priority;
+}
+
 // ---- comparison --------------------------------------------------------------------------------
 
 static _Bool is_flat(struct box box) { return box.height <= 1 && box.depth <= 1; }
@@ -238,6 +246,12 @@ static _Bool same_kernel(const struct kernel_task *a, const struct kernel_task *
          !memcmp(a->block, b->block, sizeof a->block) && a->shared == b->shared &&
          a->parameter_bytes == b->parameter_bytes &&
          (!a->parameter_bytes || !memcmp(a->parameters, b->parameters, a->parameter_bytes));
+}
+
+_Bool task_same_attributes(const struct task *a, const struct task *b) {
+  return !memcmp(a->kernel.cluster, b->kernel.cluster, sizeof a->kernel.cluster) &&
+         a->kernel.cooperative == b->kernel.cooperative &&
+         task_priority(&a->kernel) == task_priority(&b->kernel);
 }
 
 _Bool task_same(const struct task *a, const struct task *b) {

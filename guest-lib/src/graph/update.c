@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "graph/exec.h"
+#include "graph/hook.h"
 #include "graph/node_params.h"
 #include "graph/task.h"
 #include "guest_calls.h"
@@ -123,6 +124,7 @@ static CUresult match_and_apply(struct graph_exec *exec, const struct graph *pla
   }
   for (size_t i = 0; i < matcher.count && !result; i++)
     result = exec_set_task(exec, matcher.pairs[i].node, matcher.pairs[i].task);
+  if (!result) result = exec_changed(exec);
   free(matcher.pairs);
   if (!result) *info = (CUgraphExecUpdateResultInfo){.result = CU_GRAPH_EXEC_UPDATE_SUCCESS};
   return result;
@@ -146,6 +148,7 @@ static CUresult set_params(struct graph_exec *exec, CUgraphNode handle,
   if (result) return result;
   result =
       task_compare(node->task, task) ? CUDA_ERROR_INVALID_VALUE : exec_set_task(exec, node, task);
+  if (!result) result = exec_changed(exec);
   task_unref(task);
   return result;
 }
@@ -169,12 +172,15 @@ static CUresult enable(CUgraphExec handle, CUgraphNode name, unsigned *enabled, 
   if (node && (node->type == CU_GRAPH_NODE_TYPE_KERNEL || node->type == CU_GRAPH_NODE_TYPE_MEMCPY ||
                node->type == CU_GRAPH_NODE_TYPE_MEMSET)) {
     result = CUDA_SUCCESS;
-    if (change && node->enabled != (*enabled != 0))
-      result = put_GraphEnable(exec->handle, node->number, *enabled != 0);
+    const _Bool on = *enabled != 0, changes = change && node->enabled != on;
     if (change)
-      node->enabled = *enabled != 0;
+      node->enabled = on;
     else
       *enabled = node->enabled;
+    if (changes && !is_host_copy(node->task))
+      result = put_GraphEnable(exec->wire, node->number, on);
+    exec->hooks_stale |= changes && (is_host_copy(node->task) || is_transfer(node->task));
+    if (!result && changes) result = exec_changed(exec);
   }
   graphs_unlock();
   exec_leave(exec);
