@@ -135,8 +135,10 @@ static CUresult copy(struct crossing c, uint64_t stream, _Bool async) {
   if (!result) result = check_end(&c.to, c.to_lane, &c.box);
   if (!result) result = check_end(&c.from, c.from_lane, &c.box);
   if (result) return result;
-  // The program may change pageable memory as soon as this returns, or means to read it.
-  if (async && !is_pageable(&c.to, c.to_lane) && !is_pageable(&c.from, c.from_lane)) {
+  // On the legacy stream it begins when all work of both devices is done, and theirs goes on after
+  // it. The program may change pageable memory as soon as this returns, or means to read it.
+  const _Bool legacy = stream == STREAM_LEGACY_WIRE;
+  if (async && !legacy && !is_pageable(&c.to, c.to_lane) && !is_pageable(&c.from, c.from_lane)) {
     struct crossing *later = malloc(sizeof *later);
     if (!later) return CUDA_ERROR_OUT_OF_MEMORY;
     *later = c;
@@ -145,11 +147,11 @@ static CUresult copy(struct crossing c, uint64_t stream, _Bool async) {
     return result;
   }
   result = stream_synchronize(stream);
-  // What is waited for is behind the work of both devices.
-  if (!result && !async) result = wait_for_lane(c.from_lane);
-  if (!result && !async) result = wait_for_lane(c.to_lane);
-  const uint64_t legacy[LANES_MAX] = {STREAM_LEGACY_WIRE};
-  return result ? result : carry(&c, legacy);
+  // What is waited for is behind the work of both devices, too.
+  if (!result && (!async || legacy)) result = wait_for_lane(c.from_lane);
+  if (!result && (!async || legacy)) result = wait_for_lane(c.to_lane);
+  const uint64_t streams[LANES_MAX] = {STREAM_LEGACY_WIRE};
+  return result ? result : carry(&c, streams);
 }
 
 _Bool across_copy(const struct box_end *to, const struct box_end *from, const struct box *box,

@@ -14,9 +14,9 @@ export function page(rows: ScriptRow[], runtimes: string[]): string {
     ([name, version]) => `| \`${name}\` | ${version} |`,
   );
   const lines = rows.map(
-    ({ script: { name, way, computeCapability, notNatively }, natively, remoted }) =>
+    ({ script: { name, way, computeCapability, notNatively, note }, natively, remoted }) =>
       `| \`${name}.py\`${way ? `, ${way}` : ''} | ${computeCapability ?? '12.0'} | ` +
-      `${natively ?? '–'} | ${remoted} | ${notNatively ? `not natively: ${notNatively}` : ''} |`,
+      `${natively ?? '–'} | ${remoted} | ${notNatively ? `not natively: ${notNatively}` : (note ?? '')} |`,
   );
   return `# Real programs, unpatched
 

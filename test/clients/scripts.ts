@@ -23,10 +23,14 @@ export interface Script {
   libraries?: string[];
   /** What the device claims to be, if not its default. */
   computeCapability?: string;
+  /** How many devices it uses, if several: remoted, each on a server of its own. */
+  devices?: number;
   /** How many processes use the device at a time, if several. */
   sessions?: number;
   /** Only remoted, and why. */
   notNatively?: string;
+  /** What the page says of it. */
+  note?: string;
 }
 
 function installedIn(name: string, what: string): Installed {
@@ -51,6 +55,13 @@ const cupy = {
 
 export const cupyAndNumba: Script[] = [
   { name: 'cupy_arrays', installed: clients, env: cupy },
+  {
+    name: 'cupy_devices',
+    installed: clients,
+    env: cupy,
+    devices: 2,
+    note: 'two devices, remoted on two servers',
+  },
   {
     name: 'cupy_libraries',
     installed: clients,
@@ -129,18 +140,40 @@ function deviceSettings({ computeCapability }: Script): Record<string, string> {
   return computeCapability ? { SOFTWARE_DEVICE_COMPUTE_CAPABILITY: computeCapability } : {};
 }
 
+function deviceCount(name: string, { devices }: Script): Record<string, string> {
+  return devices ? { [name]: String(devices) } : {};
+}
+
 export function runNatively(script: Script): Promise<Outcome> {
   const { args, env } = prepared(script, softwareDevice);
-  return native(python(script), { args, env: { ...env, ...deviceSettings(script) } });
+  const device = { ...deviceSettings(script), ...deviceCount('SOFTWARE_DEVICE_GPUS', script) };
+  return native(python(script), { args, env: { ...env, ...device } });
 }
 
-export function runRemoted(script: Script, server: TestServer): Promise<Outcome> {
-  return remoted(python(script), server.address, prepared(script, guestLibrary));
+export function runRemoted(script: Script, server: Servers): Promise<Outcome> {
+  const { args, env } = prepared(script, guestLibrary);
+  const counted = { ...env, ...deviceCount('OUTBOARD_GPUS', script) };
+  return remoted(python(script), server.address, { args, env: counted });
 }
 
-/** A server on a device that is what the script needs. */
-export function startServerFor(script: Script): Promise<TestServer> {
+/** Servers with a device each, by the addresses of all. */
+export type Servers = Pick<TestServer, 'address' | 'stop' | 'log'>;
+
+/** As many as the script has devices, which are what it needs. */
+export async function startServerFor(script: Script): Promise<Servers> {
   const slots = String(script.sessions ?? 1);
   const args = ['--device', 'software', '--gpus', '1', '--servers-per-gpu', slots];
-  return startServer({ args, env: deviceSettings(script) });
+  const servers = await Promise.all(
+    Array.from({ length: script.devices ?? 1 }, () =>
+      startServer({ args, env: deviceSettings(script) }),
+    ),
+  );
+  return {
+    address: servers.map(({ address }) => address).join(','),
+    log: () => servers.map((server) => server.log()).join(''),
+    async stop() {
+      const codes = await Promise.all(servers.map((server) => server.stop()));
+      return codes.find((code) => code !== 0) ?? 0;
+    },
+  };
 }

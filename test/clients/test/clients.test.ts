@@ -17,6 +17,7 @@ import {
 
 const checks: Record<string, number> = {
   cupy_arrays: 11,
+  cupy_devices: 5,
   cupy_libraries: 8,
   cupy_machine_code: 3,
   numba_kernels: 10,
