@@ -276,31 +276,91 @@ void set_node(World &world, Line &line) {
   line.result(CALL(world, cuGraphMemsetNodeSetParams)(graph.nodes[index], &fill));
 }
 
-// Of what is executable: a copy along one line may get other places.
+// A node of what is executable, and of a graph that may be the one it was made of.
+struct Chosen {
+  std::pair<const unsigned, Exec> *exec = nullptr;
+  Found *graph = nullptr;
+  CUgraphNode node = nullptr;
+};
+Chosen some_node(World &world, Line &line) {
+  Chosen chosen = {some_exec(world), some_graph(world)};
+  if (!chosen.exec || !chosen.graph || chosen.graph->second.nodes.empty()) return {};
+  const auto &nodes = chosen.graph->second.nodes;
+  const unsigned index = world.choices.below(static_cast<uint32_t>(nodes.size()));
+  chosen.node = nodes[index];
+  line.arg(chosen.exec->first).arg(chosen.graph->first).arg(index);
+  return chosen;
+}
+
+void set_fill(World &world, Line &line) {
+  const Chosen chosen = some_node(world, line);
+  if (!chosen.node) return;
+  const auto fill = some_fill(world, line);
+  line.result(CALL(world, cuGraphExecMemsetNodeSetParams)(chosen.exec->second.handle, chosen.node,
+                                                          &fill, current(world)));
+}
+
 void set_copy(World &world, Line &line) {
-  const auto exec = some_exec(world);
-  Found *found = some_graph(world);
-  if (!exec || !found || found->second.nodes.empty()) return;
-  const Graph &graph = found->second;
-  const unsigned index = world.choices.below(static_cast<uint32_t>(graph.nodes.size()));
-  line.arg(exec->first).arg(found->first).arg(index);
+  const Chosen chosen = some_node(world, line);
+  if (!chosen.node) return;
   const auto copy = some_copy(world, line);
-  line.result(CALL(world, cuGraphExecMemcpyNodeSetParams)(exec->second.handle, graph.nodes[index],
+  line.result(CALL(world, cuGraphExecMemcpyNodeSetParams)(chosen.exec->second.handle, chosen.node,
                                                           &copy, current(world)));
 }
 
-void enable(World &world, Line &line) {
-  const auto exec = some_exec(world);
+void set_host(World &world, Line &line) {
+  const Chosen chosen = some_node(world, line);
+  if (!chosen.node) return;
+  CUDA_HOST_NODE_PARAMS params = {};
+  params.fn = [](void *lane) { static_cast<Lane *>(lane)->host_calls += 10000000; };
+  params.userData = &world.here();
+  line.result(
+      CALL(world, cuGraphExecHostNodeSetParams)(chosen.exec->second.handle, chosen.node, &params));
+}
+
+void set_event(World &world, Line &line) {
+  const auto event = world.events.pick(world.choices);
+  const Chosen chosen = event ? some_node(world, line) : Chosen{};
+  if (!chosen.node) return;
+  const bool records = world.choices.once_in(2);
+  line.arg(event->first).arg(records);
+  line.result(records ? CALL(world, cuGraphExecEventRecordNodeSetEvent)(chosen.exec->second.handle,
+                                                                        chosen.node, event->second)
+                      : CALL(world, cuGraphExecEventWaitNodeSetEvent)(chosen.exec->second.handle,
+                                                                      chosen.node, event->second));
+}
+
+void set_child(World &world, Line &line) {
+  Found *child = some_graph(world);
+  const Chosen chosen = child ? some_node(world, line) : Chosen{};
+  if (!chosen.node) return;
+  line.arg(child->first);
+  chosen.exec->second.wide |= child->second.wide;
+  line.result(CALL(world, cuGraphExecChildGraphNodeSetParams)(chosen.exec->second.handle,
+                                                              chosen.node, child->second.handle));
+}
+
+void prioritise(World &world, Line &line) {
   Found *found = some_graph(world);
-  if (!exec || !found || found->second.nodes.empty()) return;
-  const Graph &graph = found->second;
-  const unsigned index = world.choices.below(static_cast<uint32_t>(graph.nodes.size()));
+  if (!found || found->second.nodes.empty()) return;
+  const auto &nodes = found->second.nodes;
+  const unsigned index = world.choices.below(static_cast<uint32_t>(nodes.size()));
+  CUlaunchAttributeValue value = {};
+  value.priority = world.choices.of({0, -1, -3});
+  line.arg(found->first).arg(index).arg(static_cast<unsigned>(-value.priority));
+  line.result(CALL(world, cuGraphKernelNodeSetAttribute)(nodes[index], CU_LAUNCH_ATTRIBUTE_PRIORITY,
+                                                         &value));
+}
+
+void enable(World &world, Line &line) {
+  const Chosen chosen = some_node(world, line);
+  if (!chosen.node) return;
+  const CUgraphExec exec = chosen.exec->second.handle;
   const unsigned enabled = world.choices.below(2);
-  line.arg(exec->first).arg(found->first).arg(index).arg(enabled);
-  line.result(CALL(world, cuGraphNodeSetEnabled)(exec->second.handle, graph.nodes[index], enabled));
+  line.arg(enabled);
+  line.result(CALL(world, cuGraphNodeSetEnabled)(exec, chosen.node, enabled));
   unsigned is = 7;
-  line.out(CALL(world, cuGraphNodeGetEnabled)(exec->second.handle, graph.nodes[index], &is));
-  line.out(is);
+  line.out(CALL(world, cuGraphNodeGetEnabled)(exec, chosen.node, &is)).out(is);
 }
 
 void link_nodes(World &world, Line &line) {
@@ -398,6 +458,11 @@ const std::vector<Entry> &graph_steps() {
       {"cuGraphNodeGetType", 1, describe},
       {"cuGraphMemsetNodeSetParams", 1, set_node},
       {"cuGraphExecMemcpyNodeSetParams", 1, set_copy},
+      {"cuGraphExecMemsetNodeSetParams", 1, set_fill},
+      {"cuGraphExecHostNodeSetParams", 1, set_host},
+      {"cuGraphExecEventNodeSetEvent", 1, set_event},
+      {"cuGraphExecChildGraphNodeSetParams", 1, set_child},
+      {"cuGraphKernelNodeSetAttribute", 1, prioritise},
       {"cuGraphNodeSetEnabled", 2, enable},
       {"cuGraphAddDependencies", 1, link_nodes},
       {"cuGraphClone", 1, clone},
