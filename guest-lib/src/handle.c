@@ -66,7 +66,9 @@ uint64_t handle_mint_for_any(enum wire_kind kind, void *object) {
   return mint(kind, object, LANE_ANY);
 }
 
-static struct slot *live_slot(enum wire_kind kind, uint64_t handle) {
+// Of every call, several times.
+static inline __attribute__((always_inline)) struct slot *live_slot(enum wire_kind kind,
+                                                                    uint64_t handle) {
   if (wire_handle_kind(handle) != kind) return NULL;
   struct slot *slot = slot_at(&tables[kind], wire_handle_index(handle));
   if (!slot || atomic_load_explicit(&slot->generation, memory_order_relaxed) !=
