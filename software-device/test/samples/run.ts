@@ -39,7 +39,7 @@ export function run(
       SOFTWARE_DEVICE_GPUS: String(devices),
       SOFTWARE_DEVICE_COMPUTE_CAPABILITY: computeCapability,
       SOFTWARE_DEVICE_LOG: 'info',
-      ...(server ? { OUTBOARD_SERVER: server, OUTBOARD_LOG: 'warn' } : {}),
+      ...(server ? remotely(server, devices) : {}),
     },
     stdio: ['ignore', 'pipe', 'pipe'],
     // A group of its own: some samples start processes themselves.
@@ -74,6 +74,10 @@ export function run(
       return end(...judge(code, signal, output));
     });
   });
+}
+
+function remotely(server: string, devices: number): Record<string, string> {
+  return { OUTBOARD_SERVER: server, OUTBOARD_GPUS: String(devices), OUTBOARD_LOG: 'warn' };
 }
 
 function judge(

@@ -1,23 +1,24 @@
 // Servers for the remoted runs, started when the first sample wants them.
 import { startServer, type TestServer } from '../../../test/support/server.js';
 
-/** One for each compute capability that is asked for. */
+/** One for each compute capability, and number of devices, that is asked for. */
 export class Servers {
   readonly #running = new Map<string, Promise<TestServer>>();
 
-  async address(computeCapability: string): Promise<string> {
-    let server = this.#running.get(computeCapability);
+  async address(computeCapability: string, devices: number): Promise<string> {
+    const kind = `${computeCapability} ${devices}`;
+    let server = this.#running.get(kind);
     if (!server) {
       server = startServer({
         // Some samples are several processes; each has as much memory as natively.
-        args: ['--device', 'software', '--gpus', '1', '--servers-per-gpu', '3'],
+        args: ['--device', 'software', '--gpus', String(devices), '--servers-per-gpu', '3'],
         env: {
           SOFTWARE_DEVICE_COMPUTE_CAPABILITY: computeCapability,
-          SOFTWARE_DEVICE_GPUS: '1',
+          SOFTWARE_DEVICE_GPUS: String(devices),
           SOFTWARE_DEVICE_MEMORY: '12G',
         },
       });
-      this.#running.set(computeCapability, server);
+      this.#running.set(kind, server);
     }
     return (await server).address;
   }

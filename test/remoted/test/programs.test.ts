@@ -25,8 +25,8 @@ for (const program of listPrograms(`${root}/examples`)) {
   });
 }
 
-// Ended by the tests of bad-input.test.ts, not by themselves.
-const elsewhere = ['endless-copy', 'endless-launch', 'several-devices'];
+// Run by bad-input.test.ts and several-devices.test.ts.
+const elsewhere = ['endless-copy', 'endless-launch', 'endless-peers', 'several-devices'];
 
 for (const program of listPrograms(`${root}/test/programs`)) {
   if (program.source.includes('/')) continue;

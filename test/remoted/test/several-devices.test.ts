@@ -95,6 +95,44 @@ t.test(
   },
 );
 
+for (const gone of [0, 1]) {
+  t.test(
+    `the server of device ${gone} ends in the midst of copies`,
+    { skip: noPrograms },
+    async (t) => {
+      for (let round = 0; round < 4; round++) {
+        const ending = await startServer();
+        const staying = servers[0]?.address ?? '';
+        const address = (gone ? [staying, ending.address] : [ending.address, staying]).join(',');
+        const env = { OUTBOARD_GPUS: '2' };
+        const run = startRemoted(testProgram('endless-peers'), address, { env });
+        const said = outcome(run);
+        await new Promise((resolve) => run.stdout?.once('data', resolve));
+        for (const slot of ending.slots()) process.kill(slot, 'SIGKILL');
+        const { code, stdout } = await said;
+        t.equal(code, 0);
+        t.match(stdout, /then: cudaErrorDevicesUnavailable/);
+        await ending.stop();
+      }
+    },
+  );
+}
+
+t.test('a program is killed: no server keeps anything of it', { skip: noPrograms }, async (t) => {
+  const args = ['--device', 'software', '--gpus', '2', '--servers-per-gpu', '1'];
+  const pair = await startServer({ args });
+  const env = { OUTBOARD_GPUS: '2' };
+  for (let round = 0; round < 4; round++) {
+    const run = startRemoted(testProgram('endless-peers'), pair.address, { env });
+    const said = outcome(run);
+    await new Promise((resolve) => run.stdout?.once('data', resolve));
+    run.kill('SIGKILL');
+    t.equal((await said).signal, 'SIGKILL');
+    // Both of its places are wanted again.
+  }
+  await pair.stop();
+});
+
 // Those that are about other devices, or about processes with sessions of their own.
 const others = new Set(['ipc', 'shared-pieces', 'peer-devices']);
 for (const { name, shows } of features) {
