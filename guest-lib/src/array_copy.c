@@ -17,8 +17,11 @@ static CUresult next_part(CUarray handle, uint64_t offset, uint64_t bytes, struc
   const uint64_t row = array->descriptor.Width * array->element;
   const uint64_t rows = array->descriptor.Height ? array->descriptor.Height : 1;
   *part = (struct part){.x = offset % row, .y = offset / row % rows, .z = offset / row / rows};
+  const uint64_t slices = array->descriptor.Depth ? array->descriptor.Depth : 1;
   if (part->x == 0 && part->y == 0 && bytes >= row * rows) {
-    part->box = (struct box){row, rows, bytes / (row * rows)};
+    // What lies behind the end fails when its turn comes, not before.
+    uint64_t whole = bytes / (row * rows), left = part->z < slices ? slices - part->z : whole;
+    part->box = (struct box){row, rows, whole < left ? whole : left};
   } else if (part->x == 0 && bytes >= row) {
     uint64_t whole = bytes / row;
     part->box = (struct box){row, whole < rows - part->y ? whole : rows - part->y, 1};
