@@ -7,6 +7,7 @@
 #include "array.h"
 #include "guest_calls.h"
 #include "host_memory.h"
+#include "late_upload.h"
 #include "memory.h"
 #include "pages.h"
 #include "stream.h"
@@ -260,6 +261,20 @@ void box_on_host(const struct box_end *into, const struct box_end *out_of, const
       memmove(host_at(&to, 0, y, z), host_at(&from, 0, y, z), box->width);
 }
 
+CUresult box_upload(const struct box_end *to, const struct box_end *out_of, const struct box *box,
+                    uint64_t stream) {
+  const struct box_end from = viewed(out_of);
+  if (is_line(to, box) && is_line(&from, box))
+    return copy_upload(to->address, host_at(out_of, 0, 0, 0), box->width * box->height * box->depth,
+                       stream);
+  return upload(to, &from, box, stream);
+}
+
+static _Bool is_late(const struct box_end *to, const struct box_end *from, const struct box *box) {
+  return from->place == BOX_HOST && to->place != BOX_HOST &&
+         late_is_due(host_at(from, 0, 0, 0), box_span(from, box));
+}
+
 CUresult box_move(const struct box_end *into, const struct box_end *out_of, const struct box *box,
                   uint64_t stream, enum landing landing) {
   if (capture_active()) {
@@ -276,8 +291,8 @@ CUresult box_move(const struct box_end *into, const struct box_end *out_of, cons
     return result;
   }
   if (from->place == BOX_HOST)
-    return line ? copy_upload(to->address, host_at(out_of, 0, 0, 0), bytes, stream)
-                : upload(to, from, box, stream);
+    return is_late(into, out_of, box) ? late_upload(into, out_of, box, stream)
+                                      : box_upload(into, out_of, box, stream);
   if (to->place == BOX_HOST)
     return line ? copy_download(host_at(into, 0, 0, 0), from->address, bytes, stream, landing)
                 : download(to, from, box, stream, landing);
@@ -295,6 +310,9 @@ CUresult box_copy(struct box_end *to, struct box_end *from, const struct box *bo
   CUresult result;
   if (lanes_many() && across_copy(to, from, box, stream, async, &result)) return result;
   result = box_locate(to, from, box);
+  // Who copies while waiting may change the source afterwards.
+  const _Bool waits = !result && !async && is_late(to, from, box);
   if (!result) result = box_move(to, from, box, stream, box_landing(to, box, async));
+  if (!result && waits) return stream_synchronize(stream);
   return result || async ? result : copy_finish(stream);
 }

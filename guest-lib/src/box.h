@@ -52,6 +52,9 @@ CUresult box_move(const struct box_end *to, const struct box_end *from, const st
 // How what was located lands.
 enum landing box_landing(const struct box_end *to, const struct box *box, _Bool async);
 
+// From located memory of the program to the device, at once.
+CUresult box_upload(const struct box_end *to, const struct box_end *from, const struct box *box,
+                    uint64_t stream);
 // Between two places of the program's memory, when nothing is on its way there any more.
 void box_on_host(const struct box_end *to, const struct box_end *from, const struct box *box);
 // In memory, from its first byte to behind its last; 0 when that is no range of addresses.

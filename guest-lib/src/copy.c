@@ -10,6 +10,7 @@
 #include "enter.h"
 #include "guest_calls.h"
 #include "host_memory.h"
+#include "late_upload.h"
 #include "log.h"
 #include "memory.h"
 #include "pages.h"
@@ -40,6 +41,13 @@ static CUresult upload(uint64_t destination, const void *source, uint64_t bytes,
   if (capture_active()) {
     CUresult captured = capture_bytes(stream, destination, (uint64_t)(uintptr_t)source, bytes);
     if (captured != CAPTURE_NONE) return captured;
+  }
+  if (bytes && late_is_due(source, bytes)) {
+    const struct box_end to = {
+        .place = BOX_DEVICE, .address = destination, .pitch = bytes, .rows = 1};
+    const struct box_end from = {
+        .place = BOX_HOST, .address = (uint64_t)(uintptr_t)source, .pitch = bytes, .rows = 1};
+    return late_upload(&to, &from, &(struct box){bytes, 1, 1}, stream);
   }
   return copy_upload(destination, source, bytes, stream);
 }
@@ -163,8 +171,11 @@ CUresult guest_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, 
 CUresult guest_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount,
                                int per_thread) {
   uint64_t stream;
+  // Who copies while waiting may change the source afterwards.
+  const _Bool waits = ByteCount && late_is_due(srcHost, ByteCount);
   CUresult result = guest_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, NULL, per_thread);
   if (!result) result = stream_resolve(NULL, per_thread, &stream);
+  if (!result && waits) return stream_synchronize(stream);
   return result ? result : copy_finish(stream);
 }
 
@@ -234,7 +245,9 @@ CUresult guest_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount,
 CUresult guest_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, int per_thread) {
   uint64_t stream;
   CUresult result = stream_for_work(NULL, per_thread, &stream);
+  const _Bool waits = ByteCount && late_is_due((const void *)(uintptr_t)src, ByteCount);
   if (!result)
     result = copy_any((void *)(uintptr_t)dst, (const void *)(uintptr_t)src, ByteCount, stream, 0);
+  if (!result && waits) return stream_synchronize(stream);
   return result ? result : copy_finish(stream);
 }

@@ -343,14 +343,21 @@ static CUresult post(struct host_function f, uint64_t stream, enum wire_function
   pthread_mutex_unlock(&lock);
   if (!number) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = put_HostFunction(stream, number, kind);
-  pending_note(stream);
   if (atomic_load(&awaited) == 1) wake();  // else it reads already
   return result;
 }
 
 CUresult host_step(uint64_t stream, void (*take)(void *data, struct host_step_call call),
                    void *data) {
-  return post((struct host_function){.step = take, .data = data}, stream, WIRE_FUNCTION_ONCE);
+  CUresult result =
+      post((struct host_function){.step = take, .data = data}, stream, WIRE_FUNCTION_ONCE);
+  pending_note(stream);
+  return result;
+}
+
+CUresult host_function_post(uint64_t stream, CUhostFn function, void *data) {
+  return post((struct host_function){.function = function, .data = data}, stream,
+              WIRE_FUNCTION_ONCE);
 }
 
 // ---- entry points ------------------------------------------------------------------------------
@@ -366,7 +373,9 @@ static CUresult launch(struct host_function f, CUstream stream, int per_thread,
     result = f.callback ? capture_check_wait(wire) : capture_host(wire, f.function, f.data);
     if (result != (f.callback ? CUDA_SUCCESS : CAPTURE_NONE)) return result;
   }
-  return post(f, wire, kind);
+  result = post(f, wire, kind);
+  pending_note(wire);
+  return result;
 }
 
 CUresult guest_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData, int per_thread) {

@@ -14,6 +14,8 @@
 // HostFunction command with WIRE_FUNCTION_KEPT), again and again, until the context is reset. The
 // same function with the same data has the same number. 0: no memory or no thread for it.
 uint64_t host_function_keep(CUhostFn function, void *data);
+// Has a stream call one of the library's own, which changes nothing of the program's memory.
+CUresult host_function_post(uint64_t stream, CUhostFn function, void *data);
 // One that no launch under way will call any more, and that nobody else may have kept.
 void host_function_drop(uint64_t number);
 // To be called after command `sequence`, the launch of a graph that has host nodes, was posted.

@@ -15,6 +15,7 @@ static struct pending {
   unsigned count;
   uint64_t others;  // of streams for which there was no room: until all up to here is done
 } pending[LANES_MAX];
+_Atomic _Bool pending_seen;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // innermost but for handles
 
 // With the lock.
@@ -29,6 +30,7 @@ static void drop_done(struct pending *here) {
 void pending_note(uint64_t stream) {
   struct pending *here = &pending[lane_here()];
   uint64_t sequence = stream_last_sequence(stream);
+  pending_seen = 1;
   pthread_mutex_lock(&lock);
   unsigned i = 0;
   while (i < here->count && here->at[i].stream != stream) i++;

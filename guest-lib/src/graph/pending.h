@@ -9,5 +9,6 @@
 // The last command put on `stream` is such work, or holds some.
 void pending_note(uint64_t stream);
 _Bool pending_any(void);
+extern _Atomic _Bool pending_seen;  // whether there ever was any
 
 #endif
