@@ -73,6 +73,10 @@ class BodyParser {
     if (token.text == "reg") {
       registers();
     } else if (auto space = space_from_name(token.text)) {
+      if (*space == Space::Global || *space == Space::Constant) {
+        fail("a variable of ." + std::string(token.text) + " inside a function is not supported");
+        return;
+      }
       do {
         VariableSyntax variable;
         if (!declarations_.variable(*space, &variable)) return;

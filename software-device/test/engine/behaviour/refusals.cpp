@@ -80,6 +80,7 @@ TEST(wrong_operands) {
   CHECK_FAILS(translate("st.const.u32 [c], 1;", ".const .u32 c;\n"), 218, "cannot be written");
   CHECK_FAILS(translate("ld.global.u32 %r4, [s];", ".shared .u32 s;\n"), 218, "state space");
   CHECK_FAILS(translate("st.shared.u32 [s], 1;", ".shared .b8 s[300000];\n"), 218, "shared memory");
+  CHECK_FAILS(translate("{ .global .u32 g; st.global.u32 [g], 1; }"), 218, ".global inside");
   CHECK_FAILS(translate("ld.param.u32 %r4, [p0+6];"), 218, "outside");
   CHECK_FAILS(translate("@%r1 add.s32 %r4, %r5, %r6;"), 218, "predicate");
   CHECK_FAILS(translate("add.s32 %r4 %r5;"), 218, "line 9");
