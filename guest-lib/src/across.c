@@ -159,6 +159,7 @@ _Bool across_copy(const struct box_end *to, const struct box_end *from, const st
   unsigned here = lane_here(), to_lane = lane_of_end(to), from_lane = lane_of_end(from);
   if ((to_lane == LANE_ANY || to_lane == here) && (from_lane == LANE_ANY || from_lane == here))
     return 0;
+  lane_use(here);
   *result = copy((struct crossing){*to, *from, to_lane, from_lane, *box}, stream, async);
   return 1;
 }

@@ -1,6 +1,7 @@
 // Many copies in one call. The order among them is not defined.
 #include <stdint.h>
 
+#include "across.h"
 #include "array.h"
 #include "box.h"
 #include "guest_calls.h"
@@ -41,7 +42,9 @@ struct wait {
 static CUresult move(struct box_end *to, struct box_end *from, const struct box *box,
                      uint64_t stream, struct wait *wait) {
   if (!box->width || !box->height || !box->depth) return CUDA_SUCCESS;
-  CUresult result = box_locate(to, from, box);
+  CUresult result;
+  if (lanes_many() && across_copy(to, from, box, stream, 1, &result)) return result;
+  result = box_locate(to, from, box);
   if (result) return result;
   if (to->place != BOX_HOST || from->place == BOX_HOST ||
       box_landing(to, box, 1) == LANDING_DEFERRED)

@@ -177,6 +177,37 @@ int main() {
   CHECK(cudaSetDevice(last));
   say("a plane", total(memory[last]));
 
+  // An array of one, filled from the other's memory and read back there; and many copies in one
+  // call.
+  cudaArray_t array;
+  cudaChannelFormatDesc format = cudaCreateChannelDesc<int>();
+  CHECK(cudaMallocArray(&array, &format, 200, 100));
+  CHECK(cudaSetDevice(0));
+  fill<<<blocks, 256>>>(memory[0], 3);
+  CHECK(cudaMemcpy2DToArray(array, 0, 0, memory[0], 800, 800, 100, cudaMemcpyDeviceToDevice));
+  CHECK(cudaMemset(memory[0], 0, bytes));
+  CHECK(cudaMemcpy2DFromArray(memory[0], 1000, array, 40, 5, 700, 90, cudaMemcpyDeviceToDevice));
+  CHECK(cudaDeviceSynchronize());
+  say("through an array", total(memory[0]));
+  CHECK(cudaFreeArray(array));
+  const void *sources[] = {memory[0], memory[last], plain};
+  void *targets[] = {memory[last], memory[0] + 50000, memory[last] + 50000};
+  size_t sizes[] = {40000, 60000, 80000}, attribute_of = 0;
+  cudaMemcpyAttributes attributes = {};
+  attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+  CHECK(cudaSetDevice(last));
+  CHECK(cudaMemset(memory[last], 1, bytes));
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaMemcpyBatchAsync(targets, sources, sizes, 1, &attributes, &attribute_of, 1, there));
+  CHECK(cudaStreamSynchronize(there));
+  CHECK(cudaMemcpyBatchAsync(targets + 1, sources + 1, sizes + 1, 2, &attributes, &attribute_of, 1,
+                             there));
+  CHECK(cudaStreamSynchronize(there));
+  say("in one call", total(memory[last]));
+  CHECK(cudaSetDevice(0));
+  say("and the other way", total(memory[0]));
+  CHECK(cudaSetDevice(last));
+
   // What is of two devices does not go together.
   cudaEvent_t begin, end;
   float time;
