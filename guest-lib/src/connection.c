@@ -109,10 +109,14 @@ int connection_send(struct iovec *parts, int count) {
       case EINTR:
         continue;
       case EFAULT: {
-        // The frame's header may be out already, so its length must be kept.
+        // What of the message can be read goes out as it is: the frame's header, or it is out
+        // already. So its length must be kept.
         unreadable = 1;
-        size_t chunk = parts->iov_len < sizeof zeros ? parts->iov_len : sizeof zeros;
-        sent = send(connection_fd(), zeros, chunk, MSG_DONTWAIT | MSG_NOSIGNAL);
+        sent = send(connection_fd(), parts->iov_base, parts->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent < 0 && errno == EFAULT) {
+          size_t chunk = parts->iov_len < sizeof zeros ? parts->iov_len : sizeof zeros;
+          sent = send(connection_fd(), zeros, chunk, MSG_DONTWAIT | MSG_NOSIGNAL);
+        }
         if (sent >= 0) {
           advance(&parts, &count, (size_t)sent);
           continue;
