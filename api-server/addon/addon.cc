@@ -185,6 +185,10 @@ Napi::Value open_device(const Napi::CallbackInfo &info) {
       options.module_folder = to_text(folder, "moduleFolder");
       options.module_bytes = to_u64(given.Get("moduleBytes"), "moduleBytes");
     }
+    if (const Napi::Value uploads = given.Get("uploadFolder"); uploads.IsString()) {
+      options.upload_folder = to_text(uploads, "uploadFolder");
+      options.upload_bytes = to_u64(given.Get("uploadBytes"), "uploadBytes");
+    }
     DevicePointer device = Device::open(options);
     outboard::Output::install();
     return handle(env, std::move(device));
@@ -295,6 +299,7 @@ Napi::Value start_session(const Napi::CallbackInfo &info) {
     if (const Napi::Value tenant = given.Get("tenant"); tenant.IsString()) {
       options.tenant = to_text(tenant, "tenant");
     }
+    options.upload_cache = given.Get("uploadCache").ToBoolean();
     const Napi::Value leftover = given.Get("leftover");
     if (!leftover.IsTypedArray()) throw Error("OB_INTERNAL", "leftover must be a Uint8Array");
     const auto bytes = leftover.As<Napi::Uint8Array>();

@@ -9,22 +9,6 @@
 
 namespace outboard {
 
-void handle_Upload(Session &s, const wire_Upload &in_place, Starts<Work::kCopy> work) {
-  const wire_Upload q = in_place;  // receiving the payload overwrites the frame
-  const auto posted = [&](CUresult result) { s.posted(WIRE_Upload, result); };
-  if (!s.reachable(q.destination, q.length)) return posted(CUDA_ERROR_INVALID_VALUE);
-  CUstream stream;
-  if (!s.find(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
-  if (q.length == 0) return posted(CUDA_SUCCESS);
-  uint8_t *staged = s.uploads().place(q.length, stream);
-  if (!s.payload(staged, q.length)) return;
-  count_alone(s.count().uploads);
-  Gate::Pass pass = work.pass(stream, q.length);
-  const CUresult result = pass->cuMemcpyHtoDAsync_v2(q.destination, staged, q.length, stream);
-  s.uploads().copied();
-  posted(pass.did(result));
-}
-
 void handle_BoxUpload(Session &s, const wire_BoxUpload &in_place, Starts<Work::kCopy> work) {
   const wire_BoxUpload q = in_place;
   const auto posted = [&](CUresult result) { s.posted(WIRE_BoxUpload, result); };

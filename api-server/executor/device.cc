@@ -64,6 +64,9 @@ std::shared_ptr<Device> Device::open(const DeviceOptions &options) {
   if (!options.module_folder.empty()) {
     device->modules_.use(ModuleFiles::open(options.module_folder, options.module_bytes));
   }
+  if (!options.upload_folder.empty()) {
+    device->upload_store_ = UploadStore::open(options.upload_folder, options.upload_bytes);
+  }
   device->uploads_ = std::make_unique<Staging>(device->driver_, kChunksReady, kChunksMost);
   device->downloads_ = std::make_unique<Staging>(device->driver_, kChunksReady, kChunksMost);
   return device;

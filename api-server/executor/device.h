@@ -14,6 +14,7 @@
 #include "scrubber.h"
 #include "staging.h"
 #include "token_page.h"
+#include "upload_store.h"
 
 namespace outboard {
 
@@ -27,6 +28,9 @@ struct DeviceOptions {
   // Where images are kept on disk, and how much of them. Empty: nowhere.
   std::string module_folder{};
   uint64_t module_bytes = 0;
+  // The same for what tenants upload; bytes of each tenant.
+  std::string upload_folder{};
+  uint64_t upload_bytes = 0;
 };
 
 // What a guest is told about the device: api-server/src/native.ts, DeviceSnapshot.
@@ -70,6 +74,8 @@ class Device {
   Staging &uploads() { return *uploads_; }
   Staging &downloads() { return *downloads_; }
   ModuleStore &modules() { return modules_; }
+  // Null: nothing that is uploaded is kept.
+  UploadStore *upload_store() { return upload_store_.get(); }
 
   // Instead of a limit that the driver refuses to tell.
   static constexpr uint64_t kNoLimit = UINT64_MAX;
@@ -105,6 +111,7 @@ class Device {
   std::unique_ptr<Staging> uploads_;
   std::unique_ptr<Staging> downloads_;
   ModuleStore modules_;
+  std::unique_ptr<UploadStore> upload_store_;
   std::shared_ptr<TokenPage> tokens_;
   std::atomic<bool> claimed_{false};
   std::atomic<bool> spoiled_{false};

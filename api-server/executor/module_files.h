@@ -1,6 +1,4 @@
-// Images on disk, by their hash: they outlive this process, and the processes of all slots share
-// them. Whatever lies there is believed only after its bytes have been hashed. Other files are left
-// alone.
+// Images on disk, by their hash (hashed_files.h), each with names of variables in it.
 //
 // No state but a folder: any thread.
 #pragma once
@@ -10,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "image_bytes.h"
+#include "hashed_files.h"
 
 namespace outboard {
 
@@ -18,9 +16,6 @@ class ModuleFiles {
  public:
   // Null, with a line in the log, when the folder is not this user's alone.
   static std::unique_ptr<ModuleFiles> open(const std::string &folder, uint64_t limit);
-  ~ModuleFiles();
-  ModuleFiles(const ModuleFiles &) = delete;
-  ModuleFiles &operator=(const ModuleFiles &) = delete;
 
   // Null when it is not there whole.
   std::shared_ptr<Image> read(const Hash &hash, uint64_t size) const;
@@ -34,11 +29,9 @@ class ModuleFiles {
   void add_name(const Hash &hash, const std::string &name) const;
 
  private:
-  ModuleFiles(int folder, uint64_t limit) : folder_(folder), limit_(limit) {}
-  void trim() const;
+  explicit ModuleFiles(std::unique_ptr<HashedFiles> files) : files_(std::move(files)) {}
 
-  const int folder_;
-  const uint64_t limit_;
+  const std::unique_ptr<HashedFiles> files_;
 };
 
 }  // namespace outboard

@@ -99,6 +99,10 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
               [this](std::function<void()> job) { post(std::move(job)); }),
       textures_(device_->driver()),
       uploads_(device_->driver(), device_->uploads()),
+      upload_cache_(options.upload_cache),
+      kept_uploads_(options.upload_cache && device_->upload_store()
+                        ? device_->upload_store()->of(options.tenant)
+                        : nullptr),
       transfers_(device_->driver()),
       pages_(device_->driver()),
       output_(Output::installed()),

@@ -59,6 +59,8 @@ struct SessionOptions {
   uint64_t id = 0;
   uint64_t memory_limit = 0;
   std::string tenant;  // whose it is; empty: nobody's in particular
+  // Whether it may ask for uploads by hash, where the device has a store of them.
+  bool upload_cache = false;
   GateOptions gate;
   TraceOptions trace;
   // How long the device may take to come to rest once the session is over.
@@ -85,6 +87,9 @@ class Session : public std::enable_shared_from_this<Session> {
   Arrays &arrays() { return arrays_; }
   Textures &textures() { return textures_; }
   Uploads &uploads() { return uploads_; }
+  bool may_ask_for_uploads() const { return upload_cache_; }
+  // Null: it may not, or there is no folder for them.
+  const KeptUploads &kept_uploads() const { return kept_uploads_; }
   Transfers &transfers() { return transfers_; }
   Graphs &graphs() { return graphs_; }
   Links &links() { return links_; }
@@ -276,6 +281,8 @@ class Session : public std::enable_shared_from_this<Session> {
   Arrays arrays_;
   Textures textures_;
   Uploads uploads_;
+  const bool upload_cache_;
+  const KeptUploads kept_uploads_;
   Transfers transfers_;
   Chains downloads_;  // by stream
   Pages pages_;

@@ -24,6 +24,7 @@ size_t bulk_body_size(uint16_t op) {
     case WIRE_GraphBuild: return sizeof(wire_GraphBuild);
     case WIRE_GraphSet: return sizeof(wire_GraphSet);
     case WIRE_BoxUpload: return sizeof(wire_BoxUpload);
+    case WIRE_UploadKeep: return sizeof(wire_UploadKeep);
     default: return 0;
   }
 }
@@ -675,6 +676,19 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       if (!in.end()) return;
       return handle_LinkDestroy(s, *q);
+    }
+    case WIRE_UploadAsk: {
+      const auto *q = in.body<wire_UploadAsk>();
+      if (!q) return;
+      std::span<const uint8_t> hashes = in.blob(q->hashes_size);
+      if (!in.end()) return;
+      return handle_UploadAsk(s, *q, hashes, Starts<Work::kCopy>(s.gate()));
+    }
+    case WIRE_UploadKeep: {
+      const auto *q = in.body<wire_UploadKeep>();
+      if (!q) return;
+      if (!in.bulk(q->length)) return;
+      return handle_UploadKeep(s, *q, Starts<Work::kCopy>(s.gate()));
     }
     default:
       return s.violation("unknown command");

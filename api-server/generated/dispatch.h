@@ -92,5 +92,7 @@ void handle_LinkAdd(Session &s, const wire_LinkAdd &q, std::span<const uint8_t> 
 void handle_LinkComplete(Session &s, const wire_LinkComplete &q);
 void handle_LinkFetch(Session &s, const wire_LinkFetch &q);
 void handle_LinkDestroy(Session &s, const wire_LinkDestroy &q);
+void handle_UploadAsk(Session &s, const wire_UploadAsk &q, std::span<const uint8_t> hashes, Starts<Work::kCopy> work);
+void handle_UploadKeep(Session &s, const wire_UploadKeep &q, Starts<Work::kCopy> work);
 
 }  // namespace outboard

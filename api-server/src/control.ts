@@ -85,6 +85,8 @@ export interface Welcome {
   serverVersion: string;
   /** One for each other GPU of the program, in order; absent: it has one GPU. */
   tickets?: string[];
+  /** Uploads of so many bytes and more may be asked for by hash; absent, 0: none. */
+  uploadCache?: bigint;
 }
 
 export interface DeviceReport {

@@ -41,6 +41,9 @@ export interface Open {
   /** Where images of modules are kept on disk, and how much of them; none: nowhere. */
   moduleFolder?: string | null;
   moduleBytes?: bigint;
+  /** The same for what tenants upload; bytes of each tenant. */
+  uploadFolder?: string | null;
+  uploadBytes?: bigint;
 }
 
 export interface Session {
@@ -49,6 +52,8 @@ export interface Session {
   memoryLimit: bigint;
   /** Whose it is; absent or empty: nobody's in particular. */
   tenant?: string;
+  /** Whether what it uploads is kept, and may be asked for by hash; absent: it is not. */
+  uploadCache?: boolean;
   /** What the guest said in its Hello. */
   windowBases: bigint[];
   windowSize: bigint;

@@ -28,6 +28,10 @@ export interface DeviceOptions {
   moduleFolder?: string | null;
   /** Bytes of them at most. */
   moduleBytes?: bigint;
+  /** Where uploads are kept on disk, those of each tenant by themselves; none: nowhere. */
+  uploadFolder?: string | null;
+  /** Bytes of them at most, of each tenant. */
+  uploadBytes?: bigint;
 }
 
 /** What the Welcome tells a guest about the device. */
@@ -79,6 +83,8 @@ export interface SessionOptions {
   /** Whose it is: with sessions of the same tenant it may share memory. Absent or empty: nobody's in
    * particular. */
   tenant?: string;
+  /** Whether it may ask for uploads by hash, where the device keeps any; absent: it may not. */
+  uploadCache?: boolean;
   /** Milliseconds the device may take to come to rest once the session is over; absent: 10000. */
   patience?: number;
   /** Whether copies and fills are held back and measured like kernels; absent: they are not. */
@@ -117,6 +123,8 @@ export const counterNames = [
   'faults',
   'violations',
   'moduleMemory',
+  'cachedUploads',
+  'cachedBytes',
 ] as const;
 export type CounterName = (typeof counterNames)[number];
 

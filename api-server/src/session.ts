@@ -26,6 +26,9 @@ class Declined extends Error {
   }
 }
 
+/** Uploads of so many bytes are worth asking for by hash: below, the round trip is. */
+const uploadCacheFrom = 4n << 20n;
+
 export type OnEnd = (end: SessionEnd, counters: Counters) => void;
 
 export class SlotSession {
@@ -49,7 +52,7 @@ export class SlotSession {
   prepare() {
     const snapshot = this.#native.snapshot(this.#device);
     const window = this.#placeWindow(snapshot);
-    const { session, memoryLimit, tickets = [] } = this.#request;
+    const { session, memoryLimit, tickets = [], uploadCache = false } = this.#request;
     this.#memoryLimit = memoryLimit < window.size ? memoryLimit : window.size;
     const { attributes, limits, driverVersion, ...device } = snapshot;
     this.#welcome = encodeAnswer({
@@ -70,6 +73,7 @@ export class SlotSession {
         memoryLimit: this.#memoryLimit,
         serverVersion: version,
         tickets: [...tickets],
+        uploadCache: uploadCache ? uploadCacheFrom : 0n,
       },
     });
   }
@@ -111,6 +115,7 @@ export class SlotSession {
         session: this.#request.session,
         memoryLimit: this.#memoryLimit,
         tenant: this.#request.tenant ?? '',
+        uploadCache: this.#request.uploadCache ?? false,
         gated: this.#request.gated ?? { copies: false, sets: false },
         trace: this.#trace(welcomed),
         onEnd: (end) => onEnd(end, count(this.#counters)),

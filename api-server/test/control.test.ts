@@ -39,6 +39,7 @@ t.test('every answer comes back as it went', async (t) => {
     memoryLimit: 5n << 30n,
     serverVersion: '1.2.3',
     tickets: ['11'.repeat(24)],
+    uploadCache: 4n << 20n,
   };
   const refusal = { code: 'OB_X', sentence: 'a — b', remedy: '', result: -1 };
   const state = {

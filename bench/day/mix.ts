@@ -121,7 +121,7 @@ export function makeDay({ hours, gpus: count, slots, seed }: DayOptions): Day {
 
 function tenantOf({ name, class: kind, limits }: Customer): Tenant {
   const none = { sessions: null, memory: null, share: null, gpus: null };
-  const nothing = { tokens: [], certificates: [], expires: null };
+  const nothing = { tokens: [], uploadCache: false, certificates: [], expires: null };
   return { name, class: kind, ...nothing, limits: { ...none, ...limits } };
 }
 

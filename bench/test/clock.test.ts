@@ -67,7 +67,8 @@ t.test('a tenant comes back when the clock does', async (t) => {
   const certificate = { cn: 'shop', dns: [], uris: [] };
   const tenant: Tenant = {
     ...{ name: 'shop', tokens: [], certificates: ['CN=shop'], class: 'latency-strict' },
-    ...{ expires: 1000, limits: { sessions: null, memory: null, share: null, gpus: null } },
+    ...{ expires: 1000, uploadCache: false },
+    ...{ limits: { sessions: null, memory: null, share: null, gpus: null } },
   };
   const at = (now: number) =>
     identify({ tenants: [tenant], operators: [] }, { token: '', certificate }, now).name;

@@ -1823,4 +1823,26 @@ static inline CUresult put_LinkDestroy(uint64_t link) {
   return batch_end(BATCH_NO_STREAM);
 }
 
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_UploadAsk(uint64_t destination, uint64_t length, uint64_t stream, const void *hashes, uint32_t hashes_size, struct answer *answer) {
+  struct wire_UploadAsk *frame = batch_ask(WIRE_UploadAsk, sizeof(struct wire_UploadAsk) + wire_round_up(hashes_size), answer);
+  if (!frame) return guest_lost();
+  frame->destination = destination;
+  frame->length = length;
+  frame->stream = stream;
+  frame->hashes_size = hashes_size;
+  unsigned char *at = (unsigned char *)(frame + 1);
+  batch_blob(at, hashes, hashes_size);
+  return batch_wait(answer, sizeof(struct wire_UploadAsk_reply));
+}
+
+static inline CUresult put_UploadKeep(uint64_t destination, uint64_t stream, uint64_t length, const void *payload) {
+  struct wire_UploadKeep *frame = batch_begin_bulk(WIRE_UploadKeep, sizeof *frame, payload, length);
+  if (!frame) return guest_lost();
+  frame->destination = destination;
+  frame->stream = stream;
+  frame->length = length;
+  return batch_end_bulk(stream, payload, length);
+}
+
 #endif

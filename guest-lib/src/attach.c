@@ -23,6 +23,7 @@
 #include "memory.h"
 #include "stats.h"
 #include "trace.h"
+#include "upload_cache.h"
 #include "wire.h"
 
 static uint64_t now_ns(void) {
@@ -142,6 +143,7 @@ static CUresult take_welcome(struct window *window) {
   trace_step(STEP_WELCOME, welcome->session);
   CUresult result = take_window(welcome, window);
   if (result) return result;
+  upload_cache_start(welcome->upload_cache);
   static struct device devices[DEVICES_MAX];
   control_devices(welcome, devices);
   for (unsigned i = 0; i < welcome->devices_count && found.count < DEVICES_MAX; i++) {

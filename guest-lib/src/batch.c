@@ -248,6 +248,17 @@ static void count_own(const struct answer *answer) {
   if (answer->reply) own->bytes_received += ((struct wire_header *)answer->reply)->size;
 }
 
+static CUresult take_answer(struct answer *answer, size_t reply_size, CUresult result) {
+  if (watch_on()) count_own(answer);
+  // An error needs no results behind it.
+  if (!answer->result && !guest_is_lost() &&
+      ((struct wire_header *)answer->reply)->size < reply_size) {
+    answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, "a reply that is too short");
+    return guest_lost();
+  }
+  return result;
+}
+
 CUresult batch_wait(struct answer *answer, size_t reply_size) {
   struct outbox *box = here();
   struct trace_span waiting = {0};
@@ -258,14 +269,20 @@ CUresult batch_wait(struct answer *answer, size_t reply_size) {
   flush(box);
   CUresult result = answer_wait(answer);
   trace_wait_end(&waiting, result);
-  if (watch_on()) count_own(answer);
-  // An error needs no results behind it.
-  if (!answer->result && !guest_is_lost() &&
-      ((struct wire_header *)answer->reply)->size < reply_size) {
-    answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, "a reply that is too short");
-    return guest_lost();
-  }
+  result = take_answer(answer, reply_size, result);
   return result ? result : guest_take_async_error();
+}
+
+void batch_leave(uint64_t stream) {
+  struct outbox *box = here();
+  stream_mark(stream, box->sequence);
+  pthread_mutex_unlock(&box->lock);
+  stats_add(&guest_stats->round_trips, 1);
+  flush(box);
+}
+
+CUresult batch_collect(struct answer *answer, size_t reply_size) {
+  return take_answer(answer, reply_size, answer_wait(answer));
 }
 
 CUresult batch_defer(uint64_t stream) { return batch_end(stream); }

@@ -41,6 +41,11 @@ CUresult batch_end_bulk(uint64_t stream, const void *payload, uint64_t length);
 void *batch_ask(uint16_t op, size_t size, struct answer *answer);
 CUresult batch_wait(struct answer *answer, size_t reply_size);
 CUresult batch_defer(uint64_t stream);
+// batch_wait in two: the batch is sent, and whoever asked does something else before it collects
+// the answer, which it has to. What the server does for it belongs to the stream. Errors of earlier
+// work stay for the next call that waits.
+void batch_leave(uint64_t stream);
+CUresult batch_collect(struct answer *answer, size_t reply_size);
 
 // Bytes behind a frame's fixed part, padded with zeros.
 static inline void batch_blob(unsigned char *at, const void *blob, uint32_t size) {

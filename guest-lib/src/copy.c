@@ -15,6 +15,7 @@
 #include "memory.h"
 #include "pages.h"
 #include "stream.h"
+#include "upload_cache.h"
 
 static CUresult check_host(const void *pointer) {
   if (!pointer) return CUDA_ERROR_INVALID_VALUE;
@@ -49,7 +50,8 @@ static CUresult upload(uint64_t destination, const void *source, uint64_t bytes,
         .place = BOX_HOST, .address = (uint64_t)(uintptr_t)source, .pitch = bytes, .rows = 1};
     return late_upload(&to, &from, &(struct box){bytes, 1, 1}, stream);
   }
-  return copy_upload(destination, source, bytes, stream);
+  return upload_cache_wants(bytes) ? upload_cache_copy(destination, source, bytes, stream)
+                                   : copy_upload(destination, source, bytes, stream);
 }
 
 static CUresult download_wait(void *destination, uint64_t source, uint64_t bytes, uint64_t stream) {

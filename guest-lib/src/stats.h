@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define STATS_MAGIC 0x3153544154534f42ull  // "BOSTATS1" as bytes
-#define STATS_VERSION 2
+#define STATS_VERSION 3
 #define STATS_CALLS 1024
 
 // Where a run was when a phase ended.
@@ -40,6 +40,8 @@ struct stats {
   _Atomic uint64_t batches;         // send calls; depends on timing
   _Atomic uint64_t
       image_bytes;  // of bytes_sent, program images: as large as the compiler made them
+  _Atomic uint64_t cached_parts;  // of uploads, that the server had kept
+  _Atomic uint64_t cached_bytes;  // in them: those that were not sent
   struct stats_mark phases[PHASE_COUNT];
   _Atomic uint64_t by_call[STATS_CALLS];  // in the order of proto/generated/calls.json
   struct stats_timed timed[STATS_CALLS];

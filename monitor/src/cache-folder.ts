@@ -1,51 +1,70 @@
-// Where the API servers keep images of modules on disk. What is in the folder is the executor's
-// (api-server/executor/module_files.h).
+// Where the API servers keep on disk what guests would send again: images of modules, uploads. What
+// is in the folders is the executor's (api-server/executor/hashed_files.h).
 import { lstatSync, mkdirSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { OutboardError } from './errors.js';
+import { type ErrorCode, OutboardError } from './errors.js';
 import type { Log } from './log.js';
 
-export interface ModuleCache {
+export interface CacheFolder {
   folder: string;
   /** Bytes at most. */
   bytes: bigint;
 }
 
-/** systemd's folder for the service, else the user's; null: there is neither. */
-export function usualFolder(env: NodeJS.ProcessEnv): string | null {
+export interface CacheKind {
+  /** Also the folder's name, where none is given. */
+  what: 'modules' | 'uploads';
+  option: string;
+  error: ErrorCode;
+}
+
+export const moduleCache: CacheKind = {
+  what: 'modules',
+  option: '--module-cache',
+  error: 'OB_MODULE_CACHE',
+};
+export const uploadCache: CacheKind = {
+  what: 'uploads',
+  option: '--upload-cache',
+  error: 'OB_UPLOAD_CACHE',
+};
+
+/** Inside systemd's folder for the service, else the user's; null: there is neither. */
+export function usualFolder(env: NodeJS.ProcessEnv, { what }: CacheKind): string | null {
   // systemd names several with colons between them.
   const ofService = env['CACHE_DIRECTORY']?.split(':')[0];
-  if (ofService) return path.join(ofService, 'modules');
+  if (ofService) return path.join(ofService, what);
   const ofUser = env['XDG_CACHE_HOME'] || path.join(env['HOME'] || os.homedir(), '.cache');
-  return path.isAbsolute(ofUser) ? path.join(ofUser, 'outboard', 'modules') : null;
+  return path.isAbsolute(ofUser) ? path.join(ofUser, 'outboard', what) : null;
 }
 
 /**
  * Makes the folder if need be. Null: nothing is kept on disk, because the usual folder, with `named`
  * null, cannot be used; one that is named must be right, or an OutboardError is thrown.
  */
-export function openModuleCache(
+export function openCacheFolder(
+  kind: CacheKind,
   named: string | null,
   bytes: bigint,
   env: NodeJS.ProcessEnv,
   log: Log,
-): ModuleCache | null {
-  const folder = named ?? usualFolder(env);
+): CacheFolder | null {
+  const folder = named ?? usualFolder(env, kind);
   if (folder === null) return null;
   try {
     prepare(folder);
     return { folder, bytes };
   } catch (error) {
     const why = (error as Error).message;
-    if (named !== null) throw new OutboardError('OB_MODULE_CACHE', folder, why);
-    log.warn({ folder, why }, 'modules are not kept on disk; see --module-cache');
+    if (named !== null) throw new OutboardError(kind.error, folder, why);
+    log.warn({ folder, why }, `${kind.what} are not kept on disk; see ${kind.option}`);
     return null;
   }
 }
 
 /** Whoever could write there could not make a server load what it should not, but fill it; whoever
- * could read there would see the tenants' programs. */
+ * could read there would see the tenants' programs and data. */
 function prepare(folder: string) {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const { uid, mode } = lstatSync(folder);

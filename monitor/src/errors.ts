@@ -367,6 +367,11 @@ const table = {
     remedy:
       'Name a folder of the server alone with `outboard serve --module-cache`, or say `none`.',
   },
+  OB_UPLOAD_CACHE: {
+    sentence: 'uploads cannot be kept in %s: %s',
+    remedy:
+      'Name a folder of the server alone with `outboard serve --upload-cache`, or say `none`.',
+  },
   OB_TRACE_DIR: {
     sentence: 'sessions cannot be recorded in %s: %s',
     remedy: 'Name a folder that the server may write to with `outboard serve --trace-dir`.',

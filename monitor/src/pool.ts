@@ -1,12 +1,12 @@
 // All slots of the server: GPUs times servers per GPU. A process that ends is replaced in the
 // background, at once if it ever worked, with growing pauses if it cannot even open its device.
 import { type DeviceSnapshot, loadNative, type Native } from '../../api-server/src/native.js';
+import type { CacheFolder } from './cache-folder.js';
 import type { Driver } from './devices.js';
 import { formatUuid } from './devices.js';
 import { OutboardError } from './errors.js';
 import type { Log } from './log.js';
 import { sessionMemory } from './memory.js';
-import type { ModuleCache } from './module-cache.js';
 import { Slot, type SlotEvents } from './slot.js';
 import type { GpuState, Placement } from './state.js';
 
@@ -21,8 +21,9 @@ export interface PoolOptions {
   serversPerGpu: number;
   /** A process that gives no sign of life for so long is killed. */
   hangSeconds: number;
-  /** Where the processes keep modules on disk; absent or null: nowhere. */
-  modules?: ModuleCache | null;
+  /** Where the processes keep modules and uploads on disk; absent or null: nowhere. */
+  modules?: CacheFolder | null;
+  uploads?: CacheFolder | null;
 }
 
 const watchSeconds = 1;
@@ -188,7 +189,7 @@ export class Pool {
   }
 
   #spawn(gpu: number, index: number): Slot {
-    const { build, driver, modules = null } = this.#options;
+    const { build, driver, modules = null, uploads = null } = this.#options;
     const events = {
       ...this.#events,
       onReady: (slot: Slot) => this.#ready(slot),
@@ -197,7 +198,7 @@ export class Pool {
       onExit: (slot: Slot, how: string) => this.#exited(slot, how),
     };
     const { library, env } = driver;
-    const options = { gpu, index, build, library, env, native: this.#native, modules };
+    const options = { gpu, index, build, library, env, native: this.#native, modules, uploads };
     const slot = new Slot(options, events, this.#log);
     this.#events.onStarted(slot);
     return slot;

@@ -248,6 +248,23 @@ export const serveOptions = {
     fallback: 4n << 30n,
     shown: '4G',
   } satisfies Option<bigint>,
+  'upload-cache': {
+    env: 'OUTBOARD_UPLOAD_CACHE',
+    value: 'DIR|none',
+    help: 'keep uploads of tenants with `uploadCache: true` there, so that they need not be sent again; without tenants, those of everybody',
+    parse: (text) => (text === 'none' ? 'none' : path.resolve(text)),
+    fallback: null,
+    shown: '$CACHE_DIRECTORY/uploads, else ~/.cache/outboard/uploads; none without tenants',
+    path: true,
+  } satisfies Option<string | null>,
+  'upload-cache-size': {
+    env: 'OUTBOARD_UPLOAD_CACHE_SIZE',
+    value: 'BYTES',
+    help: 'how much of them, of each tenant; what was not used for longest goes first',
+    parse: parseBytes,
+    fallback: 4n << 30n,
+    shown: '4G',
+  } satisfies Option<bigint>,
   'ready-file': readyFileOption('OUTBOARD_READY_FILE'),
   'log-level': logLevelOption,
   build: {

@@ -6,6 +6,7 @@ import type { Counters } from '../../api-server/src/ipc.js';
 import type { SessionEnd } from '../../api-server/src/native.js';
 import { type PlacementParameters, type PlacementPolicy, placeAll } from '../policies/placement.js';
 import { admit } from './admission.js';
+import type { CacheFolder } from './cache-folder.js';
 import { Client, type Offered } from './client.js';
 import { DeviceQueries } from './device-queries.js';
 import type { Driver } from './devices.js';
@@ -13,7 +14,6 @@ import { OutboardError } from './errors.js';
 import { HelloReader } from './hello.js';
 import { formatListen, type Listen, Listeners } from './listeners.js';
 import type { Log } from './log.js';
-import type { ModuleCache } from './module-cache.js';
 import { Pool } from './pool.js';
 import type { Queue } from './queue.js';
 import { Quota, type QuotaOptions } from './quota.js';
@@ -49,7 +49,9 @@ export interface ServerOptions {
   /** Where sessions are recorded; null: they are not. */
   traces: TraceFolder | null;
   /** Where modules are kept on disk; null: nowhere. */
-  modules: ModuleCache | null;
+  modules: CacheFolder | null;
+  /** Where uploads are, of tenants that want it; without tenants, everybody's. Null: nowhere. */
+  uploads: CacheFolder | null;
   parameters: PlacementParameters;
   /** What sessions get to end by themselves when the server is told to stop. */
   graceSeconds: number;
@@ -90,11 +92,11 @@ export class Server {
     this.options = options;
     this.#observer = observer;
     this.#log = log;
-    const { build, driver, serversPerGpu, hangSeconds, modules } = options;
+    const { build, driver, serversPerGpu, hangSeconds, modules, uploads } = options;
     this.#queries = new DeviceQueries(this, driver.nvml);
     this.quota = new Quota(options.quota, log);
     this.pool = new Pool(
-      { build, driver, serversPerGpu, hangSeconds, modules },
+      { build, driver, serversPerGpu, hangSeconds, modules, uploads },
       {
         onStarted: (slot) => this.quota.slotStarted(slot),
         onReady: (slot) => this.#ready(slot),
@@ -407,6 +409,7 @@ export class Server {
         session: BigInt(session.id),
         memoryLimit: placement.memory,
         tenant: visitor.request.tenant,
+        uploadCache: this.#keepsUploads(visitor.request.tenant),
         windowBases,
         windowSize,
         leftover: offered.leftover,
@@ -421,6 +424,11 @@ export class Server {
       offered.handle,
     );
     session.log.debug('offered');
+  }
+
+  #keepsUploads(tenant: string): boolean {
+    const { uploads, tenants } = this.options;
+    return uploads !== null && (tenants === null || tenants.named(tenant)?.uploadCache === true);
   }
 
   #place(request: SessionRequest): Placement[] | null {

@@ -14,8 +14,8 @@ import type {
 } from '../../api-server/src/native.js';
 import { type SocketHandle, sendable } from '../../api-server/src/socket-handle.js';
 import { TokenPage } from '../../api-server/src/token-page.js';
+import type { CacheFolder } from './cache-folder.js';
 import type { Log } from './log.js';
-import type { ModuleCache } from './module-cache.js';
 import { type Usage, usageOf } from './usage.js';
 
 const main = fileURLToPath(new URL('../../api-server/src/main.js', import.meta.url));
@@ -35,7 +35,9 @@ export interface SlotOptions {
   library: string;
   env: NodeJS.ProcessEnv;
   native: Native;
-  modules: ModuleCache | null;
+  /** Where modules and uploads are kept on disk; null: nowhere. */
+  modules: CacheFolder | null;
+  uploads: CacheFolder | null;
 }
 
 export interface SlotEvents {
@@ -83,7 +85,7 @@ export class Slot {
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: SlotOptions, events: SlotEvents, log: Log) {
-    const { gpu, index, build, library, env, native, modules } = options;
+    const { gpu, index, build, library, env, native, modules, uploads } = options;
     this.gpu = gpu;
     this.index = index;
     this.#events = events;
@@ -103,7 +105,12 @@ export class Slot {
     if (this.#child.stderr) {
       createInterface({ input: this.#child.stderr }).on('line', (line) => relay(line, this.log));
     }
-    const kept = { moduleFolder: modules?.folder ?? null, moduleBytes: modules?.bytes ?? 0n };
+    const kept = {
+      moduleFolder: modules?.folder ?? null,
+      moduleBytes: modules?.bytes ?? 0n,
+      uploadFolder: uploads?.folder ?? null,
+      uploadBytes: uploads?.bytes ?? 0n,
+    };
     this.#send({ type: 'open', build, library, ordinal: gpu, tokenFd, ...kept });
   }
 

@@ -14,6 +14,9 @@ export function statsPage(stats: GuestStats): string[] {
     `${stats.calls} driver calls became ${stats.commands} commands and ${stats.roundTrips} round trips` +
       ` (attached in ${(stats.attachNs / 1e6).toFixed(1)} ms)` +
       (stats.unsupported ? `; ${stats.unsupported} calls are not served` : ''),
+    ...(stats.cachedParts
+      ? [`the server had ${bytes(stats.cachedBytes)} of uploads, which were not sent`]
+      : []),
     '',
     ...table(phaseColumns, [...phases, all]),
     '',

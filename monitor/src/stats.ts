@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 
 const magic = 0x3153544154534f42n; // "BOSTATS1" as bytes
-const version = 2n;
+const version = 3n;
 const places = 1024;
 
 /** In the order of the file, behind magic, version and the number of calls. */
@@ -17,6 +17,8 @@ const names = [
   'attachNs',
   'batches',
   'imageBytes',
+  'cachedParts',
+  'cachedBytes',
 ] as const;
 const headWords = 3 + names.length;
 

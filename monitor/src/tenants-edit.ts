@@ -32,6 +32,7 @@ export interface NewTenant {
   expires?: string;
   certificates?: string[];
   class?: string;
+  uploadCache?: boolean;
   limits: { sessions?: number; memory?: string; share?: number; gpus?: (number | string)[] };
 }
 

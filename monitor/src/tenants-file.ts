@@ -80,6 +80,9 @@ const TenantSchema = Type.Object(
           'what its sessions are unless they say otherwise, and the most they may ask for',
       }),
     ),
+    uploadCache: Type.Optional(
+      Type.Boolean({ description: 'keep what it uploads, for itself, so that it is sent once' }),
+    ),
     limits: Type.Optional(Limits),
   },
   closed,
@@ -114,6 +117,8 @@ export interface Tenant {
   /** Milliseconds since 1970; null: never. */
   expires: number | null;
   class: SessionClass;
+  /** Whether what it uploads is kept, for itself. */
+  uploadCache: boolean;
   /** Null: none. */
   limits: {
     sessions: number | null;
@@ -172,6 +177,7 @@ export function parseTenants(text: string, file: string): TenantsContent {
       certificates,
       expires: source.moment(tenant.expires, [...at, 'expires']),
       class: tenant.class ?? 'latency-strict',
+      uploadCache: tenant.uploadCache ?? false,
       limits: {
         sessions,
         memory: source.bytes(memory, [...at, 'limits', 'memory']),

@@ -19,13 +19,13 @@ interface Contents {
 }
 
 function file(t: { testdir(): string }, contents: Contents): string {
-  const { version = 2n, calls = 3n, totals = [], phases = [], counts = [], timed = [] } = contents;
-  const words = new BigUint64Array(3 + 9 + 18 + places * 5);
+  const { version = 3n, calls = 3n, totals = [], phases = [], counts = [], timed = [] } = contents;
+  const words = new BigUint64Array(3 + 11 + 18 + places * 5);
   words.set([magic, version, calls]);
   words.set(totals, 3);
-  words.set(phases, 12);
-  words.set(counts, 30);
-  words.set(timed, 30 + places);
+  words.set(phases, 14);
+  words.set(counts, 32);
+  words.set(timed, 32 + places);
   const name = path.join(t.testdir(), 'stats');
   writeFileSync(
     name,
@@ -34,7 +34,7 @@ function file(t: { testdir(): string }, contents: Contents): string {
   return name;
 }
 
-const totals = [10n, 1n, 12n, 13n, 14n, 15n, 1_600_000n, 17n, 18n];
+const totals = [10n, 1n, 12n, 13n, 14n, 15n, 1_600_000n, 17n, 18n, 19n, 2_000_000n];
 
 t.test('read in order', async (t) => {
   const stats = readStats(
@@ -53,6 +53,7 @@ t.test('read in order', async (t) => {
   t.match(stats, {
     ...{ calls: 10, unsupported: 1, commands: 12, roundTrips: 13 },
     ...{ bytesSent: 14, bytesReceived: 15, attachNs: 1.6e6, batches: 17, imageBytes: 18 },
+    ...{ cachedParts: 19, cachedBytes: 2e6 },
   });
   const phase = (...[calls, commands, roundTrips, sent, got, images]: number[]) => ({
     ...{ calls, commands, roundTrips, bytesSent: sent, bytesReceived: got, imageBytes: images },
@@ -72,6 +73,7 @@ t.test('read in order', async (t) => {
     page[0],
     /^10 driver calls became 12 commands and 13 round trips .*1 calls are not served/,
   );
+  t.match(page[1], /^the server had .* of uploads, which were not sent$/);
   t.match(page.join('\n'), /steady +5 +6 +9 /);
   const calls = page.filter((line) => line.startsWith('cu'));
   t.match(calls, [/^cuLaunchKernel +4 +0\.007 ms +1\.8 us +2 /, /^cuInit /], 'the dearest first');
@@ -89,11 +91,11 @@ t.test('not what it should be', async (t) => {
   const other = path.join(t.testdir({ other: 'x'.repeat(64) }), 'other');
   t.throws(() => readStats(other), { message: /is not a file/ });
   t.throws(() => readStats(file(t, { version: 9n })), {
-    message: /counters of version 9; this reads version 2/,
+    message: /counters of version 9; this reads version 3/,
   });
   const cut = Buffer.alloc(24);
   cut.writeBigUInt64LE(magic);
-  cut.writeBigUInt64LE(2n, 8);
+  cut.writeBigUInt64LE(3n, 8);
   t.throws(() => readStats(path.join(t.testdir({ cut }), 'cut')), { message: /ends before/ });
   t.throws(() => readStats(path.join(t.testdir(), 'none')), { code: 'ENOENT' });
 });

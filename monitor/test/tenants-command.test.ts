@@ -42,7 +42,8 @@ const tokenForm = /^outboard_[A-Za-z0-9_-]{43}\n$/;
 t.test('add: the file, the token, what it may have', async (t) => {
   const { file, good } = onFile(t);
   const words = '--sessions 3 --memory 64G --share 150 --gpus 0,GPU-4e1f --class best-effort';
-  const more = '--expires 2027-01-31 --certificates CN=vision,URI=spiffe://lab/vision';
+  const more =
+    '--expires 2027-01-31 --certificates CN=vision,URI=spiffe://lab/vision --upload-cache';
   const token = good('add', 'vision', ...words.split(' '), ...more.split(' '));
   t.match(token, tokenForm);
   t.equal(statSync(file).mode & 0o777, 0o600);
@@ -52,6 +53,7 @@ t.test('add: the file, the token, what it may have', async (t) => {
     {
       name: 'vision',
       class: 'best-effort',
+      uploadCache: true,
       expires: Date.UTC(2027, 0, 31),
       certificates: ['CN=vision', 'URI=spiffe://lab/vision'],
       limits: { sessions: 3, memory: 64n << 30n, share: 150, gpus: [0, 'GPU-4e1f'] },
@@ -151,9 +153,9 @@ t.test('list', async (t) => {
   const { good } = onFile(t, commented);
   t.equal(
     good('list'),
-    'TENANT  TOKENS  CLASS           SESSIONS  MEMORY  SHARE  GPUS  EXPIRES\n' +
-      'vision  2       latency-strict  4         -       -      all   -\n' +
-      'speech  0       latency-strict  -         -       -      all   -\n',
+    'TENANT  TOKENS  CLASS           SESSIONS  MEMORY  SHARE  GPUS  UPLOADS  EXPIRES\n' +
+      'vision  2       latency-strict  4         -       -      all   -        -\n' +
+      'speech  0       latency-strict  -         -       -      all   -        -\n',
   );
   const { tenants } = JSON.parse(good('list', '--json'));
   t.match(tenants[0], { name: 'vision', limits: { sessions: 4, memory: null } });

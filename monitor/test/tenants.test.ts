@@ -30,6 +30,7 @@ tenants:
     certificates: [CN=vision, URI=spiffe://lab/vision]
     expires: 2028-06-01T12:00:00Z
     class: best-effort
+    uploadCache: true
     limits: { sessions: 2, memory: 8G, share: 150, gpus: [1, GPU-aB] }
   - name: speech
     tokens: [{ hash: "${hashToken('speech')}" }]
@@ -60,6 +61,7 @@ t.test('a file with everything', async (t) => {
     certificates: ['CN=vision', 'URI=spiffe://lab/vision'],
     expires: Date.parse('2028-06-01T12:00:00Z'),
     class: 'best-effort',
+    uploadCache: true,
     limits: { sessions: 2, memory: 8n << 30n, share: 150, gpus: [1, 'GPU-aB'] },
   });
   t.equal(vision.tokens[0]?.expires, Date.parse('2027-01-01T00:00:00Z'));
@@ -68,6 +70,7 @@ t.test('a file with everything', async (t) => {
     certificates: [],
     expires: null,
     class: 'latency-strict',
+    uploadCache: false,
     limits: { sessions: null, memory: null, share: null, gpus: null },
   });
   t.match(content.operators, [{ name: 'ann', rights: 'act', expires: null }]);
@@ -89,7 +92,7 @@ const wrong: [string, string][] = [
   ['version: v1\ntenants:\n  - name: 7\n', 'f:3: tenants[0].name: must be string'],
   [
     `${tenant}    limit: {}\n`,
-    'f:4: tenants[0].limit: there is no such key here; there are name, tokens, certificates, expires, class, limits',
+    'f:4: tenants[0].limit: there is no such key here; there are name, tokens, certificates, expires, class, uploadCache, limits',
   ],
   [
     `${tenant}    limits:\n      sesions: 3\n`,

@@ -95,9 +95,11 @@ enum wire_op {
   WIRE_LinkComplete = 1302,
   WIRE_LinkFetch = 1303,
   WIRE_LinkDestroy = 1304,
+  WIRE_UploadAsk = 1305,
+  WIRE_UploadKeep = 1306,
 };
 
-#define WIRE_OP_COUNT 89
+#define WIRE_OP_COUNT 91
 
 struct wire_cuCtxSetLimit {
   struct wire_request request;
@@ -1201,6 +1203,33 @@ struct wire_LinkDestroy {
 };
 WIRE_CHECK(sizeof(struct wire_LinkDestroy) == 16, "wire_LinkDestroy");
 
+// uploads by hash, for each part of WIRE_BULK_MAX the BLAKE2b-256 of its bytes; copies the parts that the server has kept and answers which it has not (bit 0 is the first)
+// hashes follows, padded to 8.
+struct wire_UploadAsk {
+  struct wire_request request;
+  uint64_t destination;
+  uint64_t length;
+  uint64_t stream;
+  uint32_t hashes_size;
+  uint32_t pad0;
+};
+WIRE_CHECK(sizeof(struct wire_UploadAsk) == 48, "wire_UploadAsk");
+struct wire_UploadAsk_reply {
+  struct wire_reply reply;
+  uint64_t missing;
+};
+WIRE_CHECK(sizeof(struct wire_UploadAsk_reply) == 32, "wire_UploadAsk_reply");
+
+// Upload of bytes that the server is to keep, under a hash of its own, for the tenant's later UploadAsk
+// `length` bytes of payload follow.
+struct wire_UploadKeep {
+  struct wire_header header;
+  uint64_t destination;
+  uint64_t stream;
+  uint64_t length;
+};
+WIRE_CHECK(sizeof(struct wire_UploadKeep) == 32, "wire_UploadKeep");
+
 // For logs: X(op, name).
 #define WIRE_OPS(X) \
   X(1, cuCtxSetLimit) \
@@ -1292,6 +1321,8 @@ WIRE_CHECK(sizeof(struct wire_LinkDestroy) == 16, "wire_LinkDestroy");
   X(1302, LinkComplete) \
   X(1303, LinkFetch) \
   X(1304, LinkDestroy) \
+  X(1305, UploadAsk) \
+  X(1306, UploadKeep) \
 
 
 #endif

@@ -24,6 +24,9 @@
 // The payload of one bulk frame (memory, module images).
 #define WIRE_BULK_MAX (1u << 20)
 
+// Parts of WIRE_BULK_MAX that one UploadAsk may name: as many as the bits of its answer.
+#define WIRE_UPLOAD_PARTS 64u
+
 // Pages that host and device share, and how many may be asked about at once.
 #define WIRE_PAGE 4096u
 #define WIRE_PAGES_MAX 256u

@@ -11,6 +11,7 @@ export const licenseTexts = {
   // Linked statically into the native libraries.
   'libzstd.txt': '/usr/share/doc/libzstd-dev/copyright',
   'liblz4.txt': '/usr/share/doc/liblz4-dev/copyright',
+  'libsodium.txt': '/usr/share/doc/libsodium-dev/copyright',
   'libmd.txt': '/usr/share/doc/libmd-dev/copyright',
   'nanopb.txt': '/usr/share/doc/libnanopb-dev/copyright',
   // In the web page.

@@ -43,6 +43,12 @@ export const packages = [
     headers: ['sha2.h'],
   },
   {
+    name: 'libsodium-dev',
+    why: 'hashes that name uploads by their content',
+    neededFor: 'build',
+    headers: ['sodium.h'],
+  },
+  {
     name: 'libnanopb-dev',
     why: 'control messages in the guest library',
     neededFor: 'build',

@@ -104,6 +104,8 @@ export interface CountedOutcome extends Outcome {
   made: string[];
   /** Of the program's own images that were sent. */
   imageBytes: number;
+  /** Of uploads that were not sent, because the server had them. */
+  cachedBytes: number;
 }
 
 export async function counted(
@@ -120,9 +122,9 @@ export async function counted(
     const phases = Object.fromEntries(
       Object.entries(stats.phases).map(([name, phase]) => [name, costOf(phase)]),
     ) as Record<keyof Phases, Cost>;
-    const { unsupported, imageBytes } = stats;
+    const { unsupported, imageBytes, cachedBytes } = stats;
     const made = stats.byCall.map(({ name }) => name);
-    return { ...result, unsupported, made, imageBytes, cost: costOf(stats), phases };
+    return { ...result, unsupported, made, imageBytes, cachedBytes, cost: costOf(stats), phases };
   } finally {
     rmSync(folder, { recursive: true });
   }

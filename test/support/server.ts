@@ -34,7 +34,12 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     process.execPath,
     [cli, 'serve', '--listen', '127.0.0.1:0', '--http', 'none', '--grace', '0', ...args],
     {
-      env: { ...process.env, OUTBOARD_MODULE_CACHE: modules, ...options.env },
+      env: {
+        ...process.env,
+        OUTBOARD_MODULE_CACHE: modules,
+        OUTBOARD_UPLOAD_CACHE: 'none',
+        ...options.env,
+      },
       stdio: ['ignore', 'pipe', 'pipe'],
     },
   );

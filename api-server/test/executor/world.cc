@@ -34,6 +34,8 @@ std::shared_ptr<Device> World::device() {
     DeviceOptions options;
     options.library = FAKE_DRIVER;
     options.token_fd = tokens().fd();
+    options.upload_folder = upload_folder;
+    options.upload_bytes = upload_bytes;
 #ifdef __SANITIZE_THREAD__
     // The only addresses that this sanitizer leaves to programs and nobody uses.
     options.window_base = uint64_t{1} << 36;
@@ -59,6 +61,7 @@ World::World(WorldOptions options, int fds[2]) : guest(fds[0]), end_(over_.get_f
   session_options.id = 7;
   session_options.memory_limit = options.memory;
   session_options.tenant = options.tenant;
+  session_options.upload_cache = options.upload_cache;
   session_options.patience = options.patience;
   session_options.gate = options.gate;
   session_options.trace = options.trace;

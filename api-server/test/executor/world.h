@@ -16,6 +16,7 @@ struct WorldOptions {
   outboard::GateOptions gate;
   outboard::TraceOptions trace;
   std::string tenant;
+  bool upload_cache = false;
 };
 
 class World {
@@ -34,6 +35,9 @@ class World {
   static uint64_t base();
   static const FakeControls &fake();
   static std::shared_ptr<outboard::Device> device();
+  // Where the device keeps uploads, and how much: set before there is one.
+  static inline std::string upload_folder{};
+  static inline uint64_t upload_bytes = 0;
   // The token page of that device, as the monitor has it.
   static outboard::TokenPage &tokens();
   // Loads the fake driver's kernels: functions by these numbers.

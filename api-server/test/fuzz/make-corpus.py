@@ -38,6 +38,18 @@ def upload(to, data, on=0):
     return frame("Upload", "QQQ", to, on, len(data), tail=data)
 
 
+def keep(to, data, on=0):
+    return frame("UploadKeep", "QQQ", to, on, len(data), tail=data)
+
+
+def ask_upload(request, to, length, hashes, on=0):
+    return frame("UploadAsk", "QQQQII", request, to, length, on, len(hashes), 0, tail=hashes)
+
+
+def part_hash(data):
+    return hashlib.blake2b(data, digest_size=32).digest()
+
+
 def download(request, source, length, on=0):
     return frame("Download", "QQQQ", request, source, length, on)
 
@@ -122,6 +134,14 @@ corpus = {
               frame("cuMemsetD32Async", "QIIQQ", WINDOW, 7, 0, 100, 0) +
               frame("cuMemsetD2D8Async", "QQIIQQQ", WINDOW, 64, 1, 0, 10, 10, 0) +
               download(2, WINDOW, 70000),
+    "uploads-kept": map_() + ask_upload(1, WINDOW, 1000, part_hash(b"k" * 1000)) +
+                    keep(WINDOW, b"k" * 1000) + keep(WINDOW, b"") + keep(WINDOW, b"x", 99) +
+                    ask_upload(2, WINDOW, 1000, part_hash(b"k" * 1000)) +
+                    ask_upload(3, WINDOW, (1 << 20) + 1, part_hash(b"a") + part_hash(b"b")) +
+                    ask_upload(4, WINDOW + GRANULE, 8, part_hash(b"a")) +
+                    ask_upload(5, WINDOW, 8, part_hash(b"a"), 99) + download(6, WINDOW, 1000),
+    "uploads-of-no-parts": map_() + ask_upload(1, WINDOW, 0, b""),
+    "uploads-of-wrong-parts": map_() + ask_upload(1, WINDOW, 1 << 63, part_hash(b"a") * 64),
     "memory": map_() + map_(WINDOW + 2 * GRANULE, 2 * GRANULE) + map_(WINDOW + 64 * GRANULE) +
               unmap() + map_() + upload(WINDOW, b"abc") + unmap() + synchronize(1),
     "streams": stream + event + frame("cuEventRecord", "QQ", EVENT, STREAM) +

@@ -44,6 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   options.fd = fds[1];
   options.memory_limit = uint64_t{8} << 20;
   options.patience = std::chrono::minutes(1);
+  options.upload_cache = true;
   options.on_end = [&](const SessionEnd &end) { over.set_value(end); };
   auto session = Session::start(device, std::move(options));
   close(fds[1]);

@@ -322,8 +322,8 @@ static void *serve(void *argument) {
     if (!take(server, h, sizeof *h)) break;
     // What the guest may send at all.
     CHECK(h->op < OPS && h->flags == 0 && h->size >= sizeof *h && h->size % 8 == 0);
-    CHECK(h->size <= WIRE_FRAME_MAX || h->op == WIRE_Upload || h->op == WIRE_BoxUpload ||
-          h->op == WIRE_ModulePiece || h->op == WIRE_PagesUpload);
+    CHECK(h->size <= WIRE_FRAME_MAX || h->op == WIRE_Upload || h->op == WIRE_UploadKeep ||
+          h->op == WIRE_BoxUpload || h->op == WIRE_ModulePiece || h->op == WIRE_PagesUpload);
     CHECK(h->size <= WIRE_BULK_MAX + 128);
     if (!take(server, h + 1, h->size - sizeof *h)) break;
     pthread_mutex_lock(&server->lock);

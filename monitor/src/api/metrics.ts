@@ -104,6 +104,14 @@ const sessionCounters: Record<string, { help: string; value: (session: SessionVi
   outboard_round_trips_total: counted('roundTrips', 'Calls for whose answer a guest waited.'),
   outboard_received_bytes_total: counted('bytesIn', 'Bytes that came from guests.'),
   outboard_sent_bytes_total: counted('bytesOut', 'Bytes that went to guests.'),
+  outboard_cached_uploads_total: counted(
+    'cachedUploads',
+    'Parts of uploads that were not sent, because they had been kept.',
+  ),
+  outboard_cached_upload_bytes_total: counted(
+    'cachedBytes',
+    'Bytes of uploads that were not sent, because they had been kept.',
+  ),
   outboard_launches_total: counted('launches', 'Kernels that were launched.'),
   outboard_session_faults_total: counted('faults', 'Calls that failed on the device.'),
   outboard_protocol_violations_total: counted(

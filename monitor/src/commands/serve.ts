@@ -4,6 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import { loadNative } from '../../../api-server/src/native.js';
 import { placementPolicies, quotaPolicies } from '../../policies/index.js';
 import { type Api, newMetrics, startApi } from '../api/api.js';
+import { type CacheKind, moduleCache, openCacheFolder, uploadCache } from '../cache-folder.js';
 import { type Command, exitCodes } from '../command.js';
 import { readConfigFile } from '../config-file.js';
 import { writeReadyFile } from '../daemon.js';
@@ -11,7 +12,6 @@ import { chooseDriver } from '../devices.js';
 import { OutboardError } from '../errors.js';
 import { formatListen, type Listen, passedSockets } from '../listeners.js';
 import { type Log, openLog, RecentLog } from '../log.js';
-import { openModuleCache } from '../module-cache.js';
 import { observers } from '../observers.js';
 import { LiveOperations } from '../operations.js';
 import { optionsHelp, readOptions } from '../options.js';
@@ -70,7 +70,7 @@ async function serveWith(values: ServeValues): Promise<number> {
   if (!placement) throw new Error(`no policy ${values.placement}`);
   const opened = opening(values, log);
   if (!opened) return exitCodes.unable;
-  const { tenants, traces, modules } = opened;
+  const { tenants, traces, modules, uploads } = opened;
   const metrics = newMetrics();
   const tracing = wantsTracing(process.env) ? await openTracing(process.env, log) : null;
   const server = new Server(
@@ -94,6 +94,7 @@ async function serveWith(values: ServeValues): Promise<number> {
       gated: values.gate,
       traces,
       modules,
+      uploads,
       parameters: { omega: 1, gamma: values.gamma },
       graceSeconds: values.grace,
       stopSeconds,
@@ -159,7 +160,7 @@ function keepHeapSmall() {
 
 /** What the configuration names; undefined: something of it is wrong, which has been said. */
 function opening(values: ServeValues, log: Log) {
-  const { tenants: file, 'trace-dir': folder, 'module-cache': cache } = values;
+  const { tenants: file, 'trace-dir': folder } = values;
   if (file === null) {
     log.info('there is no tenants file: only this machine is served, and everybody on it');
   }
@@ -167,14 +168,20 @@ function opening(values: ServeValues, log: Log) {
     return {
       tenants: file === null ? null : new Tenants(file, log),
       traces: folder === null ? null : new TraceFolder(folder),
-      modules:
-        cache === 'none'
+      modules: cacheFolder(moduleCache, values['module-cache'], values['module-cache-size'], log),
+      // Without tenants there is nobody to want it, but who names a folder.
+      uploads:
+        file === null && values['upload-cache'] === null
           ? null
-          : openModuleCache(cache, values['module-cache-size'], process.env, log),
+          : cacheFolder(uploadCache, values['upload-cache'], values['upload-cache-size'], log),
     };
   } catch (error) {
     return told(log)(error);
   }
+}
+
+function cacheFolder(kind: CacheKind, named: string | null, bytes: bigint, log: Log) {
+  return named === 'none' ? null : openCacheFolder(kind, named, bytes, process.env, log);
 }
 
 function policies() {

@@ -69,6 +69,10 @@ const options = {
     parse: (text) => text.split(',').map((name) => name.trim()),
     fallback: null,
   } satisfies Option<string[] | null>,
+  'upload-cache': yesNo(
+    'OUTBOARD_TENANT_UPLOAD_CACHE',
+    'add: keep what it uploads, so that the same bytes are sent once (docs/upload-cache.md)',
+  ),
   expires: {
     env: 'OUTBOARD_TENANT_EXPIRES',
     value: 'DATE',
@@ -187,6 +191,7 @@ function added(name: string, values: TenantValues): Promise<string> {
     ...till,
     ...(certificates === null ? {} : { certificates }),
     ...(values.class === null ? {} : { class: values.class }),
+    ...(values['upload-cache'] ? { uploadCache: true } : {}),
     limits: {
       ...(sessions === null ? {} : { sessions }),
       ...(memory === null ? {} : { memory }),
@@ -263,8 +268,8 @@ function shown({ tenants, operators }: TenantsContent) {
 function table({ tenants, operators }: TenantsContent): string {
   const dash = (value: unknown) => (value === null ? '-' : String(value));
   const rows = [
-    ['TENANT', 'TOKENS', 'CLASS', 'SESSIONS', 'MEMORY', 'SHARE', 'GPUS', 'EXPIRES'],
-    ...tenants.map(({ name, tokens, class: kind, limits, expires }) => [
+    ['TENANT', 'TOKENS', 'CLASS', 'SESSIONS', 'MEMORY', 'SHARE', 'GPUS', 'UPLOADS', 'EXPIRES'],
+    ...tenants.map(({ name, tokens, class: kind, uploadCache, limits, expires }) => [
       name,
       String(tokens.length),
       kind,
@@ -272,6 +277,7 @@ function table({ tenants, operators }: TenantsContent): string {
       limits.memory === null ? '-' : formatBytes(limits.memory),
       limits.share === null ? '-' : `${limits.share}%`,
       limits.gpus === null ? 'all' : limits.gpus.join(','),
+      uploadCache ? 'kept' : '-',
       dash(iso(expires)),
     ]),
   ];

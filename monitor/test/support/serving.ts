@@ -49,7 +49,7 @@ export class Serving {
     const words = args[0] === 'serve' ? args : [...usual, ...args];
     this.child = spawn(process.execPath, [outboard, ...words, '--log-level', 'debug'], {
       // What earlier runs left on disk is not this test's.
-      env: { ...process.env, OUTBOARD_MODULE_CACHE: 'none', ...env },
+      env: { ...process.env, OUTBOARD_MODULE_CACHE: 'none', OUTBOARD_UPLOAD_CACHE: 'none', ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.exit = once(this.child, 'exit').then(([code, signal]) => signal ?? code);

@@ -1,0 +1,14 @@
+// The hash by which parts of uploads are known: BLAKE2b-256, little-endian words of the digest.
+#ifndef OUTBOARD_PART_HASH_H
+#define OUTBOARD_PART_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct part_hash {
+  uint64_t words[4];
+};
+
+void part_hash(const void *bytes, size_t size, struct part_hash *hash);
+
+#endif
