@@ -26,6 +26,7 @@ static const struct {
     {"upload-16", measure_upload, 16 * MIB},
     {"upload-64", measure_upload, 64 * MIB},
     {"upload-256", measure_upload, 256 * MIB},
+    {"only-upload-64", measure_only_upload, 64 * MIB},
     {"upload-64-pinned", measure_pinned_upload, 64 * MIB},
     {"download-1", measure_download, MIB},
     {"download-16", measure_download, 16 * MIB},

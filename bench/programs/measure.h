@@ -21,6 +21,7 @@ void measure_small_upload(const struct plan *plan);
 void measure_threads(const struct plan *plan);
 void measure_upload(const struct plan *plan);
 void measure_download(const struct plan *plan);
+void measure_only_upload(const struct plan *plan);
 void measure_pinned_upload(const struct plan *plan);
 void measure_pinned_download(const struct plan *plan);
 void measure_attach(const struct plan *plan);

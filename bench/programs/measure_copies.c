@@ -6,8 +6,8 @@
 #include "raw.h"
 #include "session.h"
 
-static void fill_randomly(void *bytes, size_t size) {
-  uint64_t *words = bytes, state = 0x9e3779b97f4a7c15u;
+static void fill_randomly(void *bytes, size_t size, uint64_t seed) {
+  uint64_t *words = bytes, state = 0x9e3779b97f4a7c15u * seed;
   for (size_t i = 0; i < size / sizeof *words; i++) {
     state ^= state << 13;
     state ^= state >> 7;
@@ -85,7 +85,7 @@ static void measure(const struct plan *plan, bool up, bool pinned) {
   struct way way = {session_open(size), size, pinned};
   int fd = plan->port ? raw_connect(plan->port) : -1;
   void *data = host_memory(size, pinned), *back = host_memory(size, pinned);
-  fill_randomly(data, size);
+  fill_randomly(data, size, 1);
   // Warms every buffer on the way, and shows that the bytes are right.
   memset(back, 0, size);
   upload(&way, data, 1);
@@ -100,6 +100,17 @@ static void measure(const struct plan *plan, bool up, bool pinned) {
         plan->name, "raw",
         up ? raw_upload(fd, data, size, plan->count) : raw_download(fd, back, size, plan->count));
   }
+}
+
+// The one upload of a process, with contents that `count` chooses: what nobody has sent before, or
+// an earlier process has.
+void measure_only_upload(const struct plan *plan) {
+  struct way way = {session_open(plan->size), plan->size, false};
+  void *data = host_memory(plan->size, false), *back = host_memory(plan->size, false);
+  fill_randomly(data, plan->size, (uint64_t)plan->count);
+  figure(plan->name, "cuda", upload(&way, data, 1));
+  download(&way, back, 1);
+  if (memcmp(data, back, plan->size)) FAIL("%s: other bytes came back than were sent", plan->name);
 }
 
 void measure_upload(const struct plan *plan) { measure(plan, true, false); }
