@@ -143,12 +143,15 @@ CUresult guest_cuEventDestroy_v2(CUevent hEvent) { return destroy(handle_of(hEve
 
 CUresult guest_cuEventDestroy(CUevent hEvent) { return guest_cuEventDestroy_v2(hEvent); }
 
-void event_recorded(CUevent hEvent, uint64_t stream) {
-  struct event *event = find(hEvent);
-  if (!event) return;
+void event_recorded_by_graph(struct event *event, uint64_t stream) {
   // A later command of another thread may count here: it only makes "done" known later.
   atomic_store(&event->stream, stream);
   atomic_store(&event->recorded, stream_last_sequence(stream));
+}
+
+void event_recorded(CUevent hEvent, uint64_t stream) {
+  struct event *event = find(hEvent);
+  if (event) event_recorded_by_graph(event, stream);
 }
 
 CUresult event_check_untimed(CUevent hEvent) {

@@ -15,6 +15,8 @@ void event_unmint(uint64_t handle);
 struct event;
 struct event *event_keep(uint64_t handle);
 void event_let_go(struct event *event);
+// The graph that was just launched into `stream` records it.
+void event_recorded_by_graph(struct event *event, uint64_t stream);
 // Whether it is an event, and one that other processes may have, too.
 _Bool event_is(CUevent handle, _Bool *shared);
 // Records an event of `context` behind all work of all streams.

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "event.h"
 #include "graph/capture_state.h"
 #include "graph/condition.h"
 #include "graph/hook.h"
@@ -112,6 +113,8 @@ CUresult exec_make(struct graph *graph, uint64_t flags, struct graph_exec **made
   if (bad) *culprit = bad->origin;
   if (!result) {
     *why = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+    for (size_t i = 0; i < exec->order_count; i++)
+      if (exec->order[i]->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) exec->records = 1;
     if (graph->memory_nodes) graph->exec = exec;
     exec->from = graph->memory_nodes ? graph : NULL;
     *made = exec;
@@ -316,6 +319,9 @@ static CUresult launch(struct graph_exec *exec, uint64_t stream) {
   }
   if (!result) result = transfer_before(exec, stream);
   if (!result) result = put_GraphLaunch(exec->wire, stream);
+  for (size_t i = 0; i < exec->order_count && exec->records && !result; i++)
+    if (exec->order[i]->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+      event_recorded_by_graph(exec->order[i]->task->event.kept, stream);
   exec->launches++;
   if (!result && exec->hooks) {
     host_function_expect(stream_last_sequence(stream));

@@ -41,6 +41,7 @@ struct graph_exec {
   struct hook_call *calls;
   uint64_t aside;             // a stream for what hooks copy; or 0
   _Bool hooks_stale, remake;  // what nodes have changed asks for
+  _Bool records;              // events
   // What it allocates and frees, of which `left` is what a launch leaves or frees of another's.
   struct graph_balance *memory;
   size_t memory_count;
