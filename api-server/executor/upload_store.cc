@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <sodium/crypto_generichash_blake2b.h>
 
-#include <cstring>
+#include <exception>
 
 namespace outboard {
 
@@ -56,17 +56,15 @@ KeptUploads UploadStore::of(const std::string &tenant) const {
 }
 
 void UploadStore::keep(KeptUploads where, std::span<const uint8_t> bytes) {
-  {
-    std::lock_guard lock(mutex_);
-    if (waiting_bytes_ + bytes.size() > kMostWaiting) return;
-    waiting_bytes_ += bytes.size();
-  }
-  Part part{std::move(where), {bytes.begin(), bytes.end()}};
-  {
-    std::lock_guard lock(mutex_);
-    waiting_.push_back(std::move(part));
+  std::lock_guard lock(mutex_);
+  if (waiting_bytes_ + bytes.size() > kMostWaiting) return;
+  try {
     if (!writer_.joinable()) writer_ = std::thread([this] { write_parts(); });
+    waiting_.push_back({std::move(where), {bytes.begin(), bytes.end()}});
+  } catch (const std::exception &) {
+    return;  // no memory, or no thread: it is sent again
   }
+  waiting_bytes_ += bytes.size();
   changed_.notify_one();
 }
 

@@ -9,7 +9,6 @@
 #include "upload_cache.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -30,7 +29,7 @@
 #define TRIES 4u
 #define EACH 8u
 
-uint64_t upload_cache_from[LANES_MAX] = {[0 ... LANES_MAX - 1] = UINT64_MAX};
+_Atomic uint64_t upload_cache_from[LANES_MAX] = {[0 ... LANES_MAX - 1] = UINT64_MAX};
 static _Atomic unsigned unknown_groups[LANES_MAX];
 
 void upload_cache_start(uint64_t from) {

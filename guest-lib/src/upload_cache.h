@@ -2,19 +2,21 @@
 #ifndef OUTBOARD_UPLOAD_CACHE_H
 #define OUTBOARD_UPLOAD_CACHE_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "cuda_driver.h"
 #include "lane.h"
 
 // From how many bytes on uploads are asked for, by lane; where the server keeps none, never.
-extern uint64_t upload_cache_from[LANES_MAX];
+extern _Atomic uint64_t upload_cache_from[LANES_MAX];
 
 // What the Welcome said, in the lane that the thread is in; 0: none.
 void upload_cache_start(uint64_t from);
 
 static inline _Bool upload_cache_wants(uint64_t bytes) {
-  return __builtin_expect(bytes >= upload_cache_from[lane_here()], 0);
+  uint64_t from = atomic_load_explicit(&upload_cache_from[lane_here()], memory_order_relaxed);
+  return __builtin_expect(bytes >= from, 0);
 }
 
 // As copy_upload (copy.h).
