@@ -1,7 +1,7 @@
 // Several devices in one program, each led to by a connection of its own: on servers that know
 // nothing of each other, a program does and says what it does natively with as many devices; and
 // what every feature does is the same beside a device that it does not use.
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { features, nativeOutcome } from '../../support/features.js';
 import { noPrograms } from '../../support/paths.js';
 import {
@@ -76,47 +76,31 @@ t.test('a server that cannot be had', { skip: noPrograms }, async (t) => {
   t.equal(instead.code, 0, instead.stderr);
 });
 
-t.test(
-  'one of two servers ends: the program is told, and ends',
-  { skip: noPrograms },
-  async (t) => {
-    const ending = await startServer();
-    const address = `${ending.address},${servers[0]?.address}`;
-    const run = startRemoted(testProgram('endless-launch'), address, {
-      env: { OUTBOARD_GPUS: '2' },
-    });
-    const said = outcome(run);
-    await new Promise((resolve) => run.stdout?.once('data', resolve));
-    for (const slot of ending.slots()) process.kill(slot, 'SIGKILL');
-    const { code, stdout } = await said;
-    t.equal(code, 0);
-    t.match(stdout, /then: cudaErrorDevicesUnavailable/);
-    await ending.stop();
-  },
-);
-
-for (const gone of [0, 1]) {
-  t.test(
-    `the server of device ${gone} ends in the midst of copies`,
-    { skip: noPrograms },
-    async (t) => {
-      for (let round = 0; round < 4; round++) {
-        const ending = await startServer();
-        const staying = servers[0]?.address ?? '';
-        const address = (gone ? [staying, ending.address] : [ending.address, staying]).join(',');
-        const env = { OUTBOARD_GPUS: '2' };
-        const run = startRemoted(testProgram('endless-peers'), address, { env });
-        const said = outcome(run);
-        await new Promise((resolve) => run.stdout?.once('data', resolve));
-        for (const slot of ending.slots()) process.kill(slot, 'SIGKILL');
-        const { code, stdout } = await said;
-        t.equal(code, 0);
-        t.match(stdout, /then: cudaErrorDevicesUnavailable/);
-        await ending.stop();
-      }
-    },
-  );
+/** Device 0 or 1 is on a server whose API servers are killed while the program works. */
+async function takenAway(t: Test, program: string, device: 0 | 1) {
+  const ending = await startServer();
+  const staying = servers[0]?.address ?? '';
+  const address = (device ? [staying, ending.address] : [ending.address, staying]).join(',');
+  const run = startRemoted(testProgram(program), address, { env: { OUTBOARD_GPUS: '2' } });
+  const said = outcome(run);
+  await new Promise((resolve) => run.stdout?.once('data', resolve));
+  for (const slot of ending.slots()) process.kill(slot, 'SIGKILL');
+  const { code, stdout } = await said;
+  t.equal(code, 0);
+  t.match(stdout, /then: cudaErrorDevicesUnavailable/);
+  await ending.stop();
 }
+
+t.test('a server ends: the program is told, and ends', { skip: noPrograms }, async (t) => {
+  await takenAway(t, 'endless-launch', 0);
+});
+
+t.test('a server ends in the midst of copies', { skip: noPrograms }, async (t) => {
+  for (let round = 0; round < 4; round++) {
+    await takenAway(t, 'endless-peers', 0);
+    await takenAway(t, 'endless-peers', 1);
+  }
+});
 
 t.test('a program is killed: no server keeps anything of it', { skip: noPrograms }, async (t) => {
   const args = ['--device', 'software', '--gpus', '2', '--servers-per-gpu', '1'];
