@@ -31,6 +31,8 @@ bool Link::take(uint64_t bytes) {
 CUresult Link::add(CUjitInputType type, std::span<const uint8_t> input, const char *name,
                    Compiling *options) {
   if (begun_ != CUDA_SUCCESS) return begun_;
+  // What came out before lies with the driver, which may move it now.
+  result_ = {};
   options->start();
   // The driver does not write there; its header lacks the const.
   return driver_.cuLinkAddData_v2(state_, type, const_cast<uint8_t *>(input.data()), input.size(),
@@ -39,6 +41,7 @@ CUresult Link::add(CUjitInputType type, std::span<const uint8_t> input, const ch
 
 CUresult Link::complete() {
   if (begun_ != CUDA_SUCCESS) return begun_;
+  result_ = {};
   void *cubin = nullptr;
   size_t size = 0;
   const CUresult result = driver_.cuLinkComplete(state_, &cubin, &size);

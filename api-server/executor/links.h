@@ -35,7 +35,7 @@ class Link {
   CUresult add(CUjitInputType type, std::span<const uint8_t> input, const char *name,
                Compiling *options);
   CUresult complete();
-  // What came out, which lies with the driver; nothing before that.
+  // What came out, which lies with the driver; nothing before that, nor once more was added.
   std::span<const uint8_t> result() const { return result_; }
   // What the linker has said so far.
   std::string_view errors() const { return said(compiling_.errors); }

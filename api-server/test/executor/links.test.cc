@@ -99,6 +99,23 @@ TEST(inputs_become_a_result_that_is_known_as_an_image) {
   CHECK_EQUAL(w.guest.call(WIRE_LinkFetch, fetch).reply.result, CUDA_ERROR_INVALID_HANDLE);
 }
 
+TEST(a_result_is_one_until_more_is_added) {
+  World w;
+  const uint64_t link = link_handle(1);
+  std::string said;
+  create(w, link);
+  add(w, link, input("kernel first\n"), &said);
+  CHECK_EQUAL(complete(w, link, &said).refused, CUDA_SUCCESS);
+  wire_LinkFetch fetch{};
+  fetch.link = link;
+  CHECK_EQUAL(w.guest.call(WIRE_LinkFetch, fetch).data, "kernel first\n");
+  // The driver may have moved it.
+  add(w, link, input(std::string(1000, 'k') + "\n"), &said);
+  CHECK_EQUAL(w.guest.call(WIRE_LinkFetch, fetch).reply.result, CUDA_ERROR_INVALID_HANDLE);
+  CHECK_EQUAL(complete(w, link, &said).refused, CUDA_SUCCESS);
+  CHECK_EQUAL(w.guest.call(WIRE_LinkFetch, fetch).data.size(), 13u + 1001u);
+}
+
 TEST(an_input_is_known_to_its_own_tenant_only) {
   const std::string image = input("kernel secret\n");
   std::string said;
