@@ -95,7 +95,7 @@ export async function withStats(
     const result = await act(file);
     const bytes = readFileSync(file);
     const at = (index: number) => Number(bytes.readBigUInt64LE(index * 8));
-    const byCall = Array.from({ length: 1024 }, (_, index) => at(30 + index));
+    const byCall = Array.from({ length: 1024 }, (_, index) => at(32 + index));
     return {
       result,
       stats: {
