@@ -137,7 +137,10 @@ CUresult GraphRecords::copy_params(CUgraphNodeParams *params) {
 CUresult GraphRecords::fill_params(CUgraphNodeParams *params) {
   const auto *q = take<wire_graph_fill>();
   if (!q) return CUDA_ERROR_INVALID_VALUE;
-  if (!s_.reachable(q->address, span_2d(q->pitch, q->height, span_1d(q->width, q->unit)))) {
+  // Rows that lie on one another could be without end.
+  const uint64_t row = span_1d(q->width, q->unit);
+  if ((q->height > 1 && q->pitch < row) ||
+      !s_.reachable(q->address, span_2d(q->pitch, q->height, row))) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   CUDA_MEMSET_NODE_PARAMS_v2 &fill = params->memset;

@@ -46,16 +46,12 @@ void collect(CUgraph graph, Work *work) {
   }
 }
 
-constexpr size_t kMostRows = size_t{1} << 20;
-
 void run(const Work &work) {
   for (const CUgraphNodeParams &params : work) {
     if (params.type == CU_GRAPH_NODE_TYPE_MEMSET) {
       const CUDA_MEMSET_NODE_PARAMS_v2 &fill = params.memset;
       uint64_t bytes;
       if (__builtin_mul_overflow(fill.width, fill.elementSize, &bytes)) bytes = UINT64_MAX;
-      // Rows may lie on one another, and there is no end to them then.
-      if (fill.height > kMostRows) bytes = UINT64_MAX;
       for (size_t y = 0; y < fill.height && bytes; y++) {
         const uint64_t row = fill.dst + y * fill.pitch;
         if (!touch(row, bytes)) return;
