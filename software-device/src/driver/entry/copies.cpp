@@ -83,27 +83,6 @@ CUresult peer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext 
   });
 }
 
-// In a stream, which gives the order; all devices share one address space. On the legacy stream it
-// begins when the work of both contexts is done, and theirs goes on after it.
-CUresult peer_async(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
-                    size_t size, CUstream handle, Default null) {
-  return guarded([&] {
-    StreamRef stream;
-    if (CUresult bad = find_stream(handle, null, &stream)) return bad;
-    const auto copy = [&] { return device_to_device(to, from, size, handle, null, true); };
-    if (stream.stream != stream.context->legacy_stream()) return copy();
-    bool elsewhere = false;
-    for (CUcontext each : {to_context, from_context}) {
-      auto context = driver()->handles.find<Context>(each);
-      if (!context || !context->active() || context == stream.context) continue;
-      elsewhere = true;
-      if (CUresult bad = synchronise(StreamRef{context->legacy_stream(), context})) return bad;
-    }
-    CUresult result = copy();
-    return result == CUDA_SUCCESS && elsewhere ? synchronise(stream) : result;
-  });
-}
-
 CUresult peer_box(const CUDA_MEMCPY3D_PEER *what, Default null) {
   if (!what) return CUDA_ERROR_INVALID_VALUE;
   return guarded([&] {
@@ -176,13 +155,14 @@ CUresult cuMemcpyPeer_ptds(CUdeviceptr to, CUcontext to_context, CUdeviceptr fro
                            CUcontext from_context, size_t size) {
   return peer(to, to_context, from, from_context, size, Default::kPerThread);
 }
-CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
-                           CUcontext from_context, size_t size, CUstream stream) {
-  return peer_async(to, to_context, from, from_context, size, stream, Default::kLegacy);
+// The stream gives the order, and the addresses say whose memory it is.
+CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t size,
+                           CUstream stream) {
+  return device_to_device(to, from, size, stream, Default::kLegacy, true);
 }
-CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
-                                CUcontext from_context, size_t size, CUstream stream) {
-  return peer_async(to, to_context, from, from_context, size, stream, Default::kPerThread);
+CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t size,
+                                CUstream stream) {
+  return device_to_device(to, from, size, stream, Default::kPerThread, true);
 }
 
 CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *what) { return described(what, LEGACY); }

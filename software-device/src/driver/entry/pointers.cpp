@@ -67,9 +67,7 @@ CUresult put_known(void *data, CUpointer_attribute attribute, const Region &regi
   bool managed = region.kind == RegionKind::kManaged;
   auto [base, size] = extent(region, address);
   if (!size) return put_unknown(data, attribute);  // reserved, but nothing is mapped there
-  int device = region.device;
-  if (region.kind == RegionKind::kReservation)
-    device = region.mappings.find(base)->second.allocation->device;
+  int device = device_of(region, address);
   if (auto owner = driver()->handles.find<Context>(region.context); owner && device < 0)
     device = owner->device().ordinal;
   switch (attribute) {

@@ -251,6 +251,14 @@ bool Memory::copyable(uint64_t address, uint64_t size) const {
   return true;
 }
 
+int device_of(const Region &region, uint64_t address) {
+  if (region.kind != RegionKind::kReservation) return region.device;
+  auto after = region.mappings.upper_bound(address);
+  if (after == region.mappings.begin()) return -1;
+  const auto &[base, mapping] = *std::prev(after);
+  return address - base < mapping.size ? mapping.allocation->device : -1;
+}
+
 bool Memory::holds(uint64_t address, uint64_t size) const {
   std::shared_lock guard(mutex_);
   const Region *region = find(address);

@@ -69,6 +69,9 @@ struct Region {
   bool destroyed = false;
 };
 
+// The device whose memory it is at an address of the region; -1: the host, or nothing.
+int device_of(const Region &region, uint64_t address);
+
 class Memory {
  public:
   // One arena and one address space per device, with so many bytes of memory. False when the

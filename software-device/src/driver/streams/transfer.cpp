@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <new>
 #include <vector>
@@ -146,6 +147,52 @@ CUresult check_copy(const Memory &memory, const End &to, const End &from, const 
   return locate(memory, from, box, "source", when, &places[1]);
 }
 
+// The context whose default stream orders work on memory of a device that is not the stream's.
+std::shared_ptr<Context> context_elsewhere(const StreamRef &stream, const Held &region,
+                                           uint64_t address) {
+  if (!region || region->kind == RegionKind::kManaged) return nullptr;
+  int ordinal = device_of(*region, address);
+  if (ordinal < 0 || ordinal == stream.context->device().ordinal) return nullptr;
+  auto owner = driver()->handles.find<Context>(region->context);
+  if (!owner) owner = driver()->device(ordinal)->primary;
+  return owner && owner->active() ? owner : nullptr;
+}
+
+// A copy in a legacy stream comes after all work of every device whose memory it names, and before
+// all that those get: default streams of several devices know nothing of each other otherwise.
+class Crossing {
+ public:
+  Crossing(const StreamRef &stream, const Held &to, uint64_t to_address, const Held &from,
+           uint64_t from_address)
+      : stream_(stream) {
+    if (stream->role != Stream::Role::kLegacy) return;
+    others_ = {context_elsewhere(stream, to, to_address),
+               context_elsewhere(stream, from, from_address)};
+    if (others_[0] == others_[1]) others_[1] = nullptr;
+    for (const auto &other : others_)
+      if (other) Queue::push(*stream, mark(stream.context), push_mark(other, nullptr));
+  }
+  ~Crossing() {
+    for (const auto &other : others_)
+      if (other) push_mark(other, Queue::tail(*stream_));
+  }
+  Crossing(const Crossing &) = delete;
+  Crossing &operator=(const Crossing &) = delete;
+
+ private:
+  static Work mark(const std::shared_ptr<Context> &context) {
+    return std::make_shared<Operation>(context, Where::kInline);
+  }
+  static Work push_mark(const std::shared_ptr<Context> &context, const Work &after) {
+    Work pushed = mark(context);
+    Queue::push(*context->legacy_stream(), pushed, after);
+    return pushed;
+  }
+
+  const StreamRef &stream_;
+  std::array<std::shared_ptr<Context>, 2> others_;
+};
+
 // What a call that is being captured, or waits, is allowed to do.
 CUresult admit_transfer(const StreamRef &stream, bool asynchronous) {
   if (!asynchronous)
@@ -199,6 +246,7 @@ CUresult copy(const StreamRef &stream, const End &to, const End &from, const Box
   size_t bytes = bytes_of(box);
   const Memory &memory = driver()->memory;
   Held to_held = memory.hold(to.address), from_held = memory.hold(from.address);
+  Crossing crossing(stream, to_held, to.address, from_held, from.address);
   bool on_device = places[0] == Place::kDevice && places[1] == Place::kDevice;
   bool pageable = places[0] == Place::kPageable || places[1] == Place::kPageable;
   if (on_device || (asynchronous && !pageable)) {
