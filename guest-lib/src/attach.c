@@ -182,10 +182,10 @@ static void open_log_and_stats(void) {
     if (wrong) log_error("OUTBOARD_LOG=\"%s\": %s", level, wrong);
   }
   const char *stats = getenv("OUTBOARD_STATS");
-  if (stats && *stats) {
-    int error = stats_open(stats);
-    if (error) log_error("OUTBOARD_STATS=\"%s\": %s", stats, strerror(error));
-  }
+  int error = 0;
+  if (stats && *stats && (error = stats_open(stats)))
+    log_error("OUTBOARD_STATS=\"%s\": %s", stats, strerror(error));
+  if (!stats || !*stats || error) stats_wanted = 0;
   trace_report();
   ablation_report();
 }

@@ -18,7 +18,7 @@ struct device {
   CUuuid uuid;
   uint64_t total_memory;
   unsigned attribute_count;
-  int attributes[DEVICE_ATTRIBUTES_MAX];
+  int attributes[DEVICE_ATTRIBUTES_MAX];  // 0 from attribute_count on
   unsigned limit_count;
   uint64_t limits[DEVICE_LIMITS_MAX];
   int least_priority;

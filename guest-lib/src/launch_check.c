@@ -1,5 +1,6 @@
 // Whether a launch can be, as far as that is known before it runs.
 #include "context.h"
+#include "device.h"
 #include "function.h"
 #include "launch.h"
 #include "log.h"
@@ -11,19 +12,20 @@
 #define LARGEST_CLUSTER 16
 
 static CUresult check_device(const struct launch_shape *shape, uint64_t *threads) {
-  int device = context_current()->device;
+  // Those that the server did not tell are 0.
+  const int *limits = device_get(context_current()->device)->attributes;
   *threads = 1;
   for (int i = 0; i < 3; i++) {
     unsigned grid = shape->grid[i], block = shape->block[i];
     if (!grid || !block) return CUDA_ERROR_INVALID_VALUE;
-    if (grid > (unsigned)device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i) ||
-        block > (unsigned)device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i))
+    if (grid > (unsigned)limits[CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i] ||
+        block > (unsigned)limits[CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i])
       return CUDA_ERROR_INVALID_VALUE;
     *threads *= block;
   }
-  if (*threads > (unsigned)device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK))
+  if (*threads > (unsigned)limits[CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK])
     return CUDA_ERROR_INVALID_VALUE;
-  int shared = device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+  int shared = limits[CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN];
   if (shared && shape->shared > (unsigned)shared) return CUDA_ERROR_INVALID_VALUE;
   return CUDA_SUCCESS;
 }

@@ -13,6 +13,7 @@
 
 static struct stats private_stats;
 struct stats *_Atomic guest_stats = &private_stats;
+_Atomic _Bool stats_wanted = 1;
 
 _Static_assert(CALL_COUNT <= STATS_CALLS, "a counter for every call");
 

@@ -53,8 +53,13 @@ extern struct stats *_Atomic guest_stats;
 // Maps `path`, creating it. Returns 0, or an errno value.
 int stats_open(const char *path);
 
+// Whether anybody will read them. Not known before the first attach, so that they are kept until
+// then; without a file the calls of a program's threads do not meet in them.
+extern _Atomic _Bool stats_wanted;
+
 static inline void stats_add(_Atomic uint64_t *counter, uint64_t amount) {
-  atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
+  if (__builtin_expect(atomic_load_explicit(&stats_wanted, memory_order_relaxed), 0))
+    atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
 }
 
 // ---- of single calls, while they are watched (watch.h)
