@@ -210,6 +210,24 @@ Napi::Value move_window(const Napi::CallbackInfo &info) {
   });
 }
 
+Napi::Value to_list(Napi::Env env, const std::vector<outboard::PeerDevice> &peers) {
+  Napi::Array list = Napi::Array::New(env, peers.size());
+  for (uint32_t i = 0; i < peers.size(); i++) {
+    const outboard::PeerDevice &peer = peers[i];
+    Napi::Uint8Array uuid = Napi::Uint8Array::New(env, sizeof peer.uuid.bytes);
+    memcpy(uuid.Data(), peer.uuid.bytes, sizeof peer.uuid.bytes);
+    Napi::Array atomics = Napi::Array::New(env, peer.atomics.size());
+    for (uint32_t a = 0; a < peer.atomics.size(); a++) atomics.Set(a, peer.atomics[a]);
+    Napi::Object one = Napi::Object::New(env);
+    one.Set("uuid", uuid);
+    one.Set("performanceRank", peer.performance_rank);
+    one.Set("nativeAtomics", Napi::Boolean::New(env, peer.native_atomics));
+    one.Set("atomics", atomics);
+    list.Set(i, one);
+  }
+  return list;
+}
+
 Napi::Value snapshot(const Napi::CallbackInfo &info) {
   const Napi::Env env = info.Env();
   return guarded(env, [&]() -> Napi::Value {
@@ -230,6 +248,7 @@ Napi::Value snapshot(const Napi::CallbackInfo &info) {
     result.Set("leastPriority", s.least_priority);
     result.Set("greatestPriority", s.greatest_priority);
     result.Set("pciBusId", s.pci_bus_id);
+    result.Set("peers", to_list(env, s.peers));
     result.Set("driverVersion", s.driver_version);
     result.Set("windowBase", bigint(env, s.window_base));
     result.Set("windowSize", bigint(env, s.window_size));
@@ -298,6 +317,9 @@ Napi::Value start_session(const Napi::CallbackInfo &info) {
     options.memory_limit = to_u64(given.Get("memoryLimit"), "memoryLimit");
     if (const Napi::Value tenant = given.Get("tenant"); tenant.IsString()) {
       options.tenant = to_text(tenant, "tenant");
+    }
+    if (const Napi::Value group = given.Get("group"); group.IsBigInt()) {
+      options.group = to_u64(group, "group");
     }
     options.upload_cache = given.Get("uploadCache").ToBoolean();
     const Napi::Value leftover = given.Get("leftover");

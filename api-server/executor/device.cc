@@ -85,6 +85,7 @@ Device::Device(const Driver &driver, int ordinal) : driver_(driver), ordinal_(or
   check(driver_.cuCtxSetCurrent(context_), "cuCtxSetCurrent");
   check(driver_.cuStreamCreateWithPriority(&scrubber_stream_, CU_STREAM_NON_BLOCKING, 0),
         "cuStreamCreateWithPriority");
+  peers_ = find_peers();
   scrubber_ = std::make_unique<Scrubber>(driver_, scrubber_stream_);
   for (int limit = 0; limit < CU_LIMIT_MAX; limit++) {
     size_t value = 0;
@@ -182,6 +183,41 @@ CUresult Device::restore_limits() const {
   return first;
 }
 
+std::vector<PeerDevice> Device::find_peers() const {
+  std::vector<PeerDevice> all;
+  int count = 0;
+  if (!driver_.cuDeviceCanAccessPeer || !driver_.cuDeviceGetP2PAttribute ||
+      driver_.cuDeviceGetCount(&count) != CUDA_SUCCESS) {
+    return all;
+  }
+  for (int i = 0; i < count; i++) {
+    CUdevice other = 0;
+    int can = 0;
+    if (i == ordinal_ || driver_.cuDeviceGet(&other, i) != CUDA_SUCCESS ||
+        driver_.cuDeviceCanAccessPeer(&can, device_, other) != CUDA_SUCCESS || !can) {
+      continue;
+    }
+    PeerDevice peer{};
+    if (driver_.cuDeviceGetUuid_v2(&peer.uuid, other) != CUDA_SUCCESS) continue;
+    const auto ask = [&](CUdevice_P2PAttribute what) {
+      int value = 0;
+      driver_.cuDeviceGetP2PAttribute(&value, what, device_, other);
+      return value;
+    };
+    peer.performance_rank = ask(CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK);
+    peer.native_atomics = ask(CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED) != 0;
+    for (int op = 0; driver_.cuDeviceGetP2PAtomicCapabilities && op < CU_ATOMIC_OPERATION_MAX;
+         op++) {
+      const auto operation = static_cast<CUatomicOperation>(op);
+      unsigned capabilities = 0;
+      driver_.cuDeviceGetP2PAtomicCapabilities(&capabilities, &operation, 1, device_, other);
+      peer.atomics.push_back(capabilities);
+    }
+    all.push_back(std::move(peer));
+  }
+  return all;
+}
+
 DeviceSnapshot Device::snapshot() const {
   bind();
   DeviceSnapshot s{};
@@ -206,6 +242,7 @@ DeviceSnapshot Device::snapshot() const {
   check(driver_.cuCtxGetStreamPriorityRange(&s.least_priority, &s.greatest_priority),
         "cuCtxGetStreamPriorityRange");
   if (driver_.cuDeviceGetPCIBusId(text, sizeof text, device_) == CUDA_SUCCESS) s.pci_bus_id = text;
+  s.peers = peers_;
   driver_.cuDriverGetVersion(&s.driver_version);
   s.window_base = window_base_;
   s.window_size = window_size_;

@@ -33,6 +33,14 @@ struct DeviceOptions {
   uint64_t upload_bytes = 0;
 };
 
+// Another device of the driver, whose memory kernels of this one may reach.
+struct PeerDevice {
+  CUuuid uuid;
+  int performance_rank;
+  bool native_atomics;
+  std::vector<uint32_t> atomics;  // CUatomicOperationCapability by CUatomicOperation
+};
+
 // What a guest is told about the device: api-server/src/native.ts, DeviceSnapshot.
 struct DeviceSnapshot {
   std::string name;
@@ -44,6 +52,7 @@ struct DeviceSnapshot {
   int least_priority;
   int greatest_priority;
   std::string pci_bus_id;
+  std::vector<PeerDevice> peers;
   int driver_version;
   uint64_t window_base;
   uint64_t window_size;
@@ -69,6 +78,7 @@ class Device {
   uint64_t window_base() const { return window_base_; }
   uint64_t window_size() const { return window_size_; }
   CUcontext context() const { return context_; }
+  bool has_peers() const { return !peers_.empty(); }
   Scrubber &scrubber() { return *scrubber_; }
   const std::shared_ptr<TokenPage> &tokens() const { return tokens_; }
   Staging &uploads() { return *uploads_; }
@@ -97,6 +107,7 @@ class Device {
  private:
   Device(const Driver &driver, int ordinal);
   void reserve(const DeviceOptions &options);
+  std::vector<PeerDevice> find_peers() const;
   void check(CUresult result, const char *what) const;
 
   const Driver driver_;
@@ -105,6 +116,7 @@ class Device {
   CUcontext context_ = nullptr;
   CUstream scrubber_stream_ = nullptr;
   std::unique_ptr<Scrubber> scrubber_;
+  std::vector<PeerDevice> peers_;
   uint64_t window_base_ = 0;
   uint64_t window_size_ = 0;
   std::vector<uint64_t> limits_;

@@ -33,6 +33,10 @@ Driver Driver::open(const std::string &library) {
   OUTBOARD_WORK_CALLS(OUTBOARD_WORK_RESOLVE)
   OUTBOARD_WORK_HAND(OUTBOARD_WORK_RESOLVE)
 #undef OUTBOARD_DRIVER_RESOLVE
+#define OUTBOARD_DRIVER_RESOLVE(name) \
+  driver.name = reinterpret_cast<decltype(driver.name)>(dlsym(handle, #name));
+  OUTBOARD_DRIVER_PEERS(OUTBOARD_DRIVER_RESOLVE)
+#undef OUTBOARD_DRIVER_RESOLVE
 #undef OUTBOARD_WORK_RESOLVE
   driver.softwareDeviceWorkNs = reinterpret_cast<decltype(driver.softwareDeviceWorkNs)>(
       dlsym(handle, "softwareDeviceWorkNs"));

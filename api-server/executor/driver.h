@@ -114,6 +114,12 @@
   X(cuIpcGetEventHandle)            \
   X(cuIpcOpenEventHandle)
 
+// ... about other devices. A library may lack them: then there are none.
+#define OUTBOARD_DRIVER_PEERS(X) \
+  X(cuDeviceCanAccessPeer)       \
+  X(cuDeviceGetP2PAttribute)     \
+  X(cuDeviceGetP2PAtomicCapabilities)
+
 // Those of them that start work. proto/test/work.test.ts knows which are.
 #define OUTBOARD_WORK_HAND(X) \
   X(cuStreamBatchMemOp_v2)    \
@@ -149,6 +155,7 @@ struct Driver {
   OUTBOARD_DRIVER_GRAPHS(OUTBOARD_DRIVER_MEMBER)
   OUTBOARD_DRIVER_LINKS(OUTBOARD_DRIVER_MEMBER)
   OUTBOARD_DRIVER_SHARING(OUTBOARD_DRIVER_MEMBER)
+  OUTBOARD_DRIVER_PEERS(OUTBOARD_DRIVER_MEMBER)
   WorkDriver work;
 
   // Nanoseconds of work done for a context, by so many workers. Only the software device has it.

@@ -48,7 +48,10 @@ CUresult Memory::make_room(uint64_t size, bool settle) {
   // Nor may what is being overwritten and what is new be more than the limit together.
   const bool full = crowded(size);
   if (full) make_way();
-  return reap(full || settle);
+  const CUresult result = reap(full || settle);
+  // What others have borrowed and do not give back counts until they do.
+  return result == CUDA_SUCCESS && !retired_.empty() && crowded(size) ? CUDA_ERROR_OUT_OF_MEMORY
+                                                                      : result;
 }
 
 CUresult Memory::create(uint64_t size, bool shareable, CUmemGenericAllocationHandle *memory) {
@@ -68,15 +71,17 @@ CUresult Memory::create(uint64_t size, bool shareable, CUmemGenericAllocationHan
 
 CUresult Memory::map(uint64_t address, uint64_t size) {
   CUmemGenericAllocationHandle memory;
+  bool lendable = false;
   CUresult result = make_room(size, overlaps_retired(address, size));
-  if (result == CUDA_SUCCESS) result = create(size, false, &memory);
+  if (result == CUDA_SUCCESS) result = create_lendable(size, false, &memory, &lendable);
   if (result != CUDA_SUCCESS) return result;
   result = map_whole(address, size, memory);
   if (result != CUDA_SUCCESS) {
     driver_.cuMemRelease(memory);
     return result;
   }
-  ranges_[address] = {size, memory, false};
+  Range &range = ranges_[address] = {size, memory, false};
+  range.lendable = lendable;
   mapped_ += size;
   taken_.fetch_add(size, std::memory_order_relaxed);
   return CUDA_SUCCESS;
@@ -86,7 +91,7 @@ bool Memory::take_beside(uint64_t bytes) {
   if (bytes > left()) return false;
   if (crowded(bytes)) {
     make_way();
-    if (reap(true) != CUDA_SUCCESS) return false;
+    if (reap(true) != CUDA_SUCCESS || (!retired_.empty() && crowded(bytes))) return false;
   }
   mapped_ += bytes;
   taken_.fetch_add(bytes, std::memory_order_relaxed);
@@ -112,20 +117,38 @@ CUresult Memory::map_whole(uint64_t address, uint64_t size, CUmemGenericAllocati
 bool Memory::is_mapping(uint64_t address, uint64_t size) const {
   auto found = ranges_.find(address);
   return found != ranges_.end() && !found->second.global && !found->second.placed &&
-         found->second.size == size;
+         !found->second.borrowed && found->second.size == size;
 }
 
 CUresult Memory::unmap(uint64_t address) {
   auto found = ranges_.find(address);
-  const Range range = found->second;
+  Range range = found->second;
   if (range.shared) Offers::own().withdraw(sharer_.session, address);
+  withdraw(&range);
+  if (range.lendable) --lendable_count_;
   ranges_.erase(found);
   last_size_ = last_start_ = 0;
   mapped_ -= range.size;
-  retired_.push_back({address, range.size, range.memory});
-  CUresult result = scrubber_.zero(address, range.size);
+  retired_.push_back({address, range.size, range.memory, false, range.loan});
+  CUresult result = CUDA_SUCCESS;
+  if (!is_lent(range.loan)) result = overwrite(&retired_.back());
   keep_first(result, reap(false));
   return result;
+}
+
+// Nobody else has it any more.
+CUresult Memory::overwrite(Retired *retired) {
+  retired->loan = nullptr;
+  if (retired->address) return scrubber_.zero(retired->address, retired->size);
+  CUdeviceptr address = 0;
+  CUresult result = driver_.cuMemAddressReserve(&address, retired->size, WIRE_GRANULE, 0, 0);
+  if (result == CUDA_SUCCESS) {
+    result = map_whole(address, retired->size, retired->memory);
+    if (result != CUDA_SUCCESS) driver_.cuMemAddressFree(address, retired->size);
+  }
+  if (result != CUDA_SUCCESS) return result;
+  retired->address = address;
+  return scrubber_.zero(address, retired->size);
 }
 
 bool Memory::overlaps_retired(uint64_t address, uint64_t size) const {
@@ -139,27 +162,32 @@ CUresult Memory::reap(bool wait) {
   if (retired_.empty()) return CUDA_SUCCESS;
   // Later then: the leader would not hear the guest meanwhile.
   if (!wait && held_up_()) return CUDA_SUCCESS;
-  CUresult result = wait ? scrubber_.wait() : scrubber_.done();
-  if (result == CUDA_ERROR_NOT_READY) return CUDA_SUCCESS;
-  for (const Retired &r : retired_) {
+  CUresult result = overwrite_returned(wait);
+  const CUresult done = wait ? scrubber_.wait() : scrubber_.done();
+  if (done == CUDA_ERROR_NOT_READY) return result;
+  keep_first(result, done);
+  std::erase_if(retired_, [&](const Retired &r) {
+    if (r.loan) return false;
     keep_first(result, driver_.cuMemUnmap(r.address, r.size));
     if (r.apart) keep_first(result, driver_.cuMemAddressFree(r.address, r.size));
     keep_first(result, driver_.cuMemRelease(r.memory));
     taken_.fetch_sub(r.size, std::memory_order_relaxed);
-  }
-  retired_.clear();
+    return true;
+  });
   return result;
 }
 
 CUresult Memory::release(bool everything) {
   CUresult result = CUDA_SUCCESS;
   last_size_ = last_start_ = 0;
+  // Before the wait for those who have borrowed from here, who may wait for this.
+  if (everything) keep_first(result, give_back_all());
   for (auto at = ranges_.begin(); at != ranges_.end();) {
     const auto [address, range] = *at++;  // what is visited may be erased
     if (range.global) {
       ranges_.erase(address);
     } else if (!range.placed) {
-      keep_first(result, unmap(address));
+      if (!range.borrowed) keep_first(result, unmap(address));
     } else if (everything) {
       displace(address, range.size);
       keep_first(result, driver_.cuMemUnmap(address, range.size));
@@ -171,10 +199,12 @@ CUresult Memory::release(bool everything) {
       keep_first(result, drop(p));
     });
     physicals_.clear();
-    physical_count_ = shareable_count_ = 0;
+    physical_count_ = shareable_count_ = lendable_count_ = 0;
     keep_first(result, unscrubbed_);
   }
   keep_first(result, reap(true));
+  // What others do not give back cannot be overwritten.
+  if (everything && !retired_.empty()) keep_first(result, CUDA_ERROR_ILLEGAL_STATE);
   return result;
 }
 

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "driver.h"
 #include "handles.h"
 #include "offers.h"
+#include "peers.h"
 #include "scrubber.h"
 
 namespace outboard {
@@ -64,6 +67,22 @@ class Memory {
   // `create_misuse` has nothing against the handle.
   CUresult import(uint64_t handle, uint64_t size, int fd, const Token &token);
 
+  // ---- memory that the sessions of a program lend each other: peer_memory.cc. `misuse` as above.
+
+  // Before the first memory is made; null: the program has no other session here.
+  void set_lender(std::shared_ptr<Lender> lender) { lender_ = std::move(lender); }
+  Lender *lender() const { return lender_.get(); }
+  void join(unsigned peer, std::unique_ptr<PeerLink> link) { peers_[peer] = std::move(link); }
+  bool has_joined(unsigned peer) const { return peer < peers_.size() && peers_[peer]; }
+  // `number` is one that may be lent.
+  CUresult lend(uint64_t address, uint64_t size, uint64_t number);
+  // Borrowed memory does not count: it does where it is lent.
+  CUresult borrow(uint64_t address, uint64_t size, unsigned peer, uint64_t number, uint32_t flags);
+  bool is_borrowed(uint64_t address, uint64_t size) const;
+  CUresult give_back(uint64_t address);
+  // All of it, and leaves the peers.
+  CUresult give_back_all();
+
   // Whether all of [address, address + size) is the session's.
   bool reachable(uint64_t address, uint64_t size) {
     // Consecutive commands mostly touch the same allocation.
@@ -100,7 +119,12 @@ class Memory {
     CUmemGenericAllocationHandle memory;
     bool global;
     uint64_t placed = 0;  // handle of the memory that is placed here
+    uint64_t offset = 0;  // in that memory
     bool shared = false;
+    bool lendable = false;
+    uint64_t lent = 0;                     // number that it is lent under, or was borrowed by
+    std::shared_ptr<Loan> loan = nullptr;  // of memory that was ever lent and is not placed
+    unsigned borrowed = 0;                 // from which peer, counted from 1
   };
 
   // Memory that the guest manages itself.
@@ -112,18 +136,25 @@ class Memory {
     uint64_t handle = 0;
     bool shared = false;            // there are tokens for it
     std::optional<Token> imported;  // it is another session's
+    bool lendable = false;
+    std::shared_ptr<Loan> loan = nullptr;
   };
 
   struct Retired {
     uint64_t address;
     uint64_t size;
     CUmemGenericAllocationHandle memory;
-    bool apart = false;  // at addresses reserved for that alone
+    bool apart = false;  // at addresses reserved for that alone; 0: they are yet to be
+    // Somebody has borrowed it, and it is overwritten once that is over.
+    std::shared_ptr<Loan> loan = nullptr;
   };
 
   bool find(uint64_t address, uint64_t size);
   bool overlaps_retired(uint64_t address, uint64_t size) const;
   CUresult reap(bool wait);
+  CUresult overwrite_returned(bool wait);
+  void withdraw(Range *range);
+  bool is_lent(const std::shared_ptr<Loan> &loan) { return loan && lender_->is_held(*loan); }
   // Whether what is being overwritten and so much more are beyond the limit together.
   bool crowded(uint64_t size) const {
     return size > limit_ - beside_ - std::min(taken(), limit_ - beside_);
@@ -134,10 +165,14 @@ class Memory {
   uint64_t left() const { return limit_ - beside_ - mapped_; }
   CUresult make_room(uint64_t size, bool settle);
   CUresult create(uint64_t size, bool shareable, CUmemGenericAllocationHandle *memory);
+  CUresult create_lendable(uint64_t size, bool shareable, CUmemGenericAllocationHandle *memory,
+                           bool *lendable);
   CUresult map_whole(uint64_t address, uint64_t size, CUmemGenericAllocationHandle memory);
   CUresult exchange(uint64_t address, Range *range);
   CUresult drop(const Physical &physical);
-  CUresult scrub_apart(uint64_t size, CUmemGenericAllocationHandle memory);
+  CUresult scrub_apart(uint64_t size, CUmemGenericAllocationHandle memory,
+                       std::shared_ptr<Loan> loan = nullptr);
+  CUresult overwrite(Retired *retired);
 
   const Driver &driver_;
   const int ordinal_;
@@ -158,6 +193,9 @@ class Memory {
   size_t shareable_count_ = 0;
   size_t placed_count_ = 0;
   Sharer sharer_{};
+  std::shared_ptr<Lender> lender_;
+  std::array<std::unique_ptr<PeerLink>, kMostPeers> peers_;
+  size_t lendable_count_ = 0;
   CUresult unscrubbed_ = CUDA_SUCCESS;  // why some memory could not be overwritten
   uint64_t last_start_ = 0;
   uint64_t last_size_ = 0;

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "cuda_driver.h"
+#include "local_socket.h"
 
 namespace outboard {
 
@@ -19,6 +20,7 @@ namespace outboard {
 struct Token {
   std::array<uint64_t, 8> words{};
   bool operator<(const Token &other) const { return words < other.words; }
+  LocalListener::Place place() const { return {words[1], words[2]}; }
 };
 
 struct Ware {
@@ -65,17 +67,14 @@ class Offers {
   };
 
   Offers();
-  bool listen();
-  void serve();
   void answer(int connection);
   bool look_up(const Token &token, const Sharer &sharer, Ware *ware, int *fd);
   template <class F>
   void withdraw_if(F f);
 
-  std::array<uint64_t, 2> place_{};  // the socket's name
-  mutable std::mutex mutex_;
-  bool listening_ = false;
+  std::mutex mutex_;
   std::map<Token, Entry> offers_;
+  LocalListener listener_;
 };
 
 }  // namespace outboard

@@ -18,6 +18,8 @@ bool may_wait_for_device(uint16_t op) {
     case WIRE_MemoryRelease:
     case WIRE_MemoryPlace:
     case WIRE_MemoryAccess:
+    case WIRE_PeerMap:
+    case WIRE_PeerUnmap:
     case WIRE_MemoryExport:
     case WIRE_MemoryImport:
     case WIRE_ArrayCreate:

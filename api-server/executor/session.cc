@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -84,6 +85,7 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
     : device_(std::move(device)),
       counters_(Counters::map()),
       id_(options.id),
+      program_{options.tenant, options.group},
       patience_(options.patience),
       on_end_(std::move(options.on_end)),
       fd_(fd),
@@ -119,6 +121,10 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
   driver().cuDeviceGet(&ordinal, device_->ordinal());
   driver().cuDeviceGetUuid_v2(&sharer.device, ordinal);
   memory_.set_sharer(sharer);
+  if (program_.group && device_->has_peers()) {
+    memory_.set_lender(
+        std::make_shared<Lender>(driver(), program_, [device = device_.get()] { device->bind(); }));
+  }
 }
 
 Session::~Session() {
@@ -398,6 +404,7 @@ void Session::linger() {
 void Session::finish() {
   if (trace_) trace_->taken();
   say_end();
+  if (memory_.lender()) memory_.lender()->close();
   satisfy_waits();
   crew_.dismiss();
   crew_.wait_alone();
@@ -464,11 +471,42 @@ bool Session::release() {
   return true;
 }
 
+void Session::watch_peer(int fd) {
+  {
+    std::lock_guard lock(end_mutex_);
+    peer_fds_.push_back(fd);
+  }
+  const uint64_t one = 1;
+  if (write(wake_fd_, &one, sizeof one) < 0) return;
+}
+
+// Until the guest hangs up, or the session is over for another reason.
+void Session::watch() {
+  // The sessions of a program end one after the other: for so long its own end may take.
+  constexpr int kMilliseconds = 500;
+  for (;;) {
+    std::vector<pollfd> events = {{fd_, POLLRDHUP, 0}, {wake_fd_, POLLIN, 0}};
+    {
+      std::lock_guard lock(end_mutex_);
+      for (int fd : peer_fds_) events.push_back({fd, POLLRDHUP, 0});
+    }
+    if (poll(events.data(), events.size(), -1) < 0) continue;
+    if (events[0].revents || ending_.load()) return;
+    uint64_t wakes;
+    if (events[1].revents && read(wake_fd_, &wakes, sizeof wakes) < 0) continue;
+    if (ending_.load()) return;
+    const auto over = [](const pollfd &event) { return event.revents != 0; };
+    if (std::none_of(events.begin() + 2, events.end(), over)) continue;
+    if (poll(events.data(), 1, kMilliseconds) <= 0) {
+      end(EndReason::kStopped, "the session of another device of the program is over");
+    }
+    return;
+  }
+}
+
 // Sees the session to its end, whatever its threads are stuck in.
 SessionEnd Session::warden() {
-  pollfd events[2] = {{fd_, POLLRDHUP, 0}, {wake_fd_, POLLIN, 0}};
-  while (poll(events, 2, -1) < 0 && errno == EINTR) {
-  }
+  watch();
   sender_.hurry();
   gate_.open();
   host_functions_.open();

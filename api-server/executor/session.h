@@ -59,6 +59,7 @@ struct SessionOptions {
   uint64_t id = 0;
   uint64_t memory_limit = 0;
   std::string tenant;  // whose it is; empty: nobody's in particular
+  uint64_t group = 0;  // the program's sessions on this machine; 0: this one is all
   // Whether it may ask for uploads by hash, where the device has a store of them.
   bool upload_cache = false;
   GateOptions gate;
@@ -101,6 +102,9 @@ class Session : public std::enable_shared_from_this<Session> {
   uint64_t sequence() const { return sequence_; }
   uint64_t id() const { return id_; }
   const Sharer &sharer() const { return memory_.sharer(); }
+  const Program &program() const { return program_; }
+  // The session is over when that of a peer is: the connection to it has an end then.
+  void watch_peer(int fd);
 
   // What starts work on the device passes here.
   Gate &gate() { return gate_; }
@@ -252,6 +256,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void say_end();
   void linger();
   SessionEnd warden();
+  void watch();
   void end(EndReason reason, const std::string &message);
   void fault(uint16_t op, CUresult result, uint64_t sequence);
   uint64_t taken_elsewhere() const;
@@ -268,6 +273,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const std::shared_ptr<Device> device_;
   const std::shared_ptr<Counters> counters_;
   const uint64_t id_;
+  const Program program_;
   const std::chrono::milliseconds patience_;
   const std::function<void(const SessionEnd &)> on_end_;
   const int fd_;
@@ -322,6 +328,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::map<void *, Pin> pins_;
 
   std::mutex end_mutex_;
+  std::vector<int> peer_fds_;
   std::condition_variable over_;
   std::atomic<bool> ending_{false};
   bool ended_ = false;  // what follows is set

@@ -20,7 +20,9 @@ inline constexpr size_t kMostHostFunctions = 1 << 19;
 // Memory that the guest manages itself: pieces, those of them that a file stands behind, mappings.
 inline constexpr size_t kMostPhysicals = 1 << 17;
 inline constexpr size_t kMostShareable = 4096;
-inline constexpr size_t kMostPlaced = 1 << 18;
+inline constexpr size_t kMostPlaced = 1 << 18;  // with what is borrowed from peers
+// Memory that peers may borrow: a file may stand behind each piece, too.
+inline constexpr size_t kMostLendable = 1 << 14;
 // Tokens for other processes, of a process.
 inline constexpr size_t kMostShared = 4096;
 

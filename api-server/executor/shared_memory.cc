@@ -18,7 +18,7 @@ CUresult export_memory(const Driver &driver, CUmemGenericAllocationHandle memory
 
 bool Memory::is_shareable(uint64_t address) const {
   auto found = ranges_.find(address);
-  return found != ranges_.end() && found->second.shared;
+  return found != ranges_.end() && (found->second.shared || found->second.lendable);
 }
 
 CUresult Memory::share(uint64_t handle, uint64_t *size, int *fd) {
@@ -34,10 +34,10 @@ CUresult Memory::share(uint64_t handle, uint64_t *size, int *fd) {
 CUresult Memory::share_mapping(uint64_t address, uint64_t *size, int *fd) {
   Range &range = ranges_.find(address)->second;
   *size = range.size;
-  if (!range.shared) {
+  if (!range.shared && !range.lendable) {
     if (CUresult result = exchange(address, &range); result != CUDA_SUCCESS) return result;
-    range.shared = true;
   }
+  range.shared = true;
   return export_memory(driver_, range.memory, fd);
 }
 
@@ -93,7 +93,7 @@ CUresult Memory::import(uint64_t handle, uint64_t size, int fd, const Token &tok
 // Memory of another session is left as it is, unless that session has given it up.
 CUresult Memory::drop(const Physical &physical) {
   if (physical.shared) Offers::own().withdraw(sharer_.session, physical.handle);
-  if (!physical.imported) return scrub_apart(physical.size, physical.memory);
+  if (!physical.imported) return scrub_apart(physical.size, physical.memory, physical.loan);
   if (Offers::own().is_offered(*physical.imported, sharer_)) {
     return driver_.cuMemRelease(physical.memory);
   }

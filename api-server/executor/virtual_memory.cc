@@ -16,10 +16,11 @@ CUresult Memory::create(uint64_t handle, uint64_t size, bool shareable) {
   if (physical_count_ == kMostPhysicals) return CUDA_ERROR_OUT_OF_MEMORY;
   if (shareable && shareable_count_ == kMostShareable) return CUDA_ERROR_OUT_OF_MEMORY;
   CUmemGenericAllocationHandle memory;
+  bool lendable = false;
   CUresult result = make_room(size, false);
-  if (result == CUDA_SUCCESS) result = create(size, shareable, &memory);
+  if (result == CUDA_SUCCESS) result = create_lendable(size, shareable, &memory, &lendable);
   if (result != CUDA_SUCCESS) return result;
-  physicals_.keep(handle, {memory, size, 0, shareable, handle, false, std::nullopt});
+  physicals_.keep(handle, {memory, size, 0, shareable, handle, false, std::nullopt, lendable});
   ++physical_count_;
   if (shareable) ++shareable_count_;
   mapped_ += size;
@@ -37,25 +38,23 @@ CUresult Memory::end(uint64_t handle) {
   physicals_.take(handle, &ended);
   --physical_count_;
   if (ended.shareable) --shareable_count_;
+  if (ended.lendable) --lendable_count_;
   mapped_ -= ended.size;
   return drop(ended);
 }
 
-// Overwrites memory that nothing maps, and gives it back once that is done. What cannot be
-// overwritten is not given back: then the process has to go.
-CUresult Memory::scrub_apart(uint64_t size, CUmemGenericAllocationHandle memory) {
-  CUdeviceptr address = 0;
-  CUresult result = driver_.cuMemAddressReserve(&address, size, WIRE_GRANULE, 0, 0);
-  if (result == CUDA_SUCCESS) {
-    result = map_whole(address, size, memory);
-    if (result != CUDA_SUCCESS) driver_.cuMemAddressFree(address, size);
-  }
-  if (result != CUDA_SUCCESS) {
+// Overwrites memory that nothing maps here, once nobody else has it, and gives it back when that is
+// done. What cannot be overwritten is not given back: then the process has to go.
+CUresult Memory::scrub_apart(uint64_t size, CUmemGenericAllocationHandle memory,
+                             std::shared_ptr<Loan> loan) {
+  Retired retired{0, size, memory, true, std::move(loan)};
+  CUresult result = CUDA_SUCCESS;
+  if (!is_lent(retired.loan)) result = overwrite(&retired);
+  if (result != CUDA_SUCCESS && !retired.address) {
     if (unscrubbed_ == CUDA_SUCCESS) unscrubbed_ = result;
     return result;
   }
-  retired_.push_back({address, size, memory, true});
-  result = scrubber_.zero(address, size);
+  retired_.push_back(std::move(retired));
   const CUresult reaped = reap(false);
   return result == CUDA_SUCCESS ? reaped : result;
 }
@@ -80,7 +79,7 @@ CUresult Memory::place(uint64_t address, uint64_t size, uint64_t offset, uint64_
   CUresult result = reap(overlaps_retired(address, size));
   if (result == CUDA_SUCCESS) result = driver_.cuMemMap(address, size, offset, found->memory, 0);
   if (result != CUDA_SUCCESS) return result;
-  ranges_[address] = {size, found->memory, false, handle};
+  ranges_[address] = {size, found->memory, false, handle, offset};
   ++found->mappings;
   ++placed_count_;
   return CUDA_SUCCESS;
@@ -96,7 +95,8 @@ bool Memory::is_placed(uint64_t address, uint64_t size, bool whole) const {
   if (whole && at->first != address) return false;
   const uint64_t end = address + size;
   for (uint64_t from = address; from < end; ++at) {
-    if (at == ranges_.end() || !at->second.placed || at->first > from) return false;
+    if (at == ranges_.end() || at->first > from) return false;
+    if (!at->second.placed && (whole || !at->second.borrowed)) return false;
     if (from - at->first >= at->second.size) return false;
     from = at->first + at->second.size;
     if (whole && from > end) return false;
@@ -109,6 +109,7 @@ std::vector<std::pair<uint64_t, uint64_t>> Memory::displace(uint64_t address, ui
   auto at = ranges_.find(address);
   for (const uint64_t end = address + size; at != ranges_.end() && at->first < end;) {
     gone.emplace_back(at->first, at->second.size);
+    withdraw(&at->second);
     if (Physical *found = physicals_.find(at->second.placed)) --found->mappings;
     --placed_count_;
     at = ranges_.erase(at);

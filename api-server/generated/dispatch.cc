@@ -690,6 +690,36 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.bulk(q->length)) return;
       return handle_UploadKeep(s, *q, Starts<Work::kCopy>(s.gate()));
     }
+    case WIRE_PeerOffer: {
+      const auto *q = in.body<wire_PeerOffer>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_PeerOffer(s, *q);
+    }
+    case WIRE_PeerJoin: {
+      const auto *q = in.body<wire_PeerJoin>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_PeerJoin(s, *q);
+    }
+    case WIRE_PeerLend: {
+      const auto *q = in.body<wire_PeerLend>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_PeerLend(s, *q);
+    }
+    case WIRE_PeerMap: {
+      const auto *q = in.body<wire_PeerMap>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_PeerMap(s, *q);
+    }
+    case WIRE_PeerUnmap: {
+      const auto *q = in.body<wire_PeerUnmap>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_PeerUnmap(s, *q);
+    }
     default:
       return s.violation("unknown command");
   }

@@ -94,5 +94,10 @@ void handle_LinkFetch(Session &s, const wire_LinkFetch &q);
 void handle_LinkDestroy(Session &s, const wire_LinkDestroy &q);
 void handle_UploadAsk(Session &s, const wire_UploadAsk &q, std::span<const uint8_t> hashes, Starts<Work::kCopy> work);
 void handle_UploadKeep(Session &s, const wire_UploadKeep &q, Starts<Work::kCopy> work);
+void handle_PeerOffer(Session &s, const wire_PeerOffer &q);
+void handle_PeerJoin(Session &s, const wire_PeerJoin &q);
+void handle_PeerLend(Session &s, const wire_PeerLend &q);
+void handle_PeerMap(Session &s, const wire_PeerMap &q);
+void handle_PeerUnmap(Session &s, const wire_PeerUnmap &q);
 
 }  // namespace outboard

@@ -73,6 +73,16 @@ export interface Device {
   leastPriority: number;
   greatestPriority: number;
   pciBusId: string;
+  /** Devices whose memory its kernels may reach; absent: none. */
+  peers?: Peer[];
+}
+
+export interface Peer {
+  uuid: Uint8Array;
+  performanceRank: number;
+  nativeAtomics: boolean;
+  /** CUatomicOperationCapability by CUatomicOperation. */
+  atomics: number[];
 }
 
 export interface Welcome {

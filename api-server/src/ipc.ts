@@ -52,6 +52,8 @@ export interface Session {
   memoryLimit: bigint;
   /** Whose it is; absent or empty: nobody's in particular. */
   tenant?: string;
+  /** The program's sessions on this machine, where it has several; absent or 0: it is alone. */
+  group?: bigint;
   /** Whether what it uploads is kept, and may be asked for by hash; absent: it is not. */
   uploadCache?: boolean;
   /** What the guest said in its Hello. */

@@ -5,7 +5,7 @@
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
-import type { DeviceSensors } from './control.js';
+import type { DeviceSensors, Peer } from './control.js';
 
 /** One device of the driver library, opened: context retained, window reserved. Opaque. */
 export type DeviceHandle = { readonly __device: unique symbol };
@@ -50,6 +50,8 @@ export interface DeviceSnapshot {
   leastPriority: number;
   greatestPriority: number;
   pciBusId: string;
+  /** The driver's other devices whose memory its kernels may reach. */
+  peers: Peer[];
   /** 13000 is CUDA 13.0. */
   driverVersion: number;
   windowBase: bigint;
@@ -83,6 +85,9 @@ export interface SessionOptions {
   /** Whose it is: with sessions of the same tenant it may share memory. Absent or empty: nobody's in
    * particular. */
   tenant?: string;
+  /** Which of the machine's programs it is of, where that has a session on several devices: those
+   * may lend each other memory. Absent or 0: it is alone. */
+  group?: bigint;
   /** Whether it may ask for uploads by hash, where the device keeps any; absent: it may not. */
   uploadCache?: boolean;
   /** Milliseconds the device may take to come to rest once the session is over; absent: 10000. */

@@ -52,9 +52,9 @@ export class SlotSession {
   prepare() {
     const snapshot = this.#native.snapshot(this.#device);
     const window = this.#placeWindow(snapshot);
-    const { session, memoryLimit, tickets = [], uploadCache = false } = this.#request;
+    const { session, memoryLimit, group, tickets = [], uploadCache = false } = this.#request;
     this.#memoryLimit = memoryLimit < window.size ? memoryLimit : window.size;
-    const { attributes, limits, driverVersion, ...device } = snapshot;
+    const { attributes, limits, peers, driverVersion, ...device } = snapshot;
     this.#welcome = encodeAnswer({
       welcome: {
         session,
@@ -66,6 +66,7 @@ export class SlotSession {
             totalMemory: this.#memoryLimit,
             attributes: [...attributes],
             limits: [...limits],
+            peers: group ? peers : [],
           },
         ],
         windowBase: window.base,
@@ -115,6 +116,7 @@ export class SlotSession {
         session: this.#request.session,
         memoryLimit: this.#memoryLimit,
         tenant: this.#request.tenant ?? '',
+        group: this.#request.group ?? 0n,
         uploadCache: this.#request.uploadCache ?? false,
         gated: this.#request.gated ?? { copies: false, sets: false },
         trace: this.#trace(welcomed),

@@ -29,6 +29,14 @@ t.test('every answer comes back as it went', async (t) => {
     leastPriority: 0,
     greatestPriority: -5,
     pciBusId: '0000:01:00.0',
+    peers: [
+      {
+        uuid: Buffer.from('fedcba9876543210'),
+        performanceRank: 1,
+        nativeAtomics: true,
+        atomics: [0x1f, 0, 3],
+      },
+    ],
   };
   const welcome = {
     session: (1n << 63n) + 1n,

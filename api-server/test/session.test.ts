@@ -17,6 +17,7 @@ import type { SocketHandle } from '../src/socket-handle.js';
 import { windowChoices } from '../src/window.js';
 
 const base = 0x400000000000n;
+const peer = { uuid: Buffer.alloc(16, 1), performanceRank: 0, nativeAtomics: true, atomics: [31] };
 
 function madeUp(t: { testdir(): string }) {
   const file = path.join(t.testdir(), 'sent');
@@ -44,6 +45,7 @@ function madeUp(t: { testdir(): string }) {
       leastPriority: 0,
       greatestPriority: -5,
       pciBusId: '0000:01:00.0',
+      peers: [peer],
       driverVersion: 13000,
       windowBase: base,
       windowSize: 1n << 40n,
@@ -103,6 +105,21 @@ t.test('prepared, begun, ended', async (t) => {
   const end: SessionEnd = { reason: 'closed', message: 'gone', reusable: true };
   options()?.onEnd(end);
   t.same(ends, [{ end, launches: 42n }]);
+});
+
+t.test('one of a program that has several devices', async (t) => {
+  const { session, sent, options } = madeUp(t);
+  const alone = session();
+  alone.prepare();
+  alone.begin(() => {});
+  t.equal(options()?.group, 0n);
+  t.match(welcomeOf(sent()), { welcome: { devices: [{ peers: [] }] } }, 'it has no peers');
+  const { session: other, sent: told, options: given } = madeUp(t);
+  const together = other({ group: 9n });
+  together.prepare();
+  together.begin(() => {});
+  t.equal(given()?.group, 9n);
+  t.match(welcomeOf(told()), { welcome: { devices: [{ peers: [peer] }] } });
 });
 
 t.test('a session that is recorded', async (t) => {

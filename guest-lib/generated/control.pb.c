@@ -27,6 +27,9 @@ PB_BIND(outboard_Welcome, outboard_Welcome, 4)
 PB_BIND(outboard_Device, outboard_Device, 2)
 
 
+PB_BIND(outboard_Peer, outboard_Peer, AUTO)
+
+
 PB_BIND(outboard_DeviceReport, outboard_DeviceReport, 4)
 
 

@@ -55,6 +55,16 @@ typedef struct _outboard_Refusal {
     int32_t result; /* the CUresult the program gets */
 } outboard_Refusal;
 
+typedef PB_BYTES_ARRAY_T(16) outboard_Peer_uuid_t;
+/* Another device of the same server, as the driver describes the way there. */
+typedef struct _outboard_Peer {
+    outboard_Peer_uuid_t uuid; /* 16 bytes */
+    uint32_t performance_rank;
+    bool native_atomics;
+    pb_size_t atomics_count;
+    uint32_t atomics[16]; /* CUatomicOperationCapability by CUatomicOperation */
+} outboard_Peer;
+
 typedef PB_BYTES_ARRAY_T(16) outboard_Device_uuid_t;
 /* All a program can ask of a device without changing it: one snapshot instead of 111 questions. */
 typedef struct _outboard_Device {
@@ -68,6 +78,9 @@ typedef struct _outboard_Device {
     int32_t least_priority;
     int32_t greatest_priority;
     char pci_bus_id[32];
+    /* Those whose memory its kernels may reach, where sessions of one program have both. */
+    pb_size_t peers_count;
+    outboard_Peer peers[8];
 } outboard_Device;
 
 typedef struct _outboard_Welcome {
@@ -169,7 +182,8 @@ extern "C" {
 #define outboard_Queued_init_default             {0}
 #define outboard_Refusal_init_default            {"", "", "", 0}
 #define outboard_Welcome_init_default            {0, 0, 0, {outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default}, 0, 0, 0, "", 0, {"", "", "", "", "", "", ""}, 0}
-#define outboard_Device_init_default             {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, ""}
+#define outboard_Device_init_default             {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, "", 0, {outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default}}
+#define outboard_Peer_init_default               {{0, {0}}, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}
 #define outboard_DeviceReport_init_default       {"", 0, "", "", 0, {outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default}, 0, {outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default}}
 #define outboard_DeviceState_init_default        {"", {0, {0}}, "", 0, 0, 0, 0, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, 0, {0, 0, 0, 0}, 0, {0, 0, 0, 0}, false, 0, false, 0, false, 0}
 #define outboard_ProcessState_init_default       {0, 0, 0, "", "", 0, 0}
@@ -179,7 +193,8 @@ extern "C" {
 #define outboard_Queued_init_zero                {0}
 #define outboard_Refusal_init_zero               {"", "", "", 0}
 #define outboard_Welcome_init_zero               {0, 0, 0, {outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero}, 0, 0, 0, "", 0, {"", "", "", "", "", "", ""}, 0}
-#define outboard_Device_init_zero                {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, ""}
+#define outboard_Device_init_zero                {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, "", 0, {outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero}}
+#define outboard_Peer_init_zero                  {{0, {0}}, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}
 #define outboard_DeviceReport_init_zero          {"", 0, "", "", 0, {outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero}, 0, {outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero}}
 #define outboard_DeviceState_init_zero           {"", {0, {0}}, "", 0, 0, 0, 0, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, 0, {0, 0, 0, 0}, 0, {0, 0, 0, 0}, false, 0, false, 0, false, 0}
 #define outboard_ProcessState_init_zero          {0, 0, 0, "", "", 0, 0}
@@ -208,6 +223,10 @@ extern "C" {
 #define outboard_Refusal_sentence_tag            2
 #define outboard_Refusal_remedy_tag              3
 #define outboard_Refusal_result_tag              4
+#define outboard_Peer_uuid_tag                   1
+#define outboard_Peer_performance_rank_tag       2
+#define outboard_Peer_native_atomics_tag         3
+#define outboard_Peer_atomics_tag                4
 #define outboard_Device_name_tag                 1
 #define outboard_Device_uuid_tag                 2
 #define outboard_Device_total_memory_tag         3
@@ -216,6 +235,7 @@ extern "C" {
 #define outboard_Device_least_priority_tag       6
 #define outboard_Device_greatest_priority_tag    7
 #define outboard_Device_pci_bus_id_tag           8
+#define outboard_Device_peers_tag                9
 #define outboard_Welcome_session_tag             1
 #define outboard_Welcome_driver_version_tag      2
 #define outboard_Welcome_devices_tag             3
@@ -336,9 +356,19 @@ X(a, STATIC,   REPEATED, SINT32,   attributes,        4) \
 X(a, STATIC,   REPEATED, UINT64,   limits,            5) \
 X(a, STATIC,   SINGULAR, SINT32,   least_priority,    6) \
 X(a, STATIC,   SINGULAR, SINT32,   greatest_priority,   7) \
-X(a, STATIC,   SINGULAR, STRING,   pci_bus_id,        8)
+X(a, STATIC,   SINGULAR, STRING,   pci_bus_id,        8) \
+X(a, STATIC,   REPEATED, MESSAGE,  peers,             9)
 #define outboard_Device_CALLBACK NULL
 #define outboard_Device_DEFAULT NULL
+#define outboard_Device_peers_MSGTYPE outboard_Peer
+
+#define outboard_Peer_FIELDLIST(X, a) \
+X(a, STATIC,   SINGULAR, BYTES,    uuid,              1) \
+X(a, STATIC,   SINGULAR, UINT32,   performance_rank,   2) \
+X(a, STATIC,   SINGULAR, BOOL,     native_atomics,    3) \
+X(a, STATIC,   REPEATED, UINT32,   atomics,           4)
+#define outboard_Peer_CALLBACK NULL
+#define outboard_Peer_DEFAULT NULL
 
 #define outboard_DeviceReport_FIELDLIST(X, a) \
 X(a, STATIC,   SINGULAR, STRING,   server_version,    1) \
@@ -395,6 +425,7 @@ extern const pb_msgdesc_t outboard_Queued_msg;
 extern const pb_msgdesc_t outboard_Refusal_msg;
 extern const pb_msgdesc_t outboard_Welcome_msg;
 extern const pb_msgdesc_t outboard_Device_msg;
+extern const pb_msgdesc_t outboard_Peer_msg;
 extern const pb_msgdesc_t outboard_DeviceReport_msg;
 extern const pb_msgdesc_t outboard_DeviceState_msg;
 extern const pb_msgdesc_t outboard_ProcessState_msg;
@@ -407,21 +438,23 @@ extern const pb_msgdesc_t outboard_ProcessState_msg;
 #define outboard_Refusal_fields &outboard_Refusal_msg
 #define outboard_Welcome_fields &outboard_Welcome_msg
 #define outboard_Device_fields &outboard_Device_msg
+#define outboard_Peer_fields &outboard_Peer_msg
 #define outboard_DeviceReport_fields &outboard_DeviceReport_msg
 #define outboard_DeviceState_fields &outboard_DeviceState_msg
 #define outboard_ProcessState_fields &outboard_ProcessState_msg
 
 /* Maximum encoded size of messages (where known) */
-#define outboard_Answer_size                     16936
+#define outboard_Answer_size                     24872
 #define outboard_DeviceQuery_size                155
 #define outboard_DeviceReport_size               24833
 #define outboard_DeviceState_size                320
-#define outboard_Device_size                     2044
+#define outboard_Device_size                     3036
 #define outboard_Hello_size                      5166
+#define outboard_Peer_size                       122
 #define outboard_ProcessState_size               170
 #define outboard_Queued_size                     6
 #define outboard_Refusal_size                    1104
-#define outboard_Welcome_size                    16932
+#define outboard_Welcome_size                    24868
 
 #ifdef __cplusplus
 } /* extern "C" */

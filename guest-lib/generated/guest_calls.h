@@ -1845,4 +1845,55 @@ static inline CUresult put_UploadKeep(uint64_t destination, uint64_t stream, uin
   return batch_end_bulk(stream, payload, length);
 }
 
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_PeerOffer(struct answer *answer) {
+  struct wire_PeerOffer *frame = batch_ask(WIRE_PeerOffer, sizeof(struct wire_PeerOffer), answer);
+  if (!frame) return guest_lost();
+  return batch_wait(answer, sizeof(struct wire_PeerOffer_reply));
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_PeerJoin(uint32_t peer, uint64_t token0, uint64_t token1, uint64_t token2, uint64_t token3, uint64_t token4, uint64_t token5, uint64_t token6, uint64_t token7, struct answer *answer) {
+  struct wire_PeerJoin *frame = batch_ask(WIRE_PeerJoin, sizeof(struct wire_PeerJoin), answer);
+  if (!frame) return guest_lost();
+  frame->peer = peer;
+  frame->token0 = token0;
+  frame->token1 = token1;
+  frame->token2 = token2;
+  frame->token3 = token3;
+  frame->token4 = token4;
+  frame->token5 = token5;
+  frame->token6 = token6;
+  frame->token7 = token7;
+  return batch_wait(answer, sizeof(struct wire_PeerJoin_reply));
+}
+
+static inline CUresult put_PeerLend(uint64_t address, uint64_t size, uint64_t loan) {
+  struct wire_PeerLend *frame = batch_begin(WIRE_PeerLend, sizeof(struct wire_PeerLend));
+  if (!frame) return guest_lost();
+  frame->address = address;
+  frame->size = size;
+  frame->loan = loan;
+  return batch_end(BATCH_NO_STREAM);
+}
+
+static inline CUresult put_PeerMap(uint64_t address, uint64_t size, uint64_t loan, uint32_t peer, uint32_t flags) {
+  struct wire_PeerMap *frame = batch_begin(WIRE_PeerMap, sizeof(struct wire_PeerMap));
+  if (!frame) return guest_lost();
+  frame->address = address;
+  frame->size = size;
+  frame->loan = loan;
+  frame->peer = peer;
+  frame->flags = flags;
+  return batch_end(BATCH_NO_STREAM);
+}
+
+static inline CUresult put_PeerUnmap(uint64_t address, uint64_t size) {
+  struct wire_PeerUnmap *frame = batch_begin(WIRE_PeerUnmap, sizeof(struct wire_PeerUnmap));
+  if (!frame) return guest_lost();
+  frame->address = address;
+  frame->size = size;
+  return batch_end(BATCH_NO_STREAM);
+}
+
 #endif

@@ -468,8 +468,8 @@ const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))
   CALL_IS_LOCAL,  // cuCtxDestroy
   CALL_IS_LOCAL,  // cuCtxDestroy_v2
   CALL_IS_LOCAL,  // cuCtxDetach
-  CALL_IS_LOCAL,  // cuCtxDisablePeerAccess
-  CALL_IS_LOCAL,  // cuCtxEnablePeerAccess
+  CALL_WAITS,  // cuCtxDisablePeerAccess
+  CALL_WAITS,  // cuCtxEnablePeerAccess
   CALL_IS_LOCAL,  // cuCtxGetApiVersion
   CALL_IS_LOCAL,  // cuCtxGetCacheConfig
   CALL_IS_LOCAL,  // cuCtxGetCurrent
@@ -714,7 +714,7 @@ const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))
   CALL_IS_LOCAL,  // cuMemPoolDestroy
   CALL_IS_LOCAL,  // cuMemPoolGetAccess
   CALL_IS_LOCAL,  // cuMemPoolGetAttribute
-  CALL_IS_LOCAL,  // cuMemPoolSetAccess
+  CALL_WAITS,  // cuMemPoolSetAccess
   CALL_IS_LOCAL,  // cuMemPoolSetAttribute
   CALL_IS_LOCAL,  // cuMemPoolTrimTo
   CALL_STARTS_WORK,  // cuMemPrefetchAsync

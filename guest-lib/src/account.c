@@ -7,6 +7,7 @@
 #include "lane.h"
 #include "log.h"
 #include "memory_parts.h"
+#include "peer.h"
 #include "pool.h"
 #include "stream.h"
 #include "wire.h"
@@ -17,6 +18,8 @@ struct leaving {
   uint64_t address;
   uint64_t sequence;
   uint64_t beside;
+  // What the lanes were sent until then whose devices may use it, too.
+  uint64_t visitors[LANES_MAX];
   void (*end)(void *object, _Bool tell);
   void *object;
 };
@@ -62,10 +65,22 @@ void memory_log_shortage(uint64_t bytes) {
 void memory_count_leaving(int64_t bytes) { here()->leaving_bytes += (uint64_t)bytes; }
 _Bool memory_leaves(void) { return here()->count || pool_waits(); }
 
+static _Bool is_settled(const struct leaving *leaving, uint64_t settled) {
+  if (leaving->sequence > settled) return 0;
+  _Bool good = 1;
+  for (unsigned lane = 0; lanes_many() && good && lane < (unsigned)lane_count; lane++) {
+    if (!leaving->visitors[lane]) continue;
+    struct lane_thread before = lane_enter(lane);
+    good = leaving->visitors[lane] <= context_settled_sequence();
+    lane_leave(before);
+  }
+  return good;
+}
+
 void memory_release_settled(void) {
   struct account *account = here();
   uint64_t settled = context_settled_sequence();
-  while (account->count && account->queue[account->first].sequence <= settled) {
+  while (account->count && is_settled(&account->queue[account->first], settled)) {
     const struct leaving *first = &account->queue[account->first++];
     account->count--;
     if (!first->end) {
@@ -95,6 +110,13 @@ _Bool memory_room_to_leave(void) {
 static void leave(struct leaving what) {
   struct account *account = here();
   what.sequence = batch_sequence();
+  unsigned visitors = lanes_many() ? peer_visitors[lane_here()] : 0;
+  for (unsigned lane = 0; visitors >> lane; lane++) {
+    if (!(visitors >> lane & 1)) continue;
+    struct lane_thread before = lane_enter(lane);
+    what.visitors[lane] = batch_sequence();
+    lane_leave(before);
+  }
   account->queue[account->first + account->count++] = what;
   memory_release_settled();
 }

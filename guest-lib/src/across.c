@@ -21,6 +21,7 @@ struct crossing {
   struct box_end to, from;
   unsigned to_lane, from_lane;  // LANE_ANY: the host
   struct box box;
+  unsigned by;  // the lane whose device reaches both ends; LANE_ANY: none does
 };
 
 // Pinned memory is the host's here, whichever device reaches it.
@@ -29,6 +30,21 @@ static unsigned lane_of_end(const struct box_end *end) {
   struct allocation found;
   if (end->place == BOX_HOST || window_is_host(end->address)) return LANE_ANY;
   return memory_find(end->address, &found) ? found.lane : LANE_ANY;
+}
+
+static _Bool reaches(unsigned lane, const struct box_end *end, unsigned end_lane) {
+  struct allocation found;
+  if (lane == end_lane) return 1;
+  return end->place != BOX_ARRAY && memory_find(end->address, &found) && found.visitors >> lane & 1;
+}
+
+static unsigned lane_of_copy(const struct crossing *c, unsigned here) {
+  const unsigned lanes[3] = {here, c->to_lane, c->from_lane};
+  if (c->to_lane == LANE_ANY || c->from_lane == LANE_ANY) return LANE_ANY;
+  for (int i = 0; i < 3; i++)
+    if (reaches(lanes[i], &c->to, c->to_lane) && reaches(lanes[i], &c->from, c->from_lane))
+      return lanes[i];
+  return LANE_ANY;
 }
 
 // One way, in the lane of the end that is a device's; `host` has it in rows without gaps.
@@ -57,8 +73,20 @@ static CUresult move_piece(const struct crossing *c, const struct box_piece *pie
   return result ? result : move(&to, c->to_lane, stage, &piece->box, streams[c->to_lane], 1);
 }
 
+// By one device, which reaches both.
+static CUresult copy_by(const struct crossing *c, uint64_t stream) {
+  struct box_end to = c->to, from = c->from;
+  struct lane_thread before = lane_enter(c->by);
+  CUresult result = box_locate(&to, &from, &c->box);
+  if (!result) result = box_move(&to, &from, &c->box, stream, LANDING_WAITED_FOR);
+  if (!result) result = stream_synchronize(stream);
+  lane_leave(before);
+  return result;
+}
+
 // All of it, on these streams of the lanes. When it returns, all is where it goes.
 static CUresult carry(const struct crossing *c, const uint64_t streams[LANES_MAX]) {
+  if (c->by != LANE_ANY) return copy_by(c, streams[c->by]);
   uint64_t bytes = c->box.width * c->box.height * c->box.depth;
   char *through = malloc(bytes < PIECE_BYTES ? bytes : PIECE_BYTES);
   CUresult result = through ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
@@ -95,8 +123,8 @@ static CUresult own_stream(unsigned lane, uint64_t streams[LANES_MAX]) {
 static void carry_step(void *data, struct host_step_call call) {
   struct crossing *c = data;
   uint64_t streams[LANES_MAX] = {0};
-  CUresult result = own_stream(c->from_lane, streams);
-  if (!result) result = own_stream(c->to_lane, streams);
+  CUresult result = own_stream(c->by == LANE_ANY ? c->from_lane : c->by, streams);
+  if (!result && c->by == LANE_ANY) result = own_stream(c->to_lane, streams);
   if (!result) result = carry(c, streams);
   lane_use(call.lane);
   if (result && !guest_is_lost()) guest_async_error(result);
@@ -159,8 +187,11 @@ _Bool across_copy(const struct box_end *to, const struct box_end *from, const st
   unsigned here = lane_here(), to_lane = lane_of_end(to), from_lane = lane_of_end(from);
   if ((to_lane == LANE_ANY || to_lane == here) && (from_lane == LANE_ANY || from_lane == here))
     return 0;
+  struct crossing c = {*to, *from, to_lane, from_lane, *box, LANE_ANY};
+  c.by = lane_of_copy(&c, here);
   lane_use(here);
-  *result = copy((struct crossing){*to, *from, to_lane, from_lane, *box}, stream, async);
+  if (c.by == here && async && stream != STREAM_LEGACY_WIRE) return 0;
+  *result = copy(c, stream, async);
   return 1;
 }
 
@@ -180,7 +211,7 @@ static __thread _Bool away;
 CUresult across_go(uint64_t address, uint64_t *stream) {
   const struct box_end end = {.place = BOX_DEVICE, .address = address};
   unsigned lane = lane_of_end(&end);
-  away = lane != LANE_ANY && lane != lane_here();
+  away = lane != LANE_ANY && !reaches(lane_here(), &end, lane);
   if (!away) return CUDA_SUCCESS;
   CUresult result = CUDA_SUCCESS;
   if (capture_active() && (result = capture_check_wait(*stream))) return result;

@@ -9,7 +9,8 @@
 #include "lane.h"
 
 // A copy on a stream of the thread's lane, whose result is put in *result. False, and nothing is
-// done, when either end is the host's or of that lane.
+// done, when either end is the host's or of that lane; or when its device reaches both (peer.h),
+// and the order is that of the stream alone.
 _Bool across_copy(const struct box_end *to, const struct box_end *from, const struct box *box,
                   uint64_t stream, _Bool async, CUresult *result);
 // The same of bytes in a row.

@@ -109,6 +109,7 @@ static struct devices {
   struct device all[DEVICES_MAX];
   int count;
   uint32_t driver_version;  // the oldest
+  unsigned server;          // of those to come: the first lane that leads there
 } found;
 
 // Every lane's server holds the same window: an address means one thing only.
@@ -148,6 +149,7 @@ static CUresult take_welcome(struct window *window) {
   control_devices(welcome, devices);
   for (unsigned i = 0; i < welcome->devices_count && found.count < DEVICES_MAX; i++) {
     devices[i].lane = lane_here();
+    devices[i].server = found.server;
     found.all[found.count++] = devices[i];
   }
   if (!found.driver_version || welcome->driver_version < found.driver_version)
@@ -214,6 +216,7 @@ static CUresult attach_lane(const struct config *config, struct window *window) 
 // gets tickets for the others, which a connection each hands in.
 static CUresult attach_group(const struct config *config, struct window *window, unsigned first) {
   lane_use(first);
+  found.server = first;
   CUresult result = attach_lane(config, window);
   if (result || config->gpus == 1) return result;
   const outboard_Welcome *welcome = &answer_message.body.welcome;

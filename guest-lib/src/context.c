@@ -15,6 +15,7 @@
 #include "memory.h"
 #include "module.h"
 #include "pages.h"
+#include "peer.h"
 #include "stream.h"
 #include "texture.h"
 
@@ -70,6 +71,7 @@ static CUresult reset(int device) {
   // Functions of the program are called first; the server would wait for them and hear nothing.
   if (host_functions_may_come()) context_synchronize();
   host_function_drain();
+  peer_reset();
   struct answer answer;
   answer_init(&answer);
   CUresult result = ask_ContextReset(&answer);
@@ -204,6 +206,7 @@ CUresult guest_cuCtxDestroy_v2(CUcontext ctx) {
   reference_destroy_of(handle);
   array_destroy_of(handle);
   memory_destroy_of(handle);
+  peer_forget_context(handle);
   if (context_current_handle() == handle) stack.depth--;
   abi_storage_drop(ctx);
   free(handle_retire(WIRE_KIND_CONTEXT, handle));

@@ -97,6 +97,17 @@ CUresult control_read_answer(const uint8_t *preface, const uint8_t *message, uin
   }
 }
 
+static void take_peer(const outboard_Peer *from, struct device *device) {
+  struct peer_device *to = &device->peers[device->peer_count];
+  if (from->uuid.size != sizeof to->uuid) return;
+  device->peer_count++;
+  memcpy(&to->uuid, from->uuid.bytes, sizeof to->uuid);
+  to->performance_rank = (int)from->performance_rank;
+  to->native_atomics = from->native_atomics;
+  to->atomic_count = from->atomics_count;
+  for (unsigned i = 0; i < from->atomics_count; i++) to->atomics[i] = from->atomics[i];
+}
+
 void control_devices(const outboard_Welcome *welcome, struct device devices[DEVICES_MAX]) {
   for (unsigned i = 0; i < welcome->devices_count; i++) {
     const outboard_Device *from = &welcome->devices[i];
@@ -114,5 +125,6 @@ void control_devices(const outboard_Welcome *welcome, struct device devices[DEVI
     to->least_priority = from->least_priority;
     to->greatest_priority = from->greatest_priority;
     memcpy(to->pci_bus_id, from->pci_bus_id, sizeof to->pci_bus_id);
+    for (unsigned p = 0; p < from->peers_count; p++) take_peer(&from->peers[p], to);
   }
 }

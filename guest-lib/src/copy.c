@@ -14,6 +14,7 @@
 #include "log.h"
 #include "memory.h"
 #include "pages.h"
+#include "peer.h"
 #include "stream.h"
 #include "upload_cache.h"
 
@@ -117,9 +118,10 @@ CUresult copy_wait_for_downloads(void) {
 }
 
 // Who copies while waiting sees what kernels have written before: where it was not the copy that
-// was waited for, its stream is, if there is such memory at all.
+// was waited for, its stream is, if there is such memory at all. And what it has copied is there:
+// another device may use it next that does not wait for this one.
 CUresult copy_finish(uint64_t stream) {
-  return host_shared ? stream_synchronize(stream) : CUDA_SUCCESS;
+  return host_shared || peer_has_lent(lane_here()) ? stream_synchronize(stream) : CUDA_SUCCESS;
 }
 
 static CUresult copy_any(void *destination, const void *source, uint64_t bytes, uint64_t stream,

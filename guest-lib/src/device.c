@@ -238,19 +238,41 @@ CUresult guest_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) {
   return CUDA_ERROR_INVALID_DEVICE;
 }
 
+const struct peer_device *device_peer(int device, int peer) {
+  if (device == peer || devices[device].server != devices[peer].server) return NULL;
+  for (unsigned i = 0; i < devices[device].peer_count; i++)
+    if (!memcmp(&devices[device].peers[i].uuid, &devices[peer].uuid, sizeof(CUuuid)))
+      return &devices[device].peers[i];
+  return NULL;
+}
+
 CUresult guest_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev) {
   if (!canAccessPeer) return CUDA_ERROR_INVALID_VALUE;
   if (!device_exists(dev) || !device_exists(peerDev)) return CUDA_ERROR_INVALID_DEVICE;
-  *canAccessPeer = 0;
+  *canAccessPeer = device_peer(dev, peerDev) != NULL;
   return CUDA_SUCCESS;
 }
 
 CUresult guest_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice,
                                        CUdevice dstDevice) {
-  (void)attrib;
   if (!value) return CUDA_ERROR_INVALID_VALUE;
   if (!device_exists(srcDevice) || !device_exists(dstDevice) || srcDevice == dstDevice)
     return CUDA_ERROR_INVALID_DEVICE;
+  const struct peer_device *peer = device_peer(srcDevice, dstDevice);
   *value = 0;
-  return CUDA_SUCCESS;
+  switch (attrib) {
+    case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:
+      if (peer) *value = peer->performance_rank;
+      return CUDA_SUCCESS;
+    case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED:
+      *value = peer != NULL;
+      return CUDA_SUCCESS;
+    case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED:
+      *value = peer && peer->native_atomics;
+      return CUDA_SUCCESS;
+    case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED:
+      return CUDA_SUCCESS;  // arrays are not lent
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
 }

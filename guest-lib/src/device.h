@@ -11,8 +11,18 @@
 #define DEVICE_ATTRIBUTES_MAX 256
 #define DEVICE_LIMITS_MAX 16
 
+// Another device of the same server, as the server describes the way there.
+struct peer_device {
+  CUuuid uuid;
+  int performance_rank;
+  _Bool native_atomics;
+  unsigned atomic_count;
+  unsigned atomics[16];  // CUatomicOperationCapability by CUatomicOperation
+};
+
 struct device {
   unsigned lane;            // that leads to it (lane.h)
+  unsigned server;          // number of the first lane that leads to the same server
   uint32_t server_ordinal;  // what the server calls it
   char name[256];
   CUuuid uuid;
@@ -24,6 +34,8 @@ struct device {
   int least_priority;
   int greatest_priority;
   char pci_bus_id[32];
+  unsigned peer_count;
+  struct peer_device peers[DEVICES_MAX];
 };
 
 // Takes the server's devices, in the order and choice of CUDA_VISIBLE_DEVICES (NULL: all).
@@ -38,6 +50,8 @@ int device_clamp_priority(int priority);
 void device_priorities(int ordinal, int *least, int *greatest);
 CUresult device_limit(int ordinal, CUlimit limit, size_t *value);
 void device_set_limit(int ordinal, CUlimit limit, size_t value);
+// The way from one to another of the program's, where kernels can be let into its memory; or NULL.
+const struct peer_device *device_peer(int device, int peer);
 int device_attribute(int ordinal, CUdevice_attribute attribute);
 
 #endif

@@ -22,14 +22,16 @@ CUresult guest_cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAf
 
 // ---- atomic operations across devices ----------------------------------------------------------
 
-// No memory of this machine, nor of another device, is one that a kernel's atomic operation
-// reaches.
-static CUresult no_atomics(unsigned *capabilities, const CUatomicOperation *operations,
-                           unsigned count) {
+// No memory of this machine is one that a kernel's atomic operation reaches; nor is that of another
+// device, but for those of the same server.
+static CUresult atomics_of(const struct peer_device *peer, unsigned *capabilities,
+                           const CUatomicOperation *operations, unsigned count) {
   if (!capabilities || !operations || !count) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < count; i++)
     if ((unsigned)operations[i] >= CU_ATOMIC_OPERATION_MAX) return CUDA_ERROR_INVALID_VALUE;
-  for (unsigned i = 0; i < count; i++) capabilities[i] = 0;
+  for (unsigned i = 0; i < count; i++)
+    capabilities[i] =
+        peer && (unsigned)operations[i] < peer->atomic_count ? peer->atomics[operations[i]] : 0;
   return CUDA_SUCCESS;
 }
 
@@ -37,7 +39,7 @@ CUresult guest_cuDeviceGetHostAtomicCapabilities(unsigned int *capabilities,
                                                  const CUatomicOperation *operations,
                                                  unsigned int count, CUdevice dev) {
   if (!device_exists(dev)) return CUDA_ERROR_INVALID_DEVICE;
-  return no_atomics(capabilities, operations, count);
+  return atomics_of(NULL, capabilities, operations, count);
 }
 
 CUresult guest_cuDeviceGetP2PAtomicCapabilities(unsigned int *capabilities,
@@ -46,23 +48,7 @@ CUresult guest_cuDeviceGetP2PAtomicCapabilities(unsigned int *capabilities,
                                                 CUdevice dstDevice) {
   if (!device_exists(srcDevice) || !device_exists(dstDevice) || srcDevice == dstDevice)
     return CUDA_ERROR_INVALID_DEVICE;
-  return no_atomics(capabilities, operations, count);
-}
-
-// ---- access between devices --------------------------------------------------------------------
-
-CUresult guest_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
-  const struct context *peer = handle_object(WIRE_KIND_CONTEXT, handle_of(peerContext));
-  if (!peer) return CUDA_ERROR_INVALID_CONTEXT;
-  if (Flags) return CUDA_ERROR_INVALID_VALUE;
-  if (peer->device == context_current()->device) return CUDA_ERROR_INVALID_DEVICE;
-  return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;  // as cuDeviceCanAccessPeer says
-}
-
-CUresult guest_cuCtxDisablePeerAccess(CUcontext peerContext) {
-  return handle_object(WIRE_KIND_CONTEXT, handle_of(peerContext))
-             ? CUDA_ERROR_PEER_ACCESS_NOT_ENABLED
-             : CUDA_ERROR_INVALID_CONTEXT;
+  return atomics_of(device_peer(srcDevice, dstDevice), capabilities, operations, count);
 }
 
 // ---- notifications -----------------------------------------------------------------------------

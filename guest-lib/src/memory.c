@@ -12,6 +12,7 @@
 #include "log.h"
 #include "memory_parts.h"
 #include "pages.h"
+#include "peer.h"
 #include "pool.h"
 #include "stream.h"
 #include "window.h"
@@ -108,12 +109,14 @@ static CUresult new_block(uint64_t bytes, int device, enum allocation_kind kind,
   block->device = device;
   block->kind = kind;
   window_put(&block->holding);
+  if (kind == ALLOCATION_PLAIN) peer_lend_to_all(&block->holding);
   *out = block;
   return CUDA_SUCCESS;
 }
 
 // Nothing uses the block any more. `tell`: the server still has memory under it.
 static void end_block(struct block *block, _Bool tell) {
+  peer_end_all(&block->holding);
   if (block->kind == ALLOCATION_MANAGED) pages_unshare(block->holding.address);
   if (tell) put_MemoryUnmap(block->holding.address, block->holding.size);
   memory_discharge(block->holding.size);
@@ -291,6 +294,7 @@ CUresult memory_make_room(void) {
   if (memory_leaves()) {
     pthread_mutex_unlock(&memory_lock);
     result = context_synchronize();
+    if (lanes_many()) peer_settle(peer_visitors[lane_here()]);
     pthread_mutex_lock(&memory_lock);
   }
   memory_release_settled();
@@ -422,7 +426,8 @@ static _Bool find_in_block(struct holding *holding, uint64_t address, struct all
                                .context = record->context,
                                .pool = record->pool,
                                .id = record->id,
-                               .access = ACCESS_ALL};
+                               .access = ACCESS_ALL,
+                               .visitors = holding->visitors};
   return 1;
 }
 
@@ -433,6 +438,21 @@ static const struct holding_kind block_kind = {find_in_block, forget_block};
 static void forget(struct holding *holding, void *context) {
   (void)context;
   if (holding->kind->forget) holding->kind->forget(holding);
+}
+
+struct plain_visit {
+  void (*visit)(struct holding *holding, void *context);
+  void *context;
+};
+
+static void visit_plain(struct holding *holding, void *context) {
+  const struct plain_visit *plain = context;
+  if (holding->kind == &block_kind && ((struct block *)holding)->kind == ALLOCATION_PLAIN)
+    plain->visit(holding, plain->context);
+}
+
+void memory_each_plain(void (*visit)(struct holding *holding, void *context), void *context) {
+  window_each(visit_plain, &(struct plain_visit){visit, context});
 }
 
 void memory_forget_all(void) {

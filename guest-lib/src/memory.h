@@ -30,6 +30,7 @@ struct allocation {
   unsigned access;   // what the device may do: ACCESS_READ, ACCESS_WRITE
   _Bool uneven;      // a mapping whose granules differ in access
   _Bool shareable;   // a mapping whose memory was made to be shared
+  uint8_t visitors;  // lanes whose devices may use it beside its own (peer.h), a bit each
 };
 enum { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_ALL = 3 };
 

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "memory.h"
+#include "window.h"
 
 extern pthread_mutex_t memory_lock;
 
@@ -57,6 +58,9 @@ CUresult memory_leave(uint64_t address, uint64_t *capacity);
 void memory_return(uint64_t address, uint64_t size, uint64_t context, uint64_t pool);
 // It has left, and no work uses it any more.
 void memory_release(uint64_t address);
+
+// Visits what plain allocations of the thread's lane lie in.
+void memory_each_plain(void (*visit)(struct holding *holding, void *context), void *context);
 
 // ---- variable.c ----
 

@@ -7,6 +7,7 @@
 #include "guest_calls.h"
 #include "handle.h"
 #include "memory_parts.h"
+#include "peer.h"
 
 static uint64_t defaults[DEVICES_MAX];  // made when they are first asked for
 static uint64_t chosen[DEVICES_MAX];    // 0: the default pool
@@ -118,11 +119,29 @@ CUresult guest_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolPro
   return CUDA_SUCCESS;
 }
 
+// Memory of a pool is open to a device when any memory of the pool's device is.
+static CUresult open_to(struct pool *pool, int device, _Bool open) {
+  unsigned bit = 1u << device, visitor = lane_of_device(device);
+  unsigned owner = lane_of_device(pool->device);
+  if (device == pool->device || open == !!(pool->visitors & bit)) return CUDA_SUCCESS;
+  CUresult result = CUDA_SUCCESS;
+  if (open)
+    result = peer_open(visitor, owner);
+  else
+    peer_close(visitor, owner);
+  if (!result) pool->visitors ^= bit;
+  return result;
+}
+
 // Allocations of it live on.
 CUresult guest_cuMemPoolDestroy(CUmemoryPool pool) {
   uint64_t handle = handle_of(pool);
-  pthread_mutex_lock(&memory_lock);
   struct pool *found = pool_find(pool);
+  for (int device = 0; found && defaults[found->device] != handle && device < device_count();
+       device++)
+    open_to(found, device, 0);
+  pthread_mutex_lock(&memory_lock);
+  found = pool_find(pool);
   CUresult result = CUDA_SUCCESS;
   if (!found || defaults[found->device] == handle) {
     result = CUDA_ERROR_INVALID_VALUE;
@@ -209,7 +228,8 @@ static CUresult check_access(const CUmemAccessDesc *access, const struct pool *p
   if (!none && access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return CUDA_ERROR_INVALID_VALUE;
   if (access->location.id == pool->device)
     return none ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;  // a device keeps its own
-  return none ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+  if (none || device_peer(access->location.id, pool->device)) return CUDA_SUCCESS;
+  return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 }
 
 CUresult guest_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count) {
@@ -219,7 +239,10 @@ CUresult guest_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map,
     CUresult result = check_access(&map[i], found);
     if (result) return result;
   }
-  return CUDA_SUCCESS;
+  CUresult result = CUDA_SUCCESS;
+  for (size_t i = 0; i < count && !result; i++)
+    result = open_to(found, map[i].location.id, map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  return result;
 }
 
 CUresult guest_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool,
@@ -228,7 +251,8 @@ CUresult guest_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool
   if (!found || !flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE)
     return CUDA_ERROR_INVALID_VALUE;
   if (!device_exists(location->id)) return CUDA_ERROR_INVALID_DEVICE;
-  *flags = location->id == found->device ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-                                         : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  *flags = location->id == found->device || found->visitors >> location->id & 1
+               ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+               : CU_MEM_ACCESS_FLAGS_PROT_NONE;
   return CUDA_SUCCESS;
 }

@@ -12,6 +12,7 @@ struct pool {
   uint64_t most;  // 0: what the session has
   uint64_t used, high, threshold;
   int reuse[3];
+  unsigned visitors;  // devices that may use its memory, a bit each
 };
 
 // The pool behind a live handle, or NULL.

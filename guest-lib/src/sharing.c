@@ -15,14 +15,8 @@
 #include "handle.h"
 #include "memory_parts.h"
 #include "stream.h"
+#include "token.h"
 #include "virtual_memory.h"
-
-struct token {
-  uint64_t words[8];
-};
-#define TOKEN_ARGUMENTS(t)                                                            \
-  (t).words[0], (t).words[1], (t).words[2], (t).words[3], (t).words[4], (t).words[5], \
-      (t).words[6], (t).words[7]
 
 // Memory of another process, mapped here.
 struct import {
@@ -55,19 +49,12 @@ static const struct holding_kind import_kind = {find_import, NULL};
 
 // ---- questions ---------------------------------------------------------------------------------
 
-// Their answers are of the call alone: errors of work before are for the next that synchronises.
-static CUresult own_result(CUresult result, const struct answer *answer) {
-  if (guest_is_lost()) return result;
-  if (result != (CUresult)answer->result) guest_async_error(result);
-  return (CUresult)answer->result;
-}
-
 static CUresult export_memory(uint64_t memory, uint64_t address, uint64_t size, uint64_t offset,
                               uint64_t length, struct token *token) {
   struct answer answer;
   answer_init(&answer);
   CUresult result = ask_MemoryExport(memory, address, size, offset, length, &answer);
-  result = own_result(result, &answer);
+  result = answer_own_result(result, &answer);
   if (!result) {
     const struct wire_MemoryExport_reply *reply = answer.reply;
     memcpy(token, &reply->token0, sizeof *token);
@@ -85,7 +72,7 @@ static CUresult import_memory(uint64_t handle, _Bool own, const struct token *t,
   struct answer answer;
   answer_init(&answer);
   CUresult result = ask_MemoryImport(handle, own, TOKEN_ARGUMENTS(*t), &answer);
-  result = own_result(result, &answer);
+  result = answer_own_result(result, &answer);
   if (!result) {
     const struct wire_MemoryImport_reply *reply = answer.reply;
     *imported = (struct imported){reply->size, reply->offset, reply->length};
@@ -223,7 +210,7 @@ CUresult guest_cuIpcCloseMemHandle(CUdeviceptr dptr) {
   struct answer answer;
   answer_init(&answer);
   CUresult result = ask_MemoryDisplace(import->holding.address, import->holding.size, &answer);
-  result = own_result(result, &answer);
+  result = answer_own_result(result, &answer);
   answer_free(&answer);
   pthread_mutex_lock(&memory_lock);
   window_give(import->holding.address, import->holding.size);
@@ -307,7 +294,7 @@ CUresult guest_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event) {
   struct answer answer;
   answer_init(&answer);
   CUresult result = ask_EventExport(handle_of(event), &answer);
-  result = own_result(result, &answer);
+  result = answer_own_result(result, &answer);
   if (!result) {
     const struct wire_EventExport_reply *reply = answer.reply;
     memcpy(pHandle, &reply->token0, sizeof *pHandle);
@@ -325,7 +312,7 @@ CUresult guest_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle) {
   struct answer answer;
   answer_init(&answer);
   CUresult result = ask_EventImport(wire, TOKEN_ARGUMENTS(t), &answer);
-  result = own_result(result, &answer);
+  result = answer_own_result(result, &answer);
   answer_free(&answer);
   if (result)
     event_unmint(wire);

@@ -10,6 +10,7 @@
 #include "guest_calls.h"
 #include "handle.h"
 #include "memory_parts.h"
+#include "peer.h"
 
 struct reservation {
   uint64_t address, size;
@@ -20,9 +21,11 @@ struct mapping {
   struct holding holding;
   struct physical *physical;
   uint64_t id;
-  // By granule, what the device may do: of all of it, while `each` is NULL.
-  unsigned access;
-  uint8_t *each;
+  // By the lane of a device, what it may do, in each granule: in all of it, while `each` is NULL.
+  struct access {
+    unsigned all;
+    uint8_t *each;
+  } access[LANES_MAX];
 };
 
 static struct reservation *reservations;  // by address
@@ -59,9 +62,24 @@ static struct mapping *mapping_at(uint64_t address) {
   return holding && holding->kind == &mapping_kind ? (struct mapping *)holding : NULL;
 }
 
-static unsigned access_at(const struct mapping *mapping, uint64_t address) {
-  if (!mapping->each) return mapping->access;
-  return mapping->each[(address - mapping->holding.address) / WIRE_GRANULE];
+static unsigned access_at(const struct mapping *mapping, uint64_t address, unsigned lane) {
+  const struct access *access = &mapping->access[lane];
+  if (!access->each) return access->all;
+  return access->each[(address - mapping->holding.address) / WIRE_GRANULE];
+}
+
+static _Bool is_uneven(const struct mapping *mapping) {
+  for (int lane = 0; lane < lane_count; lane++)
+    if (mapping->access[lane].each) return 1;
+  return 0;
+}
+
+// Those of the holding that may do anything there.
+static uint8_t visitors_at(const struct mapping *mapping, uint64_t address) {
+  unsigned visitors = mapping->holding.visitors, found = 0;
+  for (unsigned lane = 0; visitors >> lane; lane++)
+    if (visitors >> lane & 1 && access_at(mapping, address, lane)) found |= 1u << lane;
+  return (uint8_t)found;
 }
 
 static _Bool find_in_mapping(struct holding *holding, uint64_t address, struct allocation *found) {
@@ -71,8 +89,9 @@ static _Bool find_in_mapping(struct holding *holding, uint64_t address, struct a
                                .address = holding->address,
                                .size = holding->size,
                                .id = mapping->id,
-                               .access = access_at(mapping, address),
-                               .uneven = mapping->each != NULL,
+                               .access = access_at(mapping, address, holding->lane),
+                               .visitors = visitors_at(mapping, address),
+                               .uneven = is_uneven(mapping),
                                .shareable = mapping->physical->shareable};
   return 1;
 }
@@ -127,30 +146,70 @@ static struct mapping *take(uint64_t address, uint64_t size, size_t *count) {
 
 // ---- access ------------------------------------------------------------------------------------
 
-static CUresult set_access(uint64_t address, uint64_t size, unsigned access) {
+static CUmemAccess_flags as_flags(unsigned access) {
+  return access & ACCESS_WRITE  ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+         : access & ACCESS_READ ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                                : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+}
+
+// Of a part of a mapping, from `first` on.
+static CUresult note_access(struct mapping *mapping, uint64_t first, uint64_t bytes, unsigned lane,
+                            unsigned access) {
+  struct access *noted = &mapping->access[lane];
+  if (bytes == mapping->holding.size) {
+    free(noted->each);
+    *noted = (struct access){access, NULL};
+    return CUDA_SUCCESS;
+  }
+  if (!noted->each) {
+    uint64_t granules = mapping->holding.size / WIRE_GRANULE;
+    noted->each = malloc(granules);
+    if (!noted->each) return CUDA_ERROR_OUT_OF_MEMORY;
+    memset(noted->each, (int)noted->all, granules);
+  }
+  memset(noted->each + (first - mapping->holding.address) / WIRE_GRANULE, (int)access,
+         bytes / WIRE_GRANULE);
+  return CUDA_SUCCESS;
+}
+
+// What a peer may do there. It has the whole mapping from the first time on that it may do
+// anything.
+static CUresult tell_peer(struct mapping *mapping, uint64_t first, uint64_t bytes, unsigned lane,
+                          unsigned access) {
+  _Bool there = mapping->holding.visitors >> lane & 1, whole = bytes == mapping->holding.size;
+  if (!there && !access) return CUDA_SUCCESS;
+  if (!there)
+    peer_lend(&mapping->holding, lane, whole ? as_flags(access) : CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  return there || !whole ? put_MemoryAccess(first, bytes, as_flags(access)) : CUDA_SUCCESS;
+}
+
+// What the device of a lane may do in a range.
+static CUresult set_access(uint64_t address, uint64_t size, unsigned lane, unsigned access) {
   if (!reservation_of(address, size) || !mapped(address, size, 0)) return CUDA_ERROR_INVALID_VALUE;
-  for (uint64_t at = address, end = address + size; at < end;) {
+  const unsigned own = mapping_at(address)->holding.lane;
+  CUresult result = CUDA_SUCCESS;
+  lane_use(lane);
+  for (uint64_t at = address, end = address + size; at < end && !result;) {
     struct mapping *mapping = mapping_at(at);
-    uint64_t first = mapping->holding.address, all = mapping->holding.size / WIRE_GRANULE;
-    uint64_t until = first + mapping->holding.size < end ? first + mapping->holding.size : end;
-    if (at == first && until == first + mapping->holding.size) {
-      free(mapping->each);
-      mapping->each = NULL;
-      mapping->access = access;
-    } else {
-      if (!mapping->each) {
-        mapping->each = malloc(all);
-        if (!mapping->each) return CUDA_ERROR_OUT_OF_MEMORY;
-        memset(mapping->each, (int)mapping->access, all);
-      }
-      memset(mapping->each + (at - first) / WIRE_GRANULE, (int)access, (until - at) / WIRE_GRANULE);
-    }
+    uint64_t until = mapping->holding.address + mapping->holding.size;
+    if (until > end) until = end;
+    result = note_access(mapping, at, until - at, lane, access);
+    if (!result && lane != own) result = tell_peer(mapping, at, until - at, lane, access);
     at = until;
   }
-  CUmemAccess_flags flags = access & ACCESS_WRITE  ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-                            : access & ACCESS_READ ? CU_MEM_ACCESS_FLAGS_PROT_READ
-                                                   : CU_MEM_ACCESS_FLAGS_PROT_NONE;
-  return put_MemoryAccess(address, size, flags);
+  return result || lane != own ? result : put_MemoryAccess(address, size, as_flags(access));
+}
+
+// Whether all of what is mapped in a range is of one device, which is then told.
+static _Bool is_of_one(uint64_t address, uint64_t size, int *device) {
+  const struct mapping *mapping = mapping_at(address);
+  if (!mapping || !granular(address, size)) return 0;
+  *device = mapping->physical->device;
+  for (uint64_t at = address; mapping && at < address + size; mapping = mapping_at(at)) {
+    if (mapping->physical->device != *device) return 0;
+    at = mapping->holding.address + mapping->holding.size;
+  }
+  return 1;
 }
 
 // What a description means; an error for one that means nothing. `skip`: nothing is to be done.
@@ -235,11 +294,25 @@ CUresult guest_cuMemUnmap(CUdeviceptr ptr, size_t size) {
     pthread_mutex_unlock(&memory_lock);
     return CUDA_ERROR_INVALID_VALUE;
   }
-  for (uint64_t at = ptr; at < ptr + size; at += mapping_at(at)->holding.size)
+  unsigned visitors = 0;
+  for (uint64_t at = ptr; at < ptr + size; at += mapping_at(at)->holding.size) {
     lane_follow(mapping_at(at)->holding.lane, CUDA_ERROR_NOT_SUPPORTED);
+    visitors |= mapping_at(at)->holding.visitors;
+  }
   if (lane_crossed()) {
     pthread_mutex_unlock(&memory_lock);
     return lane_crossed();
+  }
+  if (visitors) {
+    pthread_mutex_unlock(&memory_lock);
+    peer_settle(visitors);
+    pthread_mutex_lock(&memory_lock);
+    if (!reservation_of(ptr, size) || !mapped(ptr, size, 1)) {
+      pthread_mutex_unlock(&memory_lock);
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (uint64_t at = ptr; at < ptr + size; at += mapping_at(at)->holding.size)
+      peer_end_all(&mapping_at(at)->holding);
   }
   size_t count;
   struct mapping *taken = take(ptr, size, &count);
@@ -261,7 +334,7 @@ CUresult guest_cuMemUnmap(CUdeviceptr ptr, size_t size) {
   for (size_t i = 0; i < count; i++) {
     struct physical *physical = taken[i].physical;
     physical->mappings--;
-    free(taken[i].each);
+    for (int lane = 0; lane < lane_count; lane++) free(taken[i].access[lane].each);
     CUresult ended = physical_drop_unused(physical);
     if (!result) result = ended;
   }
@@ -270,25 +343,35 @@ CUresult guest_cuMemUnmap(CUdeviceptr ptr, size_t size) {
   return result;
 }
 
+static CUresult set_for_device(uint64_t address, uint64_t size, int device, unsigned access) {
+  int owner = device;
+  pthread_mutex_lock(&memory_lock);
+  _Bool good = is_of_one(address, size, &owner);
+  pthread_mutex_unlock(&memory_lock);
+  if (!good) return CUDA_ERROR_INVALID_VALUE;
+  if (owner != device && access) {
+    if (!device_peer(device, owner)) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+    CUresult result = peer_join(lane_of_device(device), lane_of_device(owner));
+    if (result) return result;
+  }
+  // Of one lane's devices, the memory's own is the only one that is told of.
+  if (owner != device && lane_of_device(device) == lane_of_device(owner)) return CUDA_SUCCESS;
+  pthread_mutex_lock(&memory_lock);
+  CUresult result = set_access(address, size, lane_of_device(device), access);
+  pthread_mutex_unlock(&memory_lock);
+  return result;
+}
+
 CUresult guest_cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc,
                               size_t count) {
   if (!desc || !count) return CUDA_ERROR_INVALID_VALUE;
   CUresult result = CUDA_SUCCESS;
-  pthread_mutex_lock(&memory_lock);
   for (size_t i = 0; i < count && !result; i++) {
     unsigned access = 0;
     _Bool skip;
     result = read_access(&desc[i], &access, &skip);
-    if (result || skip) continue;
-    struct mapping *mapping = mapping_at(ptr);
-    if (!granular(ptr, size) || !mapping)
-      result = CUDA_ERROR_INVALID_VALUE;
-    else if (mapping->physical->device != desc[i].location.id)
-      result = access ? CUDA_ERROR_PEER_ACCESS_UNSUPPORTED : CUDA_SUCCESS;
-    else
-      lane_use(mapping->holding.lane), result = set_access(ptr, size, access);
+    if (!result && !skip) result = set_for_device(ptr, size, desc[i].location.id, access);
   }
-  pthread_mutex_unlock(&memory_lock);
   return result;
 }
 
@@ -301,12 +384,13 @@ CUresult guest_cuMemGetAccess(unsigned long long *flags, const CUmemLocation *lo
   pthread_mutex_lock(&memory_lock);
   // Reserved, but not mapped: nobody may do anything there.
   _Bool there = memory_find_locked(ptr, &found) || reservation_of(ptr, 1);
+  const struct mapping *mapping = there ? mapping_at(ptr) : NULL;
+  unsigned access = found.device == location->id ? found.access : 0;
+  if (mapping && found.device != location->id && lanes_many())
+    access = access_at(mapping, ptr, lane_of_device(location->id));
   pthread_mutex_unlock(&memory_lock);
   if (!there) return CUDA_ERROR_INVALID_VALUE;
-  unsigned access = found.device == location->id ? found.access : 0;
-  *flags = access & ACCESS_WRITE  ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-           : access & ACCESS_READ ? CU_MEM_ACCESS_FLAGS_PROT_READ
-                                  : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  *flags = as_flags(access);
   return CUDA_SUCCESS;
 }
 

@@ -14,6 +14,8 @@ struct holding {
   uint64_t size;  // bytes, whole granules
   unsigned lane;  // whose server has it: that of the thread that put it here
   const struct holding_kind *kind;
+  uint8_t visitors;  // lanes whose devices it is open to beside its own (peer.h), a bit each
+  uint64_t loan;     // number that it is lent to them under; 0: it never was
 };
 
 struct holding_kind {

@@ -409,6 +409,7 @@ export class Server {
         session: BigInt(session.id),
         memoryLimit: placement.memory,
         tenant: visitor.request.tenant,
+        group: seat.group.gpus.length > 1 ? BigInt(seat.group.id) : 0n,
         uploadCache: this.#keepsUploads(visitor.request.tenant),
         windowBases,
         windowSize,

@@ -97,9 +97,14 @@ enum wire_op {
   WIRE_LinkDestroy = 1304,
   WIRE_UploadAsk = 1305,
   WIRE_UploadKeep = 1306,
+  WIRE_PeerOffer = 1310,
+  WIRE_PeerJoin = 1311,
+  WIRE_PeerLend = 1312,
+  WIRE_PeerMap = 1313,
+  WIRE_PeerUnmap = 1314,
 };
 
-#define WIRE_OP_COUNT 91
+#define WIRE_OP_COUNT 96
 
 struct wire_cuCtxSetLimit {
   struct wire_request request;
@@ -1230,6 +1235,72 @@ struct wire_UploadKeep {
 };
 WIRE_CHECK(sizeof(struct wire_UploadKeep) == 32, "wire_UploadKeep");
 
+// a token by which the program's other sessions on the server may ask this one for what it lends
+struct wire_PeerOffer {
+  struct wire_request request;
+};
+WIRE_CHECK(sizeof(struct wire_PeerOffer) == 16, "wire_PeerOffer");
+struct wire_PeerOffer_reply {
+  struct wire_reply reply;
+  uint64_t token0;
+  uint64_t token1;
+  uint64_t token2;
+  uint64_t token3;
+  uint64_t token4;
+  uint64_t token5;
+  uint64_t token6;
+  uint64_t token7;
+};
+WIRE_CHECK(sizeof(struct wire_PeerOffer_reply) == 88, "wire_PeerOffer_reply");
+
+// connects this session to the one of the token, under a number from 0 to 7 that PeerMap names it by
+struct wire_PeerJoin {
+  struct wire_request request;
+  uint32_t peer;
+  uint32_t pad0;
+  uint64_t token0;
+  uint64_t token1;
+  uint64_t token2;
+  uint64_t token3;
+  uint64_t token4;
+  uint64_t token5;
+  uint64_t token6;
+  uint64_t token7;
+};
+WIRE_CHECK(sizeof(struct wire_PeerJoin) == 88, "wire_PeerJoin");
+struct wire_PeerJoin_reply {
+  struct wire_reply reply;
+};
+WIRE_CHECK(sizeof(struct wire_PeerJoin_reply) == 24, "wire_PeerJoin_reply");
+
+// lends the memory of one MemoryMap or MemoryPlace to whoever has joined, under a number that is never used again
+struct wire_PeerLend {
+  struct wire_header header;
+  uint64_t address;
+  uint64_t size;
+  uint64_t loan;
+};
+WIRE_CHECK(sizeof(struct wire_PeerLend) == 32, "wire_PeerLend");
+
+// maps what a peer lends, once it does, at the same addresses; flags say what the device may do (CUmemAccess_flags), which MemoryAccess changes
+struct wire_PeerMap {
+  struct wire_header header;
+  uint64_t address;
+  uint64_t size;
+  uint64_t loan;
+  uint32_t peer;
+  uint32_t flags;
+};
+WIRE_CHECK(sizeof(struct wire_PeerMap) == 40, "wire_PeerMap");
+
+// gives back what one PeerMap mapped
+struct wire_PeerUnmap {
+  struct wire_header header;
+  uint64_t address;
+  uint64_t size;
+};
+WIRE_CHECK(sizeof(struct wire_PeerUnmap) == 24, "wire_PeerUnmap");
+
 // For logs: X(op, name).
 #define WIRE_OPS(X) \
   X(1, cuCtxSetLimit) \
@@ -1323,6 +1394,11 @@ WIRE_CHECK(sizeof(struct wire_UploadKeep) == 32, "wire_UploadKeep");
   X(1304, LinkDestroy) \
   X(1305, UploadAsk) \
   X(1306, UploadKeep) \
+  X(1310, PeerOffer) \
+  X(1311, PeerJoin) \
+  X(1312, PeerLend) \
+  X(1313, PeerMap) \
+  X(1314, PeerUnmap) \
 
 
 #endif

@@ -1,5 +1,6 @@
 // Copies between two devices, whose streams wait for one another, until something fails, then says
-// what: one server is taken away meanwhile.
+// what: one server is taken away meanwhile, or one device of it. Where they reach each other,
+// kernels change the memory of the other.
 #include "check.h"
 
 __global__ void add(int *data, int count) {
@@ -20,11 +21,18 @@ int main() {
     CHECK(cudaStreamCreateWithFlags(&streams[d], cudaStreamNonBlocking));
     CHECK(cudaEventCreateWithFlags(&done[d], cudaEventDisableTiming));
   }
+  int reaches = 0;
+  for (int d = 0; d < 2; d++) {
+    CHECK(cudaSetDevice(d));
+    CHECK(cudaDeviceCanAccessPeer(&reaches, d, 1 - d));
+    if (reaches) CHECK(cudaDeviceEnablePeerAccess(1 - d, 0));
+  }
   cudaError_t result = cudaSuccess;
   for (long i = 0; !result; i++) {
     int from = i % 2, to = 1 - from;
     cudaSetDevice(from);
     add<<<count / 256, 256, 0, streams[from]>>>(memory[from], count);
+    if (reaches) add<<<count / 256, 256, 0, streams[from]>>>(memory[to], count);
     result =
         cudaMemcpyPeerAsync(memory[to], to, memory[from], from, count * sizeof(int), streams[from]);
     if (!result) result = cudaEventRecord(done[from], streams[from]);

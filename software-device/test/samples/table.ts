@@ -41,7 +41,7 @@ export function table(rows: Row[], versions: { samples: string; nvcc: string }):
     'the arguments of their own `test_args.json`.',
     '',
     'The same binaries then run remoted: through guest library, wire and a server on the same device.',
-    "Those that want several GPUs have as many, which do not reach each other's memory.",
+    'Those that want several GPUs have as many, of one server.',
     '',
     '| result | natively | remoted | means |',
     '|---|--:|--:|---|',

@@ -26,7 +26,14 @@ for (const program of listPrograms(`${root}/examples`)) {
 }
 
 // Run by bad-input.test.ts and several-devices.test.ts.
-const elsewhere = ['endless-copy', 'endless-launch', 'endless-peers', 'several-devices'];
+const elsewhere = [
+  'endless-copy',
+  'endless-launch',
+  'endless-peers',
+  'peer-limit',
+  'peer-memory',
+  'several-devices',
+];
 
 for (const program of listPrograms(`${root}/test/programs`)) {
   if (program.source.includes('/')) continue;
