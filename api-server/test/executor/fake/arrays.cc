@@ -109,11 +109,15 @@ EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
 EXPORT CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *given, CUstream stream) {
   ENTER;
   const CUDA_MEMCPY3D c = *given;
-  const auto refused = [&](CUmemorytype type, size_t pitch) {
-    return type != CU_MEMORYTYPE_ARRAY && c.Height > 1 && pitch < c.WidthInBytes;
+  // As drivers: rows and slices do not lie on one another, and nothing is copied without end.
+  const auto refused = [&](CUmemorytype type, size_t pitch, size_t rows) {
+    return type != CU_MEMORYTYPE_ARRAY && ((c.Height > 1 && pitch < c.WidthInBytes) ||
+                                           (c.Depth > 1 && (rows < c.Height || pitch == 0)));
   };
-  if (refused(c.srcMemoryType, c.srcPitch) || refused(c.dstMemoryType, c.dstPitch)) {
+  if (refused(c.srcMemoryType, c.srcPitch, c.srcHeight) ||
+      refused(c.dstMemoryType, c.dstPitch, c.dstHeight)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  if (!c.WidthInBytes || !c.Height || !c.Depth) return CUDA_SUCCESS;
   return queue(stream, [c] { copy_volume(c); });
 }
