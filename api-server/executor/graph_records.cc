@@ -137,9 +137,11 @@ CUresult GraphRecords::copy_params(CUgraphNodeParams *params) {
 CUresult GraphRecords::fill_params(CUgraphNodeParams *params) {
   const auto *q = take<wire_graph_fill>();
   if (!q) return CUDA_ERROR_INVALID_VALUE;
-  // Rows that lie on one another could be without end.
+  // A driver would read as much of the value as the unit says; rows that lie on one another could
+  // be without end.
   const uint64_t row = span_1d(q->width, q->unit);
-  if ((q->height > 1 && q->pitch < row) ||
+  const bool is_unit = q->unit == 1 || q->unit == 2 || q->unit == 4;
+  if (!is_unit || (q->height > 1 && q->pitch < row) ||
       !s_.reachable(q->address, span_2d(q->pitch, q->height, row))) {
     return CUDA_ERROR_INVALID_VALUE;
   }

@@ -40,6 +40,7 @@ interface Target {
   name: string;
   file: string;
   args: string[];
+  gpus: string;
   /** Of a whole run. */
   up: number;
   down: number;
@@ -50,7 +51,13 @@ interface Target {
 const patience = 20_000;
 
 const examples = ['vector-add', 'reduction', 'stencil'];
-const features = ['event-order', 'callbacks', 'stream-values', 'memory-pools', 'printf-formats'];
+const features = [
+  ...['event-order', 'callbacks', 'stream-values', 'memory-pools', 'printf-formats'],
+  ...['managed-memory', 'mapped-memory', 'pinned-order', 'array-copies', 'link-steps'],
+  ...['graph-host-order', 'graph-host-memory', 'graph-memory', 'graph-capture-forks'],
+];
+/** Of two connections: the bytes of both count, and one of them is cut. */
+const ofTwoGpus = ['several-devices'];
 
 /** Passes one connection on until a point is reached. */
 class Cutter {
@@ -107,7 +114,7 @@ class Cutter {
 export async function cutConnections({ seed, cuts }: CutOptions): Promise<CutReport> {
   const random = new Random(seed);
   const report: CutReport = { cuts, unharmed: 0, slowest: 0, wrong: [] };
-  await withSoftwareServer(async (address) => {
+  const cutAt = async (address: string) => {
     const cutter = await Cutter.start(Number(address.split(':').at(-1)));
     try {
       const targets = await measured(cutter);
@@ -130,7 +137,8 @@ export async function cutConnections({ seed, cuts }: CutOptions): Promise<CutRep
     } finally {
       cutter.close();
     }
-  });
+  };
+  await withSoftwareServer(cutAt, {}, 2);
   return report;
 }
 
@@ -138,13 +146,14 @@ async function measured(cutter: Cutter): Promise<Target[]> {
   const listed = listPrograms(`${root}/examples`);
   const files = [
     ...examples.map((name) => ({ name, file: example(name) })),
-    ...features.map((name) => ({ name, file: testProgram(name) })),
+    ...[...features, ...ofTwoGpus].map((name) => ({ name, file: testProgram(name) })),
   ];
   const targets: Target[] = [];
   for (const { name, file } of files) {
     const args = listed.find((one) => one.name === name)?.testArgs ?? [];
-    const { stdout } = await native(file, { args });
-    const target = { name, file, args, up: 0, down: 0, stdout };
+    const gpus = ofTwoGpus.includes(name) ? '2' : '1';
+    const { stdout } = await native(file, { args, env: { SOFTWARE_DEVICE_GPUS: gpus } });
+    const target = { name, file, args, gpus, up: 0, down: 0, stdout };
     cutter.aim(null);
     const there = await endOf(target, cutter);
     // Those that are not remoted yet tell nothing.
@@ -158,7 +167,8 @@ async function endOf(
   target: Target,
   cutter: Cutter,
 ): Promise<Outcome & { hung: boolean; at: number }> {
-  const child = startRemoted(target.file, cutter.address, { args: target.args });
+  const { file, args, gpus } = target;
+  const child = startRemoted(file, cutter.address, { args, env: { OUTBOARD_GPUS: gpus } });
   let hung = false;
   const timer = setTimeout(() => {
     hung = true;

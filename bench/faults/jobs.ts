@@ -40,7 +40,9 @@ export interface Task {
 
 /** Short ones, some that need much memory, many launches or several threads. */
 const examples = ['vector-add', 'matrix-multiply', 'reduction', 'histogram', 'stencil', 'printf'];
-const programs = ['memory', 'events', 'per-thread', 'handles'];
+const programs = ['memory', 'events', 'per-thread', 'handles', 'mapped-memory', 'graph-nodes'];
+/** Of both GPUs of the server: its sessions are admitted together, and one ends with the other. */
+const ofTwoGpus = ['several-devices'];
 
 /** Each is run natively first, to know what is right. */
 export async function programTasks(): Promise<Task[]> {
@@ -51,12 +53,15 @@ export async function programTasks(): Promise<Task[]> {
       const args = listed.find((one) => one.name === name)?.testArgs ?? [];
       return { name, file: example(name), args, showsErrors: false };
     }),
-    ...programs.map((name) => ({ name, file: testProgram(name), args: [], showsErrors: true })),
+    ...[...programs, ...ofTwoGpus].map((name) => ({
+      ...{ name, file: testProgram(name), args: [], showsErrors: true },
+    })),
   ];
   const tasks: Task[] = [];
   for (const { name, file, args, showsErrors } of files) {
     const begun = performance.now();
-    const wanted = await native(file, { args });
+    const gpus = ofTwoGpus.includes(name) ? '2' : '1';
+    const wanted = await native(file, { args, env: { SOFTWARE_DEVICE_GPUS: gpus } });
     if (wanted.code !== 0) throw new Error(`${name} fails natively: ${wanted.stderr}`);
     const usual = performance.now() - begun;
     tasks.push({
@@ -65,7 +70,8 @@ export async function programTasks(): Promise<Task[]> {
       showsErrors,
       start({ host, port }, called) {
         // So small that several share a GPU: reservations and the queue have something to do.
-        const env = { OUTBOARD_NAME: called, OUTBOARD_MEMORY: '96M', OUTBOARD_LOG: 'error' };
+        const limit = { OUTBOARD_GPUS: gpus, OUTBOARD_MEMORY: '96M' };
+        const env = { OUTBOARD_NAME: called, OUTBOARD_LOG: 'error', ...limit };
         const child = startRemoted(file, `${host}:${port}`, { args, env });
         const ended = outcome(child).then((run) => judge(run, wanted));
         return { ended, kill: () => kill(child) };

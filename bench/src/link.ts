@@ -30,10 +30,11 @@ export async function overLink<T>(
   }
 }
 
-/** Does something with the address of an `outboard serve` with one software GPU. */
+/** Does something with the address of an `outboard serve` with software GPUs: one, or so many. */
 export async function withSoftwareServer<T>(
   use: (address: string) => Promise<T>,
   env: Record<string, string> = {},
+  gpus = 1,
 ): Promise<T> {
   const server = startProcess(
     [
@@ -41,7 +42,7 @@ export async function withSoftwareServer<T>(
       path.join(root, 'bin', 'outboard.mjs'),
       'serve',
       ...['--listen', '127.0.0.1:0', '--http', 'none', '--log-level', 'warn', '--grace', '0'],
-      ...['--device', 'software', '--gpus', '1', '--servers-per-gpu', '2'],
+      ...['--device', 'software', '--gpus', `${gpus}`, '--servers-per-gpu', '2'],
     ],
     env,
   );

@@ -1,17 +1,9 @@
 // Graphs and the host's memory: copies at each launch, host functions between them, child graphs,
 // conditions, allocations.
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
-#define CHECK(call)                                                          \
-  do {                                                                       \
-    cudaError_t error = (call);                                              \
-    if (error != cudaSuccess) {                                              \
-      printf("line %d: %s: %s\n", __LINE__, #call, cudaGetErrorName(error)); \
-      exit(1);                                                               \
-    }                                                                        \
-  } while (0)
+#include "../check.h"
 
 __global__ void add(int *at, int count, int value) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;

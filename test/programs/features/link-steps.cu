@@ -109,6 +109,10 @@ int main() {
   void *cubin = nullptr, *again = nullptr;
   size_t size = 0;
   say("completed", cuLinkComplete(link, &cubin, &size), values);
+  if (!cubin) {
+    fprintf(stderr, "nothing was linked\n");
+    return 1;
+  }
   memcpy(&milliseconds, &values[5], sizeof milliseconds);
   printf("errors \"%s\", time taken %d, an ELF %d, of some size %d\n", errors, milliseconds >= 0,
          memcmp(cubin, "\177ELF", 4) == 0, size > 64);
