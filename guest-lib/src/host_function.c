@@ -29,7 +29,8 @@ struct host_function {
   void (*step)(void *data, struct host_step_call call);  // or this, which is not the program's
   CUstream stream;
   void *data;
-  unsigned lane;  // whose server may call it; LANE_ANY: a kept one
+  uint64_t order;  // of posting
+  unsigned lane;   // whose server may call it; LANE_ANY: a kept one
   uint32_t generation;
   uint32_t next;  // free: the next free place; kept: the next in its bucket
   _Bool live, kept;
@@ -56,11 +57,12 @@ static uint32_t calls_room, calls_first, calls_count;
 static _Bool calling;  // the thread is in one
 
 static _Atomic uint64_t awaited;  // posted and not called yet
+static uint64_t posts;
 // By lane: until this command is known to be done, graphs may call.
 static _Atomic uint64_t expected[LANES_MAX];
 
 // The thread, and what ends its wait.
-static _Bool started;
+static _Bool started, ended;
 static int kick = -1;
 static _Atomic _Bool waits_for_reader;
 
@@ -142,19 +144,52 @@ static void wait_for_call(void) {
   }
 }
 
+static void free_place_of(uint32_t place) {
+  struct host_function *f = &functions[place];
+  *f = (struct host_function){.generation = f->generation + 1, .next = free_place};
+  free_place = place;
+}
+
+// The oldest callback that a stream has not come to is called instead, with this. With the lock
+// held.
+static _Bool take_oldest_callback(CUresult status, struct host_call *call) {
+  uint32_t oldest = 0;
+  for (uint32_t place = 1; place < used; place++)
+    if (functions[place].live && functions[place].callback &&
+        (!oldest || functions[place].order < functions[oldest].order))
+      oldest = place;
+  if (!oldest) return 0;
+  *call = (struct host_call){.what = functions[oldest], .status = status};
+  call->lane = call->what.lane;
+  free_place_of(oldest);
+  atomic_fetch_sub(&awaited, 1);
+  return 1;
+}
+
+// The next to be called. When the connection is lost, those that streams had come to by then are
+// still called, and callbacks hear of it: somebody may wait for them. With the lock held.
+static _Bool take_call(struct host_call *next) {
+  if (calls_count) {
+    *next = calls[calls_first];
+    calls_first = (calls_first + 1) % calls_room;
+    calls_count--;
+    return 1;
+  }
+  return guest_is_lost() && take_oldest_callback(guest_lost(), next);
+}
+
 static void *caller(void *unused) {
   (void)unused;
   pthread_mutex_lock(&lock);
-  while (!guest_is_lost()) {
-    if (!calls_count) {
+  for (;;) {
+    struct host_call next;
+    if (!take_call(&next)) {
+      if (guest_is_lost()) break;
       pthread_mutex_unlock(&lock);
       wait_for_call();
       pthread_mutex_lock(&lock);
       continue;
     }
-    struct host_call next = calls[calls_first];
-    calls_first = (calls_first + 1) % calls_room;
-    calls_count--;
     calling = 1;
     pthread_mutex_unlock(&lock);
     call(&next);
@@ -162,8 +197,7 @@ static void *caller(void *unused) {
     calling = 0;
     if (!calls_count) pthread_cond_broadcast(&returned);
   }
-  calling = 0;
-  calls_count = 0;
+  ended = 1;
   pthread_cond_broadcast(&returned);
   pthread_mutex_unlock(&lock);
   return NULL;
@@ -214,12 +248,6 @@ static uint32_t take_place(void) {
     room = wanted;
   }
   return used++;
-}
-
-static void free_place_of(uint32_t place) {
-  struct host_function *f = &functions[place];
-  *f = (struct host_function){.generation = f->generation + 1, .next = free_place};
-  free_place = place;
 }
 
 // The number of a new function; 0 when there is no memory or no thread.
@@ -318,31 +346,46 @@ void host_function_drain(void) {
 }
 
 void host_function_forget_all(void) {
-  pthread_mutex_lock(&lock);
-  for (uint32_t place = 1; place < used; place++)
-    if (functions[place].live && functions[place].lane == lane_here()) {
-      free_place_of(place);
-      atomic_fetch_sub(&awaited, 1);
-    }
   // Those that graphs keep may be another lane's as well; with one there is none.
-  if (lane_count == 1) {
-    for (uint32_t place = 1; place < used; place++)
-      if (functions[place].live) free_place_of(place);
-    memset(buckets, 0, sizeof buckets);
+  const _Bool kept = lane_count == 1;
+  pthread_mutex_lock(&lock);
+  for (uint32_t place = 1; place < used; place++) {
+    const struct host_function *f = &functions[place];
+    if (!f->live || !(f->lane == lane_here() || (kept && f->kept))) continue;
+    if (!f->kept) atomic_fetch_sub(&awaited, 1);
+    free_place_of(place);
   }
+  if (kept) memset(buckets, 0, sizeof buckets);
   atomic_store(&expected[lane_here()], 0);
   pthread_mutex_unlock(&lock);
+}
+
+// Whether it was not called: a call that failed takes it back.
+static _Bool take_back(uint64_t number) {
+  uint32_t place = (uint32_t)number;
+  pthread_mutex_lock(&lock);
+  _Bool live = functions[place].live && number_of(place) == number;
+  if (live) {
+    free_place_of(place);
+    atomic_fetch_sub(&awaited, 1);
+  }
+  pthread_mutex_unlock(&lock);
+  return live;
 }
 
 // Puts a function on a stream of the thread's lane.
 static CUresult post(struct host_function f, uint64_t stream, enum wire_function kind) {
   f.lane = lane_here();
   pthread_mutex_lock(&lock);
-  uint64_t number = add(f);
+  const _Bool late = ended;
+  f.order = ++posts;
+  uint64_t number = late ? 0 : add(f);
   if (number) atomic_fetch_add(&awaited, 1);
   pthread_mutex_unlock(&lock);
-  if (!number) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!number) return late ? guest_lost() : CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = put_HostFunction(stream, number, kind);
+  // What has heard of the loss by now was put there.
+  if (result && !take_back(number)) result = CUDA_SUCCESS;
   if (atomic_load(&awaited) == 1) wake();  // else it reads already
   return result;
 }

@@ -114,6 +114,20 @@ t.test('a server process that dies in the middle of a run', { skip: noPrograms }
   await stillServes(t);
 });
 
+t.test('callbacks hear that their server has died', { skip: noPrograms }, async (t) => {
+  const child = startRemoted(testProgram('lost-callbacks'), server.address);
+  const end = outcome(child);
+  await once(child.stdout as NodeJS.ReadableStream, 'data');
+  for (const pid of server.slots()) process.kill(pid, 'SIGKILL');
+  const run = await end;
+  t.equal(run.code, 0, run.stderr);
+  t.match(run.stdout, /then: cudaErrorDevicesUnavailable/);
+  t.match(run.stdout, /AddCallback.*: cudaErrorDevicesUnavailable/, 'a new one is refused');
+  t.match(run.stdout, /told: cudaErrorDevicesUnavailable, cudaErrorDevicesUnavailable/, 'in order');
+  t.match(run.stdout, /0 functions called/);
+  await stillServes(t);
+});
+
 t.test(
   'the whole server is told to stop in the middle of a run',
   { skip: noPrograms },

@@ -27,12 +27,8 @@ for (const program of listPrograms(`${root}/examples`)) {
 
 // Run by bad-input.test.ts and several-devices.test.ts.
 const elsewhere = [
-  'endless-copy',
-  'endless-launch',
-  'endless-peers',
-  'peer-limit',
-  'peer-memory',
-  'several-devices',
+  ...['endless-copy', 'endless-launch', 'endless-peers', 'lost-callbacks'],
+  ...['peer-limit', 'peer-memory', 'several-devices'],
 ];
 
 for (const program of listPrograms(`${root}/test/programs`)) {
