@@ -7,8 +7,10 @@ namespace {
 
 CUresult fill(uint64_t to, const void *pattern, size_t size, size_t count, CUstream stream) {
   std::string bytes(static_cast<const char *>(pattern), size);
+  size_t all;
+  if (__builtin_mul_overflow(size, count, &all)) return CUDA_ERROR_INVALID_VALUE;
   return queue(stream, [=] {
-    if (!touch(to, size * count)) return;
+    if (!touch(to, all)) return;
     if (size == 1 && count > 0) memset(at(to), bytes[0], count);
     for (size_t i = 0; size > 1 && i < count; i++) memcpy(at(to + i * size), bytes.data(), size);
   });
@@ -16,11 +18,14 @@ CUresult fill(uint64_t to, const void *pattern, size_t size, size_t count, CUstr
 
 CUresult fill_2d(uint64_t to, size_t pitch, const void *pattern, size_t size, size_t width,
                  size_t height, CUstream stream) {
-  if (height > 1 && size * width > pitch) return CUDA_ERROR_INVALID_VALUE;
+  size_t row;
+  if (__builtin_mul_overflow(size, width, &row)) return CUDA_ERROR_INVALID_VALUE;
+  if (height > 1 && row > pitch) return CUDA_ERROR_INVALID_VALUE;
+  if (row == 0) return CUDA_SUCCESS;
   std::string bytes(static_cast<const char *>(pattern), size);
   return queue(stream, [=] {
     for (size_t y = 0; y < height; y++) {
-      if (!touch(to + y * pitch, size * width)) return;
+      if (!touch(to + y * pitch, row)) return;
       for (size_t x = 0; x < width; x++) {
         memcpy(at(to + y * pitch + x * size), bytes.data(), size);
       }
