@@ -176,7 +176,11 @@ CUresult Device::restore_limits() const {
     size_t value = 0;
     if (driver_.cuCtxGetLimit(&value, static_cast<CUlimit>(limit)) != CUDA_SUCCESS) continue;
     const uint64_t before = limits_[static_cast<size_t>(limit)];
-    if (value == before) continue;
+    // What cannot be set once kernels have used it is set in any case: where the driver refuses,
+    // the next session could not set it either.
+    const bool fixed_by_use =
+        limit == CU_LIMIT_MALLOC_HEAP_SIZE || limit == CU_LIMIT_PRINTF_FIFO_SIZE;
+    if (value == before && !fixed_by_use) continue;
     const CUresult result = driver_.cuCtxSetLimit(static_cast<CUlimit>(limit), before);
     if (first == CUDA_SUCCESS) first = result;
   }

@@ -44,6 +44,17 @@ for (const program of listPrograms(`${root}/test/programs`)) {
   });
 }
 
+// A heap that a kernel has used cannot be resized: a context does not serve another session then.
+t.test('a heap of its own for each program', { skip: noPrograms }, async (t) => {
+  const args = ['--device', 'software', '--gpus', '1', '--servers-per-gpu', '1'];
+  const alone = await startServer({ args });
+  t.teardown(() => alone.stop());
+  for (const name of ['virtual-functions', 'device-heap', 'virtual-functions', 'device-heap']) {
+    const there = await remoted(testProgram(name), alone.address);
+    t.equal(there.code, 0, `${name}: ${there.stderr}`);
+  }
+});
+
 for (const loading of ['LD_PRELOAD', 'LD_LIBRARY_PATH'] as const) {
   for (const name of ['symbols', 'shared-cudart']) {
     t.test(`${name} through ${loading}`, { skip: noPrograms }, async (t) => {
