@@ -17,6 +17,7 @@ if(OUTBOARD_FUZZ)
   # Coverage feedback in all code that a target may link.
   add_compile_options(-fsanitize=fuzzer-no-link)
   add_custom_target(fuzz-targets)
+  add_library(fuzz-bytes OBJECT ${CMAKE_CURRENT_LIST_DIR}/fuzz_bytes.c)
 endif()
 
 function(outboard_fuzz_target name)
@@ -41,9 +42,9 @@ function(outboard_fuzz_target name)
   file(WRITE ${CMAKE_BINARY_DIR}/targets/${name}
        "${CMAKE_CURRENT_BINARY_DIR}/${name}\n${corpus}\n${options}")
 
-  add_executable(${name} ${FUZZ_SOURCES})
+  add_executable(${name} ${FUZZ_SOURCES} $<TARGET_OBJECTS:fuzz-bytes>)
   target_link_libraries(${name} PRIVATE ${FUZZ_LIBRARIES})
-  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer -Wl,--wrap=LLVMFuzzerTestOneInput)
   add_dependencies(fuzz-targets ${name})
   add_test(NAME ${name}
            COMMAND ${name} -seed=1 -runs=${FUZZ_RUNS} -timeout=60 -print_final_stats=1

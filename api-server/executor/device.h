@@ -94,8 +94,8 @@ class Device {
   // How many threads can be on the device at once.
   uint64_t resident_threads() const;
 
-  // Sets limits that a session changed back to what they were. An error: the context cannot be as it
-  // was.
+  // Sets limits that a session changed back to what they were. An error: the context cannot be as
+  // it was.
   CUresult restore_limits() const;
 
   // One session at a time.
