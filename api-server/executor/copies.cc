@@ -1,5 +1,6 @@
 // Copies between guest and device, and on the device.
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <memory>
 
@@ -69,11 +70,11 @@ struct Asked {
   Box box;
 };
 
-// Copies what begins at `offset` and is at most WIRE_BULK_MAX bytes, and says how many.
-CUresult copy_out(const Gate::Pass &pass, const Asked &asked, uint64_t offset, uint8_t *data,
-                  CUstream stream, uint64_t *length) {
+// Copies what begins at `offset` and is at most `most` bytes, and says how many.
+CUresult copy_out(const Gate::Pass &pass, const Asked &asked, uint64_t offset, uint64_t most,
+                  uint8_t *data, CUstream stream, uint64_t *length) {
   BoxEnd from = asked.from;
-  const Box part = part_of(asked.box, offset, WIRE_BULK_MAX, &from);
+  const Box part = part_of(asked.box, offset, most, &from);
   *length = part.bytes();
   if (!from.array && part.height == 1 && part.depth == 1) {
     return pass->cuMemcpyDtoHAsync_v2(data, from.x, part.width, stream);
@@ -82,13 +83,20 @@ CUresult copy_out(const Gate::Pass &pass, const Asked &asked, uint64_t offset, u
   return pass->cuMemcpy3DAsync_v2(&copy, stream);
 }
 
+// How long a guest may take to say that it has what lies in the region, before the rest of its
+// download goes by the socket.
+constexpr std::chrono::milliseconds kTakesAway{10};
+
 // A download, begun by the leader and carried out by a thread aside.
 class Download {
  public:
-  Download(Session &s, const Asked &asked, const Stream &stream, const Gate::Pass &pass)
+  // `region`: where pieces may be put; null: all are sent.
+  Download(Session &s, const Asked &asked, const Stream &stream, const Gate::Pass &pass,
+           Region *region = nullptr)
       : s_(s),
         pass_(pass),
         staging_(s.device().downloads()),
+        region_(region),
         asked_(asked),
         length_(asked.box.bytes()),
         transfer_{s.sequence(), stream} {}
@@ -97,9 +105,10 @@ class Download {
   // and they are queued aside.
   void begin() {
     while (!all_queued()) {
-      Chunk *chunk = staging_.try_take();
+      Chunk *chunk = region_ ? region_->try_take() : staging_.try_take();
       if (!chunk) break;
-      if (!queue(chunk)) staging_.give(chunk);
+      if (!queue(chunk)) give(chunk);
+      if (region_) announce_done();
     }
     if (!all_queued()) result_ = detour();
     s_.transfers().add(&transfer_);
@@ -116,8 +125,8 @@ class Download {
     Chunk *last = nullptr;
     while (result_ == CUDA_SUCCESS && !last) {
       if (pieces_.empty()) {
-        Chunk *chunk = staging_.take();
-        if (!queue(chunk)) staging_.give(chunk);
+        Chunk *chunk = take();
+        if (!queue(chunk)) give(chunk);
         continue;
       }
       const Piece piece = pieces_.front();
@@ -127,11 +136,10 @@ class Download {
       if (all_queued() && pieces_.empty()) {
         end_detour();
         settle();
-        s_.answer_with_data(asked_.request, piece.offset, piece.chunk->data, piece.length);
+        send_last(piece);
         last = piece.chunk;
       } else {
-        s_.send_data(asked_.request, piece.offset, piece.chunk->data, piece.length);
-        if (all_queued() || !queue(piece.chunk)) staging_.give(piece.chunk);
+        send(piece);
       }
     }
     if (result_ != CUDA_SUCCESS) {
@@ -142,8 +150,8 @@ class Download {
     }
     s_.transfers().remove(&transfer_);
     // Not before: others ask the last one's event about this download.
-    if (last) staging_.give(last);
-    for (const Piece &piece : pieces_) staging_.give(piece.chunk);
+    if (last && !in_region(last)) staging_.give(last);
+    for (const Piece &piece : pieces_) give(piece.chunk);
   }
 
  private:
@@ -154,6 +162,55 @@ class Download {
   };
 
   bool all_queued() const { return queued_ == length_ || result_ != CUDA_SUCCESS; }
+
+  // ---- where pieces lie
+
+  bool in_region(const Chunk *chunk) const { return placed_ && placed_->owns(chunk); }
+  void give(Chunk *chunk) { in_region(chunk) ? placed_->give(chunk) : staging_.give(chunk); }
+
+  Chunk *take() {
+    if (region_) {
+      if (Chunk *chunk = region_->take(kTakesAway)) return chunk;
+      region_ = nullptr;
+    }
+    return staging_.take();
+  }
+
+  // What is not the last one. Its place takes the next piece; or those that the guest has taken do.
+  void send(const Piece &piece) {
+    if (in_region(piece.chunk)) {
+      announce(piece, false);
+      while (region_ && !all_queued()) {
+        Chunk *chunk = region_->try_take();
+        if (!chunk) break;
+        if (!queue(chunk)) give(chunk);
+      }
+      return;
+    }
+    s_.send_data(asked_.request, piece.offset, piece.chunk->data, piece.length);
+    if (all_queued() || !queue(piece.chunk)) staging_.give(piece.chunk);
+  }
+
+  void send_last(const Piece &piece) {
+    if (in_region(piece.chunk)) return announce(piece, true);
+    s_.answer_with_data(asked_.request, piece.offset, piece.chunk->data, piece.length);
+  }
+
+  void announce(const Piece &piece, bool last) {
+    const uint32_t slot = placed_->announce(piece.chunk);
+    s_.send_placed(asked_.request, piece.offset, piece.length, slot, last);
+  }
+
+  // The guest takes away what is there while more is copied.
+  void announce_done() {
+    while (pieces_.size() > (all_queued() ? 1 : 0) &&
+           s_.driver().cuEventQuery(pieces_.front().chunk->events[0]) == CUDA_SUCCESS) {
+      announce(pieces_.front(), false);
+      pieces_.pop_front();
+    }
+  }
+
+  // ---- how they get there
 
   // Copies go to a stream of their own behind what was queued so far, while the guest's own is held
   // until they are done: the leader need not wait before it puts more there.
@@ -181,7 +238,8 @@ class Download {
   bool queue(Chunk *chunk) {
     const CUstream stream = side_ ? side_ : transfer_.stream.object;
     uint64_t length;
-    result_ = copy_out(pass_, asked_, queued_, chunk->data, stream, &length);
+    const uint64_t most = in_region(chunk) ? Region::kSlot : WIRE_BULK_MAX;
+    result_ = copy_out(pass_, asked_, queued_, most, chunk->data, stream, &length);
     chunk->dirty = std::max<size_t>(chunk->dirty, length);
     if (result_ == CUDA_SUCCESS) {
       result_ = s_.driver().cuEventRecord(chunk->events[0], stream);
@@ -209,6 +267,8 @@ class Download {
   Session &s_;
   const Gate::Pass pass_;  // for all of it
   Staging &staging_;
+  Region *region_;                  // where more pieces may be put,
+  Region *const placed_ = region_;  // and where some may lie
   const Asked asked_;
   const uint64_t length_;
   Transfer transfer_;
@@ -230,7 +290,7 @@ bool download_at_once(Session &s, const Asked &asked, const Stream &stream,
   chunk->dirty = std::max<size_t>(chunk->dirty, bytes);
   const Gate::Pass pass = work.pass(stream.object, bytes);
   uint64_t length;
-  CUresult result = copy_out(pass, asked, 0, chunk->data, stream.object, &length);
+  CUresult result = copy_out(pass, asked, 0, WIRE_BULK_MAX, chunk->data, stream.object, &length);
   if (result == CUDA_SUCCESS) result = s.driver().cuStreamSynchronize(stream.object);
   s.flush_output();
   if (result == CUDA_SUCCESS) {
@@ -242,13 +302,14 @@ bool download_at_once(Session &s, const Asked &asked, const Stream &stream,
   return true;
 }
 
-void download_box(Session &s, const Asked &asked, const Stream &stream, Starts<Work::kCopy> work) {
+void download_box(Session &s, const Asked &asked, const Stream &stream, Starts<Work::kCopy> work,
+                  Region *region = nullptr) {
   const uint64_t bytes = asked.box.bytes();
   if (bytes == 0) return s.answer(asked.request, CUDA_SUCCESS);
   count_alone(s.count().downloads);
   if (download_at_once(s, asked, stream, work)) return;
   const auto download =
-      std::make_shared<Download>(s, asked, stream, work.pass(stream.object, bytes));
+      std::make_shared<Download>(s, asked, stream, work.pass(stream.object, bytes), region);
   download->begin();
   if (s.downloads().join(stream.object, [download] { download->finish(); })) return;
   s.hand_over();
@@ -257,12 +318,28 @@ void download_box(Session &s, const Asked &asked, const Stream &stream, Starts<W
 
 }  // namespace
 
-void handle_Download(Session &s, const wire_Download &q, Starts<Work::kCopy> work) {
+namespace {
+
+// Of bytes in a row.
+template <class Command>
+void download_line(Session &s, const Command &q, Starts<Work::kCopy> work, Region *region) {
   const uint64_t request = q.request.request;
   if (!s.reachable(q.source, q.length)) return s.answer(request, CUDA_ERROR_INVALID_VALUE);
   Stream stream;
   if (!s.find(q.stream, &stream)) return s.answer(request, CUDA_ERROR_INVALID_HANDLE);
-  download_box(s, {request, {nullptr, q.source, q.length, 1}, {q.length, 1, 1}}, stream, work);
+  download_box(s, {request, {nullptr, q.source, q.length, 1}, {q.length, 1, 1}}, stream, work,
+               region);
+}
+
+}  // namespace
+
+void handle_Download(Session &s, const wire_Download &q, Starts<Work::kCopy> work) {
+  download_line(s, q, work, nullptr);
+}
+
+void handle_RegionDownload(Session &s, const wire_RegionDownload &q, Starts<Work::kCopy> work) {
+  if (!s.region()) return s.violation("RegionDownload without a region");
+  download_line(s, q, work, s.region());
 }
 
 void handle_BoxDownload(Session &s, const wire_BoxDownload &q, Starts<Work::kCopy> work) {

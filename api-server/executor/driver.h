@@ -67,6 +67,8 @@
   X(cuMemSetAccess)               \
   X(cuMemHostAlloc)               \
   X(cuMemFreeHost)                \
+  X(cuMemHostRegister_v2)         \
+  X(cuMemHostUnregister)          \
   X(cuStreamGetFlags)             \
   X(cuLibraryLoadData)            \
   X(cuLibraryUnload)              \

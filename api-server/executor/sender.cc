@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstring>
 
 namespace outboard {
 
@@ -12,17 +13,18 @@ Sender::Sender(int fd, Counters &counters) : fd_(fd), counters_(counters) {
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
 }
 
-bool Sender::send(iovec *parts, int count) {
+bool Sender::send(iovec *parts, int count, int descriptor) {
   std::lock_guard lock(mutex_);
   if (broken_) return false;
-  if (!send_rest(parts, count)) {
+  if (!send_rest(parts, count, descriptor)) {
     broken_ = true;  // perhaps in the middle of a frame: nothing more can follow
     shutdown(fd_, SHUT_RDWR);
   }
   return !broken_;
 }
 
-bool Sender::send_rest(iovec *parts, int count) {
+bool Sender::send_rest(iovec *parts, int count, int descriptor) {
+  alignas(cmsghdr) char beside[CMSG_SPACE(sizeof descriptor)] = {};
   uint64_t total = 0;
   while (count > 0) {
     if (parts->iov_len == 0) {
@@ -33,8 +35,16 @@ bool Sender::send_rest(iovec *parts, int count) {
     msghdr message{};
     message.msg_iov = parts;
     message.msg_iovlen = static_cast<size_t>(count);
-    const ssize_t sent = count == 1 ? ::send(fd_, parts->iov_base, parts->iov_len, MSG_NOSIGNAL)
-                                    : sendmsg(fd_, &message, MSG_NOSIGNAL);
+    if (descriptor >= 0) [[unlikely]] {
+      message.msg_control = beside;
+      message.msg_controllen = sizeof beside;
+      cmsghdr *head = CMSG_FIRSTHDR(&message);
+      *head = {CMSG_LEN(sizeof descriptor), SOL_SOCKET, SCM_RIGHTS};
+      memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
+    }
+    const ssize_t sent = count == 1 && descriptor < 0
+                             ? ::send(fd_, parts->iov_base, parts->iov_len, MSG_NOSIGNAL)
+                             : sendmsg(fd_, &message, MSG_NOSIGNAL);
     if (sent < 0) {
       if (errno == EINTR) continue;
       if ((errno == EAGAIN || errno == EWOULDBLOCK) && !hurried_.load(std::memory_order_relaxed)) {
@@ -42,6 +52,7 @@ bool Sender::send_rest(iovec *parts, int count) {
       }
       return false;
     }
+    descriptor = -1;
     total += static_cast<uint64_t>(sent);
     size_t taken = static_cast<size_t>(sent);
     while (count > 0 && taken >= parts->iov_len) {

@@ -20,8 +20,9 @@ class Sender {
  public:
   Sender(int fd, Counters &counters);
 
-  // Sends the parts as they are; changes the array. False when the connection is gone.
-  bool send(iovec *parts, int count);
+  // Sends the parts as they are; changes the array. A descriptor goes along with the first byte,
+  // which takes a Unix socket. False when the connection is gone.
+  bool send(iovec *parts, int count, int descriptor = -1);
 
   // A header, `body` behind it, then a payload padded to 8.
   bool push(uint16_t op, void *frame, size_t size, const void *payload = nullptr,
@@ -31,7 +32,7 @@ class Sender {
   void hurry() { hurried_.store(true, std::memory_order_relaxed); }
 
  private:
-  bool send_rest(iovec *parts, int count);
+  bool send_rest(iovec *parts, int count, int descriptor);
 
   int fd_;
   Counters &counters_;

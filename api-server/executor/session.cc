@@ -227,6 +227,16 @@ bool Session::payload(void *to, size_t length) {
   return false;
 }
 
+Region *Session::open_region() {
+  int family = 0;
+  socklen_t size = sizeof family;
+  if (getsockopt(fd_, SOL_SOCKET, SO_DOMAIN, &family, &size) < 0 || family != AF_UNIX) {
+    return nullptr;
+  }
+  region_ = Region::make(driver());
+  return region_.get();
+}
+
 // ---- results and answers -----------------------------------------------------------------------
 
 void Session::posted_aside(uint16_t op, std::function<CUresult()> work) {
@@ -298,6 +308,29 @@ void Session::answer_with_data(uint64_t request, uint64_t offset, const void *da
                     {const_cast<uint8_t *>(kPadding), padding},
                     {&reply, sizeof reply}};
   sender_.send(parts, 4);
+}
+
+void Session::send_placed(uint64_t request, uint64_t offset, size_t length, uint32_t slot,
+                          bool last) {
+  wire_placed frame{};
+  frame.header = {WIRE_PLACED, 0, sizeof frame};
+  frame.request = request;
+  frame.offset = offset;
+  frame.length = length;
+  frame.slot = slot;
+  wire_reply reply;
+  reply.header = {WIRE_REPLY, 0, sizeof reply};
+  if (last) fill(&reply, request, CUDA_SUCCESS);
+  iovec parts[2] = {{&frame, sizeof frame}, {&reply, sizeof reply}};
+  sender_.send(parts, last ? 2 : 1);
+}
+
+void Session::answer_with_descriptor(uint64_t request, wire_reply *reply, size_t size,
+                                     int descriptor) {
+  reply->header = {WIRE_REPLY, 0, static_cast<uint32_t>(size)};
+  fill(reply, request, CUDA_SUCCESS);
+  iovec part = {reply, size};
+  sender_.send(&part, 1, descriptor);
 }
 
 void Session::push_done(uint64_t handle, uint64_t request) {
@@ -457,6 +490,7 @@ CUresult Session::reset(bool over) {
 // Whether the device is clean.
 bool Session::release() {
   reset(true);
+  region_.reset();
   host_functions_.finish();
   gate_.finish();
   if (output_) output_->skip();

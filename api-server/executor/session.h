@@ -35,6 +35,7 @@
 #include "output.h"
 #include "pages.h"
 #include "receiver.h"
+#include "region.h"
 #include "sender.h"
 #include "stream_waits.h"
 #include "textures.h"
@@ -92,6 +93,10 @@ class Session : public std::enable_shared_from_this<Session> {
   // Null: it may not, or there is no folder for them.
   const KeptUploads &kept_uploads() const { return kept_uploads_; }
   Transfers &transfers() { return transfers_; }
+  // Null until the guest has asked for it.
+  Region *region() { return region_.get(); }
+  // Null: this connection or this driver does not allow it.
+  Region *open_region();
   Graphs &graphs() { return graphs_; }
   Links &links() { return links_; }
   Chains &downloads() { return downloads_; }
@@ -161,6 +166,10 @@ class Session : public std::enable_shared_from_this<Session> {
   // The last piece of a download and its answer, in one go.
   void answer_with_data(uint64_t request, uint64_t offset, const void *data, size_t length);
   bool send_data(uint64_t request, uint64_t offset, const void *data, size_t length);
+  // The same for a piece that lies in the region. `last`: with its answer.
+  void send_placed(uint64_t request, uint64_t offset, size_t length, uint32_t slot, bool last);
+  // An answer that a descriptor goes along with.
+  void answer_with_descriptor(uint64_t request, wire_reply *reply, size_t size, int descriptor);
   void push_done(uint64_t handle, uint64_t request);
   void push_call(uint64_t function, uint64_t call, CUresult status);
   void call_guest(uint64_t function, uint64_t call, CUresult status);
@@ -287,6 +296,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Arrays arrays_;
   Textures textures_;
   Uploads uploads_;
+  std::unique_ptr<Region> region_;
   const bool upload_cache_;
   const KeptUploads kept_uploads_;
   Transfers transfers_;

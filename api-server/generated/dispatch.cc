@@ -720,6 +720,36 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       return handle_PeerUnmap(s, *q);
     }
+    case WIRE_RegionOpen: {
+      const auto *q = in.body<wire_RegionOpen>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_RegionOpen(s, *q);
+    }
+    case WIRE_RegionUpload: {
+      const auto *q = in.body<wire_RegionUpload>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_RegionUpload(s, *q, Starts<Work::kCopy>(s.gate()));
+    }
+    case WIRE_RegionSettle: {
+      const auto *q = in.body<wire_RegionSettle>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_RegionSettle(s, *q);
+    }
+    case WIRE_RegionDownload: {
+      const auto *q = in.body<wire_RegionDownload>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_RegionDownload(s, *q, Starts<Work::kCopy>(s.gate()));
+    }
+    case WIRE_RegionTaken: {
+      const auto *q = in.body<wire_RegionTaken>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_RegionTaken(s, *q);
+    }
     default:
       return s.violation("unknown command");
   }

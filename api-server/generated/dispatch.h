@@ -99,5 +99,10 @@ void handle_PeerJoin(Session &s, const wire_PeerJoin &q);
 void handle_PeerLend(Session &s, const wire_PeerLend &q);
 void handle_PeerMap(Session &s, const wire_PeerMap &q);
 void handle_PeerUnmap(Session &s, const wire_PeerUnmap &q);
+void handle_RegionOpen(Session &s, const wire_RegionOpen &q);
+void handle_RegionUpload(Session &s, const wire_RegionUpload &q, Starts<Work::kCopy> work);
+void handle_RegionSettle(Session &s, const wire_RegionSettle &q);
+void handle_RegionDownload(Session &s, const wire_RegionDownload &q, Starts<Work::kCopy> work);
+void handle_RegionTaken(Session &s, const wire_RegionTaken &q);
 
 }  // namespace outboard

@@ -191,6 +191,7 @@ bool send_welcome(int fd, const Welcome &welcome) {
   body.number(5, welcome.device.window_size);
   body.number(6, welcome.memory_limit);
   body.bytes(7, "executor-host");
+  body.number(10, 1);  // region
   return send_answer(fd, 2, body.text());
 }
 

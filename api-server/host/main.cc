@@ -1,8 +1,9 @@
 // executor-host: the executor without Node, for tests, sanitizers and measurements. It listens on
 // the loopback interface, prints "port N" and serves one session after another; others wait in the
-// listening queue.
+// listening queue. With --unix it listens on a socket of that path instead, and prints "port 0".
 //
-//   executor-host --library PATH [--ordinal N] [--port N] [--memory BYTES] [--sessions N]
+//   executor-host --library PATH [--ordinal N] [--port N | --unix PATH] [--memory BYTES]
+//   [--sessions N]
 //                 [--patience MILLISECONDS] [--window-base ADDRESS] [--window-size BYTES]
 //                 [--token-fd N] [--measure 0|1] [--gate-copies 0|1] [--trace-dir DIR]
 //
@@ -10,6 +11,7 @@
 // monitor would replace an API server process.
 #include <arpa/inet.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -36,6 +38,7 @@ struct Arguments {
   std::optional<uint64_t> window_base;
   std::optional<uint64_t> window_size;
   int port = 0;
+  std::string unix_path;
   int listener = -1;  // inherited from an earlier self
   uint64_t memory = 0;
   long sessions = -1;
@@ -47,7 +50,8 @@ struct Arguments {
 
 [[noreturn]] void usage(const std::string &problem) {
   fprintf(stderr,
-          "executor-host: %s\nusage: executor-host --library PATH [--ordinal N] [--port N] "
+          "executor-host: %s\nusage: executor-host --library PATH [--ordinal N] [--port N | --unix "
+          "PATH] "
           "[--memory BYTES] [--sessions N] [--patience MILLISECONDS] [--window-base ADDRESS] "
           "[--window-size BYTES] [--token-fd N] [--measure 0|1] [--gate-copies 0|1] "
           "[--trace-dir DIR]\n",
@@ -63,6 +67,10 @@ Arguments parse(int argc, char **argv) {
     const char *value = argv[i + 1];
     if (name == "--library") {
       arguments.library = value;
+      continue;
+    }
+    if (name == "--unix") {
+      arguments.unix_path = value;
       continue;
     }
     if (name == "--trace-dir") {
@@ -117,6 +125,19 @@ int listen_on(int port) {
                 std::string("cannot listen on the loopback interface: ") + strerror(errno));
   }
   printf("port %d\n", ntohs(address.sin_port));
+  fflush(stdout);
+  return fd;
+}
+
+int listen_on(const std::string &path) {
+  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{AF_UNIX, {}};
+  if (path.size() >= sizeof address.sun_path) throw Error("OB_LISTEN", path + " is too long");
+  memcpy(address.sun_path, path.c_str(), path.size());
+  if (bind(fd, reinterpret_cast<sockaddr *>(&address), sizeof address) < 0 || listen(fd, 64) < 0) {
+    throw Error("OB_LISTEN", "cannot listen on " + path + ": " + strerror(errno));
+  }
+  printf("port 0\n");
   fflush(stdout);
   return fd;
 }
@@ -195,7 +216,9 @@ int main(int argc, char **argv) {
     const std::shared_ptr<Device> device =
         Device::open({arguments.library, arguments.ordinal, arguments.window_base,
                       arguments.window_size, arguments.token_fd});
-    const int listener = arguments.listener >= 0 ? arguments.listener : listen_on(arguments.port);
+    const int listener = arguments.listener >= 0        ? arguments.listener
+                         : !arguments.unix_path.empty() ? listen_on(arguments.unix_path)
+                                                        : listen_on(arguments.port);
     Output::install();
     long left = arguments.sessions;
     for (uint64_t id = 1; left != 0; id++) {

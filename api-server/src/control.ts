@@ -97,6 +97,8 @@ export interface Welcome {
   tickets?: string[];
   /** Uploads of so many bytes and more may be asked for by hash; absent, 0: none. */
   uploadCache?: bigint;
+  /** Whether a guest on the same machine may ask for shared memory. */
+  region?: boolean;
 }
 
 export interface DeviceReport {

@@ -75,6 +75,7 @@ export class SlotSession {
         serverVersion: version,
         tickets: [...tickets],
         uploadCache: uploadCache ? uploadCacheFrom : 0n,
+        region: true,
       },
     });
   }

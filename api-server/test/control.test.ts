@@ -48,6 +48,7 @@ t.test('every answer comes back as it went', async (t) => {
     serverVersion: '1.2.3',
     tickets: ['11'.repeat(24)],
     uploadCache: 4n << 20n,
+    region: true,
   };
   const refusal = { code: 'OB_X', sentence: 'a — b', remedy: '', result: -1 };
   const state = {

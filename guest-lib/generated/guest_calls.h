@@ -1896,4 +1896,45 @@ static inline CUresult put_PeerUnmap(uint64_t address, uint64_t size) {
   return batch_end(BATCH_NO_STREAM);
 }
 
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_RegionOpen(struct answer *answer) {
+  struct wire_RegionOpen *frame = batch_ask(WIRE_RegionOpen, sizeof(struct wire_RegionOpen), answer);
+  if (!frame) return guest_lost();
+  return batch_wait(answer, sizeof(struct wire_RegionOpen_reply));
+}
+
+static inline CUresult put_RegionUpload(uint64_t destination, uint64_t stream, uint64_t length, uint32_t slot) {
+  struct wire_RegionUpload *frame = batch_begin(WIRE_RegionUpload, sizeof(struct wire_RegionUpload));
+  if (!frame) return guest_lost();
+  frame->destination = destination;
+  frame->stream = stream;
+  frame->length = length;
+  frame->slot = slot;
+  return batch_end(stream);
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_RegionSettle(struct answer *answer) {
+  struct wire_RegionSettle *frame = batch_ask(WIRE_RegionSettle, sizeof(struct wire_RegionSettle), answer);
+  if (!frame) return guest_lost();
+  return batch_wait(answer, sizeof(struct wire_RegionSettle_reply));
+}
+
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_RegionDownload(uint64_t source, uint64_t length, uint64_t stream, struct answer *answer) {
+  struct wire_RegionDownload *frame = batch_ask(WIRE_RegionDownload, sizeof(struct wire_RegionDownload), answer);
+  if (!frame) return guest_lost();
+  frame->source = source;
+  frame->length = length;
+  frame->stream = stream;
+  return batch_wait(answer, sizeof(struct wire_RegionDownload_reply));
+}
+
+static inline CUresult put_RegionTaken(uint64_t slots) {
+  struct wire_RegionTaken *frame = batch_begin(WIRE_RegionTaken, sizeof(struct wire_RegionTaken));
+  if (!frame) return guest_lost();
+  frame->slots = slots;
+  return batch_end(BATCH_NO_STREAM);
+}
+
 #endif

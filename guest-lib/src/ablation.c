@@ -15,7 +15,7 @@ static const struct {
   unsigned bit;
 } known[] = {
     {"batching", ABLATE_BATCHING}, {"local", ABLATE_LOCAL},     {"handles", ABLATE_HANDLES},
-    {"deferred", ABLATE_DEFERRED}, {"modules", ABLATE_MODULES},
+    {"deferred", ABLATE_DEFERRED}, {"modules", ABLATE_MODULES}, {"region", ABLATE_REGION},
 };
 
 // The bits of a list of names; `unknown` is the first that is none.
@@ -52,8 +52,8 @@ void ablation_report(void) {
   if (list) parse(list, &unknown, &length);
   if (unknown)
     log_error(
-        "OUTBOARD_ABLATION: \"%.*s\" is not known: expected batching, local, handles, deferred or "
-        "modules",
+        "OUTBOARD_ABLATION: \"%.*s\" is not known: expected batching, local, handles, deferred, "
+        "modules or region",
         (int)length, unknown);
 }
 

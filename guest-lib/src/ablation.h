@@ -1,13 +1,14 @@
 // What each design decision saves is measured by doing without it (bench/ablation). For measuring
 // only: nothing here makes a program right or wrong.
 //
-//   OUTBOARD_ABLATION=batching,local,handles,deferred,modules
+//   OUTBOARD_ABLATION=batching,local,handles,deferred,modules,region
 //
 // batching   every command leaves by itself
 // local      a call that the guest answers alone asks the server all the same
 // handles    a call that mints a handle or an address waits until the server has made it
 // deferred   a copy into pinned memory waits for its bytes
 // modules    a module's bytes are sent although the server has them
+// region     no memory is shared with a server on the same machine
 #ifndef OUTBOARD_ABLATION_H
 #define OUTBOARD_ABLATION_H
 
@@ -19,6 +20,7 @@ enum {
   ABLATE_HANDLES = 4,
   ABLATE_DEFERRED = 8,
   ABLATE_MODULES = 16,
+  ABLATE_REGION = 32,
 };
 
 extern unsigned ablation;

@@ -15,6 +15,7 @@
 #include "host_function.h"
 #include "lane.h"
 #include "log.h"
+#include "region.h"
 #include "stats.h"
 #include "stream.h"
 #include "trace.h"
@@ -150,6 +151,18 @@ static void *on_place(uint64_t request, uint64_t offset, uint64_t length, uint64
   return place;
 }
 
+static _Bool on_placed(const struct wire_placed *placed) {
+  const unsigned char *from = region_placed(placed);
+  if (!from) return 0;
+  for (uint64_t done = 0, run; done < placed->length; done += run) {
+    void *to = on_place(placed->request, placed->offset + done, placed->length - done, &run);
+    if (!to) return 0;
+    memcpy(to, from + done, run);
+  }
+  region_took(placed->slot);
+  return 1;
+}
+
 static _Bool on_reply(const struct wire_reply *reply) {
   struct inbox *box = here();
   pthread_mutex_lock(&box->lock);
@@ -224,6 +237,7 @@ static void on_end(int32_t result, const char *sentence, uint32_t length) {
 
 static const struct decode_sink sink = {
     .place = on_place,
+    .placed = on_placed,
     .reply = on_reply,
     .idle = batch_server_idle,
     .output = on_output,
@@ -255,7 +269,7 @@ static _Bool read_once(int flags) {
   size_t size;
   void *place = decode_want(&box->decoder, &size);
   // After a failure nothing more is welcome; who asked since then is released below.
-  ssize_t got = size ? recv(connection_fd(), place, size, flags) : 0;
+  ssize_t got = size ? region_receive(connection_fd(), place, size, flags) : 0;
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return 1;
   if (got > 0) {
     uint64_t before = box->decoder.counted;
@@ -310,9 +324,13 @@ CUresult answer_wait(struct answer *answer) {
     box->reading = 1;
     pthread_mutex_unlock(&box->lock);
     // Only the reader sets `done`, so no lock is needed to look at it here.
-    while (!answer->done && read_once(0)) {
+    while (!answer->done && read_once(0) && !region_owes()) {
     }
     leave_reading();
+    if (region_owes()) {
+      region_give_back();
+      batch_send();
+    }
     pthread_mutex_lock(&box->lock);
   }
   pthread_mutex_unlock(&box->lock);

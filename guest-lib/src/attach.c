@@ -21,6 +21,7 @@
 #include "lane.h"
 #include "log.h"
 #include "memory.h"
+#include "region.h"
 #include "stats.h"
 #include "trace.h"
 #include "upload_cache.h"
@@ -145,6 +146,7 @@ static CUresult take_welcome(struct window *window) {
   CUresult result = take_window(welcome, window);
   if (result) return result;
   upload_cache_start(welcome->upload_cache);
+  if (welcome->region) region_offered();
   static struct device devices[DEVICES_MAX];
   control_devices(welcome, devices);
   for (unsigned i = 0; i < welcome->devices_count && found.count < DEVICES_MAX; i++) {

@@ -15,6 +15,7 @@
 #include "memory.h"
 #include "pages.h"
 #include "peer.h"
+#include "region.h"
 #include "stream.h"
 #include "upload_cache.h"
 
@@ -28,6 +29,7 @@ static CUresult check_host(const void *pointer) {
 CUresult copy_upload(uint64_t destination, const void *source, uint64_t bytes, uint64_t stream) {
   const char *at = host_use(source);
   CUresult result = CUDA_SUCCESS;
+  if (region_wants(bytes)) result = region_upload(&destination, &at, &bytes, stream);
   while (bytes && !result) {
     uint64_t part = bytes < WIRE_BULK_MAX ? bytes : WIRE_BULK_MAX;
     result = put_Upload(destination, stream, part, at);
@@ -55,13 +57,35 @@ static CUresult upload(uint64_t destination, const void *source, uint64_t bytes,
                                    : copy_upload(destination, source, bytes, stream);
 }
 
+// What asks for a download into the program's memory at `to`.
+static uint16_t download_command(void *to, uint64_t bytes) {
+  return region_wants(bytes) && region_can_write(to, bytes) ? WIRE_RegionDownload : WIRE_Download;
+}
+_Static_assert(sizeof(struct wire_RegionDownload) == sizeof(struct wire_Download),
+               "the same question");
+
+// A question to be waited for or deferred; false when it cannot be sent.
+static _Bool ask_download(uint16_t command, uint64_t source, uint64_t bytes, uint64_t stream,
+                          struct answer *answer) {
+  if (command == WIRE_RegionDownload) region_give_back();
+  struct wire_Download *frame = batch_ask(command, sizeof *frame, answer);
+  if (!frame) return 0;
+  frame->source = source;
+  frame->length = bytes;
+  frame->stream = stream;
+  return 1;
+}
+
 static CUresult download_wait(void *destination, uint64_t source, uint64_t bytes, uint64_t stream) {
   if (!bytes) return CUDA_SUCCESS;
   struct answer answer;
   answer_init(&answer);
-  answer_into(&answer, host_view(destination), bytes);
+  void *to = host_view(destination);
+  answer_into(&answer, to, bytes);
   pages_will_wait();
-  CUresult result = ask_Download(source, bytes, stream, &answer);
+  if (!ask_download(download_command(to, bytes), source, bytes, stream, &answer))
+    return guest_lost();
+  CUresult result = batch_wait(&answer, sizeof(struct wire_Download_reply));
   answer_free(&answer);
   if (result) return result;
   stream_operation_settled(stream, answer.sequence);
@@ -75,13 +99,10 @@ static CUresult download_defer(void *destination, uint64_t source, uint64_t byte
   struct answer *answer = answer_take_deferred();
   if (!answer) return CUDA_ERROR_OUT_OF_MEMORY;
   answer->deferred = 1;
-  answer_into(answer, host_use(destination), bytes);
+  void *to = host_use(destination);
+  answer_into(answer, to, bytes);
   CUresult result;
-  struct wire_Download *frame = batch_ask(WIRE_Download, sizeof *frame, answer);
-  if (frame) {
-    frame->source = source;
-    frame->length = bytes;
-    frame->stream = stream;
+  if (ask_download(download_command(to, bytes), source, bytes, stream, answer)) {
     result = batch_defer(stream);
   } else {
     answer_give_back(answer);

@@ -90,6 +90,12 @@ static size_t take_frame(struct decode *decode, const uint8_t *at, size_t have) 
       if (size < sizeof(struct wire_reply) || !decode->sink->reply((const struct wire_reply *)at))
         decode->failure = "a reply to nothing that was asked";
       break;
+    case WIRE_PLACED:
+      decode->counted += size;
+      if (size < sizeof(struct wire_placed) ||
+          !decode->sink->placed((const struct wire_placed *)at))
+        decode->failure = "a download part in shared memory that nobody asked for";
+      break;
     case WIRE_IDLE:
       decode->sink->idle();
       break;

@@ -16,6 +16,8 @@ struct decode_sink {
   // NULL when there is none such or it would not fit: the stream is then beyond repair. `*run`: how
   // many of them go there; the next ones are asked for then.
   void *(*place)(uint64_t request, uint64_t offset, uint64_t length, uint64_t *run);
+  // A part of a download lies in shared memory. False: nobody asked for it, or it is not there.
+  _Bool (*placed)(const struct wire_placed *placed);
   // A whole reply frame. False: it answers nothing that was asked.
   _Bool (*reply)(const struct wire_reply *reply);
   void (*idle)(void);

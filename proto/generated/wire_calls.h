@@ -102,9 +102,14 @@ enum wire_op {
   WIRE_PeerLend = 1312,
   WIRE_PeerMap = 1313,
   WIRE_PeerUnmap = 1314,
+  WIRE_RegionOpen = 1320,
+  WIRE_RegionUpload = 1321,
+  WIRE_RegionSettle = 1322,
+  WIRE_RegionDownload = 1323,
+  WIRE_RegionTaken = 1324,
 };
 
-#define WIRE_OP_COUNT 96
+#define WIRE_OP_COUNT 101
 
 struct wire_cuCtxSetLimit {
   struct wire_request request;
@@ -1301,6 +1306,61 @@ struct wire_PeerUnmap {
 };
 WIRE_CHECK(sizeof(struct wire_PeerUnmap) == 24, "wire_PeerUnmap");
 
+// makes memory that guest and server share, whose descriptor comes with the answer (SCM_RIGHTS); slots for uploads, then slots for downloads, of `slot` bytes each
+struct wire_RegionOpen {
+  struct wire_request request;
+};
+WIRE_CHECK(sizeof(struct wire_RegionOpen) == 16, "wire_RegionOpen");
+struct wire_RegionOpen_reply {
+  struct wire_reply reply;
+  uint64_t slot;
+  uint32_t uploads;
+  uint32_t downloads;
+};
+WIRE_CHECK(sizeof(struct wire_RegionOpen_reply) == 40, "wire_RegionOpen_reply");
+
+// Upload of the first bytes of a slot, which stays as it is until RegionSettle says that the copy is done
+struct wire_RegionUpload {
+  struct wire_header header;
+  uint64_t destination;
+  uint64_t stream;
+  uint64_t length;
+  uint32_t slot;
+  uint32_t pad0;
+};
+WIRE_CHECK(sizeof(struct wire_RegionUpload) == 40, "wire_RegionUpload");
+
+// answers of which slots copies are still to be made, after a moment if it is all of them (bit 0 is the first)
+struct wire_RegionSettle {
+  struct wire_request request;
+};
+WIRE_CHECK(sizeof(struct wire_RegionSettle) == 16, "wire_RegionSettle");
+struct wire_RegionSettle_reply {
+  struct wire_reply reply;
+  uint64_t busy;
+};
+WIRE_CHECK(sizeof(struct wire_RegionSettle_reply) == 32, "wire_RegionSettle_reply");
+
+// Download, parts of which are put into slots; WIRE_PLACED tells of those
+struct wire_RegionDownload {
+  struct wire_request request;
+  uint64_t source;
+  uint64_t length;
+  uint64_t stream;
+};
+WIRE_CHECK(sizeof(struct wire_RegionDownload) == 40, "wire_RegionDownload");
+struct wire_RegionDownload_reply {
+  struct wire_reply reply;
+};
+WIRE_CHECK(sizeof(struct wire_RegionDownload_reply) == 24, "wire_RegionDownload_reply");
+
+// slots for downloads whose bytes the guest has (bit 0 is the first of them)
+struct wire_RegionTaken {
+  struct wire_header header;
+  uint64_t slots;
+};
+WIRE_CHECK(sizeof(struct wire_RegionTaken) == 16, "wire_RegionTaken");
+
 // For logs: X(op, name).
 #define WIRE_OPS(X) \
   X(1, cuCtxSetLimit) \
@@ -1399,6 +1459,11 @@ WIRE_CHECK(sizeof(struct wire_PeerUnmap) == 24, "wire_PeerUnmap");
   X(1312, PeerLend) \
   X(1313, PeerMap) \
   X(1314, PeerUnmap) \
+  X(1320, RegionOpen) \
+  X(1321, RegionUpload) \
+  X(1322, RegionSettle) \
+  X(1323, RegionDownload) \
+  X(1324, RegionTaken) \
 
 
 #endif

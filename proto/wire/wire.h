@@ -27,6 +27,9 @@
 // Parts of WIRE_BULK_MAX that one UploadAsk may name: as many as the bits of its answer.
 #define WIRE_UPLOAD_PARTS 64u
 
+// Slots of the region that guest and server share, of either kind at most: bits of a mask.
+#define WIRE_REGION_SLOTS 64u
+
 // Pages that host and device share, and how many may be asked about at once.
 #define WIRE_PAGE 4096u
 #define WIRE_PAGES_MAX 256u
@@ -67,6 +70,7 @@ enum wire_push {
   WIRE_END = 0x8006,     // struct wire_end: the server ends the session
   WIRE_CALL = 0x8007,    // struct wire_call: a stream has come to a function of the program
   WIRE_ERRORS = 0x8008,  // struct wire_output: text for standard error
+  WIRE_PLACED = 0x8009,  // struct wire_placed: part of a download that lies in shared memory
 };
 
 // The results that the call's reply struct adds are there when `result` is 0.
@@ -83,6 +87,16 @@ struct wire_data {
   uint64_t request;
   uint64_t offset;
   uint64_t length;  // bytes of payload, without padding
+};
+
+// As WIRE_DATA, without payload: that is in the region, at the start of a slot for downloads.
+struct wire_placed {
+  struct wire_header header;
+  uint64_t request;
+  uint64_t offset;
+  uint64_t length;
+  uint32_t slot;
+  uint32_t pad;
 };
 
 // Text follows.
@@ -132,6 +146,7 @@ WIRE_CHECK(sizeof(struct wire_header) == 8, "wire_header");
 WIRE_CHECK(sizeof(struct wire_request) == 16, "wire_request");
 WIRE_CHECK(sizeof(struct wire_reply) == 24, "wire_reply");
 WIRE_CHECK(sizeof(struct wire_data) == 32, "wire_data");
+WIRE_CHECK(sizeof(struct wire_placed) == 40, "wire_placed");
 WIRE_CHECK(sizeof(struct wire_output) == 16, "wire_output");
 WIRE_CHECK(sizeof(struct wire_done) == 24, "wire_done");
 WIRE_CHECK(sizeof(struct wire_fault) == 24, "wire_fault");

@@ -13,6 +13,8 @@
 void Guest::close() {
   if (fd_ >= 0) ::close(fd_);
   fd_ = -1;
+  if (descriptor >= 0) ::close(descriptor);
+  descriptor = -1;
 }
 
 void Guest::half_close() { shutdown(fd_, SHUT_WR); }
@@ -35,11 +37,23 @@ void Guest::send(const void *bytes, size_t size) {
 
 bool Guest::receive() {
   char bytes[64 << 10];
+  alignas(cmsghdr) char beside[CMSG_SPACE(sizeof descriptor)];
+  iovec part = {bytes, sizeof bytes};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = beside;
+  message.msg_controllen = sizeof beside;
   ssize_t got;
   do {
-    got = recv(fd_, bytes, sizeof bytes, 0);
+    got = recvmsg(fd_, &message, MSG_CMSG_CLOEXEC);
   } while (got < 0 && errno == EINTR);
   if (got <= 0) return false;
+  const cmsghdr *head = CMSG_FIRSTHDR(&message);
+  if (head && head->cmsg_type == SCM_RIGHTS) {
+    if (descriptor >= 0) ::close(descriptor);
+    memcpy(&descriptor, CMSG_DATA(head), sizeof descriptor);
+  }
   inbox_.append(bytes, static_cast<size_t>(got));
   return true;
 }

@@ -93,6 +93,8 @@ class Guest {
 
   // Frames that came while something else was waited for, in order.
   std::deque<Frame> kept;
+  // The last one that came along; -1: none.
+  int descriptor = -1;
 
  private:
   void put_frame(uint16_t op, void *frame, size_t size, const std::string &tail);

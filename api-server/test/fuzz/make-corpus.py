@@ -46,6 +46,26 @@ def ask_upload(request, to, length, hashes, on=0):
     return frame("UploadAsk", "QQQQII", request, to, length, on, len(hashes), 0, tail=hashes)
 
 
+def region_open(request):
+    return frame("RegionOpen", "Q", request)
+
+
+def region_upload(to, length, slot, on=0):
+    return frame("RegionUpload", "QQQII", to, on, length, slot, 0)
+
+
+def region_settle(request):
+    return frame("RegionSettle", "Q", request)
+
+
+def region_download(request, source, length, on=0):
+    return frame("RegionDownload", "QQQQ", request, source, length, on)
+
+
+def region_taken(slots):
+    return frame("RegionTaken", "Q", slots)
+
+
 def part_hash(data):
     return hashlib.blake2b(data, digest_size=32).digest()
 
@@ -204,6 +224,15 @@ corpus = {
              map_() + synchronize(10),
     "large": map_(WINDOW, 2 * GRANULE) + upload(WINDOW, b"large" * 20000) +
              download(1, WINDOW, 100000) + download(2, WINDOW, 2 * GRANULE) + synchronize(3),
+    "region": map_() + region_open(1) + region_upload(WINDOW, 1000, 0) +
+              region_upload(WINDOW, 1 << 18, 15) + region_settle(2) +
+              region_download(3, WINDOW, 1 << 20) + region_taken(3) + synchronize(4),
+    "region-taken-twice": map_() + region_open(1) + region_download(2, WINDOW, 100000) +
+                          synchronize(3) + region_taken(1) + region_taken(1),
+    "region-wrong-slot": map_() + region_open(1) + region_upload(WINDOW, 1, 16),
+    "region-too-long": map_() + region_open(1) + region_upload(WINDOW, (1 << 18) + 1, 0),
+    "region-missing": region_settle(1),
+    "region-twice": region_open(1) + region_open(2),
     "wrong-image": load(1, MODULE, b"x" * 64) + pieces(b"x" * 64, 64) + load(2, MODULE, b"x" * 64),
     "truncated-upload": map_() + upload(WINDOW, b"y" * 5000)[:3000],
     "truncated-frame": synchronize(1)[:9],

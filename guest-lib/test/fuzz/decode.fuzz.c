@@ -23,6 +23,10 @@ static volatile unsigned sum;
 static void touch(const void *bytes, uint64_t size) {
   for (uint64_t i = 0; i < size; i++) sum += ((const uint8_t *)bytes)[i];
 }
+static _Bool placed(const struct wire_placed *p) {
+  touch(p, sizeof *p);
+  return p->request != 0;
+}
 static _Bool reply(const struct wire_reply *r) {
   touch(r, r->header.size);
   return r->request != 0;
@@ -47,6 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static const struct decode_sink sink = {
       .place = place,
+      .placed = placed,
       .reply = reply,
       .idle = idle,
       .output = output,

@@ -32,10 +32,13 @@ output = frame(0x8003, struct.pack('<Q', 6) + b'hello\n')
 done = frame(0x8004, struct.pack('<QQ', 3 << 48 | 1 << 24 | 1, 4))
 fault = frame(0x8005, struct.pack('<iHHQ', 1, 1020, 0, 7))
 end = frame(0x8006, struct.pack('<iI', 46, 4) + b'over')
+placed = frame(0x8009, struct.pack('<QQQII', 2, 0, 4096, 3, 0))
 every = idle + reply(1) + data(2, 0, b'x' * 13) + reply(2) + output + done + fault + end
 
 write('decode', 'every-kind', b'\x00' + every)
 write('decode', 'every-kind-in-pieces', b'\x01' + every)
+write('decode', 'placed', b'\x03' + placed + reply(2) + placed + placed)
+write('decode', 'placed-too-short', b'\x00' + frame(0x8009, bytes(24)))
 write('decode', 'large-reply', b'\x05' + reply(1, 0, bytes(300)) * 3)
 write('decode', 'download', b'\x02' + data(1, 0, bytes(range(256)) * 4) + data(1, 1024, b'z') + reply(1))
 write('decode', 'unknown-kind', b'\x00' + frame(0x8007))

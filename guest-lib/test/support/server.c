@@ -400,4 +400,5 @@ void server_wait(struct server *server, uint16_t op, uint64_t count) {
 uint64_t server_idles(struct server *server) { return read_locked(server, &server->idles); }
 uint64_t server_mapped(struct server *server) { return read_locked(server, &server->mapped); }
 uint8_t *server_memory(struct server *server) { return server->memory; }
+int server_socket(struct server *server) { return server->fd; }
 void server_close(struct server *server) { shutdown(server->fd, SHUT_RDWR); }

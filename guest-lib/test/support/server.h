@@ -57,5 +57,6 @@ void server_reply(struct server *server, uint64_t request, int32_t result, int32
 void server_data(struct server *server, uint64_t request, uint64_t offset, const void *bytes,
                  uint64_t length);
 void server_close(struct server *server);
+int server_socket(struct server *server);
 
 #endif

@@ -250,6 +250,11 @@ EXPORT CUresult cuMemHostAlloc(void **memory, size_t size, unsigned) {
   pinned[*memory] = size;
   return CUDA_SUCCESS;
 }
+EXPORT CUresult cuMemHostRegister_v2(void *, size_t, unsigned) {
+  ENTER;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemHostUnregister(void *) { return CUDA_SUCCESS; }
 EXPORT CUresult cuMemFreeHost(void *memory) {
   Lock lock(mutex);
   pinned.erase(memory);
