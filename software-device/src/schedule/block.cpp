@@ -108,12 +108,12 @@ Cta::Cta(std::shared_ptr<Grid> owner, Cluster *of, uint32_t rank_in_cluster, uin
   }
 }
 
-void Cta::start(uint64_t block) {
-  const Launch &launch = grid->launch;
-  index = block;
-  position[0] = static_cast<uint32_t>(block % launch.grid.x);
-  position[1] = static_cast<uint32_t>(block / launch.grid.x % launch.grid.y);
-  position[2] = static_cast<uint32_t>(block / launch.grid.x / launch.grid.y);
+void Cta::start(uint32_t x, uint32_t y, uint32_t z) {
+  const Dim3 &all = grid->launch.grid;
+  index = x + all.x * (y + uint64_t{all.y} * z);
+  position[0] = x;
+  position[1] = y;
+  position[2] = z;
   live_threads = grid->threads;
   mbarrier_waits = 0;
   failed = false;
@@ -121,12 +121,12 @@ void Cta::start(uint64_t block) {
     for (BlockBarrier &barrier : barriers) barrier = BlockBarrier();
   barriers_in_use = 0;
   const Function &kernel = *grid->executable->functions[0];
-  for (uint32_t i = 0; i < grid->warps; ++i) {
+  fill_block(kernel);
+  uint32_t left = grid->threads;
+  for (uint32_t i = 0; i < grid->warps; ++i, left -= kLanes) {
     Warp &warp = warps[i];
-    uint32_t left = grid->threads - i * kLanes;
     warp.live = left >= kLanes ? kFullMask : (1u << left) - 1;
     warp.at_cluster = 0;
-    warp.group_count = 0;
     warp.turns = 0;
     warp.rotate = false;
     warp.force_sync = false;
@@ -134,180 +134,166 @@ void Cta::start(uint64_t block) {
     Frame &frame = entry_frames_[i];
     frame.lanes = warp.live;
     if (kernel.uses_alloca) std::fill_n(frame.allocated, kLanes, 0u);
-    // What differs between blocks is the same for all warps of one.
-    if (i == 0) {
-      fill(kernel.block_fills, frame.registers, warp);
-    } else {
-      for (const SlotFill &one : kernel.block_fills) {
-        uint8_t *to = frame.registers + one.slot;
-        const uint8_t *from = entry_frames_[0].registers + one.slot;
-        if (one.constant.size == sizeof(uint32_t))
-          std::memcpy(to, from, sizeof(uint32_t) * kLanes);  // nearly always, so of a known length
-        else
-          std::memcpy(to, from, one.constant.size ? one.constant.size * kLanes : sizeof(uint32_t));
-      }
-    }
-    insert_group(warp, &frame, kernel.code.data(), warp.live);
+    Group &all_lanes = warp.groups[0];
+    all_lanes.pc = kernel.code.data();
+    all_lanes.frame = &frame;
+    all_lanes.mask = warp.live;
+    all_lanes.state = GroupState::Ready;
+    all_lanes.last_run = 0;
+    warp.group_count = 1;
   }
 }
 
-void Cta::fill(const std::vector<SlotFill> &fills, uint8_t *registers, const Warp &warp) {
-  const Launch &launch = grid->launch;
-  for (const SlotFill &one : fills) {
-    const Constant &constant = one.constant;
-    uint8_t *slot = registers + one.slot;
-    uint64_t value = constant.payload;
-    switch (constant.kind) {
-      case Constant::Parameter:
-        value = 0;
-        std::memcpy(&value, parameters_.get() + constant.payload, constant.read);
-        if (constant.sign && constant.read < 8) {
-          unsigned shift = 64 - constant.read * 8u;
-          value = static_cast<uint64_t>(static_cast<int64_t>(value << shift) >> shift);
-        }
-        break;
-      case Constant::ParameterAddress:
-        value += reinterpret_cast<uint64_t>(parameters_.get());
-        break;
-      case Constant::Special: {
-        auto special = static_cast<Special>(constant.payload);
-        if (special <= Special::TidZ) {
-          for (unsigned lane = 0; lane < kLanes; ++lane) {
-            uint32_t thread[3];
-            thread_of(warp, lane, thread);
-            put(slot, constant.size, lane, thread[static_cast<int>(special)]);
-          }
-          continue;
-        }
-        if (special >= Special::LanemaskEq && special <= Special::LanemaskGt) {
-          for (unsigned lane = 0; lane < kLanes; ++lane) {
-            uint32_t bit = 1u << lane;
-            uint32_t masks[] = {bit, (bit - 1) | bit, bit - 1, ~(bit - 1), ~((bit - 1) | bit)};
-            put(slot, constant.size, lane,
-                masks[static_cast<int>(special) - static_cast<int>(Special::LanemaskEq)]);
-          }
-          continue;
-        }
-        if (special == Special::LaneId) {
-          for (unsigned lane = 0; lane < kLanes; ++lane) put(slot, constant.size, lane, lane);
-          continue;
-        }
-        switch (special) {
-          case Special::NtidX:
-            value = launch.block.x;
-            break;
-          case Special::NtidY:
-            value = launch.block.y;
-            break;
-          case Special::NtidZ:
-            value = launch.block.z;
-            break;
-          case Special::CtaidX:
-            value = position[0];
-            break;
-          case Special::CtaidY:
-            value = position[1];
-            break;
-          case Special::CtaidZ:
-            value = position[2];
-            break;
-          case Special::NctaidX:
-            value = launch.grid.x;
-            break;
-          case Special::NctaidY:
-            value = launch.grid.y;
-            break;
-          case Special::NctaidZ:
-            value = launch.grid.z;
-            break;
-          case Special::WarpId:
-            value = warp.index;
-            break;
-          case Special::NwarpId:
-            value = grid->warps;
-            break;
-          case Special::SmId:
-            value = worker;
-            break;
-          case Special::NsmId:
-            value = grid->workers;
-            break;
-          case Special::GridId:
-            value = grid->id;
-            break;
-          case Special::Envreg1:
-            value = grid->workspace >> 32;
-            break;
-          case Special::Envreg2:
-            value = grid->workspace & 0xffffffffu;
-            break;
-          case Special::DynamicShared:
-            value = launch.dynamic_shared;
-            break;
-          case Special::ReservedBegin:
-            value = grid->reserved_begin;
-            break;
-          case Special::ReservedEnd:
-            value = grid->shared_bytes;
-            break;
-          case Special::TotalShared:
-            value = grid->shared_bytes;
-            break;
-          case Special::AggregateShared:
-            value = uint64_t{grid->shared_bytes} * grid->cluster_blocks;
-            break;
-          case Special::ClusterExplicit:
-            value = grid->cluster_blocks > 1 || launch.explicit_cluster;
-            break;
-          case Special::ClusterRank:
-            value = rank;
-            break;
-          case Special::ClusterBlocks:
-            value = grid->cluster_blocks;
-            break;
-          case Special::ClusterCtaidX:
-          case Special::ClusterCtaidY:
-          case Special::ClusterCtaidZ:
-            value = of_cluster[dimension(special, Special::ClusterCtaidX)];
-            break;
-          case Special::ClusterIdX:
-          case Special::ClusterIdY:
-          case Special::ClusterIdZ:
-            value = cluster->position[dimension(special, Special::ClusterIdX)];
-            break;
-          case Special::ClusterNctaidX:
-            value = launch.cluster.x;
-            break;
-          case Special::ClusterNctaidY:
-            value = launch.cluster.y;
-            break;
-          case Special::ClusterNctaidZ:
-            value = launch.cluster.z;
-            break;
-          case Special::NclusterIdX:
-            value = launch.grid.x / launch.cluster.x;
-            break;
-          case Special::NclusterIdY:
-            value = launch.grid.y / launch.cluster.y;
-            break;
-          case Special::NclusterIdZ:
-            value = launch.grid.z / launch.cluster.z;
-            break;
-          case Special::One:
-            value = 1;
-            break;
-          default:
-            value = 0;
-            break;
-        }
-        break;
-      }
-      default:
-        break;
+// What differs between blocks is the same for all warps of one, and often what it was in the block
+// before.
+void Cta::fill_block(const Function &kernel) {
+  for (const SlotFill &one : kernel.block_fills) {
+    const uint64_t value = value_of(one.constant, warps[0]);
+    if (one.constant.size == sizeof(uint32_t)) {  // nearly always, so of a known length
+      const auto word = static_cast<uint32_t>(value);
+      uint32_t first;
+      std::memcpy(&first, entry_frames_[0].registers + one.slot, sizeof first);
+      if (started_ && first == word) continue;
+      for (Frame &frame : entry_frames_)
+        std::fill_n(reinterpret_cast<uint32_t *>(frame.registers + one.slot), kLanes, word);
+    } else {
+      for (Frame &frame : entry_frames_)
+        broadcast(frame.registers + one.slot, one.constant.size, value);
     }
-    if (constant.size == 0) value = value ? kFullMask : 0;
-    broadcast(slot, constant.size, value);
   }
+  started_ = true;
+}
+
+// The same for all lanes of a warp.
+uint64_t Cta::value_of(Special special, const Warp &warp) const {
+  const Launch &launch = grid->launch;
+  switch (special) {
+    case Special::NtidX:
+      return launch.block.x;
+    case Special::NtidY:
+      return launch.block.y;
+    case Special::NtidZ:
+      return launch.block.z;
+    case Special::CtaidX:
+      return position[0];
+    case Special::CtaidY:
+      return position[1];
+    case Special::CtaidZ:
+      return position[2];
+    case Special::NctaidX:
+      return launch.grid.x;
+    case Special::NctaidY:
+      return launch.grid.y;
+    case Special::NctaidZ:
+      return launch.grid.z;
+    case Special::WarpId:
+      return warp.index;
+    case Special::NwarpId:
+      return grid->warps;
+    case Special::SmId:
+      return worker;
+    case Special::NsmId:
+      return grid->workers;
+    case Special::GridId:
+      return grid->id;
+    case Special::Envreg1:
+      return grid->workspace >> 32;
+    case Special::Envreg2:
+      return grid->workspace & 0xffffffffu;
+    case Special::DynamicShared:
+      return launch.dynamic_shared;
+    case Special::ReservedBegin:
+      return grid->reserved_begin;
+    case Special::ReservedEnd:
+      return grid->shared_bytes;
+    case Special::TotalShared:
+      return grid->shared_bytes;
+    case Special::AggregateShared:
+      return uint64_t{grid->shared_bytes} * grid->cluster_blocks;
+    case Special::ClusterExplicit:
+      return grid->cluster_blocks > 1 || launch.explicit_cluster;
+    case Special::ClusterRank:
+      return rank;
+    case Special::ClusterBlocks:
+      return grid->cluster_blocks;
+    case Special::ClusterCtaidX:
+    case Special::ClusterCtaidY:
+    case Special::ClusterCtaidZ:
+      return of_cluster[dimension(special, Special::ClusterCtaidX)];
+    case Special::ClusterIdX:
+    case Special::ClusterIdY:
+    case Special::ClusterIdZ:
+      return cluster->position[dimension(special, Special::ClusterIdX)];
+    case Special::ClusterNctaidX:
+      return launch.cluster.x;
+    case Special::ClusterNctaidY:
+      return launch.cluster.y;
+    case Special::ClusterNctaidZ:
+      return launch.cluster.z;
+    case Special::NclusterIdX:
+      return launch.grid.x / launch.cluster.x;
+    case Special::NclusterIdY:
+      return launch.grid.y / launch.cluster.y;
+    case Special::NclusterIdZ:
+      return launch.grid.z / launch.cluster.z;
+    case Special::One:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+uint64_t Cta::value_of(const Constant &constant, const Warp &warp) const {
+  uint64_t value = constant.payload;
+  switch (constant.kind) {
+    case Constant::Parameter:
+      value = 0;
+      std::memcpy(&value, parameters_.get() + constant.payload, constant.read);
+      if (constant.sign && constant.read < 8) {
+        unsigned shift = 64 - constant.read * 8u;
+        value = static_cast<uint64_t>(static_cast<int64_t>(value << shift) >> shift);
+      }
+      break;
+    case Constant::ParameterAddress:
+      value += reinterpret_cast<uint64_t>(parameters_.get());
+      break;
+    case Constant::Special:
+      value = value_of(static_cast<Special>(constant.payload), warp);
+      break;
+    default:
+      break;
+  }
+  return constant.size ? value : value ? kFullMask : 0;
+}
+
+// Special registers that differ between the lanes of a warp; false for the others.
+bool Cta::fill_lanes(const Constant &constant, uint8_t *slot, const Warp &warp) const {
+  if (constant.kind != Constant::Special) return false;
+  auto special = static_cast<Special>(constant.payload);
+  auto lanes = [&](auto value) {
+    for (unsigned lane = 0; lane < kLanes; ++lane) put(slot, constant.size, lane, value(lane));
+    return true;
+  };
+  if (special <= Special::TidZ)
+    return lanes([&](unsigned lane) {
+      uint32_t thread[3];
+      thread_of(warp, lane, thread);
+      return thread[static_cast<int>(special)];
+    });
+  if (special >= Special::LanemaskEq && special <= Special::LanemaskGt)
+    return lanes([&](unsigned lane) {
+      uint32_t bit = 1u << lane;
+      uint32_t masks[] = {bit, (bit - 1) | bit, bit - 1, ~(bit - 1), ~((bit - 1) | bit)};
+      return masks[static_cast<int>(special) - static_cast<int>(Special::LanemaskEq)];
+    });
+  if (special == Special::LaneId) return lanes([](unsigned lane) { return lane; });
+  return false;
+}
+
+void Cta::fill(const std::vector<SlotFill> &fills, uint8_t *registers, const Warp &warp) {
+  for (const SlotFill &one : fills)
+    if (!fill_lanes(one.constant, registers + one.slot, warp))
+      broadcast(registers + one.slot, one.constant.size, value_of(one.constant, warp));
 }
 
 void Cta::thread_of(const Warp &warp, unsigned lane, uint32_t out[3]) const {

@@ -146,7 +146,10 @@ Handler select_cluster(const Ir &ir) {
   }
 }
 
-Cluster::Cluster(std::shared_ptr<Grid> owner, uint32_t worker) : grid(std::move(owner)) {
+Cluster::Cluster(std::shared_ptr<Grid> owner, uint32_t worker)
+    : grid(std::move(owner)),
+      across_(grid->launch.grid.x / grid->launch.cluster.x),
+      down_(grid->launch.grid.y / grid->launch.cluster.y) {
   const Dim3 &size = grid->launch.cluster;
   for (uint32_t rank = 0; rank < grid->cluster_blocks; ++rank) {
     blocks.push_back(std::make_unique<Cta>(grid, this, rank, worker));
@@ -158,20 +161,18 @@ Cluster::Cluster(std::shared_ptr<Grid> owner, uint32_t worker) : grid(std::move(
 }
 
 void Cluster::start(uint64_t index) {
-  const Dim3 &size = grid->launch.cluster, &all = grid->launch.grid;
-  uint64_t across = all.x / size.x, down = all.y / size.y;
-  position[0] = static_cast<uint32_t>(index % across);
-  position[1] = static_cast<uint32_t>(index / across % down);
-  position[2] = static_cast<uint32_t>(index / across / down);
+  const Dim3 &size = grid->launch.cluster;
+  const uint64_t row = index / across_, plane = row / down_;
+  position[0] = static_cast<uint32_t>(index - row * across_);
+  position[1] = static_cast<uint32_t>(row - plane * down_);
+  position[2] = static_cast<uint32_t>(plane);
   spinning = false;
   arrived_ = 0;
   live_ = grid->threads * grid->cluster_blocks;
-  for (const auto &block : blocks) {
-    uint64_t x = uint64_t{position[0]} * size.x + block->of_cluster[0];
-    uint64_t y = uint64_t{position[1]} * size.y + block->of_cluster[1];
-    uint64_t z = uint64_t{position[2]} * size.z + block->of_cluster[2];
-    block->start(x + all.x * (y + all.y * z));
-  }
+  for (const auto &block : blocks)
+    block->start(position[0] * size.x + block->of_cluster[0],
+                 position[1] * size.y + block->of_cluster[1],
+                 position[2] * size.z + block->of_cluster[2]);
 }
 
 Cta::Result Cluster::run(uint64_t slice) {
@@ -210,15 +211,6 @@ void Cluster::arrive(Warp &warp, uint32_t mask) {
   arrived_ += lane_count(mask & ~warp.at_cluster);
   warp.at_cluster |= mask;
   if (arrived_ >= live_) release();
-}
-
-void Cluster::leave(Warp &warp, uint32_t mask) {
-  live_ -= lane_count(mask);
-  if (warp.at_cluster) {
-    arrived_ -= lane_count(mask & warp.at_cluster);
-    warp.at_cluster &= ~mask;
-  }
-  if (arrived_ && arrived_ >= live_) release();
 }
 
 void Cluster::release() {

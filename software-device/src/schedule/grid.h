@@ -59,8 +59,8 @@ struct Cta {
   Cta(std::shared_ptr<Grid> grid, struct Cluster *cluster, uint32_t rank, uint32_t worker);
   ~Cta();
 
-  // Makes it block `index` of the grid.
-  void start(uint64_t index);
+  // Makes it the block at these places of the grid.
+  void start(uint32_t x, uint32_t y, uint32_t z);
 
   enum class Result { Done, Parked, Blocked, Failed };
   // Runs until the block is done, has failed, has used up its slice, or waits for its cluster.
@@ -105,8 +105,13 @@ struct Cta {
   static Memory allocate(size_t bytes);
   static void give_back(Memory memory);
   void fill(const std::vector<SlotFill> &fills, uint8_t *registers, const Warp &warp);
+  void fill_block(const Function &kernel);
+  bool fill_lanes(const Constant &constant, uint8_t *slot, const Warp &warp) const;
+  uint64_t value_of(Special special, const Warp &warp) const;
+  uint64_t value_of(const Constant &constant, const Warp &warp) const;
   bool break_deadlock();
   uint32_t turns_ = 0;
+  bool started_ = false;
 
   Memory shared_, local_, registers_, parameters_;
   std::vector<Frame> entry_frames_;                // of each warp

@@ -60,7 +60,27 @@ void insert_group(Warp &warp, Frame *frame, const Ins *pc, uint32_t mask) {
   group.last_run = warp.turns;
 }
 
+// All lanes that have not exited are together, as they nearly always are.
+static const Ins *resume_only(Warp &warp) {
+  const Group &only = warp.groups[0];
+  if (only.state != GroupState::Ready) {
+    warp.mask = 0;
+    warp.event = Event::Switch;
+    return nullptr;
+  }
+  warp.group_count = 0;
+  warp.frame = only.frame;
+  warp.regs = only.frame->registers;
+  warp.mask = only.mask;
+  ++warp.turns;
+  warp.budget = warp.rotate ? kShortTurn : kTurn;
+  warp.rotate = false;
+  warp.merge_at = kNoMerge;
+  return only.pc;
+}
+
 const Ins *resume(Warp &warp) {
+  if (warp.group_count == 1) return resume_only(warp);
   uint32_t best = kNone;
   for (uint32_t i = 0; i < warp.group_count; ++i) {
     const Group &group = warp.groups[i];
@@ -217,7 +237,7 @@ void exit_lanes(Warp &warp, uint32_t mask) {
   for (Frame *frame = warp.frame; frame;) {
     Frame *parent = frame->parent;
     frame->lanes &= ~mask;
-    if (frame->lanes == 0 && parent) warp.cta->release_frame(frame);
+    if (parent && frame->lanes == 0) warp.cta->release_frame(frame);
     frame = parent;
   }
   warp.mask = 0;
@@ -235,6 +255,16 @@ void exit_lanes(Warp &warp, uint32_t mask) {
 }
 
 const Ins *run_exit(Warp &warp, const Ins *) {
+  Cta &cta = *warp.cta;
+  if (warp.mask == warp.live && !warp.frame->parent && !cta.barriers_in_use) {
+    // A whole warp, and nobody looks at how many are left.
+    cta.live_threads -= lane_count(warp.mask);
+    cta.cluster->leave(warp, warp.mask);
+    warp.frame->lanes = 0;
+    warp.live = warp.mask = 0;
+    warp.event = Event::Switch;
+    return nullptr;
+  }
   exit_lanes(warp, warp.mask);
   return warp.group_count ? resume(warp) : (warp.event = Event::Switch, nullptr);
 }

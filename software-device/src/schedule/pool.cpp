@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <deque>
 #include <thread>
+#include <utility>
 
 #include "schedule/cluster.h"
 #include "schedule/stopwatch.h"
@@ -117,16 +118,18 @@ class Pool final : public Engine {
     return {};
   }
 
-  // A block to start, or nothing. `cached` is a finished block whose memory may be used again.
-  std::unique_ptr<Cluster> take_block(uint32_t worker, std::unique_ptr<Cluster> cached) {
-    // The next one of the same grid needs no lock.
-    if (cached && !cached->grid->abandoned.load(std::memory_order_relaxed)) {
-      const uint64_t block = cached->grid->next.fetch_add(1, std::memory_order_relaxed);
-      if (block < cached->grid->clusters) {
-        cached->start(block);
-        return cached;
-      }
-    }
+  // Makes a block that has ended the next one of its grid, which needs no lock.
+  static bool start_next(Cluster &block) {
+    Grid &grid = *block.grid;
+    if (grid.abandoned.load(std::memory_order_relaxed)) return false;
+    const uint64_t index = grid.next.fetch_add(1, std::memory_order_relaxed);
+    if (index >= grid.clusters) return false;
+    block.start(index);
+    return true;
+  }
+
+  // A block to start, or nothing.
+  std::unique_ptr<Cluster> take_block(uint32_t worker) {
     std::shared_ptr<Grid> grid;
     uint64_t block = 0;
     {
@@ -151,18 +154,15 @@ class Pool final : public Engine {
     }
     settle();
     if (!grid) return nullptr;
-    if (!cached || cached->grid != grid) {
-      cached.reset();
-      try {
-        cached = std::make_unique<Cluster>(grid, worker);
-      } catch (const std::bad_alloc &) {
-        grid->fail({2, true, "kernel " + grid->kernel->name() + ": no host memory for a block"});
-        finish(grid, 1);
-        return nullptr;
-      }
+    try {
+      auto taken = std::make_unique<Cluster>(grid, worker);
+      taken->start(block);
+      return taken;
+    } catch (const std::bad_alloc &) {
+      grid->fail({2, true, "kernel " + grid->kernel->name() + ": no host memory for a block"});
+      finish(grid, 1);
+      return nullptr;
     }
-    cached->start(block);
-    return cached;
   }
 
   // Blocks of abandoned grids that nobody will start are counted as finished, outside the lock.
@@ -208,21 +208,31 @@ class Pool final : public Engine {
   void work(uint32_t worker) {
     pthread_setname_np(pthread_self(), "softdev-worker");
     Residents residents;
-    std::unique_ptr<Cluster> cached;
     Stopwatch watch;
+    // A block that has ended, whose memory the next one of its grid may use.
+    std::unique_ptr<Cluster> ended;
+    auto retire = [&] {
+      const std::shared_ptr<Grid> grid = ended->grid;
+      const uint64_t untold = ended->untold;
+      ended.reset();
+      watch.stop();  // whoever is told that the grid is done finds its time counted
+      if (untold) finish(grid, untold);
+    };
     for (;;) {
       // Start a block when there is none, or when those there only spin.
       bool spinning = std::all_of(residents.begin(), residents.end(),
                                   [](const auto &block) { return block->spinning; });
       bool cooperative = !residents.empty() && residents.back()->grid->launch.cooperative;
       if (spinning && (residents.size() < kMaxResident || cooperative)) {
-        if (auto block = take_block(worker, std::move(cached))) {
-          block->spinning = false;
-          residents.push_back(std::move(block));
+        if (ended && start_next(*ended)) {
+          ended->spinning = false;
+          residents.push_back(std::move(ended));
+        } else {
+          if (ended) retire();
+          if (auto block = take_block(worker)) residents.push_back(std::move(block));
         }
       }
       if (residents.empty()) {
-        cached.reset();
         watch.stop();
         std::unique_lock lock(mutex_);
         if (stopping_ && grids_.empty()) return;
@@ -244,14 +254,14 @@ class Pool final : public Engine {
           ++i;
           continue;
         }
-        std::shared_ptr<Grid> grid = residents[i]->grid;
-        cached = std::move(residents[i]);
+        ended = std::move(residents[i]);
         residents.erase(residents.begin() + static_cast<std::ptrdiff_t>(i));
-        if (result == Cta::Result::Failed || grid->next >= grid->clusters) {
-          cached.reset();
-          watch.stop();  // whoever is told that the grid is done finds its time counted
-        }
-        finish(grid, 1);
+        ++ended->untold;
+        if (result == Cta::Result::Failed ||
+            ended->grid->next.load(std::memory_order_relaxed) >= ended->grid->clusters)
+          retire();
+        else if (!residents.empty())  // else the next one is started at once
+          finish(ended->grid, std::exchange(ended->untold, 0));
       }
       if (residents.size() > 1) std::this_thread::yield();
     }
