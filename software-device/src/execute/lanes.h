@@ -51,9 +51,7 @@ SOFTDEV_INLINE To bit_cast(From from) {
   return to;
 }
 
-// On to the next instruction of a full warp: straight into its handler, where the compiler makes a
-// jump of that, which saves a dispatch. run_guard() counts on it that a handler leads to no other
-// one while some lanes are off.
+// On to the next instruction of a warp that is known to be full.
 SOFTDEV_INLINE const Ins *next(Warp &w, const Ins *i) {
 #ifdef SOFTDEV_STRAIGHT
   return i[1].run(w, i + 1);
@@ -66,7 +64,7 @@ SOFTDEV_INLINE const Ins *next(Warp &w, const Ins *i) {
 template <Handler inner>
 __attribute__((flatten)) const Ins *straight(Warp &w, const Ins *i) {
   inner(w, i);
-  return __builtin_expect(w.mask == kFullMask, 1) ? next(w, i) : i + 1;
+  return go_on(w, i + 1);
 }
 
 // The lanes of `mask` of d become those of v.

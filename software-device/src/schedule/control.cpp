@@ -11,20 +11,10 @@ const Ins *run_branch(Warp &warp, const Ins *ins) {
   uint32_t predicate;
   __builtin_memcpy(&predicate, warp.regs + ins->guard, 4);
   if (ins->flags & kNegateGuard) predicate = ~predicate;
-  uint32_t taken = warp.mask & predicate;
-  if (taken == 0) {
-    const Ins *next = ins + 1;
-    return next >= warp.merge_at ? arrive(warp, next) : next;
-  }
-  if (taken != warp.mask) return diverge(warp, ins, ins->target, taken);
-  return run_branch_always(warp, ins);
+  return branch(warp, ins, warp.mask & predicate);
 }
 
-const Ins *run_branch_always(Warp &warp, const Ins *ins) {
-  const Ins *target = ins->target;
-  if (target <= ins && --warp.budget < 0) return backward(warp, target);
-  return target >= warp.merge_at ? arrive(warp, target) : target;
-}
+const Ins *run_branch_always(Warp &warp, const Ins *ins) { return branch_always(warp, ins); }
 
 const Ins *run_branch_indexed(Warp &warp, const Ins *ins) {
   const auto *index = reinterpret_cast<const uint32_t *>(warp.regs + ins->a);
@@ -43,7 +33,7 @@ const Ins *run_branch_indexed(Warp &warp, const Ins *ins) {
 
 const Ins *run_label(Warp &warp, const Ins *ins) {
   if (ins == warp.merge_at) merge_here(warp, ins);
-  return ins + 1;
+  return go_on(warp, ins + 1);
 }
 
 const Ins *run_guard(Warp &warp, const Ins *ins) {

@@ -35,7 +35,7 @@ void find_blocks(const FunctionIr &function, Flow *flow) {
     bool falls_through = !ends_block(last.op);
     if (last.op == Op::Branch) {
       block.next.push_back(block_of_label[last.target]);
-      falls_through = static_cast<bool>(last.guard);
+      falls_through = is_conditional(last);
     } else if (last.op == Op::BranchIndexed) {
       for (uint32_t label : function.branch_tables[last.target])
         block.next.push_back(block_of_label[label]);

@@ -360,6 +360,12 @@ struct Ir {
   Handler handler = nullptr;  // what executes it
 };
 
+// A branch that some lanes may not take: a predicate says which, or a comparison that it has taken
+// over.
+inline bool is_conditional(const Ir &branch) {
+  return branch.guard || branch.compare != Compare::None;
+}
+
 struct CallSite {
   uint32_t callee = kNone;  // function of the executable
   Builtin builtin = Builtin::Printf;

@@ -69,10 +69,93 @@ SOFTDEV_INLINE bool holds(T a, T b) {
   }
 }
 
+#ifdef __AVX512DQ__
+// Compilers make a vector of the lanes that hold, and a mask of that; here a comparison gives its
+// mask at once.
+template <Compare compare>
+constexpr int integer_predicate() {
+  switch (compare) {
+    case Compare::Eq:
+      return _MM_CMPINT_EQ;
+    case Compare::Lt:
+      return _MM_CMPINT_LT;
+    case Compare::Le:
+      return _MM_CMPINT_LE;
+    case Compare::Gt:
+      return _MM_CMPINT_NLE;
+    case Compare::Ge:
+      return _MM_CMPINT_NLT;
+    default:
+      return _MM_CMPINT_NE;
+  }
+}
+template <Compare compare>
+constexpr int float_predicate() {
+  switch (compare) {
+    case Compare::Eq:
+      return _CMP_EQ_OQ;
+    case Compare::Ne:
+      return _CMP_NEQ_OQ;
+    case Compare::Lt:
+      return _CMP_LT_OQ;
+    case Compare::Le:
+      return _CMP_LE_OQ;
+    case Compare::Gt:
+      return _CMP_GT_OQ;
+    case Compare::Ge:
+      return _CMP_GE_OQ;
+    case Compare::Equ:
+      return _CMP_EQ_UQ;
+    case Compare::Neu:
+      return _CMP_NEQ_UQ;
+    case Compare::Ltu:
+      return _CMP_NGE_UQ;
+    case Compare::Leu:
+      return _CMP_NGT_UQ;
+    case Compare::Gtu:
+      return _CMP_NLE_UQ;
+    case Compare::Geu:
+      return _CMP_NLT_UQ;
+    case Compare::Num:
+      return _CMP_ORD_Q;
+    default:
+      return _CMP_UNORD_Q;
+  }
+}
+// Of the 64 bytes at each place.
 template <Compare compare, class T>
-uint32_t compare_lanes(Warp &w, const Ins *i) {
+SOFTDEV_INLINE uint32_t compare_chunk(const T *a, const T *b) {
+  if constexpr (std::is_same_v<T, float>) {
+    return _mm512_cmp_ps_mask(_mm512_load_ps(a), _mm512_load_ps(b), float_predicate<compare>());
+  } else if constexpr (std::is_same_v<T, double>) {
+    return _mm512_cmp_pd_mask(_mm512_load_pd(a), _mm512_load_pd(b), float_predicate<compare>());
+  } else {
+    constexpr int kPredicate = integer_predicate<compare>();
+    const __m512i x = _mm512_load_si512(a), y = _mm512_load_si512(b);
+    if constexpr (sizeof(T) == 8)
+      return std::is_signed_v<T> ? _mm512_cmp_epi64_mask(x, y, kPredicate)
+                                 : _mm512_cmp_epu64_mask(x, y, kPredicate);
+    else if constexpr (sizeof(T) == 4)
+      return std::is_signed_v<T> ? _mm512_cmp_epi32_mask(x, y, kPredicate)
+                                 : _mm512_cmp_epu32_mask(x, y, kPredicate);
+    else
+      return std::is_signed_v<T> ? _mm512_cmp_epi16_mask(x, y, kPredicate)
+                                 : _mm512_cmp_epu16_mask(x, y, kPredicate);
+  }
+}
+#endif
+
+template <Compare compare, class T>
+SOFTDEV_INLINE uint32_t compare_lanes(Warp &w, const Ins *i) {
   const T *a = slot<T>(w, i->a), *b = slot<T>(w, i->b);
+#ifdef __AVX512DQ__
+  constexpr unsigned kEach = 64 / sizeof(T);
+  uint32_t mask = 0;
+  for (unsigned l = 0; l < kLanes; l += kEach) mask |= compare_chunk<compare>(a + l, b + l) << l;
+  return mask;
+#else
   return lanes_where([=](unsigned l) { return holds<compare, T>(a[l], b[l]); });
+#endif
 }
 template <Compare compare>
 uint32_t compare_flushed(Warp &w, const Ins *i) {
@@ -129,9 +212,18 @@ const Ins *set(Warp &w, const Ins *i) {
   return finish_set(w, i, comparer(w, i));
 }
 
+// What branch.cpp makes of a comparison and the branch that reads it.
+template <Comparer comparer>
+__attribute__((flatten)) const Ins *compare_and_branch(Warp &w, const Ins *i) {
+  const uint32_t result = comparer(w, i);
+  return branch(w, i, w.mask & (i->flags & kNegateGuard ? ~result : result));
+}
+
 template <Comparer comparer>
 Handler wrap(const Ir &ir) {
-  return ir.op == Op::Setp ? straight<setp<comparer>> : set<comparer>;
+  return ir.op == Op::Setp     ? straight<setp<comparer>>
+         : ir.op == Op::Branch ? compare_and_branch<comparer>
+                               : set<comparer>;
 }
 
 template <class T>
@@ -313,6 +405,7 @@ Handler select_compare(const Ir &ir) {
   if (!known_result) return nullptr;
   switch (ir.op) {
     case Op::Setp:
+    case Op::Branch:
       return pick_compare(ir, ir.type);
     case Op::Set:
       return pick_compare(ir, ir.type2);
