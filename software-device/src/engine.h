@@ -38,6 +38,7 @@ struct Status {
 // The driver owns the flags and changes them while kernels run (map, unmap), so they are atomics
 // read with relaxed order.
 inline constexpr unsigned kGranuleShift = 8;
+inline constexpr uint64_t kGranuleBytes = uint64_t{1} << kGranuleShift;
 inline constexpr uint8_t kReadable = 1, kWritable = 2;
 inline constexpr uint8_t kWholeGranule = 0, kAskSpace = 63;
 struct Window {

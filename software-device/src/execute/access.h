@@ -8,8 +8,6 @@
 namespace softdev::SOFTDEV_ISA {
 namespace {
 
-constexpr uint64_t kGranuleBytes = uint64_t{1} << kGranuleShift;
-
 // What a granule's flags must be for an access. Constants are what kernels may read and not write.
 struct Use {
   uint8_t pick, want;
@@ -60,13 +58,14 @@ SOFTDEV_INLINE bool whole_granules(const Warp &w, uint64_t first, uint64_t last,
   return bad == 0;
 }
 
-// A stretch of bytes, no longer than a granule.
+// A stretch of bytes, no longer than a granule, in granules that are whole, as nearly all are.
+// Else, and at the very end of the window, the answer is no.
 SOFTDEV_INLINE bool stretch_in_window(const Warp &w, uint64_t address, unsigned bytes, Use use) {
   const uint64_t offset = address - w.window_base;
-  if (offset >= w.window_size || w.window_size - offset < bytes) return false;
-  const uint64_t first = offset >> kGranuleShift, last = (offset + bytes - 1) >> kGranuleShift;
-  return (first == last || ((granule_flags(w, first) & (0xfcu | use.pick)) == use.want)) &&
-         granule_allows(granule_flags(w, last), (offset + bytes - 1) % kGranuleBytes + 1, use);
+  if (offset >= w.window_starts) return false;
+  const uint8_t first = granule_flags(w, offset >> kGranuleShift);
+  const uint8_t last = granule_flags(w, (offset + bytes - 1) >> kGranuleShift);
+  return ((first | last) & (0xfcu | use.pick)) == use.want && (first & last & use.want) == use.want;
 }
 
 // A stretch of bytes, of any length.

@@ -67,6 +67,7 @@ struct Warp {
   // memory windows
   uint64_t window_base = 0;
   uint64_t window_size = 0;
+  uint64_t window_starts = 0;  // offsets in it at which a stretch of a granule may begin
   const uint8_t *granules = nullptr;
   uint8_t *shared = nullptr;
   uint32_t shared_size = 0;

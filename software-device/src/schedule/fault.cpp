@@ -90,6 +90,7 @@ bool memory_allowed(Warp &warp, Space space, uint64_t address, unsigned size, ui
   if (!window || !in_range(address, size, window->base, window->size)) return false;
   warp.window_base = window->base;
   warp.window_size = window->size;
+  warp.window_starts = window->size < kGranuleBytes ? 0 : window->size - kGranuleBytes + 1;
   warp.granules = window->granules;
   return granules_allow(*window, *memory, address, size, flag, space);
 }

@@ -37,7 +37,7 @@ enum : uint16_t {
   kHasSecond = 8,
   kHasCombine = 16,
   kNegateB = 32,
-  kSameBase = 64,    // of an access: its address register is the same for all lanes
+  kSameA = 64,       // a is the same for all lanes, as far as it is known beforehand
   kUnaligned = 128,  // ... and only its elements need be aligned
 };
 

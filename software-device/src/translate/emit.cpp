@@ -113,8 +113,9 @@ void emit_code(const FunctionIr &ir, const Slots &slots, Handler guard,
     switch (one.op) {
       case Op::Load:
       case Op::Store:
+      case Op::Barrier:
         if (one.a.kind == Value::Const && ir.constants[one.a.index].kind != Constant::Special)
-          ins.flags |= kSameBase;
+          ins.flags |= kSameA;
         if (one.unaligned) ins.flags |= kUnaligned;
         break;
       case Op::Label:

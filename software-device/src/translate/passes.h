@@ -28,12 +28,14 @@ std::vector<bool> fold(FunctionIr *function);
 void remove_unread(FunctionIr *function);
 
 // What only makes kernels faster, where `select` has handlers for it: accesses compute their
-// addresses themselves; loads of neighbouring words of shared memory become one; branches compare.
+// addresses themselves; loads of neighbouring words of shared memory become one; branches compare;
+// loads in loops remember where they were.
 void fuse_addresses(FunctionIr *function, const std::vector<bool> &fixed,
                     Handler (*select)(const Ir &));
 void merge_neighbours(FunctionIr *function, const std::vector<bool> &fixed,
                       Handler (*select)(const Ir &));
 void fuse_branches(FunctionIr *function, Handler (*select)(const Ir &));
+void look_ahead(FunctionIr *function, Handler (*select)(const Ir &));
 
 // Slots of registers and constants.
 struct Slots {

@@ -33,9 +33,18 @@ SOFTDEV_INLINE bool evenly_spaced(const uint64_t *at) {
 template <class I>
 SOFTDEV_INLINE bool in_a_row(const I *index) {
   const uint32_t first = static_cast<uint32_t>(index[0]);
+#ifdef __AVX512F__
+  const __m512i row = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const __m512i wanted = _mm512_add_epi32(_mm512_set1_epi32(static_cast<int>(first)), row);
+  const __mmask16 low = _mm512_cmpneq_epi32_mask(_mm512_load_si512(index), wanted);
+  const __mmask16 high = _mm512_cmpneq_epi32_mask(_mm512_load_si512(index + 16),
+                                                  _mm512_add_epi32(wanted, _mm512_set1_epi32(16)));
+  return _mm512_kortestz(low, high) && index[kLanes - 1] > index[0];
+#else
   return lanes_where([=](unsigned l) { return static_cast<uint32_t>(index[l]) == first + l; }) ==
              kFullMask &&
          index[kLanes - 1] > index[0];
+#endif
 }
 
 // The addresses of all lanes. I: the type of the index that is added, or void.
@@ -54,24 +63,21 @@ SOFTDEV_INLINE void find_addresses(Warp &w, const Ins *i, uint64_t *at) {
   }
 }
 
-// Where a full warp accesses one stretch of memory, lane behind lane; 0 when it does not.
+// Whether a full warp accesses one stretch of memory that it may use, lane behind lane, and where
+// that begins. An index is added to a base that is the same for all lanes.
 template <class M, class I>
-SOFTDEV_INLINE uint64_t stretch(Warp &w, const Ins *i, Use use) {
+SOFTDEV_INLINE bool stretch(Warp &w, const Ins *i, Use use, uint64_t *first) {
   const uint64_t *address = slot<uint64_t>(w, i->a);
-  uint64_t first;
   if constexpr (std::is_void_v<I>) {
-    if (!evenly_spaced<sizeof(M)>(address)) return 0;
-    first = address[0] + static_cast<uint64_t>(i->imm);
+    if (!evenly_spaced<sizeof(M)>(address)) return false;
+    *first = address[0] + static_cast<uint64_t>(i->imm);
   } else {
     const I *index = slot<I>(w, i->c);
-    if (i->imm >> 32 != sizeof(M) || !in_a_row(index) ||
-        (!(i->flags & kSameBase) && !evenly_spaced<0>(address)))
-      return 0;
-    first = address[0] + static_cast<uint64_t>(int64_t{index[0]}) * sizeof(M) +
-            static_cast<uint64_t>(int64_t{static_cast<int32_t>(i->imm)});
+    if (i->imm >> 32 != sizeof(M) || !in_a_row(index)) return false;
+    *first = address[0] + static_cast<uint64_t>(int64_t{index[0]}) * sizeof(M) +
+             static_cast<uint64_t>(int64_t{static_cast<int32_t>(i->imm)});
   }
-  return !(first & (sizeof(M) - 1)) && stretch_in_window(w, first, sizeof(M) * kLanes, use) ? first
-                                                                                            : 0;
+  return !(*first & (sizeof(M) - 1)) && stretch_in_window(w, *first, sizeof(M) * kLanes, use);
 }
 
 // Whether all lanes' accesses lie in [base, base + size) and are aligned.
@@ -158,15 +164,48 @@ __attribute__((noinline)) const Ins *load_anywhere(Warp &w, const Ins *i) {
   }
   return i + 1;
 }
-template <class M, class R, class Access, Space space, class I = void>
+
+// A load in a loop, lane behind lane, at `first`: where the last three were as far from one
+// another, the processor is told what will be wanted a few turns later. It finds small steps
+// itself.
+template <class M>
+SOFTDEV_INLINE void look_ahead(Warp &w, const Ins *i, uint64_t first) {
+  constexpr uint64_t kLarge = 2048, kTurns = 4, kLine = 64;
+  auto *seen = slot<uint64_t>(w, i->e);
+  const uint64_t step = first - seen[0];
+  const bool steady = step == seen[1];
+  seen[0] = first;
+  seen[1] = step;
+  if (!steady || step + kLarge < 2 * kLarge) return;
+  for (uint64_t at = 0; at < kLanes * sizeof(M); at += kLine)
+    __builtin_prefetch(reinterpret_cast<const void *>(first + kTurns * step + at));
+}
+
+template <class M, class R, class I, bool ahead>
+SOFTDEV_INLINE const Ins *load_stretch(Warp &w, const Ins *i, uint64_t first) {
+  if constexpr (ahead) look_ahead<M>(w, i, first);
+  const M *from = reinterpret_cast<const M *>(first);
+  R *d = slot<R>(w, i->d);
+  SOFTDEV_LANES d[l] = static_cast<R>(from[l]);
+  return next(w, i);
+}
+// Its base is in a register, and may yet be the same for all lanes.
+template <class M, class R, class Access, Space space, class I, bool ahead>
+__attribute__((noinline)) const Ins *load_by_register(Warp &w, const Ins *i) {
+  uint64_t first;
+  if (evenly_spaced<0>(slot<uint64_t>(w, i->a)) &&
+      stretch<M, I>(w, i, use_of(space, false), &first))
+    return load_stretch<M, R, I, ahead>(w, i, first);
+  return load_anywhere<M, R, Access, space, I>(w, i);
+}
+template <class M, class R, class Access, Space space, class I = void, bool ahead = false>
 const Ins *load(Warp &w, const Ins *i) {
   if (std::is_same_v<Access, Plain> && w.mask == kFullMask && !i->count) {
-    if (uint64_t first = stretch<M, I>(w, i, use_of(space, false))) {
-      const M *from = reinterpret_cast<const M *>(first);
-      R *d = slot<R>(w, i->d);
-      SOFTDEV_LANES d[l] = static_cast<R>(from[l]);
-      return next(w, i);
-    }
+    if constexpr (!std::is_void_v<I>)
+      if (!(i->flags & kSameA)) return load_by_register<M, R, Access, space, I, ahead>(w, i);
+    uint64_t first;
+    if (stretch<M, I>(w, i, use_of(space, false), &first))
+      return load_stretch<M, R, I, ahead>(w, i, first);
   }
   return load_anywhere<M, R, Access, space, I>(w, i);
 }
@@ -192,15 +231,27 @@ __attribute__((noinline)) const Ins *store_anywhere(Warp &w, const Ins *i) {
   }
   return i + 1;
 }
+template <class M, class R>
+SOFTDEV_INLINE const Ins *store_stretch(Warp &w, const Ins *i, uint64_t first) {
+  M *to = reinterpret_cast<M *>(first);
+  const R *s = slot<R>(w, i->b);
+  SOFTDEV_LANES to[l] = static_cast<M>(s[l]);
+  return next(w, i);
+}
+template <class M, class R, class Access, Space space, class I>
+__attribute__((noinline)) const Ins *store_by_register(Warp &w, const Ins *i) {
+  uint64_t first;
+  if (evenly_spaced<0>(slot<uint64_t>(w, i->a)) && stretch<M, I>(w, i, kWrites, &first))
+    return store_stretch<M, R>(w, i, first);
+  return store_anywhere<M, R, Access, space, I>(w, i);
+}
 template <class M, class R, class Access, Space space, class I = void>
 const Ins *store(Warp &w, const Ins *i) {
   if (std::is_same_v<Access, Plain> && w.mask == kFullMask && !i->count) {
-    if (uint64_t first = stretch<M, I>(w, i, kWrites)) {
-      M *to = reinterpret_cast<M *>(first);
-      const R *s = slot<R>(w, i->b);
-      SOFTDEV_LANES to[l] = static_cast<M>(s[l]);
-      return next(w, i);
-    }
+    if constexpr (!std::is_void_v<I>)
+      if (!(i->flags & kSameA)) return store_by_register<M, R, Access, space, I>(w, i);
+    uint64_t first;
+    if (stretch<M, I>(w, i, kWrites, &first)) return store_stretch<M, R>(w, i, first);
   }
   return store_anywhere<M, R, Access, space, I>(w, i);
 }
@@ -221,19 +272,24 @@ const Ins *fence(Warp &, const Ins *i) {
 
 // ---- selection
 
+template <class M, class R, class I>
+Handler global(const Ir &ir) {
+  if constexpr (std::is_same_v<M, R> && sizeof(M) >= 4)
+    if (ir.e) return load<M, R, Plain, Space::Global, I, true>;  // only what ahead.cpp makes
+  return ir.e ? nullptr : load<M, R, Plain, Space::Global, I>;
+}
 template <class M, class R>
 struct Loads {
   static Handler pick(const Ir &ir) {
     bool plain = ir.order == Order::Weak;
-    if (ir.c) {  // only what index.cpp makes
+    if (ir.c) {  // only what address.cpp makes
       if constexpr (std::is_same_v<M, R> && sizeof(M) >= 4)
-        return ir.type3 == Type::S32 ? load<M, R, Plain, Space::Global, int32_t>
-                                     : load<M, R, Plain, Space::Global, uint32_t>;
+        return ir.type3 == Type::S32 ? global<M, R, int32_t>(ir) : global<M, R, uint32_t>(ir);
       return nullptr;
     }
     switch (ir.space) {
       case Space::Global:
-        return plain ? load<M, R, Plain, Space::Global> : load<M, R, Ordered, Space::Global>;
+        return plain ? global<M, R, void>(ir) : load<M, R, Ordered, Space::Global>;
       case Space::Constant:
         return load<M, R, Plain, Space::Constant>;
       default:

@@ -1,5 +1,6 @@
-// What is only there for speed changes no result: fused addresses, merged loads. Everything here is
-// run a second time without them (SOFTWARE_DEVICE_OPTIMISE=0).
+// What is only there for speed changes no result: fused addresses, merged loads, branches that
+// compare, loads that look ahead. Everything here is run a second time without them
+// (SOFTWARE_DEVICE_OPTIMISE=0).
 #include "check.h"
 
 using namespace check;
@@ -116,4 +117,68 @@ TEST(neighbours_in_shared_memory) {
     CHECK(out[t] == (((box(w) + box(w + 1)) * 3 + box(v + 2)) ^ box(v + 3)));
   }
   CHECK_FAILS(run("beyond"), 700, "read of 4 bytes at shared address 0x200");
+}
+
+TEST(branches_that_compare) {
+  Device device;
+  auto program = device.load(module(kernel("moved", 2, R"(
+        mov.u32 %r4, %r0; mov.u32 %r5, 1; setp.lt.u32 %p0, %r4, 20; mov.u32 %r4, 50;
+        @%p0 bra A; add.u32 %r5, %r5, 2;
+        A: setp.ge.s32 %p1, %r0, 10; mov.u32 %r6, %r4; @!%p1 bra B; add.u32 %r5, %r5, 4;
+        B: setp.eq.u32 %p2, %r6, 50; @%p2 bra C; add.u32 %r5, %r5, 8;
+        C: setp.ne.s64 %p3, %d1, 0; @%p3 bra D; add.u32 %r5, %r5, 16;
+        D: add.u32 %r5, %r5, %r4;)" + store_result("%r5")) +
+                                    kernel("counted", 2, R"(
+        and.b32 %r7, %r0, 7; mov.u32 %r4, 0; mov.u32 %r5, 0;
+        LOOP: add.u32 %r5, %r5, %r4; setp.lt.u32 %p0, %r4, %r7; add.u32 %r8, %r4, 1;
+        mov.u32 %r4, %r8; @%p0 bra LOOP;)" + store_result("%r5")) +
+                                    kernel("ordered", 2, R"(
+        mul.wide.u32 %d4, %r0, 4; add.s64 %d5, %d1, %d4; ld.global.f32 %f0, [%d5];
+        mov.u32 %r5, 0; setp.lt.f32 %p0, %f0, 0f40000000; @%p0 bra A; add.u32 %r5, %r5, 1;
+        A: setp.geu.f32 %p1, %f0, 0f40000000; @%p1 bra B; add.u32 %r5, %r5, 2;
+        B: setp.neu.f32 %p2, %f0, %f0; @!%p2 bra C; add.u32 %r5, %r5, 4;
+        C: cvt.f64.f32 %d6, %f0; setp.gt.f64 %p3, %d6, 0d4000000000000000; @!%p3 bra D;
+        add.u32 %r5, %r5, 8; D: cvt.u16.u32 %h0, %r0; setp.gt.s16 %p4, %h0, 40; @%p4 bra E;
+        add.u32 %r5, %r5, 16; E:)" + store_result("%r5"))));
+  auto *out = device.array<uint32_t>(64), *in = device.array<uint32_t>(64);
+  auto run = [&](const char *name) {
+    return device.launch(program, name, {1}, {64}, Parameters().add(out).add(in));
+  };
+  CHECK_OK(run("moved"));
+  for (uint32_t t = 0; t < 64; ++t) CHECK(out[t] == 51u + (t < 20 ? 0u : 2u) + (t >= 10 ? 4u : 0u));
+  CHECK_OK(run("counted"));
+  for (uint32_t t = 0; t < 64; ++t) CHECK(out[t] == (t & 7) * ((t & 7) + 1) / 2);
+  const float values[] = {1, 2, 3, __builtin_nanf("")};
+  for (uint32_t t = 0; t < 64; ++t) std::memcpy(in + t, values + t % 4, 4);
+  CHECK_OK(run("ordered"));
+  for (uint32_t t = 0; t < 64; ++t) {
+    const float x = values[t % 4];
+    CHECK(out[t] == (x < 2 ? 0u : 1u) + (x < 2 ? 2u : 0u) + (x != x ? 4u : 0u) + (x > 2 ? 8u : 0u) +
+                        (t > 40 ? 0u : 16u));
+  }
+}
+
+TEST(loads_far_apart) {
+  constexpr uint32_t kStep = 5000, kTurns = 9;
+  Device device;
+  auto program = device.load(module(kernel("k", 3, R"(
+    mov.u32 %r4, %r0; mov.u32 %r10, 0; mul.wide.u32 %d8, %r0, 8; add.s64 %d8, %d1, %d8;
+    cvt.u32.u64 %r7, %d2;
+    LOOP: mul.wide.u32 %d4, %r4, 4; add.s64 %d5, %d1, %d4; ld.global.u32 %r5, [%d5];
+    ld.global.u64 %d9, [%d8]; cvt.u32.u64 %r6, %d9; add.s64 %d8, %d8, 16000;
+    add.u32 %r4, %r4, 5000; mad.lo.u32 %r10, %r10, 3, %r5; xor.b32 %r10, %r10, %r6;
+    setp.lt.u32 %p0, %r4, %r7; @%p0 bra LOOP;)" + store_result("%r10"))));
+  auto *out = device.array<uint32_t>(64), *in = device.array<uint32_t>(kStep * kTurns);
+  for (uint32_t i = 0; i < kStep * kTurns; ++i) in[i] = i * 2654435761u;
+  auto run = [&](uint64_t end) {
+    return device.launch(program, "k", {1}, {64}, Parameters().add(out).add(in).add(end));
+  };
+  CHECK_OK(run(kStep * kTurns));
+  for (uint32_t t = 0; t < 64; ++t) {
+    uint32_t sum = 0;
+    for (uint32_t turn = 0; turn < kTurns; ++turn)
+      sum = (sum * 3 + in[t + turn * kStep]) ^ in[2 * t + turn * 4000];
+    CHECK(out[t] == sum);
+  }
+  CHECK_FAILS(run(kStep * kTurns + 1), 700, "thread (0,0,0)", "read of 4 bytes");
 }
