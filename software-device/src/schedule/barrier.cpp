@@ -33,6 +33,14 @@ void try_release(Cta &cta, unsigned index) {
   barrier = BlockBarrier();
   cta.barriers_in_use &= ~(1u << index);
   for (Warp &warp : cta.warps) {
+    if (warp.group_count == 1 && !warp.groups[0].barrier_red) {  // as it nearly always is
+      Group &only = warp.groups[0];
+      if (only.state != GroupState::AtBarrier || only.barrier != index) continue;
+      only.state = GroupState::Ready;
+      ++only.pc;
+      only.last_run = warp.turns;
+      continue;
+    }
     for (uint32_t i = 0; i < warp.group_count; ++i) {
       Group group = warp.groups[i];
       if (group.state != GroupState::AtBarrier || group.barrier != index) continue;
@@ -48,8 +56,8 @@ const Ins *run_barrier(Warp &warp, const Ins *ins) {
   Cta &cta = *warp.cta;
   unsigned first = static_cast<unsigned>(__builtin_ctz(warp.mask));
   uint32_t id = words(warp, ins->a)[first];
-  uint32_t mask = 0;
-  for (uint32_t left = warp.mask; left; left &= left - 1) {
+  uint32_t mask = ins->flags & kSameA ? warp.mask : 0;
+  for (uint32_t left = warp.mask & ~mask; left; left &= left - 1) {
     unsigned lane = static_cast<unsigned>(__builtin_ctz(left));
     if (words(warp, ins->a)[lane] == id) mask |= 1u << lane;
   }
