@@ -79,6 +79,12 @@ void remove_unread(FunctionIr *function) {
     });
     ir = Ir{};
   }
+  // Registers of a fragment that are there only because PTX wants so many.
+  for (const Ir &ir : function->code)
+    for (uint32_t i = 0; ir.op == Op::FragmentLoad && i < ir.list_written; ++i) {
+      Value &value = function->values[ir.list + i];
+      if (value.is_reg() && uses[value.index] == 0) value = {};
+    }
   std::erase_if(function->code, [](const Ir &ir) { return ir.op == Op::Nop; });
 }
 

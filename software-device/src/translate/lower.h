@@ -232,11 +232,12 @@ class Lowering {
   bool take_shape(unsigned shape[3]);
   Element take_element();
   Layout take_layout();
+  // Adds the first `different` of `count` registers to the values.
   bool fragment(const OperandSyntax &operand, unsigned count, Type type, bool written,
-                std::vector<Value> *values);
+                std::vector<Value> *values, unsigned different = ~0u);
   bool matrix_address(const OperandSyntax &operand, Space space, Ir *ir);
   bool mma_types(MmaForm *form, Element d, Element c, Round round);
-  bool emit_mma(const MmaForm &form, Element d, Element c, Round round);
+  bool emit_mma(MmaForm form, Element d, Element c, Round round);
   bool take_aligned();
   bool wmma_shape(const unsigned shape[3], Element element);
   bool wmma_fragment(bool load);

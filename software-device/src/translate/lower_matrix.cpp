@@ -81,7 +81,7 @@ Lowering::Layout Lowering::take_layout() {
 
 // {r0, r1, ...}: the registers of one matrix.
 bool Lowering::fragment(const OperandSyntax &operand, unsigned count, Type type, bool written,
-                        std::vector<Value> *values) {
+                        std::vector<Value> *values, unsigned different) {
   bool list = operand.kind == OperandSyntax::List;
   if ((list ? operand.count : 1) != count)
     return refuse("a matrix has the wrong number of registers");
@@ -90,20 +90,26 @@ bool Lowering::fragment(const OperandSyntax &operand, unsigned count, Type type,
     Value value;
     if (written ? !destination(part, slot_size(type), &value) : !source(part, type, &value))
       return false;
-    values->push_back(value);
+    if (i < different) values->push_back(value);
   }
   return true;
 }
 
 // What is the same for mma and wmma.mma once the shape has been found legal.
-bool Lowering::emit_mma(const MmaForm &form, Element d, Element c, Round round) {
+bool Lowering::emit_mma(MmaForm form, Element d, Element c, Round round) {
   if (!modifiers_done() || !expect_operands(form.sparse ? 6 : 4)) return false;
   begin_guarded_region();
   Ir ir = make(form.depth ? Op::Mma : Op::MmaQuads);
+  // wmma has the blocks of f16 more than once: each is looked at where it comes first.
+  const uint8_t given_a = form.a_registers, given_b = form.b_registers;
+  if (form.depth && !form.sparse) {
+    form.a_registers = static_cast<uint8_t>(form.rows * form.depth);
+    form.b_registers = static_cast<uint8_t>(form.columns * form.depth);
+  }
   std::vector<Value> values;
   if (!fragment(operand(0), form.d_registers(), register_type(d), true, &values) ||
-      !fragment(operand(1), form.a_registers, register_type(form.a), false, &values) ||
-      !fragment(operand(2), form.b_registers, register_type(form.b), false, &values) ||
+      !fragment(operand(1), given_a, register_type(form.a), false, &values, form.a_registers) ||
+      !fragment(operand(2), given_b, register_type(form.b), false, &values, form.b_registers) ||
       !fragment(operand(3), form.c_registers(), register_type(c), false, &values))
     return false;
   if (form.sparse) {

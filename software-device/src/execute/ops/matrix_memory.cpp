@@ -217,10 +217,10 @@ SOFTDEV_INLINE bool load_halves(Warp &w, const Ins *i, const FragmentForm &form,
           from + (form.along ? x : y) * kEdge * stride + (form.along ? y : x) * kRowBytes;
       Block block = Block::gather([&](unsigned g) { return first + g * stride; });
       if (!form.along) block = block.turned();
-      // A fragment may have its registers twice.
+      // A fragment may have its registers twice; nobody may read them.
       unsigned r = form.matrix == FragmentForm::B ? x * y_blocks + y : y * x_blocks + x;
       for (; r < form.registers; r += x_blocks * y_blocks)
-        block.store(slot<uint8_t>(w, i->list[r]));
+        if (i->list[r] != kNone) block.store(slot<uint8_t>(w, i->list[r]));
     }
   }
   return true;
@@ -285,6 +285,7 @@ const Ins *fragment(Warp &w, const Ins *i) {
   if (form.matrix == FragmentForm::C && bits >= 32) different *= 2;
   for (unsigned r = 0; r < form.registers; ++r) {
     const uint8_t *from = image[r % different];
+    if (i->list[r] == kNone) continue;
     if (bits == 64)
       put(w, i->list[r], reinterpret_cast<const uint64_t *>(from));
     else

@@ -271,11 +271,103 @@ SOFTDEV_INLINE void finish(const MmaForm &form, float (*acc)[kEdge]) {
   }
 }
 
+#ifdef SOFTDEV_PERMUTES
+// Four vectors of four quarters each: rows become columns.
+SOFTDEV_INLINE void turn_quarters(__m512 *v) {
+  const __m512 a = _mm512_shuffle_f32x4(v[0], v[1], 0x44);
+  const __m512 b = _mm512_shuffle_f32x4(v[0], v[1], 0xee);
+  const __m512 c = _mm512_shuffle_f32x4(v[2], v[3], 0x44);
+  const __m512 d = _mm512_shuffle_f32x4(v[2], v[3], 0xee);
+  v[0] = _mm512_shuffle_f32x4(a, c, 0x88);
+  v[1] = _mm512_shuffle_f32x4(a, c, 0xdd);
+  v[2] = _mm512_shuffle_f32x4(b, d, 0x88);
+  v[3] = _mm512_shuffle_f32x4(b, d, 0xdd);
+}
+
+// Two registers of B, side by side, as 16 floats for each k; columns in the order of C.
+template <class Row>
+SOFTDEV_INLINE void get_two_b(const uint8_t *left, const uint8_t *right, float *to) {
+  static constexpr TurnedOver kByColumn(kColumnAt);
+  const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+  const __m512i high = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+  const Block l = Block::load(left).turned(kByColumn), r = Block::load(right).turned(kByColumn);
+  for (unsigned half = 0; half < 2; ++half) {
+    for (const __m512i &order : {low, high}) {
+      const __m512i two = _mm512_permutex2var_epi64(l.rows(half), order, r.rows(half));
+      _mm512_store_ps(to, Row::widen(_mm512_castsi512_si256(two)));
+      _mm512_store_ps(to + 16, Row::widen(_mm512_extracti64x4_epi64(two, 1)));
+      to += 32;
+    }
+  }
+}
+
+// The shape of nearly all wmma: C has two blocks by two, of f32. A whole row of it is one vector.
+template <class Row>
+SOFTDEV_INLINE void multiply_square(Warp &w, const MmaForm &form, const MmaLists &lists) {
+  constexpr unsigned kRows = 2 * kEdge, kBlock = kEdge * kEdge;
+  alignas(64) float a[2 * kMaxBlocks * kBlock], b[kMaxBlocks * 2 * kBlock];
+  for (unsigned block = 0; block < 2u * form.depth; ++block) {
+    const Block rows = Block::load(slot<uint8_t>(w, lists.a[block]));
+    float *to = a + block * kBlock;
+    for (unsigned half = 0; half < 2; ++half, to += 32) {
+      _mm512_store_ps(to, Row::widen(_mm512_castsi512_si256(rows.rows(half))));
+      _mm512_store_ps(to + 16, Row::widen(_mm512_extracti64x4_epi64(rows.rows(half), 1)));
+    }
+  }
+  for (unsigned block = 0; block < form.depth; ++block)
+    get_two_b<Row>(slot<uint8_t>(w, lists.b[block]), slot<uint8_t>(w, lists.b[form.depth + block]),
+                   b + block * 2 * kBlock);
+  // Four registers of C and D hold the rows of a pair of blocks: its even and odd columns.
+  auto place = [&](const uint32_t *list, unsigned rows, unsigned part, unsigned half) {
+    return slot<float>(w, list[(part / 2 * 2 + rows) * 2 + part % 2]) + half * 16;
+  };
+  __m512 sum[kRows];
+  for (unsigned rows = 0; rows < 2; ++rows) {
+    for (unsigned half = 0; half < 2; ++half) {
+      __m512 *four = sum + rows * kEdge + half * 4;
+      for (unsigned part = 0; part < 4; ++part)
+        four[part] = _mm512_load_ps(place(lists.c, rows, part, half));
+      turn_quarters(four);
+    }
+  }
+  const float *from = a, *across = b;
+  for (unsigned block = 0; block < form.depth; ++block, from += 2 * kBlock) {
+#pragma GCC unroll 8
+    for (unsigned k = 0; k < kEdge; ++k, across += 16) {
+      const __m512 row = _mm512_load_ps(across);
+      for (unsigned g = 0; g < kRows; ++g)
+        sum[g] = _mm512_fmadd_ps(_mm512_set1_ps(from[g * kEdge + k]), row, sum[g]);
+    }
+  }
+  const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7fffffff));
+  for (unsigned rows = 0; rows < 2; ++rows) {
+    for (unsigned half = 0; half < 2; ++half) {
+      __m512 *four = sum + rows * kEdge + half * 4;
+      for (unsigned g = 0; g < 4; ++g)
+        four[g] =
+            _mm512_mask_mov_ps(four[g], _mm512_cmp_ps_mask(four[g], four[g], _CMP_UNORD_Q), nan);
+      turn_quarters(four);
+      for (unsigned part = 0; part < 4; ++part)
+        _mm512_store_ps(place(lists.d, rows, part, half), four[part]);
+    }
+  }
+}
+#endif
+
 template <class RowA, class RowB>
 const Ins *mma(Warp &w, const Ins *i) {
   if (!gather(w, i, kFullMask)) return nullptr;
   const auto form = unpack_form<MmaForm>(i->imm);
   const MmaLists lists(i, form);
+#ifdef SOFTDEV_PERMUTES
+  if constexpr (std::is_same_v<RowA, RowB> && RowB::kDepth == kEdge) {
+    if (form.rows == 2 && form.columns == 2 && !form.half_c && !form.half_d && !form.saturate &&
+        !form.sparse && w.mask == kFullMask) {
+      multiply_square<RowA>(w, form, lists);
+      return go_on(w, i + 1);
+    }
+  }
+#endif
   constexpr unsigned kDepth = RowB::kDepth, kBlock = kEdge * kDepth;
   const unsigned blocks = form.rows * form.columns;
   alignas(64) float a[kMaxRows * kEdge * kMaxDepth];
