@@ -177,7 +177,10 @@ function pinnedCopy(direction: Direction): Measurement {
   return { program: 'measure', argument: figure.from, ...common, figures: [figure] };
 }
 
-/** Without marks: they tell whether the socket of a server on the same machine is worth its name. */
+/**
+ * Without marks: they tell whether the socket of a server on the same machine is worth its name, and
+ * the memory that both sides share for large copies.
+ */
 function byUnixSocket(measurement: Measurement): Measurement {
   const figures = measurement.figures.map(
     ({ mark: _mark, goal: _goal, ...figure }): Figure => ({
@@ -260,7 +263,15 @@ export const measurements: Measurement[] = [
   copy('download', 64, 2),
   pinnedCopy('download'),
   copy('download', 256, 1),
-  ...[...roundTrips('apart'), copy('upload', 64, 2), copy('download', 64, 2)].map(byUnixSocket),
+  ...[
+    ...roundTrips('apart'),
+    copy('upload', 1, 64),
+    copy('upload', 64, 2),
+    pinnedCopy('upload'),
+    copy('download', 1, 64),
+    copy('download', 64, 2),
+    pinnedCopy('download'),
+  ].map(byUnixSocket),
   ...attaches(),
   memory(),
   ...roundTrips('one-core'),

@@ -28,8 +28,8 @@
 
 #define PAGE 4096u
 // Copies from this size on go through the region, once so much has been copied by the socket that
-// mapping it is little beside that.
-#define COPY_LEAST (128u << 10)
+// mapping it is little beside that. What is smaller takes as long either way.
+#define COPY_LEAST (256u << 10)
 #define OPEN_AFTER (16u << 20)
 // More than this is nothing that a server of ours offers.
 #define SLOT_MOST (4u << 20)
