@@ -47,8 +47,15 @@ void Memory::withdraw(Range *range) {
 // What was unmapped while somebody had it, and nobody has any more, is overwritten.
 CUresult Memory::overwrite_returned(bool wait) {
   CUresult first = CUDA_SUCCESS;
+  if (wait) {
+    std::vector<std::shared_ptr<Loan>> loans;
+    for (const Retired &r : retired_) {
+      if (r.loan) loans.push_back(r.loan);
+    }
+    if (!loans.empty()) lender_->await(loans);
+  }
   for (Retired &r : retired_) {
-    if (!r.loan || (wait ? lender_->stays_held(*r.loan) : lender_->is_held(*r.loan))) continue;
+    if (!r.loan || lender_->is_held(*r.loan)) continue;
     const CUresult result = overwrite(&r);
     if (first == CUDA_SUCCESS) first = result;
   }

@@ -1,5 +1,6 @@
 #include "peers.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -16,9 +17,11 @@ namespace {
 constexpr const char *kSocket = "peer";
 constexpr uint64_t kMagic = 0x3172656570536b4f;  // changes with the layout of what is said
 // The guest says to lend before it says to borrow, and to give back before it frees. So who waits
-// does so until another process has taken up what it was sent, and longer only for a guest that
-// says nonsense, or a device that does not come to rest.
-constexpr std::chrono::seconds kPatience{5};
+// does so until another process has taken up what it was sent, which may have to wait for its
+// device; and longer only for a guest that says nonsense.
+constexpr std::chrono::seconds kPatience{60};
+constexpr int kSecondsToJoin = 5;
+constexpr int kLookMilliseconds = 100;
 constexpr size_t kMostConnections = 16;
 
 struct Hello {
@@ -93,14 +96,24 @@ bool Lender::is_held(const Loan &loan) {
   return loan.holders != 0;
 }
 
-bool Lender::stays_held(const Loan &loan) {
+void Lender::await(const std::vector<std::shared_ptr<Loan>> &loans) {
   std::unique_lock lock(mutex_);
-  return !changed_.wait_for(lock, kPatience, [&] { return loan.holders == 0; });
+  changed_.wait_for(lock, kPatience, [&] {
+    return hurried_ || std::all_of(loans.begin(), loans.end(),
+                                   [](const auto &loan) { return loan->holders == 0; });
+  });
+}
+
+void Lender::hurry() {
+  std::lock_guard lock(mutex_);
+  hurried_ = true;
+  changed_.notify_all();
 }
 
 void Lender::close() {
   std::lock_guard lock(mutex_);
   closed_ = true;
+  hurried_ = false;
   lent_.clear();
   // The other way stays: it ends when they have given everything back.
   for (int connection : connections_) shutdown(connection, SHUT_WR);
@@ -140,8 +153,9 @@ void Lender::welcome(int connection) {
 void Lender::serve(int connection) {
   std::map<uint64_t, std::shared_ptr<Loan>> held;
   const Answer greeting{kMagic, 1, 0, 0};
-  bool good = send_message(connection, &greeting, sizeof greeting);
-  for (Ask ask; good && receive_message(connection, &ask, sizeof ask);) {
+  send_message(connection, &greeting, sizeof greeting);
+  // Whoever hears nothing any more may still have something.
+  for (Ask ask; receive_message(connection, &ask, sizeof ask);) {
     if (ask.kind == Ask::kGiveBack) {
       std::lock_guard lock(mutex_);
       if (const auto found = held.find(ask.number); found != held.end()) {
@@ -158,7 +172,7 @@ void Lender::serve(int connection) {
       held[ask.number] = lent.loan;
       answer = {kMagic, 1, lent.offset, lent.size};
     }
-    good = send_message(connection, &answer, sizeof answer, fd);
+    send_message(connection, &answer, sizeof answer, fd);
     close_fd(fd);
   }
   std::lock_guard lock(mutex_);
@@ -187,7 +201,8 @@ bool Lender::borrow(uint64_t number, Lent *lent, int *fd) {
 
 // ---- borrowing ---------------------------------------------------------------------------------
 
-std::unique_ptr<PeerLink> PeerLink::join(const Token &token, const Program &program) {
+std::unique_ptr<PeerLink> PeerLink::join(const Token &token, const Program &program,
+                                         std::function<bool()> over) {
   Hello hello{};
   // A session that asked its own process would wait for itself.
   if (token.words[0] != kMagic || token.place() == lenders().listener.place() ||
@@ -199,10 +214,9 @@ std::unique_ptr<PeerLink> PeerLink::join(const Token &token, const Program &prog
   hello.group = program.group;
   hello.tenant_length = program.tenant.size();
   memcpy(hello.tenant, program.tenant.data(), program.tenant.size());
-  // Longer than the other side has patience.
-  const int fd = connect_local(kSocket, token.place(), static_cast<int>(kPatience.count()) + 2);
+  const int fd = connect_local(kSocket, token.place(), kSecondsToJoin);
   if (fd < 0) return nullptr;
-  std::unique_ptr<PeerLink> link(new PeerLink(fd));
+  std::unique_ptr<PeerLink> link(new PeerLink(fd, std::move(over)));
   Answer greeting;
   if (!send_message(fd, &hello, sizeof hello) || !receive_message(fd, &greeting, sizeof greeting) ||
       greeting.magic != kMagic) {
@@ -213,13 +227,22 @@ std::unique_ptr<PeerLink> PeerLink::join(const Token &token, const Program &prog
 
 PeerLink::~PeerLink() { close_fd(fd_); }
 
+bool PeerLink::await_answer() const {
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  while (!over_() && std::chrono::steady_clock::now() < until) {
+    pollfd event{fd_, POLLIN, 0};
+    if (poll(&event, 1, kLookMilliseconds) > 0) return true;
+  }
+  return false;
+}
+
 bool PeerLink::borrow(uint64_t number, uint64_t *offset, uint64_t *size, int *fd) {
   const Ask ask{Ask::kBorrow, number};
   Answer answer{};
   *fd = -1;
   if (broken_) return false;
   // Whoever answers too late would be taken to answer the next question.
-  broken_ = !send_message(fd_, &ask, sizeof ask) ||
+  broken_ = !send_message(fd_, &ask, sizeof ask) || !await_answer() ||
             !receive_message(fd_, &answer, sizeof answer, fd) || answer.magic != kMagic;
   if (broken_ || !answer.there || *fd < 0) {
     close_fd(*fd);

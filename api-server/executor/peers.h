@@ -57,9 +57,11 @@ class Lender : public std::enable_shared_from_this<Lender> {
   void lend(uint64_t number, const Lent *lent);
   // From now on nobody can borrow it; those who have keep it.
   void withdraw(uint64_t number);
-  // Whether somebody has it, still, after some seconds if need be.
   bool is_held(const Loan &loan);
-  bool stays_held(const Loan &loan);
+  // Waits until nobody has any of these, or for a minute altogether, or until `hurry`.
+  void await(const std::vector<std::shared_ptr<Loan>> &loans);
+  // Who waits does not any more, until it is closed. From any thread.
+  void hurry();
   // Nothing more, and all who have joined are told to give back what they have.
   void close();
 
@@ -78,6 +80,7 @@ class Lender : public std::enable_shared_from_this<Lender> {
   std::map<uint64_t, Lent> lent_;
   uint64_t last_ = 0;
   bool closed_ = false;
+  bool hurried_ = false;
   std::optional<Token> token_;
   std::vector<int> connections_;
 };
@@ -85,21 +88,26 @@ class Lender : public std::enable_shared_from_this<Lender> {
 // A session's way to one that lends. By the leader alone, but for the descriptor.
 class PeerLink {
  public:
-  // Null when the token leads nowhere, or not to another session of the program.
-  static std::unique_ptr<PeerLink> join(const Token &token, const Program &program);
+  // Null when the token leads nowhere, or not to another session of the program. `over` says, to
+  // any thread, whether nobody is to wait any more.
+  static std::unique_ptr<PeerLink> join(const Token &token, const Program &program,
+                                        std::function<bool()> over);
   ~PeerLink();
   PeerLink(const PeerLink &) = delete;
   PeerLink &operator=(const PeerLink &) = delete;
 
-  // Waits until it is lent. `*fd` is the caller's. False when it is not, or not any more.
+  // Waits until it is lent, for a minute. `*fd` is the caller's. False when it is not, or not any
+  // more.
   bool borrow(uint64_t number, uint64_t *offset, uint64_t *size, int *fd);
   void give_back(uint64_t number);
   // Ends when the other session does.
   int fd() const { return fd_; }
 
  private:
-  explicit PeerLink(int fd) : fd_(fd) {}
+  PeerLink(int fd, std::function<bool()> over) : fd_(fd), over_(std::move(over)) {}
+  bool await_answer() const;
   const int fd_;
+  const std::function<bool()> over_;
   bool broken_ = false;
 };
 

@@ -10,7 +10,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -390,6 +389,7 @@ void Session::end(EndReason reason, const std::string &message) {
   }
   ending_.store(true);
   sender_.hurry();
+  if (memory_.lender()) memory_.lender()->hurry();
   // Wakes a leader that waits for the guest.
   shutdown(fd_, SHUT_RD);
   const uint64_t one = 1;
@@ -503,39 +503,6 @@ bool Session::release() {
   device_->uploads().scrub();
   device_->downloads().scrub();
   return true;
-}
-
-void Session::watch_peer(int fd) {
-  {
-    std::lock_guard lock(end_mutex_);
-    peer_fds_.push_back(fd);
-  }
-  const uint64_t one = 1;
-  if (write(wake_fd_, &one, sizeof one) < 0) return;
-}
-
-// Until the guest hangs up, or the session is over for another reason.
-void Session::watch() {
-  // The sessions of a program end one after the other: for so long its own end may take.
-  constexpr int kMilliseconds = 500;
-  for (;;) {
-    std::vector<pollfd> events = {{fd_, POLLRDHUP, 0}, {wake_fd_, POLLIN, 0}};
-    {
-      std::lock_guard lock(end_mutex_);
-      for (int fd : peer_fds_) events.push_back({fd, POLLRDHUP, 0});
-    }
-    if (poll(events.data(), events.size(), -1) < 0) continue;
-    if (events[0].revents || ending_.load()) return;
-    uint64_t wakes;
-    if (events[1].revents && read(wake_fd_, &wakes, sizeof wakes) < 0) continue;
-    if (ending_.load()) return;
-    const auto over = [](const pollfd &event) { return event.revents != 0; };
-    if (std::none_of(events.begin() + 2, events.end(), over)) continue;
-    if (poll(events.data(), 1, kMilliseconds) <= 0) {
-      end(EndReason::kStopped, "the session of another device of the program is over");
-    }
-    return;
-  }
 }
 
 // Sees the session to its end, whatever its threads are stuck in.

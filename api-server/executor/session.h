@@ -110,6 +110,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const Program &program() const { return program_; }
   // The session is over when that of a peer is: the connection to it has an end then.
   void watch_peer(int fd);
+  bool is_ending() const { return ending_.load(); }
 
   // What starts work on the device passes here.
   Gate &gate() { return gate_; }

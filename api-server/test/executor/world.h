@@ -16,6 +16,7 @@ struct WorldOptions {
   outboard::GateOptions gate;
   outboard::TraceOptions trace;
   std::string tenant;
+  uint64_t group = 0;
   bool upload_cache = false;
 };
 

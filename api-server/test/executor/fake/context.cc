@@ -45,11 +45,22 @@ EXPORT CUresult cuGetErrorString(CUresult, const char **text) {
 EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
   ENTER;
   *device = ordinal;
-  return ordinal == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  return ordinal == 0 || ordinal == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 EXPORT CUresult cuDeviceGetCount(int *count) {
   ENTER;
-  *count = 1;
+  *count = 2;
+  return CUDA_SUCCESS;
+}
+// The second is there to be a peer.
+EXPORT CUresult cuDeviceCanAccessPeer(int *can, CUdevice, CUdevice) {
+  ENTER;
+  *can = 1;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute, CUdevice, CUdevice) {
+  ENTER;
+  *value = 0;
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuDeviceGetName(char *name, int size, CUdevice) {
