@@ -333,8 +333,14 @@ TEST(textures_are_of_the_session) {
   q.address = at;
   q.width = WIRE_GRANULE;
   CHECK_EQUAL(result(q), CUDA_SUCCESS);
+  // Drivers take a description of more than there is; its beginning is the session's.
   q.width++;
+  CHECK_EQUAL(result(q), CUDA_SUCCESS);
+  q.address = at + WIRE_GRANULE;
   CHECK_EQUAL(result(q), CUDA_ERROR_INVALID_VALUE);
+  q.address = at - 512;
+  CHECK_EQUAL(result(q), CUDA_ERROR_INVALID_VALUE);
+  q.address = at;
   q.kind = CU_RESOURCE_TYPE_PITCH2D;
   q.width = 64;
   q.height = WIRE_GRANULE / 512;

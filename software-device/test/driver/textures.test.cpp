@@ -60,7 +60,8 @@ void linear_and_pitched_memory(void **) {
   refused([](auto &linear) { linear.devPtr = 0; });
   refused([](auto &linear) { linear.sizeInBytes = 0; });
   refused([](auto &linear) { linear.sizeInBytes = size_t{1} << 40; });
-  refused([](auto &linear) { linear.sizeInBytes = 1 << 20; });
+  // Freed, or never there.
+  refused([](auto &linear) { linear.devPtr += uint64_t{1} << 30; });
   refused([](auto &linear) { linear.numChannels = 3; });
 
   // The same values as an array, in rows of our own.
@@ -237,6 +238,31 @@ void freed_memory(void **) {
   EXPECT(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize());
 }
 
+// One may be described as larger than its memory, and is no way beyond it.
+void larger_than_its_memory(void **) {
+  CUmodule module = load();
+  CUdeviceptr data, out;
+  OK(cuMemAlloc_v2(&data, 16));
+  OK(cuMemAlloc_v2(&out, 128));
+  const uint32_t in[4] = {5, 6, 7, 8};
+  OK(cuMemcpyHtoD_v2(data, in, 16));
+  CUDA_RESOURCE_DESC resource = {};
+  resource.resType = CU_RESOURCE_TYPE_LINEAR;
+  resource.res.linear = {data, CU_AD_FORMAT_UNSIGNED_INT32, 1, 4096};
+  CUDA_TEXTURE_DESC settings = {};
+  settings.flags = kReadAsInteger;
+  CUtexObject texture;
+  OK(cuTexObjectCreate(&texture, &resource, &settings, nullptr));
+  void *arguments[] = {&texture, &out};
+  // Lanes fetch elements -4 and up: the first eight get what is before it, and all that is in it.
+  OK(cuLaunchKernel(kernel(module, "linear"), 1, 1, 1, 8, 1, 1, 0, nullptr, arguments, nullptr));
+  uint32_t got[8];
+  OK(cuMemcpyDtoH_v2(got, out, 32));
+  for (uint32_t i = 0; i < 8; ++i) assert_int_equal(got[i], i < 4 ? 0 : in[i - 4]);
+  OK(cuLaunchKernel(kernel(module, "linear"), 1, 1, 1, 32, 1, 1, 0, nullptr, arguments, nullptr));
+  EXPECT(CUDA_ERROR_ILLEGAL_ADDRESS, cuCtxSynchronize());
+}
+
 // Objects that are destroyed while kernels use them, or are queued that will, live until those are
 // done.
 void destroyed_in_use(void **) {
@@ -280,8 +306,8 @@ int main() {
       TEST(views),
       TEST(surfaces),
       TEST(stale_handles),
-
       TEST(freed_memory),
+      TEST(larger_than_its_memory),
       TEST(destroyed_in_use),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);

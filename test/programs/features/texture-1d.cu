@@ -83,6 +83,8 @@ int main() {
   printf("fetched, and zeros outside\n");
   CHECK(cudaDestroyTextureObject(texture));
 
+  // Described as more than there is, which is no error while nobody fetches it.
+  resource.res.linear.sizeInBytes += 8 << 20;
   with.readMode = cudaReadModeNormalizedFloat;
   CHECK(cudaCreateTextureObject(&texture, &resource, &with, nullptr));
   auto *floats = reinterpret_cast<float4 *>(out);

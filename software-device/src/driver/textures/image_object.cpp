@@ -46,7 +46,9 @@ CUresult take_linear(const CUDA_RESOURCE_DESC &resource, ImageView *image) {
     return refuse(CUDA_ERROR_INVALID_VALUE,
                   "%zu elements at 0x%llx: 1 to %zu, at a multiple of %llu bytes", elements,
                   linear.devPtr, kMostLinear, static_cast<unsigned long long>(kTextureAlign));
-  if (CUresult bad = check_memory(linear.devPtr, linear.sizeInBytes)) return bad;
+  // Drivers take descriptions of more than there is, which programs count on; every fetch is
+  // checked.
+  if (CUresult bad = check_memory(linear.devPtr, format.element)) return bad;
   take_format(format, image);
   image->linear_memory = true;
   ImageLevel level;
