@@ -58,6 +58,7 @@ Gate::Gate(const Driver &driver, CUcontext context, std::shared_ptr<TokenPage> p
   for (TokenWords::Word *word : counts) word->store(0, std::memory_order_relaxed);
   words_.unit.store(unit_of(words_.mode.load(std::memory_order_relaxed)),
                     std::memory_order_relaxed);
+  words_.counted.store(session, std::memory_order_relaxed);
   words_.session.store(session, std::memory_order_release);
 }
 

@@ -38,7 +38,8 @@ struct TokenWords {
   Word session;  // being served; 0: none. Set after the words below were set back
   Word unit;     // the mode in whose unit `charged` is (kModeDeviceTime for kModeOpen); when that
                  // changes in the middle of a session, charged begins at 0 again
-  Word reserved[2];
+  Word counted;  // whose the words below are, also when it has left
+  Word reserved;
   Word charged;       // of what has started: predicted cost, corrected once it is measured
   Word device_ns;     // measured
   Word blocks;        // launched

@@ -18,6 +18,7 @@ const words = {
   limit: 2,
   session: 4,
   unit: 5,
+  counted: 6,
   charged: 8,
   deviceNs: 9,
   blocks: 10,
@@ -30,8 +31,10 @@ const words = {
 
 /** What the executor has written; counted since the session began. */
 export interface TokenCounts {
-  /** Being served; 0: none. What is below stays until the next one begins. */
+  /** Being served; 0: none. */
   session: bigint;
+  /** Whose the counts below are: they stay until the next one begins. */
+  counted: bigint;
   /** The mode in whose unit `charged` is (device-time when the mode is open). When that changes in
    * the middle of a session, `charged` begins at 0 again: at the next launch, not at once. */
   unit: TokenMode;
@@ -52,6 +55,7 @@ export interface TokenCounts {
 /** Before anything has begun. */
 export const noCounts: TokenCounts = {
   session: 0n,
+  counted: 0n,
   unit: 'device-time',
   charged: 0n,
   deviceNs: 0n,
@@ -129,6 +133,7 @@ export class TokenPage {
   read(): TokenCounts {
     return {
       session: this.#read('session'),
+      counted: this.#read('counted'),
       unit: tokenModes[Number(this.#read('unit'))] ?? 'device-time',
       charged: this.#read('charged'),
       deviceNs: this.#read('deviceNs'),

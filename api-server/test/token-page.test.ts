@@ -25,6 +25,7 @@ t.test('what one side writes the other one reads', (t) => {
   t.equal(here.mode, 'blocks');
   t.same(here.read(), {
     session: 0n,
+    counted: 0n,
     unit: 'device-time',
     charged: 0n,
     deviceNs: 0n,

@@ -487,11 +487,12 @@ export class Server {
   #ended(slot: Slot, end: SessionEnd, counters: Counters) {
     const session = this.sessions.get(slot);
     if (session) {
+      session.settle();
       const { reason, message, reusable } = end;
       const level = reason === 'closed' || reason === 'stopped' ? 'info' : 'warn';
-      const figures = { ...numbers(counters), slotReusable: reusable };
+      const times = { seconds: session.seconds, deviceSeconds: session.sample.deviceNs / 1e9 };
       session.log[level](
-        { reason, seconds: session.seconds, ...figures },
+        { reason, ...times, ...numbers(counters), slotReusable: reusable },
         `session ends: ${message}`,
       );
       this.#over(session, reason);
@@ -510,6 +511,7 @@ export class Server {
   #lost(slot: Slot, how: string) {
     const session = this.#free(slot);
     this.quota.slotEnded(slot);
+    session?.settle();
     if (session) this.#rescue(session, how);
     if (!this.stopping) this.#observer.slotLost(slot.gpu);
     const { hopeless } = this.pool;

@@ -71,6 +71,14 @@ export class Session {
     return seconds(this.started - this.visitor.arrived);
   }
 
+  /** Takes all that was spent on it, of which the quota runner's last report may not know yet. */
+  settle() {
+    const { counted, deviceNs, gateWaits, gateWaitNs } = this.slot.tokens.read();
+    if (counted !== BigInt(this.id)) return;
+    const spent = { deviceNs: Number(deviceNs), gateWaits: Number(gateWaits) };
+    this.sample = { ...this.sample, ...spent, gateSeconds: Number(gateWaitNs) / 1e9 };
+  }
+
   get #used(): Counters | null {
     return this.slot.counters;
   }

@@ -84,6 +84,7 @@ TEST(an_open_gate_lets_everything_pass_and_measures_it) {
     CHECK_EQUAL(World::fake().calls("cuLaunchHostFunc"), 0u);
   }
   CHECK_EQUAL(words().session.load(), 0u);
+  CHECK_EQUAL(words().counted.load(), 7u);
   CHECK_EQUAL(words().launches.load(), 101u);  // to be read until the next session begins
   CHECK_EQUAL(words().charged.load(), words().device_ns.load());
   CHECK_EQUAL(words().gate_waits.load(), 0u);

@@ -38,3 +38,21 @@ for (const policy of quotaPolicies.keys()) {
     t.notMatch(server.log(), /"level":(50|60)/, 'the server has met no error');
   });
 }
+
+t.test('device time of a program that is over in no time', { skip: noPrograms }, async (t) => {
+  const server = await startServer({ args: ['--device', 'software', '--http', '127.0.0.1:0'] });
+  t.teardown(() => server.stop());
+  const { code, stderr } = await remoted(example('vector-add'), server.address, {
+    args: ['--size', '1000'],
+  });
+  t.equal(code, 0, stderr);
+  await server.logged(/"msg":"session ends/);
+  const [, seconds = '', device = ''] =
+    /"seconds":([\d.e-]+),"deviceSeconds":([\d.e-]+)/.exec(server.log()) ?? [];
+  t.ok(Number(device) > 0 && Number(device) <= Number(seconds), `${device} s of ${seconds} s`);
+  const [, http = ''] = /"http":\["([\d.:]+)"\]/.exec(server.log()) ?? [];
+  const metrics = await (await fetch(`http://${http}/metrics`)).text();
+  const [, counted = ''] =
+    /^outboard_session_device_seconds_total\{.*\} (\S+)$/m.exec(metrics) ?? [];
+  t.equal(Number(counted), Number(device));
+});
