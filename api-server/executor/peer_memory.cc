@@ -71,7 +71,10 @@ CUresult Memory::borrow(uint64_t address, uint64_t size, unsigned peer, uint64_t
   PeerLink &link = *peers_[peer];
   uint64_t offset = 0, length = 0;
   int fd = -1;
-  if (!link.borrow(number, &offset, &length, &fd)) return CUDA_ERROR_MAP_FAILED;
+  const Borrowed borrowed = link.borrow(number, &offset, &length, &fd);
+  // Gone before it was here: the guest has freed it meanwhile, and takes it back here next.
+  if (borrowed == Borrowed::kGone) return CUDA_SUCCESS;
+  if (borrowed != Borrowed::kThere) return CUDA_ERROR_MAP_FAILED;
   CUmemGenericAllocationHandle memory = 0;
   result = driver_.cuMemImportFromShareableHandle(
       &memory, reinterpret_cast<void *>(static_cast<intptr_t>(fd)),

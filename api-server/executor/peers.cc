@@ -40,7 +40,7 @@ struct Ask {
 
 struct Answer {
   uint64_t magic;
-  uint64_t there;
+  Borrowed borrowed;
   uint64_t offset;
   uint64_t size;
 };
@@ -152,7 +152,7 @@ void Lender::welcome(int connection) {
 // One who has joined, until it leaves.
 void Lender::serve(int connection) {
   std::map<uint64_t, std::shared_ptr<Loan>> held;
-  const Answer greeting{kMagic, 1, 0, 0};
+  const Answer greeting{kMagic, Borrowed::kNot, 0, 0};
   send_message(connection, &greeting, sizeof greeting);
   // Whoever hears nothing any more may still have something.
   for (Ask ask; receive_message(connection, &ask, sizeof ask);) {
@@ -165,13 +165,12 @@ void Lender::serve(int connection) {
       }
       continue;
     }
-    Answer answer{kMagic, 0, 0, 0};
     Lent lent{};
     int fd = -1;
-    if (!held.contains(ask.number) && borrow(ask.number, &lent, &fd)) {
-      held[ask.number] = lent.loan;
-      answer = {kMagic, 1, lent.offset, lent.size};
-    }
+    const Borrowed borrowed =
+        held.contains(ask.number) ? Borrowed::kNot : borrow(ask.number, &lent, &fd);
+    if (borrowed == Borrowed::kThere) held[ask.number] = lent.loan;
+    const Answer answer{kMagic, borrowed, lent.offset, lent.size};
     send_message(connection, &answer, sizeof answer, fd);
     close_fd(fd);
   }
@@ -182,21 +181,23 @@ void Lender::serve(int connection) {
   changed_.notify_all();
 }
 
-bool Lender::borrow(uint64_t number, Lent *lent, int *fd) {
+Borrowed Lender::borrow(uint64_t number, Lent *lent, int *fd) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, kPatience, [&] { return closed_ || last_ >= number; });
   const auto found = lent_.find(number);
-  if (found == lent_.end()) return false;
+  if (found == lent_.end()) {
+    return last_ >= number && !closed_ ? Borrowed::kGone : Borrowed::kNot;
+  }
   // With the lock, so that the leader does not give the memory away meanwhile.
   bind_();
   if (driver_.cuMemExportToShareableHandle(
           fd, found->second.memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) != CUDA_SUCCESS) {
     *fd = -1;
-    return false;
+    return Borrowed::kNot;
   }
   *lent = found->second;
   ++lent->loan->holders;
-  return true;
+  return Borrowed::kThere;
 }
 
 // ---- borrowing ---------------------------------------------------------------------------------
@@ -236,22 +237,22 @@ bool PeerLink::await_answer() const {
   return false;
 }
 
-bool PeerLink::borrow(uint64_t number, uint64_t *offset, uint64_t *size, int *fd) {
+Borrowed PeerLink::borrow(uint64_t number, uint64_t *offset, uint64_t *size, int *fd) {
   const Ask ask{Ask::kBorrow, number};
   Answer answer{};
   *fd = -1;
-  if (broken_) return false;
+  if (broken_) return Borrowed::kNot;
   // Whoever answers too late would be taken to answer the next question.
   broken_ = !send_message(fd_, &ask, sizeof ask) || !await_answer() ||
             !receive_message(fd_, &answer, sizeof answer, fd) || answer.magic != kMagic;
-  if (broken_ || !answer.there || *fd < 0) {
+  if (broken_ || answer.borrowed != Borrowed::kThere || *fd < 0) {
     close_fd(*fd);
     *fd = -1;
-    return false;
+    return !broken_ && answer.borrowed == Borrowed::kGone ? Borrowed::kGone : Borrowed::kNot;
   }
   *offset = answer.offset;
   *size = answer.size;
-  return true;
+  return Borrowed::kThere;
 }
 
 void PeerLink::give_back(uint64_t number) {

@@ -34,6 +34,10 @@ struct Loan {
   unsigned holders = 0;
 };
 
+// What becomes of a wish to borrow. kGone: it was lent, and its owner has it no more, so that
+// nobody can want it.
+enum class Borrowed : uint64_t { kNot, kThere, kGone };
+
 // The part of a piece that is lent.
 struct Lent {
   CUmemGenericAllocationHandle memory;
@@ -70,7 +74,7 @@ class Lender : public std::enable_shared_from_this<Lender> {
 
  private:
   void serve(int connection);
-  bool borrow(uint64_t number, Lent *lent, int *fd);
+  Borrowed borrow(uint64_t number, Lent *lent, int *fd);
 
   const Driver &driver_;
   const Program program_;
@@ -96,9 +100,8 @@ class PeerLink {
   PeerLink(const PeerLink &) = delete;
   PeerLink &operator=(const PeerLink &) = delete;
 
-  // Waits until it is lent, for a minute. `*fd` is the caller's. False when it is not, or not any
-  // more.
-  bool borrow(uint64_t number, uint64_t *offset, uint64_t *size, int *fd);
+  // Waits until it is lent, for a minute. `*fd` is the caller's.
+  Borrowed borrow(uint64_t number, uint64_t *offset, uint64_t *size, int *fd);
   void give_back(uint64_t number);
   // Ends when the other session does.
   int fd() const { return fd_; }

@@ -82,11 +82,8 @@ void copy_between(World &world, Line &line) {
     return world.contexts[world.lanes[memory.lane].device];
   };
   const auto wait = [&] {
-    for (const Memory *memory : {&from->second, &to->second}) {
-      CALL(world, cuCtxSetCurrent)(context(*memory));
-      CALL(world, cuCtxSynchronize)();
-    }
-    CALL(world, cuCtxSetCurrent)(world.contexts[world.here().device]);
+    for (const Memory *memory : {&from->second, &to->second})
+      world.wait_for(world.lanes[memory->lane].device);
   };
   const CUdeviceptr source = from->second.address, target = to->second.address;
   const size_t size = std::min(from->second.size, to->second.size);

@@ -14,14 +14,12 @@ const std::vector<Entry> &all_steps() {
   return all;
 }
 
-const std::vector<Entry> &steps_of_several_devices() {
+std::vector<Entry> steps_of_several_devices(bool peers) {
   // Graphs are of one device remotely (docs/several-devices.md).
-  static const std::vector<Entry> all = [] {
-    std::vector<Entry> all;
-    for (const auto *steps : {&memory_steps(), &copy_steps(), &stream_steps(), &module_steps()})
-      all.insert(all.end(), steps->begin(), steps->end());
-    return all;
-  }();
+  std::vector<Entry> all;
+  for (const auto *steps : {&memory_steps(), &copy_steps(), &stream_steps(), &module_steps()})
+    all.insert(all.end(), steps->begin(), steps->end());
+  if (peers) all.insert(all.end(), peer_steps().begin(), peer_steps().end());
   return all;
 }
 
@@ -58,8 +56,8 @@ void go_there(World &world) {
 
 }  // namespace
 
-void run(Choices choices, unsigned steps, unsigned devices, void *(*symbol)(const char *name),
-         FILE *transcript) {
+void run(Choices choices, unsigned steps, unsigned devices, bool peers,
+         void *(*symbol)(const char *name), FILE *transcript) {
   World world(choices);
   world.symbol = symbol;
   const CUresult ready = CALL(world, cuInit)(0);
@@ -73,7 +71,7 @@ void run(Choices choices, unsigned steps, unsigned devices, void *(*symbol)(cons
     world.contexts.push_back(context);
     world.add_lane(nullptr, device);
   }
-  const std::vector<Entry> &possible = devices > 1 ? steps_of_several_devices() : all_steps();
+  const std::vector<Entry> possible = devices > 1 ? steps_of_several_devices(peers) : all_steps();
   unsigned number = 0;
   // Something to work with.
   for (world.lane = 0; world.lane < devices; world.lane++) {

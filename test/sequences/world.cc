@@ -34,6 +34,20 @@ void World::add_lane(CUstream stream, unsigned device) {
   }
 }
 
+void World::wait_for(unsigned device) {
+  CALL(*this, cuCtxSetCurrent)(contexts[device]);
+  CALL(*this, cuCtxSynchronize)();
+  CALL(*this, cuCtxSetCurrent)(contexts[here().device]);
+}
+
+// Of pools, too: a device that may use the memory of one may use all (docs/several-devices.md).
+bool World::reaches(unsigned visitor, unsigned owner) const {
+  bool found = open.count({visitor, owner}) != 0;
+  for (const auto &[number, pool] : pools.live)
+    found = found || (pool.device == owner && pool.visitors.count(visitor));
+  return found;
+}
+
 bool World::capturing() {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   return !CALL(*this, cuStreamIsCapturing)(here().stream, &status) &&

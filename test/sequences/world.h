@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -115,6 +116,8 @@ struct Module {
 struct MemoryPool {
   CUmemoryPool handle;
   unsigned device;
+  /** Devices that may use its memory, beside its own. */
+  std::set<unsigned> visitors = {};
 };
 
 struct Function {
@@ -147,7 +150,14 @@ struct World {
   Pool<Function> functions;
   Pool<MemoryPool> pools;
 
+  /** Which device's primary context has access to the memory of which. */
+  std::set<std::pair<unsigned, unsigned>> open;
+
   void add_lane(CUstream stream, unsigned device);
+  /** Waits for all work of a device. The lane's context stays the current one. */
+  void wait_for(unsigned device);
+  /** Whether kernels of a device may use all plain memory of another. */
+  bool reaches(unsigned visitor, unsigned owner) const;
   bool capturing();
   /** "m3+16" for an address in memory that is known. */
   std::string name(CUdeviceptr address) const;
@@ -194,6 +204,7 @@ const std::vector<Entry> &copy_steps();
 const std::vector<Entry> &stream_steps();
 const std::vector<Entry> &graph_steps();
 const std::vector<Entry> &module_steps();
+const std::vector<Entry> &peer_steps();
 
 /**
  * A part of some memory of the lane; usually one that begins where any access may. Memory that a

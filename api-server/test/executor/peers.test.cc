@@ -90,7 +90,7 @@ std::unique_ptr<PeerLink> join(const Token &token, const Program &program = kPro
 bool borrow(PeerLink &link, uint64_t loan, uint64_t size) {
   uint64_t offset = 1, length = 0;
   int fd = -1;
-  if (!link.borrow(loan, &offset, &length, &fd)) return false;
+  if (link.borrow(loan, &offset, &length, &fd) != Borrowed::kThere) return false;
   CHECK(fd >= 0 && offset == 0 && length == size);
   close(fd);
   return true;
@@ -141,8 +141,11 @@ TEST(only_sessions_of_the_program_are_lent_to) {
     self.say();
     self.wait();
     // Unmapped, and lent no more; a number that nothing is behind.
-    CHECK(!borrow(*link, 2, kGranule));
-    CHECK(!borrow(*link, 3, kGranule));
+    uint64_t offset, size;
+    int fd;
+    CHECK(link->borrow(2, &offset, &size, &fd) == Borrowed::kGone);
+    CHECK(link->borrow(3, &offset, &size, &fd) == Borrowed::kGone);
+    CHECK_EQUAL(fd, -1);
     // Lent later.
     self.say();
     CHECK(borrow(*link, 4, 2 * kGranule));
@@ -215,7 +218,7 @@ TEST(pieces_are_lent_by_their_mappings) {
     const auto link = join(self.take());
     uint64_t offset = 0, length = 0;
     int fd = -1;
-    CHECK(link && link->borrow(1, &offset, &length, &fd));
+    CHECK(link && link->borrow(1, &offset, &length, &fd) == Borrowed::kThere);
     CHECK(offset == kGranule && length == 2 * kGranule);
     close(fd);
     self.say();

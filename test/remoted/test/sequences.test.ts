@@ -9,6 +9,9 @@ const program = path.join(build, 'test', 'sequences', 'driver-sequences');
 const [from = 1, to = 60] = (process.env['SEQUENCES'] ?? '1-60').split('-').map(Number);
 const seeds = Array.from({ length: to - from + 1 }, (_, i) => String(from + i));
 
+const gpusOfOne = (gpus: number) => {
+  return ['--device', 'software', '--gpus', `${gpus}`, '--servers-per-gpu', '1'];
+};
 const oneGpu = ['--device', 'software', '--gpus', '1', '--servers-per-gpu', '2'];
 
 /** The lines around the first that differs: after it the two have different objects. */
@@ -29,17 +32,21 @@ interface Where {
   env?: Record<string, string>;
   /** Each on a server of its own. */
   devices?: number;
+  /** All on one server, where they reach each other's memory. */
+  peers?: boolean;
 }
 
-async function compare(t: Test, { env = {}, devices = 1 }: Where) {
+async function compare(t: Test, { env = {}, devices = 1, peers = false }: Where) {
   const servers = await Promise.all(
-    Array.from({ length: devices }, () => startServer({ env, args: oneGpu })),
+    peers
+      ? [startServer({ env, args: gpusOfOne(devices) })]
+      : Array.from({ length: devices }, () => startServer({ env, args: oneGpu })),
   );
   const address = servers.map((server) => server.address).join(',');
   const asMany = `${devices}`;
   try {
     for (const seed of seeds) {
-      const args = [seed, '300', asMany];
+      const args = [seed, '300', asMany, ...(peers ? ['peers'] : [])];
       const here = await native(program, { args, env: { SOFTWARE_DEVICE_GPUS: asMany } });
       t.same(
         { code: here.code, signal: here.signal },
@@ -66,4 +73,12 @@ t.test('on two devices', { timeout: 3_600_000 }, (t) => compare(t, { devices: 2 
 
 t.test('on three that reorder it', { timeout: 3_600_000 }, (t) =>
   compare(t, { devices: 3, env: { SOFTWARE_DEVICE_DISORDER: '6' } }),
+);
+
+t.test('on two devices that reach each other', { timeout: 3_600_000 }, (t) =>
+  compare(t, { devices: 2, peers: true }),
+);
+
+t.test('on three that reach each other and reorder', { timeout: 3_600_000 }, (t) =>
+  compare(t, { devices: 3, peers: true, env: { SOFTWARE_DEVICE_DISORDER: '6' } }),
 );
