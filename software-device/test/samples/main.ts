@@ -4,7 +4,8 @@
 //   --out DIR         where programs are built; build/samples
 //   --seconds N       how much processor time one run may take; 300
 //   --natively        leaves out the remoted runs
-//   --write           writes docs/software-device/samples.md from the last result of every sample
+//   --write           writes docs/software-device/samples.md from the last result of every sample,
+//                     here or, for the same versions, in the table that is there
 //   --verbose         shows the output of what did not pass
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -16,7 +17,7 @@ import { build, libraryFolders, type Toolkit } from './build.js';
 import { type Result, type Run, run, type Verdict } from './run.js';
 import { findSamples, type Sample } from './sample.js';
 import { Servers } from './servers.js';
-import { type Row, table, VERDICTS } from './table.js';
+import { type Row, readTable, table, VERDICTS } from './table.js';
 
 const DOCUMENT = path.join(root, 'docs', 'software-device', 'samples.md');
 
@@ -85,13 +86,15 @@ async function main(): Promise<number> {
     console.log(`${rows.filter((row) => row.verdict === verdict).length} ${verdict}`);
   }
   if (values.write) {
-    const known = all.flatMap(({ place }) => last[place] ?? []);
+    const versions = { samples: commitOf(checkout), nvcc: toolkit.version };
+    const document = existsSync(DOCUMENT) ? readFileSync(DOCUMENT, 'utf8') : '';
+    const written = new Map(readTable(document, versions).map((row) => [row.place, row]));
+    const known = all.flatMap(({ place }) => last[place] ?? written.get(place) ?? []);
     if (known.length < all.length) {
       console.error(`${all.length - known.length} samples have no result yet: no table.`);
       return 1;
     }
     mkdirSync(path.dirname(DOCUMENT), { recursive: true });
-    const versions = { samples: commitOf(checkout), nvcc: toolkit.version };
     writeFileSync(DOCUMENT, table(known, versions));
   }
   const bad = (each?: { verdict: Row['verdict'] }) =>

@@ -27,7 +27,12 @@ const MEANING: Record<Row['verdict'], string> = {
   'not built': 'graphics, or a library that was not there',
 };
 
-export function table(rows: Row[], versions: { samples: string; nvcc: string }): string {
+export interface Versions {
+  samples: string;
+  nvcc: string;
+}
+
+export function table(rows: Row[], versions: Versions): string {
   const sorted = [...rows].sort((a, b) => (a.place < b.place ? -1 : 1));
   const count = (verdict: Row['verdict']) => sorted.filter((row) => row.verdict === verdict).length;
   const countRemoted = (verdict: Row['verdict']) =>
@@ -37,7 +42,7 @@ export function table(rows: Row[], versions: { samples: string; nvcc: string }):
     '',
     '<!-- Written by `npm run test:samples -- DIR --write`. -->',
     '',
-    `Samples at ${versions.samples}, nvcc ${versions.nvcc}, PTX for compute_80, run natively with`,
+    versionLine(versions),
     'the arguments of their own `test_args.json`.',
     '',
     'The same binaries then run remoted: through guest library, wire and a server on the same device.',
@@ -59,6 +64,31 @@ export function table(rows: Row[], versions: { samples: string; nvcc: string }):
     '',
   ];
   return lines.join('\n');
+}
+
+/** The rows of a table of the same versions, so that one can be made from some samples alone. */
+export function readTable(text: string, versions: Versions): Row[] {
+  const lines = text.split('\n');
+  if (!lines.includes(versionLine(versions))) return [];
+  const rows: Row[] = [];
+  for (const line of lines) {
+    const cells = line.split(/(?<!\\)\|/).map((cell) => cell.trim());
+    const [, place = '', natively, remoted, reasons = ''] = cells;
+    const verdict = VERDICTS.find((each) => each === natively);
+    if (cells.length !== 6 || !place.includes('/') || !verdict) continue;
+    const text = reasons.replaceAll('\\|', '|').replaceAll('&lt;', '<');
+    const how = VERDICTS.find((each) => each === remoted);
+    const parts = how && /^(?:(.*); )?remoted: (.*)$/.exec(text);
+    const why = parts ? (parts[1] ?? '') : text;
+    const row: Row = { place, verdict, why };
+    if (how && how !== 'not built') row.remoted = { verdict: how, why: parts?.[2] ?? why };
+    rows.push(row);
+  }
+  return rows;
+}
+
+function versionLine({ samples, nvcc }: Versions): string {
+  return `Samples at ${samples}, nvcc ${nvcc}, PTX for compute_80, run natively with`;
 }
 
 function bothReasons(natively: string, remoted: string): string {
