@@ -63,6 +63,16 @@ SOFTDEV_INLINE void find_addresses(Warp &w, const Ins *i, uint64_t *at) {
   }
 }
 
+template <class I>
+SOFTDEV_INLINE uint64_t indexed(const Ins *i, uint64_t base, I index) {
+  return base + static_cast<uint64_t>(int64_t{index} * (i->imm >> 32)) +
+         static_cast<uint64_t>(int64_t{static_cast<int32_t>(i->imm)});
+}
+template <class M>
+SOFTDEV_INLINE bool usable(const Warp &w, uint64_t first, Use use) {
+  return !(first & (sizeof(M) - 1)) && stretch_in_window(w, first, sizeof(M) * kLanes, use);
+}
+
 // Whether a full warp accesses one stretch of memory that it may use, lane behind lane, and where
 // that begins. An index is added to a base that is the same for all lanes.
 template <class M, class I>
@@ -74,10 +84,22 @@ SOFTDEV_INLINE bool stretch(Warp &w, const Ins *i, Use use, uint64_t *first) {
   } else {
     const I *index = slot<I>(w, i->c);
     if (i->imm >> 32 != sizeof(M) || !in_a_row(index)) return false;
-    *first = address[0] + static_cast<uint64_t>(int64_t{index[0]}) * sizeof(M) +
-             static_cast<uint64_t>(int64_t{static_cast<int32_t>(i->imm)});
+    *first = indexed(i, address[0], index[0]);
   }
-  return !(*first & (sizeof(M) - 1)) && stretch_in_window(w, *first, sizeof(M) * kLanes, use);
+  return usable<M>(w, *first, use);
+}
+// The same where the base is in a register: it may be the same for all lanes; or the index is, and
+// the bases lie behind one another.
+template <class M, class I>
+SOFTDEV_INLINE bool stretch_by_register(Warp &w, const Ins *i, Use use, uint64_t *first) {
+  const uint64_t *address = slot<uint64_t>(w, i->a);
+  if (evenly_spaced<0>(address)) return stretch<M, I>(w, i, use, first);
+  const I *index = slot<I>(w, i->c);
+  uint32_t different = 0;
+  SOFTDEV_LANES different |= static_cast<uint32_t>(index[l] ^ index[0]);
+  if (different || !evenly_spaced<sizeof(M)>(address)) return false;
+  *first = indexed(i, address[0], index[0]);
+  return usable<M>(w, *first, use);
 }
 
 // Whether all lanes' accesses lie in [base, base + size) and are aligned.
@@ -193,8 +215,7 @@ SOFTDEV_INLINE const Ins *load_stretch(Warp &w, const Ins *i, uint64_t first) {
 template <class M, class R, class Access, Space space, class I, bool ahead>
 __attribute__((noinline)) const Ins *load_by_register(Warp &w, const Ins *i) {
   uint64_t first;
-  if (evenly_spaced<0>(slot<uint64_t>(w, i->a)) &&
-      stretch<M, I>(w, i, use_of(space, false), &first))
+  if (stretch_by_register<M, I>(w, i, use_of(space, false), &first))
     return load_stretch<M, R, I, ahead>(w, i, first);
   return load_anywhere<M, R, Access, space, I>(w, i);
 }
@@ -241,8 +262,7 @@ SOFTDEV_INLINE const Ins *store_stretch(Warp &w, const Ins *i, uint64_t first) {
 template <class M, class R, class Access, Space space, class I>
 __attribute__((noinline)) const Ins *store_by_register(Warp &w, const Ins *i) {
   uint64_t first;
-  if (evenly_spaced<0>(slot<uint64_t>(w, i->a)) && stretch<M, I>(w, i, kWrites, &first))
-    return store_stretch<M, R>(w, i, first);
+  if (stretch_by_register<M, I>(w, i, kWrites, &first)) return store_stretch<M, R>(w, i, first);
   return store_anywhere<M, R, Access, space, I>(w, i);
 }
 template <class M, class R, class Access, Space space, class I = void>

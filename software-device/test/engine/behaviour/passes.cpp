@@ -21,6 +21,11 @@ TEST(indices_of_both_signs_and_their_ends) {
                                            R"(
         mad.wide.u32 %d5, %r3, 12, %d1; ld.global.u32 %r5, [%d5+4];)" +
                                                store_result("%r5")) +
+                                    kernel("bases", 2, R"(
+        mul.wide.u32 %d4, %r0, 4; add.s64 %d5, %d1, %d4; add.u32 %r6, %r2, 8; neg.s32 %r6, %r6;
+        mul.wide.s32 %d6, %r6, 4; add.s64 %d7, %d5, %d6; ld.global.u32 %r7, [%d7+800];
+        sub.u32 %r8, %r2, 56; mul.wide.u32 %d8, %r8, 8; add.s64 %d9, %d0, %d4;
+        add.s64 %d9, %d9, %d8; st.global.u32 [%d9+4], %r7;)") +
                                     kernel("doubles", 2, R"(
         mul.wide.u32 %d4, %r3, 8; add.s64 %d5, %d4, %d1; ld.global.u64 %d6, [%d5];
         add.s64 %d7, %d0, %d4; st.global.u64 [%d7], %d6;)") +
@@ -40,6 +45,9 @@ TEST(indices_of_both_signs_and_their_ends) {
   CHECK_FAILS(run("wraps", 32), 700, "thread (16,0,0)", "read of 4 bytes");
   CHECK_OK(run("wide", 96));
   for (uint32_t i = 0; i < 96; ++i) CHECK(out[i] == in[3 * i + 1]);
+  for (uint32_t i = 0; i < 1024; ++i) out[i] = 0;
+  CHECK_OK(run("bases", 64));
+  for (uint32_t i = 0; i < 64; ++i) CHECK(out[i + 17] == in[i + 128]);
   CHECK_OK(run("doubles", 100));
   for (uint32_t i = 0; i < 200; ++i) CHECK(out[i] == in[i]);
   CHECK_OK(run("vectors", 200));
