@@ -162,10 +162,26 @@ CUresult Memory::reap(bool wait) {
   if (retired_.empty()) return CUDA_SUCCESS;
   // Later then: the leader would not hear the guest meanwhile.
   if (!wait && held_up_()) return CUDA_SUCCESS;
-  CUresult result = overwrite_returned(wait);
-  const CUresult done = wait ? scrubber_.wait() : scrubber_.done();
-  if (done == CUDA_ERROR_NOT_READY) return result;
-  keep_first(result, done);
+  if (wait) {
+    CUresult result = overwrite_returned(true);
+    keep_first(result, scrubber_.wait());
+    keep_first(result, give_to_device());
+    return result;
+  }
+  // What is done is given back before more is begun, or there would always be something to do.
+  CUresult result = scrubber_.done();
+  if (result == CUDA_ERROR_NOT_READY) {
+    result = CUDA_SUCCESS;
+  } else {
+    keep_first(result, give_to_device());
+  }
+  keep_first(result, overwrite_returned(false));
+  return result;
+}
+
+// All that has been overwritten, which the scrubber is done with.
+CUresult Memory::give_to_device() {
+  CUresult result = CUDA_SUCCESS;
   std::erase_if(retired_, [&](const Retired &r) {
     if (r.loan) return false;
     keep_first(result, driver_.cuMemUnmap(r.address, r.size));

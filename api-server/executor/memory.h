@@ -153,6 +153,7 @@ class Memory {
   bool overlaps_retired(uint64_t address, uint64_t size) const;
   CUresult reap(bool wait);
   CUresult overwrite_returned(bool wait);
+  CUresult give_to_device();
   void withdraw(Range *range);
   bool is_lent(const std::shared_ptr<Loan> &loan) { return loan && lender_->is_held(*loan); }
   // Whether what is being overwritten and so much more are beyond the limit together.

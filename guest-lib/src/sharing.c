@@ -97,6 +97,7 @@ static CUresult import_physical(_Bool own, const struct token *token, struct phy
   if (!result && !memory_charge(imported->size)) result = CUDA_ERROR_OUT_OF_MEMORY;
   if (!result) {
     physical->size = imported->size;
+    physical->imported = 1;
     *out = physical;
   } else if (there) {
     physical->references = 0;

@@ -200,13 +200,16 @@ static CUresult set_access(uint64_t address, uint64_t size, unsigned lane, unsig
   return result || lane != own ? result : put_MemoryAccess(address, size, as_flags(access));
 }
 
-// Whether all of what is mapped in a range is of one device, which is then told.
-static _Bool is_of_one(uint64_t address, uint64_t size, int *device) {
+// Whether all of what is mapped in a range is of one device, which is then told; `lendable`: and is
+// this process's own, which servers lend.
+static _Bool is_of_one(uint64_t address, uint64_t size, int *device, _Bool *lendable) {
   const struct mapping *mapping = mapping_at(address);
   if (!mapping || !granular(address, size)) return 0;
   *device = mapping->physical->device;
+  *lendable = 1;
   for (uint64_t at = address; mapping && at < address + size; mapping = mapping_at(at)) {
     if (mapping->physical->device != *device) return 0;
+    if (mapping->physical->imported) *lendable = 0;
     at = mapping->holding.address + mapping->holding.size;
   }
   return 1;
@@ -346,11 +349,11 @@ CUresult guest_cuMemUnmap(CUdeviceptr ptr, size_t size) {
 static CUresult set_for_device(uint64_t address, uint64_t size, int device, unsigned access) {
   int owner = device;
   pthread_mutex_lock(&memory_lock);
-  _Bool good = is_of_one(address, size, &owner);
+  _Bool lendable = 0, good = is_of_one(address, size, &owner, &lendable);
   pthread_mutex_unlock(&memory_lock);
   if (!good) return CUDA_ERROR_INVALID_VALUE;
   if (owner != device && access) {
-    if (!device_peer(device, owner)) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+    if (!lendable || !device_peer(device, owner)) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     CUresult result = peer_join(lane_of_device(device), lane_of_device(owner));
     if (result) return result;
   }

@@ -16,6 +16,7 @@ struct physical {
   uint64_t size;
   int device;
   _Bool shareable;
+  _Bool imported;  // it is another process's
   unsigned references;
   unsigned mappings;
 };
