@@ -87,6 +87,11 @@ CUresult copy_out(const Gate::Pass &pass, const Asked &asked, uint64_t offset, u
 // download goes by the socket.
 constexpr std::chrono::milliseconds kTakesAway{10};
 
+// Where the driver has made a copy by the time that its call returns, more than so many pieces
+// ahead of what is sent gain nothing: the guest would wait for all of them, and caches lose them
+// again.
+constexpr size_t kAhead = 2;
+
 // A download, begun by the leader and carried out by a thread aside.
 class Download {
  public:
@@ -108,7 +113,11 @@ class Download {
       Chunk *chunk = region_ ? region_->try_take() : staging_.try_take();
       if (!chunk) break;
       if (!queue(chunk)) give(chunk);
-      if (region_) announce_done();
+      if (region_) {
+        announce_done();
+      } else if (pieces_.size() >= kAhead && is_done(pieces_.back())) {
+        break;
+      }
     }
     if (!all_queued()) result_ = detour();
     s_.transfers().add(&transfer_);
@@ -161,6 +170,9 @@ class Download {
     size_t length;
   };
 
+  bool is_done(const Piece &piece) const {
+    return s_.driver().cuEventQuery(piece.chunk->events[0]) == CUDA_SUCCESS;
+  }
   bool all_queued() const { return queued_ == length_ || result_ != CUDA_SUCCESS; }
 
   // ---- where pieces lie
@@ -203,8 +215,7 @@ class Download {
 
   // The guest takes away what is there while more is copied.
   void announce_done() {
-    while (pieces_.size() > (all_queued() ? 1 : 0) &&
-           s_.driver().cuEventQuery(pieces_.front().chunk->events[0]) == CUDA_SUCCESS) {
+    while (pieces_.size() > (all_queued() ? 1 : 0) && is_done(pieces_.front())) {
       announce(pieces_.front(), false);
       pieces_.pop_front();
     }

@@ -263,8 +263,9 @@ TEST(a_query_that_succeeds_covers_downloads) {
   w.guest.map(at, 16 * kGranule);
   w.load_kernels();
   const uint64_t stream = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
-  // More than a socket holds, so that it is still being sent when the query is served.
-  const uint64_t download = w.guest.ask_download(at, 32 << 20, stream);
+  // More than a socket holds, so that it is still being sent when the query is served; and not so
+  // much that the stream is held until the rest can be copied.
+  const uint64_t download = w.guest.ask_download(at, 2 << 20, stream);
   const uint64_t query = w.guest.ask(WIRE_cuStreamQuery, stream_query(stream));
   const std::vector<uint64_t> answers = next_answers(w.guest, 2);
   CHECK_EQUAL(answers[0], download);
