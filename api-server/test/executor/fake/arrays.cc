@@ -57,11 +57,22 @@ uint8_t *row_at(CUmemorytype type, const void *host, uint64_t device, CUarray ar
   return touch(device + beyond, width) ? static_cast<uint8_t *>(at(device + beyond)) : nullptr;
 }
 
+// As drivers: rows and slices do not lie on one another, and nothing is copied without end.
+bool is_volume(const CUDA_MEMCPY3D &c) {
+  const auto apart = [&](CUmemorytype type, size_t pitch, size_t rows) {
+    return type == CU_MEMORYTYPE_ARRAY || ((c.Height <= 1 || pitch >= c.WidthInBytes) &&
+                                           (c.Depth <= 1 || (rows >= c.Height && pitch != 0)));
+  };
+  return apart(c.srcMemoryType, c.srcPitch, c.srcHeight) &&
+         apart(c.dstMemoryType, c.dstPitch, c.dstHeight);
+}
+
 }  // namespace
 
 namespace fake {
 
 void copy_volume(const CUDA_MEMCPY3D &c) {
+  if (!is_volume(c) || c.WidthInBytes == 0) return;
   for (size_t z = 0; z < c.Depth; z++) {
     for (size_t y = 0; y < c.Height; y++) {
       uint8_t *to = row_at(c.dstMemoryType, c.dstHost, c.dstDevice, c.dstArray, c.dstPitch,
@@ -108,16 +119,7 @@ EXPORT CUresult cuMipmappedArrayDestroy(CUmipmappedArray array) {
 
 EXPORT CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *given, CUstream stream) {
   ENTER;
+  if (!is_volume(*given)) return CUDA_ERROR_INVALID_VALUE;
   const CUDA_MEMCPY3D c = *given;
-  // As drivers: rows and slices do not lie on one another, and nothing is copied without end.
-  const auto refused = [&](CUmemorytype type, size_t pitch, size_t rows) {
-    return type != CU_MEMORYTYPE_ARRAY && ((c.Height > 1 && pitch < c.WidthInBytes) ||
-                                           (c.Depth > 1 && (rows < c.Height || pitch == 0)));
-  };
-  if (refused(c.srcMemoryType, c.srcPitch, c.srcHeight) ||
-      refused(c.dstMemoryType, c.dstPitch, c.dstHeight)) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  if (!c.WidthInBytes || !c.Height || !c.Depth) return CUDA_SUCCESS;
   return queue(stream, [c] { copy_volume(c); });
 }
