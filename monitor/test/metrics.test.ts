@@ -358,7 +358,8 @@ async function run(command: string, args: string[], input = '') {
       output += chunk;
     });
   }
-  child.stdin.end(input);
+  // What it says tells why it did not read all.
+  child.stdin.on('error', () => {}).end(input);
   const [code] = await once(child, 'close');
   return { code, output };
 }

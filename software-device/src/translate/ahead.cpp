@@ -27,6 +27,7 @@ void look_ahead(FunctionIr *function, Handler (*select)(const Ir &)) {
       remembering.handler = select(remembering);
       if (!remembering.handler) continue;
       function->registers.push_back(Type::U64);
+      function->remembered++;
       code[i] = remembering;
     }
   }

@@ -73,6 +73,7 @@ struct Function {
   std::vector<SlotFill> warp_fills;    // differ between warps, not between blocks
   std::vector<SlotFill> block_fills;   // differ between blocks
   uint32_t register_bytes = 0;
+  uint32_t registers = 0;    // of 32 bits, for a thread: what a GPU would need at most
   uint32_t frame_bytes = 0;  // of local memory
   bool uses_alloca = false;
   uint32_t index = 0;  // in the executable

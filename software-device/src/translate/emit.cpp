@@ -44,6 +44,7 @@ void sort_fill(const Constant &constant, uint32_t slot, Function *out) {
 void emit_code(const FunctionIr &ir, const Slots &slots, Handler guard,
                const std::function<const Function *(uint32_t)> &callee, Function *out) {
   out->register_bytes = slots.bytes;
+  out->registers = slots.bytes / 128 - 2 * ir.remembered;
   out->frame_bytes = ir.frame_bytes;
   out->uses_alloca = ir.uses_alloca;
   for (size_t i = 0; i < ir.constants.size(); ++i)

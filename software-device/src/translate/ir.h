@@ -386,6 +386,7 @@ struct FunctionIr {
   std::vector<std::vector<uint32_t>> branch_tables;  // labels
   uint32_t labels = 0;
   uint32_t frame_bytes = 0;  // local memory: parameters, results, locals
+  uint32_t remembered = 0;   // registers that loads remember addresses in: a GPU has none for that
   bool uses_alloca = false;
 };
 

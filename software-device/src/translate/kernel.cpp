@@ -289,6 +289,8 @@ class Builder final : public Surroundings {
   bool indirect_ = false;
 };
 
+constexpr uint32_t kRegistersOfBlock = 64 << 10;
+
 }  // namespace
 
 KernelImpl::KernelImpl(ProgramImpl &program, uint32_t function)
@@ -316,8 +318,7 @@ Status KernelImpl::translate_now() {
   attributes_.local_bytes = executable->functions[0]->frame_bytes;
   attributes_.ptx_version = program_.module().target;
   // What a register allocator would use is not known; slots are an upper bound of it.
-  attributes_.registers =
-      std::clamp<uint32_t>(executable->functions[0]->register_bytes / 128, 16, 255);
+  attributes_.registers = std::clamp<uint32_t>(executable->functions[0]->registers, 16, 255);
   if (syntax.max_registers)
     attributes_.registers = std::min(attributes_.registers, syntax.max_registers);
   auto product = [](const uint32_t *three) {
@@ -329,6 +330,10 @@ Status KernelImpl::translate_now() {
     std::copy_n(syntax.required_threads, 3, attributes_.required_threads);
     attributes_.max_threads = product(syntax.required_threads);
   }
+  // A compiler makes do with what lets a block of the size that is promised run.
+  if (syntax.max_threads[0] || syntax.required_threads[0])
+    attributes_.registers =
+        std::min(attributes_.registers, kRegistersOfBlock / attributes_.max_threads / 8 * 8);
   std::copy_n(syntax.cluster, 3, attributes_.required_cluster);
   attributes_.cluster_must_be_set = syntax.explicit_cluster && !syntax.cluster[0];
   attributes_.max_cluster_blocks = syntax.max_cluster_blocks;
