@@ -178,6 +178,7 @@ static void it_is_opened_when_much_is_copied(void **state) {
   all_is_right();
   assert_int_equal(server_count(server, WIRE_RegionOpen), 1);
   assert_true(downloads() > 0);
+  free(bytes);
 }
 
 static void small_copies_travel_as_ever(void **state) {
@@ -191,6 +192,7 @@ static void small_copies_travel_as_ever(void **state) {
   assert_memory_equal(back, bytes, sizeof back);
   assert_int_equal(uploads(), before);
   assert_int_equal(downloads(), 0);
+  free(bytes);
 }
 
 static void any_size_anywhere(void **state) {
@@ -223,6 +225,7 @@ static void any_size_anywhere(void **state) {
     if (own != pinned) free(own);
   }
   assert_true(uploads() > 200 && downloads() > 50);
+  free(mirror);
 }
 
 struct worker {
@@ -361,6 +364,7 @@ static void outside(void) {
   assert_int_equal(cuMemcpyDtoH_v2(back, device, MIB), CUDA_ERROR_DEVICE_UNAVAILABLE);
   assert_non_null(strstr(log_captured(), "in shared memory that nobody asked for"));
   assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_DEVICE_UNAVAILABLE);
+  free(back);
 }
 static void a_server_that_names_no_slot(void **state) {
   (void)state;
