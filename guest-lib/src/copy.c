@@ -59,7 +59,8 @@ static CUresult upload(uint64_t destination, const void *source, uint64_t bytes,
 
 // What asks for a download into the program's memory at `to`.
 static uint16_t download_command(void *to, uint64_t bytes) {
-  return region_wants(bytes) && region_can_write(to, bytes) ? WIRE_RegionDownload : WIRE_Download;
+  const _Bool region = region_wants(bytes) && region_holds(bytes) && region_can_write(to, bytes);
+  return region ? WIRE_RegionDownload : WIRE_Download;
 }
 _Static_assert(sizeof(struct wire_RegionDownload) == sizeof(struct wire_Download),
                "the same question");

@@ -234,6 +234,11 @@ CUresult region_upload(uint64_t *destination, const char **at, uint64_t *bytes, 
 
 // ---- downloads ---------------------------------------------------------------------------------
 
+_Bool region_holds(uint64_t bytes) {
+  const struct region *region = here();
+  return bytes <= region->downloads * region->slot;
+}
+
 const unsigned char *region_placed(const struct wire_placed *placed) {
   const struct region *region = here();
   if (region_states[lane_here()] != REGION_OPEN || placed->slot >= region->downloads ||

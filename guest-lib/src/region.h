@@ -33,6 +33,10 @@ _Bool region_can_write(void *at, uint64_t bytes);
 // Uploads from the front of what is there as much as slots are to be had for; moves all three on.
 CUresult region_upload(uint64_t *destination, const char **at, uint64_t *bytes, uint64_t stream);
 
+// Whether there are slots for all of a download. A larger one would wait for the guest to give them
+// back, several times, and is faster by the socket.
+_Bool region_holds(uint64_t bytes);
+
 // Downloads. The bytes that were placed in a slot, or NULL when there are no such.
 const unsigned char *region_placed(const struct wire_placed *placed);
 // They have been copied; the server is told of several slots together.

@@ -177,7 +177,9 @@ static void it_is_opened_when_much_is_copied(void **state) {
   assert_true(uploads() > 0);
   all_is_right();
   assert_int_equal(server_count(server, WIRE_RegionOpen), 1);
-  assert_true(downloads() > 0);
+  assert_int_equal(downloads(), 0);  // what the slots do not hold at once travels as ever
+  assert_int_equal(cuMemcpyDtoH_v2(bytes, device, MIB), CUDA_SUCCESS);
+  assert_int_equal(downloads(), 1);
   free(bytes);
 }
 
@@ -224,7 +226,7 @@ static void any_size_anywhere(void **state) {
     assert_int_equal(result, CUDA_SUCCESS);
     if (own != pinned) free(own);
   }
-  assert_true(uploads() > 200 && downloads() > 50);
+  assert_true(uploads() > 200 && downloads() > 30);
   free(mirror);
 }
 
