@@ -8,6 +8,7 @@ import type { SessionClass } from './state.js';
 import {
   noCounts,
   noLimit,
+  spent,
   type TokenCounts,
   type TokenMode,
   type TokenView,
@@ -229,9 +230,7 @@ function reportOf({ placement, counts, reportedNs, owed }: Running, passed: numb
     gpu,
     received: (100 * Number(counts.deviceNs - reportedNs)) / passed,
     owed: owed / passed,
-    deviceNs: Number(counts.deviceNs),
-    gateWaits: Number(counts.gateWaits),
-    gateSeconds: Number(counts.gateWaitNs) / 1e9,
+    ...spent(counts),
     held: counts.held > 0n,
   };
 }

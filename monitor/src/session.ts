@@ -4,6 +4,7 @@ import type { Log } from './log.js';
 import type { Group, Seat } from './reservations.js';
 import type { Slot } from './slot.js';
 import type { EndedState, Placement, SessionState } from './state.js';
+import { spent } from './token-view.js';
 import type { SessionView } from './view.js';
 import type { Visitor } from './visitor.js';
 
@@ -73,10 +74,8 @@ export class Session {
 
   /** Takes all that was spent on it, of which the quota runner's last report may not know yet. */
   settle() {
-    const { counted, deviceNs, gateWaits, gateWaitNs } = this.slot.tokens.read();
-    if (counted !== BigInt(this.id)) return;
-    const spent = { deviceNs: Number(deviceNs), gateWaits: Number(gateWaits) };
-    this.sample = { ...this.sample, ...spent, gateSeconds: Number(gateWaitNs) / 1e9 };
+    const counts = this.slot.tokens.read();
+    if (counts.counted === BigInt(this.id)) this.sample = { ...this.sample, ...spent(counts) };
   }
 
   get #used(): Counters | null {

@@ -32,3 +32,12 @@ export class MemoryPage implements TokenView {
     this.limit = limit;
   }
 }
+
+/** What was spent since the session began, in the units of reports. */
+export function spent({ deviceNs, gateWaits, gateWaitNs }: TokenCounts) {
+  return {
+    deviceNs: Number(deviceNs),
+    gateWaits: Number(gateWaits),
+    gateSeconds: Number(gateWaitNs) / 1e9,
+  };
+}
