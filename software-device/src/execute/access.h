@@ -1,6 +1,6 @@
-// Whether a launch may touch memory: the quick answers, given from the flags of the window that the
-// warp used last. What they refuse is asked again, lane by lane, of memory_allowed(), which knows
-// other windows and other spaces. Included by ops/ only.
+// Whether a launch may touch memory: the quick answers, given from the flags of the two windows
+// that the warp used last. What they refuse is asked again, lane by lane, of memory_allowed(),
+// which knows other windows and other spaces. Included by ops/ only.
 #pragma once
 
 #include "execute/lanes.h"
@@ -25,7 +25,7 @@ constexpr bool has_windows(Space space) {
 }
 
 SOFTDEV_INLINE uint8_t granule_flags(const Warp &w, uint64_t index) {
-  return __atomic_load_n(w.granules + index, __ATOMIC_RELAXED);
+  return __atomic_load_n(w.window.granules + index, __ATOMIC_RELAXED);
 }
 
 // Whether a granule's first `end` bytes may be used.
@@ -35,10 +35,16 @@ SOFTDEV_INLINE bool granule_allows(uint8_t flags, uint64_t end, Use use) {
   return words == kWholeGranule || (words != kAskSpace && end <= words * 4);
 }
 
+// Where an address lies in the window that holds it, which is the current one then; else too far.
+SOFTDEV_INLINE uint64_t offset_in_window(Warp &w, uint64_t address) {
+  const uint64_t offset = address - w.window.base;
+  return __builtin_expect(offset < w.window.size, 1) ? offset : turn_window(w, address);
+}
+
 // `size` bytes at an address that must be aligned to `size`, so that they lie in one granule.
-SOFTDEV_INLINE bool in_window(const Warp &w, uint64_t address, unsigned size, Use use) {
-  const uint64_t offset = address - w.window_base;
-  if (offset >= w.window_size || (address & (size - 1))) return false;
+SOFTDEV_INLINE bool in_window(Warp &w, uint64_t address, unsigned size, Use use) {
+  const uint64_t offset = offset_in_window(w, address);
+  if (offset >= w.window.size || (address & (size - 1))) return false;
   return granule_allows(granule_flags(w, offset >> kGranuleShift), offset % kGranuleBytes + size,
                         use);
 }
@@ -49,7 +55,7 @@ SOFTDEV_INLINE bool whole_granules(const Warp &w, uint64_t first, uint64_t last,
   const uint64_t pick = (0xfcu | use.pick) * kEach, want = use.want * kEach;
   uint64_t bad = 0;
   for (uint64_t word = first / 8; word * 8 < last; ++word) {
-    const auto *at = reinterpret_cast<const uint64_t *>(w.granules) + word;
+    const auto *at = reinterpret_cast<const uint64_t *>(w.window.granules) + word;
     uint64_t wrong = (__atomic_load_n(at, __ATOMIC_RELAXED) & pick) ^ want;
     if (word == first / 8) wrong &= ~uint64_t{0} << first % 8 * 8;
     if (last - word * 8 < 8) wrong &= (uint64_t{1} << (last - word * 8) * 8) - 1;
@@ -60,18 +66,21 @@ SOFTDEV_INLINE bool whole_granules(const Warp &w, uint64_t first, uint64_t last,
 
 // A stretch of bytes, no longer than a granule, in granules that are whole, as nearly all are.
 // Else, and at the very end of the window, the answer is no.
-SOFTDEV_INLINE bool stretch_in_window(const Warp &w, uint64_t address, unsigned bytes, Use use) {
-  const uint64_t offset = address - w.window_base;
-  if (offset >= w.window_starts) return false;
+SOFTDEV_INLINE bool stretch_in_window(Warp &w, uint64_t address, unsigned bytes, Use use) {
+  uint64_t offset = address - w.window.base;
+  if (__builtin_expect(offset >= w.window.starts, 0)) {
+    offset = turn_window(w, address);
+    if (offset >= w.window.starts) return false;
+  }
   const uint8_t first = granule_flags(w, offset >> kGranuleShift);
   const uint8_t last = granule_flags(w, (offset + bytes - 1) >> kGranuleShift);
   return ((first | last) & (0xfcu | use.pick)) == use.want && (first & last & use.want) == use.want;
 }
 
 // A stretch of bytes, of any length.
-SOFTDEV_INLINE bool range_in_window(const Warp &w, uint64_t address, uint64_t bytes, Use use) {
-  const uint64_t offset = address - w.window_base;
-  if (offset >= w.window_size || w.window_size - offset < bytes) return false;
+SOFTDEV_INLINE bool range_in_window(Warp &w, uint64_t address, uint64_t bytes, Use use) {
+  const uint64_t offset = offset_in_window(w, address);
+  if (offset >= w.window.size || w.window.size - offset < bytes) return false;
   const uint64_t first = offset >> kGranuleShift, last = (offset + bytes - 1) >> kGranuleShift;
   return (first == last || whole_granules(w, first, last, use)) &&
          granule_allows(granule_flags(w, last), (offset + bytes - 1) % kGranuleBytes + 1, use);

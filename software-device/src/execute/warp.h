@@ -64,11 +64,14 @@ struct Warp {
   int32_t budget = 0;             // backward branches left in this turn
   const Ins *merge_at = nullptr;  // the nearest pc at which lanes of this frame wait
 
-  // memory windows
-  uint64_t window_base = 0;
-  uint64_t window_size = 0;
-  uint64_t window_starts = 0;  // offsets in it at which a stretch of a granule may begin
-  const uint8_t *granules = nullptr;
+  // The memory windows that it used last. Two: programs keep their variables in one and their
+  // arrays in another.
+  struct WindowInUse {
+    uint64_t base = 0;
+    uint64_t size = 0;
+    uint64_t starts = 0;  // offsets in it at which a stretch of a granule may begin
+    const uint8_t *granules = nullptr;
+  } window, window_before;
   uint8_t *shared = nullptr;
   uint32_t shared_size = 0;
   uint32_t local_stride = 0;
@@ -100,6 +103,9 @@ struct Warp {
 // `space`. Makes the window that holds the address the warp's current one.
 bool memory_allowed(Warp &warp, Space space, uint64_t address, unsigned size, uint8_t flag,
                     unsigned lane);
+// Makes the window before the current one again when it holds the address: where that lies in it,
+// or else an offset in no window.
+uint64_t turn_window(Warp &warp, uint64_t address);
 // Ends the launch. Both return nullptr.
 const Ins *memory_fault(Warp &warp, const Ins *ins, Space space, uint64_t address, unsigned size,
                         bool write, unsigned lane);

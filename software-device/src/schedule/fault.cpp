@@ -70,6 +70,13 @@ std::string place(const Warp &warp, const Ins *ins, unsigned lane) {
 
 }  // namespace
 
+uint64_t turn_window(Warp &warp, uint64_t address) {
+  const uint64_t offset = address - warp.window_before.base;
+  if (offset >= warp.window_before.size) return ~uint64_t{0};
+  std::swap(warp.window, warp.window_before);
+  return offset;
+}
+
 bool memory_allowed(Warp &warp, Space space, uint64_t address, unsigned size, uint8_t flag,
                     unsigned lane) {
   const Cta &cta = *warp.cta;
@@ -88,10 +95,9 @@ bool memory_allowed(Warp &warp, Space space, uint64_t address, unsigned size, ui
   if (!memory) return false;
   const Window *window = memory->find(address);
   if (!window || !in_range(address, size, window->base, window->size)) return false;
-  warp.window_base = window->base;
-  warp.window_size = window->size;
-  warp.window_starts = window->size < kGranuleBytes ? 0 : window->size - kGranuleBytes + 1;
-  warp.granules = window->granules;
+  if (window->base != warp.window.base) warp.window_before = warp.window;
+  const uint64_t starts = window->size < kGranuleBytes ? 0 : window->size - kGranuleBytes + 1;
+  warp.window = {window->base, window->size, starts, window->granules};
   return granules_allow(*window, *memory, address, size, flag, space);
 }
 

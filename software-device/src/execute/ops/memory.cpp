@@ -69,7 +69,7 @@ SOFTDEV_INLINE uint64_t indexed(const Ins *i, uint64_t base, I index) {
          static_cast<uint64_t>(int64_t{static_cast<int32_t>(i->imm)});
 }
 template <class M>
-SOFTDEV_INLINE bool usable(const Warp &w, uint64_t first, Use use) {
+SOFTDEV_INLINE bool usable(Warp &w, uint64_t first, Use use) {
   return !(first & (sizeof(M) - 1)) && stretch_in_window(w, first, sizeof(M) * kLanes, use);
 }
 
@@ -115,7 +115,7 @@ SOFTDEV_INLINE bool all_in(const uint64_t *at, uint64_t base, uint64_t size, uns
 
 // Whether all lanes' accesses may be done, wherever in the window they lie. Granules in between are
 // asked too where that is quicker; then a refusal means nothing.
-SOFTDEV_INLINE bool all_in_window(const Warp &w, const uint64_t *at, unsigned bytes, Use use) {
+SOFTDEV_INLINE bool all_in_window(Warp &w, const uint64_t *at, unsigned bytes, Use use) {
   constexpr uint64_t kFew = 64;  // granules
   uint64_t lowest = at[0], highest = at[0], low = 0;
   SOFTDEV_LANES {
@@ -126,10 +126,11 @@ SOFTDEV_INLINE bool all_in_window(const Warp &w, const uint64_t *at, unsigned by
   if (low & (bytes - 1)) return false;
   if (highest - lowest < kFew * kGranuleBytes)
     return range_in_window(w, lowest, highest - lowest + bytes, use);
-  if (lowest < w.window_base || highest - w.window_base >= w.window_size) return false;
+  const uint64_t begin = offset_in_window(w, lowest);
+  if (begin >= w.window.size || highest - lowest >= w.window.size - begin) return false;
   bool good = true;
   for (unsigned l = 0; l < kLanes; ++l) {
-    uint64_t offset = at[l] - w.window_base;
+    uint64_t offset = at[l] - w.window.base;
     good &= granule_allows(granule_flags(w, offset >> kGranuleShift),
                            offset % kGranuleBytes + bytes, use);
   }
@@ -138,7 +139,7 @@ SOFTDEV_INLINE bool all_in_window(const Warp &w, const uint64_t *at, unsigned by
 
 // The same for any space; the memory of the block and of its threads has generic addresses too.
 template <Space space>
-SOFTDEV_INLINE bool all_allowed(const Warp &w, const uint64_t *at, unsigned bytes, bool write) {
+SOFTDEV_INLINE bool all_allowed(Warp &w, const uint64_t *at, unsigned bytes, bool write) {
   if (space == Space::Generic) {
     uint64_t base = reinterpret_cast<uint64_t>(w.shared);
     if (at[0] - base < w.shared_size) return all_in(at, base, w.shared_size, bytes);
