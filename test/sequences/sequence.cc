@@ -86,6 +86,12 @@ void run(Choices choices, unsigned steps, unsigned devices, bool peers,
     go_there(world);
     make(world, choose(world.choices, possible), number++, transcript);
   }
+  // What is captured yet would forbid the looks, and with them the waits for what uses host memory.
+  for (world.lane = 0; world.lane < world.lanes.size(); world.lane++) {
+    go_there(world);
+    if (world.here().live && world.capturing())
+      make(world, named("cuStreamEndCapture"), number++, transcript);
+  }
   // What all of it came to.
   for (world.lane = 0; world.lane < world.lanes.size(); world.lane++) {
     go_there(world);
