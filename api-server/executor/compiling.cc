@@ -35,7 +35,7 @@ Compiling::Compiling(std::span<const uint8_t> given) {
     if (from.option > INT32_MAX) continue;
     const auto option = static_cast<CUjit_option>(from.option);
     const auto size = static_cast<size_t>(std::min<uint64_t>(from.value, WIRE_JIT_LOG_MAX));
-    if (option == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) errors_size_ = size;
+    if (option == CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES) errors_size_ = std::max(errors_size_, size);
     if (option == CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES) info_size_ = size;
     if (is_number(option)) numbers_.emplace_back(option, from.value & UINT32_MAX);
   }

@@ -46,7 +46,7 @@ struct Code {
 // Options of the compiler as they travelled, and what it said.
 class Compiling {
  public:
-  // Without options, and without room for messages.
+  // Without options.
   Compiling() = default;
   // Takes what the guest may set; `given` is whole options.
   explicit Compiling(std::span<const uint8_t> given);
@@ -71,7 +71,8 @@ class Compiling {
   void make_room(std::string &log, size_t size, CUjit_option buffer, CUjit_option buffer_size);
 
   std::vector<std::pair<CUjit_option, uint64_t>> numbers_;
-  size_t errors_size_ = 0, info_size_ = 0;
+  // Errors always, for the guest's log, which says why a module was refused.
+  size_t errors_size_ = 1024, info_size_ = 0;
   std::vector<CUjit_option> options_;
   std::vector<void *> values_;
 };

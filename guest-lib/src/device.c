@@ -49,7 +49,6 @@ static const CUdevice_attribute not_remote[] = {
     CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
     CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
-    CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR,
     CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED,
 };
@@ -222,18 +221,26 @@ CUresult guest_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
   return CUDA_SUCCESS;
 }
 
+struct pci_place {
+  unsigned domain, bus, slot, function;
+};
+
+// [domain:]bus:device[.function], in hexadecimal.
+static _Bool pci_place(const char *text, struct pci_place *place) {
+  *place = (struct pci_place){0};
+  if (sscanf(text, "%x:%x:%x.%x", &place->domain, &place->bus, &place->slot, &place->function) >= 3)
+    return 1;
+  *place = (struct pci_place){0};
+  return sscanf(text, "%x:%x.%x", &place->bus, &place->slot, &place->function) >= 2;
+}
+
 CUresult guest_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) {
-  if (!dev || !pciBusId) return CUDA_ERROR_INVALID_VALUE;
+  struct pci_place wanted, has;
+  if (!dev || !pciBusId || !pci_place(pciBusId, &wanted)) return CUDA_ERROR_INVALID_VALUE;
   for (int i = 0; i < count; i++) {
-    // The domain may be left out, as may the function.
-    const char *full = devices[i].pci_bus_id;
-    const char *without_domain = strchr(full, ':');
-    size_t length = strlen(pciBusId);
-    if ((length && strncasecmp(full, pciBusId, length) == 0) ||
-        (without_domain && length && strncasecmp(without_domain + 1, pciBusId, length) == 0)) {
-      *dev = i;
-      return CUDA_SUCCESS;
-    }
+    if (!pci_place(devices[i].pci_bus_id, &has) || memcmp(&has, &wanted, sizeof has) != 0) continue;
+    *dev = i;
+    return CUDA_SUCCESS;
   }
   return CUDA_ERROR_INVALID_DEVICE;
 }

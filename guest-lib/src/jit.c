@@ -3,6 +3,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "log.h"
+
 static uint64_t now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -66,6 +68,14 @@ static void fill(const struct jit *jit, CUjit_option buffer_option, CUjit_option
     buffer[used] = 0;
   }
   *size = (void *)(uintptr_t)used;
+}
+
+void jit_say_refused(CUresult result, struct jit_text errors) {
+  // Its first line: the log has one line for each thing.
+  const char *end = errors.length ? memchr(errors.start, '\n', errors.length) : NULL;
+  const int length = (int)(end ? (size_t)(end - errors.start) : errors.length);
+  log_error("the driver refused a module, or a part of a link: error %d%s%.*s", result,
+            length ? ": " : "", length, length ? errors.start : "");
 }
 
 void jit_report(const struct jit *jit, struct jit_text errors, struct jit_text info) {

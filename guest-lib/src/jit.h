@@ -36,6 +36,9 @@ struct jit_texts {
 uint64_t jit_read_texts(const void *tail, uint64_t room, uint32_t errors, uint32_t info,
                         struct jit_texts *texts);
 
+// Says in the log why an image was refused.
+void jit_say_refused(CUresult result, struct jit_text errors);
+
 void jit_report(const struct jit *jit, struct jit_text errors, struct jit_text info);
 
 #endif

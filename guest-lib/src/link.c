@@ -151,6 +151,7 @@ static CUresult add_image(struct link *link, const struct image *image, const st
         jit_read_texts(reply + 1, room, reply->errors_size, reply->info_size, &texts) <= room;
     if (sound && reply->state == WIRE_MODULE_REFUSED && reply->refused > 0) {
       result = (CUresult)reply->refused;
+      jit_say_refused(result, texts.errors);
       report(link, &texts);
     } else if (!sound || reply->state != WIRE_MODULE_LOADED) {
       log_error("the server's answer about an input of a link makes no sense");
@@ -232,6 +233,7 @@ static CUresult complete(struct link *link) {
       result = CUDA_ERROR_UNKNOWN;
     } else {
       result = reply->refused > 0 ? (CUresult)reply->refused : fetch(link, reply->size);
+      if (reply->refused > 0) jit_say_refused(result, texts.errors);
       report(link, &texts);
     }
   }

@@ -269,7 +269,10 @@ CUresult module_load(struct image *image, int library, const struct jit *jit, _B
     _Bool sound = used <= room && reply->list_size <= room - used;
     if (sound && reply->state == WIRE_MODULE_REFUSED && reply->refused > 0) {
       result = (CUresult)reply->refused;
-      if (result == CUDA_ERROR_NO_BINARY_FOR_GPU) say_unfit(image);
+      if (result == CUDA_ERROR_NO_BINARY_FOR_GPU)
+        say_unfit(image);
+      else
+        jit_say_refused(result, texts.errors);
     } else if (!sound || reply->state != WIRE_MODULE_LOADED ||
                !read_list(module, (const uint8_t *)(reply + 1) + used, reply->list_size,
                           reply->listed, reply->described != 0)) {

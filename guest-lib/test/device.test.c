@@ -146,7 +146,10 @@ static void pci_ids(void **state) {
   assert_int_equal(guest_cuDeviceGetByPCIBusId(&device, "02:00"), CUDA_SUCCESS);
   assert_int_equal(device, 1);
   assert_int_equal(guest_cuDeviceGetByPCIBusId(&device, "09:00.0"), CUDA_ERROR_INVALID_DEVICE);
-  assert_int_equal(guest_cuDeviceGetByPCIBusId(&device, ""), CUDA_ERROR_INVALID_DEVICE);
+  // Neither a place, nor the first one that begins so.
+  assert_int_equal(guest_cuDeviceGetByPCIBusId(&device, ""), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(guest_cuDeviceGetByPCIBusId(&device, "0"), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(guest_cuDeviceGetByPCIBusId(&device, "2:0"), CUDA_SUCCESS);
 }
 
 static void versions(void **state) {

@@ -149,7 +149,8 @@ CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CU
   Device *device, *other;
   if (CUresult bad = find(from, &device)) return bad;
   if (CUresult bad = find(to, &other)) return bad;
-  if (!value || device == other) return CUDA_ERROR_INVALID_VALUE;
+  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  if (device == other) return CUDA_ERROR_INVALID_DEVICE;
   switch (attribute) {
     case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:
       *value = 0;
