@@ -37,6 +37,12 @@ struct context *context_current(void) {
   return handle ? handle_object(WIRE_KIND_CONTEXT, handle) : NULL;
 }
 
+CUresult context_unusable(void) {
+  if (!stack.depth) return CUDA_ERROR_INVALID_CONTEXT;
+  const struct context *context = context_current();
+  return !context || context->inactive ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_SUCCESS;
+}
+
 static CUcontext as_driver(uint64_t handle) { return (CUcontext)(uintptr_t)handle; }
 
 static struct context *find(CUcontext context) {
@@ -95,6 +101,15 @@ static CUresult reset(int device) {
 
 // ---- primary contexts --------------------------------------------------------------------------
 
+// With the lock held.
+static void set_inactive(struct context *context, _Bool inactive) {
+  context->inactive = inactive;
+  _Bool some = 0;
+  for (int i = 0; i < DEVICES_MAX && primaries[i]; i++)
+    some |= find(as_driver(primaries[i]))->inactive;
+  guest_watch_contexts(some);
+}
+
 CUresult guest_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
   if (!pctx) return CUDA_ERROR_INVALID_VALUE;
   if (!device_exists(dev)) return CUDA_ERROR_INVALID_DEVICE;
@@ -105,6 +120,7 @@ CUresult guest_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
   if (!result) {
     context->was_released = 0;
     context->retained++;
+    set_inactive(context, 0);
   }
   pthread_mutex_unlock(&lock);
   if (!result) *pctx = as_driver(primaries[dev]);
@@ -118,7 +134,10 @@ CUresult guest_cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
   CUresult result = context->retained ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
   // The last release destroys what the context has. Programs do that when they exit, and the end
   // of the connection does it for them, so nothing is sent before somebody comes back.
-  if (!result && --context->retained == 0) context->was_released = 1;
+  if (!result && --context->retained == 0) {
+    context->was_released = 1;
+    set_inactive(context, 1);
+  }
   pthread_mutex_unlock(&lock);
   return result;
 }
@@ -133,6 +152,7 @@ CUresult guest_cuDevicePrimaryCtxReset_v2(CUdevice dev) {
   pthread_mutex_lock(&lock);
   context->was_released = 0;
   CUresult result = reset(dev);
+  if (context->retained) set_inactive(context, 1);
   pthread_mutex_unlock(&lock);
   return result;
 }
@@ -142,11 +162,11 @@ CUresult guest_cuDevicePrimaryCtxReset(CUdevice dev) {
 }
 
 CUresult guest_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active) {
-  if (!flags || !active) return CUDA_ERROR_INVALID_VALUE;
   if (!device_exists(dev)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!flags || !active) return CUDA_ERROR_INVALID_VALUE;
   struct context *context = find(as_driver(primaries[dev]));
   *flags = context->flags;
-  *active = context->retained > 0;
+  *active = context->retained > 0 && !context->inactive;
   return CUDA_SUCCESS;
 }
 
@@ -304,6 +324,7 @@ CUresult guest_cuCtxSetFlags(unsigned int flags) {
 CUresult guest_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
   struct context *context = given_or_current(ctx);
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  if (context->inactive) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   if (!ctxId) return CUDA_ERROR_INVALID_VALUE;
   *ctxId = context->id;
   return CUDA_SUCCESS;
@@ -313,6 +334,8 @@ CUresult guest_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
   struct context *context = given_or_current(ctx);
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   if (!version) return CUDA_ERROR_INVALID_VALUE;
+  // The runtime takes this call to see whether a primary context has been reset.
+  if (context->inactive) return CUDA_ERROR_INVALID_CONTEXT;
   *version = context->api_version;
   return CUDA_SUCCESS;
 }
@@ -345,15 +368,16 @@ CUresult guest_cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
   struct context *context = context_current();
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   if (!pConfig) return CUDA_ERROR_INVALID_VALUE;
-  *pConfig = context->shared_config;
+  *pConfig = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
   return CUDA_SUCCESS;
 }
 
 CUresult guest_cuCtxSetSharedMemConfig(CUsharedconfig config) {
   struct context *context = context_current();
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-  context->shared_config = config;
-  return CUDA_SUCCESS;
+  // Banks have one width on all devices of today: the call is heard and ignored.
+  return (unsigned)config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE ? CUDA_ERROR_INVALID_VALUE
+                                                                      : CUDA_SUCCESS;
 }
 
 CUresult guest_cuCtxResetPersistingL2Cache(void) {
@@ -411,7 +435,8 @@ CUresult guest_cuCtxSynchronize_v2(CUcontext ctx) {
   lane_use(lane_of_device(context->device));
   if (guest_condition) {
     // The family needs no context, so a poisoned one has to be noticed here.
-    CUresult result = guest_refuse(NEEDS_CONTEXT);
+    CUresult result =
+        context->inactive ? CUDA_ERROR_CONTEXT_IS_DESTROYED : guest_refuse(NEEDS_OBJECT);
     if (result) return result;
   }
   if (capture_active()) {

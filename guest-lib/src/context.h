@@ -18,13 +18,16 @@ struct context {
   int retained;          // of a primary context
   _Atomic int attached;  // of a created one: by cuCtxCreate and cuCtxAttach
   _Bool was_released;    // a primary context whose last owner let go: reset when it is wanted again
+  _Bool inactive;        // ... or that was reset: not to be used before it is retained again
   CUfunc_cache cache_config;
-  CUsharedconfig shared_config;
 };
 
 // The calling thread's current context, or NULL.
 struct context *context_current(void);
 uint64_t context_current_handle(void);
+// Why the current context cannot be used: there is none, it is destroyed, or inactive; 0 when it
+// can.
+CUresult context_unusable(void);
 
 // Mints the primary contexts of `count` devices. Called once, at attach.
 _Bool context_start(int count);

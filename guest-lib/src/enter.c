@@ -10,7 +10,7 @@
 #include "trace.h"
 
 // Reasons to stop a call, as bits of guest_condition.
-enum { NOT_READY = 1, CHILD = 2, LOST = 4, POISONED = 8, HOST_FUNCTIONS = 16 };
+enum { NOT_READY = 1, CHILD = 2, LOST = 4, POISONED = 8, HOST_FUNCTIONS = 16, INACTIVE = 32 };
 
 _Atomic int guest_condition = NOT_READY;
 static _Atomic int lost_result;
@@ -22,6 +22,8 @@ CUresult guest_refuse(enum needs needs) {
   if (condition & (CHILD | NOT_READY)) return CUDA_ERROR_NOT_INITIALIZED;
   if (condition & HOST_FUNCTIONS && host_function_calls()) return CUDA_ERROR_NOT_PERMITTED;
   if (condition & LOST) return (CUresult)atomic_load(&lost_result);
+  if (condition & INACTIVE && needs == NEEDS_CONTEXT && context_unusable())
+    return context_unusable();
   if (condition & POISONED && needs >= NEEDS_OBJECT)
     return (CUresult)atomic_load(&poison[lane_here()]);
   return CUDA_SUCCESS;
@@ -52,6 +54,13 @@ void guest_attached(_Bool success) {
 }
 
 void guest_watch_host_functions(void) { atomic_fetch_or(&guest_condition, HOST_FUNCTIONS); }
+
+void guest_watch_contexts(_Bool some_inactive) {
+  if (some_inactive)
+    atomic_fetch_or(&guest_condition, INACTIVE);
+  else
+    atomic_fetch_and(&guest_condition, ~INACTIVE);
+}
 
 _Bool guest_is_child(void) { return (atomic_load(&guest_condition) & CHILD) != 0; }
 

@@ -35,7 +35,7 @@ static inline CUresult guest_enter(int call, enum needs needs) {
     CUresult result = guest_refuse(needs);
     if (result) return result;
   }
-  if (needs == NEEDS_CONTEXT && !context_current()) return CUDA_ERROR_INVALID_CONTEXT;
+  if (needs == NEEDS_CONTEXT && !context_current()) return context_unusable();
   return CUDA_SUCCESS;
 }
 
@@ -45,7 +45,8 @@ void guest_attached(_Bool success);
 void guest_set_lost(CUresult result);  // the connection is gone
 _Bool guest_is_lost(void);
 void guest_watch_host_functions(void);  // calls made inside them are to be refused from now on
-_Bool guest_is_child(void);             // this process was forked off after cuInit
+void guest_watch_contexts(_Bool some_inactive);
+_Bool guest_is_child(void);  // this process was forked off after cuInit
 // What follows is about the lane that the thread is in (lane.h), as errors are of one device.
 //
 // An error of posted work: kept for the next call that synchronises; one that a GPU would not

@@ -422,6 +422,7 @@ static void an_error_a_gpu_does_not_survive_stays(void **state) {
   assert_int_equal(cuDeviceGetCount(&count), CUDA_SUCCESS);
   // Only a reset heals it.
   assert_int_equal(cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
+  session_enter();
   memory = allocate(64);
   assert_int_equal(cuMemsetD8_v2(memory, 1, 1), CUDA_SUCCESS);
   assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);

@@ -99,6 +99,7 @@ static void per_thread_streams(void **state) {
   assert_int_equal(mine, again);
   // A reset ends it, and it is made anew.
   assert_int_equal(cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
+  session_enter();
   assert_int_equal(cuStreamGetId_ptsz(NULL, &again), CUDA_SUCCESS);
   assert_int_not_equal(again, mine);
 }

@@ -291,6 +291,7 @@ static void a_reset_forgets_all(void **state) {
   allocate(200);
   release(first);
   assert_int_equal(cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
+  session_enter();
   assert_int_equal(server_mapped(server), 0);
   assert_int_equal(free_bytes(), 8 * MIB);
   assert_int_equal(memory_check(first, 1), CUDA_ERROR_INVALID_VALUE);

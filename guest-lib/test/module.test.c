@@ -522,6 +522,7 @@ static void libraries_outlive_a_reset(void **state) {
   assert_int_equal(cuLibraryLoadData(&library, ptx, NULL, NULL, 0, NULL, NULL, 0), CUDA_SUCCESS);
   assert_int_equal(cuLibraryGetKernel(&kernel, library, "second"), CUDA_SUCCESS);
   assert_int_equal(cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
+  session_enter();
   CUfunction function;
   assert_int_equal(cuModuleGetFunction(&function, module, "first"), CUDA_ERROR_INVALID_HANDLE);
   uint64_t loads = server_count(server, WIRE_ModuleOpen);

@@ -222,6 +222,7 @@ static void a_reset_empties_pools(void **state) {
   OK(cuMemAllocFromPoolAsync(&a, 3 * MIB, pool, NULL));
   OK(cuMemFreeAsync(get(4 * MIB, NULL), NULL));
   OK(cuDevicePrimaryCtxReset_v2(0));
+  session_enter();
   assert_int_equal(figure(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT), 0);
   assert_int_equal(server_mapped(server), 0);
   FAILS(INVALID_VALUE, cuMemFreeAsync(a, NULL));

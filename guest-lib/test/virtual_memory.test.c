@@ -234,6 +234,7 @@ static void a_reset_leaves_it(void **state) {
   OK(allow(at, GRANULE, READ_WRITE));
   OK(cuMemAlloc_v2(&plain, 4 * MIB));
   OK(cuDevicePrimaryCtxReset_v2(0));
+  session_enter();
   FAILS(INVALID_VALUE, memory_check(plain, 1));
   OK(memory_check(at, GRANULE));
   assert_int_equal(free_bytes(), 62 * MIB);
