@@ -58,6 +58,7 @@ CUresult cuModuleLoad(CUmodule *module, const char *path) {
   return guarded([&]() -> CUresult {
     std::vector<uint8_t> bytes;
     if (CUresult bad = enter()) return bad;
+    if (!module) return CUDA_ERROR_INVALID_VALUE;
     if (CUresult bad = read_image_file(path, &bytes)) return bad;
     return load(module, bytes.data(), bytes.size(), {});
   });
