@@ -67,7 +67,7 @@ export function nvmlTexts(facts: NvmlFacts, api: NvmlApi): Map<string, string> {
 }
 
 /** As recorded when the test programs were run. */
-function readCallers(): Callers {
+export function readCallers(): Callers {
   const file = path.join(root, 'test/costs/calls.tsv');
   const lines = existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean) : [];
   return Object.fromEntries(

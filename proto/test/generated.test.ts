@@ -3,11 +3,23 @@ import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { root, stale } from '../generator/main.js';
+import { readCallers, root, stale } from '../generator/main.js';
 import { goldenFiles } from './golden.js';
 
 t.test('every generated file is up to date', async (t) => {
   t.same(stale(), [], 'run `npm run generate` and commit what it writes');
+});
+
+t.test('every call that is served is made by a program', async (t) => {
+  const calls = JSON.parse(
+    readFileSync(path.join(root, 'proto/generated/calls.json'), 'utf8'),
+  ) as string[];
+  const callers = readCallers();
+  t.same(
+    calls.filter((call) => !callers[call]),
+    [],
+    'write one in test/programs/features, then run `npm run costs`',
+  );
 });
 
 t.test('a made-up API with everything the generator knows', async (t) => {

@@ -69,6 +69,9 @@ int main() {
   DRIVER(cuTexRefSetAddressMode(image, 1, CU_TR_ADDRESS_MODE_CLAMP));
   DRIVER(cuTexRefSetFilterMode(image, CU_TR_FILTER_MODE_POINT));
   DRIVER(cuSurfRefSetArray(result, arrays[1], 0));
+  CUarray bound = nullptr;
+  DRIVER(cuSurfRefGetArray(&bound, result));
+  printf("the surface is the second array: %d\n", bound == arrays[1]);
   DRIVER(cuLaunchKernel(function, kSize, 1, 1, kSize, 1, 1, 0, nullptr, nullptr, nullptr));
   DRIVER(cuMemcpyAtoH(out.data(), arrays[1], 0, out.size() * 4));
   for (int y = 0; y < kSize; y++)
