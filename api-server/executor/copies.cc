@@ -366,10 +366,18 @@ void handle_BoxDownload(Session &s, const wire_BoxDownload &q, Starts<Work::kCop
 
 void handle_PagesFetch(Session &s, const wire_PagesFetch &q, Starts<Work::kCopy> work) {
   const Asked asked = {q.request.request, {nullptr, q.address, q.length, 1}, {q.length, 1, 1}};
+  if (q.length == 0) {
+    // Until what was sent has arrived, as another device waits for it.
+    if (!s.pages().here()) {
+      s.hand_over();
+      s.pages().arrive();
+    }
+    return s.answer(asked.request, CUDA_SUCCESS);
+  }
   if (!s.reachable(q.address, q.length)) return s.answer(asked.request, CUDA_ERROR_INVALID_VALUE);
   const Stream stream{s.pages().stream(), false};
   if (!stream.object) return s.answer(asked.request, CUDA_ERROR_OUT_OF_MEMORY);
-  if (q.wait == 0 || q.length == 0 || (!s.transfers().pending() && s.done())) {
+  if (q.wait == 0 || (!s.transfers().pending() && s.done())) {
     return download_box(s, asked, stream, work);
   }
   count_alone(s.count().downloads);

@@ -35,10 +35,10 @@ void Pages::put_behind(CUstream stream, uint64_t &seen) {
   seen = sent_;
 }
 
+bool Pages::here() const { return !last_ || driver_.cuEventQuery(last_) != CUDA_ERROR_NOT_READY; }
+
 void Pages::arrive() {
-  if (last_ && driver_.cuEventQuery(last_) == CUDA_ERROR_NOT_READY) {
-    driver_.cuEventSynchronize(last_);
-  }
+  if (!here()) driver_.cuEventSynchronize(last_);
 }
 
 CUresult Pages::release() {

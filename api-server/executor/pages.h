@@ -22,7 +22,8 @@ class Pages {
     if (seen != sent_) [[unlikely]]
       put_behind(stream, seen);
   }
-  // Waits until they are there: what runs next was queued before them.
+  // Whether they are there; and waits until they are: what runs next was queued before them.
+  bool here() const;
   void arrive();
   uint64_t &seen_by_legacy() { return seen_by_legacy_; }
 

@@ -110,7 +110,7 @@ _Bool memory_room_to_leave(void) {
 static void leave(struct leaving what) {
   struct account *account = here();
   what.sequence = batch_sequence();
-  unsigned visitors = lanes_many() ? peer_visitors[lane_here()] : 0;
+  unsigned visitors = lanes_many() ? peer_borrowers[lane_here()] : 0;
   for (unsigned lane = 0; visitors >> lane; lane++) {
     if (!(visitors >> lane & 1)) continue;
     struct lane_thread before = lane_enter(lane);

@@ -78,6 +78,7 @@ static CUresult reset(int device) {
   if (host_functions_may_come()) context_synchronize();
   host_function_drain();
   peer_reset();
+  pages_leave_lane();
   struct answer answer;
   answer_init(&answer);
   CUresult result = ask_ContextReset(&answer);

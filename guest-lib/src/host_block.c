@@ -45,7 +45,7 @@ static void forget(struct holding *holding) {
   memory_discharge(holding->size);
 }
 
-static const struct holding_kind kind = {find, forget};
+static const struct holding_kind kind = {find, forget, NULL};
 
 static struct host_block *block_at(uint64_t address) {
   struct holding *holding = window_is_host(address) ? window_at(address) : NULL;

@@ -241,8 +241,8 @@ CUresult host_share(uint64_t address) {
 
 CUresult host_share_named(const unsigned char *parameters, uint32_t size) {
   // Managed memory is the only device's, where there is one.
-  _Bool managed = lanes_many() && pages_ranges;
-  if (!host_blocks && !managed) return CUDA_SUCCESS;
+  _Bool managed = lanes_many() && pages_ranges, variables = lanes_many() && variables_exist();
+  if (!host_blocks && !managed && !variables) return CUDA_SUCCESS;
   for (uint32_t at = 0; at + sizeof(uint64_t) <= size; at += sizeof(uint64_t)) {
     uint64_t value;
     memcpy(&value, parameters + at, sizeof value);
@@ -250,6 +250,8 @@ CUresult host_share_named(const unsigned char *parameters, uint32_t size) {
       return CUDA_ERROR_OUT_OF_MEMORY;
     if (window_is_host(value) && host_share(value) == CUDA_ERROR_OUT_OF_MEMORY)
       return CUDA_ERROR_OUT_OF_MEMORY;
+    if (variables && !window_has(value) && variable_is_out_of_reach(value))
+      return CUDA_ERROR_NOT_SUPPORTED;
   }
   return CUDA_SUCCESS;
 }

@@ -9,6 +9,7 @@
 #include "guest_calls.h"
 #include "host_memory.h"
 #include "lane.h"
+#include "library.h"
 #include "pages.h"
 #include "stream.h"
 
@@ -107,7 +108,7 @@ static CUresult launch(CUfunction f, const CUlaunchConfig *config, void **kernel
   if (!result && capture_active())
     captured = capture_launch(stream, f, config, shape.cooperative, packed, size);
   if (!result && captured == CAPTURE_NONE) {
-    const _Bool shared = pages_hand_over();
+    const _Bool shared = library_hand_over(function, packed, size);
     result = post(function, wire, stream, &shape, &attributes, packed);
     if (shared) pages_handed_over();
     for (int i = 0; i < 2 && !result; i++)

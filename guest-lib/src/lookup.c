@@ -153,6 +153,7 @@ static CUresult enumerate(void *out, unsigned room, const void *handle) {
 }
 
 static CUresult ask_global(struct module *module, const char *name, struct global **found) {
+  struct lane_thread before = lane_enter(module->lane);
   struct answer answer;
   answer_init(&answer);
   CUresult result = ask_ModuleGlobal(module->wire, name, (uint32_t)strlen(name), &answer);
@@ -163,18 +164,45 @@ static CUresult ask_global(struct module *module, const char *name, struct globa
     if (!*found) result = CUDA_ERROR_OUT_OF_MEMORY;
   }
   answer_free(&answer);
+  lane_leave(before);
   return result;
 }
 
+CUresult module_find_global(struct module *module, const char *name, struct global **found) {
+  CUresult result = module_revive(module);
+  struct global *global = !result ? module->globals : NULL;
+  while (global && strcmp(global->name, name) != 0) global = global->next;
+  *found = global;
+  return result || global ? result : ask_global(module, name, found);
+}
+
 // The program gets to know the variable: from now on its address is one.
-static CUresult take_into_use(struct global *global) {
+static CUresult take_into_use(struct module *module, struct global *global) {
   CUresult result = CUDA_SUCCESS;
   if (global->in_use) return result;
-  if (global->managed) result = pages_share_variable(global->address, global->size);
+  struct lane_thread before = lane_enter(module->lane);
+  if (global->managed) {
+    if (pages_variables) pages_send_home(global->address);
+    result = pages_share_variable(global->address, global->size);
+  }
+  if (!result) memory_add_variable(global->address, global->size, global->managed);
+  lane_leave(before);
   if (result) return result;
-  memory_add_variable(global->address, global->size, global->managed);
   global->in_use = 1;
-  return result;
+  return global->managed ? library_share_beside(module, global) : CUDA_SUCCESS;
+}
+
+// Where the program finds a variable: on the thread's device; one that is managed, where its
+// library was loaded first.
+static CUresult find_global(struct module **module, const char *name, _Bool managed_only,
+                            struct global **found) {
+  struct module *first = *module;
+  CUresult result = CUDA_SUCCESS;
+  if (!managed_only) result = library_here(module);
+  if (!result) result = module_find_global(*module, name, found);
+  if (result || !(*found)->managed || *module == first) return result;
+  *module = first;
+  return module_find_global(first, name, found);
 }
 
 static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, const void *handle, const char *name,
@@ -183,13 +211,11 @@ static CUresult get_global(CUdeviceptr *dptr, size_t *bytes, const void *handle,
   if (strlen(name) > WIRE_FRAME_MAX / 2) return CUDA_ERROR_NOT_FOUND;
   pthread_mutex_lock(&module_lock);
   struct module *module = module_find(handle);
-  CUresult result = module ? library_here(&module) : CUDA_ERROR_INVALID_HANDLE;
-  if (!result) result = module_revive(module);
-  struct global *global = !result ? module->globals : NULL;
-  while (global && strcmp(global->name, name) != 0) global = global->next;
-  if (!result && !global) result = ask_global(module, name, &global);
+  struct global *global = NULL;
+  CUresult result =
+      module ? find_global(&module, name, managed_only, &global) : CUDA_ERROR_INVALID_HANDLE;
   if (!result && managed_only && !global->managed) result = CUDA_ERROR_NOT_FOUND;
-  if (!result) result = take_into_use(global);
+  if (!result) result = take_into_use(module, global);
   if (!result) {
     if (dptr) *dptr = global->address;
     if (bytes) *bytes = global->size;

@@ -34,7 +34,7 @@ struct record {
 
 struct block {
   struct holding holding;
-  int device;
+  int device;  // that it was allocated for; managed memory may be another's now
   enum allocation_kind kind;
   struct record record;  // of a large block's only allocation
   struct small *small;   // not NULL: shared by small allocations
@@ -83,6 +83,12 @@ static struct block *block_at(uint64_t address) {
   return holding && holding->kind == &block_kind ? (struct block *)holding : NULL;
 }
 
+// Managed memory is for all devices that reach it.
+static void open_managed(struct block *block) {
+  peer_lend_to_joined(&block->holding);
+  if (block->holding.visitors) pages_open_to(block->holding.address, block->holding.visitors);
+}
+
 static CUresult new_block(uint64_t bytes, int device, enum allocation_kind kind,
                           struct block **out) {
   uint64_t address;
@@ -110,6 +116,7 @@ static CUresult new_block(uint64_t bytes, int device, enum allocation_kind kind,
   block->kind = kind;
   window_put(&block->holding);
   if (kind == ALLOCATION_PLAIN) peer_lend_to_all(&block->holding);
+  if (kind == ALLOCATION_MANAGED) open_managed(block);
   *out = block;
   return CUDA_SUCCESS;
 }
@@ -163,7 +170,7 @@ static CUresult allocate_small(uint64_t size, int device, enum allocation_kind k
   struct block *block = small_blocks;
   int at = -1;
   for (; block; block = block->next_small)
-    if (block->device == device && block->kind == kind &&
+    if (block->device == device && block->holding.lane == lane_here() && block->kind == kind &&
         (at = find_units(block->small, units)) >= 0)
       break;
   if (at < 0) {
@@ -294,7 +301,7 @@ CUresult memory_make_room(void) {
   if (memory_leaves()) {
     pthread_mutex_unlock(&memory_lock);
     result = context_synchronize();
-    if (lanes_many()) peer_settle(peer_visitors[lane_here()]);
+    if (lanes_many()) peer_settle(peer_borrowers[lane_here()]);
     pthread_mutex_lock(&memory_lock);
   }
   memory_release_settled();
@@ -333,6 +340,7 @@ CUresult memory_obtain(uint64_t size, enum allocation_kind kind, CUdeviceptr *ou
   if (!out || !size) return CUDA_ERROR_INVALID_VALUE;
   uint64_t address, context = context_current_handle();
   int device = device_here();
+  if (lanes_many() && kind == ALLOCATION_MANAGED) peer_join_all(lane_here());
   pthread_mutex_lock(&memory_lock);
   CUresult result = allocate(size, device, context, 0, kind, &address);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
@@ -367,21 +375,24 @@ static CUresult move_block(struct block *block) {
     memory_discharge(bytes);
     return result;
   }
+  peer_end_all(&block->holding);
+  block->holding.loan = 0;
   block->holding.lane = lane_here();
-  block->device = device_here();
   pages_move(address);
   struct lane_thread before = lane_enter(from);
   put_MemoryUnmap(address, bytes);
   memory_discharge(bytes);
   lane_leave(before);
+  open_managed(block);
   return CUDA_SUCCESS;
 }
 
-// Whose it is, when that is another lane.
+// Whose it is, when that is another lane whose memory the thread's does not reach.
 static struct block *elsewhere(uint64_t address) {
   struct block *block = block_at(address);
-  return block && block->kind == ALLOCATION_MANAGED && block->holding.lane != lane_here() ? block
-                                                                                          : NULL;
+  if (!block || block->kind != ALLOCATION_MANAGED) return NULL;
+  const struct holding *holding = &block->holding;
+  return holding->lane == lane_here() || holding->visitors >> lane_here() & 1 ? NULL : block;
 }
 
 CUresult memory_bring_managed(uint64_t address) {
@@ -390,9 +401,12 @@ CUresult memory_bring_managed(uint64_t address) {
   struct block *block = elsewhere(address);
   if (block) {
     uint64_t start = block->holding.address;
+    unsigned visitors = block->holding.visitors;
     struct lane_thread before = lane_enter(block->holding.lane);
     pthread_mutex_unlock(&memory_lock);
     result = context_synchronize();
+    peer_settle(visitors);
+    peer_join_all(before.lane);
     if (!guest_is_lost()) pages_bring_all(start);
     lane_leave(before);
     pthread_mutex_lock(&memory_lock);
@@ -404,8 +418,7 @@ CUresult memory_bring_managed(uint64_t address) {
   return result;
 }
 
-// ---- what is found in it
-// ---------------------------------------------------------------------------
+// ---- what is found in it -----------------------------------------------------------------------
 
 static _Bool find_in_block(struct holding *holding, uint64_t address, struct allocation *found) {
   struct block *block = (struct block *)holding;
@@ -427,32 +440,22 @@ static _Bool find_in_block(struct holding *holding, uint64_t address, struct all
                                .pool = record->pool,
                                .id = record->id,
                                .access = ACCESS_ALL,
-                               .visitors = holding->visitors};
+                               .visitors = block->kind == ALLOCATION_PLAIN ? holding->visitors : 0};
   return 1;
 }
 
 static void forget_block(struct holding *holding) { end_block((struct block *)holding, 0); }
 
-static const struct holding_kind block_kind = {find_in_block, forget_block};
+static _Bool block_opens(const struct holding *holding, unsigned visitor) {
+  (void)visitor;
+  return ((const struct block *)holding)->kind == ALLOCATION_PLAIN;
+}
+
+static const struct holding_kind block_kind = {find_in_block, forget_block, block_opens};
 
 static void forget(struct holding *holding, void *context) {
   (void)context;
   if (holding->kind->forget) holding->kind->forget(holding);
-}
-
-struct plain_visit {
-  void (*visit)(struct holding *holding, void *context);
-  void *context;
-};
-
-static void visit_plain(struct holding *holding, void *context) {
-  const struct plain_visit *plain = context;
-  if (holding->kind == &block_kind && ((struct block *)holding)->kind == ALLOCATION_PLAIN)
-    plain->visit(holding, plain->context);
-}
-
-void memory_each_plain(void (*visit)(struct holding *holding, void *context), void *context) {
-  window_each(visit_plain, &(struct plain_visit){visit, context});
 }
 
 void memory_forget_all(void) {

@@ -59,13 +59,13 @@ void memory_return(uint64_t address, uint64_t size, uint64_t context, uint64_t p
 // It has left, and no work uses it any more.
 void memory_release(uint64_t address);
 
-// Visits what plain allocations of the thread's lane lie in.
-void memory_each_plain(void (*visit)(struct holding *holding, void *context), void *context);
-
 // ---- variable.c ----
 
 _Bool variable_find(uint64_t address, struct allocation *found);
 _Bool variables_exist(void);
+// Whether it is a variable of a peer that the thread's device was given access to, and cannot have
+// it: no driver lets go of the memory of variables. Without the lock.
+_Bool variable_is_out_of_reach(uint64_t address);
 void variables_forget_all(void);
 
 #endif

@@ -14,6 +14,7 @@
 #include "log.h"
 #include "memory.h"
 #include "module_parts.h"
+#include "pages.h"
 #include "texture.h"
 
 pthread_mutex_t module_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -148,6 +149,9 @@ static void recycle_wire(enum wire_kind kind, uint64_t own, uint64_t wire) {
 static CUresult forget_module(struct module *module, _Bool tell) {
   uint64_t handle = module->own;
   if (!module->context) {
+    for (const struct global *global = module->globals; global && lanes_many();
+         global = global->next)
+      if (global->managed && global->in_use) pages_send_home(global->address);
     library_end_beside(module);
     lane_use(module->lane);
   }
@@ -314,6 +318,7 @@ CUresult module_revive(struct module *module) {
   answer_free(&answer);
   if (!result) {
     module->wire = wire;
+    result = library_share_all(module);
   } else if (wire) {
     handle_retire(WIRE_KIND_MODULE, wire);
     handle_recycle(WIRE_KIND_MODULE, wire);

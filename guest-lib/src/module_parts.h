@@ -41,6 +41,7 @@ struct module {
   unsigned lane;
   struct image image;
   uint64_t beside[LANES_MAX];
+  struct module *first;  // of one of those others: the program's
   // Of the compiler, for every load.
   struct wire_jit_option *options;
   uint32_t option_count;
@@ -64,6 +65,8 @@ struct global *module_add_global(struct module *module, const char *name, uint32
 struct jit;
 CUresult module_load(struct image *image, int library, const struct jit *jit, _Bool kept,
                      uint64_t *out);
+// The variable of a name: answered from what the load told, else asked for once.
+CUresult module_find_global(struct module *module, const char *name, struct global **found);
 // Ends it.
 CUresult module_end(struct module *module);
 // The handle of a kernel, which is made.

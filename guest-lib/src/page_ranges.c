@@ -26,6 +26,10 @@ struct range *pages_find(uint64_t address) {
   return NULL;
 }
 
+void pages_each(void (*visit)(struct range *range)) {
+  for (size_t i = 0; i < range_count; i++) visit(ranges[i]);
+}
+
 static _Bool insert(struct range *range) {
   if (range_count == range_room) {
     size_t wanted = range_room ? range_room * 2 : 16;
@@ -34,7 +38,7 @@ static _Bool insert(struct range *range) {
     ranges = grown;
     range_room = wanted;
   }
-  range->lane = lane_here();
+  range->lane = range->home = lane_here();
   size_t at = range_count++;
   for (; at && ranges[at - 1]->address > range->address; at--) ranges[at] = ranges[at - 1];
   ranges[at] = range;
@@ -177,8 +181,10 @@ CUresult pages_share_variable(uint64_t address, uint64_t size) {
     }
   }
   if (!result) {
-    *extent = (struct extent){address, address + size, range->extents};
+    *extent = (struct extent){.begin = address, .end = address + size, .next = range->extents};
+    extent->at[lane_here()] = address;
     range->extents = extent;
+    pages_variables++;
     fault_watch();
   } else {
     free(fresh);
@@ -196,6 +202,7 @@ void pages_unshare_variable(uint64_t address) {
     while (*link && (*link)->begin != address) link = &(*link)->next;
     struct extent *gone = *link;
     if (gone) *link = gone->next;
+    if (gone) pages_variables--;
     free(gone);
     if (!range->extents) {
       take_out(range);

@@ -14,6 +14,7 @@
 #include "host_function.h"
 #include "log.h"
 #include "pages_parts.h"
+#include "peer.h"
 #include "stream.h"
 
 // What a touch brings when nothing is known about its neighbours, and at most when touches follow
@@ -101,16 +102,22 @@ void pages_send(uint64_t address, const char *view, uint64_t bytes) {
   }
 }
 
-static void send_bytes(const struct range *range, uint64_t address, uint64_t bytes) {
-  pages_send(address, range->view + (address - range->address), bytes);
+// By lane: something was sent there that the devices of others reach.
+static _Bool under_way[LANES_MAX];
+
+static char *view_of(const struct range *range, uint64_t address) {
+  return range->view + (address - range->address);
 }
 
 static void send_run(const struct range *range, uint32_t from, uint32_t to) {
   uint64_t begin = range->address + from * PAGE, end = range->address + to * PAGE;
-  if (!range->extents) return send_bytes(range, begin, end - begin);
+  if (range->visitors) under_way[range->lane] = 1;
+  if (!range->extents) return pages_send(begin, view_of(range, begin), end - begin);
   for (const struct extent *e = range->extents; e; e = e->next) {
     uint64_t first = e->begin > begin ? e->begin : begin, last = e->end < end ? e->end : end;
-    if (first < last) send_bytes(range, first, last - first);
+    uint64_t there = e->at[range->lane];
+    if (first < last && there)
+      pages_send(there + (first - e->begin), view_of(range, first), last - first);
   }
 }
 
@@ -158,17 +165,45 @@ void pages_push(struct range *range, uint32_t from, uint32_t to, _Bool keep) {
   if (!keep && from == range->first && to == range->last) pages_forget_open(range);
 }
 
+// What the thread's device reaches where another has it goes there.
+static void push_to_owner(struct range *range) {
+  pages_send_gathered();
+  struct lane_thread before = lane_enter(range->lane);
+  pages_push(range, range->first, range->last, 0);
+  pages_send_gathered();
+  lane_leave(before);
+}
+
+// Work of the thread's lane does not wait by itself for what was sent to others.
+static void await_owners(void) {
+  for (unsigned lane = 0; lane < (unsigned)lane_count; lane++) {
+    if (!under_way[lane] || !(peer_borrowers[lane] >> lane_here() & 1)) continue;
+    under_way[lane] = 0;
+    struct lane_thread before = lane_enter(lane);
+    struct answer answer;
+    answer_init(&answer);
+    CUresult result = ask_PagesFetch(0, 0, 0, &answer);
+    answer_free(&answer);
+    if (result && !guest_is_lost()) guest_async_error(result);
+    lane_leave(before);
+  }
+}
+
 _Bool pages_hand_over_all(void) {
   pthread_mutex_lock(&pages_lock);
   pages_generation++;
   if (open_ranges) fault_watch();
   for (struct range **link = &open_ranges; *link;) {
     struct range *range = *link;  // which leaves the list when all of it is closed
-    if (range->lane == lane_here()) pages_push(range, range->first, range->last, 0);
+    if (range->lane == lane_here())
+      pages_push(range, range->first, range->last, 0);
+    else if (range->visitors >> lane_here() & 1)
+      push_to_owner(range);
     if (*link == range) link = &range->next_open;
   }
   if (pages_live) live_push_all();
   pages_send_gathered();
+  if (lanes_many()) await_owners();
   return 1;
 }
 
@@ -176,6 +211,7 @@ void pages_handed_over(void) { pthread_mutex_unlock(&pages_lock); }
 
 void pages_use_range(uint64_t address, uint64_t size, _Bool writes) {
   if (!size) return;
+  if (pages_variables) pages_send_home(address);
   pthread_mutex_lock(&pages_lock);
   struct range *range = pages_find(address);
   if (range) {
@@ -217,13 +253,15 @@ static uint32_t fetch_size(struct range *range, uint32_t *at) {
 // Fills the second view. What cannot be had stays as it was, and is said.
 // A function that a stream calls sees what its stream has done; waiting for all work would be
 // waiting for itself.
-static void download_bytes(const struct range *range, uint64_t address, uint64_t bytes) {
+static void download_bytes(const struct range *range, uint64_t address, char *into,
+                           uint64_t bytes) {
   _Bool wait = !host_function_calls();
+  if (wait && range->visitors) peer_settle(range->visitors);
   // A touch comes from anywhere.
   struct lane_thread before = lane_enter(range->lane);
   struct answer answer;
   answer_init(&answer);
-  answer_into(&answer, range->view + (address - range->address), bytes);
+  answer_into(&answer, into, bytes);
   CUresult result = ask_PagesFetch(address, bytes, wait, &answer);
   answer_free(&answer);
   if (!answer.result && !guest_is_lost()) {
@@ -239,10 +277,12 @@ static void download_bytes(const struct range *range, uint64_t address, uint64_t
 
 static void download(const struct range *range, uint32_t from, uint32_t pages) {
   uint64_t begin = range->address + from * PAGE, end = begin + pages * PAGE;
-  if (!range->extents) return download_bytes(range, begin, pages * PAGE);
+  if (!range->extents) return download_bytes(range, begin, view_of(range, begin), pages * PAGE);
   for (const struct extent *e = range->extents; e; e = e->next) {
     uint64_t first = e->begin > begin ? e->begin : begin, last = e->end < end ? e->end : end;
-    if (first < last) download_bytes(range, first, last - first);
+    uint64_t there = e->at[range->lane];
+    if (first < last && there)
+      download_bytes(range, there + (first - e->begin), view_of(range, first), last - first);
   }
 }
 
@@ -267,7 +307,7 @@ static _Bool bring(const struct range *range, uint32_t from, uint32_t pages) {
 }
 
 // The system allows no more pieces: all pages come and open as one.
-static void open_whole(struct range *range) {
+void pages_open_whole(struct range *range) {
   for (uint32_t at = 0, end; at < range->count; at = end) {
     if (range->states[at] == COMING) {
       pthread_cond_wait(&pages_arrived, &pages_lock);
@@ -291,14 +331,24 @@ static void open_whole(struct range *range) {
 void pages_bring_all(uint64_t address) {
   pthread_mutex_lock(&pages_lock);
   struct range *range = pages_find(address);
-  if (range && !range->own) open_whole(range);
+  if (range && !range->own) pages_open_whole(range);
   pthread_mutex_unlock(&pages_lock);
 }
 
 void pages_move(uint64_t address) {
   pthread_mutex_lock(&pages_lock);
   struct range *range = pages_find(address);
-  if (range) range->lane = lane_here();
+  if (range) {
+    range->lane = lane_here();
+    range->visitors = 0;
+  }
+  pthread_mutex_unlock(&pages_lock);
+}
+
+void pages_open_to(uint64_t address, uint8_t lanes) {
+  pthread_mutex_lock(&pages_lock);
+  struct range *range = pages_find(address);
+  if (range) range->visitors = lanes;
   pthread_mutex_unlock(&pages_lock);
 }
 
@@ -321,7 +371,7 @@ static void fetch(struct range *range, uint32_t at, _Bool stay) {
     // The device may go on changing it while the host has it.
     pages_note_open(range, from, from + pages);
     live_watch();
-    if (!pages_protect(range, from, from + pages, PROT_READ | PROT_WRITE)) open_whole(range);
+    if (!pages_protect(range, from, from + pages, PROT_READ | PROT_WRITE)) pages_open_whole(range);
   } else if (pages_generation != began && !guest_is_lost()) {
     // Work began meanwhile that may change it.
     memset(range->states + from, AWAY, pages);
@@ -329,7 +379,7 @@ static void fetch(struct range *range, uint32_t at, _Bool stay) {
   } else {
     memset(range->states + from, CLEAN, pages);
     pages_note_open(range, from, from + pages);
-    if (!pages_protect(range, from, from + pages, PROT_READ)) open_whole(range);
+    if (!pages_protect(range, from, from + pages, PROT_READ)) pages_open_whole(range);
   }
   pthread_cond_broadcast(&pages_arrived);
 }
@@ -344,7 +394,7 @@ static void open_to_write(struct range *range, uint32_t at) {
   range->next_write = to;
   range->ahead_write = to - at;
   memset(range->states + at, DIRTY, to - at);
-  if (!pages_protect(range, at, to, PROT_READ | PROT_WRITE)) open_whole(range);
+  if (!pages_protect(range, at, to, PROT_READ | PROT_WRITE)) pages_open_whole(range);
 }
 
 _Bool pages_fault(uint64_t address, _Bool known, _Bool write) {

@@ -21,16 +21,19 @@ enum state {
   LIVE,    // open while the device may change it; the range's twin tells what either has changed
 };
 
-// What of a range the device has, where that is not all.
+// What of a range devices have, where that is not all: a variable, and where it lies on each lane's
+// device; 0: nowhere.
 struct extent {
   uint64_t begin, end;
+  uint64_t at[LANES_MAX];
   struct extent *next;
 };
 
 struct range {
   uint64_t address;
-  unsigned lane;  // whose device shares it
-  char *view;     // always open
+  unsigned lane;     // whose device has it
+  uint8_t visitors;  // lanes whose devices reach it there, a bit each
+  char *view;        // always open
   uint32_t count;
   // Pages outside [first, last) are away or coming.
   uint32_t first, last;
@@ -38,6 +41,7 @@ struct range {
   uint32_t next_write, ahead_write;
   struct range *next_open;  // of those that have open pages
   struct extent *extents;   // of a range outside the window
+  unsigned home;            // the lane whose device has it at these addresses
   // Pinned host memory, whose pages may be LIVE (live.c).
   _Bool pinned;
   _Bool own;         // the program's own, registered: LIVE always, and never protected
@@ -59,8 +63,9 @@ extern uint64_t pages_generation;     // counts what may have changed pages on t
 
 // ---- page_ranges.c ----
 
-// The range that holds an address, or NULL.
+// The range that holds an address, or NULL; visits all.
 struct range *pages_find(uint64_t address);
+void pages_each(void (*visit)(struct range *range));
 
 // ---- pages.c ----
 
@@ -75,6 +80,8 @@ void pages_push(struct range *range, uint32_t from, uint32_t to, _Bool keep);
 // what was gathered of that.
 void pages_send(uint64_t address, const char *from, uint64_t bytes);
 void pages_send_gathered(void);
+// Everything comes, and is open as one.
+void pages_open_whole(struct range *range);
 
 // ---- live.c ----
 

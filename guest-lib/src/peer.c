@@ -12,11 +12,11 @@
 #include "stream.h"
 #include "token.h"
 
-_Atomic uint8_t peer_visitors[LANES_MAX];
+_Atomic uint8_t peer_visitors[LANES_MAX], peer_joined[LANES_MAX], peer_borrowers[LANES_MAX];
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // before the memory lock
-static _Bool joined[LANES_MAX][LANES_MAX];                // by visitor and owner
-static unsigned opened[LANES_MAX][LANES_MAX];             // the same: how often
+static uint8_t tried[LANES_MAX];                          // by owner: who has, or could not, join
+static unsigned opened[LANES_MAX][LANES_MAX];             // by visitor and owner: how often
 static _Atomic uint64_t loans[LANES_MAX];                 // by owner: the number of the last
 
 // What a context was given by cuCtxEnablePeerAccess.
@@ -26,10 +26,6 @@ struct grant {
   struct grant *next;
 };
 static struct grant *grants;
-
-_Bool peer_has_lent(unsigned lane) {
-  return lanes_many() && atomic_load_explicit(&loans[lane], memory_order_relaxed);
-}
 
 // ---- one holding -------------------------------------------------------------------------------
 
@@ -44,12 +40,21 @@ void peer_lend(struct holding *holding, unsigned visitor, CUmemAccess_flags flag
   put_PeerMap(holding->address, holding->size, holding->loan, owner, flags);
   lane_leave(before);
   holding->visitors |= (uint8_t)(1u << visitor);
+  atomic_fetch_or(&peer_borrowers[owner], holding->visitors);
+}
+
+void peer_lend_to(struct holding *holding, unsigned visitors) {
+  visitors &= ~(unsigned)holding->visitors;
+  for (unsigned visitor = 0; visitors >> visitor; visitor++)
+    if (visitors >> visitor & 1) peer_lend(holding, visitor, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 }
 
 void peer_lend_to_all(struct holding *holding) {
-  unsigned visitors = lanes_many() ? peer_visitors[holding->lane] : 0;
-  for (unsigned visitor = 0; visitors >> visitor; visitor++)
-    if (visitors >> visitor & 1) peer_lend(holding, visitor, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  if (lanes_many()) peer_lend_to(holding, peer_visitors[holding->lane]);
+}
+
+void peer_lend_to_joined(struct holding *holding) {
+  if (lanes_many()) peer_lend_to(holding, peer_joined[holding->lane]);
 }
 
 void peer_end(struct holding *holding, unsigned visitor) {
@@ -79,7 +84,7 @@ static CUresult offer(struct token *token) {
 }
 
 static CUresult join(unsigned visitor, unsigned owner) {
-  if (joined[visitor][owner]) return CUDA_SUCCESS;
+  if (peer_joined[owner] >> visitor & 1) return CUDA_SUCCESS;
   struct token token;
   struct lane_thread before = lane_enter(owner);
   CUresult result = offer(&token);
@@ -92,7 +97,7 @@ static CUresult join(unsigned visitor, unsigned owner) {
     answer_free(&answer);
   }
   lane_leave(before);
-  joined[visitor][owner] = !result;
+  if (!result) atomic_fetch_or(&peer_joined[owner], (uint8_t)(1u << visitor));
   return result;
 }
 
@@ -103,18 +108,34 @@ CUresult peer_join(unsigned visitor, unsigned owner) {
   return result;
 }
 
-static void lend_to(struct holding *holding, void *visitor) {
-  peer_lend(holding, *(unsigned *)visitor, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+void peer_join_all(unsigned owner) {
+  pthread_mutex_lock(&lock);
+  for (unsigned visitor = 0; visitor < (unsigned)lane_count; visitor++) {
+    if (visitor == owner || tried[owner] >> visitor & 1) continue;
+    tried[owner] |= (uint8_t)(1u << visitor);
+    if (device_peer(device_of_lane(visitor), device_of_lane(owner))) join(visitor, owner);
+  }
+  pthread_mutex_unlock(&lock);
 }
 
-static void end_for(struct holding *holding, void *visitor) {
-  peer_end(holding, *(unsigned *)visitor);
+static _Bool opens(const struct holding *holding, unsigned visitor) {
+  return holding->kind->opens && holding->kind->opens(holding, visitor);
+}
+
+static void lend_to(struct holding *holding, void *context) {
+  unsigned visitor = *(unsigned *)context;
+  if (opens(holding, visitor)) peer_lend_to(holding, 1u << visitor);
+}
+
+static void end_for(struct holding *holding, void *context) {
+  unsigned visitor = *(unsigned *)context;
+  if (opens(holding, visitor)) peer_end(holding, visitor);
 }
 
 static void each_of(unsigned owner, void (*visit)(struct holding *holding, void *context),
                     void *context) {
   struct lane_thread before = lane_enter(owner);
-  memory_each_plain(visit, context);
+  window_each(visit, context);
   lane_leave(before);
 }
 
@@ -180,7 +201,7 @@ static void end_grant(struct grant **link) {
 
 static void end_of_lane(struct holding *holding, void *context) {
   (void)context;
-  peer_end_all(holding);
+  if (holding->kind->forget) peer_end_all(holding);
 }
 
 void peer_reset(void) {

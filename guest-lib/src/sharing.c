@@ -45,7 +45,7 @@ static _Bool find_import(struct holding *holding, uint64_t address, struct alloc
   return 1;
 }
 
-static const struct holding_kind import_kind = {find_import, NULL};
+static const struct holding_kind import_kind = {find_import, NULL, NULL};
 
 // ---- questions ---------------------------------------------------------------------------------
 

@@ -4,9 +4,11 @@
 #include <stdlib.h>
 
 #include "lane.h"
+#include "log.h"
 #include "memory.h"
 #include "memory_parts.h"
 #include "pages.h"
+#include "peer.h"
 
 static struct variable {
   uint64_t address, size, id;
@@ -37,6 +39,23 @@ _Bool variable_find(uint64_t address, struct allocation *found) {
 }
 
 _Bool variables_exist(void) { return count != 0; }
+
+_Bool variable_is_out_of_reach(uint64_t address) {
+  static atomic_flag said = ATOMIC_FLAG_INIT;
+  struct allocation found;
+  unsigned here = lane_here();
+  pthread_mutex_lock(&memory_lock);
+  _Bool there = variable_find(address, &found);
+  pthread_mutex_unlock(&memory_lock);
+  if (!there || found.kind == ALLOCATION_MANAGED || !(peer_visitors[found.lane] >> here & 1))
+    return 0;
+  if (!atomic_flag_test_and_set(&said))
+    log_warn(
+        "a kernel for device %d was given the address of a module's variable on device %d: it "
+        "reaches what is allocated there, but no variables, and is not launched (said once)",
+        device_of_lane(here), found.device);
+  return 1;
+}
 
 void memory_add_variable(uint64_t address, uint64_t size, _Bool managed) {
   pthread_mutex_lock(&memory_lock);

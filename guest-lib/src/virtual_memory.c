@@ -97,7 +97,7 @@ static _Bool find_in_mapping(struct holding *holding, uint64_t address, struct a
 }
 
 // Such memory is no context's: a reset leaves it.
-static const struct holding_kind mapping_kind = {find_in_mapping, NULL};
+static const struct holding_kind mapping_kind = {find_in_mapping, NULL, NULL};
 
 // Whether mappings side by side have all of a range; `whole`: and nothing else.
 static _Bool mapped(uint64_t address, uint64_t size, _Bool whole) {

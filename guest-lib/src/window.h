@@ -23,6 +23,8 @@ struct holding_kind {
   _Bool (*find)(struct holding *holding, uint64_t address, struct allocation *found);
   // The context was reset, and the server has nothing there any more. NULL: it outlives resets.
   void (*forget)(struct holding *holding);
+  // Whether a peer's device reaches it when, and because, the device is open to it. NULL: no.
+  _Bool (*opens)(const struct holding *holding, unsigned visitor);
 };
 
 // `host_size` of it are the host's part.

@@ -560,7 +560,7 @@ struct wire_PagesUpload {
 };
 WIRE_CHECK(sizeof(struct wire_PagesUpload) == 32, "wire_PagesUpload");
 
-// what the device has there, sent as WIRE_DATA, then the reply; `wait` - once all work sent before is done
+// what the device has there, sent as WIRE_DATA, then the reply; `wait` - once all work sent before is done. Nothing of it - once the pages sent before are there
 struct wire_PagesFetch {
   struct wire_request request;
   uint64_t address;

@@ -63,9 +63,10 @@ class AddressSpace {
   virtual const ImageView *find_image(uint64_t) const { return nullptr; }
 };
 
-// Where a module's __device__ and __constant__ variables and constant initialisers go.
+// Where a module's __device__, __constant__ and __managed__ variables and constant initialisers go.
 // Returns a zeroed, kernel-reachable address of `size` bytes, or 0. Kernels do not write constants.
-using AllocateGlobal = std::function<uint64_t(size_t size, size_t align, bool constant)>;
+enum class Storage { kGlobal, kConstant, kManaged };
+using AllocateGlobal = std::function<uint64_t(size_t size, size_t align, Storage storage)>;
 
 // ---------------------------------------------------------------------------------------------
 // Programs
@@ -123,9 +124,11 @@ class Program {
   // Indexes PTX text (a scan for entries and variables, no instruction is parsed) and places and
   // initialises its variables. CUresult codes used: 218 INVALID_PTX, 222 UNSUPPORTED_PTX_VERSION,
   // 2 OUT_OF_MEMORY.
-  // `heap_bytes` are set aside for device malloc if the program uses it.
+  // `heap_bytes` are set aside for device malloc if the program uses it. `managed_are_there`: what
+  // is allocated for managed variables is another program's of the same text, with their values.
   static std::unique_ptr<Program> load(std::string ptx, const AllocateGlobal &allocate,
-                                       Status *status, uint64_t heap_bytes = uint64_t{8} << 20);
+                                       Status *status, uint64_t heap_bytes = uint64_t{8} << 20,
+                                       bool managed_are_there = false);
   virtual Kernel *find_kernel(std::string_view name) = 0;  // nullptr when there is none
   virtual std::vector<Kernel *> kernels() = 0;             // in order of the text
   virtual const std::vector<Variable> &variables() const = 0;

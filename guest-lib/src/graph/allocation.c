@@ -9,6 +9,7 @@
 #include "graph/task.h"
 #include "guest_calls.h"
 #include "memory_parts.h"
+#include "peer.h"
 #include "stream.h"
 #include "window.h"
 
@@ -23,6 +24,7 @@ struct graph_allocation {
   _Bool live;     // a launch has allocated it, and nothing has freed it since
   _Bool mapped;   // there is memory under it: from when a graph that names it is instantiated
   _Bool counted;  // ... and it was launched
+  uint8_t lanes;  // whose devices its node gives access, a bit each
   struct graph_allocation *next;
 };
 
@@ -41,7 +43,8 @@ static _Bool find_in(struct holding *holding, uint64_t address, struct allocatio
                                .size = allocation->size,
                                .context = allocation->context,
                                .id = allocation->id,
-                               .access = ACCESS_ALL};
+                               .access = ACCESS_ALL,
+                               .visitors = holding->visitors};
   return 1;
 }
 
@@ -53,7 +56,12 @@ static void lose(struct graph_allocation *allocation) {
 
 static void forget(struct holding *holding) { lose((struct graph_allocation *)holding); }
 
-static const struct holding_kind kind = {find_in, forget};
+static _Bool opens(const struct holding *holding, unsigned visitor) {
+  const struct graph_allocation *allocation = (const struct graph_allocation *)holding;
+  return allocation->mapped && !(allocation->lanes >> visitor & 1);
+}
+
+static const struct holding_kind kind = {find_in, forget, opens};
 
 // ---- life --------------------------------------------------------------------------------------
 
@@ -97,13 +105,25 @@ struct graph_allocation *graph_allocation_ref(struct graph_allocation *allocatio
 // No work uses it any more.
 static void unback(struct graph_allocation *allocation) {
   if (!allocation->mapped) return;
+  struct lane_thread before = lane_enter(allocation->holding.lane);
+  peer_end_all(&allocation->holding);
   put_MemoryUnmap(allocation->holding.address, allocation->holding.size);
   lose(allocation);
+  lane_leave(before);
+}
+
+// Until no work of a device uses what it or its peers have.
+static CUresult settle(unsigned lane) {
+  struct lane_thread before = lane_enter(lane);
+  CUresult result = context_is_settled() ? CUDA_SUCCESS : context_synchronize();
+  if (lanes_many()) peer_settle(peer_borrowers[lane]);
+  lane_leave(before);
+  return result;
 }
 
 void graph_allocation_unref(struct graph_allocation *allocation) {
   if (--allocation->references) return;
-  if (allocation->mapped && !context_is_settled()) context_synchronize();
+  if (allocation->mapped) settle(allocation->holding.lane);
   pthread_mutex_lock(&memory_lock);
   unback(allocation);
   window_remove(&allocation->holding);
@@ -143,16 +163,20 @@ static CUresult map(struct graph_allocation *allocation) {
   }
   CUresult result = put_MemoryMap(allocation->holding.address, bytes,
                                   device_get(allocation->device)->server_ordinal);
-  if (result)
+  if (result) {
     memory_discharge(bytes);
-  else
-    allocation->mapped = 1;
-  return result;
+    return result;
+  }
+  allocation->mapped = 1;
+  allocation->holding.loan = 0;
+  peer_lend_to_all(&allocation->holding);
+  peer_lend_to(&allocation->holding, allocation->lanes);
+  return CUDA_SUCCESS;
 }
 
 // Takes away the memory of what is not live.
 static CUresult trim(int device) {
-  CUresult result = context_is_settled() ? CUDA_SUCCESS : context_synchronize();
+  CUresult result = settle(lane_of_device(device));
   if (result) return result;
   pthread_mutex_lock(&memory_lock);
   for (struct graph_allocation *at = all; at; at = at->next)
@@ -210,7 +234,9 @@ static CUresult check(const CUDA_MEM_ALLOC_NODE_PARAMS *params) {
     if (access->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
         !device_exists(access->location.id) || access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
       return CUDA_ERROR_INVALID_VALUE;
-    if (access->location.id != pool->location.id) return CUDA_ERROR_NOT_SUPPORTED;
+    if (access->location.id != pool->location.id &&
+        !device_peer(access->location.id, pool->location.id))
+      return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   }
   return CUDA_SUCCESS;
 }
@@ -278,6 +304,23 @@ static struct graph_balance *balance_of(struct graph *graph, struct graph_alloca
   return &grown[graph->balance_count++];
 }
 
+// Lets the devices that the node names reach it.
+static CUresult open_to(struct graph_allocation *allocation, const struct allocate_task *task) {
+  CUresult result = CUDA_SUCCESS;
+  unsigned owner = allocation->holding.lane;
+  for (size_t i = 0; i < task->access_count && !result; i++) {
+    unsigned visitor = lane_of_device(task->access[i].location.id);
+    if (visitor == owner || allocation->lanes >> visitor & 1) continue;
+    result = peer_join(visitor, owner);
+    if (!result) allocation->lanes |= (uint8_t)(1u << visitor);
+  }
+  if (result || !allocation->mapped) return result;
+  pthread_mutex_lock(&memory_lock);
+  peer_lend_to(&allocation->holding, allocation->lanes);
+  pthread_mutex_unlock(&memory_lock);
+  return CUDA_SUCCESS;
+}
+
 CUresult graph_add_allocation(struct graph *graph, struct task *task,
                               const struct graph_edges *before, struct graph_node **node) {
   if (graph->parent) return CUDA_ERROR_NOT_SUPPORTED;
@@ -289,9 +332,11 @@ CUresult graph_add_allocation(struct graph *graph, struct task *task,
   if (!allocation) allocation = make(device, size, task->context);
   if (!allocation) return CUDA_ERROR_OUT_OF_MEMORY;
   task->allocate.allocation = allocation;  // with the reference
+  CUresult result = open_to(allocation, &task->allocate);
+  if (result) return result;
   struct graph_balance *balance = balance_of(graph, allocation, 1);
-  CUresult result = balance ? graph_add(graph, CU_GRAPH_NODE_TYPE_MEM_ALLOC, task, before, node)
-                            : CUDA_ERROR_OUT_OF_MEMORY;
+  result = balance ? graph_add(graph, CU_GRAPH_NODE_TYPE_MEM_ALLOC, task, before, node)
+                   : CUDA_ERROR_OUT_OF_MEMORY;
   if (!result) balance->left++;
   return result;
 }

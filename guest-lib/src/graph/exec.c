@@ -12,8 +12,8 @@
 #include "handle.h"
 #include "host_function.h"
 #include "lane.h"
+#include "library.h"
 #include "log.h"
-#include "pages.h"
 #include "stream.h"
 
 static void unref(struct graph_exec *exec) {
@@ -345,7 +345,7 @@ CUresult guest_cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream, int per_t
   struct graph_exec *exec = exec_enter(hGraphExec);
   if (!exec) return CUDA_ERROR_INVALID_VALUE;
   transfer_locate(exec);
-  _Bool shared = pages_hand_over();
+  _Bool shared = library_hand_over(NULL, NULL, 0);
   result = launch(exec, stream);
   if (shared) pages_handed_over();
   exec_leave(exec);

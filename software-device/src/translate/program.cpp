@@ -99,14 +99,24 @@ Status ProgramImpl::load(const AllocateGlobal &allocate) {
   return place_extras(allocate);
 }
 
-// All variables of a space, one behind the other in one allocation.
-Status ProgramImpl::place_variables(const AllocateGlobal &allocate, Space space,
+namespace {
+
+bool is_in(const VariableSyntax &variable, Storage storage) {
+  if (variable.is_extern) return false;
+  if (storage == Storage::kConstant) return variable.space == Space::Constant;
+  return variable.space == Space::Global && variable.managed == (storage == Storage::kManaged);
+}
+
+}  // namespace
+
+// All variables of one kind, one behind the other in one allocation.
+Status ProgramImpl::place_variables(const AllocateGlobal &allocate, Storage storage,
                                     std::vector<uint32_t> *placed) {
   uint64_t bytes = 0, align = 256;
   const size_t first = placed->size();
   for (uint32_t i = 0; i < module_.variables.size(); ++i) {
     const VariableSyntax &variable = module_.variables[i];
-    if (variable.space != space || variable.is_extern) continue;
+    if (!is_in(variable, storage)) continue;
     align = std::max<uint64_t>(align, variable.align);
     bytes = (bytes + variable.align - 1) / variable.align * variable.align;
     addresses_[i] = bytes;
@@ -115,7 +125,7 @@ Status ProgramImpl::place_variables(const AllocateGlobal &allocate, Space space,
     if (bytes > (uint64_t{1} << 46)) return {kOutOfMemory, false, "the variables are too large"};
   }
   if (placed->size() == first) return {};
-  uint64_t base = allocate(std::max<uint64_t>(bytes, 1), align, space == Space::Constant);
+  uint64_t base = allocate(std::max<uint64_t>(bytes, 1), align, storage);
   if (base == 0)
     return {kOutOfMemory, false,
             "no memory for " + std::to_string(bytes) + " bytes of module variables"};
@@ -126,8 +136,8 @@ Status ProgramImpl::place_variables(const AllocateGlobal &allocate, Space space,
 Status ProgramImpl::place_variables(const AllocateGlobal &allocate) {
   addresses_.assign(module_.variables.size(), 0);
   std::vector<uint32_t> placed;
-  for (Space space : {Space::Global, Space::Constant})
-    if (Status status = place_variables(allocate, space, &placed); !status.ok()) return status;
+  for (Storage storage : {Storage::kGlobal, Storage::kManaged, Storage::kConstant})
+    if (Status status = place_variables(allocate, storage, &placed); !status.ok()) return status;
   std::sort(placed.begin(), placed.end());  // in order of the text
   for (uint32_t i : placed) {
     const VariableSyntax &variable = module_.variables[i];
@@ -150,9 +160,11 @@ Status ProgramImpl::place_variables(const AllocateGlobal &allocate) {
     out.managed = variable.managed;
     variables_.push_back(std::move(out));
   }
-  for (uint32_t i : placed)
-    if (module_.variables[i].initialiser)
-      if (Status status = initialise(i); !status.ok()) return status;
+  for (uint32_t i : placed) {
+    const VariableSyntax &variable = module_.variables[i];
+    if (!variable.initialiser || (variable.managed && managed_are_there_)) continue;
+    if (Status status = initialise(i); !status.ok()) return status;
+  }
   return {};
 }
 
@@ -190,12 +202,12 @@ Status ProgramImpl::initialise(uint32_t index) {
 Status ProgramImpl::place_extras(const AllocateGlobal &allocate) {
   auto declared = module_.function_by_name.find("malloc");
   if (declared != module_.function_by_name.end() && !module_.functions[declared->second].body) {
-    uint64_t base = allocate(heap_bytes_, 256, false);
+    uint64_t base = allocate(heap_bytes_, 256, Storage::kGlobal);
     if (base == 0) return {kOutOfMemory, false, "no memory for the heap of device malloc"};
     heap_.place(base, heap_bytes_);
   }
   if (memmem(text_.data(), text_.size(), "%envreg", 7)) {
-    workspaces_ = allocate(kWorkspaces * kWorkspaceBytes, 256, false);
+    workspaces_ = allocate(kWorkspaces * kWorkspaceBytes, 256, Storage::kGlobal);
     if (workspaces_ == 0) return {kOutOfMemory, false, "no memory for grid barriers"};
   }
   return {};
@@ -236,8 +248,9 @@ std::vector<Kernel *> ProgramImpl::kernels() {
 }
 
 std::unique_ptr<Program> Program::load(std::string ptx, const AllocateGlobal &allocate,
-                                       Status *status, uint64_t heap_bytes) {
-  auto program = std::make_unique<ProgramImpl>(std::move(ptx), heap_bytes);
+                                       Status *status, uint64_t heap_bytes,
+                                       bool managed_are_there) {
+  auto program = std::make_unique<ProgramImpl>(std::move(ptx), heap_bytes, managed_are_there);
   *status = program->load(allocate);
   if (!status->ok()) return nullptr;
   return program;

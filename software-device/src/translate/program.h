@@ -60,8 +60,8 @@ class DeviceHeap {
 
 class ProgramImpl final : public Program {
  public:
-  ProgramImpl(std::string text, uint64_t heap_bytes)
-      : text_(std::move(text)), heap_bytes_(heap_bytes) {}
+  ProgramImpl(std::string text, uint64_t heap_bytes, bool managed_are_there)
+      : text_(std::move(text)), heap_bytes_(heap_bytes), managed_are_there_(managed_are_there) {}
   Status load(const AllocateGlobal &allocate);
 
   Kernel *find_kernel(std::string_view name) override;
@@ -87,7 +87,7 @@ class ProgramImpl final : public Program {
 
  private:
   Status place_variables(const AllocateGlobal &allocate);
-  Status place_variables(const AllocateGlobal &allocate, Space space,
+  Status place_variables(const AllocateGlobal &allocate, Storage storage,
                          std::vector<uint32_t> *placed);
   Status initialise(uint32_t variable);
   Status place_extras(const AllocateGlobal &allocate);
@@ -103,6 +103,7 @@ class ProgramImpl final : public Program {
   std::once_flag lines_once_;
   std::vector<uint32_t> lines_;  // line ends before each stretch of the text
   const uint64_t heap_bytes_;
+  const bool managed_are_there_;
   DeviceHeap heap_;
   uint64_t workspaces_ = 0;
   std::atomic<uint32_t> next_workspace_{0};

@@ -88,8 +88,8 @@ class Memory final : public AddressSpace {
   std::map<uint64_t, ImageView> images;  // of texture and surface objects
 
   AllocateGlobal allocator() {
-    return [this](size_t size, size_t, bool constant) {
-      return allocate(size, constant ? kReadable : kReadable | kWritable);
+    return [this](size_t size, size_t, Storage storage) {
+      return allocate(size, storage == Storage::kConstant ? kReadable : kReadable | kWritable);
     };
   }
 

@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   using namespace softdev;
   // Variables get real memory, as much as one input deserves.
   std::vector<std::unique_ptr<uint8_t[]>> memory;
-  AllocateGlobal allocate = [&](size_t bytes, size_t align, bool) -> uint64_t {
+  AllocateGlobal allocate = [&](size_t bytes, size_t align, Storage) -> uint64_t {
     if (bytes > (1 << 20) || align > 4096) return 0;
     memory.push_back(std::make_unique<uint8_t[]>(bytes + align));
     auto address = reinterpret_cast<uint64_t>(memory.back().get());

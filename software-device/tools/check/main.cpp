@@ -118,7 +118,7 @@ ModuleReport check_image(const driver::Image &image, ModuleReport report) {
   Status status;
   double started = now_us();
   auto program = Program::load(
-      std::move(text), [&](size_t size, size_t align, bool) { return places.take(size, align); },
+      std::move(text), [&](size_t size, size_t align, Storage) { return places.take(size, align); },
       &status);
   report.index_microseconds = now_us() - started;
   if (!program) {

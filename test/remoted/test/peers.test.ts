@@ -1,7 +1,7 @@
 // Devices of one server that reach each other's memory: a program that uses it does and says what
 // it does natively; memory counts once; and what one device's process takes with it when it is lost
 // is only its own program.
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { noPrograms } from '../../support/paths.js';
 import {
   native,
@@ -26,8 +26,17 @@ t.teardown(() => pair?.stop());
 const said = ({ code, signal, stdout }: Outcome) => ({ code, signal, stdout });
 const asMany = { SOFTWARE_DEVICE_GPUS: '2' };
 
-t.test('one device in the memory of another', { skip }, async (t) => {
-  const program = testProgram('peer-memory');
+for (const [name, shows] of [
+  ['peer-memory', 'one device in the memory of another'],
+  ['peer-managed', 'memory that is for all devices, and of graphs'],
+  ['several-managed', 'variables that are one for all'],
+] as const) {
+  t.test(shows, { skip }, (t) => sameAsHere(t, name));
+}
+
+/** In any order that streams which do not wait for each other may run in, too. */
+async function sameAsHere(t: Test, name: string) {
+  const program = testProgram(name);
   const here = await native(program, { env: asMany });
   t.equal(here.code, 0, here.stderr);
   for (const round of [1, 2, 3]) {
@@ -39,6 +48,19 @@ t.test('one device in the memory of another', { skip }, async (t) => {
   const there = await remoted(program, disordered.address, { env });
   t.same(said(there), said(here), there.stderr);
   await disordered.stop();
+}
+
+t.test('variables are not lent: a launch that is given one is refused', { skip }, async (t) => {
+  const program = testProgram('peer-variable');
+  const here = await native(program, { env: asMany });
+  t.equal(here.code, 0, here.stderr);
+  const there = await remoted(program, pair.address, { env: { ...env, OUTBOARD_LOG: 'warn' } });
+  t.equal(there.code, 0, there.stderr);
+  t.match(there.stderr, /for device 0 was given the address of a module's variable on device 1/);
+  const lines = here.stdout.split('\n');
+  lines[5] = 'cudaGetLastError(): cudaErrorNotSupported';
+  lines[7] = lines[3]?.replace('own', "the other's") ?? '';
+  t.same(there.stdout.split('\n'), lines, 'copies are as here, and the program goes on');
 });
 
 t.test('a program that was written for one device or two', { skip }, async (t) => {

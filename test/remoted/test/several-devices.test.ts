@@ -28,15 +28,20 @@ t.teardown(() => Promise.all(servers.map((server) => server.stop())));
 const said = ({ code, signal, stdout }: Outcome) => ({ code, signal, stdout });
 const asMany = { SOFTWARE_DEVICE_GPUS: `${gpus}` };
 
-t.test('all devices at work', { skip: noPrograms }, async (t) => {
-  const program = testProgram('several-devices');
-  const here = await native(program, { env: asMany });
-  t.equal(here.code, 0, here.stderr);
-  for (const round of [1, 2, 3]) {
-    const there = await remoted(program, addresses(), { env: { OUTBOARD_GPUS: `${gpus}` } });
-    t.same(said(there), said(here), `round ${round}: ${there.stderr}`);
-  }
-});
+for (const [name, shows] of [
+  ['several-devices', 'all devices at work'],
+  ['several-managed', 'variables that are one for all'],
+] as const) {
+  t.test(shows, { skip: noPrograms }, async (t) => {
+    const program = testProgram(name);
+    const here = await native(program, { env: asMany });
+    t.equal(here.code, 0, here.stderr);
+    for (const round of [1, 2, 3]) {
+      const there = await remoted(program, addresses(), { env: { OUTBOARD_GPUS: `${gpus}` } });
+      t.same(said(there), said(here), `round ${round}: ${there.stderr}`);
+    }
+  });
+}
 
 t.test('all devices of one server, and those of two', { skip: noPrograms }, async (t) => {
   const program = testProgram('several-devices');

@@ -19,7 +19,7 @@ CUresult load(CUmodule *handle, const void *image, size_t limit, const JitLog &j
     CUresult result =
         chosen.choose(image, limit, device.compute_major, device.compute_minor, &reason);
     if (result == CUDA_SUCCESS)
-      result = Instance::load(chosen, context, &module->instance, &reason);
+      result = Instance::load(chosen, context, nullptr, &module->instance, &reason);
     if (result != CUDA_SUCCESS) return report_load_failure(result, reason, jit);
     report_load_success(jit);
     module->instance->module = driver()->handles.add(module);

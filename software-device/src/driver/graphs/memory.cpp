@@ -92,6 +92,7 @@ GraphAllocation::~GraphAllocation() {
     auto found = books().all.find(address);
     if (found != books().all.end() && found->second.expired()) books().all.erase(found);
   }
+  for (int visitor : visitors_) driver()->device(visitor)->close_peer(device);
   if (backed_) count(device, -static_cast<int64_t>(size));
   Memory &memory = driver()->memory;
   auto region =
@@ -109,6 +110,11 @@ void GraphAllocation::set_live(bool live) {
     gone = std::move(found->second);
     books().live.erase(found);
   }
+}
+
+void GraphAllocation::open_to(int visitor) {
+  if (visitor == device || !visitors_.insert(visitor).second) return;
+  driver()->device(visitor)->open_peer(device);
 }
 
 bool GraphAllocation::back() {
@@ -133,8 +139,6 @@ CUresult check_allocation(const CUDA_MEM_ALLOC_NODE_PARAMS &params) {
     if (access.location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
         !driver()->device(access.location.id) || access.flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
       return refuse(CUDA_ERROR_INVALID_VALUE, "access is given to devices, to read and write");
-    if (access.location.id != pool.location.id)
-      return refuse(CUDA_ERROR_NOT_SUPPORTED, "memory of graphs is for its own device");
   }
   return CUDA_SUCCESS;
 }
@@ -156,6 +160,7 @@ CUresult add_allocation(Graph *graph, const std::shared_ptr<Context> &context,
   task->access.assign(params.accessDescs, params.accessDescs + params.accessDescCount);
   task->bytes = params.bytesize;
   if (CUresult bad = graph->add(CU_GRAPH_NODE_TYPE_MEM_ALLOC, task, before, node)) return bad;
+  for (const CUmemAccessDesc &access : task->access) allocation->open_to(access.location.id);
   graph->balance[allocation.get()]++;
   return CUDA_SUCCESS;
 }

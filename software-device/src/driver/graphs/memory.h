@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "graphs/graph.h"
@@ -31,6 +32,8 @@ class GraphAllocation {
   void set_live(bool live);
   // Gives it physical memory. False when there is none.
   bool back();
+  // Lets kernels of another device reach it as long as it lives, as cuMemPoolSetAccess does.
+  void open_to(int device);
 
  private:
   friend CUresult trim_graph_memory(int device);
@@ -39,6 +42,7 @@ class GraphAllocation {
 
   const uint64_t region_;  // its number: addresses come back, numbers do not
   bool live_ = false, backed_ = false;
+  std::set<int> visitors_;
 };
 using GraphAllocationRef = std::shared_ptr<GraphAllocation>;
 

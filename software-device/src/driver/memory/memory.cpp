@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <mutex>
 
 #include "cuda_driver.h"
@@ -110,6 +111,20 @@ uint64_t Memory::allocate_host(uint64_t size, RegionKind kind, int device, uint6
   region.device = device;
   region.context = context;
   region.flags = flags;
+  return add(std::move(region));
+}
+
+uint64_t Memory::allocate_managed(uint64_t size, uint64_t align, int device) {
+  std::unique_lock guard(mutex_);
+  uint64_t base = host_->allocate(size, align);
+  if (!base) return 0;
+  memset(reinterpret_cast<void *>(base), 0, size);
+  Region region;
+  region.kind = RegionKind::kManaged;
+  region.base = base;
+  region.size = size;
+  region.device = device;
+  region.variable = true;
   return add(std::move(region));
 }
 

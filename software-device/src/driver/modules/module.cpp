@@ -14,7 +14,13 @@ CUresult result_of(const Status &status) { return static_cast<CUresult>(status.c
 
 }  // namespace
 
+ManagedVariables::~ManagedVariables() {
+  if (auto region = driver()->memory.remove(base, is_any))
+    driver()->memory.destroy(std::move(region), [] {});
+}
+
 CUresult Instance::load(const Image &image, const std::shared_ptr<Context> &context,
+                        std::shared_ptr<ManagedVariables> managed,
                         std::shared_ptr<Instance> *instance, std::string *reason) {
   std::string text;
   if (CUresult bad = image.unpack(&text, reason)) return bad;
@@ -22,18 +28,28 @@ CUresult Instance::load(const Image &image, const std::shared_ptr<Context> &cont
   fresh->context_ = context;
   Memory &memory = driver()->memory;
   int device = context->device().ordinal;
-  auto allocate = [&](size_t size, size_t align, bool constant) -> uint64_t {
-    uint64_t base = memory.allocate_device(device, size ? size : 1, align, context->handle(),
-                                           RegionKind::kDevice,
-                                           constant ? kReadable : kReadable | kWritable, true);
+  const bool managed_are_there = managed != nullptr;
+  auto allocate = [&](size_t size, size_t align, Storage storage) -> uint64_t {
+    if (storage == Storage::kManaged) {
+      if (!managed_are_there) {
+        uint64_t base = memory.allocate_managed(size, align, device);
+        if (!base) return 0;
+        managed = std::make_shared<ManagedVariables>(base);
+      }
+      fresh->managed_ = managed;
+      return managed->base;
+    }
+    uint64_t base = memory.allocate_device(
+        device, size ? size : 1, align, context->handle(), RegionKind::kDevice,
+        storage == Storage::kConstant ? kReadable : kReadable | kWritable, true);
     if (!base) return 0;
     memset(reinterpret_cast<void *>(base), 0, size);
     fresh->variables_.push_back(base);
     return base;
   };
   Status status;
-  fresh->program_ =
-      Program::load(std::move(text), allocate, &status, context->limit(CU_LIMIT_MALLOC_HEAP_SIZE));
+  fresh->program_ = Program::load(std::move(text), allocate, &status,
+                                  context->limit(CU_LIMIT_MALLOC_HEAP_SIZE), managed_are_there);
   if (!fresh->program_) {
     for (uint64_t base : fresh->variables_)
       if (auto region = memory.remove(base, is_any)) memory.destroy(std::move(region), [] {});
@@ -64,6 +80,7 @@ void Instance::unload() {
     if (auto region = all.memory.remove(base, is_any))
       all.memory.destroy(std::move(region), [&] { context_->device().drain(); });
   variables_.clear();
+  managed_.reset();
 }
 
 std::shared_ptr<Function> Instance::function(Kernel *kernel,
@@ -134,7 +151,8 @@ CUresult Library::instance(const std::shared_ptr<Context> &context,
     return !driver()->handles.find<Module>(entry.second->module);
   });
   std::shared_ptr<Instance> fresh;
-  if (CUresult bad = Instance::load(image, context, &fresh, reason)) return bad;
+  if (CUresult bad = Instance::load(image, context, managed_.lock(), &fresh, reason)) return bad;
+  managed_ = fresh->managed();
   auto module = std::make_shared<Module>();
   module->instance = fresh;
   module->of_library = true;
@@ -156,7 +174,7 @@ CUresult Library::catalogue(Program **program, std::string *reason) {
     std::string text;
     if (CUresult bad = image.unpack(&text, reason)) return bad;
     // Its variables are never used; they only need a place.
-    auto allocate = [this](size_t size, size_t align, bool) {
+    auto allocate = [this](size_t size, size_t align, Storage) {
       auto &place = unplaced_.emplace_back(std::make_unique<uint8_t[]>(size + align));
       return round_up(reinterpret_cast<uint64_t>(place.get()), align ? align : 1);
     };

@@ -37,6 +37,15 @@ struct StagedLaunch {
   std::vector<uint8_t> parameters;
 };
 
+// The managed variables of a module, or of a library in all contexts: they are one for all devices
+// and the host.
+class ManagedVariables {
+ public:
+  explicit ManagedVariables(uint64_t base) : base(base) {}
+  ~ManagedVariables();
+  const uint64_t base;
+};
+
 class Instance;
 class TextureReference;
 class SurfaceReference;
@@ -54,7 +63,9 @@ class Function : public Object {
 class Instance : public std::enable_shared_from_this<Instance> {
  public:
   // Unpacks, indexes and places the variables. On failure `*reason` says why.
+  // `managed`: those of another instance of the image, or empty.
   static CUresult load(const Image &image, const std::shared_ptr<Context> &context,
+                       std::shared_ptr<ManagedVariables> managed,
                        std::shared_ptr<Instance> *instance, std::string *reason);
   // Waits for the context's work, then frees the variables and the handles.
   void unload();
@@ -70,12 +81,14 @@ class Instance : public std::enable_shared_from_this<Instance> {
   std::shared_ptr<Reference> reference(uint64_t address);
   // What the references are bound to now, for a launch.
   std::vector<std::pair<uint64_t, std::shared_ptr<const ImageView>>> bound_images();
+  const std::shared_ptr<ManagedVariables> &managed() const { return managed_; }
   uint64_t module = 0;  // handle of the CUmodule
 
  private:
   std::shared_ptr<Context> context_;
   std::unique_ptr<Program> program_;
   std::vector<uint64_t> variables_;  // bases of what was allocated
+  std::shared_ptr<ManagedVariables> managed_;
   std::mutex mutex_;
   std::map<Kernel *, std::shared_ptr<Function>> functions_;
   std::map<uint64_t, std::shared_ptr<TextureReference>> textures_;
@@ -131,6 +144,7 @@ class Library : public Object, public std::enable_shared_from_this<Library> {
 
   std::mutex mutex_;
   std::map<uint64_t, std::shared_ptr<Instance>> instances_;  // by context
+  std::weak_ptr<ManagedVariables> managed_;                  // of any instance
   std::map<std::string, std::shared_ptr<LibraryKernel>> kernels_;
   std::unique_ptr<Program> contextless_;              // while there is no instance
   std::vector<std::unique_ptr<uint8_t[]>> unplaced_;  // its variables
