@@ -125,7 +125,6 @@ static CUresult take_window(const outboard_Welcome *welcome, struct window *wind
       }
     }
     memory_start(welcome->window_base, welcome->window_size, welcome->memory_limit);
-    companion_start(welcome->session);
     window->size = welcome->window_size;
     return CUDA_SUCCESS;
   }
@@ -145,6 +144,7 @@ static CUresult take_welcome(struct window *window) {
   trace_step(STEP_WELCOME, welcome->session);
   CUresult result = take_window(welcome, window);
   if (result) return result;
+  companion_start(welcome->session, found.server, connection_server());
   upload_cache_start(welcome->upload_cache);
   if (welcome->region) region_offered();
   static struct device devices[DEVICES_MAX];
@@ -240,18 +240,17 @@ static CUresult attach_group(const struct config *config, struct window *window,
   return result;
 }
 
-// A lane for each GPU. The servers share them out as evenly as it goes, in the order in which they
-// are named, and devices are numbered through; servers beyond the number of GPUs stand in for those
-// that cannot be had.
+// A lane for each GPU, and devices are numbered through; servers beyond the number of GPUs stand in
+// for those that cannot be had.
 static CUresult attach_lanes(const struct config *config, struct window *window) {
   lane_count = (int)config->gpus;
   static struct config one;
   one = *config;
   one.server_count = 1;
   unsigned servers = (unsigned)config->server_count, lane = 0;
-  unsigned parts = servers < config->gpus ? servers : config->gpus, spare = parts;
+  unsigned parts = config_parts(config), spare = parts;
   for (unsigned part = 0; part < parts; part++) {
-    one.gpus = config->gpus / parts + (part < config->gpus % parts);
+    one.gpus = config_gpus_of(config, part);
     one.servers[0] = config->servers[part];
     CUresult result = attach_group(&one, window, lane);
     while (result && spare < servers) {

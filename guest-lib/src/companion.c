@@ -1,25 +1,43 @@
 #include "companion.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #include "enter.h"
 #include "guest_calls.h"
+#include "lane.h"
 
-static _Atomic uint64_t session_number;
+// Set at attach, by lane.
+static struct companion_device known[LANES_MAX];
 
-void companion_start(uint64_t session) { atomic_store(&session_number, session); }
+void companion_start(uint64_t session, unsigned first, const struct server_name *server) {
+  known[lane_here()] =
+      (struct companion_device){.session.session = session, .first = first, .server = *server};
+}
+
+static unsigned devices(struct companion_device *out, unsigned room) {
+  if (guest_refuse(NEEDS_INIT)) return 0;
+  for (unsigned lane = 0; lane < (unsigned)lane_count && lane < room; lane++) {
+    size_t free, total;
+    struct lane_thread before = lane_enter(lane);
+    CUresult result = guest_cuMemGetInfo_v2(&free, &total);
+    lane_leave(before);
+    if (result) return 0;
+    out[lane] = known[lane];
+    out[lane].session.memory_total = total;
+    out[lane].session.memory_free = free;
+  }
+  return (unsigned)lane_count;
+}
 
 static _Bool session(struct companion_session *out) {
-  if (guest_refuse(NEEDS_INIT)) return 0;
-  size_t free, total;
-  if (guest_cuMemGetInfo_v2(&free, &total)) return 0;
-  *out = (struct companion_session){atomic_load(&session_number), total, free};
+  struct companion_device first;
+  if (!devices(&first, 1)) return 0;
+  *out = first.session;
   return 1;
 }
 
 const struct companion_table *companion_table(const CUuuid *id) {
-  static const struct companion_table table = {sizeof table, session};
+  static const struct companion_table table = {sizeof table, session, devices};
   const CUuuid ours = COMPANION_TABLE;
   return id && memcmp(id, &ours, sizeof ours) == 0 ? &table : NULL;
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "config.h"
 #include "cuda_driver.h"
 
 #define COMPANION_TABLE \
@@ -19,13 +20,23 @@ struct companion_session {
   uint64_t memory_free;
 };
 
+// A device of the session, in the order in which CUDA numbers all of them.
+struct companion_device {
+  struct companion_session session;  // its server's
+  unsigned first;                    // of the devices that its server was asked for together
+  struct server_name server;
+};
+
 struct companion_table {
   size_t size;  // of the table: entries are only ever added
   // False while there is no session: before cuInit, after a fork, once the connection is lost.
   _Bool (*session)(struct companion_session *session);
+  // How many devices there are, and what is known of the first `room` of them; 0 as above.
+  unsigned (*devices)(struct companion_device *devices, unsigned room);
 };
 
-void companion_start(uint64_t session);
+// The thread's lane has a session.
+void companion_start(uint64_t session, unsigned first, const struct server_name *server);
 // NULL when `id` is another table's.
 const struct companion_table *companion_table(const CUuuid *id);
 

@@ -254,3 +254,13 @@ CUresult config_read(struct config *config) {
   }
   return read_all(config) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
+
+unsigned config_parts(const struct config *config) {
+  unsigned servers = (unsigned)config->server_count, gpus = config->gpus ? config->gpus : 1;
+  return servers < gpus ? servers : gpus;
+}
+
+unsigned config_gpus_of(const struct config *config, unsigned part) {
+  unsigned parts = config_parts(config), gpus = config->gpus ? config->gpus : 1;
+  return gpus / parts + (part < gpus % parts);
+}

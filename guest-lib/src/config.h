@@ -29,6 +29,11 @@ struct config {
   const char *visible_devices;  // CUDA_VISIBLE_DEVICES, or NULL
 };
 
+// A program with several GPUs has them from as many servers as are named: they share them out as
+// evenly as it goes, in that order. How many servers that is, and how many GPUs of one of them.
+unsigned config_parts(const struct config *config);
+unsigned config_gpus_of(const struct config *config, unsigned part);
+
 // Reads and checks the environment. On a bad value, logs what is wrong and returns
 // CUDA_ERROR_INVALID_VALUE; without a server, CUDA_ERROR_SYSTEM_NOT_READY.
 CUresult config_read(struct config *config);

@@ -33,6 +33,10 @@ void connection_reader_left(void) {
   if (atomic_load(&left->awaited)) eventfd_write(left->number - 1, 1);
 }
 
+static struct server_name connected;
+
+const struct server_name *connection_server(void) { return &connected; }
+
 int connection_open(const struct config *config) {
   const struct server_name *server;
   int fd = dial(config, &server);
@@ -43,6 +47,7 @@ int connection_open(const struct config *config) {
     close(fd);
     return -1;
   }
+  connected = *server;
   log_info("connected to %s:%s", *server->port ? server->host : "unix",
            *server->port ? server->port : server->host);
   return 0;

@@ -20,6 +20,8 @@ void connection_reader_left(void);
 
 // Connects to the first of the servers that answers. Returns 0, or -1 after logging what was tried.
 int connection_open(const struct config *config);
+// The one that was connected to last.
+const struct server_name *connection_server(void);
 void connection_close_of(unsigned lane);
 // Of all lanes. The second ends what is on its way both ways, and leaves the sockets.
 void connection_close(void);

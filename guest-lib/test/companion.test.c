@@ -27,7 +27,8 @@ static void its_memory(void **state) {
   struct companion_session session;
   assert_false(table()->session(&session));
   session_start(64 * MIB, no_hook);
-  companion_start(17);
+  const struct server_name server = {.host = "gpu-a", .port = "4460"};
+  companion_start(17, 0, &server);
   assert_true(table()->session(&session));
   assert_int_equal(session.session, 17);
   assert_int_equal(session.memory_total, 64 * MIB);
@@ -39,6 +40,11 @@ static void its_memory(void **state) {
   assert_true(free <= 54 * MIB);
   assert_true(table()->session(&session));
   assert_int_equal(session.memory_free, free);
+  struct companion_device devices[2];
+  assert_int_equal(table()->devices(devices, 2), 1);
+  assert_memory_equal(&devices[0].session, &session, sizeof session);
+  assert_string_equal(devices[0].server.host, "gpu-a");
+  assert_int_equal(table()->devices(NULL, 0), 1);
 }
 
 static void of_other_names(void **state) {

@@ -6,7 +6,8 @@
 #include "control.pb.h"
 #include "nvml_api.h"
 
-// Replaces the report. On anything but NVML_SUCCESS the log says why, and the report is empty.
+// Asks the first server that answers. Replaces the report. On anything but NVML_SUCCESS the log
+// says why, and the report is empty.
 nvmlReturn_t query_ask(const struct config *config, const outboard_DeviceQuery *query,
                        outboard_DeviceReport *report);
 

@@ -38,7 +38,7 @@ static int count_loaded(struct dl_phdr_info *first, size_t size, void *loaded) {
   return 1;
 }
 
-_Bool session_find(struct companion_session *session) {
+unsigned session_find(struct companion_device devices[DEVICES_SHOWN]) {
   static const struct companion_table *table;
   static unsigned long long searched_at;
   if (!table) {
@@ -50,5 +50,7 @@ _Bool session_find(struct companion_session *session) {
     searched_at = loaded;
     release();
   }
-  return table && table->size >= sizeof *table && table->session(session);
+  if (!table || table->size < sizeof *table) return 0;
+  unsigned count = table->devices(devices, DEVICES_SHOWN);
+  return count < DEVICES_SHOWN ? count : DEVICES_SHOWN;
 }

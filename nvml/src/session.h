@@ -4,10 +4,13 @@
 
 #include "companion.h"
 
+#define DEVICES_SHOWN 8
+
 // Once, before the first session_find.
 void session_prepare(void);
 
-// False when there is none. Asks the library in the process and nobody else.
-_Bool session_find(struct companion_session *session);
+// Its devices, as many as there are and have room; 0 when there is none. Asks the library in the
+// process and nobody else.
+unsigned session_find(struct companion_device devices[DEVICES_SHOWN]);
 
 #endif

@@ -7,10 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "gather.h"
 #include "log.h"
 #include "nvml_calls.h"
-#include "query.h"
-#include "session.h"
 
 // One answer serves the calls of a poll; after a failure a program may ask for long.
 #define FRESH_MS 100
@@ -18,14 +17,18 @@
 
 // Devices this process has seen, by UUID: the address of a place here is a handle.
 #define PLACES_MAX 64
-static struct place { uint8_t uuid[16]; } places[PLACES_MAX];
+static struct place {
+  uint8_t uuid[16];
+  uint8_t part;  // which of several servers has it: they may lead to the same machine
+} places[PLACES_MAX];
 static unsigned place_count;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned users;
 static struct config config;
 static char host[64];
-static outboard_DeviceReport report;
+static struct gathered shown;
+static outboard_DeviceReport *const report = &shown.report;
 static nvmlReturn_t failure;          // of the last query
 static _Bool asked;                   // whether there was one since nvmlInit
 static int64_t asked_at;              // milliseconds
@@ -46,67 +49,71 @@ static int64_t now_ms(void) {
 
 // ---- the report --------------------------------------------------------------------------------
 
-static struct place *place_of(const uint8_t *uuid) {
+static _Bool is_at(const struct place *place, unsigned index) {
+  return place->part == shown.parts[index] &&
+         memcmp(place->uuid, report->devices[index].uuid.bytes, sizeof place->uuid) == 0;
+}
+
+static struct place *place_of(unsigned index) {
   for (unsigned i = 0; i < place_count; i++)
-    if (memcmp(places[i].uuid, uuid, sizeof places[i].uuid) == 0) return &places[i];
+    if (is_at(&places[i], index)) return &places[i];
   if (place_count == PLACES_MAX) return NULL;
-  memcpy(places[place_count].uuid, uuid, sizeof places[place_count].uuid);
-  return &places[place_count++];
+  struct place *place = &places[place_count++];
+  memcpy(place->uuid, report->devices[index].uuid.bytes, sizeof place->uuid);
+  place->part = shown.parts[index];
+  return place;
 }
 
 // What the session counts itself is exact; what the monitor knows of it may be a second old.
-static void know_better(const struct companion_session *session) {
-  uint64_t used = session->memory_total - session->memory_free;
-  if (report.devices_count == 1) {
-    report.devices[0].memory_total = session->memory_total;
-    report.devices[0].memory_used = used;
-    for (unsigned i = 0; i < report.processes_count; i++)
-      if (report.processes[i].session == session->session) report.processes[i].memory = used;
+static void know_better(const struct companion_device *devices) {
+  for (unsigned i = 0; i < report->devices_count; i++) {
+    const struct companion_session *session = &devices[i].session;
+    report->devices[i].memory_total = session->memory_total;
+    report->devices[i].memory_used = session->memory_total - session->memory_free;
+  }
+  for (unsigned i = 0; i < report->processes_count; i++) {
+    outboard_ProcessState *process = &report->processes[i];
+    if (process->session == devices[process->device].session.session)
+      process->memory = report->devices[process->device].memory_used;
   }
 }
 
-static void ask(uint64_t session) {
-  outboard_DeviceQuery query = {.session = session};
-  for (unsigned i = 0; i < report.devices_count; i++) {
+static void ask(const struct companion_device *devices, unsigned count) {
+  outboard_DeviceQuery query = {0};
+  for (unsigned i = 0; i < report->devices_count; i++) {
     query.shown[i].size = sizeof places->uuid;
-    memcpy(query.shown[i].bytes, report.devices[i].uuid.bytes, sizeof places->uuid);
+    memcpy(query.shown[i].bytes, report->devices[i].uuid.bytes, sizeof places->uuid);
   }
-  query.shown_count = report.devices_count;
-  static outboard_DeviceReport fresh;
-  memset(&fresh, 0, sizeof fresh);
-  failure = query_ask(&config, &query, &fresh);
+  query.shown_count = report->devices_count;
+  failure = gather(&config, devices, count, &query, &shown);
   atomic_fetch_add(&queries, 1);
   asked = 1;
   asked_at = now_ms();
-  asked_for = session;
-  if (failure) return;
-  report = fresh;
-  atomic_store(&driver_version, report.driver_version);
+  asked_for = count ? devices[0].session.session : 0;
+  if (!failure) atomic_store(&driver_version, report->driver_version);
 }
 
 // With the lock.
 static nvmlReturn_t refresh(void) {
-  struct companion_session session = {0};
-  _Bool ours = session_find(&session);
+  static struct companion_device devices[DEVICES_SHOWN];
+  unsigned count = session_find(devices);
+  uint64_t session = count ? devices[0].session.session : 0;
   int64_t old = now_ms() - asked_at;
-  if (!asked || session.session != asked_for || old >= (failure ? RETRY_MS : FRESH_MS))
-    ask(session.session);
+  if (!asked || session != asked_for || old >= (failure ? RETRY_MS : FRESH_MS)) ask(devices, count);
   if (failure) return failure;
-  if (ours) know_better(&session);
+  if (count == report->devices_count) know_better(devices);
   return NVML_SUCCESS;
 }
 
 nvmlReturn_t shown_report(const outboard_DeviceReport **out) {
   nvmlReturn_t result = refresh();
-  *out = &report;
+  *out = report;
   if (!result) return NVML_SUCCESS;
   // It was there when nvmlInit asked.
   return result == NVML_ERROR_DRIVER_NOT_LOADED ? NVML_ERROR_GPU_IS_LOST : result;
 }
 
-nvmlDevice_t shown_handle(unsigned index) {
-  return (nvmlDevice_t)place_of(report.devices[index].uuid.bytes);
-}
+nvmlDevice_t shown_handle(unsigned index) { return (nvmlDevice_t)place_of(index); }
 
 // ---- the beginning and the end of a call -------------------------------------------------------
 
@@ -127,7 +134,7 @@ static nvmlReturn_t select_device(nvmlDevice_t handle) {
   nvmlReturn_t result = shown_report(&current);
   if (result) return result;
   for (unsigned i = 0; i < current->devices_count; i++) {
-    if (memcmp(current->devices[i].uuid.bytes, place->uuid, sizeof place->uuid) != 0) continue;
+    if (!is_at(place, i)) continue;
     selected.index = i;
     selected.state = current->devices[i];
     return NVML_SUCCESS;

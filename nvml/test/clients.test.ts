@@ -38,6 +38,8 @@ interface View {
   devices: { name: string; uuid: string; pci: string }[];
   total: number;
   used: number;
+  /** Used on each of the devices. */
+  memory: number[];
 }
 
 interface Both {
@@ -152,6 +154,51 @@ t.test('before, during and after a session, and what CUDA says in it', { skip },
   await session.end();
   const after = await until(observer, (device) => device?.processes.length === 0);
   t.match(after.devices, [{ used: 0 }]);
+});
+
+t.test('devices of several servers, numbered as CUDA does', { skip }, async (t) => {
+  const pair = await startServer({
+    args: ['--device', 'software', '--gpus', '2', '--servers-per-gpu', '1'],
+  });
+  const other = await startServer();
+  t.teardown(() => Promise.all([pair.stop(), other.stop()]));
+  const both = `${pair.address},${other.address}`;
+  const env = { OUTBOARD_SERVER: both, OUTBOARD_GPUS: '3', OUTBOARD_MEMORY: '256M' };
+  t.match(await look(env), { devices: [{ used: 0 }, { used: 0 }, { used: 0 }] });
+  t.equal((await look({ ...env, OUTBOARD_GPUS: '1' })).devices.length, 1);
+  const spare = { ...env, OUTBOARD_SERVER: `127.0.0.1:1,${both}`, OUTBOARD_GPUS: '2' };
+  t.equal((await look(spare)).devices.length, 2, 'who cannot be had is stood in for');
+
+  const somebody = new Asked<Both>('session.py', { OUTBOARD_SERVER: other.address });
+  t.teardown(() => somebody.end());
+  const elsewhere = await somebody.ask();
+  const session = new Asked<Both>('session.py', env);
+  t.teardown(() => session.end());
+  const told = await session.ask();
+  t.equal(told.before.devices.length, 3);
+  for (const { cuda, nvml } of [told.attached, told]) {
+    t.equal(nvml.devices.length, 3);
+    for (const [i, ofCuda] of cuda.devices.entries()) {
+      const ofNvml = nvml.devices[i];
+      t.equal(ofNvml?.name, ofCuda.name);
+      t.equal(ofNvml?.uuid, ofCuda.uuid);
+      t.equal(busId(ofNvml?.pci ?? ''), busId(ofCuda.pci));
+      t.equal(ofNvml?.total, cuda.total);
+      t.equal(ofNvml?.used, cuda.memory[i], 'of each, at once');
+      const own = ofNvml?.processes.filter(({ pid }) => pid === cuda.pid);
+      t.match(own, [{ memory: cuda.memory[i], name: /^python/ }]);
+    }
+  }
+  t.equal(new Set(told.cuda.memory).size, 3);
+  const processes = told.nvml.devices.map(({ processes }) => processes.length);
+  t.same(processes, [1, 1, 2], 'another program is on the last');
+  const last = told.nvml.devices[2]?.processes.map(({ pid }) => pid);
+  t.same(new Set(last), new Set([told.cuda.pid, elsewhere.cuda.pid]));
+
+  await other.stop();
+  const after = new Asked<Look>('look.py', env);
+  t.same(await after.ask(), { error: 'NVMLError_DriverNotLoaded' }, 'as cuInit would fail');
+  await after.end();
 });
 
 t.test('tenants see their own, and nobody else sees anything', { skip }, async (t) => {

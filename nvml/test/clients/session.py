@@ -34,8 +34,12 @@ def view():
             "uuid": "GPU-" + "-".join(parts),
             "pci": bus.value.decode(),
         })
-    free, total = ctypes.c_size_t(), ctypes.c_size_t()
-    call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+    memory = []
+    for context in reversed(contexts):
+        call("cuCtxSetCurrent", context)
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+        memory.insert(0, total.value - free.value)
     version = ctypes.c_int()
     call("cuDriverGetVersion", ctypes.byref(version))
     return {
@@ -43,7 +47,8 @@ def view():
         "cuda": version.value,
         "devices": devices,
         "total": total.value,
-        "used": total.value - free.value,
+        "used": memory[0],
+        "memory": memory,
     }
 
 
@@ -51,12 +56,17 @@ commands = iter(sys.stdin)
 next(commands)
 before = look()
 call("cuInit", 0)
-context = ctypes.c_void_p()
-call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
-call("cuCtxSetCurrent", context)
+count = ctypes.c_int()
+call("cuDeviceGetCount", ctypes.byref(count))
+contexts = []
+for ordinal in range(count.value):
+    contexts.append(ctypes.c_void_p())
+    call("cuDevicePrimaryCtxRetain", ctypes.byref(contexts[-1]), ordinal)
 attached = {"cuda": view(), "nvml": look()}
-address = ctypes.c_uint64()
-call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(BYTES))
+for ordinal, context in enumerate(contexts):
+    call("cuCtxSetCurrent", context)
+    address = ctypes.c_uint64()
+    call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(BYTES + ordinal * (2 << 20)))
 print(json.dumps({"before": before, "attached": attached, "cuda": view(), "nvml": look()}), flush=True)
 for _ in commands:
     print(json.dumps({"cuda": view(), "nvml": look()}), flush=True)
