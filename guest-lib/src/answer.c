@@ -151,13 +151,24 @@ static void *on_place(uint64_t request, uint64_t offset, uint64_t length, uint64
   return place;
 }
 
+static void on_unwritable(uint64_t request) {
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  struct answer *answer = find(box, request);
+  if (answer && !answer->result) {
+    log_error("the destination of a copy from the device is not writable memory");
+    answer->result = CUDA_ERROR_INVALID_VALUE;
+  }
+  pthread_mutex_unlock(&box->lock);
+}
+
 static _Bool on_placed(const struct wire_placed *placed) {
   const unsigned char *from = region_placed(placed);
   if (!from) return 0;
   for (uint64_t done = 0, run; done < placed->length; done += run) {
     void *to = on_place(placed->request, placed->offset + done, placed->length - done, &run);
     if (!to) return 0;
-    memcpy(to, from + done, run);
+    if (!decode_copy(to, from + done, run, run)) on_unwritable(placed->request);
   }
   region_took(placed->slot);
   return 1;
@@ -175,7 +186,7 @@ static _Bool on_reply(const struct wire_reply *reply) {
   answer->reply = size <= sizeof answer->small ? answer->small : malloc(size);
   if (answer->reply) {
     memcpy(answer->reply, reply, size);
-    answer->result = reply->result;
+    if (reply->result) answer->result = reply->result;
   } else {
     answer->result = CUDA_ERROR_OUT_OF_MEMORY;
   }
@@ -237,6 +248,7 @@ static void on_end(int32_t result, const char *sentence, uint32_t length) {
 
 static const struct decode_sink sink = {
     .place = on_place,
+    .unwritable = on_unwritable,
     .placed = on_placed,
     .reply = on_reply,
     .idle = batch_server_idle,
@@ -278,9 +290,8 @@ static _Bool read_once(int flags) {
     if (!box->decoder.failure) return 1;
     answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, box->decoder.failure);
   } else if (got < 0 && errno == EFAULT) {
-    // What is left of the data has nowhere to go, so the stream is beyond repair.
-    answer_lose(CUDA_ERROR_INVALID_VALUE,
-                "the destination of a copy from the device is not writable memory");
+    decode_unwritable(&box->decoder);
+    return 1;
   } else if (!guest_is_lost()) {
     answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, got == 0 ? "the server closed it" : strerror(errno));
   }

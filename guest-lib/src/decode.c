@@ -1,6 +1,9 @@
 #include "decode.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 void decode_init(struct decode *decode, const struct decode_sink *sink) {
   decode->sink = sink;
@@ -9,6 +12,7 @@ void decode_init(struct decode *decode, const struct decode_sink *sink) {
   decode->payload = NULL;
   decode->payload_run = decode->payload_left = 0;
   decode->padding_left = 0;
+  decode->discard = 0;
   decode->counted = 0;
 }
 
@@ -20,13 +24,37 @@ static _Bool in_place(const struct decode *decode) {
          (decode->payload_run >= RUN_IN_PLACE || decode->payload_run == decode->payload_left);
 }
 
+// The kernel writes it, and says so where it cannot.
+static _Bool try(void *to, const void *from) {
+  struct iovec source = {(void *)(uintptr_t)from, 1}, target = {to, 1};
+  return process_vm_writev(getpid(), &source, 1, &target, 1, 0) >= 0 || errno != EFAULT;
+}
+
+// What cannot be written is at an end, nearly always.
+_Bool decode_copy(void *to, const void *from, uint64_t size, uint64_t whole) {
+  if (!size) return 1;
+  const uint8_t *bytes = from;
+  if (whole >= RUN_IN_PLACE &&
+      (!try(to, bytes) || !try((uint8_t *)to + size - 1, bytes + size - 1)))
+    return 0;
+  memcpy(to, from, size);
+  return 1;
+}
+
+void decode_unwritable(struct decode *decode) {
+  decode->discard = 1;
+  decode->sink->unwritable(decode->request);
+}
+
 // `size` bytes of the payload are where they go.
 static void payload_arrived(struct decode *decode, uint64_t size) {
   decode->payload += size;
   decode->payload_run -= size;
   decode->payload_left -= size;
   decode->offset += size;
-  if (decode->payload_run || !decode->payload_left) return;
+  if (decode->payload_run) return;
+  decode->discard = 0;
+  if (!decode->payload_left) return;
   decode->payload = decode->sink->place(decode->request, decode->offset, decode->payload_left,
                                         &decode->payload_run);
   if (decode->payload) return;
@@ -37,7 +65,9 @@ static void payload_arrived(struct decode *decode, uint64_t size) {
 void *decode_want(struct decode *decode, size_t *size) {
   if (in_place(decode)) {
     *size = decode->payload_run;
-    return decode->payload;
+    if (!decode->discard) return decode->payload;
+    if (*size > DECODE_BUFFER) *size = DECODE_BUFFER;
+    return decode->buffer;
   }
   *size = decode->failure ? 0 : DECODE_BUFFER - decode->have;
   return decode->buffer + decode->have;
@@ -155,7 +185,9 @@ void decode_got(struct decode *decode, size_t size) {
       // What of the payload lies in the buffer already is moved; the rest is received in place.
       size_t here = decode->have - at;
       if (here > decode->payload_run) here = decode->payload_run;
-      memcpy(decode->payload, decode->buffer + at, here);
+      if (!decode->discard &&
+          !decode_copy(decode->payload, decode->buffer + at, here, decode->payload_run))
+        decode_unwritable(decode);
       payload_arrived(decode, here);
       at += here;
       if (decode->payload_left && at < decode->have) continue;

@@ -16,6 +16,8 @@ struct decode_sink {
   // NULL when there is none such or it would not fit: the stream is then beyond repair. `*run`: how
   // many of them go there; the next ones are asked for then.
   void *(*place)(uint64_t request, uint64_t offset, uint64_t length, uint64_t *run);
+  // It cannot go there: what is left of the run is thrown away.
+  void (*unwritable)(uint64_t request);
   // A part of a download lies in shared memory. False: nobody asked for it, or it is not there.
   _Bool (*placed)(const struct wire_placed *placed);
   // A whole reply frame. False: it answers nothing that was asked.
@@ -37,6 +39,7 @@ struct decode {
   uint64_t payload_run;      // how many of them
   uint64_t payload_left;     // of the part, the run among them
   uint64_t request, offset;  // what they are of
+  _Bool discard;             // the rest of the run goes nowhere
   uint32_t padding_left;
   uint64_t counted;  // bytes of replies, downloads and output seen
   uint8_t buffer[DECODE_BUFFER] __attribute__((aligned(8)));
@@ -47,5 +50,11 @@ void decode_init(struct decode *decode, const struct decode_sink *sink);
 void *decode_want(struct decode *decode, size_t *size);
 // `size` bytes have been put there.
 void decode_got(struct decode *decode, size_t size);
+// Nothing can be put there, which is the program's memory.
+void decode_unwritable(struct decode *decode);
+
+// Copies to the program's memory, which may end before the copy does, as the whole or as part of
+// `whole` bytes. False: it does, and not all was copied. A few bytes are taken to be in order.
+_Bool decode_copy(void *to, const void *from, uint64_t size, uint64_t whole);
 
 #endif

@@ -284,17 +284,44 @@ static void an_unreadable_source(void **state) {
   assert_memory_equal(server_memory(server) + (memory - WIRE_WINDOW_BASE), bytes, size);
 }
 
-// The data that comes has nowhere to go, and what follows it cannot be found: the session ends.
+// Parts begin where the memory ends, or beside that: what comes has nowhere to go, in the bytes
+// that came with a part's frame or behind them. The copy fails, and the session goes on.
 static void an_unwritable_destination(void **state) {
   (void)state;
   session_start(64 * MIB, no_hook);
-  CUdeviceptr memory = allocate(MIB);
-  uint8_t *bytes = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  mprotect(bytes + MIB / 2, MIB / 2, PROT_READ);
+  const uint64_t most = 4 * MIB;
+  CUdeviceptr memory = allocate(most);
+  uint8_t *source = malloc(most);
+  for (uint64_t i = 0; i < most; i++) source[i] = (uint8_t)(i * 7 + i / 4096);
+  assert_int_equal(cuMemcpyHtoD_v2(memory, source, most), CUDA_SUCCESS);
+  uint8_t *bytes = mmap(NULL, 2 * most, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  uint8_t *end = bytes + most;
   log_capture("error");
-  assert_int_equal(cuMemcpyDtoH_v2(bytes, memory, MIB), CUDA_ERROR_INVALID_VALUE);
-  assert_non_null(strstr(log_captured(), "is not writable memory"));
-  assert_int_equal(cuCtxSynchronize(), CUDA_ERROR_INVALID_VALUE);
+  for (int protection = PROT_NONE; protection <= PROT_READ; protection++)
+    for (uint64_t size = MIB; size <= most; size += MIB)
+      for (uint64_t border = 0; border < size; border += MIB / 2)
+        for (int beside = -1; beside <= 1; beside++) {
+          if (border == 0 && beside > 0) continue;
+          // So many bytes have a place.
+          uint64_t there = border + (uint64_t)beside;
+          uint8_t *to = end - (int64_t)there;
+          mprotect(end, most, PROT_READ | PROT_WRITE);
+          memset(bytes, 0, most);
+          mprotect(end, most, protection);
+          if (beside < 0 && border == 0) {
+            to = end;  // none at all
+            there = 0;
+          }
+          assert_int_equal(cuMemcpyDtoH_v2(to, memory, size), CUDA_ERROR_INVALID_VALUE);
+          assert_non_null(strstr(log_captured(), "is not writable memory"));
+          assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+        }
+  mprotect(end, most, PROT_READ | PROT_WRITE);
+  assert_int_equal(cuMemcpyDtoH_v2(bytes, memory, most), CUDA_SUCCESS);
+  assert_memory_equal(bytes, source, most);
+  assert_string_equal(log_captured(), "");
+  munmap(bytes, 2 * most);
+  free(source);
 }
 
 // ---- threads -----------------------------------------------------------------------------------

@@ -57,8 +57,10 @@ static _Bool call(const struct wire_call *c) {
 static void end(int32_t result, const char *sentence, uint32_t length) {
   tell("end %d %.*s\n", result, (int)length, sentence);
 }
+static void unwritable(uint64_t request) { tell("unwritable %d\n", (int)request); }
 static const struct decode_sink sink = {
     .place = place,
+    .unwritable = unwritable,
     .reply = reply,
     .idle = idle,
     .output = output,

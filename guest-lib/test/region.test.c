@@ -292,11 +292,20 @@ static void memory_that_cannot_be_reached(void **state) {
   log_capture("error");
   assert_int_equal(cuMemcpyHtoD_v2(device, bytes, 4 * MIB), CUDA_ERROR_INVALID_VALUE);
   assert_non_null(strstr(log_captured(), "not readable memory"));
-  // The session goes on, and ends with a destination that is none, as by any socket.
+  // The session goes on, and does so behind a destination that is none.
   assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
   assert_int_equal(cuMemcpyDtoH_v2(bytes, device, 4 * MIB), CUDA_ERROR_INVALID_VALUE);
   assert_non_null(strstr(log_captured(), "is not writable memory"));
   assert_int_equal(downloads(), 0);
+  assert_int_equal(mprotect(bytes + MIB, 3 * MIB, PROT_READ), 0);
+  for (uint64_t size = MIB; size <= 2 * MIB; size += MIB)
+    for (int beside = -1; beside <= 1; beside++) {
+      uint8_t *to = bytes + MIB - size / 2 + beside;
+      assert_int_equal(cuMemcpyDtoH_v2(to, device, size), CUDA_ERROR_INVALID_VALUE);
+      assert_non_null(strstr(log_captured(), "is not writable memory"));
+      assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+    }
+  all_is_right();
 }
 
 static void a_child_has_nothing_of_it(void **state) {

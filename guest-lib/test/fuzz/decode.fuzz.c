@@ -32,6 +32,7 @@ static _Bool reply(const struct wire_reply *r) {
   return r->request != 0;
 }
 static void idle(void) {}
+static void unwritable(uint64_t request) { (void)request; }
 static void output(uint16_t op, const char *text, uint64_t length) {
   (void)op;
   touch(text, length);
@@ -51,6 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static const struct decode_sink sink = {
       .place = place,
+      .unwritable = unwritable,
       .placed = placed,
       .reply = reply,
       .idle = idle,
