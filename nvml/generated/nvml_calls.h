@@ -45,9 +45,14 @@ nvmlReturn_t answer_nvmlDeviceGetTemperatureThreshold(const struct shown_device 
 nvmlReturn_t answer_nvmlDeviceGetTemperatureV(const struct shown_device *device, nvmlTemperature_t *temperature);
 nvmlReturn_t answer_nvmlDeviceGetUUID(const struct shown_device *device, char *uuid, unsigned int length);
 nvmlReturn_t answer_nvmlDeviceGetUtilizationRates(const struct shown_device *device, nvmlUtilization_t *utilization);
+nvmlReturn_t answer_nvmlDeviceRegisterEvents(const struct shown_device *device, unsigned long long eventTypes, nvmlEventSet_t set);
 const char * answer_nvmlErrorString(nvmlReturn_t result);
+nvmlReturn_t answer_nvmlEventSetCreate(nvmlEventSet_t *set);
+nvmlReturn_t answer_nvmlEventSetFree(nvmlEventSet_t set);
+nvmlReturn_t answer_nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned int timeoutms);
 nvmlReturn_t answer_nvmlInitWithFlags(unsigned int flags);
 nvmlReturn_t answer_nvmlInit_v2(void);
+nvmlReturn_t answer_nvmlInternalGetExportTable(const void * *table, const void *id);
 nvmlReturn_t answer_nvmlShutdown(void);
 nvmlReturn_t answer_nvmlSystemGetCudaDriverVersion_v2(int *cudaDriverVersion);
 nvmlReturn_t answer_nvmlSystemGetDriverVersion(char *version, unsigned int length);

@@ -1129,8 +1129,15 @@ NVML_EXPORT nvmlReturn_t unserved_212(void) __asm__("nvmlDeviceGetSupportedClock
 nvmlReturn_t unserved_212(void) { return shown_unserved(212); }
 NVML_EXPORT nvmlReturn_t unserved_213(void) __asm__("nvmlDeviceGetSupportedClocksThrottleReasons");
 nvmlReturn_t unserved_213(void) { return shown_unserved(213); }
-NVML_EXPORT nvmlReturn_t unserved_214(void) __asm__("nvmlDeviceGetSupportedEventTypes");
-nvmlReturn_t unserved_214(void) { return shown_unserved(214); }
+nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long long *eventTypes) {
+  const struct shown_device *shown;
+  nvmlReturn_t result = shown_begin_device(device, &shown);
+  (void)shown;
+  if (result) return result;
+  result = eventTypes ? (*eventTypes = (unsigned long long)0, NVML_SUCCESS) : NVML_ERROR_INVALID_ARGUMENT;
+  shown_end();
+  return result;
+}
 NVML_EXPORT nvmlReturn_t unserved_215(void) __asm__("nvmlDeviceGetSupportedGraphicsClocks");
 nvmlReturn_t unserved_215(void) { return shown_unserved(215); }
 NVML_EXPORT nvmlReturn_t unserved_216(void) __asm__("nvmlDeviceGetSupportedMemoryClocks");
@@ -1265,8 +1272,14 @@ NVML_EXPORT nvmlReturn_t unserved_258(void) __asm__("nvmlDeviceReadPRMCounters_v
 nvmlReturn_t unserved_258(void) { return shown_unserved(258); }
 NVML_EXPORT nvmlReturn_t unserved_259(void) __asm__("nvmlDeviceReadWritePRM_v1");
 nvmlReturn_t unserved_259(void) { return shown_unserved(259); }
-NVML_EXPORT nvmlReturn_t unserved_260(void) __asm__("nvmlDeviceRegisterEvents");
-nvmlReturn_t unserved_260(void) { return shown_unserved(260); }
+nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long eventTypes, nvmlEventSet_t set) {
+  const struct shown_device *shown;
+  nvmlReturn_t result = shown_begin_device(device, &shown);
+  if (result) return result;
+  result = answer_nvmlDeviceRegisterEvents(shown, eventTypes, set);
+  shown_end();
+  return result;
+}
 NVML_EXPORT nvmlReturn_t unserved_261(void) __asm__("nvmlDeviceRemoveGpu");
 nvmlReturn_t unserved_261(void) { return shown_unserved(261); }
 NVML_EXPORT nvmlReturn_t unserved_262(void) __asm__("nvmlDeviceRemoveGpu_v2");
@@ -1382,10 +1395,20 @@ nvmlReturn_t unserved_316(void) { return shown_unserved(316); }
 const char * nvmlErrorString(nvmlReturn_t result) {
   return answer_nvmlErrorString(result);
 }
-NVML_EXPORT nvmlReturn_t unserved_318(void) __asm__("nvmlEventSetCreate");
-nvmlReturn_t unserved_318(void) { return shown_unserved(318); }
-NVML_EXPORT nvmlReturn_t unserved_319(void) __asm__("nvmlEventSetFree");
-nvmlReturn_t unserved_319(void) { return shown_unserved(319); }
+nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set) {
+  nvmlReturn_t result = shown_begin();
+  if (result) return result;
+  result = answer_nvmlEventSetCreate(set);
+  shown_end();
+  return result;
+}
+nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set) {
+  nvmlReturn_t result = shown_begin();
+  if (result) return result;
+  result = answer_nvmlEventSetFree(set);
+  shown_end();
+  return result;
+}
 NVML_EXPORT nvmlReturn_t unserved_320(void) __asm__("nvmlEventSetGetContextCount_v1");
 nvmlReturn_t unserved_320(void) { return shown_unserved(320); }
 NVML_EXPORT nvmlReturn_t unserved_321(void) __asm__("nvmlEventSetGetContextData_v1");
@@ -1396,10 +1419,12 @@ NVML_EXPORT nvmlReturn_t unserved_323(void) __asm__("nvmlEventSetGetGpuOperation
 nvmlReturn_t unserved_323(void) { return shown_unserved(323); }
 NVML_EXPORT nvmlReturn_t unserved_324(void) __asm__("nvmlEventSetRegisterGpuOperationalEvents_v1");
 nvmlReturn_t unserved_324(void) { return shown_unserved(324); }
-NVML_EXPORT nvmlReturn_t unserved_325(void) __asm__("nvmlEventSetWait");
-nvmlReturn_t unserved_325(void) { return shown_unserved(325); }
-NVML_EXPORT nvmlReturn_t unserved_326(void) __asm__("nvmlEventSetWait_v2");
-nvmlReturn_t unserved_326(void) { return shown_unserved(326); }
+nvmlReturn_t nvmlEventSetWait(nvmlEventSet_t set, nvmlEventData_t *data, unsigned int timeoutms) {
+  return nvmlEventSetWait_v2(set, data, timeoutms);
+}
+nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned int timeoutms) {
+  return answer_nvmlEventSetWait_v2(set, data, timeoutms);
+}
 NVML_EXPORT nvmlReturn_t unserved_327(void) __asm__("nvmlEventSetWait_v3");
 nvmlReturn_t unserved_327(void) { return shown_unserved(327); }
 nvmlReturn_t nvmlGetExcludedDeviceCount(unsigned int *deviceCount) {
@@ -1484,8 +1509,9 @@ nvmlReturn_t nvmlInitWithFlags(unsigned int flags) {
 nvmlReturn_t nvmlInit_v2(void) {
   return answer_nvmlInit_v2();
 }
-NVML_EXPORT nvmlReturn_t unserved_365(void) __asm__("nvmlInternalGetExportTable");
-nvmlReturn_t unserved_365(void) { return shown_unserved(365); }
+nvmlReturn_t nvmlInternalGetExportTable(const void * *table, const void *id) {
+  return answer_nvmlInternalGetExportTable(table, id);
+}
 NVML_EXPORT nvmlReturn_t unserved_366(void) __asm__("nvmlSetVgpuVersion");
 nvmlReturn_t unserved_366(void) { return shown_unserved(366); }
 nvmlReturn_t nvmlShutdown(void) {

@@ -4,6 +4,7 @@
 
 #include "cuda_driver.h"
 #include "nvml_calls.h"
+#include "process.h"
 #include "text.h"
 
 nvmlReturn_t answer_nvmlInit_v2(void) { return shown_start(); }
@@ -41,6 +42,13 @@ nvmlReturn_t answer_nvmlSystemGetCudaDriverVersion_v2(int *version) {
   return NVML_SUCCESS;
 }
 
+void process_name(const outboard_ProcessState *process, char *text, size_t size) {
+  if (strcmp(process->host, shown_host()) == 0)
+    snprintf(text, size, "%s", process->program);
+  else
+    snprintf(text, size, "%s (%s)", process->program, process->host);
+}
+
 nvmlReturn_t answer_nvmlSystemGetProcessName(unsigned int pid, char *name, unsigned int length) {
   const outboard_DeviceReport *report;
   nvmlReturn_t result = shown_report(&report);
@@ -53,8 +61,7 @@ nvmlReturn_t answer_nvmlSystemGetProcessName(unsigned int pid, char *name, unsig
     if (!found || strcmp(process->host, shown_host()) == 0) found = process;
   }
   if (!found) return NVML_ERROR_NOT_FOUND;
-  if (strcmp(found->host, shown_host()) == 0) return text_give(name, length, found->program);
-  char elsewhere[sizeof found->program + sizeof found->host + 4];
-  snprintf(elsewhere, sizeof elsewhere, "%s (%s)", found->program, found->host);
-  return text_give(name, length, elsewhere);
+  char text[sizeof found->program + sizeof found->host + 4];
+  process_name(found, text, sizeof text);
+  return text_give(name, length, text);
 }

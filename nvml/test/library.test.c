@@ -256,6 +256,31 @@ static void what_is_not_served_is_named_once(void **state) {
   assert_non_null(strstr(log_captured(), ", 3 calls that are not served"));
 }
 
+static void sets_without_events(void **state) {
+  (void)state;
+  nvmlDevice_t device;
+  nvmlEventSet_t set;
+  nvmlEventData_t data;
+  unsigned long long types = 1;
+  assert_int_equal(nvmlEventSetCreate(&set), NVML_ERROR_UNINITIALIZED);
+  assert_int_equal(nvmlInit_v2(), NVML_SUCCESS);
+  assert_int_equal(nvmlDeviceGetHandleByIndex_v2(0, &device), NVML_SUCCESS);
+  assert_int_equal(nvmlEventSetCreate(NULL), NVML_ERROR_INVALID_ARGUMENT);
+  assert_int_equal(nvmlEventSetCreate(&set), NVML_SUCCESS);
+  assert_int_equal(nvmlDeviceGetSupportedEventTypes(device, &types), NVML_SUCCESS);
+  assert_int_equal(types, 0);
+  assert_int_equal(nvmlDeviceRegisterEvents(device, 0, set), NVML_SUCCESS);
+  assert_int_equal(nvmlDeviceRegisterEvents(device, 1, set), NVML_ERROR_NOT_SUPPORTED);
+  assert_int_equal(nvmlDeviceRegisterEvents(device, 0, NULL), NVML_ERROR_INVALID_ARGUMENT);
+  double from = seconds();
+  assert_int_equal(nvmlEventSetWait(set, &data, 30), NVML_ERROR_TIMEOUT);
+  assert_true(seconds() - from >= 0.03);
+  assert_int_equal(nvmlEventSetWait_v2(set, NULL, 0), NVML_ERROR_INVALID_ARGUMENT);
+  assert_int_equal(nvmlEventSetWait_v2(NULL, &data, 0), NVML_ERROR_INVALID_ARGUMENT);
+  assert_int_equal(nvmlEventSetFree(NULL), NVML_ERROR_INVALID_ARGUMENT);
+  assert_int_equal(nvmlEventSetFree(set), NVML_SUCCESS);
+}
+
 // ---- forks -------------------------------------------------------------------------------------
 
 static int in_child(void) {
@@ -311,6 +336,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_server_that_goes, begin, end),
       cmocka_unit_test_setup_teardown(versions, begin, end),
       cmocka_unit_test_setup_teardown(what_is_not_served_is_named_once, begin, end),
+      cmocka_unit_test_setup_teardown(sets_without_events, begin, end),
       cmocka_unit_test_setup_teardown(children, begin, end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

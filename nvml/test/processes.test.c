@@ -141,6 +141,64 @@ static void names(void **state) {
                    NVML_ERROR_NOT_FOUND);
 }
 
+// As nvidia-smi finds them: in a table, by place (smi_table.c).
+static void in_the_table_of_nvidia_smi(void **state) {
+  (void)state;
+  uint8_t name[16] = {0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e,
+                      0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4};
+  const void *found;
+  assert_int_equal(nvmlInternalGetExportTable(NULL, name), NVML_ERROR_INVALID_ARGUMENT);
+  assert_int_equal(nvmlInternalGetExportTable(&found, NULL), NVML_ERROR_INVALID_ARGUMENT);
+  assert_int_equal(nvmlInternalGetExportTable(&found, name), NVML_SUCCESS);
+  const uintptr_t *table = found;
+  assert_true(table[0] > 256 * sizeof *table);
+  for (size_t i = 1; i < table[0] / sizeof *table; i++) assert_true(table[i]);
+  assert_int_equal(((nvmlReturn_t(*)(void))table[26])(), NVML_ERROR_NOT_SUPPORTED);
+
+  nvmlDevice_t device = NULL;
+  nvmlReturn_t (*handle)(unsigned, nvmlDevice_t *) = (void *)table[81];
+  assert_int_equal(handle(1, &device), NVML_SUCCESS);
+  assert_ptr_equal(device, second);
+  assert_int_equal(handle(2, &device), NVML_ERROR_INVALID_ARGUMENT);
+
+  static struct {
+    unsigned pid;
+    unsigned long long memory;
+    unsigned instances[2];
+    unsigned long long protected_memory;
+    char name[4096];
+  } list[3];
+  assert_int_equal(sizeof *list, 4128);
+  nvmlReturn_t (*processes)(nvmlDevice_t, unsigned *, void *) = (void *)table[213];
+  unsigned count = 3;
+  memset(list, 0xee, sizeof list);
+  assert_int_equal(processes(first, &count, list), NVML_SUCCESS);
+  assert_int_equal(count, 2);
+  assert_int_equal(list[0].pid, 4242);
+  assert_int_equal(list[0].memory, 100ull << 20);
+  assert_int_equal(list[0].instances[1], 0xffffffff);
+  assert_string_equal(list[0].name, "train");
+  assert_string_equal(list[1].name, "other (elsewhere)");
+  assert_int_equal(list[2].pid, 0xeeeeeeee);
+  count = 1;
+  assert_int_equal(processes(first, &count, list), NVML_SUCCESS);
+  assert_int_equal(count, 1);
+  assert_int_equal(processes(NULL, &count, list), NVML_ERROR_INVALID_ARGUMENT);
+  assert_int_equal(processes(first, NULL, list), NVML_ERROR_INVALID_ARGUMENT);
+  assert_int_equal(processes(first, &count, NULL), NVML_ERROR_INVALID_ARGUMENT);
+  nvmlReturn_t (*graphics)(nvmlDevice_t, unsigned *, void *) = (void *)table[214];
+  assert_int_equal(graphics(first, &count, list), NVML_SUCCESS);
+  assert_int_equal(count, 0);
+
+  name[15]++;
+  assert_int_equal(nvmlInternalGetExportTable(&found, name), NVML_ERROR_NOT_SUPPORTED);
+  assert_null(found);
+  nvmlShutdown();
+  name[15]--;
+  assert_int_equal(nvmlInternalGetExportTable(&found, name), NVML_ERROR_UNINITIALIZED);
+  assert_int_equal(nvmlInit_v2(), NVML_SUCCESS);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(of_each_device, begin, end),
@@ -149,6 +207,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(details, begin, end),
       cmocka_unit_test_setup_teardown(utilization, begin, end),
       cmocka_unit_test_setup_teardown(names, begin, end),
+      cmocka_unit_test_setup_teardown(in_the_table_of_nvidia_smi, begin, end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,8 @@ import { declarationsText, declare, layoutChecks } from './emit-header.js';
 import type { NvmlApi, NvmlCall, NvmlFacts } from './nvml-api.js';
 
 /** Every symbol of the library, sorted. */
-export function nvmlSymbols(facts: NvmlFacts, api: NvmlApi): string[] {
-  return [...Object.keys(facts.functions), ...api.undocumented].sort();
+export function nvmlSymbols(facts: NvmlFacts): string[] {
+  return Object.keys(facts.functions).sort();
 }
 
 const from = 'proto/facts and proto/api-nvml';
@@ -68,7 +68,7 @@ export function emitNvmlCalls(facts: NvmlFacts, api: NvmlApi): string {
 #include "nvml_api.h"
 #include "shown.h"
 
-#define NVML_SYMBOL_COUNT ${nvmlSymbols(facts, api).length}
+#define NVML_SYMBOL_COUNT ${nvmlSymbols(facts).length}
 
 extern const char *const nvml_symbols[NVML_SYMBOL_COUNT];
 
@@ -138,7 +138,7 @@ function entry(call: NvmlCall, byName: Map<string, NvmlCall>): string {
 /** nvml/generated/nvml_entries.c */
 export function emitNvmlEntries(facts: NvmlFacts, api: NvmlApi): string {
   const byName = new Map(api.calls.map((call) => [call.name, call]));
-  const symbols = nvmlSymbols(facts, api);
+  const symbols = nvmlSymbols(facts);
   const unserved = (name: string, index: number) =>
     `NVML_EXPORT nvmlReturn_t unserved_${index}(void) __asm__("${name}");\n` +
     `nvmlReturn_t unserved_${index}(void) { return shown_unserved(${index}); }\n`;
@@ -173,7 +173,7 @@ function answered({ answer, about, source }: NvmlCall): string {
 
 /** docs/nvml-calls.md */
 export function emitNvmlDocs(facts: NvmlFacts, api: NvmlApi): string {
-  const symbols = nvmlSymbols(facts, api);
+  const symbols = nvmlSymbols(facts);
   const served = new Set(api.calls.map(({ name }) => name));
   const rows = [...api.calls]
     .sort((a, b) => (a.family === b.family ? 0 : a.family < b.family ? -1 : 1))

@@ -42,8 +42,6 @@ export interface NvmlCall {
 
 export interface NvmlApi {
   calls: NvmlCall[];
-  /** Symbols of the library that no header declares. */
-  undocumented: string[];
 }
 
 const keys = ['answer', 'source', 'needs', 'as', 'about'];
@@ -65,11 +63,18 @@ export function readNvmlFamily(file: string, text: string, facts: NvmlFacts): Nv
       throw new ApiError(`${file}:1: unknown key ${key}`);
     }
   }
+  // Functions of the library that no header declares are facts, too.
+  for (const [name, parameters] of Object.entries(whole.undocumented ?? {})) {
+    const declared = Object.entries(parameters as Record<string, string>);
+    facts.functions[name] = {
+      returns: 'nvmlReturn_t',
+      parameters: declared.map(([argument, type]) => [type, argument]),
+    };
+  }
   const listed = contents.get('calls');
   const pairs = isMap(listed) ? listed.items : [];
   return {
     calls: pairs.map((pair) => readCall(pair, { file, lines, family, facts })),
-    undocumented: whole.undocumented ?? [],
   };
 }
 
@@ -145,13 +150,12 @@ export function readNvmlFacts(file: string): NvmlFacts {
 }
 
 export function readNvmlApi(folder: string, facts: NvmlFacts): NvmlApi {
-  const api: NvmlApi = { calls: [], undocumented: [] };
+  const api: NvmlApi = { calls: [] };
   const files = readdirSync(folder).filter((name) => name.endsWith('.yaml'));
   for (const name of files.sort()) {
     const text = readFileSync(path.join(folder, name), 'utf8');
     const family = readNvmlFamily(`api-nvml/${name}`, text, facts);
     api.calls.push(...family.calls);
-    api.undocumented.push(...family.undocumented);
   }
   checkNvmlApi(api);
   api.calls.sort((a, b) => (a.name < b.name ? -1 : 1));

@@ -77,7 +77,7 @@ for (const [calls, says] of bad) {
 }
 
 t.test('a call described twice is refused, with both places', async (t) => {
-  const api = { calls: [...read(good).calls, ...read(good).calls], undocumented: [] };
+  const api = { calls: [...read(good).calls, ...read(good).calls] };
   t.throws(() => checkNvmlApi(api), /nvmlTinyInit_v2 is described already \(bad.yaml:3\)/);
 });
 
@@ -88,14 +88,29 @@ t.test('what is served, what is as another, and what is not', async (t) => {
     'nvmlTinyName: {answer: hand, source: monitor}',
     'nvmlDeviceGetTiny: {answer: tiny, source: GPU}',
   );
-  api.undocumented.push('nvmlInternalTiny');
-  const symbols = nvmlSymbols(facts, api);
-  t.same(symbols, [...Object.keys(facts.functions), 'nvmlInternalTiny'].sort());
+  const symbols = nvmlSymbols(facts);
+  t.same(symbols, Object.keys(facts.functions).sort());
   const text = emitNvmlEntries(facts, api);
   t.match(text, 'return answer_nvmlTinyInit_v2();');
   t.match(text, 'return nvmlTinyInit_v2();');
   t.match(text, 'shown_begin_device(one, &shown)');
   t.match(text, 'shown->state.has_tiny');
-  t.match(text, `return shown_unserved(${symbols.indexOf('nvmlInternalTiny')});`);
+  t.match(text, `return shown_unserved(${symbols.indexOf('nvmlTinyGone')});`);
   t.notMatch(text, /unserved_\d+\(void\) __asm__\("nvmlTinyName"\)/);
+});
+
+t.test('a function that no header declares', async (t) => {
+  const text = [
+    'family: tiny',
+    'undocumented:',
+    "  nvmlInternalTiny: {out: 'const void * *', id: 'const void *'}",
+    'calls:',
+    '  nvmlInternalTiny: {answer: hand, source: library, needs: nothing}',
+  ].join('\n');
+  const own = { ...facts, functions: { ...facts.functions } };
+  const api = readNvmlFamily('tiny.yaml', text, own);
+  t.ok(nvmlSymbols(own).includes('nvmlInternalTiny'));
+  const entries = emitNvmlEntries(own, api);
+  t.match(entries, 'nvmlInternalTiny(const void * * out, const void * id) {');
+  t.match(entries, 'return answer_nvmlInternalTiny(out, id);');
 });
