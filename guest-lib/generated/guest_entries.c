@@ -279,8 +279,12 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuMemMap",
   "cuMemPoolCreate",
   "cuMemPoolDestroy",
+  "cuMemPoolExportPointer",
+  "cuMemPoolExportToShareableHandle",
   "cuMemPoolGetAccess",
   "cuMemPoolGetAttribute",
+  "cuMemPoolImportFromShareableHandle",
+  "cuMemPoolImportPointer",
   "cuMemPoolSetAccess",
   "cuMemPoolSetAttribute",
   "cuMemPoolTrimTo",
@@ -712,8 +716,12 @@ const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))
   0,  // cuMemMap
   CALL_IS_LOCAL,  // cuMemPoolCreate
   CALL_IS_LOCAL,  // cuMemPoolDestroy
+  CALL_WAITS,  // cuMemPoolExportPointer
+  CALL_IS_LOCAL,  // cuMemPoolExportToShareableHandle
   CALL_IS_LOCAL,  // cuMemPoolGetAccess
   CALL_IS_LOCAL,  // cuMemPoolGetAttribute
+  CALL_IS_LOCAL,  // cuMemPoolImportFromShareableHandle
+  CALL_WAITS,  // cuMemPoolImportPointer
   CALL_WAITS,  // cuMemPoolSetAccess
   CALL_IS_LOCAL,  // cuMemPoolSetAttribute
   CALL_IS_LOCAL,  // cuMemPoolTrimTo
@@ -4594,6 +4602,34 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   return call_cuMemPoolDestroy(pool);
 }
 
+ALWAYS_INLINE CUresult call_cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr) {
+  CUresult result = guest_enter(CALL_cuMemPoolExportPointer, NEEDS_INIT);
+  return result ? result : guest_cuMemPoolExportPointer(shareData_out, ptr);
+}
+WATCHED CUresult watched_cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemPoolExportPointer);
+  return watch_end(&watched, call_cuMemPoolExportPointer(shareData_out, ptr));
+}
+CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr) {
+  if (watch_on()) return watched_cuMemPoolExportPointer(shareData_out, ptr);
+  return call_cuMemPoolExportPointer(shareData_out, ptr);
+}
+
+ALWAYS_INLINE CUresult call_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType, unsigned long long flags) {
+  CUresult result = guest_enter(CALL_cuMemPoolExportToShareableHandle, NEEDS_INIT);
+  return result ? result : guest_cuMemPoolExportToShareableHandle(handle_out, pool, handleType, flags);
+}
+WATCHED CUresult watched_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType, unsigned long long flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemPoolExportToShareableHandle);
+  return watch_end(&watched, call_cuMemPoolExportToShareableHandle(handle_out, pool, handleType, flags));
+}
+CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType, unsigned long long flags) {
+  if (watch_on()) return watched_cuMemPoolExportToShareableHandle(handle_out, pool, handleType, flags);
+  return call_cuMemPoolExportToShareableHandle(handle_out, pool, handleType, flags);
+}
+
 ALWAYS_INLINE CUresult call_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location) {
   CUresult result = guest_enter(CALL_cuMemPoolGetAccess, NEEDS_INIT);
   return result ? result : guest_cuMemPoolGetAccess(flags, memPool, location);
@@ -4620,6 +4656,34 @@ WATCHED CUresult watched_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attr
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value) {
   if (watch_on()) return watched_cuMemPoolGetAttribute(pool, attr, value);
   return call_cuMemPoolGetAttribute(pool, attr, value);
+}
+
+ALWAYS_INLINE CUresult call_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle, CUmemAllocationHandleType handleType, unsigned long long flags) {
+  CUresult result = guest_enter(CALL_cuMemPoolImportFromShareableHandle, NEEDS_INIT);
+  return result ? result : guest_cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags);
+}
+WATCHED CUresult watched_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle, CUmemAllocationHandleType handleType, unsigned long long flags) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemPoolImportFromShareableHandle);
+  return watch_end(&watched, call_cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags));
+}
+CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle, CUmemAllocationHandleType handleType, unsigned long long flags) {
+  if (watch_on()) return watched_cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags);
+  return call_cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags);
+}
+
+ALWAYS_INLINE CUresult call_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData) {
+  CUresult result = guest_enter(CALL_cuMemPoolImportPointer, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemPoolImportPointer(ptr_out, pool, shareData);
+}
+WATCHED CUresult watched_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemPoolImportPointer);
+  return watch_end(&watched, call_cuMemPoolImportPointer(ptr_out, pool, shareData));
+}
+CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData) {
+  if (watch_on()) return watched_cuMemPoolImportPointer(ptr_out, pool, shareData);
+  return call_cuMemPoolImportPointer(ptr_out, pool, shareData);
 }
 
 ALWAYS_INLINE CUresult call_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count) {

@@ -2,6 +2,7 @@
 #include "graph/allocation.h"
 #include "guest_calls.h"
 #include "memory.h"
+#include "sharing.h"
 
 #define PITCH_ALIGN 512
 
@@ -25,5 +26,11 @@ CUresult guest_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t Widt
 CUresult guest_cuMemFree_v2(CUdeviceptr dptr) {
   if (!dptr) return CUDA_SUCCESS;
   CUresult result = graph_memory_free(dptr);
-  return result == GRAPH_MEMORY_NONE ? memory_free(dptr) : result;
+  if (result != GRAPH_MEMORY_NONE) return result;
+  struct allocation found;
+  result = memory_free(dptr);
+  if (result == CUDA_ERROR_INVALID_VALUE && memory_find(dptr, &found) &&
+      found.kind == ALLOCATION_IMPORTED && found.pool)
+    result = sharing_close(dptr, 1);
+  return result;
 }

@@ -48,7 +48,6 @@ static const CUdevice_attribute not_remote[] = {
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
     CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
     CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED,
-    CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
     CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
     CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED,
 };
@@ -56,6 +55,10 @@ static const CUdevice_attribute not_remote[] = {
 static void restrict_to_remote(struct device *device) {
   for (size_t i = 0; i < sizeof not_remote / sizeof *not_remote; i++)
     if ((unsigned)not_remote[i] < device->attribute_count) device->attributes[not_remote[i]] = 0;
+  // Pools travel in files of ours (sharing.h), and in no other way.
+  if (device->attribute_count > CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES)
+    device->attributes[CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES] &=
+        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 }
 
 static void choose(const struct device *all, int all_count, const char *visible) {

@@ -18,7 +18,7 @@ struct pool *pool_find(CUmemoryPool handle) {
   return handle_object(WIRE_KIND_POOL, handle_of(handle));
 }
 
-static uint64_t make(int device, uint64_t most) {
+uint64_t pool_make(int device, uint64_t most) {
   struct pool *pool = calloc(1, sizeof *pool);
   if (!pool) return 0;
   *pool = (struct pool){.device = device, .most = most, .reuse = {1, 1, 1}};
@@ -31,7 +31,7 @@ static uint64_t make(int device, uint64_t most) {
 
 static uint64_t default_pool(int device) {
   pthread_mutex_lock(&memory_lock);
-  if (!defaults[device]) defaults[device] = make(device, 0);
+  if (!defaults[device]) defaults[device] = pool_make(device, 0);
   uint64_t handle = defaults[device];
   pthread_mutex_unlock(&memory_lock);
   return handle;
@@ -109,14 +109,16 @@ CUresult guest_cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type
 CUresult guest_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
   if (!pool || !poolProps || poolProps->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
     return CUDA_ERROR_INVALID_VALUE;
-  // Pools are not shared with other processes, and their attribute says so.
-  if (poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE) return CUDA_ERROR_NOT_SUPPORTED;
   CUresult result = device_of(&poolProps->location);
   if (result) return result;
-  uint64_t handle = make(poolProps->location.id, poolProps->maxSize);
+  if (poolProps->handleTypes & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  uint64_t handle = pool_make(poolProps->location.id, poolProps->maxSize);
   if (!handle) return CUDA_ERROR_OUT_OF_MEMORY;
   *pool = as_driver(handle);
-  return CUDA_SUCCESS;
+  if (poolProps->handleTypes) result = pool_name(pool_find(*pool));
+  if (result) guest_cuMemPoolDestroy(*pool);
+  return result;
 }
 
 // Memory of a pool is open to a device when any memory of the pool's device is.

@@ -13,7 +13,14 @@ struct pool {
   uint64_t used, high, threshold;
   int reuse[3];
   unsigned visitors;  // devices that may use its memory, a bit each
+  uint64_t name[4];   // by which another process knows it (pool_sharing.c); 0: none does
+  _Bool imported;     // it is another process's
 };
+
+// A new one; 0 when there can be none.
+uint64_t pool_make(int device, uint64_t most);
+// Gives it a name.
+CUresult pool_name(struct pool *pool);
 
 // The pool behind a live handle, or NULL.
 struct pool *pool_find(CUmemoryPool handle);

@@ -14,8 +14,8 @@
 #include "guest_calls.h"
 #include "handle.h"
 #include "memory_parts.h"
+#include "sharing.h"
 #include "stream.h"
-#include "token.h"
 #include "virtual_memory.h"
 
 // Memory of another process, mapped here.
@@ -25,6 +25,7 @@ struct import {
   struct token token;
   uint64_t address, size;  // what is meant of it
   uint64_t context;
+  uint64_t pool;  // handle of the imported pool that it is of, or 0
   uint64_t id;
   unsigned opened;
   struct import *next;
@@ -40,6 +41,7 @@ static _Bool find_import(struct holding *holding, uint64_t address, struct alloc
                                .address = import->address,
                                .size = import->size,
                                .context = import->context,
+                               .pool = import->pool,
                                .id = import->id,
                                .access = ACCESS_ALL};
   return 1;
@@ -114,28 +116,38 @@ static CUresult import_physical(_Bool own, const struct token *token, struct phy
 
 // ---- memory by handles -------------------------------------------------------------------------
 
-CUresult guest_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr) {
+CUresult sharing_offer(const struct allocation *wanted, struct token *token) {
   struct allocation found;
   struct holding whole = {0};
-  if (!pHandle) return CUDA_ERROR_INVALID_VALUE;
   pthread_mutex_lock(&memory_lock);
-  _Bool there = memory_find_locked(dptr, &found);
-  if (there && found.kind == ALLOCATION_PLAIN && !found.pool) whole = *window_at(dptr);
+  if (memory_find_locked(wanted->address, &found) && found.id == wanted->id)
+    whole = *window_at(wanted->address);
   pthread_mutex_unlock(&memory_lock);
-  if (!there || found.kind != ALLOCATION_PLAIN || found.pool) return CUDA_ERROR_INVALID_VALUE;
+  if (!whole.size) return CUDA_ERROR_INVALID_VALUE;
+  struct lane_thread before = lane_enter(whole.lane);
   // The server may have to put the bytes elsewhere, for which all work must be done.
   CUresult result = context_is_settled() ? CUDA_SUCCESS : context_synchronize();
-  if (result) return result;
+  if (!result)
+    result = export_memory(0, whole.address, whole.size, wanted->address - whole.address,
+                           wanted->size, token);
+  lane_leave(before);
+  return result;
+}
+
+CUresult guest_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr) {
+  struct allocation found;
+  if (!pHandle) return CUDA_ERROR_INVALID_VALUE;
+  if (!memory_find(dptr, &found) || found.kind != ALLOCATION_PLAIN || found.pool)
+    return CUDA_ERROR_INVALID_VALUE;
   struct token token;
-  result = export_memory(0, whole.address, whole.size, found.address - whole.address, found.size,
-                         &token);
+  CUresult result = sharing_offer(&found, &token);
   if (result) return result;
   _Static_assert(sizeof token == sizeof *pHandle, "a token is what CUDA passes around");
   memcpy(pHandle, &token, sizeof *pHandle);
   return CUDA_SUCCESS;
 }
 
-static CUresult map_import(const struct token *token, struct physical *physical,
+static CUresult map_import(const struct token *token, uint64_t pool, struct physical *physical,
                            const struct imported *imported, uint64_t *address) {
   struct import *import = calloc(1, sizeof *import);
   uint64_t at;
@@ -149,6 +161,7 @@ static CUresult map_import(const struct token *token, struct physical *physical,
   import->address = at + imported->offset;
   import->size = imported->length;
   import->context = context_current_handle();
+  import->pool = pool;
   import->id = memory_next_id();
   import->opened = 1;
   import->next = imports;
@@ -161,46 +174,50 @@ static CUresult map_import(const struct token *token, struct physical *physical,
   return result;
 }
 
-CUresult guest_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle,
-                                     unsigned int Flags) {
-  if (!pdptr || Flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) return CUDA_ERROR_INVALID_VALUE;
-  struct token token;
-  memcpy(&token, &handle, sizeof token);
+CUresult sharing_open(const struct token *token, uint64_t pool, CUdeviceptr *out) {
   pthread_mutex_lock(&memory_lock);
   for (struct import *import = imports; import; import = import->next) {
-    if (memcmp(&import->token, &token, sizeof token) != 0 ||
+    if (memcmp(&import->token, token, sizeof *token) != 0 ||
         import->context != context_current_handle())
       continue;
     import->opened++;
-    *pdptr = import->address;
+    *out = import->address;
     pthread_mutex_unlock(&memory_lock);
     return CUDA_SUCCESS;
   }
   pthread_mutex_unlock(&memory_lock);
   struct physical *physical;
   struct imported imported;
-  CUresult result = import_physical(0, &token, &physical, &imported);
+  CUresult result = import_physical(0, token, &physical, &imported);
   if (result) return result;
   pthread_mutex_lock(&memory_lock);
   uint64_t address;
-  result = map_import(&token, physical, &imported, &address);
+  result = map_import(token, pool, physical, &imported, &address);
   physical->references = 0;  // the mapping holds it
   if (result) physical_drop_unused(physical);
   pthread_mutex_unlock(&memory_lock);
-  if (!result) *pdptr = address;
+  if (!result) *out = address;
   return result;
+}
+
+CUresult guest_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle,
+                                     unsigned int Flags) {
+  if (!pdptr || Flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) return CUDA_ERROR_INVALID_VALUE;
+  struct token token;
+  memcpy(&token, &handle, sizeof token);
+  return sharing_open(&token, 0, pdptr);
 }
 
 CUresult guest_cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags) {
   return guest_cuIpcOpenMemHandle_v2(pdptr, handle, Flags);
 }
 
-CUresult guest_cuIpcCloseMemHandle(CUdeviceptr dptr) {
+CUresult sharing_close(CUdeviceptr dptr, _Bool at_once) {
   pthread_mutex_lock(&memory_lock);
   struct import **link = &imports;
   while (*link && (*link)->address != dptr) link = &(*link)->next;
   struct import *import = *link;
-  _Bool last = import && --import->opened == 0;
+  _Bool last = import && (--import->opened == 0 || at_once);
   if (last) {
     *link = import->next;
     window_remove(&import->holding);
@@ -208,6 +225,7 @@ CUresult guest_cuIpcCloseMemHandle(CUdeviceptr dptr) {
   pthread_mutex_unlock(&memory_lock);
   if (!import) return CUDA_ERROR_INVALID_VALUE;
   if (!last) return CUDA_SUCCESS;
+  struct lane_thread before = lane_enter(import->holding.lane);
   struct answer answer;
   answer_init(&answer);
   CUresult result = ask_MemoryDisplace(import->holding.address, import->holding.size, &answer);
@@ -218,35 +236,45 @@ CUresult guest_cuIpcCloseMemHandle(CUdeviceptr dptr) {
   import->physical->mappings = 0;
   physical_drop_unused(import->physical);
   pthread_mutex_unlock(&memory_lock);
+  lane_leave(before);
   free(import);
   return result;
 }
 
+CUresult guest_cuIpcCloseMemHandle(CUdeviceptr dptr) { return sharing_close(dptr, 0); }
+
 // ---- memory by descriptors ---------------------------------------------------------------------
 
-// What a file holds that stands for memory. It is sealed, so that it cannot change on its way.
+// What a file holds that stands for memory or a pool. It is sealed, so that it cannot change on
+// its way.
 struct note {
   uint64_t magic;
   struct token token;
 };
-#define NOTE_MAGIC 0x3165746f6e626fu
+#define MEMORY_MAGIC 0x3165746f6e626fu
 #define NOTE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
 
-static int create_note(const struct note *note) {
+int sharing_create_note(uint64_t magic, const struct token *token) {
+  const struct note note = {magic, *token};
   int fd = (int)syscall(SYS_memfd_create, "outboard-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return -1;
-  if (write(fd, note, sizeof *note) == sizeof *note && !fcntl(fd, F_ADD_SEALS, NOTE_SEALS))
+  if (write(fd, &note, sizeof note) == sizeof note && !fcntl(fd, F_ADD_SEALS, NOTE_SEALS))
     return fd;
   close(fd);
   return -1;
 }
 
-static _Bool read_note(int fd, struct note *note) {
+_Bool sharing_read_note(const void *handle, uint64_t magic, struct token *token) {
   struct stat about;
-  int seals = fcntl(fd, F_GET_SEALS);
-  return seals >= 0 && seals & F_SEAL_WRITE && !fstat(fd, &about) &&
-         about.st_size == sizeof *note && pread(fd, note, sizeof *note, 0) == sizeof *note &&
-         note->magic == NOTE_MAGIC;
+  struct note note;
+  const intptr_t number = (intptr_t)handle;
+  if (number < 0 || number > INT32_MAX) return 0;
+  const int fd = (int)number, seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || !(seals & F_SEAL_WRITE) || fstat(fd, &about) || about.st_size != sizeof note ||
+      pread(fd, &note, sizeof note, 0) != sizeof note || note.magic != magic)
+    return 0;
+  *token = note.token;
+  return 1;
 }
 
 CUresult guest_cuMemExportToShareableHandle(void *shareableHandle,
@@ -261,10 +289,10 @@ CUresult guest_cuMemExportToShareableHandle(void *shareableHandle,
   if (!shareableHandle || !size || flags) return CUDA_ERROR_INVALID_VALUE;
   if (handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
   if (!shareable) return CUDA_ERROR_INVALID_VALUE;
-  struct note note = {.magic = NOTE_MAGIC};
-  CUresult result = export_memory(handle, 0, 0, 0, size, &note.token);
+  struct token token;
+  CUresult result = export_memory(handle, 0, 0, 0, size, &token);
   if (result) return result;
-  int fd = create_note(&note);
+  int fd = sharing_create_note(MEMORY_MAGIC, &token);
   if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
   *(int *)shareableHandle = fd;
   return CUDA_SUCCESS;
@@ -274,12 +302,11 @@ CUresult guest_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *hand
                                               CUmemAllocationHandleType shHandleType) {
   if (!handle) return CUDA_ERROR_INVALID_VALUE;
   if (shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
-  struct note note;
-  intptr_t fd = (intptr_t)osHandle;
-  if (fd < 0 || fd > INT32_MAX || !read_note((int)fd, &note)) return CUDA_ERROR_INVALID_VALUE;
+  struct token token;
+  if (!sharing_read_note(osHandle, MEMORY_MAGIC, &token)) return CUDA_ERROR_INVALID_VALUE;
   struct physical *physical;
   struct imported imported;
-  CUresult result = import_physical(1, &note.token, &physical, &imported);
+  CUresult result = import_physical(1, &token, &physical, &imported);
   if (result == CUDA_ERROR_INVALID_HANDLE) return CUDA_ERROR_INVALID_VALUE;
   if (!result) *handle = physical->handle;
   return result;

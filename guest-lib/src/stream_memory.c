@@ -12,6 +12,7 @@
 #include "lane.h"
 #include "memory_parts.h"
 #include "pool.h"
+#include "sharing.h"
 #include "stream.h"
 
 // How many of a stream's frees an allocation looks through for one that fits.
@@ -128,7 +129,7 @@ static uint64_t use_again(uint64_t stream, uint64_t size, int device) {
 
 static CUresult allocate(CUdeviceptr *out, uint64_t size, struct pool *pool, uint64_t handle,
                          uint64_t stream, uint64_t context) {
-  if (!out || !size) return CUDA_ERROR_INVALID_VALUE;
+  if (!out || !size || pool->imported) return CUDA_ERROR_INVALID_VALUE;
   uint64_t address;
   CUresult result = CUDA_SUCCESS;
   if (capture_active()) {
@@ -206,8 +207,11 @@ CUresult guest_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, int per_thread
   result = graph_memory_free(dptr);
   if (result != GRAPH_MEMORY_NONE) return result;
   struct allocation found;
-  if (memory_find(dptr, &found) && found.kind == ALLOCATION_MANAGED)
-    return CUDA_ERROR_INVALID_VALUE;
+  if (memory_find(dptr, &found)) {
+    if (found.kind == ALLOCATION_MANAGED) return CUDA_ERROR_INVALID_VALUE;
+    // It waits for the device, as closing such memory does.
+    if (found.kind == ALLOCATION_IMPORTED && found.pool) return sharing_close(dptr, 1);
+  }
   pthread_mutex_lock(&memory_lock);
   struct line *line = line_of(stream);
   if (!line) line = new_line(stream);

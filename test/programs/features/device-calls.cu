@@ -60,9 +60,7 @@ int main() {
   SHOW_DRIVER(cuDeviceGetAttribute(nullptr, CU_DEVICE_ATTRIBUTE_WARP_SIZE, device));
   // What depends on whether the device is in this machine is left out: atomics and managed memory
   // of both sides at once, host pointers as they are, pools that others may open.
-  const auto of_the_machine = [](int i) {
-    return i == 86 || i == 89 || i == 91 || i == 101 || i == 119;
-  };
+  const auto of_the_machine = [](int i) { return i == 86 || i == 89 || i == 91 || i == 101; };
   for (int i = 1; i < 145; i++)
     if (!of_the_machine(i) &&
         cuDeviceGetAttribute(&value, static_cast<CUdevice_attribute>(i), device) == CUDA_SUCCESS)
