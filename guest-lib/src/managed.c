@@ -2,6 +2,7 @@
 #include "advice.h"
 #include "context.h"
 #include "guest_calls.h"
+#include "lane.h"
 #include "memory.h"
 #include "pages.h"
 #include "stream.h"
@@ -128,7 +129,12 @@ static CUresult prefetch(CUdeviceptr address, size_t size, CUmemLocation locatio
   if (!result) result = change_range(address, size, &change);
   if (result) return result;
   // To the host, pages come when they are touched.
-  if (location.type == CU_MEM_LOCATION_TYPE_DEVICE) pages_use(address, size, 0);
+  if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_SUCCESS;
+  struct lane_thread before = lane_enter(lane_of_device(location.id));
+  result = lanes_many() ? memory_bring_managed(address) : CUDA_SUCCESS;
+  lane_leave(before);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) return result;
+  pages_use(address, size, 0);
   return CUDA_SUCCESS;
 }
 

@@ -33,10 +33,49 @@ __global__ void sum(const int *from, int n, int *into) {
 }
 
 __global__ void count_up(int times) {
-  for (int i = 0; i < times; i++) counter++;
+  for (int i = 0; i < times; i++) atomicAdd_system(&counter, 1);
+}
+
+struct Node {
+  Node *next;
+  int *values;
+};
+
+__global__ void walk(Node *node, int *sum) {
+  *sum = 0;
+  for (; node; node = node->next)
+    for (int i = 0; i < 100; i++) *sum += node->values[i]++;
 }
 
 static void use(int device) { CHECK(cudaSetDevice(device)); }
+
+// Found by pointers, and fetched to the device before.
+static void fetched() {
+  Node *first = nullptr;
+  for (int i = 0; i < 6; i++) {
+    Node *node;
+    use(i % 2);
+    CHECK(cudaMallocManaged(&node, sizeof *node));
+    CHECK(cudaMallocManaged(&node->values, i % 3 ? 400 : 3 << 20));
+    for (int k = 0; k < 100; k++) node->values[k] = i + k;
+    node->next = first;
+    first = node;
+  }
+  for (int device : {1, 0, 1}) {
+    use(device);
+    int *sum;
+    CHECK(cudaMallocManaged(&sum, sizeof *sum));
+    cudaMemLocation place = {cudaMemLocationTypeDevice, device};
+    for (Node *node = first; node; node = node->next)
+      CHECK(cudaMemPrefetchAsync(node->values, 400, place, 0, 0));
+    for (Node *node = first; node; node = node->next)
+      CHECK(cudaMemPrefetchAsync(node, sizeof *node, place, 0, 0));
+    walk<<<1, 1>>>(first, sum);
+    CHECK(cudaDeviceSynchronize());
+    printf("fetched to %d: %d\n", device, *sum);
+    CHECK(cudaFree(sum));
+  }
+}
 
 static long total() {
   long all = 0;
@@ -132,6 +171,23 @@ int main() {
         CHECK(cudaDeviceSynchronize());
       }).join();
   printf("counted: %d\n", counter);
+
+  // And at once.
+  counter = 0;
+  std::thread both[2];
+  for (int device : {0, 1})
+    both[device] = std::thread([device] {
+      use(device);
+      for (int i = 0; i < 30; i++) {
+        count_up<<<2, 32>>>(10);
+        if (i % 4 == device) CHECK(cudaDeviceSynchronize());
+      }
+      CHECK(cudaDeviceSynchronize());
+    });
+  for (auto &thread : both) thread.join();
+  printf("counted at once: %d\n", counter);
+  counter = 600;
+  fetched();
 
   use(1);
   CHECK(cudaDeviceReset());
