@@ -123,7 +123,7 @@ t.test('a program is killed: no server keeps anything of it', { skip: noPrograms
 });
 
 // Those that are about other devices, or about processes with sessions of their own.
-const others = new Set(['ipc', 'shared-pieces', 'peer-devices']);
+const others = new Set(['ipc', 'shared-pieces', 'peer-devices', 'device-calls']);
 for (const { name, shows } of features) {
   if (others.has(name)) continue;
   t.test(`${name}: ${shows}`, { skip: noPrograms }, async (t) => {
