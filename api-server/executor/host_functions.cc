@@ -28,7 +28,7 @@ CUresult HostFunctions::call(CUstream stream, uint64_t function, wire_function k
   Record *const record = take(function, kind == WIRE_FUNCTION_KEPT);
   if (!record) return CUDA_ERROR_OUT_OF_MEMORY;
   const CUresult result =
-      kind == WIRE_FUNCTION_CALLBACK
+      kind == WIRE_FUNCTION_CALLBACK || kind == WIRE_FUNCTION_STEP
           ? driver_.cuStreamAddCallback(
                 stream,
                 [](CUstream, CUresult status, void *data) {
@@ -39,6 +39,15 @@ CUresult HostFunctions::call(CUstream stream, uint64_t function, wire_function k
                 stream, [](void *data) { run(static_cast<Record *>(data), CUDA_SUCCESS); }, record);
   if (result != CUDA_SUCCESS) give(record);
   return result;
+}
+
+void HostFunctions::call_now(uint64_t function, CUresult status) {
+  std::unique_lock lock(mutex_);
+  if (calls_.size() >= kMostHostFunctions) return;  // of a guest that never returns from any
+  const uint64_t call = ++last_call_;
+  calls_.insert(call);
+  lock.unlock();
+  push_(function, call, status);
 }
 
 CUresult HostFunctions::hold(CUstream stream, uint64_t *number) {
@@ -149,9 +158,16 @@ void HostFunctions::finish() {
 void handle_HostFunction(Session &s, const wire_HostFunction &q) {
   const auto posted = [&](CUresult result) { s.posted(WIRE_HostFunction, result); };
   CUstream stream;
-  if (!s.find(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
-  if (q.kind > WIRE_FUNCTION_KEPT) return posted(CUDA_ERROR_INVALID_VALUE);
-  posted(s.host_functions().call(stream, q.function, static_cast<wire_function>(q.kind)));
+  if (q.kind > WIRE_FUNCTION_STEP) return posted(CUDA_ERROR_INVALID_VALUE);
+  const CUresult result =
+      s.find(q.stream, &stream)
+          ? s.host_functions().call(stream, q.function, static_cast<wire_function>(q.kind))
+          : CUDA_ERROR_INVALID_HANDLE;
+  posted(result);
+  // Another device's stream may wait for it.
+  if (result != CUDA_SUCCESS && q.kind == WIRE_FUNCTION_STEP) {
+    s.host_functions().call_now(q.function, result);
+  }
 }
 
 void handle_HostFunctionDone(Session &s, const wire_HostFunctionDone &q) {

@@ -31,6 +31,8 @@ class HostFunctions {
 
   // Has the stream call `function` when it comes to it.
   CUresult call(CUstream stream, uint64_t function, wire_function kind);
+  // Calls it at once: no stream will come to it.
+  void call_now(uint64_t function, CUresult status);
   // Holds the stream from there on.
   CUresult hold(CUstream stream, uint64_t *number);
   // What a host node of a graph calls. False: there are as many as a session may have.

@@ -393,7 +393,7 @@ static CUresult post(struct host_function f, uint64_t stream, enum wire_function
 CUresult host_step(uint64_t stream, void (*take)(void *data, struct host_step_call call),
                    void *data) {
   CUresult result =
-      post((struct host_function){.step = take, .data = data}, stream, WIRE_FUNCTION_ONCE);
+      post((struct host_function){.step = take, .data = data}, stream, WIRE_FUNCTION_STEP);
   pending_note(stream);
   return result;
 }

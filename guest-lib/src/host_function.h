@@ -31,7 +31,8 @@ _Bool host_function_calls(void);
 void host_function_reader_left(void);
 
 // A step of this library's own in a stream of the thread's lane: once the stream has come to it,
-// `take` is called on that thread, and the stream waits until host_step_done, then or later.
+// `take` is called on that thread, and the stream waits until host_step_done, then or later. It is
+// also called when the context has failed: what waits for it may be another lane's.
 struct host_step_call {
   unsigned lane;
   uint64_t number;

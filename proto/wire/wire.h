@@ -133,6 +133,7 @@ enum wire_function {
   WIRE_FUNCTION_ONCE,      // called once, unless the context has failed
   WIRE_FUNCTION_CALLBACK,  // called once, and told if the context has failed
   WIRE_FUNCTION_KEPT,      // a node of a graph: may be called again and again
+  WIRE_FUNCTION_STEP,      // as a callback, and at once where the stream takes none
 };
 
 // A sentence follows.

@@ -247,10 +247,20 @@ int main() {
   say("the last again", total(memory[last]));
 
   // An error is of one device.
+  cudaEvent_t failing;
+  CHECK(cudaEventCreate(&failing));
   fill<<<blocks, 256>>>((int *)16, 1);
+  (void)cudaEventRecord(failing);  // it may have failed by now
+  CHECK(cudaSetDevice(0));
+  CHECK(cudaStreamWaitEvent(here, failing, 0));
+  CHECK(cudaStreamSynchronize(here));
+  CHECK(cudaSetDevice(last));
   SHOW(cudaDeviceSynchronize());
   SHOW(cudaMemset(memory[last], 0, 4));
   CHECK(cudaSetDevice(0));
+  // What waits for it goes on.
+  CHECK(cudaStreamWaitEvent(here, failing, 0));
+  CHECK(cudaStreamSynchronize(here));
   say("the first still", total(memory[0]));
   return 0;
 }

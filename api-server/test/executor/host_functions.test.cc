@@ -102,7 +102,7 @@ TEST(many_streams_call_at_once) {
   CHECK_EQUAL(w.guest.synchronize().result, CUDA_SUCCESS);
 }
 
-TEST(only_callbacks_are_told_of_a_broken_context) {
+TEST(only_callbacks_and_steps_are_told_of_a_broken_context) {
   World w;
   w.load_kernels();
   const uint64_t held = stream(w, 1);
@@ -110,6 +110,7 @@ TEST(only_callbacks_are_told_of_a_broken_context) {
   w.guest.launch(function_handle(World::kCrash), held, "");
   post(w, held, 1);
   post(w, held, 2, WIRE_FUNCTION_CALLBACK);
+  post(w, held, 3, WIRE_FUNCTION_STEP);
   const uint64_t waiting = w.guest.ask_synchronize_stream(held);
   w.guest.wait(w.guest.ask_synchronize_stream(stream(w, 2)));  // all of it is taken up
   World::fake().open_gate(1);
@@ -117,9 +118,23 @@ TEST(only_callbacks_are_told_of_a_broken_context) {
   CHECK_EQUAL(call.function, 2u);
   CHECK_EQUAL(call.status, CUDA_ERROR_ILLEGAL_ADDRESS);
   done(w, call.call);
+  const wire_call step = next_call(w);
+  CHECK_EQUAL(step.function, 3u);
+  done(w, step.call);
   CHECK_EQUAL(w.guest.wait(waiting).reply.result, CUDA_ERROR_ILLEGAL_ADDRESS);
   w.end();
   World::fake().reset();
+}
+
+TEST(a_step_is_taken_also_where_no_stream_can_come_to_it) {
+  World w;
+  post(w, 12345, 7);
+  post(w, 12345, 8, WIRE_FUNCTION_STEP);
+  const wire_call call = next_call(w);
+  CHECK_EQUAL(call.function, 8u);
+  CHECK_EQUAL(call.status, CUDA_ERROR_INVALID_HANDLE);
+  done(w, call.call);
+  w.end();
 }
 
 TEST(what_a_graph_calls_is_called_again_and_again) {
@@ -231,7 +246,7 @@ TEST(functions_of_unknown_streams_and_kinds_are_refused) {
   World w;
   post(w, wire_handle(WIRE_KIND_STREAM, 1, 9), 1);
   CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_HANDLE);
-  post(w, 0, 1, 3);
+  post(w, 0, 1, WIRE_FUNCTION_STEP + 1);
   CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_VALUE);
   post(w, 0, 1, UINT32_MAX);
   CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_VALUE);
