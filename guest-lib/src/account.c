@@ -111,8 +111,7 @@ static void leave(struct leaving what) {
   struct account *account = here();
   what.sequence = batch_sequence();
   unsigned visitors = lanes_many() ? peer_borrowers[lane_here()] : 0;
-  for (unsigned lane = 0; visitors >> lane; lane++) {
-    if (!(visitors >> lane & 1)) continue;
+  for (unsigned lane; lanes_take(&visitors, &lane);) {
     struct lane_thread before = lane_enter(lane);
     what.visitors[lane] = batch_sequence();
     lane_leave(before);

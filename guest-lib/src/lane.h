@@ -28,6 +28,16 @@ extern __thread struct lane_thread lane_thread;
 static inline _Bool lanes_many(void) { return __builtin_expect(lane_count > 1, 0); }
 static inline unsigned lane_here(void) { return lanes_many() ? lane_thread.lane : 0; }
 
+// Sets of lanes, a bit each. lanes_take() goes through one: for (unsigned left = set, lane;
+// lanes_take(&left, &lane);)
+static inline _Bool lanes_have(unsigned set, unsigned lane) { return set >> lane & 1; }
+static inline _Bool lanes_take(unsigned *left, unsigned *lane) {
+  if (!*left) return 0;
+  *lane = (unsigned)__builtin_ctz(*left);
+  *left &= *left - 1;
+  return 1;
+}
+
 // A call begins: in the lane of the current context.
 void lane_begin(void);
 // Something of this lane was named; `otherwise` is what the call gets if it cannot be used beside

@@ -392,7 +392,7 @@ static struct block *elsewhere(uint64_t address) {
   struct block *block = block_at(address);
   if (!block || block->kind != ALLOCATION_MANAGED) return NULL;
   const struct holding *holding = &block->holding;
-  return holding->lane == lane_here() || holding->visitors >> lane_here() & 1 ? NULL : block;
+  return holding->lane == lane_here() || lanes_have(holding->visitors, lane_here()) ? NULL : block;
 }
 
 CUresult memory_bring_managed(uint64_t address) {

@@ -29,7 +29,7 @@ static _Bool covered(uint64_t address, uint64_t size) {
   struct allocation found;
   _Bool first = 1;
   while (memory_find_locked(address, &found) && (found.access || found.visitors)) {
-    if (!(found.visitors >> lane_here() & 1)) lane_follow(found.lane, CUDA_ERROR_INVALID_VALUE);
+    if (!lanes_have(found.visitors, lane_here())) lane_follow(found.lane, CUDA_ERROR_INVALID_VALUE);
     // What continues a mapping must be one, too.
     if (!first && found.kind != ALLOCATION_MAPPING) return 0;
     uint64_t rest = found.size - (address - found.address);

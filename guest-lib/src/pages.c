@@ -177,7 +177,7 @@ static void push_to_owner(struct range *range) {
 // Work of the thread's lane does not wait by itself for what was sent to others.
 static void await_owners(void) {
   for (unsigned lane = 0; lane < (unsigned)lane_count; lane++) {
-    if (!under_way[lane] || !(peer_borrowers[lane] >> lane_here() & 1)) continue;
+    if (!under_way[lane] || !lanes_have(peer_borrowers[lane], lane_here())) continue;
     under_way[lane] = 0;
     struct lane_thread before = lane_enter(lane);
     struct answer answer;
@@ -197,7 +197,7 @@ _Bool pages_hand_over_all(void) {
     struct range *range = *link;  // which leaves the list when all of it is closed
     if (range->lane == lane_here())
       pages_push(range, range->first, range->last, 0);
-    else if (range->visitors >> lane_here() & 1)
+    else if (lanes_have(range->visitors, lane_here()))
       push_to_owner(range);
     if (*link == range) link = &range->next_open;
   }

@@ -45,8 +45,8 @@ void peer_lend(struct holding *holding, unsigned visitor, CUmemAccess_flags flag
 
 void peer_lend_to(struct holding *holding, unsigned visitors) {
   visitors &= ~(unsigned)holding->visitors;
-  for (unsigned visitor = 0; visitors >> visitor; visitor++)
-    if (visitors >> visitor & 1) peer_lend(holding, visitor, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  for (unsigned visitor; lanes_take(&visitors, &visitor);)
+    peer_lend(holding, visitor, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 }
 
 void peer_lend_to_all(struct holding *holding) {
@@ -58,7 +58,7 @@ void peer_lend_to_joined(struct holding *holding) {
 }
 
 void peer_end(struct holding *holding, unsigned visitor) {
-  if (!(holding->visitors >> visitor & 1)) return;
+  if (!lanes_have(holding->visitors, visitor)) return;
   struct lane_thread before = lane_enter(visitor);
   put_PeerUnmap(holding->address, holding->size);
   lane_leave(before);
@@ -66,7 +66,8 @@ void peer_end(struct holding *holding, unsigned visitor) {
 }
 
 void peer_end_all(struct holding *holding) {
-  for (unsigned visitor = 0; holding->visitors; visitor++) peer_end(holding, visitor);
+  for (unsigned left = holding->visitors, visitor; lanes_take(&left, &visitor);)
+    peer_end(holding, visitor);
 }
 
 // ---- lanes -------------------------------------------------------------------------------------
@@ -84,7 +85,7 @@ static CUresult offer(struct token *token) {
 }
 
 static CUresult join(unsigned visitor, unsigned owner) {
-  if (peer_joined[owner] >> visitor & 1) return CUDA_SUCCESS;
+  if (lanes_have(peer_joined[owner], visitor)) return CUDA_SUCCESS;
   struct token token;
   struct lane_thread before = lane_enter(owner);
   CUresult result = offer(&token);
@@ -111,7 +112,7 @@ CUresult peer_join(unsigned visitor, unsigned owner) {
 void peer_join_all(unsigned owner) {
   pthread_mutex_lock(&lock);
   for (unsigned visitor = 0; visitor < (unsigned)lane_count; visitor++) {
-    if (visitor == owner || tried[owner] >> visitor & 1) continue;
+    if (visitor == owner || lanes_have(tried[owner], visitor)) continue;
     tried[owner] |= (uint8_t)(1u << visitor);
     if (device_peer(device_of_lane(visitor), device_of_lane(owner))) join(visitor, owner);
   }
@@ -165,8 +166,8 @@ CUresult peer_open(unsigned visitor, unsigned owner) {
 }
 
 static void settle(unsigned lane) {
+  CUresult result = lane_synchronize(lane);
   struct lane_thread before = lane_enter(lane);
-  CUresult result = context_is_settled() ? CUDA_SUCCESS : context_synchronize();
   if (result && !guest_is_lost()) guest_async_error(result);
   lane_leave(before);
 }
@@ -179,8 +180,7 @@ void peer_close(unsigned visitor, unsigned owner) {
 }
 
 void peer_settle(unsigned lanes) {
-  for (unsigned lane = 0; lanes >> lane; lane++)
-    if (lanes >> lane & 1) settle(lane);
+  for (unsigned lane; lanes_take(&lanes, &lane);) settle(lane);
 }
 
 // ---- contexts ----------------------------------------------------------------------------------

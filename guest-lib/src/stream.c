@@ -224,6 +224,13 @@ CUresult context_synchronize(void) {
   return result;
 }
 
+CUresult lane_synchronize(unsigned lane) {
+  struct lane_thread before = lane_enter(lane);
+  CUresult result = context_is_settled() ? CUDA_SUCCESS : context_synchronize();
+  lane_leave(before);
+  return result;
+}
+
 // ---- entry points ------------------------------------------------------------------------------
 
 CUresult guest_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority) {

@@ -81,5 +81,7 @@ CUresult stream_synchronize(uint64_t wire);
 
 // Waits for everything. The generated round trip, shared by the callers that need it.
 CUresult context_synchronize(void);
+// The same for what was put on the streams of a lane, unless it is known to be done.
+CUresult lane_synchronize(unsigned lane);
 
 #endif

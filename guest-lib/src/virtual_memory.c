@@ -77,8 +77,8 @@ static _Bool is_uneven(const struct mapping *mapping) {
 // Those of the holding that may do anything there.
 static uint8_t visitors_at(const struct mapping *mapping, uint64_t address) {
   unsigned visitors = mapping->holding.visitors, found = 0;
-  for (unsigned lane = 0; visitors >> lane; lane++)
-    if (visitors >> lane & 1 && access_at(mapping, address, lane)) found |= 1u << lane;
+  for (unsigned lane; lanes_take(&visitors, &lane);)
+    if (access_at(mapping, address, lane)) found |= 1u << lane;
   return (uint8_t)found;
 }
 
@@ -176,7 +176,7 @@ static CUresult note_access(struct mapping *mapping, uint64_t first, uint64_t by
 // anything.
 static CUresult tell_peer(struct mapping *mapping, uint64_t first, uint64_t bytes, unsigned lane,
                           unsigned access) {
-  _Bool there = mapping->holding.visitors >> lane & 1, whole = bytes == mapping->holding.size;
+  _Bool there = lanes_have(mapping->holding.visitors, lane), whole = bytes == mapping->holding.size;
   if (!there && !access) return CUDA_SUCCESS;
   if (!there)
     peer_lend(&mapping->holding, lane, whole ? as_flags(access) : CU_MEM_ACCESS_FLAGS_PROT_NONE);
