@@ -24,8 +24,7 @@ struct crossing {
   unsigned by;  // the lane whose device reaches both ends; LANE_ANY: none does
 };
 
-// Pinned memory is the host's here, whichever device reaches it.
-static unsigned lane_of_end(const struct box_end *end) {
+unsigned across_lane_of(const struct box_end *end) {
   if (end->place == BOX_ARRAY) return handle_lane(WIRE_KIND_ARRAY, end->array);
   struct allocation found;
   if (end->place == BOX_HOST || window_is_host(end->address)) return LANE_ANY;
@@ -35,7 +34,8 @@ static unsigned lane_of_end(const struct box_end *end) {
 static _Bool reaches(unsigned lane, const struct box_end *end, unsigned end_lane) {
   struct allocation found;
   if (lane == end_lane) return 1;
-  return end->place != BOX_ARRAY && memory_find(end->address, &found) && found.visitors >> lane & 1;
+  return end->place != BOX_ARRAY && memory_find(end->address, &found) &&
+         lanes_have(found.visitors, lane);
 }
 
 static unsigned lane_of_copy(const struct crossing *c, unsigned here) {
@@ -132,14 +132,6 @@ static void carry_step(void *data, struct host_step_call call) {
   host_step_done(call);
 }
 
-static CUresult wait_for_lane(unsigned lane) {
-  if (lane == LANE_ANY) return CUDA_SUCCESS;
-  struct lane_thread before = lane_enter(lane);
-  CUresult result = context_is_settled() ? CUDA_SUCCESS : context_synchronize();
-  lane_leave(before);
-  return result;
-}
-
 // Whether an end and what the host has at it may be copied to or from in its lane.
 static CUresult check_end(const struct box_end *end, unsigned lane, const struct box *box) {
   if (lane == LANE_ANY) return CUDA_SUCCESS;
@@ -158,9 +150,7 @@ static _Bool is_pageable(const struct box_end *end, unsigned lane) {
 }
 
 static CUresult copy(struct crossing c, uint64_t stream, _Bool async) {
-  CUresult result = CUDA_SUCCESS;
-  if (capture_active() && (result = capture_check_wait(stream))) return result;
-  if (!result) result = check_end(&c.to, c.to_lane, &c.box);
+  CUresult result = check_end(&c.to, c.to_lane, &c.box);
   if (!result) result = check_end(&c.from, c.from_lane, &c.box);
   if (result) return result;
   // On the legacy stream it begins when all work of both devices is done, and theirs goes on after
@@ -176,17 +166,20 @@ static CUresult copy(struct crossing c, uint64_t stream, _Bool async) {
   }
   result = stream_synchronize(stream);
   // What is waited for is behind the work of both devices, too.
-  if (!result && (!async || legacy)) result = wait_for_lane(c.from_lane);
-  if (!result && (!async || legacy)) result = wait_for_lane(c.to_lane);
+  const unsigned lanes[2] = {c.from_lane, c.to_lane};
+  for (int i = 0; i < 2 && !result; i++)
+    if ((!async || legacy) && lanes[i] != LANE_ANY) result = lane_synchronize(lanes[i]);
   const uint64_t streams[LANES_MAX] = {STREAM_LEGACY_WIRE};
   return result ? result : carry(&c, streams);
 }
 
 _Bool across_copy(const struct box_end *to, const struct box_end *from, const struct box *box,
                   uint64_t stream, _Bool async, CUresult *result) {
-  unsigned here = lane_here(), to_lane = lane_of_end(to), from_lane = lane_of_end(from);
+  unsigned here = lane_here(), to_lane = across_lane_of(to), from_lane = across_lane_of(from);
   if ((to_lane == LANE_ANY || to_lane == here) && (from_lane == LANE_ANY || from_lane == here))
     return 0;
+  lane_use(here);
+  if (capture_active() && (*result = capture_box(stream, to, from, box)) != CAPTURE_NONE) return 1;
   struct crossing c = {*to, *from, to_lane, from_lane, *box, LANE_ANY};
   c.by = lane_of_copy(&c, here);
   lane_use(here);
@@ -210,12 +203,17 @@ static __thread _Bool away;
 
 CUresult across_go(uint64_t address, uint64_t *stream) {
   const struct box_end end = {.place = BOX_DEVICE, .address = address};
-  unsigned lane = lane_of_end(&end);
+  unsigned lane = across_lane_of(&end);
   away = lane != LANE_ANY && !reaches(lane_here(), &end, lane);
   if (!away) return CUDA_SUCCESS;
-  CUresult result = CUDA_SUCCESS;
-  if (capture_active() && (result = capture_check_wait(*stream))) return result;
-  if ((result = stream_synchronize(*stream))) return result;
+  if (capture_active()) {
+    // A node of the graph that is captured, as it is in a stream of the memory's own device.
+    CUresult captured = capture_look(*stream);
+    if (captured == CUDA_SUCCESS) away = 0;
+    if (captured != CAPTURE_NONE) return captured;
+  }
+  CUresult result = stream_synchronize(*stream);
+  if (result) return result;
   lane_use(lane);
   *stream = STREAM_LEGACY_WIRE;
   return CUDA_SUCCESS;

@@ -8,6 +8,9 @@
 #include "cuda_driver.h"
 #include "lane.h"
 
+// Whose device's memory is there, or LANE_ANY: the host's, also where a device reaches it.
+unsigned across_lane_of(const struct box_end *end);
+
 // A copy on a stream of the thread's lane, whose result is put in *result. False, and nothing is
 // done, when either end is the host's or of that lane; or when its device reaches both (peer.h),
 // and the order is that of the stream alone.

@@ -108,6 +108,15 @@ static CUresult check_contexts(CUcontext one, CUcontext other) {
   return CUDA_SUCCESS;
 }
 
+// A copy that is waited for comes behind all that both have on their legacy streams.
+static CUresult check_wait(CUcontext one, CUcontext other) {
+  CUresult result = check_contexts(one, other);
+  const uint64_t contexts[2] = {handle_of(one), handle_of(other)};
+  for (int i = 0; i < 2 && !result && capture_active(); i++)
+    if (contexts[i] != context_current_handle()) result = capture_check_legacy_wait(contexts[i]);
+  return result;
+}
+
 // ---- entry points ------------------------------------------------------------------------------
 
 CUresult guest_cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy, int per_thread) {
@@ -129,7 +138,7 @@ CUresult guest_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream, 
 
 CUresult guest_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy, int per_thread) {
   if (!pCopy) return CUDA_ERROR_INVALID_VALUE;
-  CUresult result = check_contexts(pCopy->dstContext, pCopy->srcContext);
+  CUresult result = check_wait(pCopy->dstContext, pCopy->srcContext);
   return result ? result : copy_volume((const CUDA_MEMCPY3D *)pCopy, NULL, per_thread, 0);
 }
 CUresult guest_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream,
@@ -149,7 +158,7 @@ static CUresult copy_line(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstre
 
 CUresult guest_cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
                             CUcontext srcContext, size_t ByteCount, int per_thread) {
-  CUresult result = check_contexts(dstContext, srcContext);
+  CUresult result = check_wait(dstContext, srcContext);
   return result ? result : copy_line(dstDevice, srcDevice, ByteCount, NULL, per_thread, 0);
 }
 CUresult guest_cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,

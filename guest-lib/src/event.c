@@ -300,16 +300,17 @@ CUresult guest_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent 
 
 // Of another lane's event.
 static CUresult wait_across(uint64_t stream, unsigned lane, uint64_t handle, unsigned flags) {
-  CUresult result = CUDA_SUCCESS;
-  if (capture_active() && (result = capture_check_wait(stream))) return result;
-  if (flags) return CUDA_ERROR_INVALID_VALUE;
   struct lane_thread before = lane_enter(lane);
   struct event *event = handle_object(WIRE_KIND_EVENT, handle);
   _Bool done = event && is_done(event);
-  if (event && capture_has_events()) result = capture_check_event(handle);
   lane_leave(before);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
-  return result || done ? result : across_wait(stream, lane, handle);
+  if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
+  if (capture_active() || capture_has_events() || flags) {
+    CUresult captured = capture_event_wait(stream, handle, flags);
+    if (captured != CAPTURE_NONE) return captured;
+  }
+  return done ? CUDA_SUCCESS : across_wait(stream, lane, handle);
 }
 
 CUresult guest_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags,

@@ -89,6 +89,12 @@ static CUresult bind_again(struct function *function) {
   return result;
 }
 
+uint64_t function_context(const void *handle) {
+  const struct function *function = function_find(handle);
+  const struct module *module = function ? handle_object(WIRE_KIND_MODULE, function->module) : NULL;
+  return module ? module->context : 0;
+}
+
 CUresult function_resolve(const void *handle, struct function **function, uint64_t *wire) {
   *function = function_find(handle);
   if (!*function) return CUDA_ERROR_INVALID_HANDLE;

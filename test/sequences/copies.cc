@@ -77,7 +77,8 @@ void copy_between(World &world, Line &line) {
     return (memory.kind == Memory::kPlain || memory.kind == Memory::kOrdered) && !memory.kept;
   };
   const auto from = world.memory.pick(choices, fits), to = world.memory.pick(choices, fits);
-  if (world.contexts.size() < 2 || !from || from->first == to->first || world.capturing()) return;
+  if (world.contexts.size() < 2 || !from || from->first == to->first) return;
+  if (world.any_capturing()) return;
   const auto context = [&](const Memory &memory) {
     return world.contexts[world.lanes[memory.lane].device];
   };

@@ -8,11 +8,17 @@ namespace {
 
 using Found = std::pair<const unsigned, Graph>;
 
-// One that nodes may be added to: what was captured has more than one end.
+bool several_devices(const World &world) { return world.contexts.size() > 1; }
+
+// One that nodes may be added to: what was captured has more than one end. Its other nodes may be
+// of another device.
 Found *open_graph(World &world) {
-  return world.graphs.pick(world.choices, [&](const Graph &graph) {
-    return graph.lane == world.lane && !graph.captured;
+  const bool any = several_devices(world) && world.choices.once_in(4);
+  Found *found = world.graphs.pick(world.choices, [&](const Graph &graph) {
+    return (any || graph.lane == world.lane) && !graph.captured;
   });
+  if (found) found->second.wide |= found->second.lane != world.lane;
+  return found;
 }
 
 Found *some_graph(World &world) {
@@ -172,7 +178,8 @@ void add_copy(World &world, Line &line) {
 
 void add_kernel(World &world, Line &line) {
   Found *found = open_graph(world);
-  const auto function = world.functions.pick(world.choices);
+  const auto function = world.functions.pick(
+      world.choices, [&](const Function &of) { return of.device == world.here().device; });
   Range part = range(world, false);
   if (!found || !function || part.room < 16) return;
   keep(world, part.address);
@@ -409,14 +416,26 @@ void instantiate(World &world, Line &line) {
     line.out("x" + std::to_string(world.execs.add({exec, graph.lane, graph.wide})));
 }
 
+// For what uses memory of several lanes.
+void wait_for_all(World &world) {
+  if (several_devices(world)) {
+    for (unsigned device = 0; device < world.contexts.size(); device++) world.wait_for(device);
+  } else {
+    CALL(world, cuCtxSynchronize)();
+  }
+}
+
 void launch(World &world, Line &line) {
-  const auto found = some_exec(world);
+  const bool any = several_devices(world) && world.choices.once_in(3);
+  const auto found = any ? world.execs.pick(world.choices) : some_exec(world);
   if (!found) return;
   const Exec &exec = found->second;
-  if (exec.wide) CALL(world, cuCtxSynchronize)();
+  const bool wide = exec.wide || exec.lane != world.lane;
+  if (wide && several_devices(world) && world.any_capturing()) return;
+  if (wide) wait_for_all(world);
   line.arg(found->first).arg(world.lane);
   line.result(CALL(world, cuGraphLaunch)(exec.handle, world.here().stream));
-  if (exec.wide) CALL(world, cuCtxSynchronize)();
+  if (wide) wait_for_all(world);
 }
 
 void update(World &world, Line &line) {

@@ -76,7 +76,7 @@ void function(World &world, Line &line) {
   line.arg(module->first).arg(names[which]);
   if (line.result(CALL(world, cuModuleGetFunction)(&function, module->second.handle, names[which])))
     return;
-  line.out("f" + std::to_string(world.functions.add({function, which})));
+  line.out("f" + std::to_string(world.functions.add({function, which, module->second.device})));
 }
 
 void variable(World &world, Line &line) {

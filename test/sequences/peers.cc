@@ -13,6 +13,7 @@ unsigned some_device(World &world) {
 void access(World &world, Line &line) {
   const unsigned visitor = some_device(world), owner = some_device(world);
   const bool enable = world.choices.once_in(2);
+  if (world.any_capturing()) return;
   world.wait_for(visitor);
   line.arg(visitor).arg(owner).arg(enable);
   CALL(world, cuCtxSetCurrent)(world.contexts[visitor]);
@@ -31,7 +32,7 @@ void access(World &world, Line &line) {
 void pool_access(World &world, Line &line) {
   Choices &choices = world.choices;
   const auto pool = world.pools.pick(choices);
-  if (!pool) return;
+  if (!pool || world.any_capturing()) return;
   auto &[number, of] = *pool;
   const unsigned visitor = some_device(world);
   const CUmemAccess_flags flags =
@@ -67,7 +68,7 @@ void launch_there(World &world, Line &line) {
   Choices &choices = world.choices;
   const auto memory = some_memory(world);
   const auto function = world.functions.pick(choices);
-  if (!memory || !function || world.capturing()) return;
+  if (!memory || !function || world.any_capturing()) return;
   const unsigned there = world.lanes[memory->second.lane].device;
   CUdeviceptr pointer = memory->second.address;
   unsigned elements = choices.below(static_cast<uint32_t>(memory->second.size / 4));
@@ -85,7 +86,7 @@ void launch_there(World &world, Line &line) {
 
 void fill_there(World &world, Line &line) {
   const auto memory = some_memory(world);
-  if (!memory || world.capturing()) return;
+  if (!memory || world.any_capturing()) return;
   const unsigned there = world.lanes[memory->second.lane].device;
   const size_t size = world.choices.below(static_cast<uint32_t>(memory->second.size)) + 1;
   const auto value = static_cast<uint8_t>(world.choices.below(256));

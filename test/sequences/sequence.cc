@@ -15,10 +15,7 @@ const std::vector<Entry> &all_steps() {
 }
 
 std::vector<Entry> steps_of_several_devices(bool peers) {
-  // Graphs are of one device remotely (docs/several-devices.md).
-  std::vector<Entry> all;
-  for (const auto *steps : {&memory_steps(), &copy_steps(), &stream_steps(), &module_steps()})
-    all.insert(all.end(), steps->begin(), steps->end());
+  std::vector<Entry> all = all_steps();
   if (peers) all.insert(all.end(), peer_steps().begin(), peer_steps().end());
   return all;
 }

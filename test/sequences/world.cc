@@ -54,6 +54,14 @@ bool World::capturing() {
          status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
+bool World::any_capturing() {
+  const unsigned at = lane;
+  bool any = false;
+  for (lane = 0; lane < lanes.size(); lane++) any = any || (here().live && capturing());
+  lane = at;
+  return any;
+}
+
 std::string World::name(CUdeviceptr address) const {
   for (const auto &[number, piece] : memory.live)
     if (address - piece.address < piece.size)

@@ -124,6 +124,7 @@ struct Function {
   CUfunction handle;
   /** 0: bump(pointer, count), 1: mix(pointer, count, factor). */
   int which;
+  unsigned device;
 };
 
 constexpr size_t kHostBytes = size_t{1} << 18;
@@ -159,6 +160,8 @@ struct World {
   /** Whether kernels of a device may use all plain memory of another. */
   bool reaches(unsigned visitor, unsigned owner) const;
   bool capturing();
+  /** Whether any stream is: then not everything can be waited for. */
+  bool any_capturing();
   /** "m3+16" for an address in memory that is known. */
   std::string name(CUdeviceptr address) const;
 };

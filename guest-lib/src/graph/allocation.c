@@ -58,7 +58,7 @@ static void forget(struct holding *holding) { lose((struct graph_allocation *)ho
 
 static _Bool opens(const struct holding *holding, unsigned visitor) {
   const struct graph_allocation *allocation = (const struct graph_allocation *)holding;
-  return allocation->mapped && !(allocation->lanes >> visitor & 1);
+  return allocation->mapped && !lanes_have(allocation->lanes, visitor);
 }
 
 static const struct holding_kind kind = {find_in, forget, opens};
@@ -69,6 +69,7 @@ static struct graph_allocation *make(int device, uint64_t size, uint64_t context
   struct graph_allocation *made = calloc(1, sizeof *made);
   uint64_t bytes = (size + WIRE_GRANULE - 1) & ~(uint64_t)(WIRE_GRANULE - 1), address;
   if (!made) return NULL;
+  struct lane_thread before = lane_enter(lane_of_device(device));
   pthread_mutex_lock(&memory_lock);
   _Bool taken = bytes >= size && window_take(bytes, WIRE_GRANULE, &address);
   if (taken) {
@@ -81,6 +82,7 @@ static struct graph_allocation *make(int device, uint64_t size, uint64_t context
     window_put(&made->holding);
   }
   pthread_mutex_unlock(&memory_lock);
+  lane_leave(before);
   if (!taken) {
     free(made);
     return NULL;
@@ -114,10 +116,8 @@ static void unback(struct graph_allocation *allocation) {
 
 // Until no work of a device uses what it or its peers have.
 static CUresult settle(unsigned lane) {
-  struct lane_thread before = lane_enter(lane);
-  CUresult result = context_is_settled() ? CUDA_SUCCESS : context_synchronize();
+  CUresult result = lane_synchronize(lane);
   if (lanes_many()) peer_settle(peer_borrowers[lane]);
-  lane_leave(before);
   return result;
 }
 
@@ -134,6 +134,10 @@ void graph_allocation_unref(struct graph_allocation *allocation) {
   *link = allocation->next;
   atomic_fetch_sub(&count, 1);
   free(allocation);
+}
+
+unsigned graph_allocation_lane(const struct graph_allocation *allocation) {
+  return lane_of_device(allocation->device);
 }
 
 uint64_t graph_allocation_address(const struct graph_allocation *allocation) {
@@ -187,15 +191,17 @@ static CUresult trim(int device) {
 
 CUresult graph_allocation_map(struct graph_allocation *allocation) {
   if (allocation->mapped) return CUDA_SUCCESS;
+  struct lane_thread before = lane_enter(graph_allocation_lane(allocation));
   pthread_mutex_lock(&memory_lock);
   CUresult result = map(allocation);
   pthread_mutex_unlock(&memory_lock);
-  if (result != CUDA_ERROR_OUT_OF_MEMORY) return result;
   // Other graphs may hold what they do not use.
-  if ((result = trim(allocation->device))) return result;
-  pthread_mutex_lock(&memory_lock);
-  result = map(allocation);
-  pthread_mutex_unlock(&memory_lock);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY && !(result = trim(allocation->device))) {
+    pthread_mutex_lock(&memory_lock);
+    result = map(allocation);
+    pthread_mutex_unlock(&memory_lock);
+  }
+  lane_leave(before);
   return result;
 }
 
@@ -310,7 +316,7 @@ static CUresult open_to(struct graph_allocation *allocation, const struct alloca
   unsigned owner = allocation->holding.lane;
   for (size_t i = 0; i < task->access_count && !result; i++) {
     unsigned visitor = lane_of_device(task->access[i].location.id);
-    if (visitor == owner || allocation->lanes >> visitor & 1) continue;
+    if (visitor == owner || lanes_have(allocation->lanes, visitor)) continue;
     result = peer_join(visitor, owner);
     if (!result) allocation->lanes |= (uint8_t)(1u << visitor);
   }

@@ -5,6 +5,7 @@
 #include "graph/capture_state.h"
 #include "graph/task.h"
 #include "guest_calls.h"
+#include "lane.h"
 #include "stream.h"
 
 _Atomic unsigned capture_count;
@@ -212,33 +213,45 @@ CUresult capture_check_valid(struct capture *capture) {
   return capture->valid ? CUDA_SUCCESS : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 }
 
-static uint64_t context_of(uint64_t stream) {
+// Whether a stream is of a context, and its flags. Other calls than those that name the stream ask,
+// too: its lane is not theirs.
+static _Bool is_of(uint64_t wanted, uint64_t stream, unsigned *flags) {
   CUcontext context = NULL;
-  guest_cuStreamGetCtx((CUstream)(uintptr_t)stream, &context, 0);
-  return handle_of(context);
+  if (stream == UINT64_MAX) return 0;
+  struct lane_thread before = lane_enter(lane_here());
+  CUresult result = guest_cuStreamGetCtx((CUstream)(uintptr_t)stream, &context, 0);
+  if (!result) result = guest_cuStreamGetFlags((CUstream)(uintptr_t)stream, flags, 0);
+  lane_leave(before);
+  return !result && handle_of(context) == wanted;
 }
 
-static _Bool blocks_legacy(const struct capture *capture) {
-  for (unsigned i = 0; i < capture->member_count; i++) {
-    uint64_t stream = capture->members[i]->stream;
-    unsigned flags = CU_STREAM_NON_BLOCKING;
-    if (stream == UINT64_MAX ||
-        guest_cuStreamGetFlags((CUstream)(uintptr_t)stream, &flags, 0) != CUDA_SUCCESS)
-      continue;
-    if (!(flags & CU_STREAM_NON_BLOCKING) && context_of(stream) == context_current_handle())
+static _Bool blocks_legacy(const struct capture *capture, uint64_t context) {
+  unsigned flags;
+  for (unsigned i = 0; i < capture->member_count; i++)
+    if (is_of(context, capture->members[i]->stream, &flags) && !(flags & CU_STREAM_NON_BLOCKING))
       return 1;
-  }
   return 0;
 }
 
-CUresult capture_check_legacy(_Bool harmless) {
+static CUresult check_legacy_of(uint64_t context, _Bool harmless) {
   _Bool implicit = 0;
   for (struct capture *capture = active; capture; capture = capture->next) {
-    if (!blocks_legacy(capture)) continue;
+    if (!blocks_legacy(capture, context)) continue;
     implicit = 1;
     if (!harmless) capture->valid = 0;
   }
   return implicit ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT : CUDA_SUCCESS;
+}
+
+CUresult capture_check_legacy(_Bool harmless) {
+  return check_legacy_of(context_current_handle(), harmless);
+}
+
+CUresult capture_check_legacy_wait(uint64_t context) {
+  graphs_lock();
+  CUresult result = check_legacy_of(context, 0);
+  graphs_unlock();
+  return result;
 }
 
 CUresult capture_check_unsafe(void) {
@@ -277,8 +290,8 @@ CUresult capture_check_context_wait(void) {
   graphs_lock();
   for (struct capture *capture = active; capture; capture = capture->next)
     for (unsigned i = 0; i < capture->member_count; i++) {
-      uint64_t stream = capture->members[i]->stream;
-      if (stream == UINT64_MAX || context_of(stream) != context_current_handle()) continue;
+      unsigned flags;
+      if (!is_of(context_current_handle(), capture->members[i]->stream, &flags)) continue;
       capture->valid = 0;
       result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }

@@ -34,8 +34,10 @@ struct wire_value;
 CUresult capture_check_unsafe(void);           // for calls that may wait for the device
 CUresult capture_check_wait(uint64_t stream);  // waits for a stream, or asks whether it is done
 CUresult capture_check_context_wait(void);     // waits for the current context
-CUresult capture_check_event(uint64_t event);  // asks about an event
-CUresult capture_check_work(uint64_t stream);  // puts work on a stream
+CUresult capture_check_legacy_wait(uint64_t context);  // for the legacy stream of a context
+CUresult capture_check_event(uint64_t event);          // asks about an event
+CUresult capture_check_work(uint64_t stream);          // puts work on a stream
+CUresult capture_look(uint64_t stream);  // the same: CAPTURE_NONE when it is not captured
 static inline CUresult capture_admit_unsafe(void) {
   return capture_active() ? capture_check_unsafe() : CUDA_SUCCESS;
 }

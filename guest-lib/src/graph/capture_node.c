@@ -80,7 +80,7 @@ static CUresult add_task(uint64_t stream, struct task *task, struct graph_node *
 }
 
 // Whether the stream is captured, or may not be used: then the result is not CAPTURE_NONE.
-static CUresult look(uint64_t stream) {
+CUresult capture_look(uint64_t stream) {
   struct capture *capture;
   struct capture_member *member;
   graphs_lock();
@@ -90,7 +90,7 @@ static CUresult look(uint64_t stream) {
 }
 
 CUresult capture_check_work(uint64_t stream) {
-  CUresult result = look(stream);
+  CUresult result = capture_look(stream);
   return result == CAPTURE_NONE ? CUDA_SUCCESS : result;
 }
 
@@ -112,7 +112,7 @@ static uint64_t context_of(uint64_t stream) {
 // `make` is an expression that makes `task`, with the lock held.
 #define CAPTURE(stream, make)                \
   do {                                       \
-    CUresult looked = look(stream);          \
+    CUresult looked = capture_look(stream);  \
     if (looked) return looked;               \
     struct task *task = NULL;                \
     uint64_t context = context_of(stream);   \
@@ -125,7 +125,7 @@ static uint64_t context_of(uint64_t stream) {
 CUresult capture_launch(uint64_t stream, const void *function, const CUlaunchConfig *config,
                         _Bool cooperative, const void *packed, uint32_t size) {
   int priority = 0;
-  CUresult looked = look(stream);
+  CUresult looked = capture_look(stream);
   if (looked) return looked;
   guest_cuStreamGetPriority((CUstream)(uintptr_t)stream, &priority, 0);
   unsigned count = config->numAttrs + (priority != 0);
@@ -242,7 +242,7 @@ CUresult capture_graph(uint64_t stream, const struct graph *graph) {
 }
 
 CUresult capture_allocate(uint64_t stream, int device, uint64_t size, CUdeviceptr *address) {
-  CUresult looked = look(stream);
+  CUresult looked = capture_look(stream);
   if (looked) return looked;
   CUDA_MEM_ALLOC_NODE_PARAMS params = {.bytesize = size};
   params.poolProps.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -259,7 +259,7 @@ CUresult capture_allocate(uint64_t stream, int device, uint64_t size, CUdevicept
 }
 
 CUresult capture_free(uint64_t stream, uint64_t address) {
-  CUresult looked = look(stream);
+  CUresult looked = capture_look(stream);
   if (looked) return looked;
   struct task *task = NULL;
   struct graph_node *node;

@@ -101,11 +101,14 @@ CUresult guest_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_
     result = CUDA_ERROR_OUT_OF_MEMORY;
   } else {
     struct answer answer;
+    struct lane_thread before = lane_enter(lane_of_context(context));
     answer_init(&answer);
+    condition->lane = lane_here();
     result = ask_GraphCondition(graph->handle, defaultLaunchValue, flags, &answer);
     if (!result)
       condition->handle = ((const struct wire_GraphCondition_reply *)answer.reply)->handle;
     answer_free(&answer);
+    lane_leave(before);
   }
   if (result) {
     free(condition);

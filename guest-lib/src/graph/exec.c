@@ -6,11 +6,13 @@
 #include "graph/capture_state.h"
 #include "graph/condition.h"
 #include "graph/hook.h"
+#include "graph/parts.h"
 #include "graph/pending.h"
 #include "graph/task.h"
 #include "guest_calls.h"
 #include "handle.h"
 #include "host_function.h"
+#include "host_memory.h"
 #include "lane.h"
 #include "library.h"
 #include "log.h"
@@ -30,7 +32,7 @@ static struct graph_exec *ending;
 
 // What launches use beside the server's graph. Without the lock of graphs; nobody else knows it.
 static void end(struct graph_exec *exec) {
-  struct lane_thread before = lane_enter(handle_lane(WIRE_KIND_GRAPH_EXEC, exec->handle));
+  struct lane_thread before = lane_enter(exec->lane);
   pthread_mutex_lock(&exec->mutex);
   hooks_end(exec);
   transfer_end(exec);
@@ -48,7 +50,7 @@ static void end_those_that_are_done(void) {
   graphs_lock();
   for (struct graph_exec **at = &ending; *at;) {
     struct graph_exec *exec = *at;
-    struct lane_thread before = lane_enter(handle_lane(WIRE_KIND_GRAPH_EXEC, exec->handle));
+    struct lane_thread before = lane_enter(exec->lane);
     if (is_under_way(exec)) {
       at = &exec->next;
     } else {
@@ -86,6 +88,58 @@ void exec_leave(struct graph_exec *exec) {
   graphs_unlock();
 }
 
+static struct graph_exec *new_exec(struct graph *plan, uint64_t flags) {
+  struct graph_exec *exec = plan ? calloc(1, sizeof *exec) : NULL;
+  if (!exec) {
+    if (plan) graph_unref(plan);
+    return NULL;
+  }
+  pthread_mutex_init(&exec->mutex, NULL);
+  exec->references = 1;
+  exec->flags = flags;
+  exec->plan = plan;
+  exec->wire = exec->handle = handle_mint_for_any(WIRE_KIND_GRAPH_EXEC, exec);
+  if (exec->handle) return exec;
+  unref(exec);
+  return NULL;
+}
+
+void exec_give_up(struct graph_exec *exec) {
+  struct lane_thread before = lane_enter(exec->lane);
+  parts_end(exec);
+  hooks_end(exec);
+  transfer_end(exec);
+  handle_retire(WIRE_KIND_GRAPH_EXEC, exec->handle);
+  if (!exec->split) put_GraphDestroy(exec->handle);  // of which pieces may have been sent
+  handle_recycle(WIRE_KIND_GRAPH_EXEC, exec->handle);
+  unref(exec);
+  lane_leave(before);
+}
+
+static CUresult tell(struct graph_exec *exec, unsigned lane, struct graph *from,
+                     struct graph_node **culprit, CUgraphInstantiateResult *why) {
+  exec->lane = lane;
+  struct lane_thread before = lane_enter(lane);
+  CUresult result = exec_send(exec, from, culprit, why);
+  lane_leave(before);
+  for (size_t i = 0; i < exec->order_count; i++)
+    if (exec->order[i]->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) exec->records = 1;
+  return result;
+}
+
+CUresult exec_make_of(struct graph *plan, unsigned lane, uint64_t flags, struct graph *from,
+                      struct graph_exec **made, struct graph_node **culprit,
+                      CUgraphInstantiateResult *why) {
+  struct graph_exec *exec = new_exec(plan, flags);
+  if (!exec) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult result = tell(exec, lane, from, culprit, why);
+  if (result)
+    exec_give_up(exec);
+  else
+    *made = exec;
+  return result;
+}
+
 CUresult exec_make(struct graph *graph, uint64_t flags, struct graph_exec **made, uint64_t *culprit,
                    CUgraphInstantiateResult *why) {
   *culprit = 0;
@@ -96,37 +150,25 @@ CUresult exec_make(struct graph *graph, uint64_t flags, struct graph_exec **made
       *why = CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED;
       return CUDA_ERROR_INVALID_VALUE;
     }
-  struct graph_exec *exec = calloc(1, sizeof *exec);
+  struct graph_exec *exec = new_exec(graph_clone(graph, 0), flags);
   if (!exec) return CUDA_ERROR_OUT_OF_MEMORY;
-  pthread_mutex_init(&exec->mutex, NULL);
-  exec->references = 1;
-  exec->flags = flags;
-  exec->plan = graph_clone(graph, 0);
-  if (exec->plan) exec->wire = exec->handle = handle_mint(WIRE_KIND_GRAPH_EXEC, exec);
-  if (!exec->handle) {
-    unref(exec);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
   struct graph_node *bad = NULL;
+  unsigned lane = lanes_many() ? graph_lane(exec->plan) : 0;
+  if (lane == LANE_ANY) lane = lane_here();
   CUresult result = exec_memory_make(exec);
-  if (!result) result = exec_send(exec, graph, &bad, why);
+  if (!result)
+    result = lane == LANE_SEVERAL ? parts_make(exec, graph, &bad, why)
+                                  : tell(exec, lane, graph, &bad, why);
   if (bad) *culprit = bad->origin;
-  if (!result) {
-    *why = CUDA_GRAPH_INSTANTIATE_SUCCESS;
-    for (size_t i = 0; i < exec->order_count; i++)
-      if (exec->order[i]->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) exec->records = 1;
-    if (graph->memory_nodes) graph->exec = exec;
-    exec->from = graph->memory_nodes ? graph : NULL;
-    *made = exec;
-    return CUDA_SUCCESS;
+  if (result) {
+    exec_give_up(exec);
+    return result;
   }
-  hooks_end(exec);
-  transfer_end(exec);
-  handle_retire(WIRE_KIND_GRAPH_EXEC, exec->handle);
-  put_GraphDestroy(exec->handle);  // of which pieces may have been sent
-  handle_recycle(WIRE_KIND_GRAPH_EXEC, exec->handle);
-  unref(exec);
-  return result;
+  *why = CUDA_GRAPH_INSTANTIATE_SUCCESS;
+  if (graph->memory_nodes) graph->exec = exec;
+  exec->from = graph->memory_nodes ? graph : NULL;
+  *made = exec;
+  return CUDA_SUCCESS;
 }
 
 // Whether a node of the server's graph would have to get other attributes, which no driver does.
@@ -134,7 +176,8 @@ static _Bool needs_another(const struct task *from, const struct task *to) {
   return from->type == CU_GRAPH_NODE_TYPE_KERNEL && !task_same_attributes(from, to);
 }
 
-CUresult exec_set_task(struct graph_exec *exec, struct graph_node *node, struct task *task) {
+// With the lane's thread.
+static CUresult set_here(struct graph_exec *exec, struct graph_node *node, struct task *task) {
   const _Bool moves = is_transfer(task);
   CUresult result = moves ? transfer_prepare(exec, node, task) : CUDA_SUCCESS;
   if (result) return result;
@@ -148,6 +191,26 @@ CUresult exec_set_task(struct graph_exec *exec, struct graph_node *node, struct 
   }
   task_unref(before);
   return result;
+}
+
+CUresult exec_set_task(struct graph_exec *exec, struct graph_node *node, struct task *task) {
+  struct graph_node *inner = node;
+  struct graph_exec *part = exec->split ? parts_find(exec, &inner) : exec;
+  CUresult result = CUDA_SUCCESS;
+  if (part && lanes_many() && lane_of_both(task_lane(task), part->lane) != part->lane) {
+    log_warn("a node of an executable graph that moves to another device is not served");
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  if (part) {
+    struct lane_thread before = lane_enter(part->lane);
+    result = set_here(part, inner, task);
+    lane_leave(before);
+  }
+  if (result || part == exec) return result;
+  struct task *old = node->task;
+  node->task = task_ref(task);
+  task_unref(old);
+  return CUDA_SUCCESS;
 }
 
 static void retire_wire(struct graph_exec *exec, uint64_t wire) {
@@ -164,7 +227,7 @@ static CUresult make_again(struct graph_exec *exec) {
       return CUDA_ERROR_NOT_SUPPORTED;
     }
   const uint64_t before = exec->wire;
-  exec->wire = handle_mint(WIRE_KIND_GRAPH_EXEC, exec);
+  exec->wire = handle_mint_for_any(WIRE_KIND_GRAPH_EXEC, exec);
   if (!exec->wire) {
     exec->wire = before;
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -182,8 +245,9 @@ static CUresult make_again(struct graph_exec *exec) {
   return result;
 }
 
-CUresult exec_changed(struct graph_exec *exec) {
+static CUresult changed_here(struct graph_exec *exec) {
   CUresult result = CUDA_SUCCESS;
+  struct lane_thread before = lane_enter(exec->lane);
   if (exec->hooks_stale) {
     _Bool moved;
     result = hooks_plan(exec, &moved);
@@ -191,19 +255,39 @@ CUresult exec_changed(struct graph_exec *exec) {
   }
   if (!result) result = exec->remake ? make_again(exec) : hooks_tell(exec);
   exec->hooks_stale = exec->remake = 0;
+  lane_leave(before);
+  return result;
+}
+
+CUresult exec_changed(struct graph_exec *exec) {
+  return exec->split ? parts_each(exec, changed_here) : changed_here(exec);
+}
+
+CUresult exec_enable(struct graph_exec *exec, struct graph_node *node, _Bool enabled) {
+  struct graph_node *inner = node;
+  struct graph_exec *part = exec->split ? parts_find(exec, &inner) : exec;
+  node->enabled = inner->enabled = enabled;
+  if (!part) return CUDA_SUCCESS;
+  CUresult result = CUDA_SUCCESS;
+  struct lane_thread before = lane_enter(part->lane);
+  if (!is_host_copy(inner->task)) result = put_GraphEnable(part->wire, inner->number, enabled);
+  part->hooks_stale |= is_host_copy(inner->task) || is_transfer(inner->task);
+  if (!result) result = changed_here(part);
+  lane_leave(before);
   return result;
 }
 
 static void forget(uint64_t handle, void *object, void *context) {
   (void)handle, (void)context;
-  ((struct graph_exec *)object)->gone = 1;
+  struct graph_exec *exec = object;
+  if (exec->lane == lane_here()) exec->gone = 1;
 }
 
 void exec_forget_all(void) {
   handle_each(WIRE_KIND_GRAPH_EXEC, forget, NULL);
   graphs_lock();
   for (struct graph_exec *exec = ending; exec; exec = exec->next)
-    if (handle_lane(WIRE_KIND_GRAPH_EXEC, exec->handle) == lane_here()) exec->gone = 1;
+    if (exec->lane == lane_here()) exec->gone = 1;
   graphs_unlock();
 }
 
@@ -269,17 +353,20 @@ CUresult guest_cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph,
   return guest_cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
 }
 
-CUresult guest_cuGraphExecDestroy(CUgraphExec hGraphExec) {
-  struct graph_exec *exec = exec_enter(hGraphExec);
-  if (!exec) return CUDA_ERROR_INVALID_VALUE;
+static CUresult finish(struct graph_exec *exec) {
+  return exec->split ? parts_each(exec, finish) : lane_synchronize(exec->lane);
+}
+
+CUresult exec_retire(struct graph_exec *exec) {
   CUresult result = CUDA_SUCCESS;
+  struct lane_thread before = lane_enter(exec->lane);
   // What its launches use of the program's stays until they are done.
-  if (exec->plan->user_count && exec->launches) context_synchronize();
+  if (exec->plan->user_count && exec->launches) finish(exec);
   graphs_lock();
   _Bool mine = handle_retire(WIRE_KIND_GRAPH_EXEC, exec->handle) != NULL;
   graphs_unlock();
   if (mine) {
-    if (!exec->gone) result = put_GraphDestroy(exec->wire);
+    if (!exec->gone && !exec->split) result = put_GraphDestroy(exec->wire);
     graphs_lock();
     retire_wire(exec, exec->wire);
     if (exec->from) exec->from->exec = NULL;
@@ -289,9 +376,18 @@ CUresult guest_cuGraphExecDestroy(CUgraphExec hGraphExec) {
     ending = exec;
     graphs_unlock();
   }
+  lane_leave(before);
+  return mine ? result : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult guest_cuGraphExecDestroy(CUgraphExec hGraphExec) {
+  struct graph_exec *exec = exec_enter(hGraphExec);
+  if (!exec) return CUDA_ERROR_INVALID_VALUE;
+  CUresult result = exec_retire(exec);
+  if (result != CUDA_ERROR_INVALID_VALUE) parts_retire(exec);
   exec_leave(exec);
   end_those_that_are_done();
-  return mine ? result : CUDA_ERROR_INVALID_VALUE;
+  return result;
 }
 
 CUresult guest_cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags) {
@@ -302,22 +398,28 @@ CUresult guest_cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags) {
   return flags ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-// With the mutex held.
-static CUresult launch(struct graph_exec *exec, uint64_t stream) {
-  if (capture_active()) {
-    graphs_lock();
-    CUresult captured = capture_graph(stream, exec->plan);
-    graphs_unlock();
-    if (captured != CAPTURE_NONE) return captured;
-  }
-  if (exec->gone) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+// What several devices use by turns, managed memory and the host's, is the lane's from now on,
+// where its nodes name it.
+static CUresult take_memory(const struct graph_exec *exec) {
   CUresult result = CUDA_SUCCESS;
-  if (exec->memory_count) {
-    graphs_lock();
-    result = exec_memory_before(exec);
-    graphs_unlock();
+  for (size_t i = 0; i < exec->order_count && !result; i++) {
+    const struct task *task = exec->order[i]->task;
+    uint64_t named[2] = {0};
+    if (task && task->type == CU_GRAPH_NODE_TYPE_KERNEL) {
+      result = host_share_named(task->kernel.parameters, task->kernel.parameter_bytes);
+    } else if (task && task->type == CU_GRAPH_NODE_TYPE_MEMSET) {
+      named[0] = task->fill.address;
+    } else if (task && task->type == CU_GRAPH_NODE_TYPE_MEMCPY) {
+      if (task->copy.to.place == BOX_DEVICE) named[0] = task->copy.to.address;
+      if (task->copy.from.place == BOX_DEVICE) named[1] = task->copy.from.address;
+    }
+    if (!result) result = host_share_named((const unsigned char *)named, sizeof named);
   }
-  if (!result) result = transfer_before(exec, stream);
+  return result;
+}
+
+static CUresult launch_here(struct graph_exec *exec, uint64_t stream) {
+  CUresult result = transfer_before(exec, stream);
   if (!result) result = put_GraphLaunch(exec->wire, stream);
   for (size_t i = 0; i < exec->order_count && exec->records && !result; i++)
     if (exec->order[i]->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
@@ -328,13 +430,46 @@ static CUresult launch(struct graph_exec *exec, uint64_t stream) {
     pending_note(stream);
   }
   if (!result) result = transfer_after(exec, stream);
+  exec->stream = stream;
+  exec->sequence = stream_last_sequence(stream);
+  return result;
+}
+
+CUresult exec_launch_here(struct graph_exec *exec, uint64_t stream) {
+  if (exec->gone) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  CUresult result = lanes_many() ? take_memory(exec) : CUDA_SUCCESS;
+  if (result) return result;
+  transfer_locate(exec);
+  _Bool shared = library_hand_over(NULL, NULL, 0);
+  result = launch_here(exec, stream);
+  if (shared) pages_handed_over();
+  return result;
+}
+
+// With the mutex held.
+static CUresult launch(struct graph_exec *exec, uint64_t stream) {
+  CUresult result = CUDA_SUCCESS;
+  if (capture_active()) {
+    graphs_lock();
+    CUresult captured = capture_graph(stream, exec->plan);
+    graphs_unlock();
+    if (captured != CAPTURE_NONE) return captured;
+  }
+  if (exec->gone) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  if (exec->memory_count) {
+    graphs_lock();
+    result = exec_memory_before(exec);
+    graphs_unlock();
+  }
+  if (!result)
+    result = lanes_many() && (exec->split || exec->lane != lane_here())
+                 ? parts_launch(exec, stream)
+                 : exec_launch_here(exec, stream);
   if (!result && exec->memory_count) {
     graphs_lock();
     exec_memory_after(exec);
     graphs_unlock();
   }
-  exec->stream = stream;
-  exec->sequence = stream_last_sequence(stream);
   return result;
 }
 
@@ -344,10 +479,7 @@ CUresult guest_cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream, int per_t
   if (result) return result;
   struct graph_exec *exec = exec_enter(hGraphExec);
   if (!exec) return CUDA_ERROR_INVALID_VALUE;
-  transfer_locate(exec);
-  _Bool shared = library_hand_over(NULL, NULL, 0);
   result = launch(exec, stream);
-  if (shared) pages_handed_over();
   exec_leave(exec);
   return result;
 }

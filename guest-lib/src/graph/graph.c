@@ -27,7 +27,7 @@ struct graph *graph_new(void) {
 }
 
 _Bool graph_name(struct graph *graph) {
-  graph->handle = handle_mint(WIRE_KIND_GRAPH, graph);
+  graph->handle = handle_mint_for_any(WIRE_KIND_GRAPH, graph);
   if (graph->handle) graph->references++;
   return graph->handle != 0;
 }
@@ -219,7 +219,7 @@ static struct graph_node *append(struct graph *graph, CUgraphNodeType type) {
 }
 
 static _Bool name_node(struct graph_node *node) {
-  node->handle = handle_mint(WIRE_KIND_GRAPH_NODE, node);
+  node->handle = handle_mint_for_any(WIRE_KIND_GRAPH_NODE, node);
   return node->handle != 0;
 }
 

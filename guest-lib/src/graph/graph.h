@@ -20,6 +20,7 @@ struct graph;
 struct graph_node;
 struct graph_exec;
 struct graph_hook;
+struct graph_parts;
 struct condition;
 struct graph_allocation;
 struct user_object;

@@ -1,9 +1,11 @@
 // Entry points: graphs, their edges, and what is in them.
 #include <stdlib.h>
 
+#include "graph/condition.h"
 #include "graph/dot.h"
 #include "graph/graph.h"
 #include "guest_calls.h"
+#include "lane.h"
 
 static CUgraphNode name_of(const struct graph_node *node) {
   return (CUgraphNode)(uintptr_t)node->handle;
@@ -153,13 +155,25 @@ CUresult guest_cuGraphCreate(CUgraph *phGraph, unsigned int flags) {
   return named ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+// Servers know it by its conditions.
+static void forget_conditions(const struct graph *graph) {
+  unsigned told = 0;
+  for (unsigned i = 0; i < graph->condition_count; i++) {
+    const unsigned lane = graph->conditions[i]->lane;
+    if (told >> lane & 1) continue;
+    told |= 1u << lane;
+    struct lane_thread before = lane_enter(lane);
+    put_GraphForget(graph->handle);
+    lane_leave(before);
+  }
+}
+
 CUresult guest_cuGraphDestroy(CUgraph hGraph) {
   CUresult result = CUDA_ERROR_INVALID_VALUE;
   graphs_lock();
   struct graph *graph = graph_find(hGraph);
   if (graph && !graph->parent) {
-    // The server knows it by its conditions.
-    if (graph->condition_count) put_GraphForget(graph->handle);
+    forget_conditions(graph);
     graph_forget(graph);
     result = CUDA_SUCCESS;
   }

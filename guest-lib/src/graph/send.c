@@ -368,7 +368,8 @@ CUresult exec_send(struct graph_exec *exec, struct graph *from, struct graph_nod
                    CUgraphInstantiateResult *why) {
   struct writer writer = {.exec = exec, .graphs = 1, .why = *why};
   for (unsigned i = 0; from && i < from->condition_count; i++)
-    if (from->conditions[i]->graph == from->handle) writer.base = from->handle;
+    if (from->conditions[i]->graph == from->handle && from->conditions[i]->lane == exec->lane)
+      writer.base = from->handle;
   _Bool moved;
   CUresult result = exec->order_count ? CUDA_SUCCESS : survey(&writer, exec->plan, 0);
   if (!result) result = hooks_plan(exec, &moved);

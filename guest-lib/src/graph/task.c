@@ -93,9 +93,19 @@ static CUresult add_attributes(struct kernel_task *kernel, const CUlaunchAttribu
   return CUDA_SUCCESS;
 }
 
+// A function is used in its module's context; a library's in the one that is asked for.
+static CUresult kernel_context(const CUDA_KERNEL_NODE_PARAMS_v3 *params, uint64_t *context) {
+  const uint64_t own = params->func ? function_context(params->func) : 0;
+  if (!own) return task_context(params->func ? NULL : params->ctx, context);
+  *context = own;
+  return CUDA_SUCCESS;
+}
+
 CUresult task_kernel(const void *function, const CUlaunchConfig *config, _Bool cooperative,
                      const void *packed, uint32_t size, uint64_t context, struct task **made) {
+  struct lane_thread before = lane_enter(lane_of_context(context));
   CUresult result = host_share_named(packed, size);
+  lane_leave(before);
   if (result) return result;
   struct task *task = task_new(CU_GRAPH_NODE_TYPE_KERNEL, context);
   if (!task) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -135,8 +145,9 @@ static CUresult kernel_of(const CUDA_KERNEL_NODE_PARAMS_v3 *params, const struct
                           struct task **task) {
   const void *handle = params->func ? (const void *)params->func : (const void *)params->kern;
   uint64_t context;
-  CUresult result = task_context(params->func ? NULL : params->ctx, &context);
+  CUresult result = kernel_context(params, &context);
   if (result) return result;
+  lane_use(lane_of_context(context));
   struct function *function;
   uint64_t wire;
   if ((result = function_resolve(handle, &function, &wire))) return result;
@@ -185,7 +196,10 @@ CUresult task_copy(uint64_t context, const struct box_end *to, const struct box_
                    const struct box *box, struct task **made) {
   struct copy_task copy = {.to = *to, .from = *from, .box = *box};
   if (box->width && box->height && box->depth) {
+    // Each end may be of another device.
+    struct lane_thread before = lane_enter(lane_here());
     CUresult result = box_locate(&copy.to, &copy.from, box);
+    lane_leave(before);
     if (result) return result;
   }
   struct task *task = task_new(CU_GRAPH_NODE_TYPE_MEMCPY, context);
@@ -321,8 +335,8 @@ static CUresult values_of(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 *params, struct
   return result ? result : task_values(context, params->paramArray, params->count, task);
 }
 
-CUresult task_of(const CUgraphNodeParams *params, const struct task *like, struct task **task) {
-  *task = NULL;
+static CUresult read_params(const CUgraphNodeParams *params, const struct task *like,
+                            struct task **task) {
   uint64_t context = context_current_handle();
   switch (params->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
@@ -347,4 +361,13 @@ CUresult task_of(const CUgraphNodeParams *params, const struct task *like, struc
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }
+}
+
+// Nodes of one graph may be of several devices: none of this is the calling thread's lane's.
+CUresult task_of(const CUgraphNodeParams *params, const struct task *like, struct task **task) {
+  *task = NULL;
+  struct lane_thread before = lane_enter(lane_here());
+  CUresult result = read_params(params, like, task);
+  lane_leave(before);
+  return result;
 }

@@ -76,6 +76,13 @@ void task_unref(struct task *task);
 // The context of a handle, or the current one for NULL.
 CUresult task_context(CUcontext handle, uint64_t *context);
 
+// By which lane (lane.h) it is done, and all of a graph: LANE_ANY when any may do it.
+#define LANE_SEVERAL 0xfeu  // of a task: it copies from one device to another
+unsigned task_lane(const struct task *task);
+unsigned graph_lane(const struct graph *graph);
+unsigned graph_node_lane(const struct graph_node *node);
+unsigned lane_of_both(unsigned a, unsigned b);
+
 // Tasks of checked parameters.
 CUresult task_kernel(const void *function, const CUlaunchConfig *config, _Bool cooperative,
                      const void *packed, uint32_t size, uint64_t context, struct task **task);

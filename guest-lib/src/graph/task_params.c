@@ -1,6 +1,7 @@
 // What programs are told of tasks, and how two of them compare.
 #include <string.h>
 
+#include "across.h"
 #include "graph/allocation.h"
 #include "graph/task.h"
 #include "memory.h"
@@ -189,6 +190,11 @@ static _Bool same_fill(const struct fill_task *a, const struct fill_task *b) {
   return same_box(a->box, b->box) && a->address == b->address && a->pitch == b->pitch;
 }
 
+// Whether one is another device's memory than the other.
+static _Bool is_elsewhere(const struct box_end *a, const struct box_end *b) {
+  return lanes_many() && lane_of_both(across_lane_of(a), across_lane_of(b)) == LANE_SEVERAL;
+}
+
 static CUgraphExecUpdateResult changed_if(_Bool changed, CUgraphExecUpdateResult what) {
   return changed ? what : CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
@@ -212,13 +218,16 @@ CUgraphExecUpdateResult task_compare(const struct task *from, const struct task 
     case CU_GRAPH_NODE_TYPE_MEMCPY: {
       const struct copy_task *a = &from->copy, *b = &to->copy;
       _Bool moved = !is_flat(a->box) || !is_flat(b->box) || a->to.place != b->to.place ||
-                    a->from.place != b->from.place;
+                    a->from.place != b->from.place || is_elsewhere(&a->to, &b->to) ||
+                    is_elsewhere(&a->from, &b->from);
       return changed_if(!same_copy(a, b) && moved, CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED);
     }
     case CU_GRAPH_NODE_TYPE_MEMSET: {
       const struct fill_task *a = &from->fill, *b = &to->fill;
-      return changed_if(!same_fill(a, b) && (!is_flat(a->box) || !is_flat(b->box)),
-                        CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED);
+      return changed_if(
+          !same_fill(a, b) && (!is_flat(a->box) || !is_flat(b->box) ||
+                               lane_of_both(task_lane(from), task_lane(to)) == LANE_SEVERAL),
+          CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED);
     }
     case CU_GRAPH_NODE_TYPE_HOST:
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:

@@ -12,6 +12,7 @@
 #include "guest_calls.h"
 #include "host_function.h"
 #include "host_memory.h"
+#include "lane.h"
 #include "memory.h"
 #include "stream.h"
 
@@ -84,7 +85,13 @@ void transfer_locate(struct graph_exec *exec) {
     if (!host_shared) continue;
     const struct box_end *host = copy->to.place == BOX_HOST ? &copy->to : &copy->from;
     const void *at = host_on_device((const void *)(uintptr_t)host->address);
-    if (memory_is_device(at)) transfer->mapped = (uint64_t)(uintptr_t)at;
+    struct host_range range;
+    if (!memory_is_device(at)) continue;
+    // Another lane's device may have it: then it is the host's here.
+    if (lanes_many() && host_find_on_device((uint64_t)(uintptr_t)at, &range) &&
+        range.lane != lane_here())
+      continue;
+    transfer->mapped = (uint64_t)(uintptr_t)at;
   }
 }
 
@@ -142,8 +149,7 @@ CUresult transfer_send(const struct box_end *host, const struct box *box, uint64
 // Whether the program's memory may change, without the program doing anything wrong, between now
 // and the graph's turn: by functions of the program, by what they or the program let go on, or by
 // what is on its way there.
-static _Bool may_change(const struct graph_exec *exec) {
-  if (pending_any()) return 1;
+static _Bool lands(const struct graph_exec *exec) {
   if (!answer_outstanding()) return 0;
   for (size_t i = 0; i < exec->transfer_count; i++) {
     const struct graph_transfer *transfer = &exec->transfers[i];
@@ -155,6 +161,16 @@ static _Bool may_change(const struct graph_exec *exec) {
     if (answer_lands_in(from, bytes) || answer_lands_in(host_view(from), bytes)) return 1;
   }
   return 0;
+}
+
+static _Bool may_change(const struct graph_exec *exec) {
+  _Bool changes = pending_any();
+  for (int lane = 0; lane < lane_count && !changes; lane++) {
+    struct lane_thread before = lane_enter((unsigned)lane);
+    changes = lands(exec);
+    lane_leave(before);
+  }
+  return changes;
 }
 
 CUresult transfer_before(struct graph_exec *exec, uint64_t stream) {

@@ -173,14 +173,8 @@ static CUresult enable(CUgraphExec handle, CUgraphNode name, unsigned *enabled, 
                node->type == CU_GRAPH_NODE_TYPE_MEMSET)) {
     result = CUDA_SUCCESS;
     const _Bool on = *enabled != 0, changes = change && node->enabled != on;
-    if (change)
-      node->enabled = on;
-    else
-      *enabled = node->enabled;
-    if (changes && !is_host_copy(node->task))
-      result = put_GraphEnable(exec->wire, node->number, on);
-    exec->hooks_stale |= changes && (is_host_copy(node->task) || is_transfer(node->task));
-    if (!result && changes) result = exec_changed(exec);
+    if (!change) *enabled = node->enabled;
+    if (changes) result = exec_enable(exec, node, on);
   }
   graphs_unlock();
   exec_leave(exec);

@@ -63,6 +63,18 @@ t.test('all devices of one server, and those of two', { skip: noPrograms }, asyn
   await pair.stop();
 });
 
+t.test('graphs of devices that reach each other', { skip: noPrograms }, async (t) => {
+  const program = testProgram('graph-devices');
+  const here = await native(program, { env: { SOFTWARE_DEVICE_GPUS: '3' } });
+  const args = ['--device', 'software', '--gpus', '3', '--servers-per-gpu', '1'];
+  for (const disorder of ['0', '8']) {
+    const server = await startServer({ args, env: { SOFTWARE_DEVICE_DISORDER: disorder } });
+    const there = await remoted(program, server.address, { env: { OUTBOARD_GPUS: '3' } });
+    t.same(said(there), said(here), there.stderr);
+    await server.stop();
+  }
+});
+
 t.test('two servers named, one GPU wanted: one device', { skip: noPrograms }, async (t) => {
   const there = await remoted(testProgram('several-devices'), addresses());
   t.equal(there.code, 2);
