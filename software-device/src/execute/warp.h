@@ -61,6 +61,7 @@ struct Warp {
   // of the running group
   uint8_t *regs = nullptr;
   uint32_t mask = 0;
+  bool rows = false;              // tid.x counts up over the lanes, and no other index differs
   int32_t budget = 0;             // backward branches left in this turn
   const Ins *merge_at = nullptr;  // the nearest pc at which lanes of this frame wait
 

@@ -89,6 +89,8 @@ Cta::Cta(std::shared_ptr<Grid> owner, Cluster *of, uint32_t rank_in_cluster, uin
   registers_ = allocate(size_t{kernel.register_bytes} * grid->warps);
   parameters_ = allocate(grid->launch.parameters.size());
   std::copy(grid->launch.parameters.begin(), grid->launch.parameters.end(), parameters_.get());
+  const Dim3 &block = grid->launch.block;
+  const bool rows = block.x % kLanes == 0 || (block.y == 1 && block.z == 1);
   for (uint32_t i = 0; i < grid->warps; ++i) {
     Warp &warp = warps[i];
     warp.index = i;
@@ -96,6 +98,7 @@ Cta::Cta(std::shared_ptr<Grid> owner, Cluster *of, uint32_t rank_in_cluster, uin
     warp.shared = shared_.get();
     warp.shared_size = grid->shared_bytes;
     warp.local_stride = grid->stack_bytes;
+    warp.rows = rows;
     warp.local = local_.get() + size_t{grid->stack_bytes} * kLanes * i;
     warp.parameters = parameters_.get();
     warp.parameter_bytes = static_cast<uint32_t>(grid->launch.parameters.size());
@@ -120,28 +123,24 @@ void Cta::start(uint32_t x, uint32_t y, uint32_t z) {
   if (barriers_in_use)
     for (BlockBarrier &barrier : barriers) barrier = BlockBarrier();
   barriers_in_use = 0;
-  const Function &kernel = *grid->executable->functions[0];
-  fill_block(kernel);
-  uint32_t left = grid->threads;
-  for (uint32_t i = 0; i < grid->warps; ++i, left -= kLanes) {
-    Warp &warp = warps[i];
-    warp.live = left >= kLanes ? kFullMask : (1u << left) - 1;
-    warp.at_cluster = 0;
-    warp.turns = 0;
-    warp.rotate = false;
-    warp.force_sync = false;
-    warp.event = Event::None;
-    Frame &frame = entry_frames_[i];
-    frame.lanes = warp.live;
-    if (kernel.uses_alloca) std::fill_n(frame.allocated, kLanes, 0u);
-    Group &all_lanes = warp.groups[0];
-    all_lanes.pc = kernel.code.data();
-    all_lanes.frame = &frame;
-    all_lanes.mask = warp.live;
-    all_lanes.state = GroupState::Ready;
-    all_lanes.last_run = 0;
-    warp.group_count = 1;
-  }
+  fill_block(*grid->executable->functions[0]);
+  begun_ = 0;
+}
+
+// The first turn of a warp, about which all is as the block before has left it: nobody waits.
+inline const Ins *Cta::begin(Warp &warp, Frame &frame) {
+  const uint32_t left = grid->threads - warp.index * kLanes;
+  warp.live = warp.mask = left >= kLanes ? kFullMask : (1u << left) - 1;
+  warp.turns = 1;
+  warp.rotate = false;
+  warp.force_sync = false;
+  frame.lanes = warp.live;
+  if (frame.function->uses_alloca) std::fill_n(frame.allocated, kLanes, 0u);
+  warp.frame = &frame;
+  warp.regs = frame.registers;
+  warp.budget = kTurn;
+  warp.merge_at = kNoMerge;
+  return frame.function->code.data();
 }
 
 // What differs between blocks is the same for all warps of one, and often what it was in the block
@@ -151,11 +150,13 @@ void Cta::fill_block(const Function &kernel) {
     const uint64_t value = value_of(one.constant, warps[0]);
     if (one.constant.size == sizeof(uint32_t)) {  // nearly always, so of a known length
       const auto word = static_cast<uint32_t>(value);
-      uint32_t first;
-      std::memcpy(&first, entry_frames_[0].registers + one.slot, sizeof first);
-      if (started_ && first == word) continue;
-      for (Frame &frame : entry_frames_)
-        std::fill_n(reinterpret_cast<uint32_t *>(frame.registers + one.slot), kLanes, word);
+      uint8_t *at = entry_frames_[0].registers + one.slot;
+      uint32_t before;
+      std::memcpy(&before, at, sizeof before);
+      if (started_ && before == word) continue;
+      const uint32_t lanes = one.first_only && warps[0].rows ? 1 : kLanes;
+      for (size_t i = 0; i < warps.size(); ++i, at += kernel.register_bytes)
+        std::fill_n(reinterpret_cast<uint32_t *>(at), lanes, word);
     } else {
       for (Frame &frame : entry_frames_)
         broadcast(frame.registers + one.slot, one.constant.size, value);
@@ -355,12 +356,16 @@ Cta::Result Cta::run(uint64_t slice) {
   progress = false;
   uint32_t patience = kPatience;
   for (uint64_t round = 0; round < slice; ++round) {
-    bool ran = false, alive = false, yielded = false;
+    bool ran = false, yielded = false;
     for (Warp &warp : warps) {
-      if (!warp.live) continue;
-      alive = true;
-      const Ins *ins = resume(warp);
-      if (!ins) continue;
+      const Ins *ins;
+      if (warp.index >= begun_) {
+        ins = begin(warp, entry_frames_[begun_++]);
+      } else {
+        if (!warp.live) continue;
+        ins = resume(warp);
+        if (!ins) continue;
+      }
       ran = true;
       warp.event = Event::None;
       while (ins) ins = ins->run(warp, ins);
@@ -370,8 +375,8 @@ Cta::Result Cta::run(uint64_t slice) {
       }
       yielded |= warp.event == Event::Yield;
     }
-    if (!alive) return Result::Done;
     progress |= ran;
+    if (!live_threads) return Result::Done;
     if (grid->launch.limit_ns && ++turns_ % kTurnsPerLook == 0 && grid->overdue()) {
       fail_late();
       return Result::Failed;

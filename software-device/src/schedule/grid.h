@@ -33,7 +33,8 @@ struct Grid {
   std::atomic<uint64_t> next{0};  // the cluster to start next
   std::atomic<uint64_t> finished{0};
   std::atomic<bool> abandoned{false};
-  std::mutex mutex;  // guards status and print
+  std::atomic<bool> spins{false};  // a block has waited for others
+  std::mutex mutex;                // guards status and print
   Status status;
 
   void fail(Status why);  // the first one stays
@@ -106,11 +107,13 @@ struct Cta {
   static void give_back(Memory memory);
   void fill(const std::vector<SlotFill> &fills, uint8_t *registers, const Warp &warp);
   void fill_block(const Function &kernel);
+  const Ins *begin(Warp &warp, Frame &frame);
   bool fill_lanes(const Constant &constant, uint8_t *slot, const Warp &warp) const;
   uint64_t value_of(Special special, const Warp &warp) const;
   uint64_t value_of(const Constant &constant, const Warp &warp) const;
   bool break_deadlock();
   uint32_t turns_ = 0;
+  uint32_t begun_ = 0;  // warps that have had a turn
   bool started_ = false;
 
   Memory shared_, local_, registers_, parameters_;
@@ -123,6 +126,7 @@ struct Cta {
 
 // ---- groups of lanes
 
+inline constexpr int32_t kTurn = 1024;  // backward branches of an ordinary turn
 inline const Ins *const kNoMerge = reinterpret_cast<const Ins *>(~uintptr_t{0});
 
 // A new group of waiting lanes, of the running frame.

@@ -11,8 +11,7 @@
 namespace softdev {
 namespace {
 
-constexpr int32_t kTurn = 1024;     // backward branches of an ordinary turn
-constexpr int32_t kShortTurn = 64;  // of a turn given out of order
+constexpr int32_t kShortTurn = 64;  // backward branches of a turn given out of order
 
 bool before(const Group &a, const Group &b) {
   if (a.frame->depth != b.frame->depth) return a.frame->depth > b.frame->depth;

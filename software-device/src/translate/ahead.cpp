@@ -20,7 +20,7 @@ void look_ahead(FunctionIr *function, Handler (*select)(const Ir &)) {
     for (uint32_t i = begin; i < end; ++i) {
       const Ir &ir = code[i];
       if (ir.op != Op::Load || ir.space != Space::Global || ir.order != Order::Weak || ir.guard ||
-          ir.list_count || ir.e)
+          ir.list_count || ir.e || ir.shaped)  // a shaped index is always the same
         continue;
       Ir remembering = ir;
       remembering.d2 = remembering.e = reg_value(static_cast<uint32_t>(function->registers.size()));

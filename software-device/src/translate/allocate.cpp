@@ -81,7 +81,6 @@ Slots allocate(const FunctionIr &function) {
     at += classes[c].used * (classes[c].size ? classes[c].size * 32 : 4);
     at = (at + 63) / 64 * 64;
   }
-  slots.bytes = at;
   auto offset = [&](unsigned size, uint32_t index) {
     int c = class_of(size);
     return start[c] + index * (size ? size * 32 : 4);
@@ -90,6 +89,13 @@ Slots allocate(const FunctionIr &function) {
   for (uint32_t reg = 0; reg < count; ++reg)
     if (number[reg] != kNone)
       slots.registers[reg] = offset(slot_size(function.registers[reg]), number[reg]);
+  // They took part above all the same: a GPU would keep them in registers like any other.
+  for (uint32_t reg = 0; reg < function.lasting.size(); ++reg) {
+    if (!function.lasting[reg] || number[reg] == kNone) continue;
+    slots.registers[reg] = at + slots.lasting_bytes;
+    slots.lasting_bytes += slot_size(function.registers[reg]) * 32;
+  }
+  slots.bytes = at + slots.lasting_bytes;
   slots.constants.assign(function.constants.size(), kNone);
   for (size_t i = 0; i < function.constants.size(); ++i)
     if (constant_number[i] != kNone)

@@ -58,6 +58,7 @@ struct Where {
 struct SlotFill {
   Constant constant;
   uint32_t slot = 0;
+  bool first_only = false;  // where thread numbers count up, only its first lane is read
 };
 
 struct Function {

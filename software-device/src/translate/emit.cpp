@@ -6,19 +6,28 @@ namespace {
 // Instructions that look at their guard themselves.
 bool has_own_guard(Op op) { return op == Op::Branch; }
 
-SlotFill fill_of(const Constant &constant, uint32_t slot) { return {constant, slot}; }
+// Constants of which somebody reads all lanes.
+std::vector<bool> read_whole(const FunctionIr &ir) {
+  std::vector<bool> whole(ir.constants.size(), false);
+  for (const Ir &one : ir.code)
+    for_each_read(ir, one, [&](Value value) {
+      const bool first = one.shaped && one.op != Op::Load && one.op != Op::Store;
+      if (value.kind == Value::Const && !first) whole[value.index] = true;
+    });
+  return whole;
+}
 
-void sort_fill(const Constant &constant, uint32_t slot, Function *out) {
-  if (constant.kind != Constant::Special) {
-    out->launch_fills.push_back(fill_of(constant, slot));
+void sort_fill(const SlotFill &fill, Function *out) {
+  if (fill.constant.kind != Constant::Special) {
+    out->launch_fills.push_back(fill);
     return;
   }
-  switch (static_cast<Special>(constant.payload)) {
+  switch (static_cast<Special>(fill.constant.payload)) {
     case Special::TidX:
     case Special::TidY:
     case Special::TidZ:
     case Special::WarpId:
-      out->warp_fills.push_back(fill_of(constant, slot));
+      out->warp_fills.push_back(fill);
       break;
     case Special::CtaidX:
     case Special::CtaidY:
@@ -31,10 +40,10 @@ void sort_fill(const Constant &constant, uint32_t slot, Function *out) {
     case Special::ClusterIdX:
     case Special::ClusterIdY:
     case Special::ClusterIdZ:
-      out->block_fills.push_back(fill_of(constant, slot));
+      out->block_fills.push_back(fill);
       break;
     default:
-      out->launch_fills.push_back(fill_of(constant, slot));
+      out->launch_fills.push_back(fill);
       break;
   }
 }
@@ -44,11 +53,13 @@ void sort_fill(const Constant &constant, uint32_t slot, Function *out) {
 void emit_code(const FunctionIr &ir, const Slots &slots, Handler guard,
                const std::function<const Function *(uint32_t)> &callee, Function *out) {
   out->register_bytes = slots.bytes;
-  out->registers = slots.bytes / 128 - 2 * ir.remembered;
+  out->registers = (slots.bytes - slots.lasting_bytes) / 128 - 2 * ir.remembered;
   out->frame_bytes = ir.frame_bytes;
   out->uses_alloca = ir.uses_alloca;
+  const std::vector<bool> whole = read_whole(ir);
   for (size_t i = 0; i < ir.constants.size(); ++i)
-    if (slots.constants[i] != kNone) sort_fill(ir.constants[i], slots.constants[i], out);
+    if (slots.constants[i] != kNone)
+      sort_fill({ir.constants[i], slots.constants[i], !whole[i]}, out);
 
   // Labels that are branched to keep an instruction: it is where waiting lanes join.
   std::vector<bool> used(ir.labels, false);
@@ -125,7 +136,6 @@ void emit_code(const FunctionIr &ir, const Slots &slots, Handler guard,
       case Op::Branch:
         ins.guard = slot(one.guard);
         ins.flags = one.guard_negated ? kNegateGuard : 0;
-        ins.imm = one.target;  // resolved below
         break;
       case Op::BranchIndexed:
         ins.imm = one.target;

@@ -347,6 +347,10 @@ struct Ir {
   uint8_t register_size = 0;  // ... and of its register
   bool sign = false;          // Load: sign-extends
   bool unaligned = false;     // Load: only its elements need be aligned
+  // The sources are the same for all lanes of a warp or count up over them, and only their first
+  // lane's value may be there: see shapes.cpp. A comparison has in `offset` by how much the last
+  // lane's a is larger than the first one's.
+  bool shaped = false;
   Value guard;
   Value d, d2;
   Value a, b, c, e;
@@ -384,6 +388,7 @@ struct FunctionIr {
   std::vector<Constant> constants;
   std::vector<CallSite> calls;
   std::vector<std::vector<uint32_t>> branch_tables;  // labels
+  std::vector<bool> lasting;  // registers that share their slot with no other; may be shorter
   uint32_t labels = 0;
   uint32_t frame_bytes = 0;  // local memory: parameters, results, locals
   uint32_t remembered = 0;   // registers that loads remember addresses in: a GPU has none for that

@@ -145,6 +145,7 @@ class Builder final : public Surroundings {
       fuse_addresses(ir.get(), fixed, instruction_set().select);
       merge_neighbours(ir.get(), fixed, instruction_set().select);
       fuse_branches(ir.get(), instruction_set().select);
+      find_shapes(ir.get(), fixed, instruction_set().select);
       look_ahead(ir.get(), instruction_set().select);
     }
     Function &out = *out_->functions[position];

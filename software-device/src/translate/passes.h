@@ -37,10 +37,16 @@ void merge_neighbours(FunctionIr *function, const std::vector<bool> &fixed,
 void fuse_branches(FunctionIr *function, Handler (*select)(const Ir &));
 void look_ahead(FunctionIr *function, Handler (*select)(const Ir &));
 
+// Indices that are the same for all lanes, or count up over them, are made for the first lane
+// alone, where only that one is asked for.
+void find_shapes(FunctionIr *function, const std::vector<bool> &fixed,
+                 Handler (*select)(const Ir &));
+
 // Slots of registers and constants.
 struct Slots {
   std::vector<uint32_t> registers, constants;  // byte offsets
   uint32_t bytes = 0;
+  uint32_t lasting_bytes = 0;  // at the end: of slots that only one register uses
 };
 Slots allocate(const FunctionIr &function);
 

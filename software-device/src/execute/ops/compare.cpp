@@ -1,6 +1,6 @@
 // setp, set, testp, and logic on predicates.
-#include "execute/lanes.h"
 #include "execute/ops/families.h"
+#include "execute/shapes.h"
 
 namespace softdev::SOFTDEV_ISA {
 namespace {
@@ -157,6 +157,27 @@ SOFTDEV_INLINE uint32_t compare_lanes(Warp &w, const Ins *i) {
   return lanes_where([=](unsigned l) { return holds<compare, T>(a[l], b[l]); });
 #endif
 }
+template <Compare compare, class T>
+__attribute__((noinline)) uint32_t compare_spread(Warp &w, const Ins *i) {
+  if (w.rows) {
+    spread(w, i->a, i->imm != 0);
+    spread(w, i->b, 0);
+  }
+  return compare_lanes<compare, T>(w, i);
+}
+// Where a counts up, or is the same for all lanes, and b is the same (shapes.cpp): what holds for
+// the first lane and the last one holds for those between them. i->imm is how far these are apart.
+template <Compare compare, class T>
+SOFTDEV_INLINE uint32_t compare_shaped(Warp &w, const Ins *i) {
+  constexpr bool kEquality = compare == Compare::Eq || compare == Compare::Neu;
+  const T a = slot<T>(w, i->a)[0], b = slot<T>(w, i->b)[0];
+  const T last = static_cast<T>(static_cast<uint32_t>(a) + static_cast<uint32_t>(i->imm));
+  const bool first_holds = holds<compare, T>(a, b), last_holds = holds<compare, T>(last, b);
+  const bool between = kEquality && i->imm != 0 && b >= a && b <= last;
+  if (__builtin_expect(w.rows && last >= a && first_holds == last_holds && !between, 1))
+    return first_holds ? ~0u : 0u;
+  return compare_spread<compare, T>(w, i);
+}
 template <Compare compare>
 uint32_t compare_flushed(Warp &w, const Ins *i) {
   const float *a = slot<float>(w, i->a), *b = slot<float>(w, i->b);
@@ -226,21 +247,27 @@ Handler wrap(const Ir &ir) {
                                : set<comparer>;
 }
 
+template <Compare compare, class T>
+Handler wrap_integer(const Ir &ir) {
+  if (!ir.shaped) return wrap<compare_lanes<compare, T>>(ir);
+  if constexpr (sizeof(T) == 4) return wrap<compare_shaped<compare, T>>(ir);
+  return nullptr;
+}
 template <class T>
 Handler pick_integer(const Ir &ir) {
   switch (ir.compare) {
     case Compare::Eq:
-      return wrap<compare_lanes<Compare::Eq, T>>(ir);
+      return wrap_integer<Compare::Eq, T>(ir);
     case Compare::Ne:
-      return wrap<compare_lanes<Compare::Neu, T>>(ir);
+      return wrap_integer<Compare::Neu, T>(ir);
     case Compare::Lt:
-      return wrap<compare_lanes<Compare::Lt, T>>(ir);
+      return wrap_integer<Compare::Lt, T>(ir);
     case Compare::Le:
-      return wrap<compare_lanes<Compare::Le, T>>(ir);
+      return wrap_integer<Compare::Le, T>(ir);
     case Compare::Gt:
-      return wrap<compare_lanes<Compare::Gt, T>>(ir);
+      return wrap_integer<Compare::Gt, T>(ir);
     case Compare::Ge:
-      return wrap<compare_lanes<Compare::Ge, T>>(ir);
+      return wrap_integer<Compare::Ge, T>(ir);
     default:
       return nullptr;
   }
@@ -303,7 +330,7 @@ struct HalfOf {
 
 Handler pick_compare(const Ir &ir, Type type) {
   bool is_float = type == Type::F32 || type == Type::F16;
-  if (ir.ftz && !is_float) return nullptr;
+  if (is_float ? ir.shaped : ir.ftz) return nullptr;
   bool equality = ir.compare == Compare::Eq || ir.compare == Compare::Ne;
   switch (type) {
     case Type::B16:

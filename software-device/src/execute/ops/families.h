@@ -5,6 +5,7 @@
 
 namespace softdev::SOFTDEV_ISA {
 
+Handler select_shaped(const Ir &);
 Handler select_integer(const Ir &);
 Handler select_multiply(const Ir &);
 Handler select_bits(const Ir &);

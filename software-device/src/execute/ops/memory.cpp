@@ -5,7 +5,10 @@
 // windows, faults) goes lane by lane.
 #include "execute/ops/memory.h"
 
+#include <limits>
+
 #include "execute/ops/families.h"
+#include "execute/shapes.h"
 
 namespace softdev::SOFTDEV_ISA {
 namespace {
@@ -232,6 +235,28 @@ const Ins *load(Warp &w, const Ins *i) {
   return load_anywhere<M, R, Access, space, I>(w, i);
 }
 
+// Its index counts up, and may be there for the first lane only (shapes.cpp).
+template <class M, class I>
+SOFTDEV_INLINE bool stretch_by_row(Warp &w, const Ins *i, Use use, uint64_t *first) {
+  const I index = slot<I>(w, i->c)[0];
+  *first = slot<uint64_t>(w, i->a)[0] + static_cast<uint64_t>(int64_t{index}) * sizeof(M) +
+           static_cast<uint64_t>(int64_t{static_cast<int32_t>(i->imm)});
+  return w.rows && w.mask == kFullMask &&
+         index <= std::numeric_limits<I>::max() - static_cast<I>(kLanes - 1) &&
+         usable<M>(w, *first, use);
+}
+template <class M, class I>
+__attribute__((noinline)) const Ins *load_spread(Warp &w, const Ins *i) {
+  if (w.rows) spread(w, i->c, 1);
+  return load<M, M, Plain, Space::Global, I>(w, i);
+}
+template <class M, class I>
+const Ins *load_row(Warp &w, const Ins *i) {
+  uint64_t first;
+  if (stretch_by_row<M, I>(w, i, kReads, &first)) return load_stretch<M, M, I, false>(w, i, first);
+  return load_spread<M, I>(w, i);
+}
+
 template <class M, class R, class Access, Space space, class I>
 __attribute__((noinline)) const Ins *store_anywhere(Warp &w, const Ins *i) {
   const unsigned count = i->count ? i->count : 1;
@@ -277,6 +302,18 @@ const Ins *store(Warp &w, const Ins *i) {
   return store_anywhere<M, R, Access, space, I>(w, i);
 }
 
+template <class M, class I>
+__attribute__((noinline)) const Ins *store_spread(Warp &w, const Ins *i) {
+  if (w.rows) spread(w, i->c, 1);
+  return store<M, M, Plain, Space::Global, I>(w, i);
+}
+template <class M, class I>
+const Ins *store_row(Warp &w, const Ins *i) {
+  uint64_t first;
+  if (stretch_by_row<M, I>(w, i, kWrites, &first)) return store_stretch<M, M>(w, i, first);
+  return store_spread<M, I>(w, i);
+}
+
 const Ins *fence(Warp &, const Ins *i) {
   if (i->mode) {
 #ifdef __SANITIZE_THREAD__  // which knows no fences: an access that orders as much
@@ -295,6 +332,8 @@ const Ins *fence(Warp &, const Ins *i) {
 
 template <class M, class R, class I>
 Handler global(const Ir &ir) {
+  if constexpr (std::is_same_v<M, R> && sizeof(M) >= 4 && !std::is_void_v<I>)
+    if (ir.shaped) return load_row<M, I>;
   if constexpr (std::is_same_v<M, R> && sizeof(M) >= 4)
     if (ir.e) return load<M, R, Plain, Space::Global, I, true>;  // only what ahead.cpp makes
   return ir.e ? nullptr : load<M, R, Plain, Space::Global, I>;
@@ -323,9 +362,12 @@ struct Stores {
   static Handler pick(const Ir &ir) {
     bool plain = ir.order == Order::Weak;
     if (ir.c) {
-      if constexpr (std::is_same_v<M, R> && sizeof(M) >= 4)
+      if constexpr (std::is_same_v<M, R> && sizeof(M) >= 4) {
+        if (ir.shaped)
+          return ir.type3 == Type::S32 ? store_row<M, int32_t> : store_row<M, uint32_t>;
         return ir.type3 == Type::S32 ? store<M, R, Plain, Space::Global, int32_t>
                                      : store<M, R, Plain, Space::Global, uint32_t>;
+      }
       return nullptr;
     }
     switch (ir.space) {

@@ -32,6 +32,11 @@ Handler select(const Ir &ir) {
       select_texture,        //
       select_surface,        //
   };
+  if (ir.shaped) {
+    for (Selector family : {select_memory, select_compare, select_shaped})
+      if (Handler handler = family(ir)) return handler;
+    return nullptr;
+  }
   for (Selector family : kFamilies)
     if (Handler handler = family(ir)) return handler;
   return nullptr;

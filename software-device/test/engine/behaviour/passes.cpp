@@ -190,3 +190,89 @@ TEST(loads_far_apart) {
   }
   CHECK_FAILS(run(kStep * kTurns + 1), 700, "thread (0,0,0)", "read of 4 bytes");
 }
+
+// Indices of which only the first lane is made: blocks of every shape, of which some let thread
+// numbers count up over a warp and some do not; edges within a warp; lanes that go different ways.
+TEST(indices_that_count_up) {
+  constexpr uint32_t kWords = 4096;
+  Device device;
+  const std::string index = R"(
+    mov.u32 %r20, %tid.y; mov.u32 %r21, %ntid.x; mov.u32 %r22, %ctaid.x; mov.u32 %r23, %tid.x;
+    mov.u32 %r24, %ntid.y; mad.lo.s32 %r25, %r22, %r24, %r20; mad.lo.s32 %r4, %r25, %r21, %r23;
+    cvt.u32.u64 %r7, %d2;
+  )";
+  const std::string add_up = R"(
+    mul.wide.s32 %d4, %r4, 4; add.s64 %d5, %d1, %d4; add.s64 %d6, %d0, %d4;
+    ld.global.u32 %r10, [%d5]; ld.global.u32 %r11, [%d5+4]; mad.lo.u32 %r12, %r10, 3, %r11;
+    st.global.u32 [%d6], %r12;
+  )";
+  auto program = device.load(
+      module(kernel("edge", 3, index + "setp.ge.s32 %p0, %r4, %r7; @%p0 bra A;" + add_up + "A:") +
+             kernel("inside", 3,
+                    index + R"(
+        setp.lt.s32 %p0, %r4, %r7; setp.gt.s32 %p1, 9, %r4; setp.eq.or.s32 %p1, %r4, 40, %p1;
+        @!%p0 bra A; @%p1 bra A; setp.ne.u32 %p2, %r4, 77; @!%p2 bra A;)" +
+                        add_up + "A:") +
+             kernel("apart", 3, index + R"(
+        add.s32 %r30, %r4, 5; and.b32 %r31, %r23, 1; setp.eq.u32 %p0, %r31, 0; @%p0 bra EVEN;
+        sub.s32 %r32, %r30, 3; mul.wide.s32 %d4, %r32, 4; add.s64 %d5, %d1, %d4;
+        ld.global.u32 %r10, [%d5]; mul.wide.s32 %d6, %r4, 4; add.s64 %d7, %d0, %d6;
+        st.global.u32 [%d7], %r10; bra DONE;
+        EVEN: mul.wide.s32 %d4, %r30, 4; add.s64 %d5, %d1, %d4; ld.global.u32 %r10, [%d5];
+        mul.wide.s32 %d6, %r4, 4; add.s64 %d7, %d0, %d6; st.global.u32 [%d7], %r10; DONE:)") +
+             kernel("turns", 3, index + R"(
+        mov.u32 %r10, 0; mov.u32 %r11, 0;
+        LOOP: shl.b32 %r26, %r22, 1; sub.s32 %r27, %r4, %r26; setp.gt.u32 %p0, %r11, %r23;
+        @%p0 bra OUT; mul.wide.s32 %d4, %r27, 4; add.s64 %d5, %d1, %d4;
+        @!%p0 ld.global.u32 %r12, [%d5+400]; add.u32 %r10, %r10, %r12; add.u32 %r11, %r11, 7;
+        bra LOOP; OUT: mul.wide.s32 %d6, %r4, 4; add.s64 %d7, %d0, %d6;
+        st.global.u32 [%d7], %r10;)") +
+             kernel("stored", 3, index + R"(
+        add.s32 %r30, %r4, 77; mul.wide.s32 %d6, %r4, 4; add.s64 %d7, %d0, %d6;
+        st.global.u32 [%d7], %r30; st.global.u32 [%d7+8192], %r4;)") +
+             kernel("wraps", 3, index + R"(
+        add.s32 %r30, %r4, 2147483632; mul.wide.s32 %d4, %r30, 4; sub.s64 %d5, %d1, 8589934528;
+        add.s64 %d5, %d5, %d4; setp.gt.s32 %p0, %r30, 0; @!%p0 bra A;
+        ld.global.u32 %r10, [%d5]; mul.wide.s32 %d6, %r4, 4; add.s64 %d7, %d0, %d6;
+        st.global.u32 [%d7], %r10; A:)")));
+  auto *out = device.array<uint32_t>(kWords), *in = device.array<uint32_t>(kWords + 128);
+  for (uint32_t i = 0; i < kWords + 128; ++i) in[i] = i * 2654435761u;
+  struct Shape {
+    uint32_t x, y;
+  };
+  for (auto [x, y] : {Shape{128, 1}, Shape{100, 1}, Shape{32, 4}, Shape{16, 6}, Shape{64, 2},
+                      Shape{48, 2}, Shape{1, 37}}) {
+    const uint32_t blocks = 5, all = blocks * x * y;
+    auto run = [&](const char *name, uint64_t end) {
+      for (uint32_t i = 0; i < kWords; ++i) out[i] = 1;
+      return device.launch(program, name, {blocks}, {x, y}, Parameters().add(out).add(in).add(end));
+    };
+    auto sum = [&](uint32_t i) { return in[i] * 3 + in[i + 1]; };
+    for (uint64_t end :
+         {uint64_t{0}, uint64_t{41}, uint64_t{64}, uint64_t{all}, uint64_t{all + 9}}) {
+      CHECK_OK(run("edge", end));
+      for (uint32_t i = 0; i < kWords; ++i) CHECK(out[i] == (i < all && i < end ? sum(i) : 1));
+      CHECK_OK(run("inside", end));
+      for (uint32_t i = 0; i < kWords; ++i) {
+        const bool made = i < all && i < end && i >= 9 && i != 40 && i != 77;
+        CHECK(out[i] == (made ? sum(i) : 1));
+      }
+    }
+    CHECK_OK(run("apart", 0));
+    for (uint32_t i = 0; i < all; ++i) CHECK(out[i] == in[i % x % 2 ? i + 2 : i + 5]);
+    CHECK_OK(run("turns", 0));
+    for (uint32_t i = 0; i < all; ++i) {
+      uint32_t total = 0;
+      for (uint32_t k = 0; k <= i % x; k += 7) total += in[100 + i - i / (x * y) * 2];
+      CHECK(out[i] == total);
+    }
+    CHECK_OK(run("stored", 0));
+    for (uint32_t i = 0; i < all; ++i) CHECK(out[i] == i + 77 && out[i + 2048] == i);
+    CHECK_OK(run("wraps", 0));
+    for (uint32_t i = 0; i < all; ++i) CHECK(out[i] == (i < 16 ? in[i] : 1));
+  }
+  auto *end = in + kWords + 128;
+  CHECK_FAILS(device.launch(program, "edge", {1}, {128},
+                            Parameters().add(out).add(end - 37).add(uint64_t{128})),
+              700, "thread (37,0,0)", "read of 4 bytes");
+}
