@@ -46,6 +46,9 @@ constexpr auto kWatch = std::chrono::microseconds(5);
 constexpr uint64_t kLongSlice = 4096;  // turns of a block that runs alone
 constexpr uint64_t kShortSlice = 16;   // ... that shares its worker
 constexpr size_t kMaxResident = 64;    // blocks that one worker keeps, unless cooperative
+// A worker takes at most so many blocks of a grid at once, and such a part of what is left for it:
+// to count a block is to wait until all that the last one wrote has reached memory.
+constexpr uint64_t kMostAtOnce = 16, kPart = 16;
 constexpr uint32_t kMaxBlockThreads = 1024;
 constexpr uint32_t kMaxClusterBlocks = 16;
 constexpr uint32_t kMaxShared = 227 << 10;
@@ -96,6 +99,13 @@ class Pool final : public Engine {
  private:
   using Residents = std::vector<std::unique_ptr<Cluster>>;
 
+  // Blocks that a worker has taken and not started yet. They come before all others.
+  struct Taken {
+    std::shared_ptr<Grid> grid;
+    uint64_t next = 0, end = 0;
+    bool empty() const { return next == end; }
+  };
+
   static Status check(const Launch &launch) {
     const auto &executable = static_cast<const KernelImpl *>(launch.kernel)->executable();
     const Dim3 &block = launch.block, &grid = launch.grid;
@@ -118,21 +128,41 @@ class Pool final : public Engine {
     return {};
   }
 
+  // Takes blocks of a grid; false when there are none left. Where blocks wait for one another, each
+  // is started as soon as somebody can.
+  static bool take(const std::shared_ptr<Grid> &grid, Taken *taken) {
+    uint64_t many = 1;
+    if (!grid->launch.cooperative && !grid->spins.load(std::memory_order_relaxed)) {
+      const uint64_t next = grid->next.load(std::memory_order_relaxed);
+      const uint64_t left = grid->clusters - std::min(next, grid->clusters);
+      many = std::clamp<uint64_t>(left / (grid->workers * kPart), 1, kMostAtOnce);
+    }
+    taken->next = grid->next.fetch_add(many, std::memory_order_relaxed);
+    taken->end = std::min(taken->next + many, grid->clusters);
+    if (taken->next < taken->end) {
+      if (taken->grid != grid) taken->grid = grid;
+      return true;
+    }
+    *taken = {};
+    return false;
+  }
+
   // Makes a block that has ended the next one of its grid, which needs no lock.
-  static bool start_next(Cluster &block) {
-    Grid &grid = *block.grid;
-    if (grid.abandoned.load(std::memory_order_relaxed)) return false;
-    const uint64_t index = grid.next.fetch_add(1, std::memory_order_relaxed);
-    if (index >= grid.clusters) return false;
-    block.start(index);
+  static bool start_next(Cluster &block, Taken *taken) {
+    if (block.grid->abandoned.load(std::memory_order_relaxed)) return false;
+    if (taken->empty() ? !take(block.grid, taken) : taken->grid != block.grid) return false;
+    block.start(taken->next++);
     return true;
   }
 
   // A block to start, or nothing.
-  std::unique_ptr<Cluster> take_block(uint32_t worker) {
-    std::shared_ptr<Grid> grid;
-    uint64_t block = 0;
-    {
+  std::unique_ptr<Cluster> take_block(uint32_t worker, Taken *taken) {
+    if (!taken->empty() && taken->grid->abandoned.load(std::memory_order_relaxed)) {
+      const Taken dropped = std::exchange(*taken, {});
+      finish(dropped.grid, dropped.end - dropped.next);
+    }
+    if (taken->empty()) {
+      *taken = {};
       std::lock_guard lock(mutex_);
       while (!grids_.empty()) {
         std::shared_ptr<Grid> &front = grids_.front();
@@ -145,20 +175,20 @@ class Pool final : public Engine {
           if (unstarted) pending_.emplace_back(std::move(drained), unstarted);
           continue;
         }
-        block = front->next.fetch_add(1);
-        if (block >= front->clusters) continue;  // somebody else took the last one
-        grid = front;
-        if (block + 1 == grid->clusters) grids_.pop_front();
+        if (!take(front, taken)) continue;  // somebody else took the last one
+        if (taken->end == taken->grid->clusters) grids_.pop_front();
         break;
       }
     }
     settle();
-    if (!grid) return nullptr;
+    if (taken->empty()) return nullptr;
+    const uint64_t index = taken->next++;
     try {
-      auto taken = std::make_unique<Cluster>(grid, worker);
-      taken->start(block);
-      return taken;
+      auto block = std::make_unique<Cluster>(taken->grid, worker);
+      block->start(index);
+      return block;
     } catch (const std::bad_alloc &) {
+      const std::shared_ptr<Grid> grid = taken->grid;
       grid->fail({2, true, "kernel " + grid->kernel->name() + ": no host memory for a block"});
       finish(grid, 1);
       return nullptr;
@@ -208,6 +238,7 @@ class Pool final : public Engine {
   void work(uint32_t worker) {
     pthread_setname_np(pthread_self(), "softdev-worker");
     Residents residents;
+    Taken taken;
     Stopwatch watch;
     // A block that has ended, whose memory the next one of its grid may use.
     std::unique_ptr<Cluster> ended;
@@ -215,6 +246,7 @@ class Pool final : public Engine {
       const std::shared_ptr<Grid> grid = ended->grid;
       const uint64_t untold = ended->untold;
       ended.reset();
+      if (taken.empty()) taken = {};
       watch.stop();  // whoever is told that the grid is done finds its time counted
       if (untold) finish(grid, untold);
     };
@@ -224,12 +256,12 @@ class Pool final : public Engine {
                                   [](const auto &block) { return block->spinning; });
       bool cooperative = !residents.empty() && residents.back()->grid->launch.cooperative;
       if (spinning && (residents.size() < kMaxResident || cooperative)) {
-        if (ended && start_next(*ended)) {
+        if (ended && start_next(*ended, &taken)) {
           ended->spinning = false;
           residents.push_back(std::move(ended));
         } else {
           if (ended) retire();
-          if (auto block = take_block(worker)) residents.push_back(std::move(block));
+          if (auto block = take_block(worker, &taken)) residents.push_back(std::move(block));
         }
       }
       if (residents.empty()) {
@@ -251,6 +283,7 @@ class Pool final : public Engine {
         watch.glance();
         if (result == Cta::Result::Parked) {
           residents[i]->spinning = true;
+          residents[i]->grid->spins.store(true, std::memory_order_relaxed);
           ++i;
           continue;
         }
@@ -258,7 +291,8 @@ class Pool final : public Engine {
         residents.erase(residents.begin() + static_cast<std::ptrdiff_t>(i));
         ++ended->untold;
         if (result == Cta::Result::Failed ||
-            ended->grid->next.load(std::memory_order_relaxed) >= ended->grid->clusters)
+            (taken.empty() &&
+             ended->grid->next.load(std::memory_order_relaxed) >= ended->grid->clusters))
           retire();
         else if (!residents.empty())  // else the next one is started at once
           finish(ended->grid, std::exchange(ended->untold, 0));
