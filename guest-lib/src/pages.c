@@ -102,8 +102,9 @@ void pages_send(uint64_t address, const char *view, uint64_t bytes) {
   }
 }
 
-// By lane: something was sent there that the devices of others reach.
-static _Bool under_way[LANES_MAX];
+// By lane: how often something was sent there that the devices of others reach, and how much of
+// that is known to have arrived.
+static uint64_t sent[LANES_MAX], arrived[LANES_MAX];
 
 static char *view_of(const struct range *range, uint64_t address) {
   return range->view + (address - range->address);
@@ -111,7 +112,7 @@ static char *view_of(const struct range *range, uint64_t address) {
 
 static void send_run(const struct range *range, uint32_t from, uint32_t to) {
   uint64_t begin = range->address + from * PAGE, end = range->address + to * PAGE;
-  if (range->visitors) under_way[range->lane] = 1;
+  if (range->visitors) sent[range->lane]++;
   if (!range->extents) return pages_send(begin, view_of(range, begin), end - begin);
   for (const struct extent *e = range->extents; e; e = e->next) {
     uint64_t first = e->begin > begin ? e->begin : begin, last = e->end < end ? e->end : end;
@@ -174,24 +175,30 @@ static void push_to_owner(struct range *range) {
   lane_leave(before);
 }
 
-// Work of the thread's lane does not wait by itself for what was sent to others.
-static void await_owners(void) {
-  for (unsigned lane = 0; lane < (unsigned)lane_count; lane++) {
-    if (!under_way[lane] || !lanes_have(peer_borrowers[lane], lane_here())) continue;
-    under_way[lane] = 0;
-    struct lane_thread before = lane_enter(lane);
-    struct answer answer;
-    answer_init(&answer);
-    CUresult result = ask_PagesFetch(0, 0, 0, &answer);
-    answer_free(&answer);
-    if (result && !guest_is_lost()) guest_async_error(result);
-    lane_leave(before);
-  }
+// A lane that was sent what the thread's device reaches there, and does not have it yet; or
+// LANE_ANY.
+static unsigned late_owner(void) {
+  for (unsigned lane = 0; lanes_many() && lane < (unsigned)lane_count; lane++)
+    if (arrived[lane] != sent[lane] && lanes_have(peer_borrowers[lane], lane_here())) return lane;
+  return LANE_ANY;
 }
 
-_Bool pages_hand_over_all(void) {
+// The lock is let go meanwhile.
+static void await_owner(unsigned owner) {
+  const uint64_t until = sent[owner];
+  pthread_mutex_unlock(&pages_lock);
+  struct lane_thread before = lane_enter(owner);
+  struct answer answer;
+  answer_init(&answer);
+  CUresult result = ask_PagesFetch(0, 0, 0, &answer);
+  answer_free(&answer);
+  if (result && !guest_is_lost()) guest_async_error(result);
+  lane_leave(before);
   pthread_mutex_lock(&pages_lock);
-  pages_generation++;
+  if (arrived[owner] < until) arrived[owner] = until;
+}
+
+static void push_all(void) {
   if (open_ranges) fault_watch();
   for (struct range **link = &open_ranges; *link;) {
     struct range *range = *link;  // which leaves the list when all of it is closed
@@ -203,7 +210,18 @@ _Bool pages_hand_over_all(void) {
   }
   if (pages_live) live_push_all();
   pages_send_gathered();
-  if (lanes_many()) await_owners();
+}
+
+_Bool pages_hand_over_all(void) {
+  pthread_mutex_lock(&pages_lock);
+  pages_generation++;
+  push_all();
+  // Work of this lane does not wait by itself for what was sent to others; and the host may change
+  // more until it is there.
+  for (unsigned owner; (owner = late_owner()) != LANE_ANY;) {
+    await_owner(owner);
+    push_all();
+  }
   return 1;
 }
 
