@@ -1,22 +1,24 @@
 // Values in memory that streams wait for and write.
+#include "stream_values.h"
+
 #include "enter.h"
 #include "graph/pending.h"
 #include "guest_calls.h"
 #include "memory.h"
 #include "stream.h"
 
-static _Bool waits(const struct wire_value *value) {
-  return value->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
-         value->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+_Bool value_waits(uint32_t operation) {
+  return operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 || operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
 }
 
-static CUresult check(struct wire_value *value) {
+CUresult value_check(struct wire_value *value) {
+  _Bool waits = value_waits(value->operation);
   _Bool wide = value->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ||
                value->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
   uint64_t size = wide ? 8 : 4;
   // There are no remote writes that could be flushed.
-  if (waits(value) && value->flags & CU_STREAM_WAIT_VALUE_FLUSH) return CUDA_ERROR_NOT_SUPPORTED;
-  uint32_t most = waits(value) ? CU_STREAM_WAIT_VALUE_NOR : CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
+  if (waits && value->flags & CU_STREAM_WAIT_VALUE_FLUSH) return CUDA_ERROR_NOT_SUPPORTED;
+  uint32_t most = waits ? CU_STREAM_WAIT_VALUE_NOR : CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
   if (value->flags > most || !value->address || value->address % size)
     return CUDA_ERROR_INVALID_VALUE;
   if (!wide) value->value = (uint32_t)value->value;
@@ -26,7 +28,7 @@ static CUresult check(struct wire_value *value) {
 static CUresult queue(CUstream stream, int per_thread, struct wire_value *values, uint32_t count) {
   uint64_t wire;
   CUresult result = stream_for_work(stream, per_thread, &wire);
-  for (uint32_t i = 0; i < count && !result; i++) result = check(&values[i]);
+  for (uint32_t i = 0; i < count && !result; i++) result = value_check(&values[i]);
   if (result || !count) return result;
   if (capture_active()) {
     result = capture_values(wire, values, count);
@@ -34,7 +36,7 @@ static CUresult queue(CUstream stream, int per_thread, struct wire_value *values
   }
   result = put_StreamValues(wire, values, count * (uint32_t)sizeof *values);
   for (uint32_t i = 0; i < count; i++)
-    if (waits(&values[i])) {
+    if (value_waits(values[i].operation)) {
       pending_note(wire);
       break;
     }
@@ -62,10 +64,9 @@ VALUE_CALL(cuStreamWriteValue32_v2, WRITE_VALUE_32, 32)
 VALUE_CALL(cuStreamWriteValue64, WRITE_VALUE_64, 64)
 VALUE_CALL(cuStreamWriteValue64_v2, WRITE_VALUE_64, 64)
 
-// One entry of a batch; barriers leave none, for operations of a stream are ordered anyhow.
-static CUresult read_entry(const CUstreamBatchMemOpParams *entry, struct wire_value *values,
-                           uint32_t *count) {
+CUresult value_read(const CUstreamBatchMemOpParams *entry, struct wire_value *out, _Bool *made) {
   struct wire_value value = {entry->operation, 0, 0, 0};
+  *made = 0;
   switch (entry->operation) {
     case CU_STREAM_MEM_OP_WAIT_VALUE_32:
     case CU_STREAM_MEM_OP_WAIT_VALUE_64:
@@ -90,7 +91,8 @@ static CUresult read_entry(const CUstreamBatchMemOpParams *entry, struct wire_va
     default:
       return CUDA_ERROR_INVALID_VALUE;
   }
-  values[(*count)++] = value;
+  *out = value;
+  *made = 1;
   return CUDA_SUCCESS;
 }
 
@@ -101,8 +103,10 @@ CUresult guest_cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
   uint32_t used = 0;
   if (flags || !paramArray || !count || count > WIRE_VALUES_MAX) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < count; i++) {
-    CUresult result = read_entry(&paramArray[i], values, &used);
+    _Bool made;
+    CUresult result = value_read(&paramArray[i], &values[used], &made);
     if (result) return result;
+    used += made;
   }
   return queue(stream, per_thread, values, used);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "graph/hook.h"
+#include "stream_values.h"
 
 // What may come before something that a hook, or a copy from the program's memory, has to know of.
 enum source_kind { SOURCE_HOOK, SOURCE_DOWNLOAD, SOURCE_WAIT };
@@ -27,9 +28,7 @@ static _Bool waits(const struct task *task) {
   if (task->type == CU_GRAPH_NODE_TYPE_WAIT_EVENT) return 1;
   if (task->type != CU_GRAPH_NODE_TYPE_BATCH_MEM_OP) return 0;
   for (unsigned i = 0; i < task->values.count; i++)
-    if (task->values.entries[i].operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
-        task->values.entries[i].operation == CU_STREAM_MEM_OP_WAIT_VALUE_64)
-      return 1;
+    if (value_waits(task->values.entries[i].operation)) return 1;
   return 0;
 }
 

@@ -13,6 +13,7 @@
 #include "log.h"
 #include "memory.h"
 #include "module.h"
+#include "stream_values.h"
 
 #define VALUES_MAX 256
 
@@ -279,33 +280,10 @@ CUresult task_event(uint64_t event, _Bool record, uint64_t context, struct task 
 }
 
 static CUresult check_value(const CUstreamBatchMemOpParams *entry) {
-  const _Bool waits = entry->operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
-                      entry->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
-  const _Bool wide = entry->operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ||
-                     entry->operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
-  switch (entry->operation) {
-    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
-    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
-    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
-    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-      break;
-    case CU_STREAM_MEM_OP_BARRIER:
-      return entry->memoryBarrier.flags > CU_STREAM_MEMORY_BARRIER_TYPE_GPU
-                 ? CUDA_ERROR_INVALID_VALUE
-                 : CUDA_SUCCESS;
-    case CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES:
-      return CUDA_ERROR_NOT_SUPPORTED;
-    default:
-      return CUDA_ERROR_INVALID_VALUE;
-  }
-  unsigned flags = waits ? entry->waitValue.flags : entry->writeValue.flags;
-  uint64_t address = waits ? entry->waitValue.address : entry->writeValue.address;
-  if (waits && flags & CU_STREAM_WAIT_VALUE_FLUSH) return CUDA_ERROR_NOT_SUPPORTED;
-  if (flags > (waits ? (unsigned)CU_STREAM_WAIT_VALUE_NOR
-                     : (unsigned)CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER))
-    return CUDA_ERROR_INVALID_VALUE;
-  if (!address || address % (wide ? 8 : 4)) return CUDA_ERROR_INVALID_VALUE;
-  return memory_check(address, wide ? 8 : 4);
+  struct wire_value value;
+  _Bool made;
+  CUresult result = value_read(entry, &value, &made);
+  return result || !made ? result : value_check(&value);
 }
 
 CUresult task_values(uint64_t context, const CUstreamBatchMemOpParams *entries, unsigned count,
