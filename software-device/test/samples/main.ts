@@ -126,7 +126,8 @@ async function main(): Promise<number> {
 
 function overall(results: Result[]): { verdict: Verdict; why: string } {
   const worst = results.find(({ verdict }) => verdict !== 'pass');
-  return { verdict: worst?.verdict ?? 'pass', why: worst?.why ?? '' };
+  const { why = '' } = worst ?? results.find(({ why }) => why !== '') ?? {};
+  return { verdict: worst?.verdict ?? 'pass', why };
 }
 
 function findToolkit(libraries: string[]): Toolkit {

@@ -5,6 +5,12 @@ t.test('a table is read as it was written', async (t) => {
   const rows: Row[] = [
     { place: 'a/one', verdict: 'pass', why: '', remoted: { verdict: 'pass', why: '' } },
     {
+      place: 'a/slow',
+      verdict: 'pass',
+      why: 'up to 2 minutes',
+      remoted: { verdict: 'pass', why: 'up to 2 minutes' },
+    },
+    {
       place: 'a/three',
       verdict: 'pass',
       why: '',
