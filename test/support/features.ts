@@ -1,10 +1,22 @@
 // The programs that show one feature each, and which of them do not work remoted yet.
 import { readFileSync } from 'node:fs';
-import { listFeatures } from '../../examples/build.mjs';
+import { listFeatures, listPrograms } from '../../examples/build.mjs';
 import { root } from './paths.js';
 import { native, type Outcome, testProgram } from './program.js';
 
 export const features = listFeatures(`${root}/test/programs`);
+
+// Run by bad-input.test.ts, peers.test.ts and several-devices.test.ts.
+const elsewhere = [
+  ...['endless-copy', 'endless-launch', 'endless-peers', 'lost-callbacks'],
+  ...['peer-limit', 'peer-managed', 'peer-memory', 'peer-variable'],
+  ...['several-devices', 'several-managed'],
+];
+
+/** The other programs, but for those that have tests of their own. */
+export const plainPrograms = listPrograms(`${root}/test/programs`).filter(
+  ({ name, source }) => !source.includes('/') && !elsewhere.includes(name),
+);
 
 /** By program, what is missing. */
 export const notRemoted = new Map(

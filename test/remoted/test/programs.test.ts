@@ -1,6 +1,7 @@
 // The backbone: the same CUDA program, natively on the software device and remoted, gives the same.
 import t from 'tap';
 import { listPrograms } from '../../../examples/build.mjs';
+import { plainPrograms } from '../../support/features.js';
 import { noPrograms, root } from '../../support/paths.js';
 import { example, native, remoted, testProgram } from '../../support/program.js';
 import { startServer, type TestServer } from '../../support/server.js';
@@ -25,15 +26,7 @@ for (const program of listPrograms(`${root}/examples`)) {
   });
 }
 
-// Run by bad-input.test.ts and several-devices.test.ts.
-const elsewhere = [
-  ...['endless-copy', 'endless-launch', 'endless-peers', 'lost-callbacks'],
-  ...['peer-limit', 'peer-memory', 'several-devices'],
-];
-
-for (const program of listPrograms(`${root}/test/programs`)) {
-  if (program.source.includes('/')) continue;
-  if (elsewhere.includes(program.name)) continue;
+for (const program of plainPrograms) {
   t.test(`program ${program.name}`, { skip: noPrograms }, async (t) => {
     const here = await native(testProgram(program.name));
     const there = await remoted(testProgram(program.name), server.address);
