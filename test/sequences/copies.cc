@@ -300,6 +300,32 @@ void array_read(World &world, Line &line) {
     line.out(digest(to.address, size));
 }
 
+// Bytes in a row, over rows and slices: each box that they make up is a copy of its own.
+void array_line(World &world, Line &line) {
+  Choices &choices = world.choices;
+  const auto found =
+      world.arrays.pick(choices, [&](const Array &array) { return array.lane == world.lane; });
+  if (!found) return;
+  auto &[number, array] = *found;
+  if (world.capturing()) array.kept = true;
+  const size_t row = array.width * array.element, rows = std::max<size_t>(array.height, 1);
+  const size_t all = row * rows * std::max<size_t>(array.depth, 1);
+  size_t at = choices.of<size_t>({0, 0, row, row * rows, row * (rows - 1)});
+  if (choices.once_in(4)) at += array.element;
+  if (at >= all) at = 0;
+  const size_t left = all - at;
+  size_t size = choices.of<size_t>({left, row * rows, row * rows * 2, row * 3, array.element * 5});
+  size = choices.once_in(12) ? left + array.element : std::min(size, left);
+  const bool into = choices.once_in(2);
+  const Target to = target(world);
+  const uint8_t *from = world.here().source.data();
+  const CUstream stream = world.here().stream;
+  line.arg("a" + std::to_string(number)).arg(at).arg(size).arg(into ? "source" : to.text);
+  line.arg(world.lane);
+  line.result(into ? CALL(world, cuMemcpyHtoAAsync_v2)(array.handle, at, from, size, stream)
+                   : CALL(world, cuMemcpyAtoHAsync_v2)(to.address, array.handle, at, size, stream));
+}
+
 void array_describe(World &world, Line &line) {
   const auto found = world.arrays.pick(world.choices);
   if (!found) return;
@@ -341,6 +367,7 @@ const std::vector<Entry> &copy_steps() {
       {"cuMemcpy3DAsync", 8, copy_box},
       {"cuArray3DCreate", 3, array_create},
       {"cuMemcpyAtoH", 2, array_read},
+      {"cuMemcpyArrayAsync", 3, array_line},
       {"cuArray3DGetDescriptor", 1, array_describe},
       {"cuArrayDestroy", 1, array_destroy},
   };

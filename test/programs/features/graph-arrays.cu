@@ -227,6 +227,37 @@ static cudaGraph_t line(cudaArray_t array, int *from, int *to, int count, cudaSt
   return graph;
 }
 
+// Bytes in a row over slices: as many copies as there are boxes that they make up.
+static void rows_and_slices(cudaStream_t stream) {
+  constexpr int row = 6, rows = 4, slices = 5, slice = row * rows, all = slice * slices;
+  static int from[all], to[all];
+  cudaArray_t volume = make_array(row, rows, slices);
+  for (int i = 0; i < all; i++) from[i] = i + 1;
+  const struct {
+    int at, count;
+  } parts[] = {
+      {0, all}, {slice, 2 * slice}, {row, slice}, {slice - row, slice + 2 * row}, {2, all - 4}};
+  for (const auto &part : parts) {
+    cudaGraph_t graph;
+    const size_t at = part.at * sizeof(int), bytes = part.count * sizeof(int);
+    memset(to, 0, sizeof to);
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    SHOW_DRIVER(cuMemcpyHtoAAsync(reinterpret_cast<CUarray>(volume), at, from, bytes, stream));
+    SHOW_DRIVER(cuMemcpyAtoHAsync(to, reinterpret_cast<CUarray>(volume), at, bytes, stream));
+    CHECK(cudaStreamEndCapture(stream, &graph));
+    size_t nodes;
+    CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
+    cudaGraphExec_t exec;
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    run(exec, stream);
+    printf("from %d, %d of them: %zu nodes, %08x\n", part.at, part.count, nodes,
+           digest(to, sizeof to));
+    CHECK(cudaGraphExecDestroy(exec));
+    CHECK(cudaGraphDestroy(graph));
+  }
+  CHECK(cudaFreeArray(volume));
+}
+
 // One-dimensional copies may change, from one array to another.
 static void changed(cudaStream_t stream) {
   int from[16], to[16], later[16];
@@ -286,6 +317,7 @@ int main() {
   CHECK(cudaStreamCreate(&stream));
   by_hand(stream);
   captured(stream);
+  rows_and_slices(stream);
   changed(stream);
   CHECK(cudaStreamDestroy(stream));
   return 0;

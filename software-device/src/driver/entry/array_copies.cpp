@@ -21,9 +21,13 @@ CUresult next_part(CUarray handle, size_t offset, size_t bytes, Part *part) {
   if (!array) return refuse(CUDA_ERROR_INVALID_VALUE, "%p is no array", (void *)handle);
   const CUDA_ARRAY3D_DESCRIPTOR &of = array->shape.descriptor;
   const size_t row = of.Width * array->shape.format.element;
-  const size_t rows = of.Height ? of.Height : 1;
+  const size_t rows = of.Height ? of.Height : 1, slices = of.Depth ? of.Depth : 1;
   *part = {offset % row, offset / row % rows, offset / row / rows, {}};
-  if (part->x == 0 && bytes >= row) {
+  if (part->x == 0 && part->y == 0 && bytes >= row * rows) {
+    // What lies behind the end fails when its turn comes, not before.
+    const size_t whole = bytes / (row * rows);
+    part->box = {row, rows, part->z < slices ? std::min(whole, slices - part->z) : whole};
+  } else if (part->x == 0 && bytes >= row) {
     size_t whole = bytes / row;
     part->box = {row, whole < rows - part->y ? whole : rows - part->y, 1};
   } else {
@@ -52,8 +56,8 @@ CUresult linear(Linear what, size_t size, CUstream handle, Default null, bool as
       if (CUresult bad = next_part(what.array, what.offset, size, &part)) return bad;
       if (CUresult bad = array_end(what.array, part.x, part.y, part.z, part.box, &in_array))
         return bad;
-      const size_t bytes = part.box.width * part.box.height;
-      const End other{what.other, part.box.width, bytes, what.side};
+      const size_t slice = part.box.width * part.box.height, bytes = slice * part.box.depth;
+      const End other{what.other, part.box.width, slice, what.side};
       const End &to = what.to_array ? in_array : other, &from = what.to_array ? other : in_array;
       if (CUresult bad = copy(stream, to, from, part.box, asynchronous)) return bad;
       what.offset += bytes;
