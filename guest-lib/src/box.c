@@ -286,7 +286,7 @@ CUresult box_move(const struct box_end *into, const struct box_end *out_of, cons
   uint64_t bytes = box->width * box->height * box->depth;
   _Bool line = is_line(to, box) && is_line(from, box);
   if (to->place == BOX_HOST && from->place == BOX_HOST) {
-    CUresult result = copy_wait_for_downloads();
+    CUresult result = copy_wait_for_host(stream);
     if (!result) box_on_host(into, out_of, box);
     return result;
   }

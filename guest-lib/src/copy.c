@@ -8,6 +8,7 @@
 #include "across.h"
 #include "answer.h"
 #include "enter.h"
+#include "graph/pending.h"
 #include "guest_calls.h"
 #include "host_memory.h"
 #include "late_upload.h"
@@ -139,6 +140,11 @@ CUresult copy_wait_for_downloads(void) {
   return answer_outstanding() ? context_synchronize() : CUDA_SUCCESS;
 }
 
+CUresult copy_wait_for_host(uint64_t stream) {
+  CUresult result = pending_seen && pending_any() ? stream_synchronize(stream) : CUDA_SUCCESS;
+  return result ? result : copy_wait_for_downloads();
+}
+
 // Who copies while waiting sees what kernels have written before: where it was not the copy that
 // was waited for, its stream is, if there is such memory at all. And what it has copied is there:
 // another device may use it next that does not wait for this one.
@@ -172,7 +178,12 @@ static CUresult copy_any(void *destination, const void *source, uint64_t bytes, 
                                     bytes, stream);
   if (to_device) return upload((uint64_t)(uintptr_t)destination, source, bytes, stream);
   if (from_device) return download(destination, (uint64_t)(uintptr_t)source, bytes, stream, async);
-  result = copy_wait_for_downloads();
+  if (capture_active()) {
+    CUresult captured =
+        capture_bytes(stream, (uint64_t)(uintptr_t)destination, (uint64_t)(uintptr_t)source, bytes);
+    if (captured != CAPTURE_NONE) return captured;
+  }
+  result = copy_wait_for_host(stream);
   if (!result) memmove(destination, source, bytes);
   return result;
 }

@@ -22,5 +22,7 @@ CUresult copy_finish(uint64_t stream);
 
 // Before host memory is read or written here: waits for what is on its way into it.
 CUresult copy_wait_for_downloads(void);
+// The same for a copy from host to host on a stream, which may have to wait for functions, too.
+CUresult copy_wait_for_host(uint64_t stream);
 
 #endif

@@ -17,7 +17,7 @@ static int wrong(int value) {
 }
 
 int main() {
-  int *from, *to, *pinned, *plane, failed[4] = {};
+  int *from, *to, *pinned, *plane, failed[5] = {};
   size_t pitch;
   cudaStream_t first, second;
   cudaEvent_t event;
@@ -58,6 +58,12 @@ int main() {
     CHECK(cudaStreamSynchronize(second));
     CHECK(cudaMemcpy(out, to, bytes, cudaMemcpyDeviceToHost));
     failed[3] += wrong(value + 2);
+    // From host to host.
+    for (int i = 0; i < kCount; i++) pinned[i] = value;
+    CHECK(cudaLaunchHostFunc(first, bump, pinned));
+    CHECK(cudaMemcpyAsync(out, pinned, bytes, cudaMemcpyDefault, first));
+    CHECK(cudaStreamSynchronize(first));
+    failed[4] += wrong(value + 1);
   }
   for (int each : failed) printf("%d ", each);
   printf("wrong of 30\n");
