@@ -193,6 +193,24 @@ static CUresult set_here(struct graph_exec *exec, struct graph_node *node, struc
   return result;
 }
 
+static _Bool is_under_condition(const struct graph_node *node) {
+  for (node = node->graph->parent; node; node = node->graph->parent)
+    if (node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) return 1;
+  return 0;
+}
+
+// The same, of what a body has.
+static CUresult set_there(struct graph_exec *exec, struct graph_node *node, struct task *task) {
+  if (task->type != CU_GRAPH_NODE_TYPE_MEMCPY || task_is_idle(task) || !is_under_condition(node))
+    return set_here(exec, node, task);
+  struct task *reached;
+  CUresult result = task_under_condition(task, &reached);
+  if (result) return result;
+  result = set_here(exec, node, reached);
+  task_unref(reached);
+  return result;
+}
+
 CUresult exec_set_task(struct graph_exec *exec, struct graph_node *node, struct task *task) {
   struct graph_node *inner = node;
   struct graph_exec *part = exec->split ? parts_find(exec, &inner) : exec;
@@ -203,7 +221,7 @@ CUresult exec_set_task(struct graph_exec *exec, struct graph_node *node, struct 
   }
   if (part) {
     struct lane_thread before = lane_enter(part->lane);
-    result = set_here(part, inner, task);
+    result = set_there(part, inner, task);
     lane_leave(before);
   }
   if (result || part == exec) return result;
@@ -398,6 +416,13 @@ CUresult guest_cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags) {
   return flags ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+// The address, of what the device itself copies.
+static uint64_t named_by(const struct copy_task *copy, const struct box_end *end) {
+  if (end->place == BOX_HOST && copy->reached)
+    return host_device_address((const void *)(uintptr_t)end->address);
+  return end->place == BOX_DEVICE ? end->address : 0;
+}
+
 // What several devices use by turns, managed memory and the host's, is the lane's from now on,
 // where its nodes name it.
 static CUresult take_memory(const struct graph_exec *exec) {
@@ -410,8 +435,8 @@ static CUresult take_memory(const struct graph_exec *exec) {
     } else if (task && task->type == CU_GRAPH_NODE_TYPE_MEMSET) {
       named[0] = task->fill.address;
     } else if (task && task->type == CU_GRAPH_NODE_TYPE_MEMCPY) {
-      if (task->copy.to.place == BOX_DEVICE) named[0] = task->copy.to.address;
-      if (task->copy.from.place == BOX_DEVICE) named[1] = task->copy.from.address;
+      named[0] = named_by(&task->copy, &task->copy.to);
+      named[1] = named_by(&task->copy, &task->copy.from);
     }
     if (!result) result = host_share_named((const unsigned char *)named, sizeof named);
   }

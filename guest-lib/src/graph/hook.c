@@ -39,7 +39,7 @@ struct hook_call {
 
 _Bool is_host_copy(const struct task *task) {
   return task->type == CU_GRAPH_NODE_TYPE_MEMCPY && task->copy.to.place == BOX_HOST &&
-         task->copy.from.place == BOX_HOST && !task_is_idle(task);
+         task->copy.from.place == BOX_HOST && !task->copy.reached && !task_is_idle(task);
 }
 
 // ---- on the thread that calls ------------------------------------------------------------------

@@ -8,6 +8,7 @@
 #include "graph/hook.h"
 #include "graph/task.h"
 #include "guest_calls.h"
+#include "host_memory.h"
 #include "log.h"
 #include "module.h"
 #include "wire_graph.h"
@@ -65,16 +66,29 @@ static CUresult put_kernel(struct writer *writer, const struct kernel_task *kern
   return CUDA_SUCCESS;
 }
 
+// Where the device has an end of a copy.
+static struct box_end end_there(const struct copy_task *copy, const struct box_end *end,
+                                uint64_t staging) {
+  if (end->place != BOX_HOST) return *end;
+  struct box_end there = {.place = BOX_DEVICE, .pitch = end->pitch, .rows = end->rows};
+  if (copy->reached) {
+    there.address = host_device_address((const void *)(uintptr_t)end->address);
+    return there;
+  }
+  there.address = staging;
+  there.pitch = copy->box.width;
+  there.rows = copy->box.height;
+  return there;
+}
+
 static CUresult put_copy(struct writer *writer, const struct copy_task *copy, uint64_t staging) {
   const _Bool arrays = copy->to.place == BOX_ARRAY || copy->from.place == BOX_ARRAY;
   struct wire_graph_copy *out =
       take(writer, sizeof *out + (arrays ? sizeof(struct wire_graph_arrays) : 0));
   if (!out) return CUDA_ERROR_OUT_OF_MEMORY;
   const struct box box = copy->box;
-  const struct box_end staged = {
-      .place = BOX_DEVICE, .address = staging, .pitch = box.width, .rows = box.height};
-  const struct box_end to = copy->to.place == BOX_HOST ? staged : copy->to;
-  const struct box_end from = copy->from.place == BOX_HOST ? staged : copy->from;
+  const struct box_end to = end_there(copy, &copy->to, staging);
+  const struct box_end from = end_there(copy, &copy->from, staging);
   *out = (struct wire_graph_copy){
       .to = to.address,
       .to_pitch = to.pitch,
@@ -281,27 +295,29 @@ static CUresult add_to_order(struct graph_exec *exec, struct graph_node *node) {
   return CUDA_SUCCESS;
 }
 
-static _Bool is_under_condition(const struct graph_node *node) {
-  for (node = node->graph->parent; node; node = node->graph->parent)
-    if (node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) return 1;
-  return 0;
-}
-
 // Numbers the nodes, with their hooks.
-static CUresult number_all(struct writer *writer) {
+static void number_all(struct writer *writer) {
   const struct graph_exec *exec = writer->exec;
   for (size_t i = 0; i < exec->order_count; i++) {
     struct graph_node *node = exec->order[i];
     const _Bool behind = is_behind_hook(exec, node);
-    if (behind && is_under_condition(node)) {
-      log_warn("copies of what another copy brings under a condition are not served");
-      return refuse(writer, node, CUDA_ERROR_NOT_SUPPORTED,
-                    CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED);
-    }
     node->number = writer->nodes + behind;
     writer->nodes += 1u + behind;
   }
-  return CUDA_SUCCESS;
+}
+
+// Nobody knows whether, and how often, a body's turn comes: its copies leave nothing to launches.
+static CUresult survey_body(struct writer *writer, struct graph_node *node) {
+  struct task *task = NULL;
+  CUresult result = allowed_in_body(node->type) ? CUDA_SUCCESS : CUDA_ERROR_NOT_SUPPORTED;
+  if (!result && node->type == CU_GRAPH_NODE_TYPE_MEMCPY && !task_is_idle(node->task))
+    result = task_under_condition(node->task, &task);
+  if (task) {
+    task_unref(node->task);
+    node->task = task;
+  }
+  return result ? refuse(writer, node, result, CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED)
+                : CUDA_SUCCESS;
 }
 
 // Looks whether all of it can be sent, before the first byte is: puts the nodes in order, and sets
@@ -316,16 +332,9 @@ static CUresult survey(struct writer *writer, struct graph *graph, _Bool body) {
   CUresult result = CUDA_SUCCESS;
   for (size_t i = 0; i < graph->node_count && !result; i++) {
     struct graph_node *node = sorted[i];
-    if (!(result = add_to_order(writer->exec, node)) && body && !allowed_in_body(node->type))
-      result = refuse(writer, node, CUDA_ERROR_NOT_SUPPORTED,
-                      CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED);
+    if (!(result = add_to_order(writer->exec, node)) && body) result = survey_body(writer, node);
     if (!result && node->task && is_transfer(node->task))
       result = transfer_prepare(writer->exec, node, node->task);
-    if (!result && body && node->task && is_host_copy(node->task)) {
-      log_warn("copies from host to host under a condition are not served");
-      result = refuse(writer, node, CUDA_ERROR_NOT_SUPPORTED,
-                      CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED);
-    }
     const _Bool bodies = body || node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL;
     for (unsigned k = 0; k < node->child_count && !result; k++)
       result = survey(writer, node->children[k], bodies);
@@ -373,7 +382,7 @@ CUresult exec_send(struct graph_exec *exec, struct graph *from, struct graph_nod
   _Bool moved;
   CUresult result = exec->order_count ? CUDA_SUCCESS : survey(&writer, exec->plan, 0);
   if (!result) result = hooks_plan(exec, &moved);
-  if (!result) result = number_all(&writer);
+  if (!result) number_all(&writer);
   if (!result && writer.base && from->sent) {
     result = send_again(&writer, from);
   } else {

@@ -19,6 +19,7 @@ struct kernel_task {
 };
 struct copy_task {
   struct box_end to, from;  // located, unless nothing is copied
+  _Bool reached;            // the device reaches what is the host's, and copies it itself
   struct box box;
   _Bool is_described;
   CUDA_MEMCPY3D described;  // how the program described it
@@ -98,6 +99,9 @@ CUresult task_host(CUhostFn function, void *data, uint64_t context, struct task 
 // The task that `params` describe; NULL for nodes that need none. Not for allocations, child graphs
 // and conditions, which belong to one graph. Kernels get the attributes of `like`, if given.
 CUresult task_of(const CUgraphNodeParams *params, const struct task *like, struct task **task);
+// The same copy as the device does it itself under a condition, with the pinned memory that it
+// names: of arrays and other memory of the host's it is CUDA_ERROR_NOT_SUPPORTED, as in any driver.
+CUresult task_under_condition(const struct task *copy, struct task **task);
 // The same kernel with other attributes.
 CUresult task_with_attributes(const struct task *kernel, const CUlaunchAttribute *attributes,
                               unsigned count, struct task **task);

@@ -19,7 +19,7 @@
 _Bool is_transfer(const struct task *task) {
   return task->type == CU_GRAPH_NODE_TYPE_MEMCPY &&
          (task->copy.to.place == BOX_HOST) != (task->copy.from.place == BOX_HOST) &&
-         !task_is_idle(task);
+         !task->copy.reached && !task_is_idle(task);
 }
 
 _Bool transfer_is_early(const struct graph_transfer *transfer) {

@@ -4,6 +4,7 @@
 #include "core/log.h"
 #include "graphs/condition.h"
 #include "graphs/tasks.h"
+#include "streams/transfer.h"
 
 namespace softdev::driver {
 
@@ -34,6 +35,18 @@ bool allowed_in_body(CUgraphNodeType type) {
   }
 }
 
+// What copies in a body may name: memory of the device, and of the host where it is pinned.
+bool allowed_in_body(const End &end) {
+  if (end.side == Side::kArray) return false;
+  auto pin = driver()->memory.pin();
+  return driver()->memory.find(end.address) != nullptr;
+}
+
+bool allowed_in_body(const CopyTask &copy) {
+  if (!copy.box.width || !copy.box.height || !copy.box.depth) return true;
+  return allowed_in_body(copy.to) && allowed_in_body(copy.from);
+}
+
 }  // namespace
 
 CUresult Schedule::add(const Graph &graph, bool body, Node **culprit, std::vector<Span> *spans,
@@ -49,6 +62,13 @@ CUresult Schedule::add(const Graph &graph, bool body, Node **culprit, std::vecto
       *culprit = node;
       return refuse(CUDA_ERROR_NOT_SUPPORTED, "nodes of type %d do not run under a condition",
                     node->type);
+    }
+    if (body && node->type == CU_GRAPH_NODE_TYPE_MEMCPY &&
+        !allowed_in_body(static_cast<const CopyTask &>(*node->task))) {
+      *culprit = node;
+      return refuse(
+          CUDA_ERROR_NOT_SUPPORTED,
+          "copies of arrays and of memory that is not pinned do not run under a condition");
     }
     if (node->type != CU_GRAPH_NODE_TYPE_GRAPH) {
       uint32_t step = add_step(node);
