@@ -17,6 +17,8 @@ static struct variable {
 } * variables;
 static _Atomic size_t count;  // read without the lock, to see that there are none
 static size_t room;
+// All that there ever were lie between these: most of what is asked about does not.
+static _Atomic uint64_t lowest = UINT64_MAX, highest;
 
 // Servers know nothing of each other, so that variables of two lanes may lie at one address: the
 // thread's lane comes first.
@@ -44,6 +46,7 @@ _Bool variable_is_out_of_reach(uint64_t address) {
   static atomic_flag said = ATOMIC_FLAG_INIT;
   struct allocation found;
   unsigned here = lane_here();
+  if (address < lowest || address >= highest) return 0;
   pthread_mutex_lock(&memory_lock);
   _Bool there = variable_find(address, &found);
   pthread_mutex_unlock(&memory_lock);
@@ -62,6 +65,8 @@ void memory_add_variable(uint64_t address, uint64_t size, _Bool managed) {
   if (memory_grow(&variables, &room, count, sizeof *variables)) {
     variables[count] = (struct variable){address, size, memory_next_id(), lane_here(), managed};
     count++;
+    if (address < lowest) lowest = address;
+    if (address + size > highest) highest = address + size;
   }
   pthread_mutex_unlock(&memory_lock);
 }

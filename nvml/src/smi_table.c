@@ -1,7 +1,7 @@
 // The table of functions that nvidia-smi asks for before anything else. No header declares it: what
 // is known of it is its name, that its first word is its size, and what is at a few of its places,
 // which NVIDIA describes in a stand-in for NVML of its own (k8s-test-infra, for release 580; 535
-// has the same there), or shows by what it does with answers. Everything else in it is not
+// and 550 have the same there), or shows by what it does with answers. Everything else in it is not
 // supported, which nvidia-smi takes well.
 #include <stdint.h>
 #include <string.h>
