@@ -2,12 +2,10 @@
 // admit -> queue -> placement policy -> slot, which gets the connection itself.
 import type { Socket } from 'node:net';
 import { encodeAnswer, encodeHello, type Hello } from '../../api-server/src/control.js';
-import type { Counters } from '../../api-server/src/ipc.js';
-import type { SessionEnd } from '../../api-server/src/native.js';
 import { type PlacementParameters, type PlacementPolicy, placeAll } from '../policies/placement.js';
 import { admit } from './admission.js';
 import type { CacheFolder } from './cache-folder.js';
-import { Client, type Offered } from './client.js';
+import { Client } from './client.js';
 import { DeviceQueries } from './device-queries.js';
 import type { Driver } from './devices.js';
 import { OutboardError } from './errors.js';
@@ -17,10 +15,11 @@ import type { Log } from './log.js';
 import { Pool } from './pool.js';
 import type { Queue } from './queue.js';
 import { Quota, type QuotaOptions } from './quota.js';
-import type { Reservation, Seat } from './reservations.js';
-import { numbers, Session } from './session.js';
+import type { Reservation } from './reservations.js';
+import { Running } from './running.js';
+import type { Session } from './session.js';
 import type { Slot } from './slot.js';
-import type { EndedState, Placement, ServerState, SessionRequest } from './state.js';
+import type { Placement, ServerState, SessionRequest } from './state.js';
 import { requireLocal, type Tenant, type Tenants } from './tenants.js';
 import type { FrontPeer } from './tls-preamble.js';
 import type { TraceFolder } from './trace/folder.js';
@@ -61,16 +60,11 @@ export interface ServerOptions {
   hangSeconds: number;
 }
 
-/** One program that makes every process die should not get them all. */
-const lostMax = 3;
-/** Sessions that ended, kept for policies. */
-const historyMax = 256;
-
 export class Server {
   readonly options: ServerOptions;
   readonly pool: Pool;
   readonly quota: Quota;
-  readonly sessions = new Map<Slot, Session>();
+  readonly running: Running;
   /** Why nobody new is taken; null: everybody is. */
   closed: 'draining' | 'stopping' | null = null;
   /** Where guests connect, as people write it. */
@@ -80,11 +74,9 @@ export class Server {
   readonly #listeners: Listeners;
   readonly #clients = new Set<Client>();
   readonly #waiting: Waiting;
-  readonly #history: EndedState[] = [];
   readonly #queries: DeviceQueries;
   #ids = 0;
   #expiring: NodeJS.Timeout | undefined;
-  #idle: (() => void) | undefined;
   #hurry: (() => void) | undefined;
   #stopped: Promise<void> | undefined;
 
@@ -100,9 +92,15 @@ export class Server {
       {
         onStarted: (slot) => this.quota.slotStarted(slot),
         onReady: (slot) => this.#ready(slot),
-        onPrepared: (slot) => this.#prepared(slot),
-        onDeclined: (slot, code, message) => this.#declined(slot, code, message),
-        onEnded: (slot, end, counters) => this.#ended(slot, end, counters),
+        onPrepared: (slot) => this.running.prepared(slot),
+        onDeclined: (slot, code, message) => {
+          this.running.declined(slot, code, message);
+          this.#serveQueue();
+        },
+        onEnded: (slot, end, counters) => {
+          this.running.ended(slot, end, counters);
+          this.#serveQueue();
+        },
         onExit: (slot, how) => this.#lost(slot, how),
       },
       log,
@@ -110,7 +108,15 @@ export class Server {
     this.#waiting = new Waiting(this.pool, options.claimSeconds, observer, (reservation) =>
       this.#unclaimed(reservation),
     );
+    const { pool, quota } = this;
+    const stopping = () => this.stopping;
+    const waiting = this.#waiting;
+    this.running = new Running({ ...options, pool, quota, waiting, stopping, observer, log });
     this.#listeners = new Listeners((socket) => this.accept(socket));
+  }
+
+  get sessions(): ReadonlyMap<Slot, Session> {
+    return this.running.sessions;
   }
 
   get queue(): Queue<Visitor> {
@@ -132,7 +138,7 @@ export class Server {
         .concat(this.#waiting.reservations.statesOn(gpu.index, now)),
     }));
     const queue = [...this.queue].map((visitor) => visitor.state);
-    return { now, gpus, queue, history: this.#history };
+    return { now, gpus, queue, history: this.running.history };
   }
 
   /** Opens the devices, then the ports. Throws when that fails, or stop() comes before its end. */
@@ -188,12 +194,12 @@ export class Server {
     this.#log.info({ sessions: running, graceSeconds }, 'stopping: sessions may end by themselves');
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, graceSeconds * 1000);
-      this.#idle = this.#hurry = () => {
+      this.running.onIdle = this.#hurry = () => {
         clearTimeout(timer);
         resolve();
       };
     });
-    this.#idle = this.#hurry = undefined;
+    this.running.onIdle = this.#hurry = undefined;
   }
 
   /** Takes nobody new until resume(); those who wait are refused, those who run go on. */
@@ -238,6 +244,10 @@ export class Server {
   session(id: number): Session {
     for (const session of this.sessions.values()) if (session.id === id) return session;
     throw new OutboardError('OB_NO_SESSION', id);
+  }
+
+  view(session: Session) {
+    return this.running.view(session);
   }
 
   /** At once: sessions end without a word. */
@@ -371,7 +381,7 @@ export class Server {
     const group = { id: visitor.id, gpus: placements.map(({ gpu }) => gpu) };
     const newId = () => ++this.#ids;
     const tickets = this.#waiting.reservations.keep(group, visitor.request, others, newId);
-    this.#hand(visitor, { group, lane: 0 }, first, offered, tickets);
+    this.running.begin(visitor, { group, lane: 0 }, first, offered, tickets);
     return true;
   }
 
@@ -382,54 +392,12 @@ export class Server {
     const offered = visitor.client.offer();
     if (offered) {
       this.#waiting.reservations.take(reservation);
-      this.#hand(visitor, seat, placement, offered);
+      this.running.begin(visitor, seat, placement, offered);
     } else {
       this.#waiting.reservations.drop(reservation);
       this.#waiting.abandon(visitor);
       this.#serveQueue();
     }
-  }
-
-  #hand(
-    visitor: Visitor,
-    seat: Seat,
-    placement: Placement,
-    offered: Offered,
-    tickets: readonly string[] = [],
-  ) {
-    this.pool.reserve(placement);
-    const slot = this.pool.slot(placement);
-    const session = new Session(visitor, seat, placement, slot);
-    this.sessions.set(slot, session);
-    session.held = this.quota.begin(session);
-    const { windowBases, windowSize } = visitor.hello;
-    slot.offer(
-      {
-        type: 'session',
-        session: BigInt(session.id),
-        memoryLimit: placement.memory,
-        tenant: visitor.request.tenant,
-        group: seat.group.gpus.length > 1 ? BigInt(seat.group.id) : 0n,
-        uploadCache: this.#keepsUploads(visitor.request.tenant),
-        windowBases,
-        windowSize,
-        leftover: offered.leftover,
-        gated: this.options.gated,
-        tickets,
-        trace:
-          this.options.traces?.begin(session.id, {
-            arrived: visitor.arrived,
-            placed: session.started,
-          }) ?? null,
-      },
-      offered.handle,
-    );
-    session.log.debug('offered');
-  }
-
-  #keepsUploads(tenant: string): boolean {
-    const { uploads, tenants } = this.options;
-    return uploads !== null && (tenants === null || tenants.named(tenant)?.uploadCache === true);
   }
 
   #place(request: SessionRequest): Placement[] | null {
@@ -444,122 +412,14 @@ export class Server {
     this.#serveQueue();
   }
 
-  async #prepared(slot: Slot) {
-    const session = this.sessions.get(slot);
-    if (!session) return;
-    await session.held;
-    // The process may have ended meanwhile.
-    if (this.sessions.get(slot) !== session) return;
-    const { visitor, log } = session;
-    const { client, hello } = visitor;
-    this.#waiting.release(visitor);
-    slot.begin();
-    session.begun = true;
-    if (session.lane === 0) this.#waiting.reservations.open(session.group);
-    if (session.ending !== null) slot.end(session.ending);
-    const attach = (performance.now() - visitor.arrived) / 1000;
-    const { host, pid } = hello;
-    log.info({ peer: client.peer, host, pid, waited: session.waited }, 'session begins');
-    this.#observer.began(this.view(session), attach, session.waited, hello.traceparent);
-  }
-
-  view(session: Session) {
-    return session.view(this.pool.uuid(session.placement.gpu));
-  }
-
-  #declined(slot: Slot, code: string | null, message: string) {
-    const session = this.#free(slot);
-    if (session) {
-      const { client, request } = session.visitor;
-      client.takeBack();
-      const error = OutboardError.relayed(code, message);
-      this.#waiting.refuse(
-        client,
-        error ?? new OutboardError('OB_INTERNAL', message),
-        request.tenant,
-      );
-    }
-    this.#serveQueue();
-  }
-
-  // ---- the end of a session --------------------------------------------------------------------
-
-  #ended(slot: Slot, end: SessionEnd, counters: Counters) {
-    const session = this.sessions.get(slot);
-    if (session) {
-      session.settle();
-      const { reason, message, reusable } = end;
-      const level = reason === 'closed' || reason === 'stopped' ? 'info' : 'warn';
-      const times = { seconds: session.seconds, deviceSeconds: session.sample.deviceNs / 1e9 };
-      session.log[level](
-        { reason, ...times, ...numbers(counters), slotReusable: reusable },
-        `session ends: ${message}`,
-      );
-      this.#over(session, reason);
-    }
-    this.#free(slot);
-    this.#serveQueue();
-  }
-
-  #over(session: Session, reason: string) {
-    this.#history.push(session.ended);
-    if (this.#history.length > historyMax) this.#history.shift();
-    this.#observer.ended(this.view(session), reason);
-  }
-
-  /** The process is gone. If it had not begun, its client is ours still and gets another one. */
+  /** The process is gone. */
   #lost(slot: Slot, how: string) {
-    const session = this.#free(slot);
-    this.quota.slotEnded(slot);
-    session?.settle();
-    if (session) this.#rescue(session, how);
+    this.running.lost(slot, how);
     if (!this.stopping) this.#observer.slotLost(slot.gpu);
     const { hopeless } = this.pool;
     if (hopeless !== null) this.#waiting.dismissAll(new OutboardError('OB_NO_SLOT', hopeless));
     // Its memory is free, and whoever waits again may fit elsewhere.
     this.#serveQueue();
-  }
-
-  #rescue(session: Session, how: string) {
-    const { visitor, log } = session;
-    if (session.begun) {
-      log.error(
-        { seconds: session.seconds },
-        `session lost: its API server process ended (${how})`,
-      );
-      return this.#over(session, 'lost');
-    }
-    const { client } = visitor;
-    const { tenant } = visitor.request;
-    client.takeBack();
-    visitor.lost++;
-    if (this.stopping) {
-      this.#waiting.refuse(client, new OutboardError('OB_SHUTDOWN'), tenant);
-    } else if (session.ending !== null) {
-      this.#waiting.refuse(client, new OutboardError('OB_KILLED', session.ending), tenant);
-    } else if (visitor.lost >= lostMax) {
-      this.#waiting.refuse(client, new OutboardError('OB_SLOT_LOST', visitor.lost), tenant);
-    } else if (session.lane > 0) {
-      // The others of its group run where they are, and this one's place is kept.
-      log.warn(`its API server process ended (${how}): waits for the next one there`);
-      const { group, lane, placement } = session;
-      this.#waiting.reservations.again(visitor, { group, lane }, placement);
-    } else {
-      log.warn(`its API server process ended (${how}): waits for another`);
-      this.#waiting.putBack(visitor);
-    }
-  }
-
-  #free(slot: Slot): Session | undefined {
-    const session = this.sessions.get(slot);
-    if (session) {
-      this.quota.end(session);
-      this.pool.release(session.placement);
-      if (session.lane === 0) this.#waiting.reservations.dropUnclaimed(session.group);
-    }
-    this.sessions.delete(slot);
-    if (this.sessions.size === 0) this.#idle?.();
-    return session;
   }
 
   /** The way of a Hello once without a guest, so that the first one finds compiled code. */

@@ -1,0 +1,207 @@
+// The sessions that run: from when a program gets a process until its end, and what becomes of a
+// program whose process dies under it.
+import type { Counters } from '../../api-server/src/ipc.js';
+import type { SessionEnd } from '../../api-server/src/native.js';
+import type { CacheFolder } from './cache-folder.js';
+import type { Offered } from './client.js';
+import { OutboardError } from './errors.js';
+import type { Log } from './log.js';
+import type { Pool } from './pool.js';
+import type { Quota } from './quota.js';
+import type { Seat } from './reservations.js';
+import { numbers, Session } from './session.js';
+import type { Slot } from './slot.js';
+import type { EndedState, Placement } from './state.js';
+import type { Tenants } from './tenants.js';
+import type { TraceFolder } from './trace/folder.js';
+import type { Observer } from './view.js';
+import type { Visitor } from './visitor.js';
+import type { Waiting } from './waiting.js';
+
+/** One program that makes every process die should not get them all. */
+const lostMax = 3;
+/** Sessions that ended, kept for policies. */
+const historyMax = 256;
+
+export interface RunningOptions {
+  pool: Pool;
+  quota: Quota;
+  stopping: () => boolean;
+  waiting: Waiting;
+  tenants: Tenants | null;
+  gated: { copies: boolean; sets: boolean };
+  traces: TraceFolder | null;
+  uploads: CacheFolder | null;
+  observer: Observer;
+  log: Log;
+}
+
+export class Running {
+  readonly sessions = new Map<Slot, Session>();
+  readonly history: EndedState[] = [];
+  /** Told when none is left. */
+  onIdle: (() => void) | undefined;
+  readonly #options: RunningOptions;
+  readonly #observer: Observer;
+  readonly #waiting: Waiting;
+
+  constructor(options: RunningOptions) {
+    this.#options = options;
+    this.#observer = options.observer;
+    this.#waiting = options.waiting;
+  }
+
+  /** It gets the process, and begins once that is ready for it. */
+  begin(
+    visitor: Visitor,
+    seat: Seat,
+    placement: Placement,
+    offered: Offered,
+    tickets: readonly string[] = [],
+  ) {
+    this.#options.pool.reserve(placement);
+    const slot = this.#options.pool.slot(placement);
+    const session = new Session(visitor, seat, placement, slot);
+    this.sessions.set(slot, session);
+    session.held = this.#options.quota.begin(session);
+    const { windowBases, windowSize } = visitor.hello;
+    slot.offer(
+      {
+        type: 'session',
+        session: BigInt(session.id),
+        memoryLimit: placement.memory,
+        tenant: visitor.request.tenant,
+        group: seat.group.gpus.length > 1 ? BigInt(seat.group.id) : 0n,
+        uploadCache: this.#keepsUploads(visitor.request.tenant),
+        windowBases,
+        windowSize,
+        leftover: offered.leftover,
+        gated: this.#options.gated,
+        tickets,
+        trace:
+          this.#options.traces?.begin(session.id, {
+            arrived: visitor.arrived,
+            placed: session.started,
+          }) ?? null,
+      },
+      offered.handle,
+    );
+    session.log.debug('offered');
+  }
+
+  #keepsUploads(tenant: string): boolean {
+    const { uploads, tenants } = this.#options;
+    return uploads !== null && (tenants === null || tenants.named(tenant)?.uploadCache === true);
+  }
+
+  /** Its process has taken the session: it begins when its share of the GPU is known. */
+  async prepared(slot: Slot) {
+    const session = this.sessions.get(slot);
+    if (!session) return;
+    await session.held;
+    // The process may have ended meanwhile.
+    if (this.sessions.get(slot) !== session) return;
+    const { visitor, log } = session;
+    const { client, hello } = visitor;
+    this.#waiting.release(visitor);
+    slot.begin();
+    session.begun = true;
+    if (session.lane === 0) this.#waiting.reservations.open(session.group);
+    if (session.ending !== null) slot.end(session.ending);
+    const attach = (performance.now() - visitor.arrived) / 1000;
+    const { host, pid } = hello;
+    log.info({ peer: client.peer, host, pid, waited: session.waited }, 'session begins');
+    this.#observer.began(this.view(session), attach, session.waited, hello.traceparent);
+  }
+
+  view(session: Session) {
+    return session.view(this.#options.pool.uuid(session.placement.gpu));
+  }
+
+  /** The process cannot take it. */
+  declined(slot: Slot, code: string | null, message: string) {
+    const session = this.#free(slot);
+    if (session) {
+      const { client, request } = session.visitor;
+      client.takeBack();
+      const error = OutboardError.relayed(code, message);
+      this.#waiting.refuse(
+        client,
+        error ?? new OutboardError('OB_INTERNAL', message),
+        request.tenant,
+      );
+    }
+  }
+
+  ended(slot: Slot, end: SessionEnd, counters: Counters) {
+    const session = this.sessions.get(slot);
+    if (session) {
+      session.settle();
+      const { reason, message, reusable } = end;
+      const level = reason === 'closed' || reason === 'stopped' ? 'info' : 'warn';
+      const times = { seconds: session.seconds, deviceSeconds: session.sample.deviceNs / 1e9 };
+      session.log[level](
+        { reason, ...times, ...numbers(counters), slotReusable: reusable },
+        `session ends: ${message}`,
+      );
+      this.#over(session, reason);
+    }
+    this.#free(slot);
+  }
+
+  #over(session: Session, reason: string) {
+    this.history.push(session.ended);
+    if (this.history.length > historyMax) this.history.shift();
+    this.#observer.ended(this.view(session), reason);
+  }
+
+  /** The process is gone. If it had not begun, its client is ours still and gets another one. */
+  lost(slot: Slot, how: string) {
+    const session = this.#free(slot);
+    this.#options.quota.slotEnded(slot);
+    session?.settle();
+    if (session) this.#rescue(session, how);
+  }
+
+  #rescue(session: Session, how: string) {
+    const { visitor, log } = session;
+    if (session.begun) {
+      log.error(
+        { seconds: session.seconds },
+        `session lost: its API server process ended (${how})`,
+      );
+      return this.#over(session, 'lost');
+    }
+    const { client } = visitor;
+    const { tenant } = visitor.request;
+    client.takeBack();
+    visitor.lost++;
+    if (this.#options.stopping()) {
+      this.#waiting.refuse(client, new OutboardError('OB_SHUTDOWN'), tenant);
+    } else if (session.ending !== null) {
+      this.#waiting.refuse(client, new OutboardError('OB_KILLED', session.ending), tenant);
+    } else if (visitor.lost >= lostMax) {
+      this.#waiting.refuse(client, new OutboardError('OB_SLOT_LOST', visitor.lost), tenant);
+    } else if (session.lane > 0) {
+      // The others of its group run where they are, and this one's place is kept.
+      log.warn(`its API server process ended (${how}): waits for the next one there`);
+      const { group, lane, placement } = session;
+      this.#waiting.reservations.again(visitor, { group, lane }, placement);
+    } else {
+      log.warn(`its API server process ended (${how}): waits for another`);
+      this.#waiting.putBack(visitor);
+    }
+  }
+
+  #free(slot: Slot): Session | undefined {
+    const session = this.sessions.get(slot);
+    if (session) {
+      this.#options.quota.end(session);
+      this.#options.pool.release(session.placement);
+      if (session.lane === 0) this.#waiting.reservations.dropUnclaimed(session.group);
+    }
+    this.sessions.delete(slot);
+    if (this.sessions.size === 0) this.onIdle?.();
+    return session;
+  }
+}
