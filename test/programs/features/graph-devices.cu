@@ -2,6 +2,7 @@
 // Where there is one device only, it does the work of both.
 #include <cstdio>
 #include <cstring>
+#include <thread>
 
 #include "../check.h"
 
@@ -169,6 +170,13 @@ static void by_hand() {
   clear();
   launch(exec, 0);
   show("as it was");
+  // Default streams, which the copies between the devices wait for.
+  for (int i = 0; i < 4; i++) {
+    go(i & 1);
+    CHECK(cudaGraphLaunch(exec, i < 2 ? cudaStreamLegacy : cudaStreamPerThread));
+    CHECK(cudaStreamSynchronize(i < 2 ? cudaStreamLegacy : cudaStreamPerThread));
+  }
+  show("in default streams");
 
   // A clone, and a child among nodes of a graph.
   CHECK(cudaGraphClone(&copy, graph));
@@ -375,6 +383,48 @@ static void given_up() {
   show("given up");
 }
 
+// Each thread has a graph of its own, over both devices.
+static void threads() {
+  int *own[2][2];
+  for (int t = 0; t < 2; t++)
+    for (int d = 0; d < 2; d++) {
+      go(d);
+      CHECK(cudaMalloc(&own[t][d], bytes));
+      CHECK(cudaMemset(own[t][d], 0, bytes));
+      CHECK(cudaDeviceSynchronize());
+    }
+  std::thread both[2];
+  for (int t = 0; t < 2; t++)
+    both[t] = std::thread([&own, t] {
+      cudaGraph_t graph;
+      cudaGraphExec_t exec;
+      cudaGraphNode_t over;
+      CHECK(cudaGraphCreate(&graph, 0));
+      cudaGraphNode_t one = kernel_node(graph, NULL, t, slowly, own[t][t], 1);
+      CHECK(cudaGraphAddMemcpyNode1D(&over, graph, &one, 1, own[t][!t], own[t][t], bytes,
+                                     cudaMemcpyDefault));
+      cudaGraphNode_t two = kernel_node(graph, over, !t, add, own[t][!t], 10);
+      cudaGraphNode_t back;
+      CHECK(cudaGraphAddMemcpyNode1D(&back, graph, &two, 1, own[t][t], own[t][!t], bytes,
+                                     cudaMemcpyDefault));
+      CHECK(cudaGraphInstantiate(&exec, graph, 0));
+      cudaStream_t mine;
+      CHECK(cudaStreamCreateWithFlags(&mine, cudaStreamNonBlocking));
+      for (int i = 0; i < 20; i++) CHECK(cudaGraphLaunch(exec, mine));
+      CHECK(cudaStreamSynchronize(mine));
+      CHECK(cudaGraphExecDestroy(exec));
+      CHECK(cudaGraphDestroy(graph));
+      CHECK(cudaStreamDestroy(mine));
+    });
+  for (int t = 0; t < 2; t++) {
+    both[t].join();
+    int found[2];
+    for (int d = 0; d < 2; d++)
+      CHECK(cudaMemcpy(&found[d], own[t][d] + count - 1, sizeof(int), cudaMemcpyDefault));
+    printf("thread %d: %d %d\n", t, found[0], found[1]);
+  }
+}
+
 int main() {
   setenv("SOFTWARE_DEVICE_GPUS", "2", 0);
   int devices;
@@ -392,5 +442,6 @@ int main() {
   captured();
   events_and_memory();
   given_up();
+  threads();
   return 0;
 }
