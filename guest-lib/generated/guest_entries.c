@@ -5402,10 +5402,11 @@ static CUresult guest_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us,
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
+  _Bool away = 0;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 2))) return result;
   result = put_cuMemsetD16Async(dstDevice, us, N, hStream_wire);
-  return lanes_many() ? across_return(result) : result;
+  return away ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD16Async, NEEDS_CONTEXT);
@@ -5429,10 +5430,11 @@ static CUresult guest_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, s
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
+  _Bool away = 0;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 2))) return result;
   result = put_cuMemsetD16Async(dstDevice, us, N, hStream_wire);
-  return lanes_many() ? across_return(result) : result;
+  return away ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD16_v2, NEEDS_CONTEXT);
@@ -5457,10 +5459,11 @@ static CUresult guest_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch,
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
+  _Bool away = 0;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 2))) return result;
   result = put_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream_wire);
-  return lanes_many() ? across_return(result) : result;
+  return away ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D16Async, NEEDS_CONTEXT);
@@ -5484,10 +5487,11 @@ static CUresult guest_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, u
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
+  _Bool away = 0;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 2))) return result;
   result = put_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream_wire);
-  return lanes_many() ? across_return(result) : result;
+  return away ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D16_v2, NEEDS_CONTEXT);
@@ -5512,10 +5516,11 @@ static CUresult guest_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch,
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
+  _Bool away = 0;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 4))) return result;
   result = put_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream_wire);
-  return lanes_many() ? across_return(result) : result;
+  return away ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D32Async, NEEDS_CONTEXT);
@@ -5539,10 +5544,11 @@ static CUresult guest_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, u
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
+  _Bool away = 0;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 4))) return result;
   result = put_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream_wire);
-  return lanes_many() ? across_return(result) : result;
+  return away ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D32_v2, NEEDS_CONTEXT);
@@ -5567,10 +5573,11 @@ static CUresult guest_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, 
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
+  _Bool away = 0;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 1))) return result;
   result = put_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream_wire);
-  return lanes_many() ? across_return(result) : result;
+  return away ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D8Async, NEEDS_CONTEXT);
@@ -5594,10 +5601,11 @@ static CUresult guest_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, un
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
+  _Bool away = 0;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 1))) return result;
   result = put_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream_wire);
-  return lanes_many() ? across_return(result) : result;
+  return away ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D8_v2, NEEDS_CONTEXT);
@@ -5622,10 +5630,11 @@ static CUresult guest_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, s
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
+  _Bool away = 0;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 4))) return result;
   result = put_cuMemsetD32Async(dstDevice, ui, N, hStream_wire);
-  return lanes_many() ? across_return(result) : result;
+  return away ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD32Async, NEEDS_CONTEXT);
@@ -5649,10 +5658,11 @@ static CUresult guest_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, siz
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
+  _Bool away = 0;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 4))) return result;
   result = put_cuMemsetD32Async(dstDevice, ui, N, hStream_wire);
-  return lanes_many() ? across_return(result) : result;
+  return away ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD32_v2, NEEDS_CONTEXT);
@@ -5677,10 +5687,11 @@ static CUresult guest_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, s
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
+  _Bool away = 0;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 1))) return result;
   result = put_cuMemsetD8Async(dstDevice, uc, N, hStream_wire);
-  return lanes_many() ? across_return(result) : result;
+  return away ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD8Async, NEEDS_CONTEXT);
@@ -5704,10 +5715,11 @@ static CUresult guest_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, siz
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire))) return result;
+  _Bool away = 0;
+  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 1))) return result;
   result = put_cuMemsetD8Async(dstDevice, uc, N, hStream_wire);
-  return lanes_many() ? across_return(result) : result;
+  return away ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD8_v2, NEEDS_CONTEXT);

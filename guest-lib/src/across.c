@@ -199,28 +199,22 @@ _Bool across_copy_line(uint64_t to, uint64_t from, uint64_t bytes, uint64_t stre
 
 // ---- fills -------------------------------------------------------------------------------------
 
-static __thread _Bool away;
-
-CUresult across_go(uint64_t address, uint64_t *stream) {
+CUresult across_go(uint64_t address, uint64_t *stream, _Bool *away) {
   const struct box_end end = {.place = BOX_DEVICE, .address = address};
   unsigned lane = across_lane_of(&end);
-  away = lane != LANE_ANY && !reaches(lane_here(), &end, lane);
-  if (!away) return CUDA_SUCCESS;
-  if (capture_active()) {
-    // A node of the graph that is captured, as it is in a stream of the memory's own device.
-    CUresult captured = capture_look(*stream);
-    if (captured == CUDA_SUCCESS) away = 0;
-    if (captured != CAPTURE_NONE) return captured;
-  }
-  CUresult result = stream_synchronize(*stream);
-  if (result) return result;
+  if (lane == LANE_ANY || reaches(lane_here(), &end, lane)) return CUDA_SUCCESS;
+  // In a graph that is captured it is a node, as in a stream of the memory's own device.
+  CUresult result = capture_active() ? capture_look(*stream) : CAPTURE_NONE;
+  if (result != CAPTURE_NONE) return result;
+  if ((result = stream_synchronize(*stream))) return result;
+  *away = 1;
   lane_use(lane);
   *stream = STREAM_LEGACY_WIRE;
   return CUDA_SUCCESS;
 }
 
 CUresult across_return(CUresult result) {
-  return result || !away ? result : stream_synchronize(STREAM_LEGACY_WIRE);
+  return result ? result : stream_synchronize(STREAM_LEGACY_WIRE);
 }
 
 // ---- waits -------------------------------------------------------------------------------------

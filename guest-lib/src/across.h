@@ -20,9 +20,10 @@ _Bool across_copy(const struct box_end *to, const struct box_end *from, const st
 _Bool across_copy_line(uint64_t to, uint64_t from, uint64_t bytes, uint64_t stream, _Bool async,
                        CUresult *result);
 
-// Before and after a call that fills memory on a stream, which may be of another device than the
-// memory: then it is filled there, on that device's legacy stream, while this one waits.
-CUresult across_go(uint64_t address, uint64_t *stream);
+// Before a call that fills memory on a stream, which may be of another device than the memory: then
+// it is filled there, on that device's legacy stream, while this one waits; and after one that was
+// *away.
+CUresult across_go(uint64_t address, uint64_t *stream, _Bool *away);
 CUresult across_return(CUresult result);
 
 // What comes on `stream`, of the thread's lane, waits for what `event`, of another, has recorded.

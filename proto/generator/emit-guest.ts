@@ -164,7 +164,7 @@ function generatedBody(call: Call, target: Call, command: Command): string {
       case 'address':
         // Memory of another device is filled there.
         if (target.starts === 'set')
-          text += `  if (lanes_many() && (result = across_go(${source}, &${stream}_wire))) return result;\n`;
+          text += `  _Bool away = 0;\n  if (lanes_many() && (result = across_go(${source}, &${stream}_wire, &away))) return result;\n`;
         text += `  if ((result = ${addressCheck(target, source, p.role.size)})) return result;\n`;
         values.set(p.name, source);
         break;
@@ -181,7 +181,7 @@ function generatedBody(call: Call, target: Call, command: Command): string {
   text = streams + text;
   const passed = command.parameters.map((p) => values.get(p.name) ?? '0');
   if (target.starts === 'set')
-    return `${text}  result = put_${command.name}(${passed.join(', ')});\n  return lanes_many() ? across_return(result) : result;\n`;
+    return `${text}  result = put_${command.name}(${passed.join(', ')});\n  return away ? across_return(result) : result;\n`;
   if (!asks(command)) return `${text}  return put_${command.name}(${passed.join(', ')});\n`;
   text += `  struct answer answer;\n  answer_init(&answer);\n  result = ask_${command.name}(${[...passed, '&answer'].join(', ')});\n`;
   if (command.reply.length) {

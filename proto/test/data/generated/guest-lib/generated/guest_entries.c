@@ -128,10 +128,11 @@ static CUresult guest_cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
-  if (lanes_many() && (result = across_go(dst, &hStream_wire))) return result;
+  _Bool away = 0;
+  if (lanes_many() && (result = across_go(dst, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dst, 0, 1, N, 2))) return result;
   result = put_cuTinyFill(dst, value, N, hStream_wire);
-  return lanes_many() ? across_return(result) : result;
+  return away ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuTinyFill, NEEDS_CONTEXT);
@@ -155,10 +156,11 @@ static CUresult guest_cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
-  if (lanes_many() && (result = across_go(dst, &hStream_wire))) return result;
+  _Bool away = 0;
+  if (lanes_many() && (result = across_go(dst, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dst, 0, 1, N, 2))) return result;
   result = put_cuTinyFill(dst, value, N, hStream_wire);
-  return lanes_many() ? across_return(result) : result;
+  return away ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_t N, int per_thread) {
   CUresult result = guest_enter(CALL_cuTinyFillNow, NEEDS_CONTEXT);
@@ -182,10 +184,11 @@ static CUresult guest_cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned cha
   CUresult result;
   uint64_t hStream_wire;
   if ((result = stream_resolve(hStream, 0, &hStream_wire))) return result;
-  if (lanes_many() && (result = across_go(dst, &hStream_wire))) return result;
+  _Bool away = 0;
+  if (lanes_many() && (result = across_go(dst, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dst, pitch, Height, Width, 1))) return result;
   result = put_cuTinyFillRows(dst, pitch, value, Width, Height, hStream_wire);
-  return lanes_many() ? across_return(result) : result;
+  return away ? across_return(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned char value, size_t Width, size_t Height, CUstream hStream) {
   CUresult result = guest_enter(CALL_cuTinyFillRows, NEEDS_CONTEXT);
