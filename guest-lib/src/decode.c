@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -30,12 +31,37 @@ static _Bool try(void *to, const void *from) {
   return process_vm_writev(getpid(), &source, 1, &target, 1, 0) >= 0 || errno != EFAULT;
 }
 
-// What cannot be written is at an end, nearly always.
+#define PAGE 4096u
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+// Kernels before 5.14 do not.
+static _Bool kernel_populates(void) {
+  static uint8_t room[2 * PAGE];
+  uintptr_t page = ((uintptr_t)room + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
+  return !madvise((void *)page, PAGE, MADV_POPULATE_WRITE);
+}
+
+// What lies between its ends: the kernel is asked for all pages at once, and for each one only
+// where it does not like them. Old kernels are not asked: what cannot be written is at an end,
+// nearly always.
+static _Bool try_between(uint8_t *to, const uint8_t *from, uint64_t size) {
+  const uintptr_t begin = (uintptr_t)to, last = (begin + size - 1) & ~(uintptr_t)(PAGE - 1);
+  const uintptr_t first = (begin + PAGE) & ~(uintptr_t)(PAGE - 1);
+  if (first >= last || !madvise((void *)first, last - first, MADV_POPULATE_WRITE)) return 1;
+  if (!kernel_populates()) return 1;
+  for (uintptr_t page = first; page < last; page += PAGE)
+    if (!try((void *)page, from + (page - begin))) return 0;
+  return 1;
+}
+
 _Bool decode_copy(void *to, const void *from, uint64_t size, uint64_t whole) {
   if (!size) return 1;
   const uint8_t *bytes = from;
   if (whole >= RUN_IN_PLACE &&
-      (!try(to, bytes) || !try((uint8_t *)to + size - 1, bytes + size - 1)))
+      (!try(to, bytes) || !try((uint8_t *)to + size - 1, bytes + size - 1) ||
+       !try_between(to, bytes, size)))
     return 0;
   memcpy(to, from, size);
   return 1;

@@ -305,6 +305,12 @@ static void memory_that_cannot_be_reached(void **state) {
       assert_non_null(strstr(log_captured(), "is not writable memory"));
       assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
     }
+  assert_int_equal(mprotect(bytes + MIB, 3 * MIB, PROT_READ | PROT_WRITE), 0);
+  // Nor one that is none in its middle.
+  assert_int_equal(mprotect(bytes + MIB, 4096, PROT_READ), 0);
+  assert_int_equal(cuMemcpyDtoH_v2(bytes + MIB / 2, device, MIB), CUDA_ERROR_INVALID_VALUE);
+  assert_non_null(strstr(log_captured(), "is not writable memory"));
+  assert_int_equal(mprotect(bytes + MIB, 4096, PROT_READ | PROT_WRITE), 0);
   all_is_right();
 }
 
