@@ -91,6 +91,9 @@ struct Reference {
   ImageView::Kind kind = ImageView::Kind::Texture;
 };
 
+// Registers that a block may have. Kernels say what they would need of them, for occupancy.
+inline constexpr uint32_t kBlockRegisters = 64 << 10;
+
 // What CUDA calls function attributes; all of it is known after translation.
 struct KernelAttributes {
   uint32_t registers = 0;                    // estimate, for occupancy

@@ -290,8 +290,6 @@ class Builder final : public Surroundings {
   bool indirect_ = false;
 };
 
-constexpr uint32_t kRegistersOfBlock = 64 << 10;
-
 }  // namespace
 
 KernelImpl::KernelImpl(ProgramImpl &program, uint32_t function)
@@ -334,7 +332,7 @@ Status KernelImpl::translate_now() {
   // A compiler makes do with what lets a block of the size that is promised run.
   if (syntax.max_threads[0] || syntax.required_threads[0])
     attributes_.registers =
-        std::min(attributes_.registers, kRegistersOfBlock / attributes_.max_threads / 8 * 8);
+        std::min(attributes_.registers, kBlockRegisters / attributes_.max_threads / 8 * 8);
   std::copy_n(syntax.cluster, 3, attributes_.required_cluster);
   attributes_.cluster_must_be_set = syntax.explicit_cluster && !syntax.cluster[0];
   attributes_.max_cluster_blocks = syntax.max_cluster_blocks;

@@ -292,7 +292,7 @@ void destroyed_in_use(void **) {
   EXPECT(CUDA_ERROR_INVALID_VALUE, cuTexObjectDestroy(later));
   CUDA_RESOURCE_DESC of_later;
   EXPECT(CUDA_ERROR_INVALID_VALUE, cuTexObjectGetResourceDesc(&of_later, later));
-  *static_cast<volatile uint32_t *>(flag) = 1;
+  __atomic_store_n(static_cast<uint32_t *>(flag), 1, __ATOMIC_RELEASE);
   OK(cuStreamSynchronize(stream));
 }
 

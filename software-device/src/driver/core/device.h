@@ -10,6 +10,7 @@
 
 #include "core/settings.h"
 #include "cuda_driver.h"
+#include "engine.h"
 
 namespace softdev::driver {
 
@@ -71,7 +72,7 @@ namespace limits {
 inline constexpr int kThreadsPerBlock = 1024;
 inline constexpr int kThreadsPerMultiprocessor = 1536;
 inline constexpr int kBlocksPerMultiprocessor = 24;
-inline constexpr int kRegistersPerMultiprocessor = 65536;
+inline constexpr int kRegistersPerMultiprocessor = kBlockRegisters;  // one may have all
 inline constexpr int kSharedPerBlock = 48 << 10;
 inline constexpr int kSharedPerBlockOptIn = 99 << 10;
 inline constexpr int kSharedPerMultiprocessor = 100 << 10;
