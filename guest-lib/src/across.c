@@ -113,8 +113,7 @@ static CUresult own_stream(unsigned lane, uint64_t streams[LANES_MAX]) {
   if (lane == LANE_ANY) return result;
   struct lane_thread before = lane_enter(lane);
   // A reset of the context ends it like any other.
-  if (!made[lane] || handle_lane(WIRE_KIND_STREAM, made[lane]) == LANE_ANY)
-    result = stream_begin_apart(&made[lane]);
+  if (!handle_is_live(WIRE_KIND_STREAM, made[lane])) result = stream_begin_apart(&made[lane]);
   lane_leave(before);
   streams[lane] = made[lane];
   return result;

@@ -89,6 +89,11 @@ unsigned handle_lane(enum wire_kind kind, uint64_t handle) {
   return slot ? slot->lane : LANE_ANY;
 }
 
+_Bool handle_is_live(enum wire_kind kind, uint64_t handle) {
+  struct slot *slot = live_slot(kind, handle);
+  return slot && atomic_load_explicit(&slot->object, memory_order_acquire);
+}
+
 void *handle_retire(enum wire_kind kind, uint64_t handle) {
   pthread_mutex_lock(&lock);
   struct slot *slot = live_slot(kind, handle);

@@ -16,8 +16,10 @@ uint64_t handle_mint_for_any(enum wire_kind kind, void *object);
 
 // The object behind a live handle of that kind, or NULL. The call follows the handle to its lane.
 void *handle_object(enum wire_kind kind, uint64_t handle);
-// The lane of a live handle; LANE_ANY, too, when it is not live.
+// The lane of a handle, also when it is retired; LANE_ANY, too, when its index was used again.
 unsigned handle_lane(enum wire_kind kind, uint64_t handle);
+// Whether it is live: the call does not follow it.
+_Bool handle_is_live(enum wire_kind kind, uint64_t handle);
 
 // CUDA_ERROR_INVALID_HANDLE unless it is live and of that kind.
 static inline CUresult handle_check(enum wire_kind kind, uint64_t handle) {

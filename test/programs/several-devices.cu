@@ -245,6 +245,12 @@ int main() {
   CHECK(cudaMalloc(&memory[last], bytes));
   fill<<<blocks, 256>>>(memory[last], 1);
   say("the last again", total(memory[last]));
+  // What reaches across finds it as it is now.
+  CHECK(cudaSetDevice(0));
+  CHECK(cudaMemcpyPeerAsync(memory[last], last, memory[0], 0, bytes, here));
+  CHECK(cudaStreamSynchronize(here));
+  CHECK(cudaSetDevice(last));
+  say("copied again", total(memory[last]));
 
   // An error is of one device.
   cudaEvent_t failing;

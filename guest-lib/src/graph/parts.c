@@ -304,7 +304,7 @@ CUresult parts_each(struct graph_exec *exec, CUresult (*visit)(struct graph_exec
 
 // An event of the thread's lane. A reset of the context ends it like any other.
 static CUresult event_there(uint64_t *event) {
-  if (*event && handle_lane(WIRE_KIND_EVENT, *event) != LANE_ANY) return CUDA_SUCCESS;
+  if (handle_is_live(WIRE_KIND_EVENT, *event)) return CUDA_SUCCESS;
   CUevent made;
   CUresult result = guest_cuEventCreate(&made, CU_EVENT_DISABLE_TIMING);
   if (!result) *event = handle_of(made);
@@ -317,7 +317,7 @@ static CUresult record(uint64_t *event, uint64_t stream) {
 }
 
 static CUresult stream_there(uint64_t *stream) {
-  if (*stream && handle_lane(WIRE_KIND_STREAM, *stream) != LANE_ANY) return CUDA_SUCCESS;
+  if (handle_is_live(WIRE_KIND_STREAM, *stream)) return CUDA_SUCCESS;
   return stream_begin_apart(stream);
 }
 
@@ -400,8 +400,10 @@ CUresult parts_launch(struct graph_exec *exec, uint64_t stream) {
   struct graph_parts *parts = exec->parts;
   struct launch launch = {.exec = exec, .here = lane_here(), .stream = stream};
   // One launch begins when all of the one before is done.
-  if (parts->launched && (parts->lane != launch.here || parts->stream != stream))
-    result = wait_for(stream, parts->lane, parts->events[parts->lane]);
+  const uint64_t before_it = parts->launched ? parts->events[parts->lane] : 0;
+  if (handle_is_live(WIRE_KIND_EVENT, before_it) &&
+      (parts->lane != launch.here || parts->stream != stream))
+    result = wait_for(stream, parts->lane, before_it);
   if (!result) result = record(&parts->events[launch.here], stream);
   for (size_t i = 0; i < parts->count && !result; i++) {
     struct lane_thread before = lane_enter(parts->at[i].lane);
