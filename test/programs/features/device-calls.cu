@@ -36,7 +36,7 @@ int main() {
   char bus[32] = "?", name[64] = "?";
   SHOW_DRIVER(cuDeviceGetPCIBusId(bus, sizeof bus, device));
   SHOW_DRIVER(cuDeviceGetByPCIBusId(&found, bus));
-  printf("that is device %d\n", found);  // where it is depends on the GPU that a server has given
+  printf("that is device %d\n", found);
   SHOW_DRIVER(cuDeviceGetPCIBusId(bus, 5, device));
   SHOW_DRIVER(cuDeviceGetPCIBusId(nullptr, 32, device));
   SHOW_DRIVER(cuDeviceGetByPCIBusId(&found, "ffff:ff:ff.7"));
@@ -59,8 +59,17 @@ int main() {
   SHOW_DRIVER(cuDeviceGetAttribute(&value, static_cast<CUdevice_attribute>(100000), device));
   SHOW_DRIVER(cuDeviceGetAttribute(nullptr, CU_DEVICE_ATTRIBUTE_WARP_SIZE, device));
   // What depends on whether the device is in this machine is left out: atomics and managed memory
-  // of both sides at once, host pointers as they are, pools that others may open.
-  const auto of_the_machine = [](int i) { return i == 86 || i == 89 || i == 91 || i == 101; };
+  // of both sides at once, host pointers as they are; and its place on the bus: servers have
+  // several.
+  const auto of_the_machine = [](int i) {
+    return i == CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED ||
+           i == CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS ||
+           i == CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM ||
+           i == CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST ||
+           i == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID || i == CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID ||
+           i == CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID ||
+           i == CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID;
+  };
   for (int i = 1; i < 145; i++)
     if (!of_the_machine(i) &&
         cuDeviceGetAttribute(&value, static_cast<CUdevice_attribute>(i), device) == CUDA_SUCCESS)
