@@ -57,9 +57,11 @@ const shown = /CUDA_ERROR_|cudaError|\b(46|802)\b/;
 const logged = /outboard .* error: .*\bserver\b/;
 /** They wait for what only a kernel or a function in a stream changes, and call nothing meanwhile. */
 const deaf = ['mapped-flags', 'host-functions'];
+/** Their sessions share memory, for which both have to be on one GPU. */
+const ofTwoProcesses = ['ipc', 'pool-sharing', 'shared-pieces'];
 const features = listFeatures(`${root}/test/programs`)
   .map(({ name }) => name)
-  .filter((name) => !deaf.includes(name));
+  .filter((name) => !deaf.includes(name) && !ofTwoProcesses.includes(name));
 /** Of two connections: the bytes of both count, and one of them is cut. */
 const ofTwoGpus = ['several-devices'];
 
@@ -123,11 +125,11 @@ class Cutter {
 export async function cutConnections({ seed, cuts }: CutOptions): Promise<CutReport> {
   const random = new Random(seed);
   const report: CutReport = { cuts, unharmed: 0, slowest: 0, wrong: [] };
-  const cutAt = async (address: string) => {
+  const cutAt = async (address: string, names: string[], count: number) => {
     const cutter = await Cutter.start(Number(address.split(':').at(-1)));
     try {
-      const targets = await measured(cutter);
-      for (let i = 0; i < cuts; i++) {
+      const targets = await measured(cutter, names);
+      for (let i = 0; i < count; i++) {
         const target = targets[random.below(targets.length)];
         if (!target) throw new Error('there is no program to cut');
         const up = random.uniform() < 0.5;
@@ -147,18 +149,18 @@ export async function cutConnections({ seed, cuts }: CutOptions): Promise<CutRep
       cutter.close();
     }
   };
-  await withSoftwareServer(cutAt, {}, 2);
+  const most = [...examples, ...features, ...ofTwoGpus];
+  const shared = Math.ceil((cuts * ofTwoProcesses.length) / most.length);
+  await withSoftwareServer((address) => cutAt(address, most, cuts - shared), {}, 2);
+  await withSoftwareServer((address) => cutAt(address, ofTwoProcesses, shared), {}, 1);
   return report;
 }
 
-async function measured(cutter: Cutter): Promise<Target[]> {
+async function measured(cutter: Cutter, names: string[]): Promise<Target[]> {
   const listed = listPrograms(`${root}/examples`);
-  const files = [
-    ...examples.map((name) => ({ name, file: example(name) })),
-    ...[...features, ...ofTwoGpus].map((name) => ({ name, file: testProgram(name) })),
-  ];
   const targets: Target[] = [];
-  for (const { name, file } of files) {
+  for (const name of names) {
+    const file = examples.includes(name) ? example(name) : testProgram(name);
     const args = listed.find((one) => one.name === name)?.testArgs ?? [];
     const gpus = ofTwoGpus.includes(name) ? '2' : '1';
     const { stdout } = await native(file, { args, env: { SOFTWARE_DEVICE_GPUS: gpus } });

@@ -29,9 +29,9 @@ int main() {
   SHOW_DRIVER(OLD_CALL(cuStreamGetCaptureInfo, CUstream, CUstreamCaptureStatus *, cuuint64_t *)(
       stream, &status, &id));
   printf("status %d\n", status);
-  SHOW_DRIVER(OLD_CALL(cuStreamGetCaptureInfo_v2, CUstream, CUstreamCaptureStatus *, cuuint64_t *,
-                       CUgraph *, const CUgraphNode **,
-                       size_t *)(stream, &status, &same, &graph, &dependencies, &count));
+  DRIVER(OLD_CALL(cuStreamGetCaptureInfo_v2, CUstream, CUstreamCaptureStatus *, cuuint64_t *,
+                  CUgraph *, const CUgraphNode **,
+                  size_t *)(stream, &status, &same, &graph, &dependencies, &count));
   printf("status %d, the same: %d, %zu before\n", status, id == same, count);
   CUgraphNode kernel = dependencies[0], empty;
   SHOW_DRIVER(OLD_CALL(cuStreamGetCaptureInfo_v3, CUstream, CUstreamCaptureStatus *, cuuint64_t *,

@@ -167,7 +167,7 @@ int main() {
   printf("value %u, width %zu, there: %d\n", set_told.value, set_told.width, set_told.dst == value);
   SHOW_DRIVER(cuGraphMemsetNodeGetParams(kernel, &set_told));
   CUDA_KERNEL_NODE_PARAMS told = {};
-  SHOW_DRIVER(cuGraphKernelNodeGetParams(kernel, &told));
+  DRIVER(cuGraphKernelNodeGetParams(kernel, &told));
   printf("its function: %d, adds %d\n", told.func == add_function,
          *static_cast<int *>(told.kernelParams[1]));
   CUDA_KERNEL_NODE_PARAMS_v1 old_told = {};
@@ -256,7 +256,7 @@ int main() {
   SHOW_DRIVER(cuGraphClone(&clone, graph));
   CUgraphNode cloned = nullptr;
   SHOW_DRIVER(cuGraphNodeFindInClone(&cloned, kernel, clone));
-  SHOW_DRIVER(cuGraphKernelNodeGetParams(cloned, &told));
+  DRIVER(cuGraphKernelNodeGetParams(cloned, &told));
   printf("adds %d\n", *static_cast<int *>(told.kernelParams[1]));
   SHOW_DRIVER(cuGraphNodeFindInClone(&node, kernel, graph));
   SHOW_DRIVER(cuGraphNodeFindInClone(&node, cloned, clone));

@@ -139,7 +139,7 @@ int main() {
                        unsigned, CUjit_option *,
                        void **)(link, CU_JIT_INPUT_PTX, const_cast<char *>(kModule), sizeof kModule,
                                 "count", 0, nullptr, nullptr));
-  SHOW_DRIVER(cuLinkComplete(link, &cubin, &size));
+  DRIVER(cuLinkComplete(link, &cubin, &size));
   CUmodule linked;
   SHOW_DRIVER(cuModuleLoadData(&linked, cubin));
   DRIVER(cuModuleGetFunction(&function, linked, "count"));
