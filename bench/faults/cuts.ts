@@ -110,7 +110,9 @@ class Cutter {
   #pass(from: Socket, to: Socket, way: 'up' | 'down') {
     from.on('data', (chunk: Buffer) => {
       const point = this.#point;
-      const left = point && point.up === (way === 'up') ? point.bytes - this.passed[way] : Infinity;
+      // One connection is cut; others of the program go on.
+      const aimed = this.cutAt === null && point?.up === (way === 'up');
+      const left = aimed ? point.bytes - this.passed[way] : Infinity;
       const whole = chunk.length <= left;
       this.passed[way] += Math.min(chunk.length, left);
       to.write(whole ? chunk : chunk.subarray(0, left));
