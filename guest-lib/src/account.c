@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "grow.h"
 #include "guest_calls.h"
 #include "lane.h"
 #include "log.h"
@@ -103,8 +104,8 @@ _Bool memory_room_to_leave(void) {
             account->count * sizeof *account->queue);
     account->first = 0;
   }
-  return memory_grow(&account->queue, &account->room, account->first + account->count,
-                     sizeof *account->queue);
+  return grow(&account->queue, &account->room, account->first + account->count,
+              sizeof *account->queue);
 }
 
 static void leave(struct leaving what) {

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "grow.h"
+
 struct part {
   uint64_t begin, end;
   struct advice advice;
@@ -27,13 +29,7 @@ static size_t find(uint64_t address) {
 }
 
 static _Bool insert(size_t at, struct part part) {
-  if (count == room) {
-    size_t wanted = room ? room * 2 : 16;
-    struct part *grown = realloc(parts, wanted * sizeof *parts);
-    if (!grown) return 0;
-    parts = grown;
-    room = wanted;
-  }
+  if (!grow(&parts, &room, count, sizeof *parts)) return 0;
   memmove(&parts[at + 1], &parts[at], (count++ - at) * sizeof *parts);
   parts[at] = part;
   return 1;

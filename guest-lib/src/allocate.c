@@ -29,8 +29,7 @@ CUresult guest_cuMemFree_v2(CUdeviceptr dptr) {
   if (result != GRAPH_MEMORY_NONE) return result;
   struct allocation found;
   result = memory_free(dptr);
-  if (result == CUDA_ERROR_INVALID_VALUE && memory_find(dptr, &found) &&
-      found.kind == ALLOCATION_IMPORTED && found.pool)
+  if (result == CUDA_ERROR_INVALID_VALUE && memory_find(dptr, &found) && sharing_is_of_pool(&found))
     result = sharing_close(dptr, 1);
   return result;
 }

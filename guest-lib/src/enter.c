@@ -22,8 +22,10 @@ CUresult guest_refuse(enum needs needs) {
   if (condition & (CHILD | NOT_READY)) return CUDA_ERROR_NOT_INITIALIZED;
   if (condition & HOST_FUNCTIONS && host_function_calls()) return CUDA_ERROR_NOT_PERMITTED;
   if (condition & LOST) return (CUresult)atomic_load(&lost_result);
-  if (condition & INACTIVE && needs == NEEDS_CONTEXT && context_unusable())
-    return context_unusable();
+  if (condition & INACTIVE && needs == NEEDS_CONTEXT) {
+    CUresult unusable = context_unusable();
+    if (unusable) return unusable;
+  }
   if (condition & POISONED && needs >= NEEDS_OBJECT)
     return (CUresult)atomic_load(&poison[lane_here()]);
   return CUDA_SUCCESS;

@@ -9,6 +9,7 @@
 
 #include "answer.h"
 #include "enter.h"
+#include "grow.h"
 #include "guest_calls.h"
 #include "host_block.h"
 #include "memory.h"
@@ -55,7 +56,7 @@ _Bool host_is_pinned(const void *pointer, size_t size) {
 }
 
 static _Bool add(struct host_range range) {
-  if (!memory_grow(&ranges, &room, count, sizeof *ranges)) return 0;
+  if (!grow(&ranges, &room, count, sizeof *ranges)) return 0;
   size_t at = ranges_until(range.base);
   memmove(&ranges[at + 1], &ranges[at], (count++ - at) * sizeof *ranges);
   ranges[at] = range;

@@ -64,16 +64,6 @@ uint64_t memory_next_id(void) {
   return ++last;
 }
 
-_Bool memory_grow(void *array, size_t *room, size_t count, size_t element) {
-  if (count < *room) return 1;
-  size_t wanted = *room ? *room * 2 : 64;
-  void *grown = realloc(*(void **)array, wanted * element);
-  if (!grown) return 0;
-  *(void **)array = grown;
-  *room = wanted;
-  return 1;
-}
-
 // ---- blocks ------------------------------------------------------------------------------------
 
 static const struct holding_kind block_kind;

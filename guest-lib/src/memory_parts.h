@@ -42,7 +42,6 @@ void memory_forget_leaving(void);
 CUresult memory_make_room(void);
 
 uint64_t memory_next_id(void);  // names an allocation, unlike any other
-_Bool memory_grow(void *array, size_t *room, size_t count, size_t element);
 
 // Memory of the account, in the window, for an allocation; CUDA_ERROR_OUT_OF_MEMORY at once when
 // there is none.

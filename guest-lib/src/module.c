@@ -6,6 +6,7 @@
 #include "answer.h"
 #include "context.h"
 #include "function.h"
+#include "grow.h"
 #include "guest_calls.h"
 #include "handle.h"
 #include "image_way.h"
@@ -27,13 +28,7 @@ struct module *module_find(const void *handle) {
 
 struct kernel *module_add_kernel(struct module *module, const char *name, uint32_t name_length,
                                  const struct wire_parameter *parameters, uint32_t count) {
-  if (module->listed == module->room) {
-    uint32_t wanted = module->room ? module->room * 2 : 8;
-    struct kernel *grown = realloc(module->kernels, wanted * sizeof *grown);
-    if (!grown) return NULL;
-    module->kernels = grown;
-    module->room = wanted;
-  }
+  if (!grow(&module->kernels, &module->room, module->listed, sizeof *module->kernels)) return NULL;
   struct kernel *kernel = &module->kernels[module->listed];
   memset(kernel, 0, sizeof *kernel);
   kernel->name = strndup(name, name_length);

@@ -29,7 +29,8 @@ struct module {
   uint64_t context;       // 0 for libraries, which belong to none
   uint32_t kernel_count;  // on the server
   uint32_t in_order;      // of them, the first so many are in `kernels`, in their order
-  uint32_t listed, room;
+  uint32_t listed;
+  size_t room;
   struct kernel *kernels;
   struct global *globals;
   // The program's handle for it, and what the server calls it: the same at first. A library and its

@@ -5,6 +5,7 @@
 
 #include "backing.h"
 #include "fault.h"
+#include "grow.h"
 #include "pages_parts.h"
 
 static struct range **ranges;  // by address
@@ -31,13 +32,7 @@ void pages_each(void (*visit)(struct range *range)) {
 }
 
 static _Bool insert(struct range *range) {
-  if (range_count == range_room) {
-    size_t wanted = range_room ? range_room * 2 : 16;
-    struct range **grown = realloc(ranges, wanted * sizeof *ranges);
-    if (!grown) return 0;
-    ranges = grown;
-    range_room = wanted;
-  }
+  if (!grow(&ranges, &range_room, range_count, sizeof *ranges)) return 0;
   range->lane = range->home = lane_here();
   size_t at = range_count++;
   for (; at && ranges[at - 1]->address > range->address; at--) ranges[at] = ranges[at - 1];

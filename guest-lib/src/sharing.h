@@ -12,6 +12,10 @@ CUresult sharing_offer(const struct allocation *found, struct token *token);
 // Maps what a token of another process stands for, or finds where it is mapped already. `pool`: the
 // handle of the imported pool that it is of, or 0.
 CUresult sharing_open(const struct token *token, uint64_t pool, CUdeviceptr *address);
+// Whether memory is of an imported pool, so that what frees a pool's memory closes it.
+static inline _Bool sharing_is_of_pool(const struct allocation *found) {
+  return found->kind == ALLOCATION_IMPORTED && found->pool;
+}
 // Once for each time it was opened, or once for all.
 CUresult sharing_close(CUdeviceptr address, _Bool at_once);
 

@@ -7,6 +7,7 @@
 
 #include "context.h"
 #include "graph/allocation.h"
+#include "grow.h"
 #include "guest_calls.h"
 #include "handle.h"
 #include "lane.h"
@@ -57,7 +58,7 @@ static CUresult append(struct line *line, const struct freed *freed) {
     memmove(line->entries, line->entries + line->first, line->count * sizeof *line->entries);
     line->first = 0;
   }
-  if (!memory_grow(&line->entries, &line->room, line->first + line->count, sizeof *line->entries))
+  if (!grow(&line->entries, &line->room, line->first + line->count, sizeof *line->entries))
     return CUDA_ERROR_OUT_OF_MEMORY;
   line->entries[line->first + line->count++] = *freed;
   return CUDA_SUCCESS;
@@ -210,7 +211,7 @@ CUresult guest_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, int per_thread
   if (memory_find(dptr, &found)) {
     if (found.kind == ALLOCATION_MANAGED) return CUDA_ERROR_INVALID_VALUE;
     // It waits for the device, as closing such memory does.
-    if (found.kind == ALLOCATION_IMPORTED && found.pool) return sharing_close(dptr, 1);
+    if (sharing_is_of_pool(&found)) return sharing_close(dptr, 1);
   }
   pthread_mutex_lock(&memory_lock);
   struct line *line = line_of(stream);

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "grow.h"
 #include "lane.h"
 #include "log.h"
 #include "memory.h"
@@ -62,7 +63,7 @@ _Bool variable_is_out_of_reach(uint64_t address) {
 
 void memory_add_variable(uint64_t address, uint64_t size, _Bool managed) {
   pthread_mutex_lock(&memory_lock);
-  if (memory_grow(&variables, &room, count, sizeof *variables)) {
+  if (grow(&variables, &room, count, sizeof *variables)) {
     variables[count] = (struct variable){address, size, memory_next_id(), lane_here(), managed};
     count++;
     if (address < lowest) lowest = address;

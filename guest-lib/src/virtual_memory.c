@@ -7,6 +7,7 @@
 
 #include "context.h"
 #include "enter.h"
+#include "grow.h"
 #include "guest_calls.h"
 #include "handle.h"
 #include "memory_parts.h"
@@ -247,7 +248,7 @@ CUresult guest_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignme
   uint64_t address = addr;
   CUresult result = CUDA_SUCCESS;
   pthread_mutex_lock(&memory_lock);
-  if (!memory_grow(&reservations, &reservation_room, reservation_count, sizeof *reservations)) {
+  if (!grow(&reservations, &reservation_room, reservation_count, sizeof *reservations)) {
     result = CUDA_ERROR_OUT_OF_MEMORY;
   } else if (!(addr && addr % alignment == 0 && window_take_at(addr, size)) &&
              !window_take(size, alignment, &address)) {

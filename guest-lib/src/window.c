@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "grow.h"
 #include "lane.h"
 #include "wire.h"
 
@@ -55,13 +56,9 @@ static uint64_t aligned(uint64_t first, uint64_t alignment) {
 }
 
 static void insert(struct space *space, size_t at, uint64_t first, uint64_t count) {
-  if (space->extent_count == space->extent_room) {
-    size_t wanted = space->extent_room ? space->extent_room * 2 : 64;
-    struct extent *grown = realloc(space->extents, wanted * sizeof *grown);
-    if (!grown) return;  // these addresses are not used again: there are plenty
-    space->extents = grown;
-    space->extent_room = wanted;
-  }
+  // Without memory these addresses are not used again: there are plenty.
+  if (!grow(&space->extents, &space->extent_room, space->extent_count, sizeof *space->extents))
+    return;
   struct extent *place = &space->extents[at];
   memmove(place + 1, place, (space->extent_count - at) * sizeof *place);
   *place = (struct extent){first, count};

@@ -160,7 +160,7 @@ static void forget_conditions(const struct graph *graph) {
   unsigned told = 0;
   for (unsigned i = 0; i < graph->condition_count; i++) {
     const unsigned lane = graph->conditions[i]->lane;
-    if (told >> lane & 1) continue;
+    if (lanes_have(told, lane)) continue;
     told |= 1u << lane;
     struct lane_thread before = lane_enter(lane);
     put_GraphForget(graph->handle);

@@ -6,6 +6,7 @@
 #include "across.h"
 #include "graph/condition.h"
 #include "graph/task.h"
+#include "grow.h"
 #include "guest_calls.h"
 #include "handle.h"
 #include "lane.h"
@@ -19,6 +20,7 @@ struct graph_part {
   struct graph_node *copy;       // which; of the whole's plan
   size_t after[LANES_MAX];       // how many parts there are up to the last of a lane that it needs
   _Bool needed;                  // by one of another lane
+  _Bool last;                    // of its lane
   uint64_t event;                // behind it
 };
 
@@ -59,18 +61,8 @@ struct division {
   struct graph_node *culprit;
 };
 
-static _Bool grow(void *array, size_t count, size_t *room, size_t size) {
-  if (count < *room) return 1;
-  const size_t wanted = *room ? *room * 2 : 64;
-  void *grown = realloc(*(void **)array, wanted * size);
-  if (!grown) return 0;
-  *(void **)array = grown;
-  *room = wanted;
-  return 1;
-}
-
 static CUresult add_edge(struct division *division, size_t from, CUgraphEdgeData data) {
-  if (!grow(&division->edges, division->edge_count, &division->edge_room, sizeof *division->edges))
+  if (!grow(&division->edges, &division->edge_room, division->edge_count, sizeof *division->edges))
     return CUDA_ERROR_OUT_OF_MEMORY;
   division->edges[division->edge_count++] = (struct piece_edge){from, data};
   return CUDA_SUCCESS;
@@ -98,7 +90,7 @@ static void place(struct division *division, unsigned otherwise) {
 }
 
 static CUresult add_piece(struct division *division, struct graph_node *node, unsigned lane) {
-  if (!grow(&division->pieces, division->piece_count, &division->piece_room,
+  if (!grow(&division->pieces, &division->piece_room, division->piece_count,
             sizeof *division->pieces))
     return CUDA_ERROR_OUT_OF_MEMORY;
   division->pieces[division->piece_count++] =
@@ -177,6 +169,11 @@ static CUresult find_parts(struct division *division) {
     if (!count || by_level(&parts[count - 1], &parts[i])) parts[count++] = parts[i];
   division->parts = parts;
   division->part_count = count;
+  _Bool seen[LANES_MAX] = {0};
+  for (size_t i = count; i-- > 0;) {
+    parts[i].last = !seen[parts[i].lane];
+    seen[parts[i].lane] = 1;
+  }
   for (size_t i = 0; i < division->piece_count; i++) {
     struct piece *piece = &division->pieces[i];
     const struct graph_part wanted = {
@@ -346,12 +343,6 @@ static CUresult copy_between(const struct graph_node *node, uint64_t stream) {
   return node->enabled ? box_copy(&to, &from, &node->task->copy.box, stream, 1) : CUDA_SUCCESS;
 }
 
-static _Bool is_last(const struct graph_parts *parts, size_t index) {
-  for (size_t i = index + 1; i < parts->count; i++)
-    if (parts->at[i].lane == parts->at[index].lane) return 0;
-  return 1;
-}
-
 // In the part's lane.
 static CUresult launch_part(struct launch *launch, size_t index) {
   struct graph_parts *parts = launch->exec->parts;
@@ -370,8 +361,7 @@ static CUresult launch_part(struct launch *launch, size_t index) {
     result = wait_for_part(launch, stream, part->after[lane], lane);
   if (!result)
     result = part->copy ? copy_between(part->copy, stream) : exec_launch_here(part->exec, stream);
-  if (!result && (part->needed || (away && is_last(parts, index))))
-    result = record(&part->event, stream);
+  if (!result && (part->needed || (away && part->last))) result = record(&part->event, stream);
   launch->launched[part->lane] = index + 1;
   return result;
 }
@@ -388,6 +378,7 @@ static CUresult be_one_part(struct graph_exec *exec) {
   }
   part->lane = exec->lane;
   part->exec = exec;
+  part->last = 1;
   parts->at = part;
   parts->count = 1;
   exec->parts = parts;

@@ -6,6 +6,7 @@
 #include "graph/hook.h"
 #include "graph/node_params.h"
 #include "graph/task.h"
+#include "grow.h"
 #include "guest_calls.h"
 
 // A node of the plan, and what it is to do from now on.
@@ -49,13 +50,8 @@ static _Bool pair(struct matcher *matcher, struct graph_node *mine, struct graph
   mine->twin = other;
   other->twin = mine;
   if (!mine->task) return 1;
-  if (matcher->count == matcher->room) {
-    size_t room = matcher->room ? matcher->room * 2 : 64;
-    struct pair *grown = realloc(matcher->pairs, room * sizeof *grown);
-    if (!grown) return fail(matcher, CU_GRAPH_EXEC_UPDATE_ERROR, other, NULL);
-    matcher->pairs = grown;
-    matcher->room = room;
-  }
+  if (!grow(&matcher->pairs, &matcher->room, matcher->count, sizeof *matcher->pairs))
+    return fail(matcher, CU_GRAPH_EXEC_UPDATE_ERROR, other, NULL);
   matcher->pairs[matcher->count++] = (struct pair){mine, other->task, name_of(other)};
   return 1;
 }

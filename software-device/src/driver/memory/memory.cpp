@@ -100,9 +100,9 @@ void Memory::unback(uint64_t base, uint64_t id) {
 }
 
 uint64_t Memory::allocate_host(uint64_t size, RegionKind kind, int device, uint64_t context,
-                               unsigned flags) {
+                               unsigned flags, uint64_t align, bool variable) {
   std::unique_lock guard(mutex_);
-  uint64_t base = host_->allocate(size);
+  uint64_t base = host_->allocate(size, align);
   if (!base) return 0;
   Region region;
   region.kind = kind;
@@ -111,20 +111,7 @@ uint64_t Memory::allocate_host(uint64_t size, RegionKind kind, int device, uint6
   region.device = device;
   region.context = context;
   region.flags = flags;
-  return add(std::move(region));
-}
-
-uint64_t Memory::allocate_managed(uint64_t size, uint64_t align, int device) {
-  std::unique_lock guard(mutex_);
-  uint64_t base = host_->allocate(size, align);
-  if (!base) return 0;
-  memset(reinterpret_cast<void *>(base), 0, size);
-  Region region;
-  region.kind = RegionKind::kManaged;
-  region.base = base;
-  region.size = size;
-  region.device = device;
-  region.variable = true;
+  region.variable = variable;
   return add(std::move(region));
 }
 

@@ -87,9 +87,7 @@ class Memory {
                            RegionKind kind = RegionKind::kDevice,
                            uint8_t flags = kReadable | kWritable, bool variable = false);
   uint64_t allocate_host(uint64_t size, RegionKind kind, int device, uint64_t context,
-                         unsigned flags);
-  // For managed variables of a module, in zeros: of no context.
-  uint64_t allocate_managed(uint64_t size, uint64_t align, int device);
+                         unsigned flags, uint64_t align = 512, bool variable = false);
   // Addresses for memory of graphs; and physical memory for them, given and taken. `*id` is the
   // region's number, by which it is known later.
   uint64_t reserve_device(int device, uint64_t size, uint64_t context, uint64_t *id);

@@ -32,8 +32,10 @@ CUresult Instance::load(const Image &image, const std::shared_ptr<Context> &cont
   auto allocate = [&](size_t size, size_t align, Storage storage) -> uint64_t {
     if (storage == Storage::kManaged) {
       if (!managed_are_there) {
-        uint64_t base = memory.allocate_managed(size, align, device);
+        // Of no context: it outlives them.
+        uint64_t base = memory.allocate_host(size, RegionKind::kManaged, device, 0, 0, align, true);
         if (!base) return 0;
+        memset(reinterpret_cast<void *>(base), 0, size);
         managed = std::make_shared<ManagedVariables>(base);
       }
       fresh->managed_ = managed;
