@@ -12,6 +12,7 @@ namespace check {
 struct Test {
   const char *name;
   void (*run)();
+  std::string family;  // the folder that it lies in
 };
 inline std::vector<Test> &tests() {
   static std::vector<Test> all;
@@ -20,8 +21,25 @@ inline std::vector<Test> &tests() {
 inline int failures = 0;
 
 struct Register {
-  Register(const char *name, void (*run)()) { tests().push_back({name, run}); }
+  Register(const char *name, void (*run)(), const std::string &file) {
+    size_t end = file.rfind('/'), begin = file.rfind('/', end - 1) + 1;
+    tests().push_back({name, run, file.substr(begin, end - begin)});
+  }
 };
+
+// Runs the tests of a family whose names contain `part`; how many there were.
+inline int run_tests(const std::string &family, const std::string &part, bool quiet = false) {
+  int run = 0;
+  for (const Test &test : tests()) {
+    if (test.family != family || !std::strstr(test.name, part.c_str())) continue;
+    int before = failures;
+    test.run();
+    ++run;
+    if (!quiet || failures != before)
+      std::printf("%s %s\n", failures == before ? "ok  " : "FAIL", test.name);
+  }
+  return run;
+}
 
 inline void fail(const char *file, int line, const std::string &what) {
   std::printf("%s:%d: %s\n", file, line, what.c_str());
@@ -56,9 +74,9 @@ inline std::string store_result(const std::string &value) {
 
 }  // namespace check
 
-#define TEST(name)                                     \
-  static void name();                                  \
-  static check::Register register_##name(#name, name); \
+#define TEST(name)                                               \
+  static void name();                                            \
+  static check::Register register_##name(#name, name, __FILE__); \
   static void name()
 
 #define CHECK(condition)                                           \

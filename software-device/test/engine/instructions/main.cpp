@@ -1,10 +1,25 @@
 // instructions [family [part-of-an-instruction]]
 // instructions --write FOLDER | --check FOLDER       the tables of docs/software-device
+//
+// A family is what one instruction does to a lane's values, on many of them (harness.h), or a
+// folder of tests that say themselves what they have proven (proven.h).
 #include <cstdio>
 #include <cstring>
 
-#include "../rig.h"
+#include "../behaviour/check.h"
 #include "harness.h"
+
+namespace {
+
+constexpr const char *kFolders[] = {"matrix", "images"};
+
+int run_folder(const char *name, const char *part) {
+  int run = check::run_tests(name, part);
+  std::printf("%d tests, %d failures\n", run, check::failures);
+  return check::failures || !run ? 1 : 0;
+}
+
+}  // namespace
 
 int main(int argc, char **argv) {
   using namespace harness;
@@ -25,6 +40,8 @@ int main(int argc, char **argv) {
     std::fprintf(stderr, "needs a folder\n");
     return 2;
   }
+  for (const char *folder : kFolders)
+    if (std::strcmp(what, folder) == 0) return run_folder(folder, argc > 2 ? argv[2] : "");
   bool known = false;
   for (const Family &family : families) {
     if (!write && !check && std::strcmp(what, "all") != 0 && std::strcmp(what, family.name) != 0)
@@ -36,7 +53,11 @@ int main(int argc, char **argv) {
     std::fprintf(stderr, "unknown family '%s'\n", what);
     return 2;
   }
-  if (write) return write_tables(argv[2]);
-  if (check) return check_tables(argv[2]);
+  if (write || check) {
+    // What a folder's tests have proven is known when they have run.
+    for (const char *folder : kFolders) check::run_tests(folder, "", true);
+    if (check::failures) return 1;
+    return write ? write_tables(argv[2]) : check_tables(argv[2]);
+  }
   return run_all(argc > 2 ? argv[2] : "");
 }

@@ -6,36 +6,27 @@
 #include <sstream>
 #include <tuple>
 
+#include "../proven.h"
 #include "harness.h"
 
 namespace harness {
 namespace {
 
-struct Form {
-  size_t values = 0;
-  bool exhaustive = true;
-  std::string bound;
-};
-
-// One form may be proven by several cases; its values add up.
-std::map<std::string, Form> forms() {
-  std::map<std::string, Form> all;
-  for (const Case &one : all_cases()) {
-    std::istringstream words(one.proves.empty() ? one.instruction : one.proves);
-    std::string word;
-    while (words >> word) {
-      bool names = word.find_first_of("{}@$%;") == std::string::npos;
-      if (names) {
+// What the cases prove, and what tests have said of themselves.
+std::map<std::string, proven::Form> forms() {
+  for (static bool once = true; once; once = false)
+    for (const Case &one : all_cases()) {
+      std::istringstream words(one.proves.empty() ? one.instruction : one.proves);
+      std::string word;
+      while (words >> word) {
         bool exhaustive = false;
-        Form &form = all[word];
-        form.values += planned_values(one, &exhaustive);
-        form.exhaustive &= exhaustive;
-        if (!one.bound.empty()) form.bound = one.bound;
+        size_t values = planned_values(one, &exhaustive);
+        if (word.find_first_of("{}@$%;") == std::string::npos)
+          proven::add(word, values, exhaustive, one.bound);
+        if (one.proves.empty()) break;
       }
-      if (one.proves.empty()) break;
     }
-  }
-  return all;
+  return proven::forms();
 }
 
 bool is_type(const std::string &word) {
@@ -56,14 +47,18 @@ std::string tsv() {
     size_t values = 0;
   };
   std::map<std::tuple<std::string, bool, std::string>, Line> lines;
-  for (const auto &[name, form] : forms()) {
+  for (const auto &[form_name, form] : forms()) {
+    const size_t operands = form_name.find_first_of(" |");
+    const std::string name = form_name.substr(0, operands);
     size_t end = name.size();
     for (;;) {
       size_t dot = name.rfind('.', end - 1);
       if (dot == std::string::npos || !is_type(name.substr(dot + 1, end - dot - 1))) break;
       end = dot;
     }
-    Line &line = lines[{name.substr(0, end), form.exhaustive, form.bound}];
+    std::string stem = name.substr(0, end);
+    if (operands != std::string::npos) stem += form_name.substr(operands);
+    Line &line = lines[{stem, form.exhaustive, form.bound}];
     line.types +=
         (line.types.empty() ? "" : " ") + (end == name.size() ? "-" : name.substr(end + 1));
     line.values += form.values;
@@ -86,7 +81,7 @@ std::string page() {
   std::map<std::string, Row> rows;
   size_t total = 0, values = 0;
   for (const auto &[name, form] : forms()) {
-    Row &row = rows[name.substr(0, name.find('.'))];
+    Row &row = rows[name.substr(0, name.find_first_of(". |"))];
     ++row.forms;
     ++total;
     row.exhaustive += form.exhaustive;
@@ -96,13 +91,17 @@ std::string page() {
   }
   std::ostringstream out;
   out << "# Which PTX instructions are proven, and on how many values\n\n"
-         "Each form of an instruction (opcode with modifiers) runs on the software device and is\n"
-         "compared with a reference that shares no code with it: over all values of its sources "
-         "where\n"
-         "these have 16 bits together, else over combinations of edge values and seeded random "
-         "ones; with\n"
-         "all lanes of a warp running and with some switched off; on every instruction set of the "
-         "host.\n"
+         "Each form of an instruction (opcode with modifiers, and with operands that it may have "
+         "or lack)\n"
+         "runs on the software device and is compared with a reference that shares no code with "
+         "it.\n"
+         "What works on each lane alone: over all values of its sources where these have 16 bits "
+         "together,\n"
+         "else over combinations of edge values and seeded random ones; with all lanes of a warp "
+         "running and\n"
+         "with some switched off. What works on warps, blocks, matrices and images: over random "
+         "contents,\n"
+         "where a value is one result compared. All of it on every instruction set of the host.\n"
          "Approximate instructions are held to a bound at least as strict as the ISA's.\n"
          "[instructions.tsv](instructions.tsv) lists all "
       << total << " forms (" << values

@@ -3,6 +3,7 @@
 #include <cfenv>
 
 #include "../behaviour/check.h"
+#include "../proven.h"
 #include "fragments.h"
 
 using namespace check;
@@ -61,7 +62,9 @@ void run(const std::vector<Case> &cases) {
   for (size_t i = 0; i < cases.size(); ++i) {
     const Case &one = cases[i];
     const Shape &s = one.shape;
-    for (int round = 0; round < 24; ++round) {
+    constexpr unsigned kRounds = 24;
+    proven::add(one.text(), size_t{kRounds} * s.m * s.n);
+    for (unsigned round = 0; round < kRounds; ++round) {
       // bf16 and tf32 leave the range of single precision where all bits are random.
       bool special = round % 2 && one.a != &bf16 && one.a != &tf32 && one.a != &f64;
       Dense da = random_dense(s.m, s.k, *one.a, random, special);
@@ -168,7 +171,9 @@ TEST(mma_on_quads) {
             vector(f16, 'b', 2) + ", " + vector(cf, 'c', c_registers) + ";\n" +
             transfer(df, 'd', 0, d_registers, true);
     auto program = device.load(module(kernel("k", 4, body)));
-    for (int round = 0; round < 8; ++round) {
+    constexpr unsigned kRounds = 8;
+    proven::add(text, kRounds * 256);
+    for (unsigned round = 0; round < kRounds; ++round) {
       std::vector<Dense> da, db, dc;
       for (int q = 0; q < 4; ++q) {
         da.push_back(random_dense(8, 4, f16, random, round % 2));

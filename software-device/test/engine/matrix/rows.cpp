@@ -1,5 +1,6 @@
 // ldmatrix, stmatrix, movmatrix.
 #include "../behaviour/check.h"
+#include "../proven.h"
 
 using namespace check;
 using rig::Device;
@@ -52,12 +53,14 @@ TEST(ldmatrix_loads_rows_and_columns) {
   for (unsigned i = 0; i < 1024; ++i) in[i] = static_cast<uint16_t>(i * 40503u >> 3);
   for (unsigned count : {1u, 2u, 4u})
     for (bool transposed : {false, true})
-      for (int way = 0; way < 3; ++way) {
+      for (int way = 0; way < 4; ++way) {
         std::string text = "ldmatrix.sync.aligned.";
         std::string number = "x" + std::to_string(count);
+        // libraries write the number first
         text += way == 1 ? number + (transposed ? ".trans" : "") + ".m8n8"
                          : "m8n8." + number + (transposed ? ".trans" : "");
-        text += way == 2 ? ".b16 " : way == 1 ? ".shared::cta.b16 " : ".shared.b16 ";
+        text += way == 2 ? ".b16 " : way == 0 ? ".shared.b16 " : ".shared::cta.b16 ";
+        proven::add_text(text, count * 64);
         text += values(count) + (way == 2 ? ", [%d7+16];\n" : ", [%r10+16];\n");
         std::string result;
         for (unsigned i = 0; i < count; ++i)
@@ -83,14 +86,15 @@ TEST(stmatrix_stores_rows_and_columns) {
   for (unsigned i = 0; i < 1024; ++i) in[i] = static_cast<uint16_t>(i * 977 + 5);
   for (unsigned count : {1u, 2u, 4u})
     for (bool transposed : {false, true})
-      for (bool generic : {false, true}) {
+      for (const char *space : {"", ".shared", ".shared::cta"}) {
         std::string text;
         for (unsigned i = 0; i < count; ++i)
           text += "ld.global.u32 %v" + std::to_string(i) + ", [%d5+" +
                   std::to_string(static_cast<int>(i * 128) - 2048) + "];\n";
-        std::string store =
-            "stmatrix.sync.aligned.m8n8.x" + std::to_string(count) + (transposed ? ".trans" : "") +
-            (generic ? ".b16 [%d7]" : ".shared.b16 [%r10]") + ", " + values(count) + ";\n";
+        std::string store = "stmatrix.sync.aligned.m8n8.x" + std::to_string(count) +
+                            (transposed ? ".trans" : "") + space +
+                            (*space ? ".b16 [%r10]" : ".b16 [%d7]") + ", " + values(count) + ";\n";
+        proven::add_text(store, count * 64);
         auto program = device.load(module(with_shared(text + store)));
         CHECK_OK(device.launch(program, "k", {1}, {32}, Parameters().add(out).add(in)));
         std::vector<uint16_t> want(in, in + 1024);
@@ -113,6 +117,7 @@ TEST(movmatrix_transposes) {
   auto *out = device.array<uint16_t>(64);
   CHECK_OK(device.launch(program, "k", {1}, {32}, Parameters().add(out)));
   for (unsigned i = 0; i < 64; ++i) CHECK(out[i] == i % 8 * 8 + i / 8);
+  proven::add("movmatrix.sync.aligned.m8n8.trans.b16", 64);
 }
 
 TEST(matrix_rows_are_checked) {

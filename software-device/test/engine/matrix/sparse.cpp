@@ -1,6 +1,7 @@
 // mma.sp: half of A is zeros that are not there, and metadata tells where.
 #include <cfenv>
 
+#include "../proven.h"
 #include "fragments.h"
 
 using namespace check;
@@ -69,20 +70,27 @@ void place_metadata(const Format &format, unsigned chunks, unsigned selector, un
 
 TEST(mma_of_sparse_matrices) {
   std::vector<Case> cases;
-  for (unsigned k : {16u, 32u}) {
-    cases.push_back({{16, 8, k}, &f16, &f16, &f32});
-    cases.push_back({{16, 8, k}, &f16, &f16, &f16, false, false});
-    cases.push_back({{16, 8, k}, &bf16, &bf16, &f32});
-    cases.push_back({{16, 8, k / 2}, &tf32, &tf32, &f32});
+  for (bool ordered : {false, true}) {
+    for (unsigned k : {16u, 32u}) {
+      cases.push_back({{16, 8, k}, &f16, &f16, &f32, false, ordered});
+      cases.push_back({{16, 8, k}, &f16, &f16, &f16, false, ordered});
+      cases.push_back({{16, 8, k}, &bf16, &bf16, &f32, false, ordered});
+      cases.push_back({{16, 8, k / 2}, &tf32, &tf32, &f32, false, ordered});
+    }
+    for (bool saturate : {false, true})
+      for (unsigned k : {32u, 64u}) {
+        for (const Format *a : {&s8, &u8})
+          for (const Format *b : {&s8, &u8})
+            cases.push_back({{16, 8, k}, a, b, &s32, saturate, ordered});
+        for (const Format *a : {&s4, &u4})
+          for (const Format *b : {&s4, &u4})
+            cases.push_back({{16, 8, 2 * k}, a, b, &s32, saturate, ordered});
+      }
+    for (const Format *a : {&e4m3, &e5m2})
+      for (const Format *b : {&e4m3, &e5m2})
+        for (const Format *c : {&f32, &f16})
+          cases.push_back({{16, 8, 64}, a, b, c, false, ordered});
   }
-  for (const Format *a : {&s8, &u8})
-    for (const Format *b : {&s8, &u8})
-      for (unsigned k : {32u, 64u}) cases.push_back({{16, 8, k}, a, b, &s32, k == 64, k == 32});
-  for (const Format *a : {&s4, &u4})
-    for (const Format *b : {&s4, &u4})
-      for (unsigned k : {64u, 128u}) cases.push_back({{16, 8, k}, a, b, &s32});
-  for (const Format *a : {&e4m3, &e5m2})
-    for (const Format *b : {&e4m3, &e5m2}) cases.push_back({{16, 8, 64}, a, b, &f32});
 
   Device device(1);
   std::mt19937 random(5);
@@ -112,7 +120,9 @@ TEST(mma_of_sparse_matrices) {
               vector(*one.b, 'b', bc) + ", " + vector(*one.c, 'c', cc) + ", %r20, " +
               std::to_string(selector) + ";\n" + transfer(*one.c, 'd', 0, cc, true);
       auto program = device.load(module(kernel("k", 5, body)));
-      for (int round = 0; round < 6; ++round) {
+      constexpr unsigned kRounds = 6;
+      proven::add(text, size_t{kRounds} * s.m * s.n);
+      for (unsigned round = 0; round < kRounds; ++round) {
         Sparse da = random_sparse(s, *one.a, random);
         Dense db = random_dense(s.k, s.n, *one.b, random, false);
         Dense dc = random_dense(s.m, s.n, *one.c, random, false);

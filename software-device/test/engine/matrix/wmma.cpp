@@ -2,6 +2,7 @@
 #include <cfenv>
 
 #include "../behaviour/check.h"
+#include "../proven.h"
 #include "reference.h"
 
 using namespace check;
@@ -37,13 +38,15 @@ std::string fragment(const Format &format, char matrix, unsigned count) {
 
 constexpr unsigned kBuffer = 8192;  // bytes of one matrix
 
+bool in_shared(const Case &one) { return std::strncmp(one.space, ".shared", 7) == 0; }
+
 struct Texts {
   std::string load_a, load_b, load_c, mma, store;
 };
 
 Texts texts_of(const Case &one) {
   const Shape &s = one.shape;
-  bool shared = std::string(one.space) == ".shared";
+  bool shared = in_shared(one);
   auto at = [&](int index) {
     return shared ? "[%r20+" + std::to_string(index * kBuffer) + "]"
                   : "[%d" + std::to_string(index) + "]";
@@ -87,8 +90,8 @@ std::string kernel_of(const std::string &name, const Case &one) {
   std::string body;
   for (char matrix : {'a', 'b', 'c', 'd'})
     body += std::string(".reg .b32 %") + matrix + "r<8>; .reg .b64 %" + matrix + "d<8>;\n";
-  bool shared = std::string(one.space) == ".shared";
-  if (!shared) return kernel(name, 4, body + t.load_a + t.load_b + t.load_c + t.mma + t.store);
+  if (!in_shared(one))
+    return kernel(name, 4, body + t.load_a + t.load_b + t.load_c + t.mma + t.store);
   // Everything goes through dynamic shared memory, which is filled and copied back.
   std::string words = std::to_string(kBuffer);
   body += "mov.u32 %r20, dynamic;\n";
@@ -141,11 +144,18 @@ void run(const Case &one) {
                                device.array<uint8_t>(kBuffer), device.array<uint8_t>(kBuffer)};
   static std::mt19937 random(11);
   const Shape &s = one.shape;
-  std::string what = texts_of(one).mma + " after " + texts_of(one).load_a + texts_of(one).load_b +
-                     texts_of(one).load_c + texts_of(one).store;
+  const Texts texts = texts_of(one);
+  std::string what =
+      texts.mma + " after " + texts.load_a + texts.load_b + texts.load_c + texts.store;
+  constexpr unsigned kRounds = 3;
+  proven::add_text(texts.mma, size_t{kRounds} * s.m * s.n);
+  proven::add_text(texts.load_a, size_t{kRounds} * s.m * s.k);
+  proven::add_text(texts.load_b, size_t{kRounds} * s.k * s.n);
+  proven::add_text(texts.load_c, size_t{kRounds} * s.m * s.n);
+  proven::add_text(texts.store, size_t{kRounds} * s.m * s.n);
   auto program = device.load(module(kernel_of("k", one)));
   if (!program) return fail(__FILE__, __LINE__, what);
-  for (int round = 0; round < 3; ++round) {
+  for (unsigned round = 0; round < kRounds; ++round) {
     bool special = round == 1 && one.ab == &f16;
     Dense a = random_dense(s.m, s.k, *one.ab, random, special);
     Dense b = random_dense(s.k, s.n, *one.ab, random, special);
@@ -177,15 +187,24 @@ void run(const Case &one) {
 
 const Shape kShapes[] = {{16, 16, 16}, {32, 8, 16}, {8, 32, 16}};
 
-// All layouts of a case, in both spaces, with and without padding.
-void all_layouts(Case one, unsigned pad) {
-  for (int layouts = 0; layouts < 16; ++layouts) {
-    one.row_a = layouts & 1;
-    one.row_b = layouts & 2;
-    one.row_c = layouts & 4;
-    one.row_d = layouts & 8;
-    one.space = layouts % 3 == 0 ? ".shared" : layouts % 3 == 1 ? ".global" : "";
+// All layouts of a case, in all spaces, with and without padding. Each matrix meets each space in
+// each of its layouts.
+void all_layouts(Case one, unsigned pad, bool fixed = false) {
+  static const char *const kSpaces[] = {"", ".global", ".shared", ".shared::cta"};
+  for (unsigned layouts = 0; layouts < 16; ++layouts) {
+    const bool a = layouts & 1, b = layouts & 2, c = layouts & 4, d = layouts & 8;
+    if (fixed && (!a || b)) continue;  // the one layout that elements of less than a byte have
+    one.row_a = a;
+    one.row_b = b;
+    one.row_c = c;
+    one.row_d = d;
+    const unsigned first = a != b ? 1 : 0, second = (a != b) != (c != d) ? 2 : 0;
+    one.space = kSpaces[fixed ? layouts >> 2 : first + second];
     one.pad = layouts == 3 || layouts == 12 ? 0 : pad;
+    run(one);
+    if (!fixed) continue;
+    one.row_c = !c;
+    one.row_d = !d;
     run(one);
   }
 }
@@ -196,11 +215,13 @@ TEST(wmma_of_f16) {
   for (const Shape &shape : kShapes)
     for (const Format *c : {&f32, &f16})
       for (const Format *d : {&f32, &f16}) all_layouts({shape, &f16, c, d}, 8);
-  for (const Format *d : {&f32, &f16}) {
-    Case one{kShapes[0], &f16, &f32, d};
-    one.saturate = true;  // until PTX 6.4
-    run(one);
-  }
+  for (const Shape &shape : kShapes)
+    for (const Format *c : {&f32, &f16})
+      for (const Format *d : {&f32, &f16}) {
+        Case one{shape, &f16, c, d};
+        one.saturate = true;  // until PTX 6.4
+        all_layouts(one, 0);
+      }
 }
 
 TEST(wmma_of_bf16_tf32_f64) {
@@ -213,7 +234,7 @@ TEST(wmma_of_bf16_tf32_f64) {
     Case one{{8, 8, 4}, &f64, &f64, &f64};
     one.round = name;
     one.rounding = mode;
-    run(one);
+    all_layouts(one, 2);
   }
 }
 
@@ -228,18 +249,13 @@ TEST(wmma_of_integers) {
     for (const Format *ab : {&s4, &u4}) {
       Case one{{8, 8, 32}, ab, &s32, &s32};
       one.saturate = saturate;
-      run(one);
-      one.pad = 32;
-      one.row_c = one.row_d = false;
-      run(one);
+      all_layouts(one, 32, true);
     }
   }
   for (BitOp op : {BitOp::Xor, BitOp::And}) {
     Case one{{8, 8, 128}, &b1, &s32, &s32};
     one.op = op;
-    run(one);
-    one.pad = 128;
-    run(one);
+    all_layouts(one, 128, true);
   }
 }
 
