@@ -182,6 +182,7 @@ class Lowering {
   bool alloca_();
   // lower_hint.cpp
   bool fence();
+  bool fence_proxy(bool old);
   bool create_policy();
   bool hint();
   bool unsupported();

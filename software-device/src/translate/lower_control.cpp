@@ -202,7 +202,7 @@ bool Lowering::barrier() {
     return true;
   }
   take("cta");
-  take("aligned");
+  if (statement_->opcode == "barrier") take("aligned");  // bar always is
   Ir ir = make(Op::Barrier);
   BarrierMode mode = BarrierMode::Sync;
   if (take("arrive")) {

@@ -4,24 +4,12 @@
 
 namespace softdev {
 
-// membar.level      membar.proxy.kind      fence[.sem].scope      fence.proxy.kind...
+// membar.level      membar.proxy.alias      fence[.order][.sync_restrict::space].scope
+// fence.mbarrier_init.release.cluster      fence.proxy.kind...
 bool Lowering::fence() {
   Ir ir = make(Op::Fence);
   bool old = statement_->opcode == "membar";
-  if (take("proxy")) {
-    static constexpr std::string_view kKinds[] = {
-        "alias", "async", "async::generic", "tensormap::generic",
-        // which memory the async proxy is told of
-        "global", "shared::cta", "shared::cluster", "acquire", "release",
-        "sync_restrict::shared::cta", "sync_restrict::shared::cluster", "cta", "cluster", "gpu",
-        "sys"};
-    for (std::string_view kind : kKinds) take(kind);
-    // .tensormap::generic.acquire names what it is about.
-    if (!modifiers_done() || !expect_operands(0, 2)) return false;
-    ir.mode = 1;
-    emit(ir);
-    return true;
-  }
+  if (take("proxy")) return fence_proxy(old);
   if (take("mbarrier_init")) {
     if (!take("release") || !take("cluster")) return refuse("needs .release.cluster");
     if (!modifiers_done() || !expect_operands(0)) return false;
@@ -29,14 +17,50 @@ bool Lowering::fence() {
     emit(ir);
     return true;
   }
-  for (std::string_view word : {"sc", "acq_rel", "acquire", "release", "sync_restrict::shared::cta",
-                                "sync_restrict::shared::cluster"})
-    take(word);
-  bool block = take("cta");
-  bool other = take("gl") || take("sys") || take("gpu") || take("cluster");
-  if (block == other) return refuse(old ? "needs .cta, .gl or .sys" : "needs a scope");
+  bool acquire = !old && take("acquire"), release = !old && !acquire && take("release");
+  if (!old && !acquire && !release && !take("sc")) take("acq_rel");
+  bool restricted = (acquire && take("sync_restrict::shared::cluster")) ||
+                    (release && take("sync_restrict::shared::cta"));
+  bool block = !restricted && take("cta");
+  bool other = !block && (old ? take("gl") || take("sys")
+                              : take("cluster") || (!restricted && (take("gpu") || take("sys"))));
+  if (!block && !other) return refuse(old ? "needs .cta, .gl or .sys" : "needs a scope");
   if (!modifiers_done() || !expect_operands(0)) return false;
   ir.mode = block ? 0 : 1;
+  emit(ir);
+  return true;
+}
+
+// .alias      .async[.space]      .async::generic.order.sync_restrict::space.cluster
+// .tensormap::generic.release.scope      .tensormap::generic.acquire.scope [p], 128
+bool Lowering::fence_proxy(bool old) {
+  bool acquire = false;
+  if (take("alias")) {
+  } else if (!old && take("async")) {
+    for (std::string_view space : {"global", "shared::cta", "shared::cluster"})
+      if (take(space)) break;
+  } else if (!old && take("async::generic")) {
+    if (!(take("release") ? take("sync_restrict::shared::cta")
+                          : take("acquire") && take("sync_restrict::shared::cluster")) ||
+        !take("cluster"))
+      return refuse(
+          "needs .release.sync_restrict::shared::cta.cluster or "
+          ".acquire.sync_restrict::shared::cluster.cluster");
+  } else if (!old && take("tensormap::generic")) {
+    acquire = take("acquire");
+    if (!acquire && !take("release")) return refuse("needs .acquire or .release");
+    if (!take("cta") && !take("cluster") && !take("gpu") && !take("sys"))
+      return refuse("needs a scope");
+  } else {
+    return refuse("unknown proxy");
+  }
+  if (!modifiers_done() || !expect_operands(acquire ? 2 : 0)) return false;
+  Ir ir = make(Op::Fence), map = ir;
+  uint64_t bytes = 0;
+  if (acquire && (!address(operand(0), Space::Generic, 1, &map) ||
+                  !immediate_bits(operand(1), Type::U32, &bytes)))
+    return false;
+  ir.mode = 1;
   emit(ir);
   return true;
 }
