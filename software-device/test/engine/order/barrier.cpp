@@ -192,16 +192,17 @@ TEST(barriers_of_warps) {
   for (const char *mask : {"-1", "%r50"}) {
     // groups of eight lanes where a register holds the mask
     const bool groups = *mask == '%';
-    const std::string wait = on_ways(std::string("bar.warp.sync ") + mask + ";", true);
-    auto program = device.load(module(
-        with_body(prologue("k"),
-                  "and.b32 %r51, %r0, 24; mov.u32 %r50, 255; shl.b32 %r50, %r50, %r51;\n" +
-                      std::string(groups ? "add.u32 %r34, %r0, 3; and.b32 %r34, %r34, 7;"
-                                           "and.b32 %r35, %r0, 120; or.b32 %r34, %r34, %r35;"
-                                         : "xor.b32 %r34, %r0, 21;") +
-                      "shl.b32 %r34, %r34, 2; add.u32 %r34, %r34, %r32;\n" +
-                      rounds("st.shared.u32 [%r33], %r43;\n" + wait +
-                             "ld.shared.u32 %r35, [%r34]; add.u32 %r40, %r40, %r35;\n" + wait))));
+    const std::string wait = std::string("bar.warp.sync ") + mask + ";\n";
+    auto program = device.load(module(with_body(
+        prologue("k"),
+        "and.b32 %r51, %r0, 24; mov.u32 %r50, 255; shl.b32 %r50, %r50, %r51;\n" +
+            std::string(groups ? "add.u32 %r34, %r0, 3; and.b32 %r34, %r34, 7;"
+                                 "and.b32 %r35, %r0, 120; or.b32 %r34, %r34, %r35;"
+                               : "xor.b32 %r34, %r0, 21;") +
+            "shl.b32 %r34, %r34, 2; add.u32 %r34, %r34, %r32;\n" +
+            rounds(on_ways("st.shared.u32 [%r33], %r43;\n" + wait +
+                               "ld.shared.u32 %r35, [%r34]; add.u32 %r40, %r40, %r35;\n" + wait,
+                           true)))));
     CHECK_OK(device.launch(program, "k", {1}, {kThreads}, Parameters().add(out)));
     for (unsigned i = 0; i < kThreads; ++i)
       CHECK(out[i] == sum_of(groups ? (i & 120) | ((i + 3) & 7) : i ^ 21));
