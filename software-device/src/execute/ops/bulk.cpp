@@ -19,6 +19,8 @@ template <class T>
 SOFTDEV_INLINE T combine(AtomicOp op, T old, T b) {
   if constexpr (std::is_integral_v<T>)
     return apply(op, old, b, b);
+  else if constexpr (std::is_same_v<T, float>)  // as atom in global memory
+    return canonical(flush(flush(old) + flush(b)));
   else
     return canonical(old + b);
 }
