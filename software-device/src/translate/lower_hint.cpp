@@ -76,11 +76,11 @@ bool Lowering::create_policy() {
     if (!take("L2")) return refuse("needs .L2");
   } else {
     unsigned priorities = 0;
-    for (uint64_t i = 0; i < std::size(kPriorities); ++i) {
-      if (!take(kPriorities[i])) continue;
-      ++priorities;
-      policy |= uint64_t{1} << (i + 52);
-    }
+    for (uint64_t i = 0; i < std::size(kPriorities); ++i)
+      while (take(kPriorities[i])) {  // both may be the same
+        ++priorities;
+        policy |= uint64_t{1} << (i + 52);
+      }
     if (priorities < 1 || priorities > 2) return refuse("needs an eviction priority");
     if (range) take("global");
   }
@@ -103,34 +103,41 @@ bool Lowering::create_policy() {
   return true;
 }
 
-// prefetch, prefetchu, applypriority, discard, griddepcontrol, pmevent: nothing to do.
+// Of caches, dependent launches and profilers: nothing to do.
 bool Lowering::hint() {
-  struct Form {
+  static const struct {
     std::string_view opcode;
-    std::initializer_list<std::string_view> words;
-    uint32_t least, most;  // operands
+    std::initializer_list<std::string_view> spaces;  // of which it may have one
+    std::initializer_list<std::string_view> words;   // of which it has one
+    uint32_t operands;
+  } kForms[] = {
+      {"prefetch", {"global", "local"}, {"L1", "L2"}, 1},
+      {"prefetch", {"global"}, {"L2::evict_last", "L2::evict_normal"}, 1},
+      {"prefetch", {"const", "param"}, {"tensormap"}, 1},
+      {"prefetchu", {}, {"L1"}, 1},
+      {"applypriority", {"global"}, {"L2::evict_normal"}, 2},
+      {"discard", {"global"}, {"L2"}, 2},
+      {"griddepcontrol", {}, {"launch_dependents", "wait"}, 0},
+      {"pmevent", {}, {"mask"}, 1},
   };
-  static const Form kForms[] = {
-      {"prefetch",
-       {"global", "local", "const", "param", "L1", "L2", "L2::evict_last", "L2::evict_normal",
-        "tensormap"},
-       1,
-       1},
-      {"prefetchu", {"L1"}, 1, 1},
-      {"applypriority", {"global", "L2::evict_normal"}, 2, 2},
-      {"discard", {"global", "L2"}, 2, 2},
-      {"griddepcontrol", {"launch_dependents", "wait"}, 0, 0},
-      {"pmevent", {"mask"}, 1, 1},
+  auto has_one = [&](std::initializer_list<std::string_view> words) {
+    for (std::string_view word : words)
+      if (take(word)) return true;
+    return false;
   };
-  for (const Form &form : kForms) {
+  const bool event = statement_->opcode == "pmevent";
+  for (const auto &form : kForms) {
     if (form.opcode != statement_->opcode) continue;
-    for (std::string_view word : form.words) take(word);
-    if (!modifiers_done() || !expect_operands(form.least, form.most)) return false;
+    if (!has_one(form.words) && !event) continue;
+    has_one(form.spaces);
+    if (!modifiers_done() || !expect_operands(form.operands)) return false;
     Ir ignored = make(Op::Nop);
     uint64_t number = 0;
-    if (form.opcode == "pmevent") return immediate_bits(operand(0), Type::U32, &number);
-    if (form.least && !address(operand(0), Space::Generic, 1, &ignored)) return false;
-    return form.least < 2 || immediate_bits(operand(1), Type::U32, &number);
+    if (event) return immediate_bits(operand(0), Type::U32, &number);
+    if (form.operands && !address(operand(0), Space::Generic, 1, &ignored)) return false;
+    if (form.operands < 2) return true;
+    if (!immediate_bits(operand(1), Type::U32, &number)) return false;
+    return number == 128 || refuse("the size must be 128");
   }
   return refuse("unknown hint");
 }
