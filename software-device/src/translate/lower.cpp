@@ -199,6 +199,12 @@ bool Lowering::take(std::string_view modifier) {
   return false;
 }
 
+bool Lowering::has(std::string_view modifier) const {
+  for (uint32_t i = 0; i < statement_->modifiers; ++i)
+    if (body_.modifiers[statement_->first_modifier + i] == modifier) return true;
+  return false;
+}
+
 Type Lowering::take_type() {
   for (uint32_t i = 0; i < statement_->modifiers; ++i) {
     if ((taken_ >> i) & 1) continue;

@@ -78,6 +78,7 @@ class Lowering {
 
   // ---- modifiers of the current statement
   bool take(std::string_view modifier);
+  bool has(std::string_view modifier) const;  // taken or not
   Type take_type();
   Round take_round();
   std::optional<Compare> take_compare();

@@ -94,15 +94,16 @@ bool Lowering::bulk_copy(bool reduce) {
   return true;
 }
 
-// st.async[.weak].shared::cluster.mbarrier::complete_tx::bytes[.v2|v4].type [to], value, [object]
-// red.async[.relaxed.cluster].shared::cluster.mbarrier::complete_tx::bytes.op.type [to], b,
-// [object]
+// st.async[.weak][.space].mbarrier::complete_tx::bytes[.v2|v4].type [to], value, [object]
+// red.async.relaxed.cluster[.space].mbarrier::complete_tx::bytes.op.type [to], b, [object]
+// Those with .release go to global memory, as st and red do.
 bool Lowering::store_async(bool reduce) {
   Ir ir = make(reduce ? Op::ReduceAsync : Op::StoreAsync);
-  take("weak");
-  take("relaxed");
-  take("cluster");
-  if (!take("shared::cluster")) return refuse("only .shared::cluster is supported");
+  if (!reduce)
+    take("weak");
+  else if (!take("relaxed") || !take("cluster"))
+    return refuse("needs .relaxed.cluster");
+  SharedWindow window = take_shared_window();
   if (!take("mbarrier::complete_tx::bytes")) return refuse("needs .mbarrier::complete_tx::bytes");
   if (reduce && !take_reduction(&ir)) return false;
   unsigned vector = reduce ? 1 : take_vector();
@@ -111,8 +112,7 @@ bool Lowering::store_async(bool reduce) {
   if (size != 4 && size != 8) return refuse("needs a type of 32 or 64 bits");
   if (vector > 4 || size * vector > 16) return refuse("the vector is too long");
   if (!modifiers_done() || !expect_operands(3)) return false;
-  if (!shared_address(operand(0), SharedWindow::Cluster, &ir.a) ||
-      !shared_address(operand(2), SharedWindow::Cluster, &ir.e))
+  if (!shared_address(operand(0), window, &ir.a) || !shared_address(operand(2), window, &ir.e))
     return false;
   const OperandSyntax &from = operand(1);
   if ((from.kind == OperandSyntax::List) != (vector > 1) || (vector > 1 && from.count != vector))

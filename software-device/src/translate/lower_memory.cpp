@@ -175,7 +175,8 @@ bool Lowering::load() {
 
 bool Lowering::store() {
   Ir ir = make(Op::Store);
-  if (take("async")) return store_async(false);
+  bool async = take("async");
+  if (async && !has("release")) return store_async(false);
   auto space = take_space();
   bool scoped = take_memory_order(&ir.order);
   bool hint = take("L2::cache_hint");
@@ -191,6 +192,10 @@ bool Lowering::store() {
   }
   if (!modifiers_done()) return false;
   if (scoped && ir.order == Order::Weak) return refuse("a scope needs .relaxed or .release");
+  // st.async[.mmio].release.scope[.global].type: made when it is issued, it is in order
+  if (async && (hint || vector > 1 || wide || type_size(ir.type) < 2 || !scoped ||
+                (space && *space != Space::Global)))
+    return refuse("no such form of st.async");
   if (!expect_operands(2, hint ? 3 : 2)) return false;
   unsigned size = type_size(ir.type);
   ir.memory_size = static_cast<uint8_t>(size);
@@ -243,7 +248,8 @@ bool Lowering::store() {
 // atom.order.scope.space.op[.noftz][.vec].type d, [a], b [, c]     red... [a], b
 bool Lowering::atomic() {
   bool reduce = statement_->opcode == "red";
-  if (reduce && take("async")) return store_async(true);
+  bool async = reduce && take("async");
+  if (async && !has("release")) return store_async(true);
   Ir ir = make(Op::Atomic);
   auto space = take_space();
   take_memory_order(&ir.order);
@@ -260,6 +266,10 @@ bool Lowering::atomic() {
   bool half = ir.type == Type::F16 || ir.type == Type::BF16 || ir.type == Type::F16x2 ||
               ir.type == Type::BF16x2;
   if (half != no_flush) return refuse("half types and .noftz go together");
+  // red.async[.mmio].release.scope[.global].op.type
+  if (async && (hint || vector > 1 || *op == AtomicOp::Exch || *op == AtomicOp::Cas ||
+                is_float(ir.type) || half || (space && *space != Space::Global)))
+    return refuse("no such form of red.async");
   bool cas = ir.mode == static_cast<uint8_t>(AtomicOp::Cas);
   uint32_t count = (reduce ? 2 : 3) + (cas ? 1 : 0);
   if (!expect_operands(count, count + (hint ? 1 : 0))) return false;
