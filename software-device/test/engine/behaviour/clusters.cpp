@@ -174,53 +174,6 @@ TEST(bulk_copies) {
   CHECK(right);
 }
 
-TEST(bulk_reductions) {
-  struct Form {
-    const char *op;
-    unsigned size;
-    uint64_t a, b, want;
-  };
-  const Form forms[] = {
-      {"add.u64", 8, 5, ~uint64_t{0}, 4},
-      {"min.s64", 8, 5, ~uint64_t{0}, ~uint64_t{0}},
-      {"max.s32", 4, 5, 0xffffffff, 5},
-      {"max.u32", 4, 5, 0xffffffff, 0xffffffff},
-      {"and.b32", 4, 0xff00ff, 0x123456, 0x120056},
-      {"xor.b64", 8, 0xff, 0xf0f, 0xff0},
-      {"or.b32", 4, 1, 2, 3},
-      {"inc.u32", 4, 7, 7, 0},
-      {"dec.u32", 4, 0, 9, 9},
-      {"add.f32", 4, 0x3f800000, 0x40000000, 0x40400000},
-      {"add.f64", 8, 0x3ff0000000000000, 0x4000000000000000, 0x4008000000000000},
-      {"add.noftz.f16", 2, 0x3c00, 0x4000, 0x4200},
-      {"add.noftz.bf16", 2, 0x3f80, 0x4000, 0x4040},
-      {"min.f16", 2, 0x3c00, 0xc000, 0xc000},
-      {"max.bf16", 2, 0x7fc0, 0x4000, 0x4000},
-  };
-  std::string text = ".shared .align 16 .b8 buffer[16];\n";
-  for (size_t i = 0; i < std::size(forms); ++i)
-    text += kernel("k" + std::to_string(i), 2,
-                   std::string("ld.global.v2.u64 {%d4, %d5}, [%d1]; st.shared.v2.u64 [buffer], "
-                               "{%d4, %d5}; cp.reduce.async.bulk.global.shared::cta.bulk_group.") +
-                       forms[i].op + " [%d0], [buffer], 16;");
-  Device device;
-  auto program = device.load(module(text));
-  auto *out = device.array<uint8_t>(32), *in = device.array<uint8_t>(16);
-  for (size_t i = 0; i < std::size(forms); ++i) {
-    const Form &form = forms[i];
-    for (unsigned at = 0; at < 16; at += form.size) {
-      std::memcpy(out + at, &form.a, form.size);
-      std::memcpy(in + at, &form.b, form.size);
-    }
-    CHECK_OK(device.launch(program, ("k" + std::to_string(i)).c_str(), {1}, {1},
-                           Parameters().add(out).add(in)));
-    bool right = true;
-    for (unsigned at = 0; at < 16; at += form.size)
-      right &= std::memcmp(out + at, &form.want, form.size) == 0;
-    if (!right) check::fail(__FILE__, __LINE__, form.op);
-  }
-}
-
 TEST(bulk_copies_are_checked) {
   Device device;
   auto program = device.load(
