@@ -1,4 +1,5 @@
 // Surface loads, stores and reductions: every width, geometry and treatment of what is outside.
+#include "../proven.h"
 #include "rig.h"
 
 using namespace check;
@@ -42,7 +43,9 @@ struct Width {
 constexpr Width kWidths[] = {
     {"b8", 1, 1, "{%h0}"},
     {"v2.b8", 2, 1, "{%h0, %h1}"},
+    {"v4.b8", 4, 1, "{%h0, %h1, %h2, %h3}"},
     {"b16", 1, 2, "{%h0}"},
+    {"v2.b16", 2, 2, "{%h0, %h1}"},
     {"v4.b16", 4, 2, "{%h0, %h1, %h2, %h3}"},
     {"b32", 1, 4, "{%r20}"},
     {"v2.b32", 2, 4, "{%r20, %r21}"},
@@ -109,6 +112,15 @@ uint8_t *target(const ImageView &view, const Geometry &geometry, const Points &p
          static_cast<uint64_t>(at[2] + at[3]) * level.slice;
 }
 
+// Each treatment of what is outside, with each hint.
+std::vector<std::pair<std::string, std::string>> with_hints(
+    std::initializer_list<const char *> of) {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const char *bounds : {"trap", "clamp", "zero"})
+    for (const char *hint : of) all.emplace_back(bounds, hint);
+  return all;
+}
+
 }  // namespace
 
 TEST(loads) {
@@ -119,16 +131,17 @@ TEST(loads) {
     auto view = surface(device, random, Channel::Float, 4, geometry);
     device.memory.images[kHandle] = view;
     for (const Width &width : kWidths)
-      for (const char *bounds : {"trap", "clamp", "zero"}) {
-        auto program = device.load(module(Points::kernel(
-            std::string("suld.b.") + geometry.name + "." + width.type + "." + bounds + " " +
-            width.registers + ", [%d0, " + geometry.coordinates + "];" + collect(width))));
+      for (const auto &[bounds, hint] : with_hints({"", ".ca", ".cg", ".cs", ".cv"})) {
+        const std::string form =
+            std::string("suld.b.") + geometry.name + hint + "." + width.type + "." + bounds;
+        auto program =
+            device.load(module(Points::kernel(form + " " + width.registers + ", [%d0, " +
+                                              geometry.coordinates + "];" + collect(width))));
         const unsigned size = width.bytes * width.count;
-        scatter(points, random, size, !std::strcmp(bounds, "trap"), view, geometry, size);
+        scatter(points, random, size, bounds == "trap", view, geometry, size);
         CHECK_OK(points.run(program, kHandle));
         for (uint32_t i = 0; i < points.count; ++i) {
-          const uint8_t *from =
-              target(view, geometry, points, i, size, !std::strcmp(bounds, "clamp"));
+          const uint8_t *from = target(view, geometry, points, i, size, bounds == "clamp");
           for (unsigned k = 0; k < width.count; ++k) {
             uint64_t want = 0, got = 0;
             if (from) std::memcpy(&want, from + k * width.bytes, width.bytes);
@@ -138,12 +151,12 @@ TEST(loads) {
             else
               got = words[k];
             if (got == want) continue;
-            check::fail(__FILE__, __LINE__,
-                        std::string(geometry.name) + " " + width.type + " " + bounds);
+            check::fail(__FILE__, __LINE__, form);
             k = 4;
             i = points.count;
           }
         }
+        proven::add(form, points.count * width.count);
       }
   }
 }
@@ -158,19 +171,19 @@ TEST(stores) {
     const uint64_t bytes = level.slice * level.depth * (view.layers ? view.layers : 1);
     device.memory.images[kHandle] = view;
     for (const Width &width : kWidths)
-      for (const char *bounds : {"trap", "clamp", "zero"}) {
-        auto program = device.load(module(
-            Points::kernel(spread() + "sust.b." + geometry.name + "." + width.type + "." + bounds +
-                           " [%d0, " + geometry.coordinates + "], " + width.registers + ";")));
+      for (const auto &[bounds, hint] : with_hints({"", ".wb", ".cg", ".cs", ".wt"})) {
+        const std::string form =
+            std::string("sust.b.") + geometry.name + hint + "." + width.type + "." + bounds;
+        auto program = device.load(module(Points::kernel(
+            spread() + form + " [%d0, " + geometry.coordinates + "], " + width.registers + ";")));
         const unsigned size = width.bytes * width.count;
-        scatter(points, random, size, !std::strcmp(bounds, "trap"), view, geometry, size);
+        scatter(points, random, size, bounds == "trap", view, geometry, size);
         // The last lane that writes a place stays; blocks follow one another.
         std::vector<uint8_t> want(bytes);
         auto *base = reinterpret_cast<uint8_t *>(level.address);
         std::memcpy(want.data(), base, bytes);
         for (uint32_t i = 0; i < points.count; ++i) {
-          const uint8_t *to =
-              target(view, geometry, points, i, size, !std::strcmp(bounds, "clamp"));
+          const uint8_t *to = target(view, geometry, points, i, size, bounds == "clamp");
           if (!to) continue;
           const auto first = static_cast<uint32_t>(points.texel[i * 4 + 3]);
           uint32_t words[4] = {first, first + 1, first + 2, first + 3};
@@ -182,9 +195,8 @@ TEST(stores) {
             std::memcpy(want.data() + (to - base) + k * width.bytes, &words[k], width.bytes);
         }
         CHECK_OK(points.run(program, kHandle));
-        if (std::memcmp(want.data(), base, bytes))
-          check::fail(__FILE__, __LINE__,
-                      std::string(geometry.name) + " " + width.type + " " + bounds);
+        if (std::memcmp(want.data(), base, bytes)) check::fail(__FILE__, __LINE__, form);
+        proven::add(form, points.count * width.count);
       }
   }
 }
@@ -258,6 +270,117 @@ TEST(formatted_stores) {
     double want = std::min(std::max(static_cast<double>(numbers[i]), 0.0), 1.0) * 255;
     CHECK(std::fabs(bytes[i] - want) <= 0.5);
   }
+}
+
+// Words to a surface of words, by element, in every form.
+TEST(formatted_stores_in_every_form) {
+  std::mt19937 random(26);
+  static constexpr const char *kData[] = {"{%r20}", "{%r20, %r21}", "", "{%r20, %r21, %r22, %r23}"};
+  for (const Geometry &geometry : kGeometries)
+    for (unsigned count : {1u, 2u, 4u}) {
+      rig::Device device(1);
+      Points points(device, 64);
+      auto view = surface(device, random, Channel::Unsigned32, count, geometry);
+      const ImageLevel &level = view.levels[0];
+      const uint64_t bytes = level.slice * level.depth * (view.layers ? view.layers : 1);
+      device.memory.images[kHandle] = view;
+      for (const auto &[bounds, hint] : with_hints({"", ".wb", ".cg", ".cs", ".wt"})) {
+        const std::string form = std::string("sust.p.") + geometry.name + hint +
+                                 (count > 1 ? ".v" + std::to_string(count) : "") + ".b32." + bounds;
+        auto program = device.load(module(Points::kernel(
+            spread() + form + " [%d0, " + geometry.coordinates + "], " + kData[count - 1] + ";")));
+        scatter(points, random, view.element, bounds == "trap", view, geometry, view.element);
+        std::vector<uint8_t> want(bytes);
+        auto *base = reinterpret_cast<uint8_t *>(level.address);
+        std::memcpy(want.data(), base, bytes);
+        for (uint32_t i = 0; i < points.count; ++i) {
+          const uint8_t *to = target(view, geometry, points, i, view.element, bounds == "clamp");
+          const auto first = static_cast<uint32_t>(points.texel[i * 4 + 3]);
+          const uint32_t words[4] = {first, first + 1, first + 2, first + 3};
+          if (to) std::memcpy(want.data() + (to - base), words, view.element);
+        }
+        for (uint32_t i = 0; i < points.count; ++i)
+          points.texel[i * 4] /= static_cast<int32_t>(view.element);
+        CHECK_OK(points.run(program, kHandle));
+        if (std::memcmp(want.data(), base, bytes)) check::fail(__FILE__, __LINE__, form);
+        proven::add(form, points.count * count);
+      }
+    }
+}
+
+namespace {
+
+struct Reduction {
+  const char *how, *op, *type;
+};
+constexpr Reduction kReductions[] = {
+    {"b", "add", "u32"}, {"b", "add", "s32"}, {"b", "add", "u64"}, {"b", "min", "u32"},
+    {"b", "min", "s32"}, {"b", "min", "u64"}, {"b", "min", "s64"}, {"b", "max", "u32"},
+    {"b", "max", "s32"}, {"b", "max", "u64"}, {"b", "max", "s64"}, {"b", "and", "b32"},
+    {"b", "or", "b32"},  {"p", "add", "b32"}, {"p", "min", "b32"}, {"p", "max", "b32"},
+    {"p", "and", "b32"}, {"p", "or", "b32"},  {"p", "min", "b64"}, {"p", "max", "b64"},
+};
+
+template <class T>
+void reduce(const std::string &op, uint8_t *at, uint64_t operand) {
+  T old, b = static_cast<T>(operand);
+  std::memcpy(&old, at, sizeof(T));
+  if (op == "add")
+    b = static_cast<T>(static_cast<uint64_t>(old) + static_cast<uint64_t>(b));
+  else if (op == "min")
+    b = std::min(old, b);
+  else if (op == "max")
+    b = std::max(old, b);
+  else
+    b = op == "and" ? old & b : old | b;
+  std::memcpy(at, &b, sizeof(T));
+}
+
+}  // namespace
+
+TEST(reductions_in_every_form) {
+  std::mt19937 random(27);
+  for (const Geometry &geometry : kGeometries)
+    for (const Reduction &reduction : kReductions)
+      for (const std::string bounds : {"trap", "clamp", "zero"}) {
+        rig::Device device(1);
+        Points points(device, 96);
+        const std::string type = reduction.type, op = reduction.op;
+        const bool wide = type[1] == '6', formatted = *reduction.how == 'p';
+        const unsigned size = wide ? 8 : 4;
+        auto view = surface(device, random, Channel::Unsigned32, wide ? 2 : 1, geometry);
+        const ImageLevel &level = view.levels[0];
+        const uint64_t bytes = level.slice * level.depth * (view.layers ? view.layers : 1);
+        device.memory.images[kHandle] = view;
+        const std::string form = std::string("sured.") + reduction.how + "." + op + "." +
+                                 geometry.name + "." + type + "." + bounds;
+        auto program = device.load(
+            module(Points::kernel("mov.b64 %d20, {%r13, %r13};" + form + " [%d0, " +
+                                  geometry.coordinates + "], " + (wide ? "%d20;" : "%r13;"))));
+        scatter(points, random, size, bounds == "trap", view, geometry, size);
+        std::vector<uint8_t> want(bytes);
+        auto *base = reinterpret_cast<uint8_t *>(level.address);
+        std::memcpy(want.data(), base, bytes);
+        for (uint32_t i = 0; i < points.count; ++i) {
+          const uint8_t *to = target(view, geometry, points, i, size, bounds == "clamp");
+          const auto word = static_cast<uint32_t>(points.texel[i * 4 + 3]);
+          const uint64_t operand = wide ? uint64_t{word} << 32 | word : word;
+          if (formatted) points.texel[i * 4] /= static_cast<int32_t>(size);
+          if (!to) continue;
+          uint8_t *at = want.data() + (to - base);
+          if (type == "s32")
+            reduce<int32_t>(op, at, operand);
+          else if (type == "s64")
+            reduce<int64_t>(op, at, operand);
+          else if (wide)
+            reduce<uint64_t>(op, at, operand);
+          else
+            reduce<uint32_t>(op, at, operand);
+        }
+        CHECK_OK(points.run(program, kHandle));
+        if (std::memcmp(want.data(), base, bytes)) check::fail(__FILE__, __LINE__, form);
+        proven::add(form, points.count);
+      }
 }
 
 TEST(reductions) {
