@@ -201,7 +201,7 @@ class BodyParser {
       targets.labels.push_back(label);
     } while (lexer_.take(','));
     if (!lexer_.take(';')) fail("expected ';' after the targets");
-    if (branch) out_->targets.push_back(std::move(targets));
+    (branch ? out_->targets : out_->call_targets).push_back(std::move(targets));
     return true;
   }
 

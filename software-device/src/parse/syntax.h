@@ -190,8 +190,9 @@ struct BodySyntax {
   std::vector<LabelSyntax> labels;
   std::vector<ScopedVariable> variables;
   std::vector<ScopedPrototype> prototypes;
-  std::vector<ScopedTargets> targets;  // .branchtargets
-  std::vector<uint32_t> scope_parent;  // scope_parent[0] is kNone
+  std::vector<ScopedTargets> targets;       // .branchtargets
+  std::vector<ScopedTargets> call_targets;  // .calltargets: names of functions
+  std::vector<uint32_t> scope_parent;       // scope_parent[0] is kNone
 };
 
 }  // namespace softdev

@@ -124,7 +124,7 @@ bool Lowering::call_builtin(std::string_view name, const OperandSyntax *results,
   return true;
 }
 
-// call [(results),] function [, (arguments)] [, prototype]
+// call [(results),] function [, (arguments)] [, prototype or targets]
 bool Lowering::call() {
   take("uni");
   if (!modifiers_done() || !expect_operands(1, 4)) return false;
@@ -159,6 +159,14 @@ bool Lowering::call() {
     const Signature *signature = nullptr;
     for (const ScopedPrototype &prototype : body_.prototypes)
       if (prototype.name == operand(at).name) signature = &prototype.signature;
+    // A list of functions that may be called stands for the signature that all of them have.
+    for (const ScopedTargets &targets : body_.call_targets) {
+      if (targets.name != operand(at).name) continue;
+      auto first = module.function_by_name.find(targets.labels[0]);
+      if (first == module.function_by_name.end())
+        return refuse("unknown function '" + std::string(targets.labels[0]) + "'");
+      signature = &module.functions[first->second].signature;
+    }
     if (!signature) return refuse("unknown prototype '" + std::string(operand(at).name) + "'");
     if (!call_site(*signature, results, arguments, &site)) return false;
     ir.op = Op::CallIndirect;
