@@ -170,15 +170,14 @@ bool Lowering::cluster_launch() {
     return true;
   }
   if (!take("try_cancel") || !take("async")) return refuse("needs .try_cancel.async");
-  take("shared::cta");
+  SharedWindow window = take_shared_window();
   if (!take("mbarrier::complete_tx::bytes")) return refuse("needs .mbarrier::complete_tx::bytes");
   Ir ir = make(Op::StoreAsync);
   ir.mode = take("multicast::cluster::all");
   ir.type = Type::B64;
   if (take_type() != Type::B128) return refuse("needs .b128");
   if (!modifiers_done() || !expect_operands(2)) return false;
-  if (!shared_address(operand(0), SharedWindow::Cluster, &ir.a) ||
-      !shared_address(operand(1), SharedWindow::Cluster, &ir.e))
+  if (!shared_address(operand(0), window, &ir.a) || !shared_address(operand(1), window, &ir.e))
     return false;
   ir.list = add_list({bits(0, 8), bits(0, 8)});
   ir.list_count = 2;
