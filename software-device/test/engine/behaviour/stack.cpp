@@ -181,29 +181,6 @@ TEST(exchanges_that_name_no_lanes) {
   for (uint32_t i = 0; i < 32; ++i) CHECK(out[i] == (i < 12 ? (i ^ 1) << 16 | 0x1f : 0));
 }
 
-TEST(blocks_are_never_taken_over) {
-  Device device;
-  device.cluster = {2, 1, 1};
-  auto program = device.load(
-      module(".shared .align 16 .b8 answer[16]; .shared .align 8 .b64 bar;\n" + kernel("k", 1, R"(
-    .reg .b128 %q<2>;
-    mov.u64 %d10, -1; st.shared.v2.u64 [answer], {%d10, %d10};
-    mbarrier.init.shared.b64 [bar], 1; mbarrier.arrive.expect_tx.shared.b64 _, [bar], 16;
-    barrier.cluster.arrive; barrier.cluster.wait;
-    mov.u32 %r5, %cluster_ctarank; setp.ne.u32 %p0, %r5, 0;
-    @!%p0 clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128
-      [answer], [bar];
-    W: mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0; @!%p2 bra W;
-    ld.shared.v2.u64 {%d5, %d6}, [answer]; mov.b128 %q1, {%d5, %d6};
-    clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p3, %q1; @%p3 trap;
-    @%p3 clusterlaunchcontrol.query_cancel.get_first_ctaid.v4.b32.b128 {%r6, %r7, %r8, _}, %q1;
-    or.b64 %d5, %d5, %d6; cvt.u32.u64 %r4, %d5; add.s32 %r4, %r4, 5;
-    barrier.cluster.arrive; barrier.cluster.wait;)" + store_result("%r4"))));
-  auto *out = device.array<uint32_t>(2);
-  CHECK_OK(device.launch(program, "k", {2}, {1}, Parameters().add(out)));
-  CHECK(out[0] == 5 && out[1] == 5);
-}
-
 TEST(address_spaces_of_generic_addresses) {
   Device device;
   auto program = device.load(module(

@@ -11,7 +11,7 @@
 
 namespace {
 
-constexpr const char *kFolders[] = {"matrix", "images", "warp", "order", "async"};
+constexpr const char *kFolders[] = {"matrix", "images", "warp", "order", "async", "control"};
 
 int run_folder(const char *name, const char *part) {
   int run = check::run_tests(name, part);
