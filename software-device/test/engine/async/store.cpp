@@ -238,6 +238,56 @@ TEST(addresses_of_other_blocks) {
   }
 }
 
+// To generic addresses and back, of what lies in a kernel's parameters and in other blocks.
+TEST(conversions_of_addresses) {
+  struct Form {
+    const char *form, *text;  // gives the first parameter in %d10
+  };
+  static constexpr Form kForms[] = {
+      {"cvta.param.u64", "mov.u64 %d4, p0; cvta.param.u64 %d5, %d4; ld.u64 %d10, [%d5];"},
+      {"cvta.to.param.u64",
+       "mov.u64 %d4, p0; cvta.param.u64 %d5, %d4; cvta.to.param.u64 %d6, %d5;"
+       "ld.param.u64 %d10, [%d6];"},
+      {"cvta.const.u64",
+       "mov.u64 %d4, seven; cvta.const.u64 %d5, %d4; ld.u64 %d10, [%d5]; sub.s64 %d10, %d10, 7;"
+       "add.s64 %d10, %d10, %d0;"},
+      {"cvta.to.const.u64",
+       "mov.u64 %d4, seven; cvta.const.u64 %d5, %d4; cvta.to.const.u64 %d6, %d5;"
+       "ld.const.u64 %d10, [%d6]; sub.s64 %d10, %d10, 7; add.s64 %d10, %d10, %d0;"},
+      {"cvta.shared::cta.u64",
+       "st.shared.u64 [cell], %d0; mov.u64 %d4, cell; cvta.shared::cta.u64 %d5, %d4;"
+       "ld.u64 %d10, [%d5];"},
+      {"cvta.to.shared::cta.u64",
+       "st.shared.u64 [cell], %d0; mov.u64 %d4, cell; cvta.shared.u64 %d5, %d4;"
+       "cvta.to.shared::cta.u64 %d6, %d5; ld.shared.u64 %d10, [%d6];"},
+      {"cvta.shared::cluster.u64",
+       "st.shared.u64 [cell], %d0; mov.u64 %d4, cell; mapa.shared::cluster.u64 %d4, %d4, 1;"
+       "barrier.cluster.arrive; barrier.cluster.wait; cvta.shared::cluster.u64 %d5, %d4;"
+       "ld.u64 %d10, [%d5];"},
+      {"cvta.to.shared::cluster.u64",
+       "st.shared.u64 [cell], %d0; mov.u64 %d4, cell; cvta.shared.u64 %d4, %d4; mapa.u64 %d5, %d4, "
+       "1;"
+       "barrier.cluster.arrive; barrier.cluster.wait; cvta.to.shared::cluster.u64 %d6, %d5;"
+       "ld.shared::cluster.u64 %d10, [%d6];"},
+  };
+  Device device(2);
+  device.cluster = {2, 1, 1};
+  auto *out = device.array<uint64_t>(2);
+  for (const Form &one : kForms) {
+    auto program =
+        device.load(module(".shared .align 8 .u64 cell; .const .align 8 .u64 seven = 7;\n" +
+                           kernel("k", 1, std::string(one.text) + R"(
+          barrier.cluster.arrive; barrier.cluster.wait;
+          mul.wide.u32 %d11, %r1, 8; add.s64 %d11, %d0, %d11; st.global.u64 [%d11], %d10;)")));
+    CHECK(program);
+    out[0] = out[1] = 0;
+    CHECK_OK(device.launch(program, "k", {2}, {1}, Parameters().add(out)));
+    for (int i = 0; i < 2; ++i)
+      if (out[i] != reinterpret_cast<uint64_t>(out)) check::fail(__FILE__, __LINE__, one.form);
+    proven::add(one.form, 2);
+  }
+}
+
 TEST(spaces_of_addresses) {
   // In each row whether a generic address of that kind is in that space.
   static constexpr const char *kSpaces[] = {"global", "const",       "local",

@@ -59,7 +59,7 @@ TEST(ldmatrix_loads_rows_and_columns) {
         // libraries write the number first
         text += way == 1 ? number + (transposed ? ".trans" : "") + ".m8n8"
                          : "m8n8." + number + (transposed ? ".trans" : "");
-        text += way == 2 ? ".b16 " : way == 0 ? ".shared.b16 " : ".shared::cta.b16 ";
+        text += way == 2 ? ".b16 " : way == 3 ? ".shared::cta.b16 " : ".shared.b16 ";
         proven::add_text(text, count * 64);
         text += values(count) + (way == 2 ? ", [%d7+16];\n" : ", [%r10+16];\n");
         std::string result;

@@ -41,8 +41,10 @@ std::vector<Case> votes(bool implicit) {
         Case one;
         one.form = std::string("vote.") + (implicit ? "" : "sync.") + mode +
                    (what == "ballot" ? ".b32" : ".pred");
-        one.text = one.form + (what == "ballot" ? " $d, " : " $p, ") + (negated ? "!" : "") + "$x" +
-                   (implicit ? ";" : ", $m;");
+        const std::string operands = (what == "ballot" ? " $d, " : " $p, ") +
+                                     std::string(negated ? "!$x" : "$x") +
+                                     (implicit ? ";" : ", $m;");
+        one.text = one.form + operands;
         one.reference = [=](const Group &group, unsigned, Result *result) {
           const uint32_t set = ballot(group, negated);
           if (what == "all") result->p = set == group.members;
@@ -54,6 +56,11 @@ std::vector<Case> votes(bool implicit) {
           return {static_cast<uint64_t>(random() & 1), 0, 0};
         };
         one.implicit = implicit;
+        all.push_back(one);
+        if (implicit) continue;
+        // some compilers write .sync later
+        one.form = std::string("vote.") + mode + ".sync" + (what == "ballot" ? ".b32" : ".pred");
+        one.text = one.form + operands;
         all.push_back(one);
       }
   return all;
