@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "device_runtime.h"
 #include "texture.h"
 
 namespace softdev {
@@ -104,7 +105,8 @@ struct KernelAttributes {
   uint32_t required_cluster[3] = {0, 0, 0};  // .reqnctapercluster, or zeros
   bool cluster_must_be_set = false;          // .explicitcluster without the size
   uint32_t max_cluster_blocks = 0;           // .maxclusterrank, or 0
-  int ptx_version = 0;  // major * 10 + minor of the module's ISA target: sm_75 -> 75
+  int ptx_version = 0;               // major * 10 + minor of the module's ISA target: sm_75 -> 75
+  bool uses_device_runtime = false;  // launches grids itself, or asks the device's system
 };
 
 class Kernel {
@@ -135,9 +137,13 @@ class Program {
   virtual Kernel *find_kernel(std::string_view name) = 0;  // nullptr when there is none
   virtual std::vector<Kernel *> kernels() = 0;             // in order of the text
   virtual const std::vector<Variable> &variables() const = 0;
-  virtual bool has_heap() const = 0;  // of device malloc
+  virtual bool has_heap() const = 0;             // of device malloc
+  virtual bool uses_device_runtime() const = 0;  // some kernel may
   virtual const std::vector<Reference> &references() const = 0;
 };
+
+// Functions that PTX only declares and that are there all the same: vprintf, malloc, ...
+bool is_builtin_function(std::string_view name);
 
 // ---------------------------------------------------------------------------------------------
 // Execution
@@ -156,7 +162,12 @@ struct Launch {
   bool cooperative = false;
   // Of each thread, for calls of unknown depth and alloca: CUDA's stack limit.
   uint32_t stack_bytes = 1024;
-  uint64_t limit_ns = 0;            // how long it may run; 0: for ever
+  uint64_t limit_ns = 0;  // how long it may run; 0: for ever
+  // How many grids above it wait for it. Deeper ones are started first, and before other blocks of
+  // those that launch, so that little is pending at any time.
+  uint32_t depth = 0;
+  // Of a kernel that uses it; without it such calls answer that they are not supported.
+  std::shared_ptr<DeviceRuntime> runtime;
   std::vector<uint8_t> parameters;  // parameter_bytes() long
   const AddressSpace *memory = nullptr;
   // What the references of the program are bound to, by their addresses.

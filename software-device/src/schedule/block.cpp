@@ -119,6 +119,7 @@ void Cta::start(uint32_t x, uint32_t y, uint32_t z) {
   position[2] = z;
   live_threads = grid->threads;
   mbarrier_waits = 0;
+  last_errors.clear();
   failed = false;
   if (barriers_in_use)
     for (BlockBarrier &barrier : barriers) barrier = BlockBarrier();

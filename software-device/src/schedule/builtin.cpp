@@ -1,46 +1,16 @@
 // Functions that the device's system provides: vprintf, __assertfail, malloc, free, and
-// cudaGraphSetConditional.
+// cudaGraphSetConditional. Those of CUDA's device runtime are in device_runtime.cpp.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 
+#include "schedule/builtin.h"
 #include "schedule/grid.h"
 
 namespace softdev {
 namespace {
 
 constexpr size_t kMaxString = 1 << 16;
-
-// Reads of one thread through a generic pointer; every one is checked.
-class Reader {
- public:
-  Reader(Warp &warp, unsigned lane) : warp_(warp), lane_(lane) {}
-
-  template <class T>
-  bool read(uint64_t address, T *out) {
-    if (!memory_allowed(warp_, Space::Generic, address, sizeof(T), kReadable, lane_)) {
-      bad_ = address;
-      return false;
-    }
-    std::memcpy(out, reinterpret_cast<const void *>(address), sizeof(T));
-    return true;
-  }
-  bool string(uint64_t address, std::string *out) {
-    out->clear();
-    for (char c; out->size() < kMaxString; ++address) {
-      if (!read(address, &c)) return false;
-      if (c == '\0') return true;
-      *out += c;
-    }
-    return true;
-  }
-  uint64_t bad() const { return bad_; }
-
- private:
-  Warp &warp_;
-  unsigned lane_;
-  uint64_t bad_ = 0;
-};
 
 template <class T>
 void print_one(const std::string &spec, T value, std::string *out) {
@@ -62,7 +32,7 @@ void print_one(const std::string &spec, T value, std::string *out) {
 
 // Formats as C does, with arguments laid out as nvcc lays them out: each at its natural alignment.
 // Returns the number of conversions, or -1 when a pointer is bad.
-int format(Reader &reader, uint64_t format_address, uint64_t arguments, std::string *out) {
+int format(ThreadMemory &reader, uint64_t format_address, uint64_t arguments, std::string *out) {
   std::string text;
   if (!reader.string(format_address, &text)) return -1;
   int conversions = 0;
@@ -205,6 +175,29 @@ int format(Reader &reader, uint64_t format_address, uint64_t arguments, std::str
 
 }  // namespace
 
+bool ThreadMemory::string(uint64_t address, std::string *out) {
+  out->clear();
+  for (char c; out->size() < kMaxString; ++address) {
+    if (!read(address, &c)) return false;
+    if (c == '\0') return true;
+    *out += c;
+  }
+  return true;
+}
+
+bool ThreadMemory::may(uint64_t address, unsigned size, bool write) {
+  if (memory_allowed(warp_, Space::Generic, address, size, write ? kWritable : kReadable, lane_))
+    return true;
+  bad_ = address;
+  bad_size_ = size;
+  bad_write_ = write;
+  return false;
+}
+
+const Ins *ThreadMemory::fault(const Ins *ins) const {
+  return range_fault(warp_, ins, Space::Global, bad_, bad_size_, bad_write_, lane_);
+}
+
 const Ins *run_call_builtin(Warp &warp, const Ins *ins) {
   Grid &grid = *warp.cta->grid;
   const CallCode &call = *ins->call;
@@ -218,12 +211,12 @@ const Ins *run_call_builtin(Warp &warp, const Ins *ins) {
       return value;
     };
     uint64_t result = 0;
-    Reader reader(warp, lane);
-    switch (call.builtin) {
+    ThreadMemory reader(warp, lane);
+    switch (call.builtin->builtin) {
       case Builtin::Printf: {
         std::string text;
         int count = format(reader, argument(0), argument(1), &text);
-        if (count < 0) return memory_fault(warp, ins, Space::Generic, reader.bad(), 1, false, lane);
+        if (count < 0) return reader.fault(ins);
         if (grid.launch.print) {
           std::lock_guard lock(grid.mutex);
           grid.launch.print(text);
@@ -235,7 +228,7 @@ const Ins *run_call_builtin(Warp &warp, const Ins *ins) {
         std::string message, file, function;
         if (!reader.string(argument(0), &message) || !reader.string(argument(1), &file) ||
             !reader.string(argument(3), &function))
-          return memory_fault(warp, ins, Space::Generic, reader.bad(), 1, false, lane);
+          return reader.fault(ins);
         uint32_t thread[3];
         warp.cta->thread_of(warp, lane, thread);
         const uint32_t *block = warp.cta->position;
@@ -263,6 +256,9 @@ const Ins *run_call_builtin(Warp &warp, const Ins *ins) {
                          __ATOMIC_RELEASE);
         break;
       }
+      default:
+        if (!call_device_runtime(reader, call, frame, &result)) return reader.fault(ins);
+        break;
     }
     if (!call.results.empty())
       std::memcpy(frame + call.results[0].local, &result,

@@ -86,7 +86,8 @@ struct Cta {
   uint32_t position[3] = {0, 0, 0};
   uint32_t of_cluster[3] = {0, 0, 0};  // position in the cluster
   uint32_t live_threads = 0;
-  uint32_t mbarrier_waits = 0;  // groups that wait at a try_wait
+  std::vector<int32_t> last_errors;  // of the device runtime, by thread; empty: none
+  uint32_t mbarrier_waits = 0;       // groups that wait at a try_wait
   bool failed = false;
   bool progress = false;  // something ran in the last run()
   BlockBarrier barriers[16];

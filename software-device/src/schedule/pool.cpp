@@ -53,6 +53,40 @@ constexpr uint32_t kMaxBlockThreads = 1024;
 constexpr uint32_t kMaxClusterBlocks = 16;
 constexpr uint32_t kMaxShared = 227 << 10;
 
+// Grids with blocks that nobody has taken yet, by how deep they are: in order of their submission,
+// but a deeper one before all others.
+class Queue {
+ public:
+  bool empty() const { return count_ == 0; }
+  void push(std::shared_ptr<Grid> grid) {
+    const uint32_t depth = grid->launch.depth;
+    if (depth >= by_depth_.size()) by_depth_.resize(depth + 1);
+    by_depth_[depth].push_back(std::move(grid));
+    ++count_;
+  }
+  std::shared_ptr<Grid> &front() { return deepest().front(); }
+  void pop_front() {
+    deepest().pop_front();
+    --count_;
+  }
+  template <class Visit>
+  void each(Visit visit) {
+    for (auto &grids : by_depth_)
+      for (auto &grid : grids) visit(*grid);
+  }
+
+ private:
+  std::deque<std::shared_ptr<Grid>> &deepest() {
+    auto last = by_depth_.end();
+    while ((--last)->empty()) {
+    }
+    return *last;
+  }
+
+  std::vector<std::deque<std::shared_ptr<Grid>>> by_depth_{1};
+  size_t count_ = 0;
+};
+
 class Pool final : public Engine {
  public:
   explicit Pool(const EngineOptions &options) {
@@ -65,7 +99,7 @@ class Pool final : public Engine {
     {
       std::lock_guard lock(mutex_);
       stopping_ = true;
-      for (auto &grid : grids_) grid->abandoned = true;
+      grids_.each([](Grid &grid) { grid.abandoned = true; });
     }
     wake_.notify_all();
     for (std::thread &thread : threads_) thread.join();
@@ -86,7 +120,7 @@ class Pool final : public Engine {
     {
       std::lock_guard lock(mutex_);
       grid->id = ++last_id_;
-      grids_.push_back(std::move(grid));
+      grids_.push(std::move(grid));
       posted_.fetch_add(1, std::memory_order_release);
     }
     // A worker that watches finds it without being woken, and looks once more before it sleeps.
@@ -129,10 +163,11 @@ class Pool final : public Engine {
   }
 
   // Takes blocks of a grid; false when there are none left. Where blocks wait for one another, each
-  // is started as soon as somebody can.
+  // is started as soon as somebody can; and one at a time where they launch grids.
   static bool take(const std::shared_ptr<Grid> &grid, Taken *taken) {
     uint64_t many = 1;
-    if (!grid->launch.cooperative && !grid->spins.load(std::memory_order_relaxed)) {
+    if (!grid->launch.cooperative && !grid->launch.runtime &&
+        !grid->spins.load(std::memory_order_relaxed)) {
       const uint64_t next = grid->next.load(std::memory_order_relaxed);
       const uint64_t left = grid->clusters - std::min(next, grid->clusters);
       many = std::clamp<uint64_t>(left / (grid->workers * kPart), 1, kMostAtOnce);
@@ -147,9 +182,11 @@ class Pool final : public Engine {
     return false;
   }
 
-  // Makes a block that has ended the next one of its grid, which needs no lock.
+  // Makes a block that has ended the next one of its grid, which needs no lock. Not where blocks
+  // launch grids, which come first.
   static bool start_next(Cluster &block, Taken *taken) {
-    if (block.grid->abandoned.load(std::memory_order_relaxed)) return false;
+    if (block.grid->launch.runtime || block.grid->abandoned.load(std::memory_order_relaxed))
+      return false;
     if (taken->empty() ? !take(block.grid, taken) : taken->grid != block.grid) return false;
     block.start(taken->next++);
     return true;
@@ -303,7 +340,7 @@ class Pool final : public Engine {
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::shared_ptr<Grid>> grids_;
+  Queue grids_;
   std::vector<std::pair<std::shared_ptr<Grid>, uint64_t>> pending_;
   uint64_t last_id_ = 0;
   std::atomic<uint32_t> posted_{0};    // grids so far

@@ -45,7 +45,7 @@ struct Function;
 
 struct CallCode {
   const Function *callee = nullptr;
-  Builtin builtin = Builtin::Printf;
+  const BuiltinFunction *builtin = nullptr;
   std::vector<CallSite::Copy> arguments, results;
 };
 
@@ -89,6 +89,7 @@ struct Executable {
   uint32_t stack_bytes = 0;      // local memory per thread, as far as it is known
   bool open_stack = false;       // ... which it is not: recursion, pointers to functions, alloca
   bool uses_grid_workspace = false;
+  bool uses_device_runtime = false;
 };
 
 }  // namespace softdev

@@ -207,7 +207,48 @@ enum class MbarrierMode : uint8_t {
   TryWait,
   TryParity
 };
-enum class Builtin : uint8_t { Printf, Assert, Malloc, Free, SetConditional };
+enum class Builtin : uint8_t {
+  Printf,
+  Assert,
+  Malloc,
+  Free,
+  SetConditional,
+  FirstOfRuntime,
+  ParameterBuffer = FirstOfRuntime,
+  ParameterBufferFor,
+  Launch,
+  LaunchPrepared,
+  CreateStream,
+  DestroyStream,
+  StreamWait,
+  CreateEvent,
+  DestroyEvent,
+  RecordEvent,
+  RecordEventFlags,
+  Copy,
+  Copy2D,
+  Copy3D,
+  Set,
+  Set2D,
+  Set3D,
+  RuntimeMalloc,
+  RuntimeFree,
+  TakeError,
+  PeekError,
+  ErrorName,
+  ErrorSentence,
+  DeviceAttribute,
+  DeviceLimit,
+  CacheConfig,
+  SharedConfig,
+  DeviceCount,
+  CurrentDevice,
+  RuntimeVersion,
+  FunctionAttributes,
+  Occupancy,
+  OccupancyFlags,
+};
+struct BuiltinFunction;  // builtins.h
 
 // A value: a virtual register, or one that never changes while a thread block runs and is
 // written into the register file beforehand.
@@ -340,7 +381,7 @@ struct Ir {
   bool xorsign = false;  // min, max: of magnitudes, with the product's sign
   bool high = false;     // mul.hi in carry chains, shf.clamp, bmsk.clamp
   bool guard_negated = false;
-  uint8_t mode = 0;  // AtomicOp, ShuffleMode, VoteMode, BarrierMode, Builtin, ...
+  uint8_t mode = 0;  // AtomicOp, ShuffleMode, VoteMode, BarrierMode, ...
   Space space = Space::Generic;
   Order order = Order::Weak;
   uint8_t memory_size = 0;    // Load, Store: bytes of one element
@@ -372,7 +413,7 @@ inline bool is_conditional(const Ir &branch) {
 
 struct CallSite {
   uint32_t callee = kNone;  // function of the executable
-  Builtin builtin = Builtin::Printf;
+  const BuiltinFunction *builtin = nullptr;
   struct Copy {
     uint32_t local;   // offset in the caller's frame
     uint32_t remote;  // offset in the callee's frame

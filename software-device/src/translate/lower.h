@@ -247,8 +247,8 @@ class Lowering {
   bool wmma();
   bool matrix_rows();
   bool move_matrix();
-  bool call_builtin(std::string_view name, const OperandSyntax *results,
-                    const OperandSyntax *arguments, bool *known);
+  bool call_builtin(const BuiltinFunction &builtin, const Signature &signature,
+                    const OperandSyntax *results, const OperandSyntax *arguments);
   bool call_site(const Signature &signature, const OperandSyntax *results,
                  const OperandSyntax *arguments, CallSite *site);
 

@@ -1,4 +1,5 @@
 // Branches, calls, barriers and everything that involves several lanes.
+#include "translate/builtins.h"
 #include "translate/lower.h"
 
 namespace softdev {
@@ -91,36 +92,16 @@ bool Lowering::call_site(const Signature &signature, const OperandSyntax *result
          connect(results, signature.results, layout.results, &site->results);
 }
 
-bool Lowering::call_builtin(std::string_view name, const OperandSyntax *results,
-                            const OperandSyntax *arguments, bool *known) {
-  static constexpr std::pair<std::string_view, Builtin> kBuiltins[] = {
-      {"vprintf", Builtin::Printf},
-      {"__assertfail", Builtin::Assert},
-      {"malloc", Builtin::Malloc},
-      {"free", Builtin::Free},
-      {"cudaGraphSetConditional", Builtin::SetConditional},
-  };
-  static constexpr unsigned kArguments[] = {2, 5, 1, 1, 2};
-  *known = false;
-  for (auto [candidate, builtin] : kBuiltins) {
-    if (candidate != name) continue;
-    *known = true;
-    const ModuleSyntax &module = surroundings_.module();
-    auto found = module.function_by_name.find(name);
-    const Signature &signature = module.functions[found->second].signature;
-    bool gives = builtin == Builtin::Printf || builtin == Builtin::Malloc;
-    if (signature.parameters.size() != kArguments[static_cast<int>(builtin)] ||
-        signature.results.size() > 1 || (signature.results.size() == 1) != gives)
-      return refuse("this function has an unknown signature");
-    CallSite site;
-    site.builtin = builtin;
-    if (!call_site(signature, results, arguments, &site)) return false;
-    Ir ir = make(Op::CallBuiltin);
-    ir.mode = static_cast<uint8_t>(builtin);
-    ir.target = static_cast<uint32_t>(out_->calls.size());
-    out_->calls.push_back(std::move(site));
-    emit(ir);
-  }
+bool Lowering::call_builtin(const BuiltinFunction &builtin, const Signature &signature,
+                            const OperandSyntax *results, const OperandSyntax *arguments) {
+  if (!declared_as(builtin, signature)) return refuse("this function has an unknown signature");
+  CallSite site;
+  site.builtin = &builtin;
+  if (!call_site(signature, results, arguments, &site)) return false;
+  Ir ir = make(Op::CallBuiltin);
+  ir.target = static_cast<uint32_t>(out_->calls.size());
+  out_->calls.push_back(std::move(site));
+  emit(ir);
   return true;
 }
 
@@ -146,9 +127,8 @@ bool Lowering::call() {
     const FunctionSyntax &function = module.functions[found->second];
     if (function.entry) return refuse("a kernel cannot be called");
     if (!function.body) {
-      bool known = false;
-      if (!call_builtin(function.name, results, arguments, &known)) return false;
-      if (known) return true;
+      if (const BuiltinFunction *builtin = find_builtin(function.name))
+        return call_builtin(*builtin, function.signature, results, arguments);
       return refuse("function '" + std::string(callee.name) + "' is not defined in this module");
     }
     if (!call_site(function.signature, results, arguments, &site)) return false;

@@ -6,6 +6,7 @@
 
 #include "parse/index.h"
 #include "parse/lexer.h"
+#include "translate/builtins.h"
 
 namespace softdev {
 namespace {
@@ -21,52 +22,6 @@ Status error_at(int code, uint32_t line, const std::string &message) {
 }
 
 }  // namespace
-
-// ---- the heap of device malloc
-
-void DeviceHeap::place(uint64_t base, uint64_t size) {
-  free_ = {{base, size}};
-  bytes_ = size;
-}
-
-uint64_t DeviceHeap::allocate(uint64_t size) {
-  if (size == 0 || size > bytes_) return 0;
-  size = (size + 15) & ~uint64_t{15};
-  std::lock_guard lock(mutex_);
-  for (size_t i = 0; i < free_.size(); ++i) {
-    auto &[address, left] = free_[i];
-    if (left < size) continue;
-    uint64_t result = address;
-    address += size;
-    left -= size;
-    if (left == 0) free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(i));
-    used_[result] = size;
-    return result;
-  }
-  return 0;
-}
-
-void DeviceHeap::release(uint64_t address) {
-  std::lock_guard lock(mutex_);
-  auto found = used_.find(address);
-  if (found == used_.end()) return;
-  uint64_t size = found->second;
-  used_.erase(found);
-  auto at = std::lower_bound(free_.begin(), free_.end(), std::pair{address, uint64_t{0}});
-  at = free_.insert(at, {address, size});
-  auto next = at + 1;
-  if (next != free_.end() && at->first + at->second == next->first) {
-    at->second += next->second;
-    at = free_.erase(next) - 1;
-  }
-  if (at != free_.begin()) {
-    auto before = at - 1;
-    if (before->first + before->second == at->first) {
-      before->second += at->second;
-      free_.erase(at);
-    }
-  }
-}
 
 // ---- loading
 
@@ -198,10 +153,25 @@ Status ProgramImpl::initialise(uint32_t index) {
   return {};
 }
 
+template <class Test>
+bool ProgramImpl::wants(Test test) const {
+  for (const FunctionSyntax &function : module_.functions) {
+    if (function.body || function.entry) continue;
+    const BuiltinFunction *builtin = find_builtin(function.name);
+    if (builtin && test(*builtin)) return true;
+  }
+  return false;
+}
+
+bool ProgramImpl::uses_device_runtime() const {
+  return wants([](const BuiltinFunction &function) { return function.of_device_runtime(); });
+}
+
 // Memory that a few modules need besides their variables.
 Status ProgramImpl::place_extras(const AllocateGlobal &allocate) {
-  auto declared = module_.function_by_name.find("malloc");
-  if (declared != module_.function_by_name.end() && !module_.functions[declared->second].body) {
+  if (wants([](const BuiltinFunction &function) {
+        return function.builtin == Builtin::Malloc || function.builtin == Builtin::RuntimeMalloc;
+      })) {
     uint64_t base = allocate(heap_bytes_, 256, Storage::kGlobal);
     if (base == 0) return {kOutOfMemory, false, "no memory for the heap of device malloc"};
     heap_.place(base, heap_bytes_);
@@ -239,6 +209,12 @@ uint64_t ProgramImpl::grid_workspace() {
 Kernel *ProgramImpl::find_kernel(std::string_view name) {
   auto found = by_name_.find(name);
   return found == by_name_.end() ? nullptr : found->second;
+}
+
+Kernel *ProgramImpl::kernel_at(uint64_t address) {
+  const uint32_t function = function_at(address);
+  if (function >= module_.functions.size() || !module_.functions[function].entry) return nullptr;
+  return find_kernel(module_.functions[function].name);
 }
 
 std::vector<Kernel *> ProgramImpl::kernels() {

@@ -8,6 +8,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "device_heap.h"
 #include "engine.h"
 #include "parse/syntax.h"
 #include "translate/code.h"
@@ -43,21 +44,6 @@ class KernelImpl final : public Kernel {
   std::unique_ptr<Executable> executable_;
 };
 
-// Memory that device malloc hands out.
-class DeviceHeap {
- public:
-  void place(uint64_t base, uint64_t size);
-  uint64_t allocate(uint64_t size);  // 0 when it is full
-  void release(uint64_t address);    // ignores what it did not hand out
-  uint64_t bytes() const { return bytes_; }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::pair<uint64_t, uint64_t>> free_;  // (address, size), ordered
-  std::unordered_map<uint64_t, uint64_t> used_;
-  uint64_t bytes_ = 0;
-};
-
 class ProgramImpl final : public Program {
  public:
   ProgramImpl(std::string text, uint64_t heap_bytes, bool managed_are_there)
@@ -66,10 +52,13 @@ class ProgramImpl final : public Program {
 
   Kernel *find_kernel(std::string_view name) override;
   std::vector<Kernel *> kernels() override;
+  // nullptr when it is not the address of a kernel.
+  Kernel *kernel_at(uint64_t address);
   const std::vector<Variable> &variables() const override { return variables_; }
   const std::vector<Reference> &references() const override { return references_; }
 
   bool has_heap() const override { return heap_.bytes() != 0; }
+  bool uses_device_runtime() const override;
 
   std::string_view text() const { return text_; }
   // The line of a position in the text. The first call reads the whole text once.
@@ -91,6 +80,9 @@ class ProgramImpl final : public Program {
                          std::vector<uint32_t> *placed);
   Status initialise(uint32_t variable);
   Status place_extras(const AllocateGlobal &allocate);
+  // Whether it declares such a function of the system and does not define it.
+  template <class Test>
+  bool wants(Test test) const;
 
   std::string text_;
   ModuleSyntax module_;
