@@ -83,6 +83,7 @@ inline constexpr int kPortableClusterBlocks = 8, kClusterBlocks = 16;
 inline constexpr int kTexturePitch = 32;
 inline constexpr unsigned kGridX = 0x7FFFFFFF, kGridYZ = 65535, kBlockXY = 1024, kBlockZ = 64;
 inline constexpr int kParameterBytes = 32764;
+inline constexpr size_t kMostPendingLaunches = 1 << 18;  // each takes memory of the host
 inline constexpr int kLeastPriority = 0, kGreatestPriority = -5;
 }  // namespace limits
 

@@ -231,6 +231,9 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
     value = std::min<size_t>(value, limits::kPersistingCache);  // a hint, and clamped
   else if (!default_limit(limit))
     return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  if (limit == CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT && value > limits::kMostPendingLaunches)
+    return refuse(CUDA_ERROR_OUT_OF_MEMORY, "no more than %zu launches of kernels can be pending",
+                  limits::kMostPendingLaunches);
   if (limit == CU_LIMIT_MALLOC_HEAP_SIZE && context->heap_in_use)
     return refuse(CUDA_ERROR_INVALID_VALUE, "a kernel that uses malloc is loaded already");
   std::lock_guard guard(context->limits_mutex);

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "engine.h"
+
 namespace softdev::driver {
 namespace {
 
@@ -247,11 +249,6 @@ struct Symbol {
   size_t locals = 0;    // pieces that have one of their own
 };
 
-// Functions that the device itself has.
-bool built_in(std::string_view name) {
-  return name == "vprintf" || name == "malloc" || name == "free" || name == "__assertfail";
-}
-
 class Linker {
  public:
   explicit Linker(const std::vector<LinkInput> &inputs) {
@@ -266,7 +263,7 @@ class Linker {
     rename();
     write(&result.text);
     for (const auto &[name, symbol] : symbols_)
-      if (symbol.needed && symbol.definer == SIZE_MAX && !built_in(name))
+      if (symbol.needed && symbol.definer == SIZE_MAX && !is_builtin_function(name))
         result.unresolved.emplace_back(name);
     result.ok = true;
     return result;

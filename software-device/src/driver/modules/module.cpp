@@ -52,6 +52,14 @@ CUresult Instance::load(const Image &image, const std::shared_ptr<Context> &cont
   Status status;
   fresh->program_ = Program::load(std::move(text), allocate, &status,
                                   context->limit(CU_LIMIT_MALLOC_HEAP_SIZE), managed_are_there);
+  if (fresh->program_ && fresh->program_->uses_device_runtime()) {
+    if (const uint64_t base = allocate(RuntimeMemory::kBytes, 256, Storage::kGlobal)) {
+      fresh->runtime_memory_ = std::make_unique<RuntimeMemory>(base);
+    } else {
+      fresh->program_.reset();
+      status = {CUDA_ERROR_OUT_OF_MEMORY, false, "no memory for launches by kernels"};
+    }
+  }
   if (!fresh->program_) {
     for (uint64_t base : fresh->variables_)
       if (auto region = memory.remove(base, is_any)) memory.destroy(std::move(region), [] {});
@@ -61,6 +69,11 @@ CUresult Instance::load(const Image &image, const std::shared_ptr<Context> &cont
   if (fresh->program_->has_heap()) context->heap_in_use = true;
   *instance = std::move(fresh);
   return CUDA_SUCCESS;
+}
+
+bool Instance::first_refusal(const Kernel &kernel) {
+  std::lock_guard guard(mutex_);
+  return refused_.insert(&kernel).second;
 }
 
 void Instance::unload() {

@@ -9,12 +9,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "core/handles.h"
 #include "engine.h"
 #include "modules/image.h"
+#include "nested/runtime_memory.h"
 #include "streams/context.h"
 
 namespace softdev::driver {
@@ -82,6 +84,10 @@ class Instance : public std::enable_shared_from_this<Instance> {
   // What the references are bound to now, for a launch.
   std::vector<std::pair<uint64_t, std::shared_ptr<const ImageView>>> bound_images();
   const std::shared_ptr<ManagedVariables> &managed() const { return managed_; }
+  // Of a program that uses the device runtime; else nullptr.
+  RuntimeMemory *runtime_memory() const { return runtime_memory_.get(); }
+  // Whether a kernel that a kernel wants and that cannot run is met for the first time.
+  bool first_refusal(const Kernel &kernel);
   uint64_t module = 0;  // handle of the CUmodule
 
  private:
@@ -89,7 +95,9 @@ class Instance : public std::enable_shared_from_this<Instance> {
   std::unique_ptr<Program> program_;
   std::vector<uint64_t> variables_;  // bases of what was allocated
   std::shared_ptr<ManagedVariables> managed_;
+  std::unique_ptr<RuntimeMemory> runtime_memory_;
   std::mutex mutex_;
+  std::set<const Kernel *> refused_;
   std::map<Kernel *, std::shared_ptr<Function>> functions_;
   std::map<uint64_t, std::shared_ptr<TextureReference>> textures_;
   std::map<uint64_t, std::shared_ptr<SurfaceReference>> surfaces_;

@@ -71,6 +71,9 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
   // Nanoseconds that the engine's workers have spent on this context's kernels.
   std::atomic<uint64_t> worked_ns{0};
 
+  // What kernels have launched that is not done.
+  std::atomic<uint64_t> pending_launches{0};
+
   // Device printf ---------------------------------------------------------------------------------
   void print(std::string_view text);
   void flush_prints();

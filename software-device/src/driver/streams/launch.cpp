@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/driver.h"
+#include "nested/family.h"
 #include "streams/event_board.h"
 
 namespace softdev::driver {
@@ -42,22 +43,6 @@ CUresult gather(const Kernel &kernel, const LaunchRequest &request, std::vector<
     return refuse(CUDA_ERROR_INVALID_VALUE, "%s takes %zu bytes of parameters, extra has %zu",
                   kernel.name().c_str(), bytes->size(), buffer ? size : 0);
   if (!bytes->empty()) memcpy(bytes->data(), buffer, bytes->size());
-  return CUDA_SUCCESS;
-}
-
-CUresult check_shape(const LaunchRequest &request) {
-  const Dim3 &grid = request.grid, &block = request.block;
-  uint64_t threads = uint64_t{block.x} * block.y * block.z;
-  if (!grid.x || !grid.y || !grid.z || !threads)
-    return refuse(CUDA_ERROR_INVALID_VALUE, "a dimension of the grid or the block is 0");
-  if (grid.x > limits::kGridX || grid.y > limits::kGridYZ || grid.z > limits::kGridYZ)
-    return refuse(CUDA_ERROR_INVALID_VALUE, "a grid of %u x %u x %u is larger than allowed", grid.x,
-                  grid.y, grid.z);
-  if (block.x > limits::kBlockXY || block.y > limits::kBlockXY || block.z > limits::kBlockZ ||
-      threads > limits::kThreadsPerBlock)
-    return refuse(CUDA_ERROR_INVALID_VALUE,
-                  "a block of %u x %u x %u threads is larger than allowed", block.x, block.y,
-                  block.z);
   return CUDA_SUCCESS;
 }
 
@@ -101,25 +86,48 @@ void report(const Status &status) {
 }
 
 // Runs when the stream has come to the kernel.
-void start(Operation &operation, Launch launch) {
+void start(Operation &operation, Launch launch, std::shared_ptr<Succession> succession) {
   Work self = operation.shared_from_this();
+  std::shared_ptr<Family> family;
+  if (launch.kernel->attributes().uses_device_runtime)
+    launch.runtime = family = std::make_shared<Family>(
+        self, std::static_pointer_cast<Instance>(launch.keep), launch.depth, std::move(succession));
   Device &device = operation.context()->device();
   device.kernels.fetch_add(1);
   launch.worked_ns = &operation.context()->worked_ns;
   launch.print = [context = operation.context()](std::string_view text) { context->print(text); };
-  launch.done = [self, name = launch.kernel->name()](Status status) {
+  launch.done = [self, family](Status status) {
     Context &context = *self->context();
     if (!status.ok()) {
       report(status);
       context.fail(static_cast<CUresult>(status.code));
     }
     context.device().kernels.fetch_sub(1);
-    self->finish();
+    if (family)
+      family->end_of_grid();
+    else
+      self->finish();
   };
   driver()->engine().submit(std::move(launch));
 }
 
 }  // namespace
+
+CUresult check_shape(const LaunchRequest &request) {
+  const Dim3 &grid = request.grid, &block = request.block;
+  uint64_t threads = uint64_t{block.x} * block.y * block.z;
+  if (!grid.x || !grid.y || !grid.z || !threads)
+    return refuse(CUDA_ERROR_INVALID_VALUE, "a dimension of the grid or the block is 0");
+  if (grid.x > limits::kGridX || grid.y > limits::kGridYZ || grid.z > limits::kGridYZ)
+    return refuse(CUDA_ERROR_INVALID_VALUE, "a grid of %u x %u x %u is larger than allowed", grid.x,
+                  grid.y, grid.z);
+  if (block.x > limits::kBlockXY || block.y > limits::kBlockXY || block.z > limits::kBlockZ ||
+      threads > limits::kThreadsPerBlock)
+    return refuse(CUDA_ERROR_INVALID_VALUE,
+                  "a block of %u x %u x %u threads is larger than allowed", block.x, block.y,
+                  block.z);
+  return CUDA_SUCCESS;
+}
 
 uint32_t cluster_limit(const KernelAttributes &attributes, const FunctionSettings &settings) {
   int most =
@@ -231,9 +239,11 @@ Work KernelTask::operation(Uses uses) {
         trace::span("%s <<<%ux%ux%u, %ux%ux%u, %u>>>", prepared.kernel->name().c_str(), grid.x,
                     grid.y, grid.z, block.x, block.y, block.z, prepared.dynamic_shared);
   if (uses == Uses::kOnce)
-    work->run = [self](Operation &operation) { start(operation, std::move(self->prepared)); };
+    work->run = [self](Operation &operation) {
+      start(operation, std::move(self->prepared), std::move(self->succession));
+    };
   else
-    work->run = [self](Operation &operation) { start(operation, self->prepared); };
+    work->run = [self](Operation &operation) { start(operation, self->prepared, nullptr); };
   return work;
 }
 
@@ -243,6 +253,14 @@ CUresult make_kernel(const std::shared_ptr<Context> &context, const LaunchReques
   if (CUresult bad = find_callable(request.function, context, &callable)) return bad;
   if (callable.instance->context() != context)
     return refuse(CUDA_ERROR_INVALID_HANDLE, "the function belongs to another context");
+  if (CUresult bad = make_kernel(callable, request, made)) return bad;
+  (*made)->function = request.function;
+  return gather(*callable.kernel, request, &(*made)->prepared.parameters);
+}
+
+CUresult make_kernel(const Callable &callable, const LaunchRequest &request,
+                     std::shared_ptr<KernelTask> *made) {
+  const std::shared_ptr<Context> &context = callable.instance->context();
   if (CUresult bad = check_shape(request)) return bad;
   if (CUresult bad = prepare(*callable.kernel)) return bad;
   if (CUresult bad = check_kernel(*callable.kernel, *callable.settings, context->device(), request))
@@ -264,7 +282,6 @@ CUresult make_kernel(const std::shared_ptr<Context> &context, const LaunchReques
 
   auto task = std::make_shared<KernelTask>(context);
   Launch &prepared = task->prepared;
-  if (CUresult bad = gather(*callable.kernel, request, &prepared.parameters)) return bad;
   prepared.kernel = callable.kernel;
   prepared.keep = callable.instance;
   prepared.grid = request.grid;
@@ -278,7 +295,6 @@ CUresult make_kernel(const std::shared_ptr<Context> &context, const LaunchReques
   prepared.limit_ns = driver()->settings.watchdog * 1'000'000'000;
   prepared.images = callable.instance->bound_images();
   prepared.memory = &driver()->memory.space(context->device().ordinal);
-  task->function = request.function;
   task->attributes = request.attributes;
   *made = std::move(task);
   return CUDA_SUCCESS;

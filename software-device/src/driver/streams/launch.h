@@ -24,6 +24,8 @@ struct LaunchRequest {
 // Puts an attribute of a launch, or of a kernel in a graph, into the request.
 CUresult apply(const CUlaunchAttribute &attribute, LaunchRequest *request);
 
+class Succession;  // nested/family.h
+
 class KernelTask : public Task {
  public:
   using Task::Task;
@@ -34,12 +36,17 @@ class KernelTask : public Task {
   CUkernel kernel = nullptr;                  // what a graph was told that belongs to it
   std::vector<CUlaunchAttribute> attributes;  // as they were asked for
   Launch prepared;
+  std::shared_ptr<Succession> succession;  // of a grid that is in another one's tail
   // Into `prepared`, for who asks for the parameters again.
   std::vector<void *> parameter_pointers;
 };
 
+CUresult check_shape(const LaunchRequest &request);
 // Checks all that can be checked before the kernel runs.
 CUresult make_kernel(const std::shared_ptr<Context> &context, const LaunchRequest &request,
+                     std::shared_ptr<KernelTask> *task);
+// The same without parameters, whatever the request says of them and of the function.
+CUresult make_kernel(const Callable &callable, const LaunchRequest &request,
                      std::shared_ptr<KernelTask> *task);
 CUresult launch(const StreamRef &stream, const LaunchRequest &request);
 

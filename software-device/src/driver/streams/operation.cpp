@@ -68,6 +68,7 @@ void Operation::complete(std::vector<Work> *ready) {
       if (--dependent->pending_ == 0) ready->push_back(std::move(dependent));
   }
   state_.notify_all();
+  if (const std::function<void()> then = std::move(ended)) then();
 }
 
 // Starts an operation whose turn it is; what it sets free at once goes to `ready`.
@@ -171,6 +172,13 @@ bool Queue::enqueue(Stream &stream, const Batch &batch, const Work &after) {
   }
   stream.last_ = batch.last;
   return batch.first->pending_ == 0;
+}
+
+bool Queue::enqueue(const Work &work, const Work &after, const Work &and_after) {
+  std::lock_guard guard(queue_mutex);
+  work->depend_on(after);
+  if (and_after != after) work->depend_on(and_after);
+  return work->pending_ == 0;
 }
 
 void Queue::start(const Work &work) { Operation::work_off({work}); }

@@ -32,6 +32,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
   // The work; may be empty. Set before queueing.
   std::function<void(Operation &)> run;
+  // Called when it is done, whether it ran or not; may be empty. Set before queueing.
+  std::function<void()> ended;
   // What the trace says of it; empty when there is none.
   std::unique_ptr<trace::Span> span;
   // Also called in a context that has failed: event records, and callbacks that report errors.

@@ -110,6 +110,8 @@ class Queue {
   // Queues it behind what its stream and it must wait for, `after` included, but starts nothing:
   // true when the first of it is to be started now.
   static bool enqueue(Stream &stream, const Batch &batch, const Work &after);
+  // Queues work of no stream behind these two, of which each may be empty.
+  static bool enqueue(const Work &work, const Work &after, const Work &and_after);
   // Starts work that waits for nothing.
   static void start(const Work &work);
 
