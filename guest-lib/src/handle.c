@@ -11,7 +11,7 @@ struct slot {
   _Atomic(void *) object;  // NULL: free
   _Atomic uint32_t generation;
   uint32_t next_free;
-  uint8_t lane;
+  _Atomic uint8_t lane;  // of the object or, while the slot is free, of the last one
 };
 
 // Slots never move, so that looking one up takes no lock.
@@ -51,8 +51,8 @@ static uint64_t mint(enum wire_kind kind, void *object, unsigned lane) {
   }
   if (slot) {
     uint32_t generation = (atomic_load(&slot->generation) + 1) & 0xffffff;
-    slot->lane = (uint8_t)lane;
-    atomic_store(&slot->generation, generation);
+    atomic_store_explicit(&slot->lane, (uint8_t)lane, memory_order_relaxed);
+    atomic_store_explicit(&slot->generation, generation, memory_order_release);
     atomic_store_explicit(&slot->object, object, memory_order_release);
     handle = wire_handle(kind, generation, index);
   }
@@ -71,22 +71,26 @@ static inline __attribute__((always_inline)) struct slot *live_slot(enum wire_ki
                                                                     uint64_t handle) {
   if (wire_handle_kind(handle) != kind) return NULL;
   struct slot *slot = slot_at(&tables[kind], wire_handle_index(handle));
-  if (!slot || atomic_load_explicit(&slot->generation, memory_order_relaxed) !=
+  if (!slot || atomic_load_explicit(&slot->generation, memory_order_acquire) !=
                    wire_handle_generation(handle))
     return NULL;
   return slot;
 }
 
+static inline unsigned lane_of(const struct slot *slot) {
+  return atomic_load_explicit(&slot->lane, memory_order_relaxed);
+}
+
 void *handle_object(enum wire_kind kind, uint64_t handle) {
   struct slot *slot = live_slot(kind, handle);
   if (!slot) return NULL;
-  lane_follow(slot->lane, CUDA_ERROR_INVALID_HANDLE);
+  lane_follow(lane_of(slot), CUDA_ERROR_INVALID_HANDLE);
   return atomic_load_explicit(&slot->object, memory_order_acquire);
 }
 
 unsigned handle_lane(enum wire_kind kind, uint64_t handle) {
   const struct slot *slot = live_slot(kind, handle);
-  return slot ? slot->lane : LANE_ANY;
+  return slot ? lane_of(slot) : LANE_ANY;
 }
 
 _Bool handle_is_live(enum wire_kind kind, uint64_t handle) {
@@ -98,7 +102,7 @@ void *handle_retire(enum wire_kind kind, uint64_t handle) {
   pthread_mutex_lock(&lock);
   struct slot *slot = live_slot(kind, handle);
   void *object = slot ? atomic_exchange(&slot->object, NULL) : NULL;
-  if (object) lane_use(slot->lane);
+  if (object) lane_use(lane_of(slot));
   pthread_mutex_unlock(&lock);
   return object;
 }
@@ -129,7 +133,7 @@ void handle_each(enum wire_kind kind, void (*visit)(uint64_t handle, void *objec
   for (uint32_t index = 1; index <= used; index++) {
     struct slot *slot = slot_at(&tables[kind], index);
     void *object = slot ? atomic_load(&slot->object) : NULL;
-    if (object && (slot->lane == lane_here() || slot->lane == LANE_ANY))
+    if (object && (lane_of(slot) == lane_here() || lane_of(slot) == LANE_ANY))
       visit(wire_handle(kind, atomic_load(&slot->generation), index), object, context);
   }
 }
