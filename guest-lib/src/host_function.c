@@ -67,8 +67,10 @@ static int kick = -1;
 static _Atomic _Bool waits_for_reader;
 
 static __thread _Bool in_function;
+static __thread _Bool awaited_here;  // what this thread does
 
 _Bool host_function_calls(void) { return in_function; }
+_Bool host_function_awaited(void) { return awaited_here; }
 
 static void wake(void) { eventfd_write(kick, 1); }
 
@@ -80,8 +82,11 @@ void host_function_reader_left(void) {
 
 void host_step_done(struct host_step_call call) {
   lane_use(call.lane);
+  _Bool before = awaited_here;
+  awaited_here = 1;
   // What comes behind it in the stream finds what it has changed.
   _Bool shared = pages_hand_over();
+  awaited_here = before;
   CUresult result = put_HostFunctionDone(call.number);
   if (shared) pages_handed_over();
   if (result == CUDA_SUCCESS) batch_send();
@@ -180,6 +185,7 @@ static _Bool take_call(struct host_call *next) {
 
 static void *caller(void *unused) {
   (void)unused;
+  awaited_here = 1;
   pthread_mutex_lock(&lock);
   for (;;) {
     struct host_call next;

@@ -198,6 +198,14 @@ static void await_owner(unsigned owner) {
   if (arrived[owner] < until) arrived[owner] = until;
 }
 
+// Touches that bring pages and were overtaken too often: no other work begins until they have them.
+// Their lock is not held meanwhile, because what they wait for may be a function of the program.
+static unsigned overtaken;
+
+static void let_overtaken(void) {
+  while (overtaken && !host_function_awaited()) pthread_cond_wait(&pages_arrived, &pages_lock);
+}
+
 static void push_all(void) {
   if (open_ranges) fault_watch();
   for (struct range **link = &open_ranges; *link;) {
@@ -214,6 +222,7 @@ static void push_all(void) {
 
 _Bool pages_hand_over_all(void) {
   pthread_mutex_lock(&pages_lock);
+  let_overtaken();
   pages_generation++;
   push_all();
   // Work of this lane does not wait by itself for what was sent to others; and the host may change
@@ -231,6 +240,7 @@ void pages_use_range(uint64_t address, uint64_t size, _Bool writes) {
   if (!size) return;
   if (pages_variables) pages_send_home(address);
   pthread_mutex_lock(&pages_lock);
+  if (writes) let_overtaken();
   struct range *range = pages_find(address);
   if (range) {
     struct lane_thread before = lane_enter(range->lane);
@@ -370,20 +380,22 @@ void pages_open_to(uint64_t address, uint8_t lanes) {
   pthread_mutex_unlock(&pages_lock);
 }
 
-// Brings pages around `at`; the lock is given up meanwhile, unless `stay`.
-static void fetch(struct range *range, uint32_t at, _Bool stay) {
+// Brings pages around `at`; the lock is given up meanwhile. `alone`: no work is to begin.
+static void fetch(struct range *range, uint32_t at, _Bool alone) {
   uint32_t from = at, pages = fetch_size(range, &from);
   uint64_t began = pages_generation;
   range->next = from + pages;
   range->ahead = pages;
   memset(range->states + from, COMING, pages);
   _Bool settled = 1;
-  if (!stay) pthread_mutex_unlock(&pages_lock);
+  overtaken += alone;
+  pthread_mutex_unlock(&pages_lock);
   if (range->pinned)
     settled = bring(range, from, pages);
   else
     download(range, from, pages);
-  if (!stay) pthread_mutex_lock(&pages_lock);
+  pthread_mutex_lock(&pages_lock);
+  overtaken -= alone;
   _Bool runs = !settled || pages_generation != began;
   if (range->pinned && runs && live_begin(range, from, from + pages)) {
     // The device may go on changing it while the host has it.

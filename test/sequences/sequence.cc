@@ -53,9 +53,8 @@ void go_there(World &world) {
 
 }  // namespace
 
-void run(Choices choices, unsigned steps, unsigned devices, bool peers,
+void run(World &world, unsigned steps, unsigned devices, bool peers,
          void *(*symbol)(const char *name), FILE *transcript) {
-  World world(choices);
   world.symbol = symbol;
   const CUresult ready = CALL(world, cuInit)(0);
   for (unsigned device = 0; device < devices; device++) {

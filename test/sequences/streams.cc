@@ -43,7 +43,7 @@ void context_synchronize(World &world, Line &line) { line.result(CALL(world, cuC
 void look(World &world, Line &line) {
   line.arg(world.lane);
   if (line.result(CALL(world, cuStreamSynchronize)(world.here().stream))) return;
-  static std::vector<uint8_t> bytes(size_t{1} << 20);
+  thread_local std::vector<uint8_t> bytes(size_t{1} << 20);
   for (const auto &[number, memory] : world.memory.live) {
     if (memory.lane != world.lane || memory.kind == Memory::kCapture) continue;
     const CUresult result = CALL(world, cuMemcpyDtoH_v2)(bytes.data(), memory.address, memory.size);

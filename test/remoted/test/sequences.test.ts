@@ -82,3 +82,23 @@ t.test('on two devices that reach each other', { timeout: 3_600_000 }, (t) =>
 t.test('on three that reach each other and reorder', { timeout: 3_600_000 }, (t) =>
   compare(t, { devices: 3, peers: true, env: { SOFTWARE_DEVICE_DISORDER: '6' } }),
 );
+
+// Nothing is compared: each finds other memory, and other captures, at other times.
+t.test('several at once, in threads', { timeout: 3_600_000 }, async (t) => {
+  const server = await startServer({ args: oneGpu });
+  try {
+    for (const seed of seeds.slice(0, 20)) {
+      const args = ['--threads', '6', seed, '1000'];
+      for (const { code, signal, stdout } of [
+        await native(program, { args }),
+        await remoted(program, server.address, { args }),
+      ]) {
+        const run = `driver-sequences ${args.join(' ')}`;
+        t.same({ code, signal }, { code: 0, signal: null }, run);
+        t.equal(stdout, '6 sequences of 1000 steps\n', run);
+      }
+    }
+  } finally {
+    await server.stop();
+  }
+});
