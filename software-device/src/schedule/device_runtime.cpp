@@ -1,6 +1,7 @@
 // CUDA's device runtime, as far as threads see it: arguments, results through pointers, and the
 // error that each thread had last. What is asked for is done by Launch::runtime.
 #include <cstddef>
+#include <new>
 
 #include "schedule/builtin.h"
 
@@ -282,7 +283,12 @@ bool call_device_runtime(ThreadMemory &memory, const CallCode &call, const uint8
     *result = call.builtin->result == 4 ? kDeviceNotSupported : 0;
     return true;
   }
-  return Call(memory, call, frame).run(result);
+  try {
+    return Call(memory, call, frame).run(result);
+  } catch (const std::bad_alloc &) {
+    *result = call.builtin->result == 4 ? kDeviceOutOfMemory : 0;
+    return true;
+  }
 }
 
 }  // namespace softdev
