@@ -26,6 +26,17 @@ End end_of(const DeviceCopy::End &end, const DeviceCopy &copy) {
 
 bool is_empty(const DeviceCopy &copy) { return !copy.width || !copy.height || !copy.depth; }
 
+// Whether kernels of the device may touch it all. Once they run, the window stays.
+bool is_open(const Space &space, const End &end, const DeviceCopy &copy, uint8_t flag) {
+  const uint64_t bytes = (copy.depth - 1) * end.slice + (copy.height - 1) * end.pitch + copy.width;
+  const Window *window = space.find(end.address);
+  if (!window || bytes > window->size - (end.address - window->base)) return false;
+  const uint64_t begin = end.address - window->base;
+  for (uint64_t i = begin >> kGranuleShift; i << kGranuleShift < begin + bytes; i++)
+    if (!(__atomic_load_n(window->granules + i, __ATOMIC_RELAXED) & flag)) return false;
+  return true;
+}
+
 // Whether the number of bytes is one.
 bool is_sane(const DeviceCopy &copy) {
   const auto all = static_cast<unsigned __int128>(copy.width) * copy.height;
@@ -296,27 +307,32 @@ int Family::wait(const StreamOfThread &stream, uint64_t event) {
 int Family::copy(const DeviceCopy &copy, const StreamOfThread &stream) {
   if (is_empty(copy)) return kDeviceSuccess;
   if (!is_sane(copy)) return kDeviceInvalidValue;
+  const End to = end_of(copy.to, copy), from = end_of(copy.from, copy);
   std::shared_ptr<CopyTask> task;
-  if (CUresult bad = make_copy(context_, end_of(copy.to, copy), end_of(copy.from, copy),
-                               {copy.width, copy.height, copy.depth}, &task))
+  if (CUresult bad = make_copy(context_, to, from, {copy.width, copy.height, copy.depth}, &task))
     return bad;
-  Memory::Pin pin = driver()->memory.pin();
-  if (!task->reachable()) return kDeviceInvalidValue;
-  Work work = task->operation(Task::Uses::kOnce);
-  pin.unlock();
-  return queue(stream, nullptr, [&] { return work; });
+  const Space &space = driver()->memory.space(device());
+  if (!is_open(space, to, copy, kWritable) || !is_open(space, from, copy, kReadable))
+    return kDeviceInvalidValue;
+  return queue_transfer(*task, stream);
 }
 
 int Family::fill(const DeviceCopy &copy, uint8_t value, const StreamOfThread &stream) {
   if (is_empty(copy)) return kDeviceSuccess;
   if (!is_sane(copy)) return kDeviceInvalidValue;
+  const End to = end_of(copy.to, copy);
   std::shared_ptr<FillTask> task;
-  if (CUresult bad = make_fill(context_, end_of(copy.to, copy),
-                               {copy.width, copy.height, copy.depth}, value, 1, &task))
+  if (CUresult bad =
+          make_fill(context_, to, {copy.width, copy.height, copy.depth}, value, 1, &task))
     return bad;
+  if (!is_open(driver()->memory.space(device()), to, copy, kWritable)) return kDeviceInvalidValue;
+  return queue_transfer(*task, stream);
+}
+
+int Family::queue_transfer(Task &task, const StreamOfThread &stream) {
   Memory::Pin pin = driver()->memory.pin();
-  if (!task->reachable()) return kDeviceInvalidValue;
-  Work work = task->operation(Task::Uses::kOnce);
+  if (!task.reachable()) return kDeviceInvalidValue;
+  Work work = task.operation(Task::Uses::kOnce);
   pin.unlock();
   return queue(stream, nullptr, [&] { return work; });
 }

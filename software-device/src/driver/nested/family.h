@@ -17,6 +17,7 @@
 #include "device_runtime.h"
 #include "modules/module.h"
 #include "streams/operation.h"
+#include "streams/task.h"
 
 namespace softdev::driver {
 
@@ -89,6 +90,7 @@ class Family final : public DeviceRuntime, public std::enable_shared_from_this<F
   int queue(const StreamOfThread &stream, const Work &after, Make make);
   template <class Make>
   int queue_tail(Make make);
+  int queue_transfer(Task &task, const StreamOfThread &stream);
   void show(const Work &work) const;
   // CUDA_SUCCESS when the kernel can run.
   CUresult translate(Kernel &kernel);
