@@ -47,26 +47,34 @@ struct worker {
   pthread_t thread;
   const struct session *session;
   CUstream stream;
+  pthread_barrier_t *begin;
   int count;
 };
 
 static void *launch_all(void *given) {
   const struct worker *worker = given;
   CHECK(cuCtxSetCurrent(worker->session->context));
+  pthread_barrier_wait(worker->begin);
   for (int i = 0; i < worker->count; i++) session_launch_on(worker->session, worker->stream);
   return NULL;
 }
 
-// The same number of launches in all, by so many threads, each into a stream of its own.
+// The same number of launches in all, by so many threads, each into a stream of its own. What the
+// threads themselves cost to make is not counted.
 static double launch_by(struct worker *workers, int threads, int count) {
-  double start = now_us();
+  pthread_barrier_t begin;
+  pthread_barrier_init(&begin, NULL, (unsigned)threads + 1);
   for (int i = 0; i < threads; i++) {
     workers[i].count = count / threads;
+    workers[i].begin = &begin;
     if (pthread_create(&workers[i].thread, NULL, launch_all, &workers[i]))
       FAIL("no thread could be made");
   }
+  double start = now_us();
+  pthread_barrier_wait(&begin);
   for (int i = 0; i < threads; i++) pthread_join(workers[i].thread, NULL);
   CHECK(cuCtxSynchronize());
+  pthread_barrier_destroy(&begin);
   return (now_us() - start) / count;
 }
 

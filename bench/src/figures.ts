@@ -142,7 +142,7 @@ function small(): Measurement[] {
   return [
     read,
     { program: 'measure', argument: 'small-upload', ...common, figures: [upload] },
-    { program: 'measure', argument: 'threads', ...common, figures: [threads] },
+    { program: 'measure', argument: 'threads', ...common, count: 200_000, figures: [threads] },
   ];
 }
 
