@@ -20,6 +20,7 @@ namespace {
 using outboard::Counters;
 using outboard::Device;
 using outboard::Error;
+using outboard::ExpectedModule;
 using outboard::Session;
 using outboard::SessionEnd;
 using outboard::TokenPage;
@@ -272,6 +273,57 @@ const char *reason_name(outboard::EndReason reason) {
   return "device";
 }
 
+Napi::Object to_object(Napi::Env env, const ExpectedModule &module) {
+  Napi::Uint8Array hash = Napi::Uint8Array::New(env, sizeof module.hash);
+  memcpy(hash.Data(), module.hash.data(), sizeof module.hash);
+  Napi::Object one = Napi::Object::New(env);
+  one.Set("hash", hash);
+  one.Set("size", bigint(env, module.size));
+  return one;
+}
+
+Napi::Value to_list(Napi::Env env, const std::vector<ExpectedModule> &modules) {
+  Napi::Array list = Napi::Array::New(env, modules.size());
+  for (uint32_t i = 0; i < modules.size(); i++) list.Set(i, to_object(env, modules[i]));
+  return list;
+}
+
+// On JavaScript's thread.
+void tell_used(Napi::Env env, Napi::Function on_used, ExpectedModule *module) {
+  const std::unique_ptr<ExpectedModule> owned(module);
+  if (env && on_used) on_used.Call({to_object(env, *owned)});
+}
+
+std::vector<ExpectedModule> to_modules(const Napi::Array &list) {
+  std::vector<ExpectedModule> modules(list.Length());
+  if (modules.size() > WIRE_EXPECTED_MAX) throw Error("OB_INTERNAL", "too many modules expected");
+  for (uint32_t i = 0; i < modules.size(); i++) {
+    const Napi::Object one = to_object(list.Get(i), "expected[]");
+    const Napi::Value hash = one.Get("hash");
+    if (!hash.IsTypedArray() ||
+        hash.As<Napi::TypedArray>().ByteLength() != sizeof modules[i].hash) {
+      throw Error("OB_INTERNAL", "expected[].hash must have 32 bytes");
+    }
+    memcpy(modules[i].hash.data(), hash.As<Napi::Uint8Array>().Data(), sizeof modules[i].hash);
+    modules[i].size = to_u64(one.Get("size"), "expected[].size");
+  }
+  return modules;
+}
+
+// Calls it until the session is gone.
+std::function<void(const ExpectedModule &)> caller_of_used(Napi::Env env, Napi::Function on_used) {
+  using Call = Napi::ThreadSafeFunction;
+  const std::shared_ptr<Call> call(new Call(Call::New(env, on_used, "module used", 0, 1)),
+                                   [](Call *held) {
+                                     held->Release();
+                                     delete held;
+                                   });
+  return [call](const ExpectedModule &module) {
+    auto *copy = new ExpectedModule(module);
+    if (call->NonBlockingCall(copy, tell_used) != napi_ok) delete copy;
+  };
+}
+
 struct Report {
   SessionEnd end;
   SessionPointer held;
@@ -288,6 +340,7 @@ void report(Napi::Env env, Napi::Function on_end, Report *report) {
   result.Set("reason", reason_name(owned->end.reason));
   result.Set("message", owned->end.message);
   result.Set("reusable", owned->end.reusable);
+  result.Set("modules", to_list(env, owned->end.modules));
   on_end.Call({result});
 }
 
@@ -322,6 +375,9 @@ Napi::Value start_session(const Napi::CallbackInfo &info) {
       options.group = to_u64(group, "group");
     }
     options.upload_cache = given.Get("uploadCache").ToBoolean();
+    if (const Napi::Value expected = given.Get("expected"); expected.IsArray()) {
+      options.expected = to_modules(expected.As<Napi::Array>());
+    }
     const Napi::Value leftover = given.Get("leftover");
     if (!leftover.IsTypedArray()) throw Error("OB_INTERNAL", "leftover must be a Uint8Array");
     const auto bytes = leftover.As<Napi::Uint8Array>();
@@ -338,6 +394,9 @@ Napi::Value start_session(const Napi::CallbackInfo &info) {
     }
     const Napi::Value on_end = given.Get("onEnd");
     if (!on_end.IsFunction()) throw Error("OB_INTERNAL", "onEnd must be a function");
+    if (const Napi::Value on_used = given.Get("onUsed"); on_used.IsFunction()) {
+      options.on_used = caller_of_used(env, on_used.As<Napi::Function>());
+    }
     auto call =
         Napi::ThreadSafeFunction::New(env, on_end.As<Napi::Function>(), "session end", 0, 1);
     const auto held = std::make_shared<HeldSession>();

@@ -32,6 +32,7 @@ CUresult set_limit(Session &s, int which, uint64_t value, uint64_t *made) {
   // Those behind it are switches that no session has a use for.
   if (which < 0 || which > CU_LIMIT_PERSISTING_L2_CACHE_SIZE) return CUDA_ERROR_UNSUPPORTED_LIMIT;
   const auto limit = static_cast<CUlimit>(which);
+  std::lock_guard lock(s.limits_mutex());
   size_t before = 0;
   s.driver().cuCtxGetLimit(&before, limit);
   // Counted first, so that it is never there uncounted.
@@ -51,6 +52,13 @@ CUresult set_limit(Session &s, int which, uint64_t value, uint64_t *made) {
 }
 
 }  // namespace
+
+bool heap_is_fixed(Session &s) {
+  std::lock_guard lock(s.limits_mutex());
+  size_t now = 0;
+  return s.driver().cuCtxGetLimit(&now, CU_LIMIT_MALLOC_HEAP_SIZE) == CUDA_SUCCESS &&
+         s.driver().cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, now) != CUDA_SUCCESS;
+}
 
 void handle_LimitSet(Session &s, const wire_LimitSet &q) {
   const uint64_t request = q.request.request;

@@ -90,6 +90,7 @@ struct Module {
   std::vector<Kernel> kernels;
   uint64_t device_memory = 0;  // that it takes
   Hash hash{};
+  uint32_t answer_bytes = 0;        // of what the guest was told of it
   std::vector<Variable> variables;  // told with the load, not yet made reachable
   std::vector<uint64_t> globals;    // addresses made reachable; the leader's
 

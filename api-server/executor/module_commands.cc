@@ -86,8 +86,11 @@ struct Loading {
   uint64_t request, handle;
   Hash hash;
   uint64_t total;
-  bool open;  // ModuleOpen
+  bool open;   // ModuleOpen
+  bool plain;  // without options of the compiler
   Compiling compiling;
+  std::optional<uint32_t> expected{};  // nobody has asked: its place among those expected
+  size_t told = 0;                     // bytes of the answer
 };
 
 void answer_state(Session &s, const Loading &loading, CUresult result, uint32_t state) {
@@ -127,8 +130,15 @@ bool load(Session &s, Loading &loading, std::shared_ptr<const Image> image) {
   KernelList list = list_kernels(s.driver(), *module, describe);
   module->hash = loading.hash;
   if (loading.open) list_variables(s, module.get(), &list);
+  module->answer_bytes = static_cast<uint32_t>(sizeof(wire_ModuleOpen_reply) + list.bytes.size());
+  loading.told = module->answer_bytes;
+  // A program may set the size of the heap before it loads a module that fixes it: such a module is
+  // loaded when it asks.
+  if (loading.plain && !loading.expected && !heap_is_fixed(s)) s.note_used(*module);
   // From here on it is the leader's, who may unload it at once.
-  if (!s.loaded().keep(loading.handle, module)) {
+  if (loading.expected) {
+    s.expected().keep(*loading.expected, module);
+  } else if (!s.loaded().keep(loading.handle, module)) {
     s.driver().cuLibraryUnload(module->library);
     s.unloaded(*module);
     s.violation("a module's handle was used twice");
@@ -212,13 +222,45 @@ void handle_ModuleOpen(Session &s, const wire_ModuleOpen &q, std::span<const uin
                     {q.hash0, q.hash1, q.hash2, q.hash3},
                     q.total,
                     true,
+                    options.empty(),
                     Compiling(options)});
+}
+
+void load_expected(Session &s, std::vector<ExpectedModule> expected) {
+  s.post([&s, expected = std::move(expected)] {
+    ModuleStore &store = s.device().modules();
+    size_t told = 0;
+    for (uint32_t i = 0; i < expected.size() && !s.is_ending(); i++) {
+      const auto &[hash, size] = expected[i];
+      Loading loading{WIRE_EXPECTED + i, 0, hash, size, true, true, {}, i};
+      std::shared_ptr<const Image> image;
+      if (told < UsedModules::kMostAnswerBytes) image = store.find(hash, size);
+      if (told < UsedModules::kMostAnswerBytes && !image) image = store.fetch(hash, size);
+      if (!image) answer_state(s, loading, CUDA_SUCCESS, WIRE_MODULE_WANTED);
+      if (image) load(s, loading, std::move(image));
+      told += loading.told;
+    }
+  });
+}
+
+void handle_ModuleTake(Session &s, const wire_ModuleTake &q) {
+  if (!s.loaded().can_mint(q.module)) return s.violation("a module's handle cannot be minted");
+  std::unique_ptr<Module> module = s.expected().take(q.index);
+  if (!module) return s.violation("a module is taken that is not there");
+  s.note_used(*module);
+  s.loaded().keep(q.module, module);
+  s.posted(WIRE_ModuleTake, CUDA_SUCCESS);
 }
 
 // As guests of earlier releases ask for it.
 void handle_ModuleLoad(Session &s, const wire_ModuleLoad &q) {
-  find_and_load(
-      s, {q.request.request, q.module, {q.hash0, q.hash1, q.hash2, q.hash3}, q.total, false, {}});
+  find_and_load(s, {q.request.request,
+                    q.module,
+                    {q.hash0, q.hash1, q.hash2, q.hash3},
+                    q.total,
+                    false,
+                    false,
+                    {}});
 }
 
 void handle_ModuleUnload(Session &s, const wire_ModuleUnload &q) {

@@ -53,6 +53,7 @@ std::shared_ptr<Session> Session::start(std::shared_ptr<Device> device, SessionO
   if (!device->claim()) throw Error("OB_INTERNAL", "the device already serves a session");
   const int fd = fcntl(options.fd, F_DUPFD_CLOEXEC, 3);
   const int wake_fd = eventfd(0, EFD_CLOEXEC);
+  std::vector<ExpectedModule> expected = std::move(options.expected);
   std::shared_ptr<Session> session;
   try {
     if (fd < 0 || wake_fd < 0) {
@@ -70,6 +71,7 @@ std::shared_ptr<Session> Session::start(std::shared_ptr<Device> device, SessionO
   }
   if (session->output_) session->output_->skip();
   session->crew_.start();
+  if (!expected.empty()) load_expected(*session, std::move(expected));
   std::thread([session]() mutable {
     pthread_setname_np(pthread_self(), "outboard-warden");
     const std::function<void(const SessionEnd &)> on_end = session->on_end_;
@@ -86,6 +88,7 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       id_(options.id),
       program_{options.tenant, options.group},
       patience_(options.patience),
+      on_used_(std::move(options.on_used)),
       on_end_(std::move(options.on_end)),
       fd_(fd),
       wake_fd_(wake_fd),
@@ -478,6 +481,7 @@ CUresult Session::reset(bool over) {
   keep_first(memory_.release(over));
   counters_->memory_mapped.store(memory_.mapped(), std::memory_order_relaxed);
   keep_first(loaded_.unload(driver()));
+  keep_first(expected_.unload(driver()));
   module_count_ = 0;
   counters_->module_memory = 0;
   pending_images_.clear();
@@ -516,7 +520,7 @@ SessionEnd Session::warden() {
   {
     std::unique_lock lock(end_mutex_);
     released = over_.wait_for(lock, patience_, [this] { return released_; });
-    report = {reason_, end_message_, released && reusable_};
+    report = {reason_, end_message_, released && reusable_, used_.list()};
   }
   if (released) {
     crew_.join();

@@ -24,6 +24,7 @@
 #include "counters.h"
 #include "crew.h"
 #include "device.h"
+#include "expected_modules.h"
 #include "frame.h"
 #include "gate.h"
 #include "graphs.h"
@@ -50,8 +51,9 @@ enum class EndReason { kClosed, kViolation, kDevice, kStopped };
 
 struct SessionEnd {
   EndReason reason;
-  std::string message;  // one sentence for the log
-  bool reusable;        // whether the device may serve another session
+  std::string message;                    // one sentence for the log
+  bool reusable;                          // whether the device may serve another session
+  std::vector<ExpectedModule> modules{};  // that it used
 };
 
 struct SessionOptions {
@@ -63,10 +65,13 @@ struct SessionOptions {
   uint64_t group = 0;  // the program's sessions on this machine; 0: this one is all
   // Whether it may ask for uploads by hash, where the device has a store of them.
   bool upload_cache = false;
+  std::vector<ExpectedModule> expected;  // told to the guest, to be loaded at once
   GateOptions gate;
   TraceOptions trace;
   // How long the device may take to come to rest once the session is over.
   std::chrono::milliseconds patience{10000};
+  // Called for each module that it uses, once, from any thread of the session; may be empty.
+  std::function<void(const ExpectedModule &)> on_used;
   // Called once, from a thread of the session.
   std::function<void(const SessionEnd &)> on_end;
 };
@@ -244,6 +249,11 @@ class Session : public std::enable_shared_from_this<Session> {
 
   LoadedModules &loaded() { return loaded_; }
   PendingImages &pending_images() { return pending_images_; }
+  ExpectedModules &expected() { return expected_; }
+  // The program's next session may expect it.
+  void note_used(const Module &module);
+  // While limits of the context are read and set.
+  std::mutex &limits_mutex() { return limits_mutex_; }
   // Loads a library unless it takes more of the device's memory than modules may. Any thread, one
   // at a time.
   CUresult load_module(std::shared_ptr<const Image> image, Compiling *compiling,
@@ -285,6 +295,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const uint64_t id_;
   const Program program_;
   const std::chrono::milliseconds patience_;
+  const std::function<void(const ExpectedModule &)> on_used_;
   const std::function<void(const SessionEnd &)> on_end_;
   const int fd_;
   const int wake_fd_;  // wakes the warden
@@ -306,6 +317,8 @@ class Session : public std::enable_shared_from_this<Session> {
   Output *const output_;
   LoadedModules loaded_;
   PendingImages pending_images_;
+  ExpectedModules expected_;
+  UsedModules used_;
   Links links_;
   HostFunctions host_functions_;
   StreamWaits stream_waits_;
@@ -318,6 +331,7 @@ class Session : public std::enable_shared_from_this<Session> {
   unsigned stream_count_ = 0;
   size_t event_count_ = 0;
 
+  std::mutex limits_mutex_;
   std::mutex load_mutex_;  // while a library is loaded and what it takes is measured
   std::atomic<size_t> module_count_{0};
   bool room_refused_ = false;
@@ -351,6 +365,9 @@ class Session : public std::enable_shared_from_this<Session> {
 
 // Makes the variables of modules reachable that came with their loads.
 void adopt_variables(Session &s);
+
+// Whether the heap of kernels can no longer be set to another size. Any thread.
+bool heap_is_fixed(Session &s);
 
 // Tells the counters what memory the session has.
 void count_mapped(Session &s);

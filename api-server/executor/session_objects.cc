@@ -207,6 +207,10 @@ uint64_t Session::taken_elsewhere() const {
   return used > mapped ? used - mapped : 0;
 }
 
+void Session::note_used(const Module &module) {
+  if (used_.note(module) && on_used_) on_used_({module.hash, module.image->size()});
+}
+
 void Session::unloaded(const Module &module) {
   --module_count_;
   outboard::count(counters_->module_memory, uint64_t{0} - module.device_memory);

@@ -750,6 +750,12 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       return handle_RegionTaken(s, *q);
     }
+    case WIRE_ModuleTake: {
+      const auto *q = in.body<wire_ModuleTake>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_ModuleTake(s, *q);
+    }
     default:
       return s.violation("unknown command");
   }

@@ -104,5 +104,6 @@ void handle_RegionUpload(Session &s, const wire_RegionUpload &q, Starts<Work::kC
 void handle_RegionSettle(Session &s, const wire_RegionSettle &q);
 void handle_RegionDownload(Session &s, const wire_RegionDownload &q, Starts<Work::kCopy> work);
 void handle_RegionTaken(Session &s, const wire_RegionTaken &q);
+void handle_ModuleTake(Session &s, const wire_ModuleTake &q);
 
 }  // namespace outboard

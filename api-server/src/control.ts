@@ -42,6 +42,8 @@ export interface Hello {
   query: DeviceQuery | null;
   /** Of a Welcome: it comes for another GPU of that session's program; empty: for itself. */
   ticket: string;
+  /** Whether modules may be loaded for it before it asks. */
+  expectsModules: boolean;
 }
 
 export interface DeviceQuery {
@@ -99,6 +101,15 @@ export interface Welcome {
   uploadCache?: bigint;
   /** Whether a guest on the same machine may ask for shared memory. */
   region?: boolean;
+  /** Modules that are loaded before it asks; absent: none. */
+  expected?: readonly ExpectedModule[];
+}
+
+export interface ExpectedModule {
+  /** SHA-256 of the image. */
+  hash: Uint8Array;
+  /** Bytes of it. */
+  size: bigint;
 }
 
 export interface DeviceReport {

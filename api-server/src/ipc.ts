@@ -9,6 +9,7 @@
 //   session + the socket      ->                         both processes hold the connection now
 //                             <-     prepared | declined
 //   begin | cancel            ->                         the monitor has let go of the connection
+//                             <-     used                a module of the running session, once for each
 //                             <-     ended               free again, or about to exit
 //   end                       ->                         ends the session; `ended` follows
 //   ping                      ->                         at any time: a process that hangs is killed
@@ -21,6 +22,7 @@
 //
 // Nothing is written to the connection before `begin`, so a client whose process dies before that
 // can still be given to another one.
+import type { ExpectedModule } from './control.js';
 import type {
   CounterName,
   DeviceSnapshot,
@@ -54,6 +56,8 @@ export interface Session {
   tenant?: string;
   /** The program's sessions on this machine, where it has several; absent or 0: it is alone. */
   group?: bigint;
+  /** Modules to load before the guest asks; absent: none. */
+  expected?: readonly ExpectedModule[];
   /** Whether what it uploads is kept, and may be asked for by hash; absent: it is not. */
   uploadCache?: boolean;
   /** What the guest said in its Hello. */
@@ -92,4 +96,5 @@ export type FromSlot =
   | { type: 'nvml'; facts: NvmlFacts | null }
   | { type: 'prepared' }
   | { type: 'declined'; code: string | null; message: string }
+  | { type: 'used'; session: bigint; module: ExpectedModule }
   | { type: 'ended'; end: SessionEnd; counters: Counters };

@@ -51,11 +51,14 @@ process.on('message', (message: ToSlot, handle: unknown) => {
       return send({ type: 'prepared' });
     }
     case 'begin':
-      session?.begin((end, counters) => {
-        session = undefined;
-        const keep = end.reusable && !leaving;
-        send({ type: 'ended', end, counters }, keep ? undefined : leave);
-      });
+      session?.begin(
+        (end, counters) => {
+          session = undefined;
+          const keep = end.reusable && !leaving;
+          send({ type: 'ended', end, counters }, keep ? undefined : leave);
+        },
+        (session, module) => send({ type: 'used', session, module }),
+      );
       return;
     case 'cancel':
       session?.cancel();

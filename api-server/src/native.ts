@@ -5,7 +5,7 @@
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
-import type { DeviceSensors, Peer } from './control.js';
+import type { DeviceSensors, ExpectedModule, Peer } from './control.js';
 
 /** One device of the driver library, opened: context retained, window reserved. Opaque. */
 export type DeviceHandle = { readonly __device: unique symbol };
@@ -90,12 +90,16 @@ export interface SessionOptions {
   group?: bigint;
   /** Whether it may ask for uploads by hash, where the device keeps any; absent: it may not. */
   uploadCache?: boolean;
+  /** Modules to load at once, which the guest has been told of; absent: none. */
+  expected?: readonly ExpectedModule[];
   /** Milliseconds the device may take to come to rest once the session is over; absent: 10000. */
   patience?: number;
   /** Whether copies and fills are held back and measured like kernels; absent: they are not. */
   gated?: { copies: boolean; sets: boolean };
   /** Absent or null: nothing is recorded. A file that cannot be is a line in the log. */
   trace?: SessionTrace | null;
+  /** Called for each module that it uses, once. */
+  onUsed?: (module: ExpectedModule) => void;
   /** Called once, when the session is over and everything it owned is released and scrubbed. */
   onEnd: (end: SessionEnd) => void;
 }
@@ -108,6 +112,8 @@ export interface SessionEnd {
   message: string;
   /** Whether the device context is clean and may serve another session. */
   reusable: boolean;
+  /** Modules that it used, as its program's next session may expect them. */
+  modules: ExpectedModule[];
 }
 
 /**

@@ -1,6 +1,6 @@
 // One session in an API server process, from the arrival of the connection to its end.
 import { writeSync } from 'node:fs';
-import { encodeAnswer } from './control.js';
+import { type ExpectedModule, encodeAnswer } from './control.js';
 import type { Counters, Session } from './ipc.js';
 import {
   counterNames,
@@ -29,6 +29,7 @@ class Declined extends Error {
 /** Uploads of so many bytes are worth asking for by hash: below, the round trip is. */
 const uploadCacheFrom = 4n << 20n;
 
+export type OnUsed = (session: bigint, module: ExpectedModule) => void;
 export type OnEnd = (end: SessionEnd, counters: Counters) => void;
 
 export class SlotSession {
@@ -53,6 +54,7 @@ export class SlotSession {
     const snapshot = this.#native.snapshot(this.#device);
     const window = this.#placeWindow(snapshot);
     const { session, memoryLimit, group, tickets = [], uploadCache = false } = this.#request;
+    const { expected = [] } = this.#request;
     this.#memoryLimit = memoryLimit < window.size ? memoryLimit : window.size;
     const { attributes, limits, peers, driverVersion, ...device } = snapshot;
     this.#welcome = encodeAnswer({
@@ -76,6 +78,7 @@ export class SlotSession {
         tickets: [...tickets],
         uploadCache: uploadCache ? uploadCacheFrom : 0n,
         region: true,
+        expected,
       },
     });
   }
@@ -98,8 +101,11 @@ export class SlotSession {
     );
   }
 
-  /** Sends the Welcome and gives the connection to the executor. `onEnd` is called once, later. */
-  begin(onEnd: OnEnd) {
+  /**
+   * Sends the Welcome and gives the connection to the executor. `onEnd` is called once, later;
+   * `onUsed` perhaps after it, as they come from different threads.
+   */
+  begin(onEnd: OnEnd, onUsed: OnUsed = () => {}) {
     const { fd } = this.#handle;
     const welcomed = process.hrtime.bigint();
     try {
@@ -107,7 +113,8 @@ export class SlotSession {
     } catch (error) {
       this.#handle.close();
       const message = `the guest did not take the Welcome: ${(error as Error).message}`;
-      queueMicrotask(() => onEnd({ reason: 'closed', message, reusable: true }, count(undefined)));
+      const end: SessionEnd = { reason: 'closed', message, reusable: true, modules: [] };
+      queueMicrotask(() => onEnd(end, count(undefined)));
       return;
     }
     try {
@@ -119,14 +126,17 @@ export class SlotSession {
         tenant: this.#request.tenant ?? '',
         group: this.#request.group ?? 0n,
         uploadCache: this.#request.uploadCache ?? false,
+        expected: this.#request.expected ?? [],
         gated: this.#request.gated ?? { copies: false, sets: false },
         trace: this.#trace(welcomed),
+        onUsed: (module) => onUsed(this.#request.session, module),
         onEnd: (end) => onEnd(end, count(this.#counters)),
       });
       this.#counters = this.#native.counters(this.#running);
     } catch (error) {
       const message = `the executor did not start: ${(error as Error).message}`;
-      queueMicrotask(() => onEnd({ reason: 'device', message, reusable: false }, count(undefined)));
+      const end: SessionEnd = { reason: 'device', message, reusable: false, modules: [] };
+      queueMicrotask(() => onEnd(end, count(undefined)));
     } finally {
       // The executor has a duplicate. This one must go, or the guest would never see the end.
       this.#handle.close();

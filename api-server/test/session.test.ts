@@ -102,7 +102,7 @@ t.test('prepared, begun, ended', async (t) => {
   t.equal(closed(), 1, "this process's copy of the connection is closed");
   t.same(ends, []);
   counters[4] = 42n;
-  const end: SessionEnd = { reason: 'closed', message: 'gone', reusable: true };
+  const end: SessionEnd = { reason: 'closed', message: 'gone', reusable: true, modules: [] };
   options()?.onEnd(end);
   t.same(ends, [{ end, launches: 42n }]);
 });

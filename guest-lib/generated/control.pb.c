@@ -24,6 +24,9 @@ PB_BIND(outboard_Refusal, outboard_Refusal, 2)
 PB_BIND(outboard_Welcome, outboard_Welcome, 4)
 
 
+PB_BIND(outboard_ExpectedModule, outboard_ExpectedModule, AUTO)
+
+
 PB_BIND(outboard_Device, outboard_Device, 2)
 
 

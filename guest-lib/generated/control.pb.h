@@ -41,6 +41,8 @@ typedef struct _outboard_Hello {
     /* Of a Welcome: this connection is for one of the other GPUs of a session. What the first Hello
  asked for holds for it, too. */
     char ticket[65];
+    /* The guest takes modules that the server has loaded unasked (Welcome.expected). */
+    bool expects_modules;
 } outboard_Hello;
 
 /* No slot is free. The guest goes on waiting on this connection. */
@@ -54,6 +56,12 @@ typedef struct _outboard_Refusal {
     char remedy[512]; /* what to do */
     int32_t result; /* the CUresult the program gets */
 } outboard_Refusal;
+
+typedef PB_BYTES_ARRAY_T(32) outboard_ExpectedModule_hash_t;
+typedef struct _outboard_ExpectedModule {
+    outboard_ExpectedModule_hash_t hash; /* SHA-256 of the image */
+    uint64_t size; /* of the image */
+} outboard_ExpectedModule;
 
 typedef PB_BYTES_ARRAY_T(16) outboard_Peer_uuid_t;
 /* Another device of the same server, as the driver describes the way there. */
@@ -99,6 +107,10 @@ typedef struct _outboard_Welcome {
     uint64_t upload_cache;
     /* RegionOpen is understood: where the connection is a Unix socket, both can share memory. */
     bool region;
+    /* Modules that the program's last session used. The server loads them at once and answers for each
+ as if a ModuleOpen had asked, with request WIRE_EXPECTED + its index here; ModuleTake takes it. */
+    pb_size_t expected_count;
+    outboard_ExpectedModule expected[32];
 } outboard_Welcome;
 
 typedef struct _outboard_Answer {
@@ -178,23 +190,25 @@ extern "C" {
 #endif
 
 /* Initializer values for message structs */
-#define outboard_Hello_init_default              {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_default, ""}
+#define outboard_Hello_init_default              {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_default, "", 0}
 #define outboard_DeviceQuery_init_default        {0, 0, {{0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}}}
 #define outboard_Answer_init_default             {0, {outboard_Queued_init_default}}
 #define outboard_Queued_init_default             {0}
 #define outboard_Refusal_init_default            {"", "", "", 0}
-#define outboard_Welcome_init_default            {0, 0, 0, {outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default}, 0, 0, 0, "", 0, {"", "", "", "", "", "", ""}, 0, 0}
+#define outboard_Welcome_init_default            {0, 0, 0, {outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default}, 0, 0, 0, "", 0, {"", "", "", "", "", "", ""}, 0, 0, 0, {outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default}}
+#define outboard_ExpectedModule_init_default     {{0, {0}}, 0}
 #define outboard_Device_init_default             {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, "", 0, {outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default}}
 #define outboard_Peer_init_default               {{0, {0}}, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}
 #define outboard_DeviceReport_init_default       {"", 0, "", "", 0, {outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default}, 0, {outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default}}
 #define outboard_DeviceState_init_default        {"", {0, {0}}, "", 0, 0, 0, 0, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, 0, {0, 0, 0, 0}, 0, {0, 0, 0, 0}, false, 0, false, 0, false, 0}
 #define outboard_ProcessState_init_default       {0, 0, 0, "", "", 0, 0}
-#define outboard_Hello_init_zero                 {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_zero, ""}
+#define outboard_Hello_init_zero                 {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_zero, "", 0}
 #define outboard_DeviceQuery_init_zero           {0, 0, {{0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}}}
 #define outboard_Answer_init_zero                {0, {outboard_Queued_init_zero}}
 #define outboard_Queued_init_zero                {0}
 #define outboard_Refusal_init_zero               {"", "", "", 0}
-#define outboard_Welcome_init_zero               {0, 0, 0, {outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero}, 0, 0, 0, "", 0, {"", "", "", "", "", "", ""}, 0, 0}
+#define outboard_Welcome_init_zero               {0, 0, 0, {outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero}, 0, 0, 0, "", 0, {"", "", "", "", "", "", ""}, 0, 0, 0, {outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero}}
+#define outboard_ExpectedModule_init_zero        {{0, {0}}, 0}
 #define outboard_Device_init_zero                {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, "", 0, {outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero}}
 #define outboard_Peer_init_zero                  {{0, {0}}, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}
 #define outboard_DeviceReport_init_zero          {"", 0, "", "", 0, {outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero}, 0, {outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero}}
@@ -220,11 +234,14 @@ extern "C" {
 #define outboard_Hello_traceparent_tag           14
 #define outboard_Hello_query_tag                 15
 #define outboard_Hello_ticket_tag                16
+#define outboard_Hello_expects_modules_tag       17
 #define outboard_Queued_position_tag             1
 #define outboard_Refusal_code_tag                1
 #define outboard_Refusal_sentence_tag            2
 #define outboard_Refusal_remedy_tag              3
 #define outboard_Refusal_result_tag              4
+#define outboard_ExpectedModule_hash_tag         1
+#define outboard_ExpectedModule_size_tag         2
 #define outboard_Peer_uuid_tag                   1
 #define outboard_Peer_performance_rank_tag       2
 #define outboard_Peer_native_atomics_tag         3
@@ -248,6 +265,7 @@ extern "C" {
 #define outboard_Welcome_tickets_tag             8
 #define outboard_Welcome_upload_cache_tag        9
 #define outboard_Welcome_region_tag              10
+#define outboard_Welcome_expected_tag            11
 #define outboard_Answer_queued_tag               1
 #define outboard_Answer_welcome_tag              2
 #define outboard_Answer_refusal_tag              3
@@ -303,7 +321,8 @@ X(a, STATIC,   SINGULAR, STRING,   name,             12) \
 X(a, STATIC,   SINGULAR, STRING,   session_class,    13) \
 X(a, STATIC,   SINGULAR, STRING,   traceparent,      14) \
 X(a, STATIC,   OPTIONAL, MESSAGE,  query,            15) \
-X(a, STATIC,   SINGULAR, STRING,   ticket,           16)
+X(a, STATIC,   SINGULAR, STRING,   ticket,           16) \
+X(a, STATIC,   SINGULAR, BOOL,     expects_modules,  17)
 #define outboard_Hello_CALLBACK NULL
 #define outboard_Hello_DEFAULT NULL
 #define outboard_Hello_query_MSGTYPE outboard_DeviceQuery
@@ -347,10 +366,18 @@ X(a, STATIC,   SINGULAR, UINT64,   memory_limit,      6) \
 X(a, STATIC,   SINGULAR, STRING,   server_version,    7) \
 X(a, STATIC,   REPEATED, STRING,   tickets,           8) \
 X(a, STATIC,   SINGULAR, UINT64,   upload_cache,      9) \
-X(a, STATIC,   SINGULAR, BOOL,     region,           10)
+X(a, STATIC,   SINGULAR, BOOL,     region,           10) \
+X(a, STATIC,   REPEATED, MESSAGE,  expected,         11)
 #define outboard_Welcome_CALLBACK NULL
 #define outboard_Welcome_DEFAULT NULL
 #define outboard_Welcome_devices_MSGTYPE outboard_Device
+#define outboard_Welcome_expected_MSGTYPE outboard_ExpectedModule
+
+#define outboard_ExpectedModule_FIELDLIST(X, a) \
+X(a, STATIC,   SINGULAR, BYTES,    hash,              1) \
+X(a, STATIC,   SINGULAR, UINT64,   size,              2)
+#define outboard_ExpectedModule_CALLBACK NULL
+#define outboard_ExpectedModule_DEFAULT NULL
 
 #define outboard_Device_FIELDLIST(X, a) \
 X(a, STATIC,   SINGULAR, STRING,   name,              1) \
@@ -428,6 +455,7 @@ extern const pb_msgdesc_t outboard_Answer_msg;
 extern const pb_msgdesc_t outboard_Queued_msg;
 extern const pb_msgdesc_t outboard_Refusal_msg;
 extern const pb_msgdesc_t outboard_Welcome_msg;
+extern const pb_msgdesc_t outboard_ExpectedModule_msg;
 extern const pb_msgdesc_t outboard_Device_msg;
 extern const pb_msgdesc_t outboard_Peer_msg;
 extern const pb_msgdesc_t outboard_DeviceReport_msg;
@@ -441,6 +469,7 @@ extern const pb_msgdesc_t outboard_ProcessState_msg;
 #define outboard_Queued_fields &outboard_Queued_msg
 #define outboard_Refusal_fields &outboard_Refusal_msg
 #define outboard_Welcome_fields &outboard_Welcome_msg
+#define outboard_ExpectedModule_fields &outboard_ExpectedModule_msg
 #define outboard_Device_fields &outboard_Device_msg
 #define outboard_Peer_fields &outboard_Peer_msg
 #define outboard_DeviceReport_fields &outboard_DeviceReport_msg
@@ -448,17 +477,18 @@ extern const pb_msgdesc_t outboard_ProcessState_msg;
 #define outboard_ProcessState_fields &outboard_ProcessState_msg
 
 /* Maximum encoded size of messages (where known) */
-#define outboard_Answer_size                     24874
+#define outboard_Answer_size                     26378
 #define outboard_DeviceQuery_size                155
 #define outboard_DeviceReport_size               24833
 #define outboard_DeviceState_size                320
 #define outboard_Device_size                     3036
-#define outboard_Hello_size                      5166
+#define outboard_ExpectedModule_size             45
+#define outboard_Hello_size                      5169
 #define outboard_Peer_size                       122
 #define outboard_ProcessState_size               170
 #define outboard_Queued_size                     6
 #define outboard_Refusal_size                    1104
-#define outboard_Welcome_size                    24870
+#define outboard_Welcome_size                    26374
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -1945,4 +1945,12 @@ static inline CUresult put_RegionTaken(uint64_t slots) {
   return batch_end(BATCH_NO_STREAM);
 }
 
+static inline CUresult put_ModuleTake(uint64_t module, uint32_t index) {
+  struct wire_ModuleTake *frame = batch_begin(WIRE_ModuleTake, sizeof(struct wire_ModuleTake));
+  if (!frame) return guest_lost();
+  frame->module = module;
+  frame->index = index;
+  return batch_end(BATCH_NO_STREAM);
+}
+
 #endif

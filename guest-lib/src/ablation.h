@@ -7,7 +7,7 @@
 // local      a call that the guest answers alone asks the server all the same
 // handles    a call that mints a handle or an address waits until the server has made it
 // deferred   a copy into pinned memory waits for its bytes
-// modules    a module's bytes are sent although the server has them
+// modules    a module's bytes are sent although the server has them, and none is expected
 // region     no memory is shared with a server on the same machine
 #ifndef OUTBOARD_ABLATION_H
 #define OUTBOARD_ABLATION_H

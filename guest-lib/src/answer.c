@@ -57,19 +57,32 @@ void answer_give_back(struct answer *answer) {
   pthread_mutex_unlock(&box->lock);
 }
 
-void answer_expect(struct answer *answer) {
-  struct inbox *box = here();
+// With the lock held.
+static void expect(struct inbox *box, struct answer *answer, uint64_t request) {
   answer->next = NULL;
   answer->reply = NULL;
   answer->result = CUDA_SUCCESS;
   answer->done = 0;
-  pthread_mutex_lock(&box->lock);
-  answer->request = ++box->next_request;
+  answer->unasked = request >= WIRE_EXPECTED;
+  answer->request = request;
   if (!box->last) box->last = &box->first;
   *box->last = answer;
   box->last = &answer->next;
+  answers_open[box - inboxes] += !answer->unasked;
+}
+
+void answer_expect(struct answer *answer) {
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  expect(box, answer, ++box->next_request);
   box->outstanding += answer->deferred;
-  answers_open[box - inboxes]++;
+  pthread_mutex_unlock(&box->lock);
+}
+
+void answer_expect_unasked(struct answer *answer, uint64_t request) {
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  expect(box, answer, request);
   pthread_mutex_unlock(&box->lock);
 }
 
@@ -120,7 +133,7 @@ static void unlink_answer(struct inbox *box, struct answer *answer) {
 
 // With the lock held.
 static void finish(struct inbox *box, struct answer *answer) {
-  answers_open[box - inboxes]--;
+  answers_open[box - inboxes] -= !answer->unasked;
   unlink_answer(box, answer);
   if (answer->deferred) {
     if (answer->result) guest_async_error((CUresult)answer->result);
@@ -193,9 +206,10 @@ static _Bool on_reply(const struct wire_reply *reply) {
   if (reply->async) guest_async_error((CUresult)reply->async);
   guest_note_result((CUresult)reply->result);
   if (trace_on()) trace_received(WIRE_REPLY, size, reply->request, answer->sequence);
+  const _Bool unasked = answer->unasked;
   finish(box, answer);
   pthread_mutex_unlock(&box->lock);
-  batch_server_idle();
+  if (!unasked) batch_server_idle();
   return 1;
 }
 

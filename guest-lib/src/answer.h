@@ -21,6 +21,7 @@ struct answer {
   int32_t result;
   _Bool done;
   _Bool deferred;  // nobody waits: freed when it is done
+  _Bool unasked;
   uint8_t small[128] __attribute__((aligned(8)));
 };
 
@@ -54,6 +55,8 @@ void answer_give_back(struct answer *answer);  // one that was not asked after a
 //
 // Registers a question; the caller holds the batch lock.
 void answer_expect(struct answer *answer);
+// The same for an answer that comes without a question; nobody may be waiting for it yet.
+void answer_expect_unasked(struct answer *answer, uint64_t request);
 // Reads the socket until the answer is there, or waits for another thread that reads it.
 CUresult answer_wait(struct answer *answer);
 void answer_free(struct answer *answer);
@@ -64,7 +67,7 @@ _Bool answer_poll(void);
 // Whether a thread is reading. The caller may hold the batch lock.
 _Bool answer_is_being_read(void);
 
-// Questions asked and not yet answered, deferred ones among them.
+// Questions asked and not yet answered, deferred ones among them, but nothing that comes unasked.
 extern _Atomic uint64_t answers_open[LANES_MAX];
 static inline _Bool answers_expected(void) { return answers_open[lane_here()] != 0; }
 

@@ -18,6 +18,7 @@
 #include "control.h"
 #include "device.h"
 #include "enter.h"
+#include "expected.h"
 #include "lane.h"
 #include "log.h"
 #include "memory.h"
@@ -67,6 +68,7 @@ static CUresult send_hello(const struct config *config, const struct window *win
   hello.window_bases[0] = window->base;
   hello.window_bases_count = 1;
   hello.window_size = window->size;
+  hello.expects_modules = !ablated(ABLATE_MODULES);
 
   size_t size = control_write_hello(message, &hello);
   if (!size) return CUDA_ERROR_SYSTEM_NOT_READY;
@@ -146,6 +148,7 @@ static CUresult take_welcome(struct window *window) {
   if (result) return result;
   companion_start(welcome->session, found.server, connection_server());
   upload_cache_start(welcome->upload_cache);
+  if (!expected_told(welcome)) return CUDA_ERROR_OUT_OF_MEMORY;
   if (welcome->region) region_offered();
   static struct device devices[DEVICES_MAX];
   control_devices(welcome, devices);
@@ -174,6 +177,10 @@ static CUresult start(const struct config *config) {
       log_error("the sender thread could not be started: %s", strerror(error));
       return CUDA_ERROR_OPERATING_SYSTEM;
     }
+  }
+  for (int lane = 0; lane < lane_count; lane++) {
+    lane_use((unsigned)lane);
+    expected_start();
   }
   return CUDA_SUCCESS;
 }

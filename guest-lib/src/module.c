@@ -5,6 +5,7 @@
 
 #include "answer.h"
 #include "context.h"
+#include "expected.h"
 #include "function.h"
 #include "grow.h"
 #include "guest_calls.h"
@@ -203,6 +204,18 @@ static CUresult ask_open(uint64_t wire, const struct module *module, int library
                         module->option_count * (uint32_t)sizeof *module->options, answer);
 }
 
+// Its bytes go first where the server is not likely to have them, and again where it says so.
+static CUresult ask_for(const struct module *module, const struct image *image, int library,
+                        struct answer *answer) {
+  CUresult result = image_goes_along(image) ? image_send(image) : CUDA_SUCCESS;
+  if (!result) result = ask_open(module->own, module, library, answer);
+  const struct wire_ModuleOpen_reply *reply = answer->reply;
+  if (result || reply->state != WIRE_MODULE_WANTED) return result;
+  answer_free(answer);
+  result = image_send(image);
+  return result ? result : ask_open(module->own, module, library, answer);
+}
+
 static struct module *new_module(const struct image *image, int library, const struct jit *jit,
                                  _Bool kept) {
   struct module *module = calloc(1, sizeof *module);
@@ -244,23 +257,12 @@ CUresult module_load(struct image *image, int library, const struct jit *jit, _B
   struct module *module = new_module(image, library, jit, kept);
   if (!module) return CUDA_ERROR_OUT_OF_MEMORY;
   uint64_t handle = module->own;
-  CUresult result = CUDA_SUCCESS;
-  if (image_goes_along(image)) result = image_send(image);
-  struct answer answer;
-  const struct wire_ModuleOpen_reply *reply = NULL;
-  if (!result) {
-    result = ask_open(handle, module, library, &answer);
-    reply = answer.reply;
-    if (!result && reply->state == WIRE_MODULE_WANTED) {
-      answer_free(&answer);
-      reply = NULL;
-      result = image_send(image);
-      if (!result) {
-        result = ask_open(handle, module, library, &answer);
-        reply = answer.reply;
-      }
-    }
-  }
+  uint32_t index;
+  struct answer asked = {0}, *answer = &asked;
+  CUresult result = !jit->count && expected_take(image, &answer, &index)
+                        ? put_ModuleTake(handle, index)
+                        : ask_for(module, image, library, answer);
+  const struct wire_ModuleOpen_reply *reply = answer->reply;
   struct jit_texts texts = {0};
   if (!result) {
     uint64_t room = reply->reply.header.size - sizeof *reply;
@@ -283,11 +285,11 @@ CUresult module_load(struct image *image, int library, const struct jit *jit, _B
   }
   // An earlier command's error, or a description without sense, may stand beside a module that the
   // server did load.
-  if (reply && !answer.result && reply->state == WIRE_MODULE_LOADED) {
+  if (reply && !answer->result && reply->state == WIRE_MODULE_LOADED) {
     module->wire = handle;
     image_is_known(image->hash);
   }
-  if (reply) answer_free(&answer);
+  answer_free(answer);
   if (result) {
     forget_module(module, 1);
     return result;
@@ -358,7 +360,10 @@ static void forget(uint64_t handle, void *object, void *context) {
     detach_library(module);
 }
 
-void module_forget_all(void) { handle_each(WIRE_KIND_MODULE, forget, NULL); }
+void module_forget_all(void) {
+  expected_forget();
+  handle_each(WIRE_KIND_MODULE, forget, NULL);
+}
 void module_destroy_of(uint64_t context) { handle_each(WIRE_KIND_MODULE, forget, &context); }
 
 // ---- entry points: modules ---------------------------------------------------------------------

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "expected.h"
 #include "guest_calls.h"
 #include "image.h"
 #include "log_capture.h"
@@ -31,6 +32,7 @@ static struct wire_FunctionGet last_bind;
 static char last_bind_name[64];
 static struct wire_Launch last_launch;
 static uint8_t last_parameters[256];
+static struct wire_ModuleTake last_take;
 static uint64_t unloaded;
 static uint32_t find_bytes = 8, find_layout = 8;
 
@@ -89,6 +91,9 @@ static _Bool serve(struct server *server, const struct wire_header *h, void *con
     }
     case WIRE_ModuleOpen:
       answer_open(server, (const void *)h);
+      return 1;
+    case WIRE_ModuleTake:
+      last_take = *(const struct wire_ModuleTake *)h;
       return 1;
     case WIRE_ModuleUnload:
       unloaded = ((const struct wire_ModuleUnload *)h)->module;
@@ -155,6 +160,90 @@ static CUfunction function_of(CUmodule module, const char *name) {
   CUfunction function;
   assert_int_equal(cuModuleGetFunction(&function, module, name), CUDA_SUCCESS);
   return function;
+}
+
+// ---- what the server loads unasked
+// ---------------------------------------------------------------
+
+// The Welcome told of the PTX above.
+static struct server *start_expecting(void) {
+  struct server *server = start();
+  struct image image;
+  assert_int_equal(image_read(ptx, &image), CUDA_SUCCESS);
+  static outboard_Welcome welcome;
+  welcome.expected_count = 2;
+  for (int i = 0; i < 2; i++) {
+    outboard_ExpectedModule *one = &welcome.expected[i];
+    one->hash.size = sizeof image.hash;
+    memcpy(one->hash.bytes, image.hash, sizeof image.hash);
+    // Another image first.
+    one->hash.bytes[0] ^= (uint8_t)(i == 0);
+    one->size = image.size;
+  }
+  image_free(&image);
+  assert_true(expected_told(&welcome));
+  expected_start();
+  return server;
+}
+
+static void tell(struct server *server, uint64_t request, uint32_t size) {
+  struct wire_ModuleOpen ask = {.request.request = request};
+  if (!size) return answer_open(server, &ask);
+  struct wire_ModuleOpen_reply reply = {.state = WIRE_MODULE_LOADED};
+  reply.reply.header = (struct wire_header){WIRE_REPLY, 0, size};
+  reply.reply.request = request;
+  server_send(server, &reply, size);
+}
+
+static void an_expected_module_is_taken(void **state) {
+  (void)state;
+  struct server *server = start_expecting();
+  tell(server, WIRE_EXPECTED, 0);
+  tell(server, WIRE_EXPECTED + 1, 0);
+  CUmodule module = load();
+  function_of(module, "second");
+  assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+  assert_int_equal(server_count(server, WIRE_ModulePiece), 0);
+  assert_int_equal(server_count(server, WIRE_ModuleOpen), 0);
+  assert_int_equal(last_take.module, (uint64_t)(uintptr_t)module);
+  assert_int_equal(last_take.index, 1);
+  assert_int_equal(cuModuleUnload(module), CUDA_SUCCESS);
+  // Once.
+  load();
+  assert_int_equal(server_count(server, WIRE_ModuleOpen), 1);
+}
+
+static void what_could_not_be_loaded_is_asked_for(void **state) {
+  (void)state;
+  struct server *server = start_expecting();
+  state_answer = WIRE_MODULE_WANTED;
+  tell(server, WIRE_EXPECTED + 1, 0);
+  state_answer = WIRE_MODULE_LOADED;
+  load();
+  assert_int_equal(server_count(server, WIRE_ModuleTake), 0);
+  assert_int_equal(server_count(server, WIRE_ModuleOpen), 1);
+  // The other answer comes late, and nobody minds.
+  tell(server, WIRE_EXPECTED, 0);
+  assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+}
+
+static void an_answer_too_short_to_be_one(void **state) {
+  (void)state;
+  struct server *server = start_expecting();
+  tell(server, WIRE_EXPECTED + 1, sizeof(struct wire_reply));
+  load();
+  assert_int_equal(server_count(server, WIRE_ModuleTake), 0);
+  assert_int_equal(server_count(server, WIRE_ModuleOpen), 1);
+}
+
+static void a_reset_forgets_what_is_expected(void **state) {
+  (void)state;
+  struct server *server = start_expecting();
+  tell(server, WIRE_EXPECTED + 1, 0);
+  expected_forget();
+  load();
+  assert_int_equal(server_count(server, WIRE_ModuleTake), 0);
+  assert_int_equal(server_count(server, WIRE_ModuleOpen), 1);
 }
 
 // ---- loading -----------------------------------------------------------------------------------
@@ -541,6 +630,10 @@ static void libraries_outlive_a_reset(void **state) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(an_expected_module_is_taken),
+      cmocka_unit_test(what_could_not_be_loaded_is_asked_for),
+      cmocka_unit_test(an_answer_too_short_to_be_one),
+      cmocka_unit_test(a_reset_forgets_what_is_expected),
       cmocka_unit_test(small_images_travel_with_the_load),
       cmocka_unit_test(large_images_travel_when_they_are_wanted),
       cmocka_unit_test(a_server_that_wants_it_for_ever),

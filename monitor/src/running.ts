@@ -1,5 +1,6 @@
 // The sessions that run: from when a program gets a process until its end, and what becomes of a
 // program whose process dies under it.
+import type { ExpectedModule } from '../../api-server/src/control.js';
 import type { Counters } from '../../api-server/src/ipc.js';
 import type { SessionEnd } from '../../api-server/src/native.js';
 import type { CacheFolder } from './cache-folder.js';
@@ -14,6 +15,7 @@ import type { Slot } from './slot.js';
 import type { EndedState, Placement } from './state.js';
 import type { Tenants } from './tenants.js';
 import type { TraceFolder } from './trace/folder.js';
+import { type ProgramGpu, UsualModules } from './usual-modules.js';
 import type { Observer } from './view.js';
 import type { Visitor } from './visitor.js';
 import type { Waiting } from './waiting.js';
@@ -44,6 +46,7 @@ export class Running {
   readonly #options: RunningOptions;
   readonly #observer: Observer;
   readonly #waiting: Waiting;
+  readonly #usual = new UsualModules();
 
   constructor(options: RunningOptions) {
     this.#options = options;
@@ -73,6 +76,7 @@ export class Running {
         tenant: visitor.request.tenant,
         group: seat.group.gpus.length > 1 ? BigInt(seat.group.id) : 0n,
         uploadCache: this.#keepsUploads(visitor.request.tenant),
+        expected: visitor.hello.expectsModules ? this.#usual.of(programOf(session)) : [],
         windowBases,
         windowSize,
         leftover: offered.leftover,
@@ -133,6 +137,12 @@ export class Running {
     }
   }
 
+  /** Other sessions of the program may begin before this one ends. */
+  used(slot: Slot, id: bigint, module: ExpectedModule) {
+    const session = this.sessions.get(slot);
+    if (session && BigInt(session.id) === id) this.#usual.add(programOf(session), module);
+  }
+
   ended(slot: Slot, end: SessionEnd, counters: Counters) {
     const session = this.sessions.get(slot);
     if (session) {
@@ -144,6 +154,7 @@ export class Running {
         { reason, ...times, ...numbers(counters), slotReusable: reusable },
         `session ends: ${message}`,
       );
+      this.#usual.learn(programOf(session), end.modules);
       this.#over(session, reason);
     }
     this.#free(slot);
@@ -204,4 +215,9 @@ export class Running {
     if (this.sessions.size === 0) this.onIdle?.();
     return session;
   }
+}
+
+function programOf({ visitor, lane }: Session): ProgramGpu {
+  const { tenant, name } = visitor.request;
+  return { tenant, name, lane };
 }

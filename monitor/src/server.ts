@@ -97,6 +97,7 @@ export class Server {
           this.running.declined(slot, code, message);
           this.#serveQueue();
         },
+        onUsed: (slot, session, module) => this.running.used(slot, session, module),
         onEnded: (slot, end, counters) => {
           this.running.ended(slot, end, counters);
           this.#serveQueue();

@@ -4,6 +4,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { closeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import type { ExpectedModule } from '../../api-server/src/control.js';
 import type { Counters, FromSlot, Session, ToSlot } from '../../api-server/src/ipc.js';
 import type {
   DeviceSnapshot,
@@ -48,6 +49,8 @@ export interface SlotEvents {
   onPrepared(slot: Slot): void;
   onDeclined(slot: Slot, code: string | null, message: string): void;
   /** The session is over. The slot is free again, or `onExit` follows. */
+  /** Its session uses a module that the program's next one may expect; it may be over. */
+  onUsed(slot: Slot, session: bigint, module: ExpectedModule): void;
   onEnded(slot: Slot, end: SessionEnd, counters: Counters): void;
   /** Last of all. */
   onExit(slot: Slot, how: string): void;
@@ -246,6 +249,8 @@ export class Slot {
       case 'declined':
         this.#free();
         return this.#events.onDeclined(this, message.code, message.message);
+      case 'used':
+        return this.#events.onUsed(this, message.session, message.module);
       case 'ended':
         this.counters = message.counters;
         if (message.end.reusable) this.#free();

@@ -107,9 +107,10 @@ enum wire_op {
   WIRE_RegionSettle = 1322,
   WIRE_RegionDownload = 1323,
   WIRE_RegionTaken = 1324,
+  WIRE_ModuleTake = 1325,
 };
 
-#define WIRE_OP_COUNT 101
+#define WIRE_OP_COUNT 102
 
 struct wire_cuCtxSetLimit {
   struct wire_request request;
@@ -1361,6 +1362,15 @@ struct wire_RegionTaken {
 };
 WIRE_CHECK(sizeof(struct wire_RegionTaken) == 16, "wire_RegionTaken");
 
+// the module that the server has loaded unasked, as it was expected at that place of the Welcome, is the program's
+struct wire_ModuleTake {
+  struct wire_header header;
+  uint64_t module;
+  uint32_t index;
+  uint32_t pad0;
+};
+WIRE_CHECK(sizeof(struct wire_ModuleTake) == 24, "wire_ModuleTake");
+
 // For logs: X(op, name).
 #define WIRE_OPS(X) \
   X(1, cuCtxSetLimit) \
@@ -1464,6 +1474,7 @@ WIRE_CHECK(sizeof(struct wire_RegionTaken) == 16, "wire_RegionTaken");
   X(1322, RegionSettle) \
   X(1323, RegionDownload) \
   X(1324, RegionTaken) \
+  X(1325, ModuleTake) \
 
 
 #endif

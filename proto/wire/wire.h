@@ -58,6 +58,11 @@ struct wire_request {
   uint64_t request;
 };
 
+// Added to a module's index in Welcome.expected: the request that its answer names, although nobody
+// asked. The guest's own requests stay below.
+#define WIRE_EXPECTED ((uint64_t)1 << 63)
+#define WIRE_EXPECTED_MAX 32
+
 // ---- server to guest -----------------------------------------------------------------------
 
 enum wire_push {

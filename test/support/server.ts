@@ -15,6 +15,11 @@ export interface TestServer {
   log(): string;
   /** Waits until it has logged this: lines arrive some time after what they tell of. */
   logged(wanted: RegExp): Promise<void>;
+  /**
+   * Waits until it has seen a session end since the last call, and all that began: what programs
+   * used then is known to it.
+   */
+  rested(): Promise<void>;
   /** Process ids of the API servers. */
   slots(): number[];
   /** Ends it with SIGTERM and waits; the exit code. */
@@ -61,19 +66,29 @@ export async function startServer(options: ServerOptions = {}): Promise<TestServ
     });
     child.once('exit', (code) => reject(new Error(`the server ended with ${code}:\n${log}`)));
   });
+  const until = async (there: () => boolean, what: string) => {
+    while (!there()) {
+      const more = new Promise<void>((wake) => waiting.push(wake));
+      const over = ended.then(() => {
+        if (!there()) throw new Error(`the server ended without logging ${what}:\n${log}`);
+      });
+      await Promise.race([more, over]);
+    }
+  };
+  const lines = (message: RegExp) => log.match(message)?.length ?? 0;
+  let ends = 0;
   return {
     address,
     process: child,
     log: () => log,
-    async logged(wanted) {
-      while (!wanted.test(log)) {
-        const more = new Promise<void>((wake) => waiting.push(wake));
-        const over = ended.then(() => {
-          if (!wanted.test(log))
-            throw new Error(`the server ended without logging ${wanted}:\n${log}`);
-        });
-        await Promise.race([more, over]);
-      }
+    logged: (wanted) => until(() => wanted.test(log), `${wanted}`),
+    async rested() {
+      const now = () => lines(/"msg":"session (ends|lost)/g);
+      await until(
+        () => now() > ends && now() === lines(/"msg":"session begins"/g),
+        'the end of its sessions',
+      );
+      ends = now();
     },
     slots: () => childrenOf(child.pid ?? 0),
     async stop() {

@@ -63,6 +63,7 @@ World::World(WorldOptions options, int fds[2]) : guest(fds[0]), end_(over_.get_f
   session_options.tenant = options.tenant;
   session_options.group = options.group;
   session_options.upload_cache = options.upload_cache;
+  session_options.expected = options.expected;
   session_options.patience = options.patience;
   session_options.gate = options.gate;
   session_options.trace = options.trace;

@@ -18,6 +18,7 @@ struct WorldOptions {
   std::string tenant;
   uint64_t group = 0;
   bool upload_cache = false;
+  std::vector<outboard::ExpectedModule> expected;
 };
 
 class World {

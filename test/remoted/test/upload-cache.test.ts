@@ -56,12 +56,18 @@ t.test('another process sends nothing again', { skip: noPrograms }, async (t) =>
     await written(kept, payload / part + 1);
     t.equal(statSync(kept).mode & 0o777, 0o700);
     t.equal(statSync(path.join(kept, parts(kept)[0] ?? '')).mode & 0o777, 0o600);
+    await server.rested();
     costs.push(await run(t, server), await run(t, server));
   });
+  // Which modules to expect, a server knows once the program has run.
   await withServer(['--upload-cache', folder], async (server) => {
+    await run(t, server);
+    await server.rested();
     costs.push(await run(t, server));
   });
   await withServer([], async (server) => {
+    await run(t, server);
+    await server.rested();
     const { cost: plain } = await run(t, server);
     // Instead of the parts there is a question for each eight of them: frames and hashes.
     const sent = (2 * payload) / part;
