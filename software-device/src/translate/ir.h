@@ -191,7 +191,7 @@ enum class AtomicOp : uint8_t { Add, Min, Max, And, Or, Xor, Exch, Cas, Inc, Dec
 enum class ShuffleMode : uint8_t { Up, Down, Bfly, Idx };
 enum class VoteMode : uint8_t { All, Any, Uni, Ballot };
 enum class BarrierMode : uint8_t { Sync, Arrive, Popc, And, Or };
-enum class BulkWay : uint8_t { GlobalToShared, SharedToShared, SharedToGlobal };
+enum class BulkWay : uint8_t { GlobalToShared, SharedToShared, SharedToGlobal, Fill };
 enum class MbarrierMode : uint8_t {
   Init,
   Inval,

@@ -193,6 +193,7 @@ class Lowering {
   bool mbarrier();
   bool bulk_copy(bool reduce);
   bool store_async(bool reduce);
+  bool store_bulk();
   bool take_reduction(Ir *ir);
   bool cluster_address();
   bool cluster_launch();

@@ -127,6 +127,23 @@ bool Lowering::store_async(bool reduce) {
   return true;
 }
 
+// st.bulk[.weak][.shared::cta] [to], size, 0
+bool Lowering::store_bulk() {
+  take("weak");
+  SharedWindow window = take_shared_window();
+  if (window == SharedWindow::Cluster) return refuse("this works in the block's own memory only");
+  Ir ir = make(Op::BulkCopy);
+  ir.mode = static_cast<uint8_t>(BulkWay::Fill);
+  ir.space = Space::Shared;
+  uint64_t value = 0;
+  if (!modifiers_done() || !expect_operands(3) || !shared_address(operand(0), window, &ir.a) ||
+      !source(operand(1), Type::U64, &ir.c) || !immediate_bits(operand(2), Type::U64, &value))
+    return false;
+  if (value) return refuse("only zeros can be stored");
+  emit(ir);
+  return true;
+}
+
 // clusterlaunchcontrol: asks to take over a block that has not started. It is never granted, which
 // a program must expect: the answer is 16 bytes of zeros.
 //   .try_cancel.async[.shared::cta].mbarrier::complete_tx::bytes[.multicast::cluster::all].b128

@@ -174,6 +174,7 @@ bool Lowering::load() {
 }
 
 bool Lowering::store() {
+  if (take("bulk")) return store_bulk();
   Ir ir = make(Op::Store);
   bool async = take("async");
   if (async && !has("release")) return store_async(false);

@@ -118,6 +118,22 @@ const Ins *bulk(Warp &w, const Ins *i) {
   return i + 1;
 }
 
+// Zeros in shared memory.
+const Ins *fill(Warp &w, const Ins *i) {
+  const uint64_t *to = slot<uint64_t>(w, i->a), *sizes = slot<uint64_t>(w, i->c);
+  for (uint32_t left = w.mask; left; left &= left - 1) {
+    auto l = static_cast<unsigned>(__builtin_ctz(left));
+    const uint64_t bytes = sizes[l];
+    if (bytes % 8) return fault(w, i, 716, "the size of a bulk store is no multiple of 8");
+    if (bytes == 0) continue;
+    if (to[l] % 8) return memory_fault(w, i, Space::Generic, to[l], 8, true, l);
+    if (!shared_by_cluster(w, to[l], bytes))
+      return range_fault(w, i, Space::Shared, to[l], bytes, true, l);
+    std::memset(reinterpret_cast<void *>(to[l]), 0, bytes);
+  }
+  return i + 1;
+}
+
 // T: bits of one element, or the type of a reduction.
 template <class T, bool reduces>
 const Ins *store_async(Warp &w, const Ins *i) {
@@ -154,6 +170,8 @@ Handler pick_copy(const Ir &ir) {
       return bulk<void, BulkWay::GlobalToShared>;
     case BulkWay::SharedToShared:
       return bulk<void, BulkWay::SharedToShared>;
+    case BulkWay::Fill:
+      return fill;
     default:
       return bulk<void, BulkWay::SharedToGlobal>;
   }

@@ -182,6 +182,42 @@ TEST(stores_and_reductions_that_release) {
       }
 }
 
+// Zeros in a block's shared memory, and what lies beside them as it was.
+TEST(bulk_stores) {
+  Device device(1);
+  auto *out = device.array<uint32_t>(64);
+  for (const char *weak : {"", ".weak"})
+    for (const std::string space : {"", ".shared::cta"})
+      for (uint32_t bytes : {0u, 8u, 64u, 200u}) {
+        const std::string form = std::string("st.bulk") + weak + space,
+                          size = std::to_string(bytes);
+        const std::string to = space.empty() ? " [%d20+16], " : " [cells+16], ";
+        auto program = device.load(module(".shared .align 8 .b8 cells[256];\n" + kernel("k", 1, R"(
+              mov.u64 %d20, cells; cvta.shared.u64 %d20, %d20; mov.u64 %d21, )" + size + R"(;
+              shl.b32 %r4, %r0, 2; mov.u32 %r5, cells; add.u32 %r4, %r4, %r5; add.u32 %r6, %r0, 1;
+              st.shared.u32 [%r4], %r6; bar.sync 0; setp.ne.u32 %p0, %r0, 0;
+              @!%p0 )" + form + to + (bytes == 64 ? size : "%d21") + R"(, 0;
+              bar.sync 0; ld.shared.u32 %r7, [%r4];)" + store_result("%r7"))));
+        CHECK(program);
+        CHECK_OK(device.launch(program, "k", {1}, {64}, Parameters().add(out)));
+        bool right = true;
+        for (uint32_t i = 0; i < 64; ++i)
+          right &= out[i] == (i >= 4 && i < 4 + bytes / 4 ? 0 : i + 1);
+        if (!right) check::fail(__FILE__, __LINE__, form + " of " + size);
+        proven::add(form, 64);
+      }
+  auto program = device.load(
+      module(".shared .align 8 .b8 cells[256];\n" +
+             kernel("k", 1, "mov.u32 %r4, cells; st.bulk.shared::cta [%r4+8], %d0, 0;")));
+  auto run = [&](uint64_t bytes) {
+    return device.launch(program, "k", {1}, {1}, Parameters().add(bytes));
+  };
+  CHECK_OK(run(248));
+  CHECK_FAILS(run(256), 700, "st.bulk", "shared");
+  CHECK_FAILS(run(uint64_t{1} << 40), 700, "st.bulk");
+  CHECK_FAILS(run(12), 716, "multiple of 8");
+}
+
 // Where things lie, and in which block of the cluster.
 TEST(addresses_of_other_blocks) {
   struct Form {
