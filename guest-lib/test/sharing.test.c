@@ -18,7 +18,7 @@
 static struct wire_MemoryExport asked;  // the last one
 static int exports, imports, acknowledged;
 static uint64_t told_size, told_offset, told_length;  // of the memory imported next
-static int32_t refusal;
+static _Atomic int32_t refusal;  // the server's thread reads it with every command
 
 // A server whose tokens are numbers.
 static _Bool play(struct server *server, const struct wire_header *h, void *context) {

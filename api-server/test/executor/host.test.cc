@@ -84,9 +84,17 @@ std::string dialogue(const Host &host, const std::string &said) {
   return text;
 }
 
-// A guest that has been welcomed; its Hello names a program and window bases, one of them odd.
+// A number in a message of protobuf.
+std::string varint(uint64_t number) {
+  std::string bytes;
+  for (; number >= 0x80; number >>= 7) bytes += static_cast<char>(number | 0x80);
+  return bytes + static_cast<char>(number);
+}
+
+// A guest that has been welcomed; its Hello names a program and a window's base.
 Guest attach(const Host &host) {
-  const std::string hello = "\x0a\x04test\x52\x07\x80\x80\x80\x80\x80\x80\x10";
+  const std::string base = varint(WIRE_WINDOW_BASE);
+  const std::string hello = "\x0a\x04test\x52" + varint(base.size()) + base;
   const int fd = host.connect();
   const std::string said = preface(WIRE_PROTOCOL, hello);
   CHECK(send(fd, said.data(), said.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(said.size()));
