@@ -11,16 +11,18 @@
 
 #include "device.h"
 #include "error.h"
+#include "modules.h"
 #include "output.h"
 #include "server_nvml.h"
 #include "session.h"
+#include "values.h"
 
 namespace {
 
+using namespace addon;
 using outboard::Counters;
 using outboard::Device;
 using outboard::Error;
-using outboard::ExpectedModule;
 using outboard::Session;
 using outboard::SessionEnd;
 using outboard::TokenPage;
@@ -39,70 +41,6 @@ struct HeldSession {
 // How many kernels are told of.
 constexpr size_t kMostKernels = 100;
 using SessionPointer = std::shared_ptr<HeldSession>;
-
-// ---- values ------------------------------------------------------------------------------------
-
-void raise(Napi::Env env, const std::string &code, const std::string &message) {
-  Napi::Error error = Napi::Error::New(env, message);
-  error.Set("code", code);
-  error.ThrowAsJavaScriptException();
-}
-
-// Runs what may throw an Error; the result is undefined then, and the exception pending.
-template <class F>
-Napi::Value guarded(Napi::Env env, F f) {
-  try {
-    return f();
-  } catch (const Error &error) {
-    raise(env, error.code, error.what());
-  } catch (const std::exception &error) {
-    raise(env, "OB_INTERNAL", error.what());
-  }
-  return env.Undefined();
-}
-
-uint64_t to_u64(const Napi::Value &value, const char *name) {
-  bool lossless = false;
-  const uint64_t number = value.IsBigInt() ? value.As<Napi::BigInt>().Uint64Value(&lossless) : 0;
-  if (!lossless) throw Error("OB_INTERNAL", std::string(name) + " must be a bigint of 64 bits");
-  return number;
-}
-
-std::optional<uint64_t> to_optional_u64(const Napi::Value &value, const char *name) {
-  if (value.IsNull() || value.IsUndefined()) return std::nullopt;
-  return to_u64(value, name);
-}
-
-int to_int(const Napi::Value &value, const char *name) {
-  if (!value.IsNumber()) throw Error("OB_INTERNAL", std::string(name) + " must be a number");
-  return value.As<Napi::Number>().Int32Value();
-}
-
-std::string to_text(const Napi::Value &value, const char *name) {
-  if (!value.IsString()) throw Error("OB_INTERNAL", std::string(name) + " must be a string");
-  return value.As<Napi::String>().Utf8Value();
-}
-
-Napi::Object to_object(const Napi::Value &value, const char *name) {
-  if (!value.IsObject()) throw Error("OB_INTERNAL", std::string(name) + " must be an object");
-  return value.As<Napi::Object>();
-}
-
-template <class T>
-Napi::Value handle(Napi::Env env, T pointer) {
-  return Napi::External<T>::New(env, new T(std::move(pointer)),
-                                [](Napi::Env, T *held) { delete held; });
-}
-
-template <class T>
-T &from_handle(const Napi::Value &value, const char *name) {
-  if (!value.IsExternal()) throw Error("OB_INTERNAL", std::string(name) + " is none");
-  T &pointer = *value.As<Napi::External<T>>().Data();
-  if (!pointer) throw Error("OB_INTERNAL", std::string(name) + " has been closed");
-  return pointer;
-}
-
-Napi::Value bigint(Napi::Env env, uint64_t value) { return Napi::BigInt::New(env, value); }
 
 // ---- devices -----------------------------------------------------------------------------------
 
@@ -273,57 +211,6 @@ const char *reason_name(outboard::EndReason reason) {
   return "device";
 }
 
-Napi::Object to_object(Napi::Env env, const ExpectedModule &module) {
-  Napi::Uint8Array hash = Napi::Uint8Array::New(env, sizeof module.hash);
-  memcpy(hash.Data(), module.hash.data(), sizeof module.hash);
-  Napi::Object one = Napi::Object::New(env);
-  one.Set("hash", hash);
-  one.Set("size", bigint(env, module.size));
-  return one;
-}
-
-Napi::Value to_list(Napi::Env env, const std::vector<ExpectedModule> &modules) {
-  Napi::Array list = Napi::Array::New(env, modules.size());
-  for (uint32_t i = 0; i < modules.size(); i++) list.Set(i, to_object(env, modules[i]));
-  return list;
-}
-
-// On JavaScript's thread.
-void tell_used(Napi::Env env, Napi::Function on_used, ExpectedModule *module) {
-  const std::unique_ptr<ExpectedModule> owned(module);
-  if (env && on_used) on_used.Call({to_object(env, *owned)});
-}
-
-std::vector<ExpectedModule> to_modules(const Napi::Array &list) {
-  std::vector<ExpectedModule> modules(list.Length());
-  if (modules.size() > WIRE_EXPECTED_MAX) throw Error("OB_INTERNAL", "too many modules expected");
-  for (uint32_t i = 0; i < modules.size(); i++) {
-    const Napi::Object one = to_object(list.Get(i), "expected[]");
-    const Napi::Value hash = one.Get("hash");
-    if (!hash.IsTypedArray() ||
-        hash.As<Napi::TypedArray>().ByteLength() != sizeof modules[i].hash) {
-      throw Error("OB_INTERNAL", "expected[].hash must have 32 bytes");
-    }
-    memcpy(modules[i].hash.data(), hash.As<Napi::Uint8Array>().Data(), sizeof modules[i].hash);
-    modules[i].size = to_u64(one.Get("size"), "expected[].size");
-  }
-  return modules;
-}
-
-// Calls it until the session is gone.
-std::function<void(const ExpectedModule &)> caller_of_used(Napi::Env env, Napi::Function on_used) {
-  using Call = Napi::ThreadSafeFunction;
-  const std::shared_ptr<Call> call(new Call(Call::New(env, on_used, "module used", 0, 1)),
-                                   [](Call *held) {
-                                     held->Release();
-                                     delete held;
-                                   });
-  return [call](const ExpectedModule &module) {
-    auto *copy = new ExpectedModule(module);
-    if (call->NonBlockingCall(copy, tell_used) != napi_ok) delete copy;
-  };
-}
-
 struct Report {
   SessionEnd end;
   SessionPointer held;
@@ -340,7 +227,7 @@ void report(Napi::Env env, Napi::Function on_end, Report *report) {
   result.Set("reason", reason_name(owned->end.reason));
   result.Set("message", owned->end.message);
   result.Set("reusable", owned->end.reusable);
-  result.Set("modules", to_list(env, owned->end.modules));
+  result.Set("modules", list_modules(env, owned->end.modules));
   on_end.Call({result});
 }
 

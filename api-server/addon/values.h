@@ -1,0 +1,81 @@
+// Values that cross between JavaScript and C++. What is not as it should be is an Error; whoever is
+// called by JavaScript runs in `guarded`.
+#pragma once
+
+#include <napi.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "error.h"
+
+namespace addon {
+
+inline void raise(Napi::Env env, const std::string &code, const std::string &message) {
+  Napi::Error error = Napi::Error::New(env, message);
+  error.Set("code", code);
+  error.ThrowAsJavaScriptException();
+}
+
+// Runs what may throw an Error; the result is undefined then, and the exception pending.
+template <class F>
+Napi::Value guarded(Napi::Env env, F f) {
+  try {
+    return f();
+  } catch (const outboard::Error &error) {
+    raise(env, error.code, error.what());
+  } catch (const std::exception &error) {
+    raise(env, "OB_INTERNAL", error.what());
+  }
+  return env.Undefined();
+}
+
+inline uint64_t to_u64(const Napi::Value &value, const char *name) {
+  bool lossless = false;
+  const uint64_t number = value.IsBigInt() ? value.As<Napi::BigInt>().Uint64Value(&lossless) : 0;
+  if (!lossless)
+    throw outboard::Error("OB_INTERNAL", std::string(name) + " must be a bigint of 64 bits");
+  return number;
+}
+
+inline std::optional<uint64_t> to_optional_u64(const Napi::Value &value, const char *name) {
+  if (value.IsNull() || value.IsUndefined()) return std::nullopt;
+  return to_u64(value, name);
+}
+
+inline int to_int(const Napi::Value &value, const char *name) {
+  if (!value.IsNumber())
+    throw outboard::Error("OB_INTERNAL", std::string(name) + " must be a number");
+  return value.As<Napi::Number>().Int32Value();
+}
+
+inline std::string to_text(const Napi::Value &value, const char *name) {
+  if (!value.IsString())
+    throw outboard::Error("OB_INTERNAL", std::string(name) + " must be a string");
+  return value.As<Napi::String>().Utf8Value();
+}
+
+inline Napi::Object to_object(const Napi::Value &value, const char *name) {
+  if (!value.IsObject())
+    throw outboard::Error("OB_INTERNAL", std::string(name) + " must be an object");
+  return value.As<Napi::Object>();
+}
+
+template <class T>
+Napi::Value handle(Napi::Env env, T pointer) {
+  return Napi::External<T>::New(env, new T(std::move(pointer)),
+                                [](Napi::Env, T *held) { delete held; });
+}
+
+template <class T>
+T &from_handle(const Napi::Value &value, const char *name) {
+  if (!value.IsExternal()) throw outboard::Error("OB_INTERNAL", std::string(name) + " is none");
+  T &pointer = *value.As<Napi::External<T>>().Data();
+  if (!pointer) throw outboard::Error("OB_INTERNAL", std::string(name) + " has been closed");
+  return pointer;
+}
+
+inline Napi::Value bigint(Napi::Env env, uint64_t value) { return Napi::BigInt::New(env, value); }
+
+}  // namespace addon
