@@ -4,6 +4,7 @@
 #include "context.h"
 #include "guest_calls.h"
 #include "host_memory.h"
+#include "log.h"
 #include "memory.h"
 
 struct pointer {
@@ -144,9 +145,15 @@ CUresult guest_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attr
   return CUDA_SUCCESS;
 }
 
-// Whether copies of it are synchronous always: those that could be otherwise are not.
+// SYNC_MEMOPS is for other machines' network cards, which see copies when the program does. None
+// can reach this memory, and copies and fills within the device go on when their call returns.
 CUresult guest_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
                                      CUdeviceptr ptr) {
   if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
-  return look_up(ptr).kind == NOT_OURS ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  if (look_up(ptr).kind == NOT_OURS) return CUDA_ERROR_INVALID_VALUE;
+  if (!*(const unsigned *)value) return CUDA_SUCCESS;
+  log_warn(
+      "CU_POINTER_ATTRIBUTE_SYNC_MEMOPS is not served: copies and fills within a device go on "
+      "when their call returns");
+  return CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -128,7 +128,9 @@ int main() {
   told("boxes");
 
   printf("-- attributes that are set\n");
-  int ordered = 1;
+  int ordered = 0;
+  SHOW_DRIVER(cuPointerSetAttribute(&ordered, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, a));
+  ordered = 1;
   SHOW_DRIVER(cuPointerSetAttribute(&ordered, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, a));
   ordered = -1;
   SHOW_DRIVER(cuPointerGetAttribute(&ordered, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, a));

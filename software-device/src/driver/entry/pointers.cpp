@@ -169,7 +169,10 @@ CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
   if (CUresult bad = enter(&context)) return bad;
   if (!value || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS) return CUDA_ERROR_INVALID_VALUE;
   auto pin = driver()->memory.pin();
-  return driver()->memory.find(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  if (!driver()->memory.find(address)) return CUDA_ERROR_INVALID_VALUE;
+  if (!*static_cast<const unsigned *>(value)) return CUDA_SUCCESS;
+  return refuse(CUDA_ERROR_NOT_SUPPORTED,
+                "no network card reaches this memory, and copies within it are not synchronous");
 }
 
 CUresult cuCtxEnablePeerAccess(CUcontext handle, unsigned int flags) {
