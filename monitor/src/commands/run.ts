@@ -204,7 +204,7 @@ const fromTerminal: readonly string[] = ['SIGINT', 'SIGQUIT', 'SIGHUP', 'SIGWINC
 
 function runProgram(program: string, args: string[], env: NodeJS.ProcessEnv): Promise<number> {
   return new Promise((resolve) => {
-    const child = spawn(program, args, { env, stdio: 'inherit' });
+    // Before the program runs: one that comes in between would be lost, or end this process alone.
     for (const signal of forwarded) {
       process.on(signal, () => {
         // A terminal signals its whole foreground group: the program has it already.
@@ -212,6 +212,7 @@ function runProgram(program: string, args: string[], env: NodeJS.ProcessEnv): Pr
         child.kill(signal);
       });
     }
+    const child = spawn(program, args, { env, stdio: 'inherit' });
     child.once('error', (error: NodeJS.ErrnoException) => {
       const found = error.code !== 'ENOENT';
       const reason = found ? error.message : 'there is no such program';
