@@ -1,7 +1,7 @@
 // LD_PRELOAD puts the library into every process that is started: nobody may notice it there.
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { guestLibrary } from '../../test/support/paths.js';
@@ -63,34 +63,43 @@ t.test('programs that make no CUDA call', async (t) => {
   t.notOk(existsSync(stats), 'no counters');
 });
 
-const strace = (() => {
+/** Why system calls cannot be watched here, or false. */
+const unwatched = (() => {
   try {
-    execFileSync('strace', ['-V'], { stdio: 'ignore' });
+    execFileSync('strace', ['-qq', '-o', '/dev/null', 'true'], { stdio: 'pipe' });
     return false;
-  } catch {
-    return 'strace is not installed';
+  } catch (error) {
+    const { code, stderr } = error as { code?: string; stderr?: Buffer };
+    if (code === 'ENOENT') return 'strace is not installed';
+    return `strace cannot trace here: ${String(stderr).trim()}`;
   }
 })();
 
-t.test('not a single system call of its own', { skip: strace }, async (t) => {
-  const folder = t.testdir();
-  const calls = async (preload: Record<string, string>) => {
-    const file = path.join(folder, 'trace');
+t.test('not a single system call of its own', { skip: unwatched }, async (t) => {
+  const file = path.join(t.testdir(), 'trace');
+  const calls = async (command: string[], preload: Record<string, string>) => {
     const only = 'trace=network,clone,clone3,eventfd2,write,getrandom,rt_sigaction';
     const environment = Object.entries(preload).flatMap(([name, value]) => [
       '-E',
       `${name}=${value}`,
     ]);
     const { code, stderr } = await run(
-      ['strace', '-f', '-qq', '-e', only, '-o', file, ...environment, 'true'],
+      ['strace', '-f', '-qq', '-e', only, '-o', file, ...environment, ...command],
       {},
     );
-    if (code !== 0) return stderr;
-    const { stdout } = await run(['cat', file], {});
-    return stdout
-      .split('\n')
-      .map((line) => line.replace(/^\d+ +/, '').replace(/0x[0-9a-f]+|"[^"]*"(\.\.\.)?/g, 'X'))
-      .join('\n');
+    t.same({ code, stderr }, { code: 0, stderr: '' }, `${command.join(' ')} under strace`);
+    const lines = readFileSync(file, 'utf8').split('\n');
+    rmSync(file);
+    return lines.map((line) =>
+      line.replace(/^\d+ +/, '').replace(/0x[0-9a-f]+|"[^"]*"(\.\.\.)?/g, 'X'),
+    );
   };
-  t.same(await calls({ LD_PRELOAD: guestLibrary }), await calls({}));
+  const preload = { LD_PRELOAD: guestLibrary };
+  const echo = ['sh', '-c', 'echo word'];
+  t.ok(
+    (await calls(echo, {})).some((call) => call.startsWith('write(1, X')),
+    'calls are seen',
+  );
+  t.same(await calls(['true'], preload), await calls(['true'], {}));
+  t.same(await calls(echo, preload), await calls(echo, {}));
 });

@@ -8,7 +8,8 @@ const server = await startServer();
 const env = { OUTBOARD_SERVER: server.address };
 t.teardown(() => server.stop());
 
-const refused = ['not permitted'];
+const needsRoot = new Set(['changes-root', 'changes-user']);
+const isRoot = process.getuid?.() === 0;
 
 for (const [what, expected] of Object.entries({
   'closes-descriptors': [
@@ -32,12 +33,11 @@ for (const [what, expected] of Object.entries({
   'loads-and-unloads': [...Array(3).fill('loaded CUDA_SUCCESS'), 'then CUDA_SUCCESS'],
   'is-confined': ['confined CUDA_SUCCESS'],
 })) {
-  t.test(what, async (t) => {
+  const skip = needsRoot.has(what) && !isRoot && 'only root may do that';
+  t.test(what, { skip }, async (t) => {
     const { lines, stderr, code, signal } = await run(what, env, strange);
     t.same({ stderr, code, signal }, { stderr: '', code: 0, signal: null });
-    // Some need rights that this process may not have.
-    if (process.getuid?.() === 0 || JSON.stringify(lines) !== JSON.stringify(refused))
-      t.same(lines, expected);
+    t.same(lines, expected);
   });
 }
 

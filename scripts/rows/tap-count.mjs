@@ -1,6 +1,7 @@
 // Counting tests in a TAP stream. A test is a named `t.test` block with assertions of its own; the
 // blocks around it are headings and count only if they, too, assert something. A block that is
-// skipped, or an assertion marked skip or todo, counts as one skipped test.
+// skipped, or an assertion marked skip or todo, counts as one skipped test. A block that says nothing
+// at all has proven nothing: it fails.
 import { inspect } from 'node:util';
 import { Parser } from 'tap-parser';
 
@@ -13,6 +14,7 @@ import { Parser } from 'tap-parser';
  * @property {string} name
  * @property {number} good assertions
  * @property {Point[]} bad assertions
+ * @property {number} marked assertions that are skipped, or to be done
  * @property {boolean} nested whether it has blocks inside
  * @property {Level | undefined} last the block that its next closing test point is about
  */
@@ -39,13 +41,14 @@ export function countTap(stream, file) {
 /** @param {Parser} parser @param {string} name @param {Count} count @returns {Level} */
 function watch(parser, name, count) {
   /** @type {Level} */
-  const level = { name, good: 0, bad: [], nested: false, last: undefined };
+  const level = { name, good: 0, bad: [], marked: 0, nested: false, last: undefined };
   parser.on('child', (/** @type {Parser} */ child) => {
     level.nested = true;
     level.last = watch(child, name ? `${name} > ${child.name}` : child.name, count);
   });
   parser.on('assert', (/** @type {Point} */ point) => {
     if (point.skip || point.todo) {
+      level.marked++;
       const reason = point.skip || point.todo;
       const title = name ? `${name} > ${point.name}` : point.name;
       count.skips.push({ name: title, reason: typeof reason === 'string' ? reason : 'no reason' });
@@ -74,8 +77,10 @@ function settle(level, ok, count, closing) {
   if (!ok && failures.length === 0 && !level.nested && closing) failures.push(explain(closing));
   if (failures.length > 0) {
     count.failures.push({ name: level.name, detail: failures.join('\n') });
-  } else if (level.good > 0 || !level.nested) {
+  } else if (level.good > 0) {
     count.passed++;
+  } else if (!level.nested && level.marked === 0) {
+    count.failures.push({ name: level.name, detail: 'it asserts nothing, so it could not fail' });
   }
 }
 

@@ -84,6 +84,12 @@ export const packages = [
     commands: ['shellcheck'],
   },
   {
+    name: 'strace',
+    why: 'shows that the guest library makes no system call in programs without CUDA',
+    neededFor: 'test',
+    commands: ['strace'],
+  },
+  {
     name: 'chromium',
     why: 'shows the web page to its tests',
     neededFor: 'test',

@@ -104,12 +104,34 @@ not ok 1 - throws
   stack: |
     somewhere
   ...
+1..1
+`);
+  t.match(result, { passed: 0, failures: [{ name: 'throws', detail: /somewhere/ }] });
+});
+
+t.test('a block that asserts nothing fails', async (t) => {
+  const result = await count(`TAP version 14
 # Subtest: empty
     1..0
-ok 2 - empty
+ok 1 - empty
+# Subtest: heading
+    # Subtest: empty, too
+        1..0
+    ok 1 - empty, too
+    # Subtest: not yet
+        not ok 1 - later # TODO not yet
+        1..1
+    ok 2 - not yet
+    1..2
+ok 2 - heading
 1..2
 `);
-  t.match(result, { passed: 1, failures: [{ name: 'throws', detail: /somewhere/ }] });
+  t.match(result, { passed: 0, skips: [{ name: 'heading > not yet > later' }] });
+  t.same(
+    result.failures.map(({ name }) => name),
+    ['empty', 'heading > empty, too'],
+  );
+  t.match(result.failures[0]?.detail, 'asserts nothing');
 });
 
 t.test('skipped and todo tests are neither passed nor failed', async (t) => {
