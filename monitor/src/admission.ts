@@ -59,19 +59,24 @@ function tooMany({ devices }: Hello, here: number) {
 }
 
 function checkTenant(tenant: Tenant, request: SessionRequest, state: ServerState) {
-  const usual = state.gpus.reduce((most, gpu) => (gpu.usual > most ? gpu.usual : most), 0n);
   const { gpus, memory, shareRequest } = request;
   const demand = {
     sessions: gpus,
-    memory: BigInt(gpus) * (memory ?? usual),
+    memory: BigInt(gpus) * (memory ?? usualMost(state)),
     share: gpus * shareRequest,
   };
   const refusal = check(tenant, usageOf(tenant.name, state), demand);
   if (refusal) throw refusal;
 }
 
+/** What a session that does not ask for memory gets at most: it is not known yet where it will run. */
+function usualMost({ gpus }: Pick<ServerState, 'gpus'>): bigint {
+  return gpus.reduce((most, { usual }) => (usual > most ? usual : most), 0n);
+}
+
 /** What a tenant's sessions have altogether, one for each GPU, those included that wait. */
-export function usageOf(tenant: string, { gpus, queue }: ServerState): TenantUsage {
+export function usageOf(tenant: string, state: ServerState): TenantUsage {
+  const { gpus, queue } = state;
   const usage: TenantUsage = { sessions: 0, memory: 0n, share: 0 };
   const add = (sessions: number, memory: bigint, share: number) => {
     usage.sessions += sessions;
@@ -85,7 +90,7 @@ export function usageOf(tenant: string, { gpus, queue }: ServerState): TenantUsa
   }
   for (const { request } of queue) {
     const { gpus, memory, shareRequest } = request;
-    if (request.tenant === tenant) add(gpus, memory ?? 0n, shareRequest);
+    if (request.tenant === tenant) add(gpus, memory ?? usualMost(state), shareRequest);
   }
   return usage;
 }

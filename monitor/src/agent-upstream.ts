@@ -86,6 +86,8 @@ export class Upstream {
         ...(serverName === null ? {} : { servername: serverName }),
         secureContext: this.#credentials.context,
         minVersion: 'TLSv1.3',
+        // Said here, as otherwise a variable of the environment decides.
+        rejectUnauthorized: true,
         ...relayOptions,
       });
       socket.setNoDelay(true);

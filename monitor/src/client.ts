@@ -8,7 +8,6 @@ import { HelloReader } from './hello.js';
 import type { Log } from './log.js';
 import type { CertificateIdentity } from './tenants.js';
 import type { FrontPeer } from './tls-preamble.js';
-import { formatAddress } from './values.js';
 
 export interface ClientEvents {
   onHello(client: Client, hello: Hello): void;
@@ -42,13 +41,13 @@ export class Client {
 
   constructor(
     socket: Socket,
-    from: FrontPeer | null,
+    { peer, certificate }: FrontPeer,
     helloSeconds: number,
     log: Log,
     events: ClientEvents,
   ) {
-    this.peer = from?.peer ?? peerOf(socket);
-    this.certificate = from?.certificate ?? null;
+    this.peer = peer;
+    this.certificate = certificate;
     this.#socket = socket;
     this.#log = log.child({ peer: this.peer });
     this.#events = events;
@@ -194,8 +193,4 @@ function isHttp(start: Buffer): boolean {
   return /^(GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH|CONNECT|TRACE|PRI) /.test(
     start.subarray(0, 8).toString('latin1'),
   );
-}
-
-function peerOf({ remoteAddress: host, remotePort: port }: Socket): string {
-  return host === undefined || port === undefined ? 'unix' : formatAddress({ host, port });
 }

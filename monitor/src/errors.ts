@@ -218,6 +218,12 @@ const table = {
     remedy:
       'Name a tenants file with --tenants (`outboard tenant add` makes one), or listen on 127.0.0.1 or a Unix socket.',
   },
+  OB_OPERATORS_NEEDED: {
+    sentence:
+      'the HTTP API on %s would answer nobody: %s names tenants, and no operator with a token',
+    remedy:
+      'Add one with `outboard tenant add NAME --operator act`, or name a Unix socket with --http unix:PATH, or say --http none.',
+  },
   OB_TENANT_EXISTS: {
     sentence: '%s names %s already',
     remedy: 'Choose another name, or use `outboard tenant rotate` for a new token.',
@@ -312,6 +318,10 @@ const table = {
     sentence: "the request carries no operator's token that is valid here",
     remedy:
       'Send `Authorization: Bearer TOKEN`; commands read it from the file that OUTBOARD_OPERATOR_TOKEN_FILE names.',
+  },
+  OB_API_GONE: {
+    sentence: 'the request came on a connection that was reset before it was answered',
+    remedy: 'Keep the connection until the answer has come.',
   },
   OB_API_RIGHTS: {
     sentence: 'operator %s may look, and not act',

@@ -60,12 +60,15 @@ export function passedSockets(env: NodeJS.ProcessEnv): Listen[] {
   return Array.from({ length: count }, (_, index) => ({ kind: 'fd', fd: firstPassed + index }));
 }
 
+/** `peer`: where it comes from, as people write it. */
+export type Accept = (socket: Socket, peer: string) => void;
+
 export class Listeners {
-  readonly #accept: (socket: Socket) => void;
+  readonly #accept: Accept;
   readonly #servers: NetServer[] = [];
   readonly #paths: string[] = [];
 
-  constructor(accept: (socket: Socket) => void) {
+  constructor(accept: Accept) {
     this.#accept = accept;
   }
 
@@ -85,7 +88,12 @@ export class Listeners {
 
   async #open(listen: Listen): Promise<Listen> {
     if (listen.kind === 'unix') await removeStale(listen.path);
-    const server = createServer({ noDelay: true, keepAlive: true }, this.#accept);
+    const server = createServer({ noDelay: true, keepAlive: true }, (socket) => {
+      const unix = typeof server.address() === 'string';
+      const peer = unix ? 'unix' : peerOf(socket);
+      if (peer === null) socket.destroy();
+      else this.#accept(socket, peer);
+    });
     await new Promise<void>((resolve, reject) => {
       server.once('error', (error) =>
         reject(new OutboardError('OB_LISTEN', formatListen(listen), error.message)),
@@ -110,6 +118,11 @@ export class Listeners {
     }
     return typeof address === 'string' ? { kind: 'unix', path: address } : listen;
   }
+}
+
+/** Null: it was reset before it was looked at, and there is nobody any more. */
+function peerOf({ remoteAddress: host, remotePort: port }: Socket): string | null {
+  return host === undefined || port === undefined ? null : formatAddress({ host, port });
 }
 
 function optionsOf(listen: Listen): ListenOptions | { fd: number } {

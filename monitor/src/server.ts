@@ -113,7 +113,9 @@ export class Server {
     const stopping = () => this.stopping;
     const waiting = this.#waiting;
     this.running = new Running({ ...options, pool, quota, waiting, stopping, observer, log });
-    this.#listeners = new Listeners((socket) => this.accept(socket));
+    this.#listeners = new Listeners((socket, peer) =>
+      this.accept(socket, { peer, certificate: null }),
+    );
   }
 
   get sessions(): ReadonlyMap<Slot, Session> {
@@ -272,8 +274,8 @@ export class Server {
 
   // ---- who comes and waits ---------------------------------------------------------------------
 
-  /** `from`: what the TLS front knows of a guest that came through it. */
-  accept(socket: Socket, from: FrontPeer | null = null) {
+  /** `from`: where it comes from, and what the TLS front knows of a guest that came through it. */
+  accept(socket: Socket, from: FrontPeer) {
     const events = {
       onHello: (client: Client, hello: Hello) => this.#arrived(client, hello),
       onGone: (client: Client) => this.#left(client),

@@ -171,6 +171,21 @@ export function requireLocal(listens: readonly Listen[], format: (listen: Listen
   }
 }
 
+/**
+ * Throws OB_OPERATORS_NEEDED for a TCP address of the HTTP API, where there are tenants and nobody whose
+ * token would be taken: whoever reaches such an address is not an operator for that alone.
+ */
+export function requireOperators(
+  http: readonly Listen[],
+  tenants: Pick<Tenants, 'file' | 'hasOperators'>,
+  format: (listen: Listen) => string,
+) {
+  const open = http.find(({ kind }) => kind !== 'unix');
+  if (open && !tenants.hasOperators) {
+    throw new OutboardError('OB_OPERATORS_NEEDED', format(open), tenants.file);
+  }
+}
+
 function iso(milliseconds: number): string {
   return new Date(milliseconds).toISOString();
 }
@@ -232,9 +247,9 @@ export class Tenants {
     return this.#content.tenants.find((tenant) => tenant.name === name) ?? null;
   }
 
-  /** Whether the HTTP API asks for tokens at all. */
+  /** Whether there is one who has a token. */
   get hasOperators(): boolean {
-    return this.#content.operators.length > 0;
+    return this.#content.operators.some(({ tokens }) => tokens.length > 0);
   }
 
   /** For the HTTP API; null: the token is not valid. */

@@ -3,10 +3,11 @@ import fc from 'fast-check';
 import t from 'tap';
 import { decodeHello, encodeHello, type Hello, wire } from '../../api-server/src/control.js';
 import { usualParameters } from '../policies/placement.js';
-import { admit } from '../src/admission.js';
+import { admit, usageOf } from '../src/admission.js';
 import { overhead, sessionMemory } from '../src/memory.js';
 import { Queue } from '../src/queue.js';
 import type { GpuState, ServerState } from '../src/state.js';
+import { parseTenants } from '../src/tenants-file.js';
 
 const GiB = 1n << 30n;
 
@@ -27,6 +28,21 @@ function gpu(index: number, { memory = 8n * GiB, reserved = 0n, free = [true] })
 const state = (gpus: GpuState[]): ServerState => ({ now: 0, gpus, queue: [], history: [] });
 const hello = (given: Partial<Hello>) =>
   decodeHello(encodeHello(given).subarray(wire.prefaceBytes));
+t.test('what waits without a word about memory counts with what it will get', async (t) => {
+  const content = parseTenants(
+    'version: v1\ntenants:\n  - name: a\n    limits: {memory: 8G}\n',
+    'f',
+  );
+  const [tenant = null] = content.tenants;
+  const full = state([gpu(0, { memory: 8n * GiB, free: [false, false] })]);
+  const request = admit(hello({}), full, usualParameters, tenant);
+  const queue = [1, 2].map((id) => ({ id, request, arrived: 0 }));
+  t.equal(usageOf('a', { ...full, queue }).memory, 8n * GiB);
+  t.throws(() => admit(hello({}), { ...full, queue }, usualParameters, tenant), {
+    code: 'OB_TENANT_MEMORY',
+  });
+});
+
 t.test('what can never be had is refused', async (t) => {
   const gpus = [gpu(0, { memory: 4n * GiB }), gpu(1, { memory: 8n * GiB, reserved: 8n * GiB })];
   const code = (given: Partial<Hello>) => {

@@ -158,6 +158,14 @@ t.test('what goes wrong is told to the guest', async (t) => {
   }
 });
 
+t.test('no variable of Node makes it trust anybody', async (t) => {
+  const strange = await startFront(t, { files: serverFiles(theirs, null) }, echoing([]));
+  process.env['NODE_TLS_REJECT_UNAUTHORIZED'] = '0';
+  t.teardown(() => delete process.env['NODE_TLS_REJECT_UNAUTHORIZED']);
+  const agent = await Agent.start(t, ...anyPort, ...at(strange.address));
+  t.match(await answer(agent.hello(t)), { refusal: { code: 'OB_AGENT_CERTIFICATE' } });
+});
+
 t.test('the next server is tried', async (t) => {
   const { address } = await startFront(t, { files: serverFiles(ours, null) }, echoing([]));
   const strange = await startFront(t, { files: serverFiles(theirs, null) }, echoing([]));

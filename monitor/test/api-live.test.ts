@@ -169,3 +169,13 @@ t.test('a client that sends is closed, a server that stops says so', async (t) =
   await api.api.close();
   t.equal(await follower.closed, 1001);
 });
+
+t.test('whose token ends does not follow any longer', async (t) => {
+  let valid = true;
+  const authorise = () => (valid ? { name: 'vic', rights: 'view' as const } : null);
+  const api = await TestApi.start(t, { authorise });
+  const follower = new Follower(t, api, ['json', bearerSubprotocol('token')]);
+  await follower.nextOf('view');
+  valid = false;
+  t.equal(await follower.closed, 1008);
+});

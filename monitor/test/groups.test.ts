@@ -30,9 +30,7 @@ async function beginAll(serving: Serving, devices: number, hello: Partial<Hello>
   return { guests: [guest, ...others], welcomes };
 }
 
-async function stateOf(serving: Serving): Promise<View> {
-  return (await fetch(`${serving.http}v1/state`)).json() as Promise<View>;
-}
+const stateOf = (serving: Serving): Promise<View> => serving.state();
 
 /** Waits until nobody has anything. */
 async function allFree(serving: Serving) {

@@ -75,6 +75,23 @@ t.test('a path that is too long for a socket', async (t) => {
   await t.rejects(Serving.start(t, args), { message: /ended with 2:.*1 to 107 bytes/s });
 });
 
+t.test('a connection that was reset comes from no Unix socket', async (t) => {
+  const serving = await Serving.start(t, ['--servers-per-gpu', '1']);
+  for (let i = 0; i < 10; i++) {
+    const guest = new Guest(serving.address);
+    await once(guest.socket, 'connect');
+    const closed = once(guest.socket, 'close');
+    guest.send('nothing that is known');
+    guest.socket.resetAndDestroy();
+    await closed;
+  }
+  const last = Guest.hello(serving.address);
+  await last.welcome();
+  await last.leave();
+  await serving.logged({ msg: 'session begins', peer: /^127\.0\.0\.1:\d+$/ });
+  t.notOk(serving.lines.some(({ peer }) => peer === 'unix'));
+});
+
 /** The path of a Unix socket must be short. */
 function shortFolder(t: { teardown(end: () => void): void }): string {
   const folder = mkdtempSync(path.join(tmpdir(), 'outboard-'));

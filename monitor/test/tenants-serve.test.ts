@@ -2,7 +2,6 @@
 import { execFileSync } from 'node:child_process';
 import path from 'node:path';
 import t from 'tap';
-import type { View } from '../src/view.js';
 import { Guest } from './support/guest.js';
 import { outboard, Serving } from './support/serving.js';
 
@@ -18,7 +17,7 @@ t.test('tenants come with tokens, and have what they may have', async (t) => {
   const other = tenant('add', 'other', '--gpus', '1', '--class', 'best-effort');
   const serving = await Serving.start(t, ['--gpus', '2', '--tenants', file]);
   const hello = (token: string, rest = {}) => Guest.hello(serving.address, { token, ...rest });
-  const state = async () => (await (await fetch(`${serving.http}v1/state`)).json()) as View;
+  const state = () => serving.state();
 
   t.match(await hello('').refusal(), { code: 'OB_TOKEN_MISSING' });
   t.match(await hello('wrong').refusal(), { code: 'OB_TOKEN_UNKNOWN' });
@@ -71,4 +70,33 @@ t.test('without a tenants file only this machine is served', async (t) => {
   await t.rejects(Serving.start(t, args), { message: /ended with 3:.*OB_TENANTS_NEEDED/s });
   const serving = await Serving.start(t);
   await serving.logged({ msg: /no tenants file: only this machine/ });
+});
+
+t.test('tenants need operators, where the HTTP API is on TCP', async (t) => {
+  const file = path.join(t.testdir(), 'tenants.yaml');
+  const add = (...args: string[]) =>
+    execFileSync(process.execPath, [outboard, 'tenant', 'add', ...args, '--tenants', file], {
+      encoding: 'utf8',
+    }).trim();
+  add('acme');
+  const args = ['--tenants', file, '--http', '127.0.0.1:0'];
+  const refused = Serving.launch(t, args);
+  t.equal(await refused.exit, 3);
+  t.match(await refused.logged({ code: 'OB_OPERATORS_NEEDED' }), {
+    msg: /127\.0\.0\.1:0 .*tenants\.yaml/,
+    remedy: /--operator act.*--http unix:PATH.*--http none/,
+  });
+
+  const ann = add('ann', '--operator', 'act');
+  const serving = await Serving.start(t, args);
+  const asks = async (headers: Record<string, string> = {}) =>
+    (await fetch(`${serving.http}v1/state`, { headers })).status;
+  const headers = { authorization: `Bearer ${ann}` };
+  t.equal(await asks(headers), 200);
+  t.equal(await asks(), 401);
+  const before = serving.lines.length;
+  execFileSync(process.execPath, [outboard, 'tenant', 'remove', 'ann', '--tenants', file]);
+  await serving.logged({ msg: 'tenants read' }, before);
+  t.equal(await asks(headers), 401);
+  t.equal(await asks(), 401, "without operators it does not become everybody's");
 });

@@ -10,7 +10,9 @@
 //    it asks; that holds for the WebSocket too, where browsers ask no preflight question;
 //  - DNS rebinding, which makes a page of another name look like the same origin, is seen by that
 //    name in Host: without operators only names of this machine itself are answered.
-// Whoever can open the Unix socket has been let in by its file mode, 0600.
+// Whoever can open the Unix socket has been let in by its file mode, 0600. That a request came through
+// it is known from the listener, and from nothing that may be missing for another reason: a TCP
+// connection that its sender has reset has no address either.
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import { OutboardError } from '../errors.js';
@@ -24,15 +26,38 @@ export interface Operator {
 /** Null: the token is not valid. Compares in constant time. */
 export type Authorise = (token: string) => Operator | null;
 
+/** What proxies say of those they speak for. */
+const proxyHeaders = [
+  'forwarded',
+  'x-forwarded-for',
+  'x-forwarded-host',
+  'x-forwarded-proto',
+  'x-real-ip',
+  'via',
+];
+
 /** A WebSocket of a browser carries no headers of the page's making; the token is a subprotocol. */
 const bearerProtocol = 'outboard.bearer.';
 
-/** Who asks. Throws the refusal. `authorise` null: there are no operators. */
+const throughUnix = new WeakSet<IncomingMessage>();
+
+/** For the listener of a Unix socket to say; every other request is taken for one over TCP. */
+export function cameThroughUnix(request: IncomingMessage) {
+  throughUnix.add(request);
+}
+
+/** For logs. */
+export function senderOf(request: IncomingMessage): string {
+  return throughUnix.has(request) ? 'unix' : (request.socket.remoteAddress ?? 'unknown');
+}
+
+/** Who asks. Throws the refusal. `authorise` null: there are no operators, and no tenants. */
 export function admitRequest(request: IncomingMessage, authorise: Authorise | null): Operator {
   refuseOtherOrigins(request);
+  if (throughUnix.has(request)) return { name: 'local', rights: 'act' };
   const peer = request.socket.remoteAddress;
-  // A Unix socket has no address.
-  if (peer === undefined) return { name: 'local', rights: 'act' };
+  // Reset: there is nobody to answer, and nobody who could be known.
+  if (peer === undefined) throw new OutboardError('OB_API_GONE');
   if (authorise) {
     const token = tokenOf(request);
     const operator = token === null ? null : authorise(token);
@@ -41,7 +66,9 @@ export function admitRequest(request: IncomingMessage, authorise: Authorise | nu
   }
   if (!isLoopback(peer)) throw new OutboardError('OB_API_PEER', peer);
   // A proxy on this machine speaks for somebody elsewhere.
-  const forwarded = request.headers['x-forwarded-for'] ?? request.headers.forwarded;
+  const forwarded = proxyHeaders
+    .map((name) => request.headers[name])
+    .find((value) => value !== undefined);
   if (forwarded !== undefined) throw new OutboardError('OB_API_PEER', quoted(String(forwarded)));
   const { host = '' } = request.headers;
   if (!isOwnName(nameOf(host))) throw new OutboardError('OB_API_HOST', quoted(host));

@@ -16,7 +16,14 @@ import { formatListen, type Listen, removeStale } from '../listeners.js';
 import type { Log } from '../log.js';
 import { unixPathMost } from '../values.js';
 import type { Observer, Operations } from '../view.js';
-import { type Authorise, admitRequest, mayAct, type Operator } from './access.js';
+import {
+  type Authorise,
+  admitRequest,
+  cameThroughUnix,
+  mayAct,
+  type Operator,
+  senderOf,
+} from './access.js';
 import { History } from './history.js';
 import { Live } from './live.js';
 import { Metrics } from './metrics.js';
@@ -30,10 +37,7 @@ export interface ApiOptions {
   operations: Operations;
   /** Made before the server, which tells it what happens; see newMetrics(). */
   metrics: Metrics;
-  /**
-   * Null: no operators are configured, and only this machine itself is answered. Looked at for each
-   * request: a getter may change its mind when a file of operators appears.
-   */
+  /** Null: there are no operators and no tenants, and only this machine itself is answered. */
   readonly authorise: Authorise | null;
   listen: readonly Listen[];
   log: Log;
@@ -64,8 +68,6 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   const live = new Live(operations);
   const app = buildApp(options, history);
   await app.ready();
-  const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) =>
-    upgradeToLive(request, socket, head, options.authorise, live);
   const servers: HttpServer[] = [];
   const sample = () => {
     const view = operations.view();
@@ -86,12 +88,20 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   try {
     const addresses: Listen[] = [];
     for (const listen of options.listen) {
-      const server = createServer((request, response) => app.routing(request, response));
+      const arrived =
+        listen.kind === 'unix' ? cameThroughUnix : (_request: IncomingMessage) => undefined;
+      const server = createServer((request, response) => {
+        arrived(request);
+        app.routing(request, response);
+      });
       // Operators and scrapers ask little, and at once.
       server.requestTimeout = 30_000;
       server.headersTimeout = 10_000;
       server.maxConnections = connectionsMost;
-      server.on('upgrade', upgrade);
+      server.on('upgrade', (request, socket, head) => {
+        arrived(request);
+        upgradeToLive(request, socket, head, options.authorise, live);
+      });
       addresses.push(await open(server, listen));
       servers.push(server);
     }
@@ -208,7 +218,7 @@ function addRoute(app: FastifyInstance, route: Route, context: Context, options:
       const call = { params, query, body, operator } as Call;
       const result = await route.handle(context, call);
       if (rights === 'act') {
-        const peer = request.raw.socket.remoteAddress ?? 'unix';
+        const peer = senderOf(request.raw);
         log.info(
           { operator: operator.name, peer, method, url: request.url, body },
           'operator acts',
@@ -239,6 +249,17 @@ function asProblem(error: unknown, log: Log): OutboardError {
   return new OutboardError('OB_INTERNAL', message);
 }
 
+/** Its peer is known from the beginning, so that only the token can have become wrong. */
+function mayStay(request: IncomingMessage, authorise: Authorise | null): boolean {
+  try {
+    admitRequest(request, authorise);
+    return true;
+  } catch (error) {
+    if (error instanceof OutboardError) return false;
+    throw error;
+  }
+}
+
 /** A WebSocket is refused before it is one, with the same answers as other requests. */
 function upgradeToLive(
   request: IncomingMessage,
@@ -251,7 +272,7 @@ function upgradeToLive(
     const path = request.url?.split('?', 1)[0];
     if (path !== '/v1/live') throw new OutboardError('OB_API_PATH', 'WebSocket', String(path));
     admitRequest(request, authorise);
-    live.open(request, socket, head);
+    live.open(request, socket, head, () => mayStay(request, authorise));
   } catch (error) {
     if (!(error instanceof OutboardError)) throw error;
     const status = statusOf(error);

@@ -40,6 +40,8 @@ const linesMost = 500;
 interface Client {
   socket: WebSocket;
   form: Form;
+  /** Whether its operator is one still: tokens end, and are taken back. */
+  mayStay: () => boolean;
   /** Whether it has answered the last ping. */
   alive: boolean;
   missed: number;
@@ -74,15 +76,15 @@ export class Live {
     return this.#clients.size;
   }
 
-  /** Throws when there are too many already. */
-  open(request: IncomingMessage, socket: Duplex, head: Buffer) {
+  /** `mayStay` is asked before each state. Throws when there are too many already. */
+  open(request: IncomingMessage, socket: Duplex, head: Buffer, mayStay: () => boolean) {
     if (this.#clients.size >= clientsMost) throw new OutboardError('OB_API_BUSY', clientsMost);
-    this.#sockets.handleUpgrade(request, socket, head, (opened) => this.#opened(opened));
+    this.#sockets.handleUpgrade(request, socket, head, (opened) => this.#opened(opened, mayStay));
   }
 
-  #opened(socket: WebSocket) {
+  #opened(socket: WebSocket, mayStay: () => boolean) {
     const form = socket.protocol === 'msgpack' ? 'msgpack' : 'json';
-    const client: Client = { socket, form, alive: true, missed: 0 };
+    const client: Client = { socket, form, mayStay, alive: true, missed: 0 };
     this.#clients.add(client);
     this.#unfollow ??= this.#operations.followLogs((line) => this.#logged(line));
     socket.on('pong', () => {
@@ -109,7 +111,11 @@ export class Live {
   show(view: View) {
     if (this.#clients.size === 0) return;
     const encoded = encoder(viewMessage(view));
-    for (const client of this.#clients) this.#send(client, encoded);
+    for (const client of this.#clients) {
+      if (client.mayStay()) this.#send(client, encoded);
+      // 1008: it is not allowed.
+      else client.socket.close(1008, 'the token is not valid any more');
+    }
   }
 
   #logged(line: LogLine) {

@@ -18,7 +18,7 @@ import { optionsHelp, readOptions } from '../options.js';
 import { type ServeValues, serveOptions } from '../serve-options.js';
 import { Server } from '../server.js';
 import { Service } from '../service.js';
-import { requireLocal, Tenants } from '../tenants.js';
+import { requireLocal, requireOperators, Tenants } from '../tenants.js';
 import { TlsFront } from '../tls-front.js';
 import { TraceFolder } from '../trace/folder.js';
 import { openTracing, wantsTracing } from '../tracing.js';
@@ -118,10 +118,8 @@ async function serveWith(values: ServeValues): Promise<number> {
     api = await startApi({
       operations,
       metrics,
-      // Asked for each request: operators come and go with the tenants file.
-      get authorise() {
-        return tenants?.hasOperators ? (token: string) => tenants.operator(token) : null;
-      },
+      // With tenants, being on this machine is no right: also where no operator is left in their file.
+      authorise: tenants && ((token) => tenants.operator(token)),
       listen: values.http,
       log,
       webRoot: webRoot(values.build),
@@ -165,8 +163,10 @@ function opening(values: ServeValues, log: Log) {
     log.info('there is no tenants file: only this machine is served, and everybody on it');
   }
   try {
+    const tenants = file === null ? null : new Tenants(file, log);
+    if (tenants) requireOperators(values.http, tenants, formatListen);
     return {
-      tenants: file === null ? null : new Tenants(file, log),
+      tenants,
       traces: folder === null ? null : new TraceFolder(folder),
       modules: cacheFolder(moduleCache, values['module-cache'], values['module-cache-size'], log),
       // Without tenants there is nobody to want it, but who names a folder.

@@ -2,12 +2,15 @@
 // with software GPUs.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { root } from '../../../scripts/setup/paths.mjs';
 import { parseListen } from '../../src/listeners.js';
 import type { Address } from '../../src/values.js';
+import type { View } from '../../src/view.js';
+import { ask } from './api.js';
 
 export interface LogLine {
   level: number;
@@ -33,14 +36,18 @@ export class Serving {
   http = '';
   exit: Promise<number | string>;
   #waiting: (() => void)[] = [];
+  readonly #folder: string | null;
 
   private constructor(args: string[], env: NodeJS.ProcessEnv) {
+    // Tenants mean operators, or a Unix socket, for which nobody needs a token.
+    const tenants = args.includes('--tenants') && !args.includes('--http');
+    this.#folder = tenants ? mkdtempSync(path.join(tmpdir(), 'outboard-api-')) : null;
     const usual = [
       'serve',
       '--listen',
       '127.0.0.1:0',
       '--http',
-      '127.0.0.1:0',
+      this.#folder === null ? '127.0.0.1:0' : `unix:${path.join(this.#folder, 'api.sock')}`,
       '--device',
       'software',
       '--grace',
@@ -59,6 +66,7 @@ export class Serving {
       for (const wake of this.#waiting.splice(0)) wake();
     });
     this.child.once('exit', () => {
+      if (this.#folder !== null) rmSync(this.#folder, { recursive: true });
       for (const wake of this.#waiting.splice(0)) wake();
     });
   }
@@ -87,6 +95,16 @@ export class Serving {
     const first = parseListen(serving.listening[0] ?? '');
     if (first.kind === 'tcp') serving.address = { host: first.host, port: first.port };
     return serving;
+  }
+
+  /** As its HTTP API shows it, to one who needs no token. */
+  async state(): Promise<View> {
+    const { http } = this;
+    const { hostname: host, port } = http.startsWith('unix:')
+      ? { hostname: '', port: 0 }
+      : new URL(http);
+    const api = port === 0 ? parseListen(http) : { kind: 'tcp' as const, host, port: Number(port) };
+    return (await ask(api, 'GET', '/v1/state')).json;
   }
 
   get log(): string {
