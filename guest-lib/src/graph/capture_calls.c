@@ -100,19 +100,26 @@ struct answers {
   size_t *count;
 };
 
+// What was told before stays where it is while there is room.
+static _Bool told_room(struct capture_member *member, size_t room) {
+  if (room <= member->told_room) return 1;
+  free(member->told);
+  free(member->told_data);
+  member->told = malloc(room * sizeof(CUgraphNode));
+  member->told_data = malloc(room * sizeof(CUgraphEdgeData));
+  member->told_room = member->told && member->told_data ? room : 0;
+  return member->told_room != 0;
+}
+
 // With the lock.
 static CUresult tell(uint64_t stream, const struct answers *answers) {
   struct capture *capture;
   struct capture_member *member;
   capture_find(stream, &capture, &member);
-  size_t count = 0, room = member->tips.count + 1;
-  CUgraphNode *told = malloc(room * sizeof(CUgraphNode));
-  CUgraphEdgeData *told_data = malloc(room * sizeof(CUgraphEdgeData));
-  free(member->told);
-  free(member->told_data);
-  member->told = told;
-  member->told_data = told_data;
-  if (!told || !told_data) return CUDA_ERROR_OUT_OF_MEMORY;
+  size_t count = 0;
+  if (!told_room(member, member->tips.count + 1)) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUgraphNode *told = member->told;
+  CUgraphEdgeData *told_data = member->told_data;
   _Bool plain = 1;
   for (uint32_t i = 0; i < member->tips.count; i++) {
     const struct graph_edge *tip = &member->tips.at[i];

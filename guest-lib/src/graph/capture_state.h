@@ -14,6 +14,7 @@ struct capture_member {
   // What was last told of them; the program holds pointers into it.
   CUgraphNode *told;
   CUgraphEdgeData *told_data;
+  size_t told_room;
 };
 
 struct capture {

@@ -8,6 +8,7 @@
 #include "graph/condition.h"
 #include "graph/exec.h"
 #include "graph/task.h"
+#include "graph/told.h"
 #include "graph/user_object.h"
 #include "handle.h"
 
@@ -44,6 +45,7 @@ void graph_node_unref(struct graph_node *node) {
     graph_unref(node->children[i]);
   }
   if (node->task) task_unref(node->task);
+  told_free(node);
   free(node->children);
   free(node->before.at);
   free(node->after.at);

@@ -19,6 +19,7 @@ struct task;
 struct graph;
 struct graph_node;
 struct graph_exec;
+struct graph_told;
 struct graph_hook;
 struct graph_parts;
 struct condition;
@@ -48,6 +49,7 @@ struct graph_node {
   _Bool enabled;                     // of an executable graph
   uint32_t number;                   // ... by which the server knows it
   struct graph_hook *hook;           // ... what the program's side does at its turn
+  struct graph_told *told;           // what the program holds pointers to (told.h)
   struct graph_node *next, *previous;
 
   // Scratch of whoever holds the lock and walks the graph.

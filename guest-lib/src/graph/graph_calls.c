@@ -12,11 +12,15 @@ static CUgraphNode name_of(const struct graph_node *node) {
 }
 
 // Fills an array that the program has sized, and says how many there are; what is left of it is
-// NULL. A NULL array only asks for the count.
+// NULL. A NULL array only asks for the count; one without room is a mistake.
 struct teller {
   CUgraphNode *nodes;
   size_t room, told;
 };
+
+static _Bool has_room(const CUgraphNode *nodes, const size_t *count) {
+  return count && (!nodes || *count);
+}
 
 static void tell(struct teller *teller, const struct graph_node *node) {
   if (teller->nodes && teller->told < teller->room) teller->nodes[teller->told] = name_of(node);
@@ -32,7 +36,7 @@ static CUresult nodes_of(CUgraph handle, CUgraphNode *nodes, size_t *count, _Boo
   CUresult result = CUDA_ERROR_INVALID_VALUE;
   graphs_lock();
   const struct graph *graph = graph_find(handle);
-  if (graph && count) {
+  if (graph && has_room(nodes, count)) {
     struct teller teller = {nodes, *count, 0};
     for (const struct graph_node *node = graph->first; node; node = node->next)
       if (!roots || !node->before.count) tell(&teller, node);
@@ -46,11 +50,10 @@ static CUresult nodes_of(CUgraph handle, CUgraphNode *nodes, size_t *count, _Boo
 // With the lock.
 static CUresult tell_edges(const struct graph_edges *edges, CUgraphNode *nodes,
                            CUgraphEdgeData *data, size_t *count) {
+  if (!has_room(nodes, count)) return CUDA_ERROR_INVALID_VALUE;
   for (uint32_t i = 0; i < edges->count; i++)
     if (nodes && !data && !graph_is_plain(edges->at[i].data)) return CUDA_ERROR_LOSSY_QUERY;
-  if (data && count)
-    for (size_t i = 0; i < *count && i < edges->count; i++) data[i] = edges->at[i].data;
-  if (!count) return CUDA_ERROR_INVALID_VALUE;
+  for (size_t i = 0; data && i < *count && i < edges->count; i++) data[i] = edges->at[i].data;
   struct teller teller = {nodes, *count, 0};
   for (uint32_t i = 0; i < edges->count; i++) tell(&teller, edges->at[i].node);
   told(&teller, count);
@@ -71,7 +74,7 @@ static CUresult neighbours(CUgraphNode handle, _Bool after, CUgraphNode *nodes,
 // With the lock.
 static CUresult tell_all_edges(const struct graph *graph, CUgraphNode *from, CUgraphNode *to,
                                CUgraphEdgeData *data, size_t *count) {
-  if (!count || !from != !to || (data && !from)) return CUDA_ERROR_INVALID_VALUE;
+  if (!has_room(from, count) || !from != !to || (data && !from)) return CUDA_ERROR_INVALID_VALUE;
   if (!from) {
     *count = graph->edge_count;
     return CUDA_SUCCESS;

@@ -6,6 +6,7 @@
 #include "graph/condition.h"
 #include "graph/node_params.h"
 #include "graph/task.h"
+#include "graph/told.h"
 #include "guest_calls.h"
 
 // Where a node is to be added.
@@ -103,10 +104,10 @@ static CUresult get(CUgraphNode handle, CUgraphNodeType type, const void *out,
                     CUgraphNodeParams *params) {
   CUresult result = CUDA_ERROR_INVALID_VALUE;
   graphs_lock();
-  const struct graph_node *node = graph_find_node(handle);
+  struct graph_node *node = graph_find_node(handle);
   if (node && node->type == type && out) {
     task_params(node->task, params);
-    result = CUDA_SUCCESS;
+    result = told_keep(node, params);
   }
   graphs_unlock();
   return result;
@@ -122,6 +123,7 @@ static CUresult set(CUgraphNode handle, const CUgraphNodeParams *params) {
     if (!result) {
       task_unref(node->task);
       node->task = task;
+      told_outdate(node);
       graph_touch(node->graph);
     }
   }

@@ -134,6 +134,7 @@ CUresult task_kernel(const void *function, const CUlaunchConfig *config, _Bool c
     if (!kernel->pointers) result = CUDA_ERROR_OUT_OF_MEMORY;
     for (uint32_t i = 0; i < found->parameter_count && !result; i++)
       kernel->pointers[i] = kernel->parameters + found->parameters[i].offset;
+    kernel->pointer_count = found->parameter_count;
   }
   if (result)
     task_unref(task);

@@ -16,6 +16,7 @@ struct kernel_task {
   uint32_t parameter_bytes;
   unsigned char *parameters;  // packed as the kernel sees them
   void **pointers;            // into them, for who asks for the parameters again
+  uint32_t pointer_count;
 };
 struct copy_task {
   struct box_end to, from;  // located, unless nothing is copied

@@ -141,6 +141,8 @@ CUresult get(CUgraphNode handle, CUgraphNodeType type, const void *out, CUgraphN
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   return guarded([&] {
     params_of(task, params);
+    GraphsLock lock;
+    node->told.keep(task, node->task == task, params);
     return CUDA_SUCCESS;
   });
 }
@@ -165,6 +167,7 @@ CUresult set(CUgraphNode handle, const CUgraphNodeParams &params) {
     if (CUresult bad = task_of(params, attributes, &task)) return bad;
     GraphsLock lock;
     node->task.swap(task);
+    node->told.outdate();
     return CUDA_SUCCESS;
   });
 }

@@ -9,11 +9,14 @@ using namespace softdev::driver;
 
 namespace {
 
+// An array without room is a mistake; none at all only asks for the count.
+bool has_room(const CUgraphNode *nodes, const size_t *count) { return count && (!nodes || *count); }
+
 // Fills an array that the program has sized, and says how many there are. What is left of it is
-// NULL. `items` gives handles in order; a NULL array only asks for the count.
+// NULL. `items` gives handles in order.
 template <class Items>
 CUresult tell_nodes(const Items &items, CUgraphNode *nodes, size_t *count) {
-  if (!count) return CUDA_ERROR_INVALID_VALUE;
+  if (!has_room(nodes, count)) return CUDA_ERROR_INVALID_VALUE;
   if (nodes)
     for (size_t i = 0; i < *count; i++) nodes[i] = i < items.size() ? items[i] : nullptr;
   if (!nodes || items.size() < *count) *count = items.size();
@@ -36,7 +39,7 @@ CUresult neighbours(CUgraphNode handle, std::vector<Edge> Node::*which, CUgraphN
   return locked([&]() -> CUresult {
     std::shared_ptr<Node> node;
     if (CUresult bad = find_node(handle, &node)) return bad;
-    if (data && !nodes) return CUDA_ERROR_INVALID_VALUE;
+    if ((data && !nodes) || !has_room(nodes, count)) return CUDA_ERROR_INVALID_VALUE;
     const std::vector<Edge> &edges = (*node).*which;
     std::vector<CUgraphNode> all;
     for (const Edge &edge : edges) {
@@ -44,8 +47,7 @@ CUresult neighbours(CUgraphNode handle, std::vector<Edge> Node::*which, CUgraphN
         return refuse(CUDA_ERROR_LOSSY_QUERY, "an edge has ports or a type");
       all.push_back(as_handle<CUgraphNode>(*edge.node));
     }
-    if (data && count)
-      for (size_t i = 0; i < *count && i < edges.size(); i++) data[i] = edges[i].data;
+    for (size_t i = 0; data && i < *count && i < edges.size(); i++) data[i] = edges[i].data;
     return tell_nodes(all, nodes, count);
   });
 }
@@ -55,7 +57,7 @@ CUresult edges_of(CUgraph handle, CUgraphNode *from, CUgraphNode *to, CUgraphEdg
   return locked([&]() -> CUresult {
     std::shared_ptr<Graph> graph;
     if (CUresult bad = find_graph(handle, &graph)) return bad;
-    if (!count || !from != !to || (data && !from)) return CUDA_ERROR_INVALID_VALUE;
+    if (!has_room(from, count) || !from != !to || (data && !from)) return CUDA_ERROR_INVALID_VALUE;
     if (!from) {
       *count = graph->edge_count();
       return CUDA_SUCCESS;

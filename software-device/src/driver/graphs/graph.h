@@ -11,6 +11,7 @@
 
 #include "core/handles.h"
 #include "cuda_driver.h"
+#include "graphs/told.h"
 #include "graphs/user_object.h"
 #include "streams/task.h"
 
@@ -49,6 +50,7 @@ class Node : public Object {
   std::vector<Edge> before, after;               // in the order in which they were added
   uint64_t origin = 0;                           // handle of the node that it is a copy of
   bool enabled = true;                           // of an executable graph
+  Told told;
 
   std::shared_ptr<Node> self() const { return *place_; }
 
