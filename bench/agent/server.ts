@@ -97,6 +97,7 @@ plain.listen(0, '127.0.0.1', async () => {
       listen: { host: '127.0.0.1', port: 0 },
       files: { cert, key, ca: null },
       clients: 'none',
+      strangers: { all: 4096, ofAddress: 4096 },
       helloSeconds: 10,
     },
     pino({ level: 'warn' }, pino.destination(2)),

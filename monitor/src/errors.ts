@@ -66,6 +66,21 @@ const table = {
     result: 'CUDA_ERROR_SYSTEM_DRIVER_MISMATCH',
   },
 
+  OB_CONNECTIONS: {
+    sentence:
+      '%s connections to this server have not said yet who they are, which is the most there may be',
+    remedy:
+      'Try again in some seconds. If it goes on, see the log for where they come from, or allow more with `outboard serve --hello-limit`.',
+    result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
+  },
+  OB_CONNECTIONS_ADDRESS: {
+    sentence:
+      'the address %s has %s connections to this server that have not said yet who they are, which is the most of one address',
+    remedy:
+      'Look for what connects there and says nothing, or allow more with `outboard serve --hello-limit-per-address`.',
+    result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
+  },
+
   // Requests that this server can never satisfy.
   OB_TOO_MANY_GPUS: {
     sentence: 'the program asks for %s GPUs; it can have %s here',
@@ -183,6 +198,13 @@ const table = {
     sentence:
       'tenant %s may have %s sessions, one for each GPU of a program; %s run and wait already, and this would be %s more',
     remedy: 'Wait until one ends, or ask the operator for more.',
+    result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
+  },
+  OB_TENANT_QUEUE: {
+    sentence:
+      '%s programs of tenant %s are waiting for a GPU already, which is the most of one tenant',
+    remedy:
+      'Wait until one has its GPU, or allow more with `outboard serve --queue-limit-per-tenant`.',
     result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
   },
   OB_TENANT_MEMORY: {

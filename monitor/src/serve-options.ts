@@ -139,6 +139,22 @@ export const serveOptions = {
     fallback: 10,
     shown: '10',
   } satisfies Option<number>,
+  'hello-limit': {
+    env: 'OUTBOARD_HELLO_LIMIT',
+    value: 'N',
+    help: 'connections that may be there and have not said yet who they are',
+    parse: parseCount(1, 100_000, 'how many connections,'),
+    fallback: 4096,
+    shown: '4096',
+  } satisfies Option<number>,
+  'hello-limit-per-address': {
+    env: 'OUTBOARD_HELLO_LIMIT_PER_ADDRESS',
+    value: 'N',
+    help: 'of them, those from one address',
+    parse: parseCount(1, 100_000, 'how many connections,'),
+    fallback: 1024,
+    shown: '1024',
+  } satisfies Option<number>,
   'claim-timeout': {
     env: 'OUTBOARD_CLAIM_TIMEOUT',
     value: 'SECONDS',
@@ -154,6 +170,14 @@ export const serveOptions = {
     parse: parseCount(0, 100_000, 'how many programs,'),
     fallback: 1000,
     shown: '1000',
+  } satisfies Option<number>,
+  'queue-limit-per-tenant': {
+    env: 'OUTBOARD_QUEUE_LIMIT_PER_TENANT',
+    value: 'N',
+    help: 'of them, those of one tenant',
+    parse: parseCount(0, 100_000, 'how many programs,'),
+    fallback: 250,
+    shown: '250',
   } satisfies Option<number>,
   'queue-timeout': {
     env: 'OUTBOARD_QUEUE_TIMEOUT',

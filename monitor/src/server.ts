@@ -20,6 +20,7 @@ import { Running } from './running.js';
 import type { Session } from './session.js';
 import type { Slot } from './slot.js';
 import type { Placement, ServerState, SessionRequest } from './state.js';
+import { addressOf, Strangers, type StrangersMost } from './strangers.js';
 import { requireLocal, type Tenant, type Tenants } from './tenants.js';
 import type { FrontPeer } from './tls-preamble.js';
 import type { TraceFolder } from './trace/folder.js';
@@ -35,10 +36,13 @@ export interface ServerOptions {
   /** Null: everybody who reaches this may come, which is only this machine. */
   tenants: Tenants | null;
   helloSeconds: number;
+  /** Connections that have not said yet who they are. */
+  strangers: StrangersMost;
   /** How long the other GPUs of a program are kept for it to connect. */
   claimSeconds: number;
-  /** Programs that may wait, how long, and whether one that fits may pass others. */
+  /** Programs that may wait, of all and of one tenant, how long, and whether one that fits may pass. */
   queueMax: number;
+  queueMaxOfTenant: number;
   queueSeconds: number;
   queueSkip: boolean;
   placement: PlacementPolicy;
@@ -73,6 +77,7 @@ export class Server {
   readonly #observer: Observer;
   readonly #listeners: Listeners;
   readonly #clients = new Set<Client>();
+  readonly #strangers: Strangers;
   readonly #waiting: Waiting;
   readonly #queries: DeviceQueries;
   #ids = 0;
@@ -85,6 +90,7 @@ export class Server {
     this.#observer = observer;
     this.#log = log;
     const { build, driver, serversPerGpu, hangSeconds, modules, uploads } = options;
+    this.#strangers = new Strangers(options.strangers);
     this.#queries = new DeviceQueries(this, driver.nvml);
     this.quota = new Quota(options.quota, log);
     this.pool = new Pool(
@@ -276,13 +282,25 @@ export class Server {
 
   /** `from`: where it comes from, and what the TLS front knows of a guest that came through it. */
   accept(socket: Socket, from: FrontPeer) {
+    const stranger = this.#strangers.enter(addressOf(from.peer));
+    if (stranger === 'full') {
+      socket.destroy();
+      return;
+    }
     const events = {
-      onHello: (client: Client, hello: Hello) => this.#arrived(client, hello),
+      onHello: (client: Client, hello: Hello) => {
+        stranger.leave();
+        this.#arrived(client, hello);
+      },
       onGone: (client: Client) => this.#left(client),
     };
     const client = new Client(socket, from, this.options.helloSeconds, this.#log, events);
     this.#clients.add(client);
-    socket.once('close', () => this.#clients.delete(client));
+    socket.once('close', () => {
+      stranger.leave();
+      this.#clients.delete(client);
+    });
+    if (stranger.refusal) this.#waiting.refuse(client, stranger.refusal, null);
   }
 
   #arrived(client: Client, hello: Hello) {
@@ -316,9 +334,18 @@ export class Server {
     // Told its position only if it has to wait.
     const first = this.queue.length === 0 || this.options.queueSkip;
     if (first && this.#offer(visitor)) return;
-    const { queueMax } = this.options;
-    if (this.queue.length >= queueMax) throw new OutboardError('OB_QUEUE_FULL', queueMax);
+    this.#checkQueue(tenant);
     this.queue.append(visitor);
+  }
+
+  /** Throws the refusal of one more who would have to wait. */
+  #checkQueue(tenant: Tenant | null) {
+    const { queueMax, queueMaxOfTenant } = this.options;
+    if (this.queue.length >= queueMax) throw new OutboardError('OB_QUEUE_FULL', queueMax);
+    if (!tenant) return;
+    const { name } = tenant;
+    const own = [...this.queue].filter(({ request }) => request.tenant === name).length;
+    if (own >= queueMaxOfTenant) throw new OutboardError('OB_TENANT_QUEUE', own, name);
   }
 
   /** For another GPU of a program that is here already. Throws the refusal. */

@@ -8,6 +8,7 @@ import { OutboardError } from './errors.js';
 import { FileWatch } from './file-watch.js';
 import { printable } from './printable.js';
 import { relay, relayOptions } from './relay.js';
+import { Strangers, type StrangersMost } from './strangers.js';
 import { filesOf, peerIdentity, readTls, type TlsFiles } from './tls.js';
 import { encodePreamble, type FrontPeer } from './tls-preamble.js';
 import { formatAddress } from './values.js';
@@ -21,6 +22,7 @@ export interface FrontStart {
   files: TlsFiles;
   clients: Clients;
   helloSeconds: number;
+  strangers: StrangersMost;
   /** Where the monitor takes connections from here. */
   entry: string;
   /** In hexadecimal. */
@@ -42,7 +44,8 @@ function log(level: 'info' | 'warn' | 'error' | 'debug', fields: object, text: s
   tell({ type: 'log', level, fields, text });
 }
 
-function start({ host, port, files, clients, helloSeconds, entry, secret }: FrontStart) {
+function start({ host, port, files, clients, helloSeconds, ...front }: FrontStart) {
+  const { strangers: most, entry, secret } = front;
   const proof = Buffer.from(secret, 'hex');
   const server = createServer(
     {
@@ -59,6 +62,7 @@ function start({ host, port, files, clients, helloSeconds, entry, secret }: Fron
       sessionTimeout: 0,
     },
     (guest) => {
+      handshakes.get(`${guest.remoteAddress} ${guest.remotePort}`)?.();
       const peer = peerOf(guest);
       guest.on('error', (error) => log('debug', { peer, reason: error.message }, 'TLS failed'));
       const refusal = judge(guest, clients);
@@ -79,9 +83,33 @@ function start({ host, port, files, clients, helloSeconds, entry, secret }: Fron
     relay(guest, monitor);
   }
 
+  // In front of TLS's own listener. Whoever is one too many cannot be told: that would take a handshake.
+  const strangers = new Strangers(most);
+  const handshakes = new Map<string, () => void>();
+  server.prependListener('connection', (socket) => {
+    const { remoteAddress, remotePort } = socket;
+    const stranger = strangers.enter(remoteAddress ?? '?');
+    if (stranger === 'full' || remoteAddress === undefined) return socket.destroy();
+    if (stranger.refusal) {
+      const { code, message } = stranger.refusal;
+      log('warn', { peer: remoteAddress, code }, message);
+      stranger.leave();
+      return socket.destroy();
+    }
+    const peer = `${remoteAddress} ${remotePort}`;
+    const leave = () => {
+      stranger.leave();
+      handshakes.delete(peer);
+    };
+    handshakes.set(peer, leave);
+    return socket.once('close', leave);
+  });
+
   // What is no TLS, or no TLS 1.3, or has no certificate to show.
   server.on('tlsClientError', (error, socket) => {
     log('info', { peer: peerOf(socket), reason: error.message }, 'no TLS connection came about');
+    // Node leaves it open, also when the time for the handshake is over.
+    socket.destroy();
   });
   const watch = new FileWatch(filesOf(files), () => {
     try {

@@ -7,6 +7,7 @@ import { createServer, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { OutboardError } from './errors.js';
 import type { Log } from './log.js';
+import type { StrangersMost } from './strangers.js';
 import { readTls, type TlsFiles } from './tls.js';
 import type { Clients, FromFront, ToFront } from './tls-front-process.js';
 import { type FrontPeer, PreambleReader, secretBytes } from './tls-preamble.js';
@@ -22,6 +23,8 @@ export interface TlsFrontOptions {
   clients: Clients;
   /** What a guest gets for the TLS handshake. */
   helloSeconds: number;
+  /** Connections that have not made their handshake. */
+  strangers: StrangersMost;
 }
 
 const program = fileURLToPath(new URL('./tls-front-process.js', import.meta.url));
@@ -40,6 +43,8 @@ export class TlsFront {
   #child: ChildProcess | undefined;
   #restart: NodeJS.Timeout | undefined;
   #closing = false;
+  /** Connections that have not shown the secret. */
+  #entering = 0;
 
   /**
    * `accept` gets each guest as if it had connected by itself: the next bytes of the socket are the
@@ -100,7 +105,7 @@ export class TlsFront {
 
   /** Resolves with the first it says that matters. */
   #spawn(): Promise<Exclude<FromFront, { type: 'log' }>> {
-    const { files, clients, helloSeconds, listen } = this.#options;
+    const { files, clients, helloSeconds, strangers, listen } = this.#options;
     const child = fork(program, { stdio: ['ignore', 2, 2, 'ipc'] });
     this.#child = child;
     send(child, {
@@ -110,6 +115,7 @@ export class TlsFront {
       files,
       clients,
       helloSeconds,
+      strangers,
       entry: this.#path,
       secret: this.#secret.toString('hex'),
     });
@@ -140,6 +146,17 @@ export class TlsFront {
   }
 
   #enter(socket: Socket) {
+    // Whoever on this machine finds the socket; the front itself is quick.
+    if (this.#entering >= this.#options.strangers.all) {
+      socket.destroy();
+      return;
+    }
+    this.#entering++;
+    let entering = true;
+    const entered = () => {
+      if (entering) this.#entering--;
+      entering = false;
+    };
     const reader = new PreambleReader(this.#secret);
     const timer = setTimeout(() => socket.destroy(), preambleSeconds * 1000);
     const failed = () => socket.destroy();
@@ -149,6 +166,7 @@ export class TlsFront {
         if (!arrived) return;
         socket.off('data', read).off('error', failed);
         clearTimeout(timer);
+        entered();
         // So that what came along is read again, by the one who reads next.
         socket.pause();
         if (arrived.rest.length > 0) socket.unshift(arrived.rest);
@@ -160,7 +178,10 @@ export class TlsFront {
       }
     };
     socket.on('data', read).on('error', failed);
-    socket.once('close', () => clearTimeout(timer));
+    socket.once('close', () => {
+      clearTimeout(timer);
+      entered();
+    });
   }
 }
 

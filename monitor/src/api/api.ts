@@ -14,6 +14,7 @@ import { version } from '../../../api-server/src/version.js';
 import { OutboardError } from '../errors.js';
 import { formatListen, type Listen, removeStale } from '../listeners.js';
 import type { Log } from '../log.js';
+import { Strangers } from '../strangers.js';
 import { unixPathMost } from '../values.js';
 import type { Observer, Operations } from '../view.js';
 import {
@@ -55,6 +56,14 @@ export interface Api {
 const sampleMilliseconds = 1000;
 const bodyMost = 64 << 10;
 const connectionsMost = 1024;
+/** So that one address alone keeps out nobody but itself. */
+export const connectionsMostOfAddress = 512;
+/** Operators and scrapers ask little, and at once. Looked after once a second. */
+const patience = {
+  requestTimeout: 10_000,
+  headersTimeout: 10_000,
+  connectionsCheckingInterval: 1000,
+};
 
 /** The Observer that the server is given; its counts are what /metrics shows. */
 export function newMetrics(): Metrics & Observer {
@@ -90,14 +99,14 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     for (const listen of options.listen) {
       const arrived =
         listen.kind === 'unix' ? cameThroughUnix : (_request: IncomingMessage) => undefined;
-      const server = createServer((request, response) => {
+      const server = createServer(patience, (request, response) => {
         arrived(request);
         app.routing(request, response);
       });
-      // Operators and scrapers ask little, and at once.
-      server.requestTimeout = 30_000;
-      server.headersTimeout = 10_000;
       server.maxConnections = connectionsMost;
+      // Of an answer that nobody reads, as of a request that does not go on.
+      server.timeout = 30_000;
+      if (listen.kind === 'tcp') boundAddresses(server);
       server.on('upgrade', (request, socket, head) => {
         arrived(request);
         upgradeToLive(request, socket, head, options.authorise, live);
@@ -112,6 +121,18 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     await close();
     throw error;
   }
+}
+
+function boundAddresses(server: HttpServer) {
+  const strangers = new Strangers({ all: connectionsMost, ofAddress: connectionsMostOfAddress });
+  server.prependListener('connection', (socket) => {
+    const { remoteAddress } = socket;
+    const one = remoteAddress === undefined ? 'full' : strangers.enter(remoteAddress);
+    if (one === 'full' || one.refusal) {
+      if (one !== 'full') one.leave();
+      socket.destroy();
+    } else socket.once('close', one.leave);
+  });
 }
 
 async function open(server: HttpServer, listen: Listen): Promise<Listen> {

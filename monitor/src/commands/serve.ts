@@ -18,6 +18,7 @@ import { optionsHelp, readOptions } from '../options.js';
 import { type ServeValues, serveOptions } from '../serve-options.js';
 import { Server } from '../server.js';
 import { Service } from '../service.js';
+import type { StrangersMost } from '../strangers.js';
 import { requireLocal, requireOperators, Tenants } from '../tenants.js';
 import { TlsFront } from '../tls-front.js';
 import { TraceFolder } from '../trace/folder.js';
@@ -81,8 +82,10 @@ async function serveWith(values: ServeValues): Promise<number> {
       serversPerGpu: values['servers-per-gpu'],
       tenants,
       helloSeconds: values['hello-timeout'],
+      strangers: strangersMost(values),
       claimSeconds: values['claim-timeout'],
       queueMax: values['queue-limit'],
+      queueMaxOfTenant: values['queue-limit-per-tenant'],
       queueSeconds: values['queue-timeout'],
       queueSkip: values['queue-skip'],
       placement,
@@ -199,6 +202,10 @@ function webRoot(build: string): string | null {
   return existsSync(path.join(folder, 'index.html')) ? folder : null;
 }
 
+function strangersMost(values: ServeValues): StrangersMost {
+  return { all: values['hello-limit'], ofAddress: values['hello-limit-per-address'] };
+}
+
 /** Null: guests cannot come by TLS here. */
 function tlsFront(values: ServeValues, server: Server, log: Log): TlsFront | null {
   const { 'tls-listen': listen, 'tls-client-ca': ca } = values;
@@ -206,7 +213,8 @@ function tlsFront(values: ServeValues, server: Server, log: Log): TlsFront | nul
   const files = { cert: values['tls-cert'], key: values['tls-key'], ca };
   const clients = values['tls-clients'] ?? (ca === null ? 'none' : 'ask');
   const helloSeconds = values['hello-timeout'];
-  return new TlsFront({ listen, files, clients, helloSeconds }, log, (socket, from) =>
+  const strangers = strangersMost(values);
+  return new TlsFront({ listen, files, clients, helloSeconds, strangers }, log, (socket, from) =>
     server.accept(socket, from),
   );
 }

@@ -51,9 +51,10 @@ export async function startFront(
   accept: Accept,
 ) {
   const log = new TestLog();
+  const strangers = { all: 1000, ofAddress: 1000 };
   const listen = { host: '127.0.0.1', port: 0 };
   const front = new TlsFront(
-    { listen, clients: 'none', helloSeconds: 10, ...options },
+    { listen, clients: 'none', helloSeconds: 10, strangers, ...options },
     log.log,
     accept,
   );
