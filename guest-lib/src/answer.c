@@ -15,6 +15,7 @@
 #include "host_function.h"
 #include "lane.h"
 #include "log.h"
+#include "notice.h"
 #include "region.h"
 #include "stats.h"
 #include "stream.h"
@@ -256,7 +257,7 @@ static _Bool on_call(const struct wire_call *call) {
 
 static void on_end(int32_t result, const char *sentence, uint32_t length) {
   if (trace_on()) trace_received(WIRE_END, length, 0, 0);
-  log_error("the server ended the session: %.*s", (int)length, sentence);
+  notice(LOG_ERROR, "the server ended the session: %.*s", (int)length, sentence);
   guest_set_lost(result ? (CUresult)result : CUDA_ERROR_DEVICE_UNAVAILABLE);
 }
 
@@ -277,7 +278,7 @@ static const struct decode_sink sink = {
 
 void answer_lose(CUresult result, const char *why) {
   if (guest_is_child()) return;
-  if (!guest_is_lost()) log_error("the connection to the server is lost: %s", why);
+  if (!guest_is_lost()) notice(LOG_ERROR, "the connection to the server is lost: %s", why);
   guest_set_lost(result);
   // Whoever reads sees the end of the stream and releases everybody who waits; only the reader may,
   // because it could be writing to a waiter's memory right now. Other lanes end as well: what one

@@ -22,10 +22,12 @@
 #include "lane.h"
 #include "log.h"
 #include "memory.h"
+#include "notice.h"
 #include "region.h"
 #include "stats.h"
 #include "trace.h"
 #include "upload_cache.h"
+#include "wait.h"
 #include "wire.h"
 
 static uint64_t now_ns(void) {
@@ -63,6 +65,15 @@ static outboard_Answer answer_message;
 static outboard_Hello hello;
 static uint8_t message[WIRE_CONTROL_MAX];
 
+// The program has been told to end, or to do something else: it is not made to wait any longer, nor
+// for another server. It may try again.
+static _Bool was_interrupted;
+static CUresult interrupted(void) {
+  was_interrupted = 1;
+  log_warn("a signal of the program has ended the wait for the server");
+  return CUDA_ERROR_SYSTEM_NOT_READY;
+}
+
 static CUresult send_hello(const struct config *config, const struct window *window) {
   control_hello(&hello, config);
   hello.window_bases[0] = window->base;
@@ -74,6 +85,7 @@ static CUresult send_hello(const struct config *config, const struct window *win
   if (!size) return CUDA_ERROR_SYSTEM_NOT_READY;
   trace_step(STEP_HELLO, 0);
   int error = connection_write(message, size, (int)config->connect_timeout_ms);
+  if (error == EINTR) return interrupted();
   if (error) {
     log_error("the hello could not be sent: %s", strerror(error));
     return CUDA_ERROR_SYSTEM_NOT_READY;
@@ -86,6 +98,7 @@ static CUresult read_answer(int timeout_ms) {
   uint8_t preface[WIRE_PREFACE_BYTES];
   uint32_t length;
   int error = connection_read(preface, sizeof preface, timeout_ms);
+  if (error == EINTR) return interrupted();
   if (error) {
     log_error("no answer from the server: %s. Is it an Outboard server, and the right port?",
               strerror(error));
@@ -93,6 +106,7 @@ static CUresult read_answer(int timeout_ms) {
   }
   if (!control_read_preface(preface, &length)) return CUDA_ERROR_SYSTEM_NOT_READY;
   error = connection_read(message, length, timeout_ms);
+  if (error == EINTR) return interrupted();
   if (error) {
     log_error("the server's answer ended early: %s", strerror(error));
     return CUDA_ERROR_SYSTEM_NOT_READY;
@@ -168,7 +182,11 @@ static CUresult take_welcome(struct window *window) {
 // Everybody is there.
 static CUresult start(const struct config *config) {
   device_start(found.all, found.count, config->visible_devices, found.driver_version);
-  if (device_count() == 0) return CUDA_ERROR_NO_DEVICE;
+  if (device_count() == 0) {
+    log_error("CUDA_VISIBLE_DEVICES=\"%s\" leaves none of the %d GPUs of this session visible",
+              config->visible_devices, found.count);
+    return CUDA_ERROR_NO_DEVICE;
+  }
   if (!context_start(device_count())) return CUDA_ERROR_OUT_OF_MEMORY;
   for (int lane = 0; lane < lane_count; lane++) {
     lane_use((unsigned)lane);
@@ -199,18 +217,22 @@ static void open_log_and_stats(void) {
   if (!stats || !*stats || error) stats_wanted = 0;
   trace_report();
   ablation_report();
+  notice_open();
 }
 
 // One connection, to the first of the servers that answers, in the thread's lane.
 static CUresult attach_lane(const struct config *config, struct window *window) {
   struct trace_span connecting;
   trace_step_begin(&connecting, STEP_CONNECT);
-  CUresult result = connection_open(config) ? CUDA_ERROR_SYSTEM_NOT_READY : CUDA_SUCCESS;
+  int error = connection_open(config);
+  CUresult result = !error           ? CUDA_SUCCESS
+                    : error == EINTR ? interrupted()
+                                     : CUDA_ERROR_SYSTEM_NOT_READY;
   trace_step_end(&connecting, result);
   if (!result) result = send_hello(config, window);
   if (!result) result = read_answer((int)config->connect_timeout_ms);
   while (!result && answer_message.which_body == outboard_Answer_queued_tag) {
-    log_info("waiting for a free slot: position %u", (unsigned)answer_message.body.queued.position);
+    notice_place(answer_message.body.queued.position);
     trace_step(STEP_QUEUED, answer_message.body.queued.position);
     result = read_answer(-1);
   }
@@ -260,7 +282,7 @@ static CUresult attach_lanes(const struct config *config, struct window *window)
     one.gpus = config_gpus_of(config, part);
     one.servers[0] = config->servers[part];
     CUresult result = attach_group(&one, window, lane);
-    while (result && spare < servers) {
+    while (result && !was_interrupted && spare < servers) {
       for (unsigned i = 0; i < one.gpus; i++) connection_close_of(lane + i);
       while (found.count && found.all[found.count - 1].lane >= lane) found.count--;
       one.servers[0] = config->servers[spare++];
@@ -273,14 +295,12 @@ static CUresult attach_lanes(const struct config *config, struct window *window)
 }
 
 static CUresult try_attach(void) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, open_log_and_stats);
   static struct config config;
   CUresult result = config_read(&config);
   if (result) return result;
   // Nothing visible: no server is needed to know it.
   if (config.visible_devices && !*config.visible_devices) {
-    log_info("CUDA_VISIBLE_DEVICES is empty: no device is visible");
+    notice(LOG_WARN, "CUDA_VISIBLE_DEVICES is empty: no device is visible, and none is asked for");
     return CUDA_ERROR_NO_DEVICE;
   }
   uint64_t begin = now_ns();
@@ -321,7 +341,14 @@ CUresult attach(void) {
   if (attached) {
     result = guest_refuse(NEEDS_INIT);
   } else {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, open_log_and_stats);
+    was_interrupted = 0;
+    notice_errors(1);
+    wait_begin();
     result = try_attach();
+    wait_end();
+    notice_errors(0);
     attached = !result;
   }
   guest_attached(attached);

@@ -40,12 +40,12 @@ const struct server_name *connection_server(void) { return &connected; }
 int connection_open(const struct config *config) {
   const struct server_name *server;
   int fd = dial(config, &server);
-  if (fd < 0) return -1;
+  if (fd < 0) return -fd;
   int error = connection_adopt(fd);
   if (error) {
     log_error("no file descriptor is left: %s", strerror(error));
     close(fd);
-    return -1;
+    return error;
   }
   connected = *server;
   log_info("connected to %s:%s", *server->port ? server->host : "unix",

@@ -18,7 +18,8 @@ int connection_adopt(int fd);
 // The thread that read answers has stopped: a sender may have to read now. Cheap when nobody sends.
 void connection_reader_left(void);
 
-// Connects to the first of the servers that answers. Returns 0, or -1 after logging what was tried.
+// Connects to the first of the servers that answers. Returns 0, or an errno value
+// after logging what was tried; EINTR: a signal ended the wait (wait.h).
 int connection_open(const struct config *config);
 // The one that was connected to last.
 const struct server_name *connection_server(void);

@@ -9,33 +9,14 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "log.h"
-
-static int64_t now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-// 0, or an errno value.
-static int wait_for(int fd, short events, int64_t deadline) {
-  for (;;) {
-    int64_t left = deadline - now_ms();
-    if (left < 0) left = 0;
-    struct pollfd p = {.fd = fd, .events = events};
-    int ready = poll(&p, 1, (int)left);
-    if (ready > 0) return 0;
-    if (ready == 0) return ETIMEDOUT;
-    if (errno != EINTR) return errno;
-  }
-}
+#include "wait.h"
 
 // A full backlog makes a connect that does not block fail at once, so this one blocks.
 static int connect_path(const char *path, int64_t deadline) {
-  int64_t left = deadline - now_ms();
+  int64_t left = deadline - wait_now();
   if (left < 1) left = 1;
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   strcpy(address.sun_path, path);
@@ -86,46 +67,46 @@ static int connect_address(const struct addrinfo *address, int64_t deadline) {
 
 static const char advice[] = "Is `outboard serve` running there?";
 
-// The socket, or -1 after logging what was tried.
+// The socket, or the negative of an errno value after logging what was tried; -EINTR: a signal
+// ended the wait, of which nothing is logged.
 static int connect_server(const struct server_name *server, int64_t deadline) {
   if (!*server->port) {
     int fd = connect_path(server->host, deadline);
     if (fd < 0) log_error("no connection to unix:%s: %s. %s", server->host, strerror(-fd), advice);
-    return fd < 0 ? -1 : fd;
+    return fd;
   }
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
   int status = getaddrinfo(server->host, server->port, &hints, &found);
   if (status != 0) {
     log_error("server %s:%s cannot be found: %s", server->host, server->port, gai_strerror(status));
-    return -1;
+    return -ENOENT;
   }
-  int fd = -1;
-  for (struct addrinfo *a = found; a && fd < 0; a = a->ai_next) {
+  int fd = -ENOENT;
+  for (struct addrinfo *a = found; a && fd < 0 && fd != -EINTR; a = a->ai_next) {
     fd = connect_address(a, deadline);
-    if (fd < 0)
+    if (fd < 0 && fd != -EINTR)
       log_error("no connection to %s:%s: %s. %s", server->host, server->port, strerror(-fd),
                 advice);
   }
   freeaddrinfo(found);
-  return fd < 0 ? -1 : fd;
+  return fd;
 }
 
 int dial(const struct config *config, const struct server_name **which) {
-  int64_t begin = now_ms();
+  int64_t begin = wait_now();
   for (int i = 0; i < config->server_count; i++) {
     // Each server has its part of the time, so that one that is silent leaves some to the others.
     int64_t deadline = begin + (int64_t)config->connect_timeout_ms * (i + 1) / config->server_count;
     const struct server_name *server = &config->servers[i];
     int fd = connect_server(server, deadline);
-    if (fd < 0) continue;
-    *which = server;
-    return fd;
+    if (fd >= 0) *which = server;
+    if (fd >= 0 || fd == -EINTR) return fd;
   }
-  return -1;
+  return -ENOTCONN;
 }
 
 int dial_write(int fd, const void *bytes, size_t size, int timeout_ms) {
-  int64_t deadline = now_ms() + timeout_ms;
+  int64_t deadline = wait_now() + timeout_ms;
   const char *at = bytes;
   while (size) {
     int error = wait_for(fd, POLLOUT, deadline);
@@ -142,12 +123,12 @@ int dial_write(int fd, const void *bytes, size_t size, int timeout_ms) {
 }
 
 int dial_read(int fd, void *bytes, size_t size, int timeout_ms) {
-  int64_t deadline = now_ms() + timeout_ms;
+  int64_t deadline = timeout_ms < 0 ? -1 : wait_now() + timeout_ms;
   char *at = bytes;
   while (size) {
-    int error = timeout_ms < 0 ? 0 : wait_for(fd, POLLIN, deadline);
+    int error = wait_for(fd, POLLIN, deadline);
     if (error) return error;
-    ssize_t got = recv(fd, at, size, timeout_ms < 0 ? 0 : MSG_DONTWAIT);
+    ssize_t got = recv(fd, at, size, MSG_DONTWAIT);
     if (got == 0) return ECONNRESET;
     if (got < 0) {
       if (errno == EINTR || errno == EAGAIN) continue;

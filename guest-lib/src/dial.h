@@ -6,7 +6,8 @@
 
 #include "config.h"
 
-// A socket to the first server that answers, and which that is; or -1 after logging what was tried.
+// A socket to the first server that answers, and which that is; or the negative of an
+// errno value after logging what was tried; -EINTR: a signal ended the wait (wait.h).
 int dial(const struct config *config, const struct server_name **which);
 
 // Blocking, for so long at most; dial_read waits for ever where that is negative. 0 or an errno

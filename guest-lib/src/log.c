@@ -12,16 +12,23 @@ _Atomic enum log_level log_level = LOG_OFF;
 static _Atomic enum log_level written = LOG_OFF;
 static int log_fd = 2;
 static void (*_Atomic observed)(enum log_level, const char *, size_t);
+static void (*_Atomic told)(const char *, size_t);
 
 static const char *const names[] = {"off", "error", "warn", "info", "debug", "trace"};
 
 static void write_from(enum log_level level) {
   written = level;
-  log_level = observed && level < LOG_WARN ? LOG_WARN : level;
+  enum log_level least = observed ? LOG_WARN : told ? LOG_ERROR : LOG_OFF;
+  log_level = level < least ? least : level;
 }
 
 void log_observe(void (*observer)(enum log_level, const char *, size_t)) {
   observed = observer;
+  write_from(written);
+}
+
+void log_tell(void (*teller)(const char *, size_t)) {
+  told = teller;
   write_from(written);
 }
 
@@ -65,6 +72,8 @@ void log_write(enum log_level level, const char *format, ...) {
   if (length > sizeof line - 2) length = sizeof line - 2;
   void (*observer)(enum log_level, const char *, size_t) = observed;
   if (observer && level <= LOG_WARN) observer(level, line + used, length - (size_t)used);
+  void (*teller)(const char *, size_t) = told;
+  if (teller && level == LOG_ERROR) teller(line + used, length - (size_t)used);
   line[length++] = '\n';
   // One write per line, so that lines of threads and processes do not mix.
   if (level <= written) {

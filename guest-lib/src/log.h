@@ -17,6 +17,9 @@ const char *log_configure(const char *value);
 // thread that found what it says, which may hold locks.
 void log_observe(void (*observer)(enum log_level level, const char *text, size_t length));
 
+// From now on it gets each error likewise, until NULL.
+void log_tell(void (*teller)(const char *text, size_t length));
+
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #define LOG(level, ...)                                                             \

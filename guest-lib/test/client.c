@@ -1,10 +1,12 @@
 // A program that uses the driver API directly, linked to libcuda.so.1 as any such program is. It
 // does what its argument says and prints each CUresult by name, one line per call.
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,6 +54,31 @@ static void init(void) {
   SAY(cuDeviceGetCount, (&count));
   SAY(cuDriverGetVersion, (&version));
   printf("devices %d version %d\n", count, version);
+}
+
+static volatile sig_atomic_t ticks, told_to_end;
+static void tick(int signal) {
+  (void)signal;
+  ticks++;
+}
+static void end(int signal) { told_to_end = signal; }
+
+// As an interpreter: its handlers only set a flag, and none asks for calls to be restarted. A timer
+// ticks on, and a child ends, while cuInit waits.
+static void init_with_signals(void) {
+  struct sigaction ticking = {.sa_handler = tick}, ending = {.sa_handler = end};
+  sigaction(SIGALRM, &ticking, NULL);
+  sigaction(SIGCHLD, &ticking, NULL);
+  sigaction(SIGINT, &ending, NULL);
+  sigaction(SIGTERM, &ending, NULL);
+  if (fork() == 0) {
+    usleep(20000);
+    _exit(0);
+  }
+  struct itimerval often = {.it_interval = {.tv_usec = 5000}, .it_value = {.tv_usec = 5000}};
+  setitimer(ITIMER_REAL, &often, NULL);
+  SAY(cuInit, (0));
+  printf("ticks %s, told to end by %d\n", ticks >= 3 ? "some" : "none", (int)told_to_end);
 }
 
 static void before_init(void) {
@@ -174,6 +201,7 @@ int main(int argc, char **argv) {
     void (*run)(void);
   } all[] = {
       {"init", init},
+      {"init-with-signals", init_with_signals},
       {"before-init", before_init},
       {"forks", forks},
       {"forks-first", forks_first},

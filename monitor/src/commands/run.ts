@@ -13,6 +13,7 @@ import {
   UsageError,
   yesNo,
 } from '../options.js';
+import { whyNotPreloaded } from '../program-file.js';
 import { readStats } from '../stats.js';
 import { statsPage } from '../stats-page.js';
 import {
@@ -87,7 +88,7 @@ const options = {
     help: "the guest library's log: off, error, warn, info, debug, trace",
     parse: parseGuestLog,
     fallback: null,
-    shown: 'off',
+    shown: 'none; what ends or keeps waiting is said once',
   } satisfies Option<string | null>,
   stats: yesNo('OUTBOARD_SHOW_STATS', 'show on stderr what the run has cost, call by call'),
   'stats-file': {
@@ -123,41 +124,79 @@ Runs PROGRAM with Outboard's library in the place of the CUDA driver. It keeps t
 gets the signals that this command gets, and its exit code becomes ours: 128+N if signal N ended
 it, 127 if there is no such program, 126 if it cannot be executed.
 
+Why it has no GPU, or loses it, is said on stderr, once for all its processes; on a terminal also
+its place while it waits for one. With --log the log says so, and \`--log off\` says nothing. If
+nothing works: \`outboard doctor\`.
+
 ${optionsHelp(options)}
 `,
   options,
   async run(args) {
     const [own, [program, ...rest]] = splitAtProgram(options, args);
     const values = readOptions(options, own, process.env);
-    if (!program) throw new UsageError('no program to run');
+    if (!program)
+      throw new UsageError('no program to run: it stands behind the options, or behind --');
     const stats = values.stats ? statsFile(values['stats-file']) : null;
-    const env = guestEnvironment(values.build, process.env, {
-      OUTBOARD_SERVER: values.server,
-      OUTBOARD_TOKEN_FILE: values['token-file'] ?? undefined,
-      // A file named here goes before a token in the environment, which the library would prefer.
-      OUTBOARD_TOKEN: own.some((arg) => /^--token-file(=|$)/.test(arg)) ? '' : undefined,
-      OUTBOARD_NAME: values.name ?? undefined,
-      OUTBOARD_CLASS: values.class ?? undefined,
-      OUTBOARD_GPUS: values.gpus?.toString(),
-      OUTBOARD_MEMORY: values.memory?.toString(),
-      OUTBOARD_SHARE: values.share ?? undefined,
-      OUTBOARD_LOG: values.log ?? undefined,
-      OUTBOARD_STATS: stats?.path ?? values['stats-file'] ?? undefined,
-      OUTBOARD_TRACE: values.trace ?? undefined,
-    });
+    const notices = noticesFolder();
     try {
-      return await runProgram(program, rest, env);
+      const env = guestEnvironment(values.build, process.env, {
+        OUTBOARD_SERVER: values.server,
+        OUTBOARD_TOKEN_FILE: values['token-file'] ?? undefined,
+        // A file named here goes before a token in the environment, which the library would prefer.
+        OUTBOARD_TOKEN: own.some((arg) => /^--token-file(=|$)/.test(arg)) ? '' : undefined,
+        OUTBOARD_NAME: values.name ?? undefined,
+        OUTBOARD_CLASS: values.class ?? undefined,
+        OUTBOARD_GPUS: values.gpus?.toString(),
+        OUTBOARD_MEMORY: values.memory?.toString(),
+        OUTBOARD_SHARE: values.share ?? undefined,
+        OUTBOARD_LOG: values.log ?? undefined,
+        OUTBOARD_STATS: stats?.path ?? values['stats-file'] ?? undefined,
+        OUTBOARD_TRACE: values.trace ?? undefined,
+        OUTBOARD_NOTICES: notices.path,
+      });
+      const quiet = values.log !== null;
+      const problem = whyNotPreloaded(program, env);
+      if (problem !== null && !quiet) say(problem);
+      const code = await runProgram(program, rest, env);
+      const found = code !== exitCodes.notFound && code !== exitCodes.notExecutable;
+      const told = problem !== null || quiet || stats !== null;
+      if (found && !told && process.stderr.isTTY && notices.called() === false) {
+        say('nothing that ran here called CUDA, so that no GPU was asked for');
+      }
+      return code;
     } finally {
+      notices.remove();
       stats?.show();
     }
   },
 };
 
+function say(text: string) {
+  process.stderr.write(`outboard: ${text}\n`);
+}
+
+/** Where the program's processes note what one of them has said (guest-lib/src/notice.h). */
+function noticesFolder() {
+  let folder: string | null = null;
+  try {
+    folder = mkdtempSync(path.join(tmpdir(), 'outboard-run-'));
+  } catch {
+    // No room for it: they say it again rather than never.
+  }
+  return {
+    path: folder ?? '/dev/null',
+    /** Whether one of them has called CUDA; null: not known. */
+    called: () => (folder === null ? null : existsSync(path.join(folder, 'called'))),
+    remove() {
+      if (folder !== null) rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
 /** Where the run is counted, and a way to show it; without a file of the user's, one for the time being. */
 function statsFile(wanted: string | null) {
   const folder = wanted === null ? mkdtempSync(path.join(tmpdir(), 'outboard-stats-')) : null;
   const file = wanted ?? path.join(folder ?? '', 'stats');
-  const say = (text: string) => process.stderr.write(`outboard: ${text}\n`);
   return {
     path: file,
     show() {

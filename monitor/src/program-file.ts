@@ -1,0 +1,102 @@
+// The file that a command will execute, as far as it matters to a library that is to be loaded into
+// it: where it is, and why the loader would leave the library out.
+import { closeSync, openSync, readSync, statSync } from 'node:fs';
+import path from 'node:path';
+
+/** Where execvp finds it; null: nowhere. */
+function find(program: string, searched: string): string | null {
+  if (program.includes('/')) return program;
+  for (const folder of searched.split(':')) {
+    const file = path.join(folder || '.', program);
+    try {
+      const { mode } = statSync(file);
+      if ((mode & 0o111) !== 0 && (mode & 0o170000) === 0o100000) return file;
+    } catch {
+      // The next one.
+    }
+  }
+  return null;
+}
+
+const headBytes = 4096;
+
+function head(file: string): Buffer {
+  const fd = openSync(file, 'r');
+  try {
+    const bytes = Buffer.alloc(headBytes);
+    return bytes.subarray(0, readSync(fd, bytes, 0, headBytes, 0));
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** By ELF's e_machine, those that a guest library is built for. */
+const machines: Record<string, number> = { x64: 62, arm64: 183 };
+
+/** Null: nothing is in the way, or the file cannot be read, of which the system itself will tell. */
+export function whyNotPreloaded(program: string, env: NodeJS.ProcessEnv): string | null {
+  try {
+    const file = find(program, env['PATH'] ?? '/usr/bin:/bin');
+    return file === null ? null : problemOf(file, 0);
+  } catch {
+    return null;
+  }
+}
+
+function problemOf(file: string, depth: number): string | null {
+  const bytes = head(file);
+  const [, interpreter] = /^#![ \t]*(\S+)/.exec(bytes.toString('latin1', 0, 256)) ?? [];
+  if (interpreter !== undefined) return depth < 4 ? problemOf(interpreter, depth + 1) : null;
+  if (bytes.length < 64 || bytes.toString('latin1', 0, 4) !== '\x7fELF') return null;
+  const isolated = rightsOf(file);
+  if (isolated !== null) return isolated;
+  if (bytes[4] === 1) {
+    return `${file} is a 32-bit program, for which there is no CUDA: build it for 64 bits`;
+  }
+  if (bytes.readUInt16LE(18) !== machines[process.arch]) {
+    return `${file} is for another kind of processor than this machine's: build it for ${process.arch}`;
+  }
+  const loader = loaderOf(bytes);
+  // The loader itself may be the program: it loads what its arguments name.
+  if (loader === null && !/^ld[-.6]/.test(path.basename(file))) {
+    return (
+      `${file} is linked statically, so that no library can take the driver's place in it: ` +
+      'link it dynamically (the CUDA runtime itself may be static)'
+    );
+  }
+  if (loader?.includes('ld-musl')) {
+    return (
+      `${file} is linked with musl, and Outboard's library, like CUDA's own, needs glibc: ` +
+      'use a build or an image with glibc, such as Debian or Ubuntu'
+    );
+  }
+  return null;
+}
+
+/** The loader trusts no environment there. */
+function rightsOf(file: string): string | null {
+  const { mode, uid, gid } = statSync(file);
+  const user = (mode & 0o4000) !== 0 && uid !== process.getuid?.();
+  const group = (mode & 0o2000) !== 0 && gid !== process.getgid?.();
+  if (!user && !group) return null;
+  return (
+    `${file} runs with the rights of its ${user ? 'owner (setuid)' : 'group (setgid)'}, and the loader ` +
+    'then ignores LD_PRELOAD and LD_LIBRARY_PATH: run what it would run itself, or `outboard run` behind it'
+  );
+}
+
+const interpreterHeader = 3;
+
+/** The dynamic loader that the file names; null: none, it is linked statically. */
+function loaderOf(bytes: Buffer): string | null {
+  const first = Number(bytes.readBigUInt64LE(32));
+  const size = bytes.readUInt16LE(54);
+  const end = first + bytes.readUInt16LE(56) * size;
+  for (let at = first; at < end; at += size) {
+    if (bytes.readUInt32LE(at) !== interpreterHeader) continue;
+    const from = Number(bytes.readBigUInt64LE(at + 8));
+    const length = Number(bytes.readBigUInt64LE(at + 32)) - 1;
+    return bytes.toString('latin1', from, from + length);
+  }
+  return null;
+}
