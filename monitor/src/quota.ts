@@ -22,7 +22,7 @@ export class Quota {
   readonly #log: Log;
   readonly #pages = new Map<Slot, number>();
   readonly #running = new Map<number, { session: Session; placement: QuotaPlacement }>();
-  readonly #busy = new Map<number, number>();
+  #busy = new Map<number, number>();
   #runner: QuotaRunner;
   #restart: NodeJS.Timeout | undefined;
 
@@ -97,7 +97,8 @@ export class Quota {
   }
 
   #reported({ sessions, gpus }: QuotaReport) {
-    for (const { gpu, busy } of gpus) this.#busy.set(gpu, busy);
+    // Where no session is, the runner has nothing to say: what it said before is over.
+    this.#busy = new Map(gpus.map(({ gpu, busy }) => [gpu, busy]));
     for (const { session: id, gpu: _gpu, ...sample } of sessions) {
       const running = this.#running.get(id);
       if (running) running.session.sample = sample;
@@ -105,6 +106,7 @@ export class Quota {
   }
 
   #failed(error: Error) {
+    this.#busy.clear();
     this.#log.error({ err: error }, 'the quota runner has failed: another one takes over');
     this.#restart = setTimeout(() => {
       this.#runner = this.#start();
