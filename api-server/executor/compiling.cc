@@ -13,6 +13,7 @@ namespace {
 bool is_number(CUjit_option option) {
   switch (option) {
     case CU_JIT_MAX_REGISTERS:
+    case CU_JIT_THREADS_PER_BLOCK:
     case CU_JIT_OPTIMIZATION_LEVEL:
     case CU_JIT_TARGET:
     case CU_JIT_FALLBACK_STRATEGY:
@@ -20,6 +21,11 @@ bool is_number(CUjit_option option) {
     case CU_JIT_LOG_VERBOSE:
     case CU_JIT_GENERATE_LINE_INFO:
     case CU_JIT_CACHE_MODE:
+    case CU_JIT_OPTIMIZE_UNUSED_DEVICE_VARIABLES:
+    case CU_JIT_POSITION_INDEPENDENT_CODE:
+    case CU_JIT_MIN_CTA_PER_SM:
+    case CU_JIT_MAX_THREADS_PER_BLOCK:
+    case CU_JIT_OVERRIDE_DIRECTIVE_VALUES:
       return true;
     default:
       return false;

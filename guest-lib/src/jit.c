@@ -11,8 +11,11 @@ static uint64_t now_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+void jit_go_on(struct jit *jit) { jit->began_ns = now_ns() - jit->spent_ns; }
+void jit_pause(struct jit *jit) { jit->spent_ns = now_ns() - jit->began_ns; }
+
 struct jit jit_begin(unsigned count, CUjit_option *options, void **values) {
-  return (struct jit){count, options, values, count ? now_ns() : 0};
+  return (struct jit){count, options, values, count ? now_ns() : 0, 0};
 }
 
 void jit_read(const struct jit *jit, struct jit_options *options) {
@@ -21,6 +24,8 @@ void jit_read(const struct jit *jit, struct jit_options *options) {
     uint64_t value = (uint64_t)(uintptr_t)jit->values[i];
     switch (jit->options[i]) {
       case CU_JIT_MAX_REGISTERS:
+      // How many threads it took account of is left at what was asked for.
+      case CU_JIT_THREADS_PER_BLOCK:
       case CU_JIT_OPTIMIZATION_LEVEL:
       case CU_JIT_TARGET:
       case CU_JIT_FALLBACK_STRATEGY:
@@ -28,6 +33,11 @@ void jit_read(const struct jit *jit, struct jit_options *options) {
       case CU_JIT_LOG_VERBOSE:
       case CU_JIT_GENERATE_LINE_INFO:
       case CU_JIT_CACHE_MODE:
+      case CU_JIT_OPTIMIZE_UNUSED_DEVICE_VARIABLES:
+      case CU_JIT_POSITION_INDEPENDENT_CODE:
+      case CU_JIT_MIN_CTA_PER_SM:
+      case CU_JIT_MAX_THREADS_PER_BLOCK:
+      case CU_JIT_OVERRIDE_DIRECTIVE_VALUES:
       // Room for messages: the buffers themselves stay here.
       case CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES:
       case CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES:

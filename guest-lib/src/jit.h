@@ -13,9 +13,13 @@ struct jit {
   CUjit_option *options;
   void **values;  // the program's; results are written there
   uint64_t began_ns;
+  uint64_t spent_ns;  // of a link, in the steps so far
 };
 
 struct jit jit_begin(unsigned count, CUjit_option *options, void **values);
+// A link's begins with each step, where the one before ended.
+void jit_go_on(struct jit *jit);
+void jit_pause(struct jit *jit);
 
 struct jit_options {
   uint32_t count;

@@ -167,16 +167,19 @@ static CUresult add(CUlinkState state, CUjitInputType type, const void *data, si
                     const char *name, const struct jit *jit) {
   struct link *link = find(state);
   if (!link) return CUDA_ERROR_INVALID_HANDLE;
-  if (!data || !size || (unsigned)type >= CU_JIT_NUM_INPUT_TYPES) return CUDA_ERROR_INVALID_VALUE;
+  if (!data || (unsigned)type >= CU_JIT_NUM_INPUT_TYPES) return CUDA_ERROR_INVALID_VALUE;
+  if (!size) return CUDA_ERROR_INVALID_IMAGE;
   struct input input = {.type = type, .name = name};
   jit_read(jit, &input.options);
   CUresult result = CUDA_ERROR_INVALID_HANDLE;  // when it is complete
   pthread_mutex_lock(&link->lock);
   if (!link->cubin) {
+    jit_go_on(&link->jit);
     struct image image;
     result = image_of_input(data, size, &image);
     if (!result) result = add_image(link, &image, &input);
     image_free(&image);
+    jit_pause(&link->jit);
   }
   pthread_mutex_unlock(&link->lock);
   return result;
@@ -221,6 +224,7 @@ static CUresult fetch(struct link *link, uint64_t size) {
 
 // With the link's lock.
 static CUresult complete(struct link *link) {
+  jit_go_on(&link->jit);
   struct answer answer;
   answer_init(&answer);
   CUresult result = ask_LinkComplete(link->handle, &answer);
@@ -238,6 +242,7 @@ static CUresult complete(struct link *link) {
     }
   }
   answer_free(&answer);
+  jit_pause(&link->jit);
   return result;
 }
 

@@ -1,5 +1,7 @@
 // Linking PTX: names between texts, what is defined twice or nowhere, and what comes out.
 #include <elf.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <string>
 
@@ -176,6 +178,19 @@ void bad_inputs_are_refused(void **) {
   EXPECT(CUDA_ERROR_INVALID_PTX, add(link, HEADER ".visible .func broken() { {", "open"));
   EXPECT(CUDA_ERROR_INVALID_VALUE,
          cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, nullptr, 4, "none", 0, nullptr, nullptr));
+  char empty = 0;
+  for (CUjitInputType type : {CU_JIT_INPUT_PTX, CU_JIT_INPUT_CUBIN, CU_JIT_INPUT_LIBRARY})
+    EXPECT(CUDA_ERROR_INVALID_IMAGE,
+           cuLinkAddData_v2(link, type, &empty, 0, "empty", 0, nullptr, nullptr));
+  char path[] = "/tmp/software-device-XXXXXX";
+  close(mkstemp(path));
+  EXPECT(CUDA_ERROR_INVALID_IMAGE,
+         cuLinkAddFile_v2(link, CU_JIT_INPUT_PTX, path, 0, nullptr, nullptr));
+  unlink(path);
+  EXPECT(CUDA_ERROR_FILE_NOT_FOUND,
+         cuLinkAddFile_v2(link, CU_JIT_INPUT_PTX, path, 0, nullptr, nullptr));
+  EXPECT(CUDA_ERROR_INVALID_VALUE,
+         cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, &empty, 1, "empty", 1, nullptr, nullptr));
   char junk[] = "\177ELF and then nothing of the kind, which is not enough for a header at all.";
   EXPECT(CUDA_ERROR_INVALID_IMAGE, cuLinkAddData_v2(link, CU_JIT_INPUT_OBJECT, junk, sizeof junk,
                                                     "junk", 0, nullptr, nullptr));

@@ -120,7 +120,8 @@ void bad_ptx_is_explained_in_the_programs_buffer(void **) {
   void *values[] = {text, reinterpret_cast<void *>(sizeof text)};
   CUmodule module;
   EXPECT(CUDA_ERROR_INVALID_PTX,
-         cuModuleLoadDataEx(&module, "this is no program", 2, options, values));
+         cuModuleLoadDataEx(&module, ".version 8.0 .target sm_80 this is no program", 2, options,
+                            values));
   size_t used = reinterpret_cast<size_t>(values[1]);
   assert_true(used > 0 && used < sizeof text);
   assert_int_equal(strlen(text), used);
@@ -128,6 +129,48 @@ void bad_ptx_is_explained_in_the_programs_buffer(void **) {
   OK(cuModuleLoadDataEx(&module, kKernels, 2, options, values));
   assert_int_equal(reinterpret_cast<size_t>(values[1]), 0);
   OK(cuModuleUnload(module));
+}
+
+void text_that_is_no_ptx_is_no_image(void **) {
+  CUmodule module;
+  CUlibrary library;
+  for (const char *text : {"", " ", "this is no program", "// only a comment", "/* open",
+                           "// .version\n", "version 8.0", "/ .version 8.0"}) {
+    EXPECT(CUDA_ERROR_INVALID_IMAGE, cuModuleLoadData(&module, text));
+    EXPECT(CUDA_ERROR_INVALID_IMAGE, cuModuleLoadDataEx(&module, text, 0, nullptr, nullptr));
+    EXPECT(CUDA_ERROR_INVALID_IMAGE,
+           cuLibraryLoadData(&library, text, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  }
+  for (const char *text : {".nonsense", "\t// text\n/* and\nmore */ .version 8.0\n.nonsense"})
+    EXPECT(CUDA_ERROR_INVALID_PTX, cuModuleLoadData(&module, text));
+}
+
+void what_options_ask_for_is_answered(void **) {
+  char text[100] = "untouched";
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+                            CU_JIT_WALL_TIME, CU_JIT_THREADS_PER_BLOCK};
+  for (bool library : {false, true}) {
+    void *values[] = {text, reinterpret_cast<void *>(sizeof text),
+                      reinterpret_cast<void *>(uintptr_t{0xffffffff}),
+                      reinterpret_cast<void *>(uintptr_t{96})};
+    CUmodule module;
+    CUlibrary made;
+    if (library)
+      OK(cuLibraryLoadData(&made, kKernels, options, values, 4, nullptr, nullptr, 0));
+    else
+      OK(cuModuleLoadDataEx(&module, kKernels, 4, options, values));
+    float milliseconds;
+    memcpy(&milliseconds, &values[2], sizeof milliseconds);
+    assert_int_equal(reinterpret_cast<size_t>(values[1]), 0);
+    assert_string_equal(text, "");
+    assert_true(milliseconds > 0 && milliseconds < 1e6f);
+    assert_int_equal(reinterpret_cast<size_t>(values[3]), 96);
+    OK(library ? cuLibraryUnload(made) : cuModuleUnload(module));
+    EXPECT(CUDA_ERROR_INVALID_VALUE, cuModuleLoadDataEx(&module, kKernels, 1, nullptr, values));
+    EXPECT(CUDA_ERROR_INVALID_VALUE, cuModuleLoadDataEx(&module, kKernels, 1, options, nullptr));
+    EXPECT(CUDA_ERROR_INVALID_VALUE,
+           cuLibraryLoadData(&made, kKernels, nullptr, values, 1, nullptr, nullptr, 0));
+  }
 }
 
 // nvcc -rdc=true: the linked program is machine code, the PTX is in the pieces.
@@ -267,8 +310,8 @@ void libraries(void **state) {
   EXPECT(CUDA_ERROR_INVALID_HANDLE, cuLibraryUnload(library));
   EXPECT(CUDA_ERROR_INVALID_HANDLE, cuLaunchKernel(reinterpret_cast<CUfunction>(store), 1, 1, 1, 1,
                                                    1, 1, 0, nullptr, parameters, nullptr));
-  EXPECT(CUDA_ERROR_INVALID_PTX,
-         cuLibraryLoadData(&library, "nonsense", nullptr, nullptr, 0, nullptr, nullptr, 0));
+  EXPECT(CUDA_ERROR_INVALID_PTX, cuLibraryLoadData(&library, ".version nonsense", nullptr, nullptr,
+                                                   0, nullptr, nullptr, 0));
 }
 
 void files(void **) {
@@ -283,6 +326,12 @@ void files(void **) {
   OK(cuModuleUnload(module));
   unlink(path);
   EXPECT(CUDA_ERROR_FILE_NOT_FOUND, cuModuleLoad(&module, path));
+  EXPECT(CUDA_ERROR_FILE_NOT_FOUND, cuModuleLoad(&module, "/tmp"));
+  // An empty one is there, but nothing is in it.
+  char empty[] = "/tmp/software-device-XXXXXX";
+  close(mkstemp(empty));
+  EXPECT(CUDA_ERROR_INVALID_IMAGE, cuModuleLoad(&module, empty));
+  unlink(empty);
 }
 
 int setup(void **) {
@@ -298,6 +347,8 @@ int main() {
       TEST(images_without_code_for_us_are_refused),
       TEST(damaged_images_are_refused),
       TEST(bad_ptx_is_explained_in_the_programs_buffer),
+      TEST(text_that_is_no_ptx_is_no_image),
+      TEST(what_options_ask_for_is_answered),
       TEST(pieces_of_a_linked_program),
       TEST(names_and_variables),
       TEST(attributes),

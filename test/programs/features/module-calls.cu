@@ -51,6 +51,29 @@ void launch(const char *what, CUfunction function) {
   printf("%s: %s, %d\n", what, driver_name(launched), result);
 }
 
+// What the compiler tells of a load, or of a link: nothing in the buffer, and a time.
+struct Asked {
+  char errors[200] = "untouched";
+  CUjit_option options[4] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+                             CU_JIT_WALL_TIME, CU_JIT_THREADS_PER_BLOCK};
+  void *values[4] = {errors, reinterpret_cast<void *>(sizeof errors), nullptr,
+                     reinterpret_cast<void *>(uintptr_t{96})};
+
+  void tell(const char *what, CUresult result) const {
+    float milliseconds;
+    memcpy(&milliseconds, &values[2], sizeof milliseconds);
+    const size_t used = reinterpret_cast<size_t>(values[1]);
+    printf("%s: %s, messages: %d, measured: %d, for %zu threads\n", what, driver_name(result),
+           used > 0, milliseconds > 0, reinterpret_cast<size_t>(values[3]));
+    if (used != strlen(errors) || !(milliseconds > 0)) exit(4);
+  }
+};
+
+void must(CUresult expected, CUresult result, const char *what) {
+  printf("%s: %s\n", what, driver_name(result));
+  if (result != expected) exit(5);
+}
+
 size_t block_bytes(int threads) { return threads * size_t{64}; }
 
 }  // namespace
@@ -85,6 +108,27 @@ int main() {
   SHOW_DRIVER(cuFuncSetSharedMemConfig(function, CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE));
   SHOW_DRIVER(cuFuncSetSharedMemConfig(nullptr, CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE));
 
+  printf("-- what is no image, and what is none of PTX\n");
+  for (const char *text : {"", "prose", "// a comment"}) {
+    must(CUDA_ERROR_INVALID_IMAGE, cuModuleLoadData(&from, text), text);
+    must(CUDA_ERROR_INVALID_IMAGE, cuModuleLoadDataEx(&from, text, 0, nullptr, nullptr), text);
+  }
+  must(CUDA_ERROR_INVALID_PTX, cuModuleLoadData(&from, ".version 7.0\n.nonsense"), "wrong PTX");
+  const std::string prose = write_file(".prose", "prose", 5), empty = write_file(".empty", "", 0);
+  must(CUDA_ERROR_INVALID_IMAGE, cuModuleLoad(&from, prose.c_str()), "a file of prose");
+  must(CUDA_ERROR_INVALID_IMAGE, cuModuleLoad(&from, empty.c_str()), "an empty file");
+  must(CUDA_ERROR_FILE_NOT_FOUND, cuModuleLoad(&from, "/tmp"), "a folder");
+
+  printf("-- options\n");
+  Asked of_module, of_bad, of_library, of_link;
+  of_module.tell("a module",
+                 cuModuleLoadDataEx(&from, kModule, 4, of_module.options, of_module.values));
+  DRIVER(cuModuleUnload(from));
+  of_bad.tell("a bad one", cuModuleLoadDataEx(&from, ".version 7.0\n.nonsense", 4, of_bad.options,
+                                              of_bad.values));
+  must(CUDA_ERROR_INVALID_VALUE, cuModuleLoadDataEx(&from, kModule, 1, nullptr, nullptr),
+       "options that are nowhere");
+
   printf("-- occupancy\n");
   int grid = 0, block = 0;
   SHOW_DRIVER(cuOccupancyMaxPotentialBlockSize(&grid, &block, function, nullptr, 0, 0));
@@ -106,6 +150,12 @@ int main() {
   const CUresult opened =
       cuLibraryLoadFromFile(&library, file.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0);
   printf("from a file: %s\n", driver_name(opened));
+  CUlibrary other;
+  of_library.tell("with options", cuLibraryLoadData(&other, kModule, of_library.options,
+                                                    of_library.values, 4, nullptr, nullptr, 0));
+  DRIVER(cuLibraryUnload(other));
+  must(CUDA_ERROR_INVALID_IMAGE,
+       cuLibraryLoadData(&other, "prose", nullptr, nullptr, 0, nullptr, nullptr, 0), "prose");
   DRIVER(cuLibraryGetKernel(&kernel, library, "count"));
   SHOW_DRIVER(cuLibraryGetModule(&from, library));
   SHOW_DRIVER(cuLibraryGetModule(nullptr, library));
@@ -150,6 +200,21 @@ int main() {
       OLD_CALL(cuLinkAddFile, CUlinkState, CUjitInputType, const char *, unsigned, CUjit_option *,
                void **)(link, CU_JIT_INPUT_PTX, file.c_str(), 0, nullptr, nullptr);
   printf("a file: %s\n", driver_name(added));
+  must(CUDA_ERROR_INVALID_IMAGE,
+       cuLinkAddFile(link, CU_JIT_INPUT_PTX, empty.c_str(), 0, nullptr, nullptr), "an empty file");
+  must(CUDA_ERROR_INVALID_IMAGE,
+       cuLinkAddData(link, CU_JIT_INPUT_CUBIN, const_cast<char *>(kModule), 0, "", 0, nullptr,
+                     nullptr),
+       "nothing");
+  must(CUDA_ERROR_INVALID_VALUE,
+       cuLinkAddData(link, CU_JIT_INPUT_PTX, const_cast<char *>(kModule), sizeof kModule, "", 1,
+                     nullptr, nullptr),
+       "options that are nowhere");
+  DRIVER(cuLinkDestroy(link));
+  DRIVER(cuLinkCreate(4, of_link.options, of_link.values, &link));
+  DRIVER(cuLinkAddData(link, CU_JIT_INPUT_PTX, const_cast<char *>(kModule), sizeof kModule, "count",
+                       0, nullptr, nullptr));
+  of_link.tell("with options", cuLinkComplete(link, &cubin, &size));
   DRIVER(cuLinkDestroy(link));
 
   printf("-- the oldest way to launch\n");
@@ -180,6 +245,6 @@ int main() {
   DRIVER(cuModuleUnload(module));
   SHOW_DRIVER(cuFuncLoad(function));
   DRIVER(cuMemFree(out));
-  unlink(file.c_str());
+  for (const std::string &each : {file, prose, empty}) unlink(each.c_str());
   return 0;
 }

@@ -19,7 +19,7 @@ CUresult find(CUlibrary handle, std::shared_ptr<Library> *library) {
 
 CUresult load(CUlibrary *handle, const void *code, size_t limit, const JitLog &jit) {
   if (CUresult bad = enter()) return bad;
-  if (!handle || !code) return CUDA_ERROR_INVALID_VALUE;
+  if (!handle || !code || !jit.complete()) return CUDA_ERROR_INVALID_VALUE;
   auto library = std::make_shared<Library>();
   std::string reason;
   const Device &device = *driver()->devices.front();
@@ -32,6 +32,7 @@ CUresult load(CUlibrary *handle, const void *code, size_t limit, const JitLog &j
   if (result == CUDA_SUCCESS && context && context->active())
     result = library->instance(context, &instance, &reason);
   if (result != CUDA_SUCCESS) return report_load_failure(result, reason, jit);
+  report_load_success(jit);
   *handle = reinterpret_cast<CUlibrary>(driver()->handles.add(library));
   return CUDA_SUCCESS;
 }

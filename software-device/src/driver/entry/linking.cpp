@@ -21,14 +21,31 @@ class Link : public Object {
   std::vector<CUjit_option> options;
   std::vector<void *> given;
   void **values = nullptr;
+  int64_t begun_ns = 0, spent_ns = 0;  // the step that is under way; those before it
 
   // Adds a line to the error log, and returns `result`.
   CUresult fail(CUresult why, const std::string &reason) {
     log += "error   : " + reason + "\n";
     for (size_t i = 0; i < given.size(); i++) values[i] = given[i];
-    return report_load_failure(why, log,
-                               {options.data(), values, static_cast<unsigned>(options.size())});
+    return report_load_failure(why, log, jit());
   }
+
+  // As if the steps had followed one another.
+  JitLog jit() {
+    return {options.data(), values, static_cast<unsigned>(options.size()), begun_ns - spent_ns};
+  }
+};
+
+// A step of a link, which has it to itself.
+class Step {
+ public:
+  explicit Step(Link &link) : link_(link), lock_(link.mutex) { link.begun_ns = now_ns(); }
+  ~Step() { link_.spent_ns += now_ns() - link_.begun_ns; }
+  Step(const Step &) = delete;
+
+ private:
+  Link &link_;
+  std::lock_guard<std::mutex> lock_;
 };
 
 CUresult find(CUlinkState handle, std::shared_ptr<Link> *link) {
@@ -83,11 +100,12 @@ CUresult add_pieces(Link &link, const void *data, size_t size, const std::string
 }
 
 CUresult add(CUlinkState handle, CUjitInputType type, const void *data, size_t size,
-             const char *given_name) {
+             const char *given_name, const JitLog &jit) {
   std::shared_ptr<Link> link;
   if (CUresult bad = find(handle, &link)) return bad;
-  if (!data || !size || type >= CU_JIT_NUM_INPUT_TYPES) return CUDA_ERROR_INVALID_VALUE;
-  std::lock_guard guard(link->mutex);
+  if (!data || type >= CU_JIT_NUM_INPUT_TYPES || !jit.complete()) return CUDA_ERROR_INVALID_VALUE;
+  if (!size) return refuse(CUDA_ERROR_INVALID_IMAGE, "an input of a link is empty");
+  Step step(*link);
   if (!link->result.empty())
     return refuse(CUDA_ERROR_INVALID_HANDLE, "the link is complete: nothing can be added");
   std::string name = given_name ? given_name : "input " + std::to_string(link->inputs.size() + 1);
@@ -103,18 +121,19 @@ CUresult add(CUlinkState handle, CUjitInputType type, const void *data, size_t s
   }
 }
 
-CUresult add_file(CUlinkState handle, CUjitInputType type, const char *path) {
+CUresult add_file(CUlinkState handle, CUjitInputType type, const char *path, const JitLog &jit) {
   return guarded([&]() -> CUresult {
     if (CUresult bad = enter()) return bad;
+    if (!jit.complete()) return CUDA_ERROR_INVALID_VALUE;
     std::vector<uint8_t> bytes;
     if (CUresult bad = read_image_file(path, &bytes)) return bad;
     // A byte behind the end was added for text; other files end where they end.
-    return add(handle, type, bytes.data(), bytes.size() - 1, path);
+    return add(handle, type, bytes.data(), bytes.size() - 1, path, jit);
   });
 }
 
 CUresult complete(Link &link, void **cubin, size_t *size) {
-  std::lock_guard guard(link.mutex);
+  Step step(link);
   if (link.result.empty()) {
     LinkResult linked = link_ptx(link.inputs);
     if (linked.ok && link.inputs.empty()) linked = {false, {}, "there is nothing to link", {}};
@@ -131,8 +150,7 @@ CUresult complete(Link &link, void **cubin, size_t *size) {
   *cubin = link.result.data();
   if (size) *size = link.result.size();
   for (size_t i = 0; i < link.given.size(); i++) link.values[i] = link.given[i];
-  report_load_success(
-      {link.options.data(), link.values, static_cast<unsigned>(link.options.size())});
+  report_load_success(link.jit());
   return CUDA_SUCCESS;
 }
 
@@ -149,21 +167,23 @@ CUresult cuLinkCreate(unsigned int count, CUjit_option *options, void **values,
   return create(count, options, values, state);
 }
 
+#define OPTIONS unsigned int count, CUjit_option *options, void **values
+#define JIT \
+  { options, values, count }
+
 CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size,
-                          const char *name, unsigned int, CUjit_option *, void **) {
-  return guarded([&] { return add(state, type, data, size, name); });
+                          const char *name, OPTIONS) {
+  return guarded([&] { return add(state, type, data, size, name, JIT); });
 }
 CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t size,
-                       const char *name, unsigned int, CUjit_option *, void **) {
-  return guarded([&] { return add(state, type, data, size, name); });
+                       const char *name, OPTIONS) {
+  return guarded([&] { return add(state, type, data, size, name, JIT); });
 }
-CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned int,
-                          CUjit_option *, void **) {
-  return add_file(state, type, path);
+CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, OPTIONS) {
+  return add_file(state, type, path, JIT);
 }
-CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path, unsigned int,
-                       CUjit_option *, void **) {
-  return add_file(state, type, path);
+CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path, OPTIONS) {
+  return add_file(state, type, path, JIT);
 }
 
 CUresult cuLinkComplete(CUlinkState state, void **cubin, size_t *size) {

@@ -1,5 +1,7 @@
 #include "entry/load.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
@@ -67,6 +69,9 @@ CUresult read_image_file(const char *path, std::vector<uint8_t> *bytes) {
   if (!path) return CUDA_ERROR_INVALID_VALUE;
   std::unique_ptr<FILE, int (*)(FILE *)> file(fopen(path, "rb"), fclose);
   if (!file) return refuse(CUDA_ERROR_FILE_NOT_FOUND, "%s: %s", path, strerror(errno));
+  struct stat status;
+  if (fstat(fileno(file.get()), &status) != 0 || !S_ISREG(status.st_mode))
+    return refuse(CUDA_ERROR_FILE_NOT_FOUND, "%s is no file", path);
   if (fseek(file.get(), 0, SEEK_END) != 0) return CUDA_ERROR_OPERATING_SYSTEM;
   long size = ftell(file.get());
   if (size < 0 || size > kMostFile) return CUDA_ERROR_INVALID_IMAGE;

@@ -16,6 +16,8 @@ struct JitLog {
   void **values;
   unsigned count;
   int64_t started_ns = now_ns();
+
+  bool complete() const { return !count || (options && values); }
 };
 
 // Logs why nothing was loaded, writes it to the program's log buffer too, and returns `result`.

@@ -10,7 +10,7 @@ namespace {
 CUresult load(CUmodule *handle, const void *image, size_t limit, const JitLog &jit) {
   std::shared_ptr<Context> context;
   if (CUresult bad = enter(&context)) return bad;
-  if (!handle || !image) return CUDA_ERROR_INVALID_VALUE;
+  if (!handle || !image || !jit.complete()) return CUDA_ERROR_INVALID_VALUE;
   return guarded([&]() -> CUresult {
     Image chosen;
     std::string reason;

@@ -4,8 +4,10 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <memory>
+#include <string_view>
 
 #include "modules/containers.h"
 #include "modules/linker.h"
@@ -51,6 +53,20 @@ PtxPart part_of(const char *text, size_t limit) {
   const auto *bytes = reinterpret_cast<const uint8_t *>(text);  // no conversion of each
   part.bytes.assign(bytes, bytes + length);
   return part;
+}
+
+// A module's text begins with a directive, behind blanks and comments.
+bool begins_as_ptx(std::string_view text) {
+  for (size_t at = 0; at < text.size(); at++) {
+    const std::string_view rest = text.substr(at);
+    if (isspace(static_cast<unsigned char>(text[at]))) continue;
+    if (!rest.starts_with("//") && !rest.starts_with("/*")) return rest.starts_with(".");
+    const bool line = rest[1] == '/';
+    const size_t end = rest.find(line ? "\n" : "*/", 2);
+    if (end == std::string_view::npos) return false;
+    at += line ? end : end + 1;
+  }
+  return false;
 }
 
 struct Contents {
@@ -142,9 +158,15 @@ CUresult Image::choose(const void *image, size_t limit, int major, int minor, st
           kAdvice;
       return CUDA_ERROR_NO_BINARY_FOR_GPU;
     }
-    case ABI_IMAGE_PTX:
-      parts_.push_back(part_of(static_cast<const char *>(image), limit));
+    case ABI_IMAGE_PTX: {
+      PtxPart part = part_of(static_cast<const char *>(image), limit);
+      if (!begins_as_ptx({reinterpret_cast<const char *>(part.bytes.data()), part.bytes.size()})) {
+        *reason = "the image is text, but no PTX, which begins with .version";
+        return CUDA_ERROR_INVALID_IMAGE;
+      }
+      parts_.push_back(std::move(part));
       return CUDA_SUCCESS;
+    }
     case ABI_IMAGE_FATBIN:
       if (!driver::collect(image, limit, major, minor, &contents)) return broken_fatbin(reason);
       break;
