@@ -54,6 +54,10 @@ CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc *map, siz
   for (size_t i = 0; i < count; i++)
     if (CUresult bad = check_access(map[i], *pool)) return bad;
   return guarded([&] {
+    // What runs may use it to its end. Not under the lock, which queued frees take.
+    for (size_t i = 0; i < count; i++)
+      if (map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+        driver()->device(map[i].location.id)->drain();
     std::lock_guard guard(pool->mutex);
     for (size_t i = 0; i < count; i++) {
       int visitor = map[i].location.id;

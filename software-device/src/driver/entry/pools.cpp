@@ -72,7 +72,7 @@ CUresult allocate(CUdeviceptr *address, size_t size, const std::shared_ptr<Pool>
   if (!base)
     return refuse(CUDA_ERROR_OUT_OF_MEMORY, "%zu bytes are asked for, %llu are free", size,
                   static_cast<unsigned long long>(memory.free_bytes(pool->device)));
-  memory.set_pool(base, pool->handle());
+  memory.set_pool(base, pool->handle(), pool);
   std::lock_guard guard(pool->mutex);
   pool->used += size;
   pool->high = std::max(pool->high, pool->used);
@@ -234,7 +234,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool handle) {
   Device &device = *driver()->device(pool->device);
   if (device.default_pool == pool->handle())
     return refuse(CUDA_ERROR_INVALID_VALUE, "a default pool cannot be destroyed");
-  // Allocations from it live on, and whoever was let in stays.
+  // Allocations from it live on and keep it, so whoever was let in stays.
   uint64_t current = pool->handle();
   device.pool.compare_exchange_strong(current, 0);
   driver()->handles.remove<Pool>(handle);

@@ -146,10 +146,14 @@ std::shared_ptr<Region> Memory::remove(uint64_t base,
   if (found == regions_.end() || !fits(*found->second)) return nullptr;
   std::shared_ptr<Region> region = std::move(found->second);
   regions_.erase(found);
-  if (freed_.size() == kRemembered) freed_.pop_back();
-  freed_.emplace_front(base, region->size);
+  leaving_.emplace(base, region);
   removals_.fetch_add(1, std::memory_order_relaxed);
   return region;
+}
+
+void Memory::remember_freed(const Region &region) {
+  if (freed_.size() == kRemembered) freed_.pop_back();
+  freed_.emplace_front(region.base, region.size);
 }
 
 Arena *Memory::arena_of(const Region &region) const {
@@ -169,6 +173,9 @@ void Memory::destroy(std::shared_ptr<Region> region, const std::function<void()>
   Arena *arena = arena_of(*region);
   {
     std::unique_lock guard(mutex_);
+    auto [first, last] = leaving_.equal_range(region->base);
+    leaving_.erase(std::find_if(first, last, [&](const auto &at) { return at.second == region; }));
+    remember_freed(*region);
     if (arena) region->retired = arena->release(region->base, region->size);
     for (size_t i = 0; i < region->access.size(); i++) {
       if (!region->access[i]) continue;
@@ -263,8 +270,14 @@ int device_of(const Region &region, uint64_t address) {
 
 bool Memory::holds(uint64_t address, uint64_t size) const {
   std::shared_lock guard(mutex_);
+  auto inside = [&](const Region &region) {
+    uint64_t offset = address - region.base;
+    return offset < region.size && size <= region.size - offset;
+  };
   const Region *region = find(address);
-  return region && size <= region->size - (address - region->base);
+  if (region && inside(*region)) return true;
+  auto after = leaving_.upper_bound(address);
+  return after != leaving_.begin() && inside(*std::prev(after)->second);
 }
 
 std::string Memory::describe(uint64_t address) const {
@@ -320,10 +333,12 @@ std::vector<uint64_t> Memory::owned_by(uint64_t context) const {
   return bases;
 }
 
-void Memory::set_pool(uint64_t address, uint64_t pool) {
+void Memory::set_pool(uint64_t address, uint64_t handle, std::shared_ptr<const void> pool) {
   std::unique_lock guard(mutex_);
   auto found = regions_.find(address);
-  if (found != regions_.end()) found->second->pool = pool;
+  if (found == regions_.end()) return;
+  found->second->pool = handle;
+  found->second->of_pool = std::move(pool);
 }
 
 }  // namespace softdev::driver

@@ -55,6 +55,7 @@ struct Region {
   unsigned flags = 0;                             // as the allocating call was given them
   uint64_t id = 0;                                // CU_POINTER_ATTRIBUTE_BUFFER_ID
   uint64_t pool = 0;                              // handle of the memory pool it came from
+  std::shared_ptr<const void> of_pool;            // the pool itself
   bool variable = false;                          // of a module
   bool graph = false;                             // graphs decide when it is freed
   bool backed = true;                             // has physical memory
@@ -98,8 +99,8 @@ class Memory {
   int register_host(uint64_t base, uint64_t size, uint64_t context, unsigned flags);
 
   // Takes the region that begins at `base` off the books, if `fits` agrees: no new copy finds it
-  // any more. Give it to `destroy` when the work that may use it is done.
-  // Work that was queued with it keeps it mapped meanwhile.
+  // any more. Give it to `destroy` when the work that may use it is done: until then kernels do as
+  // ever. Work that was queued with it keeps it mapped meanwhile.
   std::shared_ptr<Region> remove(uint64_t base, const std::function<bool(const Region &)> &fits);
 
   // Ends a removed region. `settle` is called after closing it to kernels. It is unmapped when
@@ -112,6 +113,7 @@ class Memory {
   // Virtual memory management (virtual.cpp). Results are CUresult values.
   uint64_t reserve(uint64_t size, uint64_t align, uint64_t at);
   int map(uint64_t address, uint64_t size, uint64_t offset, std::shared_ptr<Allocation> allocation);
+  // `settle` waits for the work that may use it, before it is closed to kernels and after.
   int unmap(uint64_t address, uint64_t size, const std::function<void()> &settle);
   int set_access(uint64_t address, uint64_t size, int device, uint8_t flags);
   int get_access(uint64_t address, int device, uint8_t *flags) const;
@@ -153,13 +155,15 @@ class Memory {
   // Whether the address lies where only the driver gives out memory.
   bool in_arena(uint64_t address) const;
 
-  // Whether one region holds all of these bytes. Takes the pin itself.
+  // Whether one region holds all of these bytes, be it one that is about to go. Takes the pin
+  // itself.
   bool holds(uint64_t address, uint64_t size) const;
   // One sentence on what lies nearest to an address. Takes the pin itself.
   std::string describe(uint64_t address) const;
   // All regions that belong to a context.
   std::vector<uint64_t> owned_by(uint64_t context) const;
-  void set_pool(uint64_t address, uint64_t pool);
+  // The pool lives as long as the region does, destroyed or not: devices were let in by it.
+  void set_pool(uint64_t address, uint64_t handle, std::shared_ptr<const void> pool);
 
  private:
   struct PerDevice {
@@ -169,7 +173,9 @@ class Memory {
   };
 
   uint64_t add(Region region);
+  void remember_freed(const Region &region);
   Region *find_reservation(uint64_t address, uint64_t size);
+  Region *find_mappings(uint64_t address, uint64_t size);
   Arena *arena_of(const Region &region) const;
   void unmap_destroyed(const Region &region);
 
@@ -177,6 +183,8 @@ class Memory {
   std::vector<PerDevice> devices_;
   std::shared_ptr<Arena> host_;
   std::map<uint64_t, std::shared_ptr<Region>> regions_;
+  // Off the books, and still in use by kernels.
+  std::multimap<uint64_t, std::shared_ptr<Region>> leaving_;
   // What was freed last, for messages.
   static constexpr size_t kRemembered = 64;
   std::deque<std::pair<uint64_t, uint64_t>> freed_;  // (base, size)

@@ -95,24 +95,33 @@ int Memory::map(uint64_t address, uint64_t size, uint64_t offset,
   return CUDA_SUCCESS;
 }
 
+// The reservation of these addresses, if they are whole mappings, one behind the other.
+Region *Memory::find_mappings(uint64_t address, uint64_t size) {
+  Region *region = find_reservation(address, size);
+  if (!region) return nullptr;
+  uint64_t at = address;
+  for (auto mapping = region->mappings.find(address); at < address + size; ++mapping) {
+    if (mapping == region->mappings.end() || mapping->first != at) return nullptr;
+    at += mapping->second.size;
+  }
+  return at == address + size ? region : nullptr;
+}
+
 int Memory::unmap(uint64_t address, uint64_t size, const std::function<void()> &settle) {
   if (!granular(address, size)) return CUDA_ERROR_INVALID_VALUE;
   {
+    std::shared_lock guard(mutex_);
+    if (!find_mappings(address, size)) return CUDA_ERROR_INVALID_VALUE;
+  }
+  settle();  // kernels that run may use it to their end
+  {
     std::unique_lock guard(mutex_);
-    Region *region = find_reservation(address, size);
+    Region *region = find_mappings(address, size);
     if (!region) return CUDA_ERROR_INVALID_VALUE;
-    // Only whole mappings, one behind the other.
-    uint64_t at = address;
-    for (auto mapping = region->mappings.find(address); at < address + size; ++mapping) {
-      if (mapping == region->mappings.end() || mapping->first != at)
-        return CUDA_ERROR_INVALID_VALUE;
-      at += mapping->second.size;
-    }
-    if (at != address + size) return CUDA_ERROR_INVALID_VALUE;
     for (auto &granules : region->access) granules->set(address, size, 0);
     removals_.fetch_add(1, std::memory_order_relaxed);
   }
-  settle();
+  settle();                   // those that began before it was closed
   std::vector<Mapping> gone;  // physical memory is given back after the lock
   {
     std::unique_lock guard(mutex_);

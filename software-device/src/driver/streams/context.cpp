@@ -168,6 +168,7 @@ bool Context::open_peer(const Context &peer) {
 }
 
 bool Context::close_peer(uint64_t peer) {
+  drain();  // what runs may use it to its end
   std::lock_guard guard(peers_mutex_);
   auto found = peers_.find(peer);
   if (found == peers_.end()) return false;
