@@ -51,11 +51,15 @@ export interface DeviceQuery {
   session: bigint;
   /** UUIDs of 16 bytes that it was shown before. */
   shown: Uint8Array[];
+  /** Whether it asks for a Room; absent: no. */
+  room?: boolean;
 }
 
 export interface Queued {
   /** 1: next. */
   position: number;
+  /** For the program's user; absent: nothing. */
+  warning?: string;
 }
 
 export interface Refusal {
@@ -121,6 +125,30 @@ export interface DeviceReport {
   nvmlVersion: string;
   devices: DeviceState[];
   processes: ProcessState[];
+  /** Absent or null: it was not asked for. */
+  room?: Room | null;
+}
+
+/** What a session like the Hello's would meet now. */
+export interface Room {
+  /** Empty: the server has none. */
+  tenant: string;
+  /** In the queue; 0: it would not wait. */
+  position: number;
+  /** Null: it would be taken. */
+  refusal: Refusal | null;
+  /** In the order of the report's. */
+  devices: DeviceRoom[];
+}
+
+/** What one session could be given at once: nothing while no process is free for it. */
+export interface DeviceRoom {
+  /** Bytes. */
+  memory: bigint;
+  /** Percent that can be promised. */
+  share: number;
+  /** Processes that wait for somebody. */
+  slots: number;
 }
 
 /** What the server's NVML or driver says; absent: nothing. */

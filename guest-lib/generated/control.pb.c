@@ -15,7 +15,7 @@ PB_BIND(outboard_DeviceQuery, outboard_DeviceQuery, AUTO)
 PB_BIND(outboard_Answer, outboard_Answer, 4)
 
 
-PB_BIND(outboard_Queued, outboard_Queued, AUTO)
+PB_BIND(outboard_Queued, outboard_Queued, 2)
 
 
 PB_BIND(outboard_Refusal, outboard_Refusal, 2)
@@ -34,6 +34,12 @@ PB_BIND(outboard_Peer, outboard_Peer, AUTO)
 
 
 PB_BIND(outboard_DeviceReport, outboard_DeviceReport, 4)
+
+
+PB_BIND(outboard_Room, outboard_Room, 2)
+
+
+PB_BIND(outboard_DeviceRoom, outboard_DeviceRoom, AUTO)
 
 
 PB_BIND(outboard_DeviceState, outboard_DeviceState, 2)

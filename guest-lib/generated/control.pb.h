@@ -15,6 +15,7 @@ typedef struct _outboard_DeviceQuery {
     uint64_t session; /* of the process that asks; 0: it has none */
     pb_size_t shown_count;
     outboard_DeviceQuery_shown_t shown[8]; /* UUIDs that the process was shown before: they stay, where they can */
+    bool room; /* tell also what a session like this could have now */
 } outboard_DeviceQuery;
 
 typedef struct _outboard_Hello {
@@ -48,6 +49,7 @@ typedef struct _outboard_Hello {
 /* No slot is free. The guest goes on waiting on this connection. */
 typedef struct _outboard_Queued {
     uint32_t position; /* 1: next */
+    char warning[512]; /* what the program's user is to know about this wait; usually empty */
 } outboard_Queued;
 
 typedef struct _outboard_Refusal {
@@ -122,6 +124,23 @@ typedef struct _outboard_Answer {
     } body;
 } outboard_Answer;
 
+/* What one session could be given at once: nothing while no process is free for it. */
+typedef struct _outboard_DeviceRoom {
+    uint64_t memory; /* bytes that it could ask for */
+    uint32_t share; /* percent of the device's time that could be promised to it */
+    uint32_t slots; /* processes that wait for somebody */
+} outboard_DeviceRoom;
+
+/* What a session of this tenant that asks for what the Hello asks would meet now. */
+typedef struct _outboard_Room {
+    char tenant[256]; /* empty: the server has none */
+    uint32_t position; /* in the queue; 0: it would not wait */
+    bool has_refusal;
+    outboard_Refusal refusal; /* it would not be taken */
+    pb_size_t devices_count;
+    outboard_DeviceRoom devices[8]; /* as in the report */
+} outboard_Room;
+
 typedef PB_BYTES_ARRAY_T(16) outboard_DeviceState_uuid_t;
 typedef struct _outboard_DeviceState {
     char name[96];
@@ -191,33 +210,38 @@ extern "C" {
 
 /* Initializer values for message structs */
 #define outboard_Hello_init_default              {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_default, "", 0}
-#define outboard_DeviceQuery_init_default        {0, 0, {{0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}}}
+#define outboard_DeviceQuery_init_default        {0, 0, {{0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}}, 0}
 #define outboard_Answer_init_default             {0, {outboard_Queued_init_default}}
-#define outboard_Queued_init_default             {0}
+#define outboard_Queued_init_default             {0, ""}
 #define outboard_Refusal_init_default            {"", "", "", 0}
 #define outboard_Welcome_init_default            {0, 0, 0, {outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default}, 0, 0, 0, "", 0, {"", "", "", "", "", "", ""}, 0, 0, 0, {outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default}}
 #define outboard_ExpectedModule_init_default     {{0, {0}}, 0}
 #define outboard_Device_init_default             {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, "", 0, {outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default}}
 #define outboard_Peer_init_default               {{0, {0}}, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}
 #define outboard_DeviceReport_init_default       {"", 0, "", "", 0, {outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default}, 0, {outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default}}
+#define outboard_Room_init_default               {"", 0, false, outboard_Refusal_init_default, 0, {outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default}}
+#define outboard_DeviceRoom_init_default         {0, 0, 0}
 #define outboard_DeviceState_init_default        {"", {0, {0}}, "", 0, 0, 0, 0, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, 0, {0, 0, 0, 0}, 0, {0, 0, 0, 0}, false, 0, false, 0, false, 0}
 #define outboard_ProcessState_init_default       {0, 0, 0, "", "", 0, 0}
 #define outboard_Hello_init_zero                 {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_zero, "", 0}
-#define outboard_DeviceQuery_init_zero           {0, 0, {{0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}}}
+#define outboard_DeviceQuery_init_zero           {0, 0, {{0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}, {0, {0}}}, 0}
 #define outboard_Answer_init_zero                {0, {outboard_Queued_init_zero}}
-#define outboard_Queued_init_zero                {0}
+#define outboard_Queued_init_zero                {0, ""}
 #define outboard_Refusal_init_zero               {"", "", "", 0}
 #define outboard_Welcome_init_zero               {0, 0, 0, {outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero}, 0, 0, 0, "", 0, {"", "", "", "", "", "", ""}, 0, 0, 0, {outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero}}
 #define outboard_ExpectedModule_init_zero        {{0, {0}}, 0}
 #define outboard_Device_init_zero                {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, "", 0, {outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero}}
 #define outboard_Peer_init_zero                  {{0, {0}}, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}
 #define outboard_DeviceReport_init_zero          {"", 0, "", "", 0, {outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero}, 0, {outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero}}
+#define outboard_Room_init_zero                  {"", 0, false, outboard_Refusal_init_zero, 0, {outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero}}
+#define outboard_DeviceRoom_init_zero            {0, 0, 0}
 #define outboard_DeviceState_init_zero           {"", {0, {0}}, "", 0, 0, 0, 0, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, 0, {0, 0, 0, 0}, 0, {0, 0, 0, 0}, false, 0, false, 0, false, 0}
 #define outboard_ProcessState_init_zero          {0, 0, 0, "", "", 0, 0}
 
 /* Field tags (for use in manual encoding/decoding) */
 #define outboard_DeviceQuery_session_tag         1
 #define outboard_DeviceQuery_shown_tag           2
+#define outboard_DeviceQuery_room_tag            3
 #define outboard_Hello_program_tag               1
 #define outboard_Hello_pid_tag                   2
 #define outboard_Hello_host_tag                  3
@@ -236,6 +260,7 @@ extern "C" {
 #define outboard_Hello_ticket_tag                16
 #define outboard_Hello_expects_modules_tag       17
 #define outboard_Queued_position_tag             1
+#define outboard_Queued_warning_tag              2
 #define outboard_Refusal_code_tag                1
 #define outboard_Refusal_sentence_tag            2
 #define outboard_Refusal_remedy_tag              3
@@ -269,6 +294,13 @@ extern "C" {
 #define outboard_Answer_queued_tag               1
 #define outboard_Answer_welcome_tag              2
 #define outboard_Answer_refusal_tag              3
+#define outboard_DeviceRoom_memory_tag           1
+#define outboard_DeviceRoom_share_tag            2
+#define outboard_DeviceRoom_slots_tag            3
+#define outboard_Room_tenant_tag                 1
+#define outboard_Room_position_tag               2
+#define outboard_Room_refusal_tag                3
+#define outboard_Room_devices_tag                4
 #define outboard_DeviceState_name_tag            1
 #define outboard_DeviceState_uuid_tag            2
 #define outboard_DeviceState_pci_bus_id_tag      3
@@ -329,7 +361,8 @@ X(a, STATIC,   SINGULAR, BOOL,     expects_modules,  17)
 
 #define outboard_DeviceQuery_FIELDLIST(X, a) \
 X(a, STATIC,   SINGULAR, UINT64,   session,           1) \
-X(a, STATIC,   REPEATED, BYTES,    shown,             2)
+X(a, STATIC,   REPEATED, BYTES,    shown,             2) \
+X(a, STATIC,   SINGULAR, BOOL,     room,              3)
 #define outboard_DeviceQuery_CALLBACK NULL
 #define outboard_DeviceQuery_DEFAULT NULL
 
@@ -344,7 +377,8 @@ X(a, STATIC,   ONEOF,    MESSAGE,  (body,refusal,body.refusal),   3)
 #define outboard_Answer_body_refusal_MSGTYPE outboard_Refusal
 
 #define outboard_Queued_FIELDLIST(X, a) \
-X(a, STATIC,   SINGULAR, UINT32,   position,          1)
+X(a, STATIC,   SINGULAR, UINT32,   position,          1) \
+X(a, STATIC,   SINGULAR, STRING,   warning,           2)
 #define outboard_Queued_CALLBACK NULL
 #define outboard_Queued_DEFAULT NULL
 
@@ -413,6 +447,23 @@ X(a, STATIC,   REPEATED, MESSAGE,  processes,         6)
 #define outboard_DeviceReport_devices_MSGTYPE outboard_DeviceState
 #define outboard_DeviceReport_processes_MSGTYPE outboard_ProcessState
 
+#define outboard_Room_FIELDLIST(X, a) \
+X(a, STATIC,   SINGULAR, STRING,   tenant,            1) \
+X(a, STATIC,   SINGULAR, UINT32,   position,          2) \
+X(a, STATIC,   OPTIONAL, MESSAGE,  refusal,           3) \
+X(a, STATIC,   REPEATED, MESSAGE,  devices,           4)
+#define outboard_Room_CALLBACK NULL
+#define outboard_Room_DEFAULT NULL
+#define outboard_Room_refusal_MSGTYPE outboard_Refusal
+#define outboard_Room_devices_MSGTYPE outboard_DeviceRoom
+
+#define outboard_DeviceRoom_FIELDLIST(X, a) \
+X(a, STATIC,   SINGULAR, UINT64,   memory,            1) \
+X(a, STATIC,   SINGULAR, UINT32,   share,             2) \
+X(a, STATIC,   SINGULAR, UINT32,   slots,             3)
+#define outboard_DeviceRoom_CALLBACK NULL
+#define outboard_DeviceRoom_DEFAULT NULL
+
 #define outboard_DeviceState_FIELDLIST(X, a) \
 X(a, STATIC,   SINGULAR, STRING,   name,              1) \
 X(a, STATIC,   SINGULAR, BYTES,    uuid,              2) \
@@ -459,6 +510,8 @@ extern const pb_msgdesc_t outboard_ExpectedModule_msg;
 extern const pb_msgdesc_t outboard_Device_msg;
 extern const pb_msgdesc_t outboard_Peer_msg;
 extern const pb_msgdesc_t outboard_DeviceReport_msg;
+extern const pb_msgdesc_t outboard_Room_msg;
+extern const pb_msgdesc_t outboard_DeviceRoom_msg;
 extern const pb_msgdesc_t outboard_DeviceState_msg;
 extern const pb_msgdesc_t outboard_ProcessState_msg;
 
@@ -473,21 +526,25 @@ extern const pb_msgdesc_t outboard_ProcessState_msg;
 #define outboard_Device_fields &outboard_Device_msg
 #define outboard_Peer_fields &outboard_Peer_msg
 #define outboard_DeviceReport_fields &outboard_DeviceReport_msg
+#define outboard_Room_fields &outboard_Room_msg
+#define outboard_DeviceRoom_fields &outboard_DeviceRoom_msg
 #define outboard_DeviceState_fields &outboard_DeviceState_msg
 #define outboard_ProcessState_fields &outboard_ProcessState_msg
 
 /* Maximum encoded size of messages (where known) */
 #define outboard_Answer_size                     26378
-#define outboard_DeviceQuery_size                155
+#define outboard_DeviceQuery_size                157
 #define outboard_DeviceReport_size               24833
+#define outboard_DeviceRoom_size                 23
 #define outboard_DeviceState_size                320
 #define outboard_Device_size                     3036
 #define outboard_ExpectedModule_size             45
-#define outboard_Hello_size                      5169
+#define outboard_Hello_size                      5171
 #define outboard_Peer_size                       122
 #define outboard_ProcessState_size               170
-#define outboard_Queued_size                     6
+#define outboard_Queued_size                     520
 #define outboard_Refusal_size                    1104
+#define outboard_Room_size                       1571
 #define outboard_Welcome_size                    26374
 
 #ifdef __cplusplus

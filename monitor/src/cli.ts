@@ -8,6 +8,7 @@ import { UsageError } from './options.js';
 const commands: Record<string, () => Promise<Command>> = {
   serve: async () => (await import('./commands/serve.js')).serve,
   run: async () => (await import('./commands/run.js')).run,
+  doctor: async () => (await import('./commands/doctor.js')).doctor,
   tenant: async () => (await import('./commands/tenant.js')).tenant,
   status: async () => (await import('./commands/status.js')).status,
   top: async () => (await import('./commands/top.js')).top,

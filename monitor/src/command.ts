@@ -21,6 +21,10 @@ export const exitCodes = {
   usage: 2,
   /** Cannot start or reach something. */
   unable: 3,
+  /** Of `doctor`: by the server; no session in time; a session whose kernel is wrong. */
+  refused: 4,
+  noGpu: 5,
+  noKernel: 6,
   /** As shells have it. */
   notExecutable: 126,
   notFound: 127,

@@ -1,11 +1,13 @@
 // Answers those who want no session but to know what the devices do: puts together what the live
 // server knows for device-report.ts.
-import type { DeviceReport, Hello } from '../../api-server/src/control.js';
+import type { DeviceReport, Hello, Room } from '../../api-server/src/control.js';
 import type { NvmlFacts } from '../../api-server/src/native.js';
 import { version } from '../../api-server/src/version.js';
 import { placeAll } from '../policies/placement.js';
 import { admit } from './admission.js';
 import { deviceReport, type ReportedGpu } from './device-report.js';
+import { deviceRoom } from './device-room.js';
+import { formatUuid } from './devices.js';
 import { OutboardError } from './errors.js';
 import { Sensors } from './sensors.js';
 import type { Server } from './server.js';
@@ -29,7 +31,7 @@ export class DeviceQueries {
     const gpus = this.#gpus(facts);
     const first = facts.find((one) => one !== null);
     const whose = tenant?.name ?? '';
-    return deviceReport(hello, {
+    const report = deviceReport(hello, {
       version,
       nvidiaDriver: first?.nvidiaDriver ?? '',
       nvmlVersion: first?.nvmlVersion ?? '',
@@ -40,6 +42,35 @@ export class DeviceQueries {
       allowed: tenant ? allowedGpus(tenant, gpus) : null,
       placed: this.#placedNow(tenant, hello),
     });
+    return hello.query?.room ? { ...report, room: this.#room(tenant, hello, report) } : report;
+  }
+
+  /** For `outboard doctor`: what the guest's own Hello would meet now. */
+  #room(tenant: Tenant | null, hello: Hello, { devices }: DeviceReport): Room {
+    const { state, options, closed } = this.#server;
+    const { parameters, queueMax, queueSkip } = options;
+    const room = devices.map(({ uuid }) => {
+      const gpu = state.gpus.find((one) => one.uuid === formatUuid(uuid));
+      return gpu ? deviceRoom(gpu, parameters) : { memory: 0n, share: 0, slots: 0 };
+    });
+    const waiting = state.queue.length;
+    let refusal: OutboardError | null = closed === null ? null : new OutboardError('OB_DRAINING');
+    let position = 0;
+    try {
+      const request = admit(hello, state, parameters, tenant);
+      const placed = placeAll(options.placement, state, request, parameters) !== null;
+      if (!placed || (waiting > 0 && !queueSkip)) position = waiting + 1;
+      if (position > queueMax) refusal ??= new OutboardError('OB_QUEUE_FULL', queueMax);
+    } catch (error) {
+      if (!(error instanceof OutboardError)) throw error;
+      refusal ??= error;
+    }
+    return {
+      tenant: tenant?.name ?? '',
+      position,
+      refusal: refusal?.refusal ?? null,
+      devices: room,
+    };
   }
 
   /** By GPU. */

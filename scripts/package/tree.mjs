@@ -21,10 +21,11 @@ const native = [
   'api-server/executor.node',
   'guest-lib/libcuda.so.1',
   'guest-lib/libnvidia-ml.so.1',
+  'guest-lib/outboard-probe',
   'software-device/libcuda.so.1',
   'software-device/software-device-check',
 ];
-const programs = ['software-device/software-device-check'];
+const programs = ['guest-lib/outboard-probe', 'software-device/software-device-check'];
 /** In `dependencies`, but for building the executor, and for the demonstration. */
 const notAtRunTime = ['node-addon-api', 'node-api-headers', 'pngjs'];
 
@@ -78,7 +79,7 @@ export async function stageTree(target) {
   }
   stageFolder(join(build, 'web'), join(target, 'build', 'web'), (name) => !name.startsWith('.'));
   for (const { path } of productionPackages()) stagePackage(path, target);
-  await strip(files(target).filter((file) => /\.node$|\.so(?:\.\d+)*$|-check$/.test(file)));
+  await strip(files(target).filter((file) => /\.node$|\.so(?:\.\d+)*$|-check$|-probe$/.test(file)));
 }
 
 /** What Node and Outboard read of it. */

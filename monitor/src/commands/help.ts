@@ -25,6 +25,7 @@ export const exitMeanings: readonly (readonly [string, string])[] = [
   ['0', 'well'],
   ['2', 'wrong usage'],
   ['3', 'cannot start or reach something, or what was reached refuses'],
+  ['4, 5, 6', '`doctor`: refused, no session begins, its kernel does not run or is wrong'],
   ['126, 127', '`run`: the program cannot be executed, there is none'],
   ['128+N', 'ended by signal N; `run` otherwise ends as its program does'],
 ];

@@ -26,7 +26,8 @@ import {
   parseShare,
 } from '../values.js';
 
-const options = {
+/** What a program can ask for; `outboard doctor` takes the same. */
+export const options = {
   server: {
     env: 'OUTBOARD_SERVER',
     value: 'ADDRESS',
@@ -142,8 +143,7 @@ ${optionsHelp(options)}
       const env = guestEnvironment(values.build, process.env, {
         OUTBOARD_SERVER: values.server,
         OUTBOARD_TOKEN_FILE: values['token-file'] ?? undefined,
-        // A file named here goes before a token in the environment, which the library would prefer.
-        OUTBOARD_TOKEN: own.some((arg) => /^--token-file(=|$)/.test(arg)) ? '' : undefined,
+        ...tokenEnvironment(own),
         OUTBOARD_NAME: values.name ?? undefined,
         OUTBOARD_CLASS: values.class ?? undefined,
         OUTBOARD_GPUS: values.gpus?.toString(),
@@ -205,6 +205,11 @@ function statsFile(wanted: string | null) {
       if (folder !== null) rmSync(folder, { recursive: true });
     },
   };
+}
+
+/** A file named as an option goes before a token in the environment, which the library would prefer. */
+export function tokenEnvironment(args: readonly string[]): NodeJS.ProcessEnv {
+  return args.some((arg) => /^--token-file(=|$)/.test(arg)) ? { OUTBOARD_TOKEN: '' } : {};
 }
 
 /** The program's environment: ours, with the guest library before everything else. */

@@ -122,6 +122,7 @@ t.test('what runs is there, and nothing else', { skip }, async (t) => {
     'build/api-server/executor.node',
     'build/guest-lib/libcuda.so.1',
     'build/guest-lib/libnvidia-ml.so.1',
+    'build/guest-lib/outboard-probe',
     'build/software-device/libcuda.so.1',
     'build/software-device/software-device-check',
     'build/js/monitor/src/cli.js',

@@ -1,0 +1,111 @@
+import { command, exitCodes } from '../command.js';
+import { examine, milliseconds, probeOf, type Step, tokenOf } from '../doctor.js';
+import { OutboardError } from '../errors.js';
+import { yesNo } from '../options.js';
+import { clean, printJson } from '../table.js';
+import { parseCount } from '../values.js';
+import { guestEnvironment, options as runOptions, tokenEnvironment } from './run.js';
+
+const { server, 'token-file': tokenFile, class: kind, gpus, memory, share, build } = runOptions;
+
+const options = {
+  server,
+  'token-file': tokenFile,
+  class: kind,
+  gpus,
+  memory,
+  share,
+  wait: {
+    env: 'OUTBOARD_DOCTOR_WAIT',
+    value: 'SECONDS',
+    help: 'how long the first session may wait for a GPU',
+    parse: parseCount(0, 86_400),
+    fallback: 20,
+    shown: '20',
+  },
+  timeout: {
+    env: 'OUTBOARD_CONNECT_TIMEOUT',
+    value: 'SECONDS',
+    help: 'how long to connect and be answered may take',
+    parse: parseCount(1, 3600),
+    fallback: 10,
+    shown: '10',
+  },
+  json: yesNo('OUTBOARD_JSON', 'write JSON, whose form is stable, for programs'),
+  build,
+};
+
+/** By the step that fails. */
+const codes: Record<Step['name'], number> = {
+  connection: exitCodes.unable,
+  server: exitCodes.unable,
+  tenant: exitCodes.refused,
+  gpus: exitCodes.refused,
+  queue: exitCodes.refused,
+  attach: exitCodes.noGpu,
+  module: exitCodes.noKernel,
+  kernel: exitCodes.noKernel,
+};
+
+export const doctor = command({
+  name: 'doctor',
+  summary: 'say, as a tenant, whether a server can be used, and run a first kernel',
+  about: `
+Looks at a server as a program of \`outboard run\` would, with the same options: the way there, who
+answers, whether the token is good, which GPUs there are and what of them could be had now, whether one
+would have to wait. Then a small program of ours attaches, loads a module, runs its kernel and looks at
+the result. Each step with its time.
+
+Ends with 0 when all is well, 3 when nobody of ours answers, 4 when the server refuses, 5 when no
+session begins, 6 when a session begins and the kernel does not run or is wrong.`,
+  options,
+  async run(values) {
+    const env = guestEnvironment(values.build, process.env, {
+      OUTBOARD_TOKEN_FILE: values['token-file'] ?? undefined,
+      ...tokenEnvironment(process.argv),
+      OUTBOARD_CLASS: values.class ?? undefined,
+      OUTBOARD_GPUS: values.gpus?.toString(),
+      OUTBOARD_MEMORY: values.memory?.toString(),
+      OUTBOARD_SHARE: values.share ?? undefined,
+      OUTBOARD_LOG: '',
+      OUTBOARD_CONNECT_TIMEOUT: String(values.timeout),
+    });
+    const [request, limit = request] = (values.share ?? '0').split(':').map(Number);
+    const steps: Step[] = [];
+    const failed = await examine(
+      {
+        servers: values.server.split(','),
+        token: token(env, values['token-file']),
+        gpus: values.gpus ?? 1,
+        memory: values.memory ?? 0n,
+        shareRequest: request ?? 0,
+        shareLimit: limit ?? 0,
+        sessionClass: values.class ?? '',
+        connectSeconds: values.timeout,
+        waitSeconds: values.wait,
+        env,
+        probe: probeOf(values.build),
+      },
+      (step) => {
+        steps.push(step);
+        if (!values.json) show(step);
+      },
+    );
+    if (values.json) printJson({ ok: failed === null, failed: failed?.name ?? null, steps });
+    return failed === null ? exitCodes.ok : codes[failed.name];
+  },
+});
+
+function token(env: NodeJS.ProcessEnv, file: string | null): string {
+  try {
+    return tokenOf(env, file);
+  } catch (error) {
+    throw new OutboardError('OB_AGENT_TOKEN', (error as Error).message);
+  }
+}
+
+function show({ name, ok, text, remedy, seconds }: Step) {
+  const time = seconds === null ? '' : milliseconds(seconds);
+  const line = `${ok ? 'ok  ' : 'BAD '}  ${name.padEnd(10)}  ${time.padStart(10)}  ${clean(text)}`;
+  process.stdout.write(`${line}\n${remedy === null ? '' : `      ${remedy}\n`}`);
+}
