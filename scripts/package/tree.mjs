@@ -19,9 +19,12 @@ import { SetupError } from '../setup/step.mjs';
 const parts = ['api-server', 'monitor'];
 const native = [
   'api-server/executor.node',
+  'guest-lib/libcuda.so',
   'guest-lib/libcuda.so.1',
+  'guest-lib/libnvidia-ml.so',
   'guest-lib/libnvidia-ml.so.1',
   'guest-lib/outboard-probe',
+  'software-device/libcuda.so',
   'software-device/libcuda.so.1',
   'software-device/software-device-check',
 ];

@@ -120,9 +120,12 @@ t.test('what runs is there, and nothing else', { skip }, async (t) => {
   );
   for (const file of [
     'build/api-server/executor.node',
+    'build/guest-lib/libcuda.so',
     'build/guest-lib/libcuda.so.1',
+    'build/guest-lib/libnvidia-ml.so',
     'build/guest-lib/libnvidia-ml.so.1',
     'build/guest-lib/outboard-probe',
+    'build/software-device/libcuda.so',
     'build/software-device/libcuda.so.1',
     'build/software-device/software-device-check',
     'build/js/monitor/src/cli.js',
