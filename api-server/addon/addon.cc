@@ -207,6 +207,8 @@ const char *reason_name(outboard::EndReason reason) {
       return "device";
     case outboard::EndReason::kStopped:
       return "stopped";
+    case outboard::EndReason::kLimit:
+      return "limit";
   }
   return "device";
 }
@@ -271,6 +273,11 @@ Napi::Value start_session(const Napi::CallbackInfo &info) {
     options.leftover.assign(bytes.Data(), bytes.Data() + bytes.ByteLength());
     if (const Napi::Value patience = given.Get("patience"); patience.IsNumber()) {
       options.patience = std::chrono::milliseconds(patience.As<Napi::Number>().Int64Value());
+    }
+    if (const Napi::Value kernel = given.Get("mostKernel"); kernel.IsObject()) {
+      const auto most = kernel.As<Napi::Object>();
+      options.most_kernel = std::chrono::seconds(to_int(most.Get("seconds"), "seconds"));
+      options.kernel_sentence = to_text(most.Get("sentence"), "sentence");
     }
     if (const Napi::Value gated = given.Get("gated"); gated.IsObject()) {
       options.gate.copies = gated.As<Napi::Object>().Get("copies").ToBoolean();

@@ -18,6 +18,9 @@ constexpr uint64_t kAheadNs = 2'000'000;
 constexpr int64_t kMostNsForRoom = 50'000'000;
 // A kernel of which nothing is known is measured by itself, so often.
 constexpr unsigned kAlone = 2;
+// While there is a most that a launch may take: which of a group's it is nobody can tell, so the
+// group has that much for each.
+constexpr uint64_t kMostTogether = 8;
 // With more groups than this under way they grow instead, until some have been measured.
 constexpr size_t kMostGroups = 4096;
 // Beyond all that a grid can be; counters stay far from their ends.
@@ -43,15 +46,17 @@ Gate::Gate(const Driver &driver, CUcontext context, std::shared_ptr<TokenPage> p
     : driver_(driver),
       page_(std::move(page)),
       words_(page_->words()),
-      options_(options),
+      options_(std::move(options)),
       trace_(trace),
       copies_(kernel("[copy]")),
       sets_(kernel("[set]")),
       meter_(driver, context,
              {std::move(bind), [this] { return urgency(); },
               [this](Group *group, uint64_t ns, bool measured) { finished(group, ns, measured); },
-              [this](uint64_t ns) { count(words_.device_ns, ns); }},
-             trace) {
+              [this](uint64_t ns) { count(words_.device_ns, ns); },
+              [this](Group *group, uint64_t ns) { runs(group, ns); },
+              [this](Group *group) { is_overdue(group); }},
+             options_.most_kernel_ns, trace) {
   TokenWords::Word *const counts[] = {
       &words_.charged,    &words_.device_ns,    &words_.blocks,       &words_.launches,
       &words_.gate_waits, &words_.gate_wait_ns, &words_.in_flight_ns, &words_.held};
@@ -150,6 +155,7 @@ Gate::Pass Gate::enter(CUstream stream, KernelCost &kernel, uint64_t blocks) {
 bool Gate::has_room(const Group *group, const KernelCost &kernel, uint64_t predicted,
                     uint64_t most) {
   if (group->full || (!kernel.known() && kernel.alone < kAlone)) return false;
+  if (options_.most_kernel_ns != 0 && group->launches >= kMostTogether) return false;
   if (group->predicted + predicted <= most || group->launches == 0) return true;
   return most == kGroupNs && under_way_.load(std::memory_order_relaxed) >= kMostGroups;
 }
@@ -164,7 +170,7 @@ Gate::Pass Gate::add(Group *group, KernelCost &kernel, uint64_t blocks, uint64_t
   }
   auto use = std::find_if(group->uses.begin(), group->uses.end(),
                           [&](const Group::Use &u) { return u.kernel == &kernel; });
-  if (use == group->uses.end()) use = group->uses.insert(use, Group::Use{&kernel, 0, 0, 0});
+  if (use == group->uses.end()) use = group->uses.insert(use, Group::Use{&kernel, 0, 0, 0, {}});
   ++use->launches;
   use->blocks += blocks;
   use->predicted += predicted;
@@ -431,12 +437,38 @@ void Gate::await(Group *group) {
   if (!arrived_.empty()) page_->wake();
 }
 
+// On the meter's thread: it is closed, so what it is of does not change.
+void Gate::runs(Group *group, uint64_t ns) {
+  Shares shares(ns, static_cast<double>(group->predicted));
+  for (Group::Use &use : group->uses) {
+    if (use.launches == 0) continue;
+    const uint64_t share = shares.next(static_cast<double>(use.predicted));
+    times_.running(use.kernel, use.launches, use.blocks, share, &use.entered);
+  }
+  std::lock_guard lock(mutex_);
+  const uint64_t unit = words_.unit.load(std::memory_order_relaxed);
+  if (group->unit != unit || unit != kModeDeviceTime || ns <= group->charged) return;
+  count(words_.charged, ns - group->charged);
+  group->charged = ns;
+}
+
+// On the meter's thread.
+void Gate::is_overdue(Group *group) {
+  std::string names;
+  for (const Group::Use &use : group->uses) {
+    if (use.launches == 0) continue;
+    if (!names.empty()) names += " or ";
+    names += use.kernel->name();
+  }
+  if (options_.overdue) options_.overdue(names);
+}
+
 // On the meter's thread.
 void Gate::finished(Group *group, uint64_t ns, bool measured) {
   Shares shares(ns, static_cast<double>(group->predicted));
   for (const Group::Use &use : group->uses) {
     const uint64_t share = shares.next(static_cast<double>(use.predicted));
-    times_.measured(use.kernel, use.launches, use.blocks, share, measured);
+    times_.measured(use.kernel, use.launches, use.blocks, share, measured, use.entered);
   }
   std::lock_guard lock(mutex_);
   const uint64_t unit = words_.unit.load(std::memory_order_relaxed);

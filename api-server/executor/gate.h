@@ -7,7 +7,8 @@
 // is busy: order, events, queries and synchronisations stay right by themselves. Tickets are
 // granted as they come up in their streams, those of earlier launches first.
 //
-// Cost is charged when work starts, as predicted, and corrected when it is measured. While there is
+// Cost is charged when work starts, as predicted; what takes longer is charged while it runs; and
+// all is corrected when it is measured. While there is
 // a limit, little is let through ahead of what has ended, so that a prediction can be wrong by one
 // kernel and no more.
 //
@@ -37,6 +38,10 @@ struct GateOptions {
   bool copies = false;  // whether copies are held and measured, too
   bool sets = false;
   bool measure = true;  // for measuring what measuring costs
+  // How long a launch may run; 0: for ever. Then `overdue` is told of its kernel, on a thread of
+  // the gate's.
+  uint64_t most_kernel_ns = 0;
+  std::function<void(const std::string &kernel)> overdue{};
 };
 
 class Gate {
@@ -115,6 +120,8 @@ class Gate {
   Meter::Urgency urgency() const;
   void await(Group *group);
   void finished(Group *group, uint64_t ns, bool measured);
+  void runs(Group *group, uint64_t ns);
+  void is_overdue(Group *group);
 
   const Driver &driver_;
   const std::shared_ptr<TokenPage> page_;

@@ -39,6 +39,7 @@ struct Group {
     uint64_t launches;
     uint64_t blocks;
     uint64_t predicted;
+    EnteredTime entered{};  // while it runs for long
   };
 
   Gate *gate = nullptr;
@@ -63,6 +64,11 @@ struct Group {
   uint64_t charged = 0;
   uint64_t in_flight = 0;
 
+  // The meter's: since when it has been seen to run, and what that has cost so far. 0: not yet.
+  int64_t runs_since = 0;
+  uint64_t spent = 0;
+  bool overdue = false;  // that has been told
+
   // For the session's trace: the commands it is of, and when its first one came.
   struct {
     uint64_t first = 0, last = 0;
@@ -77,6 +83,9 @@ struct Group {
     uses.clear();
     launches = blocks = predicted = sequence = unit = charged = in_flight = 0;
     traced = {};
+    runs_since = 0;
+    spent = 0;
+    overdue = false;
     known = true;
     full = broken = closed = counted = counted_unknown = ticketed = granted = false;
   }

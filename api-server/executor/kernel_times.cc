@@ -22,17 +22,33 @@ KernelCost *KernelTimes::find(const std::string &name) {
   if (found != kernels_.end()) return found->second.get();
   const std::string &key = kernels_.size() < kMostNames ? name : "(others)";
   std::unique_ptr<KernelCost> &made = kernels_[key];
-  if (!made) made = std::make_unique<KernelCost>();
+  if (!made) {
+    made = std::make_unique<KernelCost>();
+    made->name_ = &kernels_.find(key)->first;
+  }
   return made.get();
 }
 
+void KernelTimes::running(KernelCost *kernel, uint64_t launches, uint64_t blocks, uint64_t ns,
+                          EnteredTime *entered) {
+  std::lock_guard lock(mutex_);
+  if (!entered->counted) {
+    kernel->launches_ += launches;
+    kernel->blocks_ += blocks;
+  }
+  kernel->ns_ += ns - entered->ns;
+  *entered = {true, ns};
+}
+
 void KernelTimes::measured(KernelCost *kernel, uint64_t launches, uint64_t blocks, uint64_t ns,
-                           bool learn) {
+                           bool learn, EnteredTime entered) {
   if (launches == 0) return;
   std::lock_guard lock(mutex_);
-  kernel->launches_ += launches;
-  kernel->blocks_ += blocks;
-  kernel->ns_ += ns;
+  if (!entered.counted) {
+    kernel->launches_ += launches;
+    kernel->blocks_ += blocks;
+  }
+  kernel->ns_ += ns - entered.ns;
   if (!learn) return;
   // A running mean, which follows a kernel that changes.
   constexpr double kWeight = 1.0 / 8;

@@ -26,6 +26,9 @@ class KernelCost {
   }
   bool known() const { return mean_ns_.load(std::memory_order_relaxed) != 0; }
 
+  // As the table has it.
+  const std::string &name() const { return *name_; }
+
   // The leader's: launches that were measured alone because nothing was known.
   unsigned alone = 0;
   // Of its name in the session's trace.
@@ -35,6 +38,7 @@ class KernelCost {
   friend class KernelTimes;
   static uint64_t scaled(uint64_t mean, uint64_t blocks, uint64_t usual);
 
+  const std::string *name_ = nullptr;
   std::atomic<uint64_t> mean_ns_{0};
   std::atomic<uint64_t> mean_blocks_{1};
   // Measured so far; under the table's lock.
@@ -50,6 +54,12 @@ struct KernelTime {
   uint64_t ns;
 };
 
+// What a table has already of launches that have not ended.
+struct EnteredTime {
+  bool counted = false;
+  uint64_t ns = 0;
+};
+
 // Lock: mutex_, innermost.
 class KernelTimes {
  public:
@@ -57,7 +67,12 @@ class KernelTimes {
   KernelCost *find(const std::string &name);
 
   // Some launches have taken `ns` together. `learn`: they say something about later ones.
-  void measured(KernelCost *kernel, uint64_t launches, uint64_t blocks, uint64_t ns, bool learn);
+  void measured(KernelCost *kernel, uint64_t launches, uint64_t blocks, uint64_t ns, bool learn,
+                EnteredTime entered = {});
+
+  // The same of launches that have not ended: what they have taken so far.
+  void running(KernelCost *kernel, uint64_t launches, uint64_t blocks, uint64_t ns,
+               EnteredTime *entered);
 
   // The dearest ones, dearest first.
   std::vector<KernelTime> list(size_t most);

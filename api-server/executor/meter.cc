@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <system_error>
+#include <utility>
 
 namespace outboard {
 
@@ -18,13 +19,20 @@ constexpr std::chrono::microseconds kSoonest{50};
 // So many looks at nothing before the thread has to be woken again. A program that launches and
 // waits, again and again, should not wake it each time: that would cost more than the launch.
 constexpr unsigned kPatience = 20;
+// How often what runs is looked at, and at how many groups: more do not run at a time.
+constexpr int64_t kLookNs = 5'000'000;
+constexpr size_t kMostLooks = 128;
+
+int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 }  // namespace
 
-Meter::Meter(const Driver &driver, CUcontext context, Handlers handlers, Trace *trace)
+Meter::Meter(const Driver &driver, CUcontext context, Handlers handlers, uint64_t most_ns,
+             Trace *trace)
     : driver_(driver),
       context_(context),
       handlers_(std::move(handlers)),
+      most_ns_(most_ns),
       trace_(trace),
       clock_(driver, trace) {
   if (driver_.softwareDeviceWorkNs) by_workers();
@@ -97,6 +105,7 @@ void Meter::work() {
     hurried_ = false;
     lock.unlock();
     const bool any = harvest();
+    look_at_running();
     clock_.refresh();
     const auto pause = how_long();
     lock.lock();
@@ -133,6 +142,46 @@ bool Meter::harvest() {
   return true;
 }
 
+// What does not end is counted in steps. In each, the device has spent the time that has passed, or
+// what it counted itself, less what groups have cost that ended meanwhile; those that run share it.
+void Meter::look_at_running() {
+  const int64_t now = now_ns();
+  const int64_t passed = now - looked_;
+  if (passed < kLookNs) return;
+  looked_ = now;
+  const uint64_t told = std::exchange(told_, 0);
+  std::vector<Group *> runs;
+  const size_t looks = std::min(running_.size(), kMostLooks);
+  for (size_t i = 0; i < looks; i++) {
+    Group *const group = running_[i];
+    if (group->broken) continue;
+    if (group->runs_since != 0) {
+      runs.push_back(group);
+    } else if (driver_.cuEventQuery(group->start) == CUDA_SUCCESS) {
+      group->runs_since = now;
+    }
+  }
+  if (runs.empty()) return;
+  double spent = 0;
+  if (driver_.softwareDeviceWorkNs) {
+    spent = by_workers();
+    unclaimed_ += spent;
+  } else {
+    spent = std::max<double>(0, static_cast<double>(passed) - static_cast<double>(told));
+  }
+  handlers_.spent(static_cast<uint64_t>(spent));
+  Shares shares(static_cast<uint64_t>(spent), static_cast<double>(runs.size()));
+  for (Group *group : runs) {
+    group->spent += shares.next(1);
+    handlers_.running(group, group->spent);
+    if (most_ns_ == 0 || group->overdue) continue;
+    const auto ran = static_cast<uint64_t>(now - group->runs_since);
+    if (ran / most_ns_ < group->launches) continue;
+    group->overdue = true;
+    handlers_.overdue(group);
+  }
+}
+
 void Meter::measure(std::vector<Group *> &groups) {
   std::vector<Ended> ended;
   const CUevent origin = frontier_ ? frontier_ : groups.empty() ? nullptr : groups.front()->start;
@@ -160,7 +209,12 @@ void Meter::measure(std::vector<Group *> &groups) {
     unclaimed_ -= cost;
     handlers_.spent(static_cast<uint64_t>(worked));
   } else {
-    handlers_.spent(static_cast<uint64_t>(cost));
+    // What was counted while it ran has been told, and stands: others may have ended beside it.
+    double before = 0;
+    for (const Ended &one : ended) before += static_cast<double>(one.group->spent);
+    cost = std::max(cost, before);
+    handlers_.spent(static_cast<uint64_t>(cost - before));
+    told_ += static_cast<uint64_t>(cost - before);
   }
   Shares shares(static_cast<uint64_t>(cost), lengths);
   for (const Ended &one : ended) {

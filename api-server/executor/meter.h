@@ -1,6 +1,8 @@
 // Measures how long groups of launches have taken, once they have ended: on any driver by their
-// events, and on one that counts its work (softwareDeviceWorkNs) by that. One thread, which sleeps
-// while nothing is under way.
+// events, and on one that counts its work (softwareDeviceWorkNs) by that. What does not end for
+// some milliseconds is counted while it runs, by the wall from when its first event is seen to be
+// done, so that a kernel without an end is not free. One thread, which sleeps while nothing is
+// under way.
 //
 // Lock: mutex_, taken under the gate's. No driver call is made with either: the driver's own
 // threads may hold something of the driver's while they wait for the gate's.
@@ -31,9 +33,14 @@ class Meter {
     std::function<void(Group *, uint64_t ns, bool measured)> finished;
     // The device has spent so much more.
     std::function<void(uint64_t ns)> spent;
+    // The group has not ended and has cost so much so far.
+    std::function<void(Group *, uint64_t ns)> running;
+    // The group has run for longer than it may; told once.
+    std::function<void(Group *)> overdue;
   };
 
-  Meter(const Driver &driver, CUcontext context, Handlers handlers, Trace *trace);
+  // `most_ns`: how long a group may run for each of its launches; 0: for ever.
+  Meter(const Driver &driver, CUcontext context, Handlers handlers, uint64_t most_ns, Trace *trace);
   ~Meter();
 
   // A closed group whose work may run.
@@ -55,6 +62,7 @@ class Meter {
 
   void work();
   bool harvest();
+  void look_at_running();
   std::chrono::nanoseconds how_long() const;
   void measure(std::vector<Group *> &groups);
   void record(const Ended &one);
@@ -64,6 +72,7 @@ class Meter {
   const Driver &driver_;
   const CUcontext context_;
   const Handlers handlers_;
+  const uint64_t most_ns_;
   Trace *const trace_;
   DeviceClock clock_;  // the thread's, while there is one
 
@@ -83,6 +92,8 @@ class Meter {
   CUevent frontier_ = nullptr;                     // the latest end so far, as an event of our own
   uint64_t worked_ = 0;                            // the driver's count when last read
   double unclaimed_ = 0;                           // of it, not yet part of any group's cost
+  int64_t looked_ = 0;                             // at what runs
+  uint64_t told_ = 0;                              // spent, by what has ended since then
 };
 
 }  // namespace outboard

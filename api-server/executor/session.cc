@@ -88,6 +88,7 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       id_(options.id),
       program_{options.tenant, options.group},
       patience_(options.patience),
+      stop_patience_(std::min(options.stop_patience, options.patience)),
       on_used_(std::move(options.on_used)),
       on_end_(std::move(options.on_end)),
       fd_(fd),
@@ -115,8 +116,8 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
                         call_guest(function, call, status);
                       }),
       gate_(
-          device_->driver(), device_->context(), device_->tokens(), id_, options.gate,
-          [this] { device_->bind(); }, trace_.get()),
+          device_->driver(), device_->context(), device_->tokens(), id_,
+          limited(options.gate, options), [this] { device_->bind(); }, trace_.get()),
       graphs_(device_->driver()) {
   Sharer sharer{id_, options.tenant, {}};
   CUdevice ordinal = 0;
@@ -127,6 +128,16 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
     memory_.set_lender(
         std::make_shared<Lender>(driver(), program_, [device = device_.get()] { device->bind(); }));
   }
+}
+
+// A launch that takes too long ends the session.
+GateOptions Session::limited(GateOptions gate, const SessionOptions &options) {
+  gate.most_kernel_ns =
+      static_cast<uint64_t>(std::chrono::nanoseconds(options.most_kernel).count());
+  gate.overdue = [this, sentence = options.kernel_sentence](const std::string &kernel) {
+    end(EndReason::kLimit, sentence + ": " + kernel);
+  };
+  return gate;
 }
 
 Session::~Session() {
@@ -411,6 +422,8 @@ void Session::say_end() {
   EndReason reason;
   {
     std::lock_guard lock(end_mutex_);
+    if (told_) return;
+    told_ = true;
     reason = reason_;
     sentence = end_message_;
   }
@@ -455,6 +468,11 @@ CUresult Session::reset(bool over) {
   gate_.pause();
   CUresult first = driver().cuCtxSynchronize();
   gate_.settle();
+  if (over) {
+    std::lock_guard lock(end_mutex_);
+    at_rest_ = true;
+    over_.notify_all();
+  }
   crew_.wait_alone();
   const auto keep_first = [&](CUresult result) {
     if (first == CUDA_SUCCESS) first = result;
@@ -517,24 +535,34 @@ SessionEnd Session::warden() {
   host_functions_.open();
   SessionEnd report;
   bool released;
+  std::chrono::milliseconds patience;
   {
     std::unique_lock lock(end_mutex_);
-    released = over_.wait_for(lock, patience_, [this] { return released_; });
+    const auto began = std::chrono::steady_clock::now();
+    const bool now = reason_ == EndReason::kStopped || reason_ == EndReason::kLimit;
+    patience = now ? stop_patience_ : patience_;
+    // Once the device is at rest, what is left to do has an end.
+    if (over_.wait_until(lock, began + patience, [this] { return released_ || at_rest_; })) {
+      patience = patience_;
+    }
+    released = over_.wait_until(lock, began + patience, [this] { return released_; });
     report = {reason_, end_message_, released && reusable_, used_.list()};
   }
   if (released) {
     crew_.join();
-    if (report.reason != EndReason::kClosed) linger();
   } else {
-    const auto seconds = std::chrono::duration<double>(patience_).count();
+    // The leader may be stuck, too.
+    say_end();
+    const auto seconds = std::chrono::duration<double>(patience).count();
     char text[128];
     snprintf(text, sizeof text, "%sits work on the device did not end within %g seconds",
              report.message.empty() ? "" : "; ", seconds);
     report.message += text;
-    report.reason = EndReason::kDevice;
+    if (report.reason == EndReason::kClosed) report.reason = EndReason::kDevice;
     crew_.abandon();
     keep_forever(shared_from_this());
   }
+  if (report.reason != EndReason::kClosed && report.reason != EndReason::kDevice) linger();
   shutdown(fd_, SHUT_RDWR);
   if (!report.reusable) device_->spoil();
   gate_.leave();

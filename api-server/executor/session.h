@@ -47,7 +47,7 @@
 
 namespace outboard {
 
-enum class EndReason { kClosed, kViolation, kDevice, kStopped };
+enum class EndReason { kClosed, kViolation, kDevice, kStopped, kLimit };
 
 struct SessionEnd {
   EndReason reason;
@@ -68,8 +68,14 @@ struct SessionOptions {
   std::vector<ExpectedModule> expected;  // told to the guest, to be loaded at once
   GateOptions gate;
   TraceOptions trace;
-  // How long the device may take to come to rest once the session is over.
+  // How long a launch may take; 0: for ever. One that takes longer ends the session, and the guest
+  // is told `kernel_sentence` and the kernel's name.
+  std::chrono::milliseconds most_kernel{0};
+  std::string kernel_sentence;
+  // How long the device may take to come to rest once the session is over: when the guest has
+  // left, and when it is to be over now.
   std::chrono::milliseconds patience{10000};
+  std::chrono::milliseconds stop_patience{1000};
   // Called for each module that it uses, once, from any thread of the session; may be empty.
   std::function<void(const ExpectedModule &)> on_used;
   // Called once, from a thread of the session.
@@ -278,6 +284,7 @@ class Session : public std::enable_shared_from_this<Session> {
   SessionEnd warden();
   void watch();
   void end(EndReason reason, const std::string &message);
+  GateOptions limited(GateOptions options, const SessionOptions &session);
   void fault(uint16_t op, CUresult result, uint64_t sequence);
   uint64_t taken_elsewhere() const;
   bool has_room(size_t count, size_t most, const char *what);
@@ -295,6 +302,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const uint64_t id_;
   const Program program_;
   const std::chrono::milliseconds patience_;
+  const std::chrono::milliseconds stop_patience_;
   const std::function<void(const ExpectedModule &)> on_used_;
   const std::function<void(const SessionEnd &)> on_end_;
   const int fd_;
@@ -356,7 +364,9 @@ class Session : public std::enable_shared_from_this<Session> {
   std::vector<int> peer_fds_;
   std::condition_variable over_;
   std::atomic<bool> ending_{false};
-  bool ended_ = false;  // what follows is set
+  bool told_ = false;     // the guest, of the end
+  bool at_rest_ = false;  // the device, once the session is over
+  bool ended_ = false;    // what follows is set
   EndReason reason_ = EndReason::kClosed;
   std::string end_message_;
   bool released_ = false;

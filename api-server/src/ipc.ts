@@ -67,6 +67,8 @@ export interface Session {
   leftover: Uint8Array;
   /** Whether copies and fills are held back and measured like kernels; absent: they are not. */
   gated?: { copies: boolean; sets: boolean };
+  /** How long a launch may take, and what the guest is told of one that takes longer. */
+  mostKernel?: { seconds: number; sentence: string } | null;
   /** For the program's other GPUs: passed on in the Welcome. Absent: it has this one. */
   tickets?: readonly string[];
   /** Absent or null: nothing is recorded. */

@@ -55,7 +55,7 @@ process.on('message', (message: ToSlot, handle: unknown) => {
         (end, counters) => {
           session = undefined;
           const keep = end.reusable && !leaving;
-          send({ type: 'ended', end, counters }, keep ? undefined : leave);
+          send({ type: 'ended', end, counters }, keep ? undefined : end.reusable ? leave : die);
         },
         (session, module) => send({ type: 'used', session, module }),
       );
@@ -116,6 +116,11 @@ function send(message: FromSlot, sent?: () => void) {
     if (error) log.warn({ err: error }, 'the monitor cannot be told');
     sent?.();
   });
+}
+
+/** Work that does not end is on the device still: a driver would wait for it, at exit, too. */
+function die() {
+  process.kill(process.pid, 'SIGKILL');
 }
 
 function leave() {

@@ -92,8 +92,12 @@ export interface SessionOptions {
   uploadCache?: boolean;
   /** Modules to load at once, which the guest has been told of; absent: none. */
   expected?: readonly ExpectedModule[];
-  /** Milliseconds the device may take to come to rest once the session is over; absent: 10000. */
+  /** Milliseconds the device may take to come to rest once the guest has left; absent: 10000. When the
+   * session is stopped it gets a second. */
   patience?: number;
+  /** How long a launch may take; one that takes longer ends the session, and the guest is told the
+   * sentence and the kernel's name. Absent or null: for ever. */
+  mostKernel?: { seconds: number; sentence: string } | null;
   /** Whether copies and fills are held back and measured like kernels; absent: they are not. */
   gated?: { copies: boolean; sets: boolean };
   /** Absent or null: nothing is recorded. A file that cannot be is a line in the log. */
@@ -106,8 +110,8 @@ export interface SessionOptions {
 
 export interface SessionEnd {
   /** 'closed': the guest went away; 'violation': it sent what it must not; 'device': the context is
-   * beyond repair; 'stopped': stopSession. */
-  reason: 'closed' | 'violation' | 'device' | 'stopped';
+   * beyond repair; 'stopped': stopSession; 'limit': a launch has taken longer than it may. */
+  reason: 'closed' | 'violation' | 'device' | 'stopped' | 'limit';
   /** One sentence for the log. */
   message: string;
   /** Whether the device context is clean and may serve another session. */

@@ -128,6 +128,7 @@ export class SlotSession {
         uploadCache: this.#request.uploadCache ?? false,
         expected: this.#request.expected ?? [],
         gated: this.#request.gated ?? { copies: false, sets: false },
+        mostKernel: this.#request.mostKernel ?? null,
         trace: this.#trace(welcomed),
         onUsed: (module) => onUsed(this.#request.session, module),
         onEnd: (end) => onEnd(end, count(this.#counters)),

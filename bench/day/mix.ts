@@ -120,7 +120,8 @@ export function makeDay({ hours, gpus: count, slots, seed }: DayOptions): Day {
 }
 
 function tenantOf({ name, class: kind, limits }: Customer): Tenant {
-  const none = { sessions: null, memory: null, share: null, gpus: null };
+  const times = { kernelSeconds: null, idleSeconds: null };
+  const none = { sessions: null, memory: null, share: null, ...times, gpus: null };
   const nothing = { tokens: [], uploadCache: false, certificates: [], expires: null };
   return { name, class: kind, ...nothing, limits: { ...none, ...limits } };
 }

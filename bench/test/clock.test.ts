@@ -68,7 +68,10 @@ t.test('a tenant comes back when the clock does', async (t) => {
   const tenant: Tenant = {
     ...{ name: 'shop', tokens: [], certificates: ['CN=shop'], class: 'latency-strict' },
     ...{ expires: 1000, uploadCache: false },
-    ...{ limits: { sessions: null, memory: null, share: null, gpus: null } },
+    limits: {
+      ...{ sessions: null, memory: null, share: null, gpus: null },
+      ...{ kernelSeconds: null, idleSeconds: null },
+    },
   };
   const at = (now: number) =>
     identify({ tenants: [tenant], operators: [] }, { token: '', certificate }, now).name;

@@ -123,6 +123,20 @@ const table = {
     remedy: 'Ask the operator; the sentence says what they said.',
     result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
   },
+  OB_KERNEL_SECONDS: {
+    sentence:
+      'a kernel has run for more than %s seconds, which is the most that the GPU server allows',
+    remedy:
+      'Divide the work into shorter kernels, or ask the operator for more: `outboard serve --max-kernel-seconds`, or `kernelSeconds` of the tenant.',
+    result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
+  },
+  OB_IDLE_TIMEOUT: {
+    sentence:
+      'the program has used its GPU for nothing in %s seconds, and the GPU server gives it to others then',
+    remedy:
+      'Start the program again when there is work, or ask the operator for more: `outboard serve --idle-timeout`, or `idleSeconds` of the tenant.',
+    result: 'CUDA_ERROR_DEVICE_UNAVAILABLE',
+  },
   OB_DRAINING: {
     sentence: 'the server takes nobody new: an operator is emptying it',
     remedy: 'Name another server in OUTBOARD_SERVER, or wait until it is opened again.',

@@ -32,6 +32,8 @@ export interface RunningOptions {
   waiting: Waiting;
   tenants: Tenants | null;
   gated: { copies: boolean; sets: boolean };
+  kernelSeconds: number;
+  idleSeconds: number;
   traces: TraceFolder | null;
   uploads: CacheFolder | null;
   observer: Observer;
@@ -81,6 +83,7 @@ export class Running {
         windowSize,
         leftover: offered.leftover,
         gated: this.#options.gated,
+        mostKernel: this.#mostKernel(visitor.request.tenant),
         tickets,
         trace:
           this.#options.traces?.begin(session.id, {
@@ -91,6 +94,42 @@ export class Running {
       offered.handle,
     );
     session.log.debug('offered');
+  }
+
+  #mostKernel(tenant: string) {
+    const seconds = this.#limitsOf(tenant)?.kernelSeconds ?? this.#options.kernelSeconds;
+    if (seconds === 0) return null;
+    return { seconds, sentence: new OutboardError('OB_KERNEL_SECONDS', seconds).message };
+  }
+
+  #limitsOf(tenant: string) {
+    return this.#options.tenants?.named(tenant)?.limits;
+  }
+
+  /** Ends it: its guest is told `message`. */
+  end(session: Session, message: string) {
+    if (session.ending !== null) return;
+    session.log.warn(message);
+    session.ending = message;
+    if (session.begun) session.slot.end(message);
+  }
+
+  /** Called about once a second. */
+  endIdle() {
+    // A program that works on one of its GPUs has a use for all of them.
+    const idle = new Map<number, number>();
+    for (const session of this.sessions.values()) {
+      const least = idle.get(session.group.id) ?? Number.POSITIVE_INFINITY;
+      idle.set(session.group.id, Math.min(least, session.idleFor()));
+    }
+    for (const session of this.sessions.values()) {
+      const { tenant } = session.visitor.request;
+      const seconds = this.#limitsOf(tenant)?.idleSeconds ?? this.#options.idleSeconds;
+      if (seconds === 0 || (idle.get(session.group.id) ?? 0) <= seconds) continue;
+      const { code, message } = new OutboardError('OB_IDLE_TIMEOUT', seconds);
+      session.log.warn({ code }, 'the session does nothing');
+      this.end(session, message);
+    }
   }
 
   #keepsUploads(tenant: string): boolean {
@@ -176,6 +215,13 @@ export class Running {
 
   #rescue(session: Session, how: string) {
     const { visitor, log } = session;
+    if (session.begun && session.ending !== null) {
+      log.warn(
+        { seconds: session.seconds },
+        `session ends: ${session.ending}; its process: ${how}`,
+      );
+      return this.#over(session, 'stopped');
+    }
     if (session.begun) {
       log.error(
         { seconds: session.seconds },

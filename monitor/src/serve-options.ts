@@ -223,6 +223,22 @@ export const serveOptions = {
     fallback: usualQuotaParameters.maxBlocks,
     shown: String(usualQuotaParameters.maxBlocks),
   } satisfies Option<number>,
+  'max-kernel-seconds': {
+    env: 'OUTBOARD_MAX_KERNEL_SECONDS',
+    value: 'SECONDS',
+    help: 'a session with a kernel that runs for longer is ended; 0: none is; a tenant may have its own',
+    parse: seconds(0),
+    fallback: 0,
+    shown: '0',
+  } satisfies Option<number>,
+  'idle-timeout': {
+    env: 'OUTBOARD_IDLE_TIMEOUT',
+    value: 'SECONDS',
+    help: 'a session that does nothing for so long is ended; 0: none is; a tenant may have its own',
+    parse: seconds(0),
+    fallback: 0,
+    shown: '0',
+  } satisfies Option<number>,
   grace: {
     env: 'OUTBOARD_GRACE',
     value: 'SECONDS',

@@ -55,6 +55,9 @@ export interface ServerOptions {
   modules: CacheFolder | null;
   /** Where uploads are, of tenants that want it; without tenants, everybody's. Null: nowhere. */
   uploads: CacheFolder | null;
+  /** How long a kernel may run, and a session may do nothing; 0: for ever. A tenant may have its own. */
+  kernelSeconds: number;
+  idleSeconds: number;
   parameters: PlacementParameters;
   /** What sessions get to end by themselves when the server is told to stop. */
   graceSeconds: number;
@@ -236,9 +239,7 @@ export class Server {
     }
     const session = this.session(id);
     const { message } = new OutboardError('OB_KILLED', why);
-    session.log.warn(message);
-    session.ending = message;
-    if (session.begun) session.slot.end(message);
+    this.running.end(session, message);
   }
 
   /** In effect within a period of the policy. What has become free may be another's now. */
@@ -369,8 +370,9 @@ export class Server {
     this.#serveQueue();
   }
 
-  /** Those who have waited too long are told so. */
+  /** Those who have waited too long, or do nothing for too long, are told so. */
   #expire() {
+    this.running.endIdle();
     const { queueSeconds } = this.options;
     if (queueSeconds > 0 && this.#waiting.dismissLate(queueSeconds)) this.#serveQueue();
   }

@@ -39,6 +39,9 @@ export class Session {
   /** Milliseconds on performance's clock, as everywhere here. */
   readonly started = performance.now();
   readonly #startedAt = new Date();
+  /** What it had done when last looked, and since when that is so. */
+  #done = '';
+  #idleSince = this.started;
   /** Whether the process has the connection for itself. */
   begun = false;
   /** Why it is being ended, once somebody wants that. */
@@ -70,6 +73,19 @@ export class Session {
 
   get waited(): number {
     return seconds(this.started - this.visitor.arrived);
+  }
+
+  /** Seconds in which it has done nothing, as far as was looked: nothing sent or received, nothing on
+   * the device or held. Looks now. */
+  idleFor(now = performance.now()): number {
+    const { commands = 0n, bytesIn = 0n, bytesOut = 0n } = this.#used ?? {};
+    const { deviceNs, held, inflightNs } = this.slot.tokens.read();
+    const done = `${commands} ${bytesIn} ${bytesOut} ${deviceNs}`;
+    if (!this.begun || held > 0n || inflightNs > 0n || done !== this.#done) {
+      this.#done = done;
+      this.#idleSince = now;
+    }
+    return (now - this.#idleSince) / 1000;
   }
 
   /** Takes all that was spent on it, of which the quota runner's last report may not know yet. */

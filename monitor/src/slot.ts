@@ -23,6 +23,8 @@ const main = fileURLToPath(new URL('../../api-server/src/main.js', import.meta.u
 
 /** For a process that should end by itself and does not. */
 const endSeconds = 10;
+/** For a session that is to end: what its executor and its process get before both are ended. */
+const stopSeconds = 3;
 /** For a process that starts: opening a device takes seconds, and it answers nothing meanwhile. */
 const startSeconds = 120;
 
@@ -80,6 +82,7 @@ export class Slot {
   #idle: Idle | undefined;
   #pinged: number | undefined;
   #hung = false;
+  #spoiled = false;
   readonly #child: ChildProcess;
   readonly #events: SlotEvents;
   #measured: ((free: bigint) => void) | undefined;
@@ -198,9 +201,11 @@ export class Slot {
     this.#send({ type: 'begin' });
   }
 
-  /** Ends the session that has begun: the guest is told, `onEnded` follows. */
+  /** Ends the session that has begun: the guest is told, `onEnded` or `onExit` follows soon. */
   end(message: string) {
+    if (this.state !== 'busy') return;
     this.#send({ type: 'end', message });
+    this.#killAfter(stopSeconds);
   }
 
   /** Ends the session, if any, and the process, by force after `seconds`. */
@@ -253,8 +258,13 @@ export class Slot {
         return this.#events.onUsed(this, message.session, message.module);
       case 'ended':
         this.counters = message.counters;
-        if (message.end.reusable) this.#free();
-        else this.#killAfter(endSeconds);
+        clearTimeout(this.#timer);
+        if (message.end.reusable) {
+          this.#free();
+        } else {
+          this.#spoiled = true;
+          this.#killAfter(stopSeconds);
+        }
         return this.#events.onEnded(this, message.end, message.counters);
     }
   }
@@ -279,6 +289,7 @@ export class Slot {
     this.state = 'ended';
     if (this.tokens.fd !== null) closeSync(this.tokens.fd);
     if (this.#hung) how = 'it hung';
+    else if (this.#spoiled) how = 'its session left work or an error on the device';
     for (const resolve of this.#kernels.splice(0)) resolve([]);
     for (const resolve of this.#nvml.splice(0)) resolve(null);
     this.#events.onExit(this, how);

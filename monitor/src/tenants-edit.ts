@@ -33,7 +33,14 @@ export interface NewTenant {
   certificates?: string[];
   class?: string;
   uploadCache?: boolean;
-  limits: { sessions?: number; memory?: string; share?: number; gpus?: (number | string)[] };
+  limits: {
+    sessions?: number;
+    memory?: string;
+    share?: number;
+    kernelSeconds?: number;
+    idleSeconds?: number;
+    gpus?: (number | string)[];
+  };
 }
 
 export interface NewOperator {

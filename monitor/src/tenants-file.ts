@@ -36,6 +36,8 @@ const Tokens = Type.Array(TokenSchema, {
   description: 'any of them will do, so that an old one and its successor overlap',
 });
 
+const mostSeconds = 7 * 24 * 3600;
+
 const Limits = Type.Object(
   {
     sessions: Type.Optional(Type.Integer({ minimum: 0, description: 'running and waiting' })),
@@ -48,6 +50,21 @@ const Limits = Type.Object(
       Type.Integer({
         minimum: 0,
         description: 'percent of GPU time promised to all its sessions; 100 is one GPU',
+      }),
+    ),
+    kernelSeconds: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: mostSeconds,
+        description: 'how long a kernel may run; 0: for ever; without it, as the server says',
+      }),
+    ),
+    idleSeconds: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: mostSeconds,
+        description:
+          'how long a session may do nothing; 0: for ever; without it, as the server says',
       }),
     ),
     gpus: Type.Optional(
@@ -124,6 +141,9 @@ export interface Tenant {
     sessions: number | null;
     memory: bigint | null;
     share: number | null;
+    /** Null: what the server says. 0: for ever. */
+    kernelSeconds: number | null;
+    idleSeconds: number | null;
     /** Indices, UUIDs, or how these begin. */
     gpus: readonly (number | string)[] | null;
   };
@@ -167,6 +187,7 @@ export function parseTenants(text: string, file: string): TenantsContent {
     const at = ['tenants', index];
     seen.once('name', tenant.name, [...at, 'name']);
     const { sessions = null, memory, share = null, gpus = null } = tenant.limits ?? {};
+    const { kernelSeconds = null, idleSeconds = null } = tenant.limits ?? {};
     const { certificates = [] } = tenant;
     for (const [i, name] of certificates.entries()) {
       seen.once('certificate', name, [...at, 'certificates', i]);
@@ -182,6 +203,8 @@ export function parseTenants(text: string, file: string): TenantsContent {
         sessions,
         memory: source.bytes(memory, [...at, 'limits', 'memory']),
         share,
+        kernelSeconds,
+        idleSeconds,
         gpus,
       },
     };

@@ -71,7 +71,10 @@ t.test('a file with everything', async (t) => {
     expires: null,
     class: 'latency-strict',
     uploadCache: false,
-    limits: { sessions: null, memory: null, share: null, gpus: null },
+    limits: {
+      ...{ sessions: null, memory: null, share: null, gpus: null },
+      ...{ kernelSeconds: null, idleSeconds: null },
+    },
   });
   t.match(content.operators, [{ name: 'ann', rights: 'act', expires: null }]);
   t.same(parseTenants('version: v1', 'x'), { tenants: [], operators: [] });

@@ -127,6 +127,39 @@ TEST(work_that_never_ends_makes_the_device_unusable_not_the_server) {
   CHECK(refused.find("beyond repair") != std::string::npos);
 }
 
+// Nobody waits as long for it as for a guest that has left by itself.
+TEST(a_session_is_stopped_although_its_work_never_ends) {
+  WorldOptions options;
+  options.stop_patience = std::chrono::milliseconds(50);
+  World w(options);
+  w.load_kernels();
+  const uint64_t stream = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
+  w.gate(1, stream);
+  w.guest.ask_synchronize_stream(stream);
+  World::fake().await_gate(1);
+  w.session->stop("enough");
+  CHECK_EQUAL(w.guest.next(WIRE_END).as<wire_end>().result, CUDA_ERROR_DEVICE_UNAVAILABLE);
+  const SessionEnd end = w.ended();
+  CHECK(end.reason == EndReason::kStopped);
+  CHECK(!end.reusable);
+  CHECK(end.message.find("did not end within") != std::string::npos);
+}
+
+// The leader hangs in the driver, and the guest is told all the same.
+TEST(a_leader_that_hangs_does_not_keep_the_guest_waiting) {
+  WorldOptions options;
+  options.stop_patience = std::chrono::milliseconds(50);
+  World w(options);
+  w.load_kernels();
+  w.gate(1, 0);
+  w.guest.ask(WIRE_ContextReset, wire_ContextReset{});
+  World::fake().await_gate(1);
+  w.session->stop("enough");
+  const Frame frame = w.guest.next(WIRE_END);
+  CHECK_EQUAL(frame.tail<wire_end>(frame.as<wire_end>().length), "enough");
+  CHECK(!w.ended().reusable);
+}
+
 // The leader itself hangs in the driver: the warden still notices.
 TEST(a_leader_that_hangs_does_not_hide_the_end) {
   WorldOptions options;

@@ -98,6 +98,68 @@ TEST(an_open_gate_lets_everything_pass_and_measures_it) {
   }
 }
 
+// A kernel that has not ended costs what it has taken so far.
+TEST(what_runs_is_charged_while_it_runs) {
+  GateWorld w(kModeDeviceTime, kNoLimit);
+  const uint64_t stream = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
+  const uint64_t before = words().device_ns.load();
+  w.gate(3, stream);
+  const uint64_t predicted = KernelCost::kUnknownNs;
+  until([&] { return words().device_ns.load() >= before + 20 * predicted; });
+  until([&] { return words().charged.load() >= 20 * predicted; });
+  CHECK(words().in_flight_ns.load() > 0);
+  bool listed = false;
+  for (const KernelTime &time : w.session->gate().kernel_times(10)) {
+    if (time.name != "gate") continue;
+    listed = true;
+    CHECK_EQUAL(time.launches, 1u);
+    CHECK(time.ns >= 20 * predicted);
+  }
+  CHECK(listed);
+  World::fake().open_gate(3);
+  w.finish(stream);
+  until([] { return words().in_flight_ns.load() == 0; });
+  // Nothing is counted twice, and nothing is given back that was spent.
+  const std::vector<KernelTime> times = w.session->gate().kernel_times(10);
+  uint64_t ns = 0;
+  for (const KernelTime &time : times) {
+    ns += time.ns;
+    CHECK_EQUAL(time.launches, 1u);
+  }
+  CHECK_EQUAL(words().device_ns.load(), ns);
+  CHECK_EQUAL(words().charged.load(), ns);
+}
+
+TEST(a_kernel_that_takes_too_long_ends_the_session) {
+  WorldOptions options;
+  options.stop_patience = std::chrono::milliseconds(50);
+  options.most_kernel = std::chrono::milliseconds(30);
+  GateWorld w(kModeOpen, 0, options);
+  for (int i = 0; i < 100; i++) w.add(w.beside);  // none of them does
+  w.finish(w.beside);
+  const uint64_t stream = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
+  w.gate(4, stream);
+  const Frame frame = w.guest.next(WIRE_END);
+  CHECK_EQUAL(frame.tail<wire_end>(frame.as<wire_end>().length), "it takes too long: gate");
+  const SessionEnd end = w.ended();
+  CHECK(end.reason == EndReason::kLimit);
+  CHECK(!end.reusable);
+}
+
+// Waiting is not running: behind another kernel, or for the host.
+TEST(a_kernel_that_waits_for_its_turn_does_not_run) {
+  WorldOptions options;
+  options.most_kernel = std::chrono::milliseconds(30);
+  GateWorld w(kModeBlocks, 0, options);
+  const uint64_t stream = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
+  w.add(stream);
+  until([] { return words().gate_waits.load() == 1; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  allow(kModeBlocks, kNoLimit);
+  w.finish(stream);
+  CHECK_EQUAL(w.peek(), 1u);
+}
+
 TEST(without_a_limit_nothing_is_held_in_any_mode) {
   for (TokenMode mode : {kModeDeviceTime, kModeBlocks, kModeHostTime}) {
     GateWorld w(mode, kNoLimit);

@@ -65,6 +65,9 @@ World::World(WorldOptions options, int fds[2]) : guest(fds[0]), end_(over_.get_f
   session_options.upload_cache = options.upload_cache;
   session_options.expected = options.expected;
   session_options.patience = options.patience;
+  session_options.stop_patience = options.stop_patience;
+  session_options.most_kernel = options.most_kernel;
+  session_options.kernel_sentence = "it takes too long";
   session_options.gate = options.gate;
   session_options.trace = options.trace;
   session_options.leftover.assign(options.leftover.begin(), options.leftover.end());

@@ -12,6 +12,8 @@
 struct WorldOptions {
   uint64_t memory = uint64_t{1} << 30;
   std::chrono::milliseconds patience{60000};
+  std::chrono::milliseconds stop_patience{60000};
+  std::chrono::milliseconds most_kernel{0};
   std::string leftover;
   outboard::GateOptions gate;
   outboard::TraceOptions trace;

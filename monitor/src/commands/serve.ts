@@ -98,6 +98,8 @@ async function serveWith(values: ServeValues): Promise<number> {
       traces,
       modules,
       uploads,
+      kernelSeconds: values['max-kernel-seconds'],
+      idleSeconds: values['idle-timeout'],
       parameters: { omega: 1, gamma: values.gamma },
       graceSeconds: values.grace,
       stopSeconds,

@@ -48,6 +48,20 @@ const options = {
     parse: parseCount(0, 100_000, 'percent'),
     fallback: null,
   } satisfies Option<number | null>,
+  'kernel-seconds': {
+    env: 'OUTBOARD_TENANT_KERNEL_SECONDS',
+    value: 'SECONDS',
+    help: 'add: how long a kernel of it may run, in place of what the server says; 0: for ever',
+    parse: parseCount(0, 7 * 24 * 3600, 'seconds'),
+    fallback: null,
+  } satisfies Option<number | null>,
+  'idle-seconds': {
+    env: 'OUTBOARD_TENANT_IDLE_SECONDS',
+    value: 'SECONDS',
+    help: 'add: how long a session of it may do nothing, in place of what the server says; 0: for ever',
+    parse: parseCount(0, 7 * 24 * 3600, 'seconds'),
+    fallback: null,
+  } satisfies Option<number | null>,
   gpus: {
     env: 'OUTBOARD_TENANT_GPUS',
     value: 'LIST',
@@ -181,6 +195,7 @@ function required(name: string | undefined, action: string): string {
 
 function added(name: string, values: TenantValues): Promise<string> {
   const { sessions, memory, share, gpus, certificates, expires, operator } = values;
+  const { 'kernel-seconds': kernelSeconds, 'idle-seconds': idleSeconds } = values;
   const till = expires === null ? {} : { expires };
   if (operator !== null) {
     const rights = operator === 'act' ? 'act' : 'view';
@@ -196,6 +211,8 @@ function added(name: string, values: TenantValues): Promise<string> {
       ...(sessions === null ? {} : { sessions }),
       ...(memory === null ? {} : { memory }),
       ...(share === null ? {} : { share }),
+      ...(kernelSeconds === null ? {} : { kernelSeconds }),
+      ...(idleSeconds === null ? {} : { idleSeconds }),
       ...(gpus === null ? {} : { gpus }),
     },
   });
