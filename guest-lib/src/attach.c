@@ -232,7 +232,11 @@ static CUresult attach_lane(const struct config *config, struct window *window) 
   if (!result) result = send_hello(config, window);
   if (!result) result = read_answer((int)config->connect_timeout_ms);
   while (!result && answer_message.which_body == outboard_Answer_queued_tag) {
-    notice_place(answer_message.body.queued.position);
+    const outboard_Queued *queued = &answer_message.body.queued;
+    if (*queued->warning)
+      notice(LOG_WARN, "%s", queued->warning);
+    else
+      notice_place(queued->position);
     trace_step(STEP_QUEUED, answer_message.body.queued.position);
     result = read_answer(-1);
   }

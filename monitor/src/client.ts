@@ -37,6 +37,7 @@ export class Client {
   readonly #timer: NodeJS.Timeout;
   #leftover: Buffer = Buffer.alloc(0);
   #position = 0;
+  #warned = false;
   #unwanted = 0;
 
   constructor(
@@ -118,6 +119,14 @@ export class Client {
     if (this.#socket.writableLength > 0) return;
     this.#position = position;
     this.#socket.write(encodeAnswer({ queued: { position } }));
+  }
+
+  /** Tells the guest something about its wait, once. */
+  warn(warning: string) {
+    if (this.#stage !== 'waiting' || this.#warned || this.#socket.writableLength > 0) return false;
+    this.#warned = true;
+    this.#socket.write(encodeAnswer({ queued: { position: this.#position, warning } }));
+    return true;
   }
 
   /** Answers one who wanted no session, and ends the connection. */

@@ -6,7 +6,7 @@ import type { Driver } from './devices.js';
 import { formatUuid } from './devices.js';
 import { OutboardError } from './errors.js';
 import type { Log } from './log.js';
-import { sessionMemory } from './memory.js';
+import { overhead, roomForSlot, sessionMemory, usualNow } from './memory.js';
 import { Slot, type SlotEvents } from './slot.js';
 import type { GpuState, Placement } from './state.js';
 
@@ -14,11 +14,20 @@ const leastPause = 100;
 const mostPause = 30_000;
 /** Failures in a row of a place after which its next success is no longer waited for. */
 const hopelessAfter = 3;
+/** How soon one that could not be made is tried again. */
+const growPauseSeconds = 30;
 
 export interface PoolOptions {
   build: string;
   driver: Driver;
   serversPerGpu: number;
+  /**
+   * Up to so many, where all are taken and memory is left for another: one that is free is kept ready
+   * then. Absent: no more than there are at first.
+   */
+  serversMost?: number;
+  /** Such a one ends when another has been free beside it for so long. */
+  slotIdleSeconds?: number;
   /** A process that gives no sign of life for so long is killed. */
   hangSeconds: number;
   /** Where the processes keep modules and uploads on disk; absent or null: nowhere. */
@@ -27,6 +36,8 @@ export interface PoolOptions {
 }
 
 const watchSeconds = 1;
+/** For a process that is not needed any more. */
+const endSeconds = 10;
 
 /** Where a process is, and after it the next one. */
 interface Place {
@@ -37,6 +48,8 @@ interface Place {
   failures: number;
   problem: string;
   pause: NodeJS.Timeout | undefined;
+  /** It ends, and nobody takes its place. */
+  retired: boolean;
 }
 
 interface Gpu {
@@ -44,6 +57,11 @@ interface Gpu {
   memory: bigint;
   usual: bigint;
   contexts: bigint;
+  /** Of the memory, what a slot takes that is made later. */
+  slotCost: bigint;
+  /** On performance's clock: since when a slot too many is free, and from when on one may be made. */
+  spareSince: number | null;
+  growFrom: number;
   uuid: string;
   snapshot: DeviceSnapshot | undefined;
 }
@@ -51,6 +69,8 @@ interface Gpu {
 export interface PoolEvents extends Omit<SlotEvents, 'onFailed'> {
   /** A process has been started for the slot. */
   onStarted(slot: Slot): void;
+  /** Its process has ended, because it was not needed any more. */
+  onRetired(slot: Slot): void;
 }
 
 export class Pool {
@@ -82,6 +102,9 @@ export class Pool {
         memory: 0n,
         usual: 0n,
         contexts: 0n,
+        slotCost: 0n,
+        spareSince: null,
+        growFrom: 0,
         uuid: '',
         snapshot: undefined,
       });
@@ -96,6 +119,61 @@ export class Pool {
 
   #watchAll() {
     for (const { slot } of this.#places()) slot.watch(this.#options.hangSeconds);
+    if (this.#starting || this.#stopping) return;
+    for (const index of this.#gpus.keys()) {
+      this.#grow(index);
+      this.#shrink(index);
+    }
+  }
+
+  get #most(): number {
+    const { serversPerGpu, serversMost = serversPerGpu } = this.#options;
+    return serversMost;
+  }
+
+  get #grows(): boolean {
+    return this.#most > this.#options.serversPerGpu;
+  }
+
+  /** One more slot, where all are taken and somebody could use it. */
+  #grow(index: number) {
+    const gpu = this.#gpus[index];
+    if (!gpu || gpu.places.length >= this.#most || performance.now() < gpu.growFrom) return;
+    const taken = ({ slot, reserved, retired }: Place) =>
+      !retired && slot.state !== 'starting' && (reserved > 0n || slot.state === 'busy');
+    if (!gpu.places.every(taken)) return;
+    if (!roomForSlot(gpu.memory, this.#reservedOf(gpu), gpu.slotCost)) return;
+    this.#log.info({ gpu: index, slots: gpu.places.length + 1 }, 'all slots are taken: one more');
+    gpu.places.push(this.#place(index, gpu.places.length));
+  }
+
+  /** The last slot ends, where more than one has been free for long. */
+  #shrink(index: number) {
+    const gpu = this.#gpus[index];
+    const last = gpu?.places.at(-1);
+    if (!gpu || !last || gpu.places.length <= this.#options.serversPerGpu) return;
+    const free = gpu.places.filter(isFree);
+    if (last.retired) return;
+    if (!isFree(last) || free.length < 2) {
+      gpu.spareSince = null;
+      return;
+    }
+    gpu.spareSince ??= performance.now();
+    const { slotIdleSeconds = 60 } = this.#options;
+    if (performance.now() - gpu.spareSince < slotIdleSeconds * 1000) return;
+    this.#log.info({ gpu: index, slots: gpu.places.length - 1 }, 'a slot is not needed any more');
+    last.retired = true;
+    last.slot.stop('it is not needed any more', endSeconds);
+  }
+
+  /** Promised to sessions, and taken by slots that were made since the memory was measured. */
+  #reservedOf({ places, slotCost }: Gpu): bigint {
+    const extra = Math.max(0, places.length - this.#options.serversPerGpu);
+    return places.reduce((sum, place) => sum + place.reserved, BigInt(extra) * slotCost);
+  }
+
+  #usualOf(gpu: Gpu): bigint {
+    return this.#grows ? usualNow(gpu.memory, this.#reservedOf(gpu)) : gpu.usual;
   }
 
   #places(): Place[] {
@@ -104,16 +182,16 @@ export class Pool {
 
   /** Of everything that has a state; for placement. */
   get state(): GpuState[] {
-    return this.#gpus.map(({ places, memory, usual, uuid, snapshot }, index) => ({
+    return this.#gpus.map((gpu, index) => ({
       index,
-      uuid,
-      name: snapshot?.name ?? '',
-      healthy: places.some((place) => place.failures === 0),
+      uuid: gpu.uuid,
+      name: gpu.snapshot?.name ?? '',
+      healthy: gpu.places.some((place) => place.failures === 0),
       sessions: [],
-      memory,
-      reserved: places.reduce((sum, place) => sum + place.reserved, 0n),
-      usual,
-      free: places.map(({ slot, reserved }) => slot.state === 'free' && reserved === 0n),
+      memory: gpu.memory,
+      reserved: this.#reservedOf(gpu),
+      usual: this.#usualOf(gpu),
+      free: gpu.places.map(isFree),
     }));
   }
 
@@ -124,20 +202,22 @@ export class Pool {
 
   /** Of each GPU, for people. */
   get devices() {
-    return this.#gpus.map(({ snapshot, uuid, memory, usual, places, contexts }, index) => ({
+    return this.#gpus.map((gpu, index) => ({
       index,
-      name: snapshot?.name ?? '',
-      uuid,
-      pciBusId: snapshot?.pciBusId ?? '',
-      total: snapshot?.totalMemory ?? 0n,
-      memory,
-      usual,
+      name: gpu.snapshot?.name ?? '',
+      uuid: gpu.uuid,
+      pciBusId: gpu.snapshot?.pciBusId ?? '',
+      total: gpu.snapshot?.totalMemory ?? 0n,
+      memory: gpu.memory,
+      usual: this.#usualOf(gpu),
       /** Bytes that the contexts of all slots take. */
-      contexts,
-      slots: places.map((place) => place.slot),
+      contexts: (gpu.contexts * BigInt(gpu.places.length)) / BigInt(this.#options.serversPerGpu),
+      slots: gpu.places.map((place) => place.slot),
       /** Of its first warm slot; undefined until there was one. */
-      snapshot,
-      problem: places.every((place) => place.failures > 0) ? (places[0]?.problem ?? null) : null,
+      snapshot: gpu.snapshot,
+      problem: gpu.places.every((place) => place.failures > 0)
+        ? (gpu.places[0]?.problem ?? null)
+        : null,
     }));
   }
 
@@ -152,6 +232,7 @@ export class Pool {
   /** From here on nothing else is placed there, also when its process is replaced. */
   reserve({ gpu, slot, memory }: Placement) {
     this.#at(gpu, slot).reserved = memory;
+    this.#grow(gpu);
   }
 
   release({ gpu, slot }: Placement) {
@@ -185,7 +266,7 @@ export class Pool {
 
   #place(gpu: number, index: number): Place {
     const slot = this.#spawn(gpu, index);
-    return { slot, reserved: 0n, failures: 0, problem: '', pause: undefined };
+    return { slot, reserved: 0n, failures: 0, problem: '', pause: undefined, retired: false };
   }
 
   #spawn(gpu: number, index: number): Slot {
@@ -232,6 +313,16 @@ export class Pool {
 
   #exited(slot: Slot, how: string) {
     const place = this.#at(slot.gpu, slot.index);
+    const gpu = this.#gpus[slot.gpu];
+    // Where a slot was made for want of one and cannot be, memory was the reason.
+    const failed = !slot.snapshot && !this.#starting && slot.index >= this.#options.serversPerGpu;
+    if (gpu && !this.#stopping && (place.retired || failed) && gpu.places.at(-1) === place) {
+      gpu.places.pop();
+      if (failed) gpu.growFrom = performance.now() + growPauseSeconds * 1000;
+      if (failed) slot.log.warn(`${how}: the GPU has no room for one more slot`);
+      this.#events.onRetired(slot);
+      return;
+    }
     if (!slot.snapshot) {
       place.failures++;
       place.problem ||= `its process ended (${how}) while opening the device`;
@@ -264,7 +355,9 @@ export class Pool {
     const total = gpu.snapshot?.totalMemory ?? 0n;
     const free = slot ? await slot.measure() : 0n;
     const slots = gpu.places.length;
-    Object.assign(gpu, sessionMemory(free, total, slots), { contexts: total - free });
+    const contexts = total - free;
+    const slotCost = contexts / BigInt(slots) + overhead(total);
+    Object.assign(gpu, sessionMemory(free, total, slots), { contexts, slotCost });
     if (gpu.usual === 0n) throw new OutboardError('OB_DEVICE_SMALL', index, free, slots);
   }
 
@@ -279,4 +372,8 @@ export class Pool {
     if (!place) throw new Error(`no slot ${gpu}.${index}`);
     return place;
   }
+}
+
+function isFree({ slot, reserved, retired }: Place): boolean {
+  return slot.state === 'free' && reserved === 0n && !retired;
 }

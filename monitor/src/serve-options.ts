@@ -11,6 +11,21 @@ import { type Address, parseAddress, parseBytes, parseChoice, parseCount } from 
 
 const seconds = (least: number) => parseCount(least, 7 * 24 * 3600, 'seconds');
 
+export interface Slots {
+  /** From the start on. */
+  warm: number;
+  /** As many as there can be. */
+  most: number;
+}
+
+const autoSlots: Slots = { warm: 2, most: 16 };
+
+function parseSlots(text: string): Slots {
+  if (text === 'auto') return autoSlots;
+  const count = parseCount(1, 64, 'auto, or how many processes,')(text);
+  return { warm: count, most: count };
+}
+
 function parseListens(text: string): Listen[] {
   return text.split(',').map((one) => parseListen(one.trim()));
 }
@@ -125,11 +140,19 @@ export const serveOptions = {
   } satisfies Option<number | null>,
   'servers-per-gpu': {
     env: 'OUTBOARD_SERVERS_PER_GPU',
-    value: 'N',
-    help: 'warm API server processes on each GPU, which is how many sessions it serves at a time',
-    parse: parseCount(1, 64, 'how many processes,'),
-    fallback: 2,
-    shown: '2',
+    value: 'N|auto',
+    help: 'warm API server processes on each GPU, which is how many sessions it serves at a time; auto: two, and more while all are taken and memory is left',
+    parse: parseSlots,
+    fallback: autoSlots,
+    shown: 'auto',
+  } satisfies Option<Slots>,
+  'slot-idle': {
+    env: 'OUTBOARD_SLOT_IDLE',
+    value: 'SECONDS',
+    help: 'how long a process beyond the first two of `auto` stays with nothing to do',
+    parse: seconds(1),
+    fallback: 60,
+    shown: '60',
   } satisfies Option<number>,
   'hello-timeout': {
     env: 'OUTBOARD_HELLO_TIMEOUT',

@@ -17,6 +17,7 @@ import type { Queue } from './queue.js';
 import { Quota, type QuotaOptions } from './quota.js';
 import type { Reservation } from './reservations.js';
 import { Running } from './running.js';
+import { selfWaiting, suspectSeconds } from './self-waiting.js';
 import type { Session } from './session.js';
 import type { Slot } from './slot.js';
 import type { Placement, ServerState, SessionRequest } from './state.js';
@@ -32,7 +33,11 @@ export interface ServerOptions {
   listen: readonly Listen[];
   build: string;
   driver: Driver;
+  /** Warm processes from the start on, and how many there can be where more are wanted. */
   serversPerGpu: number;
+  serversMost: number;
+  /** How long one of those stays with nothing to do. */
+  slotIdleSeconds: number;
   /** Null: everybody who reaches this may come, which is only this machine. */
   tenants: Tenants | null;
   helloSeconds: number;
@@ -92,14 +97,19 @@ export class Server {
     this.options = options;
     this.#observer = observer;
     this.#log = log;
-    const { build, driver, serversPerGpu, hangSeconds, modules, uploads } = options;
+    const { driver } = options;
     this.#strangers = new Strangers(options.strangers);
     this.#queries = new DeviceQueries(this, driver.nvml);
     this.quota = new Quota(options.quota, log);
     this.pool = new Pool(
-      { build, driver, serversPerGpu, hangSeconds, modules, uploads },
+      options,
       {
         onStarted: (slot) => this.quota.slotStarted(slot),
+        onRetired: (slot) => {
+          this.quota.slotEnded(slot);
+          // Its memory is there again.
+          this.#serveQueue();
+        },
         onReady: (slot) => this.#ready(slot),
         onPrepared: (slot) => this.running.prepared(slot),
         onDeclined: (slot, code, message) => {
@@ -373,8 +383,19 @@ export class Server {
   /** Those who have waited too long, or do nothing for too long, are told so. */
   #expire() {
     this.running.endIdle();
+    this.#warnSelfWaiting();
     const { queueSeconds } = this.options;
     if (queueSeconds > 0 && this.#waiting.dismissLate(queueSeconds)) this.#serveQueue();
+  }
+
+  /** The first of the queue, where nobody else's end can help it. */
+  #warnSelfWaiting() {
+    const { head } = this.queue;
+    if (!head || performance.now() - head.arrived < suspectSeconds * 1000) return;
+    const text = selfWaiting(head, [...this.sessions.values()]);
+    if (text === null || !head.client.warn(text)) return;
+    const { id, client, hello } = head;
+    this.#log.warn({ session: id, peer: client.peer, program: hello.program }, text);
   }
 
   /** A place was kept for so long, and the connection has not come, or no process for it. */

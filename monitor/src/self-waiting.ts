@@ -1,0 +1,26 @@
+// Programs that may wait for themselves: a parent holds a GPU and waits for its children, which wait
+// for a GPU. Nobody can know it, but where all sessions are of the same program as who waits, nobody
+// else will ever make room. A pure function.
+import type { Session } from './session.js';
+import type { Visitor } from './visitor.js';
+
+/** How long one waits before it is said. */
+export const suspectSeconds = 5;
+
+/** What to say to the one who waits; null: nothing. */
+export function selfWaiting(waiting: Visitor, sessions: readonly Session[]): string | null {
+  const { request, hello } = waiting;
+  const there = sessions.filter(
+    ({ placement }) => request.allowed?.includes(placement.gpu) ?? true,
+  );
+  const same = ({ visitor }: Session) =>
+    visitor.request.tenant === request.tenant &&
+    visitor.request.name === request.name &&
+    visitor.hello.host === hello.host;
+  if (there.length === 0 || !there.every(same)) return null;
+  return (
+    `all sessions (${there.length}) that this one waits for are of ${request.name} on this machine, too: if they wait ` +
+    'for it, as a parent does for its workers, none goes on. Let each ask for less with OUTBOARD_MEMORY ' +
+    '(`outboard run --memory`), or serve more at a time with `outboard serve --servers-per-gpu`'
+  );
+}

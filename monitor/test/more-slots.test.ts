@@ -1,0 +1,85 @@
+// Slots that are made when they are wanted, and programs that wait for themselves.
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import path from 'node:path';
+import t from 'tap';
+import { build } from '../../scripts/setup/paths.mjs';
+import { roomForSlot, usualNow } from '../src/memory.js';
+import { formatAddress } from '../src/values.js';
+import { Guest } from './support/guest.js';
+import { outboard, Serving } from './support/serving.js';
+
+const MiB = 1n << 20n;
+
+t.test('memory decides how many there are, and they go again', async (t) => {
+  const serving = await Serving.start(t, ['--slot-idle', '1']);
+  const { memory, slots } = await serving.logged({ msg: 'GPU' });
+  t.equal(slots, 2, 'at first');
+  const guests: Guest[] = [];
+  const limits: bigint[] = [];
+  // A parent, and as many children as find memory without asking for any.
+  for (let i = 0; i < 5; i++) {
+    const guest = Guest.hello(serving.address);
+    limits.push((await guest.welcome()).memoryLimit);
+    guests.push(guest);
+  }
+  t.ok(limits.every((limit, index) => index === 0 || limit <= (limits[index - 1] ?? 0n)));
+  t.ok(limits[0] && limits[0] >= BigInt(Number(memory)) / 2n - 2n * MiB, 'the first has half');
+  t.ok(limits.every((limit) => limit >= BigInt(Number(memory)) / 32n - 2n * MiB));
+  const waiting = Guest.hello(serving.address, { memory: BigInt(Number(memory)) / 2n });
+  t.equal(await waiting.position(), 1, 'and then one waits');
+  await waiting.leave();
+  // All at once, for little.
+  for (const guest of guests) await guest.leave();
+  const small = Array.from({ length: 8 }, () => Guest.hello(serving.address, { memory: 2n * MiB }));
+  for (const guest of small) await guest.welcome();
+  for (const guest of small) await guest.leave();
+  await serving.logged({ msg: 'a slot is not needed any more', slots: 2 });
+  const last = Guest.hello(serving.address, { memory: BigInt(Number(memory)) });
+  t.equal((await last.welcome()).memoryLimit, BigInt(Number(memory)), 'all of it again');
+  await last.leave();
+});
+
+t.test('what a session gets that does not say', async (t) => {
+  t.equal(usualNow(1600n * MiB, 0n), 800n * MiB);
+  t.equal(usualNow(1600n * MiB, 800n * MiB), 400n * MiB);
+  t.equal(usualNow(1600n * MiB, 1540n * MiB), 50n * MiB, 'no less than a part of 32');
+  t.ok(roomForSlot(1600n * MiB, 1450n * MiB, 100n * MiB));
+  t.notOk(roomForSlot(1600n * MiB, 1452n * MiB, 100n * MiB));
+});
+
+t.test('a program that waits for itself is told so', async (t) => {
+  const serving = await Serving.start(t, ['--servers-per-gpu', '1']);
+  const other = Guest.hello(serving.address, { program: 'other' });
+  await other.welcome();
+  const patient = Guest.hello(serving.address, { program: 'python' });
+  t.equal(await patient.position(), 1);
+  await other.leave();
+  await patient.welcome();
+  const child = Guest.hello(serving.address, { program: 'python' });
+  t.equal(await child.position(), 1);
+  t.match(await child.answer(), {
+    queued: { position: 1, warning: /^all sessions \(1\) .*of python on this machine.*OUTBOARD_M/ },
+  });
+  await serving.logged({ msg: /^all sessions \(1\) that this one waits for/, program: 'python' });
+  await child.leave();
+  await patient.leave();
+
+  // The guest library says it.
+  const client = path.join(build, 'guest-lib', 'test', 'guest-client');
+  // In the background a shell takes stdin away.
+  const script = `exec 3<&0; ${client} server-dies <&3 & sleep 1; ${client} init; wait`;
+  const run = spawn(process.execPath, [outboard, 'run', 'sh', '-c', script], {
+    env: { ...process.env, OUTBOARD_SERVER: formatAddress(serving.address) },
+    stdio: ['pipe', 'ignore', 'pipe'],
+  });
+  const [said] = await once(run.stderr.setEncoding('utf8'), 'data');
+  t.match(said, /^outboard: all sessions \(1\) that this one waits for are of guest-client on/);
+  const api = ['--api', serving.http];
+  const { sessions } = JSON.parse(
+    execFileSync(process.execPath, [outboard, 'status', '--json', ...api], { encoding: 'utf8' }),
+  );
+  execFileSync(process.execPath, [outboard, 'kill', `${sessions[0].id}`, ...api]);
+  run.stdin.end('go on\n');
+  await once(run, 'close');
+});
