@@ -40,8 +40,11 @@ void handle_MemoryDisplace(Session &s, const wire_MemoryDisplace &q) {
   if (!s.memory().is_placed(q.address, q.size, true)) {
     return s.answer(request, CUDA_ERROR_INVALID_VALUE);
   }
-  s.wait(request, [&s, gone = s.memory().displace(q.address, q.size)] {
-    CUresult first = CUDA_SUCCESS;
+  s.wait(request, [&s, sequence = s.sequence(), gone = s.memory().displace(q.address, q.size)] {
+    // Whether a driver's unmapping waits for work is its own affair. A large download takes its
+    // pieces one after the other: the device may rest in between.
+    s.transfers().settle(sequence, nullptr, true);
+    CUresult first = s.driver().cuCtxSynchronize();
     for (const auto &[address, size] : gone) {
       const CUresult result = s.driver().cuMemUnmap(address, size);
       if (first == CUDA_SUCCESS) first = result;

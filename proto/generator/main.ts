@@ -11,6 +11,7 @@ import {
   emitEntryPoints,
   emitResultNames,
 } from './emit-entry-points.js';
+import { emitFields } from './emit-fields.js';
 import { emitGuestEntries, emitGuestHeader } from './emit-guest.js';
 import { emitHeader } from './emit-header.js';
 import { emitNvmlCalls, emitNvmlDocs, emitNvmlEntries, emitNvmlHeader } from './emit-nvml.js';
@@ -38,6 +39,7 @@ export function texts(
     ['driver-abi/generated/entry_calls.h', emitEntryCalls(facts)],
     ['driver-abi/generated/result_names.c', emitResultNames(facts)],
     ['proto/generated/wire_calls.h', emitWire(api)],
+    ['proto/generated/wire_fields.h', emitFields(api)],
     // Names in the order of the guest's counters.
     [
       'proto/generated/calls.json',

@@ -15,6 +15,10 @@ ops = {name: int(value) for name, value in re.findall(r"WIRE_(\w+) = (\d+),", te
 WINDOW = 0x400000000000
 GRANULE = 2 << 20
 
+# What fuzz_session.h puts in their place, and where what another process lends begins.
+MEMORY_TOKEN, EVENT_TOKEN, PEER_TOKEN = 0x6D656D6F72790000, 0x6576656E740000, 0x70656572000000
+LENT = WINDOW + 64 * GRANULE
+
 
 def frame(name, layout, *values, tail=b""):
     body = struct.pack("<" + layout, *values) + tail
@@ -141,7 +145,7 @@ PLAIN_COPY = struct.pack("<9Q", WINDOW + 128, 8, 1, WINDOW, 8, 1, 8, 1, 1)
 INPUT = image(b"kernel linked 8\n", 4)
 stream = frame("cuStreamCreateWithPriority", "QIi", STREAM, 1, 0)
 event = frame("cuEventCreate", "QII", EVENT, 0, 0)
-module = load(1, MODULE, CODE) + pieces(CODE, 40) + load(2, MODULE, CODE)
+module = pieces(CODE, 40) + load(2, MODULE, CODE)
 functions = (function(MODULE, FUNCTION, b"add") + function(MODULE, FUNCTION + 1, b"gate", 1) +
              function(MODULE, FUNCTION + 2, b"nothing", 2))
 
@@ -197,7 +201,7 @@ corpus = {
               frame("FunctionFind", "QQII", 4, MODULE, 3, 0, tail=b"add") +
               frame("ModuleUnload", "Q", MODULE) + launch(FUNCTION),
     "link": frame("LinkCreate", "QII", LINK, 32, 0, tail=struct.pack("<IIQIIQ", 6, 0, 256, 4, 0, 99)) +
-            link_add(1, LINK, INPUT) + pieces(INPUT, 16) + link_add(2, LINK, INPUT) +
+            pieces(INPUT, 16) + link_add(2, LINK, INPUT) +
             link_add(3, LINK, CODE) + frame("LinkComplete", "QQ", 4, LINK) +
             frame("LinkFetch", "QQ", 5, LINK) + frame("LinkDestroy", "Q", LINK) +
             frame("LinkFetch", "QQ", 6, LINK),
@@ -233,6 +237,23 @@ corpus = {
     "region-too-long": map_() + region_open(1) + region_upload(WINDOW, (1 << 18) + 1, 0),
     "region-missing": region_settle(1),
     "region-twice": region_open(1) + region_open(2),
+    "limits": frame("cuCtxSetLimit", "QiIQ", 1, 0, 0, 2048) + frame("Echo", "Q", 2),
+    "taken": frame("ModuleTake", "QII", MODULE, 0, 0) + function(MODULE, FUNCTION, b"expected") +
+             map_() + launch(FUNCTION, struct.pack("<Q", WINDOW)) + synchronize(1),
+    "stream-attribute": stream + map_() +
+                        frame("StreamAttribute", "QII", STREAM, 1, 64,
+                              tail=struct.pack("<QQfII", WINDOW, 4096, 0.5, 1, 1) + bytes(36)),
+    "shared": frame("MemoryImport", "QQII8Q", 1, handle(6, 1), 0, 0, MEMORY_TOKEN, *[0] * 7) +
+              frame("MemoryPlace", "QQQQ", WINDOW, GRANULE, 0, handle(6, 1)) +
+              frame("MemoryAccess", "QQII", WINDOW, GRANULE, 3, 0) + download(2, WINDOW, 64) +
+              frame("EventImport", "QQ8Q", 3, EVENT, EVENT_TOKEN, *[0] * 7) +
+              frame("cuEventRecord", "QQ", EVENT, 0) + synchronize(4),
+    "peers": map_() + frame("PeerOffer", "Q", 1) + frame("PeerLend", "QQQ", WINDOW, GRANULE, 1) +
+             frame("PeerJoin", "QII8Q", 2, 0, 0, PEER_TOKEN, *[0] * 7) +
+             frame("PeerMap", "QQQII", LENT, GRANULE, 1, 0, 3) +
+             frame("PeerMap", "QQQII", LENT + GRANULE, 2 * GRANULE, 2, 0, 3) +
+             upload(LENT, b"lent") + download(3, LENT, 64) +
+             frame("PeerUnmap", "QQ", LENT, GRANULE) + synchronize(4),
     "wrong-image": load(1, MODULE, b"x" * 64) + pieces(b"x" * 64, 64) + load(2, MODULE, b"x" * 64),
     "truncated-upload": map_() + upload(WINDOW, b"y" * 5000)[:3000],
     "truncated-frame": synchronize(1)[:9],

@@ -153,24 +153,47 @@ EXPORT CUresult cuStreamSetAttribute(CUstream stream, CUstreamAttrID, const CUst
   ENTER;
   return streams.count(real(stream)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
-// One operation each; what is waited for is 32 bits, equal.
+namespace {
+// Whether a wait is over; what is gone is not waited for.
+bool is_over(const CUstreamBatchMemOpParams &e, size_t width) {
+  if (!touch(e.waitValue.address, width)) return true;
+  uint64_t now = 0;
+  memcpy(&now, fake::at(e.waitValue.address), width);
+  const uint64_t mask = width == 8 ? ~uint64_t{0} : 0xffffffff;
+  const uint64_t wanted = e.waitValue.value64 & mask;
+  switch (e.waitValue.flags & 3) {
+    case CU_STREAM_WAIT_VALUE_GEQ:
+      return width == 8 ? static_cast<int64_t>(now - wanted) >= 0
+                        : static_cast<int32_t>(now - wanted) >= 0;
+    case CU_STREAM_WAIT_VALUE_EQ:
+      return now == wanted;
+    case CU_STREAM_WAIT_VALUE_AND:
+      return (now & wanted) != 0;
+    default:
+      return (~(now | wanted) & mask) != 0;
+  }
+}
+}  // namespace
+// One operation each.
 EXPORT CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned count,
                                       CUstreamBatchMemOpParams *entries, unsigned) {
   ENTER;
   CUresult result = CUDA_SUCCESS;
   for (unsigned i = 0; i < count && result == CUDA_SUCCESS; i++) {
     const CUstreamBatchMemOpParams e = entries[i];
-    const bool waits = e.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32;
-    const auto word = [at = e.waitValue.address] { return static_cast<uint32_t *>(fake::at(at)); };
+    const bool waits = e.operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 ||
+                       e.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;
+    const bool wide = e.operation == CU_STREAM_MEM_OP_WAIT_VALUE_64 ||
+                      e.operation == CU_STREAM_MEM_OP_WRITE_VALUE_64;
+    const size_t width = wide ? 8 : 4;
     result = queue(
         stream,
         [=] {
-          if (!waits && touch(e.writeValue.address, 4)) *word() = e.writeValue.value;
+          if (waits || !touch(e.writeValue.address, width)) return;
+          memcpy(fake::at(e.writeValue.address), &e.writeValue.value64, width);
         },
         kNoGate, {}, nullptr, nullptr, false,
-        waits ? std::function<bool()>(
-                    [=] { return !touch(e.waitValue.address, 4) || *word() == e.waitValue.value; })
-              : nullptr);
+        waits ? std::function<bool()>([=] { return is_over(e, width); }) : nullptr);
   }
   return result;
 }

@@ -1,0 +1,291 @@
+#include "fuzz_session.h"
+
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "fake_driver.h"
+#include "log.h"
+#include "world.h"
+
+using namespace outboard;
+
+const char *const kExpectedText = "kernel expected 8\nglobal told 64\n";
+
+namespace {
+
+using Words = std::array<uint64_t, 8>;
+
+struct Tokens {
+  Words memory, event, peer;
+};
+
+constexpr char kTenant[] = "a";
+constexpr uint64_t kGroup = 9;
+
+void require(bool condition, const char *what) {
+  if (condition) return;
+  fprintf(stderr, "session.fuzz: %s\n", what);
+  abort();
+}
+
+template <class Reply>
+Words words_of(const Answer &answer) {
+  require(answer.reply.result == CUDA_SUCCESS, "the other session refused");
+  Words words;
+  memcpy(words.data(), &answer.frame.as<Reply>().token0, sizeof words);
+  return words;
+}
+
+// In a process of its own, as another GPU's session of the program is; it lives as long as this
+// one.
+class OtherProcess {
+ public:
+  OtherProcess() {
+    int there[2], back[2];
+    require(pipe(there) == 0 && pipe(back) == 0, "no pipe");
+    if (fork() == 0) {
+      close(there[0]);
+      close(back[1]);
+      serve(there[1], back[0]);
+    }
+    close(there[1]);
+    close(back[0]);
+    require(read(there[0], &tokens, sizeof tokens) == sizeof tokens, "the other process has ended");
+    close(there[0]);
+    alive_ = back[1];
+  }
+
+  Tokens tokens;
+
+ private:
+  [[noreturn]] static void serve(int say, int hear) {
+    {
+      WorldOptions options;
+      options.tenant = kTenant;
+      options.group = kGroup;
+      World w(std::move(options));
+      const uint64_t base = World::base();
+      w.guest.map(base, WIRE_GRANULE);
+      wire_MemoryExport memory{};
+      memory.address = base;
+      memory.size = memory.length = WIRE_GRANULE;
+      const uint64_t event = wire_handle(WIRE_KIND_EVENT, 1, 1);
+      wire_cuEventCreate create{};
+      create.phEvent = event;
+      create.Flags = CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING;
+      w.guest.put(WIRE_cuEventCreate, create);
+      wire_EventExport exported{};
+      exported.event = event;
+      Tokens tokens;
+      tokens.memory = words_of<wire_MemoryExport_reply>(w.guest.call(WIRE_MemoryExport, memory));
+      tokens.event = words_of<wire_EventExport_reply>(w.guest.call(WIRE_EventExport, exported));
+      tokens.peer = words_of<wire_PeerOffer_reply>(w.guest.call(WIRE_PeerOffer, wire_PeerOffer{}));
+      uint64_t at = base + kLentGranule * WIRE_GRANULE;
+      for (uint64_t loan = 1; loan <= kLoans; loan++) {
+        wire_PeerLend lend{};
+        lend.address = at;
+        lend.size = loan * WIRE_GRANULE;
+        lend.loan = loan;
+        w.guest.map(lend.address, lend.size);
+        w.guest.put(WIRE_PeerLend, lend);
+        at += lend.size;
+      }
+      w.guest.synchronize();
+      require(write(say, &tokens, sizeof tokens) == sizeof tokens, "nobody wants the tokens");
+      char end;
+      while (read(hear, &end, 1) > 0) {
+      }
+    }
+    _exit(0);
+  }
+
+  int alive_;
+};
+
+// Where an input names the other process, puts in what that said.
+void put_tokens(std::vector<uint8_t> &input, const Tokens &tokens) {
+  size_t at = 0;
+  while (input.size() - at >= sizeof(wire_header)) {
+    wire_header header;
+    memcpy(&header, input.data() + at, sizeof header);
+    if (header.size < sizeof header || header.size > input.size() - at) return;
+    size_t place = 0;
+    if (header.op == WIRE_MemoryImport) place = offsetof(wire_MemoryImport, token0);
+    if (header.op == WIRE_EventImport) place = offsetof(wire_EventImport, token0);
+    if (header.op == WIRE_PeerJoin) place = offsetof(wire_PeerJoin, token0);
+    if (place && header.size >= place + sizeof(Words)) {
+      uint64_t first;
+      memcpy(&first, input.data() + at + place, sizeof first);
+      const Words *words = first == kStandInMemory  ? &tokens.memory
+                           : first == kStandInEvent ? &tokens.event
+                           : first == kStandInPeer  ? &tokens.peer
+                                                    : nullptr;
+      if (words) memcpy(input.data() + at + place, words->data(), sizeof *words);
+    }
+    at += header.size;
+  }
+}
+
+// What the session says, as far as a guest would wait for it: calls of its functions, and that an
+// expected module is there.
+class Replies {
+ public:
+  explicit Replies(std::chrono::milliseconds patience) : patience_(patience) {}
+  void read(int fd) {
+    std::string bytes(4096, '\0');
+    size_t filled = 0, skip = 0;
+    ssize_t got;
+    while ((got = recv(fd, bytes.data() + filled, bytes.size() - filled, 0)) > 0) {
+      filled += static_cast<size_t>(got);
+      size_t at = 0;
+      while (true) {
+        const size_t skipped = std::min(skip, filled - at);
+        at += skipped;
+        skip -= skipped;
+        wire_header header;
+        if (filled - at < sizeof header) break;
+        memcpy(&header, bytes.data() + at, sizeof header);
+        if (header.op == WIRE_CALL) {
+          wire_call call;
+          if (filled - at < sizeof call) break;
+          memcpy(&call, bytes.data() + at, sizeof call);
+          note([&] { last_call_ = call.call; });
+        }
+        if (header.op == WIRE_REPLY) {
+          wire_reply reply;
+          if (filled - at < sizeof reply) break;
+          memcpy(&reply, bytes.data() + at, sizeof reply);
+          if (reply.request >= WIRE_EXPECTED) note([&] { told_ = true; });
+        }
+        skip = header.size;
+      }
+      memmove(bytes.data(), bytes.data() + at, filled - at);
+      filled -= at;
+    }
+    note([&] { over_ = true; });
+  }
+  // Until the guest has been asked for what the frame is about, or has waited long enough for what
+  // may never come.
+  void await(const wire_HostFunctionDone &done) {
+    await([&] { return last_call_ >= done.call; });
+  }
+  void await(const wire_ModuleTake &) {
+    await([&] { return told_; });
+  }
+
+ private:
+  template <class Note>
+  void note(Note what) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    what();
+    changed_.notify_all();
+  }
+  template <class There>
+  void await(There there) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait_for(lock, patience_, [&] { return over_ || there(); });
+  }
+  const std::chrono::milliseconds patience_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t last_call_ = 0;
+  bool told_ = false, over_ = false;
+};
+
+// What answers the session is sent when that has asked.
+void send_input(const std::vector<uint8_t> &input, int fd, Replies &replies) {
+  size_t sent = 0;
+  const auto send_to = [&](size_t end) {
+    while (sent < end) {
+      const ssize_t got = send(fd, input.data() + sent, end - sent, MSG_NOSIGNAL);
+      if (got <= 0) return false;
+      sent += static_cast<size_t>(got);
+    }
+    return true;
+  };
+  wire_header header;
+  for (size_t at = 0; input.size() - at >= sizeof header; at += header.size) {
+    memcpy(&header, input.data() + at, sizeof header);
+    if (header.size < sizeof header || header.size > input.size() - at) break;
+    const auto await = [&](auto frame) {
+      if (header.size != sizeof frame) return true;
+      memcpy(&frame, input.data() + at, sizeof frame);
+      if (!send_to(at)) return false;
+      replies.await(frame);
+      return true;
+    };
+    if (header.op == WIRE_HostFunctionDone && !await(wire_HostFunctionDone{})) return;
+    if (header.op == WIRE_ModuleTake && !await(wire_ModuleTake{})) return;
+  }
+  send_to(input.size());
+}
+
+// A session that loads it leaves it in the device's store.
+ExpectedModule expected_module() {
+  World w;
+  const std::string image = Guest::image(kExpectedText);
+  require(w.guest.load(module_handle(1), image).reply.result == CUDA_SUCCESS,
+          "the expected module cannot be loaded");
+  const wire_ModuleLoad load = w.guest.load_command(module_handle(1), image);
+  return {{load.hash0, load.hash1, load.hash2, load.hash3}, image.size()};
+}
+
+}  // namespace
+
+SessionEnd serve_input(const uint8_t *data, size_t size, std::chrono::milliseconds patience) {
+  static OtherProcess other;  // before there are threads
+  const std::shared_ptr<Device> device = World::device();
+  static const ExpectedModule expected = expected_module();
+  log_threshold(LogLevel::kError);
+  const FakeControls &fake = World::fake();
+  fake.reset();
+  fake.tame();
+  fake.set_memory(uint64_t{128} << 20);
+
+  std::vector<uint8_t> input(data, data + size);
+  put_tokens(input, other.tokens);
+
+  int fds[2];
+  require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0, "no socket pair");
+  std::promise<SessionEnd> over;
+  SessionOptions options;
+  options.fd = fds[1];
+  options.memory_limit = uint64_t{64} << 20;
+  options.patience = std::chrono::minutes(1);
+  options.upload_cache = true;
+  options.tenant = kTenant;
+  options.group = kGroup;
+  options.expected = {expected};
+  options.on_end = [&](const SessionEnd &end) { over.set_value(end); };
+  auto session = Session::start(device, std::move(options));
+  close(fds[1]);
+  Replies replies(patience);
+  std::thread drain([&] { replies.read(fds[0]); });
+  send_input(input, fds[0], replies);
+  shutdown(fds[0], SHUT_WR);
+  SessionEnd end = over.get_future().get();
+  session.reset();
+  drain.join();
+  close(fds[0]);
+
+  require(end.reusable, end.message.c_str());
+  const FakeLive live = fake.live();
+  require(live.streams == 1 && live.libraries == 0 && live.mappings == 0 && live.graphs == 0,
+          "objects are left");
+  require(live.events == live.pinned * Chunk::kStreams, "events are left");
+  require(fake.dirty_releases() == 0, "memory was released with data in it");
+  return end;
+}
