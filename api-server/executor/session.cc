@@ -465,6 +465,8 @@ void Session::finish() {
 }
 
 CUresult Session::reset(bool over) {
+  // Of the guest nothing is taken up before the reset is done: it cannot write them any more.
+  if (!over) satisfy_waits();
   gate_.pause();
   CUresult first = driver().cuCtxSynchronize();
   gate_.settle();

@@ -226,6 +226,10 @@ corpus = {
     "reset": map_() + stream + event + module + functions +
              frame("LimitSet", "QIIQ", 8, 0, 0, 4096) + frame("ContextReset", "Q", 9) +
              map_() + synchronize(10),
+    "reset-behind-a-wait": map_() + stream +
+                           frame("StreamValues", "QII", STREAM, 24, 0,
+                                 tail=struct.pack("<IIQQ", 1, 1, WINDOW, 1)) +
+                           frame("ContextReset", "Q", 1) + synchronize(2),
     "large": map_(WINDOW, 2 * GRANULE) + upload(WINDOW, b"large" * 20000) +
              download(1, WINDOW, 100000) + download(2, WINDOW, 2 * GRANULE) + synchronize(3),
     "region": map_() + region_open(1) + region_upload(WINDOW, 1000, 0) +
