@@ -1,37 +1,37 @@
 #include "parse/body.h"
 
+#include <algorithm>
+
 #include "parse/declaration.h"
 #include "parse/lexer.h"
+#include "parse/registers.h"
 
 namespace softdev {
 namespace {
 
 constexpr size_t kMaxScopes = 1 << 20;
-constexpr size_t kMaxRegisters = 1 << 22;
 constexpr uint32_t kMaxScopeDepth = 256;
 constexpr uint64_t kMaxRegisterRange = 1 << 21;
-
-struct RegisterName {
-  uint32_t first = 0;
-  uint32_t count = 0;  // 0: the name itself is a register; else %r<count>
-};
 
 class BodyParser {
  public:
   BodyParser(std::string_view module, const FunctionSyntax &function, uint32_t first_line,
              BodySyntax *out, ParseError &error)
-      : lexer_(module.substr(0, function.body_end)),
+      : function_(function),
+        lexer_(module.substr(0, function.body_end)),
         declarations_(lexer_, error),
         out_(out),
-        error_(error) {
+        error_(error),
+        registers_(out) {
     lexer_.seek(function.body, first_line);
   }
 
   void run() {
     lexer_.take('{');
     out_->scope_parent.push_back(kNone);
-    names_.emplace_back();
+    registers_.open_scope();
     scope_ = 0;
+    declare_parameters();
     uint32_t depth = 0;
     while (!error_) {
       const Token &token = lexer_.peek();
@@ -44,12 +44,12 @@ class BodyParser {
         }
         lexer_.next();
         out_->scope_parent.push_back(scope_);
-        names_.emplace_back();
+        registers_.open_scope();
         scope_ = static_cast<uint32_t>(out_->scope_parent.size() - 1);
       } else if (token.is('}')) {
         lexer_.next();
         if (depth-- == 0) return;
-        names_[scope_] = {};
+        registers_.close_scope(scope_);
         scope_ = out_->scope_parent[scope_];
       } else if (token.is(';')) {
         lexer_.next();
@@ -87,7 +87,7 @@ class BodyParser {
         out_->variables.push_back({variable, scope_});
       } while (lexer_.take(','));
       if (!lexer_.take(';')) fail("expected ';' after a variable");
-    } else if (token.text == "loc") {
+    } else if (token.text == "loc" || token.text == "loc_intermediate") {
       // .loc file line column [, function_name label [+ n], inlined_at file line column]
       uint32_t line = token.line;
       while (lexer_.peek().kind != Tok::End && lexer_.peek().line == line &&
@@ -101,9 +101,27 @@ class BodyParser {
     }
   }
 
+  // Those that a function has as registers are the first ones.
+  void declare_parameters() {
+    for (const auto *variables : {&function_.signature.results, &function_.signature.parameters})
+      for (const VariableSyntax &variable : *variables)
+        if (variable.space == Space::Register)
+          registers_.declare(0, variable.name, variable.type, 1, 0);
+  }
+
   void registers() {
-    Token word = lexer_.next();
-    Type type = word.kind == Tok::Dot ? type_from_name(word.text) : Type::None;
+    Type type = Type::None;
+    uint32_t elements = 1;
+    while (lexer_.peek().kind == Tok::Dot) {
+      const Token word = lexer_.next();
+      if (word.text == "v2" || word.text == "v4") {
+        elements = word.text[1] - '0';
+      } else if (word.text == "align") {
+        if (!declarations_.constant()) return;
+      } else if (type = type_from_name(word.text); type == Type::None) {
+        break;
+      }
+    }
     if (type == Type::None) {
       fail("expected the type of a register");
       return;
@@ -111,8 +129,7 @@ class BodyParser {
     do {
       std::string_view name;
       if (!declarations_.name(&name)) return;
-      RegisterName entry;
-      entry.first = static_cast<uint32_t>(out_->registers.size());
+      uint32_t range = 0;
       if (lexer_.take('<')) {
         auto count = declarations_.constant();
         if (!count) return;
@@ -120,41 +137,21 @@ class BodyParser {
           fail("bad register count");
           return;
         }
-        entry.count = static_cast<uint32_t>(*count);
-        if (entry.count == 0) continue;
+        range = static_cast<uint32_t>(*count);
+        if (range == 0) continue;
       }
-      size_t total = out_->registers.size() + (entry.count ? entry.count : 1);
-      if (total > kMaxRegisters) {
+      if (!registers_.declare(scope_, name, type, elements, range)) {
         fail("too many registers");
         return;
       }
-      out_->registers.resize(total, type);
-      names_[scope_][name] = entry;
     } while (lexer_.take(','));
     if (!lexer_.take(';')) fail("expected ';' after .reg");
   }
 
-  // kNone when there is no such register.
+  // kNone when there is no such register, or it is a vector.
   uint32_t find_register(std::string_view name) const {
-    size_t digits = name.size();
-    while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9') --digits;
-    // %r01 is not %r1
-    bool numbered = digits < name.size() && name.size() - digits <= 9 &&
-                    (name[digits] != '0' || digits + 1 == name.size());
-    std::string_view prefix = name.substr(0, digits);
-    uint32_t number = 0;
-    if (numbered)
-      for (char c : name.substr(digits)) number = number * 10 + static_cast<uint32_t>(c - '0');
-    for (uint32_t scope = scope_; scope != kNone; scope = out_->scope_parent[scope]) {
-      const auto &names = names_[scope];
-      if (names.empty()) continue;
-      auto whole = names.find(name);
-      if (whole != names.end() && whole->second.count == 0) return whole->second.first;
-      if (!numbered) continue;
-      auto range = names.find(prefix);
-      if (range != names.end() && number < range->second.count) return range->second.first + number;
-    }
-    return kNone;
+    const RegisterRef found = registers_.find(scope_, name);
+    return found.elements == 1 ? found.first : kNone;
   }
 
   // A label, or an instruction that begins with a word.
@@ -274,38 +271,26 @@ class BodyParser {
       out->negated = !out->negated;
       return true;
     }
-    if (token.kind == Tok::Single || token.kind == Tok::Double) {
-      out->kind = token.kind == Tok::Single ? OperandSyntax::Single : OperandSyntax::Double;
-      out->bits = lexer_.next().value;
-      return true;
-    }
     if (token.is('-')) {
-      // -1.0 in decimal, or an integer
+      // -%r1, or a constant
       size_t begin = lexer_.token_begin();
       uint32_t line = token.line;
       lexer_.next();
-      if (lexer_.peek().kind == Tok::Double) {
-        out->kind = OperandSyntax::Double;
-        out->bits = lexer_.next().value ^ (uint64_t{1} << 63);
-        return true;
-      }
-      if (lexer_.peek().kind == Tok::Single) {
-        out->kind = OperandSyntax::Single;
-        out->bits = lexer_.next().value ^ 0x80000000u;
-        return true;
-      }
-      if (lexer_.peek().kind == Tok::Word) {
+      if (lexer_.peek().kind == Tok::Word && !lexer_.peek().word("WARP_SZ")) {
         out->minus = true;
         has_selectors_ = true;
         return named(out);
       }
       lexer_.seek(begin, line);
+    } else if (token.kind == Tok::Word && !token.word("WARP_SZ")) {
+      return named(out);
     }
-    if (token.kind == Tok::Word) return named(out);
     auto value = declarations_.expression();
     if (!value) return false;
-    out->kind = OperandSyntax::Integer;
-    out->bits = static_cast<uint64_t>(*value);
+    out->kind = value->is_integer()                    ? OperandSyntax::Integer
+                : value->kind == ConstantValue::Single ? OperandSyntax::Single
+                                                       : OperandSyntax::Double;
+    out->bits = value->bits;
     return true;
   }
 
@@ -378,30 +363,28 @@ class BodyParser {
       out->kind = OperandSyntax::Sink;
       return !lexer_.take('|') || second_register(out);
     }
-    uint32_t reg = find_register(token.text);
-    if (reg != kNone) {
+    if (const RegisterRef found = registers_.find(scope_, token.text)) {
+      if (found.elements > 1) return vector(found, out);
       out->kind = OperandSyntax::Register;
-      out->reg = reg;
-      if (lexer_.peek().kind == Tok::Dot && lexer_.previous_end() == lexer_.token_begin()) {
-        out->name = lexer_.next().text;
+      out->reg = found.first;
+      if (lexer_.peek().kind == Tok::Dot) {
+        out->selector = lexer_.next().text;
         has_selectors_ = true;
       }
       return !lexer_.take('|') || second_register(out);
     }
-    if (token.text[0] == '%' || token.text == "WARP_SZ") {
+    out->name = token.text;
+    if (token.text[0] == '%') {
       out->kind = OperandSyntax::Special;
-      size_t begin = static_cast<size_t>(token.text.data() - lexer_.text().data());
-      if (lexer_.peek().kind == Tok::Dot && lexer_.previous_end() == lexer_.token_begin())
-        lexer_.next();
-      out->name = lexer_.text().substr(begin, lexer_.previous_end() - begin);
+      if (lexer_.peek().kind == Tok::Dot) out->selector = lexer_.next().text;
       return true;
     }
     out->kind = OperandSyntax::Symbol;
-    out->name = token.text;
     if (token.text == "generic" && lexer_.take('(')) {
       if (!declarations_.name(&out->name) || !lexer_.take(')'))
         return fail("expected generic(symbol)");
     }
+    if (lexer_.take('[')) return element(out);
     if (lexer_.peek().is('+') || lexer_.peek().is('-')) {
       auto offset = declarations_.constant();
       if (!offset) return false;
@@ -410,14 +393,58 @@ class BodyParser {
     return true;
   }
 
+  // Of  name[5], name[%r1] or name[%r1+5]  what follows the bracket.
+  bool element(OperandSyntax *out) {
+    out->indexed = true;
+    bool constant = true;
+    if (lexer_.peek().kind == Tok::Word && !lexer_.peek().word("WARP_SZ")) {
+      out->reg = find_register(lexer_.peek().text);
+      if (out->reg == kNone) return fail("expected a register or a constant");
+      lexer_.next();
+      constant = lexer_.peek().is('+') || lexer_.peek().is('-');
+    }
+    if (constant) {
+      auto offset = declarations_.constant();
+      if (!offset) return false;
+      out->offset = *offset;
+    }
+    return lexer_.take(']') || fail("expected ']'");
+  }
+
+  // A register of  .reg .v4 .f32 v : v.x is one, v alone is as {v.x, v.y, v.z, v.w}.
+  bool vector(const RegisterRef &found, OperandSyntax *out) {
+    if (lexer_.peek().kind == Tok::Dot) {
+      const std::string_view part = lexer_.next().text;
+      const size_t at = part.size() == 1 ? std::min(std::string_view("xyzw").find(part),
+                                                    std::string_view("rgba").find(part))
+                                         : std::string_view::npos;
+      if (at >= found.elements) return fail("a vector has no part '" + std::string(part) + "'");
+      out->kind = OperandSyntax::Register;
+      out->reg = found.first + static_cast<uint32_t>(at);
+      return true;
+    }
+    out->kind = OperandSyntax::List;
+    out->first = static_cast<uint32_t>(out_->operands.size());
+    out->count = found.elements;
+    for (uint32_t i = 0; i < found.elements; ++i) {
+      OperandSyntax part;
+      part.kind = OperandSyntax::Register;
+      part.scope = scope_;
+      part.reg = found.first + i;
+      out_->operands.push_back(part);
+    }
+    return true;
+  }
+
   static constexpr size_t kMaxOperands = 256;
 
+  const FunctionSyntax &function_;
   Lexer lexer_;
   DeclarationParser declarations_;
   BodySyntax *out_;
   ParseError &error_;
+  RegisterNames registers_;
   std::vector<OperandSyntax> operands_;
-  std::vector<std::unordered_map<std::string_view, RegisterName>> names_;  // by scope
   uint32_t scope_ = 0;
   bool is_call_ = false;
   bool has_selectors_ = false;  // of the current instruction

@@ -4,14 +4,14 @@
 
 #include <optional>
 
-#include "parse/lexer.h"
-#include "parse/syntax.h"
+#include "parse/constant.h"
 
 namespace softdev {
 
 class DeclarationParser {
  public:
-  DeclarationParser(Lexer &lexer, ParseError &error) : lexer_(lexer), error_(error) {}
+  DeclarationParser(Lexer &lexer, ParseError &error)
+      : lexer_(lexer), error_(error), constants_(lexer, error) {}
 
   // Behind `.global`, `.param` and so on, up to and without the ';' or ',' that ends it.
   // Returns false and sets the error when it is not a declaration.
@@ -21,21 +21,17 @@ class DeclarationParser {
   // `( .param ..., ... )`
   bool parameter_list(std::vector<VariableSyntax> *out);
   // An integer constant expression, where '<' and '>' may mean something else behind it.
-  std::optional<int64_t> constant();
-  // The same with comparisons.
-  std::optional<int64_t> expression();
+  std::optional<int64_t> constant() { return constants_.integer(); }
+  std::optional<ConstantValue> expression() { return constants_.expression(); }
 
   bool fail(std::string message);
   // An identifier, which may begin with a word character only.
   bool name(std::string_view *out);
 
  private:
-  std::optional<int64_t> unary(int depth);
-  std::optional<int64_t> binary(bool compares, int least, int depth);
-  std::optional<int64_t> choice(bool compares, int depth);
-
   Lexer &lexer_;
   ParseError &error_;
+  ConstantParser constants_;
 };
 
 std::optional<Space> space_from_name(std::string_view name);

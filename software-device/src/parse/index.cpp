@@ -162,6 +162,8 @@ class Indexer {
     if (token.text == "reqnctapercluster") return three(function->cluster);
     if (token.text == "explicitcluster") return function->explicit_cluster = true;
     if (token.text == "blocksareclusters" || token.text == "unique") return true;
+    if (token.text == "abi_preserve" || token.text == "abi_preserve_control")  // advice
+      return declarations_.constant().has_value();
     if (token.text == "attribute") {
       while (lexer_.peek().kind != Tok::End)
         if (lexer_.next().is(')')) return true;

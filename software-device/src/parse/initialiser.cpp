@@ -41,51 +41,57 @@ class InitialiserReader {
   bool value() {
     if (at_ + element_ > variable_.size)
       return declarations_.fail("too many values for " + std::string(variable_.name));
-    Token token = lexer_.peek();
-    bool negative = false;
-    uint64_t bits = 0;
-    if (token.is('-')) {
-      // -1.5; of integers the expression takes care
-      size_t begin = lexer_.token_begin();
-      uint32_t line = token.line;
-      lexer_.next();
-      token = lexer_.peek();
-      negative = token.kind == Tok::Single || token.kind == Tok::Double;
-      if (!negative) lexer_.seek(begin, line);
-    }
-    if (token.kind == Tok::Single || token.kind == Tok::Double) {
-      lexer_.next();
-      double number = token.kind == Tok::Single
-                          ? std::bit_cast<float>(static_cast<uint32_t>(token.value))
-                          : std::bit_cast<double>(token.value);
-      if (variable_.type == Type::F32) {
-        bits = token.kind == Tok::Single ? token.value
-                                         : std::bit_cast<uint32_t>(static_cast<float>(number));
-        if (negative) bits ^= 0x80000000u;
-      } else if (variable_.type == Type::F64) {
-        bits = std::bit_cast<uint64_t>(number);
-        if (negative) bits ^= uint64_t{1} << 63;
-      } else {
-        bits = token.value;
-      }
-      return store(bits);
-    }
-    if (token.kind == Tok::Word) return symbol(~0ull);
+    if (lexer_.peek().kind == Tok::Word && !lexer_.peek().word("WARP_SZ")) return symbol(~0ull);
     auto number = declarations_.expression();
     if (!number) return false;
-    if (lexer_.peek().is('(')) {  // 0xff00(symbol)
-      lexer_.next();
-      return symbol(static_cast<uint64_t>(*number)) &&
-             (lexer_.take(')') || declarations_.fail("expected ')'"));
+    if (number->is_integer()) {
+      if (lexer_.take('('))  // 0xff00(symbol)
+        return masked(number->bits);
+      if (variable_.type == Type::F32)
+        return store(std::bit_cast<uint32_t>(static_cast<float>(signed_value(*number))));
+      if (variable_.type == Type::F64)
+        return store(std::bit_cast<uint64_t>(static_cast<double>(signed_value(*number))));
+      return store(number->bits);
     }
-    if (variable_.type == Type::F32)
-      return store(std::bit_cast<uint32_t>(static_cast<float>(*number)));
-    if (variable_.type == Type::F64)
-      return store(std::bit_cast<uint64_t>(static_cast<double>(*number)));
-    return store(static_cast<uint64_t>(*number));
+    if (is_integer(variable_.type))
+      return declarations_.fail("a floating-point constant where an integer belongs");
+    // In 32 bits they are of single precision; 0f... are bits wherever they stand.
+    if (element_ == 4 && number->kind == ConstantValue::Double)
+      return store(
+          std::bit_cast<uint32_t>(static_cast<float>(std::bit_cast<double>(number->bits))));
+    return store(number->bits);
+  }
+
+  static int64_t signed_value(const ConstantValue &value) {
+    return static_cast<int64_t>(value.bits);
+  }
+  static bool is_integer(Type type) {
+    switch (type) {
+      case Type::U8:
+      case Type::S8:
+      case Type::U16:
+      case Type::S16:
+      case Type::U32:
+      case Type::S32:
+      case Type::U64:
+      case Type::S64:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  // What is in the parentheses: one byte of an address.
+  bool masked(uint64_t mask) {
+    const int shift = std::countr_zero(mask) / 8 * 8;
+    if (mask == 0 || mask >> shift != 0xff)
+      return declarations_.fail("a mask must be one byte, as 0xff00");
+    return symbol(mask) && (lexer_.take(')') || declarations_.fail("expected ')'"));
   }
 
   bool symbol(uint64_t mask) {
+    if (mask == ~uint64_t{0} && element_ < 4)
+      return declarations_.fail("an address needs 32 or 64 bits");
     Relocation relocation;
     relocation.at = at_;
     relocation.size = element_;

@@ -1,5 +1,6 @@
 #include "parse/lexer.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
@@ -46,6 +47,26 @@ size_t skip_comment(std::string_view text, size_t at) {
     return end == std::string_view::npos ? text.size() : end + 2;
   }
   return at;
+}
+
+// The end of a preprocessor's line that begins at `at`, [#line 5 "file"] or [# 5 "file"], or `at`
+// when there is none.
+size_t skip_line_marker(std::string_view text, size_t at) {
+  const auto blank = [](char c) { return c == ' ' || c == '\t'; };
+  for (size_t before = at; before > 0 && text[before - 1] != '\n';)
+    if (!blank(text[--before])) return at;
+  size_t end = at + 1;
+  const auto skip_blanks = [&] {
+    while (end < text.size() && blank(text[end])) ++end;
+  };
+  skip_blanks();
+  if (text.substr(end, 4) == "line") end += 4;
+  skip_blanks();
+  if (end == text.size() || !(class_of(text[end]) & kDigit)) return at;
+  while (end < text.size() && (class_of(text[end]) & kDigit)) ++end;
+  skip_blanks();
+  if (end == text.size() || text[end] != '"') return at;
+  return std::min(text.find('\n', end), text.size());
 }
 
 }  // namespace
@@ -112,6 +133,10 @@ void Lexer::skip_blank() {
       ++position_;
     } else if (class_of(c) & kBlank) {
       ++position_;
+    } else if (c == '#') {
+      size_t end = skip_line_marker(text_, position_);
+      if (end == position_) return;
+      position_ = end;
     } else if (c == '/') {
       size_t end = skip_comment(text_, position_);
       if (end == position_) return;
@@ -121,6 +146,35 @@ void Lexer::skip_blank() {
       return;
     }
   }
+}
+
+// Behind the exponent of a number, or `at` when none stands there.
+size_t Lexer::exponent_end(size_t at) const {
+  auto byte = [&](size_t i) { return i < text_.size() ? text_[i] : '\0'; };
+  if (byte(at) != 'e' && byte(at) != 'E') return at;
+  size_t end = at + 1;
+  if (byte(end) == '+' || byte(end) == '-') ++end;
+  if (!(class_of(byte(end)) & kDigit)) return at;
+  while (class_of(byte(end)) & kDigit) ++end;
+  return end;
+}
+
+// The number from position_ to `end`, which has a point or an exponent.
+void Lexer::decimal(size_t end) {
+  double value = 0;
+  auto read = std::from_chars(text_.data() + position_, text_.data() + end, value);
+  token_.kind = read.ec == std::errc() ? Tok::Double : Tok::Bad;  // out of range
+  token_.value = std::bit_cast<uint64_t>(value);
+  token_.text = text_.substr(position_, end - position_);
+  position_ = end;
+}
+
+void Lexer::take_fraction() {
+  if (token_.kind != Tok::Dot || !(class_of(token_.text[0]) & kDigit)) return;
+  position_ = begin_;
+  size_t end = begin_ + 1;
+  while (end < text_.size() && (class_of(text_[end]) & kDigit)) ++end;
+  decimal(exponent_end(end));
 }
 
 void Lexer::number() {
@@ -136,6 +190,7 @@ void Lexer::number() {
   };
   if (text_[position_] == '0' && (second == 'x' || second == 'X')) {
     digits(position_ + 2, 16);
+    if (end == position_ + 2) token_.kind = Tok::Bad;
   } else if (text_[position_] == '0' && (second == 'f' || second == 'F')) {
     digits(position_ + 2, 16);
     token_.kind = end == position_ + 10 ? Tok::Single : Tok::Bad;
@@ -144,27 +199,21 @@ void Lexer::number() {
     token_.kind = end == position_ + 18 ? Tok::Double : Tok::Bad;
   } else if (text_[position_] == '0' && (second == 'b' || second == 'B')) {
     digits(position_ + 2, 2);
+    if (end == position_ + 2) token_.kind = Tok::Bad;
   } else {
     while (class_of(at(end)) & kDigit) ++end;
-    bool decimal_point = at(end) == '.' && (class_of(at(end + 1)) & kDigit);
-    bool exponent = (at(end) == 'e' || at(end) == 'E');
-    if (decimal_point || exponent) {
-      if (decimal_point) {
-        ++end;
-        while (class_of(at(end)) & kDigit) ++end;
-      }
-      if (at(end) == 'e' || at(end) == 'E') {
-        ++end;
-        if (at(end) == '+' || at(end) == '-') ++end;
-        while (class_of(at(end)) & kDigit) ++end;
-      }
-      double value = 0;  // out of range stays 0: no compiler writes such a literal in decimal
-      std::from_chars(text_.data() + position_, text_.data() + end, value);
-      token_.kind = Tok::Double;
-      token_.value = std::bit_cast<uint64_t>(value);
-    } else {
-      digits(position_, text_[position_] == '0' ? 8 : 10);
+    const size_t whole = end;
+    // A point belongs to the number unless a name follows it, as in ".align 4.b8".
+    if (at(end) == '.') {
+      size_t fraction = end + 1;
+      while (class_of(at(fraction)) & kDigit) ++fraction;
+      if (fraction > end + 1 || exponent_end(fraction) > fraction ||
+          !(class_of(at(fraction)) & kWord))
+        end = fraction;
     }
+    end = exponent_end(end);
+    if (end > whole) return decimal(end);
+    digits(position_, text_[position_] == '0' ? 8 : 10);
   }
   if (token_.kind == Tok::Integer && at(end) == 'U') ++end;
   token_.text = text_.substr(position_, end - position_);

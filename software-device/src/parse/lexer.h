@@ -50,6 +50,8 @@ class Lexer {
     advance();
     return true;
   }
+  // Makes a number of ".5", which is read as a modifier.
+  void take_fraction();
   // Where the token last peeked begins; where the one before it ended.
   size_t token_begin() const { return begin_; }
   size_t previous_end() const { return previous_end_; }
@@ -60,6 +62,8 @@ class Lexer {
   void advance();
   void skip_blank();
   void number();
+  size_t exponent_end(size_t at) const;
+  void decimal(size_t end);
 
   std::string_view text_;
   size_t position_ = 0;

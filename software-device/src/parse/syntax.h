@@ -127,11 +127,11 @@ inline constexpr uint32_t kNone = 0xffffffffu;
 struct OperandSyntax {
   enum Kind : uint8_t {
     Register,  // reg
-    Special,   // name: %tid.x
+    Special,   // name and selector: %tid and x
     Integer,   // bits
     Single,    // bits
     Double,    // bits
-    Symbol,    // name + offset; labels and functions too
+    Symbol,    // name + offset, or name[reg + offset] if it is indexed; labels, functions too
     Address,   // [reg + offset] (reg != kNone) or [name + offset] or [offset]; what follows a
                // comma inside, as in [a, {x, y}], is operands first..first+count
     List,      // {a, b} or (a, b): operands first..first+count; {a, b}|p has p as its pair
@@ -139,10 +139,12 @@ struct OperandSyntax {
   } kind = Sink;
   bool negated = false;  // !p
   bool minus = false;    // -r, of video instructions
+  bool indexed = false;  // an element of an array: reg, if there is one, and offset count elements
   uint32_t reg = kNone;
   uint32_t pair = kNone;  // second register of  p|q ; kNone - 1 for p|_
   uint32_t scope = 0;     // where a Symbol was written: labels and variables are scoped
-  std::string_view name;  // of a Register: its selector, "b0" of %r1.b0
+  std::string_view name;
+  std::string_view selector;  // "b0" of %r1.b0, "x" of %tid.x
   uint64_t bits = 0;
   int64_t offset = 0;
   uint32_t first = 0, count = 0;

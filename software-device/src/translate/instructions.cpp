@@ -107,7 +107,7 @@ const std::unordered_map<std::string_view, Lowering::Row> &Lowering::table() {
       {"discard", {&L::hint, Op::Nop, 0, 0}},
       {"createpolicy", {&L::create_policy, Op::Move, 0, 0}},
       {"setmaxnreg", {&L::unsupported, Op::Nop, 0, 0}},
-      {"multimem", {&L::unsupported, Op::Nop, 0, 0}},
+      {"multimem", {&L::multimem, Op::Load, 0, 0}},
       {"wgmma", {&L::unsupported, Op::Nop, 0, 0}},
       {"tcgen05", {&L::unsupported, Op::Nop, 0, 0}},
       {"griddepcontrol", {&L::hint, Op::Nop, 0, 0}},

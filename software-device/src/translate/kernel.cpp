@@ -48,6 +48,7 @@ class Builder final : public Surroundings {
   }
 
   const ModuleSyntax &module() const override { return program_.module(); }
+  std::string_view text() const override { return program_.text(); }
   uint64_t variable_address(uint32_t variable) const override {
     return program_.variable_address(variable);
   }

@@ -7,7 +7,6 @@ namespace softdev {
 
 namespace {
 uint32_t align_up(uint32_t value, uint32_t align) { return (value + align - 1) / align * align; }
-constexpr uint32_t kMaxFrame = 1 << 24;
 }  // namespace
 
 FrameLayout frame_layout(const Signature &signature) {
@@ -126,6 +125,7 @@ Refusal Lowering::run() {
     frame_offsets_[&variable] = static_cast<uint32_t>(at);
     out_->frame_bytes = static_cast<uint32_t>(at + variable.size);
   }
+  if (!function_.entry && !register_parameters(false)) return refusal_;
   size_t next_label = 0;
   for (uint32_t i = 0; i <= body_.statements.size(); ++i) {
     while (next_label < body_.labels.size() && body_.labels[next_label].statement == i) {
@@ -139,10 +139,8 @@ Refusal Lowering::run() {
     if (!statement()) return refusal_;
   }
   // Falling off the end returns.
-  Ir end;
-  end.op = function_.entry ? Op::Exit : Op::Return;
-  end.statement = body_.statements.empty() ? 0 : body_.statements.size() - 1;
-  emit(end);
+  statement_index_ = body_.statements.empty() ? 0 : body_.statements.size() - 1;
+  leave();
   return refusal_;
 }
 

@@ -15,11 +15,15 @@ namespace softdev {
 
 struct SurfaceRequest;
 
+inline constexpr uint32_t kMaxFrame = 1 << 24;
+inline constexpr uint64_t kMaxCallTable = 1 << 20;
+
 // What a function may refer to outside itself.
 class Surroundings {
  public:
   virtual ~Surroundings() = default;
   virtual const ModuleSyntax &module() const = 0;
+  virtual std::string_view text() const = 0;
   // Address of a .global or .const variable.
   virtual uint64_t variable_address(uint32_t variable) const = 0;
   // The value that a pointer to the function has.
@@ -106,12 +110,16 @@ class Lowering {
   bool predicate_source(const OperandSyntax &operand, Value *out, bool *negated);
   bool predicate_destination(uint32_t reg, Value *out);
   bool immediate_bits(const OperandSyntax &operand, Type type, uint64_t *bits);
-  bool address(const OperandSyntax &operand, Space space, unsigned access, Ir *ir);
+  bool address(const OperandSyntax &written, Space space, unsigned access, Ir *ir);
   Value constant(Constant value);
   Value bits(uint64_t value, unsigned size);
   Value special(Special special, unsigned size);
-  bool special_value(std::string_view name, unsigned size, Value *out);
-  bool symbol_value(const OperandSyntax &operand, unsigned size, Value *out);
+  bool special_value(std::string_view name, std::string_view part, unsigned size, Value *out);
+  bool symbol_value(const OperandSyntax &written, unsigned size, Value *out);
+  bool element_value(const OperandSyntax &operand, const VariableSyntax &variable, unsigned size,
+                     Value *out);
+  // Of an element with a constant index, the variable and its offset in bytes.
+  OperandSyntax in_bytes(const OperandSyntax &operand);
   Value temporary(Type type);
   unsigned register_size(const Value &value) const;
 
@@ -169,7 +177,7 @@ class Lowering {
   bool convert_integers(bool sat);
   // lower_move.cpp
   bool mov();
-  bool mov_special_vector();
+  bool mov_vector(unsigned count, Type type);
   bool mov_wide();
   bool wide_register(const OperandSyntax &operand, Value out[2]);
   bool cvta();
@@ -177,9 +185,11 @@ class Lowering {
   bool convert_value(Type to, Type from, Value in, Value out, const Ir &flags);
   bool fill(Value destination, unsigned size, Type type, const Value &source);
   // lower_memory.cpp
+  const OperandSyntax &only_element(const OperandSyntax &operand, unsigned vector) const;
   bool load();
   bool store();
   bool atomic();
+  bool multimem();  // lower_multimem.cpp
   bool alloca_();
   // lower_hint.cpp
   bool fence();
@@ -217,7 +227,6 @@ class Lowering {
   // lower_control.cpp
   bool branch();
   bool branch_indexed();
-  bool call();
   bool ret();
   bool exit();
   bool trap();
@@ -230,6 +239,18 @@ class Lowering {
   bool active_mask();
   Value lanes_here();
   bool nanosleep();
+  // lower_call.cpp
+  bool call();
+  bool leave();
+  bool register_parameters(bool results);
+  bool passing_room(const VariableSyntax &formal, uint32_t *offset);
+  Ir frame_access(Op op, uint32_t offset, unsigned size, const Value &value) const;
+  const Signature *prototype(const OperandSyntax &operand);
+  bool call_builtin(const BuiltinFunction &builtin, const Signature &signature,
+                    const OperandSyntax *results, const OperandSyntax *arguments);
+  bool call_site(const Signature &signature, const OperandSyntax *results,
+                 const OperandSyntax *arguments, CallSite *site, std::vector<Ir> *after);
+  void emit_call(Ir ir, CallSite site, const std::vector<Ir> &after);
   // lower_matrix.cpp
   enum class Layout : uint8_t { None, Row, Column };
   bool take_shape(unsigned shape[3]);
@@ -248,10 +269,6 @@ class Lowering {
   bool wmma();
   bool matrix_rows();
   bool move_matrix();
-  bool call_builtin(const BuiltinFunction &builtin, const Signature &signature,
-                    const OperandSyntax *results, const OperandSyntax *arguments);
-  bool call_site(const Signature &signature, const OperandSyntax *results,
-                 const OperandSyntax *arguments, CallSite *site);
 
   Surroundings &surroundings_;
   const FunctionSyntax &function_;

@@ -1,5 +1,4 @@
-// Branches, calls, barriers and everything that involves several lanes.
-#include "translate/builtins.h"
+// Branches, barriers and everything that involves several lanes.
 #include "translate/lower.h"
 
 namespace softdev {
@@ -8,7 +7,9 @@ bool Lowering::branch() {
   take("uni");
   if (!modifiers_done() || !expect_operands(1)) return false;
   const OperandSyntax &to = operand(0);
-  if (to.kind != OperandSyntax::Symbol) return refuse("expected a label");
+  // %L may be a label, too.
+  if (to.kind != OperandSyntax::Symbol && to.kind != OperandSyntax::Special)
+    return refuse("expected a label");
   Ir ir = make(Op::Branch);
   ir.target = find_label(to.name, to.scope);
   if (ir.target == kNone) return refuse("unknown label '" + std::string(to.name) + "'");
@@ -48,8 +49,7 @@ bool Lowering::ret() {
   take("uni");
   if (!modifiers_done() || !expect_operands(0)) return false;
   begin_guarded_region();
-  emit(make(function_.entry ? Op::Exit : Op::Return));
-  return true;
+  return leave();
 }
 
 bool Lowering::exit() {
@@ -63,101 +63,6 @@ bool Lowering::trap() {
   if (!modifiers_done() || !expect_operands(0)) return false;
   begin_guarded_region();
   emit(make(statement_->opcode == "trap" ? Op::Trap : Op::Breakpoint));
-  return true;
-}
-
-// ---- calls
-
-bool Lowering::call_site(const Signature &signature, const OperandSyntax *results,
-                         const OperandSyntax *arguments, CallSite *site) {
-  FrameLayout layout = frame_layout(signature);
-  auto connect = [&](const OperandSyntax *list, const std::vector<VariableSyntax> &formals,
-                     const std::vector<uint32_t> &offsets, std::vector<CallSite::Copy> *copies) {
-    uint32_t count = list ? list->count : 0;
-    if (count != formals.size()) return refuse("wrong number of arguments or results");
-    for (uint32_t i = 0; i < count; ++i) {
-      const OperandSyntax &actual = body_.operands[list->first + i];
-      const VariableSyntax *variable =
-          actual.kind == OperandSyntax::Symbol ? find_variable(actual.name, actual.scope) : nullptr;
-      auto at =
-          variable && variable->space == Space::Param ? local_offset(*variable) : std::nullopt;
-      if (!at) return refuse("arguments and results must be .param variables");
-      if (formals[i].space != Space::Param) return refuse(".reg parameters are not supported");
-      if (variable->size != formals[i].size) return refuse("an argument has the wrong size");
-      copies->push_back({*at, offsets[i], static_cast<uint32_t>(variable->size)});
-    }
-    return true;
-  };
-  return connect(arguments, signature.parameters, layout.parameters, &site->arguments) &&
-         connect(results, signature.results, layout.results, &site->results);
-}
-
-bool Lowering::call_builtin(const BuiltinFunction &builtin, const Signature &signature,
-                            const OperandSyntax *results, const OperandSyntax *arguments) {
-  if (!declared_as(builtin, signature)) return refuse("this function has an unknown signature");
-  CallSite site;
-  site.builtin = &builtin;
-  if (!call_site(signature, results, arguments, &site)) return false;
-  Ir ir = make(Op::CallBuiltin);
-  ir.target = static_cast<uint32_t>(out_->calls.size());
-  out_->calls.push_back(std::move(site));
-  emit(ir);
-  return true;
-}
-
-// call [(results),] function [, (arguments)] [, prototype or targets]
-bool Lowering::call() {
-  take("uni");
-  if (!modifiers_done() || !expect_operands(1, 4)) return false;
-  uint32_t at = 0;
-  const OperandSyntax *results = nullptr, *arguments = nullptr;
-  if (operand(at).kind == OperandSyntax::List) results = &operand(at++);
-  if (at == operand_count()) return refuse("no function");
-  const OperandSyntax &callee = operand(at++);
-  if (at < operand_count() && operand(at).kind == OperandSyntax::List) arguments = &operand(at++);
-  begin_guarded_region();
-  const ModuleSyntax &module = surroundings_.module();
-
-  CallSite site;
-  Ir ir = make(Op::Call);
-  if (callee.kind == OperandSyntax::Symbol) {
-    auto found = module.function_by_name.find(callee.name);
-    if (found == module.function_by_name.end())
-      return refuse("unknown function '" + std::string(callee.name) + "'");
-    const FunctionSyntax &function = module.functions[found->second];
-    if (function.entry) return refuse("a kernel cannot be called");
-    if (!function.body) {
-      if (const BuiltinFunction *builtin = find_builtin(function.name))
-        return call_builtin(*builtin, function.signature, results, arguments);
-      return refuse("function '" + std::string(callee.name) + "' is not defined in this module");
-    }
-    if (!call_site(function.signature, results, arguments, &site)) return false;
-    site.callee = surroundings_.reach_function(found->second);
-  } else if (callee.kind == OperandSyntax::Register) {
-    if (at >= operand_count() || operand(at).kind != OperandSyntax::Symbol)
-      return refuse("an indirect call needs a prototype");
-    const Signature *signature = nullptr;
-    for (const ScopedPrototype &prototype : body_.prototypes)
-      if (prototype.name == operand(at).name) signature = &prototype.signature;
-    // A list of functions that may be called stands for the signature that all of them have.
-    for (const ScopedTargets &targets : body_.call_targets) {
-      if (targets.name != operand(at).name) continue;
-      auto first = module.function_by_name.find(targets.labels[0]);
-      if (first == module.function_by_name.end())
-        return refuse("unknown function '" + std::string(targets.labels[0]) + "'");
-      signature = &module.functions[first->second].signature;
-    }
-    if (!signature) return refuse("unknown prototype '" + std::string(operand(at).name) + "'");
-    if (!call_site(*signature, results, arguments, &site)) return false;
-    ir.op = Op::CallIndirect;
-    if (!source(callee, Type::U64, &ir.a)) return false;
-    surroundings_.reach_all_pointed_at();
-  } else {
-    return refuse("expected a function");
-  }
-  ir.target = static_cast<uint32_t>(out_->calls.size());
-  out_->calls.push_back(std::move(site));
-  emit(ir);
   return true;
 }
 

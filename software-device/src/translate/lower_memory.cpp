@@ -19,8 +19,10 @@ constexpr uint64_t kMaxAlign = 4096;
 
 // Sets ir.a, ir.offset, ir.type2 (the size of the address), and for what lies at a fixed place of
 // the stack frame leaves ir.a empty: then ir.offset is an offset in the frame.
-bool Lowering::address(const OperandSyntax &operand, Space space, unsigned access, Ir *ir) {
-  if (operand.kind != OperandSyntax::Address) return refuse("expected an address");
+bool Lowering::address(const OperandSyntax &written, Space space, unsigned access, Ir *ir) {
+  const OperandSyntax operand = in_bytes(written);
+  if (written.kind != OperandSyntax::Address && !written.indexed)
+    return refuse("expected an address");
   if (operand.count) return refuse("coordinates where a plain address belongs");
   if (space == Space::SharedCluster) {
     // Wherever it lies, it has a generic address.
@@ -32,7 +34,7 @@ bool Lowering::address(const OperandSyntax &operand, Space space, unsigned acces
   ir->space = space;
   ir->offset = operand.offset;
   ir->type2 = Type::U64;
-  if (operand.reg != kNone) {
+  if (operand.reg != kNone && !operand.indexed) {
     ir->a = reg_value(operand.reg);
     unsigned size = register_size(ir->a);
     if (size == 4 && (space == Space::Shared || space == Space::Generic || space == Space::Param ||
@@ -49,7 +51,7 @@ bool Lowering::address(const OperandSyntax &operand, Space space, unsigned acces
   }
   const VariableSyntax *variable = find_variable(operand.name, operand.scope);
   if (variable && (variable->space == Space::Local || variable->space == Space::Param)) {
-    if (auto at = local_offset(*variable)) {
+    if (auto at = operand.indexed ? std::nullopt : local_offset(*variable)) {
       if (space == Space::Global || space == Space::Shared || space == Space::Constant)
         return refuse("this variable is in another state space");
       if (operand.offset < 0 || static_cast<uint64_t>(operand.offset) + access > variable->size)
@@ -61,7 +63,10 @@ bool Lowering::address(const OperandSyntax &operand, Space space, unsigned acces
   }
   OperandSyntax symbol = operand;
   symbol.kind = OperandSyntax::Symbol;
-  symbol.offset = 0;
+  if (operand.indexed)
+    ir->offset = 0;  // in elements
+  else
+    symbol.offset = 0;
   bool shared = variable && variable->space == Space::Shared;
   if (shared && space == Space::Generic) {
     // A generic access by name: the address of the variable, made generic.
@@ -78,6 +83,12 @@ bool Lowering::address(const OperandSyntax &operand, Space space, unsigned acces
   if (variable && shared != (space == Space::Shared))
     return refuse("this variable is in another state space");
   return symbol_value(symbol, 8, &ir->a);
+}
+
+// What is in the braces of  st.shared.f32 [%rd1], {%f2};  which says no .v1.
+const OperandSyntax &Lowering::only_element(const OperandSyntax &operand, unsigned vector) const {
+  const bool one = vector == 1 && operand.kind == OperandSyntax::List && operand.count == 1;
+  return one ? body_.operands[operand.first] : operand;
 }
 
 bool Lowering::load() {
@@ -103,7 +114,7 @@ bool Lowering::load() {
   ir.memory_size = static_cast<uint8_t>(size);
   ir.sign = is_signed(ir.type);
 
-  const OperandSyntax &to = operand(0);
+  const OperandSyntax &to = only_element(operand(0), vector);
   std::vector<Value> values;
   unsigned register_bytes = 0;
   if (wide) {
@@ -133,10 +144,11 @@ bool Lowering::load() {
   ir.register_size = static_cast<uint8_t>(register_bytes);
 
   Space where = space.value_or(Space::Generic);
-  const OperandSyntax &from = operand(1);
+  const OperandSyntax from = in_bytes(operand(1));
   // Parameters of a kernel are constants of the launch.
-  if (where == Space::Param && function_.entry && from.kind == OperandSyntax::Address &&
-      from.reg == kNone && !from.name.empty()) {
+  if (where == Space::Param && function_.entry &&
+      (from.kind == OperandSyntax::Address || operand(1).indexed) && from.reg == kNone &&
+      !from.name.empty()) {
     for (size_t i = 0; i < function_.signature.parameters.size(); ++i) {
       const VariableSyntax &parameter = function_.signature.parameters[i];
       if (parameter.name != from.name) continue;
@@ -161,7 +173,7 @@ bool Lowering::load() {
       return true;
     }
   }
-  if (!address(from, where, size * vector, &ir)) return false;
+  if (!address(operand(1), where, size * vector, &ir)) return false;
   if (vector == 1 && values[0]) {
     ir.d = values[0];
   } else {
@@ -206,7 +218,7 @@ bool Lowering::store() {
   if (where == Space::Param && ir.space != Space::Local)
     return refuse("the parameters of a kernel cannot be written");
 
-  const OperandSyntax &from = operand(1);
+  const OperandSyntax &from = only_element(operand(1), vector);
   std::vector<Value> values;
   unsigned register_bytes = 0;
   if (wide) {
@@ -248,7 +260,8 @@ bool Lowering::store() {
 
 // atom.order.scope.space.op[.noftz][.vec].type d, [a], b [, c]     red... [a], b
 bool Lowering::atomic() {
-  bool reduce = statement_->opcode == "red";
+  const bool multicast = statement_->opcode == "multimem";
+  bool reduce = multicast || statement_->opcode == "red";
   bool async = reduce && take("async");
   if (async && !has("release")) return store_async(true);
   Ir ir = make(Op::Atomic);
@@ -266,7 +279,7 @@ bool Lowering::atomic() {
   if (!modifiers_done()) return false;
   bool half = ir.type == Type::F16 || ir.type == Type::BF16 || ir.type == Type::F16x2 ||
               ir.type == Type::BF16x2;
-  if (half != no_flush) return refuse("half types and .noftz go together");
+  if (half != (no_flush || (half && multicast))) return refuse("half types and .noftz go together");
   // red.async[.mmio].release.scope[.global].op.type
   if (async && (hint || vector > 1 || *op == AtomicOp::Exch || *op == AtomicOp::Cas ||
                 is_float(ir.type) || half || (space && *space != Space::Global)))

@@ -17,7 +17,7 @@ bool Lowering::mov() {
   ir.type = take_type();
   if (ir.type == Type::None) return refuse("no type");
   if (!modifiers_done() || !expect_operands(2)) return false;
-  if (vector > 1) return vector == 4 ? mov_special_vector() : refuse("wrong vector length");
+  if (vector > 1) return mov_vector(vector, ir.type);
   if (ir.type == Type::B128) return mov_wide();
   const OperandSyntax &to = operand(0), &from = operand(1);
   if (ir.type == Type::Pred) {
@@ -67,19 +67,31 @@ bool Lowering::mov() {
   return true;
 }
 
-// mov.v4.u32 {a, b, c, d}, %tid: the three parts of a special register, and 0
-bool Lowering::mov_special_vector() {
+// mov.v2.u32 {a, b}, {c, d}      mov.v4.u32 {a, b, c, d}, %tid: its three parts, and 0
+bool Lowering::mov_vector(unsigned count, Type type) {
   const OperandSyntax &to = operand(0), &from = operand(1);
-  if (from.kind != OperandSyntax::Special || to.kind != OperandSyntax::List || to.count != 4)
-    return refuse("a vector is moved from a special register into four registers");
-  static constexpr std::string_view kParts[] = {".x", ".y", ".z"};
-  for (uint32_t i = 0; i < 4; ++i) {
-    Ir ir = make(Op::Move);
-    ir.type = Type::U32;
-    if (!destination(body_.operands[to.first + i], 4, &ir.d)) return false;
-    ir.a = bits(0, 4);
-    if (i < 3 && !special_value(std::string(from.name) + std::string(kParts[i]), 4, &ir.a))
+  const bool parts = from.kind == OperandSyntax::Special && count == 4 && type_size(type) == 4;
+  if (to.kind != OperandSyntax::List || to.count != count || type_size(type) < 2 ||
+      (!parts && (from.kind != OperandSyntax::List || from.count != count)))
+    return refuse("a vector is moved from registers or a special register into registers");
+  std::vector<Value> values(count);
+  for (uint32_t i = 0; i < count; ++i)
+    if (parts ? !special_value(from.name, std::string_view("xyzw").substr(i, 1), 4, &values[i])
+              : !source(body_.operands[from.first + i], type, &values[i]))
       return false;
+  // Through temporaries: a register may be on both sides.
+  for (uint32_t i = 0; i < count && !parts; ++i) {
+    Ir ir = make(Op::Move);
+    ir.type = type;
+    ir.a = values[i];
+    ir.d = values[i] = temporary(type);
+    emit(ir);
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    Ir ir = make(Op::Move);
+    ir.type = type;
+    ir.a = values[i];
+    if (!destination(body_.operands[to.first + i], slot_size(type), &ir.d)) return false;
     emit(ir);
   }
   return true;

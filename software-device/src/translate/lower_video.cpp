@@ -38,7 +38,7 @@ bool digits_of(std::string_view selector, unsigned parts, std::string_view *digi
 bool Lowering::video_operand(const OperandSyntax &operand, VideoOptions *options, bool second) {
   uint16_t &select = second ? options->select_b : options->select_a;
   std::string_view selector =
-      operand.kind == OperandSyntax::Register ? operand.name : std::string_view();
+      operand.kind == OperandSyntax::Register ? operand.selector : std::string_view();
   if (options->parts == 1) {
     auto part = scalar_part(selector);
     if (!part) return refuse("unknown selector '." + std::string(selector) + "'");
@@ -102,7 +102,7 @@ bool Lowering::video() {
   if (!modifiers_done()) return false;
 
   const OperandSyntax &to = operand(0);
-  std::string_view merge = to.kind == OperandSyntax::Register ? to.name : std::string_view();
+  std::string_view merge = to.kind == OperandSyntax::Register ? to.selector : std::string_view();
   if (scalar) {
     auto part = scalar_part(merge);
     if (!part || (*part && (product || options.second)))
@@ -127,7 +127,7 @@ bool Lowering::video() {
   for (uint32_t i = 0; i < operand_count(); ++i) {
     const OperandSyntax &one = operand(i);
     if (one.minus && (!product || i == 0 || options.plus_one)) return refuse("unexpected '-'");
-    if (i == 3 && one.kind == OperandSyntax::Register && !one.name.empty())
+    if (i == 3 && one.kind == OperandSyntax::Register && !one.selector.empty())
       return refuse("the last operand has no selector");
   }
   if (!video_operand(operand(1), &options, false) || !video_operand(operand(2), &options, true))

@@ -86,7 +86,7 @@ bool Lowering::source_wide(const OperandSyntax &operand, Type type, Value *out, 
       return true;
     }
     case OperandSyntax::Special:
-      return special_value(operand.name, *size, out);
+      return special_value(operand.name, operand.selector, *size, out);
     case OperandSyntax::Symbol:
       return symbol_value(operand, *size, out);
     default: {
@@ -157,7 +157,8 @@ Value Lowering::special(Special special, unsigned size) {
   return this->constant(constant);
 }
 
-bool Lowering::special_value(std::string_view name, unsigned size, Value *out) {
+bool Lowering::special_value(std::string_view name, std::string_view part, unsigned size,
+                             Value *out) {
   static const std::unordered_map<std::string_view, Special> kSpecials = {
       {"%tid.x", Special::TidX},
       {"%tid.y", Special::TidY},
@@ -214,18 +215,15 @@ bool Lowering::special_value(std::string_view name, unsigned size, Value *out) {
       {"%globaltimer_lo", Special::GlobalTimerLo},
       {"%globaltimer_hi", Special::GlobalTimerHi},
   };
-  if (name == "WARP_SZ") {
-    *out = bits(32, size);
-    return true;
-  }
   // Parts of vectors have several names, and the fourth is always 0.
   std::string spelled(name);
   bool fourth = false;
-  if (name.size() > 2 && name[name.size() - 2] == '.') {
+  if (!part.empty()) {
     constexpr std::string_view kColours = "rgba", kParts = "xyzw";
-    if (size_t part = kColours.find(name.back()); part != std::string_view::npos)
-      spelled.back() = kParts[part];
-    fourth = spelled.back() == 'w';
+    (spelled += '.') += part;
+    if (size_t colour = kColours.find(part); part.size() == 1 && colour != std::string_view::npos)
+      spelled.back() = kParts[colour];
+    fourth = part.size() == 1 && spelled.back() == 'w';
     if (fourth) spelled.back() = 'x';
   }
   auto numbered = [&](std::string_view prefix, unsigned count) {
@@ -252,8 +250,7 @@ bool Lowering::special_value(std::string_view name, unsigned size, Value *out) {
     return true;
   }
   if (found == kSpecials.end()) {
-    bool percent = !name.empty() && name[0] == '%';
-    return refuse((percent ? "unknown register " : "unknown name ") + std::string(name));
+    return refuse("unknown register " + spelled);
   }
   if (found->second >= Special::Clock) {
     Value value = temporary(size == 8 ? Type::B64 : Type::B32);
@@ -302,9 +299,61 @@ std::optional<uint32_t> Lowering::local_offset(const VariableSyntax &variable) {
   return std::nullopt;
 }
 
-bool Lowering::symbol_value(const OperandSyntax &operand, unsigned size, Value *out) {
+OperandSyntax Lowering::in_bytes(const OperandSyntax &operand) {
+  OperandSyntax result = operand;
+  const VariableSyntax *variable = find_variable(operand.name, operand.scope);
+  if (!operand.indexed || operand.reg != kNone || !variable) return result;
+  // Vectors, and arrays of arrays, are counted by what they are made of.
+  result.indexed = false;
+  result.offset =
+      static_cast<int64_t>(static_cast<uint64_t>(operand.offset) * type_size(variable->type));
+  return result;
+}
+
+// The address of array[%r1 + offset]: the index is one of 32 bits without a sign.
+bool Lowering::element_value(const OperandSyntax &operand, const VariableSyntax &variable,
+                             unsigned size, Value *out) {
+  OperandSyntax array = operand, index;
+  array.indexed = false;
+  array.reg = kNone;
+  array.offset = 0;
+  index.kind = OperandSyntax::Register;
+  index.reg = operand.reg;
+  Value base, value;
+  unsigned index_size = 0;
+  if (!symbol_value(array, size, &base) || !source_wide(index, Type::U32, &value, &index_size))
+    return false;
+  auto resize = [&](unsigned from, unsigned to) {
+    if (from == to) return;
+    Ir ir = make(Op::Resize);
+    ir.type = to == 4 ? Type::B32 : Type::B64;
+    ir.type2 = from == 2 ? Type::B16 : from == 4 ? Type::B32 : Type::B64;
+    ir.a = value;
+    ir.d = value = temporary(ir.type);
+    emit(ir);
+  };
+  auto calculate = [&](Op op, Type type, Value with) {
+    Ir ir = make(op);
+    ir.type = type;
+    ir.a = value;
+    ir.b = with;
+    ir.d = value = temporary(type);
+    emit(ir);
+  };
+  resize(index_size, 4);
+  calculate(Op::Add, Type::U32, bits(static_cast<uint64_t>(operand.offset), 4));
+  calculate(Op::Mul, Type::U32, bits(type_size(variable.type), 4));
+  resize(4, size);
+  calculate(Op::Add, size == 4 ? Type::U32 : Type::U64, base);
+  *out = value;
+  return true;
+}
+
+bool Lowering::symbol_value(const OperandSyntax &written, unsigned size, Value *out) {
+  const OperandSyntax operand = in_bytes(written);
   const ModuleSyntax &module = surroundings_.module();
   const VariableSyntax *variable = find_variable(operand.name, operand.scope);
+  if (variable && operand.indexed) return element_value(operand, *variable, size, out);
   if (!variable) {
     auto function = module.function_by_name.find(operand.name);
     if (function == module.function_by_name.end())

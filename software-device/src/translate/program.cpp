@@ -97,10 +97,11 @@ Status ProgramImpl::place_variables(const AllocateGlobal &allocate) {
   for (uint32_t i : placed) {
     const VariableSyntax &variable = module_.variables[i];
     if (variable.opaque != Opaque::None) {
-      if (variable.initialiser)
+      // What a sampler is to be is asked for where it is used, which is refused.
+      if (variable.initialiser && variable.opaque != Opaque::Sampler)
         return {kInvalidPtx, false,
                 "initialiser of " + std::string(variable.name) +
-                    ": those of textures, surfaces and samplers are not supported"};
+                    ": those of textures and surfaces are not supported"};
       bool texture = variable.opaque == Opaque::Texture;
       if (texture || variable.opaque == Opaque::Surface)
         references_.push_back({std::string(variable.name), addresses_[i],
@@ -117,7 +118,9 @@ Status ProgramImpl::place_variables(const AllocateGlobal &allocate) {
   }
   for (uint32_t i : placed) {
     const VariableSyntax &variable = module_.variables[i];
-    if (!variable.initialiser || (variable.managed && managed_are_there_)) continue;
+    if (!variable.initialiser || variable.opaque != Opaque::None ||
+        (variable.managed && managed_are_there_))
+      continue;
     if (Status status = initialise(i); !status.ok()) return status;
   }
   return {};

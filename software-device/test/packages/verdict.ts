@@ -44,7 +44,7 @@ export interface Verdict {
  * or through tensor memory, moving registers between warps.
  */
 const leftOut =
-  /`\s*(?:@!?\S+\s+)?((?:cp\.(?:reduce\.)?async\.bulk\.(?:prefetch\.)?tensor|tensormap|fence\.proxy\.tensormap|wgmma|tcgen05|setmaxnreg|multimem)\b)/;
+  /`\s*(?:@!?\S+\s+)?((?:cp\.(?:reduce\.)?async\.bulk\.(?:prefetch\.)?tensor|tensormap|fence\.proxy\.tensormap|wgmma|tcgen05|setmaxnreg)\b)/;
 
 export async function check(tool: string, libraries: string[]): Promise<Verdict> {
   const options = { maxBuffer: 1 << 30 };

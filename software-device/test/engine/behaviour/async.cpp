@@ -166,7 +166,14 @@ TEST(forms_that_are_refused) {
       "cp.async.bulk.global.shared::cta [%d0], [%r4], 16;",
       "cp.reduce.async.bulk.global.shared::cta.bulk_group.min.f32 [%d0], [%r4], 16;",
       "barrier.cluster.sync;",
-      "multimem.ld_reduce.global.add.u32 %r4, [%d0];",
+      "multimem.ld_reduce.global.add.s64 %d4, [%d0];",
+      "multimem.ld_reduce.global.add.min.u32 %r4, [%d0];",
+      "multimem.ld_reduce.release.gpu.global.add.u32 %r4, [%d0];",
+      "multimem.ld_reduce.shared.add.u32 %r4, [%r4];",
+      "multimem.red.weak.global.add.u32 [%d0], %r4;",
+      "multimem.red.global.inc.u32 [%d0], %r4;",
+      "multimem.st.global.v2.u32 [%d0], {%r4, %r5};",
+      "multimem.st.global.f16 [%d0], %h1;",
       "alloca.u64 %d4, %d0, 3;",
       "redux.sync.add.f32 %f1, %f2, -1;"};
   Device device;

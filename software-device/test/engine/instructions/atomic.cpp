@@ -185,12 +185,12 @@ std::vector<std::string> orders() {
 
 // Elements of vectors are atomic each by itself: op on {a, b, a, b, ...} in memory with {b, a,
 // ...}.
-void vectors() {
-  struct Vector {
-    const char *op, *type;
-    unsigned bits, most;
-    std::function<uint64_t(uint64_t, uint64_t)> apply;
-  };
+struct Vector {
+  const char *op, *type;
+  unsigned bits, most;
+  std::function<uint64_t(uint64_t, uint64_t)> apply;
+};
+std::vector<Vector> vector_operations() {
   std::vector<Vector> all;
   all.push_back({"add", ".f32", 32, 4, [](uint64_t a, uint64_t b) {
                    float r = flushed(flushed(as_float(a)) + flushed(as_float(b)));
@@ -210,7 +210,11 @@ void vectors() {
            }});
     }
   }
-  for (const Vector &v : all)
+  return all;
+}
+
+void vectors() {
+  for (const Vector &v : vector_operations())
     for (unsigned count = 2; count <= v.most; count *= 2)
       for (const char *space : {"", ".global"})
         for (const std::string &order : orders())
@@ -299,12 +303,113 @@ void wide() {
       }
 }
 
+// multimem on the one device: {a, b, a, ...} in memory, and {b, a, b, ...} to store or to add.
+void one_multimem(const std::string &form, unsigned bits, unsigned count, Kind kind,
+                  std::function<uint64_t(uint64_t, uint64_t)> apply) {
+  const bool loads = form.find("ld_reduce") != std::string::npos;
+  const std::string reg = ".b" + std::to_string(bits);
+  std::string text = "{ .reg " + reg + " e<8>; .reg .b64 x, y; mov.u64 y, 0; ", list;
+  auto place = [&](unsigned i) { return "[$m+" + std::to_string(32 + i * bits / 8) + "]"; };
+  auto fold = [&](unsigned i) {
+    const std::string e = "e" + std::to_string(i);
+    text += bits == 64 ? "mov.b64 x, " + e + "; "
+                       : "cvt.u64.u" + std::to_string(bits) + " x, " + e + "; ";
+    if (kind == Kind::F64 && form.find(".red") != std::string::npos)  // NaNs of sums are one here
+      text += "{ .reg .pred z; testp.notanumber.f64 z, x; @z mov.b64 x, 0x7fffffffffffffff; } ";
+    text += "mad.lo.u64 y, y, 31, x; ";
+  };
+  for (unsigned i = 0; i < count; ++i) {
+    text += "st.global" + reg + " " + place(i) + ", " + (i % 2 ? "$b" : "$a") + "; ";
+    list += std::string(i ? ", " : "") + (loads ? "e" + std::to_string(i) : i % 2 ? "$a" : "$b");
+  }
+  if (count > 1) list = "{" + list + "}";
+  text += loads ? form + " " + list + ", [$m+32]; " : form + " [$m+32], " + list + "; ";
+  for (unsigned i = 0; i < count; ++i) {
+    if (!loads) text += "ld.global" + reg + " e" + std::to_string(i) + ", " + place(i) + "; ";
+    fold(i);
+  }
+  add({text + "mov.b64 $d, y; }",
+       Kind::B64,
+       {kind, kind},
+       [=](uint64_t a, uint64_t b, uint64_t) {
+         uint64_t y = 0;
+         for (unsigned i = 0; i < count; ++i)
+           y = y * 31 + masked(apply(i % 2 ? b : a, i % 2 ? a : b), bits);
+         return y;
+       },
+       nullptr,
+       {},
+       0,
+       0,
+       form,
+       {},
+       true});
+}
+
+void multimem() {
+  auto each_order = [](const char *what, const char *sync, bool weak, auto each) {
+    std::vector<std::string> orders = {""};
+    if (weak) orders.push_back(".weak");
+    for (const char *order : {".relaxed", sync})
+      for (const char *scope : {".cta", ".cluster", ".gpu", ".sys"})
+        orders.push_back(std::string(order) + scope);
+    for (const std::string &order : orders)
+      for (const char *space : {"", ".global"})
+        each(std::string("multimem.") + what + order + space);
+  };
+  struct Form {
+    std::string op, type;
+    unsigned bits, count;
+    Kind kind;
+    std::function<uint64_t(uint64_t, uint64_t)> apply;
+  };
+  std::vector<Form> all;
+  auto plain = [](std::string type) { return type.substr(type.rfind('.')); };
+  for (const Operation &op : operations()) {
+    const std::string name = op.name, type = plain(op.type);
+    if (!op.with_red || name == "inc" || name == "dec" || width(op.kind) == 16 ||
+        (name == "add" && type == ".s64"))
+      continue;
+    all.push_back({name, type, width(op.kind), 1, op.kind,
+                   [=](uint64_t a, uint64_t b) { return op.apply(a, b, 0); }});
+  }
+  for (const Vector &v : vector_operations())
+    for (unsigned count = 1; count <= v.most; count *= 2) {
+      const std::string type = plain(v.type);
+      // One pair of halves is only loaded, but for sums, which are above.
+      if (count == 1 && (v.bits == 16 || v.op[0] == 'a')) continue;
+      const Kind kind = v.bits == 16 ? Kind::F16 : type == ".f32" ? Kind::F32 : Kind::F16x2;
+      all.push_back({v.op, type, v.bits, count, kind, v.apply});
+    }
+  auto old = [](uint64_t a, uint64_t) { return a; };
+  auto fresh = [](uint64_t, uint64_t b) { return b; };
+  for (const Form &form : all) {
+    const std::string length = form.count > 1 ? ".v" + std::to_string(form.count) : "";
+    auto one = [&](const std::string &text, auto apply) {
+      one_multimem(text, form.bits, form.count, form.kind, apply);
+    };
+    each_order("ld_reduce", ".acquire", true, [&](const std::string &begin) {
+      one(begin + "." + form.op + length + form.type, old);
+      const bool precise = form.op == "add" && form.type.find("f16") != std::string::npos;
+      if (precise) one(begin + "." + form.op + ".acc::f32" + length + form.type, old);
+    });
+    const bool pair = form.count == 1 && form.kind == Kind::F16x2 && form.op[0] == 'm';
+    each_order("red", ".release", false, [&](const std::string &begin) {
+      if (!pair) one(begin + "." + form.op + length + form.type, form.apply);
+    });
+    if (form.op != "add" && form.op != "and") continue;  // each type once
+    each_order("st", ".release", true,
+               [&](const std::string &begin) { one(begin + length + form.type, fresh); });
+  }
+}
+
 }  // namespace
 
 void atomic_cases() {
   scalars();
   vectors();
   wide();
+  multimem();
 }
 
 }  // namespace harness
