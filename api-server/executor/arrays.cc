@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "abi_array.h"
+#include "served_values.h"
 
 namespace outboard {
 
@@ -51,7 +52,9 @@ CUresult Arrays::create(const wire_ArrayCreate &q) {
   Array array;
   array.element = abi_element_bytes(static_cast<CUarray_format>(q.format), q.channels);
   array.layered = q.flags & (kLayered | kCube);
-  if (array.element == 0 || q.width == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (array.element == 0 || q.width == 0 || !is_served_array(q.flags)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   array.bytes = abi_array_bytes(array.element, q.width, q.height, q.depth, array.layered, q.levels);
   if (array.bytes == UINT64_MAX) return CUDA_ERROR_INVALID_VALUE;
   array.row = q.width * array.element;

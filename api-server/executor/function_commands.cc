@@ -72,6 +72,9 @@ void handle_FunctionSet(Session &s, const wire_FunctionSet &q) {
 void handle_Occupancies(Session &s, const wire_Occupancies &q, std::span<const uint8_t> shapes) {
   const uint64_t request = q.request.request;
   wire_Occupancies_reply reply{};
+  if (q.flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) {
+    return s.answer(request, CUDA_ERROR_INVALID_VALUE, &reply.reply, sizeof reply);
+  }
   const size_t count = shapes.size() / sizeof(wire_block_shape);
   if (shapes.size() % sizeof(wire_block_shape) != 0 || count > WIRE_OCCUPANCY_SIZES) {
     return s.violation("malformed Occupancies: its shapes are not whole, or too many");

@@ -255,7 +255,8 @@ void handle_GraphDestroy(Session &s, const wire_GraphDestroy &q) {
 void handle_GraphCondition(Session &s, const wire_GraphCondition &q) {
   const uint64_t request = q.request.request;
   wire_GraphCondition_reply reply{};
-  CUresult result = CUDA_SUCCESS;
+  // The one flag has each launch begin with the value.
+  CUresult result = q.flags > 1 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
   std::shared_ptr<GraphNodes> base = s.graphs().find_base(q.graph);
   if (!base) {
     if (!s.graphs().can_mint_base(q.graph)) return s.violation("a graph's handle cannot be minted");

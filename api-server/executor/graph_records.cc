@@ -1,6 +1,7 @@
 #include "graph_records.h"
 
 #include "box.h"
+#include "served_values.h"
 #include "span.h"
 
 namespace outboard {
@@ -186,6 +187,7 @@ CUresult GraphRecords::values_params(CUgraphNodeParams *params) {
     uint64_t size = 4;
     switch (in.operation) {
       case CU_STREAM_MEM_OP_BARRIER:
+        if (!is_served_value(in.operation, in.flags)) return CUDA_ERROR_INVALID_VALUE;
         out.memoryBarrier.flags = in.flags;
         continue;
       case CU_STREAM_MEM_OP_WAIT_VALUE_64:
@@ -198,7 +200,9 @@ CUresult GraphRecords::values_params(CUgraphNodeParams *params) {
       default:
         return fail("a graph's node has a value of an unknown kind");
     }
-    if (!s_.reachable(in.address, size)) return CUDA_ERROR_INVALID_VALUE;
+    if (!is_served_value(in.operation, in.flags) || !s_.reachable(in.address, size)) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
     // Both kinds lie alike.
     out.waitValue.address = in.address;
     out.waitValue.value64 = in.value;
@@ -214,6 +218,7 @@ CUresult GraphRecords::condition_params(CUgraphNodeParams *params) {
   const auto *q = take<wire_graph_condition>();
   if (!q) return CUDA_ERROR_INVALID_VALUE;
   if (q->bodies == 0 || q->bodies > kMostBodies) return fail("a condition has too many bodies");
+  if (q->kind > CU_GRAPH_COND_TYPE_SWITCH) return CUDA_ERROR_INVALID_VALUE;
   bodies_ = q->bodies;
   params->conditional.handle = q->handle;
   params->conditional.type = static_cast<CUgraphConditionalNodeType>(q->kind);

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "abi_launch.h"
 #include "session.h"
 
 namespace outboard {
@@ -84,7 +85,9 @@ const char *LaunchAttributes::decode(std::span<const uint8_t> bytes) {
   for (size_t at = 0; at < bytes.size(); at += sizeof(wire_launch_attribute)) {
     wire_launch_attribute from;
     memcpy(&from, bytes.data() + at, sizeof from);
-    if (!read(from, &attributes_[count_])) return "a launch has an attribute of unknown kind";
+    CUlaunchAttribute &attribute = attributes_[count_];
+    if (!read(from, &attribute)) return "a launch has an attribute of unknown kind";
+    known_ = known_ && abi_launch_attribute_sound(attribute.id, &attribute.value);
     events_[count_] = from.value[0];
     count_++;
   }
@@ -92,6 +95,7 @@ const char *LaunchAttributes::decode(std::span<const uint8_t> bytes) {
 }
 
 CUresult LaunchAttributes::resolve(Session &s) {
+  if (!known_) return CUDA_ERROR_INVALID_VALUE;
   for (unsigned i = 0; i < count_; i++) {
     CUlaunchAttribute &attribute = attributes_[i];
     if (attribute.id == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW &&

@@ -24,6 +24,7 @@ class LaunchAttributes {
   CUlaunchAttribute attributes_[WIRE_LAUNCH_ATTRIBUTES]{};
   uint64_t events_[WIRE_LAUNCH_ATTRIBUTES]{};  // the guest's handle, of attributes that have one
   unsigned count_ = 0;
+  bool known_ = true;  // what they say
 };
 
 }  // namespace outboard

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "dispatch.h"
+#include "served_values.h"
 #include "session.h"
 #include "stream_waits.h"
 
@@ -73,8 +74,8 @@ void handle_StreamValues(Session &s, const wire_StreamValues &q, std::span<const
   for (size_t i = 0; i < count; i++) {
     memcpy(&value, &values[i * sizeof value], sizeof value);
     const uint64_t size = is_wide(value) ? 8 : 4;
-    if (!describe(value, &entries[i]) || value.address % size != 0 ||
-        !s.reachable(value.address, size)) {
+    if (!is_served_value(value.operation, value.flags) || !describe(value, &entries[i]) ||
+        value.address % size != 0 || !s.reachable(value.address, size)) {
       return posted(CUDA_ERROR_INVALID_VALUE);
     }
   }
@@ -96,13 +97,15 @@ void handle_StreamAttribute(Session &s, const wire_StreamAttribute &q,
   CUstreamAttrValue value;
   if (bytes.size() != sizeof value) return posted(CUDA_ERROR_INVALID_VALUE);
   memcpy(&value, bytes.data(), sizeof value);
-  if (q.attribute == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW) {
+  const auto attribute = static_cast<CUstreamAttrID>(q.attribute);
+  if (!is_served_stream(attribute, value)) return posted(CUDA_ERROR_INVALID_VALUE);
+  if (attribute == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW) {
     const CUaccessPolicyWindow &window = value.accessPolicyWindow;
     if (!s.reachable(reinterpret_cast<uint64_t>(window.base_ptr), window.num_bytes)) {
       return posted(CUDA_ERROR_INVALID_VALUE);
     }
   }
-  posted(s.driver().cuStreamSetAttribute(stream, static_cast<CUstreamAttrID>(q.attribute), &value));
+  posted(s.driver().cuStreamSetAttribute(stream, attribute, &value));
 }
 
 // Streams that wait for one value after another go on by one in each round.

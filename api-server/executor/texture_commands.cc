@@ -4,6 +4,7 @@
 
 #include "abi_array.h"
 #include "dispatch.h"
+#include "served_values.h"
 #include "session.h"
 #include "span.h"
 
@@ -33,6 +34,7 @@ CUresult find_resource(Session &s, const Command &q, CUDA_RESOURCE_DESC *resourc
     case CU_RESOURCE_TYPE_LINEAR:
       // Drivers take more than there is; kernels can reach what they have addresses of anyway.
       if (!s.reachable(q.address, 1)) return CUDA_ERROR_INVALID_VALUE;
+      if (abi_element_bytes(format, q.channels) == 0) return CUDA_ERROR_INVALID_VALUE;
       resource->res.linear.devPtr = q.address;
       resource->res.linear.format = format;
       resource->res.linear.numChannels = q.channels;
@@ -137,7 +139,8 @@ void handle_TextureCreate(Session &s, const wire_TextureCreate &q, std::span<con
     return s.violation("a description of a texture has another size");
   }
   if (!s.has_room<CUtexObject>()) return answer(CUDA_ERROR_OUT_OF_MEMORY);
-  CUresult result = find_resource(s, q, &resource);
+  const bool served = is_served(settings) && (view.empty() || is_served(part));
+  CUresult result = served ? find_resource(s, q, &resource) : CUDA_ERROR_INVALID_VALUE;
   CUtexObject object = 0;
   if (result == CUDA_SUCCESS) {
     result =
@@ -199,6 +202,10 @@ void handle_TextureReferenceSet(Session &s, const wire_TextureReferenceSet &q,
   }
   const Reference *reference = s.textures().find(q.reference);
   if (!reference || !reference->texture) return posted(CUDA_ERROR_INVALID_HANDLE);
+  const auto own_format = static_cast<CUarray_format>(q.own_format);
+  if (!is_served(settings) || abi_element_bytes(own_format, q.own_channels) == 0) {
+    return posted(CUDA_ERROR_INVALID_VALUE);
+  }
   if (q.bound) {
     CUDA_RESOURCE_DESC resource;
     CUresult result = find_resource(s, q, &resource);
@@ -207,7 +214,7 @@ void handle_TextureReferenceSet(Session &s, const wire_TextureReferenceSet &q,
   }
   const CUresult result = set(s.driver(), reference->texture, settings);
   if (result != CUDA_SUCCESS) return posted(result);
-  posted(s.driver().cuTexRefSetFormat(reference->texture, static_cast<CUarray_format>(q.own_format),
+  posted(s.driver().cuTexRefSetFormat(reference->texture, own_format,
                                       static_cast<int>(q.own_channels)));
 }
 

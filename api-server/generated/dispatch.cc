@@ -51,6 +51,7 @@ void dispatch(Session &s, FrameReader &in) {
       CUstream phStream_object = nullptr;
       if (!s.can_mint<CUstream>(q->phStream)) return s.violation("handle phStream of cuStreamCreateWithPriority cannot be minted");
       if (!s.has_room<CUstream>()) return s.posted(h->op, CUDA_ERROR_OUT_OF_MEMORY);
+      if (static_cast<uint32_t>(q->flags) > static_cast<uint32_t>(CU_STREAM_NON_BLOCKING)) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUresult result = s.driver().cuStreamCreateWithPriority(&phStream_object, static_cast<unsigned int>(q->flags), static_cast<int>(q->priority));
       if (result == CUDA_SUCCESS) s.keep(q->phStream, phStream_object);
       return s.posted(h->op, result);
@@ -72,6 +73,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
       CUevent hEvent_object;
       if (!s.find(q->hEvent, &hEvent_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
+      if (static_cast<uint32_t>(q->Flags) > static_cast<uint32_t>(CU_EVENT_WAIT_EXTERNAL)) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUresult result = s.driver().cuStreamWaitEvent(hStream_object, hEvent_object, static_cast<unsigned int>(q->Flags));
       return s.posted(h->op, result);
     }
@@ -96,6 +98,7 @@ void dispatch(Session &s, FrameReader &in) {
       CUevent phEvent_object = nullptr;
       if (!s.can_mint<CUevent>(q->phEvent)) return s.violation("handle phEvent of cuEventCreate cannot be minted");
       if (!s.has_room<CUevent>()) return s.posted(h->op, CUDA_ERROR_OUT_OF_MEMORY);
+      if (static_cast<uint32_t>(q->Flags) > static_cast<uint32_t>(7)) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUresult result = s.driver().cuEventCreate(&phEvent_object, static_cast<unsigned int>(q->Flags));
       if (result == CUDA_SUCCESS) s.keep(q->phEvent, phEvent_object);
       return s.posted(h->op, result);
@@ -223,6 +226,7 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_cuFuncGetAttribute>();
       if (!q) return;
       if (!in.end()) return;
+      if (static_cast<uint32_t>(q->attrib) > static_cast<uint32_t>(CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE)) return s.answer(q->request.request, CUDA_ERROR_INVALID_VALUE);
       CUfunction hfunc_object;
       if (!s.find(q->hfunc, &hfunc_object)) return s.answer(q->request.request, CUDA_ERROR_INVALID_HANDLE);
       int pi_out{};
@@ -237,6 +241,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       CUfunction hfunc_object;
       if (!s.find(q->hfunc, &hfunc_object)) return s.answer(q->request.request, CUDA_ERROR_INVALID_HANDLE);
+      if (static_cast<uint32_t>(q->attrib) > static_cast<uint32_t>(CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE)) return s.answer(q->request.request, CUDA_ERROR_INVALID_VALUE);
       wire_cuFuncSetAttribute_reply reply{};
       CUresult result = s.driver().cuFuncSetAttribute(hfunc_object, static_cast<CUfunction_attribute>(q->attrib), static_cast<int>(q->value));
       return s.answer(q->request.request, result, &reply.reply, sizeof reply);
@@ -247,6 +252,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       CUfunction hfunc_object;
       if (!s.find(q->hfunc, &hfunc_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
+      if (static_cast<uint32_t>(q->config) > static_cast<uint32_t>(CU_FUNC_CACHE_PREFER_EQUAL)) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUresult result = s.driver().cuFuncSetCacheConfig(hfunc_object, static_cast<CUfunc_cache>(q->config));
       return s.posted(h->op, result);
     }
@@ -256,6 +262,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       CUfunction func_object;
       if (!s.find(q->func, &func_object)) return s.answer(q->request.request, CUDA_ERROR_INVALID_HANDLE);
+      if (static_cast<uint32_t>(q->flags) > static_cast<uint32_t>(CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)) return s.answer(q->request.request, CUDA_ERROR_INVALID_VALUE);
       int numBlocks_out{};
       wire_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags_reply reply{};
       CUresult result = s.driver().cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&numBlocks_out, func_object, static_cast<int>(q->blockSize), static_cast<size_t>(q->dynamicSMemSize), static_cast<unsigned int>(q->flags));

@@ -2,6 +2,7 @@
 // (api-server/executor/launch_attributes.cc reads them).
 #include <string.h>
 
+#include "abi_launch.h"
 #include "event.h"
 #include "launch.h"
 #include "log.h"
@@ -12,7 +13,8 @@ static uint64_t two(uint32_t low, uint32_t high) { return low | (uint64_t)high <
 static _Bool read_one(const CUlaunchAttribute *given, uint64_t *word, struct launch_shape *shape,
                       CUevent *event, CUresult *result) {
   const CUlaunchAttributeValue *value = &given->value;
-  *result = CUDA_SUCCESS;
+  *result = abi_launch_attribute_sound(given->id, value) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  if (*result) return 0;
   switch (given->id) {
     case CU_LAUNCH_ATTRIBUTE_IGNORE:
       return 0;

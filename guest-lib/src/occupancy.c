@@ -137,7 +137,8 @@ CUresult guest_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBloc
   uint64_t wire;
   CUresult result = function_resolve(func, &function, &wire);
   if (result) return result;
-  if (!numBlocks || blockSize <= 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!numBlocks || blockSize <= 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
+    return CUDA_ERROR_INVALID_VALUE;
   return function_occupancy(function, wire, blockSize, dynamicSMemSize, flags, numBlocks);
 }
 
@@ -156,7 +157,9 @@ CUresult guest_cuOccupancyMaxPotentialBlockSizeWithFlags(
   uint64_t wire;
   CUresult result = function_resolve(func, &function, &wire);
   if (result) return result;
-  if (!minGridSize || !blockSize || blockSizeLimit < 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!minGridSize || !blockSize || blockSizeLimit < 0 ||
+      flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
+    return CUDA_ERROR_INVALID_VALUE;
   int allowed;
   if ((result = most_threads(function, wire, &allowed))) return result;
   int most = blockSizeLimit > 0 && blockSizeLimit < allowed ? blockSizeLimit : allowed;

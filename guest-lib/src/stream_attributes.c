@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "abi_launch.h"
 #include "device.h"
 #include "enter.h"
 #include "guest_calls.h"
@@ -29,15 +30,7 @@ static int place_of(CUstreamAttrID attribute) {
 }
 
 static CUresult check(CUstreamAttrID attribute, const CUstreamAttrValue *value) {
-  _Bool good = 1;
-  if (attribute == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY)
-    good = value->syncPolicy >= CU_SYNC_POLICY_AUTO &&
-           value->syncPolicy <= CU_SYNC_POLICY_BLOCKING_SYNC;
-  else if (attribute == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW)
-    good = value->accessPolicyWindow.hitRatio >= 0 && value->accessPolicyWindow.hitRatio <= 1;
-  else if (attribute == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN)
-    good = value->memSyncDomain <= CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
-  return good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return abi_launch_attribute_sound(attribute, value) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 // How to wait is the host's business, and a window may lie in memory that only the guest has.

@@ -15,6 +15,7 @@ export type Role =
   | { role: 'value' }
   | { role: 'handle' | 'mint' | 'consume'; kind: HandleKind }
   | { role: 'address'; size: string[] }
+  | { role: 'upto'; most: string }
   | { role: 'out' }
   | { role: 'string' }
   | { role: 'bytes' };
@@ -125,6 +126,7 @@ export function parseRole(text: string): Role | undefined {
   const [head = '', ...rest] = text.trim().split(/\s+/);
   if (head === 'out' || head === 'string' || head === 'bytes') return { role: head };
   if (head === 'address') return { role: 'address', size: rest };
+  if (head === 'upto') return rest[0] ? { role: 'upto', most: rest[0] } : undefined;
   if (head === 'mint' || head === 'consume') {
     const kind = rest[0] as HandleKind;
     return handleKinds.includes(kind) ? { role: head, kind } : undefined;

@@ -6,6 +6,7 @@ import { asks, isBlob, wireField, wireType } from './emit-wire.js';
 
 const roles: Record<Parameter['role']['role'], string> = {
   value: 'VALUE',
+  upto: 'VALUE',
   out: 'VALUE',
   handle: 'HANDLE',
   mint: 'MINT',

@@ -172,6 +172,7 @@ function generatedBody(call: Call, target: Call, command: Command): string {
         text += `  if (!${p.name}) return CUDA_ERROR_INVALID_VALUE;\n`;
         break;
       case 'value':
+      case 'upto':
         values.set(p.name, source);
         break;
       default:

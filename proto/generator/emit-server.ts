@@ -60,6 +60,8 @@ function generatedCase(command: Command, all: Parameter[]): string {
     } else if (p.role.role === 'address') {
       const size = addressSize(p.role.size, (n) => `q->${n}`);
       text += `      if (!s.reachable(q->${p.name}, ${size})) return ${answer('CUDA_ERROR_INVALID_VALUE')};\n`;
+    } else if (p.role.role === 'upto') {
+      text += `      if (static_cast<uint32_t>(q->${p.name}) > static_cast<uint32_t>(${p.role.most})) return ${answer('CUDA_ERROR_INVALID_VALUE')};\n`;
     }
   }
   const consumed = all.find((p) => p.role.role === 'consume');

@@ -394,6 +394,8 @@ TEST(references_are_of_modules) {
   set.reference = texture;
   set.bound = 1;
   set.kind = CU_RESOURCE_TYPE_ARRAY;
+  set.own_format = CU_AD_FORMAT_FLOAT;
+  set.own_channels = 1;
   set.array = array_handle(1);
   set.texture_size = sizeof(CUDA_TEXTURE_DESC);
   const auto set_result = [&] {

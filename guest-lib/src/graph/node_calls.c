@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "abi_launch.h"
 #include "graph/allocation.h"
 #include "graph/condition.h"
 #include "graph/node_params.h"
@@ -319,6 +320,7 @@ CUresult guest_cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttr
   struct graph_node *node = find_kernel(hNode);
   CUresult result =
       node && value ? task_attribute(node->task, attr, &known) : CUDA_ERROR_INVALID_VALUE;
+  if (!result && !abi_launch_attribute_sound(attr, value)) result = CUDA_ERROR_INVALID_VALUE;
   if (!result) {
     const struct kernel_task *kernel = &node->task->kernel;
     CUlaunchAttribute attributes[kernel->attribute_count + 1];

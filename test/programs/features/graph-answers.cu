@@ -226,7 +226,7 @@ int main() {
   CHECK(cudaFree(nullptr));
   CUcontext context;
   DRIVER(cuCtxGetCurrent(&context));
-  DRIVER(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  DRIVER(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
   CUdeviceptr value;
   DRIVER(cuMemAlloc(&value, 4096));
   kernels(value);

@@ -119,6 +119,62 @@ int main() {
   attributes[0].value.launchCompletionEvent.event = nullptr;
   show("none", cuLaunchKernelEx(&config, function, parameters, nullptr), 8);
 
+  // What no launch, node or stream can have.
+  const auto refused = [](const char *what, CUresult result, CUresult expected) {
+    show(what, result == CUDA_SUCCESS ? CUDA_ERROR_UNKNOWN : result, 0);
+    if (result != expected) exit(1);
+  };
+  config.numAttrs = 1;
+  for (int unknown : {15, 16, 17, 99, -1}) {
+    attributes[0] = {};
+    attributes[0].id = (CUlaunchAttributeID)unknown;
+    refused("an unknown attribute", cuLaunchKernelEx(&config, function, parameters, nullptr),
+            CUDA_ERROR_NOT_SUPPORTED);
+    refused("of a cluster", cuOccupancyMaxActiveClusters(&clusters, function, &config),
+            CUDA_ERROR_NOT_SUPPORTED);
+    refused("of a stream",
+            cuStreamSetAttribute(nullptr, (CUstreamAttrID)unknown, &attributes[0].value),
+            CUDA_ERROR_INVALID_VALUE);
+    refused("asked of a stream",
+            cuStreamGetAttribute(nullptr, (CUstreamAttrID)unknown, &attributes[0].value),
+            CUDA_ERROR_INVALID_VALUE);
+  }
+  attributes[0] = {};
+  attributes[0].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE;
+  attributes[0].value.clusterSchedulingPolicyPreference = (CUclusterSchedulingPolicy)3;
+  refused("no policy", cuLaunchKernelEx(&config, function, parameters, nullptr),
+          CUDA_ERROR_INVALID_VALUE);
+  attributes[0].id = CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN;
+  attributes[0].value.memSyncDomain = (CUlaunchMemSyncDomain)2;
+  refused("no domain", cuLaunchKernelEx(&config, function, parameters, nullptr),
+          CUDA_ERROR_INVALID_VALUE);
+  refused("no domain", cuStreamSetAttribute(nullptr, attributes[0].id, &attributes[0].value),
+          CUDA_ERROR_INVALID_VALUE);
+  attributes[0] = {};
+  attributes[0].id = CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW;
+  attributes[0].value.accessPolicyWindow.hitProp = (CUaccessProperty)3;
+  refused("no property", cuStreamSetAttribute(nullptr, attributes[0].id, &attributes[0].value),
+          CUDA_ERROR_INVALID_VALUE);
+  CUgraph graph;
+  CUgraphNode node;
+  CUDA_KERNEL_NODE_PARAMS kernel = {};
+  kernel.func = function;
+  kernel.gridDimX = 8;
+  kernel.gridDimY = kernel.gridDimZ = kernel.blockDimX = kernel.blockDimY = kernel.blockDimZ = 1;
+  kernel.kernelParams = parameters;
+  cuGraphCreate(&graph, 0);
+  show("a node", cuGraphAddKernelNode(&node, graph, nullptr, 0, &kernel), 0);
+  refused("no property",
+          cuGraphKernelNodeSetAttribute(node, attributes[0].id, &attributes[0].value),
+          CUDA_ERROR_INVALID_VALUE);
+  refused("an unknown attribute",
+          cuGraphKernelNodeSetAttribute(node, (CUkernelNodeAttrID)99, &attributes[0].value),
+          CUDA_ERROR_INVALID_VALUE);
+  cuGraphDestroy(graph);
+  refused("no flag",
+          cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&value, function, 32, 0, 2),
+          CUDA_ERROR_INVALID_VALUE);
+
   Large large;
   for (int i = 0; i < 2000; i++) large.words[i] = i;
   void *both[] = {&out, &large};

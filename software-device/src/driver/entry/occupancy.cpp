@@ -26,19 +26,30 @@ int blocks_at_once(const Callable &callable, const CUlaunchConfig &config) {
   return callable.instance->context()->device().multiprocessors * per_multiprocessor;
 }
 
-CUresult active_blocks(int *blocks, CUfunction function, int block_size, size_t shared) {
+CUresult apply_all(const CUlaunchConfig *config, LaunchRequest *request) {
+  if (!config || (config->numAttrs && !config->attrs)) return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < config->numAttrs; i++)
+    if (CUresult bad = apply(config->attrs[i], request)) return bad;
+  return CUDA_SUCCESS;
+}
+
+CUresult active_blocks(int *blocks, CUfunction function, int block_size, size_t shared,
+                       unsigned flags) {
   Callable callable;
   if (CUresult bad = find(function, &callable)) return bad;
-  if (!blocks || block_size <= 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!blocks || block_size <= 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
+    return CUDA_ERROR_INVALID_VALUE;
   *blocks = blocks_per_multiprocessor(callable.kernel->attributes(), block_size, shared);
   return CUDA_SUCCESS;
 }
 
 CUresult potential_block_size(int *least_grid, int *best_block, CUfunction function,
-                              CUoccupancyB2DSize shared_of, size_t shared, int limit) {
+                              CUoccupancyB2DSize shared_of, size_t shared, int limit,
+                              unsigned flags) {
   Callable callable;
   if (CUresult bad = find(function, &callable)) return bad;
-  if (!least_grid || !best_block || limit < 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!least_grid || !best_block || limit < 0 || flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)
+    return CUDA_ERROR_INVALID_VALUE;
   const softdev::KernelAttributes &attributes = callable.kernel->attributes();
   int most = static_cast<int>(attributes.max_threads);
   if (limit) most = std::min(most, limit);
@@ -64,24 +75,25 @@ extern "C" {
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function,
                                                      int block_size, size_t shared) {
-  return active_blocks(blocks, function, block_size, shared);
+  return active_blocks(blocks, function, block_size, shared, CU_OCCUPANCY_DEFAULT);
 }
 
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction function,
                                                               int block_size, size_t shared,
-                                                              unsigned int) {
-  return active_blocks(blocks, function, block_size, shared);
+                                                              unsigned int flags) {
+  return active_blocks(blocks, function, block_size, shared, flags);
 }
 
 CUresult cuOccupancyMaxPotentialBlockSize(int *least_grid, int *block, CUfunction function,
                                           CUoccupancyB2DSize shared_of, size_t shared, int limit) {
-  return potential_block_size(least_grid, block, function, shared_of, shared, limit);
+  return potential_block_size(least_grid, block, function, shared_of, shared, limit,
+                              CU_OCCUPANCY_DEFAULT);
 }
 
 CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *least_grid, int *block, CUfunction function,
                                                    CUoccupancyB2DSize shared_of, size_t shared,
-                                                   int limit, unsigned int) {
-  return potential_block_size(least_grid, block, function, shared_of, shared, limit);
+                                                   int limit, unsigned int flags) {
+  return potential_block_size(least_grid, block, function, shared_of, shared, limit, flags);
 }
 
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, CUfunction function, int blocks,
@@ -103,7 +115,9 @@ CUresult cuOccupancyMaxPotentialClusterSize(int *size, CUfunction function,
                                             const CUlaunchConfig *config) {
   Callable callable;
   if (CUresult bad = find(function, &callable)) return bad;
-  if (!size || !config) return CUDA_ERROR_INVALID_VALUE;
+  LaunchRequest request;
+  if (!size) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult bad = apply_all(config, &request)) return bad;
   if (blocks_at_once(callable, *config) == 0)
     return refuse(CUDA_ERROR_INVALID_VALUE, "no block of this launch fits the device");
   *size = static_cast<int>(cluster_limit(callable.kernel->attributes(), *callable.settings));
@@ -114,11 +128,9 @@ CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function,
                                       const CUlaunchConfig *config) {
   Callable callable;
   if (CUresult bad = find(function, &callable)) return bad;
-  if (!clusters || !config || (config->numAttrs && !config->attrs)) return CUDA_ERROR_INVALID_VALUE;
   LaunchRequest request;
-  for (unsigned i = 0; i < config->numAttrs; ++i)
-    if (config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
-      if (CUresult bad = apply(config->attrs[i], &request)) return bad;
+  if (!clusters) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult bad = apply_all(config, &request)) return bad;
   softdev::Dim3 cluster;
   if (CUresult bad = find_cluster(*callable.kernel, *callable.settings, request.cluster, &cluster))
     return bad;

@@ -1,6 +1,7 @@
 // Entry points: attributes of streams. They are hints to hardware, and are kept to be asked for.
 #include <algorithm>
 
+#include "abi_launch.h"
 #include "entry/entry.h"
 
 using namespace softdev::driver;
@@ -25,25 +26,6 @@ CUstreamAttrValue initial(const Stream &stream, CUstreamAttrID attribute) {
   return value;
 }
 
-CUresult check(CUstreamAttrID attribute, const CUstreamAttrValue &value) {
-  switch (attribute) {
-    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
-      return value.syncPolicy >= CU_SYNC_POLICY_AUTO &&
-                     value.syncPolicy <= CU_SYNC_POLICY_BLOCKING_SYNC
-                 ? CUDA_SUCCESS
-                 : CUDA_ERROR_INVALID_VALUE;
-    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-      return value.accessPolicyWindow.hitRatio >= 0 && value.accessPolicyWindow.hitRatio <= 1
-                 ? CUDA_SUCCESS
-                 : CUDA_ERROR_INVALID_VALUE;
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-      return value.memSyncDomain <= CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE ? CUDA_SUCCESS
-                                                                     : CUDA_ERROR_INVALID_VALUE;
-    default:
-      return CUDA_SUCCESS;
-  }
-}
-
 CUresult get(CUstream handle, CUstreamAttrID attribute, CUstreamAttrValue *value, Default null) {
   StreamRef stream;
   if (CUresult bad = find_stream(handle, null, &stream)) return bad;
@@ -59,7 +41,7 @@ CUresult set(CUstream handle, CUstreamAttrID attribute, const CUstreamAttrValue 
   StreamRef stream;
   if (CUresult bad = find_stream(handle, null, &stream)) return bad;
   if (!value || !known(attribute)) return CUDA_ERROR_INVALID_VALUE;
-  if (CUresult bad = check(attribute, *value)) return bad;
+  if (!abi_launch_attribute_sound(attribute, value)) return CUDA_ERROR_INVALID_VALUE;
   return guarded([&] {
     CUstreamAttrValue held = *value;
     if (attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY)

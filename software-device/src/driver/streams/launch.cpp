@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "abi_launch.h"
 #include "core/driver.h"
 #include "nested/family.h"
 #include "streams/event_board.h"
@@ -202,6 +203,10 @@ std::shared_ptr<Event> find_event(const CUlaunchAttribute &attribute) {
 }  // namespace
 
 CUresult apply(const CUlaunchAttribute &attribute, LaunchRequest *request) {
+  if (!abi_launch_attribute_known(attribute.id))
+    return refuse(CUDA_ERROR_NOT_SUPPORTED, "launch attribute %d is not supported", attribute.id);
+  if (!abi_launch_attribute_sound(attribute.id, &attribute.value))
+    return refuse(CUDA_ERROR_INVALID_VALUE, "launch attribute %d has no such value", attribute.id);
   switch (attribute.id) {
     case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
       request->cooperative = attribute.value.cooperative != 0;
@@ -220,8 +225,6 @@ CUresult apply(const CUlaunchAttribute &attribute, LaunchRequest *request) {
         return refuse(CUDA_ERROR_INVALID_VALUE, "events of launches take no time");
       break;
     }
-    case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
-      return refuse(CUDA_ERROR_NOT_SUPPORTED, "launch attribute %d is not supported", attribute.id);
     default:  // hints
       log(Level::kDebug, "launch attribute %d has no effect here", attribute.id);
       break;

@@ -72,6 +72,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       CUfunction func_object;
       if (!s.find(q->func, &func_object)) return s.answer(q->request.request, CUDA_ERROR_INVALID_HANDLE);
+      if (static_cast<uint32_t>(q->size) > static_cast<uint32_t>(9)) return s.answer(q->request.request, CUDA_ERROR_INVALID_VALUE);
       int count_out{};
       size_t bytes_out{};
       wire_cuTinyAsk_reply reply{};

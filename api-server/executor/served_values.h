@@ -1,0 +1,74 @@
+// Numbers of enumerations, and flags, that a guest may hand to the driver: those that we know. A
+// driver newer than this server may know others, of which nothing here is counted or cleaned up.
+#pragma once
+
+#include <cstdint>
+
+#include "abi_launch.h"
+#include "cuda_driver.h"
+
+namespace outboard {
+
+// `value` as it lies in a union that may hold anything.
+template <class Value>
+constexpr bool is_between(Value value, Value least, Value most) {
+  return static_cast<int64_t>(value) >= static_cast<int64_t>(least) &&
+         static_cast<int64_t>(value) <= static_cast<int64_t>(most);
+}
+
+constexpr bool is_served_access(uint32_t flags) {
+  return flags == CU_MEM_ACCESS_FLAGS_PROT_NONE || flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||
+         flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+}
+
+// Layers, surfaces, cubes, gathers. Arrays without memory of their own would be counted and
+// overwritten as if they had some.
+constexpr bool is_served_array(uint32_t flags) { return (flags & ~0xfu) == 0; }
+
+// Of a wait or a write in a stream or a graph.
+constexpr bool is_served_value(uint32_t operation, uint32_t flags) {
+  switch (operation) {
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+      return (flags & ~static_cast<uint32_t>(CU_STREAM_WAIT_VALUE_FLUSH)) <=
+             CU_STREAM_WAIT_VALUE_NOR;
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+      return flags <= CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
+    case CU_STREAM_MEM_OP_BARRIER:
+      return flags <= CU_STREAM_MEMORY_BARRIER_TYPE_GPU;
+    default:
+      return false;
+  }
+}
+
+// Attributes that a stream may be given; how it waits is the guest's own business.
+inline bool is_served_stream(CUstreamAttrID id, const CUstreamAttrValue &value) {
+  switch (id) {
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+      return abi_launch_attribute_sound(id, &value);
+    default:
+      return false;
+  }
+}
+
+inline bool is_served(const CUDA_TEXTURE_DESC &texture) {
+  // Integers as they are, coordinates from 0 to 1, sRGB, no trilinear optimisation, seamless cubes.
+  constexpr unsigned kFlags = 0x73;
+  for (CUaddress_mode mode : texture.addressMode)
+    if (!is_between(mode, CU_TR_ADDRESS_MODE_WRAP, CU_TR_ADDRESS_MODE_BORDER)) return false;
+  const auto filter = [](CUfilter_mode mode) {
+    return is_between(mode, CU_TR_FILTER_MODE_POINT, CU_TR_FILTER_MODE_LINEAR);
+  };
+  return filter(texture.filterMode) && filter(texture.mipmapFilterMode) &&
+         (texture.flags & ~kFlags) == 0;
+}
+
+inline bool is_served(const CUDA_RESOURCE_VIEW_DESC &view) {
+  return is_between(view.format, CU_RES_VIEW_FORMAT_NONE, CU_RES_VIEW_FORMAT_UNSIGNED_BC7);
+}
+
+}  // namespace outboard
