@@ -257,6 +257,8 @@ Napi::Value start_session(const Napi::CallbackInfo &info) {
     options.fd = to_int(given.Get("fd"), "fd");
     options.id = to_u64(given.Get("session"), "session");
     options.memory_limit = to_u64(given.Get("memoryLimit"), "memoryLimit");
+    options.pinned_limit = to_u64(given.Get("pinnedLimit"), "pinnedLimit");
+    options.module_limit = to_u64(given.Get("moduleLimit"), "moduleLimit");
     if (const Napi::Value tenant = given.Get("tenant"); tenant.IsString()) {
       options.tenant = to_text(tenant, "tenant");
     }

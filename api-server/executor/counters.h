@@ -26,12 +26,13 @@ struct Counters {
   Counter module_memory;
   Counter cached_uploads;
   Counter cached_bytes;
+  Counter pinned_memory;
 
   // Throws Error. Unmapped when the last holder lets go.
   static std::shared_ptr<Counters> map();
 };
 inline constexpr unsigned kCounterCount = sizeof(Counters) / sizeof(uint64_t);
-static_assert(sizeof(Counters) == 15 * sizeof(uint64_t));
+static_assert(sizeof(Counters) == 16 * sizeof(uint64_t));
 
 // For counters that only one thread at a time writes: no locked instruction.
 inline void count_alone(Counter &counter, uint64_t by = 1) {

@@ -1,4 +1,5 @@
-// LimitSet: heaps, stacks and buffers of kernels are memory of the device, and count as such.
+// LimitSet: heaps, stacks and buffers of kernels, and what grids that launch grids need, are memory
+// of the device, and count as such.
 #include "dispatch.h"
 #include "log.h"
 #include "session.h"
@@ -11,18 +12,18 @@ uint64_t add(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : 
 
 // What the session has raised above what the device's context has anyway, were `limit` at `value`.
 uint64_t bytes_beside(Device &device, int limit, uint64_t value) {
+  const uint64_t threads = device.resident_threads();
   uint64_t sum = 0;
-  for (int each : {CU_LIMIT_STACK_SIZE, CU_LIMIT_PRINTF_FIFO_SIZE, CU_LIMIT_MALLOC_HEAP_SIZE}) {
+  for (int each = 0; each < CU_LIMIT_MAX; each++) {
+    const uint64_t unit = wire_limit_bytes(static_cast<unsigned>(each), threads);
+    const uint64_t before = device.limit(each);
     size_t now = 0;
+    if (unit == 0 || before == Device::kNoLimit) continue;
     device.driver().cuCtxGetLimit(&now, static_cast<CUlimit>(each));
     const uint64_t wanted = each == limit ? value : now;
-    const uint64_t before = device.limit(each);
     if (wanted <= before) continue;
-    uint64_t more = wanted - before;
-    if (each == CU_LIMIT_STACK_SIZE &&
-        __builtin_mul_overflow(more, device.resident_threads(), &more)) {
-      more = UINT64_MAX;
-    }
+    uint64_t more = 0;
+    if (__builtin_mul_overflow(wanted - before, unit, &more)) more = UINT64_MAX;
     sum = add(sum, more);
   }
   return sum;
@@ -37,9 +38,10 @@ CUresult set_limit(Session &s, int which, uint64_t value, uint64_t *made) {
   s.driver().cuCtxGetLimit(&before, limit);
   // Counted first, so that it is never there uncounted.
   if (!s.memory().set_beside(bytes_beside(s.device(), limit, value))) {
-    log_line(LogLevel::kWarn, s.id(),
-             "cuCtxSetLimit refused: a heap, stack or printf buffer larger than what the session's "
-             "memory limit leaves");
+    log_line(
+        LogLevel::kWarn, s.id(),
+        "cuCtxSetLimit refused: more memory for stacks, heap, printf or nested launches than the "
+        "session's memory limit leaves");
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   const CUresult result = s.driver().cuCtxSetLimit(limit, static_cast<size_t>(value));

@@ -16,13 +16,13 @@ void keep_first(CUresult &first, CUresult result) {
 }  // namespace
 
 Memory::Memory(const Driver &driver, int ordinal, Scrubber &scrubber, uint64_t window_base,
-               uint64_t window_size, uint64_t limit, std::function<bool()> held_up)
+               uint64_t window_size, MemoryLimits limits, std::function<bool()> held_up)
     : driver_(driver),
       ordinal_(ordinal),
       scrubber_(scrubber),
       base_(window_base),
       size_(window_size),
-      limit_(limit),
+      limits_(limits),
       held_up_(std::move(held_up)) {}
 
 const char *Memory::misuse(uint64_t address, uint64_t size) const {
@@ -41,10 +41,10 @@ const char *Memory::misuse(uint64_t address, uint64_t size) const {
   return nullptr;
 }
 
-// Sees to it that so much more may be taken. `settle`: what is being overwritten must be gone
-// first.
-CUresult Memory::make_room(uint64_t size, bool settle) {
-  if (size > left()) return CUDA_ERROR_OUT_OF_MEMORY;
+// Sees to it that so much more may be taken, of which so much counts. `settle`: what is being
+// overwritten must be gone first.
+CUresult Memory::make_room(uint64_t size, uint64_t counting, bool settle) {
+  if (counting > left()) return CUDA_ERROR_OUT_OF_MEMORY;
   // Nor may what is being overwritten and what is new be more than the limit together.
   const bool full = crowded(size);
   if (full) make_way();
@@ -69,10 +69,11 @@ CUresult Memory::create(uint64_t size, bool shareable, CUmemGenericAllocationHan
   return result;
 }
 
-CUresult Memory::map(uint64_t address, uint64_t size) {
+CUresult Memory::map(uint64_t address, uint64_t size, bool pinned) {
   CUmemGenericAllocationHandle memory;
   bool lendable = false;
-  CUresult result = make_room(size, overlaps_retired(address, size));
+  const uint64_t counting = pinned ? counted(pinned_ + size) - counted(pinned_) : size;
+  CUresult result = make_room(size, counting, overlaps_retired(address, size));
   if (result == CUDA_SUCCESS) result = create_lendable(size, false, &memory, &lendable);
   if (result != CUDA_SUCCESS) return result;
   result = map_whole(address, size, memory);
@@ -82,7 +83,9 @@ CUresult Memory::map(uint64_t address, uint64_t size) {
   }
   Range &range = ranges_[address] = {size, memory, false};
   range.lendable = lendable;
-  mapped_ += size;
+  range.pinned = pinned;
+  mapped_ += counting;
+  if (pinned) pinned_ += size;
   taken_.fetch_add(size, std::memory_order_relaxed);
   return CUDA_SUCCESS;
 }
@@ -99,7 +102,7 @@ bool Memory::take_beside(uint64_t bytes) {
 }
 
 bool Memory::set_beside(uint64_t bytes) {
-  if (bytes > limit_ - mapped_) return false;
+  if (bytes > limits_.mapped - mapped_) return false;
   beside_ = bytes;
   return true;
 }
@@ -128,7 +131,12 @@ CUresult Memory::unmap(uint64_t address) {
   if (range.lendable) --lendable_count_;
   ranges_.erase(found);
   last_size_ = last_start_ = 0;
-  mapped_ -= range.size;
+  if (range.pinned) {
+    mapped_ -= counted(pinned_) - counted(pinned_ - range.size);
+    pinned_ -= range.size;
+  } else {
+    mapped_ -= range.size;
+  }
   retired_.push_back({address, range.size, range.memory, false, range.loan});
   CUresult result = CUDA_SUCCESS;
   if (!is_lent(range.loan)) result = overwrite(&retired_.back());

@@ -21,15 +21,22 @@
 
 namespace outboard {
 
+// What a session may have, in bytes of the device's memory.
+struct MemoryLimits {
+  uint64_t mapped = 0;
+  // Under pinned memory of the host; what is more counts as mapped.
+  uint64_t pinned = 0;
+};
+
 class Memory {
  public:
   Memory(const Driver &driver, int ordinal, Scrubber &scrubber, uint64_t window_base,
-         uint64_t window_size, uint64_t limit, std::function<bool()> held_up);
+         uint64_t window_size, MemoryLimits limits, std::function<bool()> held_up);
 
   // Why a range cannot be mapped however the device feels about it, or null.
   const char *misuse(uint64_t address, uint64_t size) const;
   // Puts memory under the range. `misuse` has nothing against it.
-  CUresult map(uint64_t address, uint64_t size);
+  CUresult map(uint64_t address, uint64_t size, bool pinned = false);
 
   // Whether exactly this was mapped.
   bool is_mapping(uint64_t address, uint64_t size) const;
@@ -96,7 +103,9 @@ class Memory {
   bool add_global(uint64_t address, uint64_t size);
   void remove_global(uint64_t address);
 
+  // What counts towards the limit, and what is under pinned memory.
   uint64_t mapped() const { return mapped_; }
+  uint64_t pinned() const { return pinned_; }
 
   // Memory without addresses counts like what is mapped: taken if there is so much left, left when
   // the guest has no more use for it, and gone when it is the device's again, which any thread
@@ -125,6 +134,7 @@ class Memory {
     uint64_t lent = 0;                     // number that it is lent under, or was borrowed by
     std::shared_ptr<Loan> loan = nullptr;  // of memory that was ever lent and is not placed
     unsigned borrowed = 0;                 // from which peer, counted from 1
+    bool pinned = false;                   // under pinned memory of the host
   };
 
   // Memory that the guest manages itself.
@@ -156,15 +166,20 @@ class Memory {
   CUresult give_to_device();
   void withdraw(Range *range);
   bool is_lent(const std::shared_ptr<Loan> &loan) { return loan && lender_->is_held(*loan); }
-  // Whether what is being overwritten and so much more are beyond the limit together.
+  // Whether what is being overwritten and so much more are beyond the limits together.
   bool crowded(uint64_t size) const {
-    return size > limit_ - beside_ - std::min(taken(), limit_ - beside_);
+    const uint64_t most = limits_.mapped + limits_.pinned - beside_;
+    return size > most - std::min(taken(), most);
+  }
+  // What of pinned memory counts as mapped.
+  uint64_t counted(uint64_t pinned) const {
+    return pinned > limits_.pinned ? pinned - limits_.pinned : 0;
   }
   void make_way() {
     if (shortage_) shortage_();
   }
-  uint64_t left() const { return limit_ - beside_ - mapped_; }
-  CUresult make_room(uint64_t size, bool settle);
+  uint64_t left() const { return limits_.mapped - beside_ - mapped_; }
+  CUresult make_room(uint64_t size, uint64_t counting, bool settle);
   CUresult create(uint64_t size, bool shareable, CUmemGenericAllocationHandle *memory);
   CUresult create_lendable(uint64_t size, bool shareable, CUmemGenericAllocationHandle *memory,
                            bool *lendable);
@@ -180,10 +195,11 @@ class Memory {
   Scrubber &scrubber_;
   const uint64_t base_;
   const uint64_t size_;
-  const uint64_t limit_;
+  const MemoryLimits limits_;
   // Whether the device may wait for the guest, and the driver for the device when it unmaps.
   const std::function<bool()> held_up_;
   uint64_t mapped_ = 0;
+  uint64_t pinned_ = 0;
   uint64_t beside_ = 0;
   std::atomic<uint64_t> taken_{0};
   std::function<void()> shortage_;

@@ -4,13 +4,22 @@
 
 namespace outboard {
 
-void handle_MemoryMap(Session &s, const wire_MemoryMap &q) {
+namespace {
+
+template <class Command>
+void map(Session &s, const Command &q, uint16_t op, bool pinned) {
   if (q.device != 0) return s.violation("memory is wanted on a device that the session lacks");
   if (const char *what = s.memory().misuse(q.address, q.size)) return s.violation(what);
-  const CUresult result = s.memory().map(q.address, q.size);
+  const CUresult result = s.memory().map(q.address, q.size, pinned);
   s.count_memory();
-  s.posted(WIRE_MemoryMap, result);
+  s.posted(op, result);
 }
+
+}  // namespace
+
+void handle_MemoryMap(Session &s, const wire_MemoryMap &q) { map(s, q, WIRE_MemoryMap, false); }
+
+void handle_PinnedMap(Session &s, const wire_PinnedMap &q) { map(s, q, WIRE_PinnedMap, true); }
 
 void handle_MemoryUnmap(Session &s, const wire_MemoryUnmap &q) {
   if (!s.memory().is_mapping(q.address, q.size)) {

@@ -13,6 +13,7 @@ bool may_wait_for_device(uint16_t op) {
     case WIRE_cuCtxSetLimit:
     case WIRE_LimitSet:
     case WIRE_MemoryMap:
+    case WIRE_PinnedMap:
     case WIRE_MemoryUnmap:
     case WIRE_MemoryCreate:
     case WIRE_MemoryRelease:

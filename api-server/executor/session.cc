@@ -89,6 +89,7 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       program_{options.tenant, options.group},
       patience_(options.patience),
       stop_patience_(std::min(options.stop_patience, options.patience)),
+      module_limit_(options.module_limit),
       on_used_(std::move(options.on_used)),
       on_end_(std::move(options.on_end)),
       fd_(fd),
@@ -98,7 +99,7 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       sender_(fd, *counters_),
       crew_([this] { device_->bind(); }, [this] { lead(); }),
       memory_(device_->driver(), device_->ordinal(), device_->scrubber(), device_->window_base(),
-              device_->window_size(), options.memory_limit,
+              device_->window_size(), {options.memory_limit, options.pinned_limit},
               [this] { return host_functions_.pending(); }),
       arrays_(device_->driver(), memory_, device_->scrubber(),
               [this](std::function<void()> job) { post(std::move(job)); }),
@@ -499,7 +500,7 @@ CUresult Session::reset(bool over) {
   keep_first(textures_.release());
   keep_first(arrays_.release());
   keep_first(memory_.release(over));
-  counters_->memory_mapped.store(memory_.mapped(), std::memory_order_relaxed);
+  count_memory();
   keep_first(loaded_.unload(driver()));
   keep_first(expected_.unload(driver()));
   module_count_ = 0;

@@ -61,6 +61,10 @@ struct SessionOptions {
   std::vector<uint8_t> leftover;
   uint64_t id = 0;
   uint64_t memory_limit = 0;
+  // Beside it, of the device's memory: what kernels reach of pinned memory of the host, and code
+  // and variables of modules.
+  uint64_t pinned_limit = 0;
+  uint64_t module_limit = uint64_t{512} << 20;
   std::string tenant;  // whose it is; empty: nobody's in particular
   uint64_t group = 0;  // the program's sessions on this machine; 0: this one is all
   // Whether it may ask for uploads by hash, where the device has a store of them.
@@ -303,6 +307,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const Program program_;
   const std::chrono::milliseconds patience_;
   const std::chrono::milliseconds stop_patience_;
+  const uint64_t module_limit_;
   const std::function<void(const ExpectedModule &)> on_used_;
   const std::function<void(const SessionEnd &)> on_end_;
   const int fd_;

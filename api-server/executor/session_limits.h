@@ -26,8 +26,4 @@ inline constexpr size_t kMostLendable = 1 << 14;
 // Tokens for other processes, of a process.
 inline constexpr size_t kMostShared = 4096;
 
-// Of the device's memory, for code and variables of modules: beside the session's limit, for a
-// guest cannot know it.
-inline constexpr uint64_t kModuleMemory = uint64_t{512} << 20;
-
 }  // namespace outboard

@@ -61,6 +61,7 @@ bool Session::has_room<CUtexObject>() {
 void Session::count_memory() {
   const uint64_t mapped = memory_.mapped();
   counters_->memory_mapped.store(mapped, std::memory_order_relaxed);
+  counters_->pinned_memory.store(memory_.pinned(), std::memory_order_relaxed);
   if (mapped > counters_->memory_mapped_peak.load(std::memory_order_relaxed)) {
     counters_->memory_mapped_peak.store(mapped, std::memory_order_relaxed);
   }
@@ -182,7 +183,7 @@ CUresult Session::load_module(std::shared_ptr<const Image> image, Compiling *com
     const uint64_t after = taken_elsewhere();
     least = std::min(least, after > before ? after - before : 0);
     const uint64_t sum = counters_->module_memory.load() + least;
-    if (sum <= kModuleMemory) {
+    if (sum <= module_limit_) {
       (*module)->device_memory = least;
       counters_->module_memory = sum;
       ++module_count_;
@@ -194,7 +195,8 @@ CUresult Session::load_module(std::shared_ptr<const Image> image, Compiling *com
   log_line(LogLevel::kWarn, id_,
            "a module is refused: it would take " + std::to_string(least >> 20) +
                " MiB of the device's memory for code and variables, beyond the " +
-               std::to_string(kModuleMemory >> 20) + " MiB that the modules of a session may take");
+               std::to_string(module_limit_ >> 20) +
+               " MiB that the modules of a session may take (--module-memory)");
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 

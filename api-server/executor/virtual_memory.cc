@@ -18,7 +18,7 @@ CUresult Memory::create(uint64_t handle, uint64_t size, bool shareable) {
   if (shareable && shareable_count_ == kMostShareable) return CUDA_ERROR_OUT_OF_MEMORY;
   CUmemGenericAllocationHandle memory;
   bool lendable = false;
-  CUresult result = make_room(size, false);
+  CUresult result = make_room(size, size, false);
   if (result == CUDA_SUCCESS) result = create_lendable(size, shareable, &memory, &lendable);
   if (result != CUDA_SUCCESS) return result;
   physicals_.keep(handle, {memory, size, 0, shareable, handle, false, std::nullopt, lendable});

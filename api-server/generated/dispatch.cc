@@ -763,6 +763,12 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       return handle_ModuleTake(s, *q);
     }
+    case WIRE_PinnedMap: {
+      const auto *q = in.body<wire_PinnedMap>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_PinnedMap(s, *q);
+    }
     default:
       return s.violation("unknown command");
   }

@@ -105,5 +105,6 @@ void handle_RegionSettle(Session &s, const wire_RegionSettle &q);
 void handle_RegionDownload(Session &s, const wire_RegionDownload &q, Starts<Work::kCopy> work);
 void handle_RegionTaken(Session &s, const wire_RegionTaken &q);
 void handle_ModuleTake(Session &s, const wire_ModuleTake &q);
+void handle_PinnedMap(Session &s, const wire_PinnedMap &q);
 
 }  // namespace outboard

@@ -107,6 +107,8 @@ export interface Welcome {
   region?: boolean;
   /** Modules that are loaded before it asks; absent: none. */
   expected?: readonly ExpectedModule[];
+  /** Bytes of pinned memory that kernels reach without its counting; absent, 0: none. */
+  pinnedMemory?: bigint;
 }
 
 export interface ExpectedModule {

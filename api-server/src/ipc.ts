@@ -52,6 +52,9 @@ export interface Session {
   type: 'session';
   session: bigint;
   memoryLimit: bigint;
+  /** Beside it, for pinned memory that kernels reach, and for modules. */
+  pinnedLimit: bigint;
+  moduleLimit: bigint;
   /** Whose it is; absent or empty: nobody's in particular. */
   tenant?: string;
   /** The program's sessions on this machine, where it has several; absent or 0: it is alone. */

@@ -92,7 +92,8 @@ function open({ type: _, build, ...options }: Open) {
 
 /** Everything but the connection, so that the first session finds compiled code. */
 function rehearse(native: Native, device: DeviceHandle) {
-  const request = { session: 0n, memoryLimit: 0n, windowBases: [], windowSize: 0n };
+  const limits = { memoryLimit: 0n, pinnedLimit: 0n, moduleLimit: 0n };
+  const request = { session: 0n, ...limits, windowBases: [], windowSize: 0n };
   const handle = { fd: -1, readStart: () => 0, readStop: () => 0, close: () => {} };
   const leftover = new Uint8Array();
   new SlotSession(native, device, { type: 'session', ...request, leftover }, handle).prepare();

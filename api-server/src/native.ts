@@ -82,6 +82,10 @@ export interface SessionOptions {
   session: bigint;
   /** Bytes of device memory the session may map. */
   memoryLimit: bigint;
+  /** Beside it: of pinned memory that kernels reach, before the rest counts towards the limit, and
+   * for code and variables of modules. */
+  pinnedLimit: bigint;
+  moduleLimit: bigint;
   /** Whose it is: with sessions of the same tenant it may share memory. Absent or empty: nobody's in
    * particular. */
   tenant?: string;
@@ -140,6 +144,7 @@ export const counterNames = [
   'moduleMemory',
   'cachedUploads',
   'cachedBytes',
+  'pinnedMemory',
 ] as const;
 export type CounterName = (typeof counterNames)[number];
 

@@ -79,6 +79,7 @@ export class SlotSession {
         uploadCache: uploadCache ? uploadCacheFrom : 0n,
         region: true,
         expected,
+        pinnedMemory: this.#request.pinnedLimit,
       },
     });
   }
@@ -123,6 +124,8 @@ export class SlotSession {
         leftover: this.#request.leftover,
         session: this.#request.session,
         memoryLimit: this.#memoryLimit,
+        pinnedLimit: this.#request.pinnedLimit,
+        moduleLimit: this.#request.moduleLimit,
         tenant: this.#request.tenant ?? '',
         group: this.#request.group ?? 0n,
         uploadCache: this.#request.uploadCache ?? false,

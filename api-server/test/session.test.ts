@@ -65,6 +65,8 @@ function madeUp(t: { testdir(): string }) {
     type: 'session',
     session: 5n,
     memoryLimit: 1n << 30n,
+    pinnedLimit: 1n << 28n,
+    moduleLimit: 1n << 27n,
     windowBases: [base],
     windowSize: 0n,
     leftover: Buffer.from('behind'),
@@ -96,9 +98,13 @@ t.test('prepared, begun, ended', async (t) => {
   const ends: unknown[] = [];
   one.begin((end, counters) => ends.push({ end, launches: counters.launches }));
   t.match(welcomeOf(sent()), {
-    welcome: { session: 5n, memoryLimit: 1n << 30n, windowBase: base, windowSize: 1n << 40n },
+    welcome: {
+      ...{ session: 5n, memoryLimit: 1n << 30n, pinnedMemory: 1n << 28n },
+      ...{ windowBase: base, windowSize: 1n << 40n },
+    },
   });
   t.match(options(), { session: 5n, memoryLimit: 1n << 30n, leftover: Buffer.from('behind') });
+  t.match(options(), { pinnedLimit: 1n << 28n, moduleLimit: 1n << 27n });
   t.equal(closed(), 1, "this process's copy of the connection is closed");
   t.same(ends, []);
   counters[4] = 42n;
@@ -180,7 +186,15 @@ function ended(session: SlotSession): Promise<SessionEnd> {
 
 function request(): Session {
   return {
-    ...{ type: 'session', session: 1n, memoryLimit: 1n, windowBases: [], windowSize: 0n },
+    ...{
+      type: 'session',
+      session: 1n,
+      memoryLimit: 1n,
+      pinnedLimit: 0n,
+      moduleLimit: 0n,
+      windowBases: [],
+      windowSize: 0n,
+    },
     leftover: Buffer.alloc(0),
   };
 }

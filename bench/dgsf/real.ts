@@ -9,7 +9,7 @@ import type { Arrival, Done, Setting } from './plan.js';
 import { gpuMemory } from './workloads.js';
 
 const MB = 1n << 20n;
-/** What the monitor keeps back for each session's modules (monitor/src/memory.ts), in MB. */
+/** What is kept back for each session's modules, in MB. */
 const overhead = 128;
 
 /** `scale`: how many times faster than in the paper time passes. */
@@ -21,6 +21,7 @@ export async function serve(
 ): Promise<Done[]> {
   const args = [
     ...['--gpus', String(gpus), '--servers-per-gpu', String(servers), '--placement', policy],
+    ...['--module-memory', `${overhead}M`, '--pinned-memory', 'none'],
   ];
   const bytes = BigInt(gpuMemory + servers * overhead) * MB;
   const env = { SOFTWARE_DEVICE_MEMORY: String(bytes) };

@@ -113,6 +113,9 @@ typedef struct _outboard_Welcome {
  as if a ModuleOpen had asked, with request WIRE_EXPECTED + its index here; ModuleTake takes it. */
     pb_size_t expected_count;
     outboard_ExpectedModule expected[32];
+    /* Bytes of pinned memory under which the server has memory for kernels (PinnedMap), and that do
+ not count towards memory_limit; what is more does. 0: all of it does, by MemoryMap. */
+    uint64_t pinned_memory;
 } outboard_Welcome;
 
 typedef struct _outboard_Answer {
@@ -214,7 +217,7 @@ extern "C" {
 #define outboard_Answer_init_default             {0, {outboard_Queued_init_default}}
 #define outboard_Queued_init_default             {0, ""}
 #define outboard_Refusal_init_default            {"", "", "", 0}
-#define outboard_Welcome_init_default            {0, 0, 0, {outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default}, 0, 0, 0, "", 0, {"", "", "", "", "", "", ""}, 0, 0, 0, {outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default}}
+#define outboard_Welcome_init_default            {0, 0, 0, {outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default, outboard_Device_init_default}, 0, 0, 0, "", 0, {"", "", "", "", "", "", ""}, 0, 0, 0, {outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default, outboard_ExpectedModule_init_default}, 0}
 #define outboard_ExpectedModule_init_default     {{0, {0}}, 0}
 #define outboard_Device_init_default             {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, "", 0, {outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default}}
 #define outboard_Peer_init_default               {{0, {0}}, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}
@@ -228,7 +231,7 @@ extern "C" {
 #define outboard_Answer_init_zero                {0, {outboard_Queued_init_zero}}
 #define outboard_Queued_init_zero                {0, ""}
 #define outboard_Refusal_init_zero               {"", "", "", 0}
-#define outboard_Welcome_init_zero               {0, 0, 0, {outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero}, 0, 0, 0, "", 0, {"", "", "", "", "", "", ""}, 0, 0, 0, {outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero}}
+#define outboard_Welcome_init_zero               {0, 0, 0, {outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero, outboard_Device_init_zero}, 0, 0, 0, "", 0, {"", "", "", "", "", "", ""}, 0, 0, 0, {outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero, outboard_ExpectedModule_init_zero}, 0}
 #define outboard_ExpectedModule_init_zero        {{0, {0}}, 0}
 #define outboard_Device_init_zero                {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, "", 0, {outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero}}
 #define outboard_Peer_init_zero                  {{0, {0}}, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}
@@ -291,6 +294,7 @@ extern "C" {
 #define outboard_Welcome_upload_cache_tag        9
 #define outboard_Welcome_region_tag              10
 #define outboard_Welcome_expected_tag            11
+#define outboard_Welcome_pinned_memory_tag       12
 #define outboard_Answer_queued_tag               1
 #define outboard_Answer_welcome_tag              2
 #define outboard_Answer_refusal_tag              3
@@ -401,7 +405,8 @@ X(a, STATIC,   SINGULAR, STRING,   server_version,    7) \
 X(a, STATIC,   REPEATED, STRING,   tickets,           8) \
 X(a, STATIC,   SINGULAR, UINT64,   upload_cache,      9) \
 X(a, STATIC,   SINGULAR, BOOL,     region,           10) \
-X(a, STATIC,   REPEATED, MESSAGE,  expected,         11)
+X(a, STATIC,   REPEATED, MESSAGE,  expected,         11) \
+X(a, STATIC,   SINGULAR, UINT64,   pinned_memory,    12)
 #define outboard_Welcome_CALLBACK NULL
 #define outboard_Welcome_DEFAULT NULL
 #define outboard_Welcome_devices_MSGTYPE outboard_Device
@@ -532,7 +537,7 @@ extern const pb_msgdesc_t outboard_ProcessState_msg;
 #define outboard_ProcessState_fields &outboard_ProcessState_msg
 
 /* Maximum encoded size of messages (where known) */
-#define outboard_Answer_size                     26378
+#define outboard_Answer_size                     26389
 #define outboard_DeviceQuery_size                157
 #define outboard_DeviceReport_size               24833
 #define outboard_DeviceRoom_size                 23
@@ -545,7 +550,7 @@ extern const pb_msgdesc_t outboard_ProcessState_msg;
 #define outboard_Queued_size                     520
 #define outboard_Refusal_size                    1104
 #define outboard_Room_size                       1571
-#define outboard_Welcome_size                    26374
+#define outboard_Welcome_size                    26385
 
 #ifdef __cplusplus
 } /* extern "C" */

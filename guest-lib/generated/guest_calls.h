@@ -1953,4 +1953,13 @@ static inline CUresult put_ModuleTake(uint64_t module, uint32_t index) {
   return batch_end(BATCH_NO_STREAM);
 }
 
+static inline CUresult put_PinnedMap(uint64_t address, uint64_t size, uint32_t device) {
+  struct wire_PinnedMap *frame = batch_begin(WIRE_PinnedMap, sizeof(struct wire_PinnedMap));
+  if (!frame) return guest_lost();
+  frame->address = address;
+  frame->size = size;
+  frame->device = device;
+  return batch_end(BATCH_NO_STREAM);
+}
+
 #endif

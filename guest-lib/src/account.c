@@ -27,7 +27,10 @@ struct leaving {
 
 static struct account {
   uint64_t limit;
-  uint64_t charged;        // bytes the session has on the server
+  uint64_t pinned_limit;   // of pinned memory, what does not count towards the limit
+  uint64_t pinned;         // bytes of pinned memory that the device reaches
+  uint64_t raised;         // what limits of the context were raised by
+  uint64_t charged;        // bytes the session has on the server, less what has limits of its own
   uint64_t beside;         // of them, those beside the window
   uint64_t leaving_bytes;  // of them, in granules whose every allocation is leaving
   struct leaving *queue;   // [first, first + count) of `room`
@@ -37,7 +40,10 @@ static struct account {
 // That of the thread's lane.
 static struct account *here(void) { return &accounts[lane_here()]; }
 
-void memory_join(uint64_t limit) { here()->limit = limit & ~(uint64_t)(WIRE_GRANULE - 1); }
+void memory_join(uint64_t limit, uint64_t pinned) {
+  here()->limit = limit & ~(uint64_t)(WIRE_GRANULE - 1);
+  here()->pinned_limit = pinned & ~(uint64_t)(WIRE_GRANULE - 1);
+}
 
 uint64_t memory_limit(void) { return here()->limit; }
 uint64_t memory_unused(void) {
@@ -53,6 +59,47 @@ _Bool memory_charge(uint64_t bytes) {
 }
 
 void memory_discharge(uint64_t bytes) { here()->charged -= bytes; }
+
+// ---- what has a limit of its own ---------------------------------------------------------------
+
+_Bool memory_pinned_is_apart(void) { return here()->pinned_limit != 0; }
+
+static uint64_t beyond(uint64_t bytes, uint64_t limit) { return bytes > limit ? bytes - limit : 0; }
+
+_Bool memory_charge_pinned(uint64_t bytes) {
+  struct account *account = here();
+  uint64_t before = beyond(account->pinned, account->pinned_limit);
+  if (!memory_charge(beyond(account->pinned + bytes, account->pinned_limit) - before)) return 0;
+  account->pinned += bytes;
+  return 1;
+}
+
+void memory_discharge_pinned(uint64_t bytes) {
+  struct account *account = here();
+  uint64_t before = beyond(account->pinned, account->pinned_limit);
+  account->pinned -= bytes;
+  memory_discharge(before - beyond(account->pinned, account->pinned_limit));
+}
+
+CUresult memory_raise(uint64_t bytes) {
+  pthread_mutex_lock(&memory_lock);
+  memory_release_settled();
+  struct account *account = here();
+  CUresult result = CUDA_SUCCESS;
+  if (bytes > account->raised) {
+    uint64_t more = bytes - account->raised;
+    if (!memory_charge(more)) {
+      result = memory_make_room();
+      if (!result && !memory_charge(more)) result = CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(more);
+  } else {
+    memory_discharge(account->raised - bytes);
+  }
+  if (!result) account->raised = bytes;
+  pthread_mutex_unlock(&memory_lock);
+  return result;
+}
 
 void memory_log_shortage(uint64_t bytes) {
   const struct account *account = here();
@@ -158,6 +205,8 @@ void memory_forget_leaving(void) {
   }
   account->count = account->first = 0;
   account->leaving_bytes = 0;
+  memory_discharge(account->raised);
+  account->raised = 0;
   memory_discharge(account->beside);
   account->beside = 0;
 }

@@ -140,7 +140,8 @@ static CUresult take_window(const outboard_Welcome *welcome, struct window *wind
         return CUDA_ERROR_SYSTEM_NOT_READY;
       }
     }
-    memory_start(welcome->window_base, welcome->window_size, welcome->memory_limit);
+    memory_start(welcome->window_base, welcome->window_size, welcome->memory_limit,
+                 welcome->pinned_memory);
     window->size = welcome->window_size;
     return CUDA_SUCCESS;
   }
@@ -151,7 +152,7 @@ static CUresult take_window(const outboard_Welcome *welcome, struct window *wind
         (unsigned long long)window->base, (unsigned long long)welcome->window_base);
     return CUDA_ERROR_SYSTEM_NOT_READY;
   }
-  memory_join(welcome->memory_limit);
+  memory_join(welcome->memory_limit, welcome->pinned_memory);
   return CUDA_SUCCESS;
 }
 

@@ -94,6 +94,7 @@ static CUresult reset(int device) {
   array_forget_all();
   host_function_forget_all();
   memory_forget_all();
+  device_forget_limits(device);
   abi_storage_drop(as_driver(primaries[device]));
   guest_clear_errors();
   context_settled(answer.sequence);
@@ -392,6 +393,17 @@ CUresult guest_cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
   return device_limit(context->device, limit, pvalue);
 }
 
+static CUresult set_limit(int device, CUlimit limit, size_t value) {
+  struct answer answer;
+  answer_init(&answer);
+  CUresult result = ask_LimitSet(limit, value, &answer);
+  // Drivers round some of them.
+  if (!result)
+    device_set_limit(device, limit, ((const struct wire_LimitSet_reply *)answer.reply)->value);
+  answer_free(&answer);
+  return result;
+}
+
 CUresult guest_cuCtxSetLimit(CUlimit limit, size_t value) {
   struct context *context = context_current();
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
@@ -400,14 +412,14 @@ CUresult guest_cuCtxSetLimit(CUlimit limit, size_t value) {
   size_t before;
   CUresult result = device_limit(context->device, limit, &before);
   if (result || before == value) return result;
-  struct answer answer;
-  answer_init(&answer);
-  result = ask_LimitSet(limit, value, &answer);
-  // Drivers round some of them.
-  if (!result)
-    device_set_limit(context->device, limit,
-                     ((const struct wire_LimitSet_reply *)answer.reply)->value);
-  answer_free(&answer);
+  static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&one_at_a_time);
+  // Counted here as on the server, or what is called free could not be had.
+  result = memory_raise(device_raised(context->device, limit, value));
+  if (!result) result = set_limit(context->device, limit, value);
+  if (!guest_is_lost() && device_limit(context->device, limit, &before) == CUDA_SUCCESS)
+    memory_raise(device_raised(context->device, limit, before));
+  pthread_mutex_unlock(&one_at_a_time);
   return result;
 }
 

@@ -103,7 +103,10 @@ void device_start(const struct device *all, int all_count, const char *visible,
                   uint32_t server_driver_version) {
   driver_version = (int)server_driver_version;
   choose(all, all_count, visible);
-  for (int i = 0; i < count; i++) restrict_to_remote(&devices[i]);
+  for (int i = 0; i < count; i++) {
+    restrict_to_remote(&devices[i]);
+    memcpy(devices[i].first_limits, devices[i].limits, sizeof devices[i].limits);
+  }
 }
 
 int device_clamp_priority(int priority) {
@@ -128,6 +131,27 @@ CUresult device_limit(int ordinal, CUlimit limit, size_t *value) {
 
 void device_set_limit(int ordinal, CUlimit limit, size_t value) {
   if ((unsigned)limit < devices[ordinal].limit_count) devices[ordinal].limits[limit] = value;
+}
+
+void device_forget_limits(int ordinal) {
+  memcpy(devices[ordinal].limits, devices[ordinal].first_limits, sizeof devices[ordinal].limits);
+}
+
+uint64_t device_raised(int ordinal, CUlimit limit, size_t value) {
+  const struct device *device = &devices[ordinal];
+  uint64_t threads =
+      (uint64_t)device_attribute(ordinal, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) *
+      (uint64_t)device_attribute(ordinal, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
+  uint64_t sum = 0;
+  for (unsigned each = 0; each < device->limit_count; each++) {
+    uint64_t before = device->first_limits[each], bytes;
+    uint64_t wanted = each == (unsigned)limit ? value : device->limits[each];
+    if (before == UINT64_MAX || wanted <= before) continue;
+    if (__builtin_mul_overflow(wanted - before, wire_limit_bytes(each, threads), &bytes) ||
+        __builtin_add_overflow(sum, bytes, &sum))
+      return UINT64_MAX;
+  }
+  return sum;
 }
 
 int device_attribute(int ordinal, CUdevice_attribute attribute) {

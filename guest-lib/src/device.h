@@ -31,6 +31,7 @@ struct device {
   int attributes[DEVICE_ATTRIBUTES_MAX];  // 0 from attribute_count on
   unsigned limit_count;
   uint64_t limits[DEVICE_LIMITS_MAX];
+  uint64_t first_limits[DEVICE_LIMITS_MAX];  // before the program set any
   int least_priority;
   int greatest_priority;
   char pci_bus_id[32];
@@ -50,6 +51,11 @@ int device_clamp_priority(int priority);
 void device_priorities(int ordinal, int *least, int *greatest);
 CUresult device_limit(int ordinal, CUlimit limit, size_t *value);
 void device_set_limit(int ordinal, CUlimit limit, size_t value);
+// The context was reset: they are what they were.
+void device_forget_limits(int ordinal);
+// Bytes of the device's memory that limits take above what they took at first, were `limit` at
+// `value`: by the rule that servers count by (api-server/executor/limit_commands.cc).
+uint64_t device_raised(int ordinal, CUlimit limit, size_t value);
 // The way from one to another of the program's, where kernels can be let into its memory; or NULL.
 const struct peer_device *device_peer(int device, int peer);
 int device_attribute(int ordinal, CUdevice_attribute attribute);

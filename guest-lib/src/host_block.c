@@ -42,7 +42,7 @@ static void forget(struct holding *holding) {
   host_forget_block(block);
   block->mapped[lane] = 0;
   block->stale[lane] = 0;
-  memory_discharge(holding->size);
+  memory_discharge_pinned(holding->size);
 }
 
 static const struct holding_kind kind = {find, forget, NULL};
@@ -164,11 +164,12 @@ CUresult host_block_map(struct host_block *block) {
   unsigned *mapped = &block->mapped[lane_here()];
   if (!*mapped) {
     const struct holding *at = &block->holding;
-    if (!memory_charge(at->size)) return CUDA_ERROR_OUT_OF_MEMORY;
-    CUresult result =
-        put_MemoryMap(at->address, at->size, device_get(device_here())->server_ordinal);
+    if (!memory_charge_pinned(at->size)) return CUDA_ERROR_OUT_OF_MEMORY;
+    uint32_t device = device_get(device_here())->server_ordinal;
+    CUresult result = memory_pinned_is_apart() ? put_PinnedMap(at->address, at->size, device)
+                                               : put_MemoryMap(at->address, at->size, device);
     if (result) {
-      memory_discharge(at->size);
+      memory_discharge_pinned(at->size);
       return result;
     }
   }
@@ -181,5 +182,5 @@ void host_block_unmap(struct host_block *block) {
   block->stale[lane] = --block->mapped[lane] != 0;
   if (block->mapped[lane]) return;
   put_MemoryUnmap(block->holding.address, block->holding.size);
-  memory_discharge(block->holding.size);
+  memory_discharge_pinned(block->holding.size);
 }

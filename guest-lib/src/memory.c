@@ -52,11 +52,11 @@ pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct block *small_blocks;
 static struct block *spares[LANES_MAX];  // by lane, of small_blocks, one that is empty; or NULL
 
-void memory_start(uint64_t window_base, uint64_t window_size, uint64_t limit) {
+void memory_start(uint64_t window_base, uint64_t window_size, uint64_t limit, uint64_t pinned) {
   // A quarter for pinned memory: addresses are plenty.
   window_start(window_base, window_size, window_size / 4 & ~(uint64_t)(WIRE_GRANULE - 1));
   backing_start(window_base, window_size);
-  memory_join(limit);
+  memory_join(limit, pinned);
 }
 
 uint64_t memory_next_id(void) {
@@ -485,7 +485,9 @@ CUresult guest_cuMemGetInfo_v2(size_t *free, size_t *total) {
   if (!free || !total) return CUDA_ERROR_INVALID_VALUE;
   pthread_mutex_lock(&memory_lock);
   memory_release_settled();
-  *free = memory_unused() + (spares[lane_here()] ? WIRE_GRANULE : 0);
+  // Whole granules: so much can be allocated, in one piece.
+  *free =
+      (memory_unused() & ~(uint64_t)(WIRE_GRANULE - 1)) + (spares[lane_here()] ? WIRE_GRANULE : 0);
   *total = memory_limit();
   pthread_mutex_unlock(&memory_lock);
   return CUDA_SUCCESS;

@@ -34,9 +34,10 @@ struct allocation {
 };
 enum { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_ALL = 3 };
 
-// The window that all lanes share, and the limit of the thread's lane; of another lane, its limit.
-void memory_start(uint64_t window_base, uint64_t window_size, uint64_t limit);
-void memory_join(uint64_t limit);
+// The window that all lanes share, and the limits of the thread's lane; of another lane, its
+// limits. `pinned`: of pinned memory that does not count towards the limit.
+void memory_start(uint64_t window_base, uint64_t window_size, uint64_t limit, uint64_t pinned);
+void memory_join(uint64_t limit, uint64_t pinned);
 
 // A new allocation in the current context, plain or managed; its end.
 CUresult memory_obtain(uint64_t size, enum allocation_kind kind, CUdeviceptr *address);
@@ -63,6 +64,9 @@ _Bool memory_is_shared(const void *pointer);
 // it is not to tell the server when everything is forgotten.
 CUresult memory_take_beside(uint64_t bytes);
 CUresult memory_leave_beside(uint64_t bytes, void (*end)(void *object, _Bool tell), void *object);
+
+// What the context's limits were raised by, in bytes of the device's memory, counts so, too.
+CUresult memory_raise(uint64_t bytes);
 
 // Module variables lie where the driver put them.
 void memory_add_variable(uint64_t address, uint64_t size, _Bool managed);

@@ -18,6 +18,11 @@ extern pthread_mutex_t memory_lock;
 // left; memory_make_room may help then, once.
 _Bool memory_charge(uint64_t bytes);
 void memory_discharge(uint64_t bytes);
+// The same for pinned memory that the device reaches, which counts there beyond its own limit only.
+_Bool memory_charge_pinned(uint64_t bytes);
+void memory_discharge_pinned(uint64_t bytes);
+// Whether it has one: the server maps it by PinnedMap then.
+_Bool memory_pinned_is_apart(void);
 void memory_log_shortage(uint64_t bytes);
 uint64_t memory_limit(void);
 // What is not charged, or leaving.

@@ -78,6 +78,50 @@ static void limits_are_what_the_driver_made_of_them(void **state) {
   assert_int_equal(cuCtxGetLimit(NULL, CU_LIMIT_STACK_SIZE), CUDA_ERROR_INVALID_VALUE);
 }
 
+static _Bool obey_limits(struct server *server, const struct wire_header *h, void *context) {
+  if (h->op != WIRE_LimitSet) return 0;
+  limit_made = ((const struct wire_LimitSet *)h)->value;
+  return serve_limits(server, h, context);
+}
+
+static size_t free_now(void) {
+  size_t left, total;
+  assert_int_equal(cuMemGetInfo_v2(&left, &total), CUDA_SUCCESS);
+  return left;
+}
+
+static void what_limits_are_raised_by_is_not_free(void **state) {
+  (void)state;
+  session_start(64 * MIB, (struct server_hook){obey_limits, NULL});
+  size_t first, value;
+  CUdeviceptr all;
+  assert_int_equal(cuCtxGetLimit(&first, CU_LIMIT_MALLOC_HEAP_SIZE), CUDA_SUCCESS);
+  assert_int_equal(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, first + 1000), CUDA_SUCCESS);
+  assert_int_equal(free_now(), 62 * MIB);  // in whole granules
+  // As many launches as take 3 MiB.
+  assert_int_equal(cuCtxGetLimit(&value, CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT), CUDA_SUCCESS);
+  value += 3 * MIB / wire_limit_bytes(CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 0);
+  assert_int_equal(cuCtxSetLimit(CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, value), CUDA_SUCCESS);
+  assert_int_equal(free_now(), 60 * MIB);
+  assert_int_equal(cuMemAlloc_v2(&all, free_now()), CUDA_SUCCESS);
+  // What the session has no memory for is refused here; the server is not asked.
+  uint64_t before = round_trips();
+  assert_int_equal(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, (size_t)-1), CUDA_ERROR_OUT_OF_MEMORY);
+  assert_int_equal(round_trips(), before);
+  assert_int_equal(cuCtxGetLimit(&value, CU_LIMIT_MALLOC_HEAP_SIZE), CUDA_SUCCESS);
+  assert_int_equal(value, first + 1000);
+  // What the server refuses costs nothing.
+  assert_int_equal(cuMemFree_v2(all), CUDA_SUCCESS);
+  assert_int_equal(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 20 * MIB), CUDA_ERROR_OUT_OF_MEMORY);
+  assert_int_equal(free_now(), 60 * MIB);
+  // A reset takes it all back.
+  assert_int_equal(cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
+  session_enter();
+  assert_int_equal(cuCtxGetLimit(&value, CU_LIMIT_MALLOC_HEAP_SIZE), CUDA_SUCCESS);
+  assert_int_equal(value, first);
+  assert_int_equal(free_now(), 64 * MIB);
+}
+
 static void an_event_of_all_streams(void **state) {
   (void)state;
   struct server *server = session_start(64 * MIB, no_hook);
@@ -155,6 +199,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_created_context_is_counted),
       cmocka_unit_test(limits_are_what_the_driver_made_of_them),
+      cmocka_unit_test(what_limits_are_raised_by_is_not_free),
       cmocka_unit_test(an_event_of_all_streams),
       cmocka_unit_test(what_devices_do_not_offer),
   };

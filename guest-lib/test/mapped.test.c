@@ -201,6 +201,36 @@ static void read_only_memory_does_not_come_back(void **state) {
   assert_int_equal(cuMemHostUnregister(own), CUDA_SUCCESS);
 }
 
+static size_t free_now(void) {
+  size_t left, total;
+  assert_int_equal(cuMemGetInfo_v2(&left, &total), CUDA_SUCCESS);
+  return left;
+}
+
+static void what_has_a_limit_of_its_own_counts_beyond_it(void **state) {
+  (void)state;
+  server = session_start_pinned(64 * MIB, 6 * MIB, no_hook);
+  CUdeviceptr device, all;
+  // All that is free, in one piece.
+  assert_int_equal(cuMemAlloc_v2(&all, free_now()), CUDA_SUCCESS);
+  uint8_t *four = allocate(4 * MIB), *eight = allocate(8 * MIB);
+  assert_int_equal(cuMemHostGetDevicePointer_v2(&device, four, 0), CUDA_SUCCESS);
+  assert_int_equal(cuMemHostGetDevicePointer_v2(&device, eight, 0), CUDA_ERROR_OUT_OF_MEMORY);
+  assert_int_equal(free_now(), 0);
+  assert_int_equal(cuMemFree_v2(all), CUDA_SUCCESS);
+  assert_int_equal(cuMemHostGetDevicePointer_v2(&device, eight, 0), CUDA_SUCCESS);
+  assert_int_equal(free_now(), 58 * MIB);
+  // What goes was beyond the limit first, whichever it is.
+  assert_int_equal(cuMemFreeHost(four), CUDA_SUCCESS);
+  assert_int_equal(free_now(), 62 * MIB);
+  assert_int_equal(cuMemFreeHost(eight), CUDA_SUCCESS);
+  assert_int_equal(free_now(), 64 * MIB);
+  assert_int_equal(cuMemAlloc_v2(&all, 64 * MIB), CUDA_SUCCESS);
+  settle();
+  assert_int_equal(server_count(server, WIRE_PinnedMap), 2);
+  assert_int_equal(server_count(server, WIRE_MemoryMap), 2);
+}
+
 static void it_counts_against_the_limit(void **state) {
   (void)state;
   server = session_start(8 * MIB, no_hook);
@@ -298,6 +328,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(registered_memory_has_a_shadow),
       cmocka_unit_test(read_only_memory_does_not_come_back),
       cmocka_unit_test(it_counts_against_the_limit),
+      cmocka_unit_test(what_has_a_limit_of_its_own_counts_beyond_it),
       cmocka_unit_test(a_fill_and_a_copy_begin_it),
       cmocka_unit_test(threads),
   };

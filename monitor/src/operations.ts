@@ -4,7 +4,6 @@ import { version } from '../../api-server/src/version.js';
 import { usageOf } from './admission.js';
 import { OutboardError } from './errors.js';
 import type { RecentLog } from './log.js';
-import { overhead } from './memory.js';
 import type { Server } from './server.js';
 import type { Slot } from './slot.js';
 import type { ServerState } from './state.js';
@@ -51,7 +50,8 @@ export class LiveOperations implements Operations {
     return pool.devices.map((device) => {
       const gpu = state.gpus[device.index];
       const sessions = gpu?.sessions ?? [];
-      const kept = BigInt(device.slots.length) * overhead(device.total);
+      const { pinned, modules } = device.beside;
+      const kept = BigInt(device.slots.length) * (pinned + modules);
       return {
         index: device.index,
         uuid: device.uuid,
@@ -65,6 +65,7 @@ export class LiveOperations implements Operations {
           reserved: Number(gpu?.reserved ?? 0n),
           used: sessions.reduce((sum, { used }) => sum + Number(used), 0),
           overhead: Number(device.contexts + kept),
+          beside: { pinned: Number(pinned), modules: Number(modules) },
         },
         share: {
           requested: sessions.reduce((sum, { shareRequest }) => sum + shareRequest, 0),

@@ -6,7 +6,14 @@ import type { Driver } from './devices.js';
 import { formatUuid } from './devices.js';
 import { OutboardError } from './errors.js';
 import type { Log } from './log.js';
-import { overhead, roomForSlot, sessionMemory, usualNow } from './memory.js';
+import {
+  type Beside,
+  type BesideWanted,
+  besideOf,
+  roomForSlot,
+  sessionMemory,
+  usualNow,
+} from './memory.js';
 import { Slot, type SlotEvents } from './slot.js';
 import type { GpuState, Placement } from './state.js';
 
@@ -30,6 +37,8 @@ export interface PoolOptions {
   slotIdleSeconds?: number;
   /** A process that gives no sign of life for so long is killed. */
   hangSeconds: number;
+  /** What each session may have beside the memory that it maps. */
+  beside: BesideWanted;
   /** Where the processes keep modules and uploads on disk; absent or null: nowhere. */
   modules?: CacheFolder | null;
   uploads?: CacheFolder | null;
@@ -56,6 +65,7 @@ interface Gpu {
   places: Place[];
   memory: bigint;
   usual: bigint;
+  beside: Beside;
   contexts: bigint;
   /** Of the memory, what a slot takes that is made later. */
   slotCost: bigint;
@@ -101,6 +111,7 @@ export class Pool {
         places,
         memory: 0n,
         usual: 0n,
+        beside: { pinned: 0n, modules: 0n },
         contexts: 0n,
         slotCost: 0n,
         spareSince: null,
@@ -210,6 +221,7 @@ export class Pool {
       total: gpu.snapshot?.totalMemory ?? 0n,
       memory: gpu.memory,
       usual: this.#usualOf(gpu),
+      beside: gpu.beside,
       /** Bytes that the contexts of all slots take. */
       contexts: (gpu.contexts * BigInt(gpu.places.length)) / BigInt(this.#options.serversPerGpu),
       slots: gpu.places.map((place) => place.slot),
@@ -219,6 +231,11 @@ export class Pool {
         ? (gpu.places[0]?.problem ?? null)
         : null,
     }));
+  }
+
+  /** What a session there may have beside its memory. */
+  beside(gpu: number): Beside {
+    return this.#gpus[gpu]?.beside ?? { pinned: 0n, modules: 0n };
   }
 
   /** Why no slot will be free, however long one waits; null while there is hope. */
@@ -356,8 +373,9 @@ export class Pool {
     const free = slot ? await slot.measure() : 0n;
     const slots = gpu.places.length;
     const contexts = total - free;
-    const slotCost = contexts / BigInt(slots) + overhead(total);
-    Object.assign(gpu, sessionMemory(free, total, slots), { contexts, slotCost });
+    gpu.beside = besideOf(total, this.#options.beside);
+    const slotCost = contexts / BigInt(slots) + gpu.beside.pinned + gpu.beside.modules;
+    Object.assign(gpu, sessionMemory(free, gpu.beside, slots), { contexts, slotCost });
     if (gpu.usual === 0n) throw new OutboardError('OB_DEVICE_SMALL', index, free, slots);
   }
 

@@ -66,6 +66,7 @@ export class Running {
   ) {
     this.#options.pool.reserve(placement);
     const slot = this.#options.pool.slot(placement);
+    const beside = this.#options.pool.beside(placement.gpu);
     const session = new Session(visitor, seat, placement, slot);
     this.sessions.set(slot, session);
     session.held = this.#options.quota.begin(session);
@@ -75,6 +76,8 @@ export class Running {
         type: 'session',
         session: BigInt(session.id),
         memoryLimit: placement.memory,
+        pinnedLimit: beside.pinned,
+        moduleLimit: beside.modules,
         tenant: visitor.request.tenant,
         group: seat.group.gpus.length > 1 ? BigInt(seat.group.id) : 0n,
         uploadCache: this.#keepsUploads(visitor.request.tenant),

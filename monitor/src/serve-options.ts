@@ -154,6 +154,22 @@ export const serveOptions = {
     fallback: 60,
     shown: '60',
   } satisfies Option<number>,
+  'pinned-memory': {
+    env: 'OUTBOARD_PINNED_MEMORY',
+    value: 'BYTES|none',
+    help: "of each GPU's memory, for each session: pinned host memory that kernels reach; what is more counts towards the session's memory",
+    parse: (text) => (text === 'none' ? 0n : parseBytes(text)),
+    fallback: null,
+    shown: '256M, or less: a 32nd of the GPU',
+  } satisfies Option<bigint | null>,
+  'module-memory': {
+    env: 'OUTBOARD_MODULE_MEMORY',
+    value: 'BYTES',
+    help: "of each GPU's memory, for each session: code and variables of modules, which are refused beyond",
+    parse: parseBytes,
+    fallback: null,
+    shown: '512M, or less: a 64th of the GPU',
+  } satisfies Option<bigint | null>,
   'hello-timeout': {
     env: 'OUTBOARD_HELLO_TIMEOUT',
     value: 'SECONDS',

@@ -12,6 +12,7 @@ import { OutboardError } from './errors.js';
 import { HelloReader } from './hello.js';
 import { formatListen, type Listen, Listeners } from './listeners.js';
 import type { Log } from './log.js';
+import type { BesideWanted } from './memory.js';
 import { Pool } from './pool.js';
 import type { Queue } from './queue.js';
 import { Quota, type QuotaOptions } from './quota.js';
@@ -38,6 +39,7 @@ export interface ServerOptions {
   serversMost: number;
   /** How long one of those stays with nothing to do. */
   slotIdleSeconds: number;
+  beside: BesideWanted;
   /** Null: everybody who reaches this may come, which is only this machine. */
   tenants: Tenants | null;
   helloSeconds: number;
@@ -278,8 +280,13 @@ export class Server {
 
   #announce() {
     const { driver, serversPerGpu } = this.options;
-    for (const { index, name, uuid, memory, usual } of this.pool.devices) {
-      const bytes = { memory: Number(memory), usualMemory: Number(usual) };
+    for (const { index, name, uuid, memory, usual, beside } of this.pool.devices) {
+      const bytes = {
+        memory: Number(memory),
+        usualMemory: Number(usual),
+        pinnedMemory: Number(beside.pinned),
+        moduleMemory: Number(beside.modules),
+      };
       this.#log.info({ gpu: index, name, uuid, slots: serversPerGpu, ...bytes }, 'GPU');
     }
     const listen = this.listening.join(',');

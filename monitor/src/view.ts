@@ -38,8 +38,10 @@ export interface GpuView {
     sessions: number;
     reserved: number;
     used: number;
-    /** Contexts, and what is kept back for modules and the like. */
+    /** Contexts, and what is kept back for what sessions have beside their memory. */
     overhead: number;
+    /** What each session may have beside it: of pinned memory that kernels reach, and modules. */
+    beside: { pinned: number; modules: number };
   };
   share: {
     /** Sum of what its sessions are promised, in percent. */

@@ -4,7 +4,7 @@ import t from 'tap';
 import { decodeHello, encodeHello, type Hello, wire } from '../../api-server/src/control.js';
 import { usualParameters } from '../policies/placement.js';
 import { admit, usageOf } from '../src/admission.js';
-import { overhead, sessionMemory } from '../src/memory.js';
+import { besideOf, sessionMemory } from '../src/memory.js';
 import { Queue } from '../src/queue.js';
 import type { GpuState, ServerState } from '../src/state.js';
 import { parseTenants } from '../src/tenants-file.js';
@@ -99,18 +99,27 @@ t.test('what sessions may have fits into what is free', async (t) => {
     fc.bigInt(1n, 200n * GiB),
     fc.integer({ min: 1, max: 64 }),
     (free, total, slots) => {
-      const { memory, usual } = sessionMemory(free, total, slots);
+      const beside = besideOf(total, { pinned: null, modules: null });
+      const { memory, usual } = sessionMemory(free, beside, slots);
       return (
         memory % wire.granule === 0n &&
         usual % wire.granule === 0n &&
         memory >= 0n &&
         usual * BigInt(slots) <= memory &&
-        (memory === 0n || memory + overhead(total) * BigInt(slots) <= free)
+        (memory === 0n || memory + (beside.pinned + beside.modules) * BigInt(slots) <= free)
       );
     },
   );
   fc.assert(run, { numRuns: 1000 });
-  t.match(sessionMemory(80n * GiB, 80n * GiB, 2), { memory: 79n * GiB + 768n * (1n << 20n) });
+  const usual = besideOf(80n * GiB, { pinned: null, modules: null });
+  t.same(usual, { pinned: GiB / 4n, modules: GiB / 2n });
+  t.match(sessionMemory(80n * GiB, usual, 2), { memory: 78n * GiB + GiB / 2n });
+  t.same(besideOf(4n * GiB, { pinned: null, modules: null }), {
+    pinned: GiB / 8n,
+    modules: GiB / 16n,
+  });
+  const told = besideOf(80n * GiB, { pinned: 0n, modules: 3n * GiB });
+  t.match(sessionMemory(80n * GiB, told, 2), { memory: 74n * GiB });
 });
 
 t.test('first come, first served, and everyone knows their place', async (t) => {

@@ -108,9 +108,10 @@ enum wire_op {
   WIRE_RegionDownload = 1323,
   WIRE_RegionTaken = 1324,
   WIRE_ModuleTake = 1325,
+  WIRE_PinnedMap = 1326,
 };
 
-#define WIRE_OP_COUNT 102
+#define WIRE_OP_COUNT 103
 
 struct wire_cuCtxSetLimit {
   struct wire_request request;
@@ -1371,6 +1372,16 @@ struct wire_ModuleTake {
 };
 WIRE_CHECK(sizeof(struct wire_ModuleTake) == 24, "wire_ModuleTake");
 
+// MemoryMap under pinned memory of the host, which has a limit of its own (pinned_memory in the Welcome)
+struct wire_PinnedMap {
+  struct wire_header header;
+  uint64_t address;
+  uint64_t size;
+  uint32_t device;
+  uint32_t pad0;
+};
+WIRE_CHECK(sizeof(struct wire_PinnedMap) == 32, "wire_PinnedMap");
+
 // For logs: X(op, name).
 #define WIRE_OPS(X) \
   X(1, cuCtxSetLimit) \
@@ -1475,6 +1486,7 @@ WIRE_CHECK(sizeof(struct wire_ModuleTake) == 24, "wire_ModuleTake");
   X(1323, RegionDownload) \
   X(1324, RegionTaken) \
   X(1325, ModuleTake) \
+  X(1326, PinnedMap) \
 
 
 #endif

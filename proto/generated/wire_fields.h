@@ -392,6 +392,9 @@ static const struct wire_field wire_fields[] = {
   {"slots", offsetof(struct wire_RegionTaken, slots), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
   {"module", offsetof(struct wire_ModuleTake, module), 8, WIRE_ROLE_MINT, WIRE_KIND_MODULE},
   {"index", offsetof(struct wire_ModuleTake, index), 4, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"address", offsetof(struct wire_PinnedMap, address), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"size", offsetof(struct wire_PinnedMap, size), 8, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
+  {"device", offsetof(struct wire_PinnedMap, device), 4, WIRE_ROLE_VALUE, WIRE_KIND_NONE},
 };
 
 static const struct wire_command wire_commands[WIRE_OP_COUNT] = {
@@ -497,6 +500,7 @@ static const struct wire_command wire_commands[WIRE_OP_COUNT] = {
   {"RegionDownload", WIRE_RegionDownload, sizeof(struct wire_RegionDownload), 351, 3, 0, 1, 0},
   {"RegionTaken", WIRE_RegionTaken, sizeof(struct wire_RegionTaken), 354, 1, 0, 0, 0},
   {"ModuleTake", WIRE_ModuleTake, sizeof(struct wire_ModuleTake), 355, 2, 0, 0, 0},
+  {"PinnedMap", WIRE_PinnedMap, sizeof(struct wire_PinnedMap), 357, 3, 0, 0, 0},
 };
 
 #endif

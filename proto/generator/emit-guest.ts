@@ -240,7 +240,9 @@ function traits(call: Call, api: Api): string {
   const mints = commands.some(
     ({ name, parameters }) =>
       // An address is picked by the guest, too.
-      name === 'MemoryMap' || parameters.some(({ role }) => role.role === 'mint'),
+      name === 'MemoryMap' ||
+      name === 'PinnedMap' ||
+      parameters.some(({ role }) => role.role === 'mint'),
   );
   const all = [
     call.class === 'local' && 'CALL_IS_LOCAL',

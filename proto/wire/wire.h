@@ -33,6 +33,27 @@
 // Parts of WIRE_BULK_MAX that one UploadAsk may name: as many as the bits of its answer.
 #define WIRE_UPLOAD_PARTS 64u
 
+// What one more of a limit of the context (by CUlimit) takes of the device's memory, where
+// `threads` are on it at once: both sides count it towards the session's limit. A level of grids
+// that wait for their children keeps registers and local memory of all threads (the vendor says 150
+// MB where there are 30000), a launch that is pending its parameters and what the driver knows of
+// it.
+static inline uint64_t wire_limit_bytes(unsigned limit, uint64_t threads) {
+  switch (limit) {
+    case 0:  // CU_LIMIT_STACK_SIZE
+      return threads;
+    case 1:  // CU_LIMIT_PRINTF_FIFO_SIZE
+    case 2:  // CU_LIMIT_MALLOC_HEAP_SIZE
+      return 1;
+    case 3:  // CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH
+      return 5120 * threads;
+    case 4:  // CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT
+      return 5120;
+    default:
+      return 0;
+  }
+}
+
 // Slots of the region that guest and server share, of either kind at most: bits of a mask.
 #define WIRE_REGION_SLOTS 64u
 

@@ -137,6 +137,13 @@ void Guest::map(uint64_t address, uint64_t size) {
   put(WIRE_MemoryMap, q);
 }
 
+void Guest::map_pinned(uint64_t address, uint64_t size) {
+  wire_PinnedMap q{};
+  q.address = address;
+  q.size = size;
+  put(WIRE_PinnedMap, q);
+}
+
 void Guest::unmap(uint64_t address, uint64_t size) {
   wire_MemoryUnmap q{};
   q.address = address;

@@ -68,6 +68,7 @@ class Guest {
   // ---- commands that tests send often ----------------------------------------------------------
 
   void map(uint64_t address, uint64_t size);
+  void map_pinned(uint64_t address, uint64_t size);
   void unmap(uint64_t address, uint64_t size);
   void upload(uint64_t to, const std::string &data, uint64_t stream = 0);
   uint64_t ask_download(uint64_t from, uint64_t length, uint64_t stream = 0);

@@ -124,6 +124,34 @@ TEST(limits_of_memory_are_errors) {
   CHECK_EQUAL(w.session->counters()->memory_mapped_peak.load(), 4 * kGranule);
 }
 
+TEST(pinned_memory_has_a_limit_of_its_own) {
+  WorldOptions options;
+  options.memory = 4 * kGranule;
+  options.pinned = 3 * kGranule;
+  World w(options);
+  const uint64_t at = World::base();
+  const auto &count = *w.session->counters();
+  w.guest.map(at, 4 * kGranule);
+  w.guest.map_pinned(at + 8 * kGranule, 2 * kGranule);
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+  // What is more counts as mapped, of which there is nothing left.
+  w.guest.map_pinned(at + 12 * kGranule, 2 * kGranule);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_OUT_OF_MEMORY);
+  w.guest.unmap(at, 4 * kGranule);
+  w.guest.map_pinned(at + 12 * kGranule, 2 * kGranule);
+  w.guest.map(at, 3 * kGranule);
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+  CHECK_EQUAL(count.memory_mapped.load(), 4 * kGranule);
+  CHECK_EQUAL(count.pinned_memory.load(), 4 * kGranule);
+  w.guest.map(at + 3 * kGranule, kGranule);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_OUT_OF_MEMORY);
+  w.guest.unmap(at + 8 * kGranule, 2 * kGranule);
+  w.guest.map(at + 3 * kGranule, kGranule);
+  CHECK_EQUAL(w.guest.synchronize().async, 0);
+  CHECK_EQUAL(count.memory_mapped.load(), 4 * kGranule);
+  CHECK_EQUAL(count.pinned_memory.load(), 2 * kGranule);
+}
+
 TEST(a_device_without_memory_is_an_error) {
   World w;
   const uint64_t at = World::base();
@@ -376,6 +404,8 @@ TEST(heaps_and_stacks_count_as_memory) {
   CHECK_EQUAL(set(w, CU_LIMIT_STACK_SIZE, uint64_t{1} << 60), CUDA_ERROR_OUT_OF_MEMORY);
   CHECK_EQUAL(set(w, CU_LIMIT_PRINTF_FIFO_SIZE, uint64_t{1} << 40), CUDA_ERROR_OUT_OF_MEMORY);
   CHECK_EQUAL(set(w, CU_LIMIT_MALLOC_HEAP_SIZE, kHeap + 2 * kGranule), CUDA_SUCCESS);
+  CHECK_EQUAL(set(w, CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 1 << 20), CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_EQUAL(set(w, CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH, 24), CUDA_ERROR_OUT_OF_MEMORY);
   // All of them together.
   CHECK_EQUAL(set(w, CU_LIMIT_PRINTF_FIFO_SIZE, (1 << 20) + 2 * kGranule + 1),
               CUDA_ERROR_OUT_OF_MEMORY);
@@ -411,6 +441,18 @@ TEST(modules_take_no_more_than_they_may) {
   CHECK_EQUAL(w.guest.load(module_handle(2), Guest::image("kernel nothing\n")).reply.result,
               CUDA_SUCCESS);
   CHECK_EQUAL(memory(), 300000001u);
+}
+
+TEST(how_much_modules_may_take_is_the_servers_choice) {
+  WorldOptions options;
+  options.modules = 1000;
+  World w(options);
+  const auto load = [&](uint32_t number, const std::string &text) {
+    return w.guest.load(module_handle(number), Guest::image(text)).reply.result;
+  };
+  CHECK_EQUAL(load(0, "global table 600\n"), CUDA_SUCCESS);
+  CHECK_EQUAL(load(1, "global table 401\n"), CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK_EQUAL(load(1, "global table 400\n"), CUDA_SUCCESS);
 }
 
 TEST(streams_are_not_without_number) {

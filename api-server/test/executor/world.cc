@@ -60,6 +60,8 @@ World::World(WorldOptions options, int fds[2]) : guest(fds[0]), end_(over_.get_f
   session_options.fd = fds[1];
   session_options.id = 7;
   session_options.memory_limit = options.memory;
+  session_options.pinned_limit = options.pinned;
+  session_options.module_limit = options.modules;
   session_options.tenant = options.tenant;
   session_options.group = options.group;
   session_options.upload_cache = options.upload_cache;

@@ -232,10 +232,11 @@ static void tell_occupancies(struct server *server, const struct wire_Occupancie
 static _Bool carry_out(struct server *server, const struct wire_header *h) {
   switch (h->op) {
     case WIRE_MemoryMap:
+    case WIRE_PinnedMap:
     case WIRE_MemoryUnmap: {
       const struct wire_MemoryMap *q = (const void *)h;
       pthread_mutex_lock(&server->lock);
-      (h->op == WIRE_MemoryMap ? map : unmap)(server, q->address, q->size);
+      (h->op == WIRE_MemoryUnmap ? unmap : map)(server, q->address, q->size);
       pthread_mutex_unlock(&server->lock);
       return 0;
     }

@@ -48,6 +48,10 @@ void session_enter(void) {
 }
 
 struct server *session_start(uint64_t limit, struct server_hook hook) {
+  return session_start_pinned(limit, 0, hook);
+}
+
+struct server *session_start_pinned(uint64_t limit, uint64_t pinned, struct server_hook hook) {
   static struct device devices[2];
   int pair[2];
   CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
@@ -61,7 +65,7 @@ struct server *session_start(uint64_t limit, struct server_hook hook) {
     devices[i].server_ordinal = (uint32_t)i;
   }
   device_start(devices, 2, NULL, 13000);
-  memory_start(WIRE_WINDOW_BASE, WIRE_WINDOW_SIZE, limit);
+  memory_start(WIRE_WINDOW_BASE, WIRE_WINDOW_SIZE, limit, pinned);
   CHECK(context_start(device_count()));
   CHECK(batch_start() == 0);
   guest_attaching();

@@ -36,7 +36,7 @@ const gpuGauges: Record<string, { help: string; value: (gpu: GpuView) => number 
     value: ({ memory }) => memory.used,
   },
   memory_overhead_bytes: {
-    help: 'Memory of the GPU that contexts take, or that is kept back for modules.',
+    help: 'Memory of the GPU that contexts take, or that is kept back for modules and pinned memory.',
     value: ({ memory }) => memory.overhead,
   },
   share_requested_ratio: {

@@ -49,7 +49,11 @@ export const Gpu = Type.Object({
     sessions: bytes('that sessions may have, all together'),
     reserved: bytes('promised to sessions'),
     used: bytes('mapped by sessions'),
-    overhead: bytes('of contexts, and kept back for modules'),
+    overhead: bytes('of contexts, and kept back for what sessions have beside'),
+    beside: Type.Object({
+      pinned: bytes('of pinned memory that kernels of a session reach; more counts as mapped'),
+      modules: bytes('that the modules of a session may take'),
+    }),
   }),
   share: Type.Object({
     requested: percent('promised to its sessions, all together'),

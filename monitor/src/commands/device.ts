@@ -18,6 +18,8 @@ const columns: Column<GpuView>[] = [
   { title: 'PCI BUS', text: ({ pciBusId }) => pciBusId },
   { title: 'MEMORY', right: true, text: ({ memory }) => bytes(memory.total) },
   { title: 'FOR SESSIONS', right: true, text: ({ memory }) => bytes(memory.sessions) },
+  { title: 'PINNED', right: true, text: ({ memory }) => bytes(memory.beside.pinned) },
+  { title: 'MODULES', right: true, text: ({ memory }) => bytes(memory.beside.modules) },
   { title: 'HEALTH', text: ({ healthy, problem }) => (healthy ? 'good' : (problem ?? 'ill')) },
 ];
 

@@ -33,7 +33,10 @@ export function gpu(index: number, more: Partial<GpuView> = {}): GpuView {
     pciBusId: `0000:0${index}:00.0`,
     healthy: true,
     problem: null,
-    memory: { total: 8 * GiB, sessions: 7 * GiB, reserved: 2 * GiB, used: GiB, overhead: GiB },
+    memory: {
+      ...{ total: 8 * GiB, sessions: 7 * GiB, reserved: 2 * GiB, used: GiB, overhead: GiB },
+      beside: { pinned: GiB / 4, modules: GiB / 8 },
+    },
     share: { requested: 30, busy: 55 },
     slots: [slot(0), slot(1)],
     ...more,

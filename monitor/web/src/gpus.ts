@@ -115,6 +115,12 @@ class GpuCard implements Shown<GpuView> {
     setText(this.#keys.used, `used ${bytes(memory.used)}`);
     setText(this.#keys.reserved, `reserved ${bytes(memory.reserved)}`);
     setText(this.#keys.kept, `kept back ${bytes(kept)}`);
+    const { pinned, modules } = memory.beside;
+    setAttribute(
+      this.#keys.kept,
+      'title',
+      `contexts, and for each session ${bytes(pinned)} of pinned memory, ${bytes(modules)} of modules`,
+    );
     this.#memory.update(
       [memory.used, unused, free, kept].map((part) => part / total),
       (memory.used / memory.sessions) * 100,

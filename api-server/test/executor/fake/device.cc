@@ -26,7 +26,8 @@ std::map<CUevent, std::unique_ptr<CUevent_st>> &events =
     *new std::map<CUevent, std::unique_ptr<CUevent_st>>;
 std::set<CUlibrary> &libraries = *new std::set<CUlibrary>;
 std::map<void *, size_t> &pinned = *new std::map<void *, size_t>;
-std::map<int, size_t> &limits = *new std::map<int, size_t>{{0, 1024}, {1, 1 << 20}, {2, 8 << 20}};
+std::map<int, size_t> &limits =
+    *new std::map<int, size_t>{{0, 1024}, {1, 1 << 20}, {2, 8 << 20}, {3, 2}, {4, 2048}};
 uint64_t next_memory = 1;
 uint64_t memory_total = uint64_t{8} << 30;
 uint64_t memory_used = 0;

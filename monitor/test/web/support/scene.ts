@@ -33,6 +33,7 @@ export function fill(operations: MemoryOperations, { gpus = 2, sessions = 3, que
         reserved: sum(({ memory }) => memory.limit),
         used: sum(({ memory }) => memory.used),
         overhead: 5 * GiB,
+        beside: { pinned: GiB / 4, modules: GiB / 2 },
       },
       share: {
         requested: sum(({ share }) => share.request),
