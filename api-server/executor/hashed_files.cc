@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <map>
 #include <vector>
 
 #include "log.h"
@@ -38,6 +39,14 @@ bool read_all(int fd, uint8_t *bytes, uint64_t size) {
     size -= static_cast<uint64_t>(got);
   }
   return true;
+}
+
+// What a file takes of the disk: its blocks, and one for its name and what the file system knows of
+// it.
+uint64_t cost_of(const struct stat &status) {
+  constexpr uint64_t kOfEach = 4096;
+  const auto blocks = static_cast<uint64_t>(status.st_blocks) * 512;
+  return std::max(blocks, static_cast<uint64_t>(status.st_size)) + kOfEach;
 }
 
 bool is_ours(const struct stat &status) {
@@ -136,16 +145,19 @@ void HashedFiles::write(const Hash &hash, std::span<const uint8_t> bytes) const 
   const std::string partial =
       kPartial + std::to_string(getpid()) + "-" + std::to_string(count.fetch_add(1));
   bool whole = false;
+  uint64_t cost = bytes.size();
   {
     const File file{openat(folder_, partial.c_str(),
                            O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)};
     if (file.fd < 0)
       return warn(std::string(kind_.one) + " is not kept on disk: " + strerror(errno));
     whole = write_all(file.fd, bytes);
+    struct stat status;
+    if (fstat(file.fd, &status) == 0) cost = cost_of(status);
   }
   // Readers see all of it or nothing. What a power cut leaves does not match its hash.
   if (whole && renameat(folder_, partial.c_str(), folder_, name_of(hash).c_str()) == 0) {
-    if (written_ += bytes.size(); written_ > slack_) trim();
+    if (written_ += cost; written_ > slack_) trim();
     return;
   }
   warn(std::string(kind_.one) + " is not kept on disk: " + strerror(errno));
@@ -169,10 +181,10 @@ void HashedFiles::trim() const {
   struct Found {
     std::string name;
     timespec used;
-    uint64_t size;
+    uint64_t cost;
   };
   std::vector<Found> found;
-  std::vector<std::string> names;  // of images that have such a file
+  std::map<std::string, uint64_t> names;  // of images that have such a file, and what that costs
   uint64_t total = 0;
   // Another process that is at it sees what this one wrote, or will when it writes the next.
   const bool alone = flock(again, LOCK_EX | LOCK_NB) == 0;
@@ -180,7 +192,10 @@ void HashedFiles::trim() const {
     const std::string name = entry->d_name;
     if (name.size() == kNameLength + sizeof kNames - 1 && name.ends_with(kNames) &&
         is_name(name.substr(0, kNameLength).c_str())) {
-      names.push_back(name.substr(0, kNameLength));
+      struct stat status;
+      if (fstatat(folder_, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+      names[name.substr(0, kNameLength)] = cost_of(status);
+      total += cost_of(status);
       continue;
     }
     const bool partial = strncmp(entry->d_name, kPartial, sizeof kPartial - 1) == 0;
@@ -190,9 +205,8 @@ void HashedFiles::trim() const {
       continue;
     }
     if (!partial) {
-      const auto size = static_cast<uint64_t>(status.st_size);
-      found.push_back({entry->d_name, status.st_mtim, size});
-      total += size;
+      found.push_back({entry->d_name, status.st_mtim, cost_of(status)});
+      total += found.back().cost;
     } else if (time(nullptr) - status.st_mtim.tv_sec > kPartialSeconds) {
       unlinkat(folder_, entry->d_name, 0);
     }
@@ -207,10 +221,11 @@ void HashedFiles::trim() const {
     for (const Found &file : found) {
       if (total <= target) break;
       unlinkat(folder_, file.name.c_str(), 0);
-      total -= file.size;
+      total -= file.cost;
+      if (const auto own = names.find(file.name); own != names.end()) total -= own->second;
     }
   }
-  for (const std::string &name : names) {
+  for (const auto &[name, cost] : names) {
     if (faccessat(folder_, name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
       unlinkat(folder_, (name + kNames).c_str(), 0);
     }

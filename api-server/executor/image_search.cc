@@ -1,14 +1,32 @@
 #include "image_search.h"
 
+#include <sys/random.h>
+
 #include "session.h"
 
 namespace outboard {
 
 namespace {
 
-// For what only sessions of one tenant may find.
+// Of this process, and nobody else's.
+const Hash &secret() {
+  static const Hash made = [] {
+    Hash bytes;
+    for (size_t at = 0; at < sizeof bytes;) {
+      auto *to = reinterpret_cast<uint8_t *>(bytes.data()) + at;
+      const ssize_t got = getrandom(to, sizeof bytes - at, 0);
+      if (got > 0) at += static_cast<size_t>(got);
+    }
+    return bytes;
+  }();
+  return made;
+}
+
+// For what only sessions of one tenant may find: a name that no guest can give, or a question for a
+// module of that name would tell what others have linked.
 Hash key_of(const Hash &hash, const std::string &tenant) {
-  std::string text(reinterpret_cast<const char *>(hash.data()), sizeof hash);
+  std::string text(reinterpret_cast<const char *>(secret().data()), sizeof(Hash));
+  text.append(reinterpret_cast<const char *>(hash.data()), sizeof hash);
   text += tenant;
   return sha256({reinterpret_cast<const uint8_t *>(text.data()), text.size()});
 }

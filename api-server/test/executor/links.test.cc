@@ -136,6 +136,35 @@ TEST(an_input_is_known_to_its_own_tenant_only) {
   CHECK_EQUAL(asked(""), WIRE_MODULE_WANTED);
 }
 
+// Whatever it may be called where images are kept.
+TEST(an_input_of_another_tenant_is_no_module) {
+  const std::string image = input("kernel secret\n");
+  std::string said;
+  {
+    WorldOptions options;
+    options.tenant = "a";
+    World w(std::move(options));
+    create(w, link_handle(1));
+    add(w, link_handle(1), image, &said);
+  }
+  const Hash hash = sha256({reinterpret_cast<const uint8_t *>(image.data()), image.size()});
+  const std::string text = packed(hash) + "a";
+  WorldOptions options;
+  options.tenant = "b";
+  World w(std::move(options));
+  wire_ModuleLoad load = w.guest.load_command(module_handle(1), image);
+  const Hash names[] = {hash,
+                        sha256({reinterpret_cast<const uint8_t *>(text.data()), text.size()})};
+  for (const Hash &name : names) {
+    load.hash0 = name[0];
+    load.hash1 = name[1];
+    load.hash2 = name[2];
+    load.hash3 = name[3];
+    const Answer answer = w.guest.call(WIRE_ModuleLoad, load);
+    CHECK_EQUAL(answer.frame.as<wire_ModuleLoad_reply>().state, WIRE_MODULE_WANTED);
+  }
+}
+
 TEST(what_the_linker_says_is_passed_on) {
   World w;
   const uint64_t link = link_handle(1);

@@ -176,7 +176,7 @@ TEST(what_is_damaged_is_not_there) {
 }
 
 TEST(the_oldest_uploads_go) {
-  Folder folder(4 * kPart);
+  Folder folder(4 * (kPart + 8192));  // with what each file costs the disk
   const uint64_t at = World::base();
   World w(of("ann"));
   w.guest.map(at, 2 << 20);
@@ -190,6 +190,26 @@ TEST(the_oldest_uploads_go) {
   for (uint32_t i : {0, 3, 4, 5}) CHECK_EQUAL(missing(w, at, part(i)), 0u);
   CHECK_EQUAL(missing(w, at, part(1)), 1u);
   CHECK_EQUAL(missing(w, at, part(2)), 1u);
+}
+
+TEST(uploads_count_what_they_take_of_the_disk) {
+  // Of a byte each: a block, and one for the file itself.
+  constexpr uint32_t kFiles = 8;
+  Folder folder(kFiles * (4096 + 4096));
+  const uint64_t at = World::base();
+  World w(of("ann"));
+  w.guest.map(at, 2 << 20);
+  std::string last;
+  for (uint32_t i = 0; i < 3 * kFiles; i++)
+    keep(w, at, last = std::string(1, static_cast<char>(i)));
+  Folder::await("tenant-ann", last);
+  // The look at the folder comes behind the file.
+  size_t files = SIZE_MAX;
+  for (int wait = 0; wait < 5000 && files > kFiles; wait++) {
+    files = Folder::names("/tenant-ann").size();
+    if (files > kFiles) usleep(1000);
+  }
+  CHECK(files > 0 && files <= kFiles);
 }
 
 TEST(a_folder_that_others_may_read_is_not_used) {
