@@ -9,6 +9,8 @@ shift 3
 # Programs end with memory of theirs, and cudart's, not given back.
 ASAN_OPTIONS=detect_leaks=0
 export ASAN_OPTIONS
+SOFTWARE_DEVICE_CHECKS=exact  # what a program does to the byte, not only to the page
+export SOFTWARE_DEVICE_CHECKS
 
 if [ "$how" = native ]; then
   exec env LD_PRELOAD="$runtimes" LD_LIBRARY_PATH="$build/software-device" "$@"

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "answer.h"
 #include "enter.h"
@@ -361,6 +362,13 @@ CUresult guest_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigne
   return result;
 }
 
+// Whether all pages of [begin, end) are mapped. The call writes nothing back, and finds the holes.
+static _Bool is_mapped(uintptr_t begin, uintptr_t end) {
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  begin -= begin % page;
+  return msync((void *)begin, end - begin, MS_ASYNC) == 0;
+}
+
 CUresult guest_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
   const unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                          CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
@@ -370,7 +378,8 @@ CUresult guest_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags
   if (Flags & CU_MEMHOSTREGISTER_IOMEMORY) return CUDA_ERROR_NOT_SUPPORTED;
   struct host_range pinned;
   if (host_find(p, &pinned)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-  if (window_has(begin) || memory_is_device(p)) return CUDA_ERROR_INVALID_VALUE;
+  if (window_has(begin) || memory_is_device(p) || !is_mapped(begin, end))
+    return CUDA_ERROR_INVALID_VALUE;
   CUresult result = CUDA_SUCCESS;
   pthread_mutex_lock(&memory_lock);
   for (size_t i = ranges_until((void *)(end - 1)); i && !result; i--) {
@@ -386,5 +395,7 @@ CUresult guest_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags
 
 CUresult guest_cuMemHostUnregister(void *p) {
   struct host_range range;
-  return p ? take(p, 1, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, &range) : CUDA_ERROR_INVALID_VALUE;
+  if (!p || (host_find(p, &range) && (range.base != p || !range.registered)))
+    return CUDA_ERROR_INVALID_VALUE;
+  return take(p, 1, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, &range);
 }

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "check.h"
 #include "session.h"
@@ -28,7 +29,7 @@ static void allocated(void **state) {
   assert_int_equal(flags, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
   assert_int_equal(cuMemHostGetFlags(&flags, &flags), CUDA_ERROR_INVALID_VALUE);
   assert_int_equal(cuMemFreeHost(a + 1), CUDA_ERROR_INVALID_VALUE);
-  assert_int_equal(cuMemHostUnregister(a), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+  assert_int_equal(cuMemHostUnregister(a), CUDA_ERROR_INVALID_VALUE);
   assert_int_equal(cuMemFreeHost(a), CUDA_SUCCESS);
   assert_int_equal(cuMemFreeHost(a), CUDA_ERROR_INVALID_VALUE);
   assert_false(host_is_pinned(a, 1));
@@ -58,7 +59,7 @@ static void registered(void **state) {
   assert_int_equal(cuMemHostRegister_v2(bytes + 2000, 8000, 0), CUDA_SUCCESS);
   assert_true(host_is_pinned(bytes, 1000));
   assert_false(host_is_pinned(bytes, 1001));  // two ranges are not one
-  assert_int_equal(cuMemHostUnregister(bytes + 1001), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+  assert_int_equal(cuMemHostUnregister(bytes + 1001), CUDA_ERROR_INVALID_VALUE);
   assert_int_equal(cuMemFreeHost(bytes + 1000), CUDA_ERROR_INVALID_VALUE);
   assert_int_equal(cuMemHostUnregister(bytes + 1000), CUDA_SUCCESS);
   assert_int_equal(cuMemHostUnregister(bytes + 1000), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
@@ -73,6 +74,17 @@ static void registered(void **state) {
                    CUDA_ERROR_NOT_SUPPORTED);
   assert_int_equal(cuMemHostRegister_v2((void *)(uintptr_t)device, 64, 0),
                    CUDA_ERROR_INVALID_VALUE);
+
+  // Across a hole.
+  const size_t page = 4096;
+  uint8_t *pages = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  munmap(pages + page, page);
+  assert_int_equal(cuMemHostRegister_v2(pages + 100, 2 * page, 0), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(cuMemHostRegister_v2(pages + 100, page - 100, 0), CUDA_SUCCESS);
+  assert_int_equal(cuMemHostUnregister(pages + 100), CUDA_SUCCESS);
+  munmap(pages, page);
+  assert_int_equal(cuMemHostRegister_v2(pages + 100, 1, 0), CUDA_ERROR_INVALID_VALUE);
+  munmap(pages + 2 * page, page);
 }
 
 static void what_a_pointer_is(void **state) {

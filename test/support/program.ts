@@ -36,6 +36,7 @@ function environment(library: string, options: RunOptions): NodeJS.ProcessEnv {
   return {
     ...process.env,
     LD_LIBRARY_PATH: folders.join(':'),
+    ...(library === softwareDevice ? { SOFTWARE_DEVICE_CHECKS: 'exact' } : {}),
     ...(options.loading === 'LD_PRELOAD' ? { LD_PRELOAD: library } : {}),
     ...options.env,
   };

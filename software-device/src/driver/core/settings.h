@@ -25,7 +25,7 @@ struct Settings {
   std::string trace;      // a file; empty: none
   uint64_t watchdog = 0;  // seconds that a launch may take; 0: for ever
   // Kernels are held to the bytes of allocations, or to pages only.
-  bool exact_checks = true;
+  bool exact_checks = false;
   Level log = Level::kError;
 };
 

@@ -82,6 +82,13 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t size, unsigned int flags) {
 }
 
 CUresult cuMemHostUnregister(void *pointer) {
+  if (CUresult bad = enter()) return bad;
+  {
+    auto pin = driver()->memory.pin();
+    const Region *region = find(pointer);
+    if (region && (!is_registered(*region) || region->base != address_of(pointer)))
+      return refuse(CUDA_ERROR_INVALID_VALUE, "%p is not the start of registered memory", pointer);
+  }
   return guarded(
       [&] { return release(pointer, is_registered, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED); });
 }

@@ -65,6 +65,14 @@ void Granules::set(uint64_t address, uint64_t size, uint8_t flags) {
   if (begin % kBytes) store(first, first + 1, with_extent(flags, kAskSpace));
 }
 
+void Granules::set_among_others(uint64_t address, uint64_t size, uint8_t flags) {
+  set(address, size, flags);
+  const uint64_t begin = address - window_.base, end = begin + size;
+  const uint64_t first = begin >> kGranuleShift, last = (end - 1) >> kGranuleShift;
+  if (begin % kBytes) store(first, first + 1, with_extent(flags, kAskSpace));
+  if (end % kBytes) store(last, last + 1, with_extent(flags, kAskSpace));
+}
+
 uint8_t Granules::get(uint64_t address) const {
   return std::atomic_ref(flags_[(address - window_.base) >> kGranuleShift])
              .load(std::memory_order_relaxed) &

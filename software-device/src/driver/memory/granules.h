@@ -25,6 +25,9 @@ class Granules {
   // Opens these bytes, and no others, to kernels; `flags` 0 closes every granule they touch.
   // Preconditions: the range lies in the window and shares no granule with another that is open.
   void set(uint64_t address, uint64_t size, uint8_t flags);
+  // The same where other memory may begin or end in the granules at either end.
+  void set_among_others(uint64_t address, uint64_t size, uint8_t flags);
+  void close() { store(0, window_.size >> kGranuleShift, 0); }
   // What may be done at an address: kReadable, kWritable.
   uint8_t get(uint64_t address) const;
   const Window &window() const { return window_; }

@@ -60,7 +60,10 @@ uint64_t Memory::import(const Ticket &ticket, const Description &description, co
   region.window = window;
   region.window_size = size;
   region.access.resize(devices_.size());
-  granules->set(region.base, region.size, kReadable | kWritable);
+  if (checks_ == Checks::kExact)
+    granules->set(region.base, region.size, kReadable | kWritable);
+  else
+    granules->set(window, size, kReadable | kWritable);
   for (int reached : {device, user}) {
     auto index = static_cast<size_t>(reached);
     if (region.access[index]) continue;

@@ -1,5 +1,7 @@
 #include "memory/memory.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -11,6 +13,7 @@ namespace softdev::driver {
 namespace {
 
 constexpr uint64_t kSmallestWindow = uint64_t{64} << 30, kHostWindow = uint64_t{1} << 40;
+constexpr uint64_t kHostPage = 4096;
 
 // The arena owns its flags; the spaces share them.
 std::shared_ptr<Granules> window_of(const std::shared_ptr<Arena> &arena) {
@@ -20,6 +23,7 @@ std::shared_ptr<Granules> window_of(const std::shared_ptr<Arena> &arena) {
 }  // namespace
 
 bool Memory::create(const std::vector<uint64_t> &devices, Checks checks) {
+  checks_ = checks;
   host_ = Arena::create(kHostWindow, nullptr, checks);
   if (!host_) return false;
   for (uint64_t bytes : devices) {
@@ -116,6 +120,11 @@ uint64_t Memory::allocate_host(uint64_t size, RegionKind kind, int device, uint6
 }
 
 int Memory::register_host(uint64_t base, uint64_t size, uint64_t context, unsigned flags) {
+  const uint64_t first = base & ~(kHostPage - 1), end = round_up(base + size, kHostPage);
+  if (end < base) return CUDA_ERROR_INVALID_VALUE;
+  // Writes nothing back, and finds the holes in what is mapped.
+  if (msync(reinterpret_cast<void *>(first), end - first, MS_ASYNC))
+    return CUDA_ERROR_INVALID_VALUE;
   std::unique_lock guard(mutex_);
   auto after = regions_.upper_bound(base);
   if (after != regions_.end() && after->first < base + size)
@@ -130,9 +139,13 @@ int Memory::register_host(uint64_t base, uint64_t size, uint64_t context, unsign
   region.size = size;
   region.context = context;
   region.flags = flags;
-  auto window = std::make_shared<Granules>(base, size);
+  const bool exact = checks_ == Checks::kExact;
+  auto window = std::make_shared<Granules>(exact ? base : first, exact ? size : end - first);
   if (!window->valid()) return CUDA_ERROR_OUT_OF_MEMORY;
-  window->set(base, size, kReadable | kWritable);
+  if (exact)
+    window->set_among_others(base, size, kReadable | kWritable);
+  else
+    window->set(first, end - first, kReadable | kWritable);
   for (PerDevice &device : devices_) device.space->add(window);
   region.access.assign(devices_.size(), window);
   add(std::move(region));
@@ -179,7 +192,7 @@ void Memory::destroy(std::shared_ptr<Region> region, const std::function<void()>
     if (arena) region->retired = arena->release(region->base, region->size);
     for (size_t i = 0; i < region->access.size(); i++) {
       if (!region->access[i]) continue;
-      region->access[i]->set(region->base, region->size, 0);
+      region->access[i]->close();
       devices_[i].space->remove(region->access[i].get());
     }
   }

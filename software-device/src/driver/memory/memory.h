@@ -94,8 +94,9 @@ class Memory {
   uint64_t reserve_device(int device, uint64_t size, uint64_t context, uint64_t *id);
   bool back(uint64_t base, uint64_t id);
   void unback(uint64_t base, uint64_t id);
-  // Makes the program's own memory reachable. CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED when part
-  // of it is.
+  // Makes the program's own memory reachable, as far as its pages. CUDA_ERROR_HOST_MEMORY_ALREADY_
+  // REGISTERED when part of it is; several may share a page. CUDA_ERROR_INVALID_VALUE when part of
+  // it is not there.
   int register_host(uint64_t base, uint64_t size, uint64_t context, unsigned flags);
 
   // Takes the region that begins at `base` off the books, if `fits` agrees: no new copy finds it
@@ -180,6 +181,7 @@ class Memory {
   void unmap_destroyed(const Region &region);
 
   mutable std::shared_mutex mutex_;
+  Checks checks_ = Checks::kPages;
   std::vector<PerDevice> devices_;
   std::shared_ptr<Arena> host_;
   std::map<uint64_t, std::shared_ptr<Region>> regions_;

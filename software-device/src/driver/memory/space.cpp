@@ -13,6 +13,13 @@ bool below(uint64_t address, const std::shared_ptr<Granules> &window) {
   return address < window->window().base;
 }
 
+// Registered memory may share a page: of two windows that begin together the longer one is last,
+// which is the one that `find` takes.
+bool shorter(const std::shared_ptr<Granules> &window, const std::shared_ptr<Granules> &other) {
+  const Window &one = window->window(), &two = other->window();
+  return one.base != two.base ? one.base < two.base : one.size < two.size;
+}
+
 }  // namespace
 
 const Window *Space::find(uint64_t address) const {
@@ -29,7 +36,7 @@ std::string Space::describe(uint64_t address) const { return memory_->describe(a
 
 void Space::add(std::shared_ptr<Granules> window) {
   std::unique_lock guard(mutex_);
-  auto after = std::upper_bound(windows_.begin(), windows_.end(), window->window().base, below);
+  auto after = std::upper_bound(windows_.begin(), windows_.end(), window, shorter);
   windows_.insert(after, std::move(window));
 }
 
