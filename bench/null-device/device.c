@@ -7,8 +7,10 @@
 
 #include "abi_lookup.h"
 #include "abi_proc_address.h"
+#include "abi_refusal.h"
 #include "abi_result.h"
 #include "abi_tables.h"
+#include "abi_version.h"
 #include "null.h"
 
 static _Atomic bool initialised;
@@ -30,7 +32,7 @@ CUresult cuInit(unsigned int flags) {
 }
 
 CUresult cuDriverGetVersion(int *version) {
-  *version = CUDA_DRIVER_VERSION;
+  *version = ABI_DRIVER_VERSION;
   return CUDA_SUCCESS;
 }
 
@@ -59,7 +61,7 @@ CUresult cuGetErrorString(CUresult error, const char **sentence) {
 
 int abi_unsupported(int entry) {
   null_log("%s is not supported", abi_entries[entry].name);
-  return CUDA_ERROR_NOT_SUPPORTED;
+  return abi_refusal(abi_entries[entry].name);
 }
 
 // ---- the device --------------------------------------------------------------------------------
@@ -157,7 +159,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 
 // ---- what cudart's private tables need ---------------------------------------------------------
 
-static int driver_version(void) { return CUDA_DRIVER_VERSION; }
+static int driver_version(void) { return ABI_DRIVER_VERSION; }
 static int device_count(void) { return initialised ? 1 : 0; }
 
 static void device_identity(int ordinal, struct abi_device_identity *identity) {

@@ -3,17 +3,7 @@
 #include <string.h>
 
 #include "abi_lookup.h"
-
-// PyTorch wants all of these when it starts, and takes a missing one for a broken driver.
-static int wanted_at_start(const char *name) {
-  static const char *const beginnings[] = {"cuMulticast",        "cuGreenCtx",
-                                           "cuCtxFromGreenCtx",  "cuDevResource",
-                                           "cuDevSmResource",    "cuDeviceGetDevResource",
-                                           "cuCtxGetDevResource"};
-  for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
-    if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0) return 1;
-  return 0;
-}
+#include "abi_refusal.h"
 
 CUresult abi_get_proc_address(const char *name, void **function, int version, cuuint64_t flags,
                               CUdriverProcAddressQueryResult *status) {
@@ -32,7 +22,7 @@ CUresult abi_get_proc_address(const char *name, void **function, int version, cu
       reason = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
       break;
     case ABI_NOT_IMPLEMENTED:
-      if (wanted_at_start(name))
+      if (abi_refusal_is_found(name))
         reason = CU_GET_PROC_ADDRESS_SUCCESS;
       else
         *function = NULL;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "abi_lookup.h"
+#include "abi_refusal.h"
 
 CUcontext test_current;
 char test_logged[256];
@@ -38,5 +39,5 @@ const struct abi_host abi_host = {driver_version,  device_count,    device_ident
 
 int abi_unsupported(int entry) {
   test_unsupported = entry;
-  return CUDA_ERROR_NOT_SUPPORTED;
+  return abi_refusal(abi_entries[entry].name);
 }

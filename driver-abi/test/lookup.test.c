@@ -78,6 +78,36 @@ static void what_pytorch_wants_at_its_start_is_found_and_refuses(void **state) {
   assert_null(ask("cuMulticastCreate", 11000, 0));
 }
 
+// As of a driver on a machine without a display.
+static void what_goes_with_graphics_is_found_and_refuses(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    int version;
+    CUresult result;
+  } calls[] = {
+      {"cuGraphicsGLRegisterBuffer", 3000, CUDA_ERROR_INVALID_GRAPHICS_CONTEXT},
+      {"cuGraphicsGLRegisterImage", 3000, CUDA_ERROR_INVALID_GRAPHICS_CONTEXT},
+      {"cuGLGetDevices", 6050, CUDA_ERROR_INVALID_GRAPHICS_CONTEXT},
+      {"cuGraphicsMapResources", 7000, CUDA_ERROR_INVALID_HANDLE},
+      {"cuGraphicsUnmapResources", 7000, CUDA_ERROR_INVALID_HANDLE},
+      {"cuGraphicsResourceGetMappedPointer", 3020, CUDA_ERROR_INVALID_HANDLE},
+      {"cuGraphicsSubResourceGetMappedArray", 3000, CUDA_ERROR_INVALID_HANDLE},
+      {"cuGraphicsUnregisterResource", 3000, CUDA_ERROR_INVALID_HANDLE},
+      {"cuGraphicsEGLRegisterImage", 7000, CUDA_ERROR_NOT_SUPPORTED},
+      {"cuEGLStreamConsumerConnect", 7000, CUDA_ERROR_NOT_SUPPORTED},
+      {"cuEventCreateFromEGLSync", 9000, CUDA_ERROR_NOT_SUPPORTED},
+      {"cuVDPAUGetDevice", 3010, CUDA_ERROR_NOT_SUPPORTED},
+      {"cuGraphicsVDPAURegisterVideoSurface", 3010, CUDA_ERROR_NOT_SUPPORTED},
+  };
+  for (unsigned i = 0; i < sizeof calls / sizeof *calls; i++) {
+    CUresult (*call)(void) = NULL;
+    *(void **)&call = ask(calls[i].name, calls[i].version, 0);
+    if (!call) fail_msg("%s is not found", calls[i].name);
+    if (call() != calls[i].result) fail_msg("%s does not give %d", calls[i].name, calls[i].result);
+  }
+}
+
 static void bad_arguments(void **state) {
   (void)state;
   void *function;
@@ -110,6 +140,7 @@ int main(void) {
       cmocka_unit_test(per_thread_variant_falls_back),
       cmocka_unit_test(refusals_say_why),
       cmocka_unit_test(what_pytorch_wants_at_its_start_is_found_and_refuses),
+      cmocka_unit_test(what_goes_with_graphics_is_found_and_refuses),
       cmocka_unit_test(bad_arguments),
       cmocka_unit_test(a_stub_reports_its_own_name),
       cmocka_unit_test(lookups_are_sorted),

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "abi_version.h"
 #include "guest_calls.h"
 #include "log.h"
 
@@ -18,8 +19,8 @@ const struct device *device_get(int ordinal) { return &devices[ordinal]; }
 
 // Before attach, what this library was written against: cudart asks before cuInit.
 int device_driver_version(void) {
-  return driver_version && driver_version < CUDA_DRIVER_VERSION ? driver_version
-                                                                : CUDA_DRIVER_VERSION;
+  return driver_version && driver_version < ABI_DRIVER_VERSION ? driver_version
+                                                               : ABI_DRIVER_VERSION;
 }
 
 // "GPU-" and a prefix of the UUID that fits one device only, as nvidia-smi prints it.

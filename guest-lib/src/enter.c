@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "abi_lookup.h"
+#include "abi_refusal.h"
 #include "abi_result.h"
 #include "batch.h"
 #include "connection.h"
@@ -134,8 +135,9 @@ int abi_unsupported(int entry) {
   stats_add(&guest_stats->calls, 1);
   stats_add(&guest_stats->unsupported, 1);
   if (trace_on()) trace_unsupported(entry);
+  const CUresult result = abi_refusal(abi_entries[entry].name);
   if (!atomic_exchange(&named[entry], 1))
-    log_warn("%s is not served: the program gets CUDA_ERROR_NOT_SUPPORTED (said once)",
-             abi_entries[entry].name);
-  return CUDA_ERROR_NOT_SUPPORTED;
+    log_warn("%s is not served: the program gets %s (said once)", abi_entries[entry].name,
+             abi_result_name(result));
+  return result;
 }

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cuda_driver.h"
+#include "abi_version.h"
 #include "nvml_calls.h"
 #include "process.h"
 #include "text.h"
@@ -38,7 +38,7 @@ nvmlReturn_t answer_nvmlSystemGetDriverVersion(char *version, unsigned int lengt
 nvmlReturn_t answer_nvmlSystemGetCudaDriverVersion_v2(int *version) {
   if (!version) return NVML_ERROR_INVALID_ARGUMENT;
   int server = (int)shown_driver_version();
-  *version = server && server < CUDA_DRIVER_VERSION ? server : CUDA_DRIVER_VERSION;
+  *version = server && server < ABI_DRIVER_VERSION ? server : ABI_DRIVER_VERSION;
   return NVML_SUCCESS;
 }
 

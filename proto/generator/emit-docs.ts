@@ -33,7 +33,7 @@ export function emitCoverage(facts: Facts, api: Api, callers: Callers): string {
 
 CUDA ${Math.floor(facts.version / 1000)}.${(facts.version % 1000) / 10}: ${served.length} of ${names.length} entry points are served. The others exist as symbols, answer
 \`CUDA_ERROR_NOT_SUPPORTED\`, are named once in the guest's log and counted; \`cuGetProcAddress\` answers
-\`CUDA_ERROR_NOT_FOUND\` for them.
+\`CUDA_ERROR_NOT_FOUND\` for them, unless programs take that for a broken driver (\`driver-abi/src/abi_refusal.c\`).
 
 ${tested} of ${api.calls.length} calls below are made by programs of \`test/programs/features\`, which must do remoted what they do
 natively (as recorded by \`npm run costs\`).

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "abi_tables.h"
+#include "abi_version.h"
 #include "streams/disorder.h"
 #include "trace/trace.h"
 
@@ -127,7 +128,7 @@ HostFunctionScope::~HostFunctionScope() { in_host_function = false; }
 
 namespace {
 
-int driver_version() { return CUDA_DRIVER_VERSION; }
+int driver_version() { return ABI_DRIVER_VERSION; }
 
 int device_count() {
   Driver *all = driver();

@@ -3,8 +3,10 @@
 
 #include "abi_lookup.h"
 #include "abi_proc_address.h"
+#include "abi_refusal.h"
 #include "abi_result.h"
 #include "abi_tables.h"
+#include "abi_version.h"
 #include "entry/entry.h"
 
 using namespace softdev::driver;
@@ -18,7 +20,7 @@ CUresult cuInit(unsigned int flags) {
 
 CUresult cuDriverGetVersion(int *version) {
   if (!version) return CUDA_ERROR_INVALID_VALUE;
-  *version = CUDA_DRIVER_VERSION;
+  *version = ABI_DRIVER_VERSION;
   return CUDA_SUCCESS;
 }
 
@@ -54,7 +56,7 @@ int abi_unsupported(int entry) {
   static std::atomic<unsigned> calls[ABI_ENTRY_COUNT];
   if (calls[entry].fetch_add(1, std::memory_order_relaxed) == 0)
     log(Level::kWarn, "%s is not supported", abi_entries[entry].name);
-  return CUDA_ERROR_NOT_SUPPORTED;
+  return abi_refusal(abi_entries[entry].name);
 }
 
 }  // extern "C"
