@@ -47,6 +47,65 @@ write('decode', 'flags', b'\x00' + frame(0x8002, flags=1))
 write('decode', 'output-too-long', b'\x00' + frame(0x8003, struct.pack('<Q', 99)))
 write('decode', 'data-disagrees', b'\x00' + frame(0x8001, struct.pack('<QQQ', 1, 0, 99)))
 
+# ---- placement: questions of some shape, then the stream ------------------------------------------
+
+PLAIN, DEFERRED, NOWHERE, UNASKED = 0, 1, 2, 4
+
+
+def asked(*shapes):
+    return bytes([len(shapes)]) + b''.join(bytes(shape[:6]) + bytes(2) for shape in shapes)
+
+
+write('placement', 'none', asked() + idle + fault + end)
+write('placement', 'rows', asked((9, 2, 1, 5, 7, PLAIN), (3, 0, 0, 0, 0, DEFERRED)) +
+      data(1, 0, b'a' * 30) + data(1, 30, b'b' * 30) + reply(1) + data(2, 0, b'c' * 4) + reply(2))
+write('placement', 'beyond', asked((9, 2, 1, 5, 7, PLAIN)) + data(1, 1, b'a' * 60) + reply(1))
+write('placement', 'replies', asked(*[(0, 0, 0, 0, 0, NOWHERE)] * 3) + reply(2, 0, bytes(300)) +
+      reply(1, 2) + reply(3, 0, bytes(8)) + reply(3))
+write('placement', 'unasked', asked((0, 0, 0, 0, 0, NOWHERE | UNASKED), (0, 0, 0, 0, 0, NOWHERE)) +
+      reply(1 << 63, 0, bytes(64)) + reply(1))
+write('placement', 'placed', asked((99, 0, 0, 0, 0, PLAIN)) + frame(0x8009, struct.pack('<QQQII', 1, 0, 8, 0, 0)))
+
+# ---- lists: bytes of answers ----------------------------------------------------------------------
+
+
+def said(body):
+    return struct.pack('<H', len(body)) + body
+
+
+def padded(text):
+    return text + bytes(-len(text) % 8)
+
+
+def listed_kernel(name, index, parameters, description=b''):
+    end_of_last = max([offset + size for offset, size in parameters], default=0)
+    return (struct.pack('<IIII', len(name), len(parameters), end_of_last, index) + description +
+            b''.join(struct.pack('<II', *one) for one in parameters) + padded(name))
+
+
+def listed_variable(name, address, size):
+    return struct.pack('<QQII', address, size, 0, len(name)) + padded(name)
+
+
+def opened(entries, listed, kernels=None, described=0, errors=b'', info=b''):
+    texts = padded(errors) + padded(info)
+    return said(struct.pack('<IiIIIIII', 1, 0, listed if kernels is None else kernels, listed, described,
+                            len(errors), len(info), len(entries)) + texts + entries)
+
+
+DESCRIPTION = struct.pack('<I16i32sI', 0xffff, *[64] * 16, bytes([4] * 32), 0)
+KERNEL = listed_kernel(b'kernel', 0, [(0, 8), (8, 4)])
+write('lists', 'kernel', b'\0' + opened(KERNEL, 1) + said(struct.pack('<II', 104, 0) + DESCRIPTION) +
+      said(struct.pack('<QQII', 0x400000000000, 64, 0, 0)))
+write('lists', 'described', b'\0' + opened(listed_kernel(b'kernel', 0, [(0, 8)], DESCRIPTION) +
+                                          listed_variable(b'variable', 0x400000000000, 64), 1, described=1))
+write('lists', 'more-kernels', b'\0' + opened(KERNEL, 1, kernels=3) +
+      said(struct.pack('<IIII', 2, 12, 16, 0) + struct.pack('<IIII', 0, 8, 8, 4)))
+write('lists', 'refused', b'\0' + said(struct.pack('<IiIIIIII', 3, 218, 0, 0, 0, 5, 4, 0) + padded(b'wrong') +
+                                      padded(b'info')))
+write('lists', 'link', b'\1' + said(struct.pack('<IiII', 1, 0, 5, 4) + padded(b'error') + padded(b'info')) +
+      said(struct.pack('<iIQII', 0, 0, 64, 0, 4) + padded(b'done')))
+
 # ---- answers: a protobuf writer of three lines ----------------------------------------------------
 
 
