@@ -12,7 +12,7 @@ namespace softdev {
 bool Lowering::bulk_copy(bool reduce) {
   if (!reduce && take("commit_group")) return modifiers_done() && expect_operands(0);
   if (!reduce && take("wait_group")) {
-    take("read");
+    if (!take("read")) take("sync_restrict::proxy::async");
     uint64_t ignored = 0;
     return modifiers_done() && expect_operands(1) &&
            immediate_bits(operand(0), Type::U32, &ignored);

@@ -32,6 +32,7 @@ bool Lowering::fence() {
 }
 
 // .alias      .async[.space]      .async::generic.order.sync_restrict::space.cluster
+// .async::generic.release.sync_restrict::shared::cluster::read.scope
 // .tensormap::generic.release.scope      .tensormap::generic.acquire.scope [p], 128
 bool Lowering::fence_proxy(bool old) {
   bool acquire = false;
@@ -40,9 +41,11 @@ bool Lowering::fence_proxy(bool old) {
     for (std::string_view space : {"global", "shared::cta", "shared::cluster"})
       if (take(space)) break;
   } else if (!old && take("async::generic")) {
-    if (!(take("release") ? take("sync_restrict::shared::cta")
-                          : take("acquire") && take("sync_restrict::shared::cluster")) ||
-        !take("cluster"))
+    const bool reads = has("release") && take("sync_restrict::shared::cluster::read");
+    const bool restricted = take("release")
+                                ? reads || take("sync_restrict::shared::cta")
+                                : take("acquire") && take("sync_restrict::shared::cluster");
+    if (!restricted || !(take("cluster") || (reads && take("cta"))))
       return refuse(
           "needs .release.sync_restrict::shared::cta.cluster or "
           ".acquire.sync_restrict::shared::cluster.cluster");

@@ -132,7 +132,8 @@ TEST(bulk_copies_in_every_form) {
 
 TEST(bulk_groups_are_waited_for) {
   Bench bench;
-  for (const char *wait : {"cp.async.bulk.wait_group", "cp.async.bulk.wait_group.read"}) {
+  for (const char *wait : {"cp.async.bulk.wait_group", "cp.async.bulk.wait_group.read",
+                           "cp.async.bulk.wait_group.sync_restrict::proxy::async"}) {
     // What was read may be written again; what was written may be read after a whole wait.
     auto program = bench.device.load(
         module(bulk_kernel("k",

@@ -28,6 +28,8 @@ std::vector<std::string> all_forms() {
       "fence.proxy.async.shared::cluster",
       "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster",
       "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster",
+      "fence.proxy.async::generic.release.sync_restrict::shared::cluster::read.cta",
+      "fence.proxy.async::generic.release.sync_restrict::shared::cluster::read.cluster",
   };
   for (const char *scope : {"cta", "cluster", "gpu", "sys"}) {
     for (const char *order : {"", ".sc", ".acq_rel", ".acquire", ".release"})
@@ -76,11 +78,24 @@ TEST(fences) {
 TEST(fences_that_are_refused) {
   Device device;
   for (const char *bad :
-       {"fence", "membar", "fence.cta.gpu", "fence.mbarrier_init.cluster", "fence.gl", "membar.gpu",
-        "membar.sc.cta", "membar.proxy.async", "fence.sc.acquire.cta", "fence.proxy",
-        "fence.proxy.async.cta", "fence.proxy.alias.gpu", "fence.proxy.async.global.shared::cta",
-        "fence.proxy.tensormap::generic.gpu", "fence.mbarrier_init.release.gpu",
+       {"fence",
+        "membar",
+        "fence.cta.gpu",
+        "fence.mbarrier_init.cluster",
+        "fence.gl",
+        "membar.gpu",
+        "membar.sc.cta",
+        "membar.proxy.async",
+        "fence.sc.acquire.cta",
+        "fence.proxy",
+        "fence.proxy.async.cta",
+        "fence.proxy.alias.gpu",
+        "fence.proxy.async.global.shared::cta",
+        "fence.proxy.tensormap::generic.gpu",
+        "fence.mbarrier_init.release.gpu",
         "fence.acquire.sync_restrict::shared::cta.cluster",
+        "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster::read.cluster",
+        "fence.proxy.async::generic.release.sync_restrict::shared::cta.cta",
         "fence.release.sync_restrict::shared::cta.gpu",
         "fence.proxy.async::generic.release.cluster"}) {
     auto program = device.load(module(kernel("k", 0, std::string(bad) + ";")));
