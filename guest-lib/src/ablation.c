@@ -38,7 +38,7 @@ static unsigned parse(const char *list, const char **unknown, size_t *length) {
 }
 
 _Bool ablation_decide(void) {
-  const char *list = getenv("OUTBOARD_ABLATION");
+  const char *list = secure_getenv("OUTBOARD_ABLATION");
   const char *unknown;
   size_t length;
   ablation = list ? parse(list, &unknown, &length) : 0;
@@ -46,7 +46,7 @@ _Bool ablation_decide(void) {
 }
 
 void ablation_report(void) {
-  const char *list = getenv("OUTBOARD_ABLATION");
+  const char *list = secure_getenv("OUTBOARD_ABLATION");
   const char *unknown = NULL;
   size_t length = 0;
   if (list) parse(list, &unknown, &length);

@@ -206,12 +206,12 @@ static CUresult start(const struct config *config) {
 
 // Once: a program may try cuInit again and again.
 static void open_log_and_stats(void) {
-  const char *level = getenv("OUTBOARD_LOG");
+  const char *level = secure_getenv("OUTBOARD_LOG");
   if (level && *level) {
     const char *wrong = log_configure(level);
     if (wrong) log_error("OUTBOARD_LOG=\"%s\": %s", level, wrong);
   }
-  const char *stats = getenv("OUTBOARD_STATS");
+  const char *stats = secure_getenv("OUTBOARD_STATS");
   int error = 0;
   if (stats && *stats && (error = stats_open(stats)))
     log_error("OUTBOARD_STATS=\"%s\": %s", stats, strerror(error));

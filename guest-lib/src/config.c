@@ -148,8 +148,8 @@ static _Bool read_share(struct config *config, const char *value) {
 }
 
 static _Bool read_token(struct config *config) {
-  const char *token = getenv("OUTBOARD_TOKEN");
-  const char *path = getenv("OUTBOARD_TOKEN_FILE");
+  const char *token = secure_getenv("OUTBOARD_TOKEN");
+  const char *path = secure_getenv("OUTBOARD_TOKEN_FILE");
   if (token && *token) {
     if (strlen(token) >= sizeof config->token) {
       log_error("OUTBOARD_TOKEN is longer than %d bytes", CONFIG_TOKEN_MAX - 1);
@@ -209,11 +209,11 @@ static void read_traceparent(struct config *config, const char *value) {
 }
 
 static _Bool read_all(struct config *config) {
-  if (!read_servers(config, getenv("OUTBOARD_SERVER"))) return 0;
+  if (!read_servers(config, secure_getenv("OUTBOARD_SERVER"))) return 0;
   if (!read_token(config)) return 0;
 
   unsigned long long number;
-  const char *value = getenv("OUTBOARD_GPUS");
+  const char *value = secure_getenv("OUTBOARD_GPUS");
   if (value && *value) {
     if (!read_number("OUTBOARD_GPUS", value, value, value + strlen(value), DEVICES_MAX,
                      "expected how many GPUs, from 1 to 8", &number))
@@ -221,17 +221,17 @@ static _Bool read_all(struct config *config) {
     if (number == 0) return bad("OUTBOARD_GPUS", value, "expected how many GPUs, from 1 to 8");
     config->gpus = (uint32_t)number;
   }
-  value = getenv("OUTBOARD_MEMORY");
+  value = secure_getenv("OUTBOARD_MEMORY");
   if (value && *value && !read_memory(config, value)) return 0;
-  value = getenv("OUTBOARD_SHARE");
+  value = secure_getenv("OUTBOARD_SHARE");
   if (value && *value && !read_share(config, value)) return 0;
-  value = getenv("OUTBOARD_NAME");
+  value = secure_getenv("OUTBOARD_NAME");
   if (value && *value && !read_name(config, value)) return 0;
-  value = getenv("OUTBOARD_CLASS");
+  value = secure_getenv("OUTBOARD_CLASS");
   if (value && *value && !read_class(config, value)) return 0;
-  value = getenv("TRACEPARENT");
+  value = secure_getenv("TRACEPARENT");
   if (value && *value) read_traceparent(config, value);
-  value = getenv("OUTBOARD_CONNECT_TIMEOUT");
+  value = secure_getenv("OUTBOARD_CONNECT_TIMEOUT");
   if (value && *value) {
     if (!read_number("OUTBOARD_CONNECT_TIMEOUT", value, value, value + strlen(value),
                      CONNECT_TIMEOUT_MAX_S, "expected seconds, from 1 to 3600", &number))
@@ -246,8 +246,8 @@ static _Bool read_all(struct config *config) {
 CUresult config_read(struct config *config) {
   memset(config, 0, sizeof *config);
   config->connect_timeout_ms = CONNECT_TIMEOUT_DEFAULT_MS;
-  config->visible_devices = getenv("CUDA_VISIBLE_DEVICES");
-  const char *servers = getenv("OUTBOARD_SERVER");
+  config->visible_devices = secure_getenv("CUDA_VISIBLE_DEVICES");
+  const char *servers = secure_getenv("OUTBOARD_SERVER");
   if (!servers || !*servers) {
     log_error("OUTBOARD_SERVER is not set: name the GPU server, as in OUTBOARD_SERVER=gpu1:4460");
     return CUDA_ERROR_SYSTEM_NOT_READY;

@@ -23,7 +23,7 @@ static int note(const char *name) {
 }
 
 void notice_open(void) {
-  const char *where = getenv("OUTBOARD_NOTICES"), *log = getenv("OUTBOARD_LOG");
+  const char *where = secure_getenv("OUTBOARD_NOTICES"), *log = secure_getenv("OUTBOARD_LOG");
   if (!where || !*where || strlen(where) >= sizeof folder) return;
   strcpy(folder, where);
   note("called");

@@ -31,7 +31,7 @@ static void put_names(int fd) {
 }
 
 int stats_open(const char *path) {
-  int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (fd < 0) return errno;
   if (ftruncate(fd, sizeof(struct stats)) != 0) {
     int error = errno;

@@ -82,7 +82,7 @@ static void expand(char *path, size_t size, const char *pattern) {
 }
 
 static uint64_t wanted_size(void) {
-  const char *value = getenv("OUTBOARD_TRACE_SIZE");
+  const char *value = secure_getenv("OUTBOARD_TRACE_SIZE");
   if (!value || !*value) return TRACE_BYTES_DEFAULT;
   char *end;
   errno = 0;
@@ -128,7 +128,7 @@ static void open_ring(const char *pattern) {
 
 _Bool trace_decide(void) {
   if (atomic_load(&guest_trace) != &undecided) return trace_on();
-  const char *pattern = getenv("OUTBOARD_TRACE");
+  const char *pattern = secure_getenv("OUTBOARD_TRACE");
   if (!pattern || !*pattern) {
     struct trace_ring *before = &undecided;
     atomic_compare_exchange_strong(&guest_trace, &before, NULL);
@@ -152,7 +152,8 @@ _Bool trace_decide(void) {
 void trace_report(void) {
   pthread_mutex_lock(&lock);
   if (*problem)
-    log_error("OUTBOARD_TRACE=\"%s\": %s: nothing is traced", getenv("OUTBOARD_TRACE"), problem);
+    log_error("OUTBOARD_TRACE=\"%s\": %s: nothing is traced", secure_getenv("OUTBOARD_TRACE"),
+              problem);
   if (*wrong_size)
     log_error(
         "OUTBOARD_TRACE_SIZE=\"%s\" is not understood: expected bytes, or a number with K, M or G, "

@@ -7,7 +7,7 @@
 _Atomic unsigned guest_watch = WATCH_UNDECIDED;
 
 static void decide(void) {
-  const char *stats = getenv("OUTBOARD_STATS");
+  const char *stats = secure_getenv("OUTBOARD_STATS");
   unsigned bits = stats && *stats ? WATCH_STATS : 0;
   if (trace_decide()) bits |= WATCH_TRACE;
   if (ablation_decide()) bits |= WATCH_ABLATION;

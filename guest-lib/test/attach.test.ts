@@ -1,7 +1,7 @@
 // The first CUDA call, with servers of all kinds and environments of all kinds: the CUresult that
 // the program gets, the line in the log, and silence without OUTBOARD_LOG.
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -77,6 +77,21 @@ t.test('a log or counters that cannot be had do not stop a program', async (t) =
   });
   t.equal(stats.lines[0], 'cuInit CUDA_SUCCESS');
   t.match(stats.stderr, /OUTBOARD_STATS="\/no\/such\/file": No such file or directory/);
+  // Where somebody else may write, a name may lead to a file of ours.
+  const link = path.join(shortFolder(t), 'link');
+  const target = `${link}.target`;
+  writeFileSync(target, 'precious');
+  symlinkSync(target, link);
+  const linked = await run('init', {
+    ...env,
+    OUTBOARD_LOG: 'error',
+    OUTBOARD_STATS: link,
+    OUTBOARD_TRACE: link,
+  });
+  t.equal(linked.lines[0], 'cuInit CUDA_SUCCESS');
+  t.match(linked.stderr, /OUTBOARD_STATS=".*": Too many levels of symbolic links/);
+  t.match(linked.stderr, /OUTBOARD_TRACE=".*": Too many levels of symbolic links/);
+  t.equal(readFileSync(target, 'utf8'), 'precious', 'what it leads to is as it was');
 });
 
 t.test('no server there', async (t) => {

@@ -39,6 +39,9 @@ t.test('it needs the C library only, of glibc 2.17 or newer', async (t) => {
     const [, minor = ''] = version.split('.');
     t.ok(Number(minor) <= 17, name);
   }
+  const asks = undefinedSymbols.map(({ name }) => name.replace(/@.*/, ''));
+  t.ok(asks.includes('secure_getenv'), 'it reads the environment');
+  t.notOk(asks.includes('getenv'), 'but not that of who calls a program with more rights');
 });
 
 t.test('its SONAME makes it the driver, whatever loads it', async (t) => {

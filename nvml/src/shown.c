@@ -172,7 +172,7 @@ static void in_child(void) {
 }
 
 static void open_log(void) {
-  const char *level = getenv("OUTBOARD_LOG");
+  const char *level = secure_getenv("OUTBOARD_LOG");
   if (!level || !*level) return;
   const char *wrong = log_configure(level);
   if (wrong) log_error("OUTBOARD_LOG=\"%s\": %s", level, wrong);

@@ -43,6 +43,9 @@ t.test('it needs the C library only, of glibc 2.17 or newer', async (t) => {
     const [, minor] = /@GLIBC_2\.([0-9]+)/.exec(name) ?? [];
     if (minor !== undefined) t.ok(Number(minor) <= 17, name);
   }
+  const asks = wanted.map(({ name }) => name.replace(/@.*/, ''));
+  t.ok(asks.includes('secure_getenv'), 'it reads the environment');
+  t.notOk(asks.includes('getenv'), 'but not that of who calls a program with more rights');
 });
 
 t.test('its SONAME makes it NVML, whatever loads it', async (t) => {

@@ -60,7 +60,7 @@ static int reserve(int fd, uint64_t size) {
 
 // A file of `size` bytes, empty and locked, in `fd`.
 static int open_file(const char *path, uint64_t size, int *fd) {
-  *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  *fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (*fd < 0) return errno;
   struct stat status;
   int error = 0;
