@@ -8,7 +8,7 @@ import { lintRow } from './rows/lint.mjs';
 import { emptyRow, lastLine, showFailures, skipReasons, table, totals } from './rows/summary.mjs';
 import { tapRow } from './rows/tap.mjs';
 import { environment, setUp } from './setup/all.mjs';
-import { ensureClients, ensureNvmlClient } from './setup/clients.mjs';
+import { ensureClients, ensureNvmlClient, ensureTinygrad } from './setup/clients.mjs';
 import { configurations, ensureNative } from './setup/native.mjs';
 import { ensureRuntimes, OLD_RUNTIMES } from './setup/runtimes.mjs';
 import { runMain, SetupError, step } from './setup/step.mjs';
@@ -18,6 +18,7 @@ import { runMain, SetupError, step } from './setup/step.mjs';
 /** Tests of programs from PyPI, what they need, and how it is had. */
 const CLIENTS = [
   { test: 'test/clients/test/clients.test.ts', name: 'CuPy and Numba', ensure: ensureClients },
+  { test: 'test/clients/test/clients.test.ts', name: 'tinygrad', ensure: ensureTinygrad },
   {
     test: 'test/clients/test/runtimes.test.ts',
     name: `CUDA runtime ${OLD_RUNTIMES.join(', ')}`,

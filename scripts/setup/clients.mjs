@@ -1,6 +1,7 @@
 // Real programs for tests, from PyPI: CuPy, Numba and the CUDA libraries that they call into
 // build/clients (test/clients), nvidia-ml-py into build/nvml-client (nvml/test); PyTorch and ONNX
-// Runtime, for `npm run test:clients` only, into build/torch and build/onnx. Nothing else needs them.
+// Runtime, for `npm run test:clients` only, into build/torch and build/onnx; tinygrad, which needs
+// nothing but NumPy here, into build/tinygrad. Nothing else needs them.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { logTail } from './command.mjs';
@@ -50,6 +51,13 @@ const onnx = {
   ],
 };
 
+/** It writes PTX by itself, other than nvcc does. By itself, as it is small. */
+const tinygrad = {
+  folder: join(build, 'tinygrad'),
+  log: 'tinygrad',
+  packages: ['tinygrad==0.14.0', 'numpy==2.4.6'],
+};
+
 /** By itself, as it is small and needs none of the others. */
 const nvmlClient = {
   folder: join(build, 'nvml-client'),
@@ -81,6 +89,18 @@ export async function ensureClients(begin) {
 }
 
 /**
+ * @param {(detail?: string) => void} begin
+ * @returns {Promise<string | undefined>} the reason when it is not to be had
+ */
+export async function ensureTinygrad(begin) {
+  const { folder, log } = tinygrad;
+  if (isInstalled(tinygrad) && existsSync(join(folder, 'bin', 'python'))) return undefined;
+  begin('from PyPI, about 20 MB');
+  if (await install(tinygrad)) return undefined;
+  return `tinygrad could not be installed from PyPI (no network, or no Python >= 3.11 with venv?).\n${logTail(log, 8)}`;
+}
+
+/**
  * PyTorch and ONNX Runtime.
  * @param {(detail?: string) => void} begin
  * @returns {Promise<string | undefined>} the reason when they are not to be had
@@ -99,7 +119,7 @@ export async function ensureFrameworks(begin) {
 /** What is installed for clients, by name. @returns {Record<string, string>} versions */
 export function versionsOfClients() {
   return Object.fromEntries(
-    [...onnx.packages, ...clients.packages, ...torch.packages].map((each) => {
+    [...onnx.packages, ...clients.packages, ...torch.packages, ...tinygrad.packages].map((each) => {
       const [name = '', version = ''] = each.replace(/\[.*\]/, '').split('==');
       return [name, version];
     }),

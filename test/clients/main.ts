@@ -1,6 +1,6 @@
 // npm run test:clients -- [--write] [NAME...]: runs unpatched programs from PyPI natively on the
 // software device and remoted through a server on it, and compares what they compute: CuPy, Numba,
-// PyTorch, ONNX Runtime (the scripts of this folder), and the CUDA runtimes (runtimes/; NAME is `runtimes`).
+// tinygrad, PyTorch, ONNX Runtime (the scripts of this folder), and the CUDA runtimes (runtimes/; NAME is `runtimes`).
 //   --write   writes docs/clients.md (only with all of them)
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -17,6 +17,7 @@ import {
   runNatively,
   runRemoted,
   type Script,
+  small,
   startServerFor,
 } from './scripts.js';
 
@@ -87,7 +88,7 @@ const { values, positionals } = parseArgs({
 });
 const wanted = (name: string) => positionals.length === 0 || positionals.includes(name);
 const rows: ScriptRow[] = [];
-for (const script of [...cupyAndNumba, ...frameworks]) {
+for (const script of [...cupyAndNumba, ...small, ...frameworks]) {
   if (wanted(script.name)) rows.push(await runScript(script));
 }
 if (wanted('runtimes')) await runRuntimes();

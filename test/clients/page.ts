@@ -34,7 +34,7 @@ Each check compares what is computed with NumPy. What is computed remoted is the
 |---|--:|--:|--:|---|
 ${lines.join('\n')}
 
-CuPy and Numba are checked by \`npm test\`, too.
+CuPy, Numba and tinygrad are checked by \`npm test\`, too.
 
 | package | version |
 |---|---|

@@ -42,6 +42,7 @@ function installedIn(name: string, what: string): Installed {
 export const clients = installedIn('clients', 'CuPy and Numba are');
 export const onnx = installedIn('onnx', 'ONNX Runtime is');
 export const torch = installedIn('torch', 'PyTorch is');
+export const tinygrad = installedIn('tinygrad', 'tinygrad is');
 
 const [nvrtc = ''] = glob(
   `${clients.folder}/lib/python3*/site-packages/nvidia/cu13/lib/libnvrtc.so.13`,
@@ -82,6 +83,15 @@ export const cupyAndNumba: Script[] = [
     name: 'numba_kernels',
     installed: clients,
     env: { LD_PRELOAD: path.join(keepPtx, 'libnvJitLink.so.13') },
+  },
+];
+
+export const small: Script[] = [
+  {
+    name: 'tinygrad_training',
+    installed: tinygrad,
+    env: { DEV: 'CUDA:PTX', CACHELEVEL: '0' },
+    note: 'with its own PTX renderer (`DEV=CUDA:PTX`)',
   },
 ];
 

@@ -1,17 +1,17 @@
-// Real clients, unpatched, on the software device: CuPy and Numba compare what it computes with
+// Real clients, unpatched, on the software device: CuPy, Numba and tinygrad compare what it computes with
 // NumPy (../*.py), natively and remoted; what they compute must be the same to the bit. `npm test`
-// installs them into build/clients.
+// installs them.
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { versionsOfClients } from '../../../scripts/setup/clients.mjs';
 import { root } from '../../support/paths.js';
 import {
-  clients,
   cupyAndNumba,
   frameworks,
   runNatively,
   runRemoted,
+  small,
   startServerFor,
 } from '../scripts.js';
 
@@ -21,10 +21,11 @@ const checks: Record<string, number> = {
   cupy_libraries: 8,
   cupy_machine_code: 3,
   numba_kernels: 10,
+  tinygrad_training: 6,
 };
 
-for (const script of cupyAndNumba) {
-  t.test(script.name, { skip: clients.skip }, async (t) => {
+for (const script of [...cupyAndNumba, ...small]) {
+  t.test(script.name, { skip: script.installed.skip }, async (t) => {
     const here = await runNatively(script);
     const lines = here.stdout.trim().split('\n');
     for (const line of lines) t.match(line, /^ok /);
@@ -45,7 +46,7 @@ for (const script of cupyAndNumba) {
 
 t.test('the page names what is run, and the versions', async (t) => {
   const page = readFileSync(path.join(root, 'docs', 'clients.md'), 'utf8');
-  for (const { name, way } of [...cupyAndNumba, ...frameworks]) {
+  for (const { name, way } of [...cupyAndNumba, ...small, ...frameworks]) {
     t.ok(page.includes(`| \`${name}.py\`${way ? `, ${way}` : ''} |`), `${name} ${way}`);
   }
   for (const [name, version] of Object.entries(versionsOfClients())) {
