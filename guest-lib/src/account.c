@@ -1,5 +1,6 @@
 // How much device memory the session has and may have, and what was freed but may still be used by
 // work sent before. By lane, as each device has its own limit.
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "memory_parts.h"
 #include "peer.h"
 #include "pool.h"
+#include "size.h"
 #include "stream.h"
 #include "wire.h"
 
@@ -103,9 +105,16 @@ CUresult memory_raise(uint64_t bytes) {
 
 void memory_log_shortage(uint64_t bytes) {
   const struct account *account = here();
-  log_warn("out of memory: %llu bytes wanted, %llu of %llu MiB in use", (unsigned long long)bytes,
-           (unsigned long long)(account->charged >> 20),
-           (unsigned long long)(account->limit >> 20));
+  // Some programs take as much as they get, by trying: what they are told once is enough.
+  static _Atomic _Bool said;
+  char wanted[SIZE_TEXT], used[SIZE_TEXT], limit[SIZE_TEXT];
+  size_write(bytes, wanted);
+  size_write(account->charged, used);
+  size_write(account->limit, limit);
+  log_write(atomic_exchange(&said, 1) ? LOG_WARN : LOG_ERROR,
+            "out of memory: %s (%llu bytes) wanted, and %s of the session's %s are in use. More is "
+            "to be had with OUTBOARD_MEMORY, as far as the server has it.",
+            wanted, (unsigned long long)bytes, used, limit);
 }
 
 // ---- what is leaving ---------------------------------------------------------------------------

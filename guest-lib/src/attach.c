@@ -117,7 +117,7 @@ static CUresult read_answer(int timeout_ms) {
 static CUresult take_refusal(void) {
   const outboard_Refusal *refusal = &answer_message.body.refusal;
   trace_step(STEP_REFUSED, 0);
-  log_error("the server refused (%s): %s %s", refusal->code, refusal->sentence, refusal->remedy);
+  log_error("the server refused (%s): %s. %s", refusal->code, refusal->sentence, refusal->remedy);
   return refusal->result ? (CUresult)refusal->result : CUDA_ERROR_SYSTEM_NOT_READY;
 }
 

@@ -9,6 +9,7 @@
 
 #include "device.h"
 #include "log.h"
+#include "size.h"
 
 #define CONNECT_TIMEOUT_DEFAULT_MS 10000
 #define CONNECT_TIMEOUT_MAX_S 3600
@@ -95,39 +96,7 @@ static _Bool read_number(const char *variable, const char *value, const char *te
 }
 
 static _Bool read_memory(struct config *config, const char *value) {
-  const char *expected = "expected bytes, or a number with K, M, G or T: 4G";
-  char *end;
-  errno = 0;
-  unsigned long long number = strtoull(value, &end, 10);
-  if (end == value || value[0] < '0' || value[0] > '9' || errno)
-    return bad("OUTBOARD_MEMORY", value, expected);
-  int shift = 0;
-  switch (*end) {
-    case 'k':
-    case 'K':
-      shift = 10;
-      break;
-    case 'm':
-    case 'M':
-      shift = 20;
-      break;
-    case 'g':
-    case 'G':
-      shift = 30;
-      break;
-    case 't':
-    case 'T':
-      shift = 40;
-      break;
-    default:
-      break;
-  }
-  if (shift) end++;
-  if (shift && strcmp(end, "iB") == 0) end += 2;
-  if (*end || number == 0 || number > (UINT64_MAX >> shift))
-    return bad("OUTBOARD_MEMORY", value, expected);
-  config->memory = (uint64_t)number << shift;
-  return 1;
+  return size_read(value, &config->memory) || bad("OUTBOARD_MEMORY", value, SIZE_EXPECTED);
 }
 
 static _Bool read_share(struct config *config, const char *value) {

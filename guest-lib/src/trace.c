@@ -11,6 +11,7 @@
 #include "abi_lookup.h"
 #include "guest_calls.h"
 #include "log.h"
+#include "size.h"
 #include "watch.h"
 
 #define OPS_MAX 2048
@@ -84,17 +85,12 @@ static void expand(char *path, size_t size, const char *pattern) {
 static uint64_t wanted_size(void) {
   const char *value = secure_getenv("OUTBOARD_TRACE_SIZE");
   if (!value || !*value) return TRACE_BYTES_DEFAULT;
-  char *end;
-  errno = 0;
-  unsigned long long number = strtoull(value, &end, 10);
-  int shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
-  if (shift) end++;
-  if (errno || *end || value[0] < '0' || value[0] > '9' || number > (UINT64_MAX >> shift) ||
-      number << shift < TRACE_BYTES_LEAST || number << shift > TRACE_BYTES_MOST) {
+  uint64_t bytes;
+  if (!size_read(value, &bytes) || bytes < TRACE_BYTES_LEAST || bytes > TRACE_BYTES_MOST) {
     snprintf(wrong_size, sizeof wrong_size, "%s", value);
     return TRACE_BYTES_DEFAULT;
   }
-  return (uint64_t)number << shift;
+  return bytes;
 }
 
 // A child writes a file of its own, if it makes calls at all. The ring's memory stays mapped: the
@@ -155,10 +151,9 @@ void trace_report(void) {
     log_error("OUTBOARD_TRACE=\"%s\": %s: nothing is traced", secure_getenv("OUTBOARD_TRACE"),
               problem);
   if (*wrong_size)
-    log_error(
-        "OUTBOARD_TRACE_SIZE=\"%s\" is not understood: expected bytes, or a number with K, M or G, "
-        "from 64K to 16G: 64M it is",
-        wrong_size);
+    log_error("OUTBOARD_TRACE_SIZE=\"%s\" is not understood: " SIZE_EXPECTED
+              ", from 64K to 16G: 64M it is",
+              wrong_size);
   *problem = *wrong_size = 0;
   pthread_mutex_unlock(&lock);
 }

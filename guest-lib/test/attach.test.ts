@@ -51,7 +51,7 @@ t.test('an environment that says nothing, or nonsense', async (t) => {
     INVALID,
     /OUTBOARD_GPUS="all" is not understood/,
   );
-  await fails(t, { ...good, OUTBOARD_MEMORY: '4 GB' }, INVALID, /OUTBOARD_MEMORY="4 GB"/);
+  await fails(t, { ...good, OUTBOARD_MEMORY: '4 apples' }, INVALID, /OUTBOARD_MEMORY="4 apples"/);
   await fails(t, { ...good, OUTBOARD_SHARE: '120' }, INVALID, /OUTBOARD_SHARE="120"/);
   await fails(t, { ...good, OUTBOARD_CONNECT_TIMEOUT: '0' }, INVALID, /from 1 to 3600/);
   await fails(t, { ...good, OUTBOARD_TOKEN_FILE: '/no/such' }, INVALID, /cannot be read: No such/);
@@ -238,7 +238,7 @@ const cases: Case[] = [
       socket.end(encodeAnswer({ refusal }));
     },
     result: 'CUDA_ERROR_NOT_SUPPORTED',
-    says: /the server refused \(OB_TEST\): the house is full Come back tomorrow\./,
+    says: /the server refused \(OB_TEST\): the house is full\. Come back tomorrow\./,
   },
   {
     name: 'a refusal of another version',

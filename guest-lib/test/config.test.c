@@ -1,6 +1,8 @@
 // The environment: every variable with good and bad values, and what is said about bad ones.
 #include "config.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -132,15 +134,12 @@ static const struct bad bad[] = {
     {"OUTBOARD_GPUS", "two", "1 to 8"},
     {"OUTBOARD_GPUS", "1.5", "1 to 8"},
     {"OUTBOARD_GPUS", " 1", "1 to 8"},
-    {"OUTBOARD_MEMORY", "0", "K, M, G or T"},
-    {"OUTBOARD_MEMORY", "-4G", "K, M, G or T"},
-    {"OUTBOARD_MEMORY", "4GB", "K, M, G or T"},
-    {"OUTBOARD_MEMORY", "4 G", "K, M, G or T"},
-    {"OUTBOARD_MEMORY", "G", "K, M, G or T"},
-    {"OUTBOARD_MEMORY", "1.5G", "K, M, G or T"},
-    {"OUTBOARD_MEMORY", "4Gi", "K, M, G or T"},
-    {"OUTBOARD_MEMORY", "99999999999T", "K, M, G or T"},
-    {"OUTBOARD_MEMORY", "18446744073709551616", "K, M, G or T"},
+    {"OUTBOARD_MEMORY", "0", "a size, as in 4G"},
+    {"OUTBOARD_MEMORY", "-4G", "a size, as in 4G"},
+    {"OUTBOARD_MEMORY", "G", "a size, as in 4G"},
+    {"OUTBOARD_MEMORY", "4Gi", "a size, as in 4G"},
+    {"OUTBOARD_MEMORY", "99999999999T", "a size, as in 4G"},
+    {"OUTBOARD_MEMORY", "18446744073709551616", "a size, as in 4G"},
     {"OUTBOARD_SHARE", "0", "at least 1"},
     {"OUTBOARD_SHARE", "101", "1 to 100"},
     {"OUTBOARD_SHARE", "50:", "1 to 100"},
@@ -185,6 +184,31 @@ static void memory(void **state) {
   assert_int_equal(memory_of("2T"), 2ull << 40);
   assert_int_equal(memory_of("18446744073709551615"), UINT64_MAX);
   assert_int_equal(memory_of("16777215T"), 16777215ull << 40);
+}
+
+// The same table as monitor/test/values.test.ts.
+static void sizes(void **state) {
+  FILE *table = fopen(SIZES_TABLE, "r");
+  assert_non_null(table);
+  char line[200];
+  unsigned seen = 0;
+  while (fgets(line, sizeof line, table)) {
+    char *tab = strchr(line, '\t');
+    if (line[0] == '#' || !tab) continue;
+    *tab = 0;
+    tab[1 + strcspn(tab + 1, "\n")] = 0;
+    clean(state);
+    setenv("OUTBOARD_MEMORY", line, 1);
+    CUresult result = config_read(&config);
+    _Bool none = strcmp(tab + 1, "-") == 0;
+    if (result != (none ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS))
+      fail_msg("OUTBOARD_MEMORY=\"%s\": result %d", line, (int)result);
+    if (!none && config.memory != strtoull(tab + 1, NULL, 10))
+      fail_msg("OUTBOARD_MEMORY=\"%s\": %llu bytes", line, (unsigned long long)config.memory);
+    seen++;
+  }
+  fclose(table);
+  assert_true(seen > 50);
 }
 
 static void share(void **state) {
@@ -301,6 +325,7 @@ int main(void) {
       cmocka_unit_test_setup(empty_values, clean),
       cmocka_unit_test_setup(servers, clean),
       cmocka_unit_test_setup(bad_values, clean),
+      cmocka_unit_test_setup(sizes, clean),
       cmocka_unit_test_setup(memory, clean),
       cmocka_unit_test_setup(share, clean),
       cmocka_unit_test_setup(numbers, clean),

@@ -156,10 +156,14 @@ static void the_limit_is_exact(void **state) {
   assert_int_equal(cuMemGetInfo_v2(&free, &total), CUDA_SUCCESS);
   assert_int_equal(free, 8 * MIB);
   assert_int_equal(total, 8 * MIB);
-  log_capture("warn");
+  log_capture("error");
   assert_int_equal(try(8 * MIB + 1), CUDA_ERROR_OUT_OF_MEMORY);
+  assert_non_null(strstr(log_captured(),
+                         "error: out of memory: 8.0 MiB (8388609 bytes) wanted, and 0 bytes of the "
+                         "session's 8 MiB are in use. More is to be had with OUTBOARD_MEMORY"));
+  log_capture("warn");
   assert_int_equal(try(UINT64_MAX), CUDA_ERROR_OUT_OF_MEMORY);
-  assert_non_null(strstr(log_captured(), "out of memory: 8388609 bytes wanted"));
+  assert_non_null(strstr(log_captured(), "warn: out of memory: 16777216 TiB"));
 
   uint64_t whole = allocate(8 * MIB);
   assert_int_equal(free_bytes(), 0);

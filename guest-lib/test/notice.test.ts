@@ -13,7 +13,7 @@ function notices(t: Test): string {
   return folder;
 }
 
-const refusal = { code: 'OB_TEST', sentence: 'no,', remedy: 'do this.', result: 46 };
+const refusal = { code: 'OB_TEST', sentence: 'no', remedy: 'do this.', result: 46 };
 
 t.test('a refusal is said once in a run, and not at all without one', async (t) => {
   const server = await scriptedServer(async (socket, hello) => {
@@ -23,7 +23,7 @@ t.test('a refusal is said once in a run, and not at all without one', async (t) 
   t.teardown(() => server.stop());
   const folder = notices(t);
   const env = { OUTBOARD_SERVER: server.address, OUTBOARD_NOTICES: folder };
-  const said = 'outboard: the server refused (OB_TEST): no, do this.\n';
+  const said = 'outboard: the server refused (OB_TEST): no. do this.\n';
   t.match(await run('init', env), {
     stderr: said,
     lines: ['cuInit CUDA_ERROR_DEVICE_UNAVAILABLE'],

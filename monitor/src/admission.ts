@@ -6,6 +6,7 @@ import type { PlacementParameters } from '../policies/placement.js';
 import { OutboardError } from './errors.js';
 import type { ServerState, SessionRequest } from './state.js';
 import { allowedGpus, check, classFor, type Tenant, type TenantUsage } from './tenants.js';
+import { formatExactBytes } from './values.js';
 
 /** Throws the OutboardError that the guest is refused with. `tenant` null: there are none here. */
 export function admit(
@@ -46,7 +47,11 @@ function checkPossible(
     case 'gpus':
       throw tooMany(hello, largest.gpus);
     case 'memory':
-      throw new OutboardError('OB_TOO_MUCH_MEMORY', hello.memory, largest.memory);
+      throw new OutboardError(
+        'OB_TOO_MUCH_MEMORY',
+        formatExactBytes(hello.memory),
+        formatExactBytes(largest.memory),
+      );
     default: {
       const asked = `${request.shareRequest}:${request.shareLimit}`;
       throw new OutboardError('OB_SHARE', asked, `${largest.share} percent can be promised here`);

@@ -7,7 +7,7 @@ import { FileWatch } from './file-watch.js';
 import type { Log } from './log.js';
 import { printable } from './printable.js';
 import { relayOptions } from './relay.js';
-import { filesOf, readTls, type TlsFiles } from './tls.js';
+import { filesOf, readTls, type TlsFiles, tlsReason } from './tls.js';
 import { type Address, formatAddress } from './values.js';
 
 export interface UpstreamOptions {
@@ -151,9 +151,9 @@ const aboutCertificate =
 
 /** Why there is no connection to the server, or no answer on it, in the words for the guest. */
 export function upstreamError(server: string, error: NodeJS.ErrnoException): OutboardError {
-  const { code = '', syscall = '', message } = error;
+  const { code = '', syscall = '' } = error;
   // A guest takes so much of a sentence.
-  const reason = printable(message, 200);
+  const reason = printable(tlsReason(error), 200);
   if (aboutCertificate.test(code)) return new OutboardError('OB_AGENT_CERTIFICATE', server, reason);
   if (syscall === 'connect' || syscall === 'getaddrinfo') {
     return new OutboardError('OB_AGENT_UNREACHABLE', server, reason);

@@ -89,7 +89,7 @@ const table = {
   },
   OB_TOO_MUCH_MEMORY: {
     sentence:
-      'the program asks for %s bytes of device memory; the most that one session can get here is %s',
+      'the program asks for %s of device memory; the most that one session can get here is %s',
     remedy: 'Ask for less with OUTBOARD_MEMORY, or use a server with larger GPUs.',
     result: 'CUDA_ERROR_OUT_OF_MEMORY',
   },
@@ -223,7 +223,7 @@ const table = {
   },
   OB_TENANT_MEMORY: {
     sentence:
-      'tenant %s may have %s bytes of device memory; its sessions have %s, and this one asks for %s',
+      'tenant %s may have %s of device memory; its sessions have %s, and this one asks for %s',
     remedy: 'Ask for less with OUTBOARD_MEMORY, wait until a session ends, or ask the operator.',
     result: 'CUDA_ERROR_OUT_OF_MEMORY',
   },
@@ -325,7 +325,7 @@ const table = {
       'See whether other programs use up its memory; serve fewer slots with --servers-per-gpu.',
   },
   OB_DEVICE_SMALL: {
-    sentence: 'GPU %s has %s bytes free, too little for %s sessions at a time',
+    sentence: 'GPU %s has %s free, too little for %s sessions at a time',
     remedy: 'Serve fewer slots with --servers-per-gpu.',
   },
   OB_CONFIG: {

@@ -16,6 +16,7 @@ import {
 } from './memory.js';
 import { Slot, type SlotEvents } from './slot.js';
 import type { GpuState, Placement } from './state.js';
+import { formatBytes } from './values.js';
 
 const leastPause = 100;
 const mostPause = 30_000;
@@ -376,7 +377,8 @@ export class Pool {
     gpu.beside = besideOf(total, this.#options.beside);
     const slotCost = contexts / BigInt(slots) + gpu.beside.pinned + gpu.beside.modules;
     Object.assign(gpu, sessionMemory(free, gpu.beside, slots), { contexts, slotCost });
-    if (gpu.usual === 0n) throw new OutboardError('OB_DEVICE_SMALL', index, free, slots);
+    if (gpu.usual === 0n)
+      throw new OutboardError('OB_DEVICE_SMALL', index, formatBytes(free), slots);
   }
 
   #checkGone() {

@@ -8,6 +8,7 @@ import { printable } from './printable.js';
 import type { SessionClass } from './state.js';
 import { readTenantsFile, type Tenant, type TenantsContent } from './tenants-file.js';
 import { holderOf } from './tenants-token.js';
+import { formatExactBytes } from './values.js';
 
 export type { Tenant } from './tenants-file.js';
 
@@ -109,7 +110,8 @@ export function check(
     return new OutboardError('OB_TENANT_SESSIONS', name, sessions, usage.sessions, more);
   }
   if (memory !== null && usage.memory + demand.memory > memory) {
-    return new OutboardError('OB_TENANT_MEMORY', name, memory, usage.memory, demand.memory);
+    const [all, used, more] = [memory, usage.memory, demand.memory].map(formatExactBytes);
+    return new OutboardError('OB_TENANT_MEMORY', name, `${all}`, `${used}`, `${more}`);
   }
   if (share !== null && usage.share + demand.share > share) {
     return new OutboardError('OB_TENANT_SHARE', name, share, usage.share, demand.share);

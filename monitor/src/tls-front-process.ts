@@ -9,7 +9,14 @@ import { FileWatch } from './file-watch.js';
 import { printable } from './printable.js';
 import { relay, relayOptions } from './relay.js';
 import { Strangers, type StrangersMost } from './strangers.js';
-import { filesOf, peerIdentity, readTls, type TlsFiles } from './tls.js';
+import {
+  certificateProblem,
+  filesOf,
+  peerIdentity,
+  readTls,
+  type TlsFiles,
+  tlsReason,
+} from './tls.js';
 import { encodePreamble, type FrontPeer } from './tls-preamble.js';
 import { formatAddress } from './values.js';
 
@@ -64,7 +71,7 @@ function start({ host, port, files, clients, helloSeconds, ...front }: FrontStar
     (guest) => {
       handshakes.get(`${guest.remoteAddress} ${guest.remotePort}`)?.();
       const peer = peerOf(guest);
-      guest.on('error', (error) => log('debug', { peer, reason: error.message }, 'TLS failed'));
+      guest.on('error', (error) => log('debug', { peer, reason: tlsReason(error) }, 'TLS failed'));
       const refusal = judge(guest, clients);
       if (refusal) {
         log('warn', { peer, code: refusal.code }, refusal.message);
@@ -107,7 +114,7 @@ function start({ host, port, files, clients, helloSeconds, ...front }: FrontStar
 
   // What is no TLS, or no TLS 1.3, or has no certificate to show.
   server.on('tlsClientError', (error, socket) => {
-    log('info', { peer: peerOf(socket), reason: error.message }, 'no TLS connection came about');
+    log('info', { peer: peerOf(socket), reason: tlsReason(error) }, 'no TLS connection came about');
     // Node leaves it open, also when the time for the handshake is over.
     socket.destroy();
   });
@@ -141,7 +148,7 @@ function judge(guest: TLSSocket, clients: Clients): OutboardError | null {
     return clients === 'require' ? new OutboardError('OB_CERTIFICATE_MISSING') : null;
   }
   if (guest.authorized) return null;
-  const reason = printable(String(guest.authorizationError), 100);
+  const reason = printable(certificateProblem(String(guest.authorizationError)), 100);
   return new OutboardError('OB_CERTIFICATE_REFUSED', reason);
 }
 

@@ -28,16 +28,54 @@ export function readTls(files: TlsFiles): SecureContextOptions {
       // createSecureContext leaves out what is none, without a word.
       if (name !== 'key') new X509Certificate(options[name]);
     } catch (error) {
-      throw new OutboardError('OB_TLS_FILES', `${file}: ${(error as Error).message}`);
+      throw new OutboardError('OB_TLS_FILES', `${file}: ${fileProblem(error, name)}`);
     }
   }
   try {
     createSecureContext(options);
   } catch (error) {
     const { cert, key } = files;
-    throw new OutboardError('OB_TLS_FILES', `${cert} and ${key}: ${(error as Error).message}`);
+    throw new OutboardError('OB_TLS_FILES', `${cert} and ${key}: ${fileProblem(error, 'key')}`);
   }
   return options;
+}
+
+/** In words; OpenSSL's own are for those who know its parts. */
+function fileProblem(error: unknown, name: 'cert' | 'key' | 'ca'): string {
+  const { code = '' } = error as NodeJS.ErrnoException;
+  const what = name === 'key' ? 'private key' : 'certificate';
+  switch (code) {
+    case 'ENOENT':
+      return 'there is no such file';
+    case 'EACCES':
+      return 'this user may not read it';
+    case 'ERR_OSSL_PEM_NO_START_LINE':
+    case 'ERR_OSSL_UNSUPPORTED':
+      return `there is no ${what} in it (PEM: -----BEGIN ...)`;
+    case 'ERR_OSSL_X509_KEY_VALUES_MISMATCH':
+      return 'the key is not that of the certificate';
+    case 'ERR_MISSING_PASSPHRASE':
+    case 'ERR_OSSL_BAD_DECRYPT':
+    case 'ERR_OSSL_EVP_BAD_DECRYPT':
+    case 'ERR_OSSL_CRYPTO_INTERRUPTED_OR_CANCELLED':
+    case 'ERR_OSSL_UI_USER_CANCELLED':
+      return 'the key is encrypted: write it without a passphrase, readable by the server alone';
+    default:
+      return tlsReason(error);
+  }
+}
+
+/** What went wrong, without the numbers and names of OpenSSL's parts. */
+export function tlsReason(error: unknown): string {
+  const { message, reason } = error as Error & { reason?: unknown };
+  if (typeof reason === 'string' && reason !== '') return reason;
+  // error:0A00010B:SSL routines::wrong version number
+  return message.replace(/^.*error:[0-9A-F]{6,}:[^:]*:[^:]*:/s, '').trim();
+}
+
+/** A verdict on a certificate, as OpenSSL names it: CERT_HAS_EXPIRED. */
+export function certificateProblem(name: string): string {
+  return /^[A-Z0-9_]+$/.test(name) ? name.toLowerCase().replaceAll('_', ' ') : name;
 }
 
 /** The names in the other side's certificate; null: it sent none. Says nothing about its validity. */

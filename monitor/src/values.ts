@@ -60,15 +60,15 @@ export function parseName(text: string): string {
 
 const units = { '': 0n, K: 10n, M: 20n, G: 30n, T: 40n } as const;
 
-/** Bytes, or a number with K, M, G or T (powers of 1024). */
+/** 4G, 4GB, 4 GiB, 1.5G, 512M, or bytes: powers of 1024. The guest library reads OUTBOARD_MEMORY so, too. */
 export function parseBytes(text: string): bigint {
-  const match = /^(\d+)([KMGT]?)(?:iB)?$/.exec(
-    text.replace(/[kmgt]/, (unit) => unit.toUpperCase()),
-  );
-  const [, digits = '0', unit = ''] = match ?? [];
-  const bytes = BigInt(digits) << units[unit as keyof typeof units];
-  if (!match || bytes === 0n || bytes >= 1n << 64n) {
-    throw new BadValue('expected bytes, or a number with K, M, G or T, as in 4G');
+  const match = /^(\d+)(?:\.(\d{1,3}))?(?: ?(?:([KMGT])(?:i?B)?|B))?$/i.exec(text);
+  const [, digits = '0', fraction, unit = ''] = match ?? [];
+  const shift = units[unit.toUpperCase() as keyof typeof units];
+  const thousandths = BigInt((fraction ?? '').padEnd(3, '0'));
+  const bytes = (BigInt(digits) << shift) + (thousandths << shift) / 1000n;
+  if (!match || (fraction !== undefined && unit === '') || bytes === 0n || bytes >= 1n << 64n) {
+    throw new BadValue('expected a size, as in 4G, 1.5 GiB or 512MB');
   }
   return bytes;
 }
@@ -124,4 +124,11 @@ export function formatBytes(bytes: bigint): string {
     value /= 1024;
   }
   return `${Number(value.toFixed(1))} TiB`;
+}
+
+/** The same, and in bytes where it was rounded: what two people may have to agree on. */
+export function formatExactBytes(bytes: bigint): string {
+  const text = formatBytes(bytes);
+  const exact = bytes < 1024n || (bytes < 1n << 63n && parseBytes(text) === bytes);
+  return exact ? text : `${text} (${bytes} bytes)`;
 }

@@ -11,10 +11,10 @@ t.test('docs/errors.md is what the table says', async (t) => {
 });
 
 t.test('an error carries all that a guest is told', async (t) => {
-  t.same(new OutboardError('OB_TOO_MUCH_MEMORY', 5n, 3n).refusal, {
+  t.same(new OutboardError('OB_TOO_MUCH_MEMORY', '5 GiB', '3 GiB').refusal, {
     code: 'OB_TOO_MUCH_MEMORY',
     sentence:
-      'the program asks for 5 bytes of device memory; the most that one session can get here is 3',
+      'the program asks for 5 GiB of device memory; the most that one session can get here is 3 GiB',
     remedy: 'Ask for less with OUTBOARD_MEMORY, or use a server with larger GPUs.',
     result: 2,
   });

@@ -98,7 +98,7 @@ t.test('requests that cannot be satisfied are refused at once', async (t) => {
   t.match(await refused({ memory: 1n << 60n }), {
     code: 'OB_TOO_MUCH_MEMORY',
     result: 2,
-    sentence: /asks for 1152921504606846976 bytes/,
+    sentence: /asks for 1048576 TiB of device memory/,
   });
   t.match(await refused({ shareRequest: 150 }), { code: 'OB_SHARE', result: 1 });
   t.match(await refused({ windowBases: [1n] }), { code: 'OB_HELLO_VALUE' });

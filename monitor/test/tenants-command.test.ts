@@ -189,7 +189,7 @@ t.test('mistakes', async (t) => {
   says(['add'], 2, /a name is missing/i);
   says(['add', 'a b'], 2, /the name "a b" is not understood/);
   says(['add', 'a', 'b'], 2, /Unexpected argument 'b'/);
-  says(['add', 'a', '--memory', 'much'], 2, /--memory much is not understood: expected bytes/);
+  says(['add', 'a', '--memory', 'much'], 2, /--memory much is not understood: expected a size/);
   says(['add', 'a', '--gpus', '0,x'], 2, /--gpus 0,x is not understood: expected indices/);
   says(['add', 'a', '--expires', 'soon'], 2, /expected a day/);
   says(['rotate', 'vision', '--overlap', 'long'], 2, /expected a time/);

@@ -106,7 +106,10 @@ const wrong: [string, string][] = [
     `${tenant}    limits:\n      sessions: 1.5\n`,
     'f:5: tenants[0].limits.sessions: must be integer',
   ],
-  [`${tenant}    limits:\n      memory: 4GB\n`, 'f:5: tenants[0].limits.memory: expected bytes'],
+  [
+    `${tenant}    limits:\n      memory: 4 apples\n`,
+    'f:5: tenants[0].limits.memory: expected a size',
+  ],
   [
     `${tenant}    limits:\n      memory: {}\n`,
     'f:5: tenants[0].limits.memory: expected device memory',
@@ -240,7 +243,7 @@ t.test('limits', async (t) => {
     code: 'OB_TENANT_MEMORY',
     result: 2,
     message:
-      'tenant vision may have 8589934592 bytes of device memory; its sessions have 6442450944, and this one asks for 2147483649',
+      'tenant vision may have 8 GiB of device memory; its sessions have 6 GiB, and this one asks for 2 GiB (2147483649 bytes)',
   });
   t.equal(check(vision, usage, { ...demand, share: 51 })?.code, 'OB_TENANT_SHARE');
   t.equal(check(speech, { sessions: 1e6, memory: 1n << 60n, share: 1e6 }, demand), null);

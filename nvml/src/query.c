@@ -16,7 +16,7 @@ static uint8_t message[WIRE_CONTROL_MAX];
 static int fd = -1;
 
 static nvmlReturn_t refused(void) {
-  log_error("the server refused (%s): %s %s", refusal.code, refusal.sentence, refusal.remedy);
+  log_error("the server refused (%s): %s. %s", refusal.code, refusal.sentence, refusal.remedy);
   switch ((CUresult)refusal.result) {
     case CUDA_ERROR_NOT_PERMITTED:
       return NVML_ERROR_NO_PERMISSION;

@@ -111,7 +111,7 @@ void monitor_report(const outboard_DeviceReport *report) {
 void monitor_refuse(const char *code, int32_t result) {
   outboard_Refusal refusal = {.result = result};
   strcpy(refusal.code, code);
-  strcpy(refusal.sentence, "no.");
+  strcpy(refusal.sentence, "no");
   strcpy(refusal.remedy, "Ask again.");
   pthread_mutex_lock(&lock);
   answer_size =
