@@ -324,6 +324,17 @@ const table = {
     remedy:
       'See whether other programs use up its memory; serve fewer slots with --servers-per-gpu.',
   },
+  OB_PAGEABLE: {
+    sentence:
+      'kernels on GPU %s reach all memory of the process that they run for (%s), so that a tenant could take that process over',
+    remedy:
+      'Turn heterogeneous memory management off (`options nvidia-uvm uvm_disable_hmm=1` in /etc/modprobe.d, then load the module again), or accept it with `--pageable-access allow`, best with `--sandbox required --new-process tenant`.',
+  },
+  OB_SANDBOX: {
+    sentence: 'the API server processes cannot be kept in a sandbox: %s',
+    remedy:
+      'Use a kernel with Landlock (5.13 or later, `landlock` in the boot parameter `lsm=`), or do without: `--sandbox auto` or `off`.',
+  },
   OB_DEVICE_SMALL: {
     sentence: 'GPU %s has %s free, too little for %s sessions at a time',
     remedy: 'Serve fewer slots with --servers-per-gpu.',

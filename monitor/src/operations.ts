@@ -8,7 +8,15 @@ import type { Server } from './server.js';
 import type { Slot } from './slot.js';
 import type { ServerState } from './state.js';
 import { gpusOf, type Tenant } from './tenants.js';
-import type { GpuView, KernelView, Operations, SlotView, TenantView, View } from './view.js';
+import type {
+  GpuView,
+  KernelView,
+  Operations,
+  SlotState,
+  SlotView,
+  TenantView,
+  View,
+} from './view.js';
 
 export class LiveOperations implements Operations {
   readonly #server: Server;
@@ -133,12 +141,17 @@ export class LiveOperations implements Operations {
   }
 }
 
+function slotState({ state }: Slot, free: boolean): SlotState {
+  if (state === 'leaving') return 'starting';
+  return state === 'free' && !free ? 'reserved' : state;
+}
+
 function slotView(slot: Slot, free: boolean, contextMemory: bigint): SlotView {
   const { memory, idleCpu } = slot.usage();
   return {
     gpu: slot.gpu,
     index: slot.index,
-    state: slot.state === 'free' && !free ? 'reserved' : slot.state,
+    state: slotState(slot, free),
     pid: slot.pid ?? null,
     startSeconds: slot.startSeconds,
     hostMemory: memory,

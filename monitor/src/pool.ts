@@ -14,6 +14,7 @@ import {
   sessionMemory,
   usualNow,
 } from './memory.js';
+import type { Sandbox } from './sandbox.js';
 import { Slot, type SlotEvents } from './slot.js';
 import type { GpuState, Placement } from './state.js';
 import { formatBytes } from './values.js';
@@ -43,6 +44,8 @@ export interface PoolOptions {
   /** Where the processes keep modules and uploads on disk; absent or null: nowhere. */
   modules?: CacheFolder | null;
   uploads?: CacheFolder | null;
+  /** What the processes are kept in; absent or null: nothing. */
+  sandbox?: Sandbox | null;
 }
 
 const watchSeconds = 1;
@@ -60,6 +63,8 @@ interface Place {
   pause: NodeJS.Timeout | undefined;
   /** It ends, and nobody takes its place. */
   retired: boolean;
+  /** A process that has served nobody is on its way. */
+  renewing: boolean;
 }
 
 interface Gpu {
@@ -82,6 +87,10 @@ export interface PoolEvents extends Omit<SlotEvents, 'onFailed'> {
   onStarted(slot: Slot): void;
   /** Its process has ended, because it was not needed any more. */
   onRetired(slot: Slot): void;
+}
+
+function isFor({ tenant }: Slot, wanted: string): boolean {
+  return tenant === null || tenant === wanted;
 }
 
 export class Pool {
@@ -152,7 +161,10 @@ export class Pool {
     const gpu = this.#gpus[index];
     if (!gpu || gpu.places.length >= this.#most || performance.now() < gpu.growFrom) return;
     const taken = ({ slot, reserved, retired }: Place) =>
-      !retired && slot.state !== 'starting' && (reserved > 0n || slot.state === 'busy');
+      !retired &&
+      slot.state !== 'starting' &&
+      slot.state !== 'leaving' &&
+      (reserved > 0n || slot.state === 'busy');
     if (!gpu.places.every(taken)) return;
     if (!roomForSlot(gpu.memory, this.#reservedOf(gpu), gpu.slotCost)) return;
     this.#log.info({ gpu: index, slots: gpu.places.length + 1 }, 'all slots are taken: one more');
@@ -194,6 +206,20 @@ export class Pool {
 
   /** Of everything that has a state; for placement. */
   get state(): GpuState[] {
+    return this.#states(isFree);
+  }
+
+  /** The same for one tenant, whose sessions share no process with another's. */
+  stateFor(tenant: string): GpuState[] {
+    return this.#states((place) => isFree(place) && isFor(place.slot, tenant));
+  }
+
+  /** The same as it may soon be: with processes that are made new, or may be. */
+  get stateRenewed(): GpuState[] {
+    return this.#states((place) => isFree(place) || (place.renewing && place.reserved === 0n));
+  }
+
+  #states(counts: (place: Place) => boolean): GpuState[] {
     return this.#gpus.map((gpu, index) => ({
       index,
       uuid: gpu.uuid,
@@ -203,7 +229,7 @@ export class Pool {
       memory: gpu.memory,
       reserved: this.#reservedOf(gpu),
       usual: this.#usualOf(gpu),
-      free: gpu.places.map(isFree),
+      free: gpu.places.map(counts),
     }));
   }
 
@@ -247,6 +273,21 @@ export class Pool {
       : null;
   }
 
+  /** The place gets a process that has served nobody, if the one there has served another tenant. */
+  renew(placement: Placement, tenant: string) {
+    const place = this.#at(placement.gpu, placement.slot);
+    const { slot } = place;
+    if (!isFree(place) || isFor(slot, tenant)) return;
+    place.renewing = true;
+    slot.log.debug({ tenant: slot.tenant, next: tenant }, 'made new for another tenant');
+    slot.renew();
+  }
+
+  /** The longest that one of the processes took until it was warm. */
+  get startSeconds(): number {
+    return Math.max(0, ...this.#places().map(({ slot }) => slot.startSeconds ?? 0));
+  }
+
   /** From here on nothing else is placed there, also when its process is replaced. */
   reserve({ gpu, slot, memory }: Placement) {
     this.#at(gpu, slot).reserved = memory;
@@ -284,7 +325,8 @@ export class Pool {
 
   #place(gpu: number, index: number): Place {
     const slot = this.#spawn(gpu, index);
-    return { slot, reserved: 0n, failures: 0, problem: '', pause: undefined, retired: false };
+    const none = { pause: undefined, retired: false, renewing: false };
+    return { slot, reserved: 0n, failures: 0, problem: '', ...none };
   }
 
   #spawn(gpu: number, index: number): Slot {
@@ -297,7 +339,9 @@ export class Pool {
       onExit: (slot: Slot, how: string) => this.#exited(slot, how),
     };
     const { library, env } = driver;
-    const options = { gpu, index, build, library, env, native: this.#native, modules, uploads };
+    const native = this.#native;
+    const { sandbox = null } = this.#options;
+    const options = { gpu, index, build, library, env, sandbox, native, modules, uploads };
     const slot = new Slot(options, events, this.#log);
     this.#events.onStarted(slot);
     return slot;
@@ -306,6 +350,7 @@ export class Pool {
   #ready(slot: Slot) {
     const place = this.#at(slot.gpu, slot.index);
     place.failures = 0;
+    place.renewing = false;
     slot.log.debug('ready');
     const gpu = this.#gpus[slot.gpu];
     if (gpu && slot.snapshot) {
@@ -343,6 +388,7 @@ export class Pool {
     }
     if (!slot.snapshot) {
       place.failures++;
+      place.renewing = false;
       place.problem ||= `its process ended (${how}) while opening the device`;
     }
     this.#events.onExit(slot, how);

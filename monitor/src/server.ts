@@ -10,6 +10,7 @@ import { DeviceQueries } from './device-queries.js';
 import type { Driver } from './devices.js';
 import { OutboardError } from './errors.js';
 import { HelloReader } from './hello.js';
+import { driverFor, type Isolation, isolate } from './isolation.js';
 import { formatListen, type Listen, Listeners } from './listeners.js';
 import type { Log } from './log.js';
 import type { BesideWanted } from './memory.js';
@@ -18,10 +19,11 @@ import type { Queue } from './queue.js';
 import { Quota, type QuotaOptions } from './quota.js';
 import type { Reservation } from './reservations.js';
 import { Running } from './running.js';
+import type { Sandbox } from './sandbox.js';
 import { selfWaiting, suspectSeconds } from './self-waiting.js';
 import type { Session } from './session.js';
 import type { Slot } from './slot.js';
-import type { Placement, ServerState, SessionRequest } from './state.js';
+import type { GpuState, Placement, ServerState, SessionRequest } from './state.js';
 import { addressOf, Strangers, type StrangersMost } from './strangers.js';
 import { requireLocal, type Tenant, type Tenants } from './tenants.js';
 import type { FrontPeer } from './tls-preamble.js';
@@ -65,6 +67,12 @@ export interface ServerOptions {
   /** How long a kernel may run, and a session may do nothing; 0: for ever. A tenant may have its own. */
   kernelSeconds: number;
   idleSeconds: number;
+  /** Whether a process serves one tenant only; auto: where there are tenants and it costs little. */
+  newProcess: 'auto' | 'tenant' | 'never';
+  /** What slots' processes are kept in; null: nothing. */
+  sandbox: Sandbox | null;
+  /** Whether tenants are served by GPUs whose kernels reach all memory of a process. */
+  allowPageable: boolean;
   parameters: PlacementParameters;
   /** What sessions get to end by themselves when the server is told to stop. */
   graceSeconds: number;
@@ -79,6 +87,8 @@ export class Server {
   readonly pool: Pool;
   readonly quota: Quota;
   readonly running: Running;
+  /** What keeps tenants apart, once the slots are warm. */
+  isolation: Isolation = { newProcess: false };
   /** Why nobody new is taken; null: everybody is. */
   closed: 'draining' | 'stopping' | null = null;
   /** Where guests connect, as people write it. */
@@ -99,12 +109,12 @@ export class Server {
     this.options = options;
     this.#observer = observer;
     this.#log = log;
-    const { driver } = options;
+    const driver = driverFor(options);
     this.#strangers = new Strangers(options.strangers);
     this.#queries = new DeviceQueries(this, driver.nvml);
     this.quota = new Quota(options.quota, log);
     this.pool = new Pool(
-      options,
+      { ...options, driver },
       {
         onStarted: (slot) => this.quota.slotStarted(slot),
         onRetired: (slot) => {
@@ -153,8 +163,12 @@ export class Server {
 
   /** What admission and policies see. */
   get state(): ServerState {
+    return this.#with(this.pool.state);
+  }
+
+  #with(pool: GpuState[]): ServerState {
     const now = performance.now() / 1000;
-    const gpus = this.pool.state.map((gpu) => ({
+    const gpus = pool.map((gpu) => ({
       ...gpu,
       sessions: [...this.sessions.values()]
         .filter(({ placement }) => placement.gpu === gpu.index)
@@ -169,6 +183,7 @@ export class Server {
   async start() {
     try {
       await this.pool.start();
+      this.isolation = isolate(this.options, this.pool, this.#log);
       for (const { slots } of this.pool.devices) {
         for (const { gpu, startSeconds } of slots) this.#observer.slotReady(gpu, startSeconds ?? 0);
       }
@@ -462,7 +477,14 @@ export class Server {
 
   #place(request: SessionRequest): Placement[] | null {
     const { placement, parameters } = this.options;
-    return placeAll(placement, this.state, request, parameters);
+    if (!this.isolation.newProcess) return placeAll(placement, this.state, request, parameters);
+    const { tenant } = request;
+    const state = this.#with(this.pool.stateFor(tenant));
+    const now = placeAll(placement, state, request, parameters);
+    if (now) return now;
+    const soon = placeAll(placement, this.#with(this.pool.stateRenewed), request, parameters);
+    for (const one of soon ?? []) this.pool.renew(one, tenant);
+    return null;
   }
 
   #ready(slot: Slot) {
@@ -475,7 +497,7 @@ export class Server {
   /** The process is gone. */
   #lost(slot: Slot, how: string) {
     this.running.lost(slot, how);
-    if (!this.stopping) this.#observer.slotLost(slot.gpu);
+    if (!this.stopping && !slot.renewed) this.#observer.slotLost(slot.gpu);
     const { hopeless } = this.pool;
     if (hopeless !== null) this.#waiting.dismissAll(new OutboardError('OB_NO_SLOT', hopeless));
     // Its memory is free, and whoever waits again may fit elsewhere.

@@ -17,6 +17,7 @@ import { type SocketHandle, sendable } from '../../api-server/src/socket-handle.
 import { TokenPage } from '../../api-server/src/token-page.js';
 import type { CacheFolder } from './cache-folder.js';
 import type { Log } from './log.js';
+import type { Sandbox } from './sandbox.js';
 import { type Usage, usageOf } from './usage.js';
 
 const main = fileURLToPath(new URL('../../api-server/src/main.js', import.meta.url));
@@ -37,6 +38,8 @@ export interface SlotOptions {
   build: string;
   library: string;
   env: NodeJS.ProcessEnv;
+  /** What the process is started by, and with; null: nothing. */
+  sandbox: Sandbox | null;
   native: Native;
   /** Where modules and uploads are kept on disk; null: nowhere. */
   modules: CacheFolder | null;
@@ -68,7 +71,10 @@ export class Slot {
   readonly gpu: number;
   readonly index: number;
   readonly log: Log;
-  state: 'starting' | 'free' | 'busy' | 'ended' = 'starting';
+  /** leaving: to be replaced by a process that has served nobody. */
+  state: 'starting' | 'free' | 'busy' | 'leaving' | 'ended' = 'starting';
+  /** Whose sessions it has served; null: nobody's. */
+  tenant: string | null = null;
   snapshot: DeviceSnapshot | undefined;
   /** From the start of the process until its context was warm. */
   startSeconds: number | null = null;
@@ -91,14 +97,15 @@ export class Slot {
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: SlotOptions, events: SlotEvents, log: Log) {
-    const { gpu, index, build, library, env, native, modules, uploads } = options;
+    const { gpu, index, build, library, env, sandbox, native, modules, uploads } = options;
     this.gpu = gpu;
     this.index = index;
     this.#events = events;
     this.tokens = TokenPage.create(native);
     this.#child = fork(main, [], {
       env,
-      execArgv: ['--enable-source-maps'],
+      ...(sandbox ? { execPath: sandbox.command } : {}),
+      execArgv: [...(sandbox?.args ?? []), '--enable-source-maps'],
       serialization: 'advanced',
       stdio: ['ignore', 'ignore', 'pipe', 'ipc', this.tokens.fd],
     });
@@ -140,7 +147,7 @@ export class Slot {
    * state is watched: one that starts, one that waits, one that serves.
    */
   watch(hangSeconds: number) {
-    if (this.state === 'ended' || this.#hung) return;
+    if (this.state === 'ended' || this.state === 'leaving' || this.#hung) return;
     const now = performance.now();
     if (this.state === 'starting') {
       if (now - this.#begun > startSeconds * 1000) this.#hang('has not opened its device', now);
@@ -181,7 +188,7 @@ export class Slot {
   /** What the machine's own NVML says of its device; null when the process ends meanwhile. */
   nvml(library: string, uuid: string): Promise<NvmlFacts | null> {
     return new Promise((resolve) => {
-      if (this.state === 'ended' || this.state === 'starting') return resolve(null);
+      if (this.state !== 'free' && this.state !== 'busy') return resolve(null);
       this.#nvml.push(resolve);
       this.#send({ type: 'nvml', library, uuid });
     });
@@ -193,6 +200,7 @@ export class Slot {
     this.#idle = undefined;
     this.counters = null;
     this.served++;
+    this.tenant = session.tenant ?? '';
     this.#send(session, handle);
   }
 
@@ -211,9 +219,20 @@ export class Slot {
   /** Ends the session, if any, and the process, by force after `seconds`. */
   stop(message: string, seconds: number) {
     if (this.state === 'ended') return;
+    if (this.state === 'leaving') this.state = 'free';
     this.#send({ type: 'stop', message });
     this.#killAfter(seconds);
   }
+
+  /** It has served another tenant than the next one: its place gets another process. */
+  renew() {
+    this.state = 'leaving';
+    this.#send({ type: 'stop', message: '' });
+    this.#killAfter(stopSeconds);
+  }
+
+  /** Whether it ended because it was to be renewed. */
+  renewed = false;
 
   kill() {
     this.#child.kill('SIGKILL');
@@ -286,9 +305,11 @@ export class Slot {
   #exited(how: string) {
     if (this.state === 'ended') return;
     clearTimeout(this.#timer);
+    this.renewed = this.state === 'leaving';
     this.state = 'ended';
     if (this.tokens.fd !== null) closeSync(this.tokens.fd);
     if (this.#hung) how = 'it hung';
+    else if (this.renewed) how = 'another tenant comes';
     else if (this.#spoiled) how = 'its session left work or an error on the device';
     for (const resolve of this.#kernels.splice(0)) resolve([]);
     for (const resolve of this.#nvml.splice(0)) resolve(null);

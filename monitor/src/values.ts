@@ -96,10 +96,11 @@ export function parseShare(text: string): string {
   return text;
 }
 
-export function parseChoice(...choices: string[]) {
-  return (text: string): string => {
-    if (!choices.includes(text)) throw new BadValue(`expected one of ${choices.join(', ')}`);
-    return text;
+export function parseChoice<T extends string>(...choices: T[]) {
+  return (text: string): T => {
+    const chosen = choices.find((choice) => choice === text);
+    if (chosen === undefined) throw new BadValue(`expected one of ${choices.join(', ')}`);
+    return chosen;
   };
 }
 

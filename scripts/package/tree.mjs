@@ -19,6 +19,7 @@ import { SetupError } from '../setup/step.mjs';
 const parts = ['api-server', 'monitor'];
 const native = [
   'api-server/executor.node',
+  'api-server/outboard-confine',
   'guest-lib/libcuda.so',
   'guest-lib/libcuda.so.1',
   'guest-lib/libnvidia-ml.so',
@@ -28,7 +29,11 @@ const native = [
   'software-device/libcuda.so.1',
   'software-device/software-device-check',
 ];
-const programs = ['guest-lib/outboard-probe', 'software-device/software-device-check'];
+const programs = [
+  'api-server/outboard-confine',
+  'guest-lib/outboard-probe',
+  'software-device/software-device-check',
+];
 /** In `dependencies`, but for building the executor, and for the demonstration. */
 const notAtRunTime = ['node-addon-api', 'node-api-headers', 'pngjs'];
 

@@ -15,6 +15,7 @@ import { type Log, openLog, RecentLog } from '../log.js';
 import { observers } from '../observers.js';
 import { LiveOperations } from '../operations.js';
 import { optionsHelp, readOptions } from '../options.js';
+import { openSandbox, type Sandbox } from '../sandbox.js';
 import { type ServeValues, serveOptions } from '../serve-options.js';
 import { Server } from '../server.js';
 import { Service } from '../service.js';
@@ -72,6 +73,14 @@ async function serveWith(values: ServeValues): Promise<number> {
   const opened = opening(values, log);
   if (!opened) return exitCodes.unable;
   const { tenants, traces, modules, uploads } = opened;
+  const kept = { build: values.build, driver, modules, uploads, traces: values['trace-dir'] };
+  let sandbox: Sandbox | null;
+  try {
+    sandbox = openSandbox({ wanted: values.sandbox, ...kept });
+  } catch (error) {
+    told(log)(error);
+    return exitCodes.unable;
+  }
   const metrics = newMetrics();
   const tracing = wantsTracing(process.env) ? await openTracing(process.env, log) : null;
   const server = new Server(
@@ -103,6 +112,9 @@ async function serveWith(values: ServeValues): Promise<number> {
       uploads,
       kernelSeconds: values['max-kernel-seconds'],
       idleSeconds: values['idle-timeout'],
+      newProcess: values['new-process'],
+      sandbox,
+      allowPageable: values['pageable-access'] === 'allow',
       parameters: { omega: 1, gamma: values.gamma },
       graceSeconds: values.grace,
       stopSeconds,

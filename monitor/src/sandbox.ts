@@ -1,0 +1,85 @@
+// What slots' processes are kept in: Landlock, which a program before Node applies to itself
+// (api-server/confine/confine.c). It holds for all threads and for whatever the process becomes,
+// also when a tenant has taken it over: no files but those named here, no TCP connection of its own,
+// no other program started, no other process read, traced or signalled.
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { root } from '../../scripts/setup/paths.mjs';
+import type { CacheFolder } from './cache-folder.js';
+import type { Driver } from './devices.js';
+import { OutboardError } from './errors.js';
+
+export interface Sandbox {
+  /** Stands before Node. */
+  command: string;
+  args: readonly string[];
+  /** For the log. */
+  what: string;
+}
+
+export interface SandboxOptions {
+  wanted: 'auto' | 'required' | 'off';
+  build: string;
+  driver: Driver;
+  modules: CacheFolder | null;
+  uploads: CacheFolder | null;
+  traces: string | null;
+}
+
+/** What the loader, Node and a CUDA driver read. Nothing of /etc that says who may come in. */
+const readable = [
+  ...[
+    '/usr',
+    '/lib',
+    '/lib32',
+    '/lib64',
+    '/bin',
+    '/opt',
+    '/sys',
+    '/proc',
+    '/run/nvidia-persistenced',
+  ],
+  ...['/etc/ld.so.cache', '/etc/ld.so.conf', '/etc/ld.so.conf.d', '/etc/nvidia', '/etc/OpenCL'],
+  ...[
+    '/etc/localtime',
+    '/etc/ssl/openssl.cnf',
+    '/etc/ssl/certs',
+    '/etc/nsswitch.conf',
+    '/etc/passwd',
+    '/etc/group',
+  ],
+];
+/** What the kernel starts Node by. */
+const loaders = ['/lib64/ld-linux-x86-64.so.2', '/lib/ld-linux-aarch64.so.1'];
+/** Devices, and where an MPS server listens. */
+const writable = ['/dev', '/tmp/nvidia-mps'];
+
+/** Null: none. Throws OB_SANDBOX where one is required and cannot be had. */
+export function openSandbox(options: SandboxOptions): Sandbox | null {
+  const { wanted, build, driver, modules, uploads, traces } = options;
+  if (wanted === 'off') return null;
+  const command = path.join(build, 'api-server', 'outboard-confine');
+  const asked = existsSync(command)
+    ? spawnSync(command, ['--version'], { encoding: 'utf8' })
+    : { status: 1, stdout: '', stderr: `${command} is not built` };
+  if (asked.status !== 0) {
+    if (wanted === 'auto') return null;
+    throw new OutboardError('OB_SANDBOX', asked.stderr.trim());
+  }
+  const loaded = (driver.env['LD_LIBRARY_PATH'] ?? '').split(':').filter(Boolean);
+  const parts = ['build/js', 'node_modules', 'proto', 'scripts', 'package.json'];
+  const own = [...parts.map((part) => path.join(root, part)), build, path.dirname(driver.library)];
+  const reads = [...readable, ...own, ...loaded].filter((one) => path.isAbsolute(one));
+  const pipes = driver.env['CUDA_MPS_PIPE_DIRECTORY'];
+  const named = [modules?.folder, uploads?.folder, traces, pipes];
+  const writes = [...writable, ...named.filter((one) => typeof one === 'string')];
+  const args = [
+    ...reads.flatMap((one) => ['--read', one]),
+    ...writes.flatMap((one) => ['--write', one]),
+    ...[process.execPath, ...loaders].flatMap((one) => ['--run', one]),
+    '--',
+    process.execPath,
+  ];
+  return { command, args, what: asked.stdout.trim() };
+}

@@ -1,0 +1,127 @@
+// What keeps tenants apart who use the same GPU: a process of their own, a sandbox around it, nothing
+// kept of what the driver compiled for them; and that it is said, or refused.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import t, { type Test } from 'tap';
+import type { Driver } from '../src/devices.js';
+import { driverFor, pageableAccess } from '../src/isolation.js';
+import { hashToken, newToken } from '../src/tenants-token.js';
+import { Guest } from './support/guest.js';
+import { isAlive, Serving } from './support/serving.js';
+
+function tenantsFile(t: Test) {
+  const folder = mkdtempSync(path.join(tmpdir(), 'outboard-tenants-'));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  const file = path.join(folder, 'tenants.yaml');
+  const tokens = { one: newToken(), other: newToken() };
+  const entries = Object.entries(tokens).map(
+    ([name, token]) => `  - name: ${name}\n    tokens: [{ hash: '${hashToken(token)}' }]\n`,
+  );
+  writeFileSync(file, `version: v1\ntenants:\n${entries.join('')}`);
+  return { file, ...tokens };
+}
+
+/** The process that serves a session, once it has been told of. */
+async function processOf(serving: Serving, session: number): Promise<number> {
+  const line = await serving.logged({ session, msg: 'session begins' });
+  return Number(line['slotPid']);
+}
+
+async function visit(serving: Serving, token: string): Promise<number> {
+  const guest = Guest.hello(serving.address, { token });
+  const { session } = await guest.welcome();
+  const pid = await processOf(serving, Number(session));
+  await guest.leave();
+  await serving.logged({ session: Number(session), msg: /^session ends/ });
+  return pid;
+}
+
+t.test('no process serves two tenants', async (t) => {
+  const { file, one, other } = tenantsFile(t);
+  const args = ['--servers-per-gpu', '1', '--tenants', file, '--new-process', 'tenant'];
+  const serving = await Serving.start(t, args);
+  const first = await visit(serving, one);
+  t.equal(await visit(serving, one), first, 'the same tenant finds it warm');
+  const second = await visit(serving, other);
+  t.not(second, first, 'another one gets its own');
+  t.notOk(isAlive(first));
+  t.not(await visit(serving, one), second);
+  t.notOk(serving.lines.some(({ level, msg }) => level >= 50 || /lost/.test(msg)));
+});
+
+t.test('a process that nobody else has used is taken first', async (t) => {
+  const { file, one, other } = tenantsFile(t);
+  const args = ['--servers-per-gpu', '2', '--tenants', file, '--new-process', 'tenant'];
+  const serving = await Serving.start(t, args);
+  const mine = await visit(serving, one);
+  const theirs = await visit(serving, other);
+  t.not(theirs, mine);
+  for (let round = 0; round < 2; round++) {
+    t.equal(await visit(serving, one), mine);
+    t.equal(await visit(serving, other), theirs);
+  }
+  // All at once, more than there are slots: everybody gets one, in turn.
+  const tokens = [one, one, one, other, other];
+  await Promise.all(
+    tokens.map(async (token) => {
+      const guest = Guest.hello(serving.address, { token });
+      await guest.welcome();
+      await guest.leave();
+    }),
+  );
+});
+
+t.test('on one after the other, where that is wanted, or there are no tenants', async (t) => {
+  const { file, one, other } = tenantsFile(t);
+  const args = ['--servers-per-gpu', '1', '--tenants', file, '--new-process', 'never'];
+  const serving = await Serving.start(t, args);
+  t.match(await serving.logged({ msg: 'isolation' }), { newProcess: false, cudaCache: false });
+  t.equal(await visit(serving, one), await visit(serving, other));
+  const open = await Serving.start(t, ['--servers-per-gpu', '1']);
+  t.match(await open.logged({ msg: 'isolation' }), { newProcess: false, cudaCache: true });
+});
+
+t.test('what slots may do is less than what the server may', async (t) => {
+  const { file } = tenantsFile(t);
+  const args = ['--servers-per-gpu', '1', '--tenants', file, '--sandbox', 'required'];
+  const serving = Serving.launch(t, args);
+  const said = await serving.logged({ msg: /^isolation$|sandbox/ });
+  // A kernel without Landlock: refused, as was asked for.
+  if (said.msg !== 'isolation') {
+    t.equal(said.code, 'OB_SANDBOX');
+    return;
+  }
+  t.match(said['sandbox'], /^Landlock \d/);
+  await serving.logged({ msg: 'listening' });
+  const [pid = 0] = serving.slotPids();
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  t.match(status, /^NoNewPrivs:\s*1$/m);
+  const environment = readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0');
+  t.ok(environment.includes('CUDA_CACHE_DISABLE=1'), 'what it compiles is kept nowhere');
+});
+
+t.test('who is not in a sandbox is told', async (t) => {
+  const serving = await Serving.start(t, ['--servers-per-gpu', '1', '--sandbox', 'off']);
+  t.equal((await serving.logged({ msg: 'isolation' }))['sandbox'], null);
+});
+
+t.test('devices whose kernels reach all memory', (t) => {
+  const attributes = new Int32Array(140);
+  t.equal(pageableAccess({ attributes }), null);
+  attributes[88] = 1;
+  t.equal(pageableAccess({ attributes }), 'PAGEABLE_MEMORY_ACCESS');
+  attributes[100] = 1;
+  t.match(pageableAccess({ attributes }), /, PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES$/);
+  t.end();
+});
+
+t.test("the driver's own cache is the operator's to allow", (t) => {
+  const driver: Driver = { kind: 'nvidia', library: '', gpus: 1, offered: [], env: {}, nvml: null };
+  const named = { ...driver, env: { CUDA_CACHE_DISABLE: '0' } };
+  const tenants = {} as Parameters<typeof driverFor>[0]['tenants'];
+  t.equal(driverFor({ driver, tenants }).env['CUDA_CACHE_DISABLE'], '1');
+  t.equal(driverFor({ driver: named, tenants }).env['CUDA_CACHE_DISABLE'], '0');
+  t.same(driverFor({ driver, tenants: null }).env, {});
+  t.end();
+});
