@@ -65,7 +65,7 @@ export function isolate(options: IsolationOptions, pool: Pool, log: Log): Isolat
   log.info({ ...said, cudaCache }, 'isolation');
   if (tenants && options.newProcess === 'auto' && !newProcess) {
     log.warn(
-      `a process takes more than ${warmAgainSeconds} second to be warm, so one serves tenants one after another: --new-process tenant keeps them apart`,
+      `a process takes more than ${warmAgainSeconds} second to be warm, so one serves tenants one after another, whose kernels may find what is left in shared and local memory: --new-process tenant keeps them apart`,
     );
   }
   return { newProcess };

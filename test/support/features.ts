@@ -8,7 +8,15 @@ export const features = listFeatures(`${root}/test/programs`);
 
 // Run by bad-input.test.ts, peers.test.ts and several-devices.test.ts.
 const elsewhere = [
-  ...['endless-copy', 'endless-kernel', 'endless-launch', 'endless-peers', 'lost-callbacks'],
+  ...[
+    'endless-copy',
+    'endless-kernel',
+    'endless-launch',
+    'endless-peers',
+    'leftover-heap',
+    'leftovers',
+    'lost-callbacks',
+  ],
   ...['peer-limit', 'peer-managed', 'peer-memory', 'peer-variable'],
   ...['several-devices', 'several-managed'],
 ];
