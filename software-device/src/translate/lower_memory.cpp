@@ -174,8 +174,8 @@ bool Lowering::load() {
     }
   }
   if (!address(operand(1), where, size * vector, &ir)) return false;
-  if (vector == 1 && values[0]) {
-    ir.d = values[0];
+  if (vector == 1) {
+    ir.d = values[0] ? values[0] : temporary(ir.type);
   } else {
     ir.list = add_list(values);
     ir.list_count = vector;

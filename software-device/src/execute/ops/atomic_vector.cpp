@@ -3,6 +3,7 @@
 #include "execute/ops/atomic.h"
 #include "execute/ops/families.h"
 #include "execute/ops/half.h"
+#include "execute/ops/whole.h"
 
 namespace softdev::SOFTDEV_ISA {
 namespace {
@@ -58,31 +59,6 @@ const Ins *combine(Warp &w, const Ins *i) {
   return i + 1;
 }
 
-struct Wide {
-  uint64_t low, high;
-};
-
-// Stores `desired` if `*p` is `expected`; what was there comes back in `expected`.
-bool compare_exchange(Wide *p, Wide *expected, Wide desired) {
-#ifdef __x86_64__
-  // Every 64-bit processor since 2006 has it, though the portable instruction set does not.
-  bool equal;
-  __asm__ volatile("lock cmpxchg16b %1"
-                   : "=@ccz"(equal), "+m"(*p), "+a"(expected->low), "+d"(expected->high)
-                   : "b"(desired.low), "c"(desired.high)
-                   : "memory");
-  return equal;
-#else
-  unsigned __int128 e, d;
-  std::memcpy(&e, expected, sizeof e);
-  std::memcpy(&d, &desired, sizeof d);
-  bool equal = __atomic_compare_exchange_n(reinterpret_cast<unsigned __int128 *>(p), &e, d, false,
-                                           __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-  std::memcpy(expected, &e, sizeof e);
-  return equal;
-#endif
-}
-
 // list: two results; b; for cas c
 template <bool cas, Space space, class A>
 const Ins *wide(Warp &w, const Ins *i) {
@@ -90,23 +66,23 @@ const Ins *wide(Warp &w, const Ins *i) {
   w.budget -= 16;
   for (uint32_t left = w.mask; left; left &= left - 1) {
     auto l = static_cast<unsigned>(__builtin_ctz(left));
-    Wide *p = place<Wide>(w, i, static_cast<A>(address[l] + static_cast<A>(i->imm)), sizeof(Wide),
+    Pair *p = place<Pair>(w, i, static_cast<A>(address[l] + static_cast<A>(i->imm)), sizeof(Pair),
                           l, space);
     if (!p) return nullptr;
     auto value = [&](unsigned k) {
-      return Wide{slot<uint64_t>(w, i->list[k])[l], slot<uint64_t>(w, i->list[k + 1])[l]};
+      return Pair{slot<uint64_t>(w, i->list[k])[l], slot<uint64_t>(w, i->list[k + 1])[l]};
     };
-    Wide old;
+    Pair old;
     if (cas) {
       old = value(2);
-      compare_exchange(p, &old, value(4));
+      exchange_if(p, &old, value(4));
     } else {
-      old = {0, 0};
-      while (!compare_exchange(p, &old, value(2))) {
+      old = Pair{0, 0};
+      while (!exchange_if(p, &old, value(2))) {
       }
     }
-    slot<uint64_t>(w, i->list[0])[l] = old.low;
-    slot<uint64_t>(w, i->list[1])[l] = old.high;
+    slot<uint64_t>(w, i->list[0])[l] = old[0];
+    slot<uint64_t>(w, i->list[1])[l] = old[1];
   }
   return i + 1;
 }

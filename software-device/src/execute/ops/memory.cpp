@@ -1,5 +1,5 @@
-// Loads and stores of global memory, constants and generic addresses, and fences. Every access is
-// checked against what the launch may touch.
+// Loads and stores of global memory, constants and generic addresses, and fences; those of vectors
+// are in memory_vector.cpp. Every access is checked against what the launch may touch.
 //
 // A full warp whose addresses are all good is done at once; what remains (some lanes only, other
 // windows, faults) goes lane by lane.
@@ -7,31 +7,13 @@
 
 #include <limits>
 
+#include "execute/ops/addresses.h"
 #include "execute/ops/families.h"
 #include "execute/shapes.h"
 
 namespace softdev::SOFTDEV_ISA {
 namespace {
 
-// Whether the addresses of a full warp lie behind one another, `step` bytes apart.
-template <unsigned step>
-SOFTDEV_INLINE bool evenly_spaced(const uint64_t *at) {
-#ifdef __AVX512F__
-  const __m512i rows =
-      _mm512_setr_epi64(0, step, 2 * step, 3 * step, 4 * step, 5 * step, 6 * step, 7 * step);
-  __m512i wanted = _mm512_add_epi64(_mm512_set1_epi64(static_cast<int64_t>(at[0])), rows);
-  unsigned different = 0;
-  for (unsigned c = 0; c < kLanes; c += 8) {
-    different |= _mm512_cmpneq_epi64_mask(_mm512_load_si512(at + c), wanted);
-    wanted = _mm512_add_epi64(wanted, _mm512_set1_epi64(8 * step));
-  }
-  return different == 0;
-#else
-  uint64_t first = at[0], different = 0;
-  SOFTDEV_LANES different |= at[l] ^ (first + l * step);
-  return different == 0;
-#endif
-}
 // Whether indices count up.
 template <class I>
 SOFTDEV_INLINE bool in_a_row(const I *index) {
@@ -48,22 +30,6 @@ SOFTDEV_INLINE bool in_a_row(const I *index) {
              kFullMask &&
          index[kLanes - 1] > index[0];
 #endif
-}
-
-// The addresses of all lanes. I: the type of the index that is added, or void.
-template <class I>
-SOFTDEV_INLINE void find_addresses(Warp &w, const Ins *i, uint64_t *at) {
-  const uint64_t *address = slot<uint64_t>(w, i->a);
-  if constexpr (std::is_void_v<I>) {
-    const auto offset = static_cast<uint64_t>(i->imm);
-    SOFTDEV_LANES at[l] = address[l] + offset;
-  } else {
-    const I *index = slot<I>(w, i->c);
-    const auto offset = static_cast<uint64_t>(int64_t{static_cast<int32_t>(i->imm)});
-    const int64_t scale = i->imm >> 32;
-    SOFTDEV_LANES at[l] =
-        address[l] + static_cast<uint64_t>(static_cast<int64_t>(index[l]) * scale) + offset;
-  }
 }
 
 template <class I>
@@ -105,88 +71,32 @@ SOFTDEV_INLINE bool stretch_by_register(Warp &w, const Ins *i, Use use, uint64_t
   return usable<M>(w, *first, use);
 }
 
-// Whether all lanes' accesses lie in [base, base + size) and are aligned.
-SOFTDEV_INLINE bool all_in(const uint64_t *at, uint64_t base, uint64_t size, unsigned bytes) {
-  uint64_t highest = 0, low = 0;
-  SOFTDEV_LANES {
-    uint64_t offset = at[l] - base;
-    highest = offset > highest ? offset : highest;
-    low |= at[l];
-  }
-  return highest < size && size - highest >= bytes && !(low & (bytes - 1));
-}
-
-// Whether all lanes' accesses may be done, wherever in the window they lie. Granules in between are
-// asked too where that is quicker; then a refusal means nothing.
-SOFTDEV_INLINE bool all_in_window(Warp &w, const uint64_t *at, unsigned bytes, Use use) {
-  constexpr uint64_t kFew = 64;  // granules
-  uint64_t lowest = at[0], highest = at[0], low = 0;
-  SOFTDEV_LANES {
-    lowest = at[l] < lowest ? at[l] : lowest;
-    highest = at[l] > highest ? at[l] : highest;
-    low |= at[l];
-  }
-  if (low & (bytes - 1)) return false;
-  if (highest - lowest < kFew * kGranuleBytes)
-    return range_in_window(w, lowest, highest - lowest + bytes, use);
-  const uint64_t begin = offset_in_window(w, lowest);
-  if (begin >= w.window.size || highest - lowest >= w.window.size - begin) return false;
-  bool good = true;
-  for (unsigned l = 0; l < kLanes; ++l) {
-    uint64_t offset = at[l] - w.window.base;
-    good &= granule_allows(granule_flags(w, offset >> kGranuleShift),
-                           offset % kGranuleBytes + bytes, use);
-  }
-  return good;
-}
-
-// The same for any space; the memory of the block and of its threads has generic addresses too.
-template <Space space>
-SOFTDEV_INLINE bool all_allowed(Warp &w, const uint64_t *at, unsigned bytes, bool write) {
-  if (space == Space::Generic) {
-    uint64_t base = reinterpret_cast<uint64_t>(w.shared);
-    if (at[0] - base < w.shared_size) return all_in(at, base, w.shared_size, bytes);
-  }
-  return all_in_window(w, at, bytes, use_of(space, write));
-}
-
 // M: type in memory; R: type of the register's slot (M is extended to it).
 template <class M, class R, class Access, Space space, class I>
 __attribute__((noinline)) const Ins *load_anywhere(Warp &w, const Ins *i) {
   constexpr bool kPlain = std::is_same_v<Access, Plain>;
   constexpr Use kUse = use_of(space, false);
-  const unsigned count = i->count ? i->count : 1;
-  const unsigned bytes = sizeof(M) * count;
   if constexpr (!kPlain) w.budget -= 16;  // it may be a loop that waits
-  // A copy: the first element of a vector may be loaded into the address register.
+  // A copy: it may be loaded into the address register.
   alignas(64) uint64_t at[kLanes];
   find_addresses<I>(w, i, at);
+  R *d = slot<R>(w, i->d);
   if (kPlain && w.mask == kFullMask) {
-    if (evenly_spaced<0>(at) && in_window(w, at[0], bytes, kUse)) {
-      for (unsigned k = 0; k < count; ++k) {
-        if (destination(i, k) == kNone) continue;
-        R value = static_cast<R>(reinterpret_cast<const M *>(at[0])[k]);
-        R *d = slot<R>(w, destination(i, k));
-        SOFTDEV_LANES d[l] = value;
-      }
+    if (evenly_spaced<0>(at) && in_window(w, at[0], sizeof(M), kUse)) {
+      const R value = static_cast<R>(*reinterpret_cast<const M *>(at[0]));
+      SOFTDEV_LANES d[l] = value;
       return i + 1;
     }
-    if (all_allowed<space>(w, at, bytes, false)) {
-      load_elements<M, R>(w, i, 0, at);
+    if (all_allowed<space>(w, at, sizeof(M), false)) {
+      gather_lanes<M>(0, at, d, sizeof(M));
       return i + 1;
     }
   }
   for (uint32_t left = w.mask; left; left &= left - 1) {
     auto l = static_cast<unsigned>(__builtin_ctz(left));
-    if (!may_access(w, space, at[l], bytes, false, l))
-      return memory_fault(w, i, space, at[l], bytes, false, l);
-    const M *from = reinterpret_cast<const M *>(at[l]);
-    if (count == 1) {
-      slot<R>(w, destination(i, 0))[l] = static_cast<R>(Access::load(from));
-      continue;
-    }
-    for (unsigned k = 0; k < count; ++k)
-      if (i->list[k] != kNone) slot<R>(w, i->list[k])[l] = static_cast<R>(Access::load(from + k));
+    if (!may_access(w, space, at[l], sizeof(M), false, l))
+      return memory_fault(w, i, space, at[l], sizeof(M), false, l);
+    d[l] = static_cast<R>(Access::load(reinterpret_cast<const M *>(at[l])));
   }
   return i + 1;
 }
@@ -225,7 +135,7 @@ __attribute__((noinline)) const Ins *load_by_register(Warp &w, const Ins *i) {
 }
 template <class M, class R, class Access, Space space, class I = void, bool ahead = false>
 const Ins *load(Warp &w, const Ins *i) {
-  if (std::is_same_v<Access, Plain> && w.mask == kFullMask && !i->count) {
+  if (std::is_same_v<Access, Plain> && w.mask == kFullMask) {
     if constexpr (!std::is_void_v<I>)
       if (!(i->flags & kSameA)) return load_by_register<M, R, Access, space, I, ahead>(w, i);
     uint64_t first;
@@ -259,22 +169,19 @@ const Ins *load_row(Warp &w, const Ins *i) {
 
 template <class M, class R, class Access, Space space, class I>
 __attribute__((noinline)) const Ins *store_anywhere(Warp &w, const Ins *i) {
-  const unsigned count = i->count ? i->count : 1;
-  const unsigned bytes = sizeof(M) * count;
   alignas(64) uint64_t at[kLanes];
   find_addresses<I>(w, i, at);
+  const R *s = slot<R>(w, i->b);
   if (std::is_same_v<Access, Plain> && w.mask == kFullMask &&
-      all_allowed<space>(w, at, bytes, true)) {
-    store_elements<M, R>(w, i, 0, at);
+      all_allowed<space>(w, at, sizeof(M), true)) {
+    scatter_lanes<M>(0, at, s);
     return i + 1;
   }
   for (uint32_t left = w.mask; left; left &= left - 1) {
     auto l = static_cast<unsigned>(__builtin_ctz(left));
-    if (!may_access(w, space, at[l], bytes, true, l))
-      return memory_fault(w, i, space, at[l], bytes, true, l);
-    M *to = reinterpret_cast<M *>(at[l]);
-    for (unsigned k = 0; k < count; ++k)
-      Access::store(to + k, static_cast<M>(slot<R>(w, source(i, k))[l]));
+    if (!may_access(w, space, at[l], sizeof(M), true, l))
+      return memory_fault(w, i, space, at[l], sizeof(M), true, l);
+    Access::store(reinterpret_cast<M *>(at[l]), static_cast<M>(s[l]));
   }
   return i + 1;
 }
@@ -293,7 +200,7 @@ __attribute__((noinline)) const Ins *store_by_register(Warp &w, const Ins *i) {
 }
 template <class M, class R, class Access, Space space, class I = void>
 const Ins *store(Warp &w, const Ins *i) {
-  if (std::is_same_v<Access, Plain> && w.mask == kFullMask && !i->count) {
+  if (std::is_same_v<Access, Plain> && w.mask == kFullMask) {
     if constexpr (!std::is_void_v<I>)
       if (!(i->flags & kSameA)) return store_by_register<M, R, Access, space, I>(w, i);
     uint64_t first;
@@ -388,6 +295,7 @@ Handler select_memory(const Ir &ir) {
   bool here =
       ir.space == Space::Global || ir.space == Space::Constant || ir.space == Space::Generic;
   if (!ir.a || !here || ir.type2 == Type::U32) return nullptr;
+  if (ir.list_count) return select_memory_vector(ir);
   if (ir.op == Op::Load) return by_load_types<Loads>(ir);
   if (ir.op == Op::Store) return by_store_types<Stores>(ir);
   return nullptr;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "execute/access.h"
+#include "execute/ops/whole.h"
 
 namespace softdev::SOFTDEV_ISA {
 namespace {
@@ -78,15 +79,30 @@ SOFTDEV_INLINE Turned turn(__m256i a, __m256i b, __m256i c, __m256i d) {
   return {_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd),
           _mm256_unpacklo_epi64(ab2, cd2), _mm256_unpackhi_epi64(ab2, cd2)};
 }
+// How 16 bytes are accessed: wherever they lie, or aligned and whole.
+struct AnyRow {
+  static SOFTDEV_INLINE __m128i load(uint64_t at) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i *>(at));
+  }
+  static SOFTDEV_INLINE void store(uint64_t at, __m128i value) {
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(at), value);
+  }
+};
+struct WholeRow {
+  static SOFTDEV_INLINE __m128i load(uint64_t at) {
+    return bit_cast<__m128i>(load_whole(reinterpret_cast<const Pair *>(at)));
+  }
+  static SOFTDEV_INLINE void store(uint64_t at, __m128i value) {
+    store_whole(reinterpret_cast<Pair *>(at), bit_cast<Pair>(value));
+  }
+};
 // Four words at each lane's address, to four registers or to nowhere.
-template <class A>
+template <class Access, class A>
 SOFTDEV_INLINE void gather_quads(uint64_t base, const A *at, uint32_t *const *d) {
   for (unsigned c = 0; c < kLanes; c += 8) {
     auto row = [&](unsigned j) {
-      const auto *low = reinterpret_cast<const __m128i *>(base + at[c + j]);
-      const auto *high = reinterpret_cast<const __m128i *>(base + at[c + j + 4]);
-      return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(low)),
-                                     _mm_loadu_si128(high), 1);
+      const __m256i low = _mm256_castsi128_si256(Access::load(base + at[c + j]));
+      return _mm256_inserti128_si256(low, Access::load(base + at[c + j + 4]), 1);
     };
     const Turned words = turn(row(0), row(1), row(2), row(3));
     auto put = [&](unsigned k, __m256i value) {
@@ -98,7 +114,7 @@ SOFTDEV_INLINE void gather_quads(uint64_t base, const A *at, uint32_t *const *d)
     put(3, words.fourth);
   }
 }
-template <class A>
+template <class Access, class A>
 SOFTDEV_INLINE void scatter_quads(uint64_t base, const A *at, const uint32_t *const *s) {
   for (unsigned c = 0; c < kLanes; c += 8) {
     auto column = [&](unsigned k) {
@@ -107,11 +123,9 @@ SOFTDEV_INLINE void scatter_quads(uint64_t base, const A *at, const uint32_t *co
     const Turned rows = turn(column(0), column(1), column(2), column(3));
     const __m256i row[] = {rows.first, rows.second, rows.third, rows.fourth};
     for (unsigned j = 0; j < 4; ++j)
-      _mm_storeu_si128(reinterpret_cast<__m128i *>(base + at[c + j]),
-                       _mm256_castsi256_si128(row[j]));
+      Access::store(base + at[c + j], _mm256_castsi256_si128(row[j]));
     for (unsigned j = 0; j < 4; ++j)
-      _mm_storeu_si128(reinterpret_cast<__m128i *>(base + at[c + j + 4]),
-                       _mm256_extracti128_si256(row[j], 1));
+      Access::store(base + at[c + j + 4], _mm256_extracti128_si256(row[j], 1));
   }
 }
 #endif
@@ -121,7 +135,7 @@ SOFTDEV_INLINE uint32_t destination(const Ins *i, unsigned k) {
 }
 SOFTDEV_INLINE uint32_t source(const Ins *i, unsigned k) { return i->count ? i->list[k] : i->b; }
 
-// All elements of all lanes, at addresses that were found good.
+// All elements of all lanes, at addresses that were found good, in memory that is of one thread.
 template <class M, class R, class A>
 SOFTDEV_INLINE void load_elements(Warp &w, const Ins *i, uint64_t base, const A *at) {
   const unsigned count = i->count ? i->count : 1;
@@ -131,7 +145,7 @@ SOFTDEV_INLINE void load_elements(Warp &w, const Ins *i, uint64_t base, const A 
       uint32_t *d[4];
       for (unsigned k = 0; k < 4; ++k)
         d[k] = i->list[k] == kNone ? nullptr : slot<uint32_t>(w, i->list[k]);
-      return gather_quads(base, at, d);
+      return gather_quads<AnyRow>(base, at, d);
     }
   }
 #endif
@@ -148,7 +162,7 @@ SOFTDEV_INLINE void store_elements(Warp &w, const Ins *i, uint64_t base, const A
     if (count == 4) {
       const uint32_t *s[4];
       for (unsigned k = 0; k < 4; ++k) s[k] = slot<uint32_t>(w, i->list[k]);
-      return scatter_quads(base, at, s);
+      return scatter_quads<AnyRow>(base, at, s);
     }
   }
 #endif
