@@ -24,6 +24,20 @@ Receiver::Receiver(int fd, std::span<const uint8_t> leftover, Counters &counters
   if (!buffer_) throw std::bad_alloc();
   if (!leftover.empty()) memcpy(buffer_.get(), leftover.data(), leftover.size());
   tail_ = leftover.size();
+  // A wait looks up now and then, to see whether there is still a network.
+  const int look = silence_look_ms(limit_ms_);
+  const timeval limit{.tv_sec = look / 1000, .tv_usec = look % 1000 * 1000};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+}
+
+// After a call that waits: whether to call again. ETIMEDOUT when the network is given up.
+bool Receiver::goes_on(ssize_t got) {
+  if (got >= 0) return false;
+  if (errno == EINTR) return true;
+  if (errno != EAGAIN && errno != EWOULDBLOCK) return false;
+  if (!silence_is_long(&silence_, fd_, limit_ms_)) return true;
+  errno = ETIMEDOUT;
+  return false;
 }
 
 // A frame moves only when it does not fit behind what was consumed.
@@ -46,7 +60,7 @@ bool Receiver::receive(int flags) {
   ssize_t got;
   do {
     got = recv(fd_, buffer_.get() + tail_, space, flags);
-  } while (got < 0 && errno == EINTR);
+  } while (flags & MSG_DONTWAIT ? got < 0 && errno == EINTR : goes_on(got));
   if (got == 0) errno = ENOTCONN;
   if (got <= 0) return false;
   space_ = kSize;
@@ -129,7 +143,8 @@ bool Receiver::payload(void *to, size_t length, size_t padded) {
     message.msg_iov = parts;
     message.msg_iovlen = 2;
     const ssize_t got = recvmsg(fd_, &message, 0);
-    if (got < 0 && errno == EINTR) continue;
+    if (goes_on(got)) continue;
+    if (got == 0) errno = ENOTCONN;
     if (got <= 0) return false;
     count_alone(counters_.bytes_in, static_cast<uint64_t>(got));
     const size_t mine = std::min(left, static_cast<size_t>(got));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "counters.h"
+#include "silence.h"
 
 namespace outboard {
 
@@ -42,6 +43,7 @@ class Receiver {
 
  private:
   bool receive(int flags);
+  bool goes_on(ssize_t got);
   size_t take_spilled(uint8_t *to, size_t most);
   void make_room(size_t need);
 
@@ -58,6 +60,8 @@ class Receiver {
   };
 
   int fd_;
+  const int limit_ms_ = silence_limit_ms();
+  silence silence_{};
   Counters &counters_;
   std::unique_ptr<uint8_t, Free> buffer_;
   size_t head_ = 0;

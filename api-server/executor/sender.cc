@@ -47,7 +47,8 @@ bool Sender::send_rest(iovec *parts, int count, int descriptor) {
                              : sendmsg(fd_, &message, MSG_NOSIGNAL);
     if (sent < 0) {
       if (errno == EINTR) continue;
-      if ((errno == EAGAIN || errno == EWOULDBLOCK) && !hurried_.load(std::memory_order_relaxed)) {
+      if ((errno == EAGAIN || errno == EWOULDBLOCK) && !hurried_.load(std::memory_order_relaxed) &&
+          !silence_is_long(&silence_, fd_, limit_ms_)) {
         continue;
       }
       return false;

@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "counters.h"
+#include "silence.h"
 #include "wire.h"
 
 namespace outboard {
@@ -35,6 +36,8 @@ class Sender {
   bool send_rest(iovec *parts, int count, int descriptor);
 
   int fd_;
+  const int limit_ms_ = silence_limit_ms();
+  silence silence_{};
   Counters &counters_;
   std::mutex mutex_;
   bool broken_ = false;

@@ -31,8 +31,9 @@ void prepare_socket(int fd) {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   // A guest machine that vanishes without a word is noticed after a minute.
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 30);
-  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10);
+  const int seconds = silence_limit_ms() / 1000;
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, seconds / 2));
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / 6));
   set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
@@ -167,6 +168,19 @@ bool Session::nothing_comes() {
   return true;
 }
 
+// A connection that is no more, for people; `between`: two frames.
+static std::string how_it_ended(int error, bool between) {
+  switch (error) {
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+      return "network lost: nothing comes from the guest's machine any more";
+    default:
+      return between ? "the guest closed the connection"
+                     : "the connection ended in the middle of a frame";
+  }
+}
+
 // Whether launches before and after such a command may be measured as if it were not there.
 static bool goes_between_launches(uint16_t op) {
   return op == WIRE_Launch || op == WIRE_LaunchWith || op == WIRE_cuEventRecord;
@@ -183,9 +197,7 @@ bool Session::next_frame() {
     gate_.pause();
   }
   if (!receiver_.fill(sizeof(wire_header))) {
-    end(EndReason::kClosed, receiver_.available() == 0
-                                ? "the guest closed the connection"
-                                : "the connection ended in the middle of a frame");
+    end(EndReason::kClosed, how_it_ended(errno, receiver_.available() == 0));
     return false;
   }
   const wire_header head = *reinterpret_cast<const wire_header *>(receiver_.data());

@@ -286,6 +286,18 @@ void answer_lose(CUresult result, const char *why) {
   connection_shut_down();
 }
 
+const char *why_lost(int error) {
+  switch (error) {
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case ENETDOWN:
+      return "the network in between is gone, or the server's machine is: nothing comes back";
+    default:
+      return strerror(error);
+  }
+}
+
 // By the thread that has the reading role, without the lock. False at the end of the stream.
 static _Bool read_once(int flags) {
   struct inbox *box = here();
@@ -297,6 +309,8 @@ static _Bool read_once(int flags) {
   void *place = decode_want(&box->decoder, &size);
   // After a failure nothing more is welcome; who asked since then is released below.
   ssize_t got = size ? region_receive(connection_fd(), place, size, flags) : 0;
+  if (got < 0 && errno == EAGAIN && !(flags & MSG_DONTWAIT) && connection_is_silent())
+    errno = ETIMEDOUT;
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return 1;
   if (got > 0) {
     uint64_t before = box->decoder.counted;
@@ -308,7 +322,7 @@ static _Bool read_once(int flags) {
     decode_unwritable(&box->decoder);
     return 1;
   } else if (!guest_is_lost()) {
-    answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, got == 0 ? "the server closed it" : strerror(errno));
+    answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, got == 0 ? "the server closed it" : why_lost(errno));
   }
   pthread_mutex_lock(&box->lock);
   while (box->first) {

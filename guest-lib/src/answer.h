@@ -79,6 +79,7 @@ uint64_t answer_outstanding(void);
 _Bool answer_lands_in(const void *memory, uint64_t size);
 
 // The connection is gone: everybody who waits gets `result`, and so does every later call.
+const char *why_lost(int error);  // an errno value of the socket, for people
 void answer_lose(CUresult result, const char *why);
 
 #endif

@@ -191,6 +191,7 @@ static CUresult start(const struct config *config) {
   if (!context_start(device_count())) return CUDA_ERROR_OUT_OF_MEMORY;
   for (int lane = 0; lane < lane_count; lane++) {
     lane_use((unsigned)lane);
+    connection_watch();
     int error = batch_start();
     if (error) {
       log_error("the sender thread could not be started: %s", strerror(error));

@@ -114,7 +114,7 @@ static int send_parts(struct outbox *box, struct iovec *parts, int count) {
   atomic_store(&box->in_flight, 1);
   stats_add(&guest_stats->batches, 1);
   int error = trace_on() ? send_traced(box, parts, count) : connection_send(parts, count);
-  if (error && error != EFAULT) answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, strerror(error));
+  if (error && error != EFAULT) answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, why_lost(error));
   return error;
 }
 

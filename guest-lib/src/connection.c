@@ -11,6 +11,7 @@
 #include "answer.h"
 #include "dial.h"
 #include "log.h"
+#include "silence.h"
 
 int connection_numbers[LANES_MAX];
 
@@ -67,6 +68,21 @@ void connection_shut_down(void) {
     if (connection_numbers[lane]) shutdown(connection_fd_of(lane), SHUT_RDWR);
 }
 
+static struct silence silences[LANES_MAX];
+static int limit_ms = 60000;
+
+_Bool connection_is_silent(void) {
+  return silence_is_long(&silences[lane_here()], connection_fd(), limit_ms);
+}
+
+void connection_watch(void) {
+  limit_ms = silence_limit_ms();
+  int look = silence_look_ms(limit_ms);
+  struct timeval limit = {.tv_sec = look / 1000, .tv_usec = look % 1000 * 1000};
+  // Not one of a Unix socket, whose other end is on this machine.
+  if (*connected.port) setsockopt(connection_fd(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+}
+
 static const char zeros[64 << 10];
 
 // Leaves out what was sent.
@@ -87,14 +103,20 @@ static int wait_to_send(void) {
   struct leaving *left = &reader_left[lane_here()];
   struct pollfd polled[2] = {{.fd = connection_fd(), .events = POLLOUT | POLLIN},
                              {.fd = left->number - 1, .events = POLLIN}};
-  if (poll(polled, 1, -1) < 0) return errno == EINTR ? 0 : errno;
+  int ready = poll(polled, 1, silence_look_ms(limit_ms));
+  if (ready < 0) return errno == EINTR ? 0 : errno;
+  if (ready == 0) return connection_is_silent() ? ETIMEDOUT : 0;
   if (polled[0].revents & POLLOUT || !(polled[0].revents & POLLIN) || answer_poll()) return 0;
   // Another thread reads, so only room for more output is of interest here, until it stops: the
   // server may take nothing before it has got rid of what it sends.
   polled[0].events = POLLOUT;
   atomic_store(&left->awaited, 1);
   int error = 0;
-  if (answer_is_being_read() && poll(polled, 2, -1) < 0 && errno != EINTR) error = errno;
+  if (answer_is_being_read()) {
+    ready = poll(polled, 2, silence_look_ms(limit_ms));
+    if (ready < 0 && errno != EINTR) error = errno;
+    if (ready == 0 && connection_is_silent()) error = ETIMEDOUT;
+  }
   atomic_store(&left->awaited, 0);
   eventfd_t count;
   eventfd_read(left->number - 1, &count);

@@ -15,6 +15,14 @@ static inline int connection_fd(void) { return connection_fd_of(lane_here()); }
 
 // Takes a connected socket. 0, or an errno value.
 int connection_adopt(int fd);
+// For one that has waited in vain (look_ms of connection_watch): whether the network is gone, or
+// will be given up. Says nothing.
+_Bool connection_is_silent(void);
+
+// From now on a thread that reads looks up now and then. With a session: what comes before has
+// limits of its own.
+void connection_watch(void);
+
 // The thread that read answers has stopped: a sender may have to read now. Cheap when nobody sends.
 void connection_reader_left(void);
 

@@ -25,6 +25,9 @@ export interface Offered {
 const lingerSeconds = 2;
 const lingerBytes = 1 << 20;
 
+/** A connection on which so long nothing came is asked whether it is still there. */
+const keepAliveSeconds = 30;
+
 export class Client {
   readonly peer: string;
   /** Of the guest, verified; null: it came without one. */
@@ -56,6 +59,8 @@ export class Client {
       () => this.refuse(new OutboardError('OB_HELLO_SLOW', helloSeconds)),
       helloSeconds * 1000,
     );
+    // Who has gone without a word keeps no place in the queue; the process that gets it sets its own.
+    socket.setKeepAlive(true, keepAliveSeconds * 1000);
     socket.on('data', (chunk) => this.#read(chunk));
     socket.on('error', (error) => this.#log.debug({ err: error }, 'connection failed'));
     socket.on('end', () => this.#ended());
