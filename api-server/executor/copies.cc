@@ -228,7 +228,9 @@ class Download {
   CUresult detour() {
     const Driver &driver = s_.driver();
     const CUstream stream = transfer_.stream.object;
+    if (!s_.take_side_stream()) return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = driver.cuStreamCreateWithPriority(&side_, CU_STREAM_NON_BLOCKING, 0);
+    if (result != CUDA_SUCCESS) s_.give_side_stream();
     CUevent here = nullptr;
     if (result == CUDA_SUCCESS) result = driver.cuEventCreate(&here, CU_EVENT_DISABLE_TIMING);
     if (result == CUDA_SUCCESS) result = driver.cuEventRecord(here, stream);
@@ -240,7 +242,10 @@ class Download {
   }
   void end_detour() {
     if (hold_) s_.host_functions().let_go(hold_);
-    if (side_) s_.driver().cuStreamDestroy_v2(side_);
+    if (side_) {
+      s_.driver().cuStreamDestroy_v2(side_);
+      s_.give_side_stream();
+    }
     hold_ = 0;
     side_ = nullptr;
   }

@@ -192,6 +192,7 @@ void handle_GraphBuild(Session &s, const wire_GraphBuild &in_place) {
       return posted(result);
     }
   }
+  if (again && !s.graphs().take(*exec)) return posted(CUDA_ERROR_OUT_OF_MEMORY);
   posted(q.last ? instantiate(s, *exec) : CUDA_SUCCESS);
 }
 

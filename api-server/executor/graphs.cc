@@ -26,7 +26,7 @@ std::shared_ptr<GraphNodes> Graphs::make(CUresult *result) {
 }
 
 GraphExec *Graphs::begin(uint64_t handle, std::shared_ptr<GraphNodes> of) {
-  execs_.keep(handle, {std::move(of), nullptr, nullptr, {}});
+  execs_.keep(handle, {std::move(of), nullptr, nullptr, {}, 0});
   return execs_.find(handle);
 }
 
@@ -35,6 +35,7 @@ bool Graphs::end(uint64_t handle) {
   if (!execs_.take(handle, &exec)) return false;
   // What is under way of it goes on.
   if (exec.object) driver_.cuGraphExecDestroy(exec.object);
+  taken_ -= exec.taken;
   return true;
 }
 
@@ -54,6 +55,14 @@ bool Graphs::forget_base(uint64_t handle) {
   return bases_.take(handle, &base);
 }
 
+bool Graphs::take(GraphExec &exec) {
+  const uint64_t more = 1 + exec.of->nodes.size();
+  if (!has_room(more)) return false;
+  exec.taken = more;
+  add(more);
+  return true;
+}
+
 bool Graphs::has_room(uint64_t more) const {
   return more <= kMostGraphNodes && taken_ <= kMostGraphNodes - more;
 }
@@ -70,6 +79,7 @@ void Graphs::unloaded(const Module *module) {
 void Graphs::clear() {
   execs_.each([this](GraphExec &exec) {
     if (exec.object) driver_.cuGraphExecDestroy(exec.object);
+    taken_ -= exec.taken;
   });
   execs_.clear();
   bases_.clear();

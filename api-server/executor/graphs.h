@@ -41,6 +41,7 @@ struct GraphExec {
   CUgraphExec object = nullptr;  // null: not complete, or refused
   KernelCost *cost = nullptr;
   GraphArrays arrays;  // those of its own nodes, as they are now
+  uint64_t taken = 0;  // what it counts for beside its nodes, which others were made of, too
 };
 
 class Graphs {
@@ -64,6 +65,8 @@ class Graphs {
   // Room for so many more nodes, graphs or handles of conditions.
   bool has_room(uint64_t more) const;
   void add(uint64_t more) { taken_ += more; }
+  // For one more graph of the same nodes; false when there is no room for it.
+  bool take(GraphExec &exec);
 
   void unloaded(const Module *module);
   // Ends all. No work is under way.

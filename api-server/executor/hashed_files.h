@@ -35,7 +35,8 @@ struct FileKind {
 
 class HashedFiles {
  public:
-  // At most `limit` bytes. Null, with a line in the log, when the folder is not this user's alone.
+  // At most `limit` bytes of the disk, with what each file costs it. Null, with a line in the log,
+  // when the folder is not this user's alone.
   static std::unique_ptr<HashedFiles> open(const std::string &folder, const FileKind &kind,
                                            uint64_t limit);
   // The same for a folder in this one, made if need be. It is looked through each time that one of

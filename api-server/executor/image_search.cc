@@ -1,45 +1,15 @@
 #include "image_search.h"
 
-#include <sys/random.h>
-
 #include "session.h"
 
 namespace outboard {
 
-namespace {
-
-// Of this process, and nobody else's.
-const Hash &secret() {
-  static const Hash made = [] {
-    Hash bytes;
-    for (size_t at = 0; at < sizeof bytes;) {
-      auto *to = reinterpret_cast<uint8_t *>(bytes.data()) + at;
-      const ssize_t got = getrandom(to, sizeof bytes - at, 0);
-      if (got > 0) at += static_cast<size_t>(got);
-    }
-    return bytes;
-  }();
-  return made;
-}
-
-// For what only sessions of one tenant may find: a name that no guest can give, or a question for a
-// module of that name would tell what others have linked.
-Hash key_of(const Hash &hash, const std::string &tenant) {
-  std::string text(reinterpret_cast<const char *>(secret().data()), sizeof(Hash));
-  text.append(reinterpret_cast<const char *>(hash.data()), sizeof hash);
-  text += tenant;
-  return sha256({reinterpret_cast<const uint8_t *>(text.data()), text.size()});
-}
-
-}  // namespace
-
-ImageSearch::ImageSearch(Session &session, const Hash &hash, uint64_t total, Sharing sharing)
+ImageSearch::ImageSearch(Session &session, const Hash &hash, uint64_t total, Wanted wanted)
     : session_(session),
       hash_(hash),
-      key_(sharing == Sharing::kAll ? hash : key_of(hash, session.sharer().tenant)),
       total_(total),
-      sharing_(sharing),
-      image_(session.device().modules().find(key_, total)) {
+      wanted_(wanted),
+      image_(session.device().modules().find(hash, total, session.sharer().tenant)) {
   if (image_) {
     place_ = Place::kProcess;
     session.pending_images().forget(hash);
@@ -50,14 +20,15 @@ ImageSearch::ImageSearch(Session &session, const Hash &hash, uint64_t total, Sha
 }
 
 bool ImageSearch::on_disk() const {
-  return sharing_ == Sharing::kAll && session_.device().modules().on_disk();
+  return wanted_ == Wanted::kModule && session_.device().modules().on_disk();
 }
 
 bool ImageSearch::over() const { return !image_ && !on_disk(); }
 
 bool ImageSearch::settle() {
   ModuleStore &store = session_.device().modules();
-  if (place_ == Place::kNowhere && on_disk() && (image_ = store.fetch(hash_, total_))) {
+  if (place_ == Place::kNowhere && on_disk() &&
+      (image_ = store.fetch(hash_, total_, session_.sharer().tenant))) {
     place_ = Place::kDisk;
   }
   if (place_ != Place::kSent) return true;
@@ -65,12 +36,13 @@ bool ImageSearch::settle() {
     session_.violation("an image is not what its hash says");
     return false;
   }
-  store.keep(key_, image_);
+  store.keep(hash_, image_, session_.sharer().tenant);
   return true;
 }
 
 void ImageSearch::save() {
-  if (place_ == Place::kSent && on_disk()) session_.device().modules().save(hash_, *image_);
+  if (place_ != Place::kSent || !on_disk()) return;
+  session_.device().modules().save(hash_, *image_, session_.sharer().tenant);
 }
 
 bool options_make_sense(Session &session, std::span<const uint8_t> options) {

@@ -1,5 +1,5 @@
-// An image that a command names by its hash: known to this server, or sent by the guest just
-// before.
+// An image that a command names by its hash: known to this server to have been the tenant's, or
+// sent by the guest just before.
 #pragma once
 
 #include <memory>
@@ -11,14 +11,14 @@ namespace outboard {
 
 class Session;
 
-// Whose images are looked through. A module is only ever loaded, so all tenants share what has been
-// sent. An input of a link comes back in the result: whoever knows its hash must not get its bytes.
-enum class Sharing { kAll, kTenant };
+// What it is for. Inputs of links are looked for in the process only: they come back in what is
+// made of them, which is kept as a module.
+enum class Wanted { kModule, kInput };
 
 class ImageSearch {
  public:
   // By the leader: looks where looking is quick.
-  ImageSearch(Session &session, const Hash &hash, uint64_t total, Sharing sharing);
+  ImageSearch(Session &session, const Hash &hash, uint64_t total, Wanted wanted);
 
   // Whether there is nothing left to look through.
   bool over() const;
@@ -40,9 +40,8 @@ class ImageSearch {
   bool on_disk() const;
 
   const Hash hash_;
-  const Hash key_;  // in the store
   const uint64_t total_;
-  const Sharing sharing_;
+  const Wanted wanted_;
   std::shared_ptr<const Image> image_;
   Place place_ = Place::kNowhere;
 };

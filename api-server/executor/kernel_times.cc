@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "session_limits.h"
+
 namespace outboard {
 
 namespace {
@@ -20,11 +22,14 @@ KernelCost *KernelTimes::find(const std::string &name) {
   std::lock_guard lock(mutex_);
   const auto found = kernels_.find(name);
   if (found != kernels_.end()) return found->second.get();
-  const std::string &key = kernels_.size() < kMostNames ? name : "(others)";
+  const bool room =
+      kernels_.size() < kMostKernelNames && name_bytes_ + name.size() <= kMostKernelNameBytes;
+  const std::string key = room ? name : "(others)";
   std::unique_ptr<KernelCost> &made = kernels_[key];
   if (!made) {
     made = std::make_unique<KernelCost>();
     made->name_ = &kernels_.find(key)->first;
+    name_bytes_ += key.size();
   }
   return made.get();
 }

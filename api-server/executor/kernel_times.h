@@ -78,10 +78,9 @@ class KernelTimes {
   std::vector<KernelTime> list(size_t most);
 
  private:
-  static constexpr size_t kMostNames = 1 << 16;
-
   std::mutex mutex_;
   std::map<std::string, std::unique_ptr<KernelCost>> kernels_;
+  size_t name_bytes_ = 0;
 };
 
 }  // namespace outboard

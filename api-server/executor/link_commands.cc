@@ -73,7 +73,7 @@ void handle_LinkAdd(Session &s, const wire_LinkAdd &q, std::span<const uint8_t> 
                 q.named != 0,
                 {reinterpret_cast<const char *>(name.data()), name.size()},
                 Compiling(options)};
-  ImageSearch search(s, {q.hash0, q.hash1, q.hash2, q.hash3}, q.total, Sharing::kTenant);
+  ImageSearch search(s, {q.hash0, q.hash1, q.hash2, q.hash3}, q.total, Wanted::kInput);
   if (search.over()) {
     reply.state = WIRE_MODULE_WANTED;
     return s.answer(request, CUDA_SUCCESS, &reply.reply, sizeof reply);
@@ -100,10 +100,10 @@ void handle_LinkComplete(Session &s, const wire_LinkComplete &q) {
   }
   if (image) {
     hash = sha256({image->data(), image->size()});
-    s.device().modules().keep(hash, image);
+    s.device().modules().keep(hash, image, s.sharer().tenant);
   }
   s.answer(request, CUDA_SUCCESS, &reply.reply, sizeof reply, tail.data(), tail.size());
-  if (image) s.device().modules().save(hash, *image);
+  if (image) s.device().modules().save(hash, *image, s.sharer().tenant);
 }
 
 void handle_LinkFetch(Session &s, const wire_LinkFetch &q) {

@@ -68,7 +68,7 @@ KernelList list_kernels(const Driver &driver, const Module &module, bool describ
 // Adds variables that sessions have asked for in this image, so that they need not be asked for
 // again.
 void list_variables(Session &s, Module *module, KernelList *list) {
-  for (const std::string &name : s.device().modules().names(module->hash)) {
+  for (const std::string &name : s.device().modules().names(module->hash, s.sharer().tenant)) {
     Variable variable;
     const size_t size = sizeof(wire_variable) + ((name.size() + 7) & ~size_t{7});
     if (list->bytes.size() + size > kListBytes) return;
@@ -178,7 +178,7 @@ void find_and_load(Session &s, Loading loading) {
     s.pending_images().forget(loading.hash);
     return answer_state(s, loading, CUDA_ERROR_OUT_OF_MEMORY, 0);
   }
-  ImageSearch search(s, loading.hash, loading.total, Sharing::kAll);
+  ImageSearch search(s, loading.hash, loading.total, Wanted::kModule);
   if (search.over()) return answer_state(s, loading, CUDA_SUCCESS, WIRE_MODULE_WANTED);
   s.hand_over();
   if (!search.settle()) return;
@@ -229,13 +229,14 @@ void handle_ModuleOpen(Session &s, const wire_ModuleOpen &q, std::span<const uin
 void load_expected(Session &s, std::vector<ExpectedModule> expected) {
   s.post([&s, expected = std::move(expected)] {
     ModuleStore &store = s.device().modules();
+    const std::string &tenant = s.sharer().tenant;
     size_t told = 0;
     for (uint32_t i = 0; i < expected.size() && !s.is_ending(); i++) {
       const auto &[hash, size] = expected[i];
       Loading loading{WIRE_EXPECTED + i, 0, hash, size, true, true, {}, i};
       std::shared_ptr<const Image> image;
-      if (told < UsedModules::kMostAnswerBytes) image = store.find(hash, size);
-      if (told < UsedModules::kMostAnswerBytes && !image) image = store.fetch(hash, size);
+      if (told < UsedModules::kMostAnswerBytes) image = store.find(hash, size, tenant);
+      if (told < UsedModules::kMostAnswerBytes && !image) image = store.fetch(hash, size, tenant);
       if (!image) answer_state(s, loading, CUDA_SUCCESS, WIRE_MODULE_WANTED);
       if (image) load(s, loading, std::move(image));
       told += loading.told;
@@ -300,7 +301,7 @@ void handle_ModuleGlobal(Session &s, const wire_ModuleGlobal &q, std::span<const
   const CUresult result = module->variable(s.driver(), text(name), &found);
   if (result == CUDA_SUCCESS) {
     make_reachable(s, module, found);
-    s.device().modules().learn(module->hash, found.name);
+    s.device().modules().learn(module->hash, s.sharer().tenant, found.name);
     reply.address = found.address;
     reply.size = found.size;
     reply.managed = found.managed;

@@ -6,8 +6,13 @@ namespace outboard {
 
 namespace {
 
-constexpr size_t kMostNameBytes = 32 << 10;
+constexpr size_t kMostBytes = 64 << 10;
 constexpr FileKind kModules{"a module", "modules", sha256};
+
+// What a tenant's lines begin with: of one length, whatever tenants are called.
+std::string line_of(const std::string &tenant) {
+  return name_of(sha256({reinterpret_cast<const uint8_t *>(tenant.data()), tenant.size()}));
+}
 
 }  // namespace
 
@@ -29,27 +34,42 @@ void ModuleFiles::write(const Hash &hash, const Image &image) const {
   files_->write(hash, {image.data(), image.size()});
 }
 
-std::vector<std::string> ModuleFiles::read_names(const Hash &hash) const {
+bool ModuleFiles::read_names(const Hash &hash, const std::string &tenant,
+                             std::vector<std::string> *names) const {
   const File file = files_->open_names(hash, O_RDONLY);
   uint64_t size;
-  std::vector<std::string> names;
-  if (!is_own_file(file.fd, &size)) return names;
-  std::string text(kMostNameBytes, '\0');
+  if (!is_own_file(file.fd, &size)) return false;
+  std::string text(kMostBytes, '\0');
   const ssize_t got = ::read(file.fd, text.data(), text.size());
   text.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  const std::string own = line_of(tenant);
+  bool had = false;
   for (size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
-    if (end > at) names.push_back(text.substr(at, end - at));
+    if (text.compare(at, own.size(), own) != 0) continue;
+    had = true;
+    const size_t name = at + own.size() + 1;
+    if (name < end) names->push_back(text.substr(name, end - name));
   }
-  return names;
+  return had;
 }
 
-void ModuleFiles::add_name(const Hash &hash, const std::string &name) const {
-  if (name.find('\n') != std::string::npos) return;
+void ModuleFiles::add_line(const Hash &hash, const std::string &line, uint64_t most) const {
   const File file = files_->open_names(hash, O_WRONLY | O_APPEND | O_CREAT);
   uint64_t size;
-  if (!is_own_file(file.fd, &size) || size + name.size() >= kMostNameBytes) return;
-  const std::string line = name + "\n";
+  if (!is_own_file(file.fd, &size) || size + line.size() >= most) return;
   write_all(file.fd, {reinterpret_cast<const uint8_t *>(line.data()), line.size()});
+}
+
+void ModuleFiles::add_tenant(const Hash &hash, const std::string &tenant) const {
+  std::vector<std::string> names;
+  if (!read_names(hash, tenant, &names)) add_line(hash, line_of(tenant) + "\n", kMostBytes);
+}
+
+// Half of the file at most, so that tenants to come have their place.
+void ModuleFiles::add_name(const Hash &hash, const std::string &tenant,
+                           const std::string &name) const {
+  if (name.find('\n') != std::string::npos) return;
+  add_line(hash, line_of(tenant) + " " + name + "\n", kMostBytes / 2);
 }
 
 }  // namespace outboard

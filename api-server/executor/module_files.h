@@ -1,4 +1,4 @@
-// Images on disk, by their hash (hashed_files.h), each with names of variables in it.
+// Images on disk, by their hash (hashed_files.h), each with what is known of it beside it.
 //
 // No state but a folder: any thread.
 #pragma once
@@ -23,12 +23,16 @@ class ModuleFiles {
   // much. A disk that is full is no harm to the session.
   void write(const Hash &hash, const Image &image) const;
 
-  // Names of variables in an image, beside it. They are questions, not answers: whoever reads them
-  // asks the driver, so nothing has to be believed.
-  std::vector<std::string> read_names(const Hash &hash) const;
-  void add_name(const Hash &hash, const std::string &name) const;
+  // Which tenants have had an image, and names of variables that they looked up in it: in a file
+  // beside it. Names are questions, not answers: whoever reads them asks the driver, so nothing has
+  // to be believed. False: the tenant has not had it, as far as is known.
+  bool read_names(const Hash &hash, const std::string &tenant,
+                  std::vector<std::string> *names) const;
+  void add_tenant(const Hash &hash, const std::string &tenant) const;
+  void add_name(const Hash &hash, const std::string &tenant, const std::string &name) const;
 
  private:
+  void add_line(const Hash &hash, const std::string &line, uint64_t most) const;
   explicit ModuleFiles(std::unique_ptr<HashedFiles> files) : files_(std::move(files)) {}
 
   const std::unique_ptr<HashedFiles> files_;

@@ -51,13 +51,14 @@ bool PendingImage::complete() const {
          present_.begin()->second == image_->size();
 }
 
-std::shared_ptr<const Image> ModuleStore::find(const Hash &hash, uint64_t size) {
+std::shared_ptr<const Image> ModuleStore::find(const Hash &hash, uint64_t size,
+                                               const std::string &tenant) {
   std::lock_guard lock(mutex_);
   for (auto at = entries_.begin(); at != entries_.end(); ++at) {
-    if (at->hash == hash && at->image->size() == size) {
-      entries_.splice(entries_.begin(), entries_, at);
-      return at->image;
-    }
+    if (at->hash != hash || at->image->size() != size) continue;
+    if (!at->names.count(tenant)) return nullptr;
+    entries_.splice(entries_.begin(), entries_, at);
+    return at->image;
   }
   return nullptr;
 }
@@ -68,47 +69,60 @@ ModuleStore::Entry *ModuleStore::entry(const Hash &hash) {
   return found == entries_.end() ? nullptr : &*found;
 }
 
-void ModuleStore::learn(const Hash &hash, const std::string &name) {
+void ModuleStore::learn(const Hash &hash, const std::string &tenant, const std::string &name) {
   std::lock_guard lock(mutex_);
   Entry *known = entry(hash);
-  if (!known || known->names.size() >= kMostNames || name.size() > kMostNameBytes ||
-      std::find(known->names.begin(), known->names.end(), name) != known->names.end()) {
+  if (!known || !known->names.count(tenant)) return;
+  std::vector<std::string> &names = known->names[tenant];
+  if (names.size() >= kMostNames || name.empty() || name.size() > kMostNameBytes ||
+      std::find(names.begin(), names.end(), name) != names.end()) {
     return;
   }
-  known->names.push_back(name);
-  if (files_) files_->add_name(hash, name);
+  names.push_back(name);
+  if (files_) files_->add_name(hash, tenant, name);
 }
 
-std::vector<std::string> ModuleStore::names(const Hash &hash) {
+std::vector<std::string> ModuleStore::names(const Hash &hash, const std::string &tenant) {
   std::lock_guard lock(mutex_);
   Entry *known = entry(hash);
-  if (!known) return {};
+  if (!known || !known->names.count(tenant)) return {};
+  std::vector<std::string> &names = known->names[tenant];
   // Another slot may have learnt more.
-  for (std::string &name : files_ ? files_->read_names(hash) : std::vector<std::string>{}) {
-    std::vector<std::string> &names = known->names;
+  std::vector<std::string> more;
+  if (files_) files_->read_names(hash, tenant, &more);
+  for (std::string &name : more) {
     if (names.size() < kMostNames && name.size() <= kMostNameBytes &&
         std::find(names.begin(), names.end(), name) == names.end()) {
       names.push_back(std::move(name));
     }
   }
-  return known->names;
+  return names;
 }
 
-std::shared_ptr<const Image> ModuleStore::fetch(const Hash &hash, uint64_t size) {
-  std::shared_ptr<const Image> image = files_ ? files_->read(hash, size) : nullptr;
-  if (image) keep(hash, image);
+std::shared_ptr<const Image> ModuleStore::fetch(const Hash &hash, uint64_t size,
+                                                const std::string &tenant) {
+  std::vector<std::string> names;
+  if (!files_ || !files_->read_names(hash, tenant, &names)) return nullptr;
+  std::shared_ptr<const Image> image = files_->read(hash, size);
+  if (image) keep(hash, image, tenant);
   return image;
 }
 
-void ModuleStore::save(const Hash &hash, const Image &image) const {
-  if (files_) files_->write(hash, image);
+void ModuleStore::save(const Hash &hash, const Image &image, const std::string &tenant) const {
+  if (!files_) return;
+  files_->write(hash, image);
+  files_->add_tenant(hash, tenant);
 }
 
-void ModuleStore::keep(const Hash &hash, std::shared_ptr<const Image> image) {
+void ModuleStore::keep(const Hash &hash, std::shared_ptr<const Image> image,
+                       const std::string &tenant) {
   std::lock_guard lock(mutex_);
-  if (entry(hash)) return;
+  if (Entry *known = entry(hash)) {
+    if (known->names.size() < kMostTenants) known->names.try_emplace(tenant);
+    return;
+  }
   total_ += image->size();
-  entries_.push_front({hash, std::move(image), {}});
+  entries_.push_front({hash, std::move(image), {{tenant, {}}}});
   while (total_ > limit_ && entries_.size() > 1) {
     total_ -= entries_.back().image->size();
     entries_.pop_back();

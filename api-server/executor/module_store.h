@@ -1,6 +1,10 @@
 // Images by the SHA-256 of their bytes. They stay in the process for later sessions, the least
 // recently used ones go first; and on disk, where the server has a folder for them.
 //
+// What lies there is shared, that it does is not told to everybody: only a tenant that has had the
+// bytes itself finds them by their hash. Else a question would tell what others have loaded, and a
+// hash would be as good as the bytes.
+//
 // Lock: mutex_, innermost.
 #pragma once
 
@@ -39,29 +43,32 @@ class ModuleStore {
   // Before any session.
   void use(std::unique_ptr<ModuleFiles> files) { files_ = std::move(files); }
 
-  // Of the process; quick.
-  std::shared_ptr<const Image> find(const Hash &hash, uint64_t size);
-  // The image's hash has been verified.
-  void keep(const Hash &hash, std::shared_ptr<const Image> image);
+  // Of the process; quick. Null also where the tenant has not had it.
+  std::shared_ptr<const Image> find(const Hash &hash, uint64_t size, const std::string &tenant);
+  // The image's hash has been verified, and the tenant has sent it, or has it from us.
+  void keep(const Hash &hash, std::shared_ptr<const Image> image, const std::string &tenant);
 
-  // Names of variables that are in an image: what programs asked for once, they ask for again. Not
-  // so many, nor so long, that they matter.
-  void learn(const Hash &hash, const std::string &name);
-  std::vector<std::string> names(const Hash &hash);
+  // Names of variables that programs of a tenant have looked up in an image: what they asked for
+  // once, they ask for again. Not so many, nor so long, that they matter.
+  void learn(const Hash &hash, const std::string &tenant, const std::string &name);
+  std::vector<std::string> names(const Hash &hash, const std::string &tenant);
 
   // On disk; not quick, and nothing where there is no folder.
   bool on_disk() const { return files_ != nullptr; }
-  std::shared_ptr<const Image> fetch(const Hash &hash, uint64_t size);
-  void save(const Hash &hash, const Image &image) const;
+  std::shared_ptr<const Image> fetch(const Hash &hash, uint64_t size, const std::string &tenant);
+  void save(const Hash &hash, const Image &image, const std::string &tenant) const;
 
  private:
   struct Entry {
     Hash hash;
     std::shared_ptr<const Image> image;
-    std::vector<std::string> names;
+    // Of tenants that have had it, what they looked up.
+    std::map<std::string, std::vector<std::string>> names;
   };
   static constexpr size_t kMostNames = 128;
   static constexpr size_t kMostNameBytes = 1024;
+  // Tenants that an image is remembered to have been had by; others send it again.
+  static constexpr size_t kMostTenants = 256;
 
   Entry *entry(const Hash &hash);  // with the lock
 

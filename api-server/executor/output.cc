@@ -1,14 +1,17 @@
 #include "output.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
+#include <poll.h>
+#include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "error.h"
@@ -34,14 +37,20 @@ Output *Output::installed() { return the_output.load(std::memory_order_acquire);
 Output &Output::install() {
   if (Output *already = installed()) return *already;
   fflush(stdout);
-  const int fd = memfd_create("outboard-output", MFD_CLOEXEC);
-  if (fd < 0 || fcntl(fd, F_SETFL, O_APPEND) < 0 || dup2(fd, STDOUT_FILENO) < 0) {
+  int ends[2] = {-1, -1};
+  // Only the end to read from does not wait: drivers do not expect that of standard output.
+  if (pipe2(ends, O_CLOEXEC) < 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0 ||
+      dup2(ends[1], STDOUT_FILENO) < 0) {
     const std::string why = strerror(errno);
-    if (fd >= 0) close(fd);
+    for (int end : ends) {
+      if (end >= 0) close(end);
+    }
     throw Error("OB_INTERNAL", "standard output cannot be redirected: " + why);
   }
+  close(ends[1]);
   // Lives as long as the process, like the file descriptor it stands for.
-  auto *output = new Output(fd);
+  auto *output = new Output(ends[0]);
+  std::thread([output] { output->watch(); }).detach();
   cookie_io_functions_t functions{};
   functions.write = write_error;
   if (FILE *errors = fopencookie(output, "w", functions)) {
@@ -68,27 +77,55 @@ std::string Output::take_assertions() {
   return std::move(assertions_);
 }
 
+// Whoever prints never waits for a guest.
+void Output::watch() {
+  pthread_setname_np(pthread_self(), "outboard-output");
+  pollfd readable{pipe_, POLLIN, 0};
+  for (;;) {
+    if (poll(&readable, 1, -1) < 0) continue;
+    std::lock_guard lock(mutex_);
+    take_in();
+  }
+}
+
+// All that has been printed so far, with the lock.
+void Output::take_in() {
+  for (;;) {
+    const ssize_t got = ::read(pipe_, part_.data(), part_.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return;
+    text_.append(part_.data(), static_cast<size_t>(got));
+    if (text_.size() - begin_ > kMostText) begin_ = text_.size() - kMostText;
+    // What is gone gives its memory back now and then.
+    if (begin_ > kMostText / 4) {
+      text_.erase(0, begin_);
+      begin_ = 0;
+    }
+  }
+}
+
 void Output::skip() {
   take_assertions();
   fflush(stdout);
-  const off_t end = lseek(fd_, 0, SEEK_END);
-  if (end > 0) position_ = static_cast<uint64_t>(end);
+  std::lock_guard lock(mutex_);
+  take_in();
+  text_ = {};
+  begin_ = 0;
 }
 
 size_t Output::read(char *to, size_t room) {
   fflush(stdout);
-  const ssize_t got = pread(fd_, to, room, static_cast<off_t>(position_));
-  if (got <= 0) return 0;
-  position_ += static_cast<uint64_t>(got);
-  // Gives back the memory of what was read; a truncation could lose what is being written now.
-  constexpr uint64_t kStep = 1 << 20;
-  if (position_ - freed_ >= kStep) {
-    const uint64_t whole = (position_ - freed_) / kStep * kStep;
-    fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(freed_),
-              static_cast<off_t>(whole));
-    freed_ += whole;
+  std::lock_guard lock(mutex_);
+  take_in();
+  const size_t length = std::min(room, text_.size() - begin_);
+  memcpy(to, text_.data() + begin_, length);
+  begin_ += length;
+  if (begin_ == text_.size()) {
+    text_.clear();
+    begin_ = 0;
+    if (text_.capacity() > kMostText / 4) text_.shrink_to_fit();
   }
-  return static_cast<size_t>(got);
+  return length;
 }
 
 }  // namespace outboard

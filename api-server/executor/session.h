@@ -209,6 +209,10 @@ class Session : public std::enable_shared_from_this<Session> {
   // Whether a copy queued on the stream now would run at once.
   bool quiet(const Stream &stream);
 
+  // A stream beside those of the guest; false: there are as many as it may have. Any thread.
+  bool take_side_stream();
+  void give_side_stream() { side_streams_.fetch_sub(1); }
+
   // Keeps what is waited for from being destroyed.
   void pin(const Stream &stream) { pin(stream.object); }
   void unpin(const Stream &stream) { unpin(stream.object); }
@@ -360,6 +364,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::atomic<uint64_t> orphans_{0};  // streams destroyed with work pending, not yet waited for
   std::atomic<bool> launched_{false};
   std::atomic<unsigned> watches_{0};
+  std::atomic<unsigned> side_streams_{0};
 
   std::mutex output_mutex_;  // reading what kernels printed and sending it
   std::mutex pins_mutex_;

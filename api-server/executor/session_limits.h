@@ -15,6 +15,11 @@ inline constexpr uint64_t kMostGraphNodes = 1 << 20;
 inline constexpr unsigned kMostConditions = 1 << 12;
 inline constexpr size_t kMostTextures = 1 << 16;  // and surfaces
 inline constexpr size_t kMostArrays = 1 << 16;    // mipmapped ones count once
+// Names of kernels whose times are kept apart, and bytes of them all; the rest share one.
+inline constexpr size_t kMostKernelNames = 1 << 16;
+inline constexpr size_t kMostKernelNameBytes = 16 << 20;
+// Streams that downloads go through while their own are blocked.
+inline constexpr unsigned kMostSideStreams = 4096;
 // Functions of the program that streams have not called yet, and those of graphs.
 inline constexpr size_t kMostHostFunctions = 1 << 19;
 // Memory that the guest manages itself: pieces, those of them that a file stands behind, mappings.

@@ -242,6 +242,12 @@ bool Session::quiet(const Stream &stream) {
   return all;
 }
 
+bool Session::take_side_stream() {
+  if (side_streams_.fetch_add(1) < kMostSideStreams) return true;
+  side_streams_.fetch_sub(1);
+  return false;
+}
+
 void Session::answer_query(uint64_t request, CUresult result) {
   if (transfers_.pending()) {
     const uint64_t sequence = sequence_;

@@ -57,14 +57,14 @@ KeptUploads UploadStore::of(const std::string &tenant) const {
 
 void UploadStore::keep(KeptUploads where, std::span<const uint8_t> bytes) {
   std::lock_guard lock(mutex_);
-  if (waiting_bytes_ + bytes.size() > kMostWaiting) return;
+  if (bytes.size() < kLeast || waiting_bytes_ + bytes.size() + kOfEach > kMostWaiting) return;
   try {
     if (!writer_.joinable()) writer_ = std::thread([this] { write_parts(); });
     waiting_.push_back({std::move(where), {bytes.begin(), bytes.end()}});
   } catch (const std::exception &) {
     return;  // no memory, or no thread: it is sent again
   }
-  waiting_bytes_ += bytes.size();
+  waiting_bytes_ += bytes.size() + kOfEach;
   changed_.notify_one();
 }
 
@@ -79,7 +79,7 @@ void UploadStore::write_parts() {
     lock.unlock();
     const Hash hash = blake2b(part.bytes);
     if (!part.where->has(hash, part.bytes.size())) part.where->write(hash, part.bytes);
-    const uint64_t size = part.bytes.size();
+    const uint64_t size = part.bytes.size() + kOfEach;
     part = {};
     lock.lock();
     waiting_bytes_ -= size;

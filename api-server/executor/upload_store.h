@@ -44,7 +44,10 @@ class UploadStore {
     KeptUploads where;
     std::vector<uint8_t> bytes;
   };
+  // Bytes, with what it takes to wait for each; what is smaller is sent again sooner than kept.
   static constexpr uint64_t kMostWaiting = 128 << 20;
+  static constexpr uint64_t kOfEach = 512;
+  static constexpr size_t kLeast = 4096;
 
   explicit UploadStore(std::unique_ptr<HashedFiles> folder) : folder_(std::move(folder)) {}
   void write_parts();

@@ -387,6 +387,34 @@ TEST(the_nodes_of_a_session_are_limited) {
   CHECK_EQUAL(w.guest.synchronize().async, 0);
 }
 
+// Graphs of the same nodes, which are sent once.
+TEST(graphs_of_the_same_nodes_are_limited) {
+  World w;
+  constexpr uint64_t kNodes = 1 << 14;
+  wire_GraphCondition condition{};
+  condition.graph = wire_handle(WIRE_KIND_GRAPH, 1, 1);
+  CHECK_EQUAL(w.guest.call(WIRE_GraphCondition, condition).reply.result, CUDA_SUCCESS);
+  const auto make = [&](uint32_t index, const std::string &nodes) {
+    wire_GraphBuild q{};
+    q.exec = wire_handle(WIRE_KIND_GRAPH_EXEC, 1, index);
+    q.base = condition.graph;
+    q.length = nodes.size();
+    q.last = 1;
+    w.guest.put(WIRE_GraphBuild, q, nodes);
+    return w.guest.synchronize().async;
+  };
+  std::string nodes;
+  for (uint64_t i = 0; i < kNodes; i++) nodes += empty_node();
+  CHECK_EQUAL(make(0, nodes), 0);
+  const uint64_t more = (kMostGraphNodes - 1 - kNodes) / (1 + kNodes);
+  for (uint32_t i = 1; i <= more; i++) CHECK_EQUAL(make(i, ""), 0);
+  CHECK_EQUAL(make(2000, ""), CUDA_ERROR_OUT_OF_MEMORY);
+  wire_GraphDestroy destroy{};
+  destroy.exec = wire_handle(WIRE_KIND_GRAPH_EXEC, 1, 1);
+  w.guest.put(WIRE_GraphDestroy, destroy);
+  CHECK_EQUAL(make(2001, ""), 0);
+}
+
 TEST(a_refusing_driver_leaves_nothing) {
   const uint64_t at = World::base();
   for (const char *function : {"cuGraphCreate", "cuGraphAddNode_v2", "cuGraphInstantiateWithFlags",

@@ -56,6 +56,25 @@ TEST(a_module_known_from_an_earlier_session_needs_no_bytes) {
   CHECK_EQUAL(state_of(again), WIRE_MODULE_LOADED);
 }
 
+TEST(a_module_is_known_to_tenants_that_have_sent_it) {
+  const std::string image = Guest::image("kernel shared\n");
+  const auto asked = [&](const char *tenant, bool sends) {
+    WorldOptions options;
+    options.tenant = tenant;
+    World w(std::move(options));
+    const uint32_t state =
+        state_of(w.guest.call(WIRE_ModuleLoad, w.guest.load_command(module_handle(1), image)));
+    if (sends) CHECK_EQUAL(state_of(w.guest.load(module_handle(2), image)), WIRE_MODULE_LOADED);
+    return state;
+  };
+  CHECK_EQUAL(asked("a", true), WIRE_MODULE_WANTED);
+  CHECK_EQUAL(asked("a", false), WIRE_MODULE_LOADED);
+  CHECK_EQUAL(asked("b", false), WIRE_MODULE_WANTED);
+  CHECK_EQUAL(asked("b", true), WIRE_MODULE_WANTED);
+  CHECK_EQUAL(asked("b", false), WIRE_MODULE_LOADED);
+  CHECK_EQUAL(asked("", false), WIRE_MODULE_WANTED);
+}
+
 // Small images come unasked, whether the server has them or not.
 TEST(images_that_were_known_do_not_count_as_on_their_way) {
   constexpr uint32_t kImages = 40;

@@ -6,9 +6,12 @@
 #include "error.h"
 #include "frame.h"
 #include "handles.h"
+#include "kernel_times.h"
 #include "memory.h"
 #include "module_store.h"
+#include "output.h"
 #include "receiver.h"
+#include "session_limits.h"
 #include "span.h"
 #include "world.h"
 
@@ -79,14 +82,77 @@ TEST(images_are_complete_when_all_of_them_has_come) {
 TEST(the_module_store_forgets_what_was_not_used_for_longest) {
   ModuleStore store(250);
   const Hash a = {1}, b = {2}, c = {3};
-  store.keep(a, Image::make(100));
-  store.keep(b, Image::make(100));
-  CHECK(store.find(a, 100) != nullptr);
-  CHECK(store.find(a, 99) == nullptr);
-  store.keep(c, Image::make(100));
-  CHECK(store.find(a, 100) != nullptr);
-  CHECK(store.find(b, 100) == nullptr);
-  CHECK(store.find(c, 100) != nullptr);
+  store.keep(a, Image::make(100), "t");
+  store.keep(b, Image::make(100), "t");
+  CHECK(store.find(a, 100, "t") != nullptr);
+  CHECK(store.find(a, 99, "t") == nullptr);
+  store.keep(c, Image::make(100), "t");
+  CHECK(store.find(a, 100, "t") != nullptr);
+  CHECK(store.find(b, 100, "t") == nullptr);
+  CHECK(store.find(c, 100, "t") != nullptr);
+}
+
+TEST(the_module_store_tells_a_tenant_of_what_it_has_had) {
+  ModuleStore store(250);
+  const Hash a = {1};
+  store.keep(a, Image::make(100), "t");
+  store.learn(a, "t", "secret");
+  CHECK(store.find(a, 100, "u") == nullptr);
+  CHECK(store.find(a, 100, "") == nullptr);
+  CHECK(store.names(a, "u").empty());
+  // The bytes are kept once, and it is not told what others have looked up in them.
+  const auto image = store.find(a, 100, "t");
+  store.keep(a, Image::make(100), "u");
+  CHECK(store.find(a, 100, "u") == image);
+  CHECK(store.names(a, "u").empty());
+  CHECK_EQUAL(store.names(a, "t").size(), 1u);
+  // So many tenants are remembered of an image, and no more.
+  for (int i = 2; i < 256; i++) store.keep(a, Image::make(100), std::to_string(i));
+  CHECK(store.find(a, 100, "255") == image);
+  store.keep(a, Image::make(100), "one more");
+  CHECK(store.find(a, 100, "one more") == nullptr);
+}
+
+TEST(names_of_kernels_have_a_bound) {
+  KernelTimes times;
+  const auto name = [](size_t i) { return std::to_string(i) + std::string(60000, 'k'); };
+  size_t i = 0, bytes = 0;
+  for (; bytes + name(i).size() <= kMostKernelNameBytes; i++) {
+    CHECK(times.find(name(i))->name() == name(i));
+    bytes += name(i).size();
+  }
+  CHECK_EQUAL(times.find(name(i))->name(), "(others)");
+  CHECK_EQUAL(times.find(name(i + 1))->name(), "(others)");
+  CHECK(times.find(name(0))->name() == name(0));
+  KernelTimes many;
+  for (i = 0; i < kMostKernelNames; i++) many.find(std::to_string(i));
+  CHECK_EQUAL(many.find("x")->name(), "(others)");
+}
+
+TEST(what_is_printed_has_a_bound) {
+  Output &output = Output::install();
+  output.skip();
+  std::string text;
+  const auto all = [&] {
+    text.clear();
+    std::vector<char> part(1 << 20);
+    while (const size_t got = output.read(part.data(), part.size())) text.append(part.data(), got);
+    return text.size();
+  };
+  printf("a line\n");
+  CHECK_EQUAL(all(), 7u);
+  CHECK_EQUAL(text, "a line\n");
+  const std::string line = std::string(1023, 'x') + "\n";
+  for (size_t i = 0; i < Output::kMostText / 1024; i++) fwrite(line.data(), 1, 1024, stdout);
+  CHECK_EQUAL(all(), Output::kMostText);
+  // One more, and the oldest is lost.
+  for (size_t i = 0; i < Output::kMostText / 1024; i++) fwrite(line.data(), 1, 1024, stdout);
+  fwrite("the last", 1, 8, stdout);
+  CHECK_EQUAL(all(), Output::kMostText);
+  CHECK(text.ends_with("x\nthe last"));
+  printf("nobody's");
+  output.skip();
+  CHECK_EQUAL(all(), 0u);
 }
 
 TEST(digests_are_those_of_sha_256) {

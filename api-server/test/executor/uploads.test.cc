@@ -193,23 +193,23 @@ TEST(the_oldest_uploads_go) {
 }
 
 TEST(uploads_count_what_they_take_of_the_disk) {
-  // Of a byte each: a block, and one for the file itself.
-  constexpr uint32_t kFiles = 8;
-  Folder folder(kFiles * (4096 + 4096));
+  constexpr uint64_t kLeast = 4096, kFiles = 8;
+  Folder folder(kFiles * (kLeast + 4096));
   const uint64_t at = World::base();
   World w(of("ann"));
   w.guest.map(at, 2 << 20);
-  std::string last;
-  for (uint32_t i = 0; i < 3 * kFiles; i++)
-    keep(w, at, last = std::string(1, static_cast<char>(i)));
-  Folder::await("tenant-ann", last);
-  // The look at the folder comes behind the file.
-  size_t files = SIZE_MAX;
-  for (int wait = 0; wait < 5000 && files > kFiles; wait++) {
-    files = Folder::names("/tenant-ann").size();
+  // What is small is not kept, however much of it comes.
+  for (uint32_t i = 0; i < 100; i++) keep(w, at, pattern(kLeast - 1, i));
+  for (uint32_t i = 0; i < 3 * kFiles; i++) keep(w, at, pattern(kLeast, 1000 + i));
+  Folder::await("tenant-ann", pattern(kLeast, 1000 + 3 * kFiles - 1));
+  size_t files = 0;
+  do {
+    // The look at the folder comes behind the file.
     if (files > kFiles) usleep(1000);
-  }
-  CHECK(files > 0 && files <= kFiles);
+    files = Folder::names("/tenant-ann").size();
+  } while (files > kFiles);
+  CHECK(files > 0);
+  for (uint32_t i = 0; i < 100; i++) CHECK_EQUAL(missing(w, at, pattern(kLeast - 1, i)), 1u);
 }
 
 TEST(a_folder_that_others_may_read_is_not_used) {
