@@ -41,7 +41,7 @@ constexpr Candidate kCandidates[] = {
 };
 
 const InstructionSet &choose() {
-  const char *wanted = std::getenv("SOFTWARE_DEVICE_ISA");
+  const char *wanted = secure_getenv("SOFTWARE_DEVICE_ISA");
   const InstructionSet *best = &kCandidates[0].set;
   for (const Candidate &candidate : kCandidates) {
     if (!candidate.here()) continue;

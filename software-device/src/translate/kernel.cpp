@@ -21,7 +21,7 @@ constexpr uint32_t kMaxStack = 512 << 10;      // CUDA's limit on local memory p
 // The rest can be left out, to see that it changes no result.
 bool optimises() {
   static const bool yes = [] {
-    const char *wanted = std::getenv("SOFTWARE_DEVICE_OPTIMISE");
+    const char *wanted = secure_getenv("SOFTWARE_DEVICE_OPTIMISE");
     return !wanted || std::string_view(wanted) != "0";
   }();
   return yes;

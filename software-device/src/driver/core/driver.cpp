@@ -38,7 +38,7 @@ CUresult make(std::unique_ptr<Driver> *made) {
   std::vector<std::string> uuids;
   auto gpus = static_cast<int>(fresh->settings.devices.size());
   for (int i = 0; i < gpus; i++) uuids.push_back(Device::uuid_text(i));
-  std::vector<int> visible = visible_devices(getenv("CUDA_VISIBLE_DEVICES"), uuids);
+  std::vector<int> visible = visible_devices(secure_getenv("CUDA_VISIBLE_DEVICES"), uuids);
   if (visible.empty()) {
     log(Level::kInfo, gpus ? "CUDA_VISIBLE_DEVICES leaves no device" : "SOFTWARE_DEVICE_GPUS is 0");
     return CUDA_ERROR_NO_DEVICE;

@@ -18,7 +18,7 @@ constexpr uint64_t kLeastMemory = uint64_t{2} << 20;
 constexpr uint64_t kMostMemory = uint64_t{1} << 40;
 
 const char *variable(const char *name) {
-  const char *value = getenv(name);
+  const char *value = secure_getenv(name);
   return value && *value ? value : nullptr;
 }
 

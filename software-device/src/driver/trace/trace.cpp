@@ -1,5 +1,6 @@
 #include "trace/trace.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -70,7 +71,10 @@ constexpr int kFirstDevice = 1;
 bool open(const char *path, std::string *problem) {
   std::string_view name = path;
   json = name.ends_with(".json");
-  file = name == "-" ? fdopen(dup(STDERR_FILENO), "w") : fopen(path, "we");
+  const int fd = name == "-"
+                     ? dup(STDERR_FILENO)
+                     : ::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+  file = fd < 0 ? nullptr : fdopen(fd, "w");
   if (!file) {
     *problem = std::string(path) + " cannot be written: " + std::strerror(errno);
     return false;
