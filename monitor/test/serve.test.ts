@@ -66,7 +66,7 @@ t.test('two GPUs with two slots each serve four at a time', async (t) => {
 });
 
 t.test('memory that others have is waited for', async (t) => {
-  const serving = await Serving.start(t);
+  const serving = await Serving.start(t, ['--servers-per-gpu', '2']);
   const { address } = serving;
   const probe = Guest.hello(address);
   const { memoryLimit } = await probe.welcome();

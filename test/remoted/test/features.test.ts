@@ -30,13 +30,10 @@ t.teardown(async () => {
 });
 
 t.test('what is not remoted is a feature, and has a reason', async (t) => {
-  for (const [name, reason] of notRemoted) {
-    t.ok(
-      features.some((feature) => feature.name === name),
-      name,
-    );
-    t.match(reason, /\w/, name);
-  }
+  const names = features.map(({ name }) => name);
+  const unknown = [...notRemoted].filter(([name]) => !names.includes(name));
+  const silent = [...notRemoted].filter(([, reason]) => !/\w/.test(reason));
+  t.same({ unknown, silent }, { unknown: [], silent: [] });
 });
 
 const said = ({ code, signal, stdout, stderr }: Outcome) => ({ code, signal, stdout, stderr });
