@@ -103,7 +103,7 @@ uint64_t missing(World &w, uint64_t to, const std::string &bytes) {
 TEST(what_was_kept_is_there_for_the_next_session) {
   Folder folder;
   const uint64_t at = World::base();
-  const std::string data = pattern(3 * kPart + 1000);
+  const std::string data = pattern(3 * kPart + 5000);
   {
     World w(of("ann"));
     w.guest.map(at, 4 << 20);

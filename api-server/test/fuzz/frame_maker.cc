@@ -87,9 +87,10 @@ uint64_t FrameMaker::value(const wire_command &command, const wire_field &field)
     return handle(field.kind);
   }
   const bool is_peer = strncmp(command.name, "Peer", 4) == 0;
+  const bool is_memory = strncmp(command.name, "Memory", 6) == 0 || command.op == WIRE_PinnedMap;
   if (field.role == WIRE_ROLE_ADDRESS ||
       named(field, {"address", "destination", "source", "to_x", "from_x", "x"})) {
-    const bool granules = is_peer || strncmp(command.name, "Memory", 6) == 0;
+    const bool granules = is_peer || is_memory;
     const uint64_t granule = is_peer && random_.below(4) ? kLentGranule + random_.one_of({0, 1, 3})
                                                          : random_.one_of({0, 0, 0, 1, 2, 8, 9});
     const uint64_t inside =
@@ -114,7 +115,7 @@ uint64_t FrameMaker::value(const wire_command &command, const wire_field &field)
   if (named(field, {"peer", "device", "level", "levels", "slot", "index"})) {
     return random_.one_of({0, 0, 0, 1, 2, 7});
   }
-  if (named(field, {"size", "length"}) && (is_peer || strncmp(command.name, "Memory", 6) == 0)) {
+  if (named(field, {"size", "length"}) && (is_peer || is_memory)) {
     return random_.one_of({1, 1, 1, 2, 3}) * WIRE_GRANULE;
   }
   if (named(field, {"offset"})) return random_.below(3) * (random_.below(2) ? WIRE_GRANULE : 8);

@@ -235,7 +235,10 @@ void send_input(const std::vector<uint8_t> &input, int fd, Replies &replies) {
 
 // A session that loads it leaves it in the device's store.
 ExpectedModule expected_module() {
-  World w;
+  // For the same tenant: others do not hear that it is there.
+  WorldOptions options;
+  options.tenant = kTenant;
+  World w(std::move(options));
   const std::string image = Guest::image(kExpectedText);
   require(w.guest.load(module_handle(1), image).reply.result == CUDA_SUCCESS,
           "the expected module cannot be loaded");

@@ -1,5 +1,5 @@
-// Memory of the program's own, registered as it lies: at any byte, pieces that share a page; and what is refused.
-// flags: -lcuda
+// Memory of the program's own, registered as it lies: at any byte, pieces that share a page; and
+// what is refused. flags: -lcuda
 #include <cuda.h>
 #include <sys/mman.h>
 #include <cstdio>
@@ -36,7 +36,8 @@ int main() {
     for (int i = 0; i < 5; i++) {
       void *device;
       CHECK(cudaHostGetDevicePointer(&device, bytes + pieces[i].at, 0));
-      add<<<1, 128>>>(static_cast<unsigned char *>(device), static_cast<int>(pieces[i].size), i + 1);
+      add<<<1, 128>>>(static_cast<unsigned char *>(device), static_cast<int>(pieces[i].size),
+                      i + 1);
       CHECK(cudaGetLastError());
     }
     CHECK(cudaDeviceSynchronize());
