@@ -84,8 +84,9 @@ t.test('every answer comes back as it went', async (t) => {
     nvmlVersion: '',
     devices: [state],
     processes: [{ session: 1n << 40n, device: 0, ...row }],
+    room: null,
   };
-  const queued = { position: 3 };
+  const queued = { position: 3, warning: '' };
   for (const answer of [{ welcome }, { queued }, { refusal }, { report }]) {
     const bytes = encodeAnswer(answer);
     t.equal(bytes.subarray(0, 8).toString(), 'OUTBOARD');

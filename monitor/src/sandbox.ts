@@ -3,7 +3,7 @@
 // also when a tenant has taken it over: no files but those named here, no TCP connection of its own,
 // no other program started, no other process read, traced or signalled.
 import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import { root } from '../../scripts/setup/paths.mjs';
 import type { CacheFolder } from './cache-folder.js';
@@ -70,7 +70,10 @@ export function openSandbox(options: SandboxOptions): Sandbox | null {
   const loaded = (driver.env['LD_LIBRARY_PATH'] ?? '').split(':').filter(Boolean);
   const parts = ['build/js', 'node_modules', 'proto', 'scripts', 'package.json'];
   const own = [...parts.map((part) => path.join(root, part)), build, path.dirname(driver.library)];
-  const reads = [...readable, ...own, ...loaded].filter((one) => path.isAbsolute(one));
+  // Landlock knows files, not the links that lead to them.
+  const libraries = [driver.library, path.join(build, 'api-server', 'executor.node')];
+  const linked = libraries.filter(existsSync).map((one) => path.dirname(realpathSync(one)));
+  const reads = [...readable, ...own, ...linked, ...loaded].filter((one) => path.isAbsolute(one));
   const pipes = driver.env['CUDA_MPS_PIPE_DIRECTORY'];
   const named = [modules?.folder, uploads?.folder, traces, pipes];
   const writes = [...writable, ...named.filter((one) => typeof one === 'string')];

@@ -72,7 +72,7 @@ t.test('a guest without a secret, through everything', async (t) => {
   t.equal(statSync(socket).mode & 0o777, 0o600, "its owner's alone");
 
   const guest = agent.hello(t, { memory: 5n << 30n });
-  t.same(await answer(guest), { queued: { position: 1 } });
+  t.same(await answer(guest), { queued: { position: 1, warning: '' } });
   t.match(seen[0], {
     hello: { ...usualHello, token: 'the-token', memory: 5n << 30n },
     from: { certificate: { cn: 'vision' } },

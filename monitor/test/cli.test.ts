@@ -41,7 +41,7 @@ t.test('wrong usage is 2, and says what is right', async (t) => {
     [['serve', '--servers-per-gpu', 'x'], /--servers-per-gpu x .* from 1 to 64/],
     [['serve', '--log-level', 'loud'], /--log-level loud .* one of fatal, error/],
     [['run'], /no program to run/],
-    [['run', '--memory', '4GB', 'true'], /--memory 4GB .* as in 4G/],
+    [['run', '--memory', '4XB', 'true'], /--memory 4XB .* as in 4G/],
     [['run', 'true'], /OUTBOARD_SHARE=101 .* percent/, { OUTBOARD_SHARE: '101' }],
     [['run', '--log', 'x', 'true'], /--log x .* off, error/],
   ];

@@ -19,7 +19,7 @@ struct silence {
 
 // OUTBOARD_NETWORK_TIMEOUT, seconds from 1 to 3600: how long a silence may last.
 static inline int silence_limit_ms(void) {
-  const char *text = getenv("OUTBOARD_NETWORK_TIMEOUT");
+  const char *text = secure_getenv("OUTBOARD_NETWORK_TIMEOUT");
   long seconds = text ? strtol(text, NULL, 10) : 0;
   return seconds >= 1 && seconds <= 3600 ? (int)seconds * 1000 : 60000;
 }
