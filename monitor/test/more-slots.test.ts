@@ -12,7 +12,9 @@ import { outboard, Serving } from './support/serving.js';
 const MiB = 1n << 20n;
 
 t.test('memory decides how many there are, and they go again', async (t) => {
-  const serving = await Serving.start(t, ['--slot-idle', '1']);
+  // What is kept back for each slot is memory that sessions do not get.
+  const little = ['--module-memory', '16M', '--pinned-memory', '16M'];
+  const serving = await Serving.start(t, ['--slot-idle', '1', ...little]);
   const { memory, slots } = await serving.logged({ msg: 'GPU' });
   t.equal(slots, 2, 'at first');
   const guests: Guest[] = [];
