@@ -186,6 +186,14 @@ static bool goes_between_launches(uint16_t op) {
   return op == WIRE_Launch || op == WIRE_LaunchWith || op == WIRE_cuEventRecord;
 }
 
+// A frame of which only the beginning is there may never come whole: what was launched before it is
+// measured meanwhile.
+void Session::pause_before_wait(size_t need) {
+  const size_t there = receiver_.available();
+  if (there != 0 && there < need && nothing_comes()) [[unlikely]]
+    gate_.pause();
+}
+
 // Takes one frame and carries it out. False when none will follow.
 bool Session::next_frame() {
   if (trace_ && receiver_.available() == 0) [[unlikely]]
@@ -196,6 +204,7 @@ bool Session::next_frame() {
     sender_.push(WIRE_IDLE, &idle, sizeof idle);
     gate_.pause();
   }
+  pause_before_wait(sizeof(wire_header));
   if (!receiver_.fill(sizeof(wire_header))) {
     end(EndReason::kClosed, how_it_ended(errno, receiver_.available() == 0));
     return false;
@@ -208,6 +217,7 @@ bool Session::next_frame() {
     return false;
   }
   const size_t need = bulk && head.size > bulk ? bulk : head.size;
+  pause_before_wait(need);
   if (!receiver_.fill(std::max(need, sizeof head))) {
     end(EndReason::kClosed,
         std::string("the connection ended in the middle of a ") + op_name(head.op));

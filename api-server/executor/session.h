@@ -284,6 +284,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void lead();
   bool next_frame();
   bool nothing_comes();
+  void pause_before_wait(size_t need);
   void finish();
   bool release();
   void satisfy_waits();

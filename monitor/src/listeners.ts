@@ -88,9 +88,10 @@ export class Listeners {
 
   async #open(listen: Listen): Promise<Listen> {
     if (listen.kind === 'unix') await removeStale(listen.path);
+    // Known from the listener. One that was opened by somebody else is of TCP if it has an address of it.
+    let isUnix = listen.kind === 'unix';
     const server = createServer({ noDelay: true, keepAlive: true }, (socket) => {
-      const unix = typeof server.address() === 'string';
-      const peer = unix ? 'unix' : peerOf(socket);
+      const peer = isUnix ? 'unix' : peerOf(socket);
       if (peer === null) socket.destroy();
       else this.#accept(socket, peer);
     });
@@ -100,6 +101,8 @@ export class Listeners {
       );
       server.listen(optionsOf(listen), resolve);
     });
+    const address = server.address();
+    if (listen.kind === 'fd') isUnix = typeof address !== 'object' || address === null;
     // An error of accept (no descriptors left) must not end the server: the next one may work.
     server.removeAllListeners('error').on('error', () => {});
     this.#servers.push(server);
@@ -108,7 +111,6 @@ export class Listeners {
       chmodSync(listen.path, 0o666);
       this.#paths.push(listen.path);
     }
-    const address = server.address();
     if (listen.kind !== 'unix' && typeof address === 'object' && address) {
       return {
         kind: 'tcp',
