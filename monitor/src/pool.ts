@@ -379,7 +379,9 @@ export class Pool {
     const gpu = this.#gpus[slot.gpu];
     // Where a slot was made for want of one and cannot be, memory was the reason.
     const failed = !slot.snapshot && !this.#starting && slot.index >= this.#options.serversPerGpu;
-    if (gpu && !this.#stopping && (place.retired || failed) && gpu.places.at(-1) === place) {
+    // A place that is kept for somebody stays, and gets another process.
+    const given = place.retired || (failed && place.reserved === 0n);
+    if (gpu && !this.#stopping && given && gpu.places.at(-1) === place) {
       gpu.places.pop();
       if (failed) gpu.growFrom = performance.now() + growPauseSeconds * 1000;
       if (failed) slot.log.warn(`${how}: the GPU has no room for one more slot`);

@@ -27,6 +27,9 @@ export interface SandboxOptions {
   traces: string | null;
 }
 
+/** The first of Landlock that knows TCP. */
+const wholeVersion = 4;
+
 /** What the loader, Node and a CUDA driver read. Nothing of /etc that says who may come in. */
 const readable = [
   ...[
@@ -66,6 +69,11 @@ export function openSandbox(options: SandboxOptions): Sandbox | null {
   if (asked.status !== 0) {
     if (wanted === 'auto') return null;
     throw new OutboardError('OB_SANDBOX', asked.stderr.trim());
+  }
+  const version = Number(/\d+/.exec(asked.stdout)?.[0]);
+  if (wanted === 'required' && version < wholeVersion) {
+    const lacks = `Landlock ${version} of this kernel leaves TCP open; ${wholeVersion} is needed`;
+    throw new OutboardError('OB_SANDBOX', `${lacks} (Linux 6.7)`);
   }
   const loaded = (driver.env['LD_LIBRARY_PATH'] ?? '').split(':').filter(Boolean);
   const parts = ['build/js', 'node_modules', 'proto', 'scripts', 'package.json'];

@@ -110,7 +110,7 @@ export class Slot {
       stdio: ['ignore', 'ignore', 'pipe', 'ipc', this.tokens.fd],
     });
     this.log = log.child({ slot: `${gpu}.${index}`, slotPid: this.#child.pid });
-    this.#child.on('message', (message) => this.#receive(message as FromSlot));
+    this.#child.on('message', (message) => this.#hear(message as FromSlot));
     this.#child.once('error', (error) => this.#exited(error.message));
     this.#child.once('exit', (code, signal) =>
       this.#exited(signal ? `killed by ${signal}` : `exit code ${code}`),
@@ -248,9 +248,21 @@ export class Slot {
     else this.#child.send(message, done);
   }
 
+  /** A process that says what makes no sense is no more than one slot's trouble. */
+  #hear(message: FromSlot) {
+    try {
+      this.#receive(message);
+    } catch (error) {
+      this.log.error({ err: error }, 'what the process says makes no sense: it is ended');
+      this.#spoiled = true;
+      this.#child.kill('SIGKILL');
+    }
+  }
+
   #receive(message: FromSlot) {
     switch (message.type) {
       case 'ready':
+        if (this.snapshot) throw new Error('it was ready before');
         this.snapshot = message.snapshot;
         this.startSeconds = (performance.now() - this.#begun) / 1000;
         this.#free();
