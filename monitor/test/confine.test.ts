@@ -14,7 +14,7 @@ const driver: Driver = { kind: 'software', library, gpus: 1, offered: [], env: {
 const kept = { build, driver, modules: null, uploads: null };
 const { what = '' } = openSandbox({ wanted: 'auto', ...kept, traces: null }) ?? {};
 const abi = Number(/\d+$/.exec(what)?.[0] ?? 0);
-const skip = abi > 0 ? false : 'this kernel has no Landlock';
+const skip = abi >= 4 ? false : 'the Landlock of this kernel knows no TCP';
 
 /** Runs JavaScript in the sandbox; what it writes. */
 function confined(script: string, traces: string | null): string {

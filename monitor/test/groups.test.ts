@@ -123,7 +123,7 @@ t.test('one that fits passes a program with several GPUs where that is wanted', 
   const both = Guest.hello(serving.address, { devices: 2 });
   await both.position();
   const small = Guest.hello(serving.address);
-  await small.welcome();
+  t.equal((await small.welcome()).devices.length, 1, 'came later and is there');
   await single.leave();
   await small.leave();
   await both.welcome();

@@ -208,7 +208,7 @@ t.test('a Hello in pieces is a Hello', async (t) => {
     guest.send(Buffer.from([byte]));
     await new Promise(setImmediate);
   }
-  await guest.welcome();
+  t.equal((await guest.welcome()).devices.length, 1);
   await guest.leave();
 });
 
@@ -252,7 +252,7 @@ t.test('a free process that is killed is replaced too', async (t) => {
   process.kill(serving.slotPids()[0] ?? 0, 'SIGKILL');
   await serving.logged({ msg: 'ready' }, before);
   const guest = Guest.hello(serving.address);
-  await guest.welcome();
+  t.equal((await guest.welcome()).devices.length, 1);
   await guest.leave();
 });
 

@@ -76,7 +76,10 @@ async function serveWith(values: ServeValues): Promise<number> {
   const kept = { build: values.build, driver, modules, uploads, traces: values['trace-dir'] };
   let sandbox: Sandbox | null;
   try {
-    sandbox = openSandbox({ wanted: values.sandbox, ...kept });
+    // Among people of one machine there is nobody to keep apart, and it costs them something: what
+    // processes of the software device share by way of /proc.
+    const wanted = values.sandbox === 'auto' && !tenants ? 'off' : values.sandbox;
+    sandbox = openSandbox({ wanted, ...kept });
   } catch (error) {
     told(log)(error);
     return exitCodes.unable;
