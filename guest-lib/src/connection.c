@@ -79,8 +79,12 @@ void connection_watch(void) {
   limit_ms = silence_limit_ms();
   int look = silence_look_ms(limit_ms);
   struct timeval limit = {.tv_sec = look / 1000, .tv_usec = look % 1000 * 1000};
-  // Not one of a Unix socket, whose other end is on this machine.
-  if (*connected.port) setsockopt(connection_fd(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  // Not one of a Unix socket, whose other end is on this machine. Each lane has a server of its
+  // own.
+  int domain = AF_UNIX;
+  socklen_t size = sizeof domain;
+  getsockopt(connection_fd(), SOL_SOCKET, SO_DOMAIN, &domain, &size);
+  if (domain != AF_UNIX) setsockopt(connection_fd(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
 }
 
 static const char zeros[64 << 10];

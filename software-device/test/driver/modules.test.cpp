@@ -135,7 +135,7 @@ void text_that_is_no_ptx_is_no_image(void **) {
   CUmodule module;
   CUlibrary library;
   for (const char *text : {"", " ", "this is no program", "// only a comment", "/* open",
-                           "// .version\n", "version 8.0", "/ .version 8.0"}) {
+                           "// .version\n", "version 8.0", "/ .version 8.0", "# 1 \"k.ptx\""}) {
     EXPECT(CUDA_ERROR_INVALID_IMAGE, cuModuleLoadData(&module, text));
     EXPECT(CUDA_ERROR_INVALID_IMAGE, cuModuleLoadDataEx(&module, text, 0, nullptr, nullptr));
     EXPECT(CUDA_ERROR_INVALID_IMAGE,
@@ -143,6 +143,8 @@ void text_that_is_no_ptx_is_no_image(void **) {
   }
   for (const char *text : {".nonsense", "\t// text\n/* and\nmore */ .version 8.0\n.nonsense"})
     EXPECT(CUDA_ERROR_INVALID_PTX, cuModuleLoadData(&module, text));
+  OK(cuModuleLoadData(&module, (std::string("# 1 \"k.ptx\"\n") + kKernels).c_str()));
+  OK(cuModuleUnload(module));
 }
 
 void what_options_ask_for_is_answered(void **) {

@@ -60,9 +60,11 @@ bool begins_as_ptx(std::string_view text) {
   for (size_t at = 0; at < text.size(); at++) {
     const std::string_view rest = text.substr(at);
     if (isspace(static_cast<unsigned char>(text[at]))) continue;
-    if (!rest.starts_with("//") && !rest.starts_with("/*")) return rest.starts_with(".");
-    const bool line = rest[1] == '/';
-    const size_t end = rest.find(line ? "\n" : "*/", 2);
+    // Lines of a preprocessor, as it leaves them behind.
+    const bool marker = text[at] == '#';
+    if (!marker && !rest.starts_with("//") && !rest.starts_with("/*")) return rest.starts_with(".");
+    const bool line = marker || rest[1] == '/';
+    const size_t end = rest.find(line ? "\n" : "*/", marker ? 0 : 2);
     if (end == std::string_view::npos) return false;
     at += line ? end : end + 1;
   }
