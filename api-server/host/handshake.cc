@@ -192,6 +192,7 @@ bool send_welcome(int fd, const Welcome &welcome) {
   body.number(6, welcome.memory_limit);
   body.bytes(7, "executor-host");
   body.number(10, 1);  // region
+  body.number(12, welcome.pinned_memory);
   return send_answer(fd, 2, body.text());
 }
 

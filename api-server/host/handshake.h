@@ -21,6 +21,7 @@ struct Welcome {
   uint64_t session;
   DeviceSnapshot device;
   uint64_t memory_limit;
+  uint64_t pinned_memory;  // beside it
 };
 
 // Reads a preface and the Hello. Nothing, and a reason, when it is not one.

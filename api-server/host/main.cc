@@ -165,16 +165,19 @@ bool serve(const std::shared_ptr<Device> &device, int fd, uint64_t id, const Arg
   try {
     place_window(*device, *hello);
     const DeviceSnapshot snapshot = device->snapshot();
-    uint64_t memory = arguments.memory ? arguments.memory : snapshot.free_memory;
+    // A part of what is free is kept back for pinned memory that kernels reach.
+    const uint64_t pinned = snapshot.free_memory / 32 / WIRE_GRANULE * WIRE_GRANULE;
+    uint64_t memory = arguments.memory ? arguments.memory : snapshot.free_memory - pinned;
     if (hello->memory && hello->memory < memory) memory = hello->memory;
     const uint64_t welcomed = trace_now();
-    send_welcome(fd, {id, snapshot, memory});
+    send_welcome(fd, {id, snapshot, memory, pinned});
     log_line(LogLevel::kInfo, id, "session of " + hello->program);
     std::promise<bool> over;
     SessionOptions options;
     options.fd = fd;
     options.id = id;
     options.memory_limit = memory;
+    options.pinned_limit = pinned;
     options.gate = arguments.gate;
     if (!arguments.trace_dir.empty()) {
       options.trace.file = arguments.trace_dir + "/session-" + std::to_string(id) + ".trace";

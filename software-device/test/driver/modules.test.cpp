@@ -136,10 +136,13 @@ void text_that_is_no_ptx_is_no_image(void **) {
   CUlibrary library;
   for (const char *text : {"", " ", "this is no program", "// only a comment", "/* open",
                            "// .version\n", "version 8.0", "/ .version 8.0", "# 1 \"k.ptx\""}) {
-    EXPECT(CUDA_ERROR_INVALID_IMAGE, cuModuleLoadData(&module, text));
-    EXPECT(CUDA_ERROR_INVALID_IMAGE, cuModuleLoadDataEx(&module, text, 0, nullptr, nullptr));
+    // What an image is shows in its first bytes, which are looked at whether there are so many.
+    char image[64] = {};
+    strcpy(image, text);
+    EXPECT(CUDA_ERROR_INVALID_IMAGE, cuModuleLoadData(&module, image));
+    EXPECT(CUDA_ERROR_INVALID_IMAGE, cuModuleLoadDataEx(&module, image, 0, nullptr, nullptr));
     EXPECT(CUDA_ERROR_INVALID_IMAGE,
-           cuLibraryLoadData(&library, text, nullptr, nullptr, 0, nullptr, nullptr, 0));
+           cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0));
   }
   for (const char *text : {".nonsense", "\t// text\n/* and\nmore */ .version 8.0\n.nonsense"})
     EXPECT(CUDA_ERROR_INVALID_PTX, cuModuleLoadData(&module, text));
