@@ -6,15 +6,7 @@
 #include <cuda.h>
 
 #include "check.h"
-
-#define DRIVER(call)                                     \
-  do {                                                   \
-    CUresult driver_result = (call);                     \
-    if (driver_result != CUDA_SUCCESS) {                 \
-      fprintf(stderr, "%s: %d\n", #call, driver_result); \
-      exit(1);                                           \
-    }                                                    \
-  } while (0)
+#include "check_driver.h"
 
 constexpr unsigned kWord = 0x5ec2e75e;
 constexpr size_t kWords = 4 << 20;

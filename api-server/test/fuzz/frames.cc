@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "frame_maker.h"
+#include "frame_walk.h"
 
 namespace {
 
@@ -18,14 +19,10 @@ struct Stream {
 
 Stream split(const uint8_t *data, size_t size) {
   Stream stream;
-  size_t at = 0;
-  while (size - at >= sizeof(wire_header)) {
-    wire_header header;
-    memcpy(&header, data + at, sizeof header);
-    if (header.size < sizeof header || header.size > size - at) break;
-    stream.frames.emplace_back(reinterpret_cast<const char *>(data) + at, header.size);
-    at += header.size;
-  }
+  const size_t at = walk_frames(data, size, [&](const wire_header &header, size_t from) {
+    stream.frames.emplace_back(reinterpret_cast<const char *>(data) + from, header.size);
+    return true;
+  });
   stream.rest.assign(reinterpret_cast<const char *>(data) + at, size - at);
   return stream;
 }

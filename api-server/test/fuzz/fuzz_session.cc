@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "fake_driver.h"
+#include "frame_walk.h"
 #include "log.h"
 #include "world.h"
 
@@ -117,26 +118,21 @@ class OtherProcess {
 
 // Where an input names the other process, puts in what that said.
 void put_tokens(std::vector<uint8_t> &input, const Tokens &tokens) {
-  size_t at = 0;
-  while (input.size() - at >= sizeof(wire_header)) {
-    wire_header header;
-    memcpy(&header, input.data() + at, sizeof header);
-    if (header.size < sizeof header || header.size > input.size() - at) return;
+  walk_frames(input.data(), input.size(), [&](const wire_header &header, size_t at) {
     size_t place = 0;
     if (header.op == WIRE_MemoryImport) place = offsetof(wire_MemoryImport, token0);
     if (header.op == WIRE_EventImport) place = offsetof(wire_EventImport, token0);
     if (header.op == WIRE_PeerJoin) place = offsetof(wire_PeerJoin, token0);
-    if (place && header.size >= place + sizeof(Words)) {
-      uint64_t first;
-      memcpy(&first, input.data() + at + place, sizeof first);
-      const Words *words = first == kStandInMemory  ? &tokens.memory
-                           : first == kStandInEvent ? &tokens.event
-                           : first == kStandInPeer  ? &tokens.peer
-                                                    : nullptr;
-      if (words) memcpy(input.data() + at + place, words->data(), sizeof *words);
-    }
-    at += header.size;
-  }
+    if (!place || header.size < place + sizeof(Words)) return true;
+    uint64_t first;
+    memcpy(&first, input.data() + at + place, sizeof first);
+    const Words *words = first == kStandInMemory  ? &tokens.memory
+                         : first == kStandInEvent ? &tokens.event
+                         : first == kStandInPeer  ? &tokens.peer
+                                                  : nullptr;
+    if (words) memcpy(input.data() + at + place, words->data(), sizeof *words);
+    return true;
+  });
 }
 
 // What the session says, as far as a guest would wait for it: calls of its functions, and that an
@@ -216,10 +212,8 @@ void send_input(const std::vector<uint8_t> &input, int fd, Replies &replies) {
     }
     return true;
   };
-  wire_header header;
-  for (size_t at = 0; input.size() - at >= sizeof header; at += header.size) {
-    memcpy(&header, input.data() + at, sizeof header);
-    if (header.size < sizeof header || header.size > input.size() - at) break;
+  bool open = true;
+  walk_frames(input.data(), input.size(), [&](const wire_header &header, size_t at) {
     const auto await = [&](auto frame) {
       if (header.size != sizeof frame) return true;
       memcpy(&frame, input.data() + at, sizeof frame);
@@ -227,10 +221,11 @@ void send_input(const std::vector<uint8_t> &input, int fd, Replies &replies) {
       replies.await(frame);
       return true;
     };
-    if (header.op == WIRE_HostFunctionDone && !await(wire_HostFunctionDone{})) return;
-    if (header.op == WIRE_ModuleTake && !await(wire_ModuleTake{})) return;
-  }
-  send_to(input.size());
+    if (header.op == WIRE_HostFunctionDone) open = await(wire_HostFunctionDone{});
+    if (header.op == WIRE_ModuleTake) open = await(wire_ModuleTake{});
+    return open;
+  });
+  if (open) send_to(input.size());
 }
 
 // A session that loads it leaves it in the device's store.

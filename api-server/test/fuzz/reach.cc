@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dispatch.h"
+#include "frame_walk.h"
 #include "fuzz_session.h"
 
 using namespace outboard;
@@ -22,14 +23,12 @@ std::vector<uint8_t> bytes_of_file(const std::string &path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// As far as there are whole frames: the guest may end within one.
+// The guest may end within a frame.
 void note_commands(const std::vector<uint8_t> &input, std::set<uint16_t> &reached) {
-  wire_header header;
-  for (size_t at = 0; input.size() - at >= sizeof header; at += header.size) {
-    memcpy(&header, input.data() + at, sizeof header);
-    if (header.size < sizeof header || header.size > input.size() - at) return;
+  walk_frames(input.data(), input.size(), [&](const wire_header &header, size_t) {
     reached.insert(header.op);
-  }
+    return true;
+  });
 }
 
 }  // namespace

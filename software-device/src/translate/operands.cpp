@@ -301,8 +301,10 @@ std::optional<uint32_t> Lowering::local_offset(const VariableSyntax &variable) {
 
 OperandSyntax Lowering::in_bytes(const OperandSyntax &operand) {
   OperandSyntax result = operand;
+  // Looked up only where it matters: every load and store comes here.
+  if (!operand.indexed || operand.reg != kNone) return result;
   const VariableSyntax *variable = find_variable(operand.name, operand.scope);
-  if (!operand.indexed || operand.reg != kNone || !variable) return result;
+  if (!variable) return result;
   // Vectors, and arrays of arrays, are counted by what they are made of.
   result.indexed = false;
   result.offset =

@@ -6,17 +6,7 @@
 #include <cstring>
 
 #include "../check.h"
-
-#define DRIVER(call)                                                \
-  do {                                                              \
-    CUresult result_ = (call);                                      \
-    if (result_ != CUDA_SUCCESS) {                                  \
-      const char *name_;                                            \
-      cuGetErrorName(result_, &name_);                              \
-      fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, name_); \
-      return 1;                                                     \
-    }                                                               \
-  } while (0)
+#include "../check_driver.h"
 
 constexpr int rounds = 1000000;
 constexpr size_t sizes[] = {143, (2 << 20) + 143};

@@ -8,17 +8,7 @@
 #include <cstring>
 
 #include "../check.h"
-
-#define DRIVER(call)                                                \
-  do {                                                              \
-    CUresult result_ = (call);                                      \
-    if (result_ != CUDA_SUCCESS) {                                  \
-      const char *name_;                                            \
-      cuGetErrorName(result_, &name_);                              \
-      fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, name_); \
-      exit(1);                                                      \
-    }                                                               \
-  } while (0)
+#include "../check_driver.h"
 
 __global__ void add(unsigned *values, unsigned value, unsigned count) {
   for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += blockDim.x * gridDim.x)

@@ -4,17 +4,7 @@
 #include <cstdio>
 
 #include "../check.h"
-
-#define DRIVER(call)                                                \
-  do {                                                              \
-    CUresult result_ = (call);                                      \
-    if (result_ != CUDA_SUCCESS) {                                  \
-      const char *name_;                                            \
-      cuGetErrorName(result_, &name_);                              \
-      fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, name_); \
-      return 1;                                                     \
-    }                                                               \
-  } while (0)
+#include "../check_driver.h"
 
 __global__ void count_up(unsigned *values, unsigned from, unsigned count) {
   unsigned i = blockIdx.x * blockDim.x + threadIdx.x;

@@ -10,17 +10,7 @@
 #include <vector>
 
 #include "../check.h"
-
-#define DRIVER(call)                                                \
-  do {                                                              \
-    CUresult result_ = (call);                                      \
-    if (result_ != CUDA_SUCCESS) {                                  \
-      const char *name_;                                            \
-      cuGetErrorName(result_, &name_);                              \
-      fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, name_); \
-      exit(1);                                                      \
-    }                                                               \
-  } while (0)
+#include "../check_driver.h"
 
 static CUdeviceptr address(void *pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 
