@@ -141,6 +141,8 @@ export interface Room {
   refusal: Refusal | null;
   /** In the order of the report's. */
   devices: DeviceRoom[];
+  /** What a session gets is decided by that does not ask: auto, 25%, 4 GiB. */
+  memoryRule: string;
 }
 
 /** What one session could be given at once: nothing while no process is free for it. */
@@ -151,6 +153,8 @@ export interface DeviceRoom {
   share: number;
   /** Processes that wait for somebody. */
   slots: number;
+  /** Bytes that a session like this gets; 0: the server does not say. */
+  session: bigint;
 }
 
 /** What the server's NVML or driver says; absent: nothing. */

@@ -9,6 +9,7 @@ import { deviceReport, type ReportedGpu } from './device-report.js';
 import { deviceRoom } from './device-room.js';
 import { formatUuid } from './devices.js';
 import { OutboardError } from './errors.js';
+import { formatMemoryRule } from './memory-rule.js';
 import { Sensors } from './sensors.js';
 import type { Server } from './server.js';
 import type { Placement } from './state.js';
@@ -51,7 +52,8 @@ export class DeviceQueries {
     const { parameters, queueMax, queueSkip } = options;
     const room = devices.map(({ uuid }) => {
       const gpu = state.gpus.find((one) => one.uuid === formatUuid(uuid));
-      return gpu ? deviceRoom(gpu, parameters) : { memory: 0n, share: 0, slots: 0 };
+      if (gpu) return deviceRoom(gpu, parameters, hello.memory);
+      return { memory: 0n, share: 0, slots: 0, session: 0n };
     });
     const waiting = state.queue.length;
     let refusal: OutboardError | null = closed === null ? null : new OutboardError('OB_DRAINING');
@@ -70,6 +72,7 @@ export class DeviceQueries {
       position,
       refusal: refusal?.refusal ?? null,
       devices: room,
+      memoryRule: formatMemoryRule(options.memoryRule),
     };
   }
 

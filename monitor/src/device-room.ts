@@ -4,14 +4,21 @@ import type { DeviceRoom } from '../../api-server/src/control.js';
 import type { PlacementParameters } from '../policies/placement.js';
 import type { GpuState } from './state.js';
 
-export function deviceRoom(gpu: GpuState, { omega }: PlacementParameters): DeviceRoom {
+/** `asked`: bytes; 0: the usual. */
+export function deviceRoom(
+  gpu: GpuState,
+  { omega }: PlacementParameters,
+  asked: bigint,
+): DeviceRoom {
   const slots = gpu.healthy ? gpu.free.filter(Boolean).length : 0;
-  if (slots === 0) return { memory: 0n, share: 0, slots };
+  const session = asked || gpu.usual;
+  if (slots === 0) return { memory: 0n, share: 0, slots, session };
   const promised = gpu.sessions.reduce((sum, { shareRequest }) => sum + shareRequest, 0);
   const memory = gpu.memory - gpu.reserved;
   return {
     memory: memory > 0n ? memory : 0n,
     share: Math.max(0, Math.min(100, Math.round(omega * 100) - promised)),
     slots,
+    session,
   };
 }

@@ -60,7 +60,7 @@ export async function examine(asked: Asked, tell: Tell): Promise<Step | null> {
   const reached = await reach(asked, told);
   if (!reached) return failed;
   const report = await ask(reached, asked, told);
-  if (report) rooms(report, told);
+  if (report) rooms(report, asked, told);
   if (report && failed === null) await firstKernel({ ...asked, servers: [reached.server] }, told);
   return failed;
 }
@@ -204,13 +204,13 @@ async function readAnswer(
 }
 
 /** What could be had now. */
-function rooms(report: DeviceReport, tell: Tell) {
+function rooms(report: DeviceReport, asked: Asked, tell: Tell) {
   const { room } = report;
   if (!room) {
     tell(step('tenant', true, 'let in (the server is of an older release and tells no more)'));
     return;
   }
-  const { tenant, position, refusal } = room;
+  const { tenant, position, refusal, memoryRule } = room;
   const who =
     tenant === '' ? 'the server has no tenants: everybody who reaches it may come' : tenant;
   tell(step('tenant', true, who, { facts: { tenant: tenant === '' ? null : tenant } }));
@@ -218,19 +218,23 @@ function rooms(report: DeviceReport, tell: Tell) {
     index,
     { name, computeMajor, computeMinor, memoryTotal },
   ] of report.devices.entries()) {
-    const now = room.devices[index] ?? { memory: 0n, share: 0, slots: 0 };
+    const now = room.devices[index] ?? { memory: 0n, share: 0, slots: 0, session: 0n };
     const could =
       now.slots === 0
         ? 'all its slots are taken'
         : `${formatBytes(now.memory)} and ${now.share} % of its time could be had now`;
     const capability = `${computeMajor}.${computeMinor}`;
-    const usual = formatBytes(memoryTotal);
+    // A server of an older release says it only so, and wrongly where its tenant has sessions there.
+    const session = now.session || memoryTotal;
+    const rule = memoryRule && asked.memory === 0n ? ` (--session-memory ${memoryRule})` : '';
+    const gets = `a session gets ${formatBytes(session)}${rule}`;
     tell(
-      step('gpus', true, `${name} (${capability}): a session gets ${usual}; ${could}`, {
+      step('gpus', true, `${name} (${capability}): ${gets}; ${could}`, {
         facts: {
           name,
           computeCapability: capability,
-          usualMemory: Number(memoryTotal),
+          usualMemory: Number(session),
+          memoryRule: memoryRule === '' ? null : memoryRule,
           memory: Number(now.memory),
           share: now.share,
           slots: now.slots,

@@ -4,6 +4,7 @@ import { version } from '../../api-server/src/version.js';
 import { usageOf } from './admission.js';
 import { OutboardError } from './errors.js';
 import type { RecentLog } from './log.js';
+import { formatMemoryRule } from './memory-rule.js';
 import type { Server } from './server.js';
 import type { Slot } from './slot.js';
 import type { ServerState } from './state.js';
@@ -43,6 +44,7 @@ export class LiveOperations implements Operations {
         device: options.driver.kind,
         placement: options.placement.name,
         quota: server.quota.policy,
+        sessionMemory: formatMemoryRule(options.memoryRule),
         draining: server.closed !== null,
         tenants: tenants !== null,
       },
@@ -71,6 +73,7 @@ export class LiveOperations implements Operations {
           total: Number(device.total),
           sessions: Number(device.memory),
           reserved: Number(gpu?.reserved ?? 0n),
+          usual: Number(device.usual),
           used: sessions.reduce((sum, { used }) => sum + Number(used), 0),
           overhead: Number(device.contexts + kept),
           beside: { pinned: Number(pinned), modules: Number(modules) },

@@ -6,14 +6,8 @@ import type { Driver } from './devices.js';
 import { formatUuid } from './devices.js';
 import { OutboardError } from './errors.js';
 import type { Log } from './log.js';
-import {
-  type Beside,
-  type BesideWanted,
-  besideOf,
-  roomForSlot,
-  sessionMemory,
-  usualNow,
-} from './memory.js';
+import { type Beside, type BesideWanted, besideOf, sessionMemory } from './memory.js';
+import { type MemoryRule, roomForSlot, usualMemory } from './memory-rule.js';
 import type { Sandbox } from './sandbox.js';
 import { Slot, type SlotEvents } from './slot.js';
 import type { GpuState, Placement } from './state.js';
@@ -39,6 +33,8 @@ export interface PoolOptions {
   slotIdleSeconds?: number;
   /** A process that gives no sign of life for so long is killed. */
   hangSeconds: number;
+  /** What a session gets that does not say how much it wants. */
+  memoryRule: MemoryRule;
   /** What each session may have beside the memory that it maps. */
   beside: BesideWanted;
   /** Where the processes keep modules and uploads on disk; absent or null: nowhere. */
@@ -70,7 +66,6 @@ interface Place {
 interface Gpu {
   places: Place[];
   memory: bigint;
-  usual: bigint;
   beside: Beside;
   contexts: bigint;
   /** Of the memory, what a slot takes that is made later. */
@@ -120,7 +115,6 @@ export class Pool {
       this.#gpus.push({
         places,
         memory: 0n,
-        usual: 0n,
         beside: { pinned: 0n, modules: 0n },
         contexts: 0n,
         slotCost: 0n,
@@ -197,7 +191,9 @@ export class Pool {
   }
 
   #usualOf(gpu: Gpu): bigint {
-    return this.#grows ? usualNow(gpu.memory, this.#reservedOf(gpu)) : gpu.usual;
+    const slots = this.#grows ? null : gpu.places.length;
+    const reserved = this.#reservedOf(gpu);
+    return usualMemory(this.#options.memoryRule, { memory: gpu.memory, reserved, slots });
   }
 
   #places(): Place[] {
@@ -424,8 +420,10 @@ export class Pool {
     const contexts = total - free;
     gpu.beside = besideOf(total, this.#options.beside);
     const slotCost = contexts / BigInt(slots) + gpu.beside.pinned + gpu.beside.modules;
-    Object.assign(gpu, sessionMemory(free, gpu.beside, slots), { contexts, slotCost });
-    if (gpu.usual === 0n)
+    const memory = sessionMemory(free, gpu.beside, slots);
+    Object.assign(gpu, { memory, contexts, slotCost });
+    // Something for each slot, whatever the rule says.
+    if (usualMemory({ kind: 'auto' }, { memory, reserved: 0n, slots }) === 0n)
       throw new OutboardError('OB_DEVICE_SMALL', index, formatBytes(free), slots);
   }
 

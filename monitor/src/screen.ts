@@ -22,7 +22,7 @@ export function headLines({ server, gpus, sessions, queue }: View, paint: Paint)
   const facts = [`${server.device} device`, `up ${duration(up)}`, ...draining];
   return [
     `${paint(sgr.bold, `Outboard ${clean(server.version)}`)} on ${clean(server.host)}: ${facts.join(', ')}`,
-    `placement ${server.placement}, quota ${server.quota}; guests connect to ${server.listen.join(', ') || 'nothing'}`,
+    `placement ${server.placement}, quota ${server.quota}, session memory ${server.sessionMemory}; guests connect to ${server.listen.join(', ') || 'nothing'}`,
     `${sessions.length} sessions, ${queue.length} waiting; slots: ${count('busy')} busy, ${count('free')} free${kept}, ${count('starting')} starting`,
   ];
 }
@@ -40,6 +40,7 @@ const gpuColumns: Column<GpuView>[] = [
     text: ({ memory }) => `${bytes(memory.reserved)} / ${bytes(memory.sessions)}`,
   },
   { title: 'USED', right: true, text: ({ memory }) => bytes(memory.used) },
+  { title: 'DEFAULT', right: true, text: ({ memory }) => bytes(memory.usual) },
   { title: 'TIME', text: ({ share }) => `[${bar(share.busy / 100, 10)}]` },
   { title: 'BUSY', right: true, text: ({ share }) => percent(share.busy) },
   { title: 'PROMISED', right: true, text: ({ share }) => percent(share.requested) },

@@ -5,6 +5,7 @@ import { placementPolicies, quotaPolicies } from '../policies/index.js';
 import { usualQuotaParameters } from '../policies/quota.js';
 import { logLevelOption, readyFileOption } from './daemon.js';
 import { type Listen, parseListen } from './listeners.js';
+import { type MemoryRule, parseMemoryRule } from './memory-rule.js';
 import { BadValue, type Option, type Values, yesNo } from './options.js';
 import type { Clients } from './tls-front.js';
 import { type Address, parseAddress, parseBytes, parseChoice, parseCount } from './values.js';
@@ -154,6 +155,14 @@ export const serveOptions = {
     fallback: 60,
     shown: '60',
   } satisfies Option<number>,
+  'session-memory': {
+    env: 'OUTBOARD_SESSION_MEMORY',
+    value: 'auto|PERCENT%|BYTES',
+    help: 'device memory of a program that does not ask for some, as in 25% of what all sessions may have, or 4G; auto: an equal part for each of N servers per GPU, half of what is left where there are more as they are wanted',
+    parse: parseMemoryRule,
+    fallback: { kind: 'auto' },
+    shown: 'auto',
+  } satisfies Option<MemoryRule>,
   'pinned-memory': {
     env: 'OUTBOARD_PINNED_MEMORY',
     value: 'BYTES|none',

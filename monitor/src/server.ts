@@ -14,6 +14,7 @@ import { driverFor, type Isolation, isolate } from './isolation.js';
 import { formatListen, type Listen, Listeners } from './listeners.js';
 import type { Log } from './log.js';
 import type { BesideWanted } from './memory.js';
+import { formatMemoryRule, type MemoryRule } from './memory-rule.js';
 import { Pool } from './pool.js';
 import type { Queue } from './queue.js';
 import { Quota, type QuotaOptions } from './quota.js';
@@ -41,6 +42,7 @@ export interface ServerOptions {
   serversMost: number;
   /** How long one of those stays with nothing to do. */
   slotIdleSeconds: number;
+  memoryRule: MemoryRule;
   beside: BesideWanted;
   /** Null: everybody who reaches this may come, which is only this machine. */
   tenants: Tenants | null;
@@ -294,7 +296,7 @@ export class Server {
   }
 
   #announce() {
-    const { driver, serversPerGpu } = this.options;
+    const { driver, serversPerGpu, memoryRule } = this.options;
     for (const { index, name, uuid, memory, usual, beside } of this.pool.devices) {
       const bytes = {
         memory: Number(memory),
@@ -307,7 +309,9 @@ export class Server {
     const listen = this.listening.join(',');
     const { kind, library, gpus } = driver;
     const slots = gpus * serversPerGpu;
-    this.#log.info({ listen, device: kind, library, gpus, slots }, 'listening');
+    const sessionMemory = formatMemoryRule(memoryRule);
+    const facts = { listen, device: kind, library, gpus, slots, sessionMemory };
+    this.#log.info(facts, 'listening');
     this.#expiring = setInterval(() => this.#expire(), 1000);
   }
 

@@ -50,7 +50,7 @@ export interface GpuState {
   memory: bigint;
   /** Of them, promised to sessions. */
   reserved: bigint;
-  /** Bytes for a session that does not say how much it wants. */
+  /** Bytes that a session gets now that does not say how much it wants. */
   usual: bigint;
   /** By slot: whether a warm API server process waits there for anybody. */
   free: readonly boolean[];

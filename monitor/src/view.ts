@@ -37,6 +37,8 @@ export interface GpuView {
     /** What sessions may have, all together. */
     sessions: number;
     reserved: number;
+    /** What a session gets here now that does not say how much it wants. */
+    usual: number;
     used: number;
     /** Contexts, and what is kept back for what sessions have beside their memory. */
     overhead: number;
@@ -144,6 +146,8 @@ export interface ServerView {
   device: string;
   placement: string;
   quota: string;
+  /** The rule for sessions that do not say how much memory they want: auto, 25%, 4 GiB. */
+  sessionMemory: string;
   /** No new sessions are taken. */
   draining: boolean;
   /** Whether a tenants file is in force. */

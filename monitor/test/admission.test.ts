@@ -5,6 +5,7 @@ import { decodeHello, encodeHello, type Hello, wire } from '../../api-server/src
 import { usualParameters } from '../policies/placement.js';
 import { admit, usageOf } from '../src/admission.js';
 import { besideOf, sessionMemory } from '../src/memory.js';
+import { formatMemoryRule, parseMemoryRule, roomForSlot, usualMemory } from '../src/memory-rule.js';
 import { Queue } from '../src/queue.js';
 import type { GpuState, ServerState } from '../src/state.js';
 import { parseTenants } from '../src/tenants-file.js';
@@ -100,7 +101,8 @@ t.test('what sessions may have fits into what is free', async (t) => {
     fc.integer({ min: 1, max: 64 }),
     (free, total, slots) => {
       const beside = besideOf(total, { pinned: null, modules: null });
-      const { memory, usual } = sessionMemory(free, beside, slots);
+      const memory = sessionMemory(free, beside, slots);
+      const usual = usualMemory({ kind: 'auto' }, { memory, reserved: 0n, slots });
       return (
         memory % wire.granule === 0n &&
         usual % wire.granule === 0n &&
@@ -113,13 +115,46 @@ t.test('what sessions may have fits into what is free', async (t) => {
   fc.assert(run, { numRuns: 1000 });
   const usual = besideOf(80n * GiB, { pinned: null, modules: null });
   t.same(usual, { pinned: GiB / 4n, modules: GiB / 2n });
-  t.match(sessionMemory(80n * GiB, usual, 2), { memory: 78n * GiB + GiB / 2n });
+  t.equal(sessionMemory(80n * GiB, usual, 2), 78n * GiB + GiB / 2n);
   t.same(besideOf(4n * GiB, { pinned: null, modules: null }), {
     pinned: GiB / 8n,
     modules: GiB / 16n,
   });
   const told = besideOf(80n * GiB, { pinned: 0n, modules: 3n * GiB });
-  t.match(sessionMemory(80n * GiB, told, 2), { memory: 74n * GiB });
+  t.equal(sessionMemory(80n * GiB, told, 2), 74n * GiB);
+});
+
+t.test('what a session gets that does not ask', async (t) => {
+  const MiB = 1n << 20n;
+  const gets = (rule: string, reserved = 0n, slots: number | null = null, memory = 1600n * MiB) =>
+    usualMemory(parseMemoryRule(rule), { memory, reserved, slots });
+  t.equal(gets('auto'), 800n * MiB);
+  t.equal(gets('auto', 800n * MiB), 400n * MiB);
+  t.equal(gets('auto', 1540n * MiB), 50n * MiB, 'no less than a part of 32');
+  t.equal(gets('auto', 1540n * MiB, 4), 400n * MiB, 'with a number it is always the same');
+  for (const slots of [4, null]) {
+    t.equal(gets('25%', 1540n * MiB, slots), 400n * MiB);
+    t.equal(gets('100%', 1540n * MiB, slots), 1600n * MiB);
+    t.equal(gets('300M', 1540n * MiB, slots), 300n * MiB);
+    t.equal(gets('301M', 0n, slots), 302n * MiB, 'in whole granules');
+    t.equal(gets('2G', 0n, slots), 1600n * MiB, 'no more than there is');
+    t.equal(gets('1%', 0n, slots, 64n * MiB), wire.granule, 'never nothing');
+  }
+  t.ok(roomForSlot(1600n * MiB, 1450n * MiB, 100n * MiB));
+  t.notOk(roomForSlot(1600n * MiB, 1452n * MiB, 100n * MiB));
+
+  for (const text of ['0%', '101%', '1.5%', '%', '-1', 'half', '0', '']) {
+    t.throws(() => parseMemoryRule(text), { message: /^expected auto, percent/ }, text);
+  }
+  const shown = {
+    auto: 'auto',
+    '25%': '25%',
+    '4G': '4 GiB',
+    '1500MB': '1.5 GiB (1572864000 bytes)',
+  };
+  for (const [text, words] of Object.entries(shown)) {
+    t.equal(formatMemoryRule(parseMemoryRule(text)), words);
+  }
 });
 
 t.test('first come, first served, and everyone knows their place', async (t) => {

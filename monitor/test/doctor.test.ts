@@ -137,12 +137,15 @@ t.test('what could be had of a GPU', async (t) => {
     healthy: true,
     memory: 100n,
     reserved: 40n,
+    usual: 20n,
     free: [true, false, true],
     sessions: [session(30), session(0)],
   } as unknown as GpuState;
   const parameters = { omega: 1, gamma: 1.5 };
-  t.same(deviceRoom(gpu, parameters), { memory: 60n, share: 70, slots: 2 });
-  t.same(deviceRoom({ ...gpu, free: [false] }, parameters), { memory: 0n, share: 0, slots: 0 });
-  t.same(deviceRoom({ ...gpu, healthy: false }, parameters), { memory: 0n, share: 0, slots: 0 });
-  t.same(deviceRoom({ ...gpu, reserved: 120n }, { omega: 0.2, gamma: 1 }).share, 0);
+  t.same(deviceRoom(gpu, parameters, 0n), { memory: 60n, share: 70, slots: 2, session: 20n });
+  t.equal(deviceRoom(gpu, parameters, 7n).session, 7n);
+  const none = { memory: 0n, share: 0, slots: 0, session: 20n };
+  t.same(deviceRoom({ ...gpu, free: [false] }, parameters, 0n), none);
+  t.same(deviceRoom({ ...gpu, healthy: false }, parameters, 0n), none);
+  t.same(deviceRoom({ ...gpu, reserved: 120n }, { omega: 0.2, gamma: 1 }, 0n).share, 0);
 });

@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import path from 'node:path';
 import t from 'tap';
 import { build } from '../../scripts/setup/paths.mjs';
-import { roomForSlot, usualNow } from '../src/memory.js';
-import { formatAddress } from '../src/values.js';
+import { bytes } from '../src/table.js';
+import { formatAddress, formatBytes } from '../src/values.js';
 import { Guest } from './support/guest.js';
 import { outboard, Serving } from './support/serving.js';
 
@@ -42,12 +42,37 @@ t.test('memory decides how many there are, and they go again', async (t) => {
   await last.leave();
 });
 
-t.test('what a session gets that does not say', async (t) => {
-  t.equal(usualNow(1600n * MiB, 0n), 800n * MiB);
-  t.equal(usualNow(1600n * MiB, 800n * MiB), 400n * MiB);
-  t.equal(usualNow(1600n * MiB, 1540n * MiB), 50n * MiB, 'no less than a part of 32');
-  t.ok(roomForSlot(1600n * MiB, 1450n * MiB, 100n * MiB));
-  t.notOk(roomForSlot(1600n * MiB, 1452n * MiB, 100n * MiB));
+t.test('what a session gets that does not say is what the operator says', async (t) => {
+  const config = path.join(t.testdir({ 'serve.yaml': 'version: v1\nsession-memory: 40%\n' }));
+  const serving = await Serving.start(t, ['--config', path.join(config, 'serve.yaml')]);
+  const { memory } = await serving.logged({ msg: 'GPU' });
+  const part = ((BigInt(Number(memory)) * 2n) / 5n / (2n * MiB) + 1n) * 2n * MiB;
+  const first = Guest.hello(serving.address);
+  const second = Guest.hello(serving.address);
+  for (const guest of [first, second]) t.equal((await guest.welcome()).memoryLimit, part);
+  const third = Guest.hello(serving.address);
+  t.equal(await third.position(), 1, 'so much is not free');
+  const { server, gpus } = await serving.state();
+  t.equal(server.sessionMemory, '40%');
+  t.equal(gpus[0]?.memory.usual, Number(part));
+  const cli = (...args: string[]) =>
+    execFileSync(process.execPath, [outboard, ...args], { encoding: 'utf8' });
+  for (const args of [['status'], ['top', '--once']]) {
+    const shown = cli(...args, '--api', serving.http);
+    t.match(shown, / session memory 40%/);
+    t.match(shown, new RegExp(`DEFAULT.*\\n.* ${bytes(Number(part))} `));
+  }
+  await first.leave();
+  t.equal((await third.welcome()).memoryLimit, part);
+  await second.leave();
+  // A tenant that has sessions is told what another one would get, not what they have.
+  const server_ = ['--server', formatAddress(serving.address)];
+  t.match(
+    cli('doctor', ...server_),
+    `a session gets ${formatBytes(part)} (--session-memory 40%); `,
+  );
+  t.match(cli('doctor', ...server_, '--memory', '64M'), 'a session gets 64 MiB; ');
+  await third.leave();
 });
 
 t.test('a program that waits for itself is told so', async (t) => {

@@ -48,6 +48,7 @@ export const Gpu = Type.Object({
     total: bytes('of the device'),
     sessions: bytes('that sessions may have, all together'),
     reserved: bytes('promised to sessions'),
+    usual: bytes('that a session gets now that does not say how much it wants'),
     used: bytes('mapped by sessions'),
     overhead: bytes('of contexts, and kept back for what sessions have beside'),
     beside: Type.Object({
@@ -156,6 +157,9 @@ export const Server = Type.Object({
   device: Type.String(),
   placement: Type.String(),
   quota: Type.String(),
+  sessionMemory: Type.String({
+    description: 'for sessions that do not say how much memory they want: auto, 25%, 4 GiB',
+  }),
   draining: Type.Boolean({ description: 'no new sessions are taken' }),
   tenants: Type.Boolean({ description: 'whether a tenants file is in force' }),
 });

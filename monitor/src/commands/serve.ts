@@ -94,6 +94,7 @@ async function serveWith(values: ServeValues): Promise<number> {
       serversPerGpu: values['servers-per-gpu'].warm,
       serversMost: values['servers-per-gpu'].most,
       slotIdleSeconds: values['slot-idle'],
+      memoryRule: values['session-memory'],
       beside: { pinned: values['pinned-memory'], modules: values['module-memory'] },
       tenants,
       helloSeconds: values['hello-timeout'],

@@ -35,6 +35,7 @@ export function gpu(index: number, more: Partial<GpuView> = {}): GpuView {
     problem: null,
     memory: {
       ...{ total: 8 * GiB, sessions: 7 * GiB, reserved: 2 * GiB, used: GiB, overhead: GiB },
+      usual: GiB,
       beside: { pinned: GiB / 4, modules: GiB / 8 },
     },
     share: { requested: 30, busy: 55 },
@@ -138,6 +139,7 @@ export class MemoryOperations implements Operations {
         device: 'software',
         placement: 'worst-fit',
         quota: 'none',
+        sessionMemory: 'auto',
         draining: this.draining,
         tenants: true,
       },

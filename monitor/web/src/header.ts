@@ -103,7 +103,8 @@ export class Summary {
     for (const name of ['GPUs', 'Sessions', 'Waiting', 'Memory reserved', 'Time busy', 'Up']) {
       this.#add(name);
     }
-    for (const name of ['Placement', 'Quota', 'Guests connect to']) this.#add(name, 'words');
+    for (const name of ['Placement', 'Quota', 'Session memory', 'Guests connect to'])
+      this.#add(name, 'words');
   }
 
   update({ server, gpus, sessions }: View, queued: number) {
@@ -126,6 +127,8 @@ export class Summary {
     this.#values.get('Up')?.setAttribute('title', `as of ${clock(server.now)}`);
     this.#set('Placement', server.placement);
     this.#set('Quota', server.quota);
+    const usual = [...new Set(gpus.map(({ memory }) => bytes(memory.usual)))].join(', ');
+    this.#set('Session memory', `${server.sessionMemory}: ${usual || '–'} now`);
     this.#set('Guests connect to', server.listen.join(', ') || '–');
   }
 

@@ -31,6 +31,7 @@ export function fill(operations: MemoryOperations, { gpus = 2, sessions = 3, que
         total: 141 * GiB,
         sessions: 136 * GiB,
         reserved: sum(({ memory }) => memory.limit),
+        usual: 68 * GiB,
         used: sum(({ memory }) => memory.used),
         overhead: 5 * GiB,
         beside: { pinned: GiB / 4, modules: GiB / 2 },
