@@ -4,6 +4,7 @@ import { type Hello, wire } from '../../api-server/src/control.js';
 import { admissible } from '../policies/admissible.js';
 import type { PlacementParameters } from '../policies/placement.js';
 import { OutboardError } from './errors.js';
+import { usualWithin } from './memory-rule.js';
 import type { ServerState, SessionRequest } from './state.js';
 import { allowedGpus, check, classFor, type Tenant, type TenantUsage } from './tenants.js';
 import { formatExactBytes } from './values.js';
@@ -25,6 +26,7 @@ export function admit(
     shareRequest: hello.shareRequest,
     shareLimit: hello.shareLimit || 100,
     allowed: tenant ? allowedGpus(tenant, state.gpus) : null,
+    tenantMemory: tenant?.limits.memory ?? null,
   };
   checkPossible(hello, request, state, parameters);
   if (tenant) checkTenant(tenant, request, state);
@@ -67,16 +69,34 @@ function checkTenant(tenant: Tenant, request: SessionRequest, state: ServerState
   const { gpus, memory, shareRequest } = request;
   const demand = {
     sessions: gpus,
-    memory: BigInt(gpus) * (memory ?? usualMost(state)),
+    // Who does not ask gets what is left when its turn comes: withinTenant.
+    memory: BigInt(gpus) * (memory ?? 0n),
     share: gpus * shareRequest,
   };
-  const refusal = check(tenant, usageOf(tenant.name, state), demand);
+  const usage = usageOf(tenant.name, state);
+  const least = { ...demand, memory: BigInt(gpus) * wire.granule };
+  const refusal = check(tenant, usage, demand) ?? check(tenant, noUsage, least);
   if (refusal) throw refusal;
 }
 
-/** What a session that does not ask for memory gets at most: it is not known yet where it will run. */
-function usualMost({ gpus }: Pick<ServerState, 'gpus'>): bigint {
-  return gpus.reduce((most, { usual }) => (usual > most ? usual : most), 0n);
+const noUsage: TenantUsage = { sessions: 0, memory: 0n, share: 0 };
+
+/**
+ * The request as it can be placed now: where it does not ask for memory, with what its tenant's limit
+ * leaves. Null: that is too little, so it waits for others of its own tenant, and nobody has to wait
+ * behind it. `grows`: whether the usual is half of what is left.
+ */
+export function withinTenant(
+  request: SessionRequest,
+  state: ServerState,
+  grows: boolean,
+): SessionRequest | null {
+  const { tenant, gpus, memory, tenantMemory: limit = null } = request;
+  if (memory !== null || limit === null) return request;
+  const usual = state.gpus.reduce((most, gpu) => (gpu.usual > most ? gpu.usual : most), 0n);
+  const { memory: used } = usageOf(tenant, state);
+  const usualMost = usualWithin(limit, used, gpus, grows ? null : usual);
+  return usualMost === null ? null : { ...request, usualMost };
 }
 
 /** What a tenant's sessions have altogether, one for each GPU, those included that wait. */
@@ -95,7 +115,7 @@ export function usageOf(tenant: string, state: ServerState): TenantUsage {
   }
   for (const { request } of queue) {
     const { gpus, memory, shareRequest } = request;
-    if (request.tenant === tenant) add(gpus, memory ?? usualMost(state), shareRequest);
+    if (request.tenant === tenant) add(gpus, memory ?? 0n, shareRequest);
   }
   return usage;
 }

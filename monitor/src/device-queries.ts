@@ -4,7 +4,7 @@ import type { DeviceReport, Hello, Room } from '../../api-server/src/control.js'
 import type { NvmlFacts } from '../../api-server/src/native.js';
 import { version } from '../../api-server/src/version.js';
 import { placeAll } from '../policies/placement.js';
-import { admit } from './admission.js';
+import { admit, usageOf } from './admission.js';
 import { deviceReport, type ReportedGpu } from './device-report.js';
 import { deviceRoom } from './device-room.js';
 import { formatUuid } from './devices.js';
@@ -49,24 +49,29 @@ export class DeviceQueries {
   /** For `outboard doctor`: what the guest's own Hello would meet now. */
   #room(tenant: Tenant | null, hello: Hello, { devices }: DeviceReport): Room {
     const { state, options, closed } = this.#server;
-    const { parameters, queueMax, queueSkip } = options;
-    const room = devices.map(({ uuid }) => {
-      const gpu = state.gpus.find((one) => one.uuid === formatUuid(uuid));
-      if (gpu) return deviceRoom(gpu, parameters, hello.memory);
-      return { memory: 0n, share: 0, slots: 0, session: 0n };
-    });
+    const { parameters, queueMax } = options;
     const waiting = state.queue.length;
     let refusal: OutboardError | null = closed === null ? null : new OutboardError('OB_DRAINING');
     let position = 0;
+    let usualMost: bigint | undefined;
     try {
       const request = admit(hello, state, parameters, tenant);
-      const placed = placeAll(options.placement, state, request, parameters) !== null;
-      if (!placed || (waiting > 0 && !queueSkip)) position = waiting + 1;
+      const now = this.#server.within(request);
+      usualMost = now?.usualMost;
+      const placed = now && placeAll(options.placement, state, now, parameters);
+      if (!placed || !this.#server.passesQueue) position = waiting + 1;
       if (position > queueMax) refusal ??= new OutboardError('OB_QUEUE_FULL', queueMax);
     } catch (error) {
       if (!(error instanceof OutboardError)) throw error;
       refusal ??= error;
     }
+    const limit = tenant?.limits.memory ?? null;
+    const left = tenant && limit !== null ? limit - usageOf(tenant.name, state).memory : null;
+    const room = devices.map(({ uuid }) => {
+      const gpu = state.gpus.find((one) => one.uuid === formatUuid(uuid));
+      if (!gpu) return { memory: 0n, share: 0, slots: 0, session: 0n };
+      return deviceRoom(gpu, parameters, { asked: hello.memory, usualMost, left });
+    });
     return {
       tenant: tenant?.name ?? '',
       position,
@@ -95,7 +100,8 @@ export class DeviceQueries {
     const { placement, parameters } = options;
     try {
       const request = admit(hello, state, parameters, tenant);
-      return placeAll(placement, state, request, parameters) ?? [];
+      const now = this.#server.within(request);
+      return (now && placeAll(placement, state, now, parameters)) ?? [];
     } catch (error) {
       if (error instanceof OutboardError) return [];
       throw error;

@@ -39,7 +39,25 @@ const parts = 32n;
 function halfOfRest(memory: bigint, reserved: bigint): bigint {
   const half = wholeGranules((memory - reserved) / 2n);
   const least = wholeGranules(memory / parts);
-  return half > least ? half : least;
+  return [half, least, wire.granule].reduce((most, one) => (one > most ? one : most));
+}
+
+/**
+ * To what a tenant's limit cuts the usual on each of `gpus` GPUs, `used` being what its sessions have.
+ * Null: it leaves too little, and the session waits for others of its own tenant. `usual`: the most
+ * that any GPU would give; null: half of what is left, which then is said of the limit, too.
+ */
+export function usualWithin(
+  limit: bigint,
+  used: bigint,
+  gpus: number,
+  usual: bigint | null,
+): bigint | null {
+  const whole = wholeGranules(limit / BigInt(gpus));
+  const left = wholeGranules((limit - used) / BigInt(gpus));
+  if (usual === null) usual = halfOfRest(whole, whole - left);
+  const most = usual < whole ? usual : whole;
+  return most > left || most === 0n ? null : most;
 }
 
 /** Whether one more slot would find work: `cost` is what its context and its session take beside. */

@@ -150,6 +150,11 @@ export class Pool {
     return this.#most > this.#options.serversPerGpu;
   }
 
+  /** Whether a session that does not say how much memory it wants gets half of what is left. */
+  get halves(): boolean {
+    return this.#grows && this.#options.memoryRule.kind === 'auto';
+  }
+
   /** One more slot, where all are taken and somebody could use it. */
   #grow(index: number) {
     const gpu = this.#gpus[index];

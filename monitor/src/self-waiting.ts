@@ -10,8 +10,10 @@ export const suspectSeconds = 5;
 /** What to say to the one who waits; null: nothing. */
 export function selfWaiting(waiting: Visitor, sessions: readonly Session[]): string | null {
   const { request, hello } = waiting;
-  const there = sessions.filter(
-    ({ placement }) => request.allowed?.includes(placement.gpu) ?? true,
+  const there = sessions.filter(({ placement, visitor }) =>
+    waiting.heldBack
+      ? visitor.request.tenant === request.tenant
+      : (request.allowed?.includes(placement.gpu) ?? true),
   );
   const same = ({ visitor }: Session) =>
     visitor.request.tenant === request.tenant &&

@@ -3,7 +3,7 @@
 import type { Socket } from 'node:net';
 import { encodeAnswer, encodeHello, type Hello } from '../../api-server/src/control.js';
 import { type PlacementParameters, type PlacementPolicy, placeAll } from '../policies/placement.js';
-import { admit } from './admission.js';
+import { admit, withinTenant } from './admission.js';
 import type { CacheFolder } from './cache-folder.js';
 import { Client } from './client.js';
 import { DeviceQueries } from './device-queries.js';
@@ -369,10 +369,14 @@ export class Server {
     const visitor = new Visitor(++this.#ids, client, hello, request);
     this.#waiting.enter(visitor);
     // Told its position only if it has to wait.
-    const first = this.queue.length === 0 || this.options.queueSkip;
-    if (first && this.#offer(visitor)) return;
+    if (this.passesQueue && this.#offer(visitor)) return;
     this.#checkQueue(tenant);
     this.queue.append(visitor);
+  }
+
+  /** Whether one that fits now need not wait behind those who wait. */
+  get passesQueue(): boolean {
+    return this.options.queueSkip || [...this.queue].every(({ heldBack }) => heldBack);
   }
 
   /** Throws the refusal of one more who would have to wait. */
@@ -414,13 +418,19 @@ export class Server {
     if (queueSeconds > 0 && this.#waiting.dismissLate(queueSeconds)) this.#serveQueue();
   }
 
-  /** The first of the queue, where nobody else's end can help it. */
+  /** The first of the queue, and those whom it may pass, where nobody else's end can help them. */
   #warnSelfWaiting() {
-    const { head } = this.queue;
-    if (!head || performance.now() - head.arrived < suspectSeconds * 1000) return;
-    const text = selfWaiting(head, [...this.sessions.values()]);
-    if (text === null || !head.client.warn(text)) return;
-    const { id, client, hello } = head;
+    for (const visitor of this.queue) {
+      this.#warnIfSelfWaiting(visitor);
+      if (!visitor.heldBack) break;
+    }
+  }
+
+  #warnIfSelfWaiting(visitor: Visitor) {
+    const { id, client, hello, arrived } = visitor;
+    if (performance.now() - arrived < suspectSeconds * 1000) return;
+    const text = selfWaiting(visitor, [...this.sessions.values()]);
+    if (text === null || !client.warn(text)) return;
     this.#log.warn({ session: id, peer: client.peer, program: hello.program }, text);
   }
 
@@ -441,7 +451,7 @@ export class Server {
     if (this.closed === 'stopping') return;
     for (const visitor of [...this.queue]) {
       if (this.#offer(visitor)) this.#waiting.leave(visitor);
-      else if (!this.options.queueSkip) break;
+      else if (!this.options.queueSkip && !visitor.heldBack) break;
     }
   }
 
@@ -449,7 +459,9 @@ export class Server {
 
   /** False when there is no place for it now. */
   #offer(visitor: Visitor): boolean {
-    const placements = this.#place(visitor.request);
+    const request = this.within(visitor.request);
+    visitor.heldBack = request === null;
+    const placements = request && this.#place(request);
     const [first, ...others] = placements ?? [];
     if (!placements || !first) return false;
     const offered = visitor.client.offer();
@@ -477,6 +489,11 @@ export class Server {
       this.#waiting.abandon(visitor);
       this.#serveQueue();
     }
+  }
+
+  /** With what its tenant has left, where it does not ask; null: it waits for its own tenant. */
+  within(request: SessionRequest): SessionRequest | null {
+    return withinTenant(request, this.state, this.pool.halves);
   }
 
   #place(request: SessionRequest): Placement[] | null {

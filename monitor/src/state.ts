@@ -13,6 +13,10 @@ export interface SessionRequest {
   gpus: number;
   /** Bytes; null: the usual. */
   memory: bigint | null;
+  /** What its tenant's sessions may have altogether; null or absent: there is no limit. */
+  tenantMemory?: bigint | null;
+  /** To so much the usual is cut, because its tenant's limit leaves no more; absent: it is not. */
+  usualMost?: bigint;
   /** Percent of a GPU's time promised; 0: none. */
   shareRequest: number;
   /** Percent never exceeded; 100: whatever is left over. */

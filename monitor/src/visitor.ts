@@ -14,6 +14,8 @@ export class Visitor {
   readonly arrived = performance.now();
   /** API server processes that were lost while they took it over. */
   lost = 0;
+  /** Whether others of its own tenant are all that it waits for, as its last turn has shown. */
+  heldBack = false;
 
   constructor(id: number, client: Client, hello: Hello, request: SessionRequest) {
     this.id = id;

@@ -3,14 +3,21 @@ import fc from 'fast-check';
 import t from 'tap';
 import { decodeHello, encodeHello, type Hello, wire } from '../../api-server/src/control.js';
 import { usualParameters } from '../policies/placement.js';
-import { admit, usageOf } from '../src/admission.js';
+import { admit, withinTenant } from '../src/admission.js';
 import { besideOf, sessionMemory } from '../src/memory.js';
-import { formatMemoryRule, parseMemoryRule, roomForSlot, usualMemory } from '../src/memory-rule.js';
+import {
+  formatMemoryRule,
+  parseMemoryRule,
+  roomForSlot,
+  usualMemory,
+  usualWithin,
+} from '../src/memory-rule.js';
 import { Queue } from '../src/queue.js';
-import type { GpuState, ServerState } from '../src/state.js';
+import type { GpuState, ServerState, SessionState } from '../src/state.js';
 import { parseTenants } from '../src/tenants-file.js';
 
 const GiB = 1n << 30n;
+const MiB = 1n << 20n;
 
 function gpu(index: number, { memory = 8n * GiB, reserved = 0n, free = [true] }): GpuState {
   return {
@@ -29,19 +36,55 @@ function gpu(index: number, { memory = 8n * GiB, reserved = 0n, free = [true] })
 const state = (gpus: GpuState[]): ServerState => ({ now: 0, gpus, queue: [], history: [] });
 const hello = (given: Partial<Hello>) =>
   decodeHello(encodeHello(given).subarray(wire.prefaceBytes));
-t.test('what waits without a word about memory counts with what it will get', async (t) => {
-  const content = parseTenants(
-    'version: v1\ntenants:\n  - name: a\n    limits: {memory: 8G}\n',
-    'f',
+t.test('who does not ask for memory gets what its tenant has left, or waits', async (t) => {
+  const tenantWith = (memory: string) => {
+    const text = `version: v1\ntenants:\n  - name: a\n    limits: {memory: ${memory}}\n`;
+    return parseTenants(text, 'f').tenants[0] ?? null;
+  };
+  const tenant = tenantWith('8G');
+  const one = gpu(0, { memory: 24n * GiB, free: [true, true, true, true] });
+  const having = (...sessions: bigint[]) => {
+    const ofTenant = (memory: bigint) => ({ tenant: 'a', memory, shareRequest: 0 });
+    return state([{ ...one, sessions: sessions.map(ofTenant) as SessionState[] }]);
+  };
+  const asked = admit(hello({}), having(), usualParameters, tenant);
+  const gets = (now: ServerState, halves: boolean, gpus = 1) =>
+    withinTenant({ ...asked, gpus }, now, halves)?.usualMost;
+  // An equal part would be 6 GiB, of the limit as of the GPU.
+  t.equal(gets(having(), false), 6n * GiB);
+  t.equal(gets(having(), false, 2), 4n * GiB, 'on each');
+  t.equal(gets(having(2n * GiB), false), 6n * GiB);
+  t.equal(gets(having(3n * GiB), false), undefined, 'it waits for so much');
+  t.equal(gets(having(), true), 4n * GiB, 'where the usual is half, half of the limit');
+  t.equal(gets(having(4n * GiB), true), 2n * GiB);
+  t.equal(gets(having(7n * GiB + 896n * MiB), true), undefined, 'not less than a part of 32');
+  t.equal(gets(having(7n * GiB + 768n * MiB), true), 256n * MiB);
+  t.equal(gets(having(9n * GiB), true), undefined, 'the limit was higher once');
+  const small = { ...asked, memory: GiB };
+  t.equal(withinTenant(small, having(8n * GiB), true), small, 'who asks was looked at before');
+  const free = { ...asked, tenantMemory: null };
+  t.equal(withinTenant(free, having(8n * GiB), true), free);
+
+  const admits = (limit: string, given: Partial<Hello>, now: ServerState) =>
+    admit(hello(given), now, usualParameters, tenantWith(limit));
+  t.equal(admits('8G', {}, having(8n * GiB)).memory, null, 'that it waits is no refusal');
+  const refused = { code: 'OB_TENANT_MEMORY' };
+  t.throws(() => admits('8G', { memory: 4n * GiB }, having(5n * GiB)), refused);
+  t.throws(() => admits('1M', {}, having()), refused, 'it would wait for ever');
+
+  // Whatever the rule and who is there, the limit holds.
+  const property = fc.property(
+    fc.bigInt(0n, 20n * GiB),
+    fc.bigInt(0n, 20n * GiB),
+    fc.bigInt(1n, 20n * GiB),
+    fc.integer({ min: 1, max: 8 }),
+    fc.boolean(),
+    (limit, used, usual, gpus, halves) => {
+      const most = usualWithin(limit, used, gpus, halves ? null : usual);
+      return most === null || (most > 0n && used + BigInt(gpus) * most <= limit);
+    },
   );
-  const [tenant = null] = content.tenants;
-  const full = state([gpu(0, { memory: 8n * GiB, free: [false, false] })]);
-  const request = admit(hello({}), full, usualParameters, tenant);
-  const queue = [1, 2].map((id) => ({ id, request, arrived: 0 }));
-  t.equal(usageOf('a', { ...full, queue }).memory, 8n * GiB);
-  t.throws(() => admit(hello({}), { ...full, queue }, usualParameters, tenant), {
-    code: 'OB_TENANT_MEMORY',
-  });
+  fc.assert(property, { numRuns: 2000 });
 });
 
 t.test('what can never be had is refused', async (t) => {
@@ -125,7 +168,6 @@ t.test('what sessions may have fits into what is free', async (t) => {
 });
 
 t.test('what a session gets that does not ask', async (t) => {
-  const MiB = 1n << 20n;
   const gets = (rule: string, reserved = 0n, slots: number | null = null, memory = 1600n * MiB) =>
     usualMemory(parseMemoryRule(rule), { memory, reserved, slots });
   t.equal(gets('auto'), 800n * MiB);

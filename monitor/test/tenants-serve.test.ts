@@ -65,6 +65,38 @@ t.test('tenants come with tokens, and have what they may have', async (t) => {
   t.notMatch(serving.log, acme, 'tokens are in no log');
 });
 
+t.test('who does not ask gets what its tenant has left, or waits and is passed', async (t) => {
+  const file = path.join(t.testdir(), 'tenants.yaml');
+  const add = (...args: string[]) =>
+    execFileSync(process.execPath, [outboard, 'tenant', 'add', ...args, '--tenants', file], {
+      encoding: 'utf8',
+    }).trim();
+  const [small, other] = [add('small', '--memory', '300M'), add('other')];
+  const args = ['--session-memory', '200M', '--servers-per-gpu', '4', '--tenants', file];
+  const serving = await Serving.start(t, args);
+  const comes = (token: string) => Guest.hello(serving.address, { token, program: 'python' });
+  const first = comes(small);
+  t.equal((await first.welcome()).memoryLimit, 200n * MiB);
+  const second = comes(small);
+  t.equal(await second.position(), 1, 'it is not refused, and gets no less than others');
+  const third = comes(other);
+  t.equal((await third.welcome()).memoryLimit, 200n * MiB, 'nobody waits behind it');
+  t.match(await second.answer(), {
+    queued: { warning: /\(1\) that this one waits for are of py/ },
+  });
+  await first.leave();
+  t.equal((await second.welcome()).memoryLimit, 200n * MiB);
+  for (const guest of [second, third]) await guest.leave();
+
+  // Where the usual is half of what is left, that is said of the limit, too.
+  const halves = await Serving.start(t, ['--tenants', file]);
+  const more = [1, 2, 3].map(() => Guest.hello(halves.address, { token: small }));
+  const limits = [];
+  for (const guest of more) limits.push((await guest.welcome()).memoryLimit);
+  t.same(limits, [150n * MiB, 74n * MiB, 38n * MiB]);
+  for (const guest of more) await guest.leave();
+});
+
 t.test('without a tenants file only this machine is served', async (t) => {
   const args = ['serve', '--listen', '0.0.0.0:0', '--http', 'none', '--device', 'software'];
   await t.rejects(Serving.start(t, args), { message: /ended with 3:.*OB_TENANTS_NEEDED/s });

@@ -39,6 +39,10 @@ export function allows({ allowed }: SessionRequest, gpu: GpuState): boolean {
   return allowed === null || allowed.includes(gpu.index);
 }
 
+function usualOn({ usual }: GpuState, { usualMost = usual }: SessionRequest): bigint {
+  return usualMost < usual ? usualMost : usual;
+}
+
 /** By index, whatever order the state has them in. */
 export function candidates(
   { gpus }: ServerState,
@@ -51,7 +55,7 @@ export function candidates(
   for (const gpu of gpus) {
     if (!gpu.healthy || !allows(request, gpu)) continue;
     const slot = gpu.free.indexOf(true);
-    const memory = request.memory ?? gpu.usual;
+    const memory = request.memory ?? usualOn(gpu, request);
     const available = gpu.memory - gpu.reserved;
     if (slot < 0 || memory > available) continue;
     const requested = gpu.sessions.reduce((sum, { shareRequest }) => sum + milli(shareRequest), 0);
