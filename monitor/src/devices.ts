@@ -13,6 +13,10 @@ export interface Driver {
   kind: 'nvidia' | 'software' | 'library';
   /** For dlopen. */
   library: string;
+  /** Where the loader has found it; null: not known. */
+  file: string | null;
+  /** Why `auto` does not serve NVIDIA's; null: it does, or was not asked. */
+  instead: string | null;
   gpus: number;
   /** The same, as the driver describes them. */
   offered: OfferedDevice[];
@@ -38,10 +42,11 @@ export async function chooseDriver(
       return counted('nvidia', 'libcuda.so.1', gpus, build, env);
     case 'auto': {
       const probed = await probe('libcuda.so.1', build, env);
-      const found = 'devices' in probed && probed.devices.length > 0;
-      return found
-        ? counted('nvidia', 'libcuda.so.1', gpus, build, env)
-        : software(gpus, build, env);
+      if ('devices' in probed && probed.devices.length > 0) {
+        return counted('nvidia', 'libcuda.so.1', gpus, build, env);
+      }
+      const why = 'devices' in probed ? 'it has no device' : probed.message;
+      return { ...(await software(gpus, build, env)), instead: `libcuda.so.1: ${why}` };
     }
     default: {
       const library = path.resolve(choice);
@@ -74,7 +79,7 @@ async function counted(
       new OutboardError('OB_DRIVER_LIBRARY', library, message)
     );
   }
-  const { devices } = probed;
+  const { devices, file } = probed;
   if (devices.length === 0)
     throw new OutboardError('OB_DRIVER_LIBRARY', library, 'it has no device');
   if (gpus !== null && gpus > devices.length) {
@@ -82,7 +87,8 @@ async function counted(
   }
   const count = gpus ?? devices.length;
   const nvml = kind === 'nvidia' ? 'libnvidia-ml.so.1' : null;
-  return { kind, library, gpus: count, offered: devices.slice(0, count), env, nvml };
+  const offered = devices.slice(0, count);
+  return { kind, library, file, instead: null, gpus: count, offered, env, nvml };
 }
 
 /**

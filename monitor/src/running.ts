@@ -6,6 +6,7 @@ import type { SessionEnd } from '../../api-server/src/native.js';
 import type { CacheFolder } from './cache-folder.js';
 import type { Offered } from './client.js';
 import { OutboardError } from './errors.js';
+import { withKernelNames } from './kernel-name.js';
 import type { Log } from './log.js';
 import type { Pool } from './pool.js';
 import type { Quota } from './quota.js';
@@ -194,7 +195,7 @@ export class Running {
       const times = { seconds: session.seconds, deviceSeconds: session.sample.deviceNs / 1e9 };
       session.log[level](
         { reason, ...times, ...numbers(counters), slotReusable: reusable },
-        `session ends: ${message}`,
+        `session ends: ${withKernelNames(message)}`,
       );
       this.#usual.learn(programOf(session), end.modules);
       this.#over(session, reason);

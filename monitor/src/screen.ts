@@ -5,14 +5,20 @@ import {
   type Column,
   clean,
   duration,
+  lined,
   type Paint,
   percent,
   sgr,
+  short,
   table,
 } from './table.js';
 import type { GpuView, QueueView, SessionView, View } from './view.js';
 
-export function headLines({ server, gpus, sessions, queue }: View, paint: Paint): string[] {
+export function headLines(
+  { server, gpus, sessions, queue }: View,
+  paint: Paint,
+  columns = Number.POSITIVE_INFINITY,
+): string[] {
   const slots = gpus.flatMap((gpu) => gpu.slots);
   const count = (state: string) => slots.filter((slot) => slot.state === state).length;
   const up = (Date.parse(server.now) - Date.parse(server.started)) / 1000;
@@ -22,16 +28,26 @@ export function headLines({ server, gpus, sessions, queue }: View, paint: Paint)
   const facts = [`${server.device} device`, `up ${duration(up)}`, ...draining];
   return [
     `${paint(sgr.bold, `Outboard ${clean(server.version)}`)} on ${clean(server.host)}: ${facts.join(', ')}`,
-    `placement ${server.placement}, quota ${server.quota}, session memory ${server.sessionMemory}; guests connect to ${server.listen.join(', ') || 'nothing'}`,
+    ...lined(
+      [
+        `placement ${server.placement}`,
+        `quota ${server.quota}`,
+        `session memory ${server.sessionMemory}`,
+        `guests connect to ${server.listen.join(', ') || 'nothing'}`,
+      ],
+      columns,
+    ),
     `${sessions.length} sessions, ${queue.length} waiting; slots: ${count('busy')} busy, ${count('free')} free${kept}, ${count('starting')} starting`,
   ];
 }
 
+// What is left out in a narrow terminal goes by the question that `top` is opened for: who takes what.
 const gpuColumns: Column<GpuView>[] = [
   { title: 'GPU', right: true, text: ({ index }) => String(index) },
-  { title: 'NAME', text: ({ name }) => name },
+  { title: 'NAME', least: 8, text: ({ name }) => name },
   {
     title: 'MEMORY',
+    spare: 5,
     text: ({ memory }) => `[${bar(memory.reserved / memory.sessions, 10)}]`,
   },
   {
@@ -40,10 +56,10 @@ const gpuColumns: Column<GpuView>[] = [
     text: ({ memory }) => `${bytes(memory.reserved)} / ${bytes(memory.sessions)}`,
   },
   { title: 'USED', right: true, text: ({ memory }) => bytes(memory.used) },
-  { title: 'DEFAULT', right: true, text: ({ memory }) => bytes(memory.usual) },
-  { title: 'TIME', text: ({ share }) => `[${bar(share.busy / 100, 10)}]` },
+  { title: 'DEFAULT', right: true, spare: 2, text: ({ memory }) => bytes(memory.usual) },
+  { title: 'TIME', spare: 4, text: ({ share }) => `[${bar(share.busy / 100, 10)}]` },
   { title: 'BUSY', right: true, text: ({ share }) => percent(share.busy) },
-  { title: 'PROMISED', right: true, text: ({ share }) => percent(share.requested) },
+  { title: 'PROMISED', right: true, spare: 3, text: ({ share }) => percent(share.requested) },
   {
     title: 'SLOTS',
     right: true,
@@ -51,8 +67,8 @@ const gpuColumns: Column<GpuView>[] = [
   },
 ];
 
-export function gpuLines(gpus: readonly GpuView[], paint: Paint): string[] {
-  const [titles = '', ...rows] = table(gpuColumns, gpus);
+export function gpuLines(gpus: readonly GpuView[], paint: Paint, columns?: number): string[] {
+  const [titles = '', ...rows] = table(gpuColumns, gpus, columns);
   const ill = gpus
     .filter(({ healthy }) => !healthy)
     .map(({ index, problem }) =>
@@ -83,15 +99,16 @@ export function sorted(sessions: readonly SessionView[], order: string): Session
 
 const sessionColumns: Column<SessionView>[] = [
   { title: 'SESSION', right: true, text: ({ id }) => String(id) },
-  { title: 'GPU', right: true, text: ({ gpu, slot }) => `${gpu}.${slot}` },
+  { title: 'GPU', right: true, spare: 2, text: ({ gpu, slot }) => `${gpu}.${slot}` },
   {
     title: 'OF',
     right: true,
+    spare: 7,
     text: ({ group: { session, gpus } }) => (gpus.length > 1 ? String(session) : '-'),
   },
-  { title: 'TENANT', text: ({ tenant }) => short(tenant || '-', 16) },
-  { title: 'NAME', text: ({ name, program }) => short(name || program, 20) },
-  { title: 'HOST', text: ({ host, pid }) => `${short(host, 16)}:${pid}` },
+  { title: 'TENANT', least: 6, text: ({ tenant }) => short(tenant || '-', 16) },
+  { title: 'NAME', least: 8, text: ({ name, program }) => short(name || program, 20) },
+  { title: 'HOST', spare: 5, text: ({ host, pid }) => `${short(host, 16)}:${pid}` },
   {
     title: 'MEMORY',
     right: true,
@@ -100,6 +117,7 @@ const sessionColumns: Column<SessionView>[] = [
   {
     title: 'SHARE',
     right: true,
+    spare: 3,
     text: ({ share }) => `${share.request}:${share.limit}`,
   },
   {
@@ -110,31 +128,36 @@ const sessionColumns: Column<SessionView>[] = [
   {
     title: 'HELD',
     right: true,
+    spare: 4,
     text: ({ share }) => `${duration(share.gateSeconds)}${share.held ? '*' : ''}`,
   },
-  { title: 'CALLS', right: true, text: ({ counters }) => String(counters['commands'] ?? 0) },
+  {
+    title: 'CALLS',
+    right: true,
+    spare: 6,
+    text: ({ counters }) => String(counters['commands'] ?? 0),
+  },
   { title: 'TIME', right: true, text: ({ seconds }) => duration(seconds) },
-  { title: 'STATE', text: ({ state }) => state },
+  { title: 'STATE', spare: 1, text: ({ state }) => state },
 ];
 
-function short(text: string, most: number): string {
-  const letters = [...text];
-  return letters.length <= most ? text : `${letters.slice(0, most - 1).join('')}…`;
-}
-
-export function sessionLines(sessions: readonly SessionView[], paint: Paint): string[] {
+export function sessionLines(
+  sessions: readonly SessionView[],
+  paint: Paint,
+  columns?: number,
+): string[] {
   if (sessions.length === 0) return ['no sessions'];
-  const [titles = '', ...rows] = table(sessionColumns, sessions);
+  const [titles = '', ...rows] = table(sessionColumns, sessions, columns);
   return [paint(sgr.dim, titles), ...rows];
 }
 
 const queueColumns: Column<QueueView>[] = [
   { title: 'WAITING', right: true, text: ({ position }) => String(position) },
   { title: 'SESSION', right: true, text: ({ id }) => String(id) },
-  { title: 'TENANT', text: ({ tenant }) => short(tenant || '-', 16) },
-  { title: 'NAME', text: ({ name, program }) => short(name || program, 20) },
-  { title: 'CLASS', text: (queued) => queued.class },
-  { title: 'GPUS', right: true, text: ({ gpus }) => String(gpus) },
+  { title: 'TENANT', least: 6, text: ({ tenant }) => short(tenant || '-', 16) },
+  { title: 'NAME', least: 8, text: ({ name, program }) => short(name || program, 20) },
+  { title: 'CLASS', spare: 3, text: (queued) => queued.class },
+  { title: 'GPUS', right: true, spare: 1, text: ({ gpus }) => String(gpus) },
   {
     title: 'MEMORY',
     right: true,
@@ -143,6 +166,7 @@ const queueColumns: Column<QueueView>[] = [
   {
     title: 'SHARE',
     right: true,
+    spare: 2,
     text: ({ shareRequest, shareLimit }) => `${shareRequest}:${shareLimit}`,
   },
   { title: 'SINCE', right: true, text: ({ waitedSeconds }) => duration(waitedSeconds) },
@@ -153,10 +177,11 @@ export function queueLines(
   most: number,
   total: number,
   paint: Paint,
+  columns?: number,
 ): string[] {
   if (total === 0) return [];
   const shown = queue.slice(0, most);
-  const [titles = '', ...rows] = table(queueColumns, shown);
+  const [titles = '', ...rows] = table(queueColumns, shown, columns);
   const more = total - shown.length;
   return [paint(sgr.dim, titles), ...rows, ...(more > 0 ? [`and ${more} more`] : [])];
 }

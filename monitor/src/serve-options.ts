@@ -390,7 +390,7 @@ export const serveOptions = {
   } satisfies Option<string>,
   'check-config': yesNo(
     'OUTBOARD_CHECK_CONFIG',
-    'say whether all this is right, and serve nothing',
+    'say whether all this is right, and which driver would be served, and serve nothing',
   ),
 };
 

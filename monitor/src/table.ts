@@ -5,22 +5,66 @@ export interface Column<T> {
   /** Numbers stand at the right. */
   right?: true;
   text: (row: T) => string;
+  /** Where there is too little room, what has the highest number is left out first; absent: it stays. */
+  spare?: number;
+  /** Then the widest of these become narrower, down to so many characters. */
+  least?: number;
 }
 
-/** A line of titles and one for each row, columns apart by two spaces. */
-export function table<T>(columns: readonly Column<T>[], rows: readonly T[]): string[] {
-  const cells = rows.map((row) => columns.map(({ text }) => clean(text(row))));
-  const all = [columns.map(({ title }) => title), ...cells];
-  const widths = columns.map((_, index) => Math.max(...all.map((row) => width(row[index] ?? ''))));
-  return all.map((row) =>
-    row
-      .map((cell, index) => {
-        const space = ' '.repeat((widths[index] ?? 0) - width(cell));
-        return columns[index]?.right ? space + cell : cell + space;
+/**
+ * A line of titles and one for each row, columns apart by two spaces; no wider than `most` where leaving
+ * out columns and cutting cells can do that.
+ */
+export function table<T>(
+  columns: readonly Column<T>[],
+  rows: readonly T[],
+  most = Number.POSITIVE_INFINITY,
+): string[] {
+  const filled = columns.map((column) => {
+    const cells = [column.title, ...rows.map((row) => clean(column.text(row)))];
+    return { ...column, cells, wide: cells.reduce((wide, cell) => Math.max(wide, width(cell)), 0) };
+  });
+  const over = () => filled.reduce((sum, { wide }) => sum + wide + 2, -2) - most;
+  const expendable = filled.filter(({ spare }) => spare !== undefined);
+  expendable.sort((a, b) => (b.spare ?? 0) - (a.spare ?? 0));
+  for (const column of expendable) if (over() > 0) filled.splice(filled.indexOf(column), 1);
+  const flexible = filled.filter(({ least, wide }) => least !== undefined && wide > least);
+  while (over() > 0) {
+    const [widest] = flexible.filter((one) => one.wide > (one.least ?? 0)).sort(byWidth);
+    if (!widest) break;
+    widest.wide--;
+  }
+  return [...Array(rows.length + 1).keys()].map((row) =>
+    filled
+      .map(({ cells, right, wide }) => {
+        const cell = short(cells[row] ?? '', wide);
+        const space = ' '.repeat(wide - width(cell));
+        return right ? space + cell : cell + space;
       })
       .join('  ')
       .trimEnd(),
   );
+}
+
+function byWidth(one: { wide: number }, other: { wide: number }): number {
+  return other.wide - one.wide;
+}
+
+/** Cut to so many characters, the last of which says so. */
+export function short(text: string, most: number): string {
+  const letters = [...text];
+  return letters.length <= most ? text : `${letters.slice(0, most - 1).join('')}…`;
+}
+
+/** Facts one behind the other, `, ` between them, in as many lines as they need. */
+export function lined(facts: readonly string[], most: number): string[] {
+  const lines: string[] = [];
+  for (const fact of facts) {
+    const last = lines.at(-1);
+    if (last === undefined || width(last) + 2 + width(fact) > most) lines.push(fact);
+    else lines[lines.length - 1] = `${last}, ${fact}`;
+  }
+  return lines;
 }
 
 /** Names come from guests: nothing in them may move the cursor or ring the bell. */

@@ -10,7 +10,16 @@ import type { Driver } from '../src/devices.js';
 import { openSandbox } from '../src/sandbox.js';
 
 const library = path.join(build, 'software-device', 'libcuda.so.1');
-const driver: Driver = { kind: 'software', library, gpus: 1, offered: [], env: {}, nvml: null };
+const driver: Driver = {
+  kind: 'software',
+  library,
+  gpus: 1,
+  offered: [],
+  env: {},
+  nvml: null,
+  file: null,
+  instead: null,
+};
 const kept = { build, driver, modules: null, uploads: null };
 const { what = '' } = openSandbox({ wanted: 'auto', ...kept, traces: null }) ?? {};
 const abi = Number(/\d+$/.exec(what)?.[0] ?? 0);

@@ -117,7 +117,16 @@ t.test('devices whose kernels reach all memory', (t) => {
 });
 
 t.test("the driver's own cache is the operator's to allow", (t) => {
-  const driver: Driver = { kind: 'nvidia', library: '', gpus: 1, offered: [], env: {}, nvml: null };
+  const driver: Driver = {
+    kind: 'nvidia',
+    library: '',
+    gpus: 1,
+    offered: [],
+    env: {},
+    nvml: null,
+    file: null,
+    instead: null,
+  };
   const named = { ...driver, env: { CUDA_CACHE_DISABLE: '0' } };
   const tenants = {} as Parameters<typeof driverFor>[0]['tenants'];
   t.equal(driverFor({ driver, tenants }).env['CUDA_CACHE_DISABLE'], '1');

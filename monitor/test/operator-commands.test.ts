@@ -7,8 +7,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t from 'tap';
 import { which } from '../../scripts/setup/command.mjs';
+import { build } from '../../scripts/setup/paths.mjs';
+import { screen } from '../src/commands/top.js';
 import { TestApi } from './support/api.js';
-import { gpu, session, waiting } from './support/operations.js';
+
+import { gpu, MemoryOperations, session, waiting } from './support/operations.js';
 import { outboard } from './support/serving.js';
 
 interface Result {
@@ -197,6 +200,31 @@ t.test('device', async (t) => {
   t.match(await cli(null, ['device', '--probe', '--device', '/none']), { status: 3 });
 });
 
+t.test('serve --check-config says which driver it would be', async (t) => {
+  const check = (device: string, LD_LIBRARY_PATH: string) =>
+    cli(null, ['serve', '--check-config', '--device', device], { LD_LIBRARY_PATH });
+  const folder = path.join(build, 'bench', 'null-device');
+  // A driver where the loader finds NVIDIA's.
+  for (const device of ['auto', 'nvidia']) {
+    t.match(await check(device, folder), {
+      status: 0,
+      stdout: `driver: nvidia, ${path.join(folder, 'libcuda.so.1')}; it opens, with 1 GPU: `,
+    });
+  }
+  const broken = t.testdir({ 'libcuda.so.1': 'no library' });
+  t.match(await check('auto', broken), {
+    status: 0,
+    stdout:
+      /^driver: software, .*libcuda.*\nnot NVIDIA's: libcuda\.so\.1: .*\nthe configuration is right\n$/,
+  });
+  t.match(await check('nvidia', broken), {
+    status: 3,
+    stdout: '',
+    stderr: /OB_DRIVER_LIBRARY.*libcuda\.so\.1/,
+  });
+  t.match(await check('/none/libcuda.so.1', broken), { status: 3, stderr: /OB_NOT_BUILT/ });
+});
+
 t.test('logs, and those to come', async (t) => {
   const api = await TestApi.start(t);
   const { operations } = api;
@@ -298,7 +326,8 @@ t.test('wrong usage is 2', async (t) => {
   const wrong: [string[], RegExp, NodeJS.ProcessEnv?][] = [
     [['status', 'x'], /status takes nothing, not also x/],
     [['status', '--x'], /Unknown option '--x'/],
-    [['status', '--api', 'x'], /--api x is not understood: expected a URL or a socket/],
+    [['status', '--api', 'gpu1:99999'], /--api gpu1:99999 is not understood: expected HOST:PORT/],
+    [['status', '--api', 'x'], /--api x is not understood: expected HOST:PORT, a URL or a socket/],
     [['status'], /OUTBOARD_API=ftp:\/\/x is not/, { OUTBOARD_API: 'ftp://x' }],
     [['kill'], /kill takes one SESSION/],
     [['kill', 'x'], /x is no session: a number/],
@@ -331,6 +360,36 @@ t.test('top --once, --json, and without a terminal', async (t) => {
   const text = await shows(follows, /\n.*\n/);
   follows.kill();
   for (const line of text.trim().split('\n')) t.match(JSON.parse(line), { sessions: [{ id: 1 }] });
+});
+
+t.test('top shows in 80 columns what matters', async (t) => {
+  const operations = new MemoryOperations();
+  const name = 'a-function-with-a-long-name';
+  operations.sessions = [1, 20_000].map((id) => {
+    const used = 900 * 2 ** 20;
+    const memory = { limit: 70 * 2 ** 30, used, peak: used };
+    return session(id, { tenant: 'a-tenant-with-a-long-name', name, memory, seconds: 90_000 });
+  });
+  const paint = (_code: string, text: string) => text;
+  const choices = { order: 'id', reverse: false, from: 0, help: true };
+  const shown = (columns: number) =>
+    screen(operations.view(), 0, choices, { columns, rows: 50 }, paint).map((line) =>
+      line.trimEnd(),
+    );
+  const narrow = shown(80);
+  t.same(
+    narrow.filter((line) => [...line].length > 80),
+    [],
+  );
+  const titles = narrow.find((line) => line.includes('SESSION')) ?? '';
+  for (const title of ['TENANT', 'NAME', 'MEMORY', 'HAS/OWED', 'TIME']) t.match(titles, title);
+  t.notMatch(titles, /HOST|CALLS/);
+  t.ok(narrow.some((line) => /20000 .* a-fun.*… .*900 MiB \/ 70\.0 GiB/.test(line)));
+  const gpus = narrow.find((line) => line.includes('SLOTS')) ?? '';
+  for (const title of ['NAME', 'RESERVED', 'USED', 'BUSY']) t.match(gpus, title);
+  t.match(narrow.join('\n'), /session memory auto.*\n.*guests connect to/);
+  t.match(shown(200).join('\n'), /SESSION.*OF.*HOST.*CALLS.*STATE/);
+  t.match(shown(60).join('\n'), /SESSION.*NAME.*MEMORY.*HAS\/OWED/);
 });
 
 /** `outboard` in a terminal of its own, of util-linux' script. */

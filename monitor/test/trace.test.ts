@@ -6,9 +6,9 @@ import fc from 'fast-check';
 import t from 'tap';
 import { cli } from '../../test/support/paths.js';
 import { OutboardError } from '../src/errors.js';
+import { kernelName, kernelNames, withKernelNames } from '../src/kernel-name.js';
 import { compareClocks, estimateClocks, Finder } from '../src/trace/clocks.js';
 import { TraceFolder, toHrtime } from '../src/trace/folder.js';
-import { shortName } from '../src/trace/kernel-name.js';
 import { perfettoTrace, traceTypes } from '../src/trace/perfetto.js';
 import {
   type Kind,
@@ -301,7 +301,7 @@ t.test('what overlaps, lasts, and leads to what', async (t) => {
   const seen = replay(bytes);
   const by = (name: string) => seen.filter((one) => one.name === name);
   const [launch] = by('cuLaunchKernel');
-  const [kernel] = by('add, at::scale<>');
+  const [kernel] = by('add, at::scale<float>');
   t.match(kernel, { track: 'kernels: stream 1', at: 300, end: 350 });
   t.match(kernel?.args, { _Z3addPf: '3 × 12 blocks', group: 1n });
   t.same([launch?.from, kernel?.to], [[11n], [11n]]);
@@ -324,8 +324,12 @@ t.test('names of kernels', async (t) => {
   const names = {
     add: 'add',
     _Z9vectorAddPKfS0_Pfi: 'vectorAdd',
-    _Z5scaleIfEvPT_i: 'scale<>',
-    _ZN2at6native13reduce_kernelILi512EEEvv: 'at::native::reduce_kernel<>',
+    _Z5scaleIfEvPT_i: 'scale<float>',
+    _Z5scaleIT_EvS0_i: 'scale<>',
+    _ZN2at6native13reduce_kernelILi512ELb1EEEvv: 'at::native::reduce_kernel<512, true>',
+    _Z1fIPKfN1a1bIxEESt5tupleIJicEELin3EEvv:
+      'f<float const*, a::b<long long>, std::tuple<int, char>, -3>',
+    _ZN1aIS_E1bEvv: 'a<>',
     _ZN12_GLOBAL__N_13addEv: '(anonymous)::add',
     _ZNK1a1bEv: 'a::b',
     _Z: '_Z',
@@ -335,7 +339,33 @@ t.test('names of kernels', async (t) => {
     _ZN: '_ZN',
     '': '',
   };
-  for (const [mangled, name] of Object.entries(names)) t.equal(shortName(mangled), name);
+  for (const [mangled, name] of Object.entries(names)) t.equal(kernelName(mangled), name);
+
+  // They are what guests say.
+  const long = 'x'.repeat(5000);
+  t.equal(kernelName(long).length, 120);
+  t.equal(kernelName(`_Z${long.length}${long}v`).length, 120);
+  const deep = `_Z1f${'I1a'.repeat(1000)}`;
+  t.equal(kernelName(deep), 'f<>');
+  for (const noise of ['_ZN1a', '_Z1fI', '_Z1fIJJJ', '_Z0', '_ZNSt', '_Z1fILi5', '_Z1fIP']) {
+    t.ok(kernelName(noise).length <= 120, noise);
+  }
+  const any = fc.property(
+    fc.string({ unit: fc.constantFrom(...'_ZNIEJLPKR1259abifSt') }),
+    (text) => {
+      return kernelName(`_Z${text}`).length <= 120;
+    },
+  );
+  fc.assert(any, { numRuns: 2000 });
+
+  const twice = ['_Z5scaleIT_EvS0_i', '_Z5scaleIT_EvS1_i', 'add', 'add'];
+  t.same(kernelNames(twice), [
+    'scale<> (_Z5scaleIT_EvS0_i)',
+    'scale<> (_Z5scaleIT_EvS1_i)',
+    'add',
+    'add',
+  ]);
+  t.equal(withKernelNames('ended: _Z5spinsPi, _Z'), 'ended: spins, _Z');
 });
 
 // ---- the folder and the command ----------------------------------------------------------------

@@ -7,6 +7,7 @@ import { unpack } from 'msgpackr';
 import { WebSocket } from 'ws';
 import { OutboardError } from '../errors.js';
 import { BadValue, type Option, yesNo } from '../options.js';
+import { formatAddress, parseAddress } from '../values.js';
 import type { View } from '../view.js';
 import type { LiveMessage } from './live.js';
 import type { DrainView } from './schemas.js';
@@ -20,7 +21,7 @@ const answerSeconds = 30;
 export const apiOptions = {
   api: {
     env: 'OUTBOARD_API',
-    value: 'URL|unix:PATH',
+    value: 'URL|HOST:PORT|unix:PATH',
     help: 'the HTTP API of the server',
     parse: parseApi,
     fallback: null,
@@ -45,9 +46,13 @@ interface ApiValues {
 function parseApi(text: string): string {
   if (text.startsWith('unix:') && text.length > 'unix:'.length) return text;
   if (/^https?:\/\//.test(text) && URL.canParse(text)) return text.replace(/\/+$/, '');
-  throw new BadValue(
-    'expected a URL or a socket, as in http://127.0.0.1:4461 or unix:/run/api.sock',
-  );
+  try {
+    return `http://${formatAddress(parseAddress(text))}`;
+  } catch {
+    throw new BadValue(
+      'expected HOST:PORT, a URL or a socket, as in gpu1:4461 or unix:/run/api.sock',
+    );
+  }
 }
 
 export class ApiClient {

@@ -8,7 +8,7 @@ import { command, exitCodes } from '../command.js';
 import { chooseDriver, formatUuid } from '../devices.js';
 import { OutboardError } from '../errors.js';
 import { BadValue, type Option, UsageError, yesNo } from '../options.js';
-import { bytes, type Column, print, printJson, table } from '../table.js';
+import { bytes, type Column, clean, print, printJson, table } from '../table.js';
 import type { GpuView } from '../view.js';
 
 const columns: Column<GpuView>[] = [
@@ -83,16 +83,17 @@ not be read. PTX that a program only makes while it runs is not seen.`,
     if (action === 'check') return check(files, values);
     if (action !== undefined) throw new UsageError(`no action ${action}; there is check`);
     if (values.probe) {
-      const { kind, library, gpus, offered } = await chooseDriver(
+      const { kind, library, file, instead, gpus, offered } = await chooseDriver(
         values.device,
         null,
         values.build,
       );
       const devices = offered.map((one) => ({ ...one, uuid: formatUuid(one.uuid) }));
-      if (values.json) printJson({ kind, library, gpus, devices });
+      if (values.json) printJson({ kind, library, file, instead, gpus, devices });
       else {
-        const head = `${kind} device: ${library}, ${gpus} ${gpus === 1 ? 'GPU' : 'GPUs'}`;
-        print([head, '', ...table(offeredColumns, devices)]);
+        const head = `${kind} device: ${file ?? library}, ${gpus} ${gpus === 1 ? 'GPU' : 'GPUs'}`;
+        const why = instead === null ? [] : [clean(`not NVIDIA's: ${instead}`)];
+        print([head, ...why, '', ...table(offeredColumns, devices)]);
       }
       return exitCodes.ok;
     }

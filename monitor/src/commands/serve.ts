@@ -20,6 +20,7 @@ import { type ServeValues, serveOptions } from '../serve-options.js';
 import { Server } from '../server.js';
 import { Service } from '../service.js';
 import type { StrangersMost } from '../strangers.js';
+import { clean, print } from '../table.js';
 import { requireLocal, requireOperators, Tenants } from '../tenants.js';
 import { TlsFront } from '../tls-front.js';
 import { TraceFolder } from '../trace/folder.js';
@@ -44,13 +45,28 @@ ${optionsHelp(serveOptions)}
   options: serveOptions,
   async run(args) {
     const values = readServeOptions(args, process.env);
-    if (values['check-config']) {
-      process.stdout.write('the configuration is right\n');
-      return exitCodes.ok;
-    }
-    return serveWith(values);
+    return values['check-config'] ? checkConfig(values) : serveWith(values);
   },
 };
+
+/** The values have been read; what is left to see is the driver. */
+async function checkConfig(values: ServeValues): Promise<number> {
+  const log = await openLog('error', new RecentLog());
+  try {
+    const driver = await chooseDriver(values.device, values.gpus, values.build);
+    const names = driver.offered.map(({ name }) => name).join(', ');
+    const lines = [
+      `driver: ${driver.kind}, ${driver.file ?? driver.library}; it opens, with ${driver.gpus} GPU${driver.gpus === 1 ? '' : 's'}: ${names}`,
+      ...(driver.instead === null ? [] : [`not NVIDIA's: ${driver.instead}`]),
+      'the configuration is right',
+    ];
+    print(lines.map(clean));
+    return exitCodes.ok;
+  } catch (error) {
+    told(log)(error);
+    return exitCodes.unable;
+  }
+}
 
 /** The file is named by a flag or the environment, so these are read twice. */
 function readServeOptions(args: string[], env: NodeJS.ProcessEnv): ServeValues {
@@ -68,6 +84,7 @@ async function serveWith(values: ServeValues): Promise<number> {
   const service = Service.from(process.env, () => loadNative(values.build));
   const driver = await chooseDriver(values.device, values.gpus, values.build).catch(told(log));
   if (!driver) return exitCodes.unable;
+  if (driver.instead !== null) log.info({ why: driver.instead }, "NVIDIA's driver is not served");
   const placement = placementPolicies.get(values.placement);
   if (!placement) throw new Error(`no policy ${values.placement}`);
   const opened = opening(values, log);

@@ -41,7 +41,8 @@ export const top = command({
   summary: 'follow a server live in the terminal',
   about: `Shows what \`outboard status\` shows, again each second, until q is pressed.
 
-Keys: q quit; s next order, r reverse; arrows scroll; ? shows all of them.
+What does not fit into a narrow terminal is left out, the least important first; \`outboard status\`
+leaves out nothing. Keys: q quit; s next order, r reverse; arrows scroll; ? shows all of them.
 Orders by one key: i number, m memory, c share received, t time, g GPU, T tenant, n name.`,
   options: {
     ...apiOptions,
@@ -177,22 +178,22 @@ export function screen(
   view: View,
   queued: number,
   { order, reverse, from, help }: Choices,
-  { rows }: { columns: number; rows: number },
+  { columns, rows }: { columns: number; rows: number },
   paint: Paint,
 ): string[] {
-  const queue = queueLines(view.queue, queueShown, queued, paint);
+  const queue = queueLines(view.queue, queueShown, queued, paint, columns);
   const above = [
-    ...headLines(view, paint),
+    ...headLines(view, paint, columns),
     ...(help ? keyHelp : []),
     '',
-    ...gpuLines(view.gpus, paint),
+    ...gpuLines(view.gpus, paint, columns),
     '',
     ...(queue.length > 0 ? [...queue, ''] : []),
   ];
   const all = sorted(view.sessions, order);
   if (reverse) all.reverse();
   const first = Math.max(0, Math.min(from, all.length - 1));
-  const [titles = '', ...lines] = sessionLines(all.slice(first), paint);
+  const [titles = '', ...lines] = sessionLines(all.slice(first), paint, columns);
   const before = first > 0 ? ` (${first} above)` : '';
   const sign = `sorted by ${order}${reverse ? ', reversed' : ''}${before}; ? for keys`;
   const space = rows - above.length - 2;

@@ -1,7 +1,7 @@
 // Recordings of a guest and of its server on one time axis: processes, tracks, slices that nest,
 // and which slice led to which.
+import { kernelName } from '../kernel-name.js';
 import { type ClockMap, compareClocks, Finder } from './clocks.js';
-import { shortName } from './kernel-name.js';
 import type { Recording, TraceEvent } from './recording.js';
 
 export type Value = string | number | boolean;
@@ -264,7 +264,7 @@ function addServer(builder: Builder, server: Recording, axis: (at: number) => nu
         args['group'] = event.a;
         for (const use of own) args[use.name] = `${use.b} × ${use.c} blocks`;
         if (event.c !== 0) args['first'] = event.c;
-        const names = own.map((use) => shortName(use.name));
+        const names = own.map((use) => kernelName(use.name));
         const named = { at, duration, name: labelOf(names), category: 'kernel', args };
         const slice = builder.add(lane(`kernels: ${streamName(streams, event.b)}`), named);
         if (event.c !== 0) builder.groups.push({ first: event.c, last, slice });

@@ -426,6 +426,21 @@ t.test('the page', needsBrowser, async (t) => {
     }
   }
 
+  t.test('all entries of the navigation are on a narrow screen', async (t) => {
+    const { url } = await start(t);
+    for (const width of [320, 390, 600]) {
+      const page = await browser.open(t, url, { viewport: { width, height: 800 } });
+      await live(page);
+      const links = page.getByRole('navigation').getByRole('link');
+      const names = await links.allInnerTexts();
+      t.equal(names.length, 5, names.join());
+      for (const [index, name] of names.entries()) {
+        const box = await links.nth(index).boundingBox();
+        t.ok(box && box.x >= 0 && box.x + box.width <= width, `${name} at ${width}`);
+      }
+    }
+  });
+
   t.test('axe is at work in these tests', async (t) => {
     const { url } = await start(t);
     const page = await browser.open(t, url);
