@@ -369,6 +369,12 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       return handle_Echo(s, *q);
     }
+    case WIRE_ErrorTexts: {
+      const auto *q = in.body<wire_ErrorTexts>();
+      if (!q) return;
+      if (!in.end()) return;
+      return handle_ErrorTexts(s, *q);
+    }
     case WIRE_PagesUpload: {
       const auto *q = in.body<wire_PagesUpload>();
       if (!q) return;

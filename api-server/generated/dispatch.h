@@ -42,6 +42,7 @@ void handle_FunctionFind(Session &s, const wire_FunctionFind &q, std::span<const
 void handle_Launch(Session &s, const wire_Launch &q, std::span<const uint8_t> parameters, Starts<Work::kKernel> work);
 void handle_ContextReset(Session &s, const wire_ContextReset &q);
 void handle_Echo(Session &s, const wire_Echo &q);
+void handle_ErrorTexts(Session &s, const wire_ErrorTexts &q);
 void handle_PagesUpload(Session &s, const wire_PagesUpload &q, Starts<Work::kCopy> work);
 void handle_PagesFetch(Session &s, const wire_PagesFetch &q, Starts<Work::kCopy> work);
 void handle_PagesChanged(Session &s, const wire_PagesChanged &q, std::span<const uint8_t> hashes, Starts<Work::kCopy> work);

@@ -193,6 +193,7 @@ bool send_welcome(int fd, const Welcome &welcome) {
   body.bytes(7, "executor-host");
   body.number(10, 1);  // region
   body.number(12, welcome.pinned_memory);
+  body.number(13, 1);  // error_texts
   return send_answer(fd, 2, body.text());
 }
 

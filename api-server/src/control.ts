@@ -109,6 +109,8 @@ export interface Welcome {
   expected?: readonly ExpectedModule[];
   /** Bytes of pinned memory that kernels reach without its counting; absent, 0: none. */
   pinnedMemory?: bigint;
+  /** Whether the guest may ask what the driver calls its results. */
+  errorTexts?: boolean;
 }
 
 export interface ExpectedModule {

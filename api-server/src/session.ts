@@ -80,6 +80,7 @@ export class SlotSession {
         region: true,
         expected,
         pinnedMemory: this.#request.pinnedLimit,
+        errorTexts: true,
       },
     });
   }

@@ -51,6 +51,7 @@ t.test('every answer comes back as it went', async (t) => {
     region: true,
     expected: [{ hash: Buffer.alloc(32, 7), size: (1n << 33n) + 8n }],
     pinnedMemory: 1n << 28n,
+    errorTexts: true,
   };
   const refusal = { code: 'OB_X', sentence: 'a — b', remedy: '', result: -1 };
   const state = {

@@ -1279,6 +1279,13 @@ static inline CUresult ask_Echo(struct answer *answer) {
   return batch_wait(answer, sizeof(struct wire_Echo_reply));
 }
 
+// Sends and waits. The reply lies in *answer until answer_free(answer).
+static inline CUresult ask_ErrorTexts(struct answer *answer) {
+  struct wire_ErrorTexts *frame = batch_ask(WIRE_ErrorTexts, sizeof(struct wire_ErrorTexts), answer);
+  if (!frame) return guest_lost();
+  return batch_wait(answer, sizeof(struct wire_ErrorTexts_reply));
+}
+
 static inline CUresult put_PagesUpload(uint64_t address, uint64_t runs, uint64_t length, const void *payload) {
   struct wire_PagesUpload *frame = batch_begin_bulk(WIRE_PagesUpload, sizeof *frame, payload, length);
   if (!frame) return guest_lost();

@@ -18,6 +18,7 @@
 #include "control.h"
 #include "device.h"
 #include "enter.h"
+#include "error_text.h"
 #include "expected.h"
 #include "lane.h"
 #include "log.h"
@@ -165,6 +166,7 @@ static CUresult take_welcome(struct window *window) {
   upload_cache_start(welcome->upload_cache);
   if (!expected_told(welcome)) return CUDA_ERROR_OUT_OF_MEMORY;
   if (welcome->region) region_offered();
+  if (welcome->error_texts) error_text_offered();
   static struct device devices[DEVICES_MAX];
   control_devices(welcome, devices);
   for (unsigned i = 0; i < welcome->devices_count && found.count < DEVICES_MAX; i++) {

@@ -1,7 +1,6 @@
-// The library itself: initialisation, versions, look-ups, errors, and what cudart asks privately.
+// The library itself: initialisation, versions, look-ups, and what cudart asks privately.
 #include "abi_lookup.h"
 #include "abi_proc_address.h"
-#include "abi_result.h"
 #include "abi_tables.h"
 #include "attach.h"
 #include "companion.h"
@@ -17,18 +16,6 @@ CUresult guest_cuDriverGetVersion(int *driverVersion) {
   if (!driverVersion) return CUDA_ERROR_INVALID_VALUE;
   *driverVersion = device_driver_version();
   return CUDA_SUCCESS;
-}
-
-CUresult guest_cuGetErrorName(CUresult error, const char **pStr) {
-  if (!pStr) return CUDA_ERROR_INVALID_VALUE;
-  *pStr = abi_result_name(error);
-  return *pStr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult guest_cuGetErrorString(CUresult error, const char **pStr) {
-  if (!pStr) return CUDA_ERROR_INVALID_VALUE;
-  *pStr = abi_result_sentence(error);
-  return *pStr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult guest_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {

@@ -27,7 +27,7 @@ t.test('a session, and what it cost', async (t) => {
     run('session', { ...env, OUTBOARD_STATS: file }),
   );
   t.same(result, { lines: SESSION, stderr: '', code: 0, signal: null });
-  t.match(stats, { magic: 'BOSTATS1', version: 3, unsupported: 0, commands: 3, roundTrips: 2 });
+  t.match(stats, { magic: 'BOSTATS1', version: 3, unsupported: 0, commands: 4, roundTrips: 3 });
   t.equal(
     stats.byCall.reduce((sum, count) => sum + count, 0),
     stats.calls,

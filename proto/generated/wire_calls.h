@@ -45,6 +45,7 @@ enum wire_op {
   WIRE_Launch = 1020,
   WIRE_ContextReset = 1030,
   WIRE_Echo = 1031,
+  WIRE_ErrorTexts = 1032,
   WIRE_PagesUpload = 1100,
   WIRE_PagesFetch = 1101,
   WIRE_PagesChanged = 1102,
@@ -111,7 +112,7 @@ enum wire_op {
   WIRE_PinnedMap = 1326,
 };
 
-#define WIRE_OP_COUNT 103
+#define WIRE_OP_COUNT 104
 
 struct wire_cuCtxSetLimit {
   struct wire_request request;
@@ -551,6 +552,19 @@ struct wire_Echo_reply {
   struct wire_reply reply;
 };
 WIRE_CHECK(sizeof(struct wire_Echo_reply) == 24, "wire_Echo_reply");
+
+// what the driver calls its results, a wire_error_text each
+struct wire_ErrorTexts {
+  struct wire_request request;
+};
+WIRE_CHECK(sizeof(struct wire_ErrorTexts) == 16, "wire_ErrorTexts");
+// texts follows.
+struct wire_ErrorTexts_reply {
+  struct wire_reply reply;
+  uint32_t count;
+  uint32_t texts_size;
+};
+WIRE_CHECK(sizeof(struct wire_ErrorTexts_reply) == 32, "wire_ErrorTexts_reply");
 
 // what the host has changed, before all work that is sent later. Without runs the payload is for one address; otherwise it is their bytes and then their table (struct wire_page_run)
 // `length` bytes of payload follow.
@@ -1423,6 +1437,7 @@ WIRE_CHECK(sizeof(struct wire_PinnedMap) == 32, "wire_PinnedMap");
   X(1020, Launch) \
   X(1030, ContextReset) \
   X(1031, Echo) \
+  X(1032, ErrorTexts) \
   X(1100, PagesUpload) \
   X(1101, PagesFetch) \
   X(1102, PagesChanged) \

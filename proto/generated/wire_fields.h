@@ -437,6 +437,7 @@ static const struct wire_command wire_commands[WIRE_OP_COUNT] = {
   {"Launch", WIRE_Launch, sizeof(struct wire_Launch), 109, 11, 1, 0, 0},
   {"ContextReset", WIRE_ContextReset, sizeof(struct wire_ContextReset), 120, 0, 0, 1, 0},
   {"Echo", WIRE_Echo, sizeof(struct wire_Echo), 120, 0, 0, 1, 0},
+  {"ErrorTexts", WIRE_ErrorTexts, sizeof(struct wire_ErrorTexts), 120, 0, 0, 1, 0},
   {"PagesUpload", WIRE_PagesUpload, sizeof(struct wire_PagesUpload), 120, 3, 0, 0, 1},
   {"PagesFetch", WIRE_PagesFetch, sizeof(struct wire_PagesFetch), 123, 3, 0, 1, 0},
   {"PagesChanged", WIRE_PagesChanged, sizeof(struct wire_PagesChanged), 126, 3, 1, 1, 0},

@@ -311,6 +311,18 @@ WIRE_CHECK(sizeof(struct wire_block_shape) == 16, "wire_block_shape");
 WIRE_CHECK(sizeof(struct wire_launch_attribute) == 32, "wire_launch_attribute");
 WIRE_CHECK(sizeof(struct wire_image_part) == 16, "wire_image_part");
 
+// What the driver calls a result, as ErrorTexts answers it. Behind it lie the bytes of its name and
+// of its sentence, together padded to 8; no NUL ends them. Results that the driver does not know
+// are left out.
+struct wire_error_text {
+  int32_t result;
+  uint16_t name_size;
+  uint16_t sentence_size;
+};
+#define WIRE_ERROR_TEXTS_MAX 1000  // results, which are below that number
+#define WIRE_ERROR_TEXT_MAX 255    // bytes of a name, and of a sentence
+WIRE_CHECK(sizeof(struct wire_error_text) == 8, "wire_error_text");
+
 // What StreamValues carries: a value that a stream waits for or writes.
 struct wire_value {
   uint32_t operation;  // CU_STREAM_MEM_OP_WAIT_VALUE_32, ..._64, WRITE_VALUE_32 or ..._64

@@ -1,4 +1,4 @@
-// Limits of the session's context, and events of all its streams.
+// Limits of the session's context, events of all its streams, and what its driver calls errors.
 #include "check.h"
 #include "world.h"
 
@@ -76,4 +76,28 @@ TEST(events_of_nobody) {
   CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_HANDLE);
   CHECK_EQUAL(World::fake().calls("cuCtxRecordEvent"), 0u);
   CHECK_EQUAL(World::fake().calls("cuCtxWaitEvent"), 0u);
+}
+
+TEST(results_are_called_what_the_driver_calls_them) {
+  World w;
+  const Answer answer = w.guest.call(WIRE_ErrorTexts, wire_ErrorTexts{});
+  CHECK_EQUAL(answer.reply.result, CUDA_SUCCESS);
+  const auto &reply = answer.frame.as<wire_ErrorTexts_reply>();
+  CHECK_EQUAL(reply.count, 4u);
+  const std::string list = answer.frame.tail<wire_ErrorTexts_reply>(reply.texts_size);
+  std::string told;
+  for (size_t at = 0; at < list.size();) {
+    wire_error_text head;
+    memcpy(&head, list.data() + at, sizeof head);
+    at += sizeof head;
+    told += std::to_string(head.result) + " " + list.substr(at, head.name_size) + ": " +
+            list.substr(at + head.name_size, head.sentence_size) + "\n";
+    at += wire_round_up(uint32_t{head.name_size} + head.sentence_size);
+  }
+  CHECK_EQUAL(told,
+              "0 CUDA_ERROR_FAKE: an error of the fake driver\n"
+              "1 CUDA_ERROR_FAKE: an error of the fake driver\n"
+              "2 CUDA_ERROR_FAKE: an error of the fake driver\n"
+              "998 CUDA_ERROR_NEW: " +
+                  std::string(WIRE_ERROR_TEXT_MAX, 'n') + "\n");
 }

@@ -242,6 +242,7 @@ corpus = {
     "region-missing": region_settle(1),
     "region-twice": region_open(1) + region_open(2),
     "limits": frame("cuCtxSetLimit", "QiIQ", 1, 0, 0, 2048) + frame("Echo", "Q", 2),
+    "error-texts": frame("ErrorTexts", "Q", 1) + synchronize(2),
     "pinned": frame("PinnedMap", "QQII", WINDOW + GRANULE, GRANULE, 0, 0) + map_() +
               upload(WINDOW + GRANULE, b"pinned") + download(1, WINDOW + GRANULE, 64) +
               unmap(WINDOW + GRANULE) + synchronize(2),

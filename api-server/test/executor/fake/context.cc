@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "device.h"
 
@@ -34,13 +35,21 @@ EXPORT CUresult cuDriverGetVersion(int *version) {
   *version = 13000;
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuGetErrorName(CUresult, const char **name) {
-  *name = "CUDA_ERROR_FAKE";
-  return CUDA_SUCCESS;
+// It knows few, one of them newer than any header, and calls that one more than is sent of a text.
+EXPORT CUresult cuGetErrorName(CUresult result, const char **name) {
+  const int number = result;
+  *name = number >= 0 && number < 3 ? "CUDA_ERROR_FAKE"
+          : number == 998           ? "CUDA_ERROR_NEW"
+                                    : nullptr;
+  return *name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
-EXPORT CUresult cuGetErrorString(CUresult, const char **text) {
-  *text = "an error of the fake driver";
-  return CUDA_SUCCESS;
+EXPORT CUresult cuGetErrorString(CUresult result, const char **text) {
+  static const std::string new_text(300, 'n');
+  const int number = result;
+  *text = number >= 0 && number < 3 ? "an error of the fake driver"
+          : number == 998           ? new_text.c_str()
+                                    : nullptr;
+  return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 EXPORT CUresult cuDeviceGet(CUdevice *device, int ordinal) {
   ENTER;
