@@ -296,7 +296,8 @@ static void wait_for_idle(struct outbox *box) {
   if (held_back(box)) {
     struct pollfd polled[2] = {{.fd = connection_fd(), .events = POLLIN},
                                {.fd = box->sender_kick, .events = POLLIN}};
-    poll(polled, 2, -1);
+    if (poll(polled, 2, connection_look_ms()) == 0 && connection_is_silent())
+      answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, why_lost(ETIMEDOUT));
     if (polled[1].revents) {
       eventfd_t count;
       eventfd_read(box->sender_kick, &count);

@@ -12,7 +12,8 @@
 #include "size.h"
 
 #define CONNECT_TIMEOUT_DEFAULT_MS 10000
-#define CONNECT_TIMEOUT_MAX_S 3600
+#define NETWORK_TIMEOUT_DEFAULT_MS 60000
+#define TIMEOUT_MAX_S 3600
 
 static _Bool bad(const char *variable, const char *value, const char *expected) {
   log_error("%s=\"%s\" is not understood: %s", variable, value, expected);
@@ -92,6 +93,19 @@ static _Bool read_number(const char *variable, const char *value, const char *te
   if (end == text || end != stop || text[0] < '0' || text[0] > '9' || errno || parsed > max)
     return bad(variable, value, expected);
   *number = parsed;
+  return 1;
+}
+
+// Where the variable says nothing, *ms stays as it is.
+static _Bool read_seconds(const char *variable, uint32_t *ms) {
+  static const char expected[] = "expected seconds, from 1 to 3600";
+  const char *value = secure_getenv(variable);
+  if (!value || !*value) return 1;
+  unsigned long long number;
+  if (!read_number(variable, value, value, value + strlen(value), TIMEOUT_MAX_S, expected, &number))
+    return 0;
+  if (number == 0) return bad(variable, value, expected);
+  *ms = (uint32_t)number * 1000;
   return 1;
 }
 
@@ -200,21 +214,14 @@ static _Bool read_all(struct config *config) {
   if (value && *value && !read_class(config, value)) return 0;
   value = secure_getenv("TRACEPARENT");
   if (value && *value) read_traceparent(config, value);
-  value = secure_getenv("OUTBOARD_CONNECT_TIMEOUT");
-  if (value && *value) {
-    if (!read_number("OUTBOARD_CONNECT_TIMEOUT", value, value, value + strlen(value),
-                     CONNECT_TIMEOUT_MAX_S, "expected seconds, from 1 to 3600", &number))
-      return 0;
-    if (number == 0)
-      return bad("OUTBOARD_CONNECT_TIMEOUT", value, "expected seconds, from 1 to 3600");
-    config->connect_timeout_ms = (uint32_t)number * 1000;
-  }
-  return 1;
+  return read_seconds("OUTBOARD_CONNECT_TIMEOUT", &config->connect_timeout_ms) &&
+         read_seconds("OUTBOARD_NETWORK_TIMEOUT", &config->network_timeout_ms);
 }
 
 CUresult config_read(struct config *config) {
   memset(config, 0, sizeof *config);
   config->connect_timeout_ms = CONNECT_TIMEOUT_DEFAULT_MS;
+  config->network_timeout_ms = NETWORK_TIMEOUT_DEFAULT_MS;
   config->visible_devices = secure_getenv("CUDA_VISIBLE_DEVICES");
   const char *servers = secure_getenv("OUTBOARD_SERVER");
   if (!servers || !*servers) {

@@ -26,6 +26,7 @@ struct config {
   uint32_t share_request;      // percent; 0: not said
   uint32_t share_limit;
   uint32_t connect_timeout_ms;
+  uint32_t network_timeout_ms;
   const char *visible_devices;  // CUDA_VISIBLE_DEVICES, or NULL
 };
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -34,6 +35,11 @@ void connection_reader_left(void) {
   if (atomic_load(&left->awaited)) eventfd_write(left->number - 1, 1);
 }
 
+// Whoever waits looks, and several threads may wait for one lane.
+static struct silence silences[LANES_MAX];
+static pthread_mutex_t silences_lock = PTHREAD_MUTEX_INITIALIZER;
+static int limit_ms = 60000;  // as it was when there was one thread
+
 static struct server_name connected;
 
 const struct server_name *connection_server(void) { return &connected; }
@@ -49,6 +55,7 @@ int connection_open(const struct config *config) {
     return error;
   }
   connected = *server;
+  limit_ms = (int)config->network_timeout_ms;
   log_info("connected to %s:%s", *server->port ? server->host : "unix",
            *server->port ? server->port : server->host);
   return 0;
@@ -68,16 +75,17 @@ void connection_shut_down(void) {
     if (connection_numbers[lane]) shutdown(connection_fd_of(lane), SHUT_RDWR);
 }
 
-static struct silence silences[LANES_MAX];
-static int limit_ms = 60000;
-
 _Bool connection_is_silent(void) {
-  return silence_is_long(&silences[lane_here()], connection_fd(), limit_ms);
+  pthread_mutex_lock(&silences_lock);
+  _Bool silent = silence_is_long(&silences[lane_here()], connection_fd(), limit_ms);
+  pthread_mutex_unlock(&silences_lock);
+  return silent;
 }
 
+int connection_look_ms(void) { return silence_look_ms(limit_ms); }
+
 void connection_watch(void) {
-  limit_ms = silence_limit_ms();
-  int look = silence_look_ms(limit_ms);
+  int look = connection_look_ms();
   struct timeval limit = {.tv_sec = look / 1000, .tv_usec = look % 1000 * 1000};
   // Not one of a Unix socket, whose other end is on this machine. Each lane has a server of its
   // own.
@@ -107,7 +115,7 @@ static int wait_to_send(void) {
   struct leaving *left = &reader_left[lane_here()];
   struct pollfd polled[2] = {{.fd = connection_fd(), .events = POLLOUT | POLLIN},
                              {.fd = left->number - 1, .events = POLLIN}};
-  int ready = poll(polled, 1, silence_look_ms(limit_ms));
+  int ready = poll(polled, 1, connection_look_ms());
   if (ready < 0) return errno == EINTR ? 0 : errno;
   if (ready == 0) return connection_is_silent() ? ETIMEDOUT : 0;
   if (polled[0].revents & POLLOUT || !(polled[0].revents & POLLIN) || answer_poll()) return 0;
@@ -117,7 +125,7 @@ static int wait_to_send(void) {
   atomic_store(&left->awaited, 1);
   int error = 0;
   if (answer_is_being_read()) {
-    ready = poll(polled, 2, silence_look_ms(limit_ms));
+    ready = poll(polled, 2, connection_look_ms());
     if (ready < 0 && errno != EINTR) error = errno;
     if (ready == 0 && connection_is_silent()) error = ETIMEDOUT;
   }

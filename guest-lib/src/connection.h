@@ -15,8 +15,9 @@ static inline int connection_fd(void) { return connection_fd_of(lane_here()); }
 
 // Takes a connected socket. 0, or an errno value.
 int connection_adopt(int fd);
-// For one that has waited in vain (look_ms of connection_watch): whether the network is gone, or
-// will be given up. Says nothing.
+// How long to wait before one looks up, and for one that has waited in vain: whether the network is
+// gone, or will be given up. Says nothing.
+int connection_look_ms(void);
 _Bool connection_is_silent(void);
 
 // From now on a thread that reads looks up now and then. With a session: what comes before has

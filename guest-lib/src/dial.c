@@ -37,7 +37,7 @@ static int connect_path(const char *path, int64_t deadline) {
   return fd;
 }
 
-static int connect_address(const struct addrinfo *address, int64_t deadline) {
+static int connect_address(const struct addrinfo *address, int64_t deadline, int silence_s) {
   int fd = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return -errno;
   int error = 0;
@@ -56,8 +56,9 @@ static int connect_address(const struct addrinfo *address, int64_t deadline) {
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
   int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  // A server that vanished without a word is noticed within a minute or so.
-  int idle = 30, interval = 10, count = 3;
+  // A server that vanished without a word is noticed while nothing is on its way, too.
+  int idle = silence_s > 1 ? silence_s / 2 : 1, interval = silence_s > 5 ? silence_s / 6 : 1;
+  int count = 3;
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
@@ -69,7 +70,7 @@ static const char advice[] = "Is `outboard serve` running there?";
 
 // The socket, or the negative of an errno value after logging what was tried; -EINTR: a signal
 // ended the wait, of which nothing is logged.
-static int connect_server(const struct server_name *server, int64_t deadline) {
+static int connect_server(const struct server_name *server, int64_t deadline, int silence_s) {
   if (!*server->port) {
     int fd = connect_path(server->host, deadline);
     if (fd < 0) log_error("no connection to unix:%s: %s. %s", server->host, strerror(-fd), advice);
@@ -83,7 +84,7 @@ static int connect_server(const struct server_name *server, int64_t deadline) {
   }
   int fd = -ENOENT;
   for (struct addrinfo *a = found; a && fd < 0 && fd != -EINTR; a = a->ai_next) {
-    fd = connect_address(a, deadline);
+    fd = connect_address(a, deadline, silence_s);
     if (fd < 0 && fd != -EINTR)
       log_error("no connection to %s:%s: %s. %s", server->host, server->port, strerror(-fd),
                 advice);
@@ -98,7 +99,7 @@ int dial(const struct config *config, const struct server_name **which) {
     // Each server has its part of the time, so that one that is silent leaves some to the others.
     int64_t deadline = begin + (int64_t)config->connect_timeout_ms * (i + 1) / config->server_count;
     const struct server_name *server = &config->servers[i];
-    int fd = connect_server(server, deadline);
+    int fd = connect_server(server, deadline, (int)config->network_timeout_ms / 1000);
     if (fd >= 0) *which = server;
     if (fd >= 0 || fd == -EINTR) return fd;
   }

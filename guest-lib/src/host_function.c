@@ -120,6 +120,15 @@ _Bool host_functions_may_come(void) {
   return may;
 }
 
+// Those that nobody else looks at.
+static void lose_silent_lanes(const struct pollfd *polled) {
+  for (int lane = 0; lane < lane_count; lane++) {
+    lane_use((unsigned)lane);
+    if (polled[1 + lane].fd >= 0 && connection_is_silent())
+      answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, why_lost(ETIMEDOUT));
+  }
+}
+
 // Until there is a function to call or something else has changed. No lock held.
 static void wait_for_call(void) {
   struct pollfd polled[1 + LANES_MAX] = {{.fd = kick, .events = POLLIN}};
@@ -134,7 +143,7 @@ static void wait_for_call(void) {
       somebody = somebody || read;
     }
     if (!somebody) atomic_store(&waits_for_reader, 0);
-    poll(polled, 1 + (nfds_t)lane_count, -1);
+    if (poll(polled, 1 + (nfds_t)lane_count, connection_look_ms()) == 0) lose_silent_lanes(polled);
   } else {
     poll(polled, 1, -1);
   }

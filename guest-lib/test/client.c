@@ -178,6 +178,40 @@ static void server_dies(void) {
   SAY(cuInit, (0));
 }
 
+// Work that nobody waits for: the first leaves at once, the others once the server has done that.
+static void works_unasked(void) {
+  if (session()) return;
+  wait_for_line("ready");
+  for (int i = 0; i < 3; i++) {
+    SAY(cuMemsetD8Async, (memory, 1, 1000, NULL));
+    usleep(20000);
+  }
+  wait_for_line("posted");
+}
+
+static void never(void *data) { puts((const char *)data); }
+
+// A function that the server is to have called.
+static void awaits_a_call(void) {
+  if (session()) return;
+  wait_for_line("ready");
+  SAY(cuLaunchHostFunc, (NULL, never, "called"));
+  wait_for_line("posted");
+}
+
+static void takes_much(void) {
+  enum { MUCH = 64 << 20 };
+  CUdeviceptr much;
+  void *to = malloc(MUCH);
+  if (session() || !to || SAY(cuMemAlloc_v2, (&much, MUCH))) return;
+  puts("ready");
+  fflush(stdout);
+  CUresult result = CUDA_SUCCESS;
+  while (!result) result = cuMemcpyDtoH_v2(to, much, MUCH);
+  printf("cuMemcpyDtoH_v2 %s\n", name_of(result));
+  free(to);
+}
+
 static void tries_again(void) {
   SAY(cuInit, (0));
   wait_for_line("ready");
@@ -209,6 +243,9 @@ int main(int argc, char **argv) {
       {"ends-with-work-open", ends_with_work_open},
       {"unsupported", unsupported},
       {"server-dies", server_dies},
+      {"works-unasked", works_unasked},
+      {"awaits-a-call", awaits_a_call},
+      {"takes-much", takes_much},
       {"tries-again", tries_again},
       {"threads", threads},
   };

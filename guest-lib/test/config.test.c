@@ -10,17 +10,12 @@
 #include "log_capture.h"
 
 static const char *const variables[] = {
-    "OUTBOARD_SERVER",
-    "OUTBOARD_TOKEN",
-    "OUTBOARD_TOKEN_FILE",
-    "OUTBOARD_GPUS",
-    "OUTBOARD_MEMORY",
-    "OUTBOARD_SHARE",
-    "OUTBOARD_CONNECT_TIMEOUT",
-    "CUDA_VISIBLE_DEVICES",
-    "OUTBOARD_NAME",
-    "OUTBOARD_CLASS",
-    "TRACEPARENT",
+    "OUTBOARD_SERVER",          "OUTBOARD_TOKEN",
+    "OUTBOARD_TOKEN_FILE",      "OUTBOARD_GPUS",
+    "OUTBOARD_MEMORY",          "OUTBOARD_SHARE",
+    "OUTBOARD_CONNECT_TIMEOUT", "OUTBOARD_NETWORK_TIMEOUT",
+    "CUDA_VISIBLE_DEVICES",     "OUTBOARD_NAME",
+    "OUTBOARD_CLASS",           "TRACEPARENT",
 };
 
 static struct config config;
@@ -49,6 +44,7 @@ static void defaults(void **state) {
   assert_int_equal(config.share_request, 0);
   assert_int_equal(config.share_limit, 0);
   assert_int_equal(config.connect_timeout_ms, 10000);
+  assert_int_equal(config.network_timeout_ms, 60000);
   assert_null(config.visible_devices);
   assert_string_equal(log_captured(), "");
 }
@@ -59,6 +55,7 @@ static void empty_values(void **state) {
   for (unsigned i = 1; i < sizeof variables / sizeof *variables; i++) setenv(variables[i], "", 1);
   assert_int_equal(config_read(&config), CUDA_SUCCESS);
   assert_int_equal(config.connect_timeout_ms, 10000);
+  assert_int_equal(config.network_timeout_ms, 60000);
   assert_string_equal(config.visible_devices, "");  // not the same as unset: nothing is visible
   setenv("OUTBOARD_SERVER", "", 1);
   assert_int_equal(config_read(&config), CUDA_ERROR_SYSTEM_NOT_READY);
@@ -152,6 +149,10 @@ static const struct bad bad[] = {
     {"OUTBOARD_CONNECT_TIMEOUT", "3601", "1 to 3600"},
     {"OUTBOARD_CONNECT_TIMEOUT", "10s", "1 to 3600"},
     {"OUTBOARD_CONNECT_TIMEOUT", "-3", "1 to 3600"},
+    {"OUTBOARD_NETWORK_TIMEOUT", "0", "1 to 3600"},
+    {"OUTBOARD_NETWORK_TIMEOUT", "3601", "1 to 3600"},
+    {"OUTBOARD_NETWORK_TIMEOUT", "10s", "1 to 3600"},
+    {"OUTBOARD_NETWORK_TIMEOUT", "a minute", "1 to 3600"},
 };
 
 static void bad_values(void **state) {
@@ -227,10 +228,12 @@ static void numbers(void **state) {
   (void)state;
   setenv("OUTBOARD_GPUS", "8", 1);
   setenv("OUTBOARD_CONNECT_TIMEOUT", "3600", 1);
+  setenv("OUTBOARD_NETWORK_TIMEOUT", "1", 1);
   setenv("CUDA_VISIBLE_DEVICES", "1,0", 1);
   assert_int_equal(config_read(&config), CUDA_SUCCESS);
   assert_int_equal(config.gpus, 8);
   assert_int_equal(config.connect_timeout_ms, 3600000);
+  assert_int_equal(config.network_timeout_ms, 1000);
   assert_string_equal(config.visible_devices, "1,0");
 }
 

@@ -327,6 +327,14 @@ export const serveOptions = {
     fallback: 30,
     shown: '30',
   } satisfies Option<number>,
+  'network-timeout': {
+    env: 'OUTBOARD_NETWORK_TIMEOUT',
+    value: 'SECONDS',
+    help: "a session is ended when the network has not answered for so long; guests' own limit has the same name",
+    parse: parseCount(1, 3600, 'seconds'),
+    fallback: 60,
+    shown: '60',
+  } satisfies Option<number>,
   gamma: {
     env: 'OUTBOARD_GAMMA',
     value: 'FACTOR',

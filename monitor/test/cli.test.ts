@@ -37,6 +37,12 @@ t.test('wrong usage is 2, and says what is right', async (t) => {
     [['serve', 'now'], /Unexpected argument 'now'/],
     [['serve', '--listen', '4460'], /--listen 4460 is not understood: expected HOST:PORT/],
     [['serve'], /OUTBOARD_LISTEN=x is not understood: expected HOST/, { OUTBOARD_LISTEN: 'x' }],
+    [['serve', '--network-timeout', '0'], /--network-timeout 0 .* seconds from 1 to 3600/],
+    [
+      ['serve'],
+      /OUTBOARD_NETWORK_TIMEOUT=10s .* seconds from 1 to 3600/,
+      { OUTBOARD_NETWORK_TIMEOUT: '10s' },
+    ],
     [['serve', '--gpus', '0'], /--gpus 0 .* how many GPUs, from 1 to 64/],
     [['serve', '--servers-per-gpu', 'x'], /--servers-per-gpu x .* from 1 to 64/],
     [['serve', '--log-level', 'loud'], /--log-level loud .* one of fatal, error/],

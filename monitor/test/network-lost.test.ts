@@ -3,7 +3,7 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { build } from '../../scripts/setup/paths.mjs';
 import { Serving } from './support/serving.js';
 
@@ -41,7 +41,10 @@ function removeSpace() {
 const skip = connectSpaces();
 t.teardown(removeSpace);
 
-t.test('a cut network', { skip, timeout: 100_000 }, async (t) => {
+const seconds = { OUTBOARD_NETWORK_TIMEOUT: '2' };
+
+/** A server with one slot, on this side. */
+async function serve(t: Test) {
   const tenants = path.join(t.testdir({}), 'tenants.yaml');
   const add = ['tenant', 'add', 'acme', '--tenants', tenants];
   const outboard = path.join(build, '..', 'bin', 'outboard.mjs');
@@ -49,15 +52,24 @@ t.test('a cut network', { skip, timeout: 100_000 }, async (t) => {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'ignore'],
   }).trim();
-  const seconds = { OUTBOARD_NETWORK_TIMEOUT: '2' };
   const usual = ['--http', 'none', '--device', 'software', '--grace', '0', '--tenants', tenants];
-  const serving = await Serving.start(
-    t,
-    ['serve', '--listen', `${network}.1:0`, ...usual, '--servers-per-gpu', '1'],
-    seconds,
-  );
+  const serving = await Serving.start(t, [
+    'serve',
+    '--listen',
+    `${network}.1:0`,
+    ...usual,
+    '--servers-per-gpu',
+    '1',
+    '--network-timeout',
+    '2',
+  ]);
+  return { serving, token };
+}
+
+/** A guest on the other side, which has said that it is ready. */
+async function startGuest(does: string, { serving, token }: Awaited<ReturnType<typeof serve>>) {
   const client = path.join(build, 'guest-lib', 'test', 'guest-client');
-  const guest = spawn('ip', ['netns', 'exec', space, client, 'server-dies'], {
+  const process_ = spawn('ip', ['netns', 'exec', space, client, does], {
     env: {
       ...process.env,
       ...seconds,
@@ -68,26 +80,76 @@ t.test('a cut network', { skip, timeout: 100_000 }, async (t) => {
     },
     stdio: ['pipe', 'pipe', 'pipe'],
   });
-  let out = '';
-  let said = '';
-  guest.stdout.setEncoding('utf8').on('data', (text: string) => {
-    out += text;
+  const guest = { process: process_, out: '', said: '', ended: once(process_, 'close') };
+  process_.stdout.setEncoding('utf8').on('data', (text: string) => {
+    guest.out += text;
   });
-  guest.stderr.setEncoding('utf8').on('data', (text: string) => {
-    said += text;
+  process_.stderr.setEncoding('utf8').on('data', (text: string) => {
+    guest.said += text;
   });
-  const ended = once(guest, 'close');
-  while (!/^ready$/m.test(out)) await once(guest.stdout, 'data');
+  while (!/^ready$/m.test(guest.out)) await once(process_.stdout, 'data');
+  return guest;
+}
 
-  const nobody = ['lladdr', '02:00:00:00:00:99', 'nud', 'permanent', 'dev'];
+const nobody = ['lladdr', '02:00:00:00:00:99', 'nud', 'permanent', 'dev'];
+
+function cut(t: Test) {
   ip('neigh', 'replace', `${network}.2`, ...nobody, here);
   ip('-n', space, 'neigh', 'replace', `${network}.1`, ...nobody, there);
+  t.teardown(() => {
+    ip('neigh', 'del', `${network}.2`, 'dev', here);
+    ip('-n', space, 'neigh', 'del', `${network}.1`, 'dev', there);
+  });
+}
+
+const lost = /^outboard: the connection to the server is lost: the network in between is gone/;
+const ends = "session ends: network lost: nothing comes from the guest's machine any more";
+
+t.test('a cut network', { skip, timeout: 100_000 }, async (t) => {
+  const server = await serve(t);
+  const guest = await startGuest('server-dies', server);
+  cut(t);
   const begun = performance.now();
-  guest.stdin.end('go on\n');
-  await ended;
-  t.match(out, /CUDA_ERROR_DEVICE_UNAVAILABLE/);
-  t.match(said, /^outboard: the connection to the server is lost: the network in between is gone/);
-  const { msg } = await serving.logged({ session: 1, msg: /^session ends/ });
-  t.equal(msg, "session ends: network lost: nothing comes from the guest's machine any more");
+  guest.process.stdin.end('go on\n');
+  await guest.ended;
+  t.match(guest.out, /CUDA_ERROR_DEVICE_UNAVAILABLE/);
+  t.match(guest.said, lost);
+  const { msg } = await server.serving.logged({ session: 1, msg: /^session ends/ });
+  t.equal(msg, ends);
   t.ok(performance.now() - begun < 60_000, 'and not after a quarter of an hour');
 });
+
+for (const does of ['works-unasked', 'awaits-a-call']) {
+  t.test(`a cut network, and a guest that ${does}`, { skip, timeout: 100_000 }, async (t) => {
+    const server = await serve(t);
+    const guest = await startGuest(does, server);
+    cut(t);
+    guest.process.stdin.write('go on\n');
+    // It makes no call any more: the library's own threads wait.
+    while (!lost.test(guest.said)) await once(guest.process.stderr, 'data');
+    guest.process.stdin.end('end\n');
+    await guest.ended;
+    t.notMatch(guest.out, /^called$/m);
+    const { msg } = await server.serving.logged({ session: 1, msg: /^session ends/ });
+    t.equal(msg, ends);
+  });
+}
+
+t.test(
+  'a cut network with data of the server on its way',
+  { skip, timeout: 100_000 },
+  async (t) => {
+    const server = await serve(t);
+    const guest = await startGuest('takes-much', server);
+    // The window is shut, as the guest takes nothing.
+    const [pid] = execFileSync('ip', ['netns', 'pids', space], { encoding: 'utf8' }).split('\n');
+    process.kill(Number(pid), 'SIGSTOP');
+    cut(t);
+    const { msg } = await server.serving.logged({ session: 1, msg: /^session ends/ });
+    t.equal(msg, ends);
+    process.kill(Number(pid), 'SIGCONT');
+    await guest.ended;
+    t.match(guest.out, /^cuMemcpyDtoH_v2 CUDA_ERROR_DEVICE_UNAVAILABLE$/m);
+    t.match(guest.said, lost);
+  },
+);

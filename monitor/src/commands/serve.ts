@@ -45,6 +45,8 @@ ${optionsHelp(serveOptions)}
   options: serveOptions,
   async run(args) {
     const values = readServeOptions(args, process.env);
+    // The processes of the slots read it themselves (proto/wire/silence.h).
+    process.env['OUTBOARD_NETWORK_TIMEOUT'] = `${values['network-timeout']}`;
     return values['check-config'] ? checkConfig(values) : serveWith(values);
   },
 };
