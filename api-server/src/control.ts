@@ -145,6 +145,8 @@ export interface Room {
   devices: DeviceRoom[];
   /** What a session gets is decided by that does not ask: auto, 25%, 4 GiB. */
   memoryRule: string;
+  /** What the server's devices are: software, nvidia, or library. */
+  device: string;
 }
 
 /** What one session could be given at once: nothing while no process is free for it. */

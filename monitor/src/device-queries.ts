@@ -78,6 +78,7 @@ export class DeviceQueries {
       refusal: refusal?.refusal ?? null,
       devices: room,
       memoryRule: formatMemoryRule(options.memoryRule),
+      device: options.driver.kind,
     };
   }
 

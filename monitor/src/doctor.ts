@@ -65,6 +65,14 @@ export async function examine(asked: Asked, tell: Tell): Promise<Step | null> {
   return failed;
 }
 
+/** software, nvidia or library; null: nobody says. */
+export async function deviceKind(asked: Asked): Promise<string | null> {
+  const nobody = () => {};
+  const reached = await reach(asked, nobody);
+  const report = reached && (await ask(reached, asked, nobody));
+  return report?.room?.device || null;
+}
+
 function step(name: Step['name'], ok: boolean, text: string, rest: Partial<Step> = {}): Step {
   return { name, ok, text, remedy: null, seconds: null, facts: {}, ...rest };
 }
@@ -262,6 +270,9 @@ const wellDone = {
   kernel: 'a kernel has run, and its result is right',
 } as const;
 
+const beyond =
+  "The way there is good: see the server's log, and whether this GPU computes for programs beside it.";
+
 /** A real program with a real session, which is the only proof. */
 async function firstKernel(asked: Asked, tell: Tell) {
   if (!existsSync(asked.probe)) {
@@ -299,7 +310,10 @@ async function firstKernel(asked: Asked, tell: Tell) {
   for (const { step: name, ok, seconds, why, device, memory } of steps) {
     const known = name === 'library' ? 'attach' : name === 'again' ? 'kernel' : name;
     const facts = { ...(device !== undefined && { device, memory }) };
-    if (!ok) return tell(step(known, false, whyNot(why ?? '', said), { seconds, facts }));
+    if (!ok) {
+      const remedy = known === 'attach' ? null : beyond;
+      return tell(step(known, false, whyNot(why ?? '', said), { remedy, seconds, facts }));
+    }
     if (name === 'again' || (known === 'attach' && name === 'library')) continue;
     const again = name === 'kernel' && warm !== undefined ? `; again in ${milliseconds(warm)}` : '';
     const more = name === 'kernel' ? { again: warm ?? null } : {};
@@ -312,7 +326,8 @@ async function firstKernel(asked: Asked, tell: Tell) {
   const text = late
     ? `not done within ${limit} seconds`
     : whyNot(`the program ended with ${signal ?? code}`, said);
-  const remedy = late && !begun ? 'Others have the GPUs: allow more with --wait.' : null;
+  const waited = late && !begun ? 'Others have the GPUs: allow more with --wait.' : null;
+  const remedy = name === 'attach' ? waited : beyond;
   tell(step(name, false, text, { remedy }));
 }
 

@@ -6,6 +6,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import t from 'tap';
+import { build } from '../../scripts/setup/paths.mjs';
 import { deviceRoom } from '../src/device-room.js';
 import type { Step } from '../src/doctor.js';
 import type { GpuState } from '../src/state.js';
@@ -129,6 +130,18 @@ t.test('a place in the queue, and no session in time', async (t) => {
   t.match(late, { code: 5, failed: 'attach', text: /^ok queue place 1$/m });
   t.match(late.text, /not done within 2 seconds\nOthers have the GPUs: allow more with --wait/);
   await holding.leave();
+});
+
+t.test('a session, and no kernel that runs or is right', async (t) => {
+  // A device that takes every call and computes nothing.
+  const nothing = path.join(build, 'bench', 'null-device', 'libcuda.so.1');
+  const wrong = await Serving.start(t, ['--device', nothing]);
+  t.match(await doctor(['--server', formatAddress(wrong.address)]), {
+    code: 6,
+    failed: 'kernel',
+    text: /^ok module (.|\n)*^BAD kernel what the kernel has computed is wrong\nThe way there is good/m,
+  });
+  t.equal((await run(['--memory', 'much'])).code, 2, 'what it cannot read it does not try');
 });
 
 t.test('what could be had of a GPU', async (t) => {

@@ -1,10 +1,9 @@
 import { command, exitCodes } from '../command.js';
-import { examine, milliseconds, probeOf, type Step, tokenOf } from '../doctor.js';
-import { OutboardError } from '../errors.js';
+import { examine, milliseconds, type Step } from '../doctor.js';
 import { yesNo } from '../options.js';
 import { clean, printJson } from '../table.js';
 import { parseCount } from '../values.js';
-import { guestEnvironment, options as runOptions, tokenEnvironment } from './run.js';
+import { askedBy, guestEnvironment, options as runOptions, tokenEnvironment } from './run.js';
 
 const { server, 'token-file': tokenFile, class: kind, gpus, memory, share, build } = runOptions;
 
@@ -56,7 +55,7 @@ answers, whether the token is good, which GPUs there are and what of them could 
 would have to wait. Then a small program of ours attaches, loads a module, runs its kernel and looks at
 the result. Each step with its time.
 
-Ends with 0 when all is well, 3 when nobody of ours answers, 4 when the server refuses, 5 when no
+Ends with 0 when all is well, 2 when an option is not understood, 3 when nobody of ours answers, 4 when the server refuses, 5 when no
 session begins, 6 when a session begins and the kernel does not run or is wrong.`,
   options,
   async run(values) {
@@ -70,22 +69,9 @@ session begins, 6 when a session begins and the kernel does not run or is wrong.
       OUTBOARD_LOG: '',
       OUTBOARD_CONNECT_TIMEOUT: String(values.timeout),
     });
-    const [request, limit = request] = (values.share ?? '0').split(':').map(Number);
     const steps: Step[] = [];
     const failed = await examine(
-      {
-        servers: values.server.split(','),
-        token: token(env, values['token-file']),
-        gpus: values.gpus ?? 1,
-        memory: values.memory ?? 0n,
-        shareRequest: request ?? 0,
-        shareLimit: limit ?? 0,
-        sessionClass: values.class ?? '',
-        connectSeconds: values.timeout,
-        waitSeconds: values.wait,
-        env,
-        probe: probeOf(values.build),
-      },
+      askedBy(values, env, { connectSeconds: values.timeout, waitSeconds: values.wait }),
       (step) => {
         steps.push(step);
         if (!values.json) show(step);
@@ -95,14 +81,6 @@ session begins, 6 when a session begins and the kernel does not run or is wrong.
     return failed === null ? exitCodes.ok : codes[failed.name];
   },
 });
-
-function token(env: NodeJS.ProcessEnv, file: string | null): string {
-  try {
-    return tokenOf(env, file);
-  } catch (error) {
-    throw new OutboardError('OB_AGENT_TOKEN', (error as Error).message);
-  }
-}
 
 function show({ name, ok, text, remedy, seconds }: Step) {
   const time = seconds === null ? '' : milliseconds(seconds);

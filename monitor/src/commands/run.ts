@@ -4,6 +4,7 @@ import { constants, tmpdir } from 'node:os';
 import path from 'node:path';
 import { build as defaultBuild } from '../../../scripts/setup/paths.mjs';
 import { type Command, exitCodes } from '../command.js';
+import { type Asked, probeOf, tokenOf } from '../doctor.js';
 import { OutboardError } from '../errors.js';
 import {
   type Option,
@@ -11,9 +12,11 @@ import {
   readOptions,
   splitAtProgram,
   UsageError,
+  type Values,
   yesNo,
 } from '../options.js';
 import { whyNotPreloaded } from '../program-file.js';
+import { isPython, pythonSettings } from '../python-client.js';
 import { readStats } from '../stats.js';
 import { statsPage } from '../stats-page.js';
 import {
@@ -71,10 +74,10 @@ export const options = {
   memory: {
     env: 'OUTBOARD_MEMORY',
     value: 'BYTES',
-    help: 'device memory the program wants, as in 4G',
+    help: 'device memory the program wants on each GPU, as in 4G',
     parse: parseBytes,
     fallback: null,
-    shown: "an equal part of the GPU's",
+    shown: "what the server's --session-memory says",
   } satisfies Option<bigint | null>,
   share: {
     env: 'OUTBOARD_SHARE',
@@ -129,6 +132,11 @@ Why it has no GPU, or loses it, is said on stderr, once for all its processes; o
 its place while it waits for one. With --log the log says so, and \`--log off\` says nothing. If
 nothing works: \`outboard doctor\`.
 
+Where the server's GPUs are made of software, which runs no machine code, Python programs are told
+so: CUPY_COMPILE_WITH_PTX=1 for CuPy, and for Numba an empty nvJitLink (unless PyTorch is there). So
+both work as they are; what calls cuBLAS, cuFFT or cuRAND needs a server with
+SOFTWARE_DEVICE_COMPUTE_CAPABILITY=13.0, for which Numba makes nothing.
+
 ${optionsHelp(options)}
 `,
   options,
@@ -157,6 +165,10 @@ ${optionsHelp(options)}
       const quiet = values.log !== null;
       const problem = whyNotPreloaded(program, env);
       if (problem !== null && !quiet) say(problem);
+      if (isPython(program)) {
+        const asked = () => askedBy(values, env, { connectSeconds: 1, waitSeconds: 0 });
+        Object.assign(env, await pythonSettings(program, env, values.build, asked));
+      }
       const code = await runProgram(program, rest, env);
       const found = code !== exitCodes.notFound && code !== exitCodes.notExecutable;
       const told = problem !== null || quiet || stats !== null;
@@ -170,6 +182,40 @@ ${optionsHelp(options)}
     }
   },
 };
+
+/** The same that the program will ask for, with its token. */
+export function askedBy(
+  values: Pick<
+    Values<typeof options>,
+    'server' | 'gpus' | 'memory' | 'share' | 'class' | 'build'
+  > & {
+    'token-file': string | null;
+  },
+  env: NodeJS.ProcessEnv,
+  patience: Pick<Asked, 'connectSeconds' | 'waitSeconds'>,
+): Asked {
+  const [request = 0, limit = request] = (values.share ?? '0').split(':').map(Number);
+  return {
+    servers: values.server.split(','),
+    token: token(env, values['token-file']),
+    gpus: values.gpus ?? 1,
+    memory: values.memory ?? 0n,
+    shareRequest: request,
+    shareLimit: limit,
+    sessionClass: values.class ?? '',
+    ...patience,
+    env,
+    probe: probeOf(values.build),
+  };
+}
+
+function token(env: NodeJS.ProcessEnv, file: string | null): string {
+  try {
+    return tokenOf(env, file);
+  } catch (error) {
+    throw new OutboardError('OB_AGENT_TOKEN', (error as Error).message);
+  }
+}
 
 function say(text: string) {
   process.stderr.write(`outboard: ${text}\n`);

@@ -1,0 +1,54 @@
+// What Python's CUDA packages have to be told where the device is made of software, which runs PTX and
+// no machine code. A real GPU's programs are left as they are.
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { type Asked, deviceKind } from './doctor.js';
+
+export function isPython(program: string): boolean {
+  return /^(python|pypy|ipython|jupyter|pytest)[\d.]*$/.test(path.basename(program));
+}
+
+/** Looked for by the interpreter itself; no module of the user's is run. */
+const look =
+  'import importlib.util as u; print(*(n for n in ("numba_cuda", "torch") if u.find_spec(n)))';
+
+/** For the environment of the program, which may have said otherwise; none if the server's GPUs are real. */
+export async function pythonSettings(
+  program: string,
+  env: NodeJS.ProcessEnv,
+  build: string,
+  asked: () => Asked,
+): Promise<NodeJS.ProcessEnv> {
+  // What is wrong with what is asked the guest library says.
+  const kind = await Promise.resolve()
+    .then(() => deviceKind(asked()))
+    .catch(() => null);
+  if (kind !== 'software') return {};
+  const settings: NodeJS.ProcessEnv = {
+    // NVRTC gives PTX to CuPy then.
+    CUPY_COMPILE_WITH_PTX: env['CUPY_COMPILE_WITH_PTX'] ?? '1',
+  };
+  const preloaded = withoutLinker(program, env, build);
+  if (preloaded) settings['LD_PRELOAD'] = preloaded;
+  return settings;
+}
+
+/**
+ * Numba has nvJitLink make machine code, if it finds that, else the driver, which keeps PTX. So it finds an
+ * empty one; PyTorch cannot be loaded without the real one, and has the first right to it.
+ */
+function withoutLinker(program: string, env: NodeJS.ProcessEnv, build: string): string | null {
+  const python = /^(python|pypy)/.test(path.basename(program)) ? program : 'python3';
+  const { LD_PRELOAD: preload, ...clean } = env;
+  const { stdout } = spawnSync(python, ['-c', look], {
+    env: clean,
+    encoding: 'utf8',
+    timeout: 5000,
+  });
+  const found = (stdout ?? '').trim().split(' ');
+  if (!found.includes('numba_cuda') || found.includes('torch')) return null;
+  const folder = path.join(build, 'software-device', 'keep-ptx');
+  const empty = ['libnvJitLink.so.13', 'libnvJitLink.so.12'].map((name) => path.join(folder, name));
+  return [...empty.filter((file) => existsSync(file)), preload ?? ''].filter(Boolean).join(':');
+}
