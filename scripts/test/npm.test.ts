@@ -19,3 +19,14 @@ t.test('every library is packed, by both names, as a file', async (t) => {
     }
   }
 });
+
+t.test('what the installed command starts or loads is packed', async (t) => {
+  const { files } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    files: string[];
+  };
+  const keptPtx = ['12', '13'].map((major) => `software-device/keep-ptx/libnvJitLink.so.${major}`);
+  for (const file of ['api-server/outboard-confine', ...keptPtx]) {
+    t.ok(files.includes(`build/${file}`), file);
+    t.ok(lstatSync(join(build, file)).isFile(), file);
+  }
+});
