@@ -3,6 +3,7 @@
 import { type Command, exitCodes } from './command.js';
 import { OutboardError } from './errors.js';
 import { UsageError } from './options.js';
+import { print } from './table.js';
 
 // Loaded when wanted: `run` should not wait for what only `serve` needs.
 const commands: Record<string, () => Promise<Command>> = {
@@ -40,7 +41,7 @@ async function main([word, ...args]: string[]): Promise<number> {
     const command = await load(name);
     // What stands behind `--` or a program's name is the program's.
     if (['--help', '-h'].includes(args[0] ?? '')) {
-      process.stdout.write(command.help);
+      print([command.help.trimEnd()]);
       return exitCodes.ok;
     }
     return await command.run(args);

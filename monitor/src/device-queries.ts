@@ -65,12 +65,14 @@ export class DeviceQueries {
       if (!(error instanceof OutboardError)) throw error;
       refusal ??= error;
     }
-    const limit = tenant?.limits.memory ?? null;
-    const left = tenant && limit !== null ? limit - usageOf(tenant.name, state).memory : null;
+    const usage = usageOf(tenant?.name ?? '', state);
+    const { memory = null, share = null } = tenant?.limits ?? {};
+    const left = memory === null ? null : memory - usage.memory;
+    const shareLeft = share === null ? null : share - usage.share;
     const room = devices.map(({ uuid }) => {
       const gpu = state.gpus.find((one) => one.uuid === formatUuid(uuid));
       if (!gpu) return { memory: 0n, share: 0, slots: 0, session: 0n };
-      return deviceRoom(gpu, parameters, { asked: hello.memory, usualMost, left });
+      return deviceRoom(gpu, parameters, { asked: hello.memory, usualMost, left, shareLeft });
     });
     return {
       tenant: tenant?.name ?? '',

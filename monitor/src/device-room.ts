@@ -11,12 +11,14 @@ export interface RoomWanted {
   usualMost?: bigint | undefined;
   /** Of its tenant's limit; null: there is none. */
   left: bigint | null;
+  /** The same of the share, in percent. */
+  shareLeft: number | null;
 }
 
 export function deviceRoom(
   gpu: GpuState,
   { omega }: PlacementParameters,
-  { asked, usualMost, left }: RoomWanted,
+  { asked, usualMost, left, shareLeft }: RoomWanted,
 ): DeviceRoom {
   const slots = gpu.healthy ? gpu.free.filter(Boolean).length : 0;
   const session = asked || smaller(gpu.usual, usualMost ?? null);
@@ -25,7 +27,7 @@ export function deviceRoom(
   const memory = smaller(gpu.memory - gpu.reserved, left);
   return {
     memory: memory > 0n ? memory : 0n,
-    share: Math.max(0, Math.min(100, Math.round(omega * 100) - promised)),
+    share: Math.max(0, Math.min(100, Math.round(omega * 100) - promised, shareLeft ?? 100)),
     slots,
     session,
   };

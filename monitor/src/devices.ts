@@ -45,8 +45,8 @@ export async function chooseDriver(
       if ('devices' in probed && probed.devices.length > 0) {
         return counted('nvidia', 'libcuda.so.1', gpus, build, env);
       }
-      const why = 'devices' in probed ? 'it has no device' : probed.message;
-      return { ...(await software(gpus, build, env)), instead: `libcuda.so.1: ${why}` };
+      const instead = 'devices' in probed ? 'libcuda.so.1 has no device' : probed.message;
+      return { ...(await software(gpus, build, env)), instead };
     }
     default: {
       const library = path.resolve(choice);

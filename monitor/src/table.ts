@@ -1,4 +1,5 @@
 // Tables and values as people read them in a terminal.
+import { exitCodes } from './command.js';
 
 export interface Column<T> {
   title: string;
@@ -120,9 +121,9 @@ export function colours(stream: { isTTY?: boolean }, env: NodeJS.ProcessEnv): Pa
 export type Paint = (code: string, text: string) => string;
 export const sgr = { bold: '1', dim: '2', red: '31', green: '32', yellow: '33', reverse: '7' };
 
-/** Writes lines to stdout. A reader that has gone, as `head` does, is no error. */
+/** Writes lines to stdout. */
 export function print(lines: readonly string[]) {
-  process.stdout.removeListener('error', ignoreClosed).on('error', ignoreClosed);
+  watchStdout();
   process.stdout.write(lines.map((line) => `${line}\n`).join(''));
 }
 
@@ -130,7 +131,13 @@ export function printJson(value: unknown) {
   print([JSON.stringify(value, null, 2)]);
 }
 
-function ignoreClosed(error: NodeJS.ErrnoException) {
-  if (error.code !== 'EPIPE') throw error;
-  process.exit(0);
+/** For what does nothing but write: a reader that has gone, as `head` does, ends it, and is no error. */
+export function watchStdout() {
+  process.stdout.removeListener('error', unwritable).on('error', unwritable);
+}
+
+function unwritable({ code, message }: NodeJS.ErrnoException) {
+  if (code === 'EPIPE') process.exit(exitCodes.ok);
+  process.stderr.write(`outboard: cannot write to stdout: ${message}\n`);
+  process.exit(exitCodes.unable);
 }

@@ -1,6 +1,7 @@
 // The command itself: its words, its exit codes.
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { closeSync, openSync } from 'node:fs';
 import { createServer } from 'node:net';
 import path from 'node:path';
 import t from 'tap';
@@ -13,6 +14,28 @@ function cli(args: string[], env: NodeJS.ProcessEnv = {}) {
   });
   return { status, stdout, stderr };
 }
+
+t.test('stdout that takes nothing', async (t) => {
+  const full = openSync('/dev/full', 'w');
+  t.teardown(() => closeSync(full));
+  for (const args of [['help', 'serve'], ['run', '--help'], ['version'], ['policies'], ['man']]) {
+    const run = spawnSync(process.execPath, [outboard, ...args], {
+      stdio: ['ignore', full, 'pipe'],
+      encoding: 'utf8',
+    });
+    t.match(run, { status: 3, stderr: /^outboard: cannot write to stdout: .*\n$/ }, args.join(' '));
+    const gone = spawn(process.execPath, [outboard, ...args], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    gone.stdout.destroy();
+    let said = '';
+    gone.stderr.on('data', (text) => {
+      said += text;
+    });
+    const [status] = await once(gone, 'close');
+    t.same({ status, said }, { status: 0, said: '' }, args.join(' '));
+  }
+});
 
 t.test('version and help', async (t) => {
   t.match(cli(['version']), { status: 0, stdout: /^outboard \d+\.\d+\.\d+, protocol \d+\n$/ });

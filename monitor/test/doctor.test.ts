@@ -155,11 +155,11 @@ t.test('what could be had of a GPU', async (t) => {
     sessions: [session(30), session(0)],
   } as unknown as GpuState;
   const parameters = { omega: 1, gamma: 1.5 };
-  const usual = { asked: 0n, left: null };
+  const usual = { asked: 0n, left: null, shareLeft: null };
   t.same(deviceRoom(gpu, parameters, usual), { memory: 60n, share: 70, slots: 2, session: 20n });
-  t.equal(deviceRoom(gpu, parameters, { asked: 7n, left: null }).session, 7n);
-  const cut = { asked: 0n, usualMost: 15n, left: 30n };
-  t.same(deviceRoom(gpu, parameters, cut), { memory: 30n, share: 70, slots: 2, session: 15n });
+  t.equal(deviceRoom(gpu, parameters, { asked: 7n, left: null, shareLeft: null }).session, 7n);
+  const cut = { asked: 0n, usualMost: 15n, left: 30n, shareLeft: 50 };
+  t.same(deviceRoom(gpu, parameters, cut), { memory: 30n, share: 50, slots: 2, session: 15n });
   const none = { memory: 0n, share: 0, slots: 0, session: 20n };
   t.same(deviceRoom({ ...gpu, free: [false] }, parameters, usual), none);
   t.same(deviceRoom({ ...gpu, healthy: false }, parameters, usual), none);

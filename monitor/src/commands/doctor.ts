@@ -1,7 +1,7 @@
 import { command, exitCodes } from '../command.js';
 import { examine, milliseconds, type Step } from '../doctor.js';
 import { yesNo } from '../options.js';
-import { clean, printJson } from '../table.js';
+import { clean, print, printJson } from '../table.js';
 import { parseCount } from '../values.js';
 import { askedBy, guestEnvironment, options as runOptions, tokenEnvironment } from './run.js';
 
@@ -85,5 +85,5 @@ session begins, 6 when a session begins and the kernel does not run or is wrong.
 function show({ name, ok, text, remedy, seconds }: Step) {
   const time = seconds === null ? '' : milliseconds(seconds);
   const line = `${ok ? 'ok  ' : 'BAD '}  ${name.padEnd(10)}  ${time.padStart(10)}  ${clean(text)}`;
-  process.stdout.write(`${line}\n${remedy === null ? '' : `      ${remedy}\n`}`);
+  print(remedy === null ? [line] : [line, `      ${remedy}`]);
 }

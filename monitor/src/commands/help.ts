@@ -1,5 +1,6 @@
 import { type Command, exitCodes } from '../command.js';
 import { UsageError } from '../options.js';
+import { print } from '../table.js';
 
 export function help(everything: () => Promise<Command[]>): Command {
   return {
@@ -14,7 +15,7 @@ export function help(everything: () => Promise<Command[]>): Command {
         const names = commands.map(({ name }) => name).join(', ');
         throw new UsageError(`no command ${topic}; there are ${names}`);
       }
-      process.stdout.write(found?.help ?? overview(commands));
+      print([(found?.help ?? overview(commands)).trimEnd()]);
       return exitCodes.ok;
     },
   };

@@ -11,6 +11,7 @@ import {
   type Values,
   yesNo,
 } from '../options.js';
+import { print as printLines } from '../table.js';
 import { addOperator, addTenant, remove, rotate } from '../tenants-edit.js';
 import { parseMoment, readTenantsFile, type TenantsContent } from '../tenants-file.js';
 import type { Token } from '../tenants-token.js';
@@ -254,7 +255,7 @@ function draftOf(file: string): string {
 }
 
 function print(text: string) {
-  process.stdout.write(`${text}\n`);
+  printLines([text]);
 }
 
 function iso(moment: number | null): string | null {

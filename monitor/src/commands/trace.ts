@@ -3,6 +3,7 @@ import path from 'node:path';
 import { command, exitCodes } from '../command.js';
 import { OutboardError } from '../errors.js';
 import { type Option, yesNo } from '../options.js';
+import { print } from '../table.js';
 import { chromeTrace } from '../trace/chrome.js';
 import type { ClockMap } from '../trace/clocks.js';
 import { perfettoTrace } from '../trace/perfetto.js';
@@ -41,7 +42,7 @@ is stands in what is printed, and in the trace.`,
     write(file, json ? chromeTrace(timeline) : perfettoTrace(timeline));
     const said = [`wrote ${file}`, ...[guest, server].flatMap(describe)];
     if (timeline.clocks) said.push(describeClocks(timeline.clocks, timeline.facts));
-    process.stdout.write(`${said.join('\n')}\n`);
+    print(said);
     return exitCodes.ok;
   },
 });

@@ -2,7 +2,7 @@ import { wire } from '../../../api-server/src/control.js';
 import { version as number } from '../../../api-server/src/version.js';
 import { command, exitCodes } from '../command.js';
 import { yesNo } from '../options.js';
-import { printJson } from '../table.js';
+import { print, printJson } from '../table.js';
 
 export const version = command({
   name: 'version',
@@ -13,7 +13,7 @@ export const version = command({
   },
   async run({ json }) {
     if (json) printJson({ version: number, protocol: wire.protocol });
-    else process.stdout.write(`outboard ${number}, protocol ${wire.protocol}\n`);
+    else print([`outboard ${number}, protocol ${wire.protocol}`]);
     return exitCodes.ok;
   },
 });
