@@ -11,7 +11,7 @@ export interface Option<T> {
   help: string;
   parse: (text: string) => T;
   fallback: T;
-  /** The default as help shows it; none: not shown. */
+  /** The default as help shows it; absent: there is none. */
   shown?: string;
   /** Left out of help: for developers. */
   hidden?: true;
@@ -129,12 +129,23 @@ export function splitAtProgram(options: OptionTable, args: string[]): [string[],
   return [args.slice(0, end.index), args.slice(program)];
 }
 
+/** As help shows it; null for what is said or not, and has no value. */
+export function defaultOf({ value, shown }: Option<unknown>): string | null {
+  return shown ?? (value === '' ? null : 'none');
+}
+
+/** What stands behind the help of an option. */
+export function notesOf(option: Option<unknown>): string {
+  const usual = defaultOf(option);
+  return [...(usual === null ? [] : [`default ${usual}`]), option.env].join('; ');
+}
+
 export function optionsHelp(options: OptionTable): string {
   const rows = Object.entries(options)
     .filter(([, option]) => !option.hidden)
-    .map(([name, { value, env, help, shown }]) => {
-      const notes = [...(shown === undefined ? [] : [`default ${shown}`]), env];
-      return [`--${name} ${value}`.trim(), `${help} (${notes.join('; ')})`] as const;
+    .map(([name, option]) => {
+      const { value, help } = option;
+      return [`--${name} ${value}`.trim(), `${help} (${notesOf(option)})`] as const;
     });
   const width = Math.max(...rows.map(([flag]) => flag.length));
   return rows.map(([flag, help]) => `  ${flag.padEnd(width)}  ${help}`).join('\n');

@@ -470,7 +470,7 @@ t.test(
 t.test('every command says what it is, in help, completion and man page alike', async (t) => {
   const commands = JSON.parse((await cli(null, ['man', '--json'])).stdout) as {
     name: string;
-    options: { name: string }[];
+    options: { name: string; value: string | null; default: string | null }[];
   }[];
   t.ok(commands.length >= 14);
   const pages = await Promise.all(commands.map(({ name }) => cli(null, ['help', name])));
@@ -485,6 +485,8 @@ t.test('every command says what it is, in help, completion and man page alike', 
     t.match(zsh, `\n    ${name}) `);
     for (const option of options) {
       t.match(page, `\n  --${option.name}`, `${name} --${option.name}`);
+      const usual = option.value === null || option.default !== null;
+      t.ok(usual, `${name} --${option.name} says its default`);
       t.match(man, `--${option.name}`.replaceAll('-', '\\-'));
       t.match(fish, new RegExp(`from ${name}' -l ${option.name}\\b`));
       t.match(bash, `--${option.name}`);

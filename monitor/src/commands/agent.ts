@@ -25,6 +25,7 @@ const options = {
     help: 'the TLS address of the server (--tls-listen); several separated by commas are tried in turn',
     parse: parseUpstreams,
     fallback: null,
+    shown: 'none: it must be named',
   } satisfies Option<Address[] | null>,
   ca: {
     env: 'OUTBOARD_AGENT_CA',
@@ -163,6 +164,8 @@ function untilStopped(agent: Agent, graceSeconds: number, log: Log): Promise<voi
 
 function tellReady(address: string, readyFile: string | null) {
   writeReadyFile(readyFile, [address]);
+  // Whoever does not listen any more, or has no room, is no reason not to serve.
+  process.stdout.on('error', () => {});
   process.stdout.write(`listening on ${address}\n`);
 }
 

@@ -1,6 +1,13 @@
 import { version } from '../../../api-server/src/version.js';
 import { type Command, exitCodes } from '../command.js';
-import { type OptionTable, optionsHelp, readOptions, yesNo } from '../options.js';
+import {
+  defaultOf,
+  notesOf,
+  type OptionTable,
+  optionsHelp,
+  readOptions,
+  yesNo,
+} from '../options.js';
 import { print, printJson } from '../table.js';
 import { exitMeanings } from './help.js';
 
@@ -33,8 +40,9 @@ function plain({ name, summary, words, options = {} }: Command) {
   return { name, summary, words: words ?? [], options: visible(options).map(plainOption) };
 }
 
-function plainOption([name, { value, env, help, shown }]: ReturnType<typeof visible>[number]) {
-  return { name, value: value || null, env, help, default: shown ?? null };
+function plainOption([name, option]: ReturnType<typeof visible>[number]) {
+  const { value, env, help } = option;
+  return { name, value: value || null, env, help, default: defaultOf(option) };
 }
 
 function visible(options: OptionTable) {
@@ -86,13 +94,13 @@ function section({ name, summary, help, options = {} }: Command): string[] {
   ];
 }
 
-function optionLines([name, { value, env, help, shown }]: ReturnType<typeof visible>[number]) {
-  const notes = [...(shown === undefined ? [] : [`default ${shown}`]), env];
+function optionLines([name, option]: ReturnType<typeof visible>[number]) {
+  const { value, help } = option;
   const flag = escaped(`--${name}`);
   return [
     '.TP',
     value ? `\\fB${flag}\\fR \\fI${escaped(value)}\\fR` : `\\fB${flag}\\fR`,
-    text(`${help[0]?.toUpperCase()}${help.slice(1)} (${notes.join('; ')}).`),
+    text(`${help[0]?.toUpperCase()}${help.slice(1)} (${notesOf(option)}).`),
   ];
 }
 

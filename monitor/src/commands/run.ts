@@ -85,6 +85,7 @@ export const options = {
     help: "percent of the GPU's time, promised and at most",
     parse: parseShare,
     fallback: null,
+    shown: 'nothing promised, and all that is left over',
   } satisfies Option<string | null>,
   log: {
     env: 'OUTBOARD_LOG',

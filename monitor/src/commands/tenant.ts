@@ -24,6 +24,7 @@ const options = {
     help: 'the tenants file; `add` makes it where there is none',
     parse: (text) => path.resolve(text),
     fallback: null,
+    shown: 'none: it must be named',
   } satisfies Option<string | null>,
   sessions: {
     env: 'OUTBOARD_TENANT_SESSIONS',
@@ -31,6 +32,7 @@ const options = {
     help: 'add: sessions it may have, running and waiting',
     parse: parseCount(0, 1_000_000, 'how many sessions,'),
     fallback: null,
+    shown: 'no limit',
   } satisfies Option<number | null>,
   memory: {
     env: 'OUTBOARD_TENANT_MEMORY',
@@ -41,6 +43,7 @@ const options = {
       return text;
     },
     fallback: null,
+    shown: 'no limit',
   } satisfies Option<string | null>,
   share: {
     env: 'OUTBOARD_TENANT_SHARE',
@@ -48,6 +51,7 @@ const options = {
     help: 'add: GPU time promised to all its sessions; 100 is one GPU',
     parse: parseCount(0, 100_000, 'percent'),
     fallback: null,
+    shown: 'no limit',
   } satisfies Option<number | null>,
   'kernel-seconds': {
     env: 'OUTBOARD_TENANT_KERNEL_SECONDS',
@@ -55,6 +59,7 @@ const options = {
     help: 'add: how long a kernel of it may run, in place of what the server says; 0: for ever',
     parse: parseCount(0, 7 * 24 * 3600, 'seconds'),
     fallback: null,
+    shown: 'what the server says',
   } satisfies Option<number | null>,
   'idle-seconds': {
     env: 'OUTBOARD_TENANT_IDLE_SECONDS',
@@ -62,6 +67,7 @@ const options = {
     help: 'add: how long a session of it may do nothing, in place of what the server says; 0: for ever',
     parse: parseCount(0, 7 * 24 * 3600, 'seconds'),
     fallback: null,
+    shown: 'what the server says',
   } satisfies Option<number | null>,
   gpus: {
     env: 'OUTBOARD_TENANT_GPUS',
@@ -69,13 +75,15 @@ const options = {
     help: 'add: the GPUs it may use: indices, UUIDs or how these begin, as in 0,GPU-4e1f',
     parse: parseGpus,
     fallback: null,
+    shown: 'all',
   } satisfies Option<(number | string)[] | null>,
   class: {
     env: 'OUTBOARD_TENANT_CLASS',
     value: 'CLASS',
-    help: 'add: latency-strict (the default) or best-effort, which is then all it can ask for',
+    help: 'add: latency-strict or best-effort, which is then all it can ask for',
     parse: parseChoice('latency-strict', 'best-effort'),
     fallback: null,
+    shown: 'latency-strict',
   } satisfies Option<string | null>,
   certificates: {
     env: 'OUTBOARD_TENANT_CERTIFICATES',
@@ -91,9 +99,10 @@ const options = {
   expires: {
     env: 'OUTBOARD_TENANT_EXPIRES',
     value: 'DATE',
-    help: 'add: when it is not admitted any more; rotate: when the new token ends',
+    help: 'add: when it is not admitted any more; rotate: when the new token ends; as 2027-01-31 or 2027-01-31T12:00:00Z',
     parse: parseDate,
     fallback: null,
+    shown: 'never',
   } satisfies Option<string | null>,
   operator: {
     env: 'OUTBOARD_TENANT_OPERATOR',
