@@ -87,7 +87,7 @@ static void memory_where_the_caller_wants_it(void **state) {
   assert_true(other != wanted && other % GRANULE == 0);
 
   CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                              .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+                              .location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}}};
   CUmemAccessDesc access = {.location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   CUmemGenericAllocationHandle memory;
   size_t before, mapped, after, total;

@@ -3,7 +3,7 @@
 #ifndef ABI_INDEX_H
 #define ABI_INDEX_H
 
-#define ABI_ENTRY_COUNT 672
-#define ABI_LOOKUP_COUNT 673
+#define ABI_ENTRY_COUNT 723
+#define ABI_LOOKUP_COUNT 724
 
 #endif

@@ -21,7 +21,7 @@ extern "C" {
 #define CUDA_DRIVER_SYMBOL(name)
 #endif
 
-#define CUDA_DRIVER_VERSION 13000
+#define CUDA_DRIVER_VERSION 13050
 
 typedef uint32_t cuuint32_t;
 typedef uint64_t cuuint64_t;
@@ -143,6 +143,11 @@ enum cl_context_flags_enum {
   NVCL_CTX_SCHED_BLOCKING_SYNC = 4,
 };
 typedef enum cl_context_flags_enum cl_context_flags;
+enum CUhostTaskSyncMode_enum {
+  CU_HOST_TASK_BLOCKING = 0,
+  CU_HOST_TASK_SPINWAIT = 1,
+};
+typedef enum CUhostTaskSyncMode_enum CUhostTaskSyncMode;
 enum CUstream_flags_enum {
   CU_STREAM_DEFAULT = 0,
   CU_STREAM_NON_BLOCKING = 1,
@@ -165,6 +170,33 @@ enum CUevent_wait_flags_enum {
   CU_EVENT_WAIT_EXTERNAL = 1,
 };
 typedef enum CUevent_wait_flags_enum CUevent_wait_flags;
+enum CUatomicOperation_enum {
+  CU_ATOMIC_OPERATION_INTEGER_ADD = 0,
+  CU_ATOMIC_OPERATION_INTEGER_MIN = 1,
+  CU_ATOMIC_OPERATION_INTEGER_MAX = 2,
+  CU_ATOMIC_OPERATION_INTEGER_INCREMENT = 3,
+  CU_ATOMIC_OPERATION_INTEGER_DECREMENT = 4,
+  CU_ATOMIC_OPERATION_AND = 5,
+  CU_ATOMIC_OPERATION_OR = 6,
+  CU_ATOMIC_OPERATION_XOR = 7,
+  CU_ATOMIC_OPERATION_EXCHANGE = 8,
+  CU_ATOMIC_OPERATION_CAS = 9,
+  CU_ATOMIC_OPERATION_FLOAT_ADD = 10,
+  CU_ATOMIC_OPERATION_FLOAT_MIN = 11,
+  CU_ATOMIC_OPERATION_FLOAT_MAX = 12,
+  CU_ATOMIC_OPERATION_MAX = 13,
+};
+typedef enum CUatomicOperation_enum CUatomicOperation;
+enum CUatomicOperationCapability_enum {
+  CU_ATOMIC_CAPABILITY_SIGNED = 1,
+  CU_ATOMIC_CAPABILITY_UNSIGNED = 2,
+  CU_ATOMIC_CAPABILITY_REDUCTION = 4,
+  CU_ATOMIC_CAPABILITY_SCALAR_32 = 8,
+  CU_ATOMIC_CAPABILITY_SCALAR_64 = 16,
+  CU_ATOMIC_CAPABILITY_SCALAR_128 = 32,
+  CU_ATOMIC_CAPABILITY_VECTOR_32x4 = 64,
+};
+typedef enum CUatomicOperationCapability_enum CUatomicOperationCapability;
 enum CUstreamWaitValue_flags_enum {
   CU_STREAM_WAIT_VALUE_GEQ = 0,
   CU_STREAM_WAIT_VALUE_EQ = 1,
@@ -184,6 +216,7 @@ enum CUstreamBatchMemOpType_enum {
   CU_STREAM_MEM_OP_WAIT_VALUE_64 = 4,
   CU_STREAM_MEM_OP_WRITE_VALUE_64 = 5,
   CU_STREAM_MEM_OP_BARRIER = 6,
+  CU_STREAM_MEM_OP_ATOMIC_REDUCTION = 8,
   CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES = 3,
 };
 typedef enum CUstreamBatchMemOpType_enum CUstreamBatchMemOpType;
@@ -192,6 +225,17 @@ enum CUstreamMemoryBarrier_flags_enum {
   CU_STREAM_MEMORY_BARRIER_TYPE_GPU = 1,
 };
 typedef enum CUstreamMemoryBarrier_flags_enum CUstreamMemoryBarrier_flags;
+enum CUstreamAtomicReductionOpType_enum {
+  CU_STREAM_ATOMIC_REDUCTION_OP_OR = 6,
+  CU_STREAM_ATOMIC_REDUCTION_OP_AND = 5,
+  CU_STREAM_ATOMIC_REDUCTION_OP_ADD = 0,
+};
+typedef enum CUstreamAtomicReductionOpType_enum CUstreamAtomicReductionOpType;
+enum CUstreamAtomicReductionDataType_enum {
+  CU_STREAM_ATOMIC_REDUCTION_UNSIGNED_32 = 14,
+  CU_STREAM_ATOMIC_REDUCTION_UNSIGNED_64 = 22,
+};
+typedef enum CUstreamAtomicReductionDataType_enum CUstreamAtomicReductionDataType;
 union CUstreamBatchMemOpParams_union {
   CUstreamBatchMemOpType operation;
   struct CUstreamMemOpWaitValueParams_st {
@@ -222,6 +266,15 @@ union CUstreamBatchMemOpParams_union {
     CUstreamBatchMemOpType operation;
     unsigned int flags;
   } memoryBarrier;
+  struct CUstreamMemOpAtomicReductionParams_st {
+    CUstreamBatchMemOpType operation;
+    unsigned int flags;
+    CUstreamAtomicReductionOpType reductionOp;
+    CUstreamAtomicReductionDataType dataType;
+    CUdeviceptr address;
+    cuuint64_t value;
+    CUdeviceptr alias;
+  } atomicReduction;
   cuuint64_t pad[6];
 };
 typedef union CUstreamBatchMemOpParams_union CUstreamBatchMemOpParams_v1;
@@ -317,6 +370,20 @@ enum CUarray_format_enum {
   CU_AD_FORMAT_YUV444_8bit_SemiPlanar = 180,
   CU_AD_FORMAT_YUV444_16bit_SemiPlanar = 181,
   CU_AD_FORMAT_UNORM_INT_101010_2 = 80,
+  CU_AD_FORMAT_UINT8_PACKED_422 = 81,
+  CU_AD_FORMAT_UINT8_PACKED_444 = 82,
+  CU_AD_FORMAT_UINT8_SEMIPLANAR_420 = 83,
+  CU_AD_FORMAT_UINT16_SEMIPLANAR_420 = 84,
+  CU_AD_FORMAT_UINT8_SEMIPLANAR_422 = 85,
+  CU_AD_FORMAT_UINT16_SEMIPLANAR_422 = 86,
+  CU_AD_FORMAT_UINT8_SEMIPLANAR_444 = 87,
+  CU_AD_FORMAT_UINT16_SEMIPLANAR_444 = 88,
+  CU_AD_FORMAT_UINT8_PLANAR_420 = 89,
+  CU_AD_FORMAT_UINT16_PLANAR_420 = 90,
+  CU_AD_FORMAT_UINT8_PLANAR_422 = 91,
+  CU_AD_FORMAT_UINT16_PLANAR_422 = 92,
+  CU_AD_FORMAT_UINT8_PLANAR_444 = 93,
+  CU_AD_FORMAT_UINT16_PLANAR_444 = 94,
   CU_AD_FORMAT_MAX = 2147483647,
 };
 typedef enum CUarray_format_enum CUarray_format;
@@ -486,7 +553,21 @@ enum CUdevice_attribute_enum {
   CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 145,
   CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED = 146,
   CU_DEVICE_ATTRIBUTE_ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SUPPORTED = 147,
-  CU_DEVICE_ATTRIBUTE_MAX = 148,
+  CU_DEVICE_ATTRIBUTE_ATOMIC_REDUCTION_SUPPORTED = 148,
+  CU_DEVICE_ATTRIBUTE_LOCALITY_DOMAIN_COUNT = 149,
+  CU_DEVICE_ATTRIBUTE_MAX_OVERSIZED_SHARED_MEMORY_PER_BLOCK = 150,
+  CU_DEVICE_ATTRIBUTE_D3D12_CIG_STREAMS_SUPPORTED = 151,
+  CU_DEVICE_ATTRIBUTE_DMA_BUF_MMAP_SUPPORTED = 152,
+  CU_DEVICE_ATTRIBUTE_LOGICAL_ENDPOINT_UNICAST_SUPPORTED = 153,
+  CU_DEVICE_ATTRIBUTE_LOGICAL_ENDPOINT_MULTICAST_SUPPORTED = 154,
+  CU_DEVICE_ATTRIBUTE_LOGICAL_ENDPOINT_COUNTED_OPS_SUPPORTED = 155,
+  CU_DEVICE_ATTRIBUTE_LOGICAL_ENDPOINT_UNICAST_ACCESS_ON_OWNER_DEVICE_SUPPORTED = 156,
+  CU_DEVICE_ATTRIBUTE_LOCALITY_DOMAIN_MULTIPROCESSOR_COUNT = 157,
+  CU_DEVICE_ATTRIBUTE_LOGICAL_ENDPOINT_SUPPORTED_HANDLE_TYPES = 158,
+  CU_DEVICE_ATTRIBUTE_VULKAN_CIG_STREAMS_SUPPORTED = 159,
+  CU_DEVICE_ATTRIBUTE_TENSOR_MAP_LARGE_TENSOR_MIN_SIZE = 160,
+  CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_LOCALIZED_MEMORY_SUPPORTED = 161,
+  CU_DEVICE_ATTRIBUTE_MAX = 162,
 };
 typedef enum CUdevice_attribute_enum CUdevice_attribute;
 struct CUdevprop_st {
@@ -525,6 +606,7 @@ enum CUpointer_attribute_enum {
   CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR = 19,
   CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID = 20,
   CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE = 21,
+  CU_POINTER_ATTRIBUTE_LOCALITY_DOMAIN_ORDINAL = 22,
 };
 typedef enum CUpointer_attribute_enum CUpointer_attribute;
 enum CUfunction_attribute_enum {
@@ -544,7 +626,9 @@ enum CUfunction_attribute_enum {
   CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH = 13,
   CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14,
   CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE = 15,
-  CU_FUNC_ATTRIBUTE_MAX = 16,
+  CU_FUNC_ATTRIBUTE_DEVICE_NODE_UPDATE_SUPPORTED = 16,
+  CU_FUNC_ATTRIBUTE_SHARED_MEMORY_MODE = 17,
+  CU_FUNC_ATTRIBUTE_MAX = 18,
 };
 typedef enum CUfunction_attribute_enum CUfunction_attribute;
 enum CUfunc_cache_enum {
@@ -635,7 +719,8 @@ enum CUjit_option_enum {
   CU_JIT_MAX_THREADS_PER_BLOCK = 32,
   CU_JIT_OVERRIDE_DIRECTIVE_VALUES = 33,
   CU_JIT_SPLIT_COMPILE = 34,
-  CU_JIT_NUM_OPTIONS = 35,
+  CU_JIT_BINARY_LOADER_THREAD_COUNT = 35,
+  CU_JIT_NUM_OPTIONS = 36,
 };
 typedef enum CUjit_option_enum CUjit_option;
 enum CUjit_target_enum {
@@ -660,17 +745,20 @@ enum CUjit_target_enum {
   CU_TARGET_COMPUTE_100 = 100,
   CU_TARGET_COMPUTE_110 = 110,
   CU_TARGET_COMPUTE_103 = 103,
+  CU_TARGET_COMPUTE_107 = 107,
   CU_TARGET_COMPUTE_120 = 120,
   CU_TARGET_COMPUTE_121 = 121,
   CU_TARGET_COMPUTE_90A = 65626,
   CU_TARGET_COMPUTE_100A = 65636,
   CU_TARGET_COMPUTE_110A = 65646,
   CU_TARGET_COMPUTE_103A = 65639,
+  CU_TARGET_COMPUTE_107A = 65643,
   CU_TARGET_COMPUTE_120A = 65656,
   CU_TARGET_COMPUTE_121A = 65657,
   CU_TARGET_COMPUTE_100F = 131172,
   CU_TARGET_COMPUTE_110F = 131182,
   CU_TARGET_COMPUTE_103F = 131175,
+  CU_TARGET_COMPUTE_107F = 131179,
   CU_TARGET_COMPUTE_120F = 131192,
   CU_TARGET_COMPUTE_121F = 131193,
 };
@@ -732,7 +820,8 @@ enum CUlimit_enum {
   CU_LIMIT_SHMEM_SIZE = 7,
   CU_LIMIT_CIG_ENABLED = 8,
   CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED = 9,
-  CU_LIMIT_MAX = 10,
+  CU_LIMIT_PER_BLOCK_MEMORY_SIZE = 10,
+  CU_LIMIT_MAX = 11,
 };
 typedef enum CUlimit_enum CUlimit;
 enum CUresourcetype_enum {
@@ -831,6 +920,11 @@ typedef CUDA_HOST_NODE_PARAMS_v1 CUDA_HOST_NODE_PARAMS;
 struct CUDA_HOST_NODE_PARAMS_v2_st {
   CUhostFn fn;
   void *userData;
+  unsigned int syncMode;
+  union {
+    CUcontext ctx;
+    CUgreenCtx gCtx;
+  };
 };
 typedef struct CUDA_HOST_NODE_PARAMS_v2_st CUDA_HOST_NODE_PARAMS_v2;
 enum CUgraphConditionalNodeType_enum {
@@ -862,6 +956,10 @@ enum CUgraphNodeType_enum {
   CU_GRAPH_NODE_TYPE_MEM_FREE = 11,
   CU_GRAPH_NODE_TYPE_BATCH_MEM_OP = 12,
   CU_GRAPH_NODE_TYPE_CONDITIONAL = 13,
+  CU_GRAPH_NODE_TYPE_MEMCPY_BATCH = 14,
+  CU_GRAPH_NODE_TYPE_RESERVED_16 = 16,
+  CU_GRAPH_NODE_TYPE_EXTERNAL_ENGINE = 17,
+  CU_GRAPH_NODE_TYPE_FABRIC_CPY_BATCH = 18,
 };
 typedef enum CUgraphNodeType_enum CUgraphNodeType;
 enum CUgraphDependencyType_enum {
@@ -903,6 +1001,7 @@ enum CUclusterSchedulingPolicy_enum {
   CU_CLUSTER_SCHEDULING_POLICY_DEFAULT = 0,
   CU_CLUSTER_SCHEDULING_POLICY_SPREAD = 1,
   CU_CLUSTER_SCHEDULING_POLICY_LOAD_BALANCING = 2,
+  CU_CLUSTER_SCHEDULING_POLICY_RUBIN_DSMEM_LOCALITY = 3,
 };
 typedef enum CUclusterSchedulingPolicy_enum CUclusterSchedulingPolicy;
 enum CUlaunchMemSyncDomain_enum {
@@ -915,6 +1014,20 @@ struct CUlaunchMemSyncDomainMap_st {
   unsigned char remote;
 };
 typedef struct CUlaunchMemSyncDomainMap_st CUlaunchMemSyncDomainMap;
+enum CUlaunchAttributePortableClusterMode_enum {
+  CU_LAUNCH_PORTABLE_CLUSTER_MODE_DEFAULT = 0,
+  CU_LAUNCH_PORTABLE_CLUSTER_MODE_REQUIRE_PORTABLE = 1,
+  CU_LAUNCH_PORTABLE_CLUSTER_MODE_ALLOW_NON_PORTABLE = 2,
+};
+typedef enum CUlaunchAttributePortableClusterMode_enum CUlaunchAttributePortableClusterMode;
+enum CUsharedMemoryMode_enum {
+  CU_SHARED_MEMORY_MODE_DEFAULT = 0,
+  CU_SHARED_MEMORY_MODE_REQUIRE_PORTABLE = 1,
+  CU_SHARED_MEMORY_MODE_ALLOW_NON_PORTABLE = 2,
+  CU_SHARED_MEMORY_MODE_ALLOW_OVERSIZED_SHARED_MEMORY = 3,
+  CU_SHARED_MEMORY_MODE_PREFER_OVERSIZED_SHARED_MEMORY = 4,
+};
+typedef enum CUsharedMemoryMode_enum CUsharedMemoryMode;
 enum CUlaunchAttributeID_enum {
   CU_LAUNCH_ATTRIBUTE_IGNORE = 0,
   CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW = 1,
@@ -932,6 +1045,8 @@ enum CUlaunchAttributeID_enum {
   CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE = 13,
   CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT = 14,
   CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING = 16,
+  CU_LAUNCH_ATTRIBUTE_PORTABLE_CLUSTER_SIZE_MODE = 17,
+  CU_LAUNCH_ATTRIBUTE_SHARED_MEMORY_MODE = 18,
 };
 typedef enum CUlaunchAttributeID_enum CUlaunchAttributeID;
 union CUlaunchAttributeValue_union {
@@ -969,6 +1084,8 @@ union CUlaunchAttributeValue_union {
   } deviceUpdatableKernelNode;
   unsigned int sharedMemCarveout;
   unsigned int nvlinkUtilCentricScheduling;
+  CUlaunchAttributePortableClusterMode portableClusterSizeMode;
+  CUsharedMemoryMode sharedMemoryMode;
 };
 typedef union CUlaunchAttributeValue_union CUlaunchAttributeValue;
 struct CUlaunchAttribute_st {
@@ -1054,6 +1171,20 @@ struct CUctxCreateParams_st {
   CUctxCigParam *cigParams;
 };
 typedef struct CUctxCreateParams_st CUctxCreateParams;
+enum CUstreamCigDataType_enum {
+  STREAM_CIG_DATA_TYPE_D3D12_COMMAND_LIST = 1,
+  STREAM_CIG_DATA_TYPE_VULKAN_COMMAND_BUFFER_HANDLE_NV = 2,
+};
+typedef enum CUstreamCigDataType_enum CUstreamCigDataType;
+struct CUstreamCigParam_st {
+  CUstreamCigDataType streamSharedDataType;
+  void *streamSharedData;
+};
+typedef struct CUstreamCigParam_st CUstreamCigParam;
+struct CUstreamCigCaptureParams_st {
+  CUstreamCigParam *streamCigParams;
+};
+typedef struct CUstreamCigCaptureParams_st CUstreamCigCaptureParams;
 enum CUlibraryOption_enum {
   CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE = 0,
   CU_LIBRARY_BINARY_IS_PRESERVED = 1,
@@ -1080,6 +1211,7 @@ enum cudaError_enum {
   CUDA_ERROR_STUB_LIBRARY = 34,
   CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER = 36,
   CUDA_ERROR_DEVICE_UNAVAILABLE = 46,
+  CUDA_ERROR_MULTICAST_RESOURCE_FULL = 47,
   CUDA_ERROR_NO_DEVICE = 100,
   CUDA_ERROR_INVALID_DEVICE = 101,
   CUDA_ERROR_DEVICE_NOT_LICENSED = 102,
@@ -1108,6 +1240,7 @@ enum cudaError_enum {
   CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY = 224,
   CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC = 225,
   CUDA_ERROR_CONTAINED = 226,
+  CUDA_ERROR_INSUFFICIENT_LOADER_VERSION = 227,
   CUDA_ERROR_INVALID_SOURCE = 300,
   CUDA_ERROR_FILE_NOT_FOUND = 301,
   CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND = 302,
@@ -1168,6 +1301,9 @@ enum cudaError_enum {
   CUDA_ERROR_INVALID_RESOURCE_TYPE = 914,
   CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION = 915,
   CUDA_ERROR_KEY_ROTATION = 916,
+  CUDA_ERROR_STREAM_DETACHED = 917,
+  CUDA_ERROR_GRAPH_RECAPTURE_FAILURE = 918,
+  CUDA_ERROR_FABRIC_NOT_READY = 919,
   CUDA_ERROR_UNKNOWN = 999,
 };
 typedef enum cudaError_enum CUresult;
@@ -1180,33 +1316,6 @@ enum CUdevice_P2PAttribute_enum {
   CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED = 5,
 };
 typedef enum CUdevice_P2PAttribute_enum CUdevice_P2PAttribute;
-enum CUatomicOperation_enum {
-  CU_ATOMIC_OPERATION_INTEGER_ADD = 0,
-  CU_ATOMIC_OPERATION_INTEGER_MIN = 1,
-  CU_ATOMIC_OPERATION_INTEGER_MAX = 2,
-  CU_ATOMIC_OPERATION_INTEGER_INCREMENT = 3,
-  CU_ATOMIC_OPERATION_INTEGER_DECREMENT = 4,
-  CU_ATOMIC_OPERATION_AND = 5,
-  CU_ATOMIC_OPERATION_OR = 6,
-  CU_ATOMIC_OPERATION_XOR = 7,
-  CU_ATOMIC_OPERATION_EXCHANGE = 8,
-  CU_ATOMIC_OPERATION_CAS = 9,
-  CU_ATOMIC_OPERATION_FLOAT_ADD = 10,
-  CU_ATOMIC_OPERATION_FLOAT_MIN = 11,
-  CU_ATOMIC_OPERATION_FLOAT_MAX = 12,
-  CU_ATOMIC_OPERATION_MAX = 13,
-};
-typedef enum CUatomicOperation_enum CUatomicOperation;
-enum CUatomicOperationCapability_enum {
-  CU_ATOMIC_CAPABILITY_SIGNED = 1,
-  CU_ATOMIC_CAPABILITY_UNSIGNED = 2,
-  CU_ATOMIC_CAPABILITY_REDUCTION = 4,
-  CU_ATOMIC_CAPABILITY_SCALAR_32 = 8,
-  CU_ATOMIC_CAPABILITY_SCALAR_64 = 16,
-  CU_ATOMIC_CAPABILITY_SCALAR_128 = 32,
-  CU_ATOMIC_CAPABILITY_VECTOR_32x4 = 64,
-};
-typedef enum CUatomicOperationCapability_enum CUatomicOperationCapability;
 typedef void (*CUstreamCallback)(CUstream, CUresult, void *);
 typedef size_t (*CUoccupancyB2DSize)(int);
 struct CUDA_MEMCPY2D_st {
@@ -1484,6 +1593,12 @@ enum CUtensorMapIm2ColWideMode_enum {
   CU_TENSOR_MAP_IM2COL_WIDE_MODE_W128 = 1,
 };
 typedef enum CUtensorMapIm2ColWideMode_enum CUtensorMapIm2ColWideMode;
+enum CUtensorMapAllocClass_enum {
+  CU_TENSOR_MAP_ALLOC_CLASS_AUTO = 0,
+  CU_TENSOR_MAP_ALLOC_CLASS_SMALL = 1,
+  CU_TENSOR_MAP_ALLOC_CLASS_LARGE = 2,
+};
+typedef enum CUtensorMapAllocClass_enum CUtensorMapAllocClass;
 struct CUDA_POINTER_ATTRIBUTE_P2P_TOKENS_st {
   unsigned long long p2pToken;
   unsigned int vaSpaceToken;
@@ -1632,6 +1747,10 @@ struct CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2_st {
   CUexternalSemaphore *extSemArray;
   const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *paramsArray;
   unsigned int numExtSems;
+  union {
+    CUcontext ctx;
+    CUgreenCtx gCtx;
+  };
 };
 typedef struct CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2_st CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2;
 struct CUDA_EXT_SEM_WAIT_NODE_PARAMS_st {
@@ -1645,6 +1764,10 @@ struct CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2_st {
   CUexternalSemaphore *extSemArray;
   const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS *paramsArray;
   unsigned int numExtSems;
+  union {
+    CUcontext ctx;
+    CUgreenCtx gCtx;
+  };
 };
 typedef struct CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2_st CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2;
 typedef unsigned long long CUmemGenericAllocationHandle_v1;
@@ -1672,6 +1795,8 @@ enum CUmemLocationType_enum {
   CU_MEM_LOCATION_TYPE_HOST = 2,
   CU_MEM_LOCATION_TYPE_HOST_NUMA = 3,
   CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT = 4,
+  CU_MEM_LOCATION_TYPE_INVISIBLE = 5,
+  CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN = 6,
   CU_MEM_LOCATION_TYPE_MAX = 2147483647,
 };
 typedef enum CUmemLocationType_enum CUmemLocationType;
@@ -1748,7 +1873,13 @@ typedef struct CUarrayMapInfo_st CUarrayMapInfo_v1;
 typedef CUarrayMapInfo_v1 CUarrayMapInfo;
 struct CUmemLocation_st {
   CUmemLocationType type;
-  int id;
+  union {
+    int id;
+    struct {
+      unsigned char deviceId;
+      unsigned char localityDomainId;
+    } localized;
+  };
 };
 typedef struct CUmemLocation_st CUmemLocation_v1;
 typedef CUmemLocation_v1 CUmemLocation;
@@ -1818,6 +1949,13 @@ enum CUmemPool_attribute_enum {
   CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH = 6,
   CU_MEMPOOL_ATTR_USED_MEM_CURRENT = 7,
   CU_MEMPOOL_ATTR_USED_MEM_HIGH = 8,
+  CU_MEMPOOL_ATTR_ALLOCATION_TYPE = 9,
+  CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES = 10,
+  CU_MEMPOOL_ATTR_LOCATION_ID = 11,
+  CU_MEMPOOL_ATTR_LOCATION_TYPE = 12,
+  CU_MEMPOOL_ATTR_MAX_POOL_SIZE = 13,
+  CU_MEMPOOL_ATTR_HW_DECOMPRESS_ENABLED = 14,
+  CU_MEMPOOL_ATTR_LOCALITY_DOMAIN_ID = 15,
 };
 typedef enum CUmemPool_attribute_enum CUmemPool_attribute;
 struct CUmemPoolProps_st {
@@ -1827,7 +1965,8 @@ struct CUmemPoolProps_st {
   void *win32SecurityAttributes;
   size_t maxSize;
   unsigned short usage;
-  unsigned char reserved[54];
+  unsigned char gpuDirectRDMACapable;
+  unsigned char reserved[53];
 };
 typedef struct CUmemPoolProps_st CUmemPoolProps_v1;
 typedef CUmemPoolProps_v1 CUmemPoolProps;
@@ -1934,6 +2073,7 @@ typedef enum CUgraphMem_attribute_enum CUgraphMem_attribute;
 enum CUgraphChildGraphNodeOwnership_enum {
   CU_GRAPH_CHILD_GRAPH_OWNERSHIP_CLONE = 0,
   CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE = 1,
+  CU_GRAPH_CHILD_GRAPH_OWNERSHIP_INVALID = -1,
 };
 typedef enum CUgraphChildGraphNodeOwnership_enum CUgraphChildGraphNodeOwnership;
 struct CUDA_CHILD_GRAPH_NODE_PARAMS_st {
@@ -1943,12 +2083,45 @@ struct CUDA_CHILD_GRAPH_NODE_PARAMS_st {
 typedef struct CUDA_CHILD_GRAPH_NODE_PARAMS_st CUDA_CHILD_GRAPH_NODE_PARAMS;
 struct CUDA_EVENT_RECORD_NODE_PARAMS_st {
   CUevent event;
+  union {
+    CUcontext ctx;
+    CUgreenCtx gCtx;
+  };
 };
 typedef struct CUDA_EVENT_RECORD_NODE_PARAMS_st CUDA_EVENT_RECORD_NODE_PARAMS;
 struct CUDA_EVENT_WAIT_NODE_PARAMS_st {
   CUevent event;
 };
 typedef struct CUDA_EVENT_WAIT_NODE_PARAMS_st CUDA_EVENT_WAIT_NODE_PARAMS;
+struct CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st {
+  size_t count;
+  CUdeviceptr *dsts;
+  CUdeviceptr *srcs;
+  size_t *sizes;
+  CUmemcpyAttributes *attrs;
+  size_t *attrsIdxs;
+  size_t numAttrs;
+  union {
+    CUcontext ctx;
+    CUgreenCtx gCtx;
+  };
+};
+typedef struct CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st CUDA_MEMCPY_BATCH_NODE_PARAMS_V1;
+typedef CUDA_MEMCPY_BATCH_NODE_PARAMS_V1 CUDA_MEMCPY_BATCH_NODE_PARAMS;
+struct CUDA_FABRIC_COPY_BATCH_OP_st;
+typedef struct CUDA_FABRIC_COPY_BATCH_OP_st CUDA_FABRIC_COPY_BATCH_OP_v1;
+typedef CUDA_FABRIC_COPY_BATCH_OP_v1 CUDA_FABRIC_COPY_BATCH_OP;
+struct CUDA_FABRIC_CPY_BATCH_NODE_PARAMS_V1_st {
+  size_t numOps;
+  CUDA_FABRIC_COPY_BATCH_OP *opList;
+  unsigned long long flags;
+  union {
+    CUcontext ctx;
+    CUgreenCtx gCtx;
+  };
+};
+typedef struct CUDA_FABRIC_CPY_BATCH_NODE_PARAMS_V1_st CUDA_FABRIC_CPY_BATCH_NODE_PARAMS_V1;
+typedef CUDA_FABRIC_CPY_BATCH_NODE_PARAMS_V1 CUDA_FABRIC_CPY_BATCH_NODE_PARAMS;
 struct CUgraphNodeParams_st {
   CUgraphNodeType type;
   int reserved0[3];
@@ -1967,6 +2140,9 @@ struct CUgraphNodeParams_st {
     CUDA_MEM_FREE_NODE_PARAMS free;
     CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 memOp;
     CUDA_CONDITIONAL_NODE_PARAMS conditional;
+    CUDA_MEMCPY_BATCH_NODE_PARAMS_V1 memcpyBatch;
+    CUDA_FABRIC_CPY_BATCH_NODE_PARAMS_V1 fabricCpyBatch;
+    char asBytes[232];
   };
   long long reserved2;
 };
@@ -2008,6 +2184,8 @@ enum CUgraphDebugDot_flags_enum {
   CU_GRAPH_DEBUG_DOT_FLAGS_BATCH_MEM_OP_NODE_PARAMS = 8192,
   CU_GRAPH_DEBUG_DOT_FLAGS_EXTRA_TOPO_INFO = 16384,
   CU_GRAPH_DEBUG_DOT_FLAGS_CONDITIONAL_NODE_PARAMS = 32768,
+  CU_GRAPH_DEBUG_DOT_FLAGS_MEMCPY_BATCH_NODE_PARAMS = 65536,
+  CU_GRAPH_DEBUG_DOT_FLAGS_FABRIC_CPY_BATCH_NODE_PARAMS = 131072,
 };
 typedef enum CUgraphDebugDot_flags_enum CUgraphDebugDot_flags;
 enum CUuserObject_flags_enum {
@@ -2035,8 +2213,24 @@ enum CUprocessState_enum {
   CU_PROCESS_STATE_LOCKED = 1,
   CU_PROCESS_STATE_CHECKPOINTED = 2,
   CU_PROCESS_STATE_FAILED = 3,
+  CU_PROCESS_STATE_CHECKPOINTING = 4,
+  CU_PROCESS_STATE_RESTORING = 5,
 };
 typedef enum CUprocessState_enum CUprocessState;
+struct CUcheckpointCustomStoragePerDeviceData_st {
+  CUdeviceptr devPtr;
+  size_t size;
+  CUstream stream;
+};
+typedef struct CUcheckpointCustomStoragePerDeviceData_st CUcheckpointCustomStoragePerDeviceData;
+struct CUIcheckpointOperation_st;
+typedef struct CUIcheckpointOperation_st *CUcheckpointOperationHandle;
+struct CUcheckpointCustomStorageInfo_st {
+  CUcheckpointOperationHandle handle;
+  CUcheckpointCustomStoragePerDeviceData *perDeviceData;
+  unsigned int deviceCount;
+};
+typedef struct CUcheckpointCustomStorageInfo_st CUcheckpointCustomStorageInfo;
 struct CUcheckpointLockArgs_st {
   unsigned int timeoutMs;
   unsigned int reserved0;
@@ -2044,7 +2238,8 @@ struct CUcheckpointLockArgs_st {
 };
 typedef struct CUcheckpointLockArgs_st CUcheckpointLockArgs;
 struct CUcheckpointCheckpointArgs_st {
-  cuuint64_t reserved[8];
+  CUcheckpointCustomStorageInfo **customStorageInfo_out;
+  char reserved[56];
 };
 typedef struct CUcheckpointCheckpointArgs_st CUcheckpointCheckpointArgs;
 struct CUcheckpointGpuPair_st {
@@ -2055,8 +2250,9 @@ typedef struct CUcheckpointGpuPair_st CUcheckpointGpuPair;
 struct CUcheckpointRestoreArgs_st {
   CUcheckpointGpuPair *gpuPairs;
   unsigned int gpuPairsCount;
-  char reserved[44];
-  cuuint64_t reserved1;
+  unsigned int padding0;
+  CUcheckpointCustomStorageInfo **customStorageInfo_out;
+  char reserved[40];
 };
 typedef struct CUcheckpointRestoreArgs_st CUcheckpointRestoreArgs;
 struct CUcheckpointUnlockArgs_st {
@@ -2085,6 +2281,87 @@ struct CUmemDecompressParams_st {
   unsigned char padding[20];
 };
 typedef struct CUmemDecompressParams_st CUmemDecompressParams;
+enum CUcliqueType_enum {
+  CU_CLIQUE_TYPE_UNICAST_POINTER = 0,
+  CU_CLIQUE_TYPE_MULTICAST_POINTER = 1,
+  CU_CLIQUE_TYPE_UNICAST_LOGICAL_ENDPOINT = 2,
+  CU_CLIQUE_TYPE_MULTICAST_LOGICAL_ENDPOINT = 3,
+};
+typedef enum CUcliqueType_enum CUcliqueType;
+struct CUcliqueInfo_st {
+  CUcliqueType type;
+  unsigned int id;
+};
+typedef struct CUcliqueInfo_st CUcliqueInfo;
+typedef cuuint32_t CUlogicalEndpointId;
+enum CUlogicalEndpointIpcHandleType_enum {
+  CU_LOGICAL_ENDPOINT_IPC_HANDLE_TYPE_NONE = 0,
+  CU_LOGICAL_ENDPOINT_IPC_HANDLE_TYPE_FABRIC = 1,
+};
+typedef enum CUlogicalEndpointIpcHandleType_enum CUlogicalEndpointIpcHandleType;
+struct CUlogicalEndpointFabricHandle_st {
+  unsigned char data[64];
+};
+typedef struct CUlogicalEndpointFabricHandle_st CUlogicalEndpointFabricHandle;
+enum CUlogicalEndpointType_enum {
+  CU_LOGICAL_ENDPOINT_TYPE_INVALID = 0,
+  CU_LOGICAL_ENDPOINT_TYPE_UNICAST = 1,
+  CU_LOGICAL_ENDPOINT_TYPE_MULTICAST = 2,
+};
+typedef enum CUlogicalEndpointType_enum CUlogicalEndpointType;
+enum CUlogicalEndpointFlag_enum {
+  CU_LOGICAL_ENDPOINT_FLAG_NONE = 0,
+  CU_LOGICAL_ENDPOINT_FLAG_COUNTED_OPS = 1,
+};
+typedef enum CUlogicalEndpointFlag_enum CUlogicalEndpointFlag;
+struct CUlogicalEndpointProp_struct {
+  CUlogicalEndpointType type;
+  union {
+    struct {
+      CUdevice device;
+    } unicast;
+    struct {
+      unsigned int numDevices;
+    } multicast;
+  };
+  unsigned long long size;
+  unsigned int ipcHandleTypes;
+  unsigned int flags;
+};
+typedef struct CUlogicalEndpointProp_struct CUlogicalEndpointProp;
+enum CUfabricCpyOperandType_enum {
+  CU_FABRIC_COPY_OPERAND_TYPE_POINTER = 1,
+  CU_FABRIC_COPY_OPERAND_TYPE_LOGICAL_ENDPOINT = 2,
+  CU_FABRIC_COPY_OPERAND_TYPE_MAX = 2147483647,
+};
+typedef enum CUfabricCpyOperandType_enum CUfabricCpyOperandType;
+struct CUfabricCpyOperand_st {
+  CUfabricCpyOperandType type;
+  union {
+    struct {
+      CUdeviceptr ptr;
+      CUmemLocation locHint;
+    } ptr;
+    struct {
+      CUlogicalEndpointId id;
+      cuuint64_t offset;
+    } le;
+  } op;
+};
+typedef struct CUfabricCpyOperand_st CUfabricCpyOperand;
+struct CUDA_FABRIC_COPY_BATCH_OP_st {
+  CUfabricCpyOperand src;
+  CUfabricCpyOperand dst;
+  size_t size;
+  unsigned int flags;
+};
+enum CUgraphRecaptureStatus_enum {
+  CU_GRAPH_RECAPTURE_ELIGIBLE_FOR_UPDATE = 0,
+  CU_GRAPH_RECAPTURE_INELIGIBLE_FOR_UPDATE = 1,
+  CU_GRAPH_RECAPTURE_ERROR = 2,
+};
+typedef enum CUgraphRecaptureStatus_enum CUgraphRecaptureStatus;
+typedef CUresult (*CUgraphRecaptureCallback)(void *, CUgraphNode, const CUgraphNodeParams *, const CUgraphNodeParams *, CUgraphRecaptureStatus);
 enum CUfunctionLoadingState_enum {
   CU_FUNCTION_LOADING_STATE_UNLOADED = 0,
   CU_FUNCTION_LOADING_STATE_LOADED = 1,
@@ -2110,34 +2387,79 @@ typedef enum {
   CU_COREDUMP_SKIP_LOCAL_MEMORY = 8,
   CU_COREDUMP_SKIP_ABORT = 16,
   CU_COREDUMP_SKIP_CONSTBANK_MEMORY = 32,
-  CU_COREDUMP_LIGHTWEIGHT_FLAGS = 47,
+  CU_COREDUMP_GZIP_COMPRESS = 64,
+  CU_COREDUMP_FAULTED_CONTEXTS_ONLY = 128,
+  CU_COREDUMP_SKIP_TENSOR_MEMORY = 256,
+  CU_COREDUMP_NO_ERRBAR_AT_EXIT = 1073741824,
+  CU_COREDUMP_LOG_ONLY = -2147483648,
+  CU_COREDUMP_LIGHTWEIGHT_FLAGS = 303,
 } CUCoredumpGenerationFlags;
+struct CUcoredumpCallbackEntry_st;
+typedef struct CUcoredumpCallbackEntry_st *CUcoredumpCallbackHandle;
+typedef void (*CUcoredumpStatusCallback)(void *, int, CUdevice);
 struct CUdevResourceDesc_st;
 typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
 typedef enum {
+  CU_GREEN_CTX_NONE = 0,
   CU_GREEN_CTX_DEFAULT_STREAM = 1,
 } CUgreenCtxCreate_flags;
 typedef enum {
+  CU_DEV_SM_RESOURCE_GROUP_DEFAULT = 0,
+  CU_DEV_SM_RESOURCE_GROUP_BACKFILL = 1,
+  CU_DEV_SM_RESOURCE_GROUP_LOCALITY_DOMAIN_ID = 2,
+  CU_DEV_SM_RESOURCE_GROUP_LOCALITY_DOMAIN_SUPPLEMENTAL_SMS = 4,
+} CUdevSmResourceGroup_flags;
+typedef enum {
   CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING = 1,
   CU_DEV_SM_RESOURCE_SPLIT_MAX_POTENTIAL_CLUSTER_SIZE = 2,
-} CUdevSmResourceSplit_flags;
+} CUdevSmResourceSplitByCount_flags;
 typedef enum {
   CU_DEV_RESOURCE_TYPE_INVALID = 0,
   CU_DEV_RESOURCE_TYPE_SM = 1,
+  CU_DEV_RESOURCE_TYPE_WORKQUEUE_CONFIG = 1000,
+  CU_DEV_RESOURCE_TYPE_WORKQUEUE = 10000,
 } CUdevResourceType;
 struct CUdevSmResource_st {
   unsigned int smCount;
   unsigned int minSmPartitionSize;
   unsigned int smCoscheduledAlignment;
+  unsigned int flags;
+  unsigned int localityDomainId;
 };
 typedef struct CUdevSmResource_st CUdevSmResource;
+typedef enum {
+  CU_WORKQUEUE_SCOPE_DEVICE_CTX = 0,
+  CU_WORKQUEUE_SCOPE_GREEN_CTX_BALANCED = 1,
+} CUdevWorkqueueConfigScope;
+struct CUdevWorkqueueConfigResource_st {
+  CUdevice device;
+  unsigned int wqConcurrencyLimit;
+  CUdevWorkqueueConfigScope sharingScope;
+};
+typedef struct CUdevWorkqueueConfigResource_st CUdevWorkqueueConfigResource;
+struct CUdevWorkqueueResource_st {
+  unsigned char reserved[40];
+};
+typedef struct CUdevWorkqueueResource_st CUdevWorkqueueResource;
+struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st {
+  unsigned int smCount;
+  unsigned int coscheduledSmCount;
+  unsigned int preferredCoscheduledSmCount;
+  unsigned int flags;
+  unsigned int localityDomainId;
+  unsigned int reserved[11];
+};
+typedef struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st CU_DEV_SM_RESOURCE_GROUP_PARAMS;
 struct CUdevResource_st {
   CUdevResourceType type;
   unsigned char _internal_padding[92];
   union {
     CUdevSmResource sm;
-    unsigned char _oversize[48];
+    CUdevWorkqueueConfigResource wqConfig;
+    CUdevWorkqueueResource wq;
+    unsigned char _oversize[40];
   };
+  struct CUdevResource_st *nextResource;
 };
 typedef struct CUdevResource_st CUdevResource_v1;
 typedef CUdevResource_v1 CUdevResource;
@@ -2214,6 +2536,11 @@ struct CUDA_ARRAY3D_DESCRIPTOR_v1_st {
   unsigned int Flags;
 };
 typedef struct CUDA_ARRAY3D_DESCRIPTOR_v1_st CUDA_ARRAY3D_DESCRIPTOR_v1;
+enum CUoutput_mode_enum {
+  CU_OUT_KEY_VALUE_PAIR = 0,
+  CU_OUT_CSV = 1,
+};
+typedef enum CUoutput_mode_enum CUoutput_mode;
 
 #define CU_STREAM_LEGACY ((CUstream)0x1)
 #define CU_STREAM_PER_THREAD ((CUstream)0x2)
@@ -2243,6 +2570,7 @@ CUDA_DRIVER_CHECK(offsetof(union CUstreamBatchMemOpParams_union, waitValue) == 0
 CUDA_DRIVER_CHECK(offsetof(union CUstreamBatchMemOpParams_union, writeValue) == 0, "union CUstreamBatchMemOpParams_union.writeValue");
 CUDA_DRIVER_CHECK(offsetof(union CUstreamBatchMemOpParams_union, flushRemoteWrites) == 0, "union CUstreamBatchMemOpParams_union.flushRemoteWrites");
 CUDA_DRIVER_CHECK(offsetof(union CUstreamBatchMemOpParams_union, memoryBarrier) == 0, "union CUstreamBatchMemOpParams_union.memoryBarrier");
+CUDA_DRIVER_CHECK(offsetof(union CUstreamBatchMemOpParams_union, atomicReduction) == 0, "union CUstreamBatchMemOpParams_union.atomicReduction");
 CUDA_DRIVER_CHECK(offsetof(union CUstreamBatchMemOpParams_union, pad) == 0, "union CUstreamBatchMemOpParams_union.pad");
 CUDA_DRIVER_CHECK(sizeof(struct CUDA_BATCH_MEM_OP_NODE_PARAMS_v1_st) == 32, "struct CUDA_BATCH_MEM_OP_NODE_PARAMS_v1_st");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_BATCH_MEM_OP_NODE_PARAMS_v1_st, ctx) == 0, "struct CUDA_BATCH_MEM_OP_NODE_PARAMS_v1_st.ctx");
@@ -2329,9 +2657,10 @@ CUDA_DRIVER_CHECK(offsetof(struct CUDA_MEMSET_NODE_PARAMS_v2_st, ctx) == 40, "st
 CUDA_DRIVER_CHECK(sizeof(struct CUDA_HOST_NODE_PARAMS_st) == 16, "struct CUDA_HOST_NODE_PARAMS_st");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_HOST_NODE_PARAMS_st, fn) == 0, "struct CUDA_HOST_NODE_PARAMS_st.fn");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_HOST_NODE_PARAMS_st, userData) == 8, "struct CUDA_HOST_NODE_PARAMS_st.userData");
-CUDA_DRIVER_CHECK(sizeof(struct CUDA_HOST_NODE_PARAMS_v2_st) == 16, "struct CUDA_HOST_NODE_PARAMS_v2_st");
+CUDA_DRIVER_CHECK(sizeof(struct CUDA_HOST_NODE_PARAMS_v2_st) == 32, "struct CUDA_HOST_NODE_PARAMS_v2_st");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_HOST_NODE_PARAMS_v2_st, fn) == 0, "struct CUDA_HOST_NODE_PARAMS_v2_st.fn");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_HOST_NODE_PARAMS_v2_st, userData) == 8, "struct CUDA_HOST_NODE_PARAMS_v2_st.userData");
+CUDA_DRIVER_CHECK(offsetof(struct CUDA_HOST_NODE_PARAMS_v2_st, syncMode) == 16, "struct CUDA_HOST_NODE_PARAMS_v2_st.syncMode");
 CUDA_DRIVER_CHECK(sizeof(struct CUDA_CONDITIONAL_NODE_PARAMS) == 32, "struct CUDA_CONDITIONAL_NODE_PARAMS");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_CONDITIONAL_NODE_PARAMS, handle) == 0, "struct CUDA_CONDITIONAL_NODE_PARAMS.handle");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_CONDITIONAL_NODE_PARAMS, type) == 8, "struct CUDA_CONDITIONAL_NODE_PARAMS.type");
@@ -2368,6 +2697,8 @@ CUDA_DRIVER_CHECK(offsetof(union CUlaunchAttributeValue_union, preferredClusterD
 CUDA_DRIVER_CHECK(offsetof(union CUlaunchAttributeValue_union, deviceUpdatableKernelNode) == 0, "union CUlaunchAttributeValue_union.deviceUpdatableKernelNode");
 CUDA_DRIVER_CHECK(offsetof(union CUlaunchAttributeValue_union, sharedMemCarveout) == 0, "union CUlaunchAttributeValue_union.sharedMemCarveout");
 CUDA_DRIVER_CHECK(offsetof(union CUlaunchAttributeValue_union, nvlinkUtilCentricScheduling) == 0, "union CUlaunchAttributeValue_union.nvlinkUtilCentricScheduling");
+CUDA_DRIVER_CHECK(offsetof(union CUlaunchAttributeValue_union, portableClusterSizeMode) == 0, "union CUlaunchAttributeValue_union.portableClusterSizeMode");
+CUDA_DRIVER_CHECK(offsetof(union CUlaunchAttributeValue_union, sharedMemoryMode) == 0, "union CUlaunchAttributeValue_union.sharedMemoryMode");
 CUDA_DRIVER_CHECK(sizeof(struct CUlaunchAttribute_st) == 72, "struct CUlaunchAttribute_st");
 CUDA_DRIVER_CHECK(offsetof(struct CUlaunchAttribute_st, id) == 0, "struct CUlaunchAttribute_st.id");
 CUDA_DRIVER_CHECK(offsetof(struct CUlaunchAttribute_st, pad) == 4, "struct CUlaunchAttribute_st.pad");
@@ -2395,6 +2726,11 @@ CUDA_DRIVER_CHECK(sizeof(struct CUctxCreateParams_st) == 24, "struct CUctxCreate
 CUDA_DRIVER_CHECK(offsetof(struct CUctxCreateParams_st, execAffinityParams) == 0, "struct CUctxCreateParams_st.execAffinityParams");
 CUDA_DRIVER_CHECK(offsetof(struct CUctxCreateParams_st, numExecAffinityParams) == 8, "struct CUctxCreateParams_st.numExecAffinityParams");
 CUDA_DRIVER_CHECK(offsetof(struct CUctxCreateParams_st, cigParams) == 16, "struct CUctxCreateParams_st.cigParams");
+CUDA_DRIVER_CHECK(sizeof(struct CUstreamCigParam_st) == 16, "struct CUstreamCigParam_st");
+CUDA_DRIVER_CHECK(offsetof(struct CUstreamCigParam_st, streamSharedDataType) == 0, "struct CUstreamCigParam_st.streamSharedDataType");
+CUDA_DRIVER_CHECK(offsetof(struct CUstreamCigParam_st, streamSharedData) == 8, "struct CUstreamCigParam_st.streamSharedData");
+CUDA_DRIVER_CHECK(sizeof(struct CUstreamCigCaptureParams_st) == 8, "struct CUstreamCigCaptureParams_st");
+CUDA_DRIVER_CHECK(offsetof(struct CUstreamCigCaptureParams_st, streamCigParams) == 0, "struct CUstreamCigCaptureParams_st.streamCigParams");
 CUDA_DRIVER_CHECK(sizeof(struct CUlibraryHostUniversalFunctionAndDataTable_st) == 32, "struct CUlibraryHostUniversalFunctionAndDataTable_st");
 CUDA_DRIVER_CHECK(offsetof(struct CUlibraryHostUniversalFunctionAndDataTable_st, functionTable) == 0, "struct CUlibraryHostUniversalFunctionAndDataTable_st.functionTable");
 CUDA_DRIVER_CHECK(offsetof(struct CUlibraryHostUniversalFunctionAndDataTable_st, functionWindowSize) == 8, "struct CUlibraryHostUniversalFunctionAndDataTable_st.functionWindowSize");
@@ -2570,7 +2906,7 @@ CUDA_DRIVER_CHECK(sizeof(struct CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_st) == 24, "stru
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_st, extSemArray) == 0, "struct CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_st.extSemArray");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_st, paramsArray) == 8, "struct CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_st.paramsArray");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_st, numExtSems) == 16, "struct CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_st.numExtSems");
-CUDA_DRIVER_CHECK(sizeof(struct CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2_st) == 24, "struct CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2_st");
+CUDA_DRIVER_CHECK(sizeof(struct CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2_st) == 32, "struct CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2_st");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2_st, extSemArray) == 0, "struct CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2_st.extSemArray");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2_st, paramsArray) == 8, "struct CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2_st.paramsArray");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2_st, numExtSems) == 16, "struct CUDA_EXT_SEM_SIGNAL_NODE_PARAMS_v2_st.numExtSems");
@@ -2578,7 +2914,7 @@ CUDA_DRIVER_CHECK(sizeof(struct CUDA_EXT_SEM_WAIT_NODE_PARAMS_st) == 24, "struct
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_EXT_SEM_WAIT_NODE_PARAMS_st, extSemArray) == 0, "struct CUDA_EXT_SEM_WAIT_NODE_PARAMS_st.extSemArray");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_EXT_SEM_WAIT_NODE_PARAMS_st, paramsArray) == 8, "struct CUDA_EXT_SEM_WAIT_NODE_PARAMS_st.paramsArray");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_EXT_SEM_WAIT_NODE_PARAMS_st, numExtSems) == 16, "struct CUDA_EXT_SEM_WAIT_NODE_PARAMS_st.numExtSems");
-CUDA_DRIVER_CHECK(sizeof(struct CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2_st) == 24, "struct CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2_st");
+CUDA_DRIVER_CHECK(sizeof(struct CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2_st) == 32, "struct CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2_st");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2_st, extSemArray) == 0, "struct CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2_st.extSemArray");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2_st, paramsArray) == 8, "struct CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2_st.paramsArray");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2_st, numExtSems) == 16, "struct CUDA_EXT_SEM_WAIT_NODE_PARAMS_v2_st.numExtSems");
@@ -2596,7 +2932,6 @@ CUDA_DRIVER_CHECK(offsetof(struct CUarrayMapInfo_st, flags) == 84, "struct CUarr
 CUDA_DRIVER_CHECK(offsetof(struct CUarrayMapInfo_st, reserved) == 88, "struct CUarrayMapInfo_st.reserved");
 CUDA_DRIVER_CHECK(sizeof(struct CUmemLocation_st) == 8, "struct CUmemLocation_st");
 CUDA_DRIVER_CHECK(offsetof(struct CUmemLocation_st, type) == 0, "struct CUmemLocation_st.type");
-CUDA_DRIVER_CHECK(offsetof(struct CUmemLocation_st, id) == 4, "struct CUmemLocation_st.id");
 CUDA_DRIVER_CHECK(sizeof(struct CUmemAllocationProp_st) == 32, "struct CUmemAllocationProp_st");
 CUDA_DRIVER_CHECK(offsetof(struct CUmemAllocationProp_st, type) == 0, "struct CUmemAllocationProp_st.type");
 CUDA_DRIVER_CHECK(offsetof(struct CUmemAllocationProp_st, requestedHandleTypes) == 4, "struct CUmemAllocationProp_st.requestedHandleTypes");
@@ -2622,7 +2957,8 @@ CUDA_DRIVER_CHECK(offsetof(struct CUmemPoolProps_st, location) == 8, "struct CUm
 CUDA_DRIVER_CHECK(offsetof(struct CUmemPoolProps_st, win32SecurityAttributes) == 16, "struct CUmemPoolProps_st.win32SecurityAttributes");
 CUDA_DRIVER_CHECK(offsetof(struct CUmemPoolProps_st, maxSize) == 24, "struct CUmemPoolProps_st.maxSize");
 CUDA_DRIVER_CHECK(offsetof(struct CUmemPoolProps_st, usage) == 32, "struct CUmemPoolProps_st.usage");
-CUDA_DRIVER_CHECK(offsetof(struct CUmemPoolProps_st, reserved) == 34, "struct CUmemPoolProps_st.reserved");
+CUDA_DRIVER_CHECK(offsetof(struct CUmemPoolProps_st, gpuDirectRDMACapable) == 34, "struct CUmemPoolProps_st.gpuDirectRDMACapable");
+CUDA_DRIVER_CHECK(offsetof(struct CUmemPoolProps_st, reserved) == 35, "struct CUmemPoolProps_st.reserved");
 CUDA_DRIVER_CHECK(sizeof(struct CUmemPoolPtrExportData_st) == 64, "struct CUmemPoolPtrExportData_st");
 CUDA_DRIVER_CHECK(offsetof(struct CUmemPoolPtrExportData_st, reserved) == 0, "struct CUmemPoolPtrExportData_st.reserved");
 CUDA_DRIVER_CHECK(sizeof(struct CUmemcpyAttributes_st) == 24, "struct CUmemcpyAttributes_st");
@@ -2664,28 +3000,50 @@ CUDA_DRIVER_CHECK(offsetof(struct CUDA_MEM_FREE_NODE_PARAMS_st, dptr) == 0, "str
 CUDA_DRIVER_CHECK(sizeof(struct CUDA_CHILD_GRAPH_NODE_PARAMS_st) == 16, "struct CUDA_CHILD_GRAPH_NODE_PARAMS_st");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_CHILD_GRAPH_NODE_PARAMS_st, graph) == 0, "struct CUDA_CHILD_GRAPH_NODE_PARAMS_st.graph");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_CHILD_GRAPH_NODE_PARAMS_st, ownership) == 8, "struct CUDA_CHILD_GRAPH_NODE_PARAMS_st.ownership");
-CUDA_DRIVER_CHECK(sizeof(struct CUDA_EVENT_RECORD_NODE_PARAMS_st) == 8, "struct CUDA_EVENT_RECORD_NODE_PARAMS_st");
+CUDA_DRIVER_CHECK(sizeof(struct CUDA_EVENT_RECORD_NODE_PARAMS_st) == 16, "struct CUDA_EVENT_RECORD_NODE_PARAMS_st");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_EVENT_RECORD_NODE_PARAMS_st, event) == 0, "struct CUDA_EVENT_RECORD_NODE_PARAMS_st.event");
 CUDA_DRIVER_CHECK(sizeof(struct CUDA_EVENT_WAIT_NODE_PARAMS_st) == 8, "struct CUDA_EVENT_WAIT_NODE_PARAMS_st");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_EVENT_WAIT_NODE_PARAMS_st, event) == 0, "struct CUDA_EVENT_WAIT_NODE_PARAMS_st.event");
+CUDA_DRIVER_CHECK(sizeof(struct CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st) == 64, "struct CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st");
+CUDA_DRIVER_CHECK(offsetof(struct CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st, count) == 0, "struct CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st.count");
+CUDA_DRIVER_CHECK(offsetof(struct CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st, dsts) == 8, "struct CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st.dsts");
+CUDA_DRIVER_CHECK(offsetof(struct CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st, srcs) == 16, "struct CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st.srcs");
+CUDA_DRIVER_CHECK(offsetof(struct CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st, sizes) == 24, "struct CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st.sizes");
+CUDA_DRIVER_CHECK(offsetof(struct CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st, attrs) == 32, "struct CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st.attrs");
+CUDA_DRIVER_CHECK(offsetof(struct CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st, attrsIdxs) == 40, "struct CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st.attrsIdxs");
+CUDA_DRIVER_CHECK(offsetof(struct CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st, numAttrs) == 48, "struct CUDA_MEMCPY_BATCH_NODE_PARAMS_V1_st.numAttrs");
+CUDA_DRIVER_CHECK(sizeof(struct CUDA_FABRIC_CPY_BATCH_NODE_PARAMS_V1_st) == 32, "struct CUDA_FABRIC_CPY_BATCH_NODE_PARAMS_V1_st");
+CUDA_DRIVER_CHECK(offsetof(struct CUDA_FABRIC_CPY_BATCH_NODE_PARAMS_V1_st, numOps) == 0, "struct CUDA_FABRIC_CPY_BATCH_NODE_PARAMS_V1_st.numOps");
+CUDA_DRIVER_CHECK(offsetof(struct CUDA_FABRIC_CPY_BATCH_NODE_PARAMS_V1_st, opList) == 8, "struct CUDA_FABRIC_CPY_BATCH_NODE_PARAMS_V1_st.opList");
+CUDA_DRIVER_CHECK(offsetof(struct CUDA_FABRIC_CPY_BATCH_NODE_PARAMS_V1_st, flags) == 16, "struct CUDA_FABRIC_CPY_BATCH_NODE_PARAMS_V1_st.flags");
 CUDA_DRIVER_CHECK(sizeof(struct CUgraphNodeParams_st) == 256, "struct CUgraphNodeParams_st");
 CUDA_DRIVER_CHECK(offsetof(struct CUgraphNodeParams_st, type) == 0, "struct CUgraphNodeParams_st.type");
 CUDA_DRIVER_CHECK(offsetof(struct CUgraphNodeParams_st, reserved0) == 4, "struct CUgraphNodeParams_st.reserved0");
 CUDA_DRIVER_CHECK(offsetof(struct CUgraphNodeParams_st, reserved2) == 248, "struct CUgraphNodeParams_st.reserved2");
+CUDA_DRIVER_CHECK(sizeof(struct CUcheckpointCustomStoragePerDeviceData_st) == 24, "struct CUcheckpointCustomStoragePerDeviceData_st");
+CUDA_DRIVER_CHECK(offsetof(struct CUcheckpointCustomStoragePerDeviceData_st, devPtr) == 0, "struct CUcheckpointCustomStoragePerDeviceData_st.devPtr");
+CUDA_DRIVER_CHECK(offsetof(struct CUcheckpointCustomStoragePerDeviceData_st, size) == 8, "struct CUcheckpointCustomStoragePerDeviceData_st.size");
+CUDA_DRIVER_CHECK(offsetof(struct CUcheckpointCustomStoragePerDeviceData_st, stream) == 16, "struct CUcheckpointCustomStoragePerDeviceData_st.stream");
+CUDA_DRIVER_CHECK(sizeof(struct CUcheckpointCustomStorageInfo_st) == 24, "struct CUcheckpointCustomStorageInfo_st");
+CUDA_DRIVER_CHECK(offsetof(struct CUcheckpointCustomStorageInfo_st, handle) == 0, "struct CUcheckpointCustomStorageInfo_st.handle");
+CUDA_DRIVER_CHECK(offsetof(struct CUcheckpointCustomStorageInfo_st, perDeviceData) == 8, "struct CUcheckpointCustomStorageInfo_st.perDeviceData");
+CUDA_DRIVER_CHECK(offsetof(struct CUcheckpointCustomStorageInfo_st, deviceCount) == 16, "struct CUcheckpointCustomStorageInfo_st.deviceCount");
 CUDA_DRIVER_CHECK(sizeof(struct CUcheckpointLockArgs_st) == 64, "struct CUcheckpointLockArgs_st");
 CUDA_DRIVER_CHECK(offsetof(struct CUcheckpointLockArgs_st, timeoutMs) == 0, "struct CUcheckpointLockArgs_st.timeoutMs");
 CUDA_DRIVER_CHECK(offsetof(struct CUcheckpointLockArgs_st, reserved0) == 4, "struct CUcheckpointLockArgs_st.reserved0");
 CUDA_DRIVER_CHECK(offsetof(struct CUcheckpointLockArgs_st, reserved1) == 8, "struct CUcheckpointLockArgs_st.reserved1");
 CUDA_DRIVER_CHECK(sizeof(struct CUcheckpointCheckpointArgs_st) == 64, "struct CUcheckpointCheckpointArgs_st");
-CUDA_DRIVER_CHECK(offsetof(struct CUcheckpointCheckpointArgs_st, reserved) == 0, "struct CUcheckpointCheckpointArgs_st.reserved");
+CUDA_DRIVER_CHECK(offsetof(struct CUcheckpointCheckpointArgs_st, customStorageInfo_out) == 0, "struct CUcheckpointCheckpointArgs_st.customStorageInfo_out");
+CUDA_DRIVER_CHECK(offsetof(struct CUcheckpointCheckpointArgs_st, reserved) == 8, "struct CUcheckpointCheckpointArgs_st.reserved");
 CUDA_DRIVER_CHECK(sizeof(struct CUcheckpointGpuPair_st) == 32, "struct CUcheckpointGpuPair_st");
 CUDA_DRIVER_CHECK(offsetof(struct CUcheckpointGpuPair_st, oldUuid) == 0, "struct CUcheckpointGpuPair_st.oldUuid");
 CUDA_DRIVER_CHECK(offsetof(struct CUcheckpointGpuPair_st, newUuid) == 16, "struct CUcheckpointGpuPair_st.newUuid");
 CUDA_DRIVER_CHECK(sizeof(struct CUcheckpointRestoreArgs_st) == 64, "struct CUcheckpointRestoreArgs_st");
 CUDA_DRIVER_CHECK(offsetof(struct CUcheckpointRestoreArgs_st, gpuPairs) == 0, "struct CUcheckpointRestoreArgs_st.gpuPairs");
 CUDA_DRIVER_CHECK(offsetof(struct CUcheckpointRestoreArgs_st, gpuPairsCount) == 8, "struct CUcheckpointRestoreArgs_st.gpuPairsCount");
-CUDA_DRIVER_CHECK(offsetof(struct CUcheckpointRestoreArgs_st, reserved) == 12, "struct CUcheckpointRestoreArgs_st.reserved");
-CUDA_DRIVER_CHECK(offsetof(struct CUcheckpointRestoreArgs_st, reserved1) == 56, "struct CUcheckpointRestoreArgs_st.reserved1");
+CUDA_DRIVER_CHECK(offsetof(struct CUcheckpointRestoreArgs_st, padding0) == 12, "struct CUcheckpointRestoreArgs_st.padding0");
+CUDA_DRIVER_CHECK(offsetof(struct CUcheckpointRestoreArgs_st, customStorageInfo_out) == 16, "struct CUcheckpointRestoreArgs_st.customStorageInfo_out");
+CUDA_DRIVER_CHECK(offsetof(struct CUcheckpointRestoreArgs_st, reserved) == 24, "struct CUcheckpointRestoreArgs_st.reserved");
 CUDA_DRIVER_CHECK(sizeof(struct CUcheckpointUnlockArgs_st) == 64, "struct CUcheckpointUnlockArgs_st");
 CUDA_DRIVER_CHECK(offsetof(struct CUcheckpointUnlockArgs_st, reserved) == 0, "struct CUcheckpointUnlockArgs_st.reserved");
 CUDA_DRIVER_CHECK(sizeof(struct CUmemDecompressParams_st) == 64, "struct CUmemDecompressParams_st");
@@ -2696,13 +3054,47 @@ CUDA_DRIVER_CHECK(offsetof(struct CUmemDecompressParams_st, src) == 24, "struct 
 CUDA_DRIVER_CHECK(offsetof(struct CUmemDecompressParams_st, dst) == 32, "struct CUmemDecompressParams_st.dst");
 CUDA_DRIVER_CHECK(offsetof(struct CUmemDecompressParams_st, algo) == 40, "struct CUmemDecompressParams_st.algo");
 CUDA_DRIVER_CHECK(offsetof(struct CUmemDecompressParams_st, padding) == 44, "struct CUmemDecompressParams_st.padding");
-CUDA_DRIVER_CHECK(sizeof(struct CUdevSmResource_st) == 12, "struct CUdevSmResource_st");
+CUDA_DRIVER_CHECK(sizeof(struct CUcliqueInfo_st) == 8, "struct CUcliqueInfo_st");
+CUDA_DRIVER_CHECK(offsetof(struct CUcliqueInfo_st, type) == 0, "struct CUcliqueInfo_st.type");
+CUDA_DRIVER_CHECK(offsetof(struct CUcliqueInfo_st, id) == 4, "struct CUcliqueInfo_st.id");
+CUDA_DRIVER_CHECK(sizeof(struct CUlogicalEndpointFabricHandle_st) == 64, "struct CUlogicalEndpointFabricHandle_st");
+CUDA_DRIVER_CHECK(offsetof(struct CUlogicalEndpointFabricHandle_st, data) == 0, "struct CUlogicalEndpointFabricHandle_st.data");
+CUDA_DRIVER_CHECK(sizeof(struct CUlogicalEndpointProp_struct) == 24, "struct CUlogicalEndpointProp_struct");
+CUDA_DRIVER_CHECK(offsetof(struct CUlogicalEndpointProp_struct, type) == 0, "struct CUlogicalEndpointProp_struct.type");
+CUDA_DRIVER_CHECK(offsetof(struct CUlogicalEndpointProp_struct, size) == 8, "struct CUlogicalEndpointProp_struct.size");
+CUDA_DRIVER_CHECK(offsetof(struct CUlogicalEndpointProp_struct, ipcHandleTypes) == 16, "struct CUlogicalEndpointProp_struct.ipcHandleTypes");
+CUDA_DRIVER_CHECK(offsetof(struct CUlogicalEndpointProp_struct, flags) == 20, "struct CUlogicalEndpointProp_struct.flags");
+CUDA_DRIVER_CHECK(sizeof(struct CUfabricCpyOperand_st) == 24, "struct CUfabricCpyOperand_st");
+CUDA_DRIVER_CHECK(offsetof(struct CUfabricCpyOperand_st, type) == 0, "struct CUfabricCpyOperand_st.type");
+CUDA_DRIVER_CHECK(offsetof(struct CUfabricCpyOperand_st, op) == 8, "struct CUfabricCpyOperand_st.op");
+CUDA_DRIVER_CHECK(sizeof(struct CUDA_FABRIC_COPY_BATCH_OP_st) == 64, "struct CUDA_FABRIC_COPY_BATCH_OP_st");
+CUDA_DRIVER_CHECK(offsetof(struct CUDA_FABRIC_COPY_BATCH_OP_st, src) == 0, "struct CUDA_FABRIC_COPY_BATCH_OP_st.src");
+CUDA_DRIVER_CHECK(offsetof(struct CUDA_FABRIC_COPY_BATCH_OP_st, dst) == 24, "struct CUDA_FABRIC_COPY_BATCH_OP_st.dst");
+CUDA_DRIVER_CHECK(offsetof(struct CUDA_FABRIC_COPY_BATCH_OP_st, size) == 48, "struct CUDA_FABRIC_COPY_BATCH_OP_st.size");
+CUDA_DRIVER_CHECK(offsetof(struct CUDA_FABRIC_COPY_BATCH_OP_st, flags) == 56, "struct CUDA_FABRIC_COPY_BATCH_OP_st.flags");
+CUDA_DRIVER_CHECK(sizeof(struct CUdevSmResource_st) == 20, "struct CUdevSmResource_st");
 CUDA_DRIVER_CHECK(offsetof(struct CUdevSmResource_st, smCount) == 0, "struct CUdevSmResource_st.smCount");
 CUDA_DRIVER_CHECK(offsetof(struct CUdevSmResource_st, minSmPartitionSize) == 4, "struct CUdevSmResource_st.minSmPartitionSize");
 CUDA_DRIVER_CHECK(offsetof(struct CUdevSmResource_st, smCoscheduledAlignment) == 8, "struct CUdevSmResource_st.smCoscheduledAlignment");
+CUDA_DRIVER_CHECK(offsetof(struct CUdevSmResource_st, flags) == 12, "struct CUdevSmResource_st.flags");
+CUDA_DRIVER_CHECK(offsetof(struct CUdevSmResource_st, localityDomainId) == 16, "struct CUdevSmResource_st.localityDomainId");
+CUDA_DRIVER_CHECK(sizeof(struct CUdevWorkqueueConfigResource_st) == 12, "struct CUdevWorkqueueConfigResource_st");
+CUDA_DRIVER_CHECK(offsetof(struct CUdevWorkqueueConfigResource_st, device) == 0, "struct CUdevWorkqueueConfigResource_st.device");
+CUDA_DRIVER_CHECK(offsetof(struct CUdevWorkqueueConfigResource_st, wqConcurrencyLimit) == 4, "struct CUdevWorkqueueConfigResource_st.wqConcurrencyLimit");
+CUDA_DRIVER_CHECK(offsetof(struct CUdevWorkqueueConfigResource_st, sharingScope) == 8, "struct CUdevWorkqueueConfigResource_st.sharingScope");
+CUDA_DRIVER_CHECK(sizeof(struct CUdevWorkqueueResource_st) == 40, "struct CUdevWorkqueueResource_st");
+CUDA_DRIVER_CHECK(offsetof(struct CUdevWorkqueueResource_st, reserved) == 0, "struct CUdevWorkqueueResource_st.reserved");
+CUDA_DRIVER_CHECK(sizeof(struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st) == 64, "struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st");
+CUDA_DRIVER_CHECK(offsetof(struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st, smCount) == 0, "struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st.smCount");
+CUDA_DRIVER_CHECK(offsetof(struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st, coscheduledSmCount) == 4, "struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st.coscheduledSmCount");
+CUDA_DRIVER_CHECK(offsetof(struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st, preferredCoscheduledSmCount) == 8, "struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st.preferredCoscheduledSmCount");
+CUDA_DRIVER_CHECK(offsetof(struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st, flags) == 12, "struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st.flags");
+CUDA_DRIVER_CHECK(offsetof(struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st, localityDomainId) == 16, "struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st.localityDomainId");
+CUDA_DRIVER_CHECK(offsetof(struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st, reserved) == 20, "struct CU_DEV_SM_RESOURCE_GROUP_PARAMS_st.reserved");
 CUDA_DRIVER_CHECK(sizeof(struct CUdevResource_st) == 144, "struct CUdevResource_st");
 CUDA_DRIVER_CHECK(offsetof(struct CUdevResource_st, type) == 0, "struct CUdevResource_st.type");
 CUDA_DRIVER_CHECK(offsetof(struct CUdevResource_st, _internal_padding) == 4, "struct CUdevResource_st._internal_padding");
+CUDA_DRIVER_CHECK(offsetof(struct CUdevResource_st, nextResource) == 136, "struct CUdevResource_st.nextResource");
 CUDA_DRIVER_CHECK(sizeof(struct CUDA_MEMCPY2D_v1_st) == 96, "struct CUDA_MEMCPY2D_v1_st");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_MEMCPY2D_v1_st, srcXInBytes) == 0, "struct CUDA_MEMCPY2D_v1_st.srcXInBytes");
 CUDA_DRIVER_CHECK(offsetof(struct CUDA_MEMCPY2D_v1_st, srcY) == 4, "struct CUDA_MEMCPY2D_v1_st.srcY");
@@ -2772,14 +3164,19 @@ CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarra
 CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array, CUdevice device) CUDA_DRIVER_SYMBOL(cuArrayGetMemoryRequirements);
 CUresult cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx) CUDA_DRIVER_SYMBOL(cuArrayGetPlane);
 CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUarray array) CUDA_DRIVER_SYMBOL(cuArrayGetSparseProperties);
+CUresult cuCheckpointOperationComplete(CUcheckpointOperationHandle handle) CUDA_DRIVER_SYMBOL(cuCheckpointOperationComplete);
 CUresult cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs *args) CUDA_DRIVER_SYMBOL(cuCheckpointProcessCheckpoint);
 CUresult cuCheckpointProcessGetRestoreThreadId(int pid, int *tid) CUDA_DRIVER_SYMBOL(cuCheckpointProcessGetRestoreThreadId);
 CUresult cuCheckpointProcessGetState(int pid, CUprocessState *state) CUDA_DRIVER_SYMBOL(cuCheckpointProcessGetState);
 CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs *args) CUDA_DRIVER_SYMBOL(cuCheckpointProcessLock);
 CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs *args) CUDA_DRIVER_SYMBOL(cuCheckpointProcessRestore);
 CUresult cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs *args) CUDA_DRIVER_SYMBOL(cuCheckpointProcessUnlock);
+CUresult cuCoredumpDeregisterCompleteCallback(CUcoredumpCallbackHandle callback) CUDA_DRIVER_SYMBOL(cuCoredumpDeregisterCompleteCallback);
+CUresult cuCoredumpDeregisterStartCallback(CUcoredumpCallbackHandle callback) CUDA_DRIVER_SYMBOL(cuCoredumpDeregisterStartCallback);
 CUresult cuCoredumpGetAttribute(CUcoredumpSettings attrib, void *value, size_t *size) CUDA_DRIVER_SYMBOL(cuCoredumpGetAttribute);
 CUresult cuCoredumpGetAttributeGlobal(CUcoredumpSettings attrib, void *value, size_t *size) CUDA_DRIVER_SYMBOL(cuCoredumpGetAttributeGlobal);
+CUresult cuCoredumpRegisterCompleteCallback(CUcoredumpStatusCallback callback, void *userData, CUcoredumpCallbackHandle *callbackOut) CUDA_DRIVER_SYMBOL(cuCoredumpRegisterCompleteCallback);
+CUresult cuCoredumpRegisterStartCallback(CUcoredumpStatusCallback callback, void *userData, CUcoredumpCallbackHandle *callbackOut) CUDA_DRIVER_SYMBOL(cuCoredumpRegisterStartCallback);
 CUresult cuCoredumpSetAttribute(CUcoredumpSettings attrib, void *value, size_t *size) CUDA_DRIVER_SYMBOL(cuCoredumpSetAttribute);
 CUresult cuCoredumpSetAttributeGlobal(CUcoredumpSettings attrib, void *value, size_t *size) CUDA_DRIVER_SYMBOL(cuCoredumpSetAttributeGlobal);
 CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags) CUDA_DRIVER_SYMBOL(cuCtxAttach);
@@ -2822,16 +3219,20 @@ CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) CUDA_DRIVER_SYMBOL(cuCtx
 CUresult cuDestroyExternalMemory(CUexternalMemory extMem) CUDA_DRIVER_SYMBOL(cuDestroyExternalMemory);
 CUresult cuDestroyExternalSemaphore(CUexternalSemaphore extSem) CUDA_DRIVER_SYMBOL(cuDestroyExternalSemaphore);
 CUresult cuDevResourceGenerateDesc(CUdevResourceDesc *phDesc, CUdevResource *resources, unsigned int nbResources) CUDA_DRIVER_SYMBOL(cuDevResourceGenerateDesc);
-CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *nbGroups, const CUdevResource *input, CUdevResource *remaining, unsigned int useFlags, unsigned int minCount) CUDA_DRIVER_SYMBOL(cuDevSmResourceSplitByCount);
+CUresult cuDevSmResourceSplit(CUdevResource *result, unsigned int nbGroups, const CUdevResource *input, CUdevResource *remainder, unsigned int flags, CU_DEV_SM_RESOURCE_GROUP_PARAMS *groupParams) CUDA_DRIVER_SYMBOL(cuDevSmResourceSplit);
+CUresult cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *nbGroups, const CUdevResource *input, CUdevResource *remainder, unsigned int flags, unsigned int minCount) CUDA_DRIVER_SYMBOL(cuDevSmResourceSplitByCount);
 CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev) CUDA_DRIVER_SYMBOL(cuDeviceCanAccessPeer);
 CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev) CUDA_DRIVER_SYMBOL(cuDeviceComputeCapability);
 CUresult cuDeviceGet(CUdevice *device, int ordinal) CUDA_DRIVER_SYMBOL(cuDeviceGet);
 CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev) CUDA_DRIVER_SYMBOL(cuDeviceGetAttribute);
 CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) CUDA_DRIVER_SYMBOL(cuDeviceGetByPCIBusId);
+CUresult cuDeviceGetCliqueCount(size_t *count, CUdevice dev) CUDA_DRIVER_SYMBOL(cuDeviceGetCliqueCount);
+CUresult cuDeviceGetCliqueInfo(CUcliqueInfo *cliqueInfo, size_t *count, CUdevice dev) CUDA_DRIVER_SYMBOL(cuDeviceGetCliqueInfo);
 CUresult cuDeviceGetCount(int *count) CUDA_DRIVER_SYMBOL(cuDeviceGetCount);
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev) CUDA_DRIVER_SYMBOL(cuDeviceGetDefaultMemPool);
 CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type) CUDA_DRIVER_SYMBOL(cuDeviceGetDevResource);
 CUresult cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev) CUDA_DRIVER_SYMBOL(cuDeviceGetExecAffinitySupport);
+CUresult cuDeviceGetFabricClusterUuid(CUuuid *uuid, CUdevice dev) CUDA_DRIVER_SYMBOL(cuDeviceGetFabricClusterUuid);
 CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value) CUDA_DRIVER_SYMBOL(cuDeviceGetGraphMemAttribute);
 CUresult cuDeviceGetHostAtomicCapabilities(unsigned int *capabilities, const CUatomicOperation *operations, unsigned int count, CUdevice dev) CUDA_DRIVER_SYMBOL(cuDeviceGetHostAtomicCapabilities);
 CUresult cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev) CUDA_DRIVER_SYMBOL(cuDeviceGetLuid);
@@ -2874,10 +3275,13 @@ CUresult cuEventRecord_ptsz(CUevent hEvent, CUstream hStream) CUDA_DRIVER_SYMBOL
 CUresult cuEventSynchronize(CUevent hEvent) CUDA_DRIVER_SYMBOL(cuEventSynchronize);
 CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr *devPtr, CUexternalMemory extMem, const CUDA_EXTERNAL_MEMORY_BUFFER_DESC *bufferDesc) CUDA_DRIVER_SYMBOL(cuExternalMemoryGetMappedBuffer);
 CUresult cuExternalMemoryGetMappedMipmappedArray(CUmipmappedArray *mipmap, CUexternalMemory extMem, const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC *mipmapDesc) CUDA_DRIVER_SYMBOL(cuExternalMemoryGetMappedMipmappedArray);
+CUresult cuFabricCpyBatchAsync(size_t numOps, CUDA_FABRIC_COPY_BATCH_OP *opList, unsigned long long flags, CUstream hStream) CUDA_DRIVER_SYMBOL(cuFabricCpyBatchAsync);
+CUresult cuFabricCpyBatchAsync_ptsz(size_t numOps, CUDA_FABRIC_COPY_BATCH_OP *opList, unsigned long long flags, CUstream hStream) CUDA_DRIVER_SYMBOL(cuFabricCpyBatchAsync_ptsz);
 CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target, CUflushGPUDirectRDMAWritesScope scope) CUDA_DRIVER_SYMBOL(cuFlushGPUDirectRDMAWrites);
 CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc) CUDA_DRIVER_SYMBOL(cuFuncGetAttribute);
 CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc) CUDA_DRIVER_SYMBOL(cuFuncGetModule);
 CUresult cuFuncGetName(const char **name, CUfunction hfunc) CUDA_DRIVER_SYMBOL(cuFuncGetName);
+CUresult cuFuncGetParamCount(CUfunction func, size_t *paramCount) CUDA_DRIVER_SYMBOL(cuFuncGetParamCount);
 CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize) CUDA_DRIVER_SYMBOL(cuFuncGetParamInfo);
 CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function) CUDA_DRIVER_SYMBOL(cuFuncIsLoaded);
 CUresult cuFuncLoad(CUfunction function) CUDA_DRIVER_SYMBOL(cuFuncLoad);
@@ -2909,6 +3313,7 @@ CUresult cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CU
 CUresult cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) CUDA_DRIVER_SYMBOL(cuGraphAddMemsetNode);
 CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) CUDA_DRIVER_SYMBOL(cuGraphAddNode);
 CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) CUDA_DRIVER_SYMBOL(cuGraphAddNode_v2);
+CUresult cuGraphAddNode_v3(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) CUDA_DRIVER_SYMBOL(cuGraphAddNode_v3);
 CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out) CUDA_DRIVER_SYMBOL(cuGraphBatchMemOpNodeGetParams);
 CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) CUDA_DRIVER_SYMBOL(cuGraphBatchMemOpNodeSetParams);
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph) CUDA_DRIVER_SYMBOL(cuGraphChildGraphNodeGetGraph);
@@ -2930,6 +3335,7 @@ CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hN
 CUresult cuGraphExecExternalSemaphoresSignalNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS *nodeParams) CUDA_DRIVER_SYMBOL(cuGraphExecExternalSemaphoresSignalNodeSetParams);
 CUresult cuGraphExecExternalSemaphoresWaitNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *nodeParams) CUDA_DRIVER_SYMBOL(cuGraphExecExternalSemaphoresWaitNodeSetParams);
 CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags) CUDA_DRIVER_SYMBOL(cuGraphExecGetFlags);
+CUresult cuGraphExecGetId(CUgraphExec hGraphExec, unsigned int *graphId) CUDA_DRIVER_SYMBOL(cuGraphExecGetId);
 CUresult cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams) CUDA_DRIVER_SYMBOL(cuGraphExecHostNodeSetParams);
 CUresult cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) CUDA_DRIVER_SYMBOL(cuGraphExecKernelNodeSetParams);
 CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams) CUDA_DRIVER_SYMBOL(cuGraphExecKernelNodeSetParams_v2);
@@ -2944,6 +3350,7 @@ CUresult cuGraphExternalSemaphoresWaitNodeGetParams(CUgraphNode hNode, CUDA_EXT_
 CUresult cuGraphExternalSemaphoresWaitNodeSetParams(CUgraphNode hNode, const CUDA_EXT_SEM_WAIT_NODE_PARAMS *nodeParams) CUDA_DRIVER_SYMBOL(cuGraphExternalSemaphoresWaitNodeSetParams);
 CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges) CUDA_DRIVER_SYMBOL(cuGraphGetEdges);
 CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges) CUDA_DRIVER_SYMBOL(cuGraphGetEdges_v2);
+CUresult cuGraphGetId(CUgraph hGraph, unsigned int *graphId) CUDA_DRIVER_SYMBOL(cuGraphGetId);
 CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes) CUDA_DRIVER_SYMBOL(cuGraphGetNodes);
 CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes) CUDA_DRIVER_SYMBOL(cuGraphGetRootNodes);
 CUresult cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams) CUDA_DRIVER_SYMBOL(cuGraphHostNodeGetParams);
@@ -2969,14 +3376,19 @@ CUresult cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *node
 CUresult cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams) CUDA_DRIVER_SYMBOL(cuGraphMemsetNodeGetParams);
 CUresult cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams) CUDA_DRIVER_SYMBOL(cuGraphMemsetNodeSetParams);
 CUresult cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph) CUDA_DRIVER_SYMBOL(cuGraphNodeFindInClone);
+CUresult cuGraphNodeGetContainingGraph(CUgraphNode hNode, CUgraph *phGraph) CUDA_DRIVER_SYMBOL(cuGraphNodeGetContainingGraph);
 CUresult cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies) CUDA_DRIVER_SYMBOL(cuGraphNodeGetDependencies);
 CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData, size_t *numDependencies) CUDA_DRIVER_SYMBOL(cuGraphNodeGetDependencies_v2);
 CUresult cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes) CUDA_DRIVER_SYMBOL(cuGraphNodeGetDependentNodes);
 CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes, CUgraphEdgeData *edgeData, size_t *numDependentNodes) CUDA_DRIVER_SYMBOL(cuGraphNodeGetDependentNodes_v2);
 CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int *isEnabled) CUDA_DRIVER_SYMBOL(cuGraphNodeGetEnabled);
+CUresult cuGraphNodeGetLocalId(CUgraphNode hNode, unsigned int *nodeId) CUDA_DRIVER_SYMBOL(cuGraphNodeGetLocalId);
+CUresult cuGraphNodeGetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) CUDA_DRIVER_SYMBOL(cuGraphNodeGetParams);
+CUresult cuGraphNodeGetToolsId(CUgraphNode hNode, unsigned long long *toolsNodeId) CUDA_DRIVER_SYMBOL(cuGraphNodeGetToolsId);
 CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type) CUDA_DRIVER_SYMBOL(cuGraphNodeGetType);
 CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled) CUDA_DRIVER_SYMBOL(cuGraphNodeSetEnabled);
 CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) CUDA_DRIVER_SYMBOL(cuGraphNodeSetParams);
+CUresult cuGraphNodeSetParams_v2(CUgraphNode hNode, CUgraphNodeParams *nodeParams) CUDA_DRIVER_SYMBOL(cuGraphNodeSetParams_v2);
 CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count) CUDA_DRIVER_SYMBOL(cuGraphReleaseUserObject);
 CUresult cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies) CUDA_DRIVER_SYMBOL(cuGraphRemoveDependencies);
 CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies) CUDA_DRIVER_SYMBOL(cuGraphRemoveDependencies_v2);
@@ -3014,6 +3426,7 @@ CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel ker
 CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) CUDA_DRIVER_SYMBOL(cuKernelGetFunction);
 CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel) CUDA_DRIVER_SYMBOL(cuKernelGetLibrary);
 CUresult cuKernelGetName(const char **name, CUkernel hfunc) CUDA_DRIVER_SYMBOL(cuKernelGetName);
+CUresult cuKernelGetParamCount(CUkernel kernel, size_t *paramCount) CUDA_DRIVER_SYMBOL(cuKernelGetParamCount);
 CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize) CUDA_DRIVER_SYMBOL(cuKernelGetParamInfo);
 CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) CUDA_DRIVER_SYMBOL(cuKernelSetAttribute);
 CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) CUDA_DRIVER_SYMBOL(cuKernelSetCacheConfig);
@@ -3025,6 +3438,8 @@ CUresult cuLaunchGrid(CUfunction f, int grid_width, int grid_height) CUDA_DRIVER
 CUresult cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream) CUDA_DRIVER_SYMBOL(cuLaunchGridAsync);
 CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData) CUDA_DRIVER_SYMBOL(cuLaunchHostFunc);
 CUresult cuLaunchHostFunc_ptsz(CUstream hStream, CUhostFn fn, void *userData) CUDA_DRIVER_SYMBOL(cuLaunchHostFunc_ptsz);
+CUresult cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void *userData, unsigned int syncMode) CUDA_DRIVER_SYMBOL(cuLaunchHostFunc_v2);
+CUresult cuLaunchHostFunc_v2_ptsz(CUstream hStream, CUhostFn fn, void *userData, unsigned int syncMode) CUDA_DRIVER_SYMBOL(cuLaunchHostFunc_v2_ptsz);
 CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra) CUDA_DRIVER_SYMBOL(cuLaunchKernel);
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra) CUDA_DRIVER_SYMBOL(cuLaunchKernelEx);
 CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra) CUDA_DRIVER_SYMBOL(cuLaunchKernelEx_ptsz);
@@ -3047,6 +3462,18 @@ CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut) CUD
 CUresult cuLinkCreate(unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut) CUDA_DRIVER_SYMBOL(cuLinkCreate);
 CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut) CUDA_DRIVER_SYMBOL(cuLinkCreate_v2);
 CUresult cuLinkDestroy(CUlinkState state) CUDA_DRIVER_SYMBOL(cuLinkDestroy);
+CUresult cuLogicalEndpointAddDevice(CUlogicalEndpointId leId, CUdevice dev) CUDA_DRIVER_SYMBOL(cuLogicalEndpointAddDevice);
+CUresult cuLogicalEndpointBindAddr(CUlogicalEndpointId leId, CUdevice dev, cuuint64_t offset, void *ptr, cuuint64_t size, unsigned long long flags) CUDA_DRIVER_SYMBOL(cuLogicalEndpointBindAddr);
+CUresult cuLogicalEndpointBindMem(CUlogicalEndpointId leId, CUdevice dev, cuuint64_t offset, CUmemGenericAllocationHandle memHandle, cuuint64_t memOffset, cuuint64_t size, unsigned long long flags) CUDA_DRIVER_SYMBOL(cuLogicalEndpointBindMem);
+CUresult cuLogicalEndpointCreate(CUlogicalEndpointId leId, const CUlogicalEndpointProp *prop) CUDA_DRIVER_SYMBOL(cuLogicalEndpointCreate);
+CUresult cuLogicalEndpointDestroy(CUlogicalEndpointId leId) CUDA_DRIVER_SYMBOL(cuLogicalEndpointDestroy);
+CUresult cuLogicalEndpointExport(void *handle, CUlogicalEndpointId leId, CUlogicalEndpointIpcHandleType handleType) CUDA_DRIVER_SYMBOL(cuLogicalEndpointExport);
+CUresult cuLogicalEndpointGetLimits(cuuint64_t *bindAlignment, cuuint64_t *maxSize, const CUlogicalEndpointProp *prop) CUDA_DRIVER_SYMBOL(cuLogicalEndpointGetLimits);
+CUresult cuLogicalEndpointIdRelease(CUlogicalEndpointId baseLeId, cuuint32_t count) CUDA_DRIVER_SYMBOL(cuLogicalEndpointIdRelease);
+CUresult cuLogicalEndpointIdReserve(CUlogicalEndpointId *baseLeId, cuuint32_t count) CUDA_DRIVER_SYMBOL(cuLogicalEndpointIdReserve);
+CUresult cuLogicalEndpointImport(CUlogicalEndpointId leId, const void *handle, CUlogicalEndpointIpcHandleType handleType) CUDA_DRIVER_SYMBOL(cuLogicalEndpointImport);
+CUresult cuLogicalEndpointQuery(CUlogicalEndpointId leId, cuuint32_t count, int *queryStatus) CUDA_DRIVER_SYMBOL(cuLogicalEndpointQuery);
+CUresult cuLogicalEndpointUnbind(CUlogicalEndpointId leId, CUdevice dev, cuuint64_t offset, cuuint64_t size) CUDA_DRIVER_SYMBOL(cuLogicalEndpointUnbind);
 CUresult cuLogsCurrent(CUlogIterator *iterator_out, unsigned int flags) CUDA_DRIVER_SYMBOL(cuLogsCurrent);
 CUresult cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToFile, unsigned int flags) CUDA_DRIVER_SYMBOL(cuLogsDumpToFile);
 CUresult cuLogsDumpToMemory(CUlogIterator *iterator, char *buffer, size_t *size, unsigned int flags) CUDA_DRIVER_SYMBOL(cuLogsDumpToMemory);
@@ -3089,6 +3516,7 @@ CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location,
 CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr dptr, size_t size, CUmemRangeHandleType handleType, unsigned long long flags) CUDA_DRIVER_SYMBOL(cuMemGetHandleForAddressRange);
 CUresult cuMemGetInfo(unsigned int *free, unsigned int *total) CUDA_DRIVER_SYMBOL(cuMemGetInfo);
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total) CUDA_DRIVER_SYMBOL(cuMemGetInfo_v2);
+CUresult cuMemGetLocationInfo(CUdeviceptr ptr, size_t size, size_t summaryGranularity, size_t samplingGranularity, CUmemLocation *location_out) CUDA_DRIVER_SYMBOL(cuMemGetLocationInfo);
 CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type) CUDA_DRIVER_SYMBOL(cuMemGetMemPool);
 CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) CUDA_DRIVER_SYMBOL(cuMemHostAlloc);
 CUresult cuMemHostGetDevicePointer(CUdeviceptr_v1 *pdptr, void *p, unsigned int Flags) CUDA_DRIVER_SYMBOL(cuMemHostGetDevicePointer);
@@ -3147,6 +3575,8 @@ CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy) CUDA_DRIVER_SYMBOL(cuMe
 CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream) CUDA_DRIVER_SYMBOL(cuMemcpy3DPeerAsync);
 CUresult cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream) CUDA_DRIVER_SYMBOL(cuMemcpy3DPeerAsync_ptsz);
 CUresult cuMemcpy3DPeer_ptds(const CUDA_MEMCPY3D_PEER *pCopy) CUDA_DRIVER_SYMBOL(cuMemcpy3DPeer_ptds);
+CUresult cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags, CUstream hStream) CUDA_DRIVER_SYMBOL(cuMemcpy3DWithAttributesAsync);
+CUresult cuMemcpy3DWithAttributesAsync_ptsz(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags, CUstream hStream) CUDA_DRIVER_SYMBOL(cuMemcpy3DWithAttributesAsync_ptsz);
 CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy) CUDA_DRIVER_SYMBOL(cuMemcpy3D_v2);
 CUresult cuMemcpy3D_v2_ptds(const CUDA_MEMCPY3D *pCopy) CUDA_DRIVER_SYMBOL(cuMemcpy3D_v2_ptds);
 CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) CUDA_DRIVER_SYMBOL(cuMemcpyAsync);
@@ -3198,6 +3628,8 @@ CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr s
 CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream) CUDA_DRIVER_SYMBOL(cuMemcpyPeerAsync);
 CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream) CUDA_DRIVER_SYMBOL(cuMemcpyPeerAsync_ptsz);
 CUresult cuMemcpyPeer_ptds(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount) CUDA_DRIVER_SYMBOL(cuMemcpyPeer_ptds);
+CUresult cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream) CUDA_DRIVER_SYMBOL(cuMemcpyWithAttributesAsync);
+CUresult cuMemcpyWithAttributesAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream) CUDA_DRIVER_SYMBOL(cuMemcpyWithAttributesAsync_ptsz);
 CUresult cuMemcpy_ptds(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) CUDA_DRIVER_SYMBOL(cuMemcpy_ptds);
 CUresult cuMemsetD16(CUdeviceptr_v1 dstDevice, unsigned short us, unsigned int N) CUDA_DRIVER_SYMBOL(cuMemsetD16);
 CUresult cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream) CUDA_DRIVER_SYMBOL(cuMemsetD16Async);
@@ -3249,7 +3681,9 @@ CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) CUDA_DRIV
 CUresult cuModuleUnload(CUmodule hmod) CUDA_DRIVER_SYMBOL(cuModuleUnload);
 CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle mcHandle, CUdevice dev) CUDA_DRIVER_SYMBOL(cuMulticastAddDevice);
 CUresult cuMulticastBindAddr(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUdeviceptr memptr, size_t size, unsigned long long flags) CUDA_DRIVER_SYMBOL(cuMulticastBindAddr);
+CUresult cuMulticastBindAddr_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, CUdeviceptr memptr, size_t size, unsigned long long flags) CUDA_DRIVER_SYMBOL(cuMulticastBindAddr_v2);
 CUresult cuMulticastBindMem(CUmemGenericAllocationHandle mcHandle, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, unsigned long long flags) CUDA_DRIVER_SYMBOL(cuMulticastBindMem);
+CUresult cuMulticastBindMem_v2(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, CUmemGenericAllocationHandle memHandle, size_t memOffset, size_t size, unsigned long long flags) CUDA_DRIVER_SYMBOL(cuMulticastBindMem_v2);
 CUresult cuMulticastCreate(CUmemGenericAllocationHandle *mcHandle, const CUmulticastObjectProp *prop) CUDA_DRIVER_SYMBOL(cuMulticastCreate);
 CUresult cuMulticastGetGranularity(size_t *granularity, const CUmulticastObjectProp *prop, CUmulticastGranularity_flags option) CUDA_DRIVER_SYMBOL(cuMulticastGetGranularity);
 CUresult cuMulticastUnbind(CUmemGenericAllocationHandle mcHandle, CUdevice dev, size_t mcOffset, size_t size) CUDA_DRIVER_SYMBOL(cuMulticastUnbind);
@@ -3268,7 +3702,7 @@ CUresult cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int numby
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) CUDA_DRIVER_SYMBOL(cuPointerGetAttribute);
 CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr) CUDA_DRIVER_SYMBOL(cuPointerGetAttributes);
 CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr) CUDA_DRIVER_SYMBOL(cuPointerSetAttribute);
-CUresult cuProfilerInitialize(const char *configFile, const char *outputFile, int outputMode) CUDA_DRIVER_SYMBOL(cuProfilerInitialize);
+CUresult cuProfilerInitialize(const char *configFile, const char *outputFile, CUoutput_mode outputMode) CUDA_DRIVER_SYMBOL(cuProfilerInitialize);
 CUresult cuProfilerStart(void) CUDA_DRIVER_SYMBOL(cuProfilerStart);
 CUresult cuProfilerStop(void) CUDA_DRIVER_SYMBOL(cuProfilerStop);
 CUresult cuSignalExternalSemaphoresAsync(const CUexternalSemaphore *extSemArray, const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS *paramsArray, unsigned int numExtSems, CUstream stream) CUDA_DRIVER_SYMBOL(cuSignalExternalSemaphoresAsync);
@@ -3282,11 +3716,15 @@ CUresult cuStreamBatchMemOp_ptsz(CUstream stream, unsigned int count, CUstreamBa
 CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags) CUDA_DRIVER_SYMBOL(cuStreamBatchMemOp_v2);
 CUresult cuStreamBatchMemOp_v2_ptsz(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags) CUDA_DRIVER_SYMBOL(cuStreamBatchMemOp_v2_ptsz);
 CUresult cuStreamBeginCapture(CUstream hStream) CUDA_DRIVER_SYMBOL(cuStreamBeginCapture);
+CUresult cuStreamBeginCaptureToCig(CUstream hStream, CUstreamCigCaptureParams *streamCigCaptureParams) CUDA_DRIVER_SYMBOL(cuStreamBeginCaptureToCig);
+CUresult cuStreamBeginCaptureToCig_ptsz(CUstream hStream, CUstreamCigCaptureParams *streamCigCaptureParams) CUDA_DRIVER_SYMBOL(cuStreamBeginCaptureToCig_ptsz);
 CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode) CUDA_DRIVER_SYMBOL(cuStreamBeginCaptureToGraph);
 CUresult cuStreamBeginCaptureToGraph_ptsz(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode) CUDA_DRIVER_SYMBOL(cuStreamBeginCaptureToGraph_ptsz);
 CUresult cuStreamBeginCapture_ptsz(CUstream hStream) CUDA_DRIVER_SYMBOL(cuStreamBeginCapture_ptsz);
 CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode) CUDA_DRIVER_SYMBOL(cuStreamBeginCapture_v2);
 CUresult cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode) CUDA_DRIVER_SYMBOL(cuStreamBeginCapture_v2_ptsz);
+CUresult cuStreamBeginRecaptureToGraph(CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph, CUgraphRecaptureCallback callbackFunc, void *userData) CUDA_DRIVER_SYMBOL(cuStreamBeginRecaptureToGraph);
+CUresult cuStreamBeginRecaptureToGraph_ptsz(CUstream hStream, CUstreamCaptureMode mode, CUgraph hGraph, CUgraphRecaptureCallback callbackFunc, void *userData) CUDA_DRIVER_SYMBOL(cuStreamBeginRecaptureToGraph_ptsz);
 CUresult cuStreamCopyAttributes(CUstream dstStream, CUstream srcStream) CUDA_DRIVER_SYMBOL(cuStreamCopyAttributes);
 CUresult cuStreamCopyAttributes_ptsz(CUstream dst, CUstream src) CUDA_DRIVER_SYMBOL(cuStreamCopyAttributes_ptsz);
 CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags) CUDA_DRIVER_SYMBOL(cuStreamCreate);
@@ -3294,6 +3732,8 @@ CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int 
 CUresult cuStreamDestroy(CUstream hStream) CUDA_DRIVER_SYMBOL(cuStreamDestroy);
 CUresult cuStreamDestroy_v2(CUstream hStream) CUDA_DRIVER_SYMBOL(cuStreamDestroy_v2);
 CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph) CUDA_DRIVER_SYMBOL(cuStreamEndCapture);
+CUresult cuStreamEndCaptureToCig(CUstream hStream) CUDA_DRIVER_SYMBOL(cuStreamEndCaptureToCig);
+CUresult cuStreamEndCaptureToCig_ptsz(CUstream hStream) CUDA_DRIVER_SYMBOL(cuStreamEndCaptureToCig_ptsz);
 CUresult cuStreamEndCapture_ptsz(CUstream hStream, CUgraph *phGraph) CUDA_DRIVER_SYMBOL(cuStreamEndCapture_ptsz);
 CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value) CUDA_DRIVER_SYMBOL(cuStreamGetAttribute);
 CUresult cuStreamGetAttribute_ptsz(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value_out) CUDA_DRIVER_SYMBOL(cuStreamGetAttribute_ptsz);
@@ -3307,6 +3747,8 @@ CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx) CUDA_DRIVER_SYMBOL(cu
 CUresult cuStreamGetCtx_ptsz(CUstream hStream, CUcontext *pctx) CUDA_DRIVER_SYMBOL(cuStreamGetCtx_ptsz);
 CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx) CUDA_DRIVER_SYMBOL(cuStreamGetCtx_v2);
 CUresult cuStreamGetCtx_v2_ptsz(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx) CUDA_DRIVER_SYMBOL(cuStreamGetCtx_v2_ptsz);
+CUresult cuStreamGetDevResource(CUstream hStream, CUdevResource *resource, CUdevResourceType type) CUDA_DRIVER_SYMBOL(cuStreamGetDevResource);
+CUresult cuStreamGetDevResource_ptsz(CUstream hStream, CUdevResource *resource, CUdevResourceType type) CUDA_DRIVER_SYMBOL(cuStreamGetDevResource_ptsz);
 CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device) CUDA_DRIVER_SYMBOL(cuStreamGetDevice);
 CUresult cuStreamGetDevice_ptsz(CUstream hStream, CUdevice *device) CUDA_DRIVER_SYMBOL(cuStreamGetDevice_ptsz);
 CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags) CUDA_DRIVER_SYMBOL(cuStreamGetFlags);
@@ -3355,6 +3797,7 @@ CUresult cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType ten
 CUresult cuTensorMapEncodeIm2colWide(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides, int pixelBoxLowerCornerWidth, int pixelBoxUpperCornerWidth, cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapIm2ColWideMode mode, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) CUDA_DRIVER_SYMBOL(cuTensorMapEncodeIm2colWide);
 CUresult cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType, cuuint32_t tensorRank, void *globalAddress, const cuuint64_t *globalDim, const cuuint64_t *globalStrides, const cuuint32_t *boxDim, const cuuint32_t *elementStrides, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion, CUtensorMapFloatOOBfill oobFill) CUDA_DRIVER_SYMBOL(cuTensorMapEncodeTiled);
 CUresult cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalAddress) CUDA_DRIVER_SYMBOL(cuTensorMapReplaceAddress);
+CUresult cuTensorMapSetAllocationClass(CUtensorMap *tensorMap, CUtensorMapAllocClass allocClass, CUtensorMapAllocClass *outAllocClass) CUDA_DRIVER_SYMBOL(cuTensorMapSetAllocationClass);
 CUresult cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc, const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc) CUDA_DRIVER_SYMBOL(cuTexObjectCreate);
 CUresult cuTexObjectDestroy(CUtexObject texObject) CUDA_DRIVER_SYMBOL(cuTexObjectDestroy);
 CUresult cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject) CUDA_DRIVER_SYMBOL(cuTexObjectGetResourceDesc);

@@ -34,1325 +34,1427 @@ static int stub_cuArrayGetPlane(void) { return abi_unsupported(10); }
 ABI_EXPORT int cuArrayGetPlane(void) ABI_SYMBOL(cuArrayGetPlane) __attribute__((weak, alias("stub_cuArrayGetPlane")));
 static int stub_cuArrayGetSparseProperties(void) { return abi_unsupported(11); }
 ABI_EXPORT int cuArrayGetSparseProperties(void) ABI_SYMBOL(cuArrayGetSparseProperties) __attribute__((weak, alias("stub_cuArrayGetSparseProperties")));
-static int stub_cuCheckpointProcessCheckpoint(void) { return abi_unsupported(12); }
+static int stub_cuCheckpointOperationComplete(void) { return abi_unsupported(12); }
+ABI_EXPORT int cuCheckpointOperationComplete(void) ABI_SYMBOL(cuCheckpointOperationComplete) __attribute__((weak, alias("stub_cuCheckpointOperationComplete")));
+static int stub_cuCheckpointProcessCheckpoint(void) { return abi_unsupported(13); }
 ABI_EXPORT int cuCheckpointProcessCheckpoint(void) ABI_SYMBOL(cuCheckpointProcessCheckpoint) __attribute__((weak, alias("stub_cuCheckpointProcessCheckpoint")));
-static int stub_cuCheckpointProcessGetRestoreThreadId(void) { return abi_unsupported(13); }
+static int stub_cuCheckpointProcessGetRestoreThreadId(void) { return abi_unsupported(14); }
 ABI_EXPORT int cuCheckpointProcessGetRestoreThreadId(void) ABI_SYMBOL(cuCheckpointProcessGetRestoreThreadId) __attribute__((weak, alias("stub_cuCheckpointProcessGetRestoreThreadId")));
-static int stub_cuCheckpointProcessGetState(void) { return abi_unsupported(14); }
+static int stub_cuCheckpointProcessGetState(void) { return abi_unsupported(15); }
 ABI_EXPORT int cuCheckpointProcessGetState(void) ABI_SYMBOL(cuCheckpointProcessGetState) __attribute__((weak, alias("stub_cuCheckpointProcessGetState")));
-static int stub_cuCheckpointProcessLock(void) { return abi_unsupported(15); }
+static int stub_cuCheckpointProcessLock(void) { return abi_unsupported(16); }
 ABI_EXPORT int cuCheckpointProcessLock(void) ABI_SYMBOL(cuCheckpointProcessLock) __attribute__((weak, alias("stub_cuCheckpointProcessLock")));
-static int stub_cuCheckpointProcessRestore(void) { return abi_unsupported(16); }
+static int stub_cuCheckpointProcessRestore(void) { return abi_unsupported(17); }
 ABI_EXPORT int cuCheckpointProcessRestore(void) ABI_SYMBOL(cuCheckpointProcessRestore) __attribute__((weak, alias("stub_cuCheckpointProcessRestore")));
-static int stub_cuCheckpointProcessUnlock(void) { return abi_unsupported(17); }
+static int stub_cuCheckpointProcessUnlock(void) { return abi_unsupported(18); }
 ABI_EXPORT int cuCheckpointProcessUnlock(void) ABI_SYMBOL(cuCheckpointProcessUnlock) __attribute__((weak, alias("stub_cuCheckpointProcessUnlock")));
-static int stub_cuCoredumpGetAttribute(void) { return abi_unsupported(18); }
+static int stub_cuCoredumpDeregisterCompleteCallback(void) { return abi_unsupported(19); }
+ABI_EXPORT int cuCoredumpDeregisterCompleteCallback(void) ABI_SYMBOL(cuCoredumpDeregisterCompleteCallback) __attribute__((weak, alias("stub_cuCoredumpDeregisterCompleteCallback")));
+static int stub_cuCoredumpDeregisterStartCallback(void) { return abi_unsupported(20); }
+ABI_EXPORT int cuCoredumpDeregisterStartCallback(void) ABI_SYMBOL(cuCoredumpDeregisterStartCallback) __attribute__((weak, alias("stub_cuCoredumpDeregisterStartCallback")));
+static int stub_cuCoredumpGetAttribute(void) { return abi_unsupported(21); }
 ABI_EXPORT int cuCoredumpGetAttribute(void) ABI_SYMBOL(cuCoredumpGetAttribute) __attribute__((weak, alias("stub_cuCoredumpGetAttribute")));
-static int stub_cuCoredumpGetAttributeGlobal(void) { return abi_unsupported(19); }
+static int stub_cuCoredumpGetAttributeGlobal(void) { return abi_unsupported(22); }
 ABI_EXPORT int cuCoredumpGetAttributeGlobal(void) ABI_SYMBOL(cuCoredumpGetAttributeGlobal) __attribute__((weak, alias("stub_cuCoredumpGetAttributeGlobal")));
-static int stub_cuCoredumpSetAttribute(void) { return abi_unsupported(20); }
+static int stub_cuCoredumpRegisterCompleteCallback(void) { return abi_unsupported(23); }
+ABI_EXPORT int cuCoredumpRegisterCompleteCallback(void) ABI_SYMBOL(cuCoredumpRegisterCompleteCallback) __attribute__((weak, alias("stub_cuCoredumpRegisterCompleteCallback")));
+static int stub_cuCoredumpRegisterStartCallback(void) { return abi_unsupported(24); }
+ABI_EXPORT int cuCoredumpRegisterStartCallback(void) ABI_SYMBOL(cuCoredumpRegisterStartCallback) __attribute__((weak, alias("stub_cuCoredumpRegisterStartCallback")));
+static int stub_cuCoredumpSetAttribute(void) { return abi_unsupported(25); }
 ABI_EXPORT int cuCoredumpSetAttribute(void) ABI_SYMBOL(cuCoredumpSetAttribute) __attribute__((weak, alias("stub_cuCoredumpSetAttribute")));
-static int stub_cuCoredumpSetAttributeGlobal(void) { return abi_unsupported(21); }
+static int stub_cuCoredumpSetAttributeGlobal(void) { return abi_unsupported(26); }
 ABI_EXPORT int cuCoredumpSetAttributeGlobal(void) ABI_SYMBOL(cuCoredumpSetAttributeGlobal) __attribute__((weak, alias("stub_cuCoredumpSetAttributeGlobal")));
-static int stub_cuCtxAttach(void) { return abi_unsupported(22); }
+static int stub_cuCtxAttach(void) { return abi_unsupported(27); }
 ABI_EXPORT int cuCtxAttach(void) ABI_SYMBOL(cuCtxAttach) __attribute__((weak, alias("stub_cuCtxAttach")));
-static int stub_cuCtxCreate(void) { return abi_unsupported(23); }
+static int stub_cuCtxCreate(void) { return abi_unsupported(28); }
 ABI_EXPORT int cuCtxCreate(void) ABI_SYMBOL(cuCtxCreate) __attribute__((weak, alias("stub_cuCtxCreate")));
-static int stub_cuCtxCreate_v2(void) { return abi_unsupported(24); }
+static int stub_cuCtxCreate_v2(void) { return abi_unsupported(29); }
 ABI_EXPORT int cuCtxCreate_v2(void) ABI_SYMBOL(cuCtxCreate_v2) __attribute__((weak, alias("stub_cuCtxCreate_v2")));
-static int stub_cuCtxCreate_v3(void) { return abi_unsupported(25); }
+static int stub_cuCtxCreate_v3(void) { return abi_unsupported(30); }
 ABI_EXPORT int cuCtxCreate_v3(void) ABI_SYMBOL(cuCtxCreate_v3) __attribute__((weak, alias("stub_cuCtxCreate_v3")));
-static int stub_cuCtxCreate_v4(void) { return abi_unsupported(26); }
+static int stub_cuCtxCreate_v4(void) { return abi_unsupported(31); }
 ABI_EXPORT int cuCtxCreate_v4(void) ABI_SYMBOL(cuCtxCreate_v4) __attribute__((weak, alias("stub_cuCtxCreate_v4")));
-static int stub_cuCtxDestroy(void) { return abi_unsupported(27); }
+static int stub_cuCtxDestroy(void) { return abi_unsupported(32); }
 ABI_EXPORT int cuCtxDestroy(void) ABI_SYMBOL(cuCtxDestroy) __attribute__((weak, alias("stub_cuCtxDestroy")));
-static int stub_cuCtxDestroy_v2(void) { return abi_unsupported(28); }
+static int stub_cuCtxDestroy_v2(void) { return abi_unsupported(33); }
 ABI_EXPORT int cuCtxDestroy_v2(void) ABI_SYMBOL(cuCtxDestroy_v2) __attribute__((weak, alias("stub_cuCtxDestroy_v2")));
-static int stub_cuCtxDetach(void) { return abi_unsupported(29); }
+static int stub_cuCtxDetach(void) { return abi_unsupported(34); }
 ABI_EXPORT int cuCtxDetach(void) ABI_SYMBOL(cuCtxDetach) __attribute__((weak, alias("stub_cuCtxDetach")));
-static int stub_cuCtxDisablePeerAccess(void) { return abi_unsupported(30); }
+static int stub_cuCtxDisablePeerAccess(void) { return abi_unsupported(35); }
 ABI_EXPORT int cuCtxDisablePeerAccess(void) ABI_SYMBOL(cuCtxDisablePeerAccess) __attribute__((weak, alias("stub_cuCtxDisablePeerAccess")));
-static int stub_cuCtxEnablePeerAccess(void) { return abi_unsupported(31); }
+static int stub_cuCtxEnablePeerAccess(void) { return abi_unsupported(36); }
 ABI_EXPORT int cuCtxEnablePeerAccess(void) ABI_SYMBOL(cuCtxEnablePeerAccess) __attribute__((weak, alias("stub_cuCtxEnablePeerAccess")));
-static int stub_cuCtxFromGreenCtx(void) { return abi_unsupported(32); }
+static int stub_cuCtxFromGreenCtx(void) { return abi_unsupported(37); }
 ABI_EXPORT int cuCtxFromGreenCtx(void) ABI_SYMBOL(cuCtxFromGreenCtx) __attribute__((weak, alias("stub_cuCtxFromGreenCtx")));
-static int stub_cuCtxGetApiVersion(void) { return abi_unsupported(33); }
+static int stub_cuCtxGetApiVersion(void) { return abi_unsupported(38); }
 ABI_EXPORT int cuCtxGetApiVersion(void) ABI_SYMBOL(cuCtxGetApiVersion) __attribute__((weak, alias("stub_cuCtxGetApiVersion")));
-static int stub_cuCtxGetCacheConfig(void) { return abi_unsupported(34); }
+static int stub_cuCtxGetCacheConfig(void) { return abi_unsupported(39); }
 ABI_EXPORT int cuCtxGetCacheConfig(void) ABI_SYMBOL(cuCtxGetCacheConfig) __attribute__((weak, alias("stub_cuCtxGetCacheConfig")));
-static int stub_cuCtxGetCurrent(void) { return abi_unsupported(35); }
+static int stub_cuCtxGetCurrent(void) { return abi_unsupported(40); }
 ABI_EXPORT int cuCtxGetCurrent(void) ABI_SYMBOL(cuCtxGetCurrent) __attribute__((weak, alias("stub_cuCtxGetCurrent")));
-static int stub_cuCtxGetDevResource(void) { return abi_unsupported(36); }
+static int stub_cuCtxGetDevResource(void) { return abi_unsupported(41); }
 ABI_EXPORT int cuCtxGetDevResource(void) ABI_SYMBOL(cuCtxGetDevResource) __attribute__((weak, alias("stub_cuCtxGetDevResource")));
-static int stub_cuCtxGetDevice(void) { return abi_unsupported(37); }
+static int stub_cuCtxGetDevice(void) { return abi_unsupported(42); }
 ABI_EXPORT int cuCtxGetDevice(void) ABI_SYMBOL(cuCtxGetDevice) __attribute__((weak, alias("stub_cuCtxGetDevice")));
-static int stub_cuCtxGetDevice_v2(void) { return abi_unsupported(38); }
+static int stub_cuCtxGetDevice_v2(void) { return abi_unsupported(43); }
 ABI_EXPORT int cuCtxGetDevice_v2(void) ABI_SYMBOL(cuCtxGetDevice_v2) __attribute__((weak, alias("stub_cuCtxGetDevice_v2")));
-static int stub_cuCtxGetExecAffinity(void) { return abi_unsupported(39); }
+static int stub_cuCtxGetExecAffinity(void) { return abi_unsupported(44); }
 ABI_EXPORT int cuCtxGetExecAffinity(void) ABI_SYMBOL(cuCtxGetExecAffinity) __attribute__((weak, alias("stub_cuCtxGetExecAffinity")));
-static int stub_cuCtxGetFlags(void) { return abi_unsupported(40); }
+static int stub_cuCtxGetFlags(void) { return abi_unsupported(45); }
 ABI_EXPORT int cuCtxGetFlags(void) ABI_SYMBOL(cuCtxGetFlags) __attribute__((weak, alias("stub_cuCtxGetFlags")));
-static int stub_cuCtxGetId(void) { return abi_unsupported(41); }
+static int stub_cuCtxGetId(void) { return abi_unsupported(46); }
 ABI_EXPORT int cuCtxGetId(void) ABI_SYMBOL(cuCtxGetId) __attribute__((weak, alias("stub_cuCtxGetId")));
-static int stub_cuCtxGetLimit(void) { return abi_unsupported(42); }
+static int stub_cuCtxGetLimit(void) { return abi_unsupported(47); }
 ABI_EXPORT int cuCtxGetLimit(void) ABI_SYMBOL(cuCtxGetLimit) __attribute__((weak, alias("stub_cuCtxGetLimit")));
-static int stub_cuCtxGetSharedMemConfig(void) { return abi_unsupported(43); }
+static int stub_cuCtxGetSharedMemConfig(void) { return abi_unsupported(48); }
 ABI_EXPORT int cuCtxGetSharedMemConfig(void) ABI_SYMBOL(cuCtxGetSharedMemConfig) __attribute__((weak, alias("stub_cuCtxGetSharedMemConfig")));
-static int stub_cuCtxGetStreamPriorityRange(void) { return abi_unsupported(44); }
+static int stub_cuCtxGetStreamPriorityRange(void) { return abi_unsupported(49); }
 ABI_EXPORT int cuCtxGetStreamPriorityRange(void) ABI_SYMBOL(cuCtxGetStreamPriorityRange) __attribute__((weak, alias("stub_cuCtxGetStreamPriorityRange")));
-static int stub_cuCtxPopCurrent(void) { return abi_unsupported(45); }
+static int stub_cuCtxPopCurrent(void) { return abi_unsupported(50); }
 ABI_EXPORT int cuCtxPopCurrent(void) ABI_SYMBOL(cuCtxPopCurrent) __attribute__((weak, alias("stub_cuCtxPopCurrent")));
-static int stub_cuCtxPopCurrent_v2(void) { return abi_unsupported(46); }
+static int stub_cuCtxPopCurrent_v2(void) { return abi_unsupported(51); }
 ABI_EXPORT int cuCtxPopCurrent_v2(void) ABI_SYMBOL(cuCtxPopCurrent_v2) __attribute__((weak, alias("stub_cuCtxPopCurrent_v2")));
-static int stub_cuCtxPushCurrent(void) { return abi_unsupported(47); }
+static int stub_cuCtxPushCurrent(void) { return abi_unsupported(52); }
 ABI_EXPORT int cuCtxPushCurrent(void) ABI_SYMBOL(cuCtxPushCurrent) __attribute__((weak, alias("stub_cuCtxPushCurrent")));
-static int stub_cuCtxPushCurrent_v2(void) { return abi_unsupported(48); }
+static int stub_cuCtxPushCurrent_v2(void) { return abi_unsupported(53); }
 ABI_EXPORT int cuCtxPushCurrent_v2(void) ABI_SYMBOL(cuCtxPushCurrent_v2) __attribute__((weak, alias("stub_cuCtxPushCurrent_v2")));
-static int stub_cuCtxRecordEvent(void) { return abi_unsupported(49); }
+static int stub_cuCtxRecordEvent(void) { return abi_unsupported(54); }
 ABI_EXPORT int cuCtxRecordEvent(void) ABI_SYMBOL(cuCtxRecordEvent) __attribute__((weak, alias("stub_cuCtxRecordEvent")));
-static int stub_cuCtxResetPersistingL2Cache(void) { return abi_unsupported(50); }
+static int stub_cuCtxResetPersistingL2Cache(void) { return abi_unsupported(55); }
 ABI_EXPORT int cuCtxResetPersistingL2Cache(void) ABI_SYMBOL(cuCtxResetPersistingL2Cache) __attribute__((weak, alias("stub_cuCtxResetPersistingL2Cache")));
-static int stub_cuCtxSetCacheConfig(void) { return abi_unsupported(51); }
+static int stub_cuCtxSetCacheConfig(void) { return abi_unsupported(56); }
 ABI_EXPORT int cuCtxSetCacheConfig(void) ABI_SYMBOL(cuCtxSetCacheConfig) __attribute__((weak, alias("stub_cuCtxSetCacheConfig")));
-static int stub_cuCtxSetCurrent(void) { return abi_unsupported(52); }
+static int stub_cuCtxSetCurrent(void) { return abi_unsupported(57); }
 ABI_EXPORT int cuCtxSetCurrent(void) ABI_SYMBOL(cuCtxSetCurrent) __attribute__((weak, alias("stub_cuCtxSetCurrent")));
-static int stub_cuCtxSetFlags(void) { return abi_unsupported(53); }
+static int stub_cuCtxSetFlags(void) { return abi_unsupported(58); }
 ABI_EXPORT int cuCtxSetFlags(void) ABI_SYMBOL(cuCtxSetFlags) __attribute__((weak, alias("stub_cuCtxSetFlags")));
-static int stub_cuCtxSetLimit(void) { return abi_unsupported(54); }
+static int stub_cuCtxSetLimit(void) { return abi_unsupported(59); }
 ABI_EXPORT int cuCtxSetLimit(void) ABI_SYMBOL(cuCtxSetLimit) __attribute__((weak, alias("stub_cuCtxSetLimit")));
-static int stub_cuCtxSetSharedMemConfig(void) { return abi_unsupported(55); }
+static int stub_cuCtxSetSharedMemConfig(void) { return abi_unsupported(60); }
 ABI_EXPORT int cuCtxSetSharedMemConfig(void) ABI_SYMBOL(cuCtxSetSharedMemConfig) __attribute__((weak, alias("stub_cuCtxSetSharedMemConfig")));
-static int stub_cuCtxSynchronize(void) { return abi_unsupported(56); }
+static int stub_cuCtxSynchronize(void) { return abi_unsupported(61); }
 ABI_EXPORT int cuCtxSynchronize(void) ABI_SYMBOL(cuCtxSynchronize) __attribute__((weak, alias("stub_cuCtxSynchronize")));
-static int stub_cuCtxSynchronize_v2(void) { return abi_unsupported(57); }
+static int stub_cuCtxSynchronize_v2(void) { return abi_unsupported(62); }
 ABI_EXPORT int cuCtxSynchronize_v2(void) ABI_SYMBOL(cuCtxSynchronize_v2) __attribute__((weak, alias("stub_cuCtxSynchronize_v2")));
-static int stub_cuCtxWaitEvent(void) { return abi_unsupported(58); }
+static int stub_cuCtxWaitEvent(void) { return abi_unsupported(63); }
 ABI_EXPORT int cuCtxWaitEvent(void) ABI_SYMBOL(cuCtxWaitEvent) __attribute__((weak, alias("stub_cuCtxWaitEvent")));
-static int stub_cuDestroyExternalMemory(void) { return abi_unsupported(59); }
+static int stub_cuDestroyExternalMemory(void) { return abi_unsupported(64); }
 ABI_EXPORT int cuDestroyExternalMemory(void) ABI_SYMBOL(cuDestroyExternalMemory) __attribute__((weak, alias("stub_cuDestroyExternalMemory")));
-static int stub_cuDestroyExternalSemaphore(void) { return abi_unsupported(60); }
+static int stub_cuDestroyExternalSemaphore(void) { return abi_unsupported(65); }
 ABI_EXPORT int cuDestroyExternalSemaphore(void) ABI_SYMBOL(cuDestroyExternalSemaphore) __attribute__((weak, alias("stub_cuDestroyExternalSemaphore")));
-static int stub_cuDevResourceGenerateDesc(void) { return abi_unsupported(61); }
+static int stub_cuDevResourceGenerateDesc(void) { return abi_unsupported(66); }
 ABI_EXPORT int cuDevResourceGenerateDesc(void) ABI_SYMBOL(cuDevResourceGenerateDesc) __attribute__((weak, alias("stub_cuDevResourceGenerateDesc")));
-static int stub_cuDevSmResourceSplitByCount(void) { return abi_unsupported(62); }
+static int stub_cuDevSmResourceSplit(void) { return abi_unsupported(67); }
+ABI_EXPORT int cuDevSmResourceSplit(void) ABI_SYMBOL(cuDevSmResourceSplit) __attribute__((weak, alias("stub_cuDevSmResourceSplit")));
+static int stub_cuDevSmResourceSplitByCount(void) { return abi_unsupported(68); }
 ABI_EXPORT int cuDevSmResourceSplitByCount(void) ABI_SYMBOL(cuDevSmResourceSplitByCount) __attribute__((weak, alias("stub_cuDevSmResourceSplitByCount")));
-static int stub_cuDeviceCanAccessPeer(void) { return abi_unsupported(63); }
+static int stub_cuDeviceCanAccessPeer(void) { return abi_unsupported(69); }
 ABI_EXPORT int cuDeviceCanAccessPeer(void) ABI_SYMBOL(cuDeviceCanAccessPeer) __attribute__((weak, alias("stub_cuDeviceCanAccessPeer")));
-static int stub_cuDeviceComputeCapability(void) { return abi_unsupported(64); }
+static int stub_cuDeviceComputeCapability(void) { return abi_unsupported(70); }
 ABI_EXPORT int cuDeviceComputeCapability(void) ABI_SYMBOL(cuDeviceComputeCapability) __attribute__((weak, alias("stub_cuDeviceComputeCapability")));
-static int stub_cuDeviceGet(void) { return abi_unsupported(65); }
+static int stub_cuDeviceGet(void) { return abi_unsupported(71); }
 ABI_EXPORT int cuDeviceGet(void) ABI_SYMBOL(cuDeviceGet) __attribute__((weak, alias("stub_cuDeviceGet")));
-static int stub_cuDeviceGetAttribute(void) { return abi_unsupported(66); }
+static int stub_cuDeviceGetAttribute(void) { return abi_unsupported(72); }
 ABI_EXPORT int cuDeviceGetAttribute(void) ABI_SYMBOL(cuDeviceGetAttribute) __attribute__((weak, alias("stub_cuDeviceGetAttribute")));
-static int stub_cuDeviceGetByPCIBusId(void) { return abi_unsupported(67); }
+static int stub_cuDeviceGetByPCIBusId(void) { return abi_unsupported(73); }
 ABI_EXPORT int cuDeviceGetByPCIBusId(void) ABI_SYMBOL(cuDeviceGetByPCIBusId) __attribute__((weak, alias("stub_cuDeviceGetByPCIBusId")));
-static int stub_cuDeviceGetCount(void) { return abi_unsupported(68); }
+static int stub_cuDeviceGetCliqueCount(void) { return abi_unsupported(74); }
+ABI_EXPORT int cuDeviceGetCliqueCount(void) ABI_SYMBOL(cuDeviceGetCliqueCount) __attribute__((weak, alias("stub_cuDeviceGetCliqueCount")));
+static int stub_cuDeviceGetCliqueInfo(void) { return abi_unsupported(75); }
+ABI_EXPORT int cuDeviceGetCliqueInfo(void) ABI_SYMBOL(cuDeviceGetCliqueInfo) __attribute__((weak, alias("stub_cuDeviceGetCliqueInfo")));
+static int stub_cuDeviceGetCount(void) { return abi_unsupported(76); }
 ABI_EXPORT int cuDeviceGetCount(void) ABI_SYMBOL(cuDeviceGetCount) __attribute__((weak, alias("stub_cuDeviceGetCount")));
-static int stub_cuDeviceGetDefaultMemPool(void) { return abi_unsupported(69); }
+static int stub_cuDeviceGetDefaultMemPool(void) { return abi_unsupported(77); }
 ABI_EXPORT int cuDeviceGetDefaultMemPool(void) ABI_SYMBOL(cuDeviceGetDefaultMemPool) __attribute__((weak, alias("stub_cuDeviceGetDefaultMemPool")));
-static int stub_cuDeviceGetDevResource(void) { return abi_unsupported(70); }
+static int stub_cuDeviceGetDevResource(void) { return abi_unsupported(78); }
 ABI_EXPORT int cuDeviceGetDevResource(void) ABI_SYMBOL(cuDeviceGetDevResource) __attribute__((weak, alias("stub_cuDeviceGetDevResource")));
-static int stub_cuDeviceGetExecAffinitySupport(void) { return abi_unsupported(71); }
+static int stub_cuDeviceGetExecAffinitySupport(void) { return abi_unsupported(79); }
 ABI_EXPORT int cuDeviceGetExecAffinitySupport(void) ABI_SYMBOL(cuDeviceGetExecAffinitySupport) __attribute__((weak, alias("stub_cuDeviceGetExecAffinitySupport")));
-static int stub_cuDeviceGetGraphMemAttribute(void) { return abi_unsupported(72); }
+static int stub_cuDeviceGetFabricClusterUuid(void) { return abi_unsupported(80); }
+ABI_EXPORT int cuDeviceGetFabricClusterUuid(void) ABI_SYMBOL(cuDeviceGetFabricClusterUuid) __attribute__((weak, alias("stub_cuDeviceGetFabricClusterUuid")));
+static int stub_cuDeviceGetGraphMemAttribute(void) { return abi_unsupported(81); }
 ABI_EXPORT int cuDeviceGetGraphMemAttribute(void) ABI_SYMBOL(cuDeviceGetGraphMemAttribute) __attribute__((weak, alias("stub_cuDeviceGetGraphMemAttribute")));
-static int stub_cuDeviceGetHostAtomicCapabilities(void) { return abi_unsupported(73); }
+static int stub_cuDeviceGetHostAtomicCapabilities(void) { return abi_unsupported(82); }
 ABI_EXPORT int cuDeviceGetHostAtomicCapabilities(void) ABI_SYMBOL(cuDeviceGetHostAtomicCapabilities) __attribute__((weak, alias("stub_cuDeviceGetHostAtomicCapabilities")));
-static int stub_cuDeviceGetLuid(void) { return abi_unsupported(74); }
+static int stub_cuDeviceGetLuid(void) { return abi_unsupported(83); }
 ABI_EXPORT int cuDeviceGetLuid(void) ABI_SYMBOL(cuDeviceGetLuid) __attribute__((weak, alias("stub_cuDeviceGetLuid")));
-static int stub_cuDeviceGetMemPool(void) { return abi_unsupported(75); }
+static int stub_cuDeviceGetMemPool(void) { return abi_unsupported(84); }
 ABI_EXPORT int cuDeviceGetMemPool(void) ABI_SYMBOL(cuDeviceGetMemPool) __attribute__((weak, alias("stub_cuDeviceGetMemPool")));
-static int stub_cuDeviceGetName(void) { return abi_unsupported(76); }
+static int stub_cuDeviceGetName(void) { return abi_unsupported(85); }
 ABI_EXPORT int cuDeviceGetName(void) ABI_SYMBOL(cuDeviceGetName) __attribute__((weak, alias("stub_cuDeviceGetName")));
-static int stub_cuDeviceGetNvSciSyncAttributes(void) { return abi_unsupported(77); }
+static int stub_cuDeviceGetNvSciSyncAttributes(void) { return abi_unsupported(86); }
 ABI_EXPORT int cuDeviceGetNvSciSyncAttributes(void) ABI_SYMBOL(cuDeviceGetNvSciSyncAttributes) __attribute__((weak, alias("stub_cuDeviceGetNvSciSyncAttributes")));
-static int stub_cuDeviceGetP2PAtomicCapabilities(void) { return abi_unsupported(78); }
+static int stub_cuDeviceGetP2PAtomicCapabilities(void) { return abi_unsupported(87); }
 ABI_EXPORT int cuDeviceGetP2PAtomicCapabilities(void) ABI_SYMBOL(cuDeviceGetP2PAtomicCapabilities) __attribute__((weak, alias("stub_cuDeviceGetP2PAtomicCapabilities")));
-static int stub_cuDeviceGetP2PAttribute(void) { return abi_unsupported(79); }
+static int stub_cuDeviceGetP2PAttribute(void) { return abi_unsupported(88); }
 ABI_EXPORT int cuDeviceGetP2PAttribute(void) ABI_SYMBOL(cuDeviceGetP2PAttribute) __attribute__((weak, alias("stub_cuDeviceGetP2PAttribute")));
-static int stub_cuDeviceGetPCIBusId(void) { return abi_unsupported(80); }
+static int stub_cuDeviceGetPCIBusId(void) { return abi_unsupported(89); }
 ABI_EXPORT int cuDeviceGetPCIBusId(void) ABI_SYMBOL(cuDeviceGetPCIBusId) __attribute__((weak, alias("stub_cuDeviceGetPCIBusId")));
-static int stub_cuDeviceGetProperties(void) { return abi_unsupported(81); }
+static int stub_cuDeviceGetProperties(void) { return abi_unsupported(90); }
 ABI_EXPORT int cuDeviceGetProperties(void) ABI_SYMBOL(cuDeviceGetProperties) __attribute__((weak, alias("stub_cuDeviceGetProperties")));
-static int stub_cuDeviceGetTexture1DLinearMaxWidth(void) { return abi_unsupported(82); }
+static int stub_cuDeviceGetTexture1DLinearMaxWidth(void) { return abi_unsupported(91); }
 ABI_EXPORT int cuDeviceGetTexture1DLinearMaxWidth(void) ABI_SYMBOL(cuDeviceGetTexture1DLinearMaxWidth) __attribute__((weak, alias("stub_cuDeviceGetTexture1DLinearMaxWidth")));
-static int stub_cuDeviceGetUuid(void) { return abi_unsupported(83); }
+static int stub_cuDeviceGetUuid(void) { return abi_unsupported(92); }
 ABI_EXPORT int cuDeviceGetUuid(void) ABI_SYMBOL(cuDeviceGetUuid) __attribute__((weak, alias("stub_cuDeviceGetUuid")));
-static int stub_cuDeviceGetUuid_v2(void) { return abi_unsupported(84); }
+static int stub_cuDeviceGetUuid_v2(void) { return abi_unsupported(93); }
 ABI_EXPORT int cuDeviceGetUuid_v2(void) ABI_SYMBOL(cuDeviceGetUuid_v2) __attribute__((weak, alias("stub_cuDeviceGetUuid_v2")));
-static int stub_cuDeviceGraphMemTrim(void) { return abi_unsupported(85); }
+static int stub_cuDeviceGraphMemTrim(void) { return abi_unsupported(94); }
 ABI_EXPORT int cuDeviceGraphMemTrim(void) ABI_SYMBOL(cuDeviceGraphMemTrim) __attribute__((weak, alias("stub_cuDeviceGraphMemTrim")));
-static int stub_cuDevicePrimaryCtxGetState(void) { return abi_unsupported(86); }
+static int stub_cuDevicePrimaryCtxGetState(void) { return abi_unsupported(95); }
 ABI_EXPORT int cuDevicePrimaryCtxGetState(void) ABI_SYMBOL(cuDevicePrimaryCtxGetState) __attribute__((weak, alias("stub_cuDevicePrimaryCtxGetState")));
-static int stub_cuDevicePrimaryCtxRelease(void) { return abi_unsupported(87); }
+static int stub_cuDevicePrimaryCtxRelease(void) { return abi_unsupported(96); }
 ABI_EXPORT int cuDevicePrimaryCtxRelease(void) ABI_SYMBOL(cuDevicePrimaryCtxRelease) __attribute__((weak, alias("stub_cuDevicePrimaryCtxRelease")));
-static int stub_cuDevicePrimaryCtxRelease_v2(void) { return abi_unsupported(88); }
+static int stub_cuDevicePrimaryCtxRelease_v2(void) { return abi_unsupported(97); }
 ABI_EXPORT int cuDevicePrimaryCtxRelease_v2(void) ABI_SYMBOL(cuDevicePrimaryCtxRelease_v2) __attribute__((weak, alias("stub_cuDevicePrimaryCtxRelease_v2")));
-static int stub_cuDevicePrimaryCtxReset(void) { return abi_unsupported(89); }
+static int stub_cuDevicePrimaryCtxReset(void) { return abi_unsupported(98); }
 ABI_EXPORT int cuDevicePrimaryCtxReset(void) ABI_SYMBOL(cuDevicePrimaryCtxReset) __attribute__((weak, alias("stub_cuDevicePrimaryCtxReset")));
-static int stub_cuDevicePrimaryCtxReset_v2(void) { return abi_unsupported(90); }
+static int stub_cuDevicePrimaryCtxReset_v2(void) { return abi_unsupported(99); }
 ABI_EXPORT int cuDevicePrimaryCtxReset_v2(void) ABI_SYMBOL(cuDevicePrimaryCtxReset_v2) __attribute__((weak, alias("stub_cuDevicePrimaryCtxReset_v2")));
-static int stub_cuDevicePrimaryCtxRetain(void) { return abi_unsupported(91); }
+static int stub_cuDevicePrimaryCtxRetain(void) { return abi_unsupported(100); }
 ABI_EXPORT int cuDevicePrimaryCtxRetain(void) ABI_SYMBOL(cuDevicePrimaryCtxRetain) __attribute__((weak, alias("stub_cuDevicePrimaryCtxRetain")));
-static int stub_cuDevicePrimaryCtxSetFlags(void) { return abi_unsupported(92); }
+static int stub_cuDevicePrimaryCtxSetFlags(void) { return abi_unsupported(101); }
 ABI_EXPORT int cuDevicePrimaryCtxSetFlags(void) ABI_SYMBOL(cuDevicePrimaryCtxSetFlags) __attribute__((weak, alias("stub_cuDevicePrimaryCtxSetFlags")));
-static int stub_cuDevicePrimaryCtxSetFlags_v2(void) { return abi_unsupported(93); }
+static int stub_cuDevicePrimaryCtxSetFlags_v2(void) { return abi_unsupported(102); }
 ABI_EXPORT int cuDevicePrimaryCtxSetFlags_v2(void) ABI_SYMBOL(cuDevicePrimaryCtxSetFlags_v2) __attribute__((weak, alias("stub_cuDevicePrimaryCtxSetFlags_v2")));
-static int stub_cuDeviceRegisterAsyncNotification(void) { return abi_unsupported(94); }
+static int stub_cuDeviceRegisterAsyncNotification(void) { return abi_unsupported(103); }
 ABI_EXPORT int cuDeviceRegisterAsyncNotification(void) ABI_SYMBOL(cuDeviceRegisterAsyncNotification) __attribute__((weak, alias("stub_cuDeviceRegisterAsyncNotification")));
-static int stub_cuDeviceSetGraphMemAttribute(void) { return abi_unsupported(95); }
+static int stub_cuDeviceSetGraphMemAttribute(void) { return abi_unsupported(104); }
 ABI_EXPORT int cuDeviceSetGraphMemAttribute(void) ABI_SYMBOL(cuDeviceSetGraphMemAttribute) __attribute__((weak, alias("stub_cuDeviceSetGraphMemAttribute")));
-static int stub_cuDeviceSetMemPool(void) { return abi_unsupported(96); }
+static int stub_cuDeviceSetMemPool(void) { return abi_unsupported(105); }
 ABI_EXPORT int cuDeviceSetMemPool(void) ABI_SYMBOL(cuDeviceSetMemPool) __attribute__((weak, alias("stub_cuDeviceSetMemPool")));
-static int stub_cuDeviceTotalMem(void) { return abi_unsupported(97); }
+static int stub_cuDeviceTotalMem(void) { return abi_unsupported(106); }
 ABI_EXPORT int cuDeviceTotalMem(void) ABI_SYMBOL(cuDeviceTotalMem) __attribute__((weak, alias("stub_cuDeviceTotalMem")));
-static int stub_cuDeviceTotalMem_v2(void) { return abi_unsupported(98); }
+static int stub_cuDeviceTotalMem_v2(void) { return abi_unsupported(107); }
 ABI_EXPORT int cuDeviceTotalMem_v2(void) ABI_SYMBOL(cuDeviceTotalMem_v2) __attribute__((weak, alias("stub_cuDeviceTotalMem_v2")));
-static int stub_cuDeviceUnregisterAsyncNotification(void) { return abi_unsupported(99); }
+static int stub_cuDeviceUnregisterAsyncNotification(void) { return abi_unsupported(108); }
 ABI_EXPORT int cuDeviceUnregisterAsyncNotification(void) ABI_SYMBOL(cuDeviceUnregisterAsyncNotification) __attribute__((weak, alias("stub_cuDeviceUnregisterAsyncNotification")));
-static int stub_cuDriverGetVersion(void) { return abi_unsupported(100); }
+static int stub_cuDriverGetVersion(void) { return abi_unsupported(109); }
 ABI_EXPORT int cuDriverGetVersion(void) ABI_SYMBOL(cuDriverGetVersion) __attribute__((weak, alias("stub_cuDriverGetVersion")));
-static int stub_cuEGLStreamConsumerAcquireFrame(void) { return abi_unsupported(101); }
+static int stub_cuEGLStreamConsumerAcquireFrame(void) { return abi_unsupported(110); }
 ABI_EXPORT int cuEGLStreamConsumerAcquireFrame(void) ABI_SYMBOL(cuEGLStreamConsumerAcquireFrame) __attribute__((weak, alias("stub_cuEGLStreamConsumerAcquireFrame")));
-static int stub_cuEGLStreamConsumerConnect(void) { return abi_unsupported(102); }
+static int stub_cuEGLStreamConsumerConnect(void) { return abi_unsupported(111); }
 ABI_EXPORT int cuEGLStreamConsumerConnect(void) ABI_SYMBOL(cuEGLStreamConsumerConnect) __attribute__((weak, alias("stub_cuEGLStreamConsumerConnect")));
-static int stub_cuEGLStreamConsumerConnectWithFlags(void) { return abi_unsupported(103); }
+static int stub_cuEGLStreamConsumerConnectWithFlags(void) { return abi_unsupported(112); }
 ABI_EXPORT int cuEGLStreamConsumerConnectWithFlags(void) ABI_SYMBOL(cuEGLStreamConsumerConnectWithFlags) __attribute__((weak, alias("stub_cuEGLStreamConsumerConnectWithFlags")));
-static int stub_cuEGLStreamConsumerDisconnect(void) { return abi_unsupported(104); }
+static int stub_cuEGLStreamConsumerDisconnect(void) { return abi_unsupported(113); }
 ABI_EXPORT int cuEGLStreamConsumerDisconnect(void) ABI_SYMBOL(cuEGLStreamConsumerDisconnect) __attribute__((weak, alias("stub_cuEGLStreamConsumerDisconnect")));
-static int stub_cuEGLStreamConsumerReleaseFrame(void) { return abi_unsupported(105); }
+static int stub_cuEGLStreamConsumerReleaseFrame(void) { return abi_unsupported(114); }
 ABI_EXPORT int cuEGLStreamConsumerReleaseFrame(void) ABI_SYMBOL(cuEGLStreamConsumerReleaseFrame) __attribute__((weak, alias("stub_cuEGLStreamConsumerReleaseFrame")));
-static int stub_cuEGLStreamProducerConnect(void) { return abi_unsupported(106); }
+static int stub_cuEGLStreamProducerConnect(void) { return abi_unsupported(115); }
 ABI_EXPORT int cuEGLStreamProducerConnect(void) ABI_SYMBOL(cuEGLStreamProducerConnect) __attribute__((weak, alias("stub_cuEGLStreamProducerConnect")));
-static int stub_cuEGLStreamProducerDisconnect(void) { return abi_unsupported(107); }
+static int stub_cuEGLStreamProducerDisconnect(void) { return abi_unsupported(116); }
 ABI_EXPORT int cuEGLStreamProducerDisconnect(void) ABI_SYMBOL(cuEGLStreamProducerDisconnect) __attribute__((weak, alias("stub_cuEGLStreamProducerDisconnect")));
-static int stub_cuEGLStreamProducerPresentFrame(void) { return abi_unsupported(108); }
+static int stub_cuEGLStreamProducerPresentFrame(void) { return abi_unsupported(117); }
 ABI_EXPORT int cuEGLStreamProducerPresentFrame(void) ABI_SYMBOL(cuEGLStreamProducerPresentFrame) __attribute__((weak, alias("stub_cuEGLStreamProducerPresentFrame")));
-static int stub_cuEGLStreamProducerReturnFrame(void) { return abi_unsupported(109); }
+static int stub_cuEGLStreamProducerReturnFrame(void) { return abi_unsupported(118); }
 ABI_EXPORT int cuEGLStreamProducerReturnFrame(void) ABI_SYMBOL(cuEGLStreamProducerReturnFrame) __attribute__((weak, alias("stub_cuEGLStreamProducerReturnFrame")));
-static int stub_cuEventCreate(void) { return abi_unsupported(110); }
+static int stub_cuEventCreate(void) { return abi_unsupported(119); }
 ABI_EXPORT int cuEventCreate(void) ABI_SYMBOL(cuEventCreate) __attribute__((weak, alias("stub_cuEventCreate")));
-static int stub_cuEventCreateFromEGLSync(void) { return abi_unsupported(111); }
+static int stub_cuEventCreateFromEGLSync(void) { return abi_unsupported(120); }
 ABI_EXPORT int cuEventCreateFromEGLSync(void) ABI_SYMBOL(cuEventCreateFromEGLSync) __attribute__((weak, alias("stub_cuEventCreateFromEGLSync")));
-static int stub_cuEventDestroy(void) { return abi_unsupported(112); }
+static int stub_cuEventDestroy(void) { return abi_unsupported(121); }
 ABI_EXPORT int cuEventDestroy(void) ABI_SYMBOL(cuEventDestroy) __attribute__((weak, alias("stub_cuEventDestroy")));
-static int stub_cuEventDestroy_v2(void) { return abi_unsupported(113); }
+static int stub_cuEventDestroy_v2(void) { return abi_unsupported(122); }
 ABI_EXPORT int cuEventDestroy_v2(void) ABI_SYMBOL(cuEventDestroy_v2) __attribute__((weak, alias("stub_cuEventDestroy_v2")));
-static int stub_cuEventElapsedTime(void) { return abi_unsupported(114); }
+static int stub_cuEventElapsedTime(void) { return abi_unsupported(123); }
 ABI_EXPORT int cuEventElapsedTime(void) ABI_SYMBOL(cuEventElapsedTime) __attribute__((weak, alias("stub_cuEventElapsedTime")));
-static int stub_cuEventElapsedTime_v2(void) { return abi_unsupported(115); }
+static int stub_cuEventElapsedTime_v2(void) { return abi_unsupported(124); }
 ABI_EXPORT int cuEventElapsedTime_v2(void) ABI_SYMBOL(cuEventElapsedTime_v2) __attribute__((weak, alias("stub_cuEventElapsedTime_v2")));
-static int stub_cuEventQuery(void) { return abi_unsupported(116); }
+static int stub_cuEventQuery(void) { return abi_unsupported(125); }
 ABI_EXPORT int cuEventQuery(void) ABI_SYMBOL(cuEventQuery) __attribute__((weak, alias("stub_cuEventQuery")));
-static int stub_cuEventRecord(void) { return abi_unsupported(117); }
+static int stub_cuEventRecord(void) { return abi_unsupported(126); }
 ABI_EXPORT int cuEventRecord(void) ABI_SYMBOL(cuEventRecord) __attribute__((weak, alias("stub_cuEventRecord")));
-static int stub_cuEventRecordWithFlags(void) { return abi_unsupported(118); }
+static int stub_cuEventRecordWithFlags(void) { return abi_unsupported(127); }
 ABI_EXPORT int cuEventRecordWithFlags(void) ABI_SYMBOL(cuEventRecordWithFlags) __attribute__((weak, alias("stub_cuEventRecordWithFlags")));
-static int stub_cuEventRecordWithFlags_ptsz(void) { return abi_unsupported(119); }
+static int stub_cuEventRecordWithFlags_ptsz(void) { return abi_unsupported(128); }
 ABI_EXPORT int cuEventRecordWithFlags_ptsz(void) ABI_SYMBOL(cuEventRecordWithFlags_ptsz) __attribute__((weak, alias("stub_cuEventRecordWithFlags_ptsz")));
-static int stub_cuEventRecord_ptsz(void) { return abi_unsupported(120); }
+static int stub_cuEventRecord_ptsz(void) { return abi_unsupported(129); }
 ABI_EXPORT int cuEventRecord_ptsz(void) ABI_SYMBOL(cuEventRecord_ptsz) __attribute__((weak, alias("stub_cuEventRecord_ptsz")));
-static int stub_cuEventSynchronize(void) { return abi_unsupported(121); }
+static int stub_cuEventSynchronize(void) { return abi_unsupported(130); }
 ABI_EXPORT int cuEventSynchronize(void) ABI_SYMBOL(cuEventSynchronize) __attribute__((weak, alias("stub_cuEventSynchronize")));
-static int stub_cuExternalMemoryGetMappedBuffer(void) { return abi_unsupported(122); }
+static int stub_cuExternalMemoryGetMappedBuffer(void) { return abi_unsupported(131); }
 ABI_EXPORT int cuExternalMemoryGetMappedBuffer(void) ABI_SYMBOL(cuExternalMemoryGetMappedBuffer) __attribute__((weak, alias("stub_cuExternalMemoryGetMappedBuffer")));
-static int stub_cuExternalMemoryGetMappedMipmappedArray(void) { return abi_unsupported(123); }
+static int stub_cuExternalMemoryGetMappedMipmappedArray(void) { return abi_unsupported(132); }
 ABI_EXPORT int cuExternalMemoryGetMappedMipmappedArray(void) ABI_SYMBOL(cuExternalMemoryGetMappedMipmappedArray) __attribute__((weak, alias("stub_cuExternalMemoryGetMappedMipmappedArray")));
-static int stub_cuFlushGPUDirectRDMAWrites(void) { return abi_unsupported(124); }
+static int stub_cuFabricCpyBatchAsync(void) { return abi_unsupported(133); }
+ABI_EXPORT int cuFabricCpyBatchAsync(void) ABI_SYMBOL(cuFabricCpyBatchAsync) __attribute__((weak, alias("stub_cuFabricCpyBatchAsync")));
+static int stub_cuFabricCpyBatchAsync_ptsz(void) { return abi_unsupported(134); }
+ABI_EXPORT int cuFabricCpyBatchAsync_ptsz(void) ABI_SYMBOL(cuFabricCpyBatchAsync_ptsz) __attribute__((weak, alias("stub_cuFabricCpyBatchAsync_ptsz")));
+static int stub_cuFlushGPUDirectRDMAWrites(void) { return abi_unsupported(135); }
 ABI_EXPORT int cuFlushGPUDirectRDMAWrites(void) ABI_SYMBOL(cuFlushGPUDirectRDMAWrites) __attribute__((weak, alias("stub_cuFlushGPUDirectRDMAWrites")));
-static int stub_cuFuncGetAttribute(void) { return abi_unsupported(125); }
+static int stub_cuFuncGetAttribute(void) { return abi_unsupported(136); }
 ABI_EXPORT int cuFuncGetAttribute(void) ABI_SYMBOL(cuFuncGetAttribute) __attribute__((weak, alias("stub_cuFuncGetAttribute")));
-static int stub_cuFuncGetModule(void) { return abi_unsupported(126); }
+static int stub_cuFuncGetModule(void) { return abi_unsupported(137); }
 ABI_EXPORT int cuFuncGetModule(void) ABI_SYMBOL(cuFuncGetModule) __attribute__((weak, alias("stub_cuFuncGetModule")));
-static int stub_cuFuncGetName(void) { return abi_unsupported(127); }
+static int stub_cuFuncGetName(void) { return abi_unsupported(138); }
 ABI_EXPORT int cuFuncGetName(void) ABI_SYMBOL(cuFuncGetName) __attribute__((weak, alias("stub_cuFuncGetName")));
-static int stub_cuFuncGetParamInfo(void) { return abi_unsupported(128); }
+static int stub_cuFuncGetParamCount(void) { return abi_unsupported(139); }
+ABI_EXPORT int cuFuncGetParamCount(void) ABI_SYMBOL(cuFuncGetParamCount) __attribute__((weak, alias("stub_cuFuncGetParamCount")));
+static int stub_cuFuncGetParamInfo(void) { return abi_unsupported(140); }
 ABI_EXPORT int cuFuncGetParamInfo(void) ABI_SYMBOL(cuFuncGetParamInfo) __attribute__((weak, alias("stub_cuFuncGetParamInfo")));
-static int stub_cuFuncIsLoaded(void) { return abi_unsupported(129); }
+static int stub_cuFuncIsLoaded(void) { return abi_unsupported(141); }
 ABI_EXPORT int cuFuncIsLoaded(void) ABI_SYMBOL(cuFuncIsLoaded) __attribute__((weak, alias("stub_cuFuncIsLoaded")));
-static int stub_cuFuncLoad(void) { return abi_unsupported(130); }
+static int stub_cuFuncLoad(void) { return abi_unsupported(142); }
 ABI_EXPORT int cuFuncLoad(void) ABI_SYMBOL(cuFuncLoad) __attribute__((weak, alias("stub_cuFuncLoad")));
-static int stub_cuFuncSetAttribute(void) { return abi_unsupported(131); }
+static int stub_cuFuncSetAttribute(void) { return abi_unsupported(143); }
 ABI_EXPORT int cuFuncSetAttribute(void) ABI_SYMBOL(cuFuncSetAttribute) __attribute__((weak, alias("stub_cuFuncSetAttribute")));
-static int stub_cuFuncSetBlockShape(void) { return abi_unsupported(132); }
+static int stub_cuFuncSetBlockShape(void) { return abi_unsupported(144); }
 ABI_EXPORT int cuFuncSetBlockShape(void) ABI_SYMBOL(cuFuncSetBlockShape) __attribute__((weak, alias("stub_cuFuncSetBlockShape")));
-static int stub_cuFuncSetCacheConfig(void) { return abi_unsupported(133); }
+static int stub_cuFuncSetCacheConfig(void) { return abi_unsupported(145); }
 ABI_EXPORT int cuFuncSetCacheConfig(void) ABI_SYMBOL(cuFuncSetCacheConfig) __attribute__((weak, alias("stub_cuFuncSetCacheConfig")));
-static int stub_cuFuncSetSharedMemConfig(void) { return abi_unsupported(134); }
+static int stub_cuFuncSetSharedMemConfig(void) { return abi_unsupported(146); }
 ABI_EXPORT int cuFuncSetSharedMemConfig(void) ABI_SYMBOL(cuFuncSetSharedMemConfig) __attribute__((weak, alias("stub_cuFuncSetSharedMemConfig")));
-static int stub_cuFuncSetSharedSize(void) { return abi_unsupported(135); }
+static int stub_cuFuncSetSharedSize(void) { return abi_unsupported(147); }
 ABI_EXPORT int cuFuncSetSharedSize(void) ABI_SYMBOL(cuFuncSetSharedSize) __attribute__((weak, alias("stub_cuFuncSetSharedSize")));
-static int stub_cuGLCtxCreate(void) { return abi_unsupported(136); }
+static int stub_cuGLCtxCreate(void) { return abi_unsupported(148); }
 ABI_EXPORT int cuGLCtxCreate(void) ABI_SYMBOL(cuGLCtxCreate) __attribute__((weak, alias("stub_cuGLCtxCreate")));
-static int stub_cuGLCtxCreate_v2(void) { return abi_unsupported(137); }
+static int stub_cuGLCtxCreate_v2(void) { return abi_unsupported(149); }
 ABI_EXPORT int cuGLCtxCreate_v2(void) ABI_SYMBOL(cuGLCtxCreate_v2) __attribute__((weak, alias("stub_cuGLCtxCreate_v2")));
-static int stub_cuGLGetDevices(void) { return abi_unsupported(138); }
+static int stub_cuGLGetDevices(void) { return abi_unsupported(150); }
 ABI_EXPORT int cuGLGetDevices(void) ABI_SYMBOL(cuGLGetDevices) __attribute__((weak, alias("stub_cuGLGetDevices")));
-static int stub_cuGLGetDevices_v2(void) { return abi_unsupported(139); }
+static int stub_cuGLGetDevices_v2(void) { return abi_unsupported(151); }
 ABI_EXPORT int cuGLGetDevices_v2(void) ABI_SYMBOL(cuGLGetDevices_v2) __attribute__((weak, alias("stub_cuGLGetDevices_v2")));
-static int stub_cuGLInit(void) { return abi_unsupported(140); }
+static int stub_cuGLInit(void) { return abi_unsupported(152); }
 ABI_EXPORT int cuGLInit(void) ABI_SYMBOL(cuGLInit) __attribute__((weak, alias("stub_cuGLInit")));
-static int stub_cuGLMapBufferObject(void) { return abi_unsupported(141); }
+static int stub_cuGLMapBufferObject(void) { return abi_unsupported(153); }
 ABI_EXPORT int cuGLMapBufferObject(void) ABI_SYMBOL(cuGLMapBufferObject) __attribute__((weak, alias("stub_cuGLMapBufferObject")));
-static int stub_cuGLMapBufferObjectAsync(void) { return abi_unsupported(142); }
+static int stub_cuGLMapBufferObjectAsync(void) { return abi_unsupported(154); }
 ABI_EXPORT int cuGLMapBufferObjectAsync(void) ABI_SYMBOL(cuGLMapBufferObjectAsync) __attribute__((weak, alias("stub_cuGLMapBufferObjectAsync")));
-static int stub_cuGLMapBufferObjectAsync_ptsz(void) { return abi_unsupported(143); }
+static int stub_cuGLMapBufferObjectAsync_ptsz(void) { return abi_unsupported(155); }
 ABI_EXPORT int cuGLMapBufferObjectAsync_ptsz(void) ABI_SYMBOL(cuGLMapBufferObjectAsync_ptsz) __attribute__((weak, alias("stub_cuGLMapBufferObjectAsync_ptsz")));
-static int stub_cuGLMapBufferObjectAsync_v2(void) { return abi_unsupported(144); }
+static int stub_cuGLMapBufferObjectAsync_v2(void) { return abi_unsupported(156); }
 ABI_EXPORT int cuGLMapBufferObjectAsync_v2(void) ABI_SYMBOL(cuGLMapBufferObjectAsync_v2) __attribute__((weak, alias("stub_cuGLMapBufferObjectAsync_v2")));
-static int stub_cuGLMapBufferObject_ptds(void) { return abi_unsupported(145); }
+static int stub_cuGLMapBufferObject_ptds(void) { return abi_unsupported(157); }
 ABI_EXPORT int cuGLMapBufferObject_ptds(void) ABI_SYMBOL(cuGLMapBufferObject_ptds) __attribute__((weak, alias("stub_cuGLMapBufferObject_ptds")));
-static int stub_cuGLMapBufferObject_v2(void) { return abi_unsupported(146); }
+static int stub_cuGLMapBufferObject_v2(void) { return abi_unsupported(158); }
 ABI_EXPORT int cuGLMapBufferObject_v2(void) ABI_SYMBOL(cuGLMapBufferObject_v2) __attribute__((weak, alias("stub_cuGLMapBufferObject_v2")));
-static int stub_cuGLRegisterBufferObject(void) { return abi_unsupported(147); }
+static int stub_cuGLRegisterBufferObject(void) { return abi_unsupported(159); }
 ABI_EXPORT int cuGLRegisterBufferObject(void) ABI_SYMBOL(cuGLRegisterBufferObject) __attribute__((weak, alias("stub_cuGLRegisterBufferObject")));
-static int stub_cuGLSetBufferObjectMapFlags(void) { return abi_unsupported(148); }
+static int stub_cuGLSetBufferObjectMapFlags(void) { return abi_unsupported(160); }
 ABI_EXPORT int cuGLSetBufferObjectMapFlags(void) ABI_SYMBOL(cuGLSetBufferObjectMapFlags) __attribute__((weak, alias("stub_cuGLSetBufferObjectMapFlags")));
-static int stub_cuGLUnmapBufferObject(void) { return abi_unsupported(149); }
+static int stub_cuGLUnmapBufferObject(void) { return abi_unsupported(161); }
 ABI_EXPORT int cuGLUnmapBufferObject(void) ABI_SYMBOL(cuGLUnmapBufferObject) __attribute__((weak, alias("stub_cuGLUnmapBufferObject")));
-static int stub_cuGLUnmapBufferObjectAsync(void) { return abi_unsupported(150); }
+static int stub_cuGLUnmapBufferObjectAsync(void) { return abi_unsupported(162); }
 ABI_EXPORT int cuGLUnmapBufferObjectAsync(void) ABI_SYMBOL(cuGLUnmapBufferObjectAsync) __attribute__((weak, alias("stub_cuGLUnmapBufferObjectAsync")));
-static int stub_cuGLUnregisterBufferObject(void) { return abi_unsupported(151); }
+static int stub_cuGLUnregisterBufferObject(void) { return abi_unsupported(163); }
 ABI_EXPORT int cuGLUnregisterBufferObject(void) ABI_SYMBOL(cuGLUnregisterBufferObject) __attribute__((weak, alias("stub_cuGLUnregisterBufferObject")));
-static int stub_cuGetErrorName(void) { return abi_unsupported(152); }
+static int stub_cuGetErrorName(void) { return abi_unsupported(164); }
 ABI_EXPORT int cuGetErrorName(void) ABI_SYMBOL(cuGetErrorName) __attribute__((weak, alias("stub_cuGetErrorName")));
-static int stub_cuGetErrorString(void) { return abi_unsupported(153); }
+static int stub_cuGetErrorString(void) { return abi_unsupported(165); }
 ABI_EXPORT int cuGetErrorString(void) ABI_SYMBOL(cuGetErrorString) __attribute__((weak, alias("stub_cuGetErrorString")));
-static int stub_cuGetExportTable(void) { return abi_unsupported(154); }
+static int stub_cuGetExportTable(void) { return abi_unsupported(166); }
 ABI_EXPORT int cuGetExportTable(void) ABI_SYMBOL(cuGetExportTable) __attribute__((weak, alias("stub_cuGetExportTable")));
-static int stub_cuGetProcAddress(void) { return abi_unsupported(155); }
+static int stub_cuGetProcAddress(void) { return abi_unsupported(167); }
 ABI_EXPORT int cuGetProcAddress(void) ABI_SYMBOL(cuGetProcAddress) __attribute__((weak, alias("stub_cuGetProcAddress")));
-static int stub_cuGetProcAddress_v2(void) { return abi_unsupported(156); }
+static int stub_cuGetProcAddress_v2(void) { return abi_unsupported(168); }
 ABI_EXPORT int cuGetProcAddress_v2(void) ABI_SYMBOL(cuGetProcAddress_v2) __attribute__((weak, alias("stub_cuGetProcAddress_v2")));
-static int stub_cuGraphAddBatchMemOpNode(void) { return abi_unsupported(157); }
+static int stub_cuGraphAddBatchMemOpNode(void) { return abi_unsupported(169); }
 ABI_EXPORT int cuGraphAddBatchMemOpNode(void) ABI_SYMBOL(cuGraphAddBatchMemOpNode) __attribute__((weak, alias("stub_cuGraphAddBatchMemOpNode")));
-static int stub_cuGraphAddChildGraphNode(void) { return abi_unsupported(158); }
+static int stub_cuGraphAddChildGraphNode(void) { return abi_unsupported(170); }
 ABI_EXPORT int cuGraphAddChildGraphNode(void) ABI_SYMBOL(cuGraphAddChildGraphNode) __attribute__((weak, alias("stub_cuGraphAddChildGraphNode")));
-static int stub_cuGraphAddDependencies(void) { return abi_unsupported(159); }
+static int stub_cuGraphAddDependencies(void) { return abi_unsupported(171); }
 ABI_EXPORT int cuGraphAddDependencies(void) ABI_SYMBOL(cuGraphAddDependencies) __attribute__((weak, alias("stub_cuGraphAddDependencies")));
-static int stub_cuGraphAddDependencies_v2(void) { return abi_unsupported(160); }
+static int stub_cuGraphAddDependencies_v2(void) { return abi_unsupported(172); }
 ABI_EXPORT int cuGraphAddDependencies_v2(void) ABI_SYMBOL(cuGraphAddDependencies_v2) __attribute__((weak, alias("stub_cuGraphAddDependencies_v2")));
-static int stub_cuGraphAddEmptyNode(void) { return abi_unsupported(161); }
+static int stub_cuGraphAddEmptyNode(void) { return abi_unsupported(173); }
 ABI_EXPORT int cuGraphAddEmptyNode(void) ABI_SYMBOL(cuGraphAddEmptyNode) __attribute__((weak, alias("stub_cuGraphAddEmptyNode")));
-static int stub_cuGraphAddEventRecordNode(void) { return abi_unsupported(162); }
+static int stub_cuGraphAddEventRecordNode(void) { return abi_unsupported(174); }
 ABI_EXPORT int cuGraphAddEventRecordNode(void) ABI_SYMBOL(cuGraphAddEventRecordNode) __attribute__((weak, alias("stub_cuGraphAddEventRecordNode")));
-static int stub_cuGraphAddEventWaitNode(void) { return abi_unsupported(163); }
+static int stub_cuGraphAddEventWaitNode(void) { return abi_unsupported(175); }
 ABI_EXPORT int cuGraphAddEventWaitNode(void) ABI_SYMBOL(cuGraphAddEventWaitNode) __attribute__((weak, alias("stub_cuGraphAddEventWaitNode")));
-static int stub_cuGraphAddExternalSemaphoresSignalNode(void) { return abi_unsupported(164); }
+static int stub_cuGraphAddExternalSemaphoresSignalNode(void) { return abi_unsupported(176); }
 ABI_EXPORT int cuGraphAddExternalSemaphoresSignalNode(void) ABI_SYMBOL(cuGraphAddExternalSemaphoresSignalNode) __attribute__((weak, alias("stub_cuGraphAddExternalSemaphoresSignalNode")));
-static int stub_cuGraphAddExternalSemaphoresWaitNode(void) { return abi_unsupported(165); }
+static int stub_cuGraphAddExternalSemaphoresWaitNode(void) { return abi_unsupported(177); }
 ABI_EXPORT int cuGraphAddExternalSemaphoresWaitNode(void) ABI_SYMBOL(cuGraphAddExternalSemaphoresWaitNode) __attribute__((weak, alias("stub_cuGraphAddExternalSemaphoresWaitNode")));
-static int stub_cuGraphAddHostNode(void) { return abi_unsupported(166); }
+static int stub_cuGraphAddHostNode(void) { return abi_unsupported(178); }
 ABI_EXPORT int cuGraphAddHostNode(void) ABI_SYMBOL(cuGraphAddHostNode) __attribute__((weak, alias("stub_cuGraphAddHostNode")));
-static int stub_cuGraphAddKernelNode(void) { return abi_unsupported(167); }
+static int stub_cuGraphAddKernelNode(void) { return abi_unsupported(179); }
 ABI_EXPORT int cuGraphAddKernelNode(void) ABI_SYMBOL(cuGraphAddKernelNode) __attribute__((weak, alias("stub_cuGraphAddKernelNode")));
-static int stub_cuGraphAddKernelNode_v2(void) { return abi_unsupported(168); }
+static int stub_cuGraphAddKernelNode_v2(void) { return abi_unsupported(180); }
 ABI_EXPORT int cuGraphAddKernelNode_v2(void) ABI_SYMBOL(cuGraphAddKernelNode_v2) __attribute__((weak, alias("stub_cuGraphAddKernelNode_v2")));
-static int stub_cuGraphAddMemAllocNode(void) { return abi_unsupported(169); }
+static int stub_cuGraphAddMemAllocNode(void) { return abi_unsupported(181); }
 ABI_EXPORT int cuGraphAddMemAllocNode(void) ABI_SYMBOL(cuGraphAddMemAllocNode) __attribute__((weak, alias("stub_cuGraphAddMemAllocNode")));
-static int stub_cuGraphAddMemFreeNode(void) { return abi_unsupported(170); }
+static int stub_cuGraphAddMemFreeNode(void) { return abi_unsupported(182); }
 ABI_EXPORT int cuGraphAddMemFreeNode(void) ABI_SYMBOL(cuGraphAddMemFreeNode) __attribute__((weak, alias("stub_cuGraphAddMemFreeNode")));
-static int stub_cuGraphAddMemcpyNode(void) { return abi_unsupported(171); }
+static int stub_cuGraphAddMemcpyNode(void) { return abi_unsupported(183); }
 ABI_EXPORT int cuGraphAddMemcpyNode(void) ABI_SYMBOL(cuGraphAddMemcpyNode) __attribute__((weak, alias("stub_cuGraphAddMemcpyNode")));
-static int stub_cuGraphAddMemsetNode(void) { return abi_unsupported(172); }
+static int stub_cuGraphAddMemsetNode(void) { return abi_unsupported(184); }
 ABI_EXPORT int cuGraphAddMemsetNode(void) ABI_SYMBOL(cuGraphAddMemsetNode) __attribute__((weak, alias("stub_cuGraphAddMemsetNode")));
-static int stub_cuGraphAddNode(void) { return abi_unsupported(173); }
+static int stub_cuGraphAddNode(void) { return abi_unsupported(185); }
 ABI_EXPORT int cuGraphAddNode(void) ABI_SYMBOL(cuGraphAddNode) __attribute__((weak, alias("stub_cuGraphAddNode")));
-static int stub_cuGraphAddNode_v2(void) { return abi_unsupported(174); }
+static int stub_cuGraphAddNode_v2(void) { return abi_unsupported(186); }
 ABI_EXPORT int cuGraphAddNode_v2(void) ABI_SYMBOL(cuGraphAddNode_v2) __attribute__((weak, alias("stub_cuGraphAddNode_v2")));
-static int stub_cuGraphBatchMemOpNodeGetParams(void) { return abi_unsupported(175); }
+static int stub_cuGraphAddNode_v3(void) { return abi_unsupported(187); }
+ABI_EXPORT int cuGraphAddNode_v3(void) ABI_SYMBOL(cuGraphAddNode_v3) __attribute__((weak, alias("stub_cuGraphAddNode_v3")));
+static int stub_cuGraphBatchMemOpNodeGetParams(void) { return abi_unsupported(188); }
 ABI_EXPORT int cuGraphBatchMemOpNodeGetParams(void) ABI_SYMBOL(cuGraphBatchMemOpNodeGetParams) __attribute__((weak, alias("stub_cuGraphBatchMemOpNodeGetParams")));
-static int stub_cuGraphBatchMemOpNodeSetParams(void) { return abi_unsupported(176); }
+static int stub_cuGraphBatchMemOpNodeSetParams(void) { return abi_unsupported(189); }
 ABI_EXPORT int cuGraphBatchMemOpNodeSetParams(void) ABI_SYMBOL(cuGraphBatchMemOpNodeSetParams) __attribute__((weak, alias("stub_cuGraphBatchMemOpNodeSetParams")));
-static int stub_cuGraphChildGraphNodeGetGraph(void) { return abi_unsupported(177); }
+static int stub_cuGraphChildGraphNodeGetGraph(void) { return abi_unsupported(190); }
 ABI_EXPORT int cuGraphChildGraphNodeGetGraph(void) ABI_SYMBOL(cuGraphChildGraphNodeGetGraph) __attribute__((weak, alias("stub_cuGraphChildGraphNodeGetGraph")));
-static int stub_cuGraphClone(void) { return abi_unsupported(178); }
+static int stub_cuGraphClone(void) { return abi_unsupported(191); }
 ABI_EXPORT int cuGraphClone(void) ABI_SYMBOL(cuGraphClone) __attribute__((weak, alias("stub_cuGraphClone")));
-static int stub_cuGraphConditionalHandleCreate(void) { return abi_unsupported(179); }
+static int stub_cuGraphConditionalHandleCreate(void) { return abi_unsupported(192); }
 ABI_EXPORT int cuGraphConditionalHandleCreate(void) ABI_SYMBOL(cuGraphConditionalHandleCreate) __attribute__((weak, alias("stub_cuGraphConditionalHandleCreate")));
-static int stub_cuGraphCreate(void) { return abi_unsupported(180); }
+static int stub_cuGraphCreate(void) { return abi_unsupported(193); }
 ABI_EXPORT int cuGraphCreate(void) ABI_SYMBOL(cuGraphCreate) __attribute__((weak, alias("stub_cuGraphCreate")));
-static int stub_cuGraphDebugDotPrint(void) { return abi_unsupported(181); }
+static int stub_cuGraphDebugDotPrint(void) { return abi_unsupported(194); }
 ABI_EXPORT int cuGraphDebugDotPrint(void) ABI_SYMBOL(cuGraphDebugDotPrint) __attribute__((weak, alias("stub_cuGraphDebugDotPrint")));
-static int stub_cuGraphDestroy(void) { return abi_unsupported(182); }
+static int stub_cuGraphDestroy(void) { return abi_unsupported(195); }
 ABI_EXPORT int cuGraphDestroy(void) ABI_SYMBOL(cuGraphDestroy) __attribute__((weak, alias("stub_cuGraphDestroy")));
-static int stub_cuGraphDestroyNode(void) { return abi_unsupported(183); }
+static int stub_cuGraphDestroyNode(void) { return abi_unsupported(196); }
 ABI_EXPORT int cuGraphDestroyNode(void) ABI_SYMBOL(cuGraphDestroyNode) __attribute__((weak, alias("stub_cuGraphDestroyNode")));
-static int stub_cuGraphEventRecordNodeGetEvent(void) { return abi_unsupported(184); }
+static int stub_cuGraphEventRecordNodeGetEvent(void) { return abi_unsupported(197); }
 ABI_EXPORT int cuGraphEventRecordNodeGetEvent(void) ABI_SYMBOL(cuGraphEventRecordNodeGetEvent) __attribute__((weak, alias("stub_cuGraphEventRecordNodeGetEvent")));
-static int stub_cuGraphEventRecordNodeSetEvent(void) { return abi_unsupported(185); }
+static int stub_cuGraphEventRecordNodeSetEvent(void) { return abi_unsupported(198); }
 ABI_EXPORT int cuGraphEventRecordNodeSetEvent(void) ABI_SYMBOL(cuGraphEventRecordNodeSetEvent) __attribute__((weak, alias("stub_cuGraphEventRecordNodeSetEvent")));
-static int stub_cuGraphEventWaitNodeGetEvent(void) { return abi_unsupported(186); }
+static int stub_cuGraphEventWaitNodeGetEvent(void) { return abi_unsupported(199); }
 ABI_EXPORT int cuGraphEventWaitNodeGetEvent(void) ABI_SYMBOL(cuGraphEventWaitNodeGetEvent) __attribute__((weak, alias("stub_cuGraphEventWaitNodeGetEvent")));
-static int stub_cuGraphEventWaitNodeSetEvent(void) { return abi_unsupported(187); }
+static int stub_cuGraphEventWaitNodeSetEvent(void) { return abi_unsupported(200); }
 ABI_EXPORT int cuGraphEventWaitNodeSetEvent(void) ABI_SYMBOL(cuGraphEventWaitNodeSetEvent) __attribute__((weak, alias("stub_cuGraphEventWaitNodeSetEvent")));
-static int stub_cuGraphExecBatchMemOpNodeSetParams(void) { return abi_unsupported(188); }
+static int stub_cuGraphExecBatchMemOpNodeSetParams(void) { return abi_unsupported(201); }
 ABI_EXPORT int cuGraphExecBatchMemOpNodeSetParams(void) ABI_SYMBOL(cuGraphExecBatchMemOpNodeSetParams) __attribute__((weak, alias("stub_cuGraphExecBatchMemOpNodeSetParams")));
-static int stub_cuGraphExecChildGraphNodeSetParams(void) { return abi_unsupported(189); }
+static int stub_cuGraphExecChildGraphNodeSetParams(void) { return abi_unsupported(202); }
 ABI_EXPORT int cuGraphExecChildGraphNodeSetParams(void) ABI_SYMBOL(cuGraphExecChildGraphNodeSetParams) __attribute__((weak, alias("stub_cuGraphExecChildGraphNodeSetParams")));
-static int stub_cuGraphExecDestroy(void) { return abi_unsupported(190); }
+static int stub_cuGraphExecDestroy(void) { return abi_unsupported(203); }
 ABI_EXPORT int cuGraphExecDestroy(void) ABI_SYMBOL(cuGraphExecDestroy) __attribute__((weak, alias("stub_cuGraphExecDestroy")));
-static int stub_cuGraphExecEventRecordNodeSetEvent(void) { return abi_unsupported(191); }
+static int stub_cuGraphExecEventRecordNodeSetEvent(void) { return abi_unsupported(204); }
 ABI_EXPORT int cuGraphExecEventRecordNodeSetEvent(void) ABI_SYMBOL(cuGraphExecEventRecordNodeSetEvent) __attribute__((weak, alias("stub_cuGraphExecEventRecordNodeSetEvent")));
-static int stub_cuGraphExecEventWaitNodeSetEvent(void) { return abi_unsupported(192); }
+static int stub_cuGraphExecEventWaitNodeSetEvent(void) { return abi_unsupported(205); }
 ABI_EXPORT int cuGraphExecEventWaitNodeSetEvent(void) ABI_SYMBOL(cuGraphExecEventWaitNodeSetEvent) __attribute__((weak, alias("stub_cuGraphExecEventWaitNodeSetEvent")));
-static int stub_cuGraphExecExternalSemaphoresSignalNodeSetParams(void) { return abi_unsupported(193); }
+static int stub_cuGraphExecExternalSemaphoresSignalNodeSetParams(void) { return abi_unsupported(206); }
 ABI_EXPORT int cuGraphExecExternalSemaphoresSignalNodeSetParams(void) ABI_SYMBOL(cuGraphExecExternalSemaphoresSignalNodeSetParams) __attribute__((weak, alias("stub_cuGraphExecExternalSemaphoresSignalNodeSetParams")));
-static int stub_cuGraphExecExternalSemaphoresWaitNodeSetParams(void) { return abi_unsupported(194); }
+static int stub_cuGraphExecExternalSemaphoresWaitNodeSetParams(void) { return abi_unsupported(207); }
 ABI_EXPORT int cuGraphExecExternalSemaphoresWaitNodeSetParams(void) ABI_SYMBOL(cuGraphExecExternalSemaphoresWaitNodeSetParams) __attribute__((weak, alias("stub_cuGraphExecExternalSemaphoresWaitNodeSetParams")));
-static int stub_cuGraphExecGetFlags(void) { return abi_unsupported(195); }
+static int stub_cuGraphExecGetFlags(void) { return abi_unsupported(208); }
 ABI_EXPORT int cuGraphExecGetFlags(void) ABI_SYMBOL(cuGraphExecGetFlags) __attribute__((weak, alias("stub_cuGraphExecGetFlags")));
-static int stub_cuGraphExecHostNodeSetParams(void) { return abi_unsupported(196); }
+static int stub_cuGraphExecGetId(void) { return abi_unsupported(209); }
+ABI_EXPORT int cuGraphExecGetId(void) ABI_SYMBOL(cuGraphExecGetId) __attribute__((weak, alias("stub_cuGraphExecGetId")));
+static int stub_cuGraphExecHostNodeSetParams(void) { return abi_unsupported(210); }
 ABI_EXPORT int cuGraphExecHostNodeSetParams(void) ABI_SYMBOL(cuGraphExecHostNodeSetParams) __attribute__((weak, alias("stub_cuGraphExecHostNodeSetParams")));
-static int stub_cuGraphExecKernelNodeSetParams(void) { return abi_unsupported(197); }
+static int stub_cuGraphExecKernelNodeSetParams(void) { return abi_unsupported(211); }
 ABI_EXPORT int cuGraphExecKernelNodeSetParams(void) ABI_SYMBOL(cuGraphExecKernelNodeSetParams) __attribute__((weak, alias("stub_cuGraphExecKernelNodeSetParams")));
-static int stub_cuGraphExecKernelNodeSetParams_v2(void) { return abi_unsupported(198); }
+static int stub_cuGraphExecKernelNodeSetParams_v2(void) { return abi_unsupported(212); }
 ABI_EXPORT int cuGraphExecKernelNodeSetParams_v2(void) ABI_SYMBOL(cuGraphExecKernelNodeSetParams_v2) __attribute__((weak, alias("stub_cuGraphExecKernelNodeSetParams_v2")));
-static int stub_cuGraphExecMemcpyNodeSetParams(void) { return abi_unsupported(199); }
+static int stub_cuGraphExecMemcpyNodeSetParams(void) { return abi_unsupported(213); }
 ABI_EXPORT int cuGraphExecMemcpyNodeSetParams(void) ABI_SYMBOL(cuGraphExecMemcpyNodeSetParams) __attribute__((weak, alias("stub_cuGraphExecMemcpyNodeSetParams")));
-static int stub_cuGraphExecMemsetNodeSetParams(void) { return abi_unsupported(200); }
+static int stub_cuGraphExecMemsetNodeSetParams(void) { return abi_unsupported(214); }
 ABI_EXPORT int cuGraphExecMemsetNodeSetParams(void) ABI_SYMBOL(cuGraphExecMemsetNodeSetParams) __attribute__((weak, alias("stub_cuGraphExecMemsetNodeSetParams")));
-static int stub_cuGraphExecNodeSetParams(void) { return abi_unsupported(201); }
+static int stub_cuGraphExecNodeSetParams(void) { return abi_unsupported(215); }
 ABI_EXPORT int cuGraphExecNodeSetParams(void) ABI_SYMBOL(cuGraphExecNodeSetParams) __attribute__((weak, alias("stub_cuGraphExecNodeSetParams")));
-static int stub_cuGraphExecUpdate(void) { return abi_unsupported(202); }
+static int stub_cuGraphExecUpdate(void) { return abi_unsupported(216); }
 ABI_EXPORT int cuGraphExecUpdate(void) ABI_SYMBOL(cuGraphExecUpdate) __attribute__((weak, alias("stub_cuGraphExecUpdate")));
-static int stub_cuGraphExecUpdate_v2(void) { return abi_unsupported(203); }
+static int stub_cuGraphExecUpdate_v2(void) { return abi_unsupported(217); }
 ABI_EXPORT int cuGraphExecUpdate_v2(void) ABI_SYMBOL(cuGraphExecUpdate_v2) __attribute__((weak, alias("stub_cuGraphExecUpdate_v2")));
-static int stub_cuGraphExternalSemaphoresSignalNodeGetParams(void) { return abi_unsupported(204); }
+static int stub_cuGraphExternalSemaphoresSignalNodeGetParams(void) { return abi_unsupported(218); }
 ABI_EXPORT int cuGraphExternalSemaphoresSignalNodeGetParams(void) ABI_SYMBOL(cuGraphExternalSemaphoresSignalNodeGetParams) __attribute__((weak, alias("stub_cuGraphExternalSemaphoresSignalNodeGetParams")));
-static int stub_cuGraphExternalSemaphoresSignalNodeSetParams(void) { return abi_unsupported(205); }
+static int stub_cuGraphExternalSemaphoresSignalNodeSetParams(void) { return abi_unsupported(219); }
 ABI_EXPORT int cuGraphExternalSemaphoresSignalNodeSetParams(void) ABI_SYMBOL(cuGraphExternalSemaphoresSignalNodeSetParams) __attribute__((weak, alias("stub_cuGraphExternalSemaphoresSignalNodeSetParams")));
-static int stub_cuGraphExternalSemaphoresWaitNodeGetParams(void) { return abi_unsupported(206); }
+static int stub_cuGraphExternalSemaphoresWaitNodeGetParams(void) { return abi_unsupported(220); }
 ABI_EXPORT int cuGraphExternalSemaphoresWaitNodeGetParams(void) ABI_SYMBOL(cuGraphExternalSemaphoresWaitNodeGetParams) __attribute__((weak, alias("stub_cuGraphExternalSemaphoresWaitNodeGetParams")));
-static int stub_cuGraphExternalSemaphoresWaitNodeSetParams(void) { return abi_unsupported(207); }
+static int stub_cuGraphExternalSemaphoresWaitNodeSetParams(void) { return abi_unsupported(221); }
 ABI_EXPORT int cuGraphExternalSemaphoresWaitNodeSetParams(void) ABI_SYMBOL(cuGraphExternalSemaphoresWaitNodeSetParams) __attribute__((weak, alias("stub_cuGraphExternalSemaphoresWaitNodeSetParams")));
-static int stub_cuGraphGetEdges(void) { return abi_unsupported(208); }
+static int stub_cuGraphGetEdges(void) { return abi_unsupported(222); }
 ABI_EXPORT int cuGraphGetEdges(void) ABI_SYMBOL(cuGraphGetEdges) __attribute__((weak, alias("stub_cuGraphGetEdges")));
-static int stub_cuGraphGetEdges_v2(void) { return abi_unsupported(209); }
+static int stub_cuGraphGetEdges_v2(void) { return abi_unsupported(223); }
 ABI_EXPORT int cuGraphGetEdges_v2(void) ABI_SYMBOL(cuGraphGetEdges_v2) __attribute__((weak, alias("stub_cuGraphGetEdges_v2")));
-static int stub_cuGraphGetNodes(void) { return abi_unsupported(210); }
+static int stub_cuGraphGetId(void) { return abi_unsupported(224); }
+ABI_EXPORT int cuGraphGetId(void) ABI_SYMBOL(cuGraphGetId) __attribute__((weak, alias("stub_cuGraphGetId")));
+static int stub_cuGraphGetNodes(void) { return abi_unsupported(225); }
 ABI_EXPORT int cuGraphGetNodes(void) ABI_SYMBOL(cuGraphGetNodes) __attribute__((weak, alias("stub_cuGraphGetNodes")));
-static int stub_cuGraphGetRootNodes(void) { return abi_unsupported(211); }
+static int stub_cuGraphGetRootNodes(void) { return abi_unsupported(226); }
 ABI_EXPORT int cuGraphGetRootNodes(void) ABI_SYMBOL(cuGraphGetRootNodes) __attribute__((weak, alias("stub_cuGraphGetRootNodes")));
-static int stub_cuGraphHostNodeGetParams(void) { return abi_unsupported(212); }
+static int stub_cuGraphHostNodeGetParams(void) { return abi_unsupported(227); }
 ABI_EXPORT int cuGraphHostNodeGetParams(void) ABI_SYMBOL(cuGraphHostNodeGetParams) __attribute__((weak, alias("stub_cuGraphHostNodeGetParams")));
-static int stub_cuGraphHostNodeSetParams(void) { return abi_unsupported(213); }
+static int stub_cuGraphHostNodeSetParams(void) { return abi_unsupported(228); }
 ABI_EXPORT int cuGraphHostNodeSetParams(void) ABI_SYMBOL(cuGraphHostNodeSetParams) __attribute__((weak, alias("stub_cuGraphHostNodeSetParams")));
-static int stub_cuGraphInstantiate(void) { return abi_unsupported(214); }
+static int stub_cuGraphInstantiate(void) { return abi_unsupported(229); }
 ABI_EXPORT int cuGraphInstantiate(void) ABI_SYMBOL(cuGraphInstantiate) __attribute__((weak, alias("stub_cuGraphInstantiate")));
-static int stub_cuGraphInstantiateWithFlags(void) { return abi_unsupported(215); }
+static int stub_cuGraphInstantiateWithFlags(void) { return abi_unsupported(230); }
 ABI_EXPORT int cuGraphInstantiateWithFlags(void) ABI_SYMBOL(cuGraphInstantiateWithFlags) __attribute__((weak, alias("stub_cuGraphInstantiateWithFlags")));
-static int stub_cuGraphInstantiateWithParams(void) { return abi_unsupported(216); }
+static int stub_cuGraphInstantiateWithParams(void) { return abi_unsupported(231); }
 ABI_EXPORT int cuGraphInstantiateWithParams(void) ABI_SYMBOL(cuGraphInstantiateWithParams) __attribute__((weak, alias("stub_cuGraphInstantiateWithParams")));
-static int stub_cuGraphInstantiateWithParams_ptsz(void) { return abi_unsupported(217); }
+static int stub_cuGraphInstantiateWithParams_ptsz(void) { return abi_unsupported(232); }
 ABI_EXPORT int cuGraphInstantiateWithParams_ptsz(void) ABI_SYMBOL(cuGraphInstantiateWithParams_ptsz) __attribute__((weak, alias("stub_cuGraphInstantiateWithParams_ptsz")));
-static int stub_cuGraphInstantiate_v2(void) { return abi_unsupported(218); }
+static int stub_cuGraphInstantiate_v2(void) { return abi_unsupported(233); }
 ABI_EXPORT int cuGraphInstantiate_v2(void) ABI_SYMBOL(cuGraphInstantiate_v2) __attribute__((weak, alias("stub_cuGraphInstantiate_v2")));
-static int stub_cuGraphKernelNodeCopyAttributes(void) { return abi_unsupported(219); }
+static int stub_cuGraphKernelNodeCopyAttributes(void) { return abi_unsupported(234); }
 ABI_EXPORT int cuGraphKernelNodeCopyAttributes(void) ABI_SYMBOL(cuGraphKernelNodeCopyAttributes) __attribute__((weak, alias("stub_cuGraphKernelNodeCopyAttributes")));
-static int stub_cuGraphKernelNodeGetAttribute(void) { return abi_unsupported(220); }
+static int stub_cuGraphKernelNodeGetAttribute(void) { return abi_unsupported(235); }
 ABI_EXPORT int cuGraphKernelNodeGetAttribute(void) ABI_SYMBOL(cuGraphKernelNodeGetAttribute) __attribute__((weak, alias("stub_cuGraphKernelNodeGetAttribute")));
-static int stub_cuGraphKernelNodeGetParams(void) { return abi_unsupported(221); }
+static int stub_cuGraphKernelNodeGetParams(void) { return abi_unsupported(236); }
 ABI_EXPORT int cuGraphKernelNodeGetParams(void) ABI_SYMBOL(cuGraphKernelNodeGetParams) __attribute__((weak, alias("stub_cuGraphKernelNodeGetParams")));
-static int stub_cuGraphKernelNodeGetParams_v2(void) { return abi_unsupported(222); }
+static int stub_cuGraphKernelNodeGetParams_v2(void) { return abi_unsupported(237); }
 ABI_EXPORT int cuGraphKernelNodeGetParams_v2(void) ABI_SYMBOL(cuGraphKernelNodeGetParams_v2) __attribute__((weak, alias("stub_cuGraphKernelNodeGetParams_v2")));
-static int stub_cuGraphKernelNodeSetAttribute(void) { return abi_unsupported(223); }
+static int stub_cuGraphKernelNodeSetAttribute(void) { return abi_unsupported(238); }
 ABI_EXPORT int cuGraphKernelNodeSetAttribute(void) ABI_SYMBOL(cuGraphKernelNodeSetAttribute) __attribute__((weak, alias("stub_cuGraphKernelNodeSetAttribute")));
-static int stub_cuGraphKernelNodeSetParams(void) { return abi_unsupported(224); }
+static int stub_cuGraphKernelNodeSetParams(void) { return abi_unsupported(239); }
 ABI_EXPORT int cuGraphKernelNodeSetParams(void) ABI_SYMBOL(cuGraphKernelNodeSetParams) __attribute__((weak, alias("stub_cuGraphKernelNodeSetParams")));
-static int stub_cuGraphKernelNodeSetParams_v2(void) { return abi_unsupported(225); }
+static int stub_cuGraphKernelNodeSetParams_v2(void) { return abi_unsupported(240); }
 ABI_EXPORT int cuGraphKernelNodeSetParams_v2(void) ABI_SYMBOL(cuGraphKernelNodeSetParams_v2) __attribute__((weak, alias("stub_cuGraphKernelNodeSetParams_v2")));
-static int stub_cuGraphLaunch(void) { return abi_unsupported(226); }
+static int stub_cuGraphLaunch(void) { return abi_unsupported(241); }
 ABI_EXPORT int cuGraphLaunch(void) ABI_SYMBOL(cuGraphLaunch) __attribute__((weak, alias("stub_cuGraphLaunch")));
-static int stub_cuGraphLaunch_ptsz(void) { return abi_unsupported(227); }
+static int stub_cuGraphLaunch_ptsz(void) { return abi_unsupported(242); }
 ABI_EXPORT int cuGraphLaunch_ptsz(void) ABI_SYMBOL(cuGraphLaunch_ptsz) __attribute__((weak, alias("stub_cuGraphLaunch_ptsz")));
-static int stub_cuGraphMemAllocNodeGetParams(void) { return abi_unsupported(228); }
+static int stub_cuGraphMemAllocNodeGetParams(void) { return abi_unsupported(243); }
 ABI_EXPORT int cuGraphMemAllocNodeGetParams(void) ABI_SYMBOL(cuGraphMemAllocNodeGetParams) __attribute__((weak, alias("stub_cuGraphMemAllocNodeGetParams")));
-static int stub_cuGraphMemFreeNodeGetParams(void) { return abi_unsupported(229); }
+static int stub_cuGraphMemFreeNodeGetParams(void) { return abi_unsupported(244); }
 ABI_EXPORT int cuGraphMemFreeNodeGetParams(void) ABI_SYMBOL(cuGraphMemFreeNodeGetParams) __attribute__((weak, alias("stub_cuGraphMemFreeNodeGetParams")));
-static int stub_cuGraphMemcpyNodeGetParams(void) { return abi_unsupported(230); }
+static int stub_cuGraphMemcpyNodeGetParams(void) { return abi_unsupported(245); }
 ABI_EXPORT int cuGraphMemcpyNodeGetParams(void) ABI_SYMBOL(cuGraphMemcpyNodeGetParams) __attribute__((weak, alias("stub_cuGraphMemcpyNodeGetParams")));
-static int stub_cuGraphMemcpyNodeSetParams(void) { return abi_unsupported(231); }
+static int stub_cuGraphMemcpyNodeSetParams(void) { return abi_unsupported(246); }
 ABI_EXPORT int cuGraphMemcpyNodeSetParams(void) ABI_SYMBOL(cuGraphMemcpyNodeSetParams) __attribute__((weak, alias("stub_cuGraphMemcpyNodeSetParams")));
-static int stub_cuGraphMemsetNodeGetParams(void) { return abi_unsupported(232); }
+static int stub_cuGraphMemsetNodeGetParams(void) { return abi_unsupported(247); }
 ABI_EXPORT int cuGraphMemsetNodeGetParams(void) ABI_SYMBOL(cuGraphMemsetNodeGetParams) __attribute__((weak, alias("stub_cuGraphMemsetNodeGetParams")));
-static int stub_cuGraphMemsetNodeSetParams(void) { return abi_unsupported(233); }
+static int stub_cuGraphMemsetNodeSetParams(void) { return abi_unsupported(248); }
 ABI_EXPORT int cuGraphMemsetNodeSetParams(void) ABI_SYMBOL(cuGraphMemsetNodeSetParams) __attribute__((weak, alias("stub_cuGraphMemsetNodeSetParams")));
-static int stub_cuGraphNodeFindInClone(void) { return abi_unsupported(234); }
+static int stub_cuGraphNodeFindInClone(void) { return abi_unsupported(249); }
 ABI_EXPORT int cuGraphNodeFindInClone(void) ABI_SYMBOL(cuGraphNodeFindInClone) __attribute__((weak, alias("stub_cuGraphNodeFindInClone")));
-static int stub_cuGraphNodeGetDependencies(void) { return abi_unsupported(235); }
+static int stub_cuGraphNodeGetContainingGraph(void) { return abi_unsupported(250); }
+ABI_EXPORT int cuGraphNodeGetContainingGraph(void) ABI_SYMBOL(cuGraphNodeGetContainingGraph) __attribute__((weak, alias("stub_cuGraphNodeGetContainingGraph")));
+static int stub_cuGraphNodeGetDependencies(void) { return abi_unsupported(251); }
 ABI_EXPORT int cuGraphNodeGetDependencies(void) ABI_SYMBOL(cuGraphNodeGetDependencies) __attribute__((weak, alias("stub_cuGraphNodeGetDependencies")));
-static int stub_cuGraphNodeGetDependencies_v2(void) { return abi_unsupported(236); }
+static int stub_cuGraphNodeGetDependencies_v2(void) { return abi_unsupported(252); }
 ABI_EXPORT int cuGraphNodeGetDependencies_v2(void) ABI_SYMBOL(cuGraphNodeGetDependencies_v2) __attribute__((weak, alias("stub_cuGraphNodeGetDependencies_v2")));
-static int stub_cuGraphNodeGetDependentNodes(void) { return abi_unsupported(237); }
+static int stub_cuGraphNodeGetDependentNodes(void) { return abi_unsupported(253); }
 ABI_EXPORT int cuGraphNodeGetDependentNodes(void) ABI_SYMBOL(cuGraphNodeGetDependentNodes) __attribute__((weak, alias("stub_cuGraphNodeGetDependentNodes")));
-static int stub_cuGraphNodeGetDependentNodes_v2(void) { return abi_unsupported(238); }
+static int stub_cuGraphNodeGetDependentNodes_v2(void) { return abi_unsupported(254); }
 ABI_EXPORT int cuGraphNodeGetDependentNodes_v2(void) ABI_SYMBOL(cuGraphNodeGetDependentNodes_v2) __attribute__((weak, alias("stub_cuGraphNodeGetDependentNodes_v2")));
-static int stub_cuGraphNodeGetEnabled(void) { return abi_unsupported(239); }
+static int stub_cuGraphNodeGetEnabled(void) { return abi_unsupported(255); }
 ABI_EXPORT int cuGraphNodeGetEnabled(void) ABI_SYMBOL(cuGraphNodeGetEnabled) __attribute__((weak, alias("stub_cuGraphNodeGetEnabled")));
-static int stub_cuGraphNodeGetType(void) { return abi_unsupported(240); }
+static int stub_cuGraphNodeGetLocalId(void) { return abi_unsupported(256); }
+ABI_EXPORT int cuGraphNodeGetLocalId(void) ABI_SYMBOL(cuGraphNodeGetLocalId) __attribute__((weak, alias("stub_cuGraphNodeGetLocalId")));
+static int stub_cuGraphNodeGetParams(void) { return abi_unsupported(257); }
+ABI_EXPORT int cuGraphNodeGetParams(void) ABI_SYMBOL(cuGraphNodeGetParams) __attribute__((weak, alias("stub_cuGraphNodeGetParams")));
+static int stub_cuGraphNodeGetToolsId(void) { return abi_unsupported(258); }
+ABI_EXPORT int cuGraphNodeGetToolsId(void) ABI_SYMBOL(cuGraphNodeGetToolsId) __attribute__((weak, alias("stub_cuGraphNodeGetToolsId")));
+static int stub_cuGraphNodeGetType(void) { return abi_unsupported(259); }
 ABI_EXPORT int cuGraphNodeGetType(void) ABI_SYMBOL(cuGraphNodeGetType) __attribute__((weak, alias("stub_cuGraphNodeGetType")));
-static int stub_cuGraphNodeSetEnabled(void) { return abi_unsupported(241); }
+static int stub_cuGraphNodeSetEnabled(void) { return abi_unsupported(260); }
 ABI_EXPORT int cuGraphNodeSetEnabled(void) ABI_SYMBOL(cuGraphNodeSetEnabled) __attribute__((weak, alias("stub_cuGraphNodeSetEnabled")));
-static int stub_cuGraphNodeSetParams(void) { return abi_unsupported(242); }
+static int stub_cuGraphNodeSetParams(void) { return abi_unsupported(261); }
 ABI_EXPORT int cuGraphNodeSetParams(void) ABI_SYMBOL(cuGraphNodeSetParams) __attribute__((weak, alias("stub_cuGraphNodeSetParams")));
-static int stub_cuGraphReleaseUserObject(void) { return abi_unsupported(243); }
+static int stub_cuGraphNodeSetParams_v2(void) { return abi_unsupported(262); }
+ABI_EXPORT int cuGraphNodeSetParams_v2(void) ABI_SYMBOL(cuGraphNodeSetParams_v2) __attribute__((weak, alias("stub_cuGraphNodeSetParams_v2")));
+static int stub_cuGraphReleaseUserObject(void) { return abi_unsupported(263); }
 ABI_EXPORT int cuGraphReleaseUserObject(void) ABI_SYMBOL(cuGraphReleaseUserObject) __attribute__((weak, alias("stub_cuGraphReleaseUserObject")));
-static int stub_cuGraphRemoveDependencies(void) { return abi_unsupported(244); }
+static int stub_cuGraphRemoveDependencies(void) { return abi_unsupported(264); }
 ABI_EXPORT int cuGraphRemoveDependencies(void) ABI_SYMBOL(cuGraphRemoveDependencies) __attribute__((weak, alias("stub_cuGraphRemoveDependencies")));
-static int stub_cuGraphRemoveDependencies_v2(void) { return abi_unsupported(245); }
+static int stub_cuGraphRemoveDependencies_v2(void) { return abi_unsupported(265); }
 ABI_EXPORT int cuGraphRemoveDependencies_v2(void) ABI_SYMBOL(cuGraphRemoveDependencies_v2) __attribute__((weak, alias("stub_cuGraphRemoveDependencies_v2")));
-static int stub_cuGraphRetainUserObject(void) { return abi_unsupported(246); }
+static int stub_cuGraphRetainUserObject(void) { return abi_unsupported(266); }
 ABI_EXPORT int cuGraphRetainUserObject(void) ABI_SYMBOL(cuGraphRetainUserObject) __attribute__((weak, alias("stub_cuGraphRetainUserObject")));
-static int stub_cuGraphUpload(void) { return abi_unsupported(247); }
+static int stub_cuGraphUpload(void) { return abi_unsupported(267); }
 ABI_EXPORT int cuGraphUpload(void) ABI_SYMBOL(cuGraphUpload) __attribute__((weak, alias("stub_cuGraphUpload")));
-static int stub_cuGraphUpload_ptsz(void) { return abi_unsupported(248); }
+static int stub_cuGraphUpload_ptsz(void) { return abi_unsupported(268); }
 ABI_EXPORT int cuGraphUpload_ptsz(void) ABI_SYMBOL(cuGraphUpload_ptsz) __attribute__((weak, alias("stub_cuGraphUpload_ptsz")));
-static int stub_cuGraphicsEGLRegisterImage(void) { return abi_unsupported(249); }
+static int stub_cuGraphicsEGLRegisterImage(void) { return abi_unsupported(269); }
 ABI_EXPORT int cuGraphicsEGLRegisterImage(void) ABI_SYMBOL(cuGraphicsEGLRegisterImage) __attribute__((weak, alias("stub_cuGraphicsEGLRegisterImage")));
-static int stub_cuGraphicsGLRegisterBuffer(void) { return abi_unsupported(250); }
+static int stub_cuGraphicsGLRegisterBuffer(void) { return abi_unsupported(270); }
 ABI_EXPORT int cuGraphicsGLRegisterBuffer(void) ABI_SYMBOL(cuGraphicsGLRegisterBuffer) __attribute__((weak, alias("stub_cuGraphicsGLRegisterBuffer")));
-static int stub_cuGraphicsGLRegisterImage(void) { return abi_unsupported(251); }
+static int stub_cuGraphicsGLRegisterImage(void) { return abi_unsupported(271); }
 ABI_EXPORT int cuGraphicsGLRegisterImage(void) ABI_SYMBOL(cuGraphicsGLRegisterImage) __attribute__((weak, alias("stub_cuGraphicsGLRegisterImage")));
-static int stub_cuGraphicsMapResources(void) { return abi_unsupported(252); }
+static int stub_cuGraphicsMapResources(void) { return abi_unsupported(272); }
 ABI_EXPORT int cuGraphicsMapResources(void) ABI_SYMBOL(cuGraphicsMapResources) __attribute__((weak, alias("stub_cuGraphicsMapResources")));
-static int stub_cuGraphicsMapResources_ptsz(void) { return abi_unsupported(253); }
+static int stub_cuGraphicsMapResources_ptsz(void) { return abi_unsupported(273); }
 ABI_EXPORT int cuGraphicsMapResources_ptsz(void) ABI_SYMBOL(cuGraphicsMapResources_ptsz) __attribute__((weak, alias("stub_cuGraphicsMapResources_ptsz")));
-static int stub_cuGraphicsResourceGetMappedEglFrame(void) { return abi_unsupported(254); }
+static int stub_cuGraphicsResourceGetMappedEglFrame(void) { return abi_unsupported(274); }
 ABI_EXPORT int cuGraphicsResourceGetMappedEglFrame(void) ABI_SYMBOL(cuGraphicsResourceGetMappedEglFrame) __attribute__((weak, alias("stub_cuGraphicsResourceGetMappedEglFrame")));
-static int stub_cuGraphicsResourceGetMappedMipmappedArray(void) { return abi_unsupported(255); }
+static int stub_cuGraphicsResourceGetMappedMipmappedArray(void) { return abi_unsupported(275); }
 ABI_EXPORT int cuGraphicsResourceGetMappedMipmappedArray(void) ABI_SYMBOL(cuGraphicsResourceGetMappedMipmappedArray) __attribute__((weak, alias("stub_cuGraphicsResourceGetMappedMipmappedArray")));
-static int stub_cuGraphicsResourceGetMappedPointer(void) { return abi_unsupported(256); }
+static int stub_cuGraphicsResourceGetMappedPointer(void) { return abi_unsupported(276); }
 ABI_EXPORT int cuGraphicsResourceGetMappedPointer(void) ABI_SYMBOL(cuGraphicsResourceGetMappedPointer) __attribute__((weak, alias("stub_cuGraphicsResourceGetMappedPointer")));
-static int stub_cuGraphicsResourceGetMappedPointer_v2(void) { return abi_unsupported(257); }
+static int stub_cuGraphicsResourceGetMappedPointer_v2(void) { return abi_unsupported(277); }
 ABI_EXPORT int cuGraphicsResourceGetMappedPointer_v2(void) ABI_SYMBOL(cuGraphicsResourceGetMappedPointer_v2) __attribute__((weak, alias("stub_cuGraphicsResourceGetMappedPointer_v2")));
-static int stub_cuGraphicsResourceSetMapFlags(void) { return abi_unsupported(258); }
+static int stub_cuGraphicsResourceSetMapFlags(void) { return abi_unsupported(278); }
 ABI_EXPORT int cuGraphicsResourceSetMapFlags(void) ABI_SYMBOL(cuGraphicsResourceSetMapFlags) __attribute__((weak, alias("stub_cuGraphicsResourceSetMapFlags")));
-static int stub_cuGraphicsResourceSetMapFlags_v2(void) { return abi_unsupported(259); }
+static int stub_cuGraphicsResourceSetMapFlags_v2(void) { return abi_unsupported(279); }
 ABI_EXPORT int cuGraphicsResourceSetMapFlags_v2(void) ABI_SYMBOL(cuGraphicsResourceSetMapFlags_v2) __attribute__((weak, alias("stub_cuGraphicsResourceSetMapFlags_v2")));
-static int stub_cuGraphicsSubResourceGetMappedArray(void) { return abi_unsupported(260); }
+static int stub_cuGraphicsSubResourceGetMappedArray(void) { return abi_unsupported(280); }
 ABI_EXPORT int cuGraphicsSubResourceGetMappedArray(void) ABI_SYMBOL(cuGraphicsSubResourceGetMappedArray) __attribute__((weak, alias("stub_cuGraphicsSubResourceGetMappedArray")));
-static int stub_cuGraphicsUnmapResources(void) { return abi_unsupported(261); }
+static int stub_cuGraphicsUnmapResources(void) { return abi_unsupported(281); }
 ABI_EXPORT int cuGraphicsUnmapResources(void) ABI_SYMBOL(cuGraphicsUnmapResources) __attribute__((weak, alias("stub_cuGraphicsUnmapResources")));
-static int stub_cuGraphicsUnmapResources_ptsz(void) { return abi_unsupported(262); }
+static int stub_cuGraphicsUnmapResources_ptsz(void) { return abi_unsupported(282); }
 ABI_EXPORT int cuGraphicsUnmapResources_ptsz(void) ABI_SYMBOL(cuGraphicsUnmapResources_ptsz) __attribute__((weak, alias("stub_cuGraphicsUnmapResources_ptsz")));
-static int stub_cuGraphicsUnregisterResource(void) { return abi_unsupported(263); }
+static int stub_cuGraphicsUnregisterResource(void) { return abi_unsupported(283); }
 ABI_EXPORT int cuGraphicsUnregisterResource(void) ABI_SYMBOL(cuGraphicsUnregisterResource) __attribute__((weak, alias("stub_cuGraphicsUnregisterResource")));
-static int stub_cuGraphicsVDPAURegisterOutputSurface(void) { return abi_unsupported(264); }
+static int stub_cuGraphicsVDPAURegisterOutputSurface(void) { return abi_unsupported(284); }
 ABI_EXPORT int cuGraphicsVDPAURegisterOutputSurface(void) ABI_SYMBOL(cuGraphicsVDPAURegisterOutputSurface) __attribute__((weak, alias("stub_cuGraphicsVDPAURegisterOutputSurface")));
-static int stub_cuGraphicsVDPAURegisterVideoSurface(void) { return abi_unsupported(265); }
+static int stub_cuGraphicsVDPAURegisterVideoSurface(void) { return abi_unsupported(285); }
 ABI_EXPORT int cuGraphicsVDPAURegisterVideoSurface(void) ABI_SYMBOL(cuGraphicsVDPAURegisterVideoSurface) __attribute__((weak, alias("stub_cuGraphicsVDPAURegisterVideoSurface")));
-static int stub_cuGreenCtxCreate(void) { return abi_unsupported(266); }
+static int stub_cuGreenCtxCreate(void) { return abi_unsupported(286); }
 ABI_EXPORT int cuGreenCtxCreate(void) ABI_SYMBOL(cuGreenCtxCreate) __attribute__((weak, alias("stub_cuGreenCtxCreate")));
-static int stub_cuGreenCtxDestroy(void) { return abi_unsupported(267); }
+static int stub_cuGreenCtxDestroy(void) { return abi_unsupported(287); }
 ABI_EXPORT int cuGreenCtxDestroy(void) ABI_SYMBOL(cuGreenCtxDestroy) __attribute__((weak, alias("stub_cuGreenCtxDestroy")));
-static int stub_cuGreenCtxGetDevResource(void) { return abi_unsupported(268); }
+static int stub_cuGreenCtxGetDevResource(void) { return abi_unsupported(288); }
 ABI_EXPORT int cuGreenCtxGetDevResource(void) ABI_SYMBOL(cuGreenCtxGetDevResource) __attribute__((weak, alias("stub_cuGreenCtxGetDevResource")));
-static int stub_cuGreenCtxGetId(void) { return abi_unsupported(269); }
+static int stub_cuGreenCtxGetId(void) { return abi_unsupported(289); }
 ABI_EXPORT int cuGreenCtxGetId(void) ABI_SYMBOL(cuGreenCtxGetId) __attribute__((weak, alias("stub_cuGreenCtxGetId")));
-static int stub_cuGreenCtxRecordEvent(void) { return abi_unsupported(270); }
+static int stub_cuGreenCtxRecordEvent(void) { return abi_unsupported(290); }
 ABI_EXPORT int cuGreenCtxRecordEvent(void) ABI_SYMBOL(cuGreenCtxRecordEvent) __attribute__((weak, alias("stub_cuGreenCtxRecordEvent")));
-static int stub_cuGreenCtxStreamCreate(void) { return abi_unsupported(271); }
+static int stub_cuGreenCtxStreamCreate(void) { return abi_unsupported(291); }
 ABI_EXPORT int cuGreenCtxStreamCreate(void) ABI_SYMBOL(cuGreenCtxStreamCreate) __attribute__((weak, alias("stub_cuGreenCtxStreamCreate")));
-static int stub_cuGreenCtxWaitEvent(void) { return abi_unsupported(272); }
+static int stub_cuGreenCtxWaitEvent(void) { return abi_unsupported(292); }
 ABI_EXPORT int cuGreenCtxWaitEvent(void) ABI_SYMBOL(cuGreenCtxWaitEvent) __attribute__((weak, alias("stub_cuGreenCtxWaitEvent")));
-static int stub_cuImportExternalMemory(void) { return abi_unsupported(273); }
+static int stub_cuImportExternalMemory(void) { return abi_unsupported(293); }
 ABI_EXPORT int cuImportExternalMemory(void) ABI_SYMBOL(cuImportExternalMemory) __attribute__((weak, alias("stub_cuImportExternalMemory")));
-static int stub_cuImportExternalSemaphore(void) { return abi_unsupported(274); }
+static int stub_cuImportExternalSemaphore(void) { return abi_unsupported(294); }
 ABI_EXPORT int cuImportExternalSemaphore(void) ABI_SYMBOL(cuImportExternalSemaphore) __attribute__((weak, alias("stub_cuImportExternalSemaphore")));
-static int stub_cuInit(void) { return abi_unsupported(275); }
+static int stub_cuInit(void) { return abi_unsupported(295); }
 ABI_EXPORT int cuInit(void) ABI_SYMBOL(cuInit) __attribute__((weak, alias("stub_cuInit")));
-static int stub_cuIpcCloseMemHandle(void) { return abi_unsupported(276); }
+static int stub_cuIpcCloseMemHandle(void) { return abi_unsupported(296); }
 ABI_EXPORT int cuIpcCloseMemHandle(void) ABI_SYMBOL(cuIpcCloseMemHandle) __attribute__((weak, alias("stub_cuIpcCloseMemHandle")));
-static int stub_cuIpcGetEventHandle(void) { return abi_unsupported(277); }
+static int stub_cuIpcGetEventHandle(void) { return abi_unsupported(297); }
 ABI_EXPORT int cuIpcGetEventHandle(void) ABI_SYMBOL(cuIpcGetEventHandle) __attribute__((weak, alias("stub_cuIpcGetEventHandle")));
-static int stub_cuIpcGetMemHandle(void) { return abi_unsupported(278); }
+static int stub_cuIpcGetMemHandle(void) { return abi_unsupported(298); }
 ABI_EXPORT int cuIpcGetMemHandle(void) ABI_SYMBOL(cuIpcGetMemHandle) __attribute__((weak, alias("stub_cuIpcGetMemHandle")));
-static int stub_cuIpcOpenEventHandle(void) { return abi_unsupported(279); }
+static int stub_cuIpcOpenEventHandle(void) { return abi_unsupported(299); }
 ABI_EXPORT int cuIpcOpenEventHandle(void) ABI_SYMBOL(cuIpcOpenEventHandle) __attribute__((weak, alias("stub_cuIpcOpenEventHandle")));
-static int stub_cuIpcOpenMemHandle(void) { return abi_unsupported(280); }
+static int stub_cuIpcOpenMemHandle(void) { return abi_unsupported(300); }
 ABI_EXPORT int cuIpcOpenMemHandle(void) ABI_SYMBOL(cuIpcOpenMemHandle) __attribute__((weak, alias("stub_cuIpcOpenMemHandle")));
-static int stub_cuIpcOpenMemHandle_v2(void) { return abi_unsupported(281); }
+static int stub_cuIpcOpenMemHandle_v2(void) { return abi_unsupported(301); }
 ABI_EXPORT int cuIpcOpenMemHandle_v2(void) ABI_SYMBOL(cuIpcOpenMemHandle_v2) __attribute__((weak, alias("stub_cuIpcOpenMemHandle_v2")));
-static int stub_cuKernelGetAttribute(void) { return abi_unsupported(282); }
+static int stub_cuKernelGetAttribute(void) { return abi_unsupported(302); }
 ABI_EXPORT int cuKernelGetAttribute(void) ABI_SYMBOL(cuKernelGetAttribute) __attribute__((weak, alias("stub_cuKernelGetAttribute")));
-static int stub_cuKernelGetFunction(void) { return abi_unsupported(283); }
+static int stub_cuKernelGetFunction(void) { return abi_unsupported(303); }
 ABI_EXPORT int cuKernelGetFunction(void) ABI_SYMBOL(cuKernelGetFunction) __attribute__((weak, alias("stub_cuKernelGetFunction")));
-static int stub_cuKernelGetLibrary(void) { return abi_unsupported(284); }
+static int stub_cuKernelGetLibrary(void) { return abi_unsupported(304); }
 ABI_EXPORT int cuKernelGetLibrary(void) ABI_SYMBOL(cuKernelGetLibrary) __attribute__((weak, alias("stub_cuKernelGetLibrary")));
-static int stub_cuKernelGetName(void) { return abi_unsupported(285); }
+static int stub_cuKernelGetName(void) { return abi_unsupported(305); }
 ABI_EXPORT int cuKernelGetName(void) ABI_SYMBOL(cuKernelGetName) __attribute__((weak, alias("stub_cuKernelGetName")));
-static int stub_cuKernelGetParamInfo(void) { return abi_unsupported(286); }
+static int stub_cuKernelGetParamCount(void) { return abi_unsupported(306); }
+ABI_EXPORT int cuKernelGetParamCount(void) ABI_SYMBOL(cuKernelGetParamCount) __attribute__((weak, alias("stub_cuKernelGetParamCount")));
+static int stub_cuKernelGetParamInfo(void) { return abi_unsupported(307); }
 ABI_EXPORT int cuKernelGetParamInfo(void) ABI_SYMBOL(cuKernelGetParamInfo) __attribute__((weak, alias("stub_cuKernelGetParamInfo")));
-static int stub_cuKernelSetAttribute(void) { return abi_unsupported(287); }
+static int stub_cuKernelSetAttribute(void) { return abi_unsupported(308); }
 ABI_EXPORT int cuKernelSetAttribute(void) ABI_SYMBOL(cuKernelSetAttribute) __attribute__((weak, alias("stub_cuKernelSetAttribute")));
-static int stub_cuKernelSetCacheConfig(void) { return abi_unsupported(288); }
+static int stub_cuKernelSetCacheConfig(void) { return abi_unsupported(309); }
 ABI_EXPORT int cuKernelSetCacheConfig(void) ABI_SYMBOL(cuKernelSetCacheConfig) __attribute__((weak, alias("stub_cuKernelSetCacheConfig")));
-static int stub_cuLaunch(void) { return abi_unsupported(289); }
+static int stub_cuLaunch(void) { return abi_unsupported(310); }
 ABI_EXPORT int cuLaunch(void) ABI_SYMBOL(cuLaunch) __attribute__((weak, alias("stub_cuLaunch")));
-static int stub_cuLaunchCooperativeKernel(void) { return abi_unsupported(290); }
+static int stub_cuLaunchCooperativeKernel(void) { return abi_unsupported(311); }
 ABI_EXPORT int cuLaunchCooperativeKernel(void) ABI_SYMBOL(cuLaunchCooperativeKernel) __attribute__((weak, alias("stub_cuLaunchCooperativeKernel")));
-static int stub_cuLaunchCooperativeKernelMultiDevice(void) { return abi_unsupported(291); }
+static int stub_cuLaunchCooperativeKernelMultiDevice(void) { return abi_unsupported(312); }
 ABI_EXPORT int cuLaunchCooperativeKernelMultiDevice(void) ABI_SYMBOL(cuLaunchCooperativeKernelMultiDevice) __attribute__((weak, alias("stub_cuLaunchCooperativeKernelMultiDevice")));
-static int stub_cuLaunchCooperativeKernel_ptsz(void) { return abi_unsupported(292); }
+static int stub_cuLaunchCooperativeKernel_ptsz(void) { return abi_unsupported(313); }
 ABI_EXPORT int cuLaunchCooperativeKernel_ptsz(void) ABI_SYMBOL(cuLaunchCooperativeKernel_ptsz) __attribute__((weak, alias("stub_cuLaunchCooperativeKernel_ptsz")));
-static int stub_cuLaunchGrid(void) { return abi_unsupported(293); }
+static int stub_cuLaunchGrid(void) { return abi_unsupported(314); }
 ABI_EXPORT int cuLaunchGrid(void) ABI_SYMBOL(cuLaunchGrid) __attribute__((weak, alias("stub_cuLaunchGrid")));
-static int stub_cuLaunchGridAsync(void) { return abi_unsupported(294); }
+static int stub_cuLaunchGridAsync(void) { return abi_unsupported(315); }
 ABI_EXPORT int cuLaunchGridAsync(void) ABI_SYMBOL(cuLaunchGridAsync) __attribute__((weak, alias("stub_cuLaunchGridAsync")));
-static int stub_cuLaunchHostFunc(void) { return abi_unsupported(295); }
+static int stub_cuLaunchHostFunc(void) { return abi_unsupported(316); }
 ABI_EXPORT int cuLaunchHostFunc(void) ABI_SYMBOL(cuLaunchHostFunc) __attribute__((weak, alias("stub_cuLaunchHostFunc")));
-static int stub_cuLaunchHostFunc_ptsz(void) { return abi_unsupported(296); }
+static int stub_cuLaunchHostFunc_ptsz(void) { return abi_unsupported(317); }
 ABI_EXPORT int cuLaunchHostFunc_ptsz(void) ABI_SYMBOL(cuLaunchHostFunc_ptsz) __attribute__((weak, alias("stub_cuLaunchHostFunc_ptsz")));
-static int stub_cuLaunchKernel(void) { return abi_unsupported(297); }
+static int stub_cuLaunchHostFunc_v2(void) { return abi_unsupported(318); }
+ABI_EXPORT int cuLaunchHostFunc_v2(void) ABI_SYMBOL(cuLaunchHostFunc_v2) __attribute__((weak, alias("stub_cuLaunchHostFunc_v2")));
+static int stub_cuLaunchHostFunc_v2_ptsz(void) { return abi_unsupported(319); }
+ABI_EXPORT int cuLaunchHostFunc_v2_ptsz(void) ABI_SYMBOL(cuLaunchHostFunc_v2_ptsz) __attribute__((weak, alias("stub_cuLaunchHostFunc_v2_ptsz")));
+static int stub_cuLaunchKernel(void) { return abi_unsupported(320); }
 ABI_EXPORT int cuLaunchKernel(void) ABI_SYMBOL(cuLaunchKernel) __attribute__((weak, alias("stub_cuLaunchKernel")));
-static int stub_cuLaunchKernelEx(void) { return abi_unsupported(298); }
+static int stub_cuLaunchKernelEx(void) { return abi_unsupported(321); }
 ABI_EXPORT int cuLaunchKernelEx(void) ABI_SYMBOL(cuLaunchKernelEx) __attribute__((weak, alias("stub_cuLaunchKernelEx")));
-static int stub_cuLaunchKernelEx_ptsz(void) { return abi_unsupported(299); }
+static int stub_cuLaunchKernelEx_ptsz(void) { return abi_unsupported(322); }
 ABI_EXPORT int cuLaunchKernelEx_ptsz(void) ABI_SYMBOL(cuLaunchKernelEx_ptsz) __attribute__((weak, alias("stub_cuLaunchKernelEx_ptsz")));
-static int stub_cuLaunchKernel_ptsz(void) { return abi_unsupported(300); }
+static int stub_cuLaunchKernel_ptsz(void) { return abi_unsupported(323); }
 ABI_EXPORT int cuLaunchKernel_ptsz(void) ABI_SYMBOL(cuLaunchKernel_ptsz) __attribute__((weak, alias("stub_cuLaunchKernel_ptsz")));
-static int stub_cuLibraryEnumerateKernels(void) { return abi_unsupported(301); }
+static int stub_cuLibraryEnumerateKernels(void) { return abi_unsupported(324); }
 ABI_EXPORT int cuLibraryEnumerateKernels(void) ABI_SYMBOL(cuLibraryEnumerateKernels) __attribute__((weak, alias("stub_cuLibraryEnumerateKernels")));
-static int stub_cuLibraryGetGlobal(void) { return abi_unsupported(302); }
+static int stub_cuLibraryGetGlobal(void) { return abi_unsupported(325); }
 ABI_EXPORT int cuLibraryGetGlobal(void) ABI_SYMBOL(cuLibraryGetGlobal) __attribute__((weak, alias("stub_cuLibraryGetGlobal")));
-static int stub_cuLibraryGetKernel(void) { return abi_unsupported(303); }
+static int stub_cuLibraryGetKernel(void) { return abi_unsupported(326); }
 ABI_EXPORT int cuLibraryGetKernel(void) ABI_SYMBOL(cuLibraryGetKernel) __attribute__((weak, alias("stub_cuLibraryGetKernel")));
-static int stub_cuLibraryGetKernelCount(void) { return abi_unsupported(304); }
+static int stub_cuLibraryGetKernelCount(void) { return abi_unsupported(327); }
 ABI_EXPORT int cuLibraryGetKernelCount(void) ABI_SYMBOL(cuLibraryGetKernelCount) __attribute__((weak, alias("stub_cuLibraryGetKernelCount")));
-static int stub_cuLibraryGetManaged(void) { return abi_unsupported(305); }
+static int stub_cuLibraryGetManaged(void) { return abi_unsupported(328); }
 ABI_EXPORT int cuLibraryGetManaged(void) ABI_SYMBOL(cuLibraryGetManaged) __attribute__((weak, alias("stub_cuLibraryGetManaged")));
-static int stub_cuLibraryGetModule(void) { return abi_unsupported(306); }
+static int stub_cuLibraryGetModule(void) { return abi_unsupported(329); }
 ABI_EXPORT int cuLibraryGetModule(void) ABI_SYMBOL(cuLibraryGetModule) __attribute__((weak, alias("stub_cuLibraryGetModule")));
-static int stub_cuLibraryGetUnifiedFunction(void) { return abi_unsupported(307); }
+static int stub_cuLibraryGetUnifiedFunction(void) { return abi_unsupported(330); }
 ABI_EXPORT int cuLibraryGetUnifiedFunction(void) ABI_SYMBOL(cuLibraryGetUnifiedFunction) __attribute__((weak, alias("stub_cuLibraryGetUnifiedFunction")));
-static int stub_cuLibraryLoadData(void) { return abi_unsupported(308); }
+static int stub_cuLibraryLoadData(void) { return abi_unsupported(331); }
 ABI_EXPORT int cuLibraryLoadData(void) ABI_SYMBOL(cuLibraryLoadData) __attribute__((weak, alias("stub_cuLibraryLoadData")));
-static int stub_cuLibraryLoadFromFile(void) { return abi_unsupported(309); }
+static int stub_cuLibraryLoadFromFile(void) { return abi_unsupported(332); }
 ABI_EXPORT int cuLibraryLoadFromFile(void) ABI_SYMBOL(cuLibraryLoadFromFile) __attribute__((weak, alias("stub_cuLibraryLoadFromFile")));
-static int stub_cuLibraryUnload(void) { return abi_unsupported(310); }
+static int stub_cuLibraryUnload(void) { return abi_unsupported(333); }
 ABI_EXPORT int cuLibraryUnload(void) ABI_SYMBOL(cuLibraryUnload) __attribute__((weak, alias("stub_cuLibraryUnload")));
-static int stub_cuLinkAddData(void) { return abi_unsupported(311); }
+static int stub_cuLinkAddData(void) { return abi_unsupported(334); }
 ABI_EXPORT int cuLinkAddData(void) ABI_SYMBOL(cuLinkAddData) __attribute__((weak, alias("stub_cuLinkAddData")));
-static int stub_cuLinkAddData_v2(void) { return abi_unsupported(312); }
+static int stub_cuLinkAddData_v2(void) { return abi_unsupported(335); }
 ABI_EXPORT int cuLinkAddData_v2(void) ABI_SYMBOL(cuLinkAddData_v2) __attribute__((weak, alias("stub_cuLinkAddData_v2")));
-static int stub_cuLinkAddFile(void) { return abi_unsupported(313); }
+static int stub_cuLinkAddFile(void) { return abi_unsupported(336); }
 ABI_EXPORT int cuLinkAddFile(void) ABI_SYMBOL(cuLinkAddFile) __attribute__((weak, alias("stub_cuLinkAddFile")));
-static int stub_cuLinkAddFile_v2(void) { return abi_unsupported(314); }
+static int stub_cuLinkAddFile_v2(void) { return abi_unsupported(337); }
 ABI_EXPORT int cuLinkAddFile_v2(void) ABI_SYMBOL(cuLinkAddFile_v2) __attribute__((weak, alias("stub_cuLinkAddFile_v2")));
-static int stub_cuLinkComplete(void) { return abi_unsupported(315); }
+static int stub_cuLinkComplete(void) { return abi_unsupported(338); }
 ABI_EXPORT int cuLinkComplete(void) ABI_SYMBOL(cuLinkComplete) __attribute__((weak, alias("stub_cuLinkComplete")));
-static int stub_cuLinkCreate(void) { return abi_unsupported(316); }
+static int stub_cuLinkCreate(void) { return abi_unsupported(339); }
 ABI_EXPORT int cuLinkCreate(void) ABI_SYMBOL(cuLinkCreate) __attribute__((weak, alias("stub_cuLinkCreate")));
-static int stub_cuLinkCreate_v2(void) { return abi_unsupported(317); }
+static int stub_cuLinkCreate_v2(void) { return abi_unsupported(340); }
 ABI_EXPORT int cuLinkCreate_v2(void) ABI_SYMBOL(cuLinkCreate_v2) __attribute__((weak, alias("stub_cuLinkCreate_v2")));
-static int stub_cuLinkDestroy(void) { return abi_unsupported(318); }
+static int stub_cuLinkDestroy(void) { return abi_unsupported(341); }
 ABI_EXPORT int cuLinkDestroy(void) ABI_SYMBOL(cuLinkDestroy) __attribute__((weak, alias("stub_cuLinkDestroy")));
-static int stub_cuLogsCurrent(void) { return abi_unsupported(319); }
+static int stub_cuLogicalEndpointAddDevice(void) { return abi_unsupported(342); }
+ABI_EXPORT int cuLogicalEndpointAddDevice(void) ABI_SYMBOL(cuLogicalEndpointAddDevice) __attribute__((weak, alias("stub_cuLogicalEndpointAddDevice")));
+static int stub_cuLogicalEndpointBindAddr(void) { return abi_unsupported(343); }
+ABI_EXPORT int cuLogicalEndpointBindAddr(void) ABI_SYMBOL(cuLogicalEndpointBindAddr) __attribute__((weak, alias("stub_cuLogicalEndpointBindAddr")));
+static int stub_cuLogicalEndpointBindMem(void) { return abi_unsupported(344); }
+ABI_EXPORT int cuLogicalEndpointBindMem(void) ABI_SYMBOL(cuLogicalEndpointBindMem) __attribute__((weak, alias("stub_cuLogicalEndpointBindMem")));
+static int stub_cuLogicalEndpointCreate(void) { return abi_unsupported(345); }
+ABI_EXPORT int cuLogicalEndpointCreate(void) ABI_SYMBOL(cuLogicalEndpointCreate) __attribute__((weak, alias("stub_cuLogicalEndpointCreate")));
+static int stub_cuLogicalEndpointDestroy(void) { return abi_unsupported(346); }
+ABI_EXPORT int cuLogicalEndpointDestroy(void) ABI_SYMBOL(cuLogicalEndpointDestroy) __attribute__((weak, alias("stub_cuLogicalEndpointDestroy")));
+static int stub_cuLogicalEndpointExport(void) { return abi_unsupported(347); }
+ABI_EXPORT int cuLogicalEndpointExport(void) ABI_SYMBOL(cuLogicalEndpointExport) __attribute__((weak, alias("stub_cuLogicalEndpointExport")));
+static int stub_cuLogicalEndpointGetLimits(void) { return abi_unsupported(348); }
+ABI_EXPORT int cuLogicalEndpointGetLimits(void) ABI_SYMBOL(cuLogicalEndpointGetLimits) __attribute__((weak, alias("stub_cuLogicalEndpointGetLimits")));
+static int stub_cuLogicalEndpointIdRelease(void) { return abi_unsupported(349); }
+ABI_EXPORT int cuLogicalEndpointIdRelease(void) ABI_SYMBOL(cuLogicalEndpointIdRelease) __attribute__((weak, alias("stub_cuLogicalEndpointIdRelease")));
+static int stub_cuLogicalEndpointIdReserve(void) { return abi_unsupported(350); }
+ABI_EXPORT int cuLogicalEndpointIdReserve(void) ABI_SYMBOL(cuLogicalEndpointIdReserve) __attribute__((weak, alias("stub_cuLogicalEndpointIdReserve")));
+static int stub_cuLogicalEndpointImport(void) { return abi_unsupported(351); }
+ABI_EXPORT int cuLogicalEndpointImport(void) ABI_SYMBOL(cuLogicalEndpointImport) __attribute__((weak, alias("stub_cuLogicalEndpointImport")));
+static int stub_cuLogicalEndpointQuery(void) { return abi_unsupported(352); }
+ABI_EXPORT int cuLogicalEndpointQuery(void) ABI_SYMBOL(cuLogicalEndpointQuery) __attribute__((weak, alias("stub_cuLogicalEndpointQuery")));
+static int stub_cuLogicalEndpointUnbind(void) { return abi_unsupported(353); }
+ABI_EXPORT int cuLogicalEndpointUnbind(void) ABI_SYMBOL(cuLogicalEndpointUnbind) __attribute__((weak, alias("stub_cuLogicalEndpointUnbind")));
+static int stub_cuLogsCurrent(void) { return abi_unsupported(354); }
 ABI_EXPORT int cuLogsCurrent(void) ABI_SYMBOL(cuLogsCurrent) __attribute__((weak, alias("stub_cuLogsCurrent")));
-static int stub_cuLogsDumpToFile(void) { return abi_unsupported(320); }
+static int stub_cuLogsDumpToFile(void) { return abi_unsupported(355); }
 ABI_EXPORT int cuLogsDumpToFile(void) ABI_SYMBOL(cuLogsDumpToFile) __attribute__((weak, alias("stub_cuLogsDumpToFile")));
-static int stub_cuLogsDumpToMemory(void) { return abi_unsupported(321); }
+static int stub_cuLogsDumpToMemory(void) { return abi_unsupported(356); }
 ABI_EXPORT int cuLogsDumpToMemory(void) ABI_SYMBOL(cuLogsDumpToMemory) __attribute__((weak, alias("stub_cuLogsDumpToMemory")));
-static int stub_cuLogsRegisterCallback(void) { return abi_unsupported(322); }
+static int stub_cuLogsRegisterCallback(void) { return abi_unsupported(357); }
 ABI_EXPORT int cuLogsRegisterCallback(void) ABI_SYMBOL(cuLogsRegisterCallback) __attribute__((weak, alias("stub_cuLogsRegisterCallback")));
-static int stub_cuLogsUnregisterCallback(void) { return abi_unsupported(323); }
+static int stub_cuLogsUnregisterCallback(void) { return abi_unsupported(358); }
 ABI_EXPORT int cuLogsUnregisterCallback(void) ABI_SYMBOL(cuLogsUnregisterCallback) __attribute__((weak, alias("stub_cuLogsUnregisterCallback")));
-static int stub_cuMemAddressFree(void) { return abi_unsupported(324); }
+static int stub_cuMemAddressFree(void) { return abi_unsupported(359); }
 ABI_EXPORT int cuMemAddressFree(void) ABI_SYMBOL(cuMemAddressFree) __attribute__((weak, alias("stub_cuMemAddressFree")));
-static int stub_cuMemAddressReserve(void) { return abi_unsupported(325); }
+static int stub_cuMemAddressReserve(void) { return abi_unsupported(360); }
 ABI_EXPORT int cuMemAddressReserve(void) ABI_SYMBOL(cuMemAddressReserve) __attribute__((weak, alias("stub_cuMemAddressReserve")));
-static int stub_cuMemAdvise(void) { return abi_unsupported(326); }
+static int stub_cuMemAdvise(void) { return abi_unsupported(361); }
 ABI_EXPORT int cuMemAdvise(void) ABI_SYMBOL(cuMemAdvise) __attribute__((weak, alias("stub_cuMemAdvise")));
-static int stub_cuMemAdvise_v2(void) { return abi_unsupported(327); }
+static int stub_cuMemAdvise_v2(void) { return abi_unsupported(362); }
 ABI_EXPORT int cuMemAdvise_v2(void) ABI_SYMBOL(cuMemAdvise_v2) __attribute__((weak, alias("stub_cuMemAdvise_v2")));
-static int stub_cuMemAlloc(void) { return abi_unsupported(328); }
+static int stub_cuMemAlloc(void) { return abi_unsupported(363); }
 ABI_EXPORT int cuMemAlloc(void) ABI_SYMBOL(cuMemAlloc) __attribute__((weak, alias("stub_cuMemAlloc")));
-static int stub_cuMemAllocAsync(void) { return abi_unsupported(329); }
+static int stub_cuMemAllocAsync(void) { return abi_unsupported(364); }
 ABI_EXPORT int cuMemAllocAsync(void) ABI_SYMBOL(cuMemAllocAsync) __attribute__((weak, alias("stub_cuMemAllocAsync")));
-static int stub_cuMemAllocAsync_ptsz(void) { return abi_unsupported(330); }
+static int stub_cuMemAllocAsync_ptsz(void) { return abi_unsupported(365); }
 ABI_EXPORT int cuMemAllocAsync_ptsz(void) ABI_SYMBOL(cuMemAllocAsync_ptsz) __attribute__((weak, alias("stub_cuMemAllocAsync_ptsz")));
-static int stub_cuMemAllocFromPoolAsync(void) { return abi_unsupported(331); }
+static int stub_cuMemAllocFromPoolAsync(void) { return abi_unsupported(366); }
 ABI_EXPORT int cuMemAllocFromPoolAsync(void) ABI_SYMBOL(cuMemAllocFromPoolAsync) __attribute__((weak, alias("stub_cuMemAllocFromPoolAsync")));
-static int stub_cuMemAllocFromPoolAsync_ptsz(void) { return abi_unsupported(332); }
+static int stub_cuMemAllocFromPoolAsync_ptsz(void) { return abi_unsupported(367); }
 ABI_EXPORT int cuMemAllocFromPoolAsync_ptsz(void) ABI_SYMBOL(cuMemAllocFromPoolAsync_ptsz) __attribute__((weak, alias("stub_cuMemAllocFromPoolAsync_ptsz")));
-static int stub_cuMemAllocHost(void) { return abi_unsupported(333); }
+static int stub_cuMemAllocHost(void) { return abi_unsupported(368); }
 ABI_EXPORT int cuMemAllocHost(void) ABI_SYMBOL(cuMemAllocHost) __attribute__((weak, alias("stub_cuMemAllocHost")));
-static int stub_cuMemAllocHost_v2(void) { return abi_unsupported(334); }
+static int stub_cuMemAllocHost_v2(void) { return abi_unsupported(369); }
 ABI_EXPORT int cuMemAllocHost_v2(void) ABI_SYMBOL(cuMemAllocHost_v2) __attribute__((weak, alias("stub_cuMemAllocHost_v2")));
-static int stub_cuMemAllocManaged(void) { return abi_unsupported(335); }
+static int stub_cuMemAllocManaged(void) { return abi_unsupported(370); }
 ABI_EXPORT int cuMemAllocManaged(void) ABI_SYMBOL(cuMemAllocManaged) __attribute__((weak, alias("stub_cuMemAllocManaged")));
-static int stub_cuMemAllocPitch(void) { return abi_unsupported(336); }
+static int stub_cuMemAllocPitch(void) { return abi_unsupported(371); }
 ABI_EXPORT int cuMemAllocPitch(void) ABI_SYMBOL(cuMemAllocPitch) __attribute__((weak, alias("stub_cuMemAllocPitch")));
-static int stub_cuMemAllocPitch_v2(void) { return abi_unsupported(337); }
+static int stub_cuMemAllocPitch_v2(void) { return abi_unsupported(372); }
 ABI_EXPORT int cuMemAllocPitch_v2(void) ABI_SYMBOL(cuMemAllocPitch_v2) __attribute__((weak, alias("stub_cuMemAllocPitch_v2")));
-static int stub_cuMemAlloc_v2(void) { return abi_unsupported(338); }
+static int stub_cuMemAlloc_v2(void) { return abi_unsupported(373); }
 ABI_EXPORT int cuMemAlloc_v2(void) ABI_SYMBOL(cuMemAlloc_v2) __attribute__((weak, alias("stub_cuMemAlloc_v2")));
-static int stub_cuMemBatchDecompressAsync(void) { return abi_unsupported(339); }
+static int stub_cuMemBatchDecompressAsync(void) { return abi_unsupported(374); }
 ABI_EXPORT int cuMemBatchDecompressAsync(void) ABI_SYMBOL(cuMemBatchDecompressAsync) __attribute__((weak, alias("stub_cuMemBatchDecompressAsync")));
-static int stub_cuMemBatchDecompressAsync_ptsz(void) { return abi_unsupported(340); }
+static int stub_cuMemBatchDecompressAsync_ptsz(void) { return abi_unsupported(375); }
 ABI_EXPORT int cuMemBatchDecompressAsync_ptsz(void) ABI_SYMBOL(cuMemBatchDecompressAsync_ptsz) __attribute__((weak, alias("stub_cuMemBatchDecompressAsync_ptsz")));
-static int stub_cuMemCreate(void) { return abi_unsupported(341); }
+static int stub_cuMemCreate(void) { return abi_unsupported(376); }
 ABI_EXPORT int cuMemCreate(void) ABI_SYMBOL(cuMemCreate) __attribute__((weak, alias("stub_cuMemCreate")));
-static int stub_cuMemDiscardAndPrefetchBatchAsync(void) { return abi_unsupported(342); }
+static int stub_cuMemDiscardAndPrefetchBatchAsync(void) { return abi_unsupported(377); }
 ABI_EXPORT int cuMemDiscardAndPrefetchBatchAsync(void) ABI_SYMBOL(cuMemDiscardAndPrefetchBatchAsync) __attribute__((weak, alias("stub_cuMemDiscardAndPrefetchBatchAsync")));
-static int stub_cuMemDiscardAndPrefetchBatchAsync_ptsz(void) { return abi_unsupported(343); }
+static int stub_cuMemDiscardAndPrefetchBatchAsync_ptsz(void) { return abi_unsupported(378); }
 ABI_EXPORT int cuMemDiscardAndPrefetchBatchAsync_ptsz(void) ABI_SYMBOL(cuMemDiscardAndPrefetchBatchAsync_ptsz) __attribute__((weak, alias("stub_cuMemDiscardAndPrefetchBatchAsync_ptsz")));
-static int stub_cuMemDiscardBatchAsync(void) { return abi_unsupported(344); }
+static int stub_cuMemDiscardBatchAsync(void) { return abi_unsupported(379); }
 ABI_EXPORT int cuMemDiscardBatchAsync(void) ABI_SYMBOL(cuMemDiscardBatchAsync) __attribute__((weak, alias("stub_cuMemDiscardBatchAsync")));
-static int stub_cuMemDiscardBatchAsync_ptsz(void) { return abi_unsupported(345); }
+static int stub_cuMemDiscardBatchAsync_ptsz(void) { return abi_unsupported(380); }
 ABI_EXPORT int cuMemDiscardBatchAsync_ptsz(void) ABI_SYMBOL(cuMemDiscardBatchAsync_ptsz) __attribute__((weak, alias("stub_cuMemDiscardBatchAsync_ptsz")));
-static int stub_cuMemExportToShareableHandle(void) { return abi_unsupported(346); }
+static int stub_cuMemExportToShareableHandle(void) { return abi_unsupported(381); }
 ABI_EXPORT int cuMemExportToShareableHandle(void) ABI_SYMBOL(cuMemExportToShareableHandle) __attribute__((weak, alias("stub_cuMemExportToShareableHandle")));
-static int stub_cuMemFree(void) { return abi_unsupported(347); }
+static int stub_cuMemFree(void) { return abi_unsupported(382); }
 ABI_EXPORT int cuMemFree(void) ABI_SYMBOL(cuMemFree) __attribute__((weak, alias("stub_cuMemFree")));
-static int stub_cuMemFreeAsync(void) { return abi_unsupported(348); }
+static int stub_cuMemFreeAsync(void) { return abi_unsupported(383); }
 ABI_EXPORT int cuMemFreeAsync(void) ABI_SYMBOL(cuMemFreeAsync) __attribute__((weak, alias("stub_cuMemFreeAsync")));
-static int stub_cuMemFreeAsync_ptsz(void) { return abi_unsupported(349); }
+static int stub_cuMemFreeAsync_ptsz(void) { return abi_unsupported(384); }
 ABI_EXPORT int cuMemFreeAsync_ptsz(void) ABI_SYMBOL(cuMemFreeAsync_ptsz) __attribute__((weak, alias("stub_cuMemFreeAsync_ptsz")));
-static int stub_cuMemFreeHost(void) { return abi_unsupported(350); }
+static int stub_cuMemFreeHost(void) { return abi_unsupported(385); }
 ABI_EXPORT int cuMemFreeHost(void) ABI_SYMBOL(cuMemFreeHost) __attribute__((weak, alias("stub_cuMemFreeHost")));
-static int stub_cuMemFree_v2(void) { return abi_unsupported(351); }
+static int stub_cuMemFree_v2(void) { return abi_unsupported(386); }
 ABI_EXPORT int cuMemFree_v2(void) ABI_SYMBOL(cuMemFree_v2) __attribute__((weak, alias("stub_cuMemFree_v2")));
-static int stub_cuMemGetAccess(void) { return abi_unsupported(352); }
+static int stub_cuMemGetAccess(void) { return abi_unsupported(387); }
 ABI_EXPORT int cuMemGetAccess(void) ABI_SYMBOL(cuMemGetAccess) __attribute__((weak, alias("stub_cuMemGetAccess")));
-static int stub_cuMemGetAddressRange(void) { return abi_unsupported(353); }
+static int stub_cuMemGetAddressRange(void) { return abi_unsupported(388); }
 ABI_EXPORT int cuMemGetAddressRange(void) ABI_SYMBOL(cuMemGetAddressRange) __attribute__((weak, alias("stub_cuMemGetAddressRange")));
-static int stub_cuMemGetAddressRange_v2(void) { return abi_unsupported(354); }
+static int stub_cuMemGetAddressRange_v2(void) { return abi_unsupported(389); }
 ABI_EXPORT int cuMemGetAddressRange_v2(void) ABI_SYMBOL(cuMemGetAddressRange_v2) __attribute__((weak, alias("stub_cuMemGetAddressRange_v2")));
-static int stub_cuMemGetAllocationGranularity(void) { return abi_unsupported(355); }
+static int stub_cuMemGetAllocationGranularity(void) { return abi_unsupported(390); }
 ABI_EXPORT int cuMemGetAllocationGranularity(void) ABI_SYMBOL(cuMemGetAllocationGranularity) __attribute__((weak, alias("stub_cuMemGetAllocationGranularity")));
-static int stub_cuMemGetAllocationPropertiesFromHandle(void) { return abi_unsupported(356); }
+static int stub_cuMemGetAllocationPropertiesFromHandle(void) { return abi_unsupported(391); }
 ABI_EXPORT int cuMemGetAllocationPropertiesFromHandle(void) ABI_SYMBOL(cuMemGetAllocationPropertiesFromHandle) __attribute__((weak, alias("stub_cuMemGetAllocationPropertiesFromHandle")));
-static int stub_cuMemGetDefaultMemPool(void) { return abi_unsupported(357); }
+static int stub_cuMemGetDefaultMemPool(void) { return abi_unsupported(392); }
 ABI_EXPORT int cuMemGetDefaultMemPool(void) ABI_SYMBOL(cuMemGetDefaultMemPool) __attribute__((weak, alias("stub_cuMemGetDefaultMemPool")));
-static int stub_cuMemGetHandleForAddressRange(void) { return abi_unsupported(358); }
+static int stub_cuMemGetHandleForAddressRange(void) { return abi_unsupported(393); }
 ABI_EXPORT int cuMemGetHandleForAddressRange(void) ABI_SYMBOL(cuMemGetHandleForAddressRange) __attribute__((weak, alias("stub_cuMemGetHandleForAddressRange")));
-static int stub_cuMemGetInfo(void) { return abi_unsupported(359); }
+static int stub_cuMemGetInfo(void) { return abi_unsupported(394); }
 ABI_EXPORT int cuMemGetInfo(void) ABI_SYMBOL(cuMemGetInfo) __attribute__((weak, alias("stub_cuMemGetInfo")));
-static int stub_cuMemGetInfo_v2(void) { return abi_unsupported(360); }
+static int stub_cuMemGetInfo_v2(void) { return abi_unsupported(395); }
 ABI_EXPORT int cuMemGetInfo_v2(void) ABI_SYMBOL(cuMemGetInfo_v2) __attribute__((weak, alias("stub_cuMemGetInfo_v2")));
-static int stub_cuMemGetMemPool(void) { return abi_unsupported(361); }
+static int stub_cuMemGetLocationInfo(void) { return abi_unsupported(396); }
+ABI_EXPORT int cuMemGetLocationInfo(void) ABI_SYMBOL(cuMemGetLocationInfo) __attribute__((weak, alias("stub_cuMemGetLocationInfo")));
+static int stub_cuMemGetMemPool(void) { return abi_unsupported(397); }
 ABI_EXPORT int cuMemGetMemPool(void) ABI_SYMBOL(cuMemGetMemPool) __attribute__((weak, alias("stub_cuMemGetMemPool")));
-static int stub_cuMemHostAlloc(void) { return abi_unsupported(362); }
+static int stub_cuMemHostAlloc(void) { return abi_unsupported(398); }
 ABI_EXPORT int cuMemHostAlloc(void) ABI_SYMBOL(cuMemHostAlloc) __attribute__((weak, alias("stub_cuMemHostAlloc")));
-static int stub_cuMemHostGetDevicePointer(void) { return abi_unsupported(363); }
+static int stub_cuMemHostGetDevicePointer(void) { return abi_unsupported(399); }
 ABI_EXPORT int cuMemHostGetDevicePointer(void) ABI_SYMBOL(cuMemHostGetDevicePointer) __attribute__((weak, alias("stub_cuMemHostGetDevicePointer")));
-static int stub_cuMemHostGetDevicePointer_v2(void) { return abi_unsupported(364); }
+static int stub_cuMemHostGetDevicePointer_v2(void) { return abi_unsupported(400); }
 ABI_EXPORT int cuMemHostGetDevicePointer_v2(void) ABI_SYMBOL(cuMemHostGetDevicePointer_v2) __attribute__((weak, alias("stub_cuMemHostGetDevicePointer_v2")));
-static int stub_cuMemHostGetFlags(void) { return abi_unsupported(365); }
+static int stub_cuMemHostGetFlags(void) { return abi_unsupported(401); }
 ABI_EXPORT int cuMemHostGetFlags(void) ABI_SYMBOL(cuMemHostGetFlags) __attribute__((weak, alias("stub_cuMemHostGetFlags")));
-static int stub_cuMemHostRegister(void) { return abi_unsupported(366); }
+static int stub_cuMemHostRegister(void) { return abi_unsupported(402); }
 ABI_EXPORT int cuMemHostRegister(void) ABI_SYMBOL(cuMemHostRegister) __attribute__((weak, alias("stub_cuMemHostRegister")));
-static int stub_cuMemHostRegister_v2(void) { return abi_unsupported(367); }
+static int stub_cuMemHostRegister_v2(void) { return abi_unsupported(403); }
 ABI_EXPORT int cuMemHostRegister_v2(void) ABI_SYMBOL(cuMemHostRegister_v2) __attribute__((weak, alias("stub_cuMemHostRegister_v2")));
-static int stub_cuMemHostUnregister(void) { return abi_unsupported(368); }
+static int stub_cuMemHostUnregister(void) { return abi_unsupported(404); }
 ABI_EXPORT int cuMemHostUnregister(void) ABI_SYMBOL(cuMemHostUnregister) __attribute__((weak, alias("stub_cuMemHostUnregister")));
-static int stub_cuMemImportFromShareableHandle(void) { return abi_unsupported(369); }
+static int stub_cuMemImportFromShareableHandle(void) { return abi_unsupported(405); }
 ABI_EXPORT int cuMemImportFromShareableHandle(void) ABI_SYMBOL(cuMemImportFromShareableHandle) __attribute__((weak, alias("stub_cuMemImportFromShareableHandle")));
-static int stub_cuMemMap(void) { return abi_unsupported(370); }
+static int stub_cuMemMap(void) { return abi_unsupported(406); }
 ABI_EXPORT int cuMemMap(void) ABI_SYMBOL(cuMemMap) __attribute__((weak, alias("stub_cuMemMap")));
-static int stub_cuMemMapArrayAsync(void) { return abi_unsupported(371); }
+static int stub_cuMemMapArrayAsync(void) { return abi_unsupported(407); }
 ABI_EXPORT int cuMemMapArrayAsync(void) ABI_SYMBOL(cuMemMapArrayAsync) __attribute__((weak, alias("stub_cuMemMapArrayAsync")));
-static int stub_cuMemMapArrayAsync_ptsz(void) { return abi_unsupported(372); }
+static int stub_cuMemMapArrayAsync_ptsz(void) { return abi_unsupported(408); }
 ABI_EXPORT int cuMemMapArrayAsync_ptsz(void) ABI_SYMBOL(cuMemMapArrayAsync_ptsz) __attribute__((weak, alias("stub_cuMemMapArrayAsync_ptsz")));
-static int stub_cuMemPoolCreate(void) { return abi_unsupported(373); }
+static int stub_cuMemPoolCreate(void) { return abi_unsupported(409); }
 ABI_EXPORT int cuMemPoolCreate(void) ABI_SYMBOL(cuMemPoolCreate) __attribute__((weak, alias("stub_cuMemPoolCreate")));
-static int stub_cuMemPoolDestroy(void) { return abi_unsupported(374); }
+static int stub_cuMemPoolDestroy(void) { return abi_unsupported(410); }
 ABI_EXPORT int cuMemPoolDestroy(void) ABI_SYMBOL(cuMemPoolDestroy) __attribute__((weak, alias("stub_cuMemPoolDestroy")));
-static int stub_cuMemPoolExportPointer(void) { return abi_unsupported(375); }
+static int stub_cuMemPoolExportPointer(void) { return abi_unsupported(411); }
 ABI_EXPORT int cuMemPoolExportPointer(void) ABI_SYMBOL(cuMemPoolExportPointer) __attribute__((weak, alias("stub_cuMemPoolExportPointer")));
-static int stub_cuMemPoolExportToShareableHandle(void) { return abi_unsupported(376); }
+static int stub_cuMemPoolExportToShareableHandle(void) { return abi_unsupported(412); }
 ABI_EXPORT int cuMemPoolExportToShareableHandle(void) ABI_SYMBOL(cuMemPoolExportToShareableHandle) __attribute__((weak, alias("stub_cuMemPoolExportToShareableHandle")));
-static int stub_cuMemPoolGetAccess(void) { return abi_unsupported(377); }
+static int stub_cuMemPoolGetAccess(void) { return abi_unsupported(413); }
 ABI_EXPORT int cuMemPoolGetAccess(void) ABI_SYMBOL(cuMemPoolGetAccess) __attribute__((weak, alias("stub_cuMemPoolGetAccess")));
-static int stub_cuMemPoolGetAttribute(void) { return abi_unsupported(378); }
+static int stub_cuMemPoolGetAttribute(void) { return abi_unsupported(414); }
 ABI_EXPORT int cuMemPoolGetAttribute(void) ABI_SYMBOL(cuMemPoolGetAttribute) __attribute__((weak, alias("stub_cuMemPoolGetAttribute")));
-static int stub_cuMemPoolImportFromShareableHandle(void) { return abi_unsupported(379); }
+static int stub_cuMemPoolImportFromShareableHandle(void) { return abi_unsupported(415); }
 ABI_EXPORT int cuMemPoolImportFromShareableHandle(void) ABI_SYMBOL(cuMemPoolImportFromShareableHandle) __attribute__((weak, alias("stub_cuMemPoolImportFromShareableHandle")));
-static int stub_cuMemPoolImportPointer(void) { return abi_unsupported(380); }
+static int stub_cuMemPoolImportPointer(void) { return abi_unsupported(416); }
 ABI_EXPORT int cuMemPoolImportPointer(void) ABI_SYMBOL(cuMemPoolImportPointer) __attribute__((weak, alias("stub_cuMemPoolImportPointer")));
-static int stub_cuMemPoolSetAccess(void) { return abi_unsupported(381); }
+static int stub_cuMemPoolSetAccess(void) { return abi_unsupported(417); }
 ABI_EXPORT int cuMemPoolSetAccess(void) ABI_SYMBOL(cuMemPoolSetAccess) __attribute__((weak, alias("stub_cuMemPoolSetAccess")));
-static int stub_cuMemPoolSetAttribute(void) { return abi_unsupported(382); }
+static int stub_cuMemPoolSetAttribute(void) { return abi_unsupported(418); }
 ABI_EXPORT int cuMemPoolSetAttribute(void) ABI_SYMBOL(cuMemPoolSetAttribute) __attribute__((weak, alias("stub_cuMemPoolSetAttribute")));
-static int stub_cuMemPoolTrimTo(void) { return abi_unsupported(383); }
+static int stub_cuMemPoolTrimTo(void) { return abi_unsupported(419); }
 ABI_EXPORT int cuMemPoolTrimTo(void) ABI_SYMBOL(cuMemPoolTrimTo) __attribute__((weak, alias("stub_cuMemPoolTrimTo")));
-static int stub_cuMemPrefetchAsync(void) { return abi_unsupported(384); }
+static int stub_cuMemPrefetchAsync(void) { return abi_unsupported(420); }
 ABI_EXPORT int cuMemPrefetchAsync(void) ABI_SYMBOL(cuMemPrefetchAsync) __attribute__((weak, alias("stub_cuMemPrefetchAsync")));
-static int stub_cuMemPrefetchAsync_ptsz(void) { return abi_unsupported(385); }
+static int stub_cuMemPrefetchAsync_ptsz(void) { return abi_unsupported(421); }
 ABI_EXPORT int cuMemPrefetchAsync_ptsz(void) ABI_SYMBOL(cuMemPrefetchAsync_ptsz) __attribute__((weak, alias("stub_cuMemPrefetchAsync_ptsz")));
-static int stub_cuMemPrefetchAsync_v2(void) { return abi_unsupported(386); }
+static int stub_cuMemPrefetchAsync_v2(void) { return abi_unsupported(422); }
 ABI_EXPORT int cuMemPrefetchAsync_v2(void) ABI_SYMBOL(cuMemPrefetchAsync_v2) __attribute__((weak, alias("stub_cuMemPrefetchAsync_v2")));
-static int stub_cuMemPrefetchAsync_v2_ptsz(void) { return abi_unsupported(387); }
+static int stub_cuMemPrefetchAsync_v2_ptsz(void) { return abi_unsupported(423); }
 ABI_EXPORT int cuMemPrefetchAsync_v2_ptsz(void) ABI_SYMBOL(cuMemPrefetchAsync_v2_ptsz) __attribute__((weak, alias("stub_cuMemPrefetchAsync_v2_ptsz")));
-static int stub_cuMemPrefetchBatchAsync(void) { return abi_unsupported(388); }
+static int stub_cuMemPrefetchBatchAsync(void) { return abi_unsupported(424); }
 ABI_EXPORT int cuMemPrefetchBatchAsync(void) ABI_SYMBOL(cuMemPrefetchBatchAsync) __attribute__((weak, alias("stub_cuMemPrefetchBatchAsync")));
-static int stub_cuMemPrefetchBatchAsync_ptsz(void) { return abi_unsupported(389); }
+static int stub_cuMemPrefetchBatchAsync_ptsz(void) { return abi_unsupported(425); }
 ABI_EXPORT int cuMemPrefetchBatchAsync_ptsz(void) ABI_SYMBOL(cuMemPrefetchBatchAsync_ptsz) __attribute__((weak, alias("stub_cuMemPrefetchBatchAsync_ptsz")));
-static int stub_cuMemRangeGetAttribute(void) { return abi_unsupported(390); }
+static int stub_cuMemRangeGetAttribute(void) { return abi_unsupported(426); }
 ABI_EXPORT int cuMemRangeGetAttribute(void) ABI_SYMBOL(cuMemRangeGetAttribute) __attribute__((weak, alias("stub_cuMemRangeGetAttribute")));
-static int stub_cuMemRangeGetAttributes(void) { return abi_unsupported(391); }
+static int stub_cuMemRangeGetAttributes(void) { return abi_unsupported(427); }
 ABI_EXPORT int cuMemRangeGetAttributes(void) ABI_SYMBOL(cuMemRangeGetAttributes) __attribute__((weak, alias("stub_cuMemRangeGetAttributes")));
-static int stub_cuMemRelease(void) { return abi_unsupported(392); }
+static int stub_cuMemRelease(void) { return abi_unsupported(428); }
 ABI_EXPORT int cuMemRelease(void) ABI_SYMBOL(cuMemRelease) __attribute__((weak, alias("stub_cuMemRelease")));
-static int stub_cuMemRetainAllocationHandle(void) { return abi_unsupported(393); }
+static int stub_cuMemRetainAllocationHandle(void) { return abi_unsupported(429); }
 ABI_EXPORT int cuMemRetainAllocationHandle(void) ABI_SYMBOL(cuMemRetainAllocationHandle) __attribute__((weak, alias("stub_cuMemRetainAllocationHandle")));
-static int stub_cuMemSetAccess(void) { return abi_unsupported(394); }
+static int stub_cuMemSetAccess(void) { return abi_unsupported(430); }
 ABI_EXPORT int cuMemSetAccess(void) ABI_SYMBOL(cuMemSetAccess) __attribute__((weak, alias("stub_cuMemSetAccess")));
-static int stub_cuMemSetMemPool(void) { return abi_unsupported(395); }
+static int stub_cuMemSetMemPool(void) { return abi_unsupported(431); }
 ABI_EXPORT int cuMemSetMemPool(void) ABI_SYMBOL(cuMemSetMemPool) __attribute__((weak, alias("stub_cuMemSetMemPool")));
-static int stub_cuMemUnmap(void) { return abi_unsupported(396); }
+static int stub_cuMemUnmap(void) { return abi_unsupported(432); }
 ABI_EXPORT int cuMemUnmap(void) ABI_SYMBOL(cuMemUnmap) __attribute__((weak, alias("stub_cuMemUnmap")));
-static int stub_cuMemcpy(void) { return abi_unsupported(397); }
+static int stub_cuMemcpy(void) { return abi_unsupported(433); }
 ABI_EXPORT int cuMemcpy(void) ABI_SYMBOL(cuMemcpy) __attribute__((weak, alias("stub_cuMemcpy")));
-static int stub_cuMemcpy2D(void) { return abi_unsupported(398); }
+static int stub_cuMemcpy2D(void) { return abi_unsupported(434); }
 ABI_EXPORT int cuMemcpy2D(void) ABI_SYMBOL(cuMemcpy2D) __attribute__((weak, alias("stub_cuMemcpy2D")));
-static int stub_cuMemcpy2DAsync(void) { return abi_unsupported(399); }
+static int stub_cuMemcpy2DAsync(void) { return abi_unsupported(435); }
 ABI_EXPORT int cuMemcpy2DAsync(void) ABI_SYMBOL(cuMemcpy2DAsync) __attribute__((weak, alias("stub_cuMemcpy2DAsync")));
-static int stub_cuMemcpy2DAsync_v2(void) { return abi_unsupported(400); }
+static int stub_cuMemcpy2DAsync_v2(void) { return abi_unsupported(436); }
 ABI_EXPORT int cuMemcpy2DAsync_v2(void) ABI_SYMBOL(cuMemcpy2DAsync_v2) __attribute__((weak, alias("stub_cuMemcpy2DAsync_v2")));
-static int stub_cuMemcpy2DAsync_v2_ptsz(void) { return abi_unsupported(401); }
+static int stub_cuMemcpy2DAsync_v2_ptsz(void) { return abi_unsupported(437); }
 ABI_EXPORT int cuMemcpy2DAsync_v2_ptsz(void) ABI_SYMBOL(cuMemcpy2DAsync_v2_ptsz) __attribute__((weak, alias("stub_cuMemcpy2DAsync_v2_ptsz")));
-static int stub_cuMemcpy2DUnaligned(void) { return abi_unsupported(402); }
+static int stub_cuMemcpy2DUnaligned(void) { return abi_unsupported(438); }
 ABI_EXPORT int cuMemcpy2DUnaligned(void) ABI_SYMBOL(cuMemcpy2DUnaligned) __attribute__((weak, alias("stub_cuMemcpy2DUnaligned")));
-static int stub_cuMemcpy2DUnaligned_v2(void) { return abi_unsupported(403); }
+static int stub_cuMemcpy2DUnaligned_v2(void) { return abi_unsupported(439); }
 ABI_EXPORT int cuMemcpy2DUnaligned_v2(void) ABI_SYMBOL(cuMemcpy2DUnaligned_v2) __attribute__((weak, alias("stub_cuMemcpy2DUnaligned_v2")));
-static int stub_cuMemcpy2DUnaligned_v2_ptds(void) { return abi_unsupported(404); }
+static int stub_cuMemcpy2DUnaligned_v2_ptds(void) { return abi_unsupported(440); }
 ABI_EXPORT int cuMemcpy2DUnaligned_v2_ptds(void) ABI_SYMBOL(cuMemcpy2DUnaligned_v2_ptds) __attribute__((weak, alias("stub_cuMemcpy2DUnaligned_v2_ptds")));
-static int stub_cuMemcpy2D_v2(void) { return abi_unsupported(405); }
+static int stub_cuMemcpy2D_v2(void) { return abi_unsupported(441); }
 ABI_EXPORT int cuMemcpy2D_v2(void) ABI_SYMBOL(cuMemcpy2D_v2) __attribute__((weak, alias("stub_cuMemcpy2D_v2")));
-static int stub_cuMemcpy2D_v2_ptds(void) { return abi_unsupported(406); }
+static int stub_cuMemcpy2D_v2_ptds(void) { return abi_unsupported(442); }
 ABI_EXPORT int cuMemcpy2D_v2_ptds(void) ABI_SYMBOL(cuMemcpy2D_v2_ptds) __attribute__((weak, alias("stub_cuMemcpy2D_v2_ptds")));
-static int stub_cuMemcpy3D(void) { return abi_unsupported(407); }
+static int stub_cuMemcpy3D(void) { return abi_unsupported(443); }
 ABI_EXPORT int cuMemcpy3D(void) ABI_SYMBOL(cuMemcpy3D) __attribute__((weak, alias("stub_cuMemcpy3D")));
-static int stub_cuMemcpy3DAsync(void) { return abi_unsupported(408); }
+static int stub_cuMemcpy3DAsync(void) { return abi_unsupported(444); }
 ABI_EXPORT int cuMemcpy3DAsync(void) ABI_SYMBOL(cuMemcpy3DAsync) __attribute__((weak, alias("stub_cuMemcpy3DAsync")));
-static int stub_cuMemcpy3DAsync_v2(void) { return abi_unsupported(409); }
+static int stub_cuMemcpy3DAsync_v2(void) { return abi_unsupported(445); }
 ABI_EXPORT int cuMemcpy3DAsync_v2(void) ABI_SYMBOL(cuMemcpy3DAsync_v2) __attribute__((weak, alias("stub_cuMemcpy3DAsync_v2")));
-static int stub_cuMemcpy3DAsync_v2_ptsz(void) { return abi_unsupported(410); }
+static int stub_cuMemcpy3DAsync_v2_ptsz(void) { return abi_unsupported(446); }
 ABI_EXPORT int cuMemcpy3DAsync_v2_ptsz(void) ABI_SYMBOL(cuMemcpy3DAsync_v2_ptsz) __attribute__((weak, alias("stub_cuMemcpy3DAsync_v2_ptsz")));
-static int stub_cuMemcpy3DBatchAsync(void) { return abi_unsupported(411); }
+static int stub_cuMemcpy3DBatchAsync(void) { return abi_unsupported(447); }
 ABI_EXPORT int cuMemcpy3DBatchAsync(void) ABI_SYMBOL(cuMemcpy3DBatchAsync) __attribute__((weak, alias("stub_cuMemcpy3DBatchAsync")));
-static int stub_cuMemcpy3DBatchAsync_ptsz(void) { return abi_unsupported(412); }
+static int stub_cuMemcpy3DBatchAsync_ptsz(void) { return abi_unsupported(448); }
 ABI_EXPORT int cuMemcpy3DBatchAsync_ptsz(void) ABI_SYMBOL(cuMemcpy3DBatchAsync_ptsz) __attribute__((weak, alias("stub_cuMemcpy3DBatchAsync_ptsz")));
-static int stub_cuMemcpy3DBatchAsync_v2(void) { return abi_unsupported(413); }
+static int stub_cuMemcpy3DBatchAsync_v2(void) { return abi_unsupported(449); }
 ABI_EXPORT int cuMemcpy3DBatchAsync_v2(void) ABI_SYMBOL(cuMemcpy3DBatchAsync_v2) __attribute__((weak, alias("stub_cuMemcpy3DBatchAsync_v2")));
-static int stub_cuMemcpy3DBatchAsync_v2_ptsz(void) { return abi_unsupported(414); }
+static int stub_cuMemcpy3DBatchAsync_v2_ptsz(void) { return abi_unsupported(450); }
 ABI_EXPORT int cuMemcpy3DBatchAsync_v2_ptsz(void) ABI_SYMBOL(cuMemcpy3DBatchAsync_v2_ptsz) __attribute__((weak, alias("stub_cuMemcpy3DBatchAsync_v2_ptsz")));
-static int stub_cuMemcpy3DPeer(void) { return abi_unsupported(415); }
+static int stub_cuMemcpy3DPeer(void) { return abi_unsupported(451); }
 ABI_EXPORT int cuMemcpy3DPeer(void) ABI_SYMBOL(cuMemcpy3DPeer) __attribute__((weak, alias("stub_cuMemcpy3DPeer")));
-static int stub_cuMemcpy3DPeerAsync(void) { return abi_unsupported(416); }
+static int stub_cuMemcpy3DPeerAsync(void) { return abi_unsupported(452); }
 ABI_EXPORT int cuMemcpy3DPeerAsync(void) ABI_SYMBOL(cuMemcpy3DPeerAsync) __attribute__((weak, alias("stub_cuMemcpy3DPeerAsync")));
-static int stub_cuMemcpy3DPeerAsync_ptsz(void) { return abi_unsupported(417); }
+static int stub_cuMemcpy3DPeerAsync_ptsz(void) { return abi_unsupported(453); }
 ABI_EXPORT int cuMemcpy3DPeerAsync_ptsz(void) ABI_SYMBOL(cuMemcpy3DPeerAsync_ptsz) __attribute__((weak, alias("stub_cuMemcpy3DPeerAsync_ptsz")));
-static int stub_cuMemcpy3DPeer_ptds(void) { return abi_unsupported(418); }
+static int stub_cuMemcpy3DPeer_ptds(void) { return abi_unsupported(454); }
 ABI_EXPORT int cuMemcpy3DPeer_ptds(void) ABI_SYMBOL(cuMemcpy3DPeer_ptds) __attribute__((weak, alias("stub_cuMemcpy3DPeer_ptds")));
-static int stub_cuMemcpy3D_v2(void) { return abi_unsupported(419); }
+static int stub_cuMemcpy3DWithAttributesAsync(void) { return abi_unsupported(455); }
+ABI_EXPORT int cuMemcpy3DWithAttributesAsync(void) ABI_SYMBOL(cuMemcpy3DWithAttributesAsync) __attribute__((weak, alias("stub_cuMemcpy3DWithAttributesAsync")));
+static int stub_cuMemcpy3DWithAttributesAsync_ptsz(void) { return abi_unsupported(456); }
+ABI_EXPORT int cuMemcpy3DWithAttributesAsync_ptsz(void) ABI_SYMBOL(cuMemcpy3DWithAttributesAsync_ptsz) __attribute__((weak, alias("stub_cuMemcpy3DWithAttributesAsync_ptsz")));
+static int stub_cuMemcpy3D_v2(void) { return abi_unsupported(457); }
 ABI_EXPORT int cuMemcpy3D_v2(void) ABI_SYMBOL(cuMemcpy3D_v2) __attribute__((weak, alias("stub_cuMemcpy3D_v2")));
-static int stub_cuMemcpy3D_v2_ptds(void) { return abi_unsupported(420); }
+static int stub_cuMemcpy3D_v2_ptds(void) { return abi_unsupported(458); }
 ABI_EXPORT int cuMemcpy3D_v2_ptds(void) ABI_SYMBOL(cuMemcpy3D_v2_ptds) __attribute__((weak, alias("stub_cuMemcpy3D_v2_ptds")));
-static int stub_cuMemcpyAsync(void) { return abi_unsupported(421); }
+static int stub_cuMemcpyAsync(void) { return abi_unsupported(459); }
 ABI_EXPORT int cuMemcpyAsync(void) ABI_SYMBOL(cuMemcpyAsync) __attribute__((weak, alias("stub_cuMemcpyAsync")));
-static int stub_cuMemcpyAsync_ptsz(void) { return abi_unsupported(422); }
+static int stub_cuMemcpyAsync_ptsz(void) { return abi_unsupported(460); }
 ABI_EXPORT int cuMemcpyAsync_ptsz(void) ABI_SYMBOL(cuMemcpyAsync_ptsz) __attribute__((weak, alias("stub_cuMemcpyAsync_ptsz")));
-static int stub_cuMemcpyAtoA(void) { return abi_unsupported(423); }
+static int stub_cuMemcpyAtoA(void) { return abi_unsupported(461); }
 ABI_EXPORT int cuMemcpyAtoA(void) ABI_SYMBOL(cuMemcpyAtoA) __attribute__((weak, alias("stub_cuMemcpyAtoA")));
-static int stub_cuMemcpyAtoA_v2(void) { return abi_unsupported(424); }
+static int stub_cuMemcpyAtoA_v2(void) { return abi_unsupported(462); }
 ABI_EXPORT int cuMemcpyAtoA_v2(void) ABI_SYMBOL(cuMemcpyAtoA_v2) __attribute__((weak, alias("stub_cuMemcpyAtoA_v2")));
-static int stub_cuMemcpyAtoA_v2_ptds(void) { return abi_unsupported(425); }
+static int stub_cuMemcpyAtoA_v2_ptds(void) { return abi_unsupported(463); }
 ABI_EXPORT int cuMemcpyAtoA_v2_ptds(void) ABI_SYMBOL(cuMemcpyAtoA_v2_ptds) __attribute__((weak, alias("stub_cuMemcpyAtoA_v2_ptds")));
-static int stub_cuMemcpyAtoD(void) { return abi_unsupported(426); }
+static int stub_cuMemcpyAtoD(void) { return abi_unsupported(464); }
 ABI_EXPORT int cuMemcpyAtoD(void) ABI_SYMBOL(cuMemcpyAtoD) __attribute__((weak, alias("stub_cuMemcpyAtoD")));
-static int stub_cuMemcpyAtoD_v2(void) { return abi_unsupported(427); }
+static int stub_cuMemcpyAtoD_v2(void) { return abi_unsupported(465); }
 ABI_EXPORT int cuMemcpyAtoD_v2(void) ABI_SYMBOL(cuMemcpyAtoD_v2) __attribute__((weak, alias("stub_cuMemcpyAtoD_v2")));
-static int stub_cuMemcpyAtoD_v2_ptds(void) { return abi_unsupported(428); }
+static int stub_cuMemcpyAtoD_v2_ptds(void) { return abi_unsupported(466); }
 ABI_EXPORT int cuMemcpyAtoD_v2_ptds(void) ABI_SYMBOL(cuMemcpyAtoD_v2_ptds) __attribute__((weak, alias("stub_cuMemcpyAtoD_v2_ptds")));
-static int stub_cuMemcpyAtoH(void) { return abi_unsupported(429); }
+static int stub_cuMemcpyAtoH(void) { return abi_unsupported(467); }
 ABI_EXPORT int cuMemcpyAtoH(void) ABI_SYMBOL(cuMemcpyAtoH) __attribute__((weak, alias("stub_cuMemcpyAtoH")));
-static int stub_cuMemcpyAtoHAsync(void) { return abi_unsupported(430); }
+static int stub_cuMemcpyAtoHAsync(void) { return abi_unsupported(468); }
 ABI_EXPORT int cuMemcpyAtoHAsync(void) ABI_SYMBOL(cuMemcpyAtoHAsync) __attribute__((weak, alias("stub_cuMemcpyAtoHAsync")));
-static int stub_cuMemcpyAtoHAsync_v2(void) { return abi_unsupported(431); }
+static int stub_cuMemcpyAtoHAsync_v2(void) { return abi_unsupported(469); }
 ABI_EXPORT int cuMemcpyAtoHAsync_v2(void) ABI_SYMBOL(cuMemcpyAtoHAsync_v2) __attribute__((weak, alias("stub_cuMemcpyAtoHAsync_v2")));
-static int stub_cuMemcpyAtoHAsync_v2_ptsz(void) { return abi_unsupported(432); }
+static int stub_cuMemcpyAtoHAsync_v2_ptsz(void) { return abi_unsupported(470); }
 ABI_EXPORT int cuMemcpyAtoHAsync_v2_ptsz(void) ABI_SYMBOL(cuMemcpyAtoHAsync_v2_ptsz) __attribute__((weak, alias("stub_cuMemcpyAtoHAsync_v2_ptsz")));
-static int stub_cuMemcpyAtoH_v2(void) { return abi_unsupported(433); }
+static int stub_cuMemcpyAtoH_v2(void) { return abi_unsupported(471); }
 ABI_EXPORT int cuMemcpyAtoH_v2(void) ABI_SYMBOL(cuMemcpyAtoH_v2) __attribute__((weak, alias("stub_cuMemcpyAtoH_v2")));
-static int stub_cuMemcpyAtoH_v2_ptds(void) { return abi_unsupported(434); }
+static int stub_cuMemcpyAtoH_v2_ptds(void) { return abi_unsupported(472); }
 ABI_EXPORT int cuMemcpyAtoH_v2_ptds(void) ABI_SYMBOL(cuMemcpyAtoH_v2_ptds) __attribute__((weak, alias("stub_cuMemcpyAtoH_v2_ptds")));
-static int stub_cuMemcpyBatchAsync(void) { return abi_unsupported(435); }
+static int stub_cuMemcpyBatchAsync(void) { return abi_unsupported(473); }
 ABI_EXPORT int cuMemcpyBatchAsync(void) ABI_SYMBOL(cuMemcpyBatchAsync) __attribute__((weak, alias("stub_cuMemcpyBatchAsync")));
-static int stub_cuMemcpyBatchAsync_ptsz(void) { return abi_unsupported(436); }
+static int stub_cuMemcpyBatchAsync_ptsz(void) { return abi_unsupported(474); }
 ABI_EXPORT int cuMemcpyBatchAsync_ptsz(void) ABI_SYMBOL(cuMemcpyBatchAsync_ptsz) __attribute__((weak, alias("stub_cuMemcpyBatchAsync_ptsz")));
-static int stub_cuMemcpyBatchAsync_v2(void) { return abi_unsupported(437); }
+static int stub_cuMemcpyBatchAsync_v2(void) { return abi_unsupported(475); }
 ABI_EXPORT int cuMemcpyBatchAsync_v2(void) ABI_SYMBOL(cuMemcpyBatchAsync_v2) __attribute__((weak, alias("stub_cuMemcpyBatchAsync_v2")));
-static int stub_cuMemcpyBatchAsync_v2_ptsz(void) { return abi_unsupported(438); }
+static int stub_cuMemcpyBatchAsync_v2_ptsz(void) { return abi_unsupported(476); }
 ABI_EXPORT int cuMemcpyBatchAsync_v2_ptsz(void) ABI_SYMBOL(cuMemcpyBatchAsync_v2_ptsz) __attribute__((weak, alias("stub_cuMemcpyBatchAsync_v2_ptsz")));
-static int stub_cuMemcpyDtoA(void) { return abi_unsupported(439); }
+static int stub_cuMemcpyDtoA(void) { return abi_unsupported(477); }
 ABI_EXPORT int cuMemcpyDtoA(void) ABI_SYMBOL(cuMemcpyDtoA) __attribute__((weak, alias("stub_cuMemcpyDtoA")));
-static int stub_cuMemcpyDtoA_v2(void) { return abi_unsupported(440); }
+static int stub_cuMemcpyDtoA_v2(void) { return abi_unsupported(478); }
 ABI_EXPORT int cuMemcpyDtoA_v2(void) ABI_SYMBOL(cuMemcpyDtoA_v2) __attribute__((weak, alias("stub_cuMemcpyDtoA_v2")));
-static int stub_cuMemcpyDtoA_v2_ptds(void) { return abi_unsupported(441); }
+static int stub_cuMemcpyDtoA_v2_ptds(void) { return abi_unsupported(479); }
 ABI_EXPORT int cuMemcpyDtoA_v2_ptds(void) ABI_SYMBOL(cuMemcpyDtoA_v2_ptds) __attribute__((weak, alias("stub_cuMemcpyDtoA_v2_ptds")));
-static int stub_cuMemcpyDtoD(void) { return abi_unsupported(442); }
+static int stub_cuMemcpyDtoD(void) { return abi_unsupported(480); }
 ABI_EXPORT int cuMemcpyDtoD(void) ABI_SYMBOL(cuMemcpyDtoD) __attribute__((weak, alias("stub_cuMemcpyDtoD")));
-static int stub_cuMemcpyDtoDAsync(void) { return abi_unsupported(443); }
+static int stub_cuMemcpyDtoDAsync(void) { return abi_unsupported(481); }
 ABI_EXPORT int cuMemcpyDtoDAsync(void) ABI_SYMBOL(cuMemcpyDtoDAsync) __attribute__((weak, alias("stub_cuMemcpyDtoDAsync")));
-static int stub_cuMemcpyDtoDAsync_v2(void) { return abi_unsupported(444); }
+static int stub_cuMemcpyDtoDAsync_v2(void) { return abi_unsupported(482); }
 ABI_EXPORT int cuMemcpyDtoDAsync_v2(void) ABI_SYMBOL(cuMemcpyDtoDAsync_v2) __attribute__((weak, alias("stub_cuMemcpyDtoDAsync_v2")));
-static int stub_cuMemcpyDtoDAsync_v2_ptsz(void) { return abi_unsupported(445); }
+static int stub_cuMemcpyDtoDAsync_v2_ptsz(void) { return abi_unsupported(483); }
 ABI_EXPORT int cuMemcpyDtoDAsync_v2_ptsz(void) ABI_SYMBOL(cuMemcpyDtoDAsync_v2_ptsz) __attribute__((weak, alias("stub_cuMemcpyDtoDAsync_v2_ptsz")));
-static int stub_cuMemcpyDtoD_v2(void) { return abi_unsupported(446); }
+static int stub_cuMemcpyDtoD_v2(void) { return abi_unsupported(484); }
 ABI_EXPORT int cuMemcpyDtoD_v2(void) ABI_SYMBOL(cuMemcpyDtoD_v2) __attribute__((weak, alias("stub_cuMemcpyDtoD_v2")));
-static int stub_cuMemcpyDtoD_v2_ptds(void) { return abi_unsupported(447); }
+static int stub_cuMemcpyDtoD_v2_ptds(void) { return abi_unsupported(485); }
 ABI_EXPORT int cuMemcpyDtoD_v2_ptds(void) ABI_SYMBOL(cuMemcpyDtoD_v2_ptds) __attribute__((weak, alias("stub_cuMemcpyDtoD_v2_ptds")));
-static int stub_cuMemcpyDtoH(void) { return abi_unsupported(448); }
+static int stub_cuMemcpyDtoH(void) { return abi_unsupported(486); }
 ABI_EXPORT int cuMemcpyDtoH(void) ABI_SYMBOL(cuMemcpyDtoH) __attribute__((weak, alias("stub_cuMemcpyDtoH")));
-static int stub_cuMemcpyDtoHAsync(void) { return abi_unsupported(449); }
+static int stub_cuMemcpyDtoHAsync(void) { return abi_unsupported(487); }
 ABI_EXPORT int cuMemcpyDtoHAsync(void) ABI_SYMBOL(cuMemcpyDtoHAsync) __attribute__((weak, alias("stub_cuMemcpyDtoHAsync")));
-static int stub_cuMemcpyDtoHAsync_v2(void) { return abi_unsupported(450); }
+static int stub_cuMemcpyDtoHAsync_v2(void) { return abi_unsupported(488); }
 ABI_EXPORT int cuMemcpyDtoHAsync_v2(void) ABI_SYMBOL(cuMemcpyDtoHAsync_v2) __attribute__((weak, alias("stub_cuMemcpyDtoHAsync_v2")));
-static int stub_cuMemcpyDtoHAsync_v2_ptsz(void) { return abi_unsupported(451); }
+static int stub_cuMemcpyDtoHAsync_v2_ptsz(void) { return abi_unsupported(489); }
 ABI_EXPORT int cuMemcpyDtoHAsync_v2_ptsz(void) ABI_SYMBOL(cuMemcpyDtoHAsync_v2_ptsz) __attribute__((weak, alias("stub_cuMemcpyDtoHAsync_v2_ptsz")));
-static int stub_cuMemcpyDtoH_v2(void) { return abi_unsupported(452); }
+static int stub_cuMemcpyDtoH_v2(void) { return abi_unsupported(490); }
 ABI_EXPORT int cuMemcpyDtoH_v2(void) ABI_SYMBOL(cuMemcpyDtoH_v2) __attribute__((weak, alias("stub_cuMemcpyDtoH_v2")));
-static int stub_cuMemcpyDtoH_v2_ptds(void) { return abi_unsupported(453); }
+static int stub_cuMemcpyDtoH_v2_ptds(void) { return abi_unsupported(491); }
 ABI_EXPORT int cuMemcpyDtoH_v2_ptds(void) ABI_SYMBOL(cuMemcpyDtoH_v2_ptds) __attribute__((weak, alias("stub_cuMemcpyDtoH_v2_ptds")));
-static int stub_cuMemcpyHtoA(void) { return abi_unsupported(454); }
+static int stub_cuMemcpyHtoA(void) { return abi_unsupported(492); }
 ABI_EXPORT int cuMemcpyHtoA(void) ABI_SYMBOL(cuMemcpyHtoA) __attribute__((weak, alias("stub_cuMemcpyHtoA")));
-static int stub_cuMemcpyHtoAAsync(void) { return abi_unsupported(455); }
+static int stub_cuMemcpyHtoAAsync(void) { return abi_unsupported(493); }
 ABI_EXPORT int cuMemcpyHtoAAsync(void) ABI_SYMBOL(cuMemcpyHtoAAsync) __attribute__((weak, alias("stub_cuMemcpyHtoAAsync")));
-static int stub_cuMemcpyHtoAAsync_v2(void) { return abi_unsupported(456); }
+static int stub_cuMemcpyHtoAAsync_v2(void) { return abi_unsupported(494); }
 ABI_EXPORT int cuMemcpyHtoAAsync_v2(void) ABI_SYMBOL(cuMemcpyHtoAAsync_v2) __attribute__((weak, alias("stub_cuMemcpyHtoAAsync_v2")));
-static int stub_cuMemcpyHtoAAsync_v2_ptsz(void) { return abi_unsupported(457); }
+static int stub_cuMemcpyHtoAAsync_v2_ptsz(void) { return abi_unsupported(495); }
 ABI_EXPORT int cuMemcpyHtoAAsync_v2_ptsz(void) ABI_SYMBOL(cuMemcpyHtoAAsync_v2_ptsz) __attribute__((weak, alias("stub_cuMemcpyHtoAAsync_v2_ptsz")));
-static int stub_cuMemcpyHtoA_v2(void) { return abi_unsupported(458); }
+static int stub_cuMemcpyHtoA_v2(void) { return abi_unsupported(496); }
 ABI_EXPORT int cuMemcpyHtoA_v2(void) ABI_SYMBOL(cuMemcpyHtoA_v2) __attribute__((weak, alias("stub_cuMemcpyHtoA_v2")));
-static int stub_cuMemcpyHtoA_v2_ptds(void) { return abi_unsupported(459); }
+static int stub_cuMemcpyHtoA_v2_ptds(void) { return abi_unsupported(497); }
 ABI_EXPORT int cuMemcpyHtoA_v2_ptds(void) ABI_SYMBOL(cuMemcpyHtoA_v2_ptds) __attribute__((weak, alias("stub_cuMemcpyHtoA_v2_ptds")));
-static int stub_cuMemcpyHtoD(void) { return abi_unsupported(460); }
+static int stub_cuMemcpyHtoD(void) { return abi_unsupported(498); }
 ABI_EXPORT int cuMemcpyHtoD(void) ABI_SYMBOL(cuMemcpyHtoD) __attribute__((weak, alias("stub_cuMemcpyHtoD")));
-static int stub_cuMemcpyHtoDAsync(void) { return abi_unsupported(461); }
+static int stub_cuMemcpyHtoDAsync(void) { return abi_unsupported(499); }
 ABI_EXPORT int cuMemcpyHtoDAsync(void) ABI_SYMBOL(cuMemcpyHtoDAsync) __attribute__((weak, alias("stub_cuMemcpyHtoDAsync")));
-static int stub_cuMemcpyHtoDAsync_v2(void) { return abi_unsupported(462); }
+static int stub_cuMemcpyHtoDAsync_v2(void) { return abi_unsupported(500); }
 ABI_EXPORT int cuMemcpyHtoDAsync_v2(void) ABI_SYMBOL(cuMemcpyHtoDAsync_v2) __attribute__((weak, alias("stub_cuMemcpyHtoDAsync_v2")));
-static int stub_cuMemcpyHtoDAsync_v2_ptsz(void) { return abi_unsupported(463); }
+static int stub_cuMemcpyHtoDAsync_v2_ptsz(void) { return abi_unsupported(501); }
 ABI_EXPORT int cuMemcpyHtoDAsync_v2_ptsz(void) ABI_SYMBOL(cuMemcpyHtoDAsync_v2_ptsz) __attribute__((weak, alias("stub_cuMemcpyHtoDAsync_v2_ptsz")));
-static int stub_cuMemcpyHtoD_v2(void) { return abi_unsupported(464); }
+static int stub_cuMemcpyHtoD_v2(void) { return abi_unsupported(502); }
 ABI_EXPORT int cuMemcpyHtoD_v2(void) ABI_SYMBOL(cuMemcpyHtoD_v2) __attribute__((weak, alias("stub_cuMemcpyHtoD_v2")));
-static int stub_cuMemcpyHtoD_v2_ptds(void) { return abi_unsupported(465); }
+static int stub_cuMemcpyHtoD_v2_ptds(void) { return abi_unsupported(503); }
 ABI_EXPORT int cuMemcpyHtoD_v2_ptds(void) ABI_SYMBOL(cuMemcpyHtoD_v2_ptds) __attribute__((weak, alias("stub_cuMemcpyHtoD_v2_ptds")));
-static int stub_cuMemcpyPeer(void) { return abi_unsupported(466); }
+static int stub_cuMemcpyPeer(void) { return abi_unsupported(504); }
 ABI_EXPORT int cuMemcpyPeer(void) ABI_SYMBOL(cuMemcpyPeer) __attribute__((weak, alias("stub_cuMemcpyPeer")));
-static int stub_cuMemcpyPeerAsync(void) { return abi_unsupported(467); }
+static int stub_cuMemcpyPeerAsync(void) { return abi_unsupported(505); }
 ABI_EXPORT int cuMemcpyPeerAsync(void) ABI_SYMBOL(cuMemcpyPeerAsync) __attribute__((weak, alias("stub_cuMemcpyPeerAsync")));
-static int stub_cuMemcpyPeerAsync_ptsz(void) { return abi_unsupported(468); }
+static int stub_cuMemcpyPeerAsync_ptsz(void) { return abi_unsupported(506); }
 ABI_EXPORT int cuMemcpyPeerAsync_ptsz(void) ABI_SYMBOL(cuMemcpyPeerAsync_ptsz) __attribute__((weak, alias("stub_cuMemcpyPeerAsync_ptsz")));
-static int stub_cuMemcpyPeer_ptds(void) { return abi_unsupported(469); }
+static int stub_cuMemcpyPeer_ptds(void) { return abi_unsupported(507); }
 ABI_EXPORT int cuMemcpyPeer_ptds(void) ABI_SYMBOL(cuMemcpyPeer_ptds) __attribute__((weak, alias("stub_cuMemcpyPeer_ptds")));
-static int stub_cuMemcpy_ptds(void) { return abi_unsupported(470); }
+static int stub_cuMemcpyWithAttributesAsync(void) { return abi_unsupported(508); }
+ABI_EXPORT int cuMemcpyWithAttributesAsync(void) ABI_SYMBOL(cuMemcpyWithAttributesAsync) __attribute__((weak, alias("stub_cuMemcpyWithAttributesAsync")));
+static int stub_cuMemcpyWithAttributesAsync_ptsz(void) { return abi_unsupported(509); }
+ABI_EXPORT int cuMemcpyWithAttributesAsync_ptsz(void) ABI_SYMBOL(cuMemcpyWithAttributesAsync_ptsz) __attribute__((weak, alias("stub_cuMemcpyWithAttributesAsync_ptsz")));
+static int stub_cuMemcpy_ptds(void) { return abi_unsupported(510); }
 ABI_EXPORT int cuMemcpy_ptds(void) ABI_SYMBOL(cuMemcpy_ptds) __attribute__((weak, alias("stub_cuMemcpy_ptds")));
-static int stub_cuMemsetD16(void) { return abi_unsupported(471); }
+static int stub_cuMemsetD16(void) { return abi_unsupported(511); }
 ABI_EXPORT int cuMemsetD16(void) ABI_SYMBOL(cuMemsetD16) __attribute__((weak, alias("stub_cuMemsetD16")));
-static int stub_cuMemsetD16Async(void) { return abi_unsupported(472); }
+static int stub_cuMemsetD16Async(void) { return abi_unsupported(512); }
 ABI_EXPORT int cuMemsetD16Async(void) ABI_SYMBOL(cuMemsetD16Async) __attribute__((weak, alias("stub_cuMemsetD16Async")));
-static int stub_cuMemsetD16Async_ptsz(void) { return abi_unsupported(473); }
+static int stub_cuMemsetD16Async_ptsz(void) { return abi_unsupported(513); }
 ABI_EXPORT int cuMemsetD16Async_ptsz(void) ABI_SYMBOL(cuMemsetD16Async_ptsz) __attribute__((weak, alias("stub_cuMemsetD16Async_ptsz")));
-static int stub_cuMemsetD16_v2(void) { return abi_unsupported(474); }
+static int stub_cuMemsetD16_v2(void) { return abi_unsupported(514); }
 ABI_EXPORT int cuMemsetD16_v2(void) ABI_SYMBOL(cuMemsetD16_v2) __attribute__((weak, alias("stub_cuMemsetD16_v2")));
-static int stub_cuMemsetD16_v2_ptds(void) { return abi_unsupported(475); }
+static int stub_cuMemsetD16_v2_ptds(void) { return abi_unsupported(515); }
 ABI_EXPORT int cuMemsetD16_v2_ptds(void) ABI_SYMBOL(cuMemsetD16_v2_ptds) __attribute__((weak, alias("stub_cuMemsetD16_v2_ptds")));
-static int stub_cuMemsetD2D16(void) { return abi_unsupported(476); }
+static int stub_cuMemsetD2D16(void) { return abi_unsupported(516); }
 ABI_EXPORT int cuMemsetD2D16(void) ABI_SYMBOL(cuMemsetD2D16) __attribute__((weak, alias("stub_cuMemsetD2D16")));
-static int stub_cuMemsetD2D16Async(void) { return abi_unsupported(477); }
+static int stub_cuMemsetD2D16Async(void) { return abi_unsupported(517); }
 ABI_EXPORT int cuMemsetD2D16Async(void) ABI_SYMBOL(cuMemsetD2D16Async) __attribute__((weak, alias("stub_cuMemsetD2D16Async")));
-static int stub_cuMemsetD2D16Async_ptsz(void) { return abi_unsupported(478); }
+static int stub_cuMemsetD2D16Async_ptsz(void) { return abi_unsupported(518); }
 ABI_EXPORT int cuMemsetD2D16Async_ptsz(void) ABI_SYMBOL(cuMemsetD2D16Async_ptsz) __attribute__((weak, alias("stub_cuMemsetD2D16Async_ptsz")));
-static int stub_cuMemsetD2D16_v2(void) { return abi_unsupported(479); }
+static int stub_cuMemsetD2D16_v2(void) { return abi_unsupported(519); }
 ABI_EXPORT int cuMemsetD2D16_v2(void) ABI_SYMBOL(cuMemsetD2D16_v2) __attribute__((weak, alias("stub_cuMemsetD2D16_v2")));
-static int stub_cuMemsetD2D16_v2_ptds(void) { return abi_unsupported(480); }
+static int stub_cuMemsetD2D16_v2_ptds(void) { return abi_unsupported(520); }
 ABI_EXPORT int cuMemsetD2D16_v2_ptds(void) ABI_SYMBOL(cuMemsetD2D16_v2_ptds) __attribute__((weak, alias("stub_cuMemsetD2D16_v2_ptds")));
-static int stub_cuMemsetD2D32(void) { return abi_unsupported(481); }
+static int stub_cuMemsetD2D32(void) { return abi_unsupported(521); }
 ABI_EXPORT int cuMemsetD2D32(void) ABI_SYMBOL(cuMemsetD2D32) __attribute__((weak, alias("stub_cuMemsetD2D32")));
-static int stub_cuMemsetD2D32Async(void) { return abi_unsupported(482); }
+static int stub_cuMemsetD2D32Async(void) { return abi_unsupported(522); }
 ABI_EXPORT int cuMemsetD2D32Async(void) ABI_SYMBOL(cuMemsetD2D32Async) __attribute__((weak, alias("stub_cuMemsetD2D32Async")));
-static int stub_cuMemsetD2D32Async_ptsz(void) { return abi_unsupported(483); }
+static int stub_cuMemsetD2D32Async_ptsz(void) { return abi_unsupported(523); }
 ABI_EXPORT int cuMemsetD2D32Async_ptsz(void) ABI_SYMBOL(cuMemsetD2D32Async_ptsz) __attribute__((weak, alias("stub_cuMemsetD2D32Async_ptsz")));
-static int stub_cuMemsetD2D32_v2(void) { return abi_unsupported(484); }
+static int stub_cuMemsetD2D32_v2(void) { return abi_unsupported(524); }
 ABI_EXPORT int cuMemsetD2D32_v2(void) ABI_SYMBOL(cuMemsetD2D32_v2) __attribute__((weak, alias("stub_cuMemsetD2D32_v2")));
-static int stub_cuMemsetD2D32_v2_ptds(void) { return abi_unsupported(485); }
+static int stub_cuMemsetD2D32_v2_ptds(void) { return abi_unsupported(525); }
 ABI_EXPORT int cuMemsetD2D32_v2_ptds(void) ABI_SYMBOL(cuMemsetD2D32_v2_ptds) __attribute__((weak, alias("stub_cuMemsetD2D32_v2_ptds")));
-static int stub_cuMemsetD2D8(void) { return abi_unsupported(486); }
+static int stub_cuMemsetD2D8(void) { return abi_unsupported(526); }
 ABI_EXPORT int cuMemsetD2D8(void) ABI_SYMBOL(cuMemsetD2D8) __attribute__((weak, alias("stub_cuMemsetD2D8")));
-static int stub_cuMemsetD2D8Async(void) { return abi_unsupported(487); }
+static int stub_cuMemsetD2D8Async(void) { return abi_unsupported(527); }
 ABI_EXPORT int cuMemsetD2D8Async(void) ABI_SYMBOL(cuMemsetD2D8Async) __attribute__((weak, alias("stub_cuMemsetD2D8Async")));
-static int stub_cuMemsetD2D8Async_ptsz(void) { return abi_unsupported(488); }
+static int stub_cuMemsetD2D8Async_ptsz(void) { return abi_unsupported(528); }
 ABI_EXPORT int cuMemsetD2D8Async_ptsz(void) ABI_SYMBOL(cuMemsetD2D8Async_ptsz) __attribute__((weak, alias("stub_cuMemsetD2D8Async_ptsz")));
-static int stub_cuMemsetD2D8_v2(void) { return abi_unsupported(489); }
+static int stub_cuMemsetD2D8_v2(void) { return abi_unsupported(529); }
 ABI_EXPORT int cuMemsetD2D8_v2(void) ABI_SYMBOL(cuMemsetD2D8_v2) __attribute__((weak, alias("stub_cuMemsetD2D8_v2")));
-static int stub_cuMemsetD2D8_v2_ptds(void) { return abi_unsupported(490); }
+static int stub_cuMemsetD2D8_v2_ptds(void) { return abi_unsupported(530); }
 ABI_EXPORT int cuMemsetD2D8_v2_ptds(void) ABI_SYMBOL(cuMemsetD2D8_v2_ptds) __attribute__((weak, alias("stub_cuMemsetD2D8_v2_ptds")));
-static int stub_cuMemsetD32(void) { return abi_unsupported(491); }
+static int stub_cuMemsetD32(void) { return abi_unsupported(531); }
 ABI_EXPORT int cuMemsetD32(void) ABI_SYMBOL(cuMemsetD32) __attribute__((weak, alias("stub_cuMemsetD32")));
-static int stub_cuMemsetD32Async(void) { return abi_unsupported(492); }
+static int stub_cuMemsetD32Async(void) { return abi_unsupported(532); }
 ABI_EXPORT int cuMemsetD32Async(void) ABI_SYMBOL(cuMemsetD32Async) __attribute__((weak, alias("stub_cuMemsetD32Async")));
-static int stub_cuMemsetD32Async_ptsz(void) { return abi_unsupported(493); }
+static int stub_cuMemsetD32Async_ptsz(void) { return abi_unsupported(533); }
 ABI_EXPORT int cuMemsetD32Async_ptsz(void) ABI_SYMBOL(cuMemsetD32Async_ptsz) __attribute__((weak, alias("stub_cuMemsetD32Async_ptsz")));
-static int stub_cuMemsetD32_v2(void) { return abi_unsupported(494); }
+static int stub_cuMemsetD32_v2(void) { return abi_unsupported(534); }
 ABI_EXPORT int cuMemsetD32_v2(void) ABI_SYMBOL(cuMemsetD32_v2) __attribute__((weak, alias("stub_cuMemsetD32_v2")));
-static int stub_cuMemsetD32_v2_ptds(void) { return abi_unsupported(495); }
+static int stub_cuMemsetD32_v2_ptds(void) { return abi_unsupported(535); }
 ABI_EXPORT int cuMemsetD32_v2_ptds(void) ABI_SYMBOL(cuMemsetD32_v2_ptds) __attribute__((weak, alias("stub_cuMemsetD32_v2_ptds")));
-static int stub_cuMemsetD8(void) { return abi_unsupported(496); }
+static int stub_cuMemsetD8(void) { return abi_unsupported(536); }
 ABI_EXPORT int cuMemsetD8(void) ABI_SYMBOL(cuMemsetD8) __attribute__((weak, alias("stub_cuMemsetD8")));
-static int stub_cuMemsetD8Async(void) { return abi_unsupported(497); }
+static int stub_cuMemsetD8Async(void) { return abi_unsupported(537); }
 ABI_EXPORT int cuMemsetD8Async(void) ABI_SYMBOL(cuMemsetD8Async) __attribute__((weak, alias("stub_cuMemsetD8Async")));
-static int stub_cuMemsetD8Async_ptsz(void) { return abi_unsupported(498); }
+static int stub_cuMemsetD8Async_ptsz(void) { return abi_unsupported(538); }
 ABI_EXPORT int cuMemsetD8Async_ptsz(void) ABI_SYMBOL(cuMemsetD8Async_ptsz) __attribute__((weak, alias("stub_cuMemsetD8Async_ptsz")));
-static int stub_cuMemsetD8_v2(void) { return abi_unsupported(499); }
+static int stub_cuMemsetD8_v2(void) { return abi_unsupported(539); }
 ABI_EXPORT int cuMemsetD8_v2(void) ABI_SYMBOL(cuMemsetD8_v2) __attribute__((weak, alias("stub_cuMemsetD8_v2")));
-static int stub_cuMemsetD8_v2_ptds(void) { return abi_unsupported(500); }
+static int stub_cuMemsetD8_v2_ptds(void) { return abi_unsupported(540); }
 ABI_EXPORT int cuMemsetD8_v2_ptds(void) ABI_SYMBOL(cuMemsetD8_v2_ptds) __attribute__((weak, alias("stub_cuMemsetD8_v2_ptds")));
-static int stub_cuMipmappedArrayCreate(void) { return abi_unsupported(501); }
+static int stub_cuMipmappedArrayCreate(void) { return abi_unsupported(541); }
 ABI_EXPORT int cuMipmappedArrayCreate(void) ABI_SYMBOL(cuMipmappedArrayCreate) __attribute__((weak, alias("stub_cuMipmappedArrayCreate")));
-static int stub_cuMipmappedArrayDestroy(void) { return abi_unsupported(502); }
+static int stub_cuMipmappedArrayDestroy(void) { return abi_unsupported(542); }
 ABI_EXPORT int cuMipmappedArrayDestroy(void) ABI_SYMBOL(cuMipmappedArrayDestroy) __attribute__((weak, alias("stub_cuMipmappedArrayDestroy")));
-static int stub_cuMipmappedArrayGetLevel(void) { return abi_unsupported(503); }
+static int stub_cuMipmappedArrayGetLevel(void) { return abi_unsupported(543); }
 ABI_EXPORT int cuMipmappedArrayGetLevel(void) ABI_SYMBOL(cuMipmappedArrayGetLevel) __attribute__((weak, alias("stub_cuMipmappedArrayGetLevel")));
-static int stub_cuMipmappedArrayGetMemoryRequirements(void) { return abi_unsupported(504); }
+static int stub_cuMipmappedArrayGetMemoryRequirements(void) { return abi_unsupported(544); }
 ABI_EXPORT int cuMipmappedArrayGetMemoryRequirements(void) ABI_SYMBOL(cuMipmappedArrayGetMemoryRequirements) __attribute__((weak, alias("stub_cuMipmappedArrayGetMemoryRequirements")));
-static int stub_cuMipmappedArrayGetSparseProperties(void) { return abi_unsupported(505); }
+static int stub_cuMipmappedArrayGetSparseProperties(void) { return abi_unsupported(545); }
 ABI_EXPORT int cuMipmappedArrayGetSparseProperties(void) ABI_SYMBOL(cuMipmappedArrayGetSparseProperties) __attribute__((weak, alias("stub_cuMipmappedArrayGetSparseProperties")));
-static int stub_cuModuleEnumerateFunctions(void) { return abi_unsupported(506); }
+static int stub_cuModuleEnumerateFunctions(void) { return abi_unsupported(546); }
 ABI_EXPORT int cuModuleEnumerateFunctions(void) ABI_SYMBOL(cuModuleEnumerateFunctions) __attribute__((weak, alias("stub_cuModuleEnumerateFunctions")));
-static int stub_cuModuleGetFunction(void) { return abi_unsupported(507); }
+static int stub_cuModuleGetFunction(void) { return abi_unsupported(547); }
 ABI_EXPORT int cuModuleGetFunction(void) ABI_SYMBOL(cuModuleGetFunction) __attribute__((weak, alias("stub_cuModuleGetFunction")));
-static int stub_cuModuleGetFunctionCount(void) { return abi_unsupported(508); }
+static int stub_cuModuleGetFunctionCount(void) { return abi_unsupported(548); }
 ABI_EXPORT int cuModuleGetFunctionCount(void) ABI_SYMBOL(cuModuleGetFunctionCount) __attribute__((weak, alias("stub_cuModuleGetFunctionCount")));
-static int stub_cuModuleGetGlobal(void) { return abi_unsupported(509); }
+static int stub_cuModuleGetGlobal(void) { return abi_unsupported(549); }
 ABI_EXPORT int cuModuleGetGlobal(void) ABI_SYMBOL(cuModuleGetGlobal) __attribute__((weak, alias("stub_cuModuleGetGlobal")));
-static int stub_cuModuleGetGlobal_v2(void) { return abi_unsupported(510); }
+static int stub_cuModuleGetGlobal_v2(void) { return abi_unsupported(550); }
 ABI_EXPORT int cuModuleGetGlobal_v2(void) ABI_SYMBOL(cuModuleGetGlobal_v2) __attribute__((weak, alias("stub_cuModuleGetGlobal_v2")));
-static int stub_cuModuleGetLoadingMode(void) { return abi_unsupported(511); }
+static int stub_cuModuleGetLoadingMode(void) { return abi_unsupported(551); }
 ABI_EXPORT int cuModuleGetLoadingMode(void) ABI_SYMBOL(cuModuleGetLoadingMode) __attribute__((weak, alias("stub_cuModuleGetLoadingMode")));
-static int stub_cuModuleGetSurfRef(void) { return abi_unsupported(512); }
+static int stub_cuModuleGetSurfRef(void) { return abi_unsupported(552); }
 ABI_EXPORT int cuModuleGetSurfRef(void) ABI_SYMBOL(cuModuleGetSurfRef) __attribute__((weak, alias("stub_cuModuleGetSurfRef")));
-static int stub_cuModuleGetTexRef(void) { return abi_unsupported(513); }
+static int stub_cuModuleGetTexRef(void) { return abi_unsupported(553); }
 ABI_EXPORT int cuModuleGetTexRef(void) ABI_SYMBOL(cuModuleGetTexRef) __attribute__((weak, alias("stub_cuModuleGetTexRef")));
-static int stub_cuModuleLoad(void) { return abi_unsupported(514); }
+static int stub_cuModuleLoad(void) { return abi_unsupported(554); }
 ABI_EXPORT int cuModuleLoad(void) ABI_SYMBOL(cuModuleLoad) __attribute__((weak, alias("stub_cuModuleLoad")));
-static int stub_cuModuleLoadData(void) { return abi_unsupported(515); }
+static int stub_cuModuleLoadData(void) { return abi_unsupported(555); }
 ABI_EXPORT int cuModuleLoadData(void) ABI_SYMBOL(cuModuleLoadData) __attribute__((weak, alias("stub_cuModuleLoadData")));
-static int stub_cuModuleLoadDataEx(void) { return abi_unsupported(516); }
+static int stub_cuModuleLoadDataEx(void) { return abi_unsupported(556); }
 ABI_EXPORT int cuModuleLoadDataEx(void) ABI_SYMBOL(cuModuleLoadDataEx) __attribute__((weak, alias("stub_cuModuleLoadDataEx")));
-static int stub_cuModuleLoadFatBinary(void) { return abi_unsupported(517); }
+static int stub_cuModuleLoadFatBinary(void) { return abi_unsupported(557); }
 ABI_EXPORT int cuModuleLoadFatBinary(void) ABI_SYMBOL(cuModuleLoadFatBinary) __attribute__((weak, alias("stub_cuModuleLoadFatBinary")));
-static int stub_cuModuleUnload(void) { return abi_unsupported(518); }
+static int stub_cuModuleUnload(void) { return abi_unsupported(558); }
 ABI_EXPORT int cuModuleUnload(void) ABI_SYMBOL(cuModuleUnload) __attribute__((weak, alias("stub_cuModuleUnload")));
-static int stub_cuMulticastAddDevice(void) { return abi_unsupported(519); }
+static int stub_cuMulticastAddDevice(void) { return abi_unsupported(559); }
 ABI_EXPORT int cuMulticastAddDevice(void) ABI_SYMBOL(cuMulticastAddDevice) __attribute__((weak, alias("stub_cuMulticastAddDevice")));
-static int stub_cuMulticastBindAddr(void) { return abi_unsupported(520); }
+static int stub_cuMulticastBindAddr(void) { return abi_unsupported(560); }
 ABI_EXPORT int cuMulticastBindAddr(void) ABI_SYMBOL(cuMulticastBindAddr) __attribute__((weak, alias("stub_cuMulticastBindAddr")));
-static int stub_cuMulticastBindMem(void) { return abi_unsupported(521); }
+static int stub_cuMulticastBindAddr_v2(void) { return abi_unsupported(561); }
+ABI_EXPORT int cuMulticastBindAddr_v2(void) ABI_SYMBOL(cuMulticastBindAddr_v2) __attribute__((weak, alias("stub_cuMulticastBindAddr_v2")));
+static int stub_cuMulticastBindMem(void) { return abi_unsupported(562); }
 ABI_EXPORT int cuMulticastBindMem(void) ABI_SYMBOL(cuMulticastBindMem) __attribute__((weak, alias("stub_cuMulticastBindMem")));
-static int stub_cuMulticastCreate(void) { return abi_unsupported(522); }
+static int stub_cuMulticastBindMem_v2(void) { return abi_unsupported(563); }
+ABI_EXPORT int cuMulticastBindMem_v2(void) ABI_SYMBOL(cuMulticastBindMem_v2) __attribute__((weak, alias("stub_cuMulticastBindMem_v2")));
+static int stub_cuMulticastCreate(void) { return abi_unsupported(564); }
 ABI_EXPORT int cuMulticastCreate(void) ABI_SYMBOL(cuMulticastCreate) __attribute__((weak, alias("stub_cuMulticastCreate")));
-static int stub_cuMulticastGetGranularity(void) { return abi_unsupported(523); }
+static int stub_cuMulticastGetGranularity(void) { return abi_unsupported(565); }
 ABI_EXPORT int cuMulticastGetGranularity(void) ABI_SYMBOL(cuMulticastGetGranularity) __attribute__((weak, alias("stub_cuMulticastGetGranularity")));
-static int stub_cuMulticastUnbind(void) { return abi_unsupported(524); }
+static int stub_cuMulticastUnbind(void) { return abi_unsupported(566); }
 ABI_EXPORT int cuMulticastUnbind(void) ABI_SYMBOL(cuMulticastUnbind) __attribute__((weak, alias("stub_cuMulticastUnbind")));
-static int stub_cuOccupancyAvailableDynamicSMemPerBlock(void) { return abi_unsupported(525); }
+static int stub_cuOccupancyAvailableDynamicSMemPerBlock(void) { return abi_unsupported(567); }
 ABI_EXPORT int cuOccupancyAvailableDynamicSMemPerBlock(void) ABI_SYMBOL(cuOccupancyAvailableDynamicSMemPerBlock) __attribute__((weak, alias("stub_cuOccupancyAvailableDynamicSMemPerBlock")));
-static int stub_cuOccupancyMaxActiveBlocksPerMultiprocessor(void) { return abi_unsupported(526); }
+static int stub_cuOccupancyMaxActiveBlocksPerMultiprocessor(void) { return abi_unsupported(568); }
 ABI_EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessor(void) ABI_SYMBOL(cuOccupancyMaxActiveBlocksPerMultiprocessor) __attribute__((weak, alias("stub_cuOccupancyMaxActiveBlocksPerMultiprocessor")));
-static int stub_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(void) { return abi_unsupported(527); }
+static int stub_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(void) { return abi_unsupported(569); }
 ABI_EXPORT int cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(void) ABI_SYMBOL(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags) __attribute__((weak, alias("stub_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags")));
-static int stub_cuOccupancyMaxActiveClusters(void) { return abi_unsupported(528); }
+static int stub_cuOccupancyMaxActiveClusters(void) { return abi_unsupported(570); }
 ABI_EXPORT int cuOccupancyMaxActiveClusters(void) ABI_SYMBOL(cuOccupancyMaxActiveClusters) __attribute__((weak, alias("stub_cuOccupancyMaxActiveClusters")));
-static int stub_cuOccupancyMaxPotentialBlockSize(void) { return abi_unsupported(529); }
+static int stub_cuOccupancyMaxPotentialBlockSize(void) { return abi_unsupported(571); }
 ABI_EXPORT int cuOccupancyMaxPotentialBlockSize(void) ABI_SYMBOL(cuOccupancyMaxPotentialBlockSize) __attribute__((weak, alias("stub_cuOccupancyMaxPotentialBlockSize")));
-static int stub_cuOccupancyMaxPotentialBlockSizeWithFlags(void) { return abi_unsupported(530); }
+static int stub_cuOccupancyMaxPotentialBlockSizeWithFlags(void) { return abi_unsupported(572); }
 ABI_EXPORT int cuOccupancyMaxPotentialBlockSizeWithFlags(void) ABI_SYMBOL(cuOccupancyMaxPotentialBlockSizeWithFlags) __attribute__((weak, alias("stub_cuOccupancyMaxPotentialBlockSizeWithFlags")));
-static int stub_cuOccupancyMaxPotentialClusterSize(void) { return abi_unsupported(531); }
+static int stub_cuOccupancyMaxPotentialClusterSize(void) { return abi_unsupported(573); }
 ABI_EXPORT int cuOccupancyMaxPotentialClusterSize(void) ABI_SYMBOL(cuOccupancyMaxPotentialClusterSize) __attribute__((weak, alias("stub_cuOccupancyMaxPotentialClusterSize")));
-static int stub_cuParamSetSize(void) { return abi_unsupported(532); }
+static int stub_cuParamSetSize(void) { return abi_unsupported(574); }
 ABI_EXPORT int cuParamSetSize(void) ABI_SYMBOL(cuParamSetSize) __attribute__((weak, alias("stub_cuParamSetSize")));
-static int stub_cuParamSetTexRef(void) { return abi_unsupported(533); }
+static int stub_cuParamSetTexRef(void) { return abi_unsupported(575); }
 ABI_EXPORT int cuParamSetTexRef(void) ABI_SYMBOL(cuParamSetTexRef) __attribute__((weak, alias("stub_cuParamSetTexRef")));
-static int stub_cuParamSetf(void) { return abi_unsupported(534); }
+static int stub_cuParamSetf(void) { return abi_unsupported(576); }
 ABI_EXPORT int cuParamSetf(void) ABI_SYMBOL(cuParamSetf) __attribute__((weak, alias("stub_cuParamSetf")));
-static int stub_cuParamSeti(void) { return abi_unsupported(535); }
+static int stub_cuParamSeti(void) { return abi_unsupported(577); }
 ABI_EXPORT int cuParamSeti(void) ABI_SYMBOL(cuParamSeti) __attribute__((weak, alias("stub_cuParamSeti")));
-static int stub_cuParamSetv(void) { return abi_unsupported(536); }
+static int stub_cuParamSetv(void) { return abi_unsupported(578); }
 ABI_EXPORT int cuParamSetv(void) ABI_SYMBOL(cuParamSetv) __attribute__((weak, alias("stub_cuParamSetv")));
-static int stub_cuPointerGetAttribute(void) { return abi_unsupported(537); }
+static int stub_cuPointerGetAttribute(void) { return abi_unsupported(579); }
 ABI_EXPORT int cuPointerGetAttribute(void) ABI_SYMBOL(cuPointerGetAttribute) __attribute__((weak, alias("stub_cuPointerGetAttribute")));
-static int stub_cuPointerGetAttributes(void) { return abi_unsupported(538); }
+static int stub_cuPointerGetAttributes(void) { return abi_unsupported(580); }
 ABI_EXPORT int cuPointerGetAttributes(void) ABI_SYMBOL(cuPointerGetAttributes) __attribute__((weak, alias("stub_cuPointerGetAttributes")));
-static int stub_cuPointerSetAttribute(void) { return abi_unsupported(539); }
+static int stub_cuPointerSetAttribute(void) { return abi_unsupported(581); }
 ABI_EXPORT int cuPointerSetAttribute(void) ABI_SYMBOL(cuPointerSetAttribute) __attribute__((weak, alias("stub_cuPointerSetAttribute")));
-static int stub_cuProfilerInitialize(void) { return abi_unsupported(540); }
+static int stub_cuProfilerInitialize(void) { return abi_unsupported(582); }
 ABI_EXPORT int cuProfilerInitialize(void) ABI_SYMBOL(cuProfilerInitialize) __attribute__((weak, alias("stub_cuProfilerInitialize")));
-static int stub_cuProfilerStart(void) { return abi_unsupported(541); }
+static int stub_cuProfilerStart(void) { return abi_unsupported(583); }
 ABI_EXPORT int cuProfilerStart(void) ABI_SYMBOL(cuProfilerStart) __attribute__((weak, alias("stub_cuProfilerStart")));
-static int stub_cuProfilerStop(void) { return abi_unsupported(542); }
+static int stub_cuProfilerStop(void) { return abi_unsupported(584); }
 ABI_EXPORT int cuProfilerStop(void) ABI_SYMBOL(cuProfilerStop) __attribute__((weak, alias("stub_cuProfilerStop")));
-static int stub_cuSignalExternalSemaphoresAsync(void) { return abi_unsupported(543); }
+static int stub_cuSignalExternalSemaphoresAsync(void) { return abi_unsupported(585); }
 ABI_EXPORT int cuSignalExternalSemaphoresAsync(void) ABI_SYMBOL(cuSignalExternalSemaphoresAsync) __attribute__((weak, alias("stub_cuSignalExternalSemaphoresAsync")));
-static int stub_cuSignalExternalSemaphoresAsync_ptsz(void) { return abi_unsupported(544); }
+static int stub_cuSignalExternalSemaphoresAsync_ptsz(void) { return abi_unsupported(586); }
 ABI_EXPORT int cuSignalExternalSemaphoresAsync_ptsz(void) ABI_SYMBOL(cuSignalExternalSemaphoresAsync_ptsz) __attribute__((weak, alias("stub_cuSignalExternalSemaphoresAsync_ptsz")));
-static int stub_cuStreamAddCallback(void) { return abi_unsupported(545); }
+static int stub_cuStreamAddCallback(void) { return abi_unsupported(587); }
 ABI_EXPORT int cuStreamAddCallback(void) ABI_SYMBOL(cuStreamAddCallback) __attribute__((weak, alias("stub_cuStreamAddCallback")));
-static int stub_cuStreamAddCallback_ptsz(void) { return abi_unsupported(546); }
+static int stub_cuStreamAddCallback_ptsz(void) { return abi_unsupported(588); }
 ABI_EXPORT int cuStreamAddCallback_ptsz(void) ABI_SYMBOL(cuStreamAddCallback_ptsz) __attribute__((weak, alias("stub_cuStreamAddCallback_ptsz")));
-static int stub_cuStreamAttachMemAsync(void) { return abi_unsupported(547); }
+static int stub_cuStreamAttachMemAsync(void) { return abi_unsupported(589); }
 ABI_EXPORT int cuStreamAttachMemAsync(void) ABI_SYMBOL(cuStreamAttachMemAsync) __attribute__((weak, alias("stub_cuStreamAttachMemAsync")));
-static int stub_cuStreamAttachMemAsync_ptsz(void) { return abi_unsupported(548); }
+static int stub_cuStreamAttachMemAsync_ptsz(void) { return abi_unsupported(590); }
 ABI_EXPORT int cuStreamAttachMemAsync_ptsz(void) ABI_SYMBOL(cuStreamAttachMemAsync_ptsz) __attribute__((weak, alias("stub_cuStreamAttachMemAsync_ptsz")));
-static int stub_cuStreamBatchMemOp(void) { return abi_unsupported(549); }
+static int stub_cuStreamBatchMemOp(void) { return abi_unsupported(591); }
 ABI_EXPORT int cuStreamBatchMemOp(void) ABI_SYMBOL(cuStreamBatchMemOp) __attribute__((weak, alias("stub_cuStreamBatchMemOp")));
-static int stub_cuStreamBatchMemOp_ptsz(void) { return abi_unsupported(550); }
+static int stub_cuStreamBatchMemOp_ptsz(void) { return abi_unsupported(592); }
 ABI_EXPORT int cuStreamBatchMemOp_ptsz(void) ABI_SYMBOL(cuStreamBatchMemOp_ptsz) __attribute__((weak, alias("stub_cuStreamBatchMemOp_ptsz")));
-static int stub_cuStreamBatchMemOp_v2(void) { return abi_unsupported(551); }
+static int stub_cuStreamBatchMemOp_v2(void) { return abi_unsupported(593); }
 ABI_EXPORT int cuStreamBatchMemOp_v2(void) ABI_SYMBOL(cuStreamBatchMemOp_v2) __attribute__((weak, alias("stub_cuStreamBatchMemOp_v2")));
-static int stub_cuStreamBatchMemOp_v2_ptsz(void) { return abi_unsupported(552); }
+static int stub_cuStreamBatchMemOp_v2_ptsz(void) { return abi_unsupported(594); }
 ABI_EXPORT int cuStreamBatchMemOp_v2_ptsz(void) ABI_SYMBOL(cuStreamBatchMemOp_v2_ptsz) __attribute__((weak, alias("stub_cuStreamBatchMemOp_v2_ptsz")));
-static int stub_cuStreamBeginCapture(void) { return abi_unsupported(553); }
+static int stub_cuStreamBeginCapture(void) { return abi_unsupported(595); }
 ABI_EXPORT int cuStreamBeginCapture(void) ABI_SYMBOL(cuStreamBeginCapture) __attribute__((weak, alias("stub_cuStreamBeginCapture")));
-static int stub_cuStreamBeginCaptureToGraph(void) { return abi_unsupported(554); }
+static int stub_cuStreamBeginCaptureToCig(void) { return abi_unsupported(596); }
+ABI_EXPORT int cuStreamBeginCaptureToCig(void) ABI_SYMBOL(cuStreamBeginCaptureToCig) __attribute__((weak, alias("stub_cuStreamBeginCaptureToCig")));
+static int stub_cuStreamBeginCaptureToCig_ptsz(void) { return abi_unsupported(597); }
+ABI_EXPORT int cuStreamBeginCaptureToCig_ptsz(void) ABI_SYMBOL(cuStreamBeginCaptureToCig_ptsz) __attribute__((weak, alias("stub_cuStreamBeginCaptureToCig_ptsz")));
+static int stub_cuStreamBeginCaptureToGraph(void) { return abi_unsupported(598); }
 ABI_EXPORT int cuStreamBeginCaptureToGraph(void) ABI_SYMBOL(cuStreamBeginCaptureToGraph) __attribute__((weak, alias("stub_cuStreamBeginCaptureToGraph")));
-static int stub_cuStreamBeginCaptureToGraph_ptsz(void) { return abi_unsupported(555); }
+static int stub_cuStreamBeginCaptureToGraph_ptsz(void) { return abi_unsupported(599); }
 ABI_EXPORT int cuStreamBeginCaptureToGraph_ptsz(void) ABI_SYMBOL(cuStreamBeginCaptureToGraph_ptsz) __attribute__((weak, alias("stub_cuStreamBeginCaptureToGraph_ptsz")));
-static int stub_cuStreamBeginCapture_ptsz(void) { return abi_unsupported(556); }
+static int stub_cuStreamBeginCapture_ptsz(void) { return abi_unsupported(600); }
 ABI_EXPORT int cuStreamBeginCapture_ptsz(void) ABI_SYMBOL(cuStreamBeginCapture_ptsz) __attribute__((weak, alias("stub_cuStreamBeginCapture_ptsz")));
-static int stub_cuStreamBeginCapture_v2(void) { return abi_unsupported(557); }
+static int stub_cuStreamBeginCapture_v2(void) { return abi_unsupported(601); }
 ABI_EXPORT int cuStreamBeginCapture_v2(void) ABI_SYMBOL(cuStreamBeginCapture_v2) __attribute__((weak, alias("stub_cuStreamBeginCapture_v2")));
-static int stub_cuStreamBeginCapture_v2_ptsz(void) { return abi_unsupported(558); }
+static int stub_cuStreamBeginCapture_v2_ptsz(void) { return abi_unsupported(602); }
 ABI_EXPORT int cuStreamBeginCapture_v2_ptsz(void) ABI_SYMBOL(cuStreamBeginCapture_v2_ptsz) __attribute__((weak, alias("stub_cuStreamBeginCapture_v2_ptsz")));
-static int stub_cuStreamCopyAttributes(void) { return abi_unsupported(559); }
+static int stub_cuStreamBeginRecaptureToGraph(void) { return abi_unsupported(603); }
+ABI_EXPORT int cuStreamBeginRecaptureToGraph(void) ABI_SYMBOL(cuStreamBeginRecaptureToGraph) __attribute__((weak, alias("stub_cuStreamBeginRecaptureToGraph")));
+static int stub_cuStreamBeginRecaptureToGraph_ptsz(void) { return abi_unsupported(604); }
+ABI_EXPORT int cuStreamBeginRecaptureToGraph_ptsz(void) ABI_SYMBOL(cuStreamBeginRecaptureToGraph_ptsz) __attribute__((weak, alias("stub_cuStreamBeginRecaptureToGraph_ptsz")));
+static int stub_cuStreamCopyAttributes(void) { return abi_unsupported(605); }
 ABI_EXPORT int cuStreamCopyAttributes(void) ABI_SYMBOL(cuStreamCopyAttributes) __attribute__((weak, alias("stub_cuStreamCopyAttributes")));
-static int stub_cuStreamCopyAttributes_ptsz(void) { return abi_unsupported(560); }
+static int stub_cuStreamCopyAttributes_ptsz(void) { return abi_unsupported(606); }
 ABI_EXPORT int cuStreamCopyAttributes_ptsz(void) ABI_SYMBOL(cuStreamCopyAttributes_ptsz) __attribute__((weak, alias("stub_cuStreamCopyAttributes_ptsz")));
-static int stub_cuStreamCreate(void) { return abi_unsupported(561); }
+static int stub_cuStreamCreate(void) { return abi_unsupported(607); }
 ABI_EXPORT int cuStreamCreate(void) ABI_SYMBOL(cuStreamCreate) __attribute__((weak, alias("stub_cuStreamCreate")));
-static int stub_cuStreamCreateWithPriority(void) { return abi_unsupported(562); }
+static int stub_cuStreamCreateWithPriority(void) { return abi_unsupported(608); }
 ABI_EXPORT int cuStreamCreateWithPriority(void) ABI_SYMBOL(cuStreamCreateWithPriority) __attribute__((weak, alias("stub_cuStreamCreateWithPriority")));
-static int stub_cuStreamDestroy(void) { return abi_unsupported(563); }
+static int stub_cuStreamDestroy(void) { return abi_unsupported(609); }
 ABI_EXPORT int cuStreamDestroy(void) ABI_SYMBOL(cuStreamDestroy) __attribute__((weak, alias("stub_cuStreamDestroy")));
-static int stub_cuStreamDestroy_v2(void) { return abi_unsupported(564); }
+static int stub_cuStreamDestroy_v2(void) { return abi_unsupported(610); }
 ABI_EXPORT int cuStreamDestroy_v2(void) ABI_SYMBOL(cuStreamDestroy_v2) __attribute__((weak, alias("stub_cuStreamDestroy_v2")));
-static int stub_cuStreamEndCapture(void) { return abi_unsupported(565); }
+static int stub_cuStreamEndCapture(void) { return abi_unsupported(611); }
 ABI_EXPORT int cuStreamEndCapture(void) ABI_SYMBOL(cuStreamEndCapture) __attribute__((weak, alias("stub_cuStreamEndCapture")));
-static int stub_cuStreamEndCapture_ptsz(void) { return abi_unsupported(566); }
+static int stub_cuStreamEndCaptureToCig(void) { return abi_unsupported(612); }
+ABI_EXPORT int cuStreamEndCaptureToCig(void) ABI_SYMBOL(cuStreamEndCaptureToCig) __attribute__((weak, alias("stub_cuStreamEndCaptureToCig")));
+static int stub_cuStreamEndCaptureToCig_ptsz(void) { return abi_unsupported(613); }
+ABI_EXPORT int cuStreamEndCaptureToCig_ptsz(void) ABI_SYMBOL(cuStreamEndCaptureToCig_ptsz) __attribute__((weak, alias("stub_cuStreamEndCaptureToCig_ptsz")));
+static int stub_cuStreamEndCapture_ptsz(void) { return abi_unsupported(614); }
 ABI_EXPORT int cuStreamEndCapture_ptsz(void) ABI_SYMBOL(cuStreamEndCapture_ptsz) __attribute__((weak, alias("stub_cuStreamEndCapture_ptsz")));
-static int stub_cuStreamGetAttribute(void) { return abi_unsupported(567); }
+static int stub_cuStreamGetAttribute(void) { return abi_unsupported(615); }
 ABI_EXPORT int cuStreamGetAttribute(void) ABI_SYMBOL(cuStreamGetAttribute) __attribute__((weak, alias("stub_cuStreamGetAttribute")));
-static int stub_cuStreamGetAttribute_ptsz(void) { return abi_unsupported(568); }
+static int stub_cuStreamGetAttribute_ptsz(void) { return abi_unsupported(616); }
 ABI_EXPORT int cuStreamGetAttribute_ptsz(void) ABI_SYMBOL(cuStreamGetAttribute_ptsz) __attribute__((weak, alias("stub_cuStreamGetAttribute_ptsz")));
-static int stub_cuStreamGetCaptureInfo(void) { return abi_unsupported(569); }
+static int stub_cuStreamGetCaptureInfo(void) { return abi_unsupported(617); }
 ABI_EXPORT int cuStreamGetCaptureInfo(void) ABI_SYMBOL(cuStreamGetCaptureInfo) __attribute__((weak, alias("stub_cuStreamGetCaptureInfo")));
-static int stub_cuStreamGetCaptureInfo_ptsz(void) { return abi_unsupported(570); }
+static int stub_cuStreamGetCaptureInfo_ptsz(void) { return abi_unsupported(618); }
 ABI_EXPORT int cuStreamGetCaptureInfo_ptsz(void) ABI_SYMBOL(cuStreamGetCaptureInfo_ptsz) __attribute__((weak, alias("stub_cuStreamGetCaptureInfo_ptsz")));
-static int stub_cuStreamGetCaptureInfo_v2(void) { return abi_unsupported(571); }
+static int stub_cuStreamGetCaptureInfo_v2(void) { return abi_unsupported(619); }
 ABI_EXPORT int cuStreamGetCaptureInfo_v2(void) ABI_SYMBOL(cuStreamGetCaptureInfo_v2) __attribute__((weak, alias("stub_cuStreamGetCaptureInfo_v2")));
-static int stub_cuStreamGetCaptureInfo_v2_ptsz(void) { return abi_unsupported(572); }
+static int stub_cuStreamGetCaptureInfo_v2_ptsz(void) { return abi_unsupported(620); }
 ABI_EXPORT int cuStreamGetCaptureInfo_v2_ptsz(void) ABI_SYMBOL(cuStreamGetCaptureInfo_v2_ptsz) __attribute__((weak, alias("stub_cuStreamGetCaptureInfo_v2_ptsz")));
-static int stub_cuStreamGetCaptureInfo_v3(void) { return abi_unsupported(573); }
+static int stub_cuStreamGetCaptureInfo_v3(void) { return abi_unsupported(621); }
 ABI_EXPORT int cuStreamGetCaptureInfo_v3(void) ABI_SYMBOL(cuStreamGetCaptureInfo_v3) __attribute__((weak, alias("stub_cuStreamGetCaptureInfo_v3")));
-static int stub_cuStreamGetCaptureInfo_v3_ptsz(void) { return abi_unsupported(574); }
+static int stub_cuStreamGetCaptureInfo_v3_ptsz(void) { return abi_unsupported(622); }
 ABI_EXPORT int cuStreamGetCaptureInfo_v3_ptsz(void) ABI_SYMBOL(cuStreamGetCaptureInfo_v3_ptsz) __attribute__((weak, alias("stub_cuStreamGetCaptureInfo_v3_ptsz")));
-static int stub_cuStreamGetCtx(void) { return abi_unsupported(575); }
+static int stub_cuStreamGetCtx(void) { return abi_unsupported(623); }
 ABI_EXPORT int cuStreamGetCtx(void) ABI_SYMBOL(cuStreamGetCtx) __attribute__((weak, alias("stub_cuStreamGetCtx")));
-static int stub_cuStreamGetCtx_ptsz(void) { return abi_unsupported(576); }
+static int stub_cuStreamGetCtx_ptsz(void) { return abi_unsupported(624); }
 ABI_EXPORT int cuStreamGetCtx_ptsz(void) ABI_SYMBOL(cuStreamGetCtx_ptsz) __attribute__((weak, alias("stub_cuStreamGetCtx_ptsz")));
-static int stub_cuStreamGetCtx_v2(void) { return abi_unsupported(577); }
+static int stub_cuStreamGetCtx_v2(void) { return abi_unsupported(625); }
 ABI_EXPORT int cuStreamGetCtx_v2(void) ABI_SYMBOL(cuStreamGetCtx_v2) __attribute__((weak, alias("stub_cuStreamGetCtx_v2")));
-static int stub_cuStreamGetCtx_v2_ptsz(void) { return abi_unsupported(578); }
+static int stub_cuStreamGetCtx_v2_ptsz(void) { return abi_unsupported(626); }
 ABI_EXPORT int cuStreamGetCtx_v2_ptsz(void) ABI_SYMBOL(cuStreamGetCtx_v2_ptsz) __attribute__((weak, alias("stub_cuStreamGetCtx_v2_ptsz")));
-static int stub_cuStreamGetDevice(void) { return abi_unsupported(579); }
+static int stub_cuStreamGetDevResource(void) { return abi_unsupported(627); }
+ABI_EXPORT int cuStreamGetDevResource(void) ABI_SYMBOL(cuStreamGetDevResource) __attribute__((weak, alias("stub_cuStreamGetDevResource")));
+static int stub_cuStreamGetDevResource_ptsz(void) { return abi_unsupported(628); }
+ABI_EXPORT int cuStreamGetDevResource_ptsz(void) ABI_SYMBOL(cuStreamGetDevResource_ptsz) __attribute__((weak, alias("stub_cuStreamGetDevResource_ptsz")));
+static int stub_cuStreamGetDevice(void) { return abi_unsupported(629); }
 ABI_EXPORT int cuStreamGetDevice(void) ABI_SYMBOL(cuStreamGetDevice) __attribute__((weak, alias("stub_cuStreamGetDevice")));
-static int stub_cuStreamGetDevice_ptsz(void) { return abi_unsupported(580); }
+static int stub_cuStreamGetDevice_ptsz(void) { return abi_unsupported(630); }
 ABI_EXPORT int cuStreamGetDevice_ptsz(void) ABI_SYMBOL(cuStreamGetDevice_ptsz) __attribute__((weak, alias("stub_cuStreamGetDevice_ptsz")));
-static int stub_cuStreamGetFlags(void) { return abi_unsupported(581); }
+static int stub_cuStreamGetFlags(void) { return abi_unsupported(631); }
 ABI_EXPORT int cuStreamGetFlags(void) ABI_SYMBOL(cuStreamGetFlags) __attribute__((weak, alias("stub_cuStreamGetFlags")));
-static int stub_cuStreamGetFlags_ptsz(void) { return abi_unsupported(582); }
+static int stub_cuStreamGetFlags_ptsz(void) { return abi_unsupported(632); }
 ABI_EXPORT int cuStreamGetFlags_ptsz(void) ABI_SYMBOL(cuStreamGetFlags_ptsz) __attribute__((weak, alias("stub_cuStreamGetFlags_ptsz")));
-static int stub_cuStreamGetGreenCtx(void) { return abi_unsupported(583); }
+static int stub_cuStreamGetGreenCtx(void) { return abi_unsupported(633); }
 ABI_EXPORT int cuStreamGetGreenCtx(void) ABI_SYMBOL(cuStreamGetGreenCtx) __attribute__((weak, alias("stub_cuStreamGetGreenCtx")));
-static int stub_cuStreamGetId(void) { return abi_unsupported(584); }
+static int stub_cuStreamGetId(void) { return abi_unsupported(634); }
 ABI_EXPORT int cuStreamGetId(void) ABI_SYMBOL(cuStreamGetId) __attribute__((weak, alias("stub_cuStreamGetId")));
-static int stub_cuStreamGetId_ptsz(void) { return abi_unsupported(585); }
+static int stub_cuStreamGetId_ptsz(void) { return abi_unsupported(635); }
 ABI_EXPORT int cuStreamGetId_ptsz(void) ABI_SYMBOL(cuStreamGetId_ptsz) __attribute__((weak, alias("stub_cuStreamGetId_ptsz")));
-static int stub_cuStreamGetPriority(void) { return abi_unsupported(586); }
+static int stub_cuStreamGetPriority(void) { return abi_unsupported(636); }
 ABI_EXPORT int cuStreamGetPriority(void) ABI_SYMBOL(cuStreamGetPriority) __attribute__((weak, alias("stub_cuStreamGetPriority")));
-static int stub_cuStreamGetPriority_ptsz(void) { return abi_unsupported(587); }
+static int stub_cuStreamGetPriority_ptsz(void) { return abi_unsupported(637); }
 ABI_EXPORT int cuStreamGetPriority_ptsz(void) ABI_SYMBOL(cuStreamGetPriority_ptsz) __attribute__((weak, alias("stub_cuStreamGetPriority_ptsz")));
-static int stub_cuStreamIsCapturing(void) { return abi_unsupported(588); }
+static int stub_cuStreamIsCapturing(void) { return abi_unsupported(638); }
 ABI_EXPORT int cuStreamIsCapturing(void) ABI_SYMBOL(cuStreamIsCapturing) __attribute__((weak, alias("stub_cuStreamIsCapturing")));
-static int stub_cuStreamIsCapturing_ptsz(void) { return abi_unsupported(589); }
+static int stub_cuStreamIsCapturing_ptsz(void) { return abi_unsupported(639); }
 ABI_EXPORT int cuStreamIsCapturing_ptsz(void) ABI_SYMBOL(cuStreamIsCapturing_ptsz) __attribute__((weak, alias("stub_cuStreamIsCapturing_ptsz")));
-static int stub_cuStreamQuery(void) { return abi_unsupported(590); }
+static int stub_cuStreamQuery(void) { return abi_unsupported(640); }
 ABI_EXPORT int cuStreamQuery(void) ABI_SYMBOL(cuStreamQuery) __attribute__((weak, alias("stub_cuStreamQuery")));
-static int stub_cuStreamQuery_ptsz(void) { return abi_unsupported(591); }
+static int stub_cuStreamQuery_ptsz(void) { return abi_unsupported(641); }
 ABI_EXPORT int cuStreamQuery_ptsz(void) ABI_SYMBOL(cuStreamQuery_ptsz) __attribute__((weak, alias("stub_cuStreamQuery_ptsz")));
-static int stub_cuStreamSetAttribute(void) { return abi_unsupported(592); }
+static int stub_cuStreamSetAttribute(void) { return abi_unsupported(642); }
 ABI_EXPORT int cuStreamSetAttribute(void) ABI_SYMBOL(cuStreamSetAttribute) __attribute__((weak, alias("stub_cuStreamSetAttribute")));
-static int stub_cuStreamSetAttribute_ptsz(void) { return abi_unsupported(593); }
+static int stub_cuStreamSetAttribute_ptsz(void) { return abi_unsupported(643); }
 ABI_EXPORT int cuStreamSetAttribute_ptsz(void) ABI_SYMBOL(cuStreamSetAttribute_ptsz) __attribute__((weak, alias("stub_cuStreamSetAttribute_ptsz")));
-static int stub_cuStreamSynchronize(void) { return abi_unsupported(594); }
+static int stub_cuStreamSynchronize(void) { return abi_unsupported(644); }
 ABI_EXPORT int cuStreamSynchronize(void) ABI_SYMBOL(cuStreamSynchronize) __attribute__((weak, alias("stub_cuStreamSynchronize")));
-static int stub_cuStreamSynchronize_ptsz(void) { return abi_unsupported(595); }
+static int stub_cuStreamSynchronize_ptsz(void) { return abi_unsupported(645); }
 ABI_EXPORT int cuStreamSynchronize_ptsz(void) ABI_SYMBOL(cuStreamSynchronize_ptsz) __attribute__((weak, alias("stub_cuStreamSynchronize_ptsz")));
-static int stub_cuStreamUpdateCaptureDependencies(void) { return abi_unsupported(596); }
+static int stub_cuStreamUpdateCaptureDependencies(void) { return abi_unsupported(646); }
 ABI_EXPORT int cuStreamUpdateCaptureDependencies(void) ABI_SYMBOL(cuStreamUpdateCaptureDependencies) __attribute__((weak, alias("stub_cuStreamUpdateCaptureDependencies")));
-static int stub_cuStreamUpdateCaptureDependencies_ptsz(void) { return abi_unsupported(597); }
+static int stub_cuStreamUpdateCaptureDependencies_ptsz(void) { return abi_unsupported(647); }
 ABI_EXPORT int cuStreamUpdateCaptureDependencies_ptsz(void) ABI_SYMBOL(cuStreamUpdateCaptureDependencies_ptsz) __attribute__((weak, alias("stub_cuStreamUpdateCaptureDependencies_ptsz")));
-static int stub_cuStreamUpdateCaptureDependencies_v2(void) { return abi_unsupported(598); }
+static int stub_cuStreamUpdateCaptureDependencies_v2(void) { return abi_unsupported(648); }
 ABI_EXPORT int cuStreamUpdateCaptureDependencies_v2(void) ABI_SYMBOL(cuStreamUpdateCaptureDependencies_v2) __attribute__((weak, alias("stub_cuStreamUpdateCaptureDependencies_v2")));
-static int stub_cuStreamUpdateCaptureDependencies_v2_ptsz(void) { return abi_unsupported(599); }
+static int stub_cuStreamUpdateCaptureDependencies_v2_ptsz(void) { return abi_unsupported(649); }
 ABI_EXPORT int cuStreamUpdateCaptureDependencies_v2_ptsz(void) ABI_SYMBOL(cuStreamUpdateCaptureDependencies_v2_ptsz) __attribute__((weak, alias("stub_cuStreamUpdateCaptureDependencies_v2_ptsz")));
-static int stub_cuStreamWaitEvent(void) { return abi_unsupported(600); }
+static int stub_cuStreamWaitEvent(void) { return abi_unsupported(650); }
 ABI_EXPORT int cuStreamWaitEvent(void) ABI_SYMBOL(cuStreamWaitEvent) __attribute__((weak, alias("stub_cuStreamWaitEvent")));
-static int stub_cuStreamWaitEvent_ptsz(void) { return abi_unsupported(601); }
+static int stub_cuStreamWaitEvent_ptsz(void) { return abi_unsupported(651); }
 ABI_EXPORT int cuStreamWaitEvent_ptsz(void) ABI_SYMBOL(cuStreamWaitEvent_ptsz) __attribute__((weak, alias("stub_cuStreamWaitEvent_ptsz")));
-static int stub_cuStreamWaitValue32(void) { return abi_unsupported(602); }
+static int stub_cuStreamWaitValue32(void) { return abi_unsupported(652); }
 ABI_EXPORT int cuStreamWaitValue32(void) ABI_SYMBOL(cuStreamWaitValue32) __attribute__((weak, alias("stub_cuStreamWaitValue32")));
-static int stub_cuStreamWaitValue32_ptsz(void) { return abi_unsupported(603); }
+static int stub_cuStreamWaitValue32_ptsz(void) { return abi_unsupported(653); }
 ABI_EXPORT int cuStreamWaitValue32_ptsz(void) ABI_SYMBOL(cuStreamWaitValue32_ptsz) __attribute__((weak, alias("stub_cuStreamWaitValue32_ptsz")));
-static int stub_cuStreamWaitValue32_v2(void) { return abi_unsupported(604); }
+static int stub_cuStreamWaitValue32_v2(void) { return abi_unsupported(654); }
 ABI_EXPORT int cuStreamWaitValue32_v2(void) ABI_SYMBOL(cuStreamWaitValue32_v2) __attribute__((weak, alias("stub_cuStreamWaitValue32_v2")));
-static int stub_cuStreamWaitValue32_v2_ptsz(void) { return abi_unsupported(605); }
+static int stub_cuStreamWaitValue32_v2_ptsz(void) { return abi_unsupported(655); }
 ABI_EXPORT int cuStreamWaitValue32_v2_ptsz(void) ABI_SYMBOL(cuStreamWaitValue32_v2_ptsz) __attribute__((weak, alias("stub_cuStreamWaitValue32_v2_ptsz")));
-static int stub_cuStreamWaitValue64(void) { return abi_unsupported(606); }
+static int stub_cuStreamWaitValue64(void) { return abi_unsupported(656); }
 ABI_EXPORT int cuStreamWaitValue64(void) ABI_SYMBOL(cuStreamWaitValue64) __attribute__((weak, alias("stub_cuStreamWaitValue64")));
-static int stub_cuStreamWaitValue64_ptsz(void) { return abi_unsupported(607); }
+static int stub_cuStreamWaitValue64_ptsz(void) { return abi_unsupported(657); }
 ABI_EXPORT int cuStreamWaitValue64_ptsz(void) ABI_SYMBOL(cuStreamWaitValue64_ptsz) __attribute__((weak, alias("stub_cuStreamWaitValue64_ptsz")));
-static int stub_cuStreamWaitValue64_v2(void) { return abi_unsupported(608); }
+static int stub_cuStreamWaitValue64_v2(void) { return abi_unsupported(658); }
 ABI_EXPORT int cuStreamWaitValue64_v2(void) ABI_SYMBOL(cuStreamWaitValue64_v2) __attribute__((weak, alias("stub_cuStreamWaitValue64_v2")));
-static int stub_cuStreamWaitValue64_v2_ptsz(void) { return abi_unsupported(609); }
+static int stub_cuStreamWaitValue64_v2_ptsz(void) { return abi_unsupported(659); }
 ABI_EXPORT int cuStreamWaitValue64_v2_ptsz(void) ABI_SYMBOL(cuStreamWaitValue64_v2_ptsz) __attribute__((weak, alias("stub_cuStreamWaitValue64_v2_ptsz")));
-static int stub_cuStreamWriteValue32(void) { return abi_unsupported(610); }
+static int stub_cuStreamWriteValue32(void) { return abi_unsupported(660); }
 ABI_EXPORT int cuStreamWriteValue32(void) ABI_SYMBOL(cuStreamWriteValue32) __attribute__((weak, alias("stub_cuStreamWriteValue32")));
-static int stub_cuStreamWriteValue32_ptsz(void) { return abi_unsupported(611); }
+static int stub_cuStreamWriteValue32_ptsz(void) { return abi_unsupported(661); }
 ABI_EXPORT int cuStreamWriteValue32_ptsz(void) ABI_SYMBOL(cuStreamWriteValue32_ptsz) __attribute__((weak, alias("stub_cuStreamWriteValue32_ptsz")));
-static int stub_cuStreamWriteValue32_v2(void) { return abi_unsupported(612); }
+static int stub_cuStreamWriteValue32_v2(void) { return abi_unsupported(662); }
 ABI_EXPORT int cuStreamWriteValue32_v2(void) ABI_SYMBOL(cuStreamWriteValue32_v2) __attribute__((weak, alias("stub_cuStreamWriteValue32_v2")));
-static int stub_cuStreamWriteValue32_v2_ptsz(void) { return abi_unsupported(613); }
+static int stub_cuStreamWriteValue32_v2_ptsz(void) { return abi_unsupported(663); }
 ABI_EXPORT int cuStreamWriteValue32_v2_ptsz(void) ABI_SYMBOL(cuStreamWriteValue32_v2_ptsz) __attribute__((weak, alias("stub_cuStreamWriteValue32_v2_ptsz")));
-static int stub_cuStreamWriteValue64(void) { return abi_unsupported(614); }
+static int stub_cuStreamWriteValue64(void) { return abi_unsupported(664); }
 ABI_EXPORT int cuStreamWriteValue64(void) ABI_SYMBOL(cuStreamWriteValue64) __attribute__((weak, alias("stub_cuStreamWriteValue64")));
-static int stub_cuStreamWriteValue64_ptsz(void) { return abi_unsupported(615); }
+static int stub_cuStreamWriteValue64_ptsz(void) { return abi_unsupported(665); }
 ABI_EXPORT int cuStreamWriteValue64_ptsz(void) ABI_SYMBOL(cuStreamWriteValue64_ptsz) __attribute__((weak, alias("stub_cuStreamWriteValue64_ptsz")));
-static int stub_cuStreamWriteValue64_v2(void) { return abi_unsupported(616); }
+static int stub_cuStreamWriteValue64_v2(void) { return abi_unsupported(666); }
 ABI_EXPORT int cuStreamWriteValue64_v2(void) ABI_SYMBOL(cuStreamWriteValue64_v2) __attribute__((weak, alias("stub_cuStreamWriteValue64_v2")));
-static int stub_cuStreamWriteValue64_v2_ptsz(void) { return abi_unsupported(617); }
+static int stub_cuStreamWriteValue64_v2_ptsz(void) { return abi_unsupported(667); }
 ABI_EXPORT int cuStreamWriteValue64_v2_ptsz(void) ABI_SYMBOL(cuStreamWriteValue64_v2_ptsz) __attribute__((weak, alias("stub_cuStreamWriteValue64_v2_ptsz")));
-static int stub_cuSurfObjectCreate(void) { return abi_unsupported(618); }
+static int stub_cuSurfObjectCreate(void) { return abi_unsupported(668); }
 ABI_EXPORT int cuSurfObjectCreate(void) ABI_SYMBOL(cuSurfObjectCreate) __attribute__((weak, alias("stub_cuSurfObjectCreate")));
-static int stub_cuSurfObjectDestroy(void) { return abi_unsupported(619); }
+static int stub_cuSurfObjectDestroy(void) { return abi_unsupported(669); }
 ABI_EXPORT int cuSurfObjectDestroy(void) ABI_SYMBOL(cuSurfObjectDestroy) __attribute__((weak, alias("stub_cuSurfObjectDestroy")));
-static int stub_cuSurfObjectGetResourceDesc(void) { return abi_unsupported(620); }
+static int stub_cuSurfObjectGetResourceDesc(void) { return abi_unsupported(670); }
 ABI_EXPORT int cuSurfObjectGetResourceDesc(void) ABI_SYMBOL(cuSurfObjectGetResourceDesc) __attribute__((weak, alias("stub_cuSurfObjectGetResourceDesc")));
-static int stub_cuSurfRefGetArray(void) { return abi_unsupported(621); }
+static int stub_cuSurfRefGetArray(void) { return abi_unsupported(671); }
 ABI_EXPORT int cuSurfRefGetArray(void) ABI_SYMBOL(cuSurfRefGetArray) __attribute__((weak, alias("stub_cuSurfRefGetArray")));
-static int stub_cuSurfRefSetArray(void) { return abi_unsupported(622); }
+static int stub_cuSurfRefSetArray(void) { return abi_unsupported(672); }
 ABI_EXPORT int cuSurfRefSetArray(void) ABI_SYMBOL(cuSurfRefSetArray) __attribute__((weak, alias("stub_cuSurfRefSetArray")));
-static int stub_cuTensorMapEncodeIm2col(void) { return abi_unsupported(623); }
+static int stub_cuTensorMapEncodeIm2col(void) { return abi_unsupported(673); }
 ABI_EXPORT int cuTensorMapEncodeIm2col(void) ABI_SYMBOL(cuTensorMapEncodeIm2col) __attribute__((weak, alias("stub_cuTensorMapEncodeIm2col")));
-static int stub_cuTensorMapEncodeIm2colWide(void) { return abi_unsupported(624); }
+static int stub_cuTensorMapEncodeIm2colWide(void) { return abi_unsupported(674); }
 ABI_EXPORT int cuTensorMapEncodeIm2colWide(void) ABI_SYMBOL(cuTensorMapEncodeIm2colWide) __attribute__((weak, alias("stub_cuTensorMapEncodeIm2colWide")));
-static int stub_cuTensorMapEncodeTiled(void) { return abi_unsupported(625); }
+static int stub_cuTensorMapEncodeTiled(void) { return abi_unsupported(675); }
 ABI_EXPORT int cuTensorMapEncodeTiled(void) ABI_SYMBOL(cuTensorMapEncodeTiled) __attribute__((weak, alias("stub_cuTensorMapEncodeTiled")));
-static int stub_cuTensorMapReplaceAddress(void) { return abi_unsupported(626); }
+static int stub_cuTensorMapReplaceAddress(void) { return abi_unsupported(676); }
 ABI_EXPORT int cuTensorMapReplaceAddress(void) ABI_SYMBOL(cuTensorMapReplaceAddress) __attribute__((weak, alias("stub_cuTensorMapReplaceAddress")));
-static int stub_cuTexObjectCreate(void) { return abi_unsupported(627); }
+static int stub_cuTensorMapSetAllocationClass(void) { return abi_unsupported(677); }
+ABI_EXPORT int cuTensorMapSetAllocationClass(void) ABI_SYMBOL(cuTensorMapSetAllocationClass) __attribute__((weak, alias("stub_cuTensorMapSetAllocationClass")));
+static int stub_cuTexObjectCreate(void) { return abi_unsupported(678); }
 ABI_EXPORT int cuTexObjectCreate(void) ABI_SYMBOL(cuTexObjectCreate) __attribute__((weak, alias("stub_cuTexObjectCreate")));
-static int stub_cuTexObjectDestroy(void) { return abi_unsupported(628); }
+static int stub_cuTexObjectDestroy(void) { return abi_unsupported(679); }
 ABI_EXPORT int cuTexObjectDestroy(void) ABI_SYMBOL(cuTexObjectDestroy) __attribute__((weak, alias("stub_cuTexObjectDestroy")));
-static int stub_cuTexObjectGetResourceDesc(void) { return abi_unsupported(629); }
+static int stub_cuTexObjectGetResourceDesc(void) { return abi_unsupported(680); }
 ABI_EXPORT int cuTexObjectGetResourceDesc(void) ABI_SYMBOL(cuTexObjectGetResourceDesc) __attribute__((weak, alias("stub_cuTexObjectGetResourceDesc")));
-static int stub_cuTexObjectGetResourceViewDesc(void) { return abi_unsupported(630); }
+static int stub_cuTexObjectGetResourceViewDesc(void) { return abi_unsupported(681); }
 ABI_EXPORT int cuTexObjectGetResourceViewDesc(void) ABI_SYMBOL(cuTexObjectGetResourceViewDesc) __attribute__((weak, alias("stub_cuTexObjectGetResourceViewDesc")));
-static int stub_cuTexObjectGetTextureDesc(void) { return abi_unsupported(631); }
+static int stub_cuTexObjectGetTextureDesc(void) { return abi_unsupported(682); }
 ABI_EXPORT int cuTexObjectGetTextureDesc(void) ABI_SYMBOL(cuTexObjectGetTextureDesc) __attribute__((weak, alias("stub_cuTexObjectGetTextureDesc")));
-static int stub_cuTexRefCreate(void) { return abi_unsupported(632); }
+static int stub_cuTexRefCreate(void) { return abi_unsupported(683); }
 ABI_EXPORT int cuTexRefCreate(void) ABI_SYMBOL(cuTexRefCreate) __attribute__((weak, alias("stub_cuTexRefCreate")));
-static int stub_cuTexRefDestroy(void) { return abi_unsupported(633); }
+static int stub_cuTexRefDestroy(void) { return abi_unsupported(684); }
 ABI_EXPORT int cuTexRefDestroy(void) ABI_SYMBOL(cuTexRefDestroy) __attribute__((weak, alias("stub_cuTexRefDestroy")));
-static int stub_cuTexRefGetAddress(void) { return abi_unsupported(634); }
+static int stub_cuTexRefGetAddress(void) { return abi_unsupported(685); }
 ABI_EXPORT int cuTexRefGetAddress(void) ABI_SYMBOL(cuTexRefGetAddress) __attribute__((weak, alias("stub_cuTexRefGetAddress")));
-static int stub_cuTexRefGetAddressMode(void) { return abi_unsupported(635); }
+static int stub_cuTexRefGetAddressMode(void) { return abi_unsupported(686); }
 ABI_EXPORT int cuTexRefGetAddressMode(void) ABI_SYMBOL(cuTexRefGetAddressMode) __attribute__((weak, alias("stub_cuTexRefGetAddressMode")));
-static int stub_cuTexRefGetAddress_v2(void) { return abi_unsupported(636); }
+static int stub_cuTexRefGetAddress_v2(void) { return abi_unsupported(687); }
 ABI_EXPORT int cuTexRefGetAddress_v2(void) ABI_SYMBOL(cuTexRefGetAddress_v2) __attribute__((weak, alias("stub_cuTexRefGetAddress_v2")));
-static int stub_cuTexRefGetArray(void) { return abi_unsupported(637); }
+static int stub_cuTexRefGetArray(void) { return abi_unsupported(688); }
 ABI_EXPORT int cuTexRefGetArray(void) ABI_SYMBOL(cuTexRefGetArray) __attribute__((weak, alias("stub_cuTexRefGetArray")));
-static int stub_cuTexRefGetBorderColor(void) { return abi_unsupported(638); }
+static int stub_cuTexRefGetBorderColor(void) { return abi_unsupported(689); }
 ABI_EXPORT int cuTexRefGetBorderColor(void) ABI_SYMBOL(cuTexRefGetBorderColor) __attribute__((weak, alias("stub_cuTexRefGetBorderColor")));
-static int stub_cuTexRefGetFilterMode(void) { return abi_unsupported(639); }
+static int stub_cuTexRefGetFilterMode(void) { return abi_unsupported(690); }
 ABI_EXPORT int cuTexRefGetFilterMode(void) ABI_SYMBOL(cuTexRefGetFilterMode) __attribute__((weak, alias("stub_cuTexRefGetFilterMode")));
-static int stub_cuTexRefGetFlags(void) { return abi_unsupported(640); }
+static int stub_cuTexRefGetFlags(void) { return abi_unsupported(691); }
 ABI_EXPORT int cuTexRefGetFlags(void) ABI_SYMBOL(cuTexRefGetFlags) __attribute__((weak, alias("stub_cuTexRefGetFlags")));
-static int stub_cuTexRefGetFormat(void) { return abi_unsupported(641); }
+static int stub_cuTexRefGetFormat(void) { return abi_unsupported(692); }
 ABI_EXPORT int cuTexRefGetFormat(void) ABI_SYMBOL(cuTexRefGetFormat) __attribute__((weak, alias("stub_cuTexRefGetFormat")));
-static int stub_cuTexRefGetMaxAnisotropy(void) { return abi_unsupported(642); }
+static int stub_cuTexRefGetMaxAnisotropy(void) { return abi_unsupported(693); }
 ABI_EXPORT int cuTexRefGetMaxAnisotropy(void) ABI_SYMBOL(cuTexRefGetMaxAnisotropy) __attribute__((weak, alias("stub_cuTexRefGetMaxAnisotropy")));
-static int stub_cuTexRefGetMipmapFilterMode(void) { return abi_unsupported(643); }
+static int stub_cuTexRefGetMipmapFilterMode(void) { return abi_unsupported(694); }
 ABI_EXPORT int cuTexRefGetMipmapFilterMode(void) ABI_SYMBOL(cuTexRefGetMipmapFilterMode) __attribute__((weak, alias("stub_cuTexRefGetMipmapFilterMode")));
-static int stub_cuTexRefGetMipmapLevelBias(void) { return abi_unsupported(644); }
+static int stub_cuTexRefGetMipmapLevelBias(void) { return abi_unsupported(695); }
 ABI_EXPORT int cuTexRefGetMipmapLevelBias(void) ABI_SYMBOL(cuTexRefGetMipmapLevelBias) __attribute__((weak, alias("stub_cuTexRefGetMipmapLevelBias")));
-static int stub_cuTexRefGetMipmapLevelClamp(void) { return abi_unsupported(645); }
+static int stub_cuTexRefGetMipmapLevelClamp(void) { return abi_unsupported(696); }
 ABI_EXPORT int cuTexRefGetMipmapLevelClamp(void) ABI_SYMBOL(cuTexRefGetMipmapLevelClamp) __attribute__((weak, alias("stub_cuTexRefGetMipmapLevelClamp")));
-static int stub_cuTexRefGetMipmappedArray(void) { return abi_unsupported(646); }
+static int stub_cuTexRefGetMipmappedArray(void) { return abi_unsupported(697); }
 ABI_EXPORT int cuTexRefGetMipmappedArray(void) ABI_SYMBOL(cuTexRefGetMipmappedArray) __attribute__((weak, alias("stub_cuTexRefGetMipmappedArray")));
-static int stub_cuTexRefSetAddress(void) { return abi_unsupported(647); }
+static int stub_cuTexRefSetAddress(void) { return abi_unsupported(698); }
 ABI_EXPORT int cuTexRefSetAddress(void) ABI_SYMBOL(cuTexRefSetAddress) __attribute__((weak, alias("stub_cuTexRefSetAddress")));
-static int stub_cuTexRefSetAddress2D(void) { return abi_unsupported(648); }
+static int stub_cuTexRefSetAddress2D(void) { return abi_unsupported(699); }
 ABI_EXPORT int cuTexRefSetAddress2D(void) ABI_SYMBOL(cuTexRefSetAddress2D) __attribute__((weak, alias("stub_cuTexRefSetAddress2D")));
-static int stub_cuTexRefSetAddress2D_v2(void) { return abi_unsupported(649); }
+static int stub_cuTexRefSetAddress2D_v2(void) { return abi_unsupported(700); }
 ABI_EXPORT int cuTexRefSetAddress2D_v2(void) ABI_SYMBOL(cuTexRefSetAddress2D_v2) __attribute__((weak, alias("stub_cuTexRefSetAddress2D_v2")));
-static int stub_cuTexRefSetAddress2D_v3(void) { return abi_unsupported(650); }
+static int stub_cuTexRefSetAddress2D_v3(void) { return abi_unsupported(701); }
 ABI_EXPORT int cuTexRefSetAddress2D_v3(void) ABI_SYMBOL(cuTexRefSetAddress2D_v3) __attribute__((weak, alias("stub_cuTexRefSetAddress2D_v3")));
-static int stub_cuTexRefSetAddressMode(void) { return abi_unsupported(651); }
+static int stub_cuTexRefSetAddressMode(void) { return abi_unsupported(702); }
 ABI_EXPORT int cuTexRefSetAddressMode(void) ABI_SYMBOL(cuTexRefSetAddressMode) __attribute__((weak, alias("stub_cuTexRefSetAddressMode")));
-static int stub_cuTexRefSetAddress_v2(void) { return abi_unsupported(652); }
+static int stub_cuTexRefSetAddress_v2(void) { return abi_unsupported(703); }
 ABI_EXPORT int cuTexRefSetAddress_v2(void) ABI_SYMBOL(cuTexRefSetAddress_v2) __attribute__((weak, alias("stub_cuTexRefSetAddress_v2")));
-static int stub_cuTexRefSetArray(void) { return abi_unsupported(653); }
+static int stub_cuTexRefSetArray(void) { return abi_unsupported(704); }
 ABI_EXPORT int cuTexRefSetArray(void) ABI_SYMBOL(cuTexRefSetArray) __attribute__((weak, alias("stub_cuTexRefSetArray")));
-static int stub_cuTexRefSetBorderColor(void) { return abi_unsupported(654); }
+static int stub_cuTexRefSetBorderColor(void) { return abi_unsupported(705); }
 ABI_EXPORT int cuTexRefSetBorderColor(void) ABI_SYMBOL(cuTexRefSetBorderColor) __attribute__((weak, alias("stub_cuTexRefSetBorderColor")));
-static int stub_cuTexRefSetFilterMode(void) { return abi_unsupported(655); }
+static int stub_cuTexRefSetFilterMode(void) { return abi_unsupported(706); }
 ABI_EXPORT int cuTexRefSetFilterMode(void) ABI_SYMBOL(cuTexRefSetFilterMode) __attribute__((weak, alias("stub_cuTexRefSetFilterMode")));
-static int stub_cuTexRefSetFlags(void) { return abi_unsupported(656); }
+static int stub_cuTexRefSetFlags(void) { return abi_unsupported(707); }
 ABI_EXPORT int cuTexRefSetFlags(void) ABI_SYMBOL(cuTexRefSetFlags) __attribute__((weak, alias("stub_cuTexRefSetFlags")));
-static int stub_cuTexRefSetFormat(void) { return abi_unsupported(657); }
+static int stub_cuTexRefSetFormat(void) { return abi_unsupported(708); }
 ABI_EXPORT int cuTexRefSetFormat(void) ABI_SYMBOL(cuTexRefSetFormat) __attribute__((weak, alias("stub_cuTexRefSetFormat")));
-static int stub_cuTexRefSetMaxAnisotropy(void) { return abi_unsupported(658); }
+static int stub_cuTexRefSetMaxAnisotropy(void) { return abi_unsupported(709); }
 ABI_EXPORT int cuTexRefSetMaxAnisotropy(void) ABI_SYMBOL(cuTexRefSetMaxAnisotropy) __attribute__((weak, alias("stub_cuTexRefSetMaxAnisotropy")));
-static int stub_cuTexRefSetMipmapFilterMode(void) { return abi_unsupported(659); }
+static int stub_cuTexRefSetMipmapFilterMode(void) { return abi_unsupported(710); }
 ABI_EXPORT int cuTexRefSetMipmapFilterMode(void) ABI_SYMBOL(cuTexRefSetMipmapFilterMode) __attribute__((weak, alias("stub_cuTexRefSetMipmapFilterMode")));
-static int stub_cuTexRefSetMipmapLevelBias(void) { return abi_unsupported(660); }
+static int stub_cuTexRefSetMipmapLevelBias(void) { return abi_unsupported(711); }
 ABI_EXPORT int cuTexRefSetMipmapLevelBias(void) ABI_SYMBOL(cuTexRefSetMipmapLevelBias) __attribute__((weak, alias("stub_cuTexRefSetMipmapLevelBias")));
-static int stub_cuTexRefSetMipmapLevelClamp(void) { return abi_unsupported(661); }
+static int stub_cuTexRefSetMipmapLevelClamp(void) { return abi_unsupported(712); }
 ABI_EXPORT int cuTexRefSetMipmapLevelClamp(void) ABI_SYMBOL(cuTexRefSetMipmapLevelClamp) __attribute__((weak, alias("stub_cuTexRefSetMipmapLevelClamp")));
-static int stub_cuTexRefSetMipmappedArray(void) { return abi_unsupported(662); }
+static int stub_cuTexRefSetMipmappedArray(void) { return abi_unsupported(713); }
 ABI_EXPORT int cuTexRefSetMipmappedArray(void) ABI_SYMBOL(cuTexRefSetMipmappedArray) __attribute__((weak, alias("stub_cuTexRefSetMipmappedArray")));
-static int stub_cuThreadExchangeStreamCaptureMode(void) { return abi_unsupported(663); }
+static int stub_cuThreadExchangeStreamCaptureMode(void) { return abi_unsupported(714); }
 ABI_EXPORT int cuThreadExchangeStreamCaptureMode(void) ABI_SYMBOL(cuThreadExchangeStreamCaptureMode) __attribute__((weak, alias("stub_cuThreadExchangeStreamCaptureMode")));
-static int stub_cuUserObjectCreate(void) { return abi_unsupported(664); }
+static int stub_cuUserObjectCreate(void) { return abi_unsupported(715); }
 ABI_EXPORT int cuUserObjectCreate(void) ABI_SYMBOL(cuUserObjectCreate) __attribute__((weak, alias("stub_cuUserObjectCreate")));
-static int stub_cuUserObjectRelease(void) { return abi_unsupported(665); }
+static int stub_cuUserObjectRelease(void) { return abi_unsupported(716); }
 ABI_EXPORT int cuUserObjectRelease(void) ABI_SYMBOL(cuUserObjectRelease) __attribute__((weak, alias("stub_cuUserObjectRelease")));
-static int stub_cuUserObjectRetain(void) { return abi_unsupported(666); }
+static int stub_cuUserObjectRetain(void) { return abi_unsupported(717); }
 ABI_EXPORT int cuUserObjectRetain(void) ABI_SYMBOL(cuUserObjectRetain) __attribute__((weak, alias("stub_cuUserObjectRetain")));
-static int stub_cuVDPAUCtxCreate(void) { return abi_unsupported(667); }
+static int stub_cuVDPAUCtxCreate(void) { return abi_unsupported(718); }
 ABI_EXPORT int cuVDPAUCtxCreate(void) ABI_SYMBOL(cuVDPAUCtxCreate) __attribute__((weak, alias("stub_cuVDPAUCtxCreate")));
-static int stub_cuVDPAUCtxCreate_v2(void) { return abi_unsupported(668); }
+static int stub_cuVDPAUCtxCreate_v2(void) { return abi_unsupported(719); }
 ABI_EXPORT int cuVDPAUCtxCreate_v2(void) ABI_SYMBOL(cuVDPAUCtxCreate_v2) __attribute__((weak, alias("stub_cuVDPAUCtxCreate_v2")));
-static int stub_cuVDPAUGetDevice(void) { return abi_unsupported(669); }
+static int stub_cuVDPAUGetDevice(void) { return abi_unsupported(720); }
 ABI_EXPORT int cuVDPAUGetDevice(void) ABI_SYMBOL(cuVDPAUGetDevice) __attribute__((weak, alias("stub_cuVDPAUGetDevice")));
-static int stub_cuWaitExternalSemaphoresAsync(void) { return abi_unsupported(670); }
+static int stub_cuWaitExternalSemaphoresAsync(void) { return abi_unsupported(721); }
 ABI_EXPORT int cuWaitExternalSemaphoresAsync(void) ABI_SYMBOL(cuWaitExternalSemaphoresAsync) __attribute__((weak, alias("stub_cuWaitExternalSemaphoresAsync")));
-static int stub_cuWaitExternalSemaphoresAsync_ptsz(void) { return abi_unsupported(671); }
+static int stub_cuWaitExternalSemaphoresAsync_ptsz(void) { return abi_unsupported(722); }
 ABI_EXPORT int cuWaitExternalSemaphoresAsync_ptsz(void) ABI_SYMBOL(cuWaitExternalSemaphoresAsync_ptsz) __attribute__((weak, alias("stub_cuWaitExternalSemaphoresAsync_ptsz")));
 
 const struct abi_entry abi_entries[ABI_ENTRY_COUNT] = {
@@ -1368,14 +1470,19 @@ const struct abi_entry abi_entries[ABI_ENTRY_COUNT] = {
   {"cuArrayGetMemoryRequirements", (void *)cuArrayGetMemoryRequirements, (void *)stub_cuArrayGetMemoryRequirements},
   {"cuArrayGetPlane", (void *)cuArrayGetPlane, (void *)stub_cuArrayGetPlane},
   {"cuArrayGetSparseProperties", (void *)cuArrayGetSparseProperties, (void *)stub_cuArrayGetSparseProperties},
+  {"cuCheckpointOperationComplete", (void *)cuCheckpointOperationComplete, (void *)stub_cuCheckpointOperationComplete},
   {"cuCheckpointProcessCheckpoint", (void *)cuCheckpointProcessCheckpoint, (void *)stub_cuCheckpointProcessCheckpoint},
   {"cuCheckpointProcessGetRestoreThreadId", (void *)cuCheckpointProcessGetRestoreThreadId, (void *)stub_cuCheckpointProcessGetRestoreThreadId},
   {"cuCheckpointProcessGetState", (void *)cuCheckpointProcessGetState, (void *)stub_cuCheckpointProcessGetState},
   {"cuCheckpointProcessLock", (void *)cuCheckpointProcessLock, (void *)stub_cuCheckpointProcessLock},
   {"cuCheckpointProcessRestore", (void *)cuCheckpointProcessRestore, (void *)stub_cuCheckpointProcessRestore},
   {"cuCheckpointProcessUnlock", (void *)cuCheckpointProcessUnlock, (void *)stub_cuCheckpointProcessUnlock},
+  {"cuCoredumpDeregisterCompleteCallback", (void *)cuCoredumpDeregisterCompleteCallback, (void *)stub_cuCoredumpDeregisterCompleteCallback},
+  {"cuCoredumpDeregisterStartCallback", (void *)cuCoredumpDeregisterStartCallback, (void *)stub_cuCoredumpDeregisterStartCallback},
   {"cuCoredumpGetAttribute", (void *)cuCoredumpGetAttribute, (void *)stub_cuCoredumpGetAttribute},
   {"cuCoredumpGetAttributeGlobal", (void *)cuCoredumpGetAttributeGlobal, (void *)stub_cuCoredumpGetAttributeGlobal},
+  {"cuCoredumpRegisterCompleteCallback", (void *)cuCoredumpRegisterCompleteCallback, (void *)stub_cuCoredumpRegisterCompleteCallback},
+  {"cuCoredumpRegisterStartCallback", (void *)cuCoredumpRegisterStartCallback, (void *)stub_cuCoredumpRegisterStartCallback},
   {"cuCoredumpSetAttribute", (void *)cuCoredumpSetAttribute, (void *)stub_cuCoredumpSetAttribute},
   {"cuCoredumpSetAttributeGlobal", (void *)cuCoredumpSetAttributeGlobal, (void *)stub_cuCoredumpSetAttributeGlobal},
   {"cuCtxAttach", (void *)cuCtxAttach, (void *)stub_cuCtxAttach},
@@ -1418,16 +1525,20 @@ const struct abi_entry abi_entries[ABI_ENTRY_COUNT] = {
   {"cuDestroyExternalMemory", (void *)cuDestroyExternalMemory, (void *)stub_cuDestroyExternalMemory},
   {"cuDestroyExternalSemaphore", (void *)cuDestroyExternalSemaphore, (void *)stub_cuDestroyExternalSemaphore},
   {"cuDevResourceGenerateDesc", (void *)cuDevResourceGenerateDesc, (void *)stub_cuDevResourceGenerateDesc},
+  {"cuDevSmResourceSplit", (void *)cuDevSmResourceSplit, (void *)stub_cuDevSmResourceSplit},
   {"cuDevSmResourceSplitByCount", (void *)cuDevSmResourceSplitByCount, (void *)stub_cuDevSmResourceSplitByCount},
   {"cuDeviceCanAccessPeer", (void *)cuDeviceCanAccessPeer, (void *)stub_cuDeviceCanAccessPeer},
   {"cuDeviceComputeCapability", (void *)cuDeviceComputeCapability, (void *)stub_cuDeviceComputeCapability},
   {"cuDeviceGet", (void *)cuDeviceGet, (void *)stub_cuDeviceGet},
   {"cuDeviceGetAttribute", (void *)cuDeviceGetAttribute, (void *)stub_cuDeviceGetAttribute},
   {"cuDeviceGetByPCIBusId", (void *)cuDeviceGetByPCIBusId, (void *)stub_cuDeviceGetByPCIBusId},
+  {"cuDeviceGetCliqueCount", (void *)cuDeviceGetCliqueCount, (void *)stub_cuDeviceGetCliqueCount},
+  {"cuDeviceGetCliqueInfo", (void *)cuDeviceGetCliqueInfo, (void *)stub_cuDeviceGetCliqueInfo},
   {"cuDeviceGetCount", (void *)cuDeviceGetCount, (void *)stub_cuDeviceGetCount},
   {"cuDeviceGetDefaultMemPool", (void *)cuDeviceGetDefaultMemPool, (void *)stub_cuDeviceGetDefaultMemPool},
   {"cuDeviceGetDevResource", (void *)cuDeviceGetDevResource, (void *)stub_cuDeviceGetDevResource},
   {"cuDeviceGetExecAffinitySupport", (void *)cuDeviceGetExecAffinitySupport, (void *)stub_cuDeviceGetExecAffinitySupport},
+  {"cuDeviceGetFabricClusterUuid", (void *)cuDeviceGetFabricClusterUuid, (void *)stub_cuDeviceGetFabricClusterUuid},
   {"cuDeviceGetGraphMemAttribute", (void *)cuDeviceGetGraphMemAttribute, (void *)stub_cuDeviceGetGraphMemAttribute},
   {"cuDeviceGetHostAtomicCapabilities", (void *)cuDeviceGetHostAtomicCapabilities, (void *)stub_cuDeviceGetHostAtomicCapabilities},
   {"cuDeviceGetLuid", (void *)cuDeviceGetLuid, (void *)stub_cuDeviceGetLuid},
@@ -1480,10 +1591,13 @@ const struct abi_entry abi_entries[ABI_ENTRY_COUNT] = {
   {"cuEventSynchronize", (void *)cuEventSynchronize, (void *)stub_cuEventSynchronize},
   {"cuExternalMemoryGetMappedBuffer", (void *)cuExternalMemoryGetMappedBuffer, (void *)stub_cuExternalMemoryGetMappedBuffer},
   {"cuExternalMemoryGetMappedMipmappedArray", (void *)cuExternalMemoryGetMappedMipmappedArray, (void *)stub_cuExternalMemoryGetMappedMipmappedArray},
+  {"cuFabricCpyBatchAsync", (void *)cuFabricCpyBatchAsync, (void *)stub_cuFabricCpyBatchAsync},
+  {"cuFabricCpyBatchAsync_ptsz", (void *)cuFabricCpyBatchAsync_ptsz, (void *)stub_cuFabricCpyBatchAsync_ptsz},
   {"cuFlushGPUDirectRDMAWrites", (void *)cuFlushGPUDirectRDMAWrites, (void *)stub_cuFlushGPUDirectRDMAWrites},
   {"cuFuncGetAttribute", (void *)cuFuncGetAttribute, (void *)stub_cuFuncGetAttribute},
   {"cuFuncGetModule", (void *)cuFuncGetModule, (void *)stub_cuFuncGetModule},
   {"cuFuncGetName", (void *)cuFuncGetName, (void *)stub_cuFuncGetName},
+  {"cuFuncGetParamCount", (void *)cuFuncGetParamCount, (void *)stub_cuFuncGetParamCount},
   {"cuFuncGetParamInfo", (void *)cuFuncGetParamInfo, (void *)stub_cuFuncGetParamInfo},
   {"cuFuncIsLoaded", (void *)cuFuncIsLoaded, (void *)stub_cuFuncIsLoaded},
   {"cuFuncLoad", (void *)cuFuncLoad, (void *)stub_cuFuncLoad},
@@ -1531,6 +1645,7 @@ const struct abi_entry abi_entries[ABI_ENTRY_COUNT] = {
   {"cuGraphAddMemsetNode", (void *)cuGraphAddMemsetNode, (void *)stub_cuGraphAddMemsetNode},
   {"cuGraphAddNode", (void *)cuGraphAddNode, (void *)stub_cuGraphAddNode},
   {"cuGraphAddNode_v2", (void *)cuGraphAddNode_v2, (void *)stub_cuGraphAddNode_v2},
+  {"cuGraphAddNode_v3", (void *)cuGraphAddNode_v3, (void *)stub_cuGraphAddNode_v3},
   {"cuGraphBatchMemOpNodeGetParams", (void *)cuGraphBatchMemOpNodeGetParams, (void *)stub_cuGraphBatchMemOpNodeGetParams},
   {"cuGraphBatchMemOpNodeSetParams", (void *)cuGraphBatchMemOpNodeSetParams, (void *)stub_cuGraphBatchMemOpNodeSetParams},
   {"cuGraphChildGraphNodeGetGraph", (void *)cuGraphChildGraphNodeGetGraph, (void *)stub_cuGraphChildGraphNodeGetGraph},
@@ -1552,6 +1667,7 @@ const struct abi_entry abi_entries[ABI_ENTRY_COUNT] = {
   {"cuGraphExecExternalSemaphoresSignalNodeSetParams", (void *)cuGraphExecExternalSemaphoresSignalNodeSetParams, (void *)stub_cuGraphExecExternalSemaphoresSignalNodeSetParams},
   {"cuGraphExecExternalSemaphoresWaitNodeSetParams", (void *)cuGraphExecExternalSemaphoresWaitNodeSetParams, (void *)stub_cuGraphExecExternalSemaphoresWaitNodeSetParams},
   {"cuGraphExecGetFlags", (void *)cuGraphExecGetFlags, (void *)stub_cuGraphExecGetFlags},
+  {"cuGraphExecGetId", (void *)cuGraphExecGetId, (void *)stub_cuGraphExecGetId},
   {"cuGraphExecHostNodeSetParams", (void *)cuGraphExecHostNodeSetParams, (void *)stub_cuGraphExecHostNodeSetParams},
   {"cuGraphExecKernelNodeSetParams", (void *)cuGraphExecKernelNodeSetParams, (void *)stub_cuGraphExecKernelNodeSetParams},
   {"cuGraphExecKernelNodeSetParams_v2", (void *)cuGraphExecKernelNodeSetParams_v2, (void *)stub_cuGraphExecKernelNodeSetParams_v2},
@@ -1566,6 +1682,7 @@ const struct abi_entry abi_entries[ABI_ENTRY_COUNT] = {
   {"cuGraphExternalSemaphoresWaitNodeSetParams", (void *)cuGraphExternalSemaphoresWaitNodeSetParams, (void *)stub_cuGraphExternalSemaphoresWaitNodeSetParams},
   {"cuGraphGetEdges", (void *)cuGraphGetEdges, (void *)stub_cuGraphGetEdges},
   {"cuGraphGetEdges_v2", (void *)cuGraphGetEdges_v2, (void *)stub_cuGraphGetEdges_v2},
+  {"cuGraphGetId", (void *)cuGraphGetId, (void *)stub_cuGraphGetId},
   {"cuGraphGetNodes", (void *)cuGraphGetNodes, (void *)stub_cuGraphGetNodes},
   {"cuGraphGetRootNodes", (void *)cuGraphGetRootNodes, (void *)stub_cuGraphGetRootNodes},
   {"cuGraphHostNodeGetParams", (void *)cuGraphHostNodeGetParams, (void *)stub_cuGraphHostNodeGetParams},
@@ -1591,14 +1708,19 @@ const struct abi_entry abi_entries[ABI_ENTRY_COUNT] = {
   {"cuGraphMemsetNodeGetParams", (void *)cuGraphMemsetNodeGetParams, (void *)stub_cuGraphMemsetNodeGetParams},
   {"cuGraphMemsetNodeSetParams", (void *)cuGraphMemsetNodeSetParams, (void *)stub_cuGraphMemsetNodeSetParams},
   {"cuGraphNodeFindInClone", (void *)cuGraphNodeFindInClone, (void *)stub_cuGraphNodeFindInClone},
+  {"cuGraphNodeGetContainingGraph", (void *)cuGraphNodeGetContainingGraph, (void *)stub_cuGraphNodeGetContainingGraph},
   {"cuGraphNodeGetDependencies", (void *)cuGraphNodeGetDependencies, (void *)stub_cuGraphNodeGetDependencies},
   {"cuGraphNodeGetDependencies_v2", (void *)cuGraphNodeGetDependencies_v2, (void *)stub_cuGraphNodeGetDependencies_v2},
   {"cuGraphNodeGetDependentNodes", (void *)cuGraphNodeGetDependentNodes, (void *)stub_cuGraphNodeGetDependentNodes},
   {"cuGraphNodeGetDependentNodes_v2", (void *)cuGraphNodeGetDependentNodes_v2, (void *)stub_cuGraphNodeGetDependentNodes_v2},
   {"cuGraphNodeGetEnabled", (void *)cuGraphNodeGetEnabled, (void *)stub_cuGraphNodeGetEnabled},
+  {"cuGraphNodeGetLocalId", (void *)cuGraphNodeGetLocalId, (void *)stub_cuGraphNodeGetLocalId},
+  {"cuGraphNodeGetParams", (void *)cuGraphNodeGetParams, (void *)stub_cuGraphNodeGetParams},
+  {"cuGraphNodeGetToolsId", (void *)cuGraphNodeGetToolsId, (void *)stub_cuGraphNodeGetToolsId},
   {"cuGraphNodeGetType", (void *)cuGraphNodeGetType, (void *)stub_cuGraphNodeGetType},
   {"cuGraphNodeSetEnabled", (void *)cuGraphNodeSetEnabled, (void *)stub_cuGraphNodeSetEnabled},
   {"cuGraphNodeSetParams", (void *)cuGraphNodeSetParams, (void *)stub_cuGraphNodeSetParams},
+  {"cuGraphNodeSetParams_v2", (void *)cuGraphNodeSetParams_v2, (void *)stub_cuGraphNodeSetParams_v2},
   {"cuGraphReleaseUserObject", (void *)cuGraphReleaseUserObject, (void *)stub_cuGraphReleaseUserObject},
   {"cuGraphRemoveDependencies", (void *)cuGraphRemoveDependencies, (void *)stub_cuGraphRemoveDependencies},
   {"cuGraphRemoveDependencies_v2", (void *)cuGraphRemoveDependencies_v2, (void *)stub_cuGraphRemoveDependencies_v2},
@@ -1642,6 +1764,7 @@ const struct abi_entry abi_entries[ABI_ENTRY_COUNT] = {
   {"cuKernelGetFunction", (void *)cuKernelGetFunction, (void *)stub_cuKernelGetFunction},
   {"cuKernelGetLibrary", (void *)cuKernelGetLibrary, (void *)stub_cuKernelGetLibrary},
   {"cuKernelGetName", (void *)cuKernelGetName, (void *)stub_cuKernelGetName},
+  {"cuKernelGetParamCount", (void *)cuKernelGetParamCount, (void *)stub_cuKernelGetParamCount},
   {"cuKernelGetParamInfo", (void *)cuKernelGetParamInfo, (void *)stub_cuKernelGetParamInfo},
   {"cuKernelSetAttribute", (void *)cuKernelSetAttribute, (void *)stub_cuKernelSetAttribute},
   {"cuKernelSetCacheConfig", (void *)cuKernelSetCacheConfig, (void *)stub_cuKernelSetCacheConfig},
@@ -1653,6 +1776,8 @@ const struct abi_entry abi_entries[ABI_ENTRY_COUNT] = {
   {"cuLaunchGridAsync", (void *)cuLaunchGridAsync, (void *)stub_cuLaunchGridAsync},
   {"cuLaunchHostFunc", (void *)cuLaunchHostFunc, (void *)stub_cuLaunchHostFunc},
   {"cuLaunchHostFunc_ptsz", (void *)cuLaunchHostFunc_ptsz, (void *)stub_cuLaunchHostFunc_ptsz},
+  {"cuLaunchHostFunc_v2", (void *)cuLaunchHostFunc_v2, (void *)stub_cuLaunchHostFunc_v2},
+  {"cuLaunchHostFunc_v2_ptsz", (void *)cuLaunchHostFunc_v2_ptsz, (void *)stub_cuLaunchHostFunc_v2_ptsz},
   {"cuLaunchKernel", (void *)cuLaunchKernel, (void *)stub_cuLaunchKernel},
   {"cuLaunchKernelEx", (void *)cuLaunchKernelEx, (void *)stub_cuLaunchKernelEx},
   {"cuLaunchKernelEx_ptsz", (void *)cuLaunchKernelEx_ptsz, (void *)stub_cuLaunchKernelEx_ptsz},
@@ -1675,6 +1800,18 @@ const struct abi_entry abi_entries[ABI_ENTRY_COUNT] = {
   {"cuLinkCreate", (void *)cuLinkCreate, (void *)stub_cuLinkCreate},
   {"cuLinkCreate_v2", (void *)cuLinkCreate_v2, (void *)stub_cuLinkCreate_v2},
   {"cuLinkDestroy", (void *)cuLinkDestroy, (void *)stub_cuLinkDestroy},
+  {"cuLogicalEndpointAddDevice", (void *)cuLogicalEndpointAddDevice, (void *)stub_cuLogicalEndpointAddDevice},
+  {"cuLogicalEndpointBindAddr", (void *)cuLogicalEndpointBindAddr, (void *)stub_cuLogicalEndpointBindAddr},
+  {"cuLogicalEndpointBindMem", (void *)cuLogicalEndpointBindMem, (void *)stub_cuLogicalEndpointBindMem},
+  {"cuLogicalEndpointCreate", (void *)cuLogicalEndpointCreate, (void *)stub_cuLogicalEndpointCreate},
+  {"cuLogicalEndpointDestroy", (void *)cuLogicalEndpointDestroy, (void *)stub_cuLogicalEndpointDestroy},
+  {"cuLogicalEndpointExport", (void *)cuLogicalEndpointExport, (void *)stub_cuLogicalEndpointExport},
+  {"cuLogicalEndpointGetLimits", (void *)cuLogicalEndpointGetLimits, (void *)stub_cuLogicalEndpointGetLimits},
+  {"cuLogicalEndpointIdRelease", (void *)cuLogicalEndpointIdRelease, (void *)stub_cuLogicalEndpointIdRelease},
+  {"cuLogicalEndpointIdReserve", (void *)cuLogicalEndpointIdReserve, (void *)stub_cuLogicalEndpointIdReserve},
+  {"cuLogicalEndpointImport", (void *)cuLogicalEndpointImport, (void *)stub_cuLogicalEndpointImport},
+  {"cuLogicalEndpointQuery", (void *)cuLogicalEndpointQuery, (void *)stub_cuLogicalEndpointQuery},
+  {"cuLogicalEndpointUnbind", (void *)cuLogicalEndpointUnbind, (void *)stub_cuLogicalEndpointUnbind},
   {"cuLogsCurrent", (void *)cuLogsCurrent, (void *)stub_cuLogsCurrent},
   {"cuLogsDumpToFile", (void *)cuLogsDumpToFile, (void *)stub_cuLogsDumpToFile},
   {"cuLogsDumpToMemory", (void *)cuLogsDumpToMemory, (void *)stub_cuLogsDumpToMemory},
@@ -1717,6 +1854,7 @@ const struct abi_entry abi_entries[ABI_ENTRY_COUNT] = {
   {"cuMemGetHandleForAddressRange", (void *)cuMemGetHandleForAddressRange, (void *)stub_cuMemGetHandleForAddressRange},
   {"cuMemGetInfo", (void *)cuMemGetInfo, (void *)stub_cuMemGetInfo},
   {"cuMemGetInfo_v2", (void *)cuMemGetInfo_v2, (void *)stub_cuMemGetInfo_v2},
+  {"cuMemGetLocationInfo", (void *)cuMemGetLocationInfo, (void *)stub_cuMemGetLocationInfo},
   {"cuMemGetMemPool", (void *)cuMemGetMemPool, (void *)stub_cuMemGetMemPool},
   {"cuMemHostAlloc", (void *)cuMemHostAlloc, (void *)stub_cuMemHostAlloc},
   {"cuMemHostGetDevicePointer", (void *)cuMemHostGetDevicePointer, (void *)stub_cuMemHostGetDevicePointer},
@@ -1775,6 +1913,8 @@ const struct abi_entry abi_entries[ABI_ENTRY_COUNT] = {
   {"cuMemcpy3DPeerAsync", (void *)cuMemcpy3DPeerAsync, (void *)stub_cuMemcpy3DPeerAsync},
   {"cuMemcpy3DPeerAsync_ptsz", (void *)cuMemcpy3DPeerAsync_ptsz, (void *)stub_cuMemcpy3DPeerAsync_ptsz},
   {"cuMemcpy3DPeer_ptds", (void *)cuMemcpy3DPeer_ptds, (void *)stub_cuMemcpy3DPeer_ptds},
+  {"cuMemcpy3DWithAttributesAsync", (void *)cuMemcpy3DWithAttributesAsync, (void *)stub_cuMemcpy3DWithAttributesAsync},
+  {"cuMemcpy3DWithAttributesAsync_ptsz", (void *)cuMemcpy3DWithAttributesAsync_ptsz, (void *)stub_cuMemcpy3DWithAttributesAsync_ptsz},
   {"cuMemcpy3D_v2", (void *)cuMemcpy3D_v2, (void *)stub_cuMemcpy3D_v2},
   {"cuMemcpy3D_v2_ptds", (void *)cuMemcpy3D_v2_ptds, (void *)stub_cuMemcpy3D_v2_ptds},
   {"cuMemcpyAsync", (void *)cuMemcpyAsync, (void *)stub_cuMemcpyAsync},
@@ -1826,6 +1966,8 @@ const struct abi_entry abi_entries[ABI_ENTRY_COUNT] = {
   {"cuMemcpyPeerAsync", (void *)cuMemcpyPeerAsync, (void *)stub_cuMemcpyPeerAsync},
   {"cuMemcpyPeerAsync_ptsz", (void *)cuMemcpyPeerAsync_ptsz, (void *)stub_cuMemcpyPeerAsync_ptsz},
   {"cuMemcpyPeer_ptds", (void *)cuMemcpyPeer_ptds, (void *)stub_cuMemcpyPeer_ptds},
+  {"cuMemcpyWithAttributesAsync", (void *)cuMemcpyWithAttributesAsync, (void *)stub_cuMemcpyWithAttributesAsync},
+  {"cuMemcpyWithAttributesAsync_ptsz", (void *)cuMemcpyWithAttributesAsync_ptsz, (void *)stub_cuMemcpyWithAttributesAsync_ptsz},
   {"cuMemcpy_ptds", (void *)cuMemcpy_ptds, (void *)stub_cuMemcpy_ptds},
   {"cuMemsetD16", (void *)cuMemsetD16, (void *)stub_cuMemsetD16},
   {"cuMemsetD16Async", (void *)cuMemsetD16Async, (void *)stub_cuMemsetD16Async},
@@ -1877,7 +2019,9 @@ const struct abi_entry abi_entries[ABI_ENTRY_COUNT] = {
   {"cuModuleUnload", (void *)cuModuleUnload, (void *)stub_cuModuleUnload},
   {"cuMulticastAddDevice", (void *)cuMulticastAddDevice, (void *)stub_cuMulticastAddDevice},
   {"cuMulticastBindAddr", (void *)cuMulticastBindAddr, (void *)stub_cuMulticastBindAddr},
+  {"cuMulticastBindAddr_v2", (void *)cuMulticastBindAddr_v2, (void *)stub_cuMulticastBindAddr_v2},
   {"cuMulticastBindMem", (void *)cuMulticastBindMem, (void *)stub_cuMulticastBindMem},
+  {"cuMulticastBindMem_v2", (void *)cuMulticastBindMem_v2, (void *)stub_cuMulticastBindMem_v2},
   {"cuMulticastCreate", (void *)cuMulticastCreate, (void *)stub_cuMulticastCreate},
   {"cuMulticastGetGranularity", (void *)cuMulticastGetGranularity, (void *)stub_cuMulticastGetGranularity},
   {"cuMulticastUnbind", (void *)cuMulticastUnbind, (void *)stub_cuMulticastUnbind},
@@ -1910,11 +2054,15 @@ const struct abi_entry abi_entries[ABI_ENTRY_COUNT] = {
   {"cuStreamBatchMemOp_v2", (void *)cuStreamBatchMemOp_v2, (void *)stub_cuStreamBatchMemOp_v2},
   {"cuStreamBatchMemOp_v2_ptsz", (void *)cuStreamBatchMemOp_v2_ptsz, (void *)stub_cuStreamBatchMemOp_v2_ptsz},
   {"cuStreamBeginCapture", (void *)cuStreamBeginCapture, (void *)stub_cuStreamBeginCapture},
+  {"cuStreamBeginCaptureToCig", (void *)cuStreamBeginCaptureToCig, (void *)stub_cuStreamBeginCaptureToCig},
+  {"cuStreamBeginCaptureToCig_ptsz", (void *)cuStreamBeginCaptureToCig_ptsz, (void *)stub_cuStreamBeginCaptureToCig_ptsz},
   {"cuStreamBeginCaptureToGraph", (void *)cuStreamBeginCaptureToGraph, (void *)stub_cuStreamBeginCaptureToGraph},
   {"cuStreamBeginCaptureToGraph_ptsz", (void *)cuStreamBeginCaptureToGraph_ptsz, (void *)stub_cuStreamBeginCaptureToGraph_ptsz},
   {"cuStreamBeginCapture_ptsz", (void *)cuStreamBeginCapture_ptsz, (void *)stub_cuStreamBeginCapture_ptsz},
   {"cuStreamBeginCapture_v2", (void *)cuStreamBeginCapture_v2, (void *)stub_cuStreamBeginCapture_v2},
   {"cuStreamBeginCapture_v2_ptsz", (void *)cuStreamBeginCapture_v2_ptsz, (void *)stub_cuStreamBeginCapture_v2_ptsz},
+  {"cuStreamBeginRecaptureToGraph", (void *)cuStreamBeginRecaptureToGraph, (void *)stub_cuStreamBeginRecaptureToGraph},
+  {"cuStreamBeginRecaptureToGraph_ptsz", (void *)cuStreamBeginRecaptureToGraph_ptsz, (void *)stub_cuStreamBeginRecaptureToGraph_ptsz},
   {"cuStreamCopyAttributes", (void *)cuStreamCopyAttributes, (void *)stub_cuStreamCopyAttributes},
   {"cuStreamCopyAttributes_ptsz", (void *)cuStreamCopyAttributes_ptsz, (void *)stub_cuStreamCopyAttributes_ptsz},
   {"cuStreamCreate", (void *)cuStreamCreate, (void *)stub_cuStreamCreate},
@@ -1922,6 +2070,8 @@ const struct abi_entry abi_entries[ABI_ENTRY_COUNT] = {
   {"cuStreamDestroy", (void *)cuStreamDestroy, (void *)stub_cuStreamDestroy},
   {"cuStreamDestroy_v2", (void *)cuStreamDestroy_v2, (void *)stub_cuStreamDestroy_v2},
   {"cuStreamEndCapture", (void *)cuStreamEndCapture, (void *)stub_cuStreamEndCapture},
+  {"cuStreamEndCaptureToCig", (void *)cuStreamEndCaptureToCig, (void *)stub_cuStreamEndCaptureToCig},
+  {"cuStreamEndCaptureToCig_ptsz", (void *)cuStreamEndCaptureToCig_ptsz, (void *)stub_cuStreamEndCaptureToCig_ptsz},
   {"cuStreamEndCapture_ptsz", (void *)cuStreamEndCapture_ptsz, (void *)stub_cuStreamEndCapture_ptsz},
   {"cuStreamGetAttribute", (void *)cuStreamGetAttribute, (void *)stub_cuStreamGetAttribute},
   {"cuStreamGetAttribute_ptsz", (void *)cuStreamGetAttribute_ptsz, (void *)stub_cuStreamGetAttribute_ptsz},
@@ -1935,6 +2085,8 @@ const struct abi_entry abi_entries[ABI_ENTRY_COUNT] = {
   {"cuStreamGetCtx_ptsz", (void *)cuStreamGetCtx_ptsz, (void *)stub_cuStreamGetCtx_ptsz},
   {"cuStreamGetCtx_v2", (void *)cuStreamGetCtx_v2, (void *)stub_cuStreamGetCtx_v2},
   {"cuStreamGetCtx_v2_ptsz", (void *)cuStreamGetCtx_v2_ptsz, (void *)stub_cuStreamGetCtx_v2_ptsz},
+  {"cuStreamGetDevResource", (void *)cuStreamGetDevResource, (void *)stub_cuStreamGetDevResource},
+  {"cuStreamGetDevResource_ptsz", (void *)cuStreamGetDevResource_ptsz, (void *)stub_cuStreamGetDevResource_ptsz},
   {"cuStreamGetDevice", (void *)cuStreamGetDevice, (void *)stub_cuStreamGetDevice},
   {"cuStreamGetDevice_ptsz", (void *)cuStreamGetDevice_ptsz, (void *)stub_cuStreamGetDevice_ptsz},
   {"cuStreamGetFlags", (void *)cuStreamGetFlags, (void *)stub_cuStreamGetFlags},
@@ -1983,6 +2135,7 @@ const struct abi_entry abi_entries[ABI_ENTRY_COUNT] = {
   {"cuTensorMapEncodeIm2colWide", (void *)cuTensorMapEncodeIm2colWide, (void *)stub_cuTensorMapEncodeIm2colWide},
   {"cuTensorMapEncodeTiled", (void *)cuTensorMapEncodeTiled, (void *)stub_cuTensorMapEncodeTiled},
   {"cuTensorMapReplaceAddress", (void *)cuTensorMapReplaceAddress, (void *)stub_cuTensorMapReplaceAddress},
+  {"cuTensorMapSetAllocationClass", (void *)cuTensorMapSetAllocationClass, (void *)stub_cuTensorMapSetAllocationClass},
   {"cuTexObjectCreate", (void *)cuTexObjectCreate, (void *)stub_cuTexObjectCreate},
   {"cuTexObjectDestroy", (void *)cuTexObjectDestroy, (void *)stub_cuTexObjectDestroy},
   {"cuTexObjectGetResourceDesc", (void *)cuTexObjectGetResourceDesc, (void *)stub_cuTexObjectGetResourceDesc},
@@ -2044,665 +2197,716 @@ const struct abi_lookup abi_lookups[ABI_LOOKUP_COUNT] = {
   {"cuArrayGetMemoryRequirements", 11060, ABI_PLAIN, 9},
   {"cuArrayGetPlane", 11020, ABI_PLAIN, 10},
   {"cuArrayGetSparseProperties", 11010, ABI_PLAIN, 11},
-  {"cuCheckpointProcessCheckpoint", 12080, ABI_PLAIN, 12},
-  {"cuCheckpointProcessGetRestoreThreadId", 12080, ABI_PLAIN, 13},
-  {"cuCheckpointProcessGetState", 12080, ABI_PLAIN, 14},
-  {"cuCheckpointProcessLock", 12080, ABI_PLAIN, 15},
-  {"cuCheckpointProcessRestore", 12080, ABI_PLAIN, 16},
-  {"cuCheckpointProcessUnlock", 12080, ABI_PLAIN, 17},
-  {"cuCoredumpGetAttribute", 12010, ABI_PLAIN, 18},
-  {"cuCoredumpGetAttributeGlobal", 12010, ABI_PLAIN, 19},
-  {"cuCoredumpSetAttribute", 12010, ABI_PLAIN, 20},
-  {"cuCoredumpSetAttributeGlobal", 12010, ABI_PLAIN, 21},
-  {"cuCtxAttach", 2000, ABI_PLAIN, 22},
-  {"cuCtxCreate", 2000, ABI_PLAIN, 23},
-  {"cuCtxCreate", 3020, ABI_PLAIN, 24},
-  {"cuCtxCreate", 11040, ABI_PLAIN, 25},
-  {"cuCtxCreate", 12050, ABI_PLAIN, 26},
-  {"cuCtxDestroy", 2000, ABI_PLAIN, 27},
-  {"cuCtxDestroy", 4000, ABI_PLAIN, 28},
-  {"cuCtxDetach", 2000, ABI_PLAIN, 29},
-  {"cuCtxDisablePeerAccess", 4000, ABI_PLAIN, 30},
-  {"cuCtxEnablePeerAccess", 4000, ABI_PLAIN, 31},
-  {"cuCtxFromGreenCtx", 12040, ABI_PLAIN, 32},
-  {"cuCtxGetApiVersion", 3020, ABI_PLAIN, 33},
-  {"cuCtxGetCacheConfig", 3020, ABI_PLAIN, 34},
-  {"cuCtxGetCurrent", 4000, ABI_PLAIN, 35},
-  {"cuCtxGetDevResource", 12040, ABI_PLAIN, 36},
-  {"cuCtxGetDevice", 2000, ABI_PLAIN, 37},
-  {"cuCtxGetDevice", 13000, ABI_PLAIN, 38},
-  {"cuCtxGetExecAffinity", 11040, ABI_PLAIN, 39},
-  {"cuCtxGetFlags", 7000, ABI_PLAIN, 40},
-  {"cuCtxGetId", 12000, ABI_PLAIN, 41},
-  {"cuCtxGetLimit", 3010, ABI_PLAIN, 42},
-  {"cuCtxGetSharedMemConfig", 4020, ABI_PLAIN, 43},
-  {"cuCtxGetStreamPriorityRange", 5050, ABI_PLAIN, 44},
-  {"cuCtxPopCurrent", 2000, ABI_PLAIN, 45},
-  {"cuCtxPopCurrent", 4000, ABI_PLAIN, 46},
-  {"cuCtxPushCurrent", 2000, ABI_PLAIN, 47},
-  {"cuCtxPushCurrent", 4000, ABI_PLAIN, 48},
-  {"cuCtxRecordEvent", 12050, ABI_PLAIN, 49},
-  {"cuCtxResetPersistingL2Cache", 11000, ABI_PLAIN, 50},
-  {"cuCtxSetCacheConfig", 3020, ABI_PLAIN, 51},
-  {"cuCtxSetCurrent", 4000, ABI_PLAIN, 52},
-  {"cuCtxSetFlags", 12010, ABI_PLAIN, 53},
-  {"cuCtxSetLimit", 3010, ABI_PLAIN, 54},
-  {"cuCtxSetSharedMemConfig", 4020, ABI_PLAIN, 55},
-  {"cuCtxSynchronize", 2000, ABI_PLAIN, 56},
-  {"cuCtxSynchronize", 13000, ABI_PLAIN, 57},
-  {"cuCtxWaitEvent", 12050, ABI_PLAIN, 58},
-  {"cuDestroyExternalMemory", 10000, ABI_PLAIN, 59},
-  {"cuDestroyExternalSemaphore", 10000, ABI_PLAIN, 60},
-  {"cuDevResourceGenerateDesc", 12040, ABI_PLAIN, 61},
-  {"cuDevSmResourceSplitByCount", 12040, ABI_PLAIN, 62},
-  {"cuDeviceCanAccessPeer", 4000, ABI_PLAIN, 63},
-  {"cuDeviceComputeCapability", 2000, ABI_PLAIN, 64},
-  {"cuDeviceGet", 2000, ABI_PLAIN, 65},
-  {"cuDeviceGetAttribute", 2000, ABI_PLAIN, 66},
-  {"cuDeviceGetByPCIBusId", 4010, ABI_PLAIN, 67},
-  {"cuDeviceGetCount", 2000, ABI_PLAIN, 68},
-  {"cuDeviceGetDefaultMemPool", 11020, ABI_PLAIN, 69},
-  {"cuDeviceGetDevResource", 12040, ABI_PLAIN, 70},
-  {"cuDeviceGetExecAffinitySupport", 11040, ABI_PLAIN, 71},
-  {"cuDeviceGetGraphMemAttribute", 11040, ABI_PLAIN, 72},
-  {"cuDeviceGetHostAtomicCapabilities", 13000, ABI_PLAIN, 73},
-  {"cuDeviceGetLuid", 10000, ABI_PLAIN, 74},
-  {"cuDeviceGetMemPool", 11020, ABI_PLAIN, 75},
-  {"cuDeviceGetName", 2000, ABI_PLAIN, 76},
-  {"cuDeviceGetNvSciSyncAttributes", 10020, ABI_PLAIN, 77},
-  {"cuDeviceGetP2PAtomicCapabilities", 13000, ABI_PLAIN, 78},
-  {"cuDeviceGetP2PAttribute", 8000, ABI_PLAIN, 79},
-  {"cuDeviceGetPCIBusId", 4010, ABI_PLAIN, 80},
-  {"cuDeviceGetProperties", 2000, ABI_PLAIN, 81},
-  {"cuDeviceGetTexture1DLinearMaxWidth", 11010, ABI_PLAIN, 82},
-  {"cuDeviceGetUuid", 9020, ABI_PLAIN, 83},
-  {"cuDeviceGetUuid", 11040, ABI_PLAIN, 84},
-  {"cuDeviceGraphMemTrim", 11040, ABI_PLAIN, 85},
-  {"cuDevicePrimaryCtxGetState", 7000, ABI_PLAIN, 86},
-  {"cuDevicePrimaryCtxRelease", 7000, ABI_PLAIN, 87},
-  {"cuDevicePrimaryCtxRelease", 11000, ABI_PLAIN, 88},
-  {"cuDevicePrimaryCtxReset", 7000, ABI_PLAIN, 89},
-  {"cuDevicePrimaryCtxReset", 11000, ABI_PLAIN, 90},
-  {"cuDevicePrimaryCtxRetain", 7000, ABI_PLAIN, 91},
-  {"cuDevicePrimaryCtxSetFlags", 7000, ABI_PLAIN, 92},
-  {"cuDevicePrimaryCtxSetFlags", 11000, ABI_PLAIN, 93},
-  {"cuDeviceRegisterAsyncNotification", 12040, ABI_PLAIN, 94},
-  {"cuDeviceSetGraphMemAttribute", 11040, ABI_PLAIN, 95},
-  {"cuDeviceSetMemPool", 11020, ABI_PLAIN, 96},
-  {"cuDeviceTotalMem", 2000, ABI_PLAIN, 97},
-  {"cuDeviceTotalMem", 3020, ABI_PLAIN, 98},
-  {"cuDeviceUnregisterAsyncNotification", 12040, ABI_PLAIN, 99},
-  {"cuDriverGetVersion", 2020, ABI_PLAIN, 100},
-  {"cuEGLStreamConsumerAcquireFrame", 7000, ABI_PLAIN, 101},
-  {"cuEGLStreamConsumerConnect", 7000, ABI_PLAIN, 102},
-  {"cuEGLStreamConsumerConnectWithFlags", 8000, ABI_PLAIN, 103},
-  {"cuEGLStreamConsumerDisconnect", 7000, ABI_PLAIN, 104},
-  {"cuEGLStreamConsumerReleaseFrame", 7000, ABI_PLAIN, 105},
-  {"cuEGLStreamProducerConnect", 7000, ABI_PLAIN, 106},
-  {"cuEGLStreamProducerDisconnect", 7000, ABI_PLAIN, 107},
-  {"cuEGLStreamProducerPresentFrame", 7000, ABI_PLAIN, 108},
-  {"cuEGLStreamProducerReturnFrame", 7000, ABI_PLAIN, 109},
-  {"cuEventCreate", 2000, ABI_PLAIN, 110},
-  {"cuEventCreateFromEGLSync", 9000, ABI_PLAIN, 111},
-  {"cuEventDestroy", 2000, ABI_PLAIN, 112},
-  {"cuEventDestroy", 4000, ABI_PLAIN, 113},
-  {"cuEventElapsedTime", 2000, ABI_PLAIN, 114},
-  {"cuEventElapsedTime", 12080, ABI_PLAIN, 115},
-  {"cuEventQuery", 2000, ABI_PLAIN, 116},
-  {"cuEventRecord", 2000, ABI_PLAIN, 117},
-  {"cuEventRecord", 7000, ABI_PER_THREAD, 120},
-  {"cuEventRecordWithFlags", 11010, ABI_PLAIN, 118},
-  {"cuEventRecordWithFlags", 11010, ABI_PER_THREAD, 119},
-  {"cuEventSynchronize", 2000, ABI_PLAIN, 121},
-  {"cuExternalMemoryGetMappedBuffer", 10000, ABI_PLAIN, 122},
-  {"cuExternalMemoryGetMappedMipmappedArray", 10000, ABI_PLAIN, 123},
-  {"cuFlushGPUDirectRDMAWrites", 11030, ABI_PLAIN, 124},
-  {"cuFuncGetAttribute", 2020, ABI_PLAIN, 125},
-  {"cuFuncGetModule", 11000, ABI_PLAIN, 126},
-  {"cuFuncGetName", 12030, ABI_PLAIN, 127},
-  {"cuFuncGetParamInfo", 12040, ABI_PLAIN, 128},
-  {"cuFuncIsLoaded", 12040, ABI_PLAIN, 129},
-  {"cuFuncLoad", 12040, ABI_PLAIN, 130},
-  {"cuFuncSetAttribute", 9000, ABI_PLAIN, 131},
-  {"cuFuncSetBlockShape", 2000, ABI_PLAIN, 132},
-  {"cuFuncSetCacheConfig", 3000, ABI_PLAIN, 133},
-  {"cuFuncSetSharedMemConfig", 4020, ABI_PLAIN, 134},
-  {"cuFuncSetSharedSize", 2000, ABI_PLAIN, 135},
-  {"cuGLCtxCreate", 2000, ABI_PLAIN, 136},
-  {"cuGLCtxCreate", 3020, ABI_PLAIN, 137},
-  {"cuGLGetDevices", 4010, ABI_PLAIN, 138},
-  {"cuGLGetDevices", 6050, ABI_PLAIN, 139},
-  {"cuGLInit", 2000, ABI_PLAIN, 140},
-  {"cuGLMapBufferObject", 2000, ABI_PLAIN, 141},
-  {"cuGLMapBufferObject", 3020, ABI_PLAIN, 146},
-  {"cuGLMapBufferObject", 7000, ABI_PER_THREAD, 145},
-  {"cuGLMapBufferObjectAsync", 2030, ABI_PLAIN, 142},
-  {"cuGLMapBufferObjectAsync", 3020, ABI_PLAIN, 144},
-  {"cuGLMapBufferObjectAsync", 7000, ABI_PER_THREAD, 143},
-  {"cuGLRegisterBufferObject", 2000, ABI_PLAIN, 147},
-  {"cuGLSetBufferObjectMapFlags", 2030, ABI_PLAIN, 148},
-  {"cuGLUnmapBufferObject", 2000, ABI_PLAIN, 149},
-  {"cuGLUnmapBufferObjectAsync", 2030, ABI_PLAIN, 150},
-  {"cuGLUnregisterBufferObject", 2000, ABI_PLAIN, 151},
-  {"cuGetErrorName", 6000, ABI_PLAIN, 152},
-  {"cuGetErrorString", 6000, ABI_PLAIN, 153},
-  {"cuGetExportTable", 3000, ABI_PLAIN, 154},
-  {"cuGetProcAddress", 11030, ABI_PLAIN, 155},
-  {"cuGetProcAddress", 12000, ABI_PLAIN, 156},
-  {"cuGraphAddBatchMemOpNode", 11070, ABI_PLAIN, 157},
-  {"cuGraphAddChildGraphNode", 10000, ABI_PLAIN, 158},
-  {"cuGraphAddDependencies", 10000, ABI_PLAIN, 159},
-  {"cuGraphAddDependencies", 12030, ABI_PLAIN, 160},
-  {"cuGraphAddEmptyNode", 10000, ABI_PLAIN, 161},
-  {"cuGraphAddEventRecordNode", 11010, ABI_PLAIN, 162},
-  {"cuGraphAddEventWaitNode", 11010, ABI_PLAIN, 163},
-  {"cuGraphAddExternalSemaphoresSignalNode", 11020, ABI_PLAIN, 164},
-  {"cuGraphAddExternalSemaphoresWaitNode", 11020, ABI_PLAIN, 165},
-  {"cuGraphAddHostNode", 10000, ABI_PLAIN, 166},
-  {"cuGraphAddKernelNode", 10000, ABI_PLAIN, 167},
-  {"cuGraphAddKernelNode", 12000, ABI_PLAIN, 168},
-  {"cuGraphAddMemAllocNode", 11040, ABI_PLAIN, 169},
-  {"cuGraphAddMemFreeNode", 11040, ABI_PLAIN, 170},
-  {"cuGraphAddMemcpyNode", 10000, ABI_PLAIN, 171},
-  {"cuGraphAddMemsetNode", 10000, ABI_PLAIN, 172},
-  {"cuGraphAddNode", 12020, ABI_PLAIN, 173},
-  {"cuGraphAddNode", 12030, ABI_PLAIN, 174},
-  {"cuGraphBatchMemOpNodeGetParams", 11070, ABI_PLAIN, 175},
-  {"cuGraphBatchMemOpNodeSetParams", 11070, ABI_PLAIN, 176},
-  {"cuGraphChildGraphNodeGetGraph", 10000, ABI_PLAIN, 177},
-  {"cuGraphClone", 10000, ABI_PLAIN, 178},
-  {"cuGraphConditionalHandleCreate", 12030, ABI_PLAIN, 179},
-  {"cuGraphCreate", 10000, ABI_PLAIN, 180},
-  {"cuGraphDebugDotPrint", 11030, ABI_PLAIN, 181},
-  {"cuGraphDestroy", 10000, ABI_PLAIN, 182},
-  {"cuGraphDestroyNode", 10000, ABI_PLAIN, 183},
-  {"cuGraphEventRecordNodeGetEvent", 11010, ABI_PLAIN, 184},
-  {"cuGraphEventRecordNodeSetEvent", 11010, ABI_PLAIN, 185},
-  {"cuGraphEventWaitNodeGetEvent", 11010, ABI_PLAIN, 186},
-  {"cuGraphEventWaitNodeSetEvent", 11010, ABI_PLAIN, 187},
-  {"cuGraphExecBatchMemOpNodeSetParams", 11070, ABI_PLAIN, 188},
-  {"cuGraphExecChildGraphNodeSetParams", 11010, ABI_PLAIN, 189},
-  {"cuGraphExecDestroy", 10000, ABI_PLAIN, 190},
-  {"cuGraphExecEventRecordNodeSetEvent", 11010, ABI_PLAIN, 191},
-  {"cuGraphExecEventWaitNodeSetEvent", 11010, ABI_PLAIN, 192},
-  {"cuGraphExecExternalSemaphoresSignalNodeSetParams", 11020, ABI_PLAIN, 193},
-  {"cuGraphExecExternalSemaphoresWaitNodeSetParams", 11020, ABI_PLAIN, 194},
-  {"cuGraphExecGetFlags", 12000, ABI_PLAIN, 195},
-  {"cuGraphExecHostNodeSetParams", 10020, ABI_PLAIN, 196},
-  {"cuGraphExecKernelNodeSetParams", 10010, ABI_PLAIN, 197},
-  {"cuGraphExecKernelNodeSetParams", 12000, ABI_PLAIN, 198},
-  {"cuGraphExecMemcpyNodeSetParams", 10020, ABI_PLAIN, 199},
-  {"cuGraphExecMemsetNodeSetParams", 10020, ABI_PLAIN, 200},
-  {"cuGraphExecNodeSetParams", 12020, ABI_PLAIN, 201},
-  {"cuGraphExecUpdate", 10020, ABI_PLAIN, 202},
-  {"cuGraphExecUpdate", 12000, ABI_PLAIN, 203},
-  {"cuGraphExternalSemaphoresSignalNodeGetParams", 11020, ABI_PLAIN, 204},
-  {"cuGraphExternalSemaphoresSignalNodeSetParams", 11020, ABI_PLAIN, 205},
-  {"cuGraphExternalSemaphoresWaitNodeGetParams", 11020, ABI_PLAIN, 206},
-  {"cuGraphExternalSemaphoresWaitNodeSetParams", 11020, ABI_PLAIN, 207},
-  {"cuGraphGetEdges", 10000, ABI_PLAIN, 208},
-  {"cuGraphGetEdges", 12030, ABI_PLAIN, 209},
-  {"cuGraphGetNodes", 10000, ABI_PLAIN, 210},
-  {"cuGraphGetRootNodes", 10000, ABI_PLAIN, 211},
-  {"cuGraphHostNodeGetParams", 10000, ABI_PLAIN, 212},
-  {"cuGraphHostNodeSetParams", 10000, ABI_PLAIN, 213},
-  {"cuGraphInstantiate", 10000, ABI_PLAIN, 214},
-  {"cuGraphInstantiate", 11000, ABI_PLAIN, 218},
-  {"cuGraphInstantiate", 12000, ABI_PLAIN, 215},
-  {"cuGraphInstantiateWithFlags", 11040, ABI_PLAIN, 215},
-  {"cuGraphInstantiateWithParams", 12000, ABI_PLAIN, 216},
-  {"cuGraphInstantiateWithParams", 12000, ABI_PER_THREAD, 217},
-  {"cuGraphKernelNodeCopyAttributes", 11000, ABI_PLAIN, 219},
-  {"cuGraphKernelNodeGetAttribute", 11000, ABI_PLAIN, 220},
-  {"cuGraphKernelNodeGetParams", 10000, ABI_PLAIN, 221},
-  {"cuGraphKernelNodeGetParams", 12000, ABI_PLAIN, 222},
-  {"cuGraphKernelNodeSetAttribute", 11000, ABI_PLAIN, 223},
-  {"cuGraphKernelNodeSetParams", 10000, ABI_PLAIN, 224},
-  {"cuGraphKernelNodeSetParams", 12000, ABI_PLAIN, 225},
-  {"cuGraphLaunch", 10000, ABI_PLAIN, 226},
-  {"cuGraphLaunch", 10000, ABI_PER_THREAD, 227},
-  {"cuGraphMemAllocNodeGetParams", 11040, ABI_PLAIN, 228},
-  {"cuGraphMemFreeNodeGetParams", 11040, ABI_PLAIN, 229},
-  {"cuGraphMemcpyNodeGetParams", 10000, ABI_PLAIN, 230},
-  {"cuGraphMemcpyNodeSetParams", 10000, ABI_PLAIN, 231},
-  {"cuGraphMemsetNodeGetParams", 10000, ABI_PLAIN, 232},
-  {"cuGraphMemsetNodeSetParams", 10000, ABI_PLAIN, 233},
-  {"cuGraphNodeFindInClone", 10000, ABI_PLAIN, 234},
-  {"cuGraphNodeGetDependencies", 10000, ABI_PLAIN, 235},
-  {"cuGraphNodeGetDependencies", 12030, ABI_PLAIN, 236},
-  {"cuGraphNodeGetDependentNodes", 10000, ABI_PLAIN, 237},
-  {"cuGraphNodeGetDependentNodes", 12030, ABI_PLAIN, 238},
-  {"cuGraphNodeGetEnabled", 11060, ABI_PLAIN, 239},
-  {"cuGraphNodeGetType", 10000, ABI_PLAIN, 240},
-  {"cuGraphNodeSetEnabled", 11060, ABI_PLAIN, 241},
-  {"cuGraphNodeSetParams", 12020, ABI_PLAIN, 242},
-  {"cuGraphReleaseUserObject", 11030, ABI_PLAIN, 243},
-  {"cuGraphRemoveDependencies", 10000, ABI_PLAIN, 244},
-  {"cuGraphRemoveDependencies", 12030, ABI_PLAIN, 245},
-  {"cuGraphRetainUserObject", 11030, ABI_PLAIN, 246},
-  {"cuGraphUpload", 11010, ABI_PLAIN, 247},
-  {"cuGraphUpload", 11010, ABI_PER_THREAD, 248},
-  {"cuGraphicsEGLRegisterImage", 7000, ABI_PLAIN, 249},
-  {"cuGraphicsGLRegisterBuffer", 3000, ABI_PLAIN, 250},
-  {"cuGraphicsGLRegisterImage", 3000, ABI_PLAIN, 251},
-  {"cuGraphicsMapResources", 3000, ABI_PLAIN, 252},
-  {"cuGraphicsMapResources", 7000, ABI_PER_THREAD, 253},
-  {"cuGraphicsResourceGetMappedEglFrame", 7000, ABI_PLAIN, 254},
-  {"cuGraphicsResourceGetMappedMipmappedArray", 5000, ABI_PLAIN, 255},
-  {"cuGraphicsResourceGetMappedPointer", 3000, ABI_PLAIN, 256},
-  {"cuGraphicsResourceGetMappedPointer", 3020, ABI_PLAIN, 257},
-  {"cuGraphicsResourceSetMapFlags", 3000, ABI_PLAIN, 258},
-  {"cuGraphicsResourceSetMapFlags", 6050, ABI_PLAIN, 259},
-  {"cuGraphicsSubResourceGetMappedArray", 3000, ABI_PLAIN, 260},
-  {"cuGraphicsUnmapResources", 3000, ABI_PLAIN, 261},
-  {"cuGraphicsUnmapResources", 7000, ABI_PER_THREAD, 262},
-  {"cuGraphicsUnregisterResource", 3000, ABI_PLAIN, 263},
-  {"cuGraphicsVDPAURegisterOutputSurface", 3010, ABI_PLAIN, 264},
-  {"cuGraphicsVDPAURegisterVideoSurface", 3010, ABI_PLAIN, 265},
-  {"cuGreenCtxCreate", 12040, ABI_PLAIN, 266},
-  {"cuGreenCtxDestroy", 12040, ABI_PLAIN, 267},
-  {"cuGreenCtxGetDevResource", 12040, ABI_PLAIN, 268},
-  {"cuGreenCtxGetId", 12090, ABI_PLAIN, 269},
-  {"cuGreenCtxRecordEvent", 12040, ABI_PLAIN, 270},
-  {"cuGreenCtxStreamCreate", 12050, ABI_PLAIN, 271},
-  {"cuGreenCtxWaitEvent", 12040, ABI_PLAIN, 272},
-  {"cuImportExternalMemory", 10000, ABI_PLAIN, 273},
-  {"cuImportExternalSemaphore", 10000, ABI_PLAIN, 274},
-  {"cuInit", 2000, ABI_PLAIN, 275},
-  {"cuIpcCloseMemHandle", 4010, ABI_PLAIN, 276},
-  {"cuIpcGetEventHandle", 4010, ABI_PLAIN, 277},
-  {"cuIpcGetMemHandle", 4010, ABI_PLAIN, 278},
-  {"cuIpcOpenEventHandle", 4010, ABI_PLAIN, 279},
-  {"cuIpcOpenMemHandle", 4010, ABI_PLAIN, 280},
-  {"cuIpcOpenMemHandle", 11000, ABI_PLAIN, 281},
-  {"cuKernelGetAttribute", 12000, ABI_PLAIN, 282},
-  {"cuKernelGetFunction", 12000, ABI_PLAIN, 283},
-  {"cuKernelGetLibrary", 12050, ABI_PLAIN, 284},
-  {"cuKernelGetName", 12030, ABI_PLAIN, 285},
-  {"cuKernelGetParamInfo", 12040, ABI_PLAIN, 286},
-  {"cuKernelSetAttribute", 12000, ABI_PLAIN, 287},
-  {"cuKernelSetCacheConfig", 12000, ABI_PLAIN, 288},
-  {"cuLaunch", 2000, ABI_PLAIN, 289},
-  {"cuLaunchCooperativeKernel", 9000, ABI_PLAIN, 290},
-  {"cuLaunchCooperativeKernel", 9000, ABI_PER_THREAD, 292},
-  {"cuLaunchCooperativeKernelMultiDevice", 9000, ABI_PLAIN, 291},
-  {"cuLaunchGrid", 2000, ABI_PLAIN, 293},
-  {"cuLaunchGridAsync", 2000, ABI_PLAIN, 294},
-  {"cuLaunchHostFunc", 10000, ABI_PLAIN, 295},
-  {"cuLaunchHostFunc", 10000, ABI_PER_THREAD, 296},
-  {"cuLaunchKernel", 4000, ABI_PLAIN, 297},
-  {"cuLaunchKernel", 7000, ABI_PER_THREAD, 300},
-  {"cuLaunchKernelEx", 11060, ABI_PLAIN, 298},
-  {"cuLaunchKernelEx", 11060, ABI_PER_THREAD, 299},
-  {"cuLibraryEnumerateKernels", 12040, ABI_PLAIN, 301},
-  {"cuLibraryGetGlobal", 12000, ABI_PLAIN, 302},
-  {"cuLibraryGetKernel", 12000, ABI_PLAIN, 303},
-  {"cuLibraryGetKernelCount", 12040, ABI_PLAIN, 304},
-  {"cuLibraryGetManaged", 12000, ABI_PLAIN, 305},
-  {"cuLibraryGetModule", 12000, ABI_PLAIN, 306},
-  {"cuLibraryGetUnifiedFunction", 12000, ABI_PLAIN, 307},
-  {"cuLibraryLoadData", 12000, ABI_PLAIN, 308},
-  {"cuLibraryLoadFromFile", 12000, ABI_PLAIN, 309},
-  {"cuLibraryUnload", 12000, ABI_PLAIN, 310},
-  {"cuLinkAddData", 5050, ABI_PLAIN, 311},
-  {"cuLinkAddData", 6050, ABI_PLAIN, 312},
-  {"cuLinkAddFile", 5050, ABI_PLAIN, 313},
-  {"cuLinkAddFile", 6050, ABI_PLAIN, 314},
-  {"cuLinkComplete", 5050, ABI_PLAIN, 315},
-  {"cuLinkCreate", 5050, ABI_PLAIN, 316},
-  {"cuLinkCreate", 6050, ABI_PLAIN, 317},
-  {"cuLinkDestroy", 5050, ABI_PLAIN, 318},
-  {"cuLogsCurrent", 12090, ABI_PLAIN, 319},
-  {"cuLogsDumpToFile", 12090, ABI_PLAIN, 320},
-  {"cuLogsDumpToMemory", 12090, ABI_PLAIN, 321},
-  {"cuLogsRegisterCallback", 12090, ABI_PLAIN, 322},
-  {"cuLogsUnregisterCallback", 12090, ABI_PLAIN, 323},
-  {"cuMemAddressFree", 10020, ABI_PLAIN, 324},
-  {"cuMemAddressReserve", 10020, ABI_PLAIN, 325},
-  {"cuMemAdvise", 8000, ABI_PLAIN, 326},
-  {"cuMemAdvise", 12020, ABI_PLAIN, 327},
-  {"cuMemAlloc", 2000, ABI_PLAIN, 328},
-  {"cuMemAlloc", 3020, ABI_PLAIN, 338},
-  {"cuMemAllocAsync", 11020, ABI_PLAIN, 329},
-  {"cuMemAllocAsync", 11020, ABI_PER_THREAD, 330},
-  {"cuMemAllocFromPoolAsync", 11020, ABI_PLAIN, 331},
-  {"cuMemAllocFromPoolAsync", 11020, ABI_PER_THREAD, 332},
-  {"cuMemAllocHost", 2000, ABI_PLAIN, 333},
-  {"cuMemAllocHost", 3020, ABI_PLAIN, 334},
-  {"cuMemAllocManaged", 6000, ABI_PLAIN, 335},
-  {"cuMemAllocPitch", 2000, ABI_PLAIN, 336},
-  {"cuMemAllocPitch", 3020, ABI_PLAIN, 337},
-  {"cuMemBatchDecompressAsync", 12060, ABI_PLAIN, 339},
-  {"cuMemBatchDecompressAsync", 12060, ABI_PER_THREAD, 340},
-  {"cuMemCreate", 10020, ABI_PLAIN, 341},
-  {"cuMemDiscardAndPrefetchBatchAsync", 13000, ABI_PLAIN, 342},
-  {"cuMemDiscardAndPrefetchBatchAsync", 13000, ABI_PER_THREAD, 343},
-  {"cuMemDiscardBatchAsync", 13000, ABI_PLAIN, 344},
-  {"cuMemDiscardBatchAsync", 13000, ABI_PER_THREAD, 345},
-  {"cuMemExportToShareableHandle", 10020, ABI_PLAIN, 346},
-  {"cuMemFree", 2000, ABI_PLAIN, 347},
-  {"cuMemFree", 3020, ABI_PLAIN, 351},
-  {"cuMemFreeAsync", 11020, ABI_PLAIN, 348},
-  {"cuMemFreeAsync", 11020, ABI_PER_THREAD, 349},
-  {"cuMemFreeHost", 2000, ABI_PLAIN, 350},
-  {"cuMemGetAccess", 10020, ABI_PLAIN, 352},
-  {"cuMemGetAddressRange", 2000, ABI_PLAIN, 353},
-  {"cuMemGetAddressRange", 3020, ABI_PLAIN, 354},
-  {"cuMemGetAllocationGranularity", 10020, ABI_PLAIN, 355},
-  {"cuMemGetAllocationPropertiesFromHandle", 10020, ABI_PLAIN, 356},
-  {"cuMemGetDefaultMemPool", 13000, ABI_PLAIN, 357},
-  {"cuMemGetHandleForAddressRange", 11070, ABI_PLAIN, 358},
-  {"cuMemGetInfo", 2000, ABI_PLAIN, 359},
-  {"cuMemGetInfo", 3020, ABI_PLAIN, 360},
-  {"cuMemGetMemPool", 13000, ABI_PLAIN, 361},
-  {"cuMemHostAlloc", 2020, ABI_PLAIN, 362},
-  {"cuMemHostGetDevicePointer", 2020, ABI_PLAIN, 363},
-  {"cuMemHostGetDevicePointer", 3020, ABI_PLAIN, 364},
-  {"cuMemHostGetFlags", 2030, ABI_PLAIN, 365},
-  {"cuMemHostRegister", 4000, ABI_PLAIN, 366},
-  {"cuMemHostRegister", 6050, ABI_PLAIN, 367},
-  {"cuMemHostUnregister", 4000, ABI_PLAIN, 368},
-  {"cuMemImportFromShareableHandle", 10020, ABI_PLAIN, 369},
-  {"cuMemMap", 10020, ABI_PLAIN, 370},
-  {"cuMemMapArrayAsync", 11010, ABI_PLAIN, 371},
-  {"cuMemMapArrayAsync", 11010, ABI_PER_THREAD, 372},
-  {"cuMemPoolCreate", 11020, ABI_PLAIN, 373},
-  {"cuMemPoolDestroy", 11020, ABI_PLAIN, 374},
-  {"cuMemPoolExportPointer", 11020, ABI_PLAIN, 375},
-  {"cuMemPoolExportToShareableHandle", 11020, ABI_PLAIN, 376},
-  {"cuMemPoolGetAccess", 11020, ABI_PLAIN, 377},
-  {"cuMemPoolGetAttribute", 11020, ABI_PLAIN, 378},
-  {"cuMemPoolImportFromShareableHandle", 11020, ABI_PLAIN, 379},
-  {"cuMemPoolImportPointer", 11020, ABI_PLAIN, 380},
-  {"cuMemPoolSetAccess", 11020, ABI_PLAIN, 381},
-  {"cuMemPoolSetAttribute", 11020, ABI_PLAIN, 382},
-  {"cuMemPoolTrimTo", 11020, ABI_PLAIN, 383},
-  {"cuMemPrefetchAsync", 8000, ABI_PLAIN, 384},
-  {"cuMemPrefetchAsync", 8000, ABI_PER_THREAD, 385},
-  {"cuMemPrefetchAsync", 12020, ABI_PLAIN, 386},
-  {"cuMemPrefetchAsync", 12020, ABI_PER_THREAD, 387},
-  {"cuMemPrefetchBatchAsync", 13000, ABI_PLAIN, 388},
-  {"cuMemPrefetchBatchAsync", 13000, ABI_PER_THREAD, 389},
-  {"cuMemRangeGetAttribute", 8000, ABI_PLAIN, 390},
-  {"cuMemRangeGetAttributes", 8000, ABI_PLAIN, 391},
-  {"cuMemRelease", 10020, ABI_PLAIN, 392},
-  {"cuMemRetainAllocationHandle", 11000, ABI_PLAIN, 393},
-  {"cuMemSetAccess", 10020, ABI_PLAIN, 394},
-  {"cuMemSetMemPool", 13000, ABI_PLAIN, 395},
-  {"cuMemUnmap", 10020, ABI_PLAIN, 396},
-  {"cuMemcpy", 4000, ABI_PLAIN, 397},
-  {"cuMemcpy", 7000, ABI_PER_THREAD, 470},
-  {"cuMemcpy2D", 2000, ABI_PLAIN, 398},
-  {"cuMemcpy2D", 3020, ABI_PLAIN, 405},
-  {"cuMemcpy2D", 7000, ABI_PER_THREAD, 406},
-  {"cuMemcpy2DAsync", 2000, ABI_PLAIN, 399},
-  {"cuMemcpy2DAsync", 3020, ABI_PLAIN, 400},
-  {"cuMemcpy2DAsync", 7000, ABI_PER_THREAD, 401},
-  {"cuMemcpy2DUnaligned", 2000, ABI_PLAIN, 402},
-  {"cuMemcpy2DUnaligned", 3020, ABI_PLAIN, 403},
-  {"cuMemcpy2DUnaligned", 7000, ABI_PER_THREAD, 404},
-  {"cuMemcpy3D", 2000, ABI_PLAIN, 407},
-  {"cuMemcpy3D", 3020, ABI_PLAIN, 419},
-  {"cuMemcpy3D", 7000, ABI_PER_THREAD, 420},
-  {"cuMemcpy3DAsync", 2000, ABI_PLAIN, 408},
-  {"cuMemcpy3DAsync", 3020, ABI_PLAIN, 409},
-  {"cuMemcpy3DAsync", 7000, ABI_PER_THREAD, 410},
-  {"cuMemcpy3DBatchAsync", 12080, ABI_PLAIN, 411},
-  {"cuMemcpy3DBatchAsync", 12080, ABI_PER_THREAD, 412},
-  {"cuMemcpy3DBatchAsync", 13000, ABI_PLAIN, 413},
-  {"cuMemcpy3DBatchAsync", 13000, ABI_PER_THREAD, 414},
-  {"cuMemcpy3DPeer", 4000, ABI_PLAIN, 415},
-  {"cuMemcpy3DPeer", 7000, ABI_PER_THREAD, 418},
-  {"cuMemcpy3DPeerAsync", 4000, ABI_PLAIN, 416},
-  {"cuMemcpy3DPeerAsync", 7000, ABI_PER_THREAD, 417},
-  {"cuMemcpyAsync", 4000, ABI_PLAIN, 421},
-  {"cuMemcpyAsync", 7000, ABI_PER_THREAD, 422},
-  {"cuMemcpyAtoA", 2000, ABI_PLAIN, 423},
-  {"cuMemcpyAtoA", 3020, ABI_PLAIN, 424},
-  {"cuMemcpyAtoA", 7000, ABI_PER_THREAD, 425},
-  {"cuMemcpyAtoD", 2000, ABI_PLAIN, 426},
-  {"cuMemcpyAtoD", 3020, ABI_PLAIN, 427},
-  {"cuMemcpyAtoD", 7000, ABI_PER_THREAD, 428},
-  {"cuMemcpyAtoH", 2000, ABI_PLAIN, 429},
-  {"cuMemcpyAtoH", 3020, ABI_PLAIN, 433},
-  {"cuMemcpyAtoH", 7000, ABI_PER_THREAD, 434},
-  {"cuMemcpyAtoHAsync", 2000, ABI_PLAIN, 430},
-  {"cuMemcpyAtoHAsync", 3020, ABI_PLAIN, 431},
-  {"cuMemcpyAtoHAsync", 7000, ABI_PER_THREAD, 432},
-  {"cuMemcpyBatchAsync", 12080, ABI_PLAIN, 435},
-  {"cuMemcpyBatchAsync", 12080, ABI_PER_THREAD, 436},
-  {"cuMemcpyBatchAsync", 13000, ABI_PLAIN, 437},
-  {"cuMemcpyBatchAsync", 13000, ABI_PER_THREAD, 438},
-  {"cuMemcpyDtoA", 2000, ABI_PLAIN, 439},
-  {"cuMemcpyDtoA", 3020, ABI_PLAIN, 440},
-  {"cuMemcpyDtoA", 7000, ABI_PER_THREAD, 441},
-  {"cuMemcpyDtoD", 2000, ABI_PLAIN, 442},
-  {"cuMemcpyDtoD", 3020, ABI_PLAIN, 446},
-  {"cuMemcpyDtoD", 7000, ABI_PER_THREAD, 447},
-  {"cuMemcpyDtoDAsync", 3000, ABI_PLAIN, 443},
-  {"cuMemcpyDtoDAsync", 3020, ABI_PLAIN, 444},
-  {"cuMemcpyDtoDAsync", 7000, ABI_PER_THREAD, 445},
-  {"cuMemcpyDtoH", 2000, ABI_PLAIN, 448},
-  {"cuMemcpyDtoH", 3020, ABI_PLAIN, 452},
-  {"cuMemcpyDtoH", 7000, ABI_PER_THREAD, 453},
-  {"cuMemcpyDtoHAsync", 2000, ABI_PLAIN, 449},
-  {"cuMemcpyDtoHAsync", 3020, ABI_PLAIN, 450},
-  {"cuMemcpyDtoHAsync", 7000, ABI_PER_THREAD, 451},
-  {"cuMemcpyHtoA", 2000, ABI_PLAIN, 454},
-  {"cuMemcpyHtoA", 3020, ABI_PLAIN, 458},
-  {"cuMemcpyHtoA", 7000, ABI_PER_THREAD, 459},
-  {"cuMemcpyHtoAAsync", 2000, ABI_PLAIN, 455},
-  {"cuMemcpyHtoAAsync", 3020, ABI_PLAIN, 456},
-  {"cuMemcpyHtoAAsync", 7000, ABI_PER_THREAD, 457},
-  {"cuMemcpyHtoD", 2000, ABI_PLAIN, 460},
-  {"cuMemcpyHtoD", 3020, ABI_PLAIN, 464},
-  {"cuMemcpyHtoD", 7000, ABI_PER_THREAD, 465},
-  {"cuMemcpyHtoDAsync", 2000, ABI_PLAIN, 461},
-  {"cuMemcpyHtoDAsync", 3020, ABI_PLAIN, 462},
-  {"cuMemcpyHtoDAsync", 7000, ABI_PER_THREAD, 463},
-  {"cuMemcpyPeer", 4000, ABI_PLAIN, 466},
-  {"cuMemcpyPeer", 7000, ABI_PER_THREAD, 469},
-  {"cuMemcpyPeerAsync", 4000, ABI_PLAIN, 467},
-  {"cuMemcpyPeerAsync", 7000, ABI_PER_THREAD, 468},
-  {"cuMemsetD16", 2000, ABI_PLAIN, 471},
-  {"cuMemsetD16", 3020, ABI_PLAIN, 474},
-  {"cuMemsetD16", 7000, ABI_PER_THREAD, 475},
-  {"cuMemsetD16Async", 3020, ABI_PLAIN, 472},
-  {"cuMemsetD16Async", 7000, ABI_PER_THREAD, 473},
-  {"cuMemsetD2D16", 2000, ABI_PLAIN, 476},
-  {"cuMemsetD2D16", 3020, ABI_PLAIN, 479},
-  {"cuMemsetD2D16", 7000, ABI_PER_THREAD, 480},
-  {"cuMemsetD2D16Async", 3020, ABI_PLAIN, 477},
-  {"cuMemsetD2D16Async", 7000, ABI_PER_THREAD, 478},
-  {"cuMemsetD2D32", 2000, ABI_PLAIN, 481},
-  {"cuMemsetD2D32", 3020, ABI_PLAIN, 484},
-  {"cuMemsetD2D32", 7000, ABI_PER_THREAD, 485},
-  {"cuMemsetD2D32Async", 3020, ABI_PLAIN, 482},
-  {"cuMemsetD2D32Async", 7000, ABI_PER_THREAD, 483},
-  {"cuMemsetD2D8", 2000, ABI_PLAIN, 486},
-  {"cuMemsetD2D8", 3020, ABI_PLAIN, 489},
-  {"cuMemsetD2D8", 7000, ABI_PER_THREAD, 490},
-  {"cuMemsetD2D8Async", 3020, ABI_PLAIN, 487},
-  {"cuMemsetD2D8Async", 7000, ABI_PER_THREAD, 488},
-  {"cuMemsetD32", 2000, ABI_PLAIN, 491},
-  {"cuMemsetD32", 3020, ABI_PLAIN, 494},
-  {"cuMemsetD32", 7000, ABI_PER_THREAD, 495},
-  {"cuMemsetD32Async", 3020, ABI_PLAIN, 492},
-  {"cuMemsetD32Async", 7000, ABI_PER_THREAD, 493},
-  {"cuMemsetD8", 2000, ABI_PLAIN, 496},
-  {"cuMemsetD8", 3020, ABI_PLAIN, 499},
-  {"cuMemsetD8", 7000, ABI_PER_THREAD, 500},
-  {"cuMemsetD8Async", 3020, ABI_PLAIN, 497},
-  {"cuMemsetD8Async", 7000, ABI_PER_THREAD, 498},
-  {"cuMipmappedArrayCreate", 5000, ABI_PLAIN, 501},
-  {"cuMipmappedArrayDestroy", 5000, ABI_PLAIN, 502},
-  {"cuMipmappedArrayGetLevel", 5000, ABI_PLAIN, 503},
-  {"cuMipmappedArrayGetMemoryRequirements", 11060, ABI_PLAIN, 504},
-  {"cuMipmappedArrayGetSparseProperties", 11010, ABI_PLAIN, 505},
-  {"cuModuleEnumerateFunctions", 12040, ABI_PLAIN, 506},
-  {"cuModuleGetFunction", 2000, ABI_PLAIN, 507},
-  {"cuModuleGetFunctionCount", 12040, ABI_PLAIN, 508},
-  {"cuModuleGetGlobal", 2000, ABI_PLAIN, 509},
-  {"cuModuleGetGlobal", 3020, ABI_PLAIN, 510},
-  {"cuModuleGetLoadingMode", 11070, ABI_PLAIN, 511},
-  {"cuModuleGetSurfRef", 3000, ABI_PLAIN, 512},
-  {"cuModuleGetTexRef", 2000, ABI_PLAIN, 513},
-  {"cuModuleLoad", 2000, ABI_PLAIN, 514},
-  {"cuModuleLoadData", 2000, ABI_PLAIN, 515},
-  {"cuModuleLoadDataEx", 2010, ABI_PLAIN, 516},
-  {"cuModuleLoadFatBinary", 2000, ABI_PLAIN, 517},
-  {"cuModuleUnload", 2000, ABI_PLAIN, 518},
-  {"cuMulticastAddDevice", 12010, ABI_PLAIN, 519},
-  {"cuMulticastBindAddr", 12010, ABI_PLAIN, 520},
-  {"cuMulticastBindMem", 12010, ABI_PLAIN, 521},
-  {"cuMulticastCreate", 12010, ABI_PLAIN, 522},
-  {"cuMulticastGetGranularity", 12010, ABI_PLAIN, 523},
-  {"cuMulticastUnbind", 12010, ABI_PLAIN, 524},
-  {"cuOccupancyAvailableDynamicSMemPerBlock", 10020, ABI_PLAIN, 525},
-  {"cuOccupancyMaxActiveBlocksPerMultiprocessor", 6050, ABI_PLAIN, 526},
-  {"cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", 7000, ABI_PLAIN, 527},
-  {"cuOccupancyMaxActiveClusters", 11070, ABI_PLAIN, 528},
-  {"cuOccupancyMaxPotentialBlockSize", 6050, ABI_PLAIN, 529},
-  {"cuOccupancyMaxPotentialBlockSizeWithFlags", 7000, ABI_PLAIN, 530},
-  {"cuOccupancyMaxPotentialClusterSize", 11070, ABI_PLAIN, 531},
-  {"cuParamSetSize", 2000, ABI_PLAIN, 532},
-  {"cuParamSetTexRef", 2000, ABI_PLAIN, 533},
-  {"cuParamSetf", 2000, ABI_PLAIN, 534},
-  {"cuParamSeti", 2000, ABI_PLAIN, 535},
-  {"cuParamSetv", 2000, ABI_PLAIN, 536},
-  {"cuPointerGetAttribute", 4000, ABI_PLAIN, 537},
-  {"cuPointerGetAttributes", 7000, ABI_PLAIN, 538},
-  {"cuPointerSetAttribute", 6000, ABI_PLAIN, 539},
-  {"cuProfilerInitialize", 4000, ABI_PLAIN, 540},
-  {"cuProfilerStart", 4000, ABI_PLAIN, 541},
-  {"cuProfilerStop", 4000, ABI_PLAIN, 542},
-  {"cuSignalExternalSemaphoresAsync", 10000, ABI_PLAIN, 543},
-  {"cuSignalExternalSemaphoresAsync", 10000, ABI_PER_THREAD, 544},
-  {"cuStreamAddCallback", 5000, ABI_PLAIN, 545},
-  {"cuStreamAddCallback", 7000, ABI_PER_THREAD, 546},
-  {"cuStreamAttachMemAsync", 6000, ABI_PLAIN, 547},
-  {"cuStreamAttachMemAsync", 7000, ABI_PER_THREAD, 548},
-  {"cuStreamBatchMemOp", 8000, ABI_PLAIN, 549},
-  {"cuStreamBatchMemOp", 8000, ABI_PER_THREAD, 550},
-  {"cuStreamBatchMemOp", 11070, ABI_PLAIN, 551},
-  {"cuStreamBatchMemOp", 11070, ABI_PER_THREAD, 552},
-  {"cuStreamBeginCapture", 10000, ABI_PLAIN, 553},
-  {"cuStreamBeginCapture", 10000, ABI_PER_THREAD, 556},
-  {"cuStreamBeginCapture", 10010, ABI_PLAIN, 557},
-  {"cuStreamBeginCapture", 10010, ABI_PER_THREAD, 558},
-  {"cuStreamBeginCaptureToGraph", 12030, ABI_PLAIN, 554},
-  {"cuStreamBeginCaptureToGraph", 12030, ABI_PER_THREAD, 555},
-  {"cuStreamCopyAttributes", 11000, ABI_PLAIN, 559},
-  {"cuStreamCopyAttributes", 11000, ABI_PER_THREAD, 560},
-  {"cuStreamCreate", 2000, ABI_PLAIN, 561},
-  {"cuStreamCreateWithPriority", 5050, ABI_PLAIN, 562},
-  {"cuStreamDestroy", 2000, ABI_PLAIN, 563},
-  {"cuStreamDestroy", 4000, ABI_PLAIN, 564},
-  {"cuStreamEndCapture", 10000, ABI_PLAIN, 565},
-  {"cuStreamEndCapture", 10000, ABI_PER_THREAD, 566},
-  {"cuStreamGetAttribute", 11000, ABI_PLAIN, 567},
-  {"cuStreamGetAttribute", 11000, ABI_PER_THREAD, 568},
-  {"cuStreamGetCaptureInfo", 10010, ABI_PLAIN, 569},
-  {"cuStreamGetCaptureInfo", 10010, ABI_PER_THREAD, 570},
-  {"cuStreamGetCaptureInfo", 11030, ABI_PLAIN, 571},
-  {"cuStreamGetCaptureInfo", 11030, ABI_PER_THREAD, 572},
-  {"cuStreamGetCaptureInfo", 12030, ABI_PLAIN, 573},
-  {"cuStreamGetCaptureInfo", 12030, ABI_PER_THREAD, 574},
-  {"cuStreamGetCtx", 9020, ABI_PLAIN, 575},
-  {"cuStreamGetCtx", 9020, ABI_PER_THREAD, 576},
-  {"cuStreamGetCtx", 12050, ABI_PLAIN, 577},
-  {"cuStreamGetCtx", 12050, ABI_PER_THREAD, 578},
-  {"cuStreamGetDevice", 12080, ABI_PLAIN, 579},
-  {"cuStreamGetDevice", 12080, ABI_PER_THREAD, 580},
-  {"cuStreamGetFlags", 5050, ABI_PLAIN, 581},
-  {"cuStreamGetFlags", 7000, ABI_PER_THREAD, 582},
-  {"cuStreamGetGreenCtx", 12040, ABI_PLAIN, 583},
-  {"cuStreamGetId", 12000, ABI_PLAIN, 584},
-  {"cuStreamGetId", 12000, ABI_PER_THREAD, 585},
-  {"cuStreamGetPriority", 5050, ABI_PLAIN, 586},
-  {"cuStreamGetPriority", 7000, ABI_PER_THREAD, 587},
-  {"cuStreamIsCapturing", 10000, ABI_PLAIN, 588},
-  {"cuStreamIsCapturing", 10000, ABI_PER_THREAD, 589},
-  {"cuStreamQuery", 2000, ABI_PLAIN, 590},
-  {"cuStreamQuery", 7000, ABI_PER_THREAD, 591},
-  {"cuStreamSetAttribute", 11000, ABI_PLAIN, 592},
-  {"cuStreamSetAttribute", 11000, ABI_PER_THREAD, 593},
-  {"cuStreamSynchronize", 2000, ABI_PLAIN, 594},
-  {"cuStreamSynchronize", 7000, ABI_PER_THREAD, 595},
-  {"cuStreamUpdateCaptureDependencies", 11030, ABI_PLAIN, 596},
-  {"cuStreamUpdateCaptureDependencies", 11030, ABI_PER_THREAD, 597},
-  {"cuStreamUpdateCaptureDependencies", 12030, ABI_PLAIN, 598},
-  {"cuStreamUpdateCaptureDependencies", 12030, ABI_PER_THREAD, 599},
-  {"cuStreamWaitEvent", 3020, ABI_PLAIN, 600},
-  {"cuStreamWaitEvent", 7000, ABI_PER_THREAD, 601},
-  {"cuStreamWaitValue32", 8000, ABI_PLAIN, 602},
-  {"cuStreamWaitValue32", 8000, ABI_PER_THREAD, 603},
-  {"cuStreamWaitValue32", 11070, ABI_PLAIN, 604},
-  {"cuStreamWaitValue32", 11070, ABI_PER_THREAD, 605},
-  {"cuStreamWaitValue64", 9000, ABI_PLAIN, 606},
-  {"cuStreamWaitValue64", 9000, ABI_PER_THREAD, 607},
-  {"cuStreamWaitValue64", 11070, ABI_PLAIN, 608},
-  {"cuStreamWaitValue64", 11070, ABI_PER_THREAD, 609},
-  {"cuStreamWriteValue32", 8000, ABI_PLAIN, 610},
-  {"cuStreamWriteValue32", 8000, ABI_PER_THREAD, 611},
-  {"cuStreamWriteValue32", 11070, ABI_PLAIN, 612},
-  {"cuStreamWriteValue32", 11070, ABI_PER_THREAD, 613},
-  {"cuStreamWriteValue64", 9000, ABI_PLAIN, 614},
-  {"cuStreamWriteValue64", 9000, ABI_PER_THREAD, 615},
-  {"cuStreamWriteValue64", 11070, ABI_PLAIN, 616},
-  {"cuStreamWriteValue64", 11070, ABI_PER_THREAD, 617},
-  {"cuSurfObjectCreate", 5000, ABI_PLAIN, 618},
-  {"cuSurfObjectDestroy", 5000, ABI_PLAIN, 619},
-  {"cuSurfObjectGetResourceDesc", 5000, ABI_PLAIN, 620},
-  {"cuSurfRefGetArray", 3000, ABI_PLAIN, 621},
-  {"cuSurfRefSetArray", 3000, ABI_PLAIN, 622},
-  {"cuTensorMapEncodeIm2col", 12000, ABI_PLAIN, 623},
-  {"cuTensorMapEncodeIm2colWide", 12080, ABI_PLAIN, 624},
-  {"cuTensorMapEncodeTiled", 12000, ABI_PLAIN, 625},
-  {"cuTensorMapReplaceAddress", 12000, ABI_PLAIN, 626},
-  {"cuTexObjectCreate", 5000, ABI_PLAIN, 627},
-  {"cuTexObjectDestroy", 5000, ABI_PLAIN, 628},
-  {"cuTexObjectGetResourceDesc", 5000, ABI_PLAIN, 629},
-  {"cuTexObjectGetResourceViewDesc", 5000, ABI_PLAIN, 630},
-  {"cuTexObjectGetTextureDesc", 5000, ABI_PLAIN, 631},
-  {"cuTexRefCreate", 2000, ABI_PLAIN, 632},
-  {"cuTexRefDestroy", 2000, ABI_PLAIN, 633},
-  {"cuTexRefGetAddress", 2000, ABI_PLAIN, 634},
-  {"cuTexRefGetAddress", 3020, ABI_PLAIN, 636},
-  {"cuTexRefGetAddressMode", 2000, ABI_PLAIN, 635},
-  {"cuTexRefGetArray", 2000, ABI_PLAIN, 637},
-  {"cuTexRefGetBorderColor", 8000, ABI_PLAIN, 638},
-  {"cuTexRefGetFilterMode", 2000, ABI_PLAIN, 639},
-  {"cuTexRefGetFlags", 2000, ABI_PLAIN, 640},
-  {"cuTexRefGetFormat", 2000, ABI_PLAIN, 641},
-  {"cuTexRefGetMaxAnisotropy", 5000, ABI_PLAIN, 642},
-  {"cuTexRefGetMipmapFilterMode", 5000, ABI_PLAIN, 643},
-  {"cuTexRefGetMipmapLevelBias", 5000, ABI_PLAIN, 644},
-  {"cuTexRefGetMipmapLevelClamp", 5000, ABI_PLAIN, 645},
-  {"cuTexRefGetMipmappedArray", 5000, ABI_PLAIN, 646},
-  {"cuTexRefSetAddress", 2000, ABI_PLAIN, 647},
-  {"cuTexRefSetAddress", 3020, ABI_PLAIN, 652},
-  {"cuTexRefSetAddress2D", 2020, ABI_PLAIN, 648},
-  {"cuTexRefSetAddress2D", 3020, ABI_PLAIN, 649},
-  {"cuTexRefSetAddress2D", 4010, ABI_PLAIN, 650},
-  {"cuTexRefSetAddressMode", 2000, ABI_PLAIN, 651},
-  {"cuTexRefSetArray", 2000, ABI_PLAIN, 653},
-  {"cuTexRefSetBorderColor", 8000, ABI_PLAIN, 654},
-  {"cuTexRefSetFilterMode", 2000, ABI_PLAIN, 655},
-  {"cuTexRefSetFlags", 2000, ABI_PLAIN, 656},
-  {"cuTexRefSetFormat", 2000, ABI_PLAIN, 657},
-  {"cuTexRefSetMaxAnisotropy", 5000, ABI_PLAIN, 658},
-  {"cuTexRefSetMipmapFilterMode", 5000, ABI_PLAIN, 659},
-  {"cuTexRefSetMipmapLevelBias", 5000, ABI_PLAIN, 660},
-  {"cuTexRefSetMipmapLevelClamp", 5000, ABI_PLAIN, 661},
-  {"cuTexRefSetMipmappedArray", 5000, ABI_PLAIN, 662},
-  {"cuThreadExchangeStreamCaptureMode", 10010, ABI_PLAIN, 663},
-  {"cuUserObjectCreate", 11030, ABI_PLAIN, 664},
-  {"cuUserObjectRelease", 11030, ABI_PLAIN, 665},
-  {"cuUserObjectRetain", 11030, ABI_PLAIN, 666},
-  {"cuVDPAUCtxCreate", 3010, ABI_PLAIN, 667},
-  {"cuVDPAUCtxCreate", 3020, ABI_PLAIN, 668},
-  {"cuVDPAUGetDevice", 3010, ABI_PLAIN, 669},
-  {"cuWaitExternalSemaphoresAsync", 10000, ABI_PLAIN, 670},
-  {"cuWaitExternalSemaphoresAsync", 10000, ABI_PER_THREAD, 671},
+  {"cuCheckpointOperationComplete", 13040, ABI_PLAIN, 12},
+  {"cuCheckpointProcessCheckpoint", 12080, ABI_PLAIN, 13},
+  {"cuCheckpointProcessGetRestoreThreadId", 12080, ABI_PLAIN, 14},
+  {"cuCheckpointProcessGetState", 12080, ABI_PLAIN, 15},
+  {"cuCheckpointProcessLock", 12080, ABI_PLAIN, 16},
+  {"cuCheckpointProcessRestore", 12080, ABI_PLAIN, 17},
+  {"cuCheckpointProcessUnlock", 12080, ABI_PLAIN, 18},
+  {"cuCoredumpDeregisterCompleteCallback", 13020, ABI_PLAIN, 19},
+  {"cuCoredumpDeregisterStartCallback", 13020, ABI_PLAIN, 20},
+  {"cuCoredumpGetAttribute", 12010, ABI_PLAIN, 21},
+  {"cuCoredumpGetAttributeGlobal", 12010, ABI_PLAIN, 22},
+  {"cuCoredumpRegisterCompleteCallback", 13020, ABI_PLAIN, 23},
+  {"cuCoredumpRegisterStartCallback", 13020, ABI_PLAIN, 24},
+  {"cuCoredumpSetAttribute", 12010, ABI_PLAIN, 25},
+  {"cuCoredumpSetAttributeGlobal", 12010, ABI_PLAIN, 26},
+  {"cuCtxAttach", 2000, ABI_PLAIN, 27},
+  {"cuCtxCreate", 2000, ABI_PLAIN, 28},
+  {"cuCtxCreate", 3020, ABI_PLAIN, 29},
+  {"cuCtxCreate", 11040, ABI_PLAIN, 30},
+  {"cuCtxCreate", 12050, ABI_PLAIN, 31},
+  {"cuCtxDestroy", 2000, ABI_PLAIN, 32},
+  {"cuCtxDestroy", 4000, ABI_PLAIN, 33},
+  {"cuCtxDetach", 2000, ABI_PLAIN, 34},
+  {"cuCtxDisablePeerAccess", 4000, ABI_PLAIN, 35},
+  {"cuCtxEnablePeerAccess", 4000, ABI_PLAIN, 36},
+  {"cuCtxFromGreenCtx", 12040, ABI_PLAIN, 37},
+  {"cuCtxGetApiVersion", 3020, ABI_PLAIN, 38},
+  {"cuCtxGetCacheConfig", 3020, ABI_PLAIN, 39},
+  {"cuCtxGetCurrent", 4000, ABI_PLAIN, 40},
+  {"cuCtxGetDevResource", 12040, ABI_PLAIN, 41},
+  {"cuCtxGetDevice", 2000, ABI_PLAIN, 42},
+  {"cuCtxGetDevice", 13000, ABI_PLAIN, 43},
+  {"cuCtxGetExecAffinity", 11040, ABI_PLAIN, 44},
+  {"cuCtxGetFlags", 7000, ABI_PLAIN, 45},
+  {"cuCtxGetId", 12000, ABI_PLAIN, 46},
+  {"cuCtxGetLimit", 3010, ABI_PLAIN, 47},
+  {"cuCtxGetSharedMemConfig", 4020, ABI_PLAIN, 48},
+  {"cuCtxGetStreamPriorityRange", 5050, ABI_PLAIN, 49},
+  {"cuCtxPopCurrent", 2000, ABI_PLAIN, 50},
+  {"cuCtxPopCurrent", 4000, ABI_PLAIN, 51},
+  {"cuCtxPushCurrent", 2000, ABI_PLAIN, 52},
+  {"cuCtxPushCurrent", 4000, ABI_PLAIN, 53},
+  {"cuCtxRecordEvent", 12050, ABI_PLAIN, 54},
+  {"cuCtxResetPersistingL2Cache", 11000, ABI_PLAIN, 55},
+  {"cuCtxSetCacheConfig", 3020, ABI_PLAIN, 56},
+  {"cuCtxSetCurrent", 4000, ABI_PLAIN, 57},
+  {"cuCtxSetFlags", 12010, ABI_PLAIN, 58},
+  {"cuCtxSetLimit", 3010, ABI_PLAIN, 59},
+  {"cuCtxSetSharedMemConfig", 4020, ABI_PLAIN, 60},
+  {"cuCtxSynchronize", 2000, ABI_PLAIN, 61},
+  {"cuCtxSynchronize", 13000, ABI_PLAIN, 62},
+  {"cuCtxWaitEvent", 12050, ABI_PLAIN, 63},
+  {"cuDestroyExternalMemory", 10000, ABI_PLAIN, 64},
+  {"cuDestroyExternalSemaphore", 10000, ABI_PLAIN, 65},
+  {"cuDevResourceGenerateDesc", 12040, ABI_PLAIN, 66},
+  {"cuDevSmResourceSplit", 13010, ABI_PLAIN, 67},
+  {"cuDevSmResourceSplitByCount", 12040, ABI_PLAIN, 68},
+  {"cuDeviceCanAccessPeer", 4000, ABI_PLAIN, 69},
+  {"cuDeviceComputeCapability", 2000, ABI_PLAIN, 70},
+  {"cuDeviceGet", 2000, ABI_PLAIN, 71},
+  {"cuDeviceGetAttribute", 2000, ABI_PLAIN, 72},
+  {"cuDeviceGetByPCIBusId", 4010, ABI_PLAIN, 73},
+  {"cuDeviceGetCliqueCount", 13040, ABI_PLAIN, 74},
+  {"cuDeviceGetCliqueInfo", 13040, ABI_PLAIN, 75},
+  {"cuDeviceGetCount", 2000, ABI_PLAIN, 76},
+  {"cuDeviceGetDefaultMemPool", 11020, ABI_PLAIN, 77},
+  {"cuDeviceGetDevResource", 12040, ABI_PLAIN, 78},
+  {"cuDeviceGetExecAffinitySupport", 11040, ABI_PLAIN, 79},
+  {"cuDeviceGetFabricClusterUuid", 13040, ABI_PLAIN, 80},
+  {"cuDeviceGetGraphMemAttribute", 11040, ABI_PLAIN, 81},
+  {"cuDeviceGetHostAtomicCapabilities", 13000, ABI_PLAIN, 82},
+  {"cuDeviceGetLuid", 10000, ABI_PLAIN, 83},
+  {"cuDeviceGetMemPool", 11020, ABI_PLAIN, 84},
+  {"cuDeviceGetName", 2000, ABI_PLAIN, 85},
+  {"cuDeviceGetNvSciSyncAttributes", 10020, ABI_PLAIN, 86},
+  {"cuDeviceGetP2PAtomicCapabilities", 13000, ABI_PLAIN, 87},
+  {"cuDeviceGetP2PAttribute", 8000, ABI_PLAIN, 88},
+  {"cuDeviceGetPCIBusId", 4010, ABI_PLAIN, 89},
+  {"cuDeviceGetProperties", 2000, ABI_PLAIN, 90},
+  {"cuDeviceGetTexture1DLinearMaxWidth", 11010, ABI_PLAIN, 91},
+  {"cuDeviceGetUuid", 9020, ABI_PLAIN, 92},
+  {"cuDeviceGetUuid", 11040, ABI_PLAIN, 93},
+  {"cuDeviceGraphMemTrim", 11040, ABI_PLAIN, 94},
+  {"cuDevicePrimaryCtxGetState", 7000, ABI_PLAIN, 95},
+  {"cuDevicePrimaryCtxRelease", 7000, ABI_PLAIN, 96},
+  {"cuDevicePrimaryCtxRelease", 11000, ABI_PLAIN, 97},
+  {"cuDevicePrimaryCtxReset", 7000, ABI_PLAIN, 98},
+  {"cuDevicePrimaryCtxReset", 11000, ABI_PLAIN, 99},
+  {"cuDevicePrimaryCtxRetain", 7000, ABI_PLAIN, 100},
+  {"cuDevicePrimaryCtxSetFlags", 7000, ABI_PLAIN, 101},
+  {"cuDevicePrimaryCtxSetFlags", 11000, ABI_PLAIN, 102},
+  {"cuDeviceRegisterAsyncNotification", 12040, ABI_PLAIN, 103},
+  {"cuDeviceSetGraphMemAttribute", 11040, ABI_PLAIN, 104},
+  {"cuDeviceSetMemPool", 11020, ABI_PLAIN, 105},
+  {"cuDeviceTotalMem", 2000, ABI_PLAIN, 106},
+  {"cuDeviceTotalMem", 3020, ABI_PLAIN, 107},
+  {"cuDeviceUnregisterAsyncNotification", 12040, ABI_PLAIN, 108},
+  {"cuDriverGetVersion", 2020, ABI_PLAIN, 109},
+  {"cuEGLStreamConsumerAcquireFrame", 7000, ABI_PLAIN, 110},
+  {"cuEGLStreamConsumerConnect", 7000, ABI_PLAIN, 111},
+  {"cuEGLStreamConsumerConnectWithFlags", 8000, ABI_PLAIN, 112},
+  {"cuEGLStreamConsumerDisconnect", 7000, ABI_PLAIN, 113},
+  {"cuEGLStreamConsumerReleaseFrame", 7000, ABI_PLAIN, 114},
+  {"cuEGLStreamProducerConnect", 7000, ABI_PLAIN, 115},
+  {"cuEGLStreamProducerDisconnect", 7000, ABI_PLAIN, 116},
+  {"cuEGLStreamProducerPresentFrame", 7000, ABI_PLAIN, 117},
+  {"cuEGLStreamProducerReturnFrame", 7000, ABI_PLAIN, 118},
+  {"cuEventCreate", 2000, ABI_PLAIN, 119},
+  {"cuEventCreateFromEGLSync", 9000, ABI_PLAIN, 120},
+  {"cuEventDestroy", 2000, ABI_PLAIN, 121},
+  {"cuEventDestroy", 4000, ABI_PLAIN, 122},
+  {"cuEventElapsedTime", 2000, ABI_PLAIN, 123},
+  {"cuEventElapsedTime", 12080, ABI_PLAIN, 124},
+  {"cuEventQuery", 2000, ABI_PLAIN, 125},
+  {"cuEventRecord", 2000, ABI_PLAIN, 126},
+  {"cuEventRecord", 7000, ABI_PER_THREAD, 129},
+  {"cuEventRecordWithFlags", 11010, ABI_PLAIN, 127},
+  {"cuEventRecordWithFlags", 11010, ABI_PER_THREAD, 128},
+  {"cuEventSynchronize", 2000, ABI_PLAIN, 130},
+  {"cuExternalMemoryGetMappedBuffer", 10000, ABI_PLAIN, 131},
+  {"cuExternalMemoryGetMappedMipmappedArray", 10000, ABI_PLAIN, 132},
+  {"cuFabricCpyBatchAsync", 13050, ABI_PLAIN, 133},
+  {"cuFabricCpyBatchAsync", 13050, ABI_PER_THREAD, 134},
+  {"cuFlushGPUDirectRDMAWrites", 11030, ABI_PLAIN, 135},
+  {"cuFuncGetAttribute", 2020, ABI_PLAIN, 136},
+  {"cuFuncGetModule", 11000, ABI_PLAIN, 137},
+  {"cuFuncGetName", 12030, ABI_PLAIN, 138},
+  {"cuFuncGetParamCount", 13020, ABI_PLAIN, 139},
+  {"cuFuncGetParamInfo", 12040, ABI_PLAIN, 140},
+  {"cuFuncIsLoaded", 12040, ABI_PLAIN, 141},
+  {"cuFuncLoad", 12040, ABI_PLAIN, 142},
+  {"cuFuncSetAttribute", 9000, ABI_PLAIN, 143},
+  {"cuFuncSetBlockShape", 2000, ABI_PLAIN, 144},
+  {"cuFuncSetCacheConfig", 3000, ABI_PLAIN, 145},
+  {"cuFuncSetSharedMemConfig", 4020, ABI_PLAIN, 146},
+  {"cuFuncSetSharedSize", 2000, ABI_PLAIN, 147},
+  {"cuGLCtxCreate", 2000, ABI_PLAIN, 148},
+  {"cuGLCtxCreate", 3020, ABI_PLAIN, 149},
+  {"cuGLGetDevices", 4010, ABI_PLAIN, 150},
+  {"cuGLGetDevices", 6050, ABI_PLAIN, 151},
+  {"cuGLInit", 2000, ABI_PLAIN, 152},
+  {"cuGLMapBufferObject", 2000, ABI_PLAIN, 153},
+  {"cuGLMapBufferObject", 3020, ABI_PLAIN, 158},
+  {"cuGLMapBufferObject", 7000, ABI_PER_THREAD, 157},
+  {"cuGLMapBufferObjectAsync", 2030, ABI_PLAIN, 154},
+  {"cuGLMapBufferObjectAsync", 3020, ABI_PLAIN, 156},
+  {"cuGLMapBufferObjectAsync", 7000, ABI_PER_THREAD, 155},
+  {"cuGLRegisterBufferObject", 2000, ABI_PLAIN, 159},
+  {"cuGLSetBufferObjectMapFlags", 2030, ABI_PLAIN, 160},
+  {"cuGLUnmapBufferObject", 2000, ABI_PLAIN, 161},
+  {"cuGLUnmapBufferObjectAsync", 2030, ABI_PLAIN, 162},
+  {"cuGLUnregisterBufferObject", 2000, ABI_PLAIN, 163},
+  {"cuGetErrorName", 6000, ABI_PLAIN, 164},
+  {"cuGetErrorString", 6000, ABI_PLAIN, 165},
+  {"cuGetExportTable", 3000, ABI_PLAIN, 166},
+  {"cuGetProcAddress", 11030, ABI_PLAIN, 167},
+  {"cuGetProcAddress", 12000, ABI_PLAIN, 168},
+  {"cuGraphAddBatchMemOpNode", 11070, ABI_PLAIN, 169},
+  {"cuGraphAddChildGraphNode", 10000, ABI_PLAIN, 170},
+  {"cuGraphAddDependencies", 10000, ABI_PLAIN, 171},
+  {"cuGraphAddDependencies", 12030, ABI_PLAIN, 172},
+  {"cuGraphAddEmptyNode", 10000, ABI_PLAIN, 173},
+  {"cuGraphAddEventRecordNode", 11010, ABI_PLAIN, 174},
+  {"cuGraphAddEventWaitNode", 11010, ABI_PLAIN, 175},
+  {"cuGraphAddExternalSemaphoresSignalNode", 11020, ABI_PLAIN, 176},
+  {"cuGraphAddExternalSemaphoresWaitNode", 11020, ABI_PLAIN, 177},
+  {"cuGraphAddHostNode", 10000, ABI_PLAIN, 178},
+  {"cuGraphAddKernelNode", 10000, ABI_PLAIN, 179},
+  {"cuGraphAddKernelNode", 12000, ABI_PLAIN, 180},
+  {"cuGraphAddMemAllocNode", 11040, ABI_PLAIN, 181},
+  {"cuGraphAddMemFreeNode", 11040, ABI_PLAIN, 182},
+  {"cuGraphAddMemcpyNode", 10000, ABI_PLAIN, 183},
+  {"cuGraphAddMemsetNode", 10000, ABI_PLAIN, 184},
+  {"cuGraphAddNode", 12020, ABI_PLAIN, 185},
+  {"cuGraphAddNode", 12030, ABI_PLAIN, 186},
+  {"cuGraphAddNode", 13040, ABI_PLAIN, 187},
+  {"cuGraphBatchMemOpNodeGetParams", 11070, ABI_PLAIN, 188},
+  {"cuGraphBatchMemOpNodeSetParams", 11070, ABI_PLAIN, 189},
+  {"cuGraphChildGraphNodeGetGraph", 10000, ABI_PLAIN, 190},
+  {"cuGraphClone", 10000, ABI_PLAIN, 191},
+  {"cuGraphConditionalHandleCreate", 12030, ABI_PLAIN, 192},
+  {"cuGraphCreate", 10000, ABI_PLAIN, 193},
+  {"cuGraphDebugDotPrint", 11030, ABI_PLAIN, 194},
+  {"cuGraphDestroy", 10000, ABI_PLAIN, 195},
+  {"cuGraphDestroyNode", 10000, ABI_PLAIN, 196},
+  {"cuGraphEventRecordNodeGetEvent", 11010, ABI_PLAIN, 197},
+  {"cuGraphEventRecordNodeSetEvent", 11010, ABI_PLAIN, 198},
+  {"cuGraphEventWaitNodeGetEvent", 11010, ABI_PLAIN, 199},
+  {"cuGraphEventWaitNodeSetEvent", 11010, ABI_PLAIN, 200},
+  {"cuGraphExecBatchMemOpNodeSetParams", 11070, ABI_PLAIN, 201},
+  {"cuGraphExecChildGraphNodeSetParams", 11010, ABI_PLAIN, 202},
+  {"cuGraphExecDestroy", 10000, ABI_PLAIN, 203},
+  {"cuGraphExecEventRecordNodeSetEvent", 11010, ABI_PLAIN, 204},
+  {"cuGraphExecEventWaitNodeSetEvent", 11010, ABI_PLAIN, 205},
+  {"cuGraphExecExternalSemaphoresSignalNodeSetParams", 11020, ABI_PLAIN, 206},
+  {"cuGraphExecExternalSemaphoresWaitNodeSetParams", 11020, ABI_PLAIN, 207},
+  {"cuGraphExecGetFlags", 12000, ABI_PLAIN, 208},
+  {"cuGraphExecGetId", 13010, ABI_PLAIN, 209},
+  {"cuGraphExecHostNodeSetParams", 10020, ABI_PLAIN, 210},
+  {"cuGraphExecKernelNodeSetParams", 10010, ABI_PLAIN, 211},
+  {"cuGraphExecKernelNodeSetParams", 12000, ABI_PLAIN, 212},
+  {"cuGraphExecMemcpyNodeSetParams", 10020, ABI_PLAIN, 213},
+  {"cuGraphExecMemsetNodeSetParams", 10020, ABI_PLAIN, 214},
+  {"cuGraphExecNodeSetParams", 12020, ABI_PLAIN, 215},
+  {"cuGraphExecUpdate", 10020, ABI_PLAIN, 216},
+  {"cuGraphExecUpdate", 12000, ABI_PLAIN, 217},
+  {"cuGraphExternalSemaphoresSignalNodeGetParams", 11020, ABI_PLAIN, 218},
+  {"cuGraphExternalSemaphoresSignalNodeSetParams", 11020, ABI_PLAIN, 219},
+  {"cuGraphExternalSemaphoresWaitNodeGetParams", 11020, ABI_PLAIN, 220},
+  {"cuGraphExternalSemaphoresWaitNodeSetParams", 11020, ABI_PLAIN, 221},
+  {"cuGraphGetEdges", 10000, ABI_PLAIN, 222},
+  {"cuGraphGetEdges", 12030, ABI_PLAIN, 223},
+  {"cuGraphGetId", 13010, ABI_PLAIN, 224},
+  {"cuGraphGetNodes", 10000, ABI_PLAIN, 225},
+  {"cuGraphGetRootNodes", 10000, ABI_PLAIN, 226},
+  {"cuGraphHostNodeGetParams", 10000, ABI_PLAIN, 227},
+  {"cuGraphHostNodeSetParams", 10000, ABI_PLAIN, 228},
+  {"cuGraphInstantiate", 10000, ABI_PLAIN, 229},
+  {"cuGraphInstantiate", 11000, ABI_PLAIN, 233},
+  {"cuGraphInstantiate", 12000, ABI_PLAIN, 230},
+  {"cuGraphInstantiateWithFlags", 11040, ABI_PLAIN, 230},
+  {"cuGraphInstantiateWithParams", 12000, ABI_PLAIN, 231},
+  {"cuGraphInstantiateWithParams", 12000, ABI_PER_THREAD, 232},
+  {"cuGraphKernelNodeCopyAttributes", 11000, ABI_PLAIN, 234},
+  {"cuGraphKernelNodeGetAttribute", 11000, ABI_PLAIN, 235},
+  {"cuGraphKernelNodeGetParams", 10000, ABI_PLAIN, 236},
+  {"cuGraphKernelNodeGetParams", 12000, ABI_PLAIN, 237},
+  {"cuGraphKernelNodeSetAttribute", 11000, ABI_PLAIN, 238},
+  {"cuGraphKernelNodeSetParams", 10000, ABI_PLAIN, 239},
+  {"cuGraphKernelNodeSetParams", 12000, ABI_PLAIN, 240},
+  {"cuGraphLaunch", 10000, ABI_PLAIN, 241},
+  {"cuGraphLaunch", 10000, ABI_PER_THREAD, 242},
+  {"cuGraphMemAllocNodeGetParams", 11040, ABI_PLAIN, 243},
+  {"cuGraphMemFreeNodeGetParams", 11040, ABI_PLAIN, 244},
+  {"cuGraphMemcpyNodeGetParams", 10000, ABI_PLAIN, 245},
+  {"cuGraphMemcpyNodeSetParams", 10000, ABI_PLAIN, 246},
+  {"cuGraphMemsetNodeGetParams", 10000, ABI_PLAIN, 247},
+  {"cuGraphMemsetNodeSetParams", 10000, ABI_PLAIN, 248},
+  {"cuGraphNodeFindInClone", 10000, ABI_PLAIN, 249},
+  {"cuGraphNodeGetContainingGraph", 13010, ABI_PLAIN, 250},
+  {"cuGraphNodeGetDependencies", 10000, ABI_PLAIN, 251},
+  {"cuGraphNodeGetDependencies", 12030, ABI_PLAIN, 252},
+  {"cuGraphNodeGetDependentNodes", 10000, ABI_PLAIN, 253},
+  {"cuGraphNodeGetDependentNodes", 12030, ABI_PLAIN, 254},
+  {"cuGraphNodeGetEnabled", 11060, ABI_PLAIN, 255},
+  {"cuGraphNodeGetLocalId", 13010, ABI_PLAIN, 256},
+  {"cuGraphNodeGetParams", 13020, ABI_PLAIN, 257},
+  {"cuGraphNodeGetToolsId", 13010, ABI_PLAIN, 258},
+  {"cuGraphNodeGetType", 10000, ABI_PLAIN, 259},
+  {"cuGraphNodeSetEnabled", 11060, ABI_PLAIN, 260},
+  {"cuGraphNodeSetParams", 12020, ABI_PLAIN, 261},
+  {"cuGraphNodeSetParams", 13040, ABI_PLAIN, 262},
+  {"cuGraphReleaseUserObject", 11030, ABI_PLAIN, 263},
+  {"cuGraphRemoveDependencies", 10000, ABI_PLAIN, 264},
+  {"cuGraphRemoveDependencies", 12030, ABI_PLAIN, 265},
+  {"cuGraphRetainUserObject", 11030, ABI_PLAIN, 266},
+  {"cuGraphUpload", 11010, ABI_PLAIN, 267},
+  {"cuGraphUpload", 11010, ABI_PER_THREAD, 268},
+  {"cuGraphicsEGLRegisterImage", 7000, ABI_PLAIN, 269},
+  {"cuGraphicsGLRegisterBuffer", 3000, ABI_PLAIN, 270},
+  {"cuGraphicsGLRegisterImage", 3000, ABI_PLAIN, 271},
+  {"cuGraphicsMapResources", 3000, ABI_PLAIN, 272},
+  {"cuGraphicsMapResources", 7000, ABI_PER_THREAD, 273},
+  {"cuGraphicsResourceGetMappedEglFrame", 7000, ABI_PLAIN, 274},
+  {"cuGraphicsResourceGetMappedMipmappedArray", 5000, ABI_PLAIN, 275},
+  {"cuGraphicsResourceGetMappedPointer", 3000, ABI_PLAIN, 276},
+  {"cuGraphicsResourceGetMappedPointer", 3020, ABI_PLAIN, 277},
+  {"cuGraphicsResourceSetMapFlags", 3000, ABI_PLAIN, 278},
+  {"cuGraphicsResourceSetMapFlags", 6050, ABI_PLAIN, 279},
+  {"cuGraphicsSubResourceGetMappedArray", 3000, ABI_PLAIN, 280},
+  {"cuGraphicsUnmapResources", 3000, ABI_PLAIN, 281},
+  {"cuGraphicsUnmapResources", 7000, ABI_PER_THREAD, 282},
+  {"cuGraphicsUnregisterResource", 3000, ABI_PLAIN, 283},
+  {"cuGraphicsVDPAURegisterOutputSurface", 3010, ABI_PLAIN, 284},
+  {"cuGraphicsVDPAURegisterVideoSurface", 3010, ABI_PLAIN, 285},
+  {"cuGreenCtxCreate", 12040, ABI_PLAIN, 286},
+  {"cuGreenCtxDestroy", 12040, ABI_PLAIN, 287},
+  {"cuGreenCtxGetDevResource", 12040, ABI_PLAIN, 288},
+  {"cuGreenCtxGetId", 12090, ABI_PLAIN, 289},
+  {"cuGreenCtxRecordEvent", 12040, ABI_PLAIN, 290},
+  {"cuGreenCtxStreamCreate", 12050, ABI_PLAIN, 291},
+  {"cuGreenCtxWaitEvent", 12040, ABI_PLAIN, 292},
+  {"cuImportExternalMemory", 10000, ABI_PLAIN, 293},
+  {"cuImportExternalSemaphore", 10000, ABI_PLAIN, 294},
+  {"cuInit", 2000, ABI_PLAIN, 295},
+  {"cuIpcCloseMemHandle", 4010, ABI_PLAIN, 296},
+  {"cuIpcGetEventHandle", 4010, ABI_PLAIN, 297},
+  {"cuIpcGetMemHandle", 4010, ABI_PLAIN, 298},
+  {"cuIpcOpenEventHandle", 4010, ABI_PLAIN, 299},
+  {"cuIpcOpenMemHandle", 4010, ABI_PLAIN, 300},
+  {"cuIpcOpenMemHandle", 11000, ABI_PLAIN, 301},
+  {"cuKernelGetAttribute", 12000, ABI_PLAIN, 302},
+  {"cuKernelGetFunction", 12000, ABI_PLAIN, 303},
+  {"cuKernelGetLibrary", 12050, ABI_PLAIN, 304},
+  {"cuKernelGetName", 12030, ABI_PLAIN, 305},
+  {"cuKernelGetParamCount", 13020, ABI_PLAIN, 306},
+  {"cuKernelGetParamInfo", 12040, ABI_PLAIN, 307},
+  {"cuKernelSetAttribute", 12000, ABI_PLAIN, 308},
+  {"cuKernelSetCacheConfig", 12000, ABI_PLAIN, 309},
+  {"cuLaunch", 2000, ABI_PLAIN, 310},
+  {"cuLaunchCooperativeKernel", 9000, ABI_PLAIN, 311},
+  {"cuLaunchCooperativeKernel", 9000, ABI_PER_THREAD, 313},
+  {"cuLaunchCooperativeKernelMultiDevice", 9000, ABI_PLAIN, 312},
+  {"cuLaunchGrid", 2000, ABI_PLAIN, 314},
+  {"cuLaunchGridAsync", 2000, ABI_PLAIN, 315},
+  {"cuLaunchHostFunc", 10000, ABI_PLAIN, 316},
+  {"cuLaunchHostFunc", 10000, ABI_PER_THREAD, 317},
+  {"cuLaunchHostFunc", 13010, ABI_PLAIN, 318},
+  {"cuLaunchHostFunc", 13010, ABI_PER_THREAD, 319},
+  {"cuLaunchKernel", 4000, ABI_PLAIN, 320},
+  {"cuLaunchKernel", 7000, ABI_PER_THREAD, 323},
+  {"cuLaunchKernelEx", 11060, ABI_PLAIN, 321},
+  {"cuLaunchKernelEx", 11060, ABI_PER_THREAD, 322},
+  {"cuLibraryEnumerateKernels", 12040, ABI_PLAIN, 324},
+  {"cuLibraryGetGlobal", 12000, ABI_PLAIN, 325},
+  {"cuLibraryGetKernel", 12000, ABI_PLAIN, 326},
+  {"cuLibraryGetKernelCount", 12040, ABI_PLAIN, 327},
+  {"cuLibraryGetManaged", 12000, ABI_PLAIN, 328},
+  {"cuLibraryGetModule", 12000, ABI_PLAIN, 329},
+  {"cuLibraryGetUnifiedFunction", 12000, ABI_PLAIN, 330},
+  {"cuLibraryLoadData", 12000, ABI_PLAIN, 331},
+  {"cuLibraryLoadFromFile", 12000, ABI_PLAIN, 332},
+  {"cuLibraryUnload", 12000, ABI_PLAIN, 333},
+  {"cuLinkAddData", 5050, ABI_PLAIN, 334},
+  {"cuLinkAddData", 6050, ABI_PLAIN, 335},
+  {"cuLinkAddFile", 5050, ABI_PLAIN, 336},
+  {"cuLinkAddFile", 6050, ABI_PLAIN, 337},
+  {"cuLinkComplete", 5050, ABI_PLAIN, 338},
+  {"cuLinkCreate", 5050, ABI_PLAIN, 339},
+  {"cuLinkCreate", 6050, ABI_PLAIN, 340},
+  {"cuLinkDestroy", 5050, ABI_PLAIN, 341},
+  {"cuLogicalEndpointAddDevice", 13030, ABI_PLAIN, 342},
+  {"cuLogicalEndpointBindAddr", 13030, ABI_PLAIN, 343},
+  {"cuLogicalEndpointBindMem", 13030, ABI_PLAIN, 344},
+  {"cuLogicalEndpointCreate", 13030, ABI_PLAIN, 345},
+  {"cuLogicalEndpointDestroy", 13030, ABI_PLAIN, 346},
+  {"cuLogicalEndpointExport", 13030, ABI_PLAIN, 347},
+  {"cuLogicalEndpointGetLimits", 13030, ABI_PLAIN, 348},
+  {"cuLogicalEndpointIdRelease", 13030, ABI_PLAIN, 349},
+  {"cuLogicalEndpointIdReserve", 13030, ABI_PLAIN, 350},
+  {"cuLogicalEndpointImport", 13030, ABI_PLAIN, 351},
+  {"cuLogicalEndpointQuery", 13030, ABI_PLAIN, 352},
+  {"cuLogicalEndpointUnbind", 13030, ABI_PLAIN, 353},
+  {"cuLogsCurrent", 12090, ABI_PLAIN, 354},
+  {"cuLogsDumpToFile", 12090, ABI_PLAIN, 355},
+  {"cuLogsDumpToMemory", 12090, ABI_PLAIN, 356},
+  {"cuLogsRegisterCallback", 12090, ABI_PLAIN, 357},
+  {"cuLogsUnregisterCallback", 12090, ABI_PLAIN, 358},
+  {"cuMemAddressFree", 10020, ABI_PLAIN, 359},
+  {"cuMemAddressReserve", 10020, ABI_PLAIN, 360},
+  {"cuMemAdvise", 8000, ABI_PLAIN, 361},
+  {"cuMemAdvise", 12020, ABI_PLAIN, 362},
+  {"cuMemAlloc", 2000, ABI_PLAIN, 363},
+  {"cuMemAlloc", 3020, ABI_PLAIN, 373},
+  {"cuMemAllocAsync", 11020, ABI_PLAIN, 364},
+  {"cuMemAllocAsync", 11020, ABI_PER_THREAD, 365},
+  {"cuMemAllocFromPoolAsync", 11020, ABI_PLAIN, 366},
+  {"cuMemAllocFromPoolAsync", 11020, ABI_PER_THREAD, 367},
+  {"cuMemAllocHost", 2000, ABI_PLAIN, 368},
+  {"cuMemAllocHost", 3020, ABI_PLAIN, 369},
+  {"cuMemAllocManaged", 6000, ABI_PLAIN, 370},
+  {"cuMemAllocPitch", 2000, ABI_PLAIN, 371},
+  {"cuMemAllocPitch", 3020, ABI_PLAIN, 372},
+  {"cuMemBatchDecompressAsync", 12060, ABI_PLAIN, 374},
+  {"cuMemBatchDecompressAsync", 12060, ABI_PER_THREAD, 375},
+  {"cuMemCreate", 10020, ABI_PLAIN, 376},
+  {"cuMemDiscardAndPrefetchBatchAsync", 13000, ABI_PLAIN, 377},
+  {"cuMemDiscardAndPrefetchBatchAsync", 13000, ABI_PER_THREAD, 378},
+  {"cuMemDiscardBatchAsync", 13000, ABI_PLAIN, 379},
+  {"cuMemDiscardBatchAsync", 13000, ABI_PER_THREAD, 380},
+  {"cuMemExportToShareableHandle", 10020, ABI_PLAIN, 381},
+  {"cuMemFree", 2000, ABI_PLAIN, 382},
+  {"cuMemFree", 3020, ABI_PLAIN, 386},
+  {"cuMemFreeAsync", 11020, ABI_PLAIN, 383},
+  {"cuMemFreeAsync", 11020, ABI_PER_THREAD, 384},
+  {"cuMemFreeHost", 2000, ABI_PLAIN, 385},
+  {"cuMemGetAccess", 10020, ABI_PLAIN, 387},
+  {"cuMemGetAddressRange", 2000, ABI_PLAIN, 388},
+  {"cuMemGetAddressRange", 3020, ABI_PLAIN, 389},
+  {"cuMemGetAllocationGranularity", 10020, ABI_PLAIN, 390},
+  {"cuMemGetAllocationPropertiesFromHandle", 10020, ABI_PLAIN, 391},
+  {"cuMemGetDefaultMemPool", 13000, ABI_PLAIN, 392},
+  {"cuMemGetHandleForAddressRange", 11070, ABI_PLAIN, 393},
+  {"cuMemGetInfo", 2000, ABI_PLAIN, 394},
+  {"cuMemGetInfo", 3020, ABI_PLAIN, 395},
+  {"cuMemGetLocationInfo", 13040, ABI_PLAIN, 396},
+  {"cuMemGetMemPool", 13000, ABI_PLAIN, 397},
+  {"cuMemHostAlloc", 2020, ABI_PLAIN, 398},
+  {"cuMemHostGetDevicePointer", 2020, ABI_PLAIN, 399},
+  {"cuMemHostGetDevicePointer", 3020, ABI_PLAIN, 400},
+  {"cuMemHostGetFlags", 2030, ABI_PLAIN, 401},
+  {"cuMemHostRegister", 4000, ABI_PLAIN, 402},
+  {"cuMemHostRegister", 6050, ABI_PLAIN, 403},
+  {"cuMemHostUnregister", 4000, ABI_PLAIN, 404},
+  {"cuMemImportFromShareableHandle", 10020, ABI_PLAIN, 405},
+  {"cuMemMap", 10020, ABI_PLAIN, 406},
+  {"cuMemMapArrayAsync", 11010, ABI_PLAIN, 407},
+  {"cuMemMapArrayAsync", 11010, ABI_PER_THREAD, 408},
+  {"cuMemPoolCreate", 11020, ABI_PLAIN, 409},
+  {"cuMemPoolDestroy", 11020, ABI_PLAIN, 410},
+  {"cuMemPoolExportPointer", 11020, ABI_PLAIN, 411},
+  {"cuMemPoolExportToShareableHandle", 11020, ABI_PLAIN, 412},
+  {"cuMemPoolGetAccess", 11020, ABI_PLAIN, 413},
+  {"cuMemPoolGetAttribute", 11020, ABI_PLAIN, 414},
+  {"cuMemPoolImportFromShareableHandle", 11020, ABI_PLAIN, 415},
+  {"cuMemPoolImportPointer", 11020, ABI_PLAIN, 416},
+  {"cuMemPoolSetAccess", 11020, ABI_PLAIN, 417},
+  {"cuMemPoolSetAttribute", 11020, ABI_PLAIN, 418},
+  {"cuMemPoolTrimTo", 11020, ABI_PLAIN, 419},
+  {"cuMemPrefetchAsync", 8000, ABI_PLAIN, 420},
+  {"cuMemPrefetchAsync", 8000, ABI_PER_THREAD, 421},
+  {"cuMemPrefetchAsync", 12020, ABI_PLAIN, 422},
+  {"cuMemPrefetchAsync", 12020, ABI_PER_THREAD, 423},
+  {"cuMemPrefetchBatchAsync", 13000, ABI_PLAIN, 424},
+  {"cuMemPrefetchBatchAsync", 13000, ABI_PER_THREAD, 425},
+  {"cuMemRangeGetAttribute", 8000, ABI_PLAIN, 426},
+  {"cuMemRangeGetAttributes", 8000, ABI_PLAIN, 427},
+  {"cuMemRelease", 10020, ABI_PLAIN, 428},
+  {"cuMemRetainAllocationHandle", 11000, ABI_PLAIN, 429},
+  {"cuMemSetAccess", 10020, ABI_PLAIN, 430},
+  {"cuMemSetMemPool", 13000, ABI_PLAIN, 431},
+  {"cuMemUnmap", 10020, ABI_PLAIN, 432},
+  {"cuMemcpy", 4000, ABI_PLAIN, 433},
+  {"cuMemcpy", 7000, ABI_PER_THREAD, 510},
+  {"cuMemcpy2D", 2000, ABI_PLAIN, 434},
+  {"cuMemcpy2D", 3020, ABI_PLAIN, 441},
+  {"cuMemcpy2D", 7000, ABI_PER_THREAD, 442},
+  {"cuMemcpy2DAsync", 2000, ABI_PLAIN, 435},
+  {"cuMemcpy2DAsync", 3020, ABI_PLAIN, 436},
+  {"cuMemcpy2DAsync", 7000, ABI_PER_THREAD, 437},
+  {"cuMemcpy2DUnaligned", 2000, ABI_PLAIN, 438},
+  {"cuMemcpy2DUnaligned", 3020, ABI_PLAIN, 439},
+  {"cuMemcpy2DUnaligned", 7000, ABI_PER_THREAD, 440},
+  {"cuMemcpy3D", 2000, ABI_PLAIN, 443},
+  {"cuMemcpy3D", 3020, ABI_PLAIN, 457},
+  {"cuMemcpy3D", 7000, ABI_PER_THREAD, 458},
+  {"cuMemcpy3DAsync", 2000, ABI_PLAIN, 444},
+  {"cuMemcpy3DAsync", 3020, ABI_PLAIN, 445},
+  {"cuMemcpy3DAsync", 7000, ABI_PER_THREAD, 446},
+  {"cuMemcpy3DBatchAsync", 12080, ABI_PLAIN, 447},
+  {"cuMemcpy3DBatchAsync", 12080, ABI_PER_THREAD, 448},
+  {"cuMemcpy3DBatchAsync", 13000, ABI_PLAIN, 449},
+  {"cuMemcpy3DBatchAsync", 13000, ABI_PER_THREAD, 450},
+  {"cuMemcpy3DPeer", 4000, ABI_PLAIN, 451},
+  {"cuMemcpy3DPeer", 7000, ABI_PER_THREAD, 454},
+  {"cuMemcpy3DPeerAsync", 4000, ABI_PLAIN, 452},
+  {"cuMemcpy3DPeerAsync", 7000, ABI_PER_THREAD, 453},
+  {"cuMemcpy3DWithAttributesAsync", 13020, ABI_PLAIN, 455},
+  {"cuMemcpy3DWithAttributesAsync", 13020, ABI_PER_THREAD, 456},
+  {"cuMemcpyAsync", 4000, ABI_PLAIN, 459},
+  {"cuMemcpyAsync", 7000, ABI_PER_THREAD, 460},
+  {"cuMemcpyAtoA", 2000, ABI_PLAIN, 461},
+  {"cuMemcpyAtoA", 3020, ABI_PLAIN, 462},
+  {"cuMemcpyAtoA", 7000, ABI_PER_THREAD, 463},
+  {"cuMemcpyAtoD", 2000, ABI_PLAIN, 464},
+  {"cuMemcpyAtoD", 3020, ABI_PLAIN, 465},
+  {"cuMemcpyAtoD", 7000, ABI_PER_THREAD, 466},
+  {"cuMemcpyAtoH", 2000, ABI_PLAIN, 467},
+  {"cuMemcpyAtoH", 3020, ABI_PLAIN, 471},
+  {"cuMemcpyAtoH", 7000, ABI_PER_THREAD, 472},
+  {"cuMemcpyAtoHAsync", 2000, ABI_PLAIN, 468},
+  {"cuMemcpyAtoHAsync", 3020, ABI_PLAIN, 469},
+  {"cuMemcpyAtoHAsync", 7000, ABI_PER_THREAD, 470},
+  {"cuMemcpyBatchAsync", 12080, ABI_PLAIN, 473},
+  {"cuMemcpyBatchAsync", 12080, ABI_PER_THREAD, 474},
+  {"cuMemcpyBatchAsync", 13000, ABI_PLAIN, 475},
+  {"cuMemcpyBatchAsync", 13000, ABI_PER_THREAD, 476},
+  {"cuMemcpyDtoA", 2000, ABI_PLAIN, 477},
+  {"cuMemcpyDtoA", 3020, ABI_PLAIN, 478},
+  {"cuMemcpyDtoA", 7000, ABI_PER_THREAD, 479},
+  {"cuMemcpyDtoD", 2000, ABI_PLAIN, 480},
+  {"cuMemcpyDtoD", 3020, ABI_PLAIN, 484},
+  {"cuMemcpyDtoD", 7000, ABI_PER_THREAD, 485},
+  {"cuMemcpyDtoDAsync", 3000, ABI_PLAIN, 481},
+  {"cuMemcpyDtoDAsync", 3020, ABI_PLAIN, 482},
+  {"cuMemcpyDtoDAsync", 7000, ABI_PER_THREAD, 483},
+  {"cuMemcpyDtoH", 2000, ABI_PLAIN, 486},
+  {"cuMemcpyDtoH", 3020, ABI_PLAIN, 490},
+  {"cuMemcpyDtoH", 7000, ABI_PER_THREAD, 491},
+  {"cuMemcpyDtoHAsync", 2000, ABI_PLAIN, 487},
+  {"cuMemcpyDtoHAsync", 3020, ABI_PLAIN, 488},
+  {"cuMemcpyDtoHAsync", 7000, ABI_PER_THREAD, 489},
+  {"cuMemcpyHtoA", 2000, ABI_PLAIN, 492},
+  {"cuMemcpyHtoA", 3020, ABI_PLAIN, 496},
+  {"cuMemcpyHtoA", 7000, ABI_PER_THREAD, 497},
+  {"cuMemcpyHtoAAsync", 2000, ABI_PLAIN, 493},
+  {"cuMemcpyHtoAAsync", 3020, ABI_PLAIN, 494},
+  {"cuMemcpyHtoAAsync", 7000, ABI_PER_THREAD, 495},
+  {"cuMemcpyHtoD", 2000, ABI_PLAIN, 498},
+  {"cuMemcpyHtoD", 3020, ABI_PLAIN, 502},
+  {"cuMemcpyHtoD", 7000, ABI_PER_THREAD, 503},
+  {"cuMemcpyHtoDAsync", 2000, ABI_PLAIN, 499},
+  {"cuMemcpyHtoDAsync", 3020, ABI_PLAIN, 500},
+  {"cuMemcpyHtoDAsync", 7000, ABI_PER_THREAD, 501},
+  {"cuMemcpyPeer", 4000, ABI_PLAIN, 504},
+  {"cuMemcpyPeer", 7000, ABI_PER_THREAD, 507},
+  {"cuMemcpyPeerAsync", 4000, ABI_PLAIN, 505},
+  {"cuMemcpyPeerAsync", 7000, ABI_PER_THREAD, 506},
+  {"cuMemcpyWithAttributesAsync", 13020, ABI_PLAIN, 508},
+  {"cuMemcpyWithAttributesAsync", 13020, ABI_PER_THREAD, 509},
+  {"cuMemsetD16", 2000, ABI_PLAIN, 511},
+  {"cuMemsetD16", 3020, ABI_PLAIN, 514},
+  {"cuMemsetD16", 7000, ABI_PER_THREAD, 515},
+  {"cuMemsetD16Async", 3020, ABI_PLAIN, 512},
+  {"cuMemsetD16Async", 7000, ABI_PER_THREAD, 513},
+  {"cuMemsetD2D16", 2000, ABI_PLAIN, 516},
+  {"cuMemsetD2D16", 3020, ABI_PLAIN, 519},
+  {"cuMemsetD2D16", 7000, ABI_PER_THREAD, 520},
+  {"cuMemsetD2D16Async", 3020, ABI_PLAIN, 517},
+  {"cuMemsetD2D16Async", 7000, ABI_PER_THREAD, 518},
+  {"cuMemsetD2D32", 2000, ABI_PLAIN, 521},
+  {"cuMemsetD2D32", 3020, ABI_PLAIN, 524},
+  {"cuMemsetD2D32", 7000, ABI_PER_THREAD, 525},
+  {"cuMemsetD2D32Async", 3020, ABI_PLAIN, 522},
+  {"cuMemsetD2D32Async", 7000, ABI_PER_THREAD, 523},
+  {"cuMemsetD2D8", 2000, ABI_PLAIN, 526},
+  {"cuMemsetD2D8", 3020, ABI_PLAIN, 529},
+  {"cuMemsetD2D8", 7000, ABI_PER_THREAD, 530},
+  {"cuMemsetD2D8Async", 3020, ABI_PLAIN, 527},
+  {"cuMemsetD2D8Async", 7000, ABI_PER_THREAD, 528},
+  {"cuMemsetD32", 2000, ABI_PLAIN, 531},
+  {"cuMemsetD32", 3020, ABI_PLAIN, 534},
+  {"cuMemsetD32", 7000, ABI_PER_THREAD, 535},
+  {"cuMemsetD32Async", 3020, ABI_PLAIN, 532},
+  {"cuMemsetD32Async", 7000, ABI_PER_THREAD, 533},
+  {"cuMemsetD8", 2000, ABI_PLAIN, 536},
+  {"cuMemsetD8", 3020, ABI_PLAIN, 539},
+  {"cuMemsetD8", 7000, ABI_PER_THREAD, 540},
+  {"cuMemsetD8Async", 3020, ABI_PLAIN, 537},
+  {"cuMemsetD8Async", 7000, ABI_PER_THREAD, 538},
+  {"cuMipmappedArrayCreate", 5000, ABI_PLAIN, 541},
+  {"cuMipmappedArrayDestroy", 5000, ABI_PLAIN, 542},
+  {"cuMipmappedArrayGetLevel", 5000, ABI_PLAIN, 543},
+  {"cuMipmappedArrayGetMemoryRequirements", 11060, ABI_PLAIN, 544},
+  {"cuMipmappedArrayGetSparseProperties", 11010, ABI_PLAIN, 545},
+  {"cuModuleEnumerateFunctions", 12040, ABI_PLAIN, 546},
+  {"cuModuleGetFunction", 2000, ABI_PLAIN, 547},
+  {"cuModuleGetFunctionCount", 12040, ABI_PLAIN, 548},
+  {"cuModuleGetGlobal", 2000, ABI_PLAIN, 549},
+  {"cuModuleGetGlobal", 3020, ABI_PLAIN, 550},
+  {"cuModuleGetLoadingMode", 11070, ABI_PLAIN, 551},
+  {"cuModuleGetSurfRef", 3000, ABI_PLAIN, 552},
+  {"cuModuleGetTexRef", 2000, ABI_PLAIN, 553},
+  {"cuModuleLoad", 2000, ABI_PLAIN, 554},
+  {"cuModuleLoadData", 2000, ABI_PLAIN, 555},
+  {"cuModuleLoadDataEx", 2010, ABI_PLAIN, 556},
+  {"cuModuleLoadFatBinary", 2000, ABI_PLAIN, 557},
+  {"cuModuleUnload", 2000, ABI_PLAIN, 558},
+  {"cuMulticastAddDevice", 12010, ABI_PLAIN, 559},
+  {"cuMulticastBindAddr", 12010, ABI_PLAIN, 560},
+  {"cuMulticastBindAddr", 13010, ABI_PLAIN, 561},
+  {"cuMulticastBindMem", 12010, ABI_PLAIN, 562},
+  {"cuMulticastBindMem", 13010, ABI_PLAIN, 563},
+  {"cuMulticastCreate", 12010, ABI_PLAIN, 564},
+  {"cuMulticastGetGranularity", 12010, ABI_PLAIN, 565},
+  {"cuMulticastUnbind", 12010, ABI_PLAIN, 566},
+  {"cuOccupancyAvailableDynamicSMemPerBlock", 10020, ABI_PLAIN, 567},
+  {"cuOccupancyMaxActiveBlocksPerMultiprocessor", 6050, ABI_PLAIN, 568},
+  {"cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", 7000, ABI_PLAIN, 569},
+  {"cuOccupancyMaxActiveClusters", 11070, ABI_PLAIN, 570},
+  {"cuOccupancyMaxPotentialBlockSize", 6050, ABI_PLAIN, 571},
+  {"cuOccupancyMaxPotentialBlockSizeWithFlags", 7000, ABI_PLAIN, 572},
+  {"cuOccupancyMaxPotentialClusterSize", 11070, ABI_PLAIN, 573},
+  {"cuParamSetSize", 2000, ABI_PLAIN, 574},
+  {"cuParamSetTexRef", 2000, ABI_PLAIN, 575},
+  {"cuParamSetf", 2000, ABI_PLAIN, 576},
+  {"cuParamSeti", 2000, ABI_PLAIN, 577},
+  {"cuParamSetv", 2000, ABI_PLAIN, 578},
+  {"cuPointerGetAttribute", 4000, ABI_PLAIN, 579},
+  {"cuPointerGetAttributes", 7000, ABI_PLAIN, 580},
+  {"cuPointerSetAttribute", 6000, ABI_PLAIN, 581},
+  {"cuProfilerInitialize", 4000, ABI_PLAIN, 582},
+  {"cuProfilerStart", 4000, ABI_PLAIN, 583},
+  {"cuProfilerStop", 4000, ABI_PLAIN, 584},
+  {"cuSignalExternalSemaphoresAsync", 10000, ABI_PLAIN, 585},
+  {"cuSignalExternalSemaphoresAsync", 10000, ABI_PER_THREAD, 586},
+  {"cuStreamAddCallback", 5000, ABI_PLAIN, 587},
+  {"cuStreamAddCallback", 7000, ABI_PER_THREAD, 588},
+  {"cuStreamAttachMemAsync", 6000, ABI_PLAIN, 589},
+  {"cuStreamAttachMemAsync", 7000, ABI_PER_THREAD, 590},
+  {"cuStreamBatchMemOp", 8000, ABI_PLAIN, 591},
+  {"cuStreamBatchMemOp", 8000, ABI_PER_THREAD, 592},
+  {"cuStreamBatchMemOp", 11070, ABI_PLAIN, 593},
+  {"cuStreamBatchMemOp", 11070, ABI_PER_THREAD, 594},
+  {"cuStreamBeginCapture", 10000, ABI_PLAIN, 595},
+  {"cuStreamBeginCapture", 10000, ABI_PER_THREAD, 600},
+  {"cuStreamBeginCapture", 10010, ABI_PLAIN, 601},
+  {"cuStreamBeginCapture", 10010, ABI_PER_THREAD, 602},
+  {"cuStreamBeginCaptureToCig", 13010, ABI_PLAIN, 596},
+  {"cuStreamBeginCaptureToCig", 13010, ABI_PER_THREAD, 597},
+  {"cuStreamBeginCaptureToGraph", 12030, ABI_PLAIN, 598},
+  {"cuStreamBeginCaptureToGraph", 12030, ABI_PER_THREAD, 599},
+  {"cuStreamBeginRecaptureToGraph", 13030, ABI_PLAIN, 603},
+  {"cuStreamBeginRecaptureToGraph", 13030, ABI_PER_THREAD, 604},
+  {"cuStreamCopyAttributes", 11000, ABI_PLAIN, 605},
+  {"cuStreamCopyAttributes", 11000, ABI_PER_THREAD, 606},
+  {"cuStreamCreate", 2000, ABI_PLAIN, 607},
+  {"cuStreamCreateWithPriority", 5050, ABI_PLAIN, 608},
+  {"cuStreamDestroy", 2000, ABI_PLAIN, 609},
+  {"cuStreamDestroy", 4000, ABI_PLAIN, 610},
+  {"cuStreamEndCapture", 10000, ABI_PLAIN, 611},
+  {"cuStreamEndCapture", 10000, ABI_PER_THREAD, 614},
+  {"cuStreamEndCaptureToCig", 13010, ABI_PLAIN, 612},
+  {"cuStreamEndCaptureToCig", 13010, ABI_PER_THREAD, 613},
+  {"cuStreamGetAttribute", 11000, ABI_PLAIN, 615},
+  {"cuStreamGetAttribute", 11000, ABI_PER_THREAD, 616},
+  {"cuStreamGetCaptureInfo", 10010, ABI_PLAIN, 617},
+  {"cuStreamGetCaptureInfo", 10010, ABI_PER_THREAD, 618},
+  {"cuStreamGetCaptureInfo", 11030, ABI_PLAIN, 619},
+  {"cuStreamGetCaptureInfo", 11030, ABI_PER_THREAD, 620},
+  {"cuStreamGetCaptureInfo", 12030, ABI_PLAIN, 621},
+  {"cuStreamGetCaptureInfo", 12030, ABI_PER_THREAD, 622},
+  {"cuStreamGetCtx", 9020, ABI_PLAIN, 623},
+  {"cuStreamGetCtx", 9020, ABI_PER_THREAD, 624},
+  {"cuStreamGetCtx", 12050, ABI_PLAIN, 625},
+  {"cuStreamGetCtx", 12050, ABI_PER_THREAD, 626},
+  {"cuStreamGetDevResource", 13010, ABI_PLAIN, 627},
+  {"cuStreamGetDevResource", 13010, ABI_PER_THREAD, 628},
+  {"cuStreamGetDevice", 12080, ABI_PLAIN, 629},
+  {"cuStreamGetDevice", 12080, ABI_PER_THREAD, 630},
+  {"cuStreamGetFlags", 5050, ABI_PLAIN, 631},
+  {"cuStreamGetFlags", 7000, ABI_PER_THREAD, 632},
+  {"cuStreamGetGreenCtx", 12040, ABI_PLAIN, 633},
+  {"cuStreamGetId", 12000, ABI_PLAIN, 634},
+  {"cuStreamGetId", 12000, ABI_PER_THREAD, 635},
+  {"cuStreamGetPriority", 5050, ABI_PLAIN, 636},
+  {"cuStreamGetPriority", 7000, ABI_PER_THREAD, 637},
+  {"cuStreamIsCapturing", 10000, ABI_PLAIN, 638},
+  {"cuStreamIsCapturing", 10000, ABI_PER_THREAD, 639},
+  {"cuStreamQuery", 2000, ABI_PLAIN, 640},
+  {"cuStreamQuery", 7000, ABI_PER_THREAD, 641},
+  {"cuStreamSetAttribute", 11000, ABI_PLAIN, 642},
+  {"cuStreamSetAttribute", 11000, ABI_PER_THREAD, 643},
+  {"cuStreamSynchronize", 2000, ABI_PLAIN, 644},
+  {"cuStreamSynchronize", 7000, ABI_PER_THREAD, 645},
+  {"cuStreamUpdateCaptureDependencies", 11030, ABI_PLAIN, 646},
+  {"cuStreamUpdateCaptureDependencies", 11030, ABI_PER_THREAD, 647},
+  {"cuStreamUpdateCaptureDependencies", 12030, ABI_PLAIN, 648},
+  {"cuStreamUpdateCaptureDependencies", 12030, ABI_PER_THREAD, 649},
+  {"cuStreamWaitEvent", 3020, ABI_PLAIN, 650},
+  {"cuStreamWaitEvent", 7000, ABI_PER_THREAD, 651},
+  {"cuStreamWaitValue32", 8000, ABI_PLAIN, 652},
+  {"cuStreamWaitValue32", 8000, ABI_PER_THREAD, 653},
+  {"cuStreamWaitValue32", 11070, ABI_PLAIN, 654},
+  {"cuStreamWaitValue32", 11070, ABI_PER_THREAD, 655},
+  {"cuStreamWaitValue64", 9000, ABI_PLAIN, 656},
+  {"cuStreamWaitValue64", 9000, ABI_PER_THREAD, 657},
+  {"cuStreamWaitValue64", 11070, ABI_PLAIN, 658},
+  {"cuStreamWaitValue64", 11070, ABI_PER_THREAD, 659},
+  {"cuStreamWriteValue32", 8000, ABI_PLAIN, 660},
+  {"cuStreamWriteValue32", 8000, ABI_PER_THREAD, 661},
+  {"cuStreamWriteValue32", 11070, ABI_PLAIN, 662},
+  {"cuStreamWriteValue32", 11070, ABI_PER_THREAD, 663},
+  {"cuStreamWriteValue64", 9000, ABI_PLAIN, 664},
+  {"cuStreamWriteValue64", 9000, ABI_PER_THREAD, 665},
+  {"cuStreamWriteValue64", 11070, ABI_PLAIN, 666},
+  {"cuStreamWriteValue64", 11070, ABI_PER_THREAD, 667},
+  {"cuSurfObjectCreate", 5000, ABI_PLAIN, 668},
+  {"cuSurfObjectDestroy", 5000, ABI_PLAIN, 669},
+  {"cuSurfObjectGetResourceDesc", 5000, ABI_PLAIN, 670},
+  {"cuSurfRefGetArray", 3000, ABI_PLAIN, 671},
+  {"cuSurfRefSetArray", 3000, ABI_PLAIN, 672},
+  {"cuTensorMapEncodeIm2col", 12000, ABI_PLAIN, 673},
+  {"cuTensorMapEncodeIm2colWide", 12080, ABI_PLAIN, 674},
+  {"cuTensorMapEncodeTiled", 12000, ABI_PLAIN, 675},
+  {"cuTensorMapReplaceAddress", 12000, ABI_PLAIN, 676},
+  {"cuTensorMapSetAllocationClass", 13050, ABI_PLAIN, 677},
+  {"cuTexObjectCreate", 5000, ABI_PLAIN, 678},
+  {"cuTexObjectDestroy", 5000, ABI_PLAIN, 679},
+  {"cuTexObjectGetResourceDesc", 5000, ABI_PLAIN, 680},
+  {"cuTexObjectGetResourceViewDesc", 5000, ABI_PLAIN, 681},
+  {"cuTexObjectGetTextureDesc", 5000, ABI_PLAIN, 682},
+  {"cuTexRefCreate", 2000, ABI_PLAIN, 683},
+  {"cuTexRefDestroy", 2000, ABI_PLAIN, 684},
+  {"cuTexRefGetAddress", 2000, ABI_PLAIN, 685},
+  {"cuTexRefGetAddress", 3020, ABI_PLAIN, 687},
+  {"cuTexRefGetAddressMode", 2000, ABI_PLAIN, 686},
+  {"cuTexRefGetArray", 2000, ABI_PLAIN, 688},
+  {"cuTexRefGetBorderColor", 8000, ABI_PLAIN, 689},
+  {"cuTexRefGetFilterMode", 2000, ABI_PLAIN, 690},
+  {"cuTexRefGetFlags", 2000, ABI_PLAIN, 691},
+  {"cuTexRefGetFormat", 2000, ABI_PLAIN, 692},
+  {"cuTexRefGetMaxAnisotropy", 5000, ABI_PLAIN, 693},
+  {"cuTexRefGetMipmapFilterMode", 5000, ABI_PLAIN, 694},
+  {"cuTexRefGetMipmapLevelBias", 5000, ABI_PLAIN, 695},
+  {"cuTexRefGetMipmapLevelClamp", 5000, ABI_PLAIN, 696},
+  {"cuTexRefGetMipmappedArray", 5000, ABI_PLAIN, 697},
+  {"cuTexRefSetAddress", 2000, ABI_PLAIN, 698},
+  {"cuTexRefSetAddress", 3020, ABI_PLAIN, 703},
+  {"cuTexRefSetAddress2D", 2020, ABI_PLAIN, 699},
+  {"cuTexRefSetAddress2D", 3020, ABI_PLAIN, 700},
+  {"cuTexRefSetAddress2D", 4010, ABI_PLAIN, 701},
+  {"cuTexRefSetAddressMode", 2000, ABI_PLAIN, 702},
+  {"cuTexRefSetArray", 2000, ABI_PLAIN, 704},
+  {"cuTexRefSetBorderColor", 8000, ABI_PLAIN, 705},
+  {"cuTexRefSetFilterMode", 2000, ABI_PLAIN, 706},
+  {"cuTexRefSetFlags", 2000, ABI_PLAIN, 707},
+  {"cuTexRefSetFormat", 2000, ABI_PLAIN, 708},
+  {"cuTexRefSetMaxAnisotropy", 5000, ABI_PLAIN, 709},
+  {"cuTexRefSetMipmapFilterMode", 5000, ABI_PLAIN, 710},
+  {"cuTexRefSetMipmapLevelBias", 5000, ABI_PLAIN, 711},
+  {"cuTexRefSetMipmapLevelClamp", 5000, ABI_PLAIN, 712},
+  {"cuTexRefSetMipmappedArray", 5000, ABI_PLAIN, 713},
+  {"cuThreadExchangeStreamCaptureMode", 10010, ABI_PLAIN, 714},
+  {"cuUserObjectCreate", 11030, ABI_PLAIN, 715},
+  {"cuUserObjectRelease", 11030, ABI_PLAIN, 716},
+  {"cuUserObjectRetain", 11030, ABI_PLAIN, 717},
+  {"cuVDPAUCtxCreate", 3010, ABI_PLAIN, 718},
+  {"cuVDPAUCtxCreate", 3020, ABI_PLAIN, 719},
+  {"cuVDPAUGetDevice", 3010, ABI_PLAIN, 720},
+  {"cuWaitExternalSemaphoresAsync", 10000, ABI_PLAIN, 721},
+  {"cuWaitExternalSemaphoresAsync", 10000, ABI_PER_THREAD, 722},
 };

@@ -15,6 +15,7 @@ static const struct {
     {"cuDevSmResource", CUDA_ERROR_NOT_SUPPORTED},
     {"cuDeviceGetDevResource", CUDA_ERROR_NOT_SUPPORTED},
     {"cuCtxGetDevResource", CUDA_ERROR_NOT_SUPPORTED},
+    {"cuStreamGetDevResource", CUDA_ERROR_NOT_SUPPORTED},
     // Every driver has the calls that go together with graphics, and NVIDIA Warp wants them when it
     // starts. No thread has a context of OpenGL's that is of this device; so nothing can have been
     // registered, and no handle is one.

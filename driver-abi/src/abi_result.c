@@ -36,6 +36,8 @@ const char *abi_result_sentence(int value) {
       return "the call needs a newer driver";
     case CUDA_ERROR_DEVICE_UNAVAILABLE:
       return "the device is busy or cannot be used right now";
+    case CUDA_ERROR_MULTICAST_RESOURCE_FULL:
+      return "no room is left for another multicast object";
     case CUDA_ERROR_NO_DEVICE:
       return "no CUDA device is visible";
     case CUDA_ERROR_INVALID_DEVICE:
@@ -92,6 +94,8 @@ const char *abi_result_sentence(int value) {
       return "the code waits on the device for kernels it started, which is not possible";
     case CUDA_ERROR_CONTAINED:
       return "a memory error was contained; the process must end";
+    case CUDA_ERROR_INSUFFICIENT_LOADER_VERSION:
+      return "the image needs a newer loader";
     case CUDA_ERROR_INVALID_SOURCE:
       return "the source of the kernel is not valid";
     case CUDA_ERROR_FILE_NOT_FOUND:
@@ -212,6 +216,12 @@ const char *abi_result_sentence(int value) {
       return "the resources do not fit together or are not enough";
     case CUDA_ERROR_KEY_ROTATION:
       return "the keys of protected memory are being changed";
+    case CUDA_ERROR_STREAM_DETACHED:
+      return "the part of the device that the stream belonged to has been given back";
+    case CUDA_ERROR_GRAPH_RECAPTURE_FAILURE:
+      return "what was captured differs too much from the graph";
+    case CUDA_ERROR_FABRIC_NOT_READY:
+      return "the fabric between devices is not ready";
     case CUDA_ERROR_UNKNOWN:
       return "an error of unknown kind happened";
     default:

@@ -4,9 +4,8 @@
 // It is the newest toolkit whose compiler and runtime are run against us. The facts that our types
 // and look-ups come from (CUDA_DRIVER_VERSION) may be older: a function that came since is not
 // found, and of one that came anew the version before is handed out. So before this is raised, what
-// came anew since the facts has to be looked through: until 13.5 these are cuLaunchHostFunc (one
-// argument more, a hint how to wait), cuGraphAddNode and cuGraphNodeSetParams (contexts in parts
-// that were zero before, and the same hint) and two of multicast, which is refused.
+// came anew since the facts has to be looked through, or the facts are taken anew
+// (proto/extract/extract.py).
 #ifndef ABI_VERSION_H
 #define ABI_VERSION_H
 

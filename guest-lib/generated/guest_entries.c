@@ -109,6 +109,7 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuFuncGetAttribute",
   "cuFuncGetModule",
   "cuFuncGetName",
+  "cuFuncGetParamCount",
   "cuFuncGetParamInfo",
   "cuFuncIsLoaded",
   "cuFuncLoad",
@@ -138,6 +139,7 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuGraphAddMemsetNode",
   "cuGraphAddNode",
   "cuGraphAddNode_v2",
+  "cuGraphAddNode_v3",
   "cuGraphBatchMemOpNodeGetParams",
   "cuGraphBatchMemOpNodeSetParams",
   "cuGraphChildGraphNodeGetGraph",
@@ -190,14 +192,17 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuGraphMemsetNodeGetParams",
   "cuGraphMemsetNodeSetParams",
   "cuGraphNodeFindInClone",
+  "cuGraphNodeGetContainingGraph",
   "cuGraphNodeGetDependencies",
   "cuGraphNodeGetDependencies_v2",
   "cuGraphNodeGetDependentNodes",
   "cuGraphNodeGetDependentNodes_v2",
   "cuGraphNodeGetEnabled",
+  "cuGraphNodeGetParams",
   "cuGraphNodeGetType",
   "cuGraphNodeSetEnabled",
   "cuGraphNodeSetParams",
+  "cuGraphNodeSetParams_v2",
   "cuGraphReleaseUserObject",
   "cuGraphRemoveDependencies",
   "cuGraphRemoveDependencies_v2",
@@ -214,6 +219,7 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuKernelGetFunction",
   "cuKernelGetLibrary",
   "cuKernelGetName",
+  "cuKernelGetParamCount",
   "cuKernelGetParamInfo",
   "cuKernelSetAttribute",
   "cuKernelSetCacheConfig",
@@ -222,6 +228,7 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuLaunchGrid",
   "cuLaunchGridAsync",
   "cuLaunchHostFunc",
+  "cuLaunchHostFunc_v2",
   "cuLaunchKernel",
   "cuLaunchKernelEx",
   "cuLibraryEnumerateKernels",
@@ -307,6 +314,7 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuMemcpy3DBatchAsync_v2",
   "cuMemcpy3DPeer",
   "cuMemcpy3DPeerAsync",
+  "cuMemcpy3DWithAttributesAsync",
   "cuMemcpy3D_v2",
   "cuMemcpyAsync",
   "cuMemcpyAtoA_v2",
@@ -326,6 +334,7 @@ const char *const call_names[CALL_COUNT] __attribute__((visibility("hidden"))) =
   "cuMemcpyHtoD_v2",
   "cuMemcpyPeer",
   "cuMemcpyPeerAsync",
+  "cuMemcpyWithAttributesAsync",
   "cuMemsetD16Async",
   "cuMemsetD16_v2",
   "cuMemsetD2D16Async",
@@ -546,6 +555,7 @@ const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))
   CALL_WAITS,  // cuFuncGetAttribute
   CALL_IS_LOCAL,  // cuFuncGetModule
   CALL_IS_LOCAL,  // cuFuncGetName
+  CALL_IS_LOCAL,  // cuFuncGetParamCount
   CALL_IS_LOCAL,  // cuFuncGetParamInfo
   CALL_IS_LOCAL,  // cuFuncIsLoaded
   CALL_IS_LOCAL,  // cuFuncLoad
@@ -575,6 +585,7 @@ const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))
   CALL_IS_LOCAL,  // cuGraphAddMemsetNode
   CALL_IS_LOCAL,  // cuGraphAddNode
   CALL_IS_LOCAL,  // cuGraphAddNode_v2
+  CALL_IS_LOCAL,  // cuGraphAddNode_v3
   CALL_IS_LOCAL,  // cuGraphBatchMemOpNodeGetParams
   CALL_IS_LOCAL,  // cuGraphBatchMemOpNodeSetParams
   CALL_IS_LOCAL,  // cuGraphChildGraphNodeGetGraph
@@ -627,14 +638,17 @@ const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))
   CALL_IS_LOCAL,  // cuGraphMemsetNodeGetParams
   CALL_IS_LOCAL,  // cuGraphMemsetNodeSetParams
   CALL_IS_LOCAL,  // cuGraphNodeFindInClone
+  CALL_IS_LOCAL,  // cuGraphNodeGetContainingGraph
   CALL_IS_LOCAL,  // cuGraphNodeGetDependencies
   CALL_IS_LOCAL,  // cuGraphNodeGetDependencies_v2
   CALL_IS_LOCAL,  // cuGraphNodeGetDependentNodes
   CALL_IS_LOCAL,  // cuGraphNodeGetDependentNodes_v2
   CALL_IS_LOCAL,  // cuGraphNodeGetEnabled
+  CALL_IS_LOCAL,  // cuGraphNodeGetParams
   CALL_IS_LOCAL,  // cuGraphNodeGetType
   0,  // cuGraphNodeSetEnabled
   CALL_IS_LOCAL,  // cuGraphNodeSetParams
+  CALL_IS_LOCAL,  // cuGraphNodeSetParams_v2
   CALL_IS_LOCAL,  // cuGraphReleaseUserObject
   CALL_IS_LOCAL,  // cuGraphRemoveDependencies
   CALL_IS_LOCAL,  // cuGraphRemoveDependencies_v2
@@ -651,6 +665,7 @@ const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))
   CALL_IS_LOCAL,  // cuKernelGetFunction
   CALL_IS_LOCAL,  // cuKernelGetLibrary
   CALL_IS_LOCAL,  // cuKernelGetName
+  CALL_IS_LOCAL,  // cuKernelGetParamCount
   CALL_IS_LOCAL,  // cuKernelGetParamInfo
   0,  // cuKernelSetAttribute
   0,  // cuKernelSetCacheConfig
@@ -659,6 +674,7 @@ const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))
   CALL_STARTS_WORK,  // cuLaunchGrid
   CALL_STARTS_WORK,  // cuLaunchGridAsync
   0,  // cuLaunchHostFunc
+  0,  // cuLaunchHostFunc_v2
   CALL_STARTS_WORK,  // cuLaunchKernel
   CALL_STARTS_WORK,  // cuLaunchKernelEx
   CALL_IS_LOCAL | CALL_MINTS,  // cuLibraryEnumerateKernels
@@ -744,6 +760,7 @@ const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))
   CALL_STARTS_WORK,  // cuMemcpy3DBatchAsync_v2
   CALL_STARTS_WORK,  // cuMemcpy3DPeer
   CALL_STARTS_WORK,  // cuMemcpy3DPeerAsync
+  CALL_STARTS_WORK,  // cuMemcpy3DWithAttributesAsync
   CALL_STARTS_WORK,  // cuMemcpy3D_v2
   CALL_STARTS_WORK,  // cuMemcpyAsync
   CALL_STARTS_WORK,  // cuMemcpyAtoA_v2
@@ -763,6 +780,7 @@ const unsigned char call_traits[CALL_COUNT] __attribute__((visibility("hidden"))
   CALL_STARTS_WORK,  // cuMemcpyHtoD_v2
   CALL_STARTS_WORK,  // cuMemcpyPeer
   CALL_STARTS_WORK,  // cuMemcpyPeerAsync
+  CALL_STARTS_WORK,  // cuMemcpyWithAttributesAsync
   CALL_STARTS_WORK,  // cuMemsetD16Async
   0,  // cuMemsetD16_v2
   CALL_STARTS_WORK,  // cuMemsetD2D16Async
@@ -2165,6 +2183,20 @@ CUresult cuFuncGetName(const char **name, CUfunction hfunc) {
   return call_cuFuncGetName(name, hfunc);
 }
 
+ALWAYS_INLINE CUresult call_cuFuncGetParamCount(CUfunction func, size_t *paramCount) {
+  CUresult result = guest_enter(CALL_cuFuncGetParamCount, NEEDS_INIT);
+  return result ? result : guest_cuFuncGetParamCount(func, paramCount);
+}
+WATCHED CUresult watched_cuFuncGetParamCount(CUfunction func, size_t *paramCount) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuFuncGetParamCount);
+  return watch_end(&watched, call_cuFuncGetParamCount(func, paramCount));
+}
+CUresult cuFuncGetParamCount(CUfunction func, size_t *paramCount) {
+  if (watch_on()) return watched_cuFuncGetParamCount(func, paramCount);
+  return call_cuFuncGetParamCount(func, paramCount);
+}
+
 ALWAYS_INLINE CUresult call_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
   CUresult result = guest_enter(CALL_cuFuncGetParamInfo, NEEDS_INIT);
   return result ? result : guest_cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize);
@@ -2569,6 +2601,20 @@ WATCHED CUresult watched_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGr
 CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) {
   if (watch_on()) return watched_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
   return call_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphAddNode_v3(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphAddNode_v3, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphAddNode_v3(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+}
+WATCHED CUresult watched_cuGraphAddNode_v3(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphAddNode_v3);
+  return watch_end(&watched, call_cuGraphAddNode_v3(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams));
+}
+CUresult cuGraphAddNode_v3(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) {
+  if (watch_on()) return watched_cuGraphAddNode_v3(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
+  return call_cuGraphAddNode_v3(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
 }
 
 ALWAYS_INLINE CUresult call_cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out) {
@@ -3307,6 +3353,20 @@ CUresult cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, 
   return call_cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph);
 }
 
+ALWAYS_INLINE CUresult call_cuGraphNodeGetContainingGraph(CUgraphNode hNode, CUgraph *phGraph) {
+  CUresult result = guest_enter(CALL_cuGraphNodeGetContainingGraph, NEEDS_INIT);
+  return result ? result : guest_cuGraphNodeGetContainingGraph(hNode, phGraph);
+}
+WATCHED CUresult watched_cuGraphNodeGetContainingGraph(CUgraphNode hNode, CUgraph *phGraph) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphNodeGetContainingGraph);
+  return watch_end(&watched, call_cuGraphNodeGetContainingGraph(hNode, phGraph));
+}
+CUresult cuGraphNodeGetContainingGraph(CUgraphNode hNode, CUgraph *phGraph) {
+  if (watch_on()) return watched_cuGraphNodeGetContainingGraph(hNode, phGraph);
+  return call_cuGraphNodeGetContainingGraph(hNode, phGraph);
+}
+
 ALWAYS_INLINE CUresult call_cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies) {
   CUresult result = guest_enter(CALL_cuGraphNodeGetDependencies, NEEDS_CONTEXT);
   return result ? result : guest_cuGraphNodeGetDependencies(hNode, dependencies, numDependencies);
@@ -3377,6 +3437,20 @@ CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsign
   return call_cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled);
 }
 
+ALWAYS_INLINE CUresult call_cuGraphNodeGetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphNodeGetParams, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphNodeGetParams(hNode, nodeParams);
+}
+WATCHED CUresult watched_cuGraphNodeGetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphNodeGetParams);
+  return watch_end(&watched, call_cuGraphNodeGetParams(hNode, nodeParams));
+}
+CUresult cuGraphNodeGetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
+  if (watch_on()) return watched_cuGraphNodeGetParams(hNode, nodeParams);
+  return call_cuGraphNodeGetParams(hNode, nodeParams);
+}
+
 ALWAYS_INLINE CUresult call_cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type) {
   CUresult result = guest_enter(CALL_cuGraphNodeGetType, NEEDS_INIT);
   return result ? result : guest_cuGraphNodeGetType(hNode, type);
@@ -3417,6 +3491,20 @@ WATCHED CUresult watched_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodePara
 CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
   if (watch_on()) return watched_cuGraphNodeSetParams(hNode, nodeParams);
   return call_cuGraphNodeSetParams(hNode, nodeParams);
+}
+
+ALWAYS_INLINE CUresult call_cuGraphNodeSetParams_v2(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
+  CUresult result = guest_enter(CALL_cuGraphNodeSetParams_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuGraphNodeSetParams_v2(hNode, nodeParams);
+}
+WATCHED CUresult watched_cuGraphNodeSetParams_v2(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuGraphNodeSetParams_v2);
+  return watch_end(&watched, call_cuGraphNodeSetParams_v2(hNode, nodeParams));
+}
+CUresult cuGraphNodeSetParams_v2(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
+  if (watch_on()) return watched_cuGraphNodeSetParams_v2(hNode, nodeParams);
+  return call_cuGraphNodeSetParams_v2(hNode, nodeParams);
 }
 
 ALWAYS_INLINE CUresult call_cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count) {
@@ -3647,6 +3735,20 @@ CUresult cuKernelGetName(const char **name, CUkernel hfunc) {
   return call_cuKernelGetName(name, hfunc);
 }
 
+ALWAYS_INLINE CUresult call_cuKernelGetParamCount(CUkernel kernel, size_t *paramCount) {
+  CUresult result = guest_enter(CALL_cuKernelGetParamCount, NEEDS_INIT);
+  return result ? result : guest_cuKernelGetParamCount(kernel, paramCount);
+}
+WATCHED CUresult watched_cuKernelGetParamCount(CUkernel kernel, size_t *paramCount) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuKernelGetParamCount);
+  return watch_end(&watched, call_cuKernelGetParamCount(kernel, paramCount));
+}
+CUresult cuKernelGetParamCount(CUkernel kernel, size_t *paramCount) {
+  if (watch_on()) return watched_cuKernelGetParamCount(kernel, paramCount);
+  return call_cuKernelGetParamCount(kernel, paramCount);
+}
+
 ALWAYS_INLINE CUresult call_cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
   CUresult result = guest_enter(CALL_cuKernelGetParamInfo, NEEDS_INIT);
   return result ? result : guest_cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize);
@@ -3765,6 +3867,24 @@ CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData) {
 CUresult cuLaunchHostFunc_ptsz(CUstream hStream, CUhostFn fn, void *userData) {
   if (watch_on()) return watched_cuLaunchHostFunc(hStream, fn, userData, 1);
   return call_cuLaunchHostFunc(hStream, fn, userData, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void *userData, unsigned int syncMode, int per_thread) {
+  CUresult result = guest_enter(CALL_cuLaunchHostFunc_v2, NEEDS_CONTEXT);
+  return result ? result : guest_cuLaunchHostFunc_v2(hStream, fn, userData, syncMode, per_thread);
+}
+WATCHED CUresult watched_cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void *userData, unsigned int syncMode, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuLaunchHostFunc_v2);
+  return watch_end(&watched, call_cuLaunchHostFunc_v2(hStream, fn, userData, syncMode, per_thread));
+}
+CUresult cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void *userData, unsigned int syncMode) {
+  if (watch_on()) return watched_cuLaunchHostFunc_v2(hStream, fn, userData, syncMode, 0);
+  return call_cuLaunchHostFunc_v2(hStream, fn, userData, syncMode, 0);
+}
+CUresult cuLaunchHostFunc_v2_ptsz(CUstream hStream, CUhostFn fn, void *userData, unsigned int syncMode) {
+  if (watch_on()) return watched_cuLaunchHostFunc_v2(hStream, fn, userData, syncMode, 1);
+  return call_cuLaunchHostFunc_v2(hStream, fn, userData, syncMode, 1);
 }
 
 ALWAYS_INLINE CUresult call_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra, int per_thread) {
@@ -5046,6 +5166,24 @@ CUresult cuMemcpy3DPeerAsync_ptsz(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStr
   return call_cuMemcpy3DPeerAsync(pCopy, hStream, 1);
 }
 
+ALWAYS_INLINE CUresult call_cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags, CUstream hStream, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemcpy3DWithAttributesAsync, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemcpy3DWithAttributesAsync(op, flags, hStream, per_thread);
+}
+WATCHED CUresult watched_cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpy3DWithAttributesAsync);
+  return watch_end(&watched, call_cuMemcpy3DWithAttributesAsync(op, flags, hStream, per_thread));
+}
+CUresult cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags, CUstream hStream) {
+  if (watch_on()) return watched_cuMemcpy3DWithAttributesAsync(op, flags, hStream, 0);
+  return call_cuMemcpy3DWithAttributesAsync(op, flags, hStream, 0);
+}
+CUresult cuMemcpy3DWithAttributesAsync_ptsz(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags, CUstream hStream) {
+  if (watch_on()) return watched_cuMemcpy3DWithAttributesAsync(op, flags, hStream, 1);
+  return call_cuMemcpy3DWithAttributesAsync(op, flags, hStream, 1);
+}
+
 ALWAYS_INLINE CUresult call_cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemcpy3D_v2, NEEDS_CONTEXT);
   if (!result) result = capture_admit_unsafe();
@@ -5396,6 +5534,24 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdevice
 CUresult cuMemcpyPeerAsync_ptsz(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream) {
   if (watch_on()) return watched_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, 1);
   return call_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, 1);
+}
+
+ALWAYS_INLINE CUresult call_cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream, int per_thread) {
+  CUresult result = guest_enter(CALL_cuMemcpyWithAttributesAsync, NEEDS_CONTEXT);
+  return result ? result : guest_cuMemcpyWithAttributesAsync(dst, src, size, attr, hStream, per_thread);
+}
+WATCHED CUresult watched_cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream, int per_thread) {
+  struct watched watched;
+  watch_begin(&watched, CALL_cuMemcpyWithAttributesAsync);
+  return watch_end(&watched, call_cuMemcpyWithAttributesAsync(dst, src, size, attr, hStream, per_thread));
+}
+CUresult cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream) {
+  if (watch_on()) return watched_cuMemcpyWithAttributesAsync(dst, src, size, attr, hStream, 0);
+  return call_cuMemcpyWithAttributesAsync(dst, src, size, attr, hStream, 0);
+}
+CUresult cuMemcpyWithAttributesAsync_ptsz(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream) {
+  if (watch_on()) return watched_cuMemcpyWithAttributesAsync(dst, src, size, attr, hStream, 1);
+  return call_cuMemcpyWithAttributesAsync(dst, src, size, attr, hStream, 1);
 }
 
 static CUresult guest_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream, int per_thread) {

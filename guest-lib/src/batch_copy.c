@@ -166,3 +166,31 @@ CUresult guest_cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *op
                                        unsigned long long flags, CUstream hStream, int per_thread) {
   return guest_cuMemcpy3DBatchAsync(numOps, opList, NULL, flags, hStream, per_thread);
 }
+
+// ---- one copy, which may go to any stream ------------------------------------------------------
+
+CUresult guest_cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t size,
+                                           CUmemcpyAttributes *attr, CUstream hStream,
+                                           int per_thread) {
+  uint64_t stream;
+  CUresult result = stream_for_work(hStream, per_thread, &stream);
+  if (!result && (!attr || !known(attr->srcAccessOrder, attr->flags)))
+    result = CUDA_ERROR_INVALID_VALUE;
+  if (result) return result;
+  struct wait wait = {.needed = 0};
+  struct box_end to = {.place = BOX_EITHER, .address = dst, .pitch = size, .rows = 1};
+  struct box_end from = {.place = BOX_EITHER, .address = src, .pitch = size, .rows = 1};
+  result = move(&to, &from, &(struct box){size, 1, 1}, stream, &wait);
+  return result ? result : finish(&wait, stream);
+}
+
+CUresult guest_cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags,
+                                             CUstream hStream, int per_thread) {
+  uint64_t stream;
+  CUresult result = stream_for_work(hStream, per_thread, &stream);
+  if (!result && (!op || flags)) result = CUDA_ERROR_INVALID_VALUE;
+  if (result) return result;
+  struct wait wait = {.needed = 0};
+  result = move_box(op, stream, &wait);
+  return result ? result : finish(&wait, stream);
+}

@@ -55,6 +55,18 @@ CUresult guest_cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *
   return guest_cuFuncGetParamInfo((CUfunction)kernel, paramIndex, paramOffset, paramSize);
 }
 
+CUresult guest_cuFuncGetParamCount(CUfunction func, size_t *paramCount) {
+  const struct function *function = function_find(func);
+  if (!function) return CUDA_ERROR_INVALID_HANDLE;
+  if (!paramCount) return CUDA_ERROR_INVALID_VALUE;
+  *paramCount = function->parameter_count;
+  return CUDA_SUCCESS;
+}
+
+CUresult guest_cuKernelGetParamCount(CUkernel kernel, size_t *paramCount) {
+  return guest_cuFuncGetParamCount((CUfunction)kernel, paramCount);
+}
+
 CUresult guest_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function) {
   if (!state) return CUDA_ERROR_INVALID_VALUE;
   if (!function_find(function)) return CUDA_ERROR_INVALID_HANDLE;

@@ -441,6 +441,14 @@ CUresult guest_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData, i
                 WIRE_FUNCTION_ONCE);
 }
 
+// How the thread that calls waits for it is a hint, and not one that can be followed: it waits for
+// the server.
+CUresult guest_cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void *userData,
+                                   unsigned int syncMode, int per_thread) {
+  if (syncMode > CU_HOST_TASK_SPINWAIT) fn = NULL;
+  return guest_cuLaunchHostFunc(hStream, fn, userData, per_thread);
+}
+
 CUresult guest_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData,
                                    unsigned int flags, int per_thread) {
   if (flags) callback = NULL;

@@ -98,8 +98,9 @@ CUresult guest_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
   pthread_mutex_lock(&memory_lock);
   struct physical *physical = physical_find(handle);
   if (prop && physical) {
-    *prop = (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                  .location = {CU_MEM_LOCATION_TYPE_DEVICE, physical->device}};
+    *prop = (CUmemAllocationProp){
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = physical->device}};
     if (physical->shareable) prop->requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     result = CUDA_SUCCESS;
   }

@@ -28,7 +28,7 @@ static CUdeviceptr get(uint64_t size, CUstream in) {
 
 static CUmemoryPool make_pool(size_t most) {
   CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
-                               .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0},
+                               .location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}},
                                .maxSize = most};
   CUmemoryPool pool;
   OK(cuMemPoolCreate(&pool, &properties));
@@ -192,7 +192,7 @@ static void which_pool(void **state) {
   OK(cuMemFreeAsync(b, NULL));
   OK(cuMemFreeAsync(a, NULL));
   FAILS(INVALID_DEVICE, cuDeviceGetMemPool(&again, 2));
-  CUmemLocation location = {CU_MEM_LOCATION_TYPE_DEVICE, 1};
+  CUmemLocation location = {CU_MEM_LOCATION_TYPE_DEVICE, {1}};
   OK(cuMemGetDefaultMemPool(&again, &location, CU_MEM_ALLOCATION_TYPE_PINNED));
   assert_ptr_not_equal(first, again);
 }
@@ -201,11 +201,11 @@ static void access(void **state) {
   (void)state;
   session_start(64 * MIB, no_hook);
   CUmemoryPool pool = make_pool(0);
-  CUmemAccessDesc own = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUmemAccessDesc own = {{CU_MEM_LOCATION_TYPE_DEVICE, {0}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   OK(cuMemPoolSetAccess(pool, &own, 1));
   own.flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
   FAILS(INVALID_VALUE, cuMemPoolSetAccess(pool, &own, 1));
-  CUmemAccessDesc other = {{CU_MEM_LOCATION_TYPE_DEVICE, 1}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  CUmemAccessDesc other = {{CU_MEM_LOCATION_TYPE_DEVICE, {1}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   FAILS(PEER_ACCESS_UNSUPPORTED, cuMemPoolSetAccess(pool, &other, 1));
   CUmemAccess_flags flags;
   OK(cuMemPoolGetAccess(&flags, pool, &other.location));

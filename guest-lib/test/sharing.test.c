@@ -166,7 +166,7 @@ static void descriptors(void **state) {
   (void)state;
   session_start(64 * MIB, hook);
   CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                    .location = {CU_MEM_LOCATION_TYPE_DEVICE, 0}};
+                                    .location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}}};
   CUmemGenericAllocationHandle plain, shareable, imported;
   OK(cuMemCreate(&plain, GRANULE, &properties, 0));
   properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;

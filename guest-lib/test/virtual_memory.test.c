@@ -16,7 +16,7 @@ static const struct server_hook no_hook;
 
 static CUmemAllocationProp on_device(int device) {
   return (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                               .location = {CU_MEM_LOCATION_TYPE_DEVICE, device}};
+                               .location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}}};
 }
 
 static CUmemGenericAllocationHandle create(uint64_t size) {
@@ -33,7 +33,7 @@ static CUdeviceptr reserve(uint64_t size) {
 }
 
 static CUresult allow(CUdeviceptr address, uint64_t size, CUmemAccess_flags flags) {
-  CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, 0}, flags};
+  CUmemAccessDesc access = {{CU_MEM_LOCATION_TYPE_DEVICE, {0}}, flags};
   return cuMemSetAccess(address, size, &access, 1);
 }
 #define READ_WRITE CU_MEM_ACCESS_FLAGS_PROT_READWRITE
@@ -192,7 +192,7 @@ static void access(void **state) {
   FAILS(INVALID_VALUE, allow(at + 4 * GRANULE, GRANULE, READ_WRITE));
   FAILS(INVALID_VALUE, allow(at, GRANULE, (CUmemAccess_flags)2));
   FAILS(INVALID_VALUE, cuMemSetAccess(at, GRANULE, NULL, 1));
-  CUmemAccessDesc elsewhere = {{CU_MEM_LOCATION_TYPE_DEVICE, 1}, READ_WRITE};
+  CUmemAccessDesc elsewhere = {{CU_MEM_LOCATION_TYPE_DEVICE, {1}}, READ_WRITE};
   FAILS(PEER_ACCESS_UNSUPPORTED, cuMemSetAccess(at, GRANULE, &elsewhere, 1));
   elsewhere.location.id = 2;
   FAILS(INVALID_VALUE, cuMemSetAccess(at, GRANULE, &elsewhere, 1));
@@ -203,7 +203,8 @@ static void access(void **state) {
   FAILS(INVALID_VALUE, cuMemsetD8_v2(at + 2 * GRANULE - 1, 1, 1));
   OK(cuMemsetD8_v2(at + 2 * GRANULE, 1, 2 * GRANULE));
   unsigned long long flags;
-  CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, 0}, there = {CU_MEM_LOCATION_TYPE_DEVICE, 1};
+  CUmemLocation here = {CU_MEM_LOCATION_TYPE_DEVICE, {0}},
+                there = {CU_MEM_LOCATION_TYPE_DEVICE, {1}};
   OK(cuMemGetAccess(&flags, &here, at + GRANULE));
   assert_int_equal(flags, CU_MEM_ACCESS_FLAGS_PROT_NONE);
   OK(cuMemGetAccess(&flags, &here, at));

@@ -2,7 +2,10 @@
 """Facts of the CUDA driver API, taken by machine from an installed toolkit's headers.
 
     pip install libclang
-    python3 proto/extract/extract.py TOOLKIT_INCLUDE_DIR > proto/facts/cuda-13.0.json
+    pip download --no-deps nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-profiler-api
+    python3 proto/extract/extract.py TOOLKIT_INCLUDE_DIR > proto/facts/cuda-13.5.json
+
+The headers of a toolkit are in those three packages of PyPI, unpacked into one folder.
 
 A maintainer runs this once per toolkit version; everybody else uses the committed result. It
 records names, types, values, sizes and offsets. It copies no comment and no text.
@@ -20,7 +23,7 @@ import header
 # The internal view declares every ABI ever published, each under its own symbol name.
 SOURCE = (
     "#define __CUDA_API_VERSION_INTERNAL\n#define __CUDA_API_VERSION_INTERNAL_ODR\n"
-    "#include <cuda.h>\n#include <cudaTypedefs.h>\n"
+    "#include <cuda.h>\n#include <cudaTypedefs.h>\n#include <cudaProfiler.h>\n"
 )
 
 

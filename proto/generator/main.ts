@@ -81,7 +81,7 @@ export function readCallers(): Callers {
 }
 
 export function generate(): Map<string, string> {
-  const facts = readFacts(path.join(root, 'proto/facts/cuda-13.0.json'));
+  const facts = readFacts(path.join(root, 'proto/facts/cuda-13.5.json'));
   const folder = path.join(root, 'proto/api');
   const nvml = readNvmlFacts(path.join(root, 'proto/facts/nvml-13.5.json'));
   return new Map([

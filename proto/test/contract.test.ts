@@ -3,12 +3,12 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { readApi } from '../generator/api.js';
-import { readFacts } from '../generator/facts.js';
+import { type Lookup, readFacts } from '../generator/facts.js';
 import { readIds, recordIds } from '../generator/ids.js';
 import { root } from '../generator/main.js';
 
 const folder = path.join(root, 'proto', 'api');
-const facts = readFacts(path.join(root, 'proto', 'facts', 'cuda-13.0.json'));
+const facts = readFacts(path.join(root, 'proto', 'facts', 'cuda-13.5.json'));
 const api = readApi(folder, facts);
 
 t.test('the ids of the first release, which nothing may change', async (t) => {
@@ -92,6 +92,17 @@ t.test('names that mean different entry points by version and default stream', a
     ['cuMemPrefetchAsync', 13000, true, 'cuMemPrefetchAsync_v2_ptsz'],
     ['cuMemcpyBatchAsync', 12080, false, 'cuMemcpyBatchAsync'],
     ['cuMemcpyBatchAsync', 13000, false, 'cuMemcpyBatchAsync_v2'],
+    ['cuLaunchHostFunc', 13000, true, 'cuLaunchHostFunc_ptsz'],
+    ['cuLaunchHostFunc', 13010, false, 'cuLaunchHostFunc_v2'],
+    ['cuLaunchHostFunc', 13010, true, 'cuLaunchHostFunc_v2_ptsz'],
+    ['cuGraphAddNode', 13030, false, 'cuGraphAddNode_v2'],
+    ['cuGraphAddNode', 13040, false, 'cuGraphAddNode_v3'],
+    ['cuGraphNodeSetParams', 13030, false, 'cuGraphNodeSetParams'],
+    ['cuGraphNodeSetParams', 13040, false, 'cuGraphNodeSetParams_v2'],
+    ['cuFuncGetParamCount', 13010, false, undefined],
+    ['cuFuncGetParamCount', 13020, false, 'cuFuncGetParamCount'],
+    ['cuFabricCpyBatchAsync', 13040, false, undefined],
+    ['cuFabricCpyBatchAsync', 13050, true, 'cuFabricCpyBatchAsync_ptsz'],
     ['cuStreamBatchMemOp', 11070, true, 'cuStreamBatchMemOp_v2_ptsz'],
     ['cuIpcOpenMemHandle', 4010, false, 'cuIpcOpenMemHandle'],
     ['cuIpcOpenMemHandle', 11000, false, 'cuIpcOpenMemHandle_v2'],
@@ -103,7 +114,7 @@ t.test('names that mean different entry points by version and default stream', a
 
 t.test('the facts fit together', async (t) => {
   const entries = new Set(Object.keys(facts.functions));
-  t.ok(entries.size > 660);
+  t.ok(entries.size > 720);
   for (const [name, , suffix, entry] of facts.lookups) {
     t.ok(entries.has(entry), `${name} leads to an entry point`);
     t.ok(entry.startsWith(name) && entry.endsWith(suffix), `${name} leads to ${entry}`);
@@ -113,6 +124,17 @@ t.test('the facts fit together', async (t) => {
     [...entries].filter((entry) => !reachable.has(entry)),
     [],
     'each can be looked up',
+  );
+});
+
+t.test('of what is served the newest version is served', async (t) => {
+  const served = new Set(
+    api.calls.flatMap(({ name, variants }) => [name, ...variants.map((suffix) => name + suffix)]),
+  );
+  const newest = ([name]: Lookup) => lookUp(name, Number.MAX_SAFE_INTEGER) ?? '';
+  t.same(
+    facts.lookups.filter((row) => served.has(row[3]) && !served.has(newest(row))),
+    [],
   );
 });
 

@@ -7,7 +7,7 @@ import { readFacts } from '../generator/facts.js';
 import { root } from '../generator/main.js';
 import { knownToStart } from '../generator/work.js';
 
-const facts = readFacts(path.join(root, 'proto/facts/cuda-13.0.json'));
+const facts = readFacts(path.join(root, 'proto/facts/cuda-13.5.json'));
 const folder = path.join(root, 'proto/api');
 
 t.test('names', (t) => {

@@ -190,16 +190,27 @@ CUresult guest_cuGraphAddMemFreeNode(BEFORE, CUdeviceptr dptr) {
   params.free.dptr = dptr;
   return add(PLACE, &params);
 }
-CUresult guest_cuGraphAddNode(BEFORE, CUgraphNodeParams *nodeParams) {
-  return add_generic(PLACE, nodeParams);
-}
-CUresult guest_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph,
-                                 const CUgraphNode *dependencies,
-                                 const CUgraphEdgeData *dependencyData, size_t numDependencies,
-                                 CUgraphNodeParams *nodeParams) {
+#define WITH_DATA                                                            \
+  CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, \
+      const CUgraphEdgeData *dependencyData, size_t numDependencies
+CUresult guest_cuGraphAddNode_v3(WITH_DATA, CUgraphNodeParams *nodeParams) {
   return add_generic(
       &(const struct place){phGraphNode, hGraph, dependencies, dependencyData, numDependencies},
       nodeParams);
+}
+CUresult guest_cuGraphAddNode_v2(WITH_DATA, CUgraphNodeParams *nodeParams) {
+  CUgraphNodeParams known;
+  if (nodeParams && (nodeParams->type == CU_GRAPH_NODE_TYPE_HOST ||
+                     nodeParams->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)) {
+    known = params_without_preferences(nodeParams);
+    nodeParams = &known;
+  }
+  return guest_cuGraphAddNode_v3(phGraphNode, hGraph, dependencies, dependencyData, numDependencies,
+                                 nodeParams);
+}
+CUresult guest_cuGraphAddNode(BEFORE, CUgraphNodeParams *nodeParams) {
+  return guest_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, NULL, numDependencies,
+                                 nodeParams);
 }
 
 // ---- entry points: asking and changing ---------------------------------------------------------
@@ -228,6 +239,40 @@ CUresult guest_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph
   const struct graph_node *node = graph_find_node(hNode);
   if (node && phGraph && node->type == CU_GRAPH_NODE_TYPE_GRAPH) {
     *phGraph = (CUgraph)(uintptr_t)node->children[0]->handle;
+    result = CUDA_SUCCESS;
+  }
+  graphs_unlock();
+  return result;
+}
+
+// Of any type.
+CUresult guest_cuGraphNodeGetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
+  CUresult result = CUDA_ERROR_INVALID_VALUE;
+  graphs_lock();
+  struct graph_node *node = graph_find_node(hNode);
+  if (node && nodeParams) {
+    memset(nodeParams, 0, sizeof *nodeParams);
+    nodeParams->type = node->type;
+    result = CUDA_SUCCESS;
+    if (node->type == CU_GRAPH_NODE_TYPE_GRAPH) {
+      // The graph is the node's, and not to be given to another.
+      nodeParams->graph.graph = (CUgraph)(uintptr_t)node->children[0]->handle;
+      nodeParams->graph.ownership = CU_GRAPH_CHILD_GRAPH_OWNERSHIP_INVALID;
+    } else if (node->task) {
+      task_params(node->task, nodeParams);
+      result = told_keep(node, nodeParams);
+    }
+  }
+  graphs_unlock();
+  return result;
+}
+
+CUresult guest_cuGraphNodeGetContainingGraph(CUgraphNode hNode, CUgraph *phGraph) {
+  CUresult result = CUDA_ERROR_INVALID_VALUE;
+  graphs_lock();
+  const struct graph_node *node = graph_find_node(hNode);
+  if (node && phGraph) {
+    *phGraph = (CUgraph)(uintptr_t)node->graph->handle;
     result = CUDA_SUCCESS;
   }
   graphs_unlock();
@@ -269,6 +314,11 @@ CUresult guest_cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event) {
   return set(hNode, &params);
 }
 CUresult guest_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
+  if (!nodeParams) return CUDA_ERROR_INVALID_VALUE;
+  CUgraphNodeParams known = params_without_preferences(nodeParams);
+  return guest_cuGraphNodeSetParams_v2(hNode, &known);
+}
+CUresult guest_cuGraphNodeSetParams_v2(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
   if (!nodeParams || nodeParams->reserved2) return CUDA_ERROR_INVALID_VALUE;
   switch (nodeParams->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:

@@ -43,6 +43,17 @@ static inline CUgraphNodeParams params_of_event(CUgraphNodeType type, CUevent ev
   params.eventRecord.event = event;
   return params;
 }
+// As calls of CUDA 13.3 and older mean them, for which the rest of these two was not there.
+static inline CUgraphNodeParams params_without_preferences(const CUgraphNodeParams *from) {
+  CUgraphNodeParams params = *from;
+  if (params.type == CU_GRAPH_NODE_TYPE_HOST) {
+    params.host.syncMode = 0;
+    params.host.ctx = NULL;
+  } else if (params.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) {
+    params.eventRecord.ctx = NULL;
+  }
+  return params;
+}
 static inline CUgraphNodeParams params_of_child(CUgraph child) {
   CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_GRAPH};
   params.graph.graph = child;

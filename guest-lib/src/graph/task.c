@@ -335,6 +335,22 @@ static CUresult values_of(const CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 *params, struct
   return result ? result : task_values(context, params->paramArray, params->count, task);
 }
 
+static CUresult host_of(const CUDA_HOST_NODE_PARAMS_v2 *params, struct task **task) {
+  uint64_t context;
+  CUresult result = task_context(params->ctx, &context);
+  if (!result && params->syncMode > CU_HOST_TASK_SPINWAIT) result = CUDA_ERROR_INVALID_VALUE;
+  if (!result) result = task_host(params->fn, params->userData, context, task);
+  if (!result) (*task)->host.syncMode = params->syncMode;
+  return result;
+}
+
+// An event is recorded in its own context, whichever is preferred.
+static CUresult record_of(const CUDA_EVENT_RECORD_NODE_PARAMS *params, struct task **task) {
+  uint64_t context;
+  CUresult result = task_context(params->ctx, &context);
+  return result ? result : task_event(handle_of(params->event), 1, context, task);
+}
+
 static CUresult read_params(const CUgraphNodeParams *params, const struct task *like,
                             struct task **task) {
   uint64_t context = context_current_handle();
@@ -346,9 +362,9 @@ static CUresult read_params(const CUgraphNodeParams *params, const struct task *
     case CU_GRAPH_NODE_TYPE_MEMSET:
       return fill_of(&params->memset, task);
     case CU_GRAPH_NODE_TYPE_HOST:
-      return task_host(params->host.fn, params->host.userData, context, task);
+      return host_of(&params->host, task);
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
-      return task_event(handle_of(params->eventRecord.event), 1, context, task);
+      return record_of(&params->eventRecord, task);
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
       return task_event(handle_of(params->eventWait.event), 0, context, task);
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:

@@ -3,6 +3,7 @@
 
 #include "across.h"
 #include "graph/allocation.h"
+#include "graph/condition.h"
 #include "graph/task.h"
 #include "memory.h"
 #include "module.h"
@@ -93,6 +94,15 @@ static void params_of_allocation(const struct task *task, CUDA_MEM_ALLOC_NODE_PA
   params->dptr = graph_allocation_address(allocate->allocation);
 }
 
+static void params_of_condition(const struct task *task, CUDA_CONDITIONAL_NODE_PARAMS *params) {
+  const struct condition_task *condition = &task->condition;
+  params->handle = condition->condition->handle;
+  params->type = condition->kind;
+  params->size = condition->size;
+  params->phGraph_out = condition->bodies;
+  params->ctx = context_of(task);
+}
+
 void task_params(const struct task *task, CUgraphNodeParams *params) {
   memset(params, 0, sizeof *params);
   params->type = task->type;
@@ -108,8 +118,11 @@ void task_params(const struct task *task, CUgraphNodeParams *params) {
       break;
     case CU_GRAPH_NODE_TYPE_HOST:
       params->host = task->host;
+      params->host.ctx = context_of(task);
       break;
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+      params->eventRecord.ctx = context_of(task);
+      __attribute__((fallthrough));
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
       params->eventRecord.event = (CUevent)(uintptr_t)task->event.handle;
       break;
@@ -123,6 +136,9 @@ void task_params(const struct task *task, CUgraphNodeParams *params) {
       break;
     case CU_GRAPH_NODE_TYPE_MEM_FREE:
       params->free.dptr = graph_allocation_address(task->freed);
+      break;
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      params_of_condition(task, &params->conditional);
       break;
     default:
       break;

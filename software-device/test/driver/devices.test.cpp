@@ -48,6 +48,16 @@ void unsupported_calls_say_so(void **) {
   EXPECT(CUDA_ERROR_NOT_FOUND,
          cuGetProcAddress_v2("cuImportExternalMemory", &function, 13000, 0, &status));
   assert_null(function);
+  // What came later than the version that is asked for is not there yet, served or not.
+  for (const char *newer : {"cuFuncGetParamCount", "cuCoredumpRegisterStartCallback"}) {
+    EXPECT(CUDA_ERROR_NOT_FOUND, cuGetProcAddress_v2(newer, &function, 13010, 0, &status));
+    assert_int_equal(status, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+  }
+  OK(cuGetProcAddress_v2("cuFuncGetParamCount", &function, 13020, 0, &status));
+  EXPECT(CUDA_ERROR_NOT_FOUND,
+         cuGetProcAddress_v2("cuCoredumpRegisterStartCallback", &function, 13020, 0, &status));
+  assert_int_equal(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+  EXPECT(CUDA_ERROR_NOT_SUPPORTED, cuCoredumpRegisterStartCallback(nullptr, nullptr, nullptr));
   OK(cuGetProcAddress_v2("cuMemAlloc", &function, 13000, 0, &status));
   assert_ptr_equal(function, reinterpret_cast<void *>(cuMemAlloc_v2));
 }

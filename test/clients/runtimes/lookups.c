@@ -39,6 +39,8 @@ static const char *const names[] = {
     "cuLaunchHostFunc",
     "cuGraphInstantiate",
     "cuGraphAddNode",
+    "cuGraphNodeSetParams",
+    "cuGraphNodeGetParams",
     "cuGraphAddKernelNode",
     "cuGraphAddDependencies",
     "cuGraphExecUpdate",
@@ -46,6 +48,9 @@ static const char *const names[] = {
     "cuGraphLaunch",
     "cuIpcOpenMemHandle",
     "cuKernelGetName",
+    "cuKernelGetParamCount",
+    "cuMemcpyWithAttributesAsync",
+    "cuFabricCpyBatchAsync",
     "cuLibraryLoadData",
     "cuLibraryGetModule",
     "cuLinkCreate",
@@ -58,10 +63,11 @@ static const char *const names[] = {
     "cuNoSuchCall",
     "",
 };
-static const int versions[] = {1000,  2000,  2030,  3020,  4000,  4010,  5050,  6050,  7000,  7050,
-                               8000,  9000,  9020,  10000, 10010, 10020, 11000, 11010, 11020, 11030,
-                               11040, 11060, 11070, 11080, 12000, 12010, 12020, 12030, 12040, 12050,
-                               12060, 12080, 12090, 13000, 13010, 13020, 13050, 14000, 99990};
+static const int versions[] = {1000,  2000,  2030,  3020,  4000,  4010,  5050,  6050,  7000,
+                               7050,  8000,  9000,  9020,  10000, 10010, 10020, 11000, 11010,
+                               11020, 11030, 11040, 11060, 11070, 11080, 12000, 12010, 12020,
+                               12030, 12040, 12050, 12060, 12080, 12090, 13000, 13010, 13020,
+                               13030, 13040, 13050, 14000, 99990};
 
 static int (*look_up)(const char *, void **, int, uint64_t);
 static int (*look_up_2)(const char *, void **, int, uint64_t, int *);

@@ -130,6 +130,27 @@ CUresult boxes(size_t count, const CUDA_MEMCPY3D_BATCH_OP *list, size_t *failed,
   });
 }
 
+// One copy may go to any stream.
+CUresult one(CUdeviceptr to, CUdeviceptr from, size_t size, const CUmemcpyAttributes *attributes,
+             CUstream handle, Default null) {
+  StreamRef stream;
+  if (CUresult bad = find_stream(handle, null, &stream)) return bad;
+  if (!attributes || !known(attributes->srcAccessOrder, attributes->flags))
+    return CUDA_ERROR_INVALID_VALUE;
+  return guarded([&] {
+    return copy(stream, {to, size, size, Side::kEither}, {from, size, size, Side::kEither},
+                {size, 1, 1}, !at_once(attributes->srcAccessOrder));
+  });
+}
+
+CUresult one_box(const CUDA_MEMCPY3D_BATCH_OP *what, unsigned long long flags, CUstream handle,
+                 Default null) {
+  StreamRef stream;
+  if (CUresult bad = find_stream(handle, null, &stream)) return bad;
+  if (!what || flags) return CUDA_ERROR_INVALID_VALUE;
+  return guarded([&] { return copy_box(stream, *what); });
+}
+
 }  // namespace
 
 extern "C" {
@@ -167,6 +188,23 @@ CUresult cuMemcpy3DBatchAsync_v2(size_t count, CUDA_MEMCPY3D_BATCH_OP *list,
 CUresult cuMemcpy3DBatchAsync_v2_ptsz(size_t count, CUDA_MEMCPY3D_BATCH_OP *list,
                                       unsigned long long flags, CUstream stream) {
   return boxes(count, list, nullptr, flags, stream, Default::kPerThread);
+}
+
+CUresult cuMemcpyWithAttributesAsync(CUdeviceptr to, CUdeviceptr from, size_t size,
+                                     CUmemcpyAttributes *attributes, CUstream stream) {
+  return one(to, from, size, attributes, stream, Default::kLegacy);
+}
+CUresult cuMemcpyWithAttributesAsync_ptsz(CUdeviceptr to, CUdeviceptr from, size_t size,
+                                          CUmemcpyAttributes *attributes, CUstream stream) {
+  return one(to, from, size, attributes, stream, Default::kPerThread);
+}
+CUresult cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *what, unsigned long long flags,
+                                       CUstream stream) {
+  return one_box(what, flags, stream, Default::kLegacy);
+}
+CUresult cuMemcpy3DWithAttributesAsync_ptsz(CUDA_MEMCPY3D_BATCH_OP *what, unsigned long long flags,
+                                            CUstream stream) {
+  return one_box(what, flags, stream, Default::kPerThread);
 }
 
 }  // extern "C"

@@ -156,6 +156,22 @@ CUresult cache_config(const Callable &callable, CUfunc_cache config) {
   return CUDA_SUCCESS;
 }
 
+// Of a kernel in whatever context: `tell(parameters)`.
+template <class Tell>
+CUresult with_parameters(CUkernel handle, Tell tell) {
+  if (CUresult bad = enter()) return bad;
+  auto kernel = driver()->handles.find<LibraryKernel>(handle);
+  auto library = kernel ? kernel->library.lock() : nullptr;
+  if (!library) return CUDA_ERROR_INVALID_HANDLE;
+  return guarded([&]() -> CUresult {
+    std::vector<softdev::ParameterInfo> parameters;
+    std::string reason;
+    if (CUresult bad = library->parameters(kernel->name, &parameters, &reason))
+      return refuse(bad, "%s", reason.c_str());
+    return tell(parameters);
+  });
+}
+
 }  // namespace
 
 extern "C" {
@@ -192,6 +208,14 @@ CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, s
   Callable callable;
   if (CUresult bad = find(function, &callable)) return bad;
   return parameter(callable.kernel->parameters(), index, offset, size);
+}
+
+CUresult cuFuncGetParamCount(CUfunction function, size_t *count) {
+  Callable callable;
+  if (CUresult bad = find(function, &callable)) return bad;
+  if (!count) return CUDA_ERROR_INVALID_VALUE;
+  *count = callable.kernel->parameters().size();
+  return CUDA_SUCCESS;
 }
 
 CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache config) {
@@ -252,16 +276,16 @@ CUresult cuKernelGetLibrary(CUlibrary *library, CUkernel handle) {
 }
 
 CUresult cuKernelGetParamInfo(CUkernel handle, size_t index, size_t *offset, size_t *size) {
-  if (CUresult bad = enter()) return bad;
-  auto kernel = driver()->handles.find<LibraryKernel>(handle);
-  auto library = kernel ? kernel->library.lock() : nullptr;
-  if (!library) return CUDA_ERROR_INVALID_HANDLE;
-  return guarded([&]() -> CUresult {
-    std::vector<softdev::ParameterInfo> parameters;
-    std::string reason;
-    if (CUresult bad = library->parameters(kernel->name, &parameters, &reason))
-      return refuse(bad, "%s", reason.c_str());
+  return with_parameters(handle, [&](const std::vector<softdev::ParameterInfo> &parameters) {
     return parameter(parameters, index, offset, size);
+  });
+}
+
+CUresult cuKernelGetParamCount(CUkernel handle, size_t *count) {
+  return with_parameters(handle, [&](const std::vector<softdev::ParameterInfo> &parameters) {
+    if (!count) return CUDA_ERROR_INVALID_VALUE;
+    *count = parameters.size();
+    return CUDA_SUCCESS;
   });
 }
 

@@ -242,9 +242,18 @@ CUresult cuGraphAddMemFreeNode(BEFORE, CUdeviceptr address) {
   return add_memory(node, graph, before, nullptr, count, nullptr, &address);
 }
 CUresult cuGraphAddNode(BEFORE, CUgraphNodeParams *params) {
-  return add_generic(node, graph, before, nullptr, count, params);
+  return cuGraphAddNode_v2(node, graph, before, nullptr, count, params);
 }
 CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *before,
+                           const CUgraphEdgeData *data, size_t count, CUgraphNodeParams *params) {
+  if (params && (params->type == CU_GRAPH_NODE_TYPE_HOST ||
+                 params->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD)) {
+    CUgraphNodeParams known = without_preferences(*params);
+    return add_generic(node, graph, before, data, count, &known);
+  }
+  return add_generic(node, graph, before, data, count, params);
+}
+CUresult cuGraphAddNode_v3(CUgraphNode *node, CUgraph graph, const CUgraphNode *before,
                            const CUgraphEdgeData *data, size_t count, CUgraphNodeParams *params) {
   return add_generic(node, graph, before, data, count, params);
 }
@@ -308,6 +317,35 @@ CUresult cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr *address) {
   return read(node, CU_GRAPH_NODE_TYPE_MEM_FREE, address,
               [address](const CUgraphNodeParams &params) { *address = params.free.dptr; });
 }
+// Of any type.
+CUresult cuGraphNodeGetParams(CUgraphNode handle, CUgraphNodeParams *out) {
+  std::shared_ptr<Node> node;
+  TaskRef task;
+  CUgraph child = nullptr;
+  CUresult found = locked([&]() -> CUresult {
+    if (CUresult bad = find_node(handle, &node)) return bad;
+    task = node->task;
+    if (node->type == CU_GRAPH_NODE_TYPE_GRAPH) child = as_handle<CUgraph>(*node->children[0]);
+    return CUDA_SUCCESS;
+  });
+  if (found) return found;
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  if (task) return get(handle, node->type, out, out);
+  *out = CUgraphNodeParams{};
+  out->type = node->type;
+  // The graph is the node's, and not to be given to another.
+  if (child) out->graph = {child, CU_GRAPH_CHILD_GRAPH_OWNERSHIP_INVALID};
+  return CUDA_SUCCESS;
+}
+CUresult cuGraphNodeGetContainingGraph(CUgraphNode handle, CUgraph *graph) {
+  return locked([&]() -> CUresult {
+    std::shared_ptr<Node> node;
+    if (CUresult bad = find_node(handle, &node)) return bad;
+    if (!graph) return CUDA_ERROR_INVALID_VALUE;
+    *graph = as_handle<CUgraph>(*node->graph);
+    return CUDA_SUCCESS;
+  });
+}
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode handle, CUgraph *graph) {
   return locked([&]() -> CUresult {
     std::shared_ptr<Node> node;
@@ -350,6 +388,11 @@ CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode node,
   return params ? set(node, params_for(*params)) : CUDA_ERROR_INVALID_VALUE;
 }
 CUresult cuGraphNodeSetParams(CUgraphNode node, CUgraphNodeParams *params) {
+  if (!params) return CUDA_ERROR_INVALID_VALUE;
+  CUgraphNodeParams known = without_preferences(*params);
+  return cuGraphNodeSetParams_v2(node, &known);
+}
+CUresult cuGraphNodeSetParams_v2(CUgraphNode node, CUgraphNodeParams *params) {
   if (!params || params->reserved2) return CUDA_ERROR_INVALID_VALUE;
   switch (params->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:

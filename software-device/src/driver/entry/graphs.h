@@ -48,13 +48,24 @@ inline CUgraphNodeParams params_for(const CUDA_MEMSET_NODE_PARAMS &from, CUconte
 inline CUgraphNodeParams params_for(const CUDA_HOST_NODE_PARAMS &from) {
   CUgraphNodeParams params{};
   params.type = CU_GRAPH_NODE_TYPE_HOST;
-  params.host = {from.fn, from.userData};
+  params.host.fn = from.fn;
+  params.host.userData = from.userData;
   return params;
 }
 inline CUgraphNodeParams params_for(const CUDA_BATCH_MEM_OP_NODE_PARAMS &from) {
   CUgraphNodeParams params{};
   params.type = CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
   memcpy(&params.memOp, &from, sizeof from);
+  return params;
+}
+// As calls of CUDA 13.3 and older mean them, for which the rest of these two was not there.
+inline CUgraphNodeParams without_preferences(CUgraphNodeParams params) {
+  if (params.type == CU_GRAPH_NODE_TYPE_HOST) {
+    params.host.syncMode = 0;
+    params.host.ctx = nullptr;
+  } else if (params.type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) {
+    params.eventRecord.ctx = nullptr;
+  }
   return params;
 }
 inline CUgraphNodeParams params_for_event(CUgraphNodeType type, CUevent event) {

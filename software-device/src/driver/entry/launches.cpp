@@ -31,10 +31,11 @@ CUresult run_with_attributes(const CUlaunchConfig *config, CUfunction function, 
   });
 }
 
-CUresult call_host(CUstream handle, CUhostFn function, void *data, Default null) {
+CUresult call_host(CUstream handle, CUhostFn function, void *data, unsigned sync_mode,
+                   Default null) {
   StreamRef stream;
   if (CUresult bad = find_for_work(handle, null, &stream)) return bad;
-  if (!function) return CUDA_ERROR_INVALID_VALUE;
+  if (!function || sync_mode > CU_HOST_TASK_SPINWAIT) return CUDA_ERROR_INVALID_VALUE;
   return guarded(
       [&] { return submit(stream, std::make_shared<HostTask>(stream.context, function, data)); });
 }
@@ -96,10 +97,18 @@ CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig *config, CUfunction function
   return run_with_attributes(config, function, parameters, extra, Default::kPerThread);
 }
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *data) {
-  return call_host(stream, function, data, Default::kLegacy);
+  return call_host(stream, function, data, CU_HOST_TASK_BLOCKING, Default::kLegacy);
 }
 CUresult cuLaunchHostFunc_ptsz(CUstream stream, CUhostFn function, void *data) {
-  return call_host(stream, function, data, Default::kPerThread);
+  return call_host(stream, function, data, CU_HOST_TASK_BLOCKING, Default::kPerThread);
+}
+CUresult cuLaunchHostFunc_v2(CUstream stream, CUhostFn function, void *data,
+                             unsigned int sync_mode) {
+  return call_host(stream, function, data, sync_mode, Default::kLegacy);
+}
+CUresult cuLaunchHostFunc_v2_ptsz(CUstream stream, CUhostFn function, void *data,
+                                  unsigned int sync_mode) {
+  return call_host(stream, function, data, sync_mode, Default::kPerThread);
 }
 CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *data,
                              unsigned int flags) {

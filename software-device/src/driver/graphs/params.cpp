@@ -81,13 +81,18 @@ CUresult fill_of(const CUDA_MEMSET_NODE_PARAMS_v2 &params, TaskRef *task) {
 
 CUresult host_of(const CUDA_HOST_NODE_PARAMS_v2 &params, TaskRef *task) {
   std::shared_ptr<Context> context;
-  if (CUresult bad = enter(&context)) return bad;
+  if (CUresult bad = find_context(params.ctx, &context)) return bad;
   if (!params.fn) return refuse(CUDA_ERROR_INVALID_VALUE, "the function is NULL");
-  *task = std::make_shared<HostTask>(context, params.fn, params.userData);
+  if (params.syncMode > CU_HOST_TASK_SPINWAIT)
+    return refuse(CUDA_ERROR_INVALID_VALUE, "there is no way to wait %u", params.syncMode);
+  *task = std::make_shared<HostTask>(context, params.fn, params.userData, params.syncMode);
   return CUDA_SUCCESS;
 }
 
-CUresult event_of(CUevent handle, bool record, TaskRef *task) {
+// `preferred` may be NULL: an event is recorded in its own context in any case.
+CUresult event_of(CUevent handle, CUcontext preferred, bool record, TaskRef *task) {
+  std::shared_ptr<Context> named;
+  if (CUresult bad = preferred ? find_context(preferred, &named) : CUDA_SUCCESS) return bad;
   auto event = driver()->handles.find<Event>(handle);
   if (!event)
     return refuse(CUDA_ERROR_INVALID_VALUE, "%p is no event", static_cast<void *>(handle));
@@ -243,6 +248,14 @@ void params_of_allocation(const AllocateTask &task, CUDA_MEM_ALLOC_NODE_PARAMS_v
   params->dptr = task.allocation->address;
 }
 
+void params_of_condition(ConditionTask &task, CUDA_CONDITIONAL_NODE_PARAMS *params) {
+  params->handle = task.condition->handle();
+  params->type = task.kind;
+  params->size = task.size;
+  params->phGraph_out = task.bodies.data();
+  params->ctx = context_handle(task);
+}
+
 bool flat(const Box &box) { return box.height <= 1 && box.depth <= 1; }
 bool same_box(const Box &a, const Box &b) {
   return a.width == b.width && a.height == b.height && a.depth == b.depth;
@@ -303,9 +316,9 @@ CUresult task_of(const CUgraphNodeParams &params, const std::vector<CUlaunchAttr
     case CU_GRAPH_NODE_TYPE_HOST:
       return host_of(params.host, task);
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
-      return event_of(params.eventRecord.event, true, task);
+      return event_of(params.eventRecord.event, params.eventRecord.ctx, true, task);
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
-      return event_of(params.eventWait.event, false, task);
+      return event_of(params.eventWait.event, nullptr, false, task);
     case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
       return values_of(params.memOp, task);
     case CU_GRAPH_NODE_TYPE_EMPTY:
@@ -332,10 +345,14 @@ void params_of(const TaskRef &task, CUgraphNodeParams *params) {
       params_of_fill(static_cast<const FillTask &>(*task), &params->memset);
       break;
     case CU_GRAPH_NODE_TYPE_HOST:
-      params->host = {static_cast<const HostTask &>(*task).function,
-                      static_cast<const HostTask &>(*task).data};
+      params->host.fn = static_cast<const HostTask &>(*task).function;
+      params->host.userData = static_cast<const HostTask &>(*task).data;
+      params->host.syncMode = static_cast<const HostTask &>(*task).sync_mode;
+      params->host.ctx = context_handle(*task);
       break;
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+      params->eventRecord.ctx = context_handle(*task);
+      [[fallthrough]];
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
       params->eventRecord.event =
           reinterpret_cast<CUevent>(static_cast<const EventTask &>(*task).event->handle());
@@ -348,6 +365,9 @@ void params_of(const TaskRef &task, CUgraphNodeParams *params) {
       break;
     case CU_GRAPH_NODE_TYPE_MEM_FREE:
       params->free.dptr = static_cast<const FreeTask &>(*task).allocation->address;
+      break;
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      params_of_condition(static_cast<ConditionTask &>(*task), &params->conditional);
       break;
     default:
       break;
