@@ -2,7 +2,7 @@
 // admit -> queue -> placement policy -> slot, which gets the connection itself.
 import type { Socket } from 'node:net';
 import { encodeAnswer, encodeHello, type Hello } from '../../api-server/src/control.js';
-import { type PlacementParameters, type PlacementPolicy, placeAll } from '../policies/placement.js';
+import type { PlacementParameters, PlacementPolicy } from '../policies/placement.js';
 import { admit, withinTenant } from './admission.js';
 import type { CacheFolder } from './cache-folder.js';
 import { Client } from './client.js';
@@ -15,6 +15,7 @@ import { formatListen, type Listen, Listeners } from './listeners.js';
 import type { Log } from './log.js';
 import type { BesideWanted } from './memory.js';
 import { formatMemoryRule, type MemoryRule } from './memory-rule.js';
+import { Placer } from './placer.js';
 import { Pool } from './pool.js';
 import type { Queue } from './queue.js';
 import { Quota, type QuotaOptions } from './quota.js';
@@ -24,7 +25,7 @@ import type { Sandbox } from './sandbox.js';
 import { selfWaiting, suspectSeconds } from './self-waiting.js';
 import type { Session } from './session.js';
 import type { Slot } from './slot.js';
-import type { GpuState, Placement, ServerState, SessionRequest } from './state.js';
+import type { GpuState, ServerState, SessionRequest } from './state.js';
 import { addressOf, Strangers, type StrangersMost } from './strangers.js';
 import { requireLocal, type Tenant, type Tenants } from './tenants.js';
 import type { FrontPeer } from './tls-preamble.js';
@@ -102,6 +103,7 @@ export class Server {
   readonly #strangers: Strangers;
   readonly #waiting: Waiting;
   readonly #queries: DeviceQueries;
+  readonly #placer: Placer;
   #ids = 0;
   #expiring: NodeJS.Timeout | undefined;
   #hurry: (() => void) | undefined;
@@ -142,6 +144,7 @@ export class Server {
     this.#waiting = new Waiting(this.pool, options.claimSeconds, observer, (reservation) =>
       this.#unclaimed(reservation),
     );
+    this.#placer = new Placer(options, this.pool, (gpus) => this.#with(gpus));
     const { pool, quota } = this;
     const stopping = () => this.stopping;
     const waiting = this.#waiting;
@@ -186,6 +189,7 @@ export class Server {
     try {
       await this.pool.start();
       this.isolation = isolate(this.options, this.pool, this.#log);
+      this.#placer.newProcess = this.isolation.newProcess;
       for (const { slots } of this.pool.devices) {
         for (const { gpu, startSeconds } of slots) this.#observer.slotReady(gpu, startSeconds ?? 0);
       }
@@ -370,8 +374,12 @@ export class Server {
     this.#waiting.enter(visitor);
     // Told its position only if it has to wait.
     if (this.passesQueue && this.#offer(visitor)) return;
-    this.#checkQueue(tenant);
+    // Who is next waits for a new process and for nobody. Else it has to be one who may wait here,
+    // before others lose a warm process for it.
+    const isNext = this.queue.length === 0 && this.#renewFor(visitor);
+    if (!isNext) this.#checkQueue(tenant);
     this.queue.append(visitor);
+    if (this.passesQueue && !isNext) this.#renewFor(visitor);
   }
 
   /** Whether one that fits now need not wait behind those who wait. */
@@ -450,8 +458,12 @@ export class Server {
   #serveQueue() {
     if (this.closed === 'stopping') return;
     for (const visitor of [...this.queue]) {
-      if (this.#offer(visitor)) this.#waiting.leave(visitor);
-      else if (!this.options.queueSkip && !visitor.heldBack) break;
+      if (this.#offer(visitor)) {
+        this.#waiting.leave(visitor);
+        continue;
+      }
+      this.#renewFor(visitor);
+      if (!this.options.queueSkip && !visitor.heldBack) break;
     }
   }
 
@@ -461,7 +473,7 @@ export class Server {
   #offer(visitor: Visitor): boolean {
     const request = this.within(visitor.request);
     visitor.heldBack = request === null;
-    const placements = request && this.#place(request);
+    const placements = request && this.#placer.place(request);
     const [first, ...others] = placements ?? [];
     if (!placements || !first) return false;
     const offered = visitor.client.offer();
@@ -496,16 +508,9 @@ export class Server {
     return withinTenant(request, this.state, this.pool.halves);
   }
 
-  #place(request: SessionRequest): Placement[] | null {
-    const { placement, parameters } = this.options;
-    if (!this.isolation.newProcess) return placeAll(placement, this.state, request, parameters);
-    const { tenant } = request;
-    const state = this.#with(this.pool.stateFor(tenant));
-    const now = placeAll(placement, state, request, parameters);
-    if (now) return now;
-    const soon = placeAll(placement, this.#with(this.pool.stateRenewed), request, parameters);
-    for (const one of soon ?? []) this.pool.renew(one, tenant);
-    return null;
+  #renewFor(visitor: Visitor): boolean {
+    const request = this.within(visitor.request);
+    return request !== null && this.#placer.renewFor(request);
   }
 
   #ready(slot: Slot) {
@@ -529,7 +534,7 @@ export class Server {
   #rehearse() {
     const arrived = new HelloReader().push(encodeHello({ program: 'rehearsal', windowBases: [] }));
     const { parameters } = this.options;
-    if (arrived) this.#place(admit(arrived.hello, this.state, parameters));
+    if (arrived) this.#placer.place(admit(arrived.hello, this.state, parameters));
     encodeAnswer({ queued: { position: 1 } });
   }
 }

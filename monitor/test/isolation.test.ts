@@ -72,6 +72,32 @@ t.test('a process that nobody else has used is taken first', async (t) => {
   );
 });
 
+t.test('who may not wait takes no process from others', async (t) => {
+  const { file, one, other } = tenantsFile(t);
+  const limits = ['--queue-limit', '1', '--queue-skip', '--new-process', 'tenant'];
+  const serving = await Serving.start(t, ['--servers-per-gpu', '2', '--tenants', file, ...limits]);
+  const memory = BigInt(Number((await serving.logged({ msg: 'GPU' }))['memory']));
+  const warm = await visit(serving, one);
+  const comes = (memory: bigint) => Guest.hello(serving.address, { token: other, memory });
+  const most = comes(memory / 2n);
+  t.not(await processOf(serving, Number((await most.welcome()).session)), warm);
+  const waiting = comes(memory);
+  t.equal(await waiting.position(), 1);
+  t.match(await comes(2n << 20n).refusal(), { code: 'OB_QUEUE_FULL' });
+  t.ok(isAlive(warm));
+  await waiting.leave();
+  await most.leave();
+  t.equal(await visit(serving, one), warm, 'the same tenant finds it warm');
+});
+
+t.test('where nobody may wait, one waits for a process of its own', async (t) => {
+  const { file, one, other } = tenantsFile(t);
+  const limits = ['--queue-limit', '0', '--new-process', 'tenant'];
+  const serving = await Serving.start(t, ['--servers-per-gpu', '1', '--tenants', file, ...limits]);
+  const first = await visit(serving, one);
+  t.not(await visit(serving, other), first);
+});
+
 t.test('on one after the other, where that is wanted, or there are no tenants', async (t) => {
   const { file, one, other } = tenantsFile(t);
   const args = ['--servers-per-gpu', '1', '--tenants', file, '--new-process', 'never'];

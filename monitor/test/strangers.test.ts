@@ -8,7 +8,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { encodeHello } from '../../api-server/src/control.js';
 import { connectionsMostOfAddress } from '../src/api/api.js';
-import { addressOf, type Stranger, Strangers } from '../src/strangers.js';
+import { addressOf, machineOf, type Stranger, Strangers } from '../src/strangers.js';
 import { TestApi } from './support/api.js';
 import { authority, serverFiles } from './support/certificates.js';
 import { startFront, tlsGuest } from './support/front.js';
@@ -41,6 +41,35 @@ t.test('counted by address and in all, and not for longer than they are there', 
       return again.every((one) => one !== 'full' && one.refusal === null);
     }),
   );
+});
+
+t.test('a machine has one address, however many it takes', async (t) => {
+  const cases: Record<string, string> = {
+    '192.0.2.1': '192.0.2.1',
+    '::ffff:192.0.2.1': '192.0.2.1',
+    '[::ffff:c000:201]': '192.0.2.1',
+    '2001:db8:1:2:3:4:5:6': '2001:db8:1:2::/64',
+    '[2001:db8:1:2::7]': '2001:db8:1:2::/64',
+    '2001:db8::': '2001:db8:0:0::/64',
+    'fe80::1%eth0': 'fe80:0:0:0::/64',
+    '64:ff9b::192.0.2.1': '64:ff9b:0:0::/64',
+    '[::1]': '[::1]',
+    '::1': '::1',
+    '::': '::',
+    unix: 'unix',
+    '?': '?',
+  };
+  for (const [address, machine] of Object.entries(cases)) t.equal(machineOf(address), machine);
+  const counts = new Strangers({ all: 9, ofAddress: 2 });
+  const enter = (address: string) => (counts.enter(address) as Stranger).refusal;
+  t.same(['2001:db8::1', '2001:db8::2'].map(enter), [null, null]);
+  t.match(enter('2001:db8::3'), {
+    code: 'OB_CONNECTIONS_ADDRESS',
+    message: /2001:db8:0:0::\/64 has 2/,
+  });
+  t.equal(enter('2001:db8:0:1::1'), null);
+  t.same(['::ffff:192.0.2.1', '192.0.2.1'].map(enter), [null, null]);
+  t.match(enter('[::ffff:192.0.2.1]'), { message: /address 192\.0\.2\.1 has 2/ });
 });
 
 /** From an address of this machine's own. */

@@ -1,0 +1,43 @@
+// Where a request goes now: the policy's choice among the processes that its tenant may have.
+import { type PlacementParameters, type PlacementPolicy, placeAll } from '../policies/placement.js';
+import type { Pool } from './pool.js';
+import type { GpuState, Placement, ServerState, SessionRequest } from './state.js';
+
+export interface PlacerOptions {
+  placement: PlacementPolicy;
+  parameters: PlacementParameters;
+}
+
+export class Placer {
+  readonly #options: PlacerOptions;
+  readonly #pool: Pool;
+  readonly #stateOf: (gpus: GpuState[]) => ServerState;
+  /** Whether a process serves one tenant only. */
+  newProcess = false;
+
+  /** `stateOf`: all that there is, with the GPUs as a tenant finds them. */
+  constructor(options: PlacerOptions, pool: Pool, stateOf: (gpus: GpuState[]) => ServerState) {
+    this.#options = options;
+    this.#pool = pool;
+    this.#stateOf = stateOf;
+  }
+
+  /** Null: it has to wait. */
+  place(request: SessionRequest): Placement[] | null {
+    const { placement, parameters } = this.#options;
+    const pool = this.newProcess ? this.#pool.stateFor(request.tenant) : this.#pool.state;
+    return placeAll(placement, this.#stateOf(pool), request, parameters);
+  }
+
+  /**
+   * For one that waits: processes that serve nobody, but have served others, are made new, where that
+   * is what it waits for. Whether it is.
+   */
+  renewFor(request: SessionRequest): boolean {
+    if (!this.newProcess) return false;
+    const { placement, parameters } = this.#options;
+    const soon = placeAll(placement, this.#stateOf(this.#pool.stateRenewed), request, parameters);
+    for (const one of soon ?? []) this.#pool.renew(one, request.tenant);
+    return soon !== null;
+  }
+}
