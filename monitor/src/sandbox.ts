@@ -3,7 +3,7 @@
 // also when a tenant has taken it over: no files but those named here, no TCP connection of its own,
 // no other program started, no other process read, traced or signalled.
 import { spawnSync } from 'node:child_process';
-import { existsSync, realpathSync } from 'node:fs';
+import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import { root } from '../../scripts/setup/paths.mjs';
 import type { CacheFolder } from './cache-folder.js';
@@ -55,8 +55,14 @@ const readable = [
 ];
 /** What the kernel starts Node by. */
 const loaders = ['/lib64/ld-linux-x86-64.so.2', '/lib/ld-linux-aarch64.so.1'];
-/** Devices, and where an MPS server listens. */
-const writable = ['/dev', '/tmp/nvidia-mps'];
+/** Where an MPS server listens, and devices that a driver or its libraries use, some of which come late. */
+const writable = [
+  '/tmp/nvidia-mps',
+  ...['null', 'zero', 'full', 'random', 'urandom', 'shm', 'dri'].map((name) => `/dev/${name}`),
+  ...['ctl', '-uvm', '-uvm-tools', '-modeset', '-caps'].map((name) => `/dev/nvidia${name}`),
+];
+/** NVIDIA's of all kinds of machines, by name: disks, the kernel's log and terminals are in /dev, too. */
+const isGpuDevice = (name: string) => /^(nvidia|nvhost|nvmap|nvgpu|nvsci|dxg$)/.test(name);
 
 /** Null: none. Throws OB_SANDBOX where one is required and cannot be had. */
 export function openSandbox(options: SandboxOptions): Sandbox | null {
@@ -84,7 +90,12 @@ export function openSandbox(options: SandboxOptions): Sandbox | null {
   const reads = [...readable, ...own, ...linked, ...loaded].filter((one) => path.isAbsolute(one));
   const pipes = driver.env['CUDA_MPS_PIPE_DIRECTORY'];
   const named = [modules?.folder, uploads?.folder, traces, pipes];
-  const writes = [...writable, ...named.filter((one) => typeof one === 'string')];
+  const gpus = readdirSync('/dev').filter(isGpuDevice);
+  const writes = [
+    ...writable,
+    ...gpus.map((name) => `/dev/${name}`),
+    ...named.filter((one) => typeof one === 'string'),
+  ];
   const args = [
     ...reads.flatMap((one) => ['--read', one]),
     ...writes.flatMap((one) => ['--write', one]),

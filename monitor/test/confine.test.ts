@@ -1,6 +1,6 @@
 // What a program is kept from that outboard-confine has started, tried out by the program itself.
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -49,6 +49,32 @@ t.test('files', { skip }, (t) => {
   t.equal(confined(attempt(`require('fs').readFileSync('/etc/shadow').length`), null), 'EACCES');
   t.end();
 });
+
+t.test('devices', { skip }, (t) => {
+  const open = (name: string) =>
+    confined(
+      attempt(`require('fs').closeSync(require('fs').openSync('/dev/${name}')) ?? 'open'`),
+      null,
+    );
+  for (const name of ['null', 'zero', 'urandom']) t.equal(open(name), 'open', name);
+  const file = `/dev/shm/outboard-confine-${process.pid}`;
+  const make = `require('fs').writeFileSync('${file}', '') ?? require('fs').unlinkSync('${file}')`;
+  t.equal(confined(attempt(`${make} ?? 'made'`), null), 'made');
+  // Of what no GPU is, as much as this machine has and lets us open.
+  for (const name of ['kmsg', 'kvm', 'fuse', 'vda', 'loop-control', 'tty', 'ptmx', 'net/tun']) {
+    if (canOpen(`/dev/${name}`)) t.equal(open(name), 'EACCES', name);
+  }
+  t.end();
+});
+
+function canOpen(file: string): boolean {
+  try {
+    closeSync(openSync(file, 'r'));
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 t.test('other programs and processes', { skip }, (t) => {
   const other = spawn('sleep', ['100']);
