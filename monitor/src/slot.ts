@@ -17,6 +17,7 @@ import { type SocketHandle, sendable } from '../../api-server/src/socket-handle.
 import { TokenPage } from '../../api-server/src/token-page.js';
 import type { CacheFolder } from './cache-folder.js';
 import type { Log } from './log.js';
+import { printable } from './printable.js';
 import type { Sandbox } from './sandbox.js';
 import { type Usage, usageOf } from './usage.js';
 
@@ -28,6 +29,9 @@ const endSeconds = 10;
 const stopSeconds = 3;
 /** For a process that starts: opening a device takes seconds, and it answers nothing meanwhile. */
 const startSeconds = 120;
+
+/** Characters of a line of its log. */
+const lineMost = 4000;
 
 /** Where the process finds its token page: behind stdin, stdout, stderr and the IPC channel. */
 const tokenFd = 4;
@@ -339,12 +343,18 @@ const levels = new Map<number, 'trace' | 'debug' | 'warn' | 'error' | 'fatal'>([
   [60, 'fatal'],
 ]);
 
-/** A line of the process's stderr: of its own log, or whatever a driver library prints. */
-function relay(line: string, log: Log) {
+/**
+ * A line of the process's stderr: of its own log, or whatever a driver library prints. It may have been
+ * written by anybody who has taken the process over, so it says nothing in the monitor's name: not
+ * which slot it is of, nor what a terminal or another line would take for more than its text.
+ */
+export function relay(line: string, log: Log) {
   try {
     const { level, time: _time, msg, ...rest } = JSON.parse(line);
-    log[levels.get(level) ?? 'warn'](rest, msg);
+    for (const own of Object.keys(log.bindings())) delete rest[own];
+    if (typeof msg !== 'string') throw new TypeError('no line of its log');
+    log[levels.get(level) ?? 'warn'](rest, printable(msg, lineMost));
   } catch {
-    log.warn(line);
+    log.warn(printable(line, lineMost));
   }
 }

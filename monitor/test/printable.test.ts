@@ -1,7 +1,9 @@
 // Names from outside in logs and pages.
 import fc from 'fast-check';
+import { pino } from 'pino';
 import t from 'tap';
 import { printable } from '../src/printable.js';
+import { relay } from '../src/slot.js';
 
 t.test('what can be seen stays', async (t) => {
   for (const text of ['', 'python3', 'naïve café', '日本語', 'a "b" \\c', '👍']) {
@@ -34,4 +36,33 @@ t.test('whatever comes in: one line, and no longer than allowed', async (t) => {
     }),
     { numRuns: 500 },
   );
+});
+
+t.test('a line of a slot says nothing in the name of the monitor', async (t) => {
+  const lines: string[] = [];
+  const log = pino({ base: null, level: 'debug' }, { write: (line) => void lines.push(line) });
+  const slot = log.child({ slot: '0.1', slotPid: 5 });
+  const said = (line: string) => {
+    lines.length = 0;
+    relay(line, slot);
+    return JSON.parse(lines.join(''));
+  };
+  // Twice the same name: the last one counts for whoever reads it.
+  const forged = { level: 40, time: 1, msg: 'x', slot: '7.8', slotPid: 9, session: '3' };
+  t.match(said(JSON.stringify(forged)), {
+    level: 40,
+    msg: 'x',
+    slot: '0.1',
+    slotPid: 5,
+    session: '3',
+  });
+  const control = { level: 30, msg: 'a\u001b[2J\nb' };
+  t.match(said(JSON.stringify(control)), { level: 20, msg: 'a\\u{1b}[2J\\u{a}b' });
+  t.match(said('{"level":30,"msg":{"gpu":7}}'), { level: 40, msg: /^\{"level":30/, slot: '0.1' });
+  t.match(said('driver: \u001b]0;title\u0007'), {
+    level: 40,
+    msg: 'driver: \\u{1b}]0;title\\u{7}',
+  });
+  t.match(said('null'), { level: 40, msg: 'null' });
+  t.ok(said('x'.repeat(10_000)).msg.length <= 4000);
 });
