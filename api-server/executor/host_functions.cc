@@ -130,8 +130,9 @@ void HostFunctions::done_early(uint64_t call) {
 
 bool HostFunctions::pending() {
   std::lock_guard lock(mutex_);
-  // Those of graphs are never spare: any launch may call them.
-  return spare_.size() < all_.size() || running_ > 0;
+  // Those of graphs are never spare: any launch may call them. What waited for any may only now be
+  // going on when they have been let go.
+  return open_ || spare_.size() < all_.size() || running_ > 0;
 }
 
 void HostFunctions::forget() {

@@ -16,14 +16,14 @@ void keep_first(CUresult &first, CUresult result) {
 }  // namespace
 
 Memory::Memory(const Driver &driver, int ordinal, Scrubber &scrubber, uint64_t window_base,
-               uint64_t window_size, MemoryLimits limits, std::function<bool()> held_up)
+               uint64_t window_size, MemoryLimits limits, SessionState session)
     : driver_(driver),
       ordinal_(ordinal),
       scrubber_(scrubber),
       base_(window_base),
       size_(window_size),
       limits_(limits),
-      held_up_(std::move(held_up)) {}
+      session_(std::move(session)) {}
 
 const char *Memory::misuse(uint64_t address, uint64_t size) const {
   if (address % WIRE_GRANULE || size % WIRE_GRANULE || size == 0) {
@@ -76,7 +76,8 @@ CUresult Memory::map(uint64_t address, uint64_t size, bool pinned) {
   CUresult result = make_room(size, counting, overlaps_retired(address, size));
   if (result == CUDA_SUCCESS) result = create_lendable(size, false, &memory, &lendable);
   if (result != CUDA_SUCCESS) return result;
-  result = map_whole(address, size, memory);
+  result = clear_way(address, size);
+  if (result == CUDA_SUCCESS) result = map_whole(address, size, memory);
   if (result != CUDA_SUCCESS) {
     driver_.cuMemRelease(memory);
     return result;
@@ -137,9 +138,11 @@ CUresult Memory::unmap(uint64_t address) {
   } else {
     mapped_ -= range.size;
   }
-  retired_.push_back({address, range.size, range.memory, false, range.loan});
+  const bool early =
+      (session_.held_up() || session_.awaited(address, range.size)) && !session_.resting();
+  retired_.push_back({address, range.size, range.memory, false, range.loan, early});
   CUresult result = CUDA_SUCCESS;
-  if (!is_lent(range.loan)) result = overwrite(&retired_.back());
+  if (!early && !is_lent(range.loan)) result = overwrite(&retired_.back());
   keep_first(result, reap(false));
   return result;
 }
@@ -166,12 +169,19 @@ bool Memory::overlaps_retired(uint64_t address, uint64_t size) const {
   return false;
 }
 
+bool Memory::is_early(uint64_t address, uint64_t size) const {
+  return std::ranges::any_of(retired_, [&](const Retired &r) {
+    return r.early && r.address && address >= r.address && address - r.address <= r.size - size;
+  });
+}
+
 CUresult Memory::reap(bool wait) {
   if (retired_.empty()) return CUDA_SUCCESS;
   // Later then: the leader would not hear the guest meanwhile.
-  if (!wait && held_up_()) return CUDA_SUCCESS;
+  if (!wait && session_.held_up()) return CUDA_SUCCESS;
   if (wait) {
-    CUresult result = overwrite_returned(true);
+    CUresult result = overwrite_ended();
+    keep_first(result, overwrite_returned(true));
     keep_first(result, scrubber_.wait());
     keep_first(result, give_to_device());
     return result;
@@ -183,7 +193,38 @@ CUresult Memory::reap(bool wait) {
   } else {
     keep_first(result, give_to_device());
   }
+  keep_first(result, overwrite_ended());
   keep_first(result, overwrite_returned(false));
+  return result;
+}
+
+// What was unmapped before work had ended that has ended by now, or that reaches it no more.
+CUresult Memory::overwrite_ended() {
+  const auto reached = [](const Retired &r) { return r.early && r.address; };
+  const bool resting = std::ranges::any_of(retired_, reached) && session_.resting();
+  return overwrite_early([&](const Retired &r) { return resting || !reached(r); });
+}
+
+CUresult Memory::overwrite_early(const std::function<bool(const Retired &)> &wanted) {
+  CUresult result = CUDA_SUCCESS;
+  for (Retired &r : retired_) {
+    if (!r.early || !wanted(r)) continue;
+    r.early = false;
+    if (!is_lent(r.loan)) keep_first(result, overwrite(&r));
+  }
+  if (unscrubbed_ == CUDA_SUCCESS) unscrubbed_ = result;
+  return result;
+}
+
+// The addresses are mapped next: what is still written there goes to what is mapped then.
+CUresult Memory::clear_way(uint64_t address, uint64_t size) {
+  CUresult result = CUDA_SUCCESS;
+  for (Retired &r : retired_) {
+    if (!r.early || address >= r.address + r.size || r.address >= address + size) continue;
+    keep_first(result, driver_.cuMemUnmap(r.address, r.size));
+    r.address = 0;
+    r.apart = true;
+  }
   return result;
 }
 
@@ -191,7 +232,7 @@ CUresult Memory::reap(bool wait) {
 CUresult Memory::give_to_device() {
   CUresult result = CUDA_SUCCESS;
   std::erase_if(retired_, [&](const Retired &r) {
-    if (r.loan) return false;
+    if (r.loan || r.early) return false;
     keep_first(result, driver_.cuMemUnmap(r.address, r.size));
     if (r.apart) keep_first(result, driver_.cuMemAddressFree(r.address, r.size));
     keep_first(result, driver_.cuMemRelease(r.memory));
@@ -226,6 +267,8 @@ CUresult Memory::release(bool everything) {
     physical_count_ = shareable_count_ = lendable_count_ = 0;
     keep_first(result, unscrubbed_);
   }
+  // All work has ended.
+  keep_first(result, overwrite_early([](const Retired &) { return true; }));
   keep_first(result, reap(true));
   // What others do not give back cannot be overwritten.
   if (everything && !retired_.empty()) keep_first(result, CUDA_ERROR_ILLEGAL_STATE);

@@ -28,10 +28,20 @@ struct MemoryLimits {
   uint64_t pinned = 0;
 };
 
+// What memory has to know of the session.
+struct SessionState {
+  // Whether the device may wait for the guest, and the driver for the device when it unmaps.
+  std::function<bool()> held_up;
+  // Whether all its work on the device has ended.
+  std::function<bool()> resting;
+  // Whether a stream may wait for a value in the range.
+  std::function<bool(uint64_t address, uint64_t size)> awaited;
+};
+
 class Memory {
  public:
   Memory(const Driver &driver, int ordinal, Scrubber &scrubber, uint64_t window_base,
-         uint64_t window_size, MemoryLimits limits, std::function<bool()> held_up);
+         uint64_t window_size, MemoryLimits limits, SessionState session);
 
   // Why a range cannot be mapped however the device feels about it, or null.
   const char *misuse(uint64_t address, uint64_t size) const;
@@ -43,6 +53,8 @@ class Memory {
   // Takes it from the session and lets the device overwrite it; it goes back to the device once
   // that is done, which nobody waits for.
   CUresult unmap(uint64_t address);
+  // Whether it was unmapped before work ended that may use it, and is still there.
+  bool is_early(uint64_t address, uint64_t size) const;
   // Everything; or all but what the guest manages itself, which outlives resets. The first error,
   // if any: then memory may not be clean.
   CUresult release(bool everything);
@@ -157,12 +169,18 @@ class Memory {
     bool apart = false;  // at addresses reserved for that alone; 0: they are yet to be
     // Somebody has borrowed it, and it is overwritten once that is over.
     std::shared_ptr<Loan> loan = nullptr;
+    // Work that was begun before may still write there, or wait for a value there: a guest should
+    // have waited for it. Overwritten when all work has ended, or once nothing reaches it.
+    bool early = false;
   };
 
   bool find(uint64_t address, uint64_t size);
   bool overlaps_retired(uint64_t address, uint64_t size) const;
   CUresult reap(bool wait);
   CUresult overwrite_returned(bool wait);
+  CUresult overwrite_ended();
+  CUresult overwrite_early(const std::function<bool(const Retired &)> &wanted);
+  CUresult clear_way(uint64_t address, uint64_t size);
   CUresult give_to_device();
   void withdraw(Range *range);
   bool is_lent(const std::shared_ptr<Loan> &loan) { return loan && lender_->is_held(*loan); }
@@ -196,8 +214,7 @@ class Memory {
   const uint64_t base_;
   const uint64_t size_;
   const MemoryLimits limits_;
-  // Whether the device may wait for the guest, and the driver for the device when it unmaps.
-  const std::function<bool()> held_up_;
+  const SessionState session_;
   uint64_t mapped_ = 0;
   uint64_t pinned_ = 0;
   uint64_t beside_ = 0;

@@ -55,7 +55,7 @@ CUresult Memory::overwrite_returned(bool wait) {
     if (!loans.empty()) lender_->await(loans);
   }
   for (Retired &r : retired_) {
-    if (!r.loan || lender_->is_held(*r.loan)) continue;
+    if (!r.loan || r.early || lender_->is_held(*r.loan)) continue;
     const CUresult result = overwrite(&r);
     if (first == CUDA_SUCCESS) first = result;
   }
@@ -84,8 +84,8 @@ CUresult Memory::borrow(uint64_t address, uint64_t size, unsigned peer, uint64_t
     link.give_back(number);
     return result;
   }
-  result = length == size ? driver_.cuMemMap(address, size, offset, memory, 0)
-                          : CUDA_ERROR_INVALID_VALUE;
+  result = length == size ? clear_way(address, size) : CUDA_ERROR_INVALID_VALUE;
+  if (result == CUDA_SUCCESS) result = driver_.cuMemMap(address, size, offset, memory, 0);
   if (result == CUDA_SUCCESS && flags != CU_MEM_ACCESS_FLAGS_PROT_NONE) {
     result = set_access(address, size, flags);
     if (result != CUDA_SUCCESS) driver_.cuMemUnmap(address, size);

@@ -203,6 +203,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // Whether nothing is left to wait for; errors count as that.
   bool done();
+  // The same, however many streams there are to be asked.
+  bool all_done();
   bool done(const Stream &stream) { return done(stream.object); }
   bool done(CUstream stream) { return driver().cuStreamQuery(stream) != CUDA_ERROR_NOT_READY; }
   bool done(CUevent event) { return driver().cuEventQuery(event) != CUDA_ERROR_NOT_READY; }

@@ -223,10 +223,10 @@ void Session::drop_functions_of(const Module *module) {
   functions_.drop_if([module](const Function &f) { return f.module == module; });
 }
 
-bool Session::done() {
-  if (orphans_.load() != 0 || stream_count_ > kFewStreams || !done(CUstream{nullptr})) {
-    return false;
-  }
+bool Session::done() { return stream_count_ <= kFewStreams && all_done(); }
+
+bool Session::all_done() {
+  if (orphans_.load() != 0 || !done(CUstream{nullptr})) return false;
   bool all = true;
   streams_.each([&](const Stream &s) { all = all && done(s); });
   return all;

@@ -53,7 +53,8 @@ void StreamWaits::note(const wire_value &value) {
 
 void StreamWaits::satisfy(Memory &memory, Scrubber &scrubber) const {
   for (const wire_value &value : values_) {
-    if (!memory.reachable(value.address, is_wide(value) ? 8 : 4)) continue;
+    const uint64_t size = is_wide(value) ? 8 : 4;
+    if (!memory.reachable(value.address, size) && !memory.is_early(value.address, size)) continue;
     const uint64_t good = value.flags == CU_STREAM_WAIT_VALUE_NOR ? 0 : value.value;
     scrubber.write(value.address, static_cast<uint32_t>(good));
     if (is_wide(value)) scrubber.write(value.address + 4, static_cast<uint32_t>(good >> 32));

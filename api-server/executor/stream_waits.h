@@ -2,6 +2,7 @@
 // write them, and its streams must not wait forever: so they are written here.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 
 #include "memory.h"
@@ -15,6 +16,11 @@ class StreamWaits {
   void note(const wire_value &value);
   bool empty() const { return values_.empty(); }
   void clear() { values_.clear(); }
+  // Whether one of them may be there.
+  bool within(uint64_t address, uint64_t size) const {
+    return std::ranges::any_of(values_,
+                               [&](const wire_value &v) { return v.address - address < size; });
+  }
   // Writes each of them once. Streams that wait for one after another need as many rounds.
   void satisfy(Memory &memory, Scrubber &scrubber) const;
 

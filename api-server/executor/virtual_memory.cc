@@ -78,6 +78,7 @@ CUresult Memory::place(uint64_t address, uint64_t size, uint64_t offset, uint64_
   if (placed_count_ == kMostPlaced) return CUDA_ERROR_OUT_OF_MEMORY;
   // What was there may still be overwritten.
   CUresult result = reap(overlaps_retired(address, size));
+  if (result == CUDA_SUCCESS) result = clear_way(address, size);
   if (result == CUDA_SUCCESS) result = driver_.cuMemMap(address, size, offset, found->memory, 0);
   if (result != CUDA_SUCCESS) return result;
   ranges_[address] = {size, found->memory, false, handle, offset};

@@ -27,12 +27,21 @@ struct module *module_find(const void *handle) {
 
 // ---- images and descriptions -------------------------------------------------------------------
 
+// A name in an answer, which ends with its last byte.
+static char *copy_name(const char *name, uint32_t length) {
+  char *copy = malloc((size_t)length + 1);
+  if (!copy) return NULL;
+  memcpy(copy, name, length);
+  copy[length] = 0;
+  return copy;
+}
+
 struct kernel *module_add_kernel(struct module *module, const char *name, uint32_t name_length,
                                  const struct wire_parameter *parameters, uint32_t count) {
   if (!grow(&module->kernels, &module->room, module->listed, sizeof *module->kernels)) return NULL;
   struct kernel *kernel = &module->kernels[module->listed];
   memset(kernel, 0, sizeof *kernel);
-  kernel->name = strndup(name, name_length);
+  kernel->name = copy_name(name, name_length);
   kernel->parameters = malloc(sizeof *parameters * (count ? count : 1));
   if (!kernel->name || !kernel->parameters) {
     free(kernel->name);
@@ -49,7 +58,8 @@ struct global *module_add_global(struct module *module, const char *name, uint32
                                  uint64_t address, uint64_t size, _Bool managed) {
   struct global *global = malloc(sizeof *global);
   if (!global) return NULL;
-  *global = (struct global){strndup(name, name_length), address, size, managed, 0, module->globals};
+  *global =
+      (struct global){copy_name(name, name_length), address, size, managed, 0, module->globals};
   if (!global->name) {
     free(global);
     return NULL;

@@ -25,6 +25,8 @@ const native = [
   'guest-lib/libnvidia-ml.so',
   'guest-lib/libnvidia-ml.so.1',
   'guest-lib/outboard-probe',
+  'software-device/keep-ptx/libnvJitLink.so.12',
+  'software-device/keep-ptx/libnvJitLink.so.13',
   'software-device/libcuda.so',
   'software-device/libcuda.so.1',
   'software-device/software-device-check',
@@ -87,7 +89,7 @@ export async function stageTree(target) {
   }
   stageFolder(join(build, 'web'), join(target, 'build', 'web'), (name) => !name.startsWith('.'));
   for (const { path } of productionPackages()) stagePackage(path, target);
-  await strip(files(target).filter((file) => /\.node$|\.so(?:\.\d+)*$|-check$|-probe$/.test(file)));
+  await strip(files(target).filter(isNative));
 }
 
 /** What Node and Outboard read of it. */
@@ -123,6 +125,11 @@ function stagePackage(path, target) {
     const runs = loaded.test(inside) && !aside.test(inside) && !needless.test(inside);
     if (runs || license.test(inside)) copy(file, join(target, path, inside));
   }
+}
+
+/** Whether it is a program or a library. @param {string} file */
+function isNative(file) {
+  return readFileSync(file).subarray(0, 4).equals(Buffer.from('\x7fELF'));
 }
 
 /** As debhelper does it. @param {string[]} libraries */

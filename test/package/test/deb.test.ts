@@ -125,6 +125,8 @@ t.test('what runs is there, and nothing else', { skip }, async (t) => {
     'build/guest-lib/libnvidia-ml.so',
     'build/guest-lib/libnvidia-ml.so.1',
     'build/guest-lib/outboard-probe',
+    'build/software-device/keep-ptx/libnvJitLink.so.12',
+    'build/software-device/keep-ptx/libnvJitLink.so.13',
     'build/software-device/libcuda.so',
     'build/software-device/libcuda.so.1',
     'build/software-device/software-device-check',
