@@ -233,8 +233,7 @@ function linkLibcuda(program, { toolkit }, libcuda) {
         join(checkout, 'build', 'software-device'),
       ];
   for (const folder of folders) {
-    // First, as a libcuda.so beside ours has nothing in it but the need of this. Only the linker
-    // knows names with a colon; what this library itself needs is none of our program's business.
+    // Only the linker knows names with a colon; what this library itself needs is none of our program's business.
     if (existsSync(join(folder, 'libcuda.so.1'))) {
       const words = [`-L${folder}`, '-l:libcuda.so.1', '--allow-shlib-undefined'];
       return words.flatMap((word) => ['-Xlinker', word]);

@@ -1,7 +1,8 @@
 // A library of ours by the name without a version, as some programs open it: it is the same library
 // as by the other name, not a second one with a state of its own. Arguments: the library by its
 // versioned name, a function of it, and which name is opened first; or, `loaded`, that the program
-// has been started with the library, as by LD_PRELOAD, and finds the other name by LD_LIBRARY_PATH.
+// has been started with the library, as by LD_PRELOAD, and finds the other name by LD_LIBRARY_PATH;
+// or, `needed`, that a library which needs the versioned name comes when the other one is there.
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ static void *found(const char *name, const char *function) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 4) return 2;
+  if (argc < 4) return 2;
   const char *versioned = argv[1], *function = argv[2], *way = argv[3];
   char plain[PATH_MAX], folder[PATH_MAX];
   snprintf(plain, sizeof plain, "%s", versioned);
@@ -43,6 +44,11 @@ int main(int argc, char **argv) {
       return 2;
     }
     second = strrchr(plain, '/') + 1;
+  }
+  if (strcmp(way, "needed") == 0) {
+    void *at = found(plain, function), *(*meant)(void);
+    *(void **)&meant = found(argv[4], "meant");
+    return !at || !meant || meant() != at;
   }
   void *one = found(first, function), *other = found(second, function);
   if (!one || !other) return 1;
