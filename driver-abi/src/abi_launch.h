@@ -21,6 +21,7 @@ static inline int abi_launch_attribute_known(CUlaunchAttributeID id) {
     case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
     case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
     case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+    case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
       return 1;
     default:
       return 0;
@@ -58,6 +59,8 @@ static inline int abi_launch_attribute_sound(CUlaunchAttributeID id,
     case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
       number = value->launchCompletionEvent.flags;
       return number == CU_EVENT_RECORD_DEFAULT || number == CU_EVENT_RECORD_EXTERNAL;
+    case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+      return value->nvlinkUtilCentricScheduling <= 1;
     default:
       return 1;
   }

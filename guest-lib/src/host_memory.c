@@ -338,7 +338,7 @@ CUresult guest_cuMemAllocHost_v2(void **pp, size_t bytesize) {
 
 CUresult guest_cuMemFreeHost(void *p) {
   struct host_range range;
-  if (!p) return CUDA_ERROR_INVALID_VALUE;
+  if (!p) return CUDA_SUCCESS;  // cudart hands on what cudaFreeHost gets
   CUresult result = take(p, 0, CUDA_ERROR_INVALID_VALUE, &range);
   if (!result && range.outside) munmap(range.base, range.size);
   return result;

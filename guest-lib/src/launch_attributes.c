@@ -17,6 +17,8 @@ static _Bool read_one(const CUlaunchAttribute *given, uint64_t *word, struct lau
   if (*result) return 0;
   switch (given->id) {
     case CU_LAUNCH_ATTRIBUTE_IGNORE:
+    // A hint about traffic between the GPUs of a process, of which a session has one.
+    case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
       return 0;
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
       word[0] = (uint64_t)(uintptr_t)value->accessPolicyWindow.base_ptr;

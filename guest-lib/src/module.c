@@ -1,5 +1,7 @@
 #include "module.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +18,7 @@
 #include "log.h"
 #include "memory.h"
 #include "module_parts.h"
+#include "notice.h"
 #include "pages.h"
 #include "texture.h"
 
@@ -250,16 +253,29 @@ static struct module *new_module(const struct image *image, int library, const s
   return NULL;
 }
 
+static const char no_ptx[] =
+    ". It has no PTX, which runs on newer GPUs, too, and is all that a software device executes: "
+    "build it with nvcc -gencode arch=compute_80,code=compute_80; for CuPy set "
+    "CUPY_COMPILE_WITH_PTX=1; Numba makes PTX where nvidia-nvjitlink is not installed";
+
+// Once also to who started the program: it may only see that a library fails. Libraries that try
+// one image after the other are not to fill the screen.
 static void say_unfit(const struct image *image) {
+  static _Atomic _Bool said;
   char held[256];
   image_describe(image, held, sizeof held);
   int device = device_here();
-  log_error(
-      "no kernel of a module can run: it holds %s, and the device is of compute capability "
-      "%d.%d (%s)",
-      held, device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
-      device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
-      device_get(device)->name);
+  char text[900];
+  snprintf(text, sizeof text,
+           "no kernel of a module can run: it holds %s, and the device is of compute capability "
+           "%d.%d (%s)%s",
+           held, device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+           device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+           device_get(device)->name, strstr(held, "PTX") ? "" : no_ptx);
+  if (atomic_exchange(&said, 1))
+    log_error("%s", text);
+  else
+    notice(LOG_ERROR, "%s", text);
 }
 
 CUresult module_load(struct image *image, int library, const struct jit *jit, _Bool kept,

@@ -2,12 +2,16 @@
 // the compiler's messages.
 #include "function.h"
 
+#include <elf.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "check.h"
 #include "guest_calls.h"
 #include "log_capture.h"
+#include "notice.h"
 #include "session.h"
 #include "stats.h"
 
@@ -309,6 +313,40 @@ static void parameters_may_be_large(void **state) {
   assert_memory_equal(last_tail, large, sizeof large);
 }
 
+// Machine code for other GPUs: told to who started the program, once, with what to do.
+static void an_unfit_image_is_told_once(void **state) {
+  (void)state;
+  start();
+  char folder[] = "/tmp/outboard-notices-XXXXXX";
+  assert_non_null(mkdtemp(folder));
+  setenv("OUTBOARD_NOTICES", folder, 1);
+  notice_open();
+  int before = dup(2), said = memfd_create("said", MFD_CLOEXEC);
+  assert_true(before >= 0 && said >= 0);
+  dup2(said, 2);
+  Elf64_Ehdr code = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB}};
+  CUmodule module;
+  refused = CUDA_ERROR_NO_BINARY_FOR_GPU;
+  CUresult results[3];
+  for (int i = 0; i < 3; i++) {
+    code.e_flags = (Elf64_Word)i / 2;
+    results[i] = cuModuleLoadData(&module, &code);
+  }
+  char text[4096];
+  ssize_t size = pread(said, text, sizeof text - 1, 0);
+  dup2(before, 2);
+  text[size > 0 ? size : 0] = 0;
+  char called[64];
+  snprintf(called, sizeof called, "rm -r %s", folder);
+  assert_int_equal(system(called), 0);
+  for (int i = 0; i < 3; i++) assert_int_equal(results[i], CUDA_ERROR_NO_BINARY_FOR_GPU);
+  const char begin[] = "outboard: no kernel of a module can run: it holds machine code, and";
+  assert_int_equal(strncmp(text, begin, strlen(begin)), 0);
+  assert_non_null(strstr(text, "It has no PTX"));
+  assert_non_null(strstr(text, "CUPY_COMPILE_WITH_PTX=1"));
+  assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+}
+
 static void attributes_of_launches(void **state) {
   (void)state;
   struct server *server = start();
@@ -316,9 +354,10 @@ static void attributes_of_launches(void **state) {
   CUevent event, timed;
   assert_int_equal(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
   assert_int_equal(cuEventCreate(&timed, 0), CUDA_SUCCESS);
-  CUlaunchAttribute attributes[3] = {{.id = CU_LAUNCH_ATTRIBUTE_PRIORITY},
+  CUlaunchAttribute attributes[4] = {{.id = CU_LAUNCH_ATTRIBUTE_PRIORITY},
                                      {.id = CU_LAUNCH_ATTRIBUTE_IGNORE},
-                                     {.id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT}};
+                                     {.id = CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT},
+                                     {.id = CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING}};
   attributes[0].value.priority = -3;
   attributes[2].value.launchCompletionEvent.event = event;
   CUlaunchConfig config = {.gridDimX = 4,
@@ -328,7 +367,8 @@ static void attributes_of_launches(void **state) {
                            .blockDimY = 1,
                            .blockDimZ = 1,
                            .attrs = attributes,
-                           .numAttrs = 3};
+                           .numAttrs = 4};
+  attributes[3].value.nvlinkUtilCentricScheduling = 1;
   assert_int_equal(cuLaunchKernelEx(&config, function, arguments, NULL), CUDA_SUCCESS);
   assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
   const struct wire_launch_attribute *travelled = (const void *)last_tail;
@@ -499,6 +539,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(answers_without_sense),
       cmocka_unit_test(launches_are_checked),
       cmocka_unit_test(parameters_may_be_large),
+      cmocka_unit_test(an_unfit_image_is_told_once),
       cmocka_unit_test(attributes_of_launches),
       cmocka_unit_test(staged_launches),
       cmocka_unit_test(occupancy_is_asked_once),

@@ -52,6 +52,12 @@ int main() {
     printf("five pieces of three pages, %s\n", backwards ? "the last first" : "in order");
   }
 
+  void *none = nullptr;
+  expect("of no bytes", CUDA_ERROR_INVALID_VALUE, cuMemHostAlloc(&none, 0, 0));
+  expect("of no bytes", CUDA_ERROR_INVALID_VALUE, cuMemAllocHost(&none, 0));
+  expect("no memory freed", CUDA_SUCCESS, cuMemFreeHost(nullptr));
+  CHECK(cudaMallocHost(&none, 0));
+  CHECK(cudaFreeHost(none));
   CHECK(cudaHostRegister(bytes + 100, 5000, cudaHostRegisterDefault));
   for (size_t at : {size_t{100}, size_t{0}, size_t{5099}, size_t{2000}})
     expect("registered in part", CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,

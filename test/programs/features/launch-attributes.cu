@@ -114,6 +114,12 @@ int main() {
   CHECK(cudaMemset(out, 0, 8 * sizeof(int)));
   show("with hints", cuLaunchKernelEx(&config, function, parameters, nullptr), 8);
   show("the event", cuEventSynchronize(event), 0);
+  attributes[2].id = CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING;
+  for (unsigned wanted : {0u, 1u, 2u}) {
+    attributes[2].value.nvlinkUtilCentricScheduling = wanted;
+    show("even use of NVLink", cuLaunchKernelEx(&config, function, parameters, nullptr), 8);
+  }
+  attributes[2].value.nvlinkUtilCentricScheduling = 0;
   attributes[0].value.launchCompletionEvent.event = timed;
   show("one with time", cuLaunchKernelEx(&config, function, parameters, nullptr), 8);
   attributes[0].value.launchCompletionEvent.event = nullptr;
@@ -125,7 +131,7 @@ int main() {
     if (result != expected) exit(1);
   };
   config.numAttrs = 1;
-  for (int unknown : {15, 16, 17, 99, -1}) {
+  for (int unknown : {15, 17, 99, -1}) {
     attributes[0] = {};
     attributes[0].id = (CUlaunchAttributeID)unknown;
     refused("an unknown attribute", cuLaunchKernelEx(&config, function, parameters, nullptr),
@@ -167,6 +173,13 @@ int main() {
   refused("no property",
           cuGraphKernelNodeSetAttribute(node, attributes[0].id, &attributes[0].value),
           CUDA_ERROR_INVALID_VALUE);
+  const auto nvlink = (CUkernelNodeAttrID)CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING;
+  CUkernelNodeAttrValue hint = {};
+  hint.nvlinkUtilCentricScheduling = 1;
+  show("a node's hint", cuGraphKernelNodeSetAttribute(node, nvlink, &hint), 0);
+  hint = {};
+  show("asked", cuGraphKernelNodeGetAttribute(node, nvlink, &hint), 0);
+  printf("it is %u\n", hint.nvlinkUtilCentricScheduling);
   refused("an unknown attribute",
           cuGraphKernelNodeSetAttribute(node, (CUkernelNodeAttrID)99, &attributes[0].value),
           CUDA_ERROR_INVALID_VALUE);

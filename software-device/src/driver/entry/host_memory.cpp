@@ -60,7 +60,7 @@ CUresult cuMemHostAlloc(void **pointer, size_t size, unsigned int flags) {
 CUresult cuMemAllocHost_v2(void **pointer, size_t size) { return allocate(pointer, size, 0); }
 
 CUresult cuMemFreeHost(void *pointer) {
-  if (!pointer) return CUDA_SUCCESS;
+  if (!pointer) return enter();
   return guarded([&] { return release(pointer, is_host, CUDA_ERROR_INVALID_VALUE); });
 }
 

@@ -398,6 +398,7 @@ CUresult attribute_of(const KernelTask &task, CUlaunchAttributeID id,
     case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
     case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
     case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+    case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
       return CUDA_SUCCESS;
     default:
       return refuse(CUDA_ERROR_INVALID_VALUE, "kernels of graphs have no attribute %d", id);
