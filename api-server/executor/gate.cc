@@ -18,9 +18,9 @@ constexpr uint64_t kAheadNs = 2'000'000;
 constexpr int64_t kMostNsForRoom = 50'000'000;
 // A kernel of which nothing is known is measured by itself, so often.
 constexpr unsigned kAlone = 2;
-// While there is a most that a launch may take: which of a group's it is nobody can tell, so the
-// group has that much for each.
-constexpr uint64_t kMostTogether = 8;
+// While there is a most that a launch may take: kernels that have taken more than this part of it
+// are measured by themselves (Meter::most_for).
+constexpr uint64_t kShortPart = 64;
 // With more groups than this under way they grow instead, until some have been measured.
 constexpr size_t kMostGroups = 4096;
 // Beyond all that a grid can be; counters stay far from their ends.
@@ -147,7 +147,7 @@ Gate::Pass Gate::enter(CUstream stream, KernelCost &kernel, uint64_t blocks) {
   if (!group || group->ticketed || !has_room(group, kernel, predicted, kGroupNs) ||
       group->stream != stream) {
     pause();
-    group = begin_group(stream);
+    group = begin_group(stream, kernel);
   }
   return add(group, kernel, blocks, predicted);
 }
@@ -155,7 +155,9 @@ Gate::Pass Gate::enter(CUstream stream, KernelCost &kernel, uint64_t blocks) {
 bool Gate::has_room(const Group *group, const KernelCost &kernel, uint64_t predicted,
                     uint64_t most) {
   if (group->full || (!kernel.known() && kernel.alone < kAlone)) return false;
-  if (options_.most_kernel_ns != 0 && group->launches >= kMostTogether) return false;
+  if (options_.most_kernel_ns != 0) {
+    if (group->launches >= Meter::kMostTogether || kernel.was_long) return false;
+  }
   if (group->predicted + predicted <= most || group->launches == 0) return true;
   return most == kGroupNs && under_way_.load(std::memory_order_relaxed) >= kMostGroups;
 }
@@ -168,13 +170,14 @@ Gate::Pass Gate::add(Group *group, KernelCost &kernel, uint64_t blocks, uint64_t
       group->full = true;
     }
   }
+  if (kernel.was_long) group->full = true;
   auto use = std::find_if(group->uses.begin(), group->uses.end(),
                           [&](const Group::Use &u) { return u.kernel == &kernel; });
   if (use == group->uses.end()) use = group->uses.insert(use, Group::Use{&kernel, 0, 0, 0, {}});
   ++use->launches;
   use->blocks += blocks;
   use->predicted += predicted;
-  ++group->launches;
+  group->posted.store(group->launches++, std::memory_order_release);
   group->blocks += &kernel == copies_ || &kernel == sets_ ? 1 : blocks;
   group->predicted += predicted;
   if (trace_) [[unlikely]]
@@ -233,7 +236,7 @@ Gate::Pass Gate::enter_limited(CUstream stream, KernelCost &kernel, uint64_t blo
     }
     lock.unlock();
     pause();
-    group = begin_group(stream);
+    group = begin_group(stream, kernel);
     lock.lock();
     const Pass pass = add(group, kernel, blocks, predicted);
     account(group);
@@ -247,9 +250,9 @@ Gate::Pass Gate::enter_limited(CUstream stream, KernelCost &kernel, uint64_t blo
   }
   lock.unlock();
   pause();
-  group = take_group(stream);
+  group = take_group(stream, kernel);
   lock.lock();
-  group->ticketed = true;
+  group->ticketed = group->held = true;
   ++held_groups_;
   const Pass pass = add(group, kernel, blocks, predicted);
   lock.unlock();
@@ -259,7 +262,7 @@ Gate::Pass Gate::enter_limited(CUstream stream, KernelCost &kernel, uint64_t blo
 
 // ---- groups ------------------------------------------------------------------------------------
 
-Group *Gate::take_group(CUstream stream) {
+Group *Gate::take_group(CUstream stream, const KernelCost &first) {
   Group *group = nullptr;
   {
     std::lock_guard lock(mutex_);
@@ -274,7 +277,9 @@ Group *Gate::take_group(CUstream stream) {
   group->clear();
   group->gate = this;
   group->stream = stream;
+  group->first = &first;
   group->sequence = ++posted_;
+  group->streams_gone = streams_gone_.load(std::memory_order_relaxed);
   for (CUevent *event : {&group->start, &group->end}) {
     if (*event) continue;
     if (driver_.cuEventCreate(event, CU_EVENT_BLOCKING_SYNC) == CUDA_SUCCESS) continue;
@@ -285,11 +290,12 @@ Group *Gate::take_group(CUstream stream) {
   return group;
 }
 
-Group *Gate::begin_group(CUstream stream) {
-  Group *group = take_group(stream);
+Group *Gate::begin_group(CUstream stream, const KernelCost &first) {
+  Group *group = take_group(stream, first);
   if (!group->broken && driver_.cuEventRecord(group->start, stream) != CUDA_SUCCESS) {
     group->broken = true;
   }
+  meter_.watch(group);
   return current_ = group;
 }
 
@@ -308,9 +314,9 @@ void Gate::post(Group *group) {
     let_run(group);
   }
   if (!group->start || driver_.cuEventRecord(group->start, group->stream) != CUDA_SUCCESS) {
-    std::lock_guard lock(mutex_);
     group->broken = true;
   }
+  meter_.watch(group);
   current_ = group;
 }
 
@@ -320,10 +326,10 @@ void Gate::close_group() {
   const bool ends = group->end && driver_.cuEventRecord(group->end, group->stream) == CUDA_SUCCESS;
   std::lock_guard lock(mutex_);
   if (!ends) group->broken = true;
-  group->closed = true;
-  if (group->ticketed && !group->granted) return;
+  group->closed.store(true, std::memory_order_release);
+  if (group->held) return;
   account(group);
-  meter_.watch(group);
+  meter_.look();
 }
 
 // ---- counting, with the lock -------------------------------------------------------------------
@@ -374,7 +380,7 @@ void Gate::account(Group *group) {
   const uint64_t unit = words_.unit.load(std::memory_order_relaxed);
   if (group->unit != unit) group->charged = 0;
   group->unit = unit;
-  const uint64_t charge = unit == kModeDeviceTime ? group->predicted
+  const uint64_t charge = unit == kModeDeviceTime ? std::max(group->predicted, group->ran)
                           : unit == kModeBlocks   ? group->blocks
                                                   : 0;
   count(words_.charged, charge - group->charged);
@@ -386,10 +392,12 @@ void Gate::account(Group *group) {
 // A group with a ticket may run.
 void Gate::let_run(Group *group) {
   group->granted = true;
+  group->held.store(false, std::memory_order_release);
   --held_groups_;
   count(words_.held, uint64_t{0} - group->launches);
   account(group);
-  if (group->closed) meter_.watch(group);
+  // One that is open is looked at soon enough; here the work waits for us.
+  if (group->closed) meter_.look();
 }
 
 // ---- tickets and what releases them ------------------------------------------------------------
@@ -437,39 +445,56 @@ void Gate::await(Group *group) {
   if (!arrived_.empty()) page_->wake();
 }
 
-// On the meter's thread: it is closed, so what it is of does not change.
+// On the meter's thread. What a group is of is told once it is closed and does not change any more.
 void Gate::runs(Group *group, uint64_t ns) {
-  Shares shares(ns, static_cast<double>(group->predicted));
-  for (Group::Use &use : group->uses) {
-    if (use.launches == 0) continue;
-    const uint64_t share = shares.next(static_cast<double>(use.predicted));
-    times_.running(use.kernel, use.launches, use.blocks, share, &use.entered);
+  if (group->closed) {
+    remember_long(group, ns);
+    Shares shares(ns, static_cast<double>(group->predicted));
+    for (Group::Use &use : group->uses) {
+      if (use.launches == 0) continue;
+      const uint64_t share = shares.next(static_cast<double>(use.predicted));
+      times_.running(use.kernel, use.launches, use.blocks, share, &use.entered);
+    }
   }
   std::lock_guard lock(mutex_);
+  group->ran = ns;
   const uint64_t unit = words_.unit.load(std::memory_order_relaxed);
-  if (group->unit != unit || unit != kModeDeviceTime || ns <= group->charged) return;
+  if (unit != kModeDeviceTime) return;
+  if (!group->counted) group->unit = unit;
+  if (group->unit != unit || ns <= group->charged) return;
   count(words_.charged, ns - group->charged);
   group->charged = ns;
 }
 
+// Any of the group's kernels may be the one that took long.
+void Gate::remember_long(Group *group, uint64_t ns) {
+  if (options_.most_kernel_ns == 0 || ns <= options_.most_kernel_ns / kShortPart) return;
+  for (const Group::Use &use : group->uses) use.kernel->was_long = true;
+}
+
 // On the meter's thread.
 void Gate::is_overdue(Group *group) {
+  if (!options_.overdue) return;
+  if (!group->closed) return options_.overdue(group->first->name());
   std::string names;
   for (const Group::Use &use : group->uses) {
     if (use.launches == 0) continue;
     if (!names.empty()) names += " or ";
     names += use.kernel->name();
   }
-  if (options_.overdue) options_.overdue(names);
+  options_.overdue(names);
 }
 
 // On the meter's thread.
 void Gate::finished(Group *group, uint64_t ns, bool measured) {
+  remember_long(group, ns);
   Shares shares(ns, static_cast<double>(group->predicted));
   for (const Group::Use &use : group->uses) {
     const uint64_t share = shares.next(static_cast<double>(use.predicted));
     times_.measured(use.kernel, use.launches, use.blocks, share, measured, use.entered);
   }
+  // What the driver gave no events for was not free.
+  if (group->broken) ns = std::max(ns, group->predicted);
   std::lock_guard lock(mutex_);
   const uint64_t unit = words_.unit.load(std::memory_order_relaxed);
   if (group->unit == unit && unit == kModeDeviceTime) count(words_.charged, ns - group->charged);

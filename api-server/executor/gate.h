@@ -50,7 +50,7 @@ class Gate {
   class Pass {
    public:
     const WorkCalls *operator->() const { return calls_; }
-    // Takes the call's result: work that did not start costs nothing. The leader's, for kernels.
+    // Takes the call's result: work that did not start costs nothing. The leader's.
     CUresult did(CUresult result) {
       if (result != CUDA_SUCCESS && gate_) [[unlikely]]
         gate_->take_back(*this);
@@ -79,6 +79,10 @@ class Gate {
   void pause() {
     if (current_) close_group();
   }
+  // What comes next is no launch, but what was launched before and after it is measured together.
+  void go_on() {
+    if (current_) current_->posted.store(current_->launches, std::memory_order_release);
+  }
   // All work has come to rest: waits until it is measured.
   void settle();
   // The same, last of all.
@@ -89,6 +93,8 @@ class Gate {
 
   // From now on nothing is held back.
   void open();
+  // A stream is going to be destroyed, and one that is made later may have its place.
+  void stream_goes() { streams_gone_.fetch_add(1, std::memory_order_relaxed); }
   // The session is over; its counters stay until the next one begins.
   void leave();
   std::vector<KernelTime> kernel_times(size_t most) { return times_.list(most); }
@@ -103,8 +109,8 @@ class Gate {
   Pass enter_limited(CUstream stream, KernelCost &kernel, uint64_t blocks);
   void take_back(const Pass &pass);
 
-  Group *take_group(CUstream stream);
-  Group *begin_group(CUstream stream);
+  Group *take_group(CUstream stream, const KernelCost &first);
+  Group *begin_group(CUstream stream, const KernelCost &first);
   void post(Group *group);
   void close_group();
   bool has_room(const Group *group, const KernelCost &kernel, uint64_t predicted, uint64_t most);
@@ -121,6 +127,7 @@ class Gate {
   void await(Group *group);
   void finished(Group *group, uint64_t ns, bool measured);
   void runs(Group *group, uint64_t ns);
+  void remember_long(Group *group, uint64_t ns);
   void is_overdue(Group *group);
 
   const Driver &driver_;
@@ -138,6 +145,7 @@ class Gate {
 
   std::atomic<unsigned> want_room_{0};  // tickets that only wait for others to end
   std::atomic<size_t> under_way_{0};    // groups begun and not finished
+  std::atomic<uint64_t> streams_gone_{0};
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<Group>> all_;

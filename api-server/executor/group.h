@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -47,6 +48,7 @@ struct Group {
   CUevent end = nullptr;
 
   CUstream stream = nullptr;
+  uint64_t streams_gone = 0;  // when it was begun: its stream may have got another's place then
   std::vector<Use> uses;
   uint64_t launches = 0;
   uint64_t blocks = 0;
@@ -54,8 +56,13 @@ struct Group {
   uint64_t sequence = 0;  // in order of posting
   bool known = true;      // all its kernels have been measured before
   bool full = false;      // nothing is to be added
-  bool broken = false;    // the driver took no events
-  bool closed = false;    // its end is posted
+
+  // What the meter may know of a group while the leader still adds to it.
+  const KernelCost *first = nullptr;  // of its launches
+  std::atomic<bool> held{false};      // by a ticket that is not granted
+  std::atomic<uint64_t> posted{0};    // launches that the driver is known to have
+  std::atomic<bool> broken{false};    // the driver took no events
+  std::atomic<bool> closed{false};    // its end is posted; what it is of does not change any more
 
   // What the gate's counters have of it.
   bool counted = false;
@@ -63,6 +70,7 @@ struct Group {
   uint64_t unit = 0;
   uint64_t charged = 0;
   uint64_t in_flight = 0;
+  uint64_t ran = 0;  // it has cost so much so far, under the gate's lock
 
   // The meter's: since when it has been seen to run, and what that has cost so far. 0: not yet.
   int64_t runs_since = 0;
@@ -79,15 +87,29 @@ struct Group {
   bool ticketed = false;
   bool granted = false;
 
+  // Whether the driver has work of it, and it may run as far as the gate goes.
+  bool begun() const { return !held && (closed || posted.load(std::memory_order_acquire) > 0); }
+  // Whether it comes after the other in the order of one stream.
+  bool follows(const Group &other) const {
+    return stream == other.stream && streams_gone == other.streams_gone &&
+           sequence > other.sequence;
+  }
+
   void clear() {
     uses.clear();
-    launches = blocks = predicted = sequence = unit = charged = in_flight = 0;
+    launches = blocks = predicted = sequence = unit = charged = in_flight = ran = 0;
+    streams_gone = 0;
+    first = nullptr;
+    held.store(false, std::memory_order_relaxed);
+    posted.store(0, std::memory_order_relaxed);
+    broken.store(false, std::memory_order_relaxed);
+    closed.store(false, std::memory_order_relaxed);
     traced = {};
     runs_since = 0;
     spent = 0;
     overdue = false;
     known = true;
-    full = broken = closed = counted = counted_unknown = ticketed = granted = false;
+    full = counted = counted_unknown = ticketed = granted = false;
   }
 };
 

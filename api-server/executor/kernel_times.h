@@ -29,6 +29,8 @@ class KernelCost {
   // As the table has it.
   const std::string &name() const { return *name_; }
 
+  // It has taken long for what it may (Gate::remember_long).
+  std::atomic<bool> was_long{false};
   // The leader's: launches that were measured alone because nothing was known.
   unsigned alone = 0;
   // Of its name in the session's trace.

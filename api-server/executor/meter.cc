@@ -19,9 +19,8 @@ constexpr std::chrono::microseconds kSoonest{50};
 // So many looks at nothing before the thread has to be woken again. A program that launches and
 // waits, again and again, should not wake it each time: that would cost more than the launch.
 constexpr unsigned kPatience = 20;
-// How often what runs is looked at, and at how many groups: more do not run at a time.
+// How often what runs is looked at.
 constexpr int64_t kLookNs = 5'000'000;
-constexpr size_t kMostLooks = 128;
 
 int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
@@ -52,6 +51,13 @@ void Meter::watch(Group *group) {
   } catch (const std::system_error &) {
     busy_ = false;  // the next group tries again
   }
+}
+
+void Meter::look() {
+  std::lock_guard lock(mutex_);
+  if (!dozing_) return;
+  hurried_ = true;
+  arrived_.notify_one();
 }
 
 void Meter::hurry() {
@@ -89,6 +95,10 @@ void Meter::work() {
     if (running_.empty()) changed_ = std::chrono::steady_clock::now();
     running_.insert(running_.end(), watched_.begin(), watched_.end());
     watched_.clear();
+    // What is held when all has come to rest is what the driver has dropped.
+    if (settling_ || stopping_) {
+      std::erase_if(running_, [](const Group *group) { return group->held.load(); });
+    }
     if (running_.empty()) {
       const bool leisure = handlers_.urgency() == Urgency::kNone;
       if (leisure && !hurried_ && !settling_ && !stopping_ && quiet++ < kPatience) {
@@ -110,8 +120,15 @@ void Meter::work() {
     const auto pause = how_long();
     lock.lock();
     if (any || running_.empty()) continue;
-    arrived_.wait_for(lock, pause, [this] { return hurried_; });
+    dozing_ = all_held();
+    arrived_.wait_for(lock, dozing_ ? kLeisure : pause, [this] { return hurried_; });
+    dozing_ = false;
   }
+}
+
+bool Meter::all_held() const {
+  return std::all_of(running_.begin(), running_.end(),
+                     [](const Group *group) { return group->held.load(); });
 }
 
 // ... to look again. When a launch waits for room, it depends on when the oldest group should end;
@@ -119,20 +136,29 @@ void Meter::work() {
 std::chrono::nanoseconds Meter::how_long() const {
   using std::chrono::nanoseconds;
   const Urgency urgency = handlers_.urgency();
-  if (urgency != Urgency::kAwaited || running_.empty()) {
+  const auto oldest = std::find_if(running_.begin(), running_.end(), [](const Group *group) {
+    return group->closed && !group->held;
+  });
+  if (urgency != Urgency::kAwaited || oldest == running_.end()) {
     return urgency == Urgency::kNone ? kLeisure : kLimited;
   }
   const nanoseconds elapsed = std::chrono::steady_clock::now() - changed_;
-  const nanoseconds predicted(running_.front()->predicted);
+  const nanoseconds predicted((*oldest)->predicted);
   const nanoseconds left = predicted - predicted / 8 - elapsed;
   return std::clamp<nanoseconds>(left.count() > 0 ? left : elapsed / 16, kSoonest, kLimited);
 }
 
-// Finishes what has ended. False when nothing has.
+// Finishes what has ended. False when nothing has. In one stream groups end one after the other.
 bool Meter::harvest() {
   std::vector<Group *> ended;
+  const Group *before = nullptr;  // which has not ended
   std::erase_if(running_, [&](Group *group) {
-    if (!group->broken && driver_.cuEventQuery(group->end) == CUDA_ERROR_NOT_READY) return false;
+    const bool waits = before && group->follows(*before);
+    if (!group->closed || group->held ||
+        (!group->broken && (waits || driver_.cuEventQuery(group->end) == CUDA_ERROR_NOT_READY))) {
+      before = group;
+      return false;
+    }
     ended.push_back(group);
     return true;
   });
@@ -151,10 +177,11 @@ void Meter::look_at_running() {
   looked_ = now;
   const uint64_t told = std::exchange(told_, 0);
   std::vector<Group *> runs;
-  const size_t looks = std::min(running_.size(), kMostLooks);
-  for (size_t i = 0; i < looks; i++) {
-    Group *const group = running_[i];
-    if (group->broken) continue;
+  const Group *before = nullptr;  // it has not ended, or had not a moment ago
+  for (Group *group : running_) {
+    const bool waits = before && group->follows(*before);
+    before = group;
+    if (group->broken || waits || !group->begun()) continue;
     if (group->runs_since != 0) {
       runs.push_back(group);
     } else if (driver_.cuEventQuery(group->start) == CUDA_SUCCESS) {
@@ -176,7 +203,8 @@ void Meter::look_at_running() {
     handlers_.running(group, group->spent);
     if (most_ns_ == 0 || group->overdue) continue;
     const auto ran = static_cast<uint64_t>(now - group->runs_since);
-    if (ran / most_ns_ < group->launches) continue;
+    const uint64_t launches = group->closed ? group->launches : group->posted.load();
+    if (ran < most_for(launches, most_ns_)) continue;
     group->overdue = true;
     handlers_.overdue(group);
   }

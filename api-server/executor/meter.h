@@ -1,13 +1,15 @@
 // Measures how long groups of launches have taken, once they have ended: on any driver by their
 // events, and on one that counts its work (softwareDeviceWorkNs) by that. What does not end for
 // some milliseconds is counted while it runs, by the wall from when its first event is seen to be
-// done, so that a kernel without an end is not free. One thread, which sleeps while nothing is
-// under way.
+// done, so that a kernel without an end is not free; also while the leader still adds to the group,
+// for it may never come to the end of that: it is kept by a driver that takes no more, or by a
+// guest that sends and sends. One thread, which sleeps while nothing is under way.
 //
 // Lock: mutex_, taken under the gate's. No driver call is made with either: the driver's own
 // threads may hold something of the driver's while they wait for the gate's.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -39,13 +41,24 @@ class Meter {
     std::function<void(Group *)> overdue;
   };
 
-  // `most_ns`: how long a group may run for each of its launches; 0: for ever.
+  // `most_ns`: how long a launch may run; 0: for ever.
   Meter(const Driver &driver, CUcontext context, Handlers handlers, uint64_t most_ns, Trace *trace);
   ~Meter();
 
-  // A closed group whose work may run.
+  // A group that has begun in its stream: the driver has its start event, and gets work.
   void watch(Group *group);
-  // It matters more from now on.
+  // One of those may end from now on, and has been held.
+  void look();
+  // How long a group of so many launches may run where one may run for `most_ns`. Which of them it
+  // is that runs nobody can tell; but only kernels that were short so far are measured together, so
+  // they get less than twice as much between them, and not that much each.
+  static uint64_t most_for(uint64_t launches, uint64_t most_ns) {
+    return most_ns +
+           most_ns / kMostTogether * (std::clamp<uint64_t>(launches, 1, kMostTogether) - 1);
+  }
+  // While there is a most that a launch may run: how many are measured together.
+  static constexpr uint64_t kMostTogether = 8;
+  // How soon one has ended matters more from now on.
   void hurry();
   // Waits until all that is watched is finished; all work must have come to rest.
   void settle();
@@ -62,6 +75,7 @@ class Meter {
 
   void work();
   bool harvest();
+  bool all_held() const;
   void look_at_running();
   std::chrono::nanoseconds how_long() const;
   void measure(std::vector<Group *> &groups);
@@ -81,6 +95,7 @@ class Meter {
   std::condition_variable settled_;
   std::vector<Group *> watched_;  // not yet taken over by the thread
   bool hurried_ = false;
+  bool dozing_ = false;    // all is held
   bool settling_ = false;  // somebody waits until nothing is left
   bool stopping_ = false;
   bool busy_ = false;  // the thread has some

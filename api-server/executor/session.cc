@@ -232,7 +232,11 @@ bool Session::next_frame() {
   ++sequence_;
   count_alone(counters_->commands);
   idle_owed_ = false;
-  if (!goes_between_launches(head.op)) gate_.pause();
+  if (!goes_between_launches(head.op)) {
+    gate_.pause();
+  } else if (head.op == WIRE_cuEventRecord) {
+    gate_.go_on();
+  }
   const Trace::Command traced(trace_.get(), head.op, sequence_, bulk ? head.size : 0);
   {
     std::optional<ReadAhead> ahead;

@@ -126,6 +126,7 @@ bool Session::take(uint64_t handle, CUevent *event) {
 
 CUresult Session::destroy(CUstream stream) {
   if (!done(stream)) orphans_.fetch_add(1);
+  gate_.stream_goes();
   return driver().cuStreamDestroy_v2(stream);
 }
 

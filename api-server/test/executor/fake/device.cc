@@ -18,6 +18,7 @@ std::set<CUstream> &streams = *new std::set<CUstream>{&legacy_stream};
 std::deque<Operation> &operations = *new std::deque<Operation>;
 std::set<uint32_t> &open_gates = *new std::set<uint32_t>;
 std::map<std::string, Failure> &failures = *new std::map<std::string, Failure>;
+std::map<std::string, Hold> &holds = *new std::map<std::string, Hold>;
 std::map<std::string, unsigned> &call_counts = *new std::map<std::string, unsigned>;
 std::map<uint64_t, Memory> &memories = *new std::map<uint64_t, Memory>;
 std::map<uint64_t, Mapping> &mappings = *new std::map<uint64_t, Mapping>;
@@ -37,6 +38,13 @@ bool tamed = false;
 
 CUresult enter(const char *function) {
   ++call_counts[function];
+  if (const auto held = holds.find(function); held != holds.end() && held->second.skip-- == 0) {
+    const uint32_t gate = held->second.gate;
+    holds.erase(held);
+    Lock lock(mutex, std::adopt_lock);
+    changed.wait(lock, [&] { return open_gates.count(gate) > 0; });
+    lock.release();
+  }
   auto failure = failures.find(function);
   if (failure == failures.end()) return sticky;
   if (failure->second.skip-- > 0) return sticky;
@@ -198,6 +206,11 @@ const FakeControls fake_controls = {
         [](const char *function, CUresult result, unsigned skip) {
           Lock lock(mutex);
           failures[function] = {result, skip};
+        },
+    .hold =
+        [](const char *function, uint32_t gate, unsigned skip) {
+          Lock lock(mutex);
+          holds[function] = {gate, skip};
         },
     .reset =
         [] {

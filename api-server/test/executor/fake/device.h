@@ -64,6 +64,11 @@ struct Failure {
   unsigned skip;
 };
 
+struct Hold {
+  uint32_t gate;
+  unsigned skip;
+};
+
 struct Memory {
   int fd;
   uint64_t size;
@@ -85,6 +90,7 @@ extern std::set<CUstream> &streams;
 extern std::deque<Operation> &operations;
 extern std::set<uint32_t> &open_gates;
 extern std::map<std::string, Failure> &failures;
+extern std::map<std::string, Hold> &holds;
 extern std::map<std::string, unsigned> &call_counts;
 extern std::map<uint64_t, Memory> &memories;        // by handle
 extern std::map<uint64_t, Mapping> &mappings;       // by address

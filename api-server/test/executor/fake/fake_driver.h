@@ -30,6 +30,8 @@ struct FakeControls {
   void (*await_gate)(uint32_t number);
   // The call after `skip` more calls of `function` fails with `result`; then it works again.
   void (*fail)(const char *function, CUresult result, unsigned skip);
+  // The call after `skip` more calls of `function` waits for the gate: as where a queue is full.
+  void (*hold)(const char *function, uint32_t gate, unsigned skip);
   // Forgets failures, a crash and gates.
   void (*reset)();
   FakeLive (*live)();
