@@ -104,7 +104,6 @@ CUresult Arrays::destroy(uint64_t handle) {
   if (!found || found->is_level || !table_.take(handle, &array)) return CUDA_ERROR_INVALID_HANDLE;
   Array level;
   for (uint64_t each : array.minted) table_.take(each, &level);
-  --count_;
   memory_.leave_beside(array.bytes);
   std::lock_guard lock(mutex_);
   doomed_.push_back(std::move(array));
@@ -134,6 +133,7 @@ CUresult Arrays::give_back(const Array &array) {
   keep_first(result, array.object ? driver_.cuArrayDestroy(array.object)
                                   : driver_.cuMipmappedArrayDestroy(array.mipmapped));
   memory_.gone_beside(array.bytes);
+  --count_;
   return result;
 }
 
@@ -164,7 +164,6 @@ CUresult Arrays::release() {
     memory_.leave_beside(array.bytes);
   });
   table_.clear();
-  count_ = 0;
   return result;
 }
 

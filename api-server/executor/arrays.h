@@ -8,6 +8,7 @@
 // Lock: mutex_, innermost.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -46,7 +47,8 @@ class Arrays {
 
   bool can_mint(uint64_t handle) const { return table_.can_mint(handle); }
   Array *find(uint64_t handle) { return table_.find(handle); }
-  size_t count() const { return count_; }
+  // Those that are the device's again do not count any more.
+  size_t count() const { return count_.load(std::memory_order_relaxed); }
 
   CUresult create(const wire_ArrayCreate &q);
   // Why a level cannot be had however the device feels about it, or null.
@@ -73,7 +75,7 @@ class Arrays {
   Scrubber &scrubber_;
   const std::function<void(std::function<void()>)> aside_;
   HandleTable<Array, WIRE_KIND_ARRAY> table_;
-  size_t count_ = 0;
+  std::atomic<size_t> count_{0};
 
   std::mutex mutex_;
   std::condition_variable drained_;

@@ -7,6 +7,7 @@
 #include "box.h"
 #include "dispatch.h"
 #include "session.h"
+#include "session_limits.h"
 
 namespace outboard {
 
@@ -324,6 +325,9 @@ void download_box(Session &s, const Asked &asked, const Stream &stream, Starts<W
   if (bytes == 0) return s.answer(asked.request, CUDA_SUCCESS);
   count_alone(s.count().downloads);
   if (download_at_once(s, asked, stream, work)) return;
+  if (s.transfers().count() >= session_limits.downloads) {
+    return s.answer(asked.request, CUDA_ERROR_OUT_OF_MEMORY);
+  }
   const auto download =
       std::make_shared<Download>(s, asked, stream, work.pass(stream.object, bytes), region);
   download->begin();

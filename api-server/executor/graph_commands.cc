@@ -2,7 +2,6 @@
 // why, the guest is told like any error of a posted command.
 #include "dispatch.h"
 #include "graph_records.h"
-#include "session_limits.h"
 
 namespace outboard {
 
@@ -12,6 +11,8 @@ uint64_t blocks_of(const wire_graph_kernel &q) {
   uint64_t blocks = uint64_t{q.grid[0]} * q.grid[1];
   return __builtin_mul_overflow(blocks, q.grid[2], &blocks) ? UINT64_MAX : blocks;
 }
+
+uint64_t weight_of(const wire_graph_node &node) { return 1 + node.size / Graphs::kNodeBytes; }
 
 // What a node copies to or from from now on.
 void note_arrays(const GraphRecords &records, uint32_t node, GraphArrays *arrays) {
@@ -62,7 +63,8 @@ class Builder {
     }
     CUgraphNodeParams params;
     if (CUresult result = records_.params(&params); result != CUDA_SUCCESS) return result;
-    const uint64_t more = 1 + records_.bodies();
+    const uint64_t weight = weight_of(head);
+    const uint64_t more = weight + records_.bodies();
     if (!s_.graphs().has_room(more)) return CUDA_ERROR_OUT_OF_MEMORY;
     CUgraph empty = nullptr;
     if (head.type == CU_GRAPH_NODE_TYPE_GRAPH) {
@@ -90,8 +92,8 @@ class Builder {
       }
     }
     note_arrays(records_, static_cast<uint32_t>(nodes_.nodes.size()), &nodes_.arrays);
-    nodes_.nodes.push_back({node, head.type, head.graph});
-    s_.graphs().add(more);
+    nodes_.nodes.push_back({node, head.type, head.graph, weight});
+    s_.graphs().add(nodes_, more);
     return CUDA_SUCCESS;
   }
 
@@ -225,6 +227,9 @@ void handle_GraphSet(Session &s, const wire_GraphSet &in_place) {
       return s.violation("new parameters come for a node that there is not");
     }
     CUresult changed = records.params(&params);
+    if (changed == CUDA_SUCCESS && !s.graphs().grow(*exec, head->graph, weight_of(*head))) {
+      changed = CUDA_ERROR_OUT_OF_MEMORY;
+    }
     if (changed == CUDA_SUCCESS && records.bodies() == 0) {
       if (records.function()) exec->of->modules.insert(records.function()->module);
       changed = s.driver().cuGraphExecNodeSetParams(exec->object,
@@ -263,12 +268,12 @@ void handle_GraphCondition(Session &s, const wire_GraphCondition &q) {
     if (!s.graphs().can_mint_base(q.graph)) return s.violation("a graph's handle cannot be minted");
     base = s.graphs().make_base(q.graph, &result);
   }
-  if (base && base->conditions >= kMostConditions) result = CUDA_ERROR_OUT_OF_MEMORY;
+  if (base && !s.graphs().has_room(1)) result = CUDA_ERROR_OUT_OF_MEMORY;
   if (result == CUDA_SUCCESS) {
     CUgraphConditionalHandle handle = 0;
     result = s.driver().cuGraphConditionalHandleCreate(&handle, base->graph, s.device().context(),
                                                        q.value, q.flags);
-    ++base->conditions;
+    if (result == CUDA_SUCCESS) s.graphs().add(*base, 1);
     reply.handle = handle;
   }
   s.answer(request, result, &reply.reply, sizeof reply);

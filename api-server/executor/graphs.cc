@@ -12,11 +12,11 @@ std::shared_ptr<GraphNodes> Graphs::make(CUresult *result) {
   CUgraph graph = nullptr;
   *result = driver_.cuGraphCreate(&graph, 0);
   if (*result != CUDA_SUCCESS) return nullptr;
-  add(1);
+  ++taken_;
   // What it counts for is given back with it.
   auto end = [this](GraphNodes *nodes) {
     driver_.cuGraphDestroy(nodes->graph);
-    taken_ -= 1 + nodes->nodes.size() + nodes->graphs.size() - 1;
+    taken_ -= nodes->taken;
     delete nodes;
   };
   std::shared_ptr<GraphNodes> made(new GraphNodes, end);
@@ -26,7 +26,7 @@ std::shared_ptr<GraphNodes> Graphs::make(CUresult *result) {
 }
 
 GraphExec *Graphs::begin(uint64_t handle, std::shared_ptr<GraphNodes> of) {
-  execs_.keep(handle, {std::move(of), nullptr, nullptr, {}, 0});
+  execs_.keep(handle, {std::move(of), nullptr, nullptr, {}, 0, {}});
   return execs_.find(handle);
 }
 
@@ -56,15 +56,27 @@ bool Graphs::forget_base(uint64_t handle) {
 }
 
 bool Graphs::take(GraphExec &exec) {
-  const uint64_t more = 1 + exec.of->nodes.size();
+  const uint64_t more = exec.of->taken;
   if (!has_room(more)) return false;
-  exec.taken = more;
-  add(more);
+  exec.taken += more;
+  taken_ += more;
+  return true;
+}
+
+bool Graphs::grow(GraphExec &exec, uint32_t node, uint64_t weight) {
+  const uint64_t first = exec.of->nodes[node].weight;
+  const auto found = exec.grown.find(node);
+  const uint64_t before = found == exec.grown.end() ? first : found->second;
+  if (weight <= before) return true;
+  if (!has_room(weight - before)) return false;
+  exec.grown[node] = weight;
+  exec.taken += weight - before;
+  taken_ += weight - before;
   return true;
 }
 
 bool Graphs::has_room(uint64_t more) const {
-  return more <= kMostGraphNodes && taken_ <= kMostGraphNodes - more;
+  return more <= session_limits.graph_nodes && taken_ <= session_limits.graph_nodes - more;
 }
 
 void Graphs::unloaded(const Module *module) {

@@ -23,6 +23,7 @@ struct GraphNodes {
     CUgraphNode handle;
     uint32_t type;   // CUgraphNodeType
     uint32_t graph;  // that it is in
+    uint64_t weight;
   };
 
   CUgraph graph = nullptr;
@@ -30,8 +31,8 @@ struct GraphNodes {
   std::vector<Node> nodes;
   std::set<const Module *> modules;  // whose kernels are in it
   GraphArrays arrays;
-  uint64_t blocks = 0;      // of all kernels, once each
-  unsigned conditions = 0;  // handles made for it
+  uint64_t blocks = 0;  // of all kernels, once each
+  uint64_t taken = 1;   // what it counts for: itself, nodes and handles of conditions
   bool complete = false;
   bool stale = false;  // a module has been unloaded
 };
@@ -41,7 +42,10 @@ struct GraphExec {
   CUgraphExec object = nullptr;  // null: not complete, or refused
   KernelCost *cost = nullptr;
   GraphArrays arrays;  // those of its own nodes, as they are now
-  uint64_t taken = 0;  // what it counts for beside its nodes, which others were made of, too
+  // What it counts for beside its nodes, which others were made of, too; and nodes whose
+  // parameters have become longer here.
+  uint64_t taken = 0;
+  std::map<uint32_t, uint64_t> grown;
 };
 
 class Graphs {
@@ -62,11 +66,18 @@ class Graphs {
   bool forget_base(uint64_t handle);
   std::shared_ptr<GraphNodes> make(CUresult *result);
 
-  // Room for so many more nodes, graphs or handles of conditions.
+  // Room for so many more nodes, graphs or handles of conditions. A node counts once more for each
+  // so many bytes that it travels as: a driver keeps its edges and parameters.
+  static constexpr uint64_t kNodeBytes = 256;
   bool has_room(uint64_t more) const;
-  void add(uint64_t more) { taken_ += more; }
+  void add(GraphNodes &nodes, uint64_t more) {
+    nodes.taken += more;
+    taken_ += more;
+  }
   // For one more graph of the same nodes; false when there is no room for it.
   bool take(GraphExec &exec);
+  // For a node that is to have parameters of this weight; false when there is no room for them.
+  bool grow(GraphExec &exec, uint32_t node, uint64_t weight);
 
   void unloaded(const Module *module);
   // Ends all. No work is under way.

@@ -9,7 +9,7 @@ namespace outboard {
 HostFunctions::Record *HostFunctions::take(uint64_t function, bool kept, uint64_t hold) {
   std::lock_guard lock(mutex_);
   if (spare_.empty()) {
-    if (all_.size() >= kMostHostFunctions) return nullptr;
+    if (all_.size() >= session_limits.host_functions) return nullptr;
     all_.push_back(std::make_unique<Record>());
     spare_.push_back(all_.back().get());
   }
@@ -43,7 +43,7 @@ CUresult HostFunctions::call(CUstream stream, uint64_t function, wire_function k
 
 void HostFunctions::call_now(uint64_t function, CUresult status) {
   std::unique_lock lock(mutex_);
-  if (calls_.size() >= kMostHostFunctions) return;  // of a guest that never returns from any
+  if (calls_.size() >= session_limits.host_functions) return;  // of a guest that never returns from any
   const uint64_t call = ++last_call_;
   calls_.insert(call);
   lock.unlock();

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "abi_fatbin.h"
+#include "session_limits.h"
 
 namespace outboard {
 
@@ -20,7 +21,7 @@ Link::~Link() {
 
 bool Link::take(uint64_t bytes) {
   const uint64_t before = all_->fetch_add(bytes);
-  if (bytes > kMostBytes || before > kMostBytes - bytes) {
+  if (bytes > session_limits.link_bytes || before > session_limits.link_bytes - bytes) {
     *all_ -= bytes;
     return false;
   }

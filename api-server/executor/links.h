@@ -44,9 +44,6 @@ class Link {
  private:
   static std::string_view said(const std::string &log) { return {log.c_str()}; }
 
-  // The driver holds what it made of them, in this process.
-  static constexpr uint64_t kMostBytes = uint64_t{512} << 20;
-
   const Driver &driver_;
   const Taken all_;
   std::atomic<uint64_t> own_{0};  // of it

@@ -130,6 +130,7 @@ CUresult Memory::unmap(uint64_t address) {
   if (range.shared) Offers::own().withdraw(sharer_.session, address);
   withdraw(&range);
   if (range.lendable) --lendable_count_;
+  if (range.shareable) --shareable_count_;
   ranges_.erase(found);
   last_size_ = last_start_ = 0;
   if (range.pinned) {

@@ -142,6 +142,7 @@ class Memory {
     uint64_t placed = 0;  // handle of the memory that is placed here
     uint64_t offset = 0;  // in that memory
     bool shared = false;
+    bool shareable = false;  // it became so
     bool lendable = false;
     uint64_t lent = 0;                     // number that it is lent under, or was borrowed by
     std::shared_ptr<Loan> loan = nullptr;  // of memory that was ever lent and is not placed

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "abi_fatbin.h"
+#include "session_limits.h"
 
 namespace outboard {
 
@@ -22,11 +23,12 @@ PendingImage *PendingImages::get(const Hash &hash, uint64_t total, const char **
     *why = "two sizes are given for one image";
     return nullptr;
   }
-  if (total == 0 || total > kMostBytes || total_ > kMostBytes - total) {
+  if (total == 0 || total > session_limits.coming_bytes ||
+      total_ > session_limits.coming_bytes - total) {
     *why = "images are larger than allowed";
     return nullptr;
   }
-  if (images_.size() >= kMostImages) {
+  if (images_.size() >= session_limits.coming_images) {
     *why = "more images are sent at a time than allowed";
     return nullptr;
   }

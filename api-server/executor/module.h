@@ -156,10 +156,7 @@ class PendingImages {
     total_ = 0;
   }
 
-  static constexpr uint64_t kMostBytes = uint64_t{512} << 20;
-
  private:
-  static constexpr size_t kMostImages = 16;
   std::map<Hash, PendingImage> images_;
   uint64_t total_ = 0;
 };

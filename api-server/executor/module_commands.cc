@@ -270,9 +270,12 @@ void handle_ModuleUnload(Session &s, const wire_ModuleUnload &q) {
   s.drop_functions_of(module.get());
   s.textures().drop_references_of(module.get());
   for (uint64_t address : module->globals) s.memory().remove_global(address);
-  s.unloaded(*module);
-  s.posted_aside(WIRE_ModuleUnload,
-                 [&s, module] { return s.driver().cuLibraryUnload(module->library); });
+  // It counts until the driver is rid of it.
+  s.posted_aside(WIRE_ModuleUnload, [&s, module] {
+    const CUresult result = s.driver().cuLibraryUnload(module->library);
+    s.unloaded(*module);
+    return result;
+  });
 }
 
 namespace {

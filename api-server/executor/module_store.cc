@@ -4,6 +4,8 @@
 #include <cstring>
 #include <iterator>
 
+#include "session_limits.h"
+
 extern "C" {
 #include <sha2.h>
 }
@@ -42,7 +44,7 @@ bool PendingImage::arrived(uint64_t offset, uint64_t length) {
     at = present_.erase(at);
   }
   present_[start] = end;
-  return present_.size() <= kMostFragments;
+  return present_.size() <= session_limits.coming_fragments;
 }
 
 bool PendingImage::complete() const {
@@ -79,6 +81,8 @@ void ModuleStore::learn(const Hash &hash, const std::string &tenant, const std::
     return;
   }
   names.push_back(name);
+  count(known, name.size() + kOfEach);
+  trim();
   if (files_) files_->add_name(hash, tenant, name);
 }
 
@@ -93,10 +97,13 @@ std::vector<std::string> ModuleStore::names(const Hash &hash, const std::string 
   for (std::string &name : more) {
     if (names.size() < kMostNames && name.size() <= kMostNameBytes &&
         std::find(names.begin(), names.end(), name) == names.end()) {
+      count(known, name.size() + kOfEach);
       names.push_back(std::move(name));
     }
   }
-  return names;
+  std::vector<std::string> all = names;
+  trim();
+  return all;
 }
 
 std::shared_ptr<const Image> ModuleStore::fetch(const Hash &hash, uint64_t size,
@@ -118,13 +125,24 @@ void ModuleStore::keep(const Hash &hash, std::shared_ptr<const Image> image,
                        const std::string &tenant) {
   std::lock_guard lock(mutex_);
   if (Entry *known = entry(hash)) {
-    if (known->names.size() < kMostTenants) known->names.try_emplace(tenant);
-    return;
+    if (known->names.size() >= kMostTenants || !known->names.try_emplace(tenant).second) return;
+    count(known, tenant.size() + kOfEach);
+  } else {
+    const uint64_t bytes = image->size() + tenant.size() + 2 * kOfEach;
+    entries_.push_front({hash, std::move(image), {{tenant, {}}}});
+    count(&entries_.front(), bytes);
   }
-  total_ += image->size();
-  entries_.push_front({hash, std::move(image), {{tenant, {}}}});
+  trim();
+}
+
+void ModuleStore::count(Entry *entry, uint64_t bytes) {
+  entry->bytes += bytes;
+  total_ += bytes;
+}
+
+void ModuleStore::trim() {
   while (total_ > limit_ && entries_.size() > 1) {
-    total_ -= entries_.back().image->size();
+    total_ -= entries_.back().bytes;
     entries_.pop_back();
   }
 }

@@ -31,7 +31,6 @@ class PendingImage {
   bool complete() const;
 
  private:
-  static constexpr size_t kMostFragments = 4096;
   std::shared_ptr<Image> image_;
   std::map<uint64_t, uint64_t> present_;  // start to end, apart from each other
 };
@@ -64,13 +63,19 @@ class ModuleStore {
     std::shared_ptr<const Image> image;
     // Of tenants that have had it, what they looked up.
     std::map<std::string, std::vector<std::string>> names;
+    uint64_t bytes = 0;  // that it counts for
   };
+  // What an image, a tenant and a name cost beside their bytes.
+  static constexpr uint64_t kOfEach = 256;
   static constexpr size_t kMostNames = 128;
   static constexpr size_t kMostNameBytes = 1024;
   // Tenants that an image is remembered to have been had by; others send it again.
   static constexpr size_t kMostTenants = 256;
 
-  Entry *entry(const Hash &hash);  // with the lock
+  // With the lock:
+  Entry *entry(const Hash &hash);
+  void count(Entry *entry, uint64_t bytes);
+  void trim();
 
   const uint64_t limit_;
   std::unique_ptr<ModuleFiles> files_;

@@ -78,7 +78,7 @@ std::optional<Token> Offers::offer(const Sharer &sharer, uint64_t key, const War
   token.words[0] = kMagic;
   token.words[1] = listener_.place()[0];
   token.words[2] = listener_.place()[1];
-  if (offers_.size() >= kMostShared || !listener_.listen() ||
+  if (offers_.size() >= session_limits.offers || !listener_.listen() ||
       getrandom(&token.words[3], 4 * sizeof(uint64_t), 0) != 4 * sizeof(uint64_t)) {
     close_fd(fd);
     return std::nullopt;

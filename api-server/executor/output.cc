@@ -15,15 +15,13 @@
 #include <utility>
 
 #include "error.h"
+#include "session_limits.h"
 
 namespace outboard {
 
 namespace {
 
 std::atomic<Output *> the_output{nullptr};
-
-// A program that asserts in a loop of launches cannot make us keep more.
-constexpr size_t kMostAssertions = 1 << 20;
 
 bool is_assertion(std::string_view text) {
   const size_t place = text.find(": block: [");
@@ -66,7 +64,7 @@ ssize_t Output::write_error(void *output, const char *text, size_t length) {
   auto *const self = static_cast<Output *>(output);
   if (!is_assertion({text, length})) return write(STDERR_FILENO, text, length);
   std::lock_guard lock(self->mutex_);
-  if (self->assertions_.size() + length <= kMostAssertions) {
+  if (self->assertions_.size() + length <= session_limits.assertion_bytes) {
     self->assertions_.append(text, length);
   }
   return static_cast<ssize_t>(length);
@@ -95,9 +93,10 @@ void Output::take_in() {
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return;
     text_.append(part_.data(), static_cast<size_t>(got));
-    if (text_.size() - begin_ > kMostText) begin_ = text_.size() - kMostText;
+    if (text_.size() - begin_ > session_limits.printed_bytes)
+      begin_ = text_.size() - session_limits.printed_bytes;
     // What is gone gives its memory back now and then.
-    if (begin_ > kMostText / 4) {
+    if (begin_ > session_limits.printed_bytes / 4) {
       text_.erase(0, begin_);
       begin_ = 0;
     }
@@ -123,7 +122,7 @@ size_t Output::read(char *to, size_t room) {
   if (begin_ == text_.size()) {
     text_.clear();
     begin_ = 0;
-    if (text_.capacity() > kMostText / 4) text_.shrink_to_fit();
+    if (text_.capacity() > session_limits.printed_bytes / 4) text_.shrink_to_fit();
   }
   return length;
 }

@@ -28,8 +28,6 @@ class Output {
   // Assertions since the last time; empty when there are none.
   std::string take_assertions();
 
-  static constexpr size_t kMostText = 16 << 20;
-
   // What was printed before is nobody's.
   void skip();
   // Up to `room` bytes of new text; 0 when there is none.

@@ -12,7 +12,7 @@ namespace outboard {
 // room.
 CUresult Memory::create_lendable(uint64_t size, bool shareable,
                                  CUmemGenericAllocationHandle *memory, bool *lendable) {
-  *lendable = lender_ && lendable_count_ < kMostLendable;
+  *lendable = lender_ && lendable_count_ < session_limits.lendable;
   CUresult result = create(size, shareable || *lendable, memory);
   if (*lendable && !shareable && result != CUDA_SUCCESS) {
     *lendable = false;
@@ -65,7 +65,7 @@ CUresult Memory::overwrite_returned(bool wait) {
 
 CUresult Memory::borrow(uint64_t address, uint64_t size, unsigned peer, uint64_t number,
                         uint32_t flags) {
-  if (placed_count_ == kMostPlaced) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (placed_count_ == session_limits.placed) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = reap(overlaps_retired(address, size));
   if (result != CUDA_SUCCESS) return result;
   PeerLink &link = *peers_[peer];

@@ -10,6 +10,7 @@
 #include <new>
 
 #include "error.h"
+#include "session_limits.h"
 
 namespace outboard {
 
@@ -97,7 +98,7 @@ bool Receiver::read_ahead() {
   if (tail_ < kSize && spilled_.empty())
     return receive(MSG_DONTWAIT) || errno == EAGAIN || errno == EWOULDBLOCK;
   const size_t before = spilled_.size();
-  if (before >= kMostSpilled) return false;
+  if (before >= session_limits.read_ahead_bytes) return false;
   spilled_.resize(before + kSize);
   ssize_t got;
   do {

@@ -48,8 +48,6 @@ class Receiver {
   void make_room(size_t need);
 
   static constexpr size_t kSize = 256 << 10;
-  // As much as may be read ahead beyond the buffer.
-  static constexpr size_t kMostSpilled = 256 << 20;
   // After a large payload another one is likely: little is read beyond the next header, so that
   // its payload need not be copied out of the buffer.
   static constexpr size_t kAfterBulk = 4 << 10;

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -65,6 +66,8 @@ struct SessionOptions {
   // and variables of modules.
   uint64_t pinned_limit = 0;
   uint64_t module_limit = uint64_t{512} << 20;
+  // Of the host's memory: images of loaded modules.
+  uint64_t image_limit = uint64_t{1} << 30;
   std::string tenant;  // whose it is; empty: nobody's in particular
   uint64_t group = 0;  // the program's sessions on this machine; 0: this one is all
   // Whether it may ask for uploads by hash, where the device has a store of them.
@@ -153,6 +156,8 @@ class Session : public std::enable_shared_from_this<Session> {
   bool peek(uint64_t handle, CUevent *event) { return find(handle, event); }
   bool take(uint64_t handle, CUstream *stream);
   bool take(uint64_t handle, CUevent *event);
+  // There are tokens for it, which go with it.
+  void note_exported(uint64_t event) { exported_events_.insert(event); }
   // Destroys what was taken; when somebody waits for it, after that.
   CUresult retire(CUstream stream);
   CUresult retire(CUevent event);
@@ -315,6 +320,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const std::chrono::milliseconds patience_;
   const std::chrono::milliseconds stop_patience_;
   const uint64_t module_limit_;
+  const uint64_t image_limit_;
   const std::function<void(const ExpectedModule &)> on_used_;
   const std::function<void(const SessionEnd &)> on_end_;
   const int fd_;
@@ -350,10 +356,12 @@ class Session : public std::enable_shared_from_this<Session> {
   Graphs graphs_;
   unsigned stream_count_ = 0;
   size_t event_count_ = 0;
+  std::set<uint64_t> exported_events_;
 
   std::mutex limits_mutex_;
   std::mutex load_mutex_;  // while a library is loaded and what it takes is measured
   std::atomic<size_t> module_count_{0};
+  std::atomic<uint64_t> image_bytes_{0};
   bool room_refused_ = false;
 
   uint64_t sequence_ = 0;      // frames so far

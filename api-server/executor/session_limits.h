@@ -1,34 +1,48 @@
-// What a guest may have beside mapped memory, so that none can take from the others.
+// What a guest may have this process and the driver keep, so that none can take from the others:
+// docs/limits.md says what is counted, and what comes beyond. Memory of the device is memory.h's.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 namespace outboard {
 
-// More than any program that we know of uses; a driver takes some of the device's memory for each.
-inline constexpr size_t kMostStreams = 4096;
-inline constexpr size_t kMostEvents = 1 << 17;
-inline constexpr size_t kMostModules = 8192;
-// Of graphs: nodes, and graphs themselves; and handles of conditions in each.
-inline constexpr uint64_t kMostGraphNodes = 1 << 20;
-inline constexpr unsigned kMostConditions = 1 << 12;
-inline constexpr size_t kMostTextures = 1 << 16;  // and surfaces
-inline constexpr size_t kMostArrays = 1 << 16;    // mipmapped ones count once
-// Names of kernels whose times are kept apart, and bytes of them all; the rest share one.
-inline constexpr size_t kMostKernelNames = 1 << 16;
-inline constexpr size_t kMostKernelNameBytes = 16 << 20;
-// Streams that downloads go through while their own are blocked.
-inline constexpr unsigned kMostSideStreams = 4096;
-// Functions of the program that streams have not called yet, and those of graphs.
-inline constexpr size_t kMostHostFunctions = 1 << 19;
-// Memory that the guest manages itself: pieces, those of them that a file stands behind, mappings.
-inline constexpr size_t kMostPhysicals = 1 << 17;
-inline constexpr size_t kMostShareable = 4096;
-inline constexpr size_t kMostPlaced = 1 << 18;  // with what is borrowed from peers
-// Memory that peers may borrow: a file may stand behind each piece, too.
-inline constexpr size_t kMostLendable = 1 << 14;
-// Tokens for other processes, of a process.
-inline constexpr size_t kMostShared = 4096;
+// More than any program that we know of uses. Each has its test in limits.test.cc, or nothing
+// builds.
+#define OUTBOARD_SESSION_LIMITS(LIMIT)                                                            \
+  LIMIT(streams, 4096)      /* a driver takes some of the device's memory for each */             \
+  LIMIT(side_streams, 4096) /* that downloads go through while their own are blocked */           \
+  LIMIT(downloads, 1 << 16) /* not yet answered */                                                \
+  LIMIT(events, 1 << 17)                                                                          \
+  LIMIT(queries, 4096)           /* whose events the guest wants to be told of */                 \
+  LIMIT(awaited_values, 4096)    /* that streams wait for, the last ones */                       \
+  LIMIT(host_functions, 1 << 19) /* that streams have not called yet, and those of graphs */      \
+  LIMIT(modules, 8192)                                                                            \
+  LIMIT(coming_images, 16)       /* that have not come whole, */                                  \
+  LIMIT(coming_bytes, 512 << 20) /* and their bytes, */                                           \
+  LIMIT(coming_fragments, 4096)  /* and the parts of each that have nothing in between */         \
+  LIMIT(link_bytes, 512 << 20)   /* inputs of links: the driver holds what it made of them */     \
+  LIMIT(graph_nodes, 1 << 20)    /* with graphs, handles of conditions, and what is long twice */ \
+  LIMIT(arrays, 1 << 16)         /* mipmapped ones count once */                                  \
+  LIMIT(textures, 1 << 16)       /* and surfaces */                                               \
+  LIMIT(physicals, 1 << 17)      /* pieces of memory that the guest manages itself, */            \
+  LIMIT(placed, 1 << 18)         /* where they are mapped, with what is borrowed from peers, */   \
+  LIMIT(shareable, 4096)         /* and pieces and mappings that a file stands behind, */         \
+  LIMIT(lendable, 1 << 14)       /* beside those that peers may borrow */                         \
+  LIMIT(offers, 4096)            /* tokens for other processes, of this process */                \
+  LIMIT(kernel_names, 1 << 16)   /* whose times are kept apart, */                                \
+  LIMIT(kernel_name_bytes, 16 << 20) /* and bytes of them all; the rest share one */              \
+  LIMIT(printed_bytes, 16 << 20)     /* by kernels, not yet sent */                               \
+  LIMIT(assertion_bytes, 1 << 20)                                                                 \
+  LIMIT(upload_chunks, 1024)         /* of pinned memory, a mebibyte each */                      \
+  LIMIT(read_ahead_bytes, 256 << 20) /* while the driver keeps the leader waiting */
+
+struct SessionLimits {
+#define LIMIT(name, most) uint64_t name = most;
+  OUTBOARD_SESSION_LIMITS(LIMIT)
+#undef LIMIT
+};
+
+// Nobody writes to it but tests, which make limits small before there is a session.
+inline SessionLimits session_limits;
 
 }  // namespace outboard

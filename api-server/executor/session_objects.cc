@@ -10,8 +10,6 @@ namespace {
 // With more streams than this a synchronisation waits aside at once, instead of asking each of
 // them whether there is anything to wait for.
 constexpr unsigned kFewStreams = 16;
-// Pushes a guest may wait for at a time.
-constexpr unsigned kMostWatches = 4096;
 
 }  // namespace
 
@@ -39,23 +37,24 @@ bool Session::has_room(size_t count, size_t most, const char *what) {
 }
 template <>
 bool Session::has_room<CUstream>() {
-  return has_room(stream_count_, kMostStreams, "streams");
+  return has_room(stream_count_, session_limits.streams, "streams");
 }
 template <>
 bool Session::has_room<CUevent>() {
-  return has_room(event_count_, kMostEvents, "events");
+  return has_room(event_count_, session_limits.events, "events");
 }
 template <>
 bool Session::has_room<CUmodule>() {
-  return has_room(module_count_.load(), kMostModules, "modules");
+  return has_room(module_count_.load(), session_limits.modules, "modules");
 }
 template <>
 bool Session::has_room<CUarray>() {
-  return has_room(arrays_.count(), kMostArrays, "arrays");
+  if (arrays_.count() >= session_limits.arrays) arrays_.drain();
+  return has_room(arrays_.count(), session_limits.arrays, "arrays");
 }
 template <>
 bool Session::has_room<CUtexObject>() {
-  return has_room(textures_.count(), kMostTextures, "textures and surfaces");
+  return has_room(textures_.count(), session_limits.textures, "textures and surfaces");
 }
 
 void Session::count_memory() {
@@ -121,6 +120,8 @@ bool Session::take(uint64_t handle, CUstream *stream) {
 bool Session::take(uint64_t handle, CUevent *event) {
   if (!events_.take(handle, event)) return false;
   --event_count_;
+  if (exported_events_.erase(handle)) [[unlikely]]
+    Offers::own().withdraw(id_, handle);
   return true;
 }
 
@@ -175,6 +176,14 @@ void Session::unpin(void *object) {
 CUresult Session::load_module(std::shared_ptr<const Image> image, Compiling *compiling,
                               std::unique_ptr<Module> *module) {
   std::lock_guard lock(load_mutex_);
+  const uint64_t bytes = image->size();
+  if (bytes > image_limit_ || image_bytes_.load() > image_limit_ - bytes) {
+    log_line(LogLevel::kWarn, id_,
+             "a module is refused: its image of " + std::to_string(bytes >> 20) +
+                 " MiB is beyond the " + std::to_string(image_limit_ >> 20) +
+                 " MiB of the host's memory that images of a session's modules may take");
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   // Free memory is the whole device's: others may take some meanwhile, but hardly twice.
   uint64_t least = UINT64_MAX;
   for (int attempt = 0; attempt < 3; attempt++) {
@@ -186,8 +195,9 @@ CUresult Session::load_module(std::shared_ptr<const Image> image, Compiling *com
     const uint64_t sum = counters_->module_memory.load() + least;
     if (sum <= module_limit_) {
       (*module)->device_memory = least;
-      counters_->module_memory = sum;
+      outboard::count(counters_->module_memory, least);
       ++module_count_;
+      image_bytes_ += bytes;
       return CUDA_SUCCESS;
     }
     driver().cuLibraryUnload((*module)->library);
@@ -216,6 +226,7 @@ void Session::note_used(const Module &module) {
 
 void Session::unloaded(const Module &module) {
   --module_count_;
+  image_bytes_ -= module.image->size();
   outboard::count(counters_->module_memory, uint64_t{0} - module.device_memory);
 }
 
@@ -244,7 +255,7 @@ bool Session::quiet(const Stream &stream) {
 }
 
 bool Session::take_side_stream() {
-  if (side_streams_.fetch_add(1) < kMostSideStreams) return true;
+  if (side_streams_.fetch_add(1) < session_limits.side_streams) return true;
   side_streams_.fetch_sub(1);
   return false;
 }
@@ -259,7 +270,8 @@ void Session::answer_query(uint64_t request, CUresult result) {
 }
 
 void Session::watch(uint64_t handle, uint64_t request, CUevent event, bool own) {
-  if (watches_.fetch_add(1) >= kMostWatches) {
+  if (watches_.fetch_add(1) >= session_limits.queries) {
+    if (own) driver().cuEventDestroy_v2(event);
     return violation("more queries are waited for than a guest may");
   }
   if (!own) pin(event);
@@ -271,8 +283,8 @@ void Session::watch(uint64_t handle, uint64_t request, CUevent event, bool own) 
       unpin(event);
     }
     transfers_.settle(sequence);
+    watches_.fetch_sub(1);  // before the guest may ask again
     push_done(handle, request);
-    watches_.fetch_sub(1);
   });
 }
 

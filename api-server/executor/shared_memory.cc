@@ -35,7 +35,10 @@ CUresult Memory::share_mapping(uint64_t address, uint64_t *size, int *fd) {
   Range &range = ranges_.find(address)->second;
   *size = range.size;
   if (!range.shared && !range.lendable) {
+    if (shareable_count_ == session_limits.shareable) return CUDA_ERROR_OUT_OF_MEMORY;
     if (CUresult result = exchange(address, &range); result != CUDA_SUCCESS) return result;
+    range.shareable = true;
+    ++shareable_count_;
   }
   range.shared = true;
   return export_memory(driver_, range.memory, fd);
@@ -77,7 +80,7 @@ CUresult Memory::exchange(uint64_t address, Range *range) {
 
 CUresult Memory::import(uint64_t handle, uint64_t size, int fd, const Token &token) {
   if (size % WIRE_GRANULE || size == 0) return CUDA_ERROR_INVALID_HANDLE;
-  if (physical_count_ == kMostPhysicals || size > left()) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (physical_count_ == session_limits.physicals || size > left()) return CUDA_ERROR_OUT_OF_MEMORY;
   CUmemGenericAllocationHandle memory;
   void *const descriptor = reinterpret_cast<void *>(static_cast<intptr_t>(fd));
   const CUresult result = driver_.cuMemImportFromShareableHandle(

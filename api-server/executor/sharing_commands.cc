@@ -73,6 +73,7 @@ void handle_EventExport(Session &s, const wire_EventExport &q) {
   if (s.find(q.event, &event)) result = s.driver().cuIpcGetEventHandle(&ware.event, event);
   std::optional<Token> token;
   if (result == CUDA_SUCCESS) token = Offers::own().offer(s.sharer(), q.event, ware, -1);
+  if (token) s.note_exported(q.event);
   answer_token<wire_EventExport_reply>(s, request, result, token);
 }
 

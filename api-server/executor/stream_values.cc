@@ -4,6 +4,7 @@
 #include "dispatch.h"
 #include "served_values.h"
 #include "session.h"
+#include "session_limits.h"
 #include "stream_waits.h"
 
 namespace outboard {
@@ -47,7 +48,7 @@ bool describe(const wire_value &value, CUstreamBatchMemOpParams *entry) {
 
 void StreamWaits::note(const wire_value &value) {
   if (!is_wait(value)) return;
-  if (values_.size() == kMost) values_.pop_front();
+  if (values_.size() == session_limits.awaited_values) values_.pop_front();
   values_.push_back(value);
 }
 

@@ -26,8 +26,6 @@ class StreamWaits {
 
  private:
   // The last ones: what was waited for long before them has mostly been there.
-  static constexpr size_t kMost = 4096;
-
   std::deque<wire_value> values_;
 };
 

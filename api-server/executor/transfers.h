@@ -40,6 +40,8 @@ class Transfers {
   // Whether any download has not been answered.
   bool pending() const { return pending_.load(std::memory_order_acquire) != 0; }
 
+  unsigned count() const { return pending_.load(std::memory_order_relaxed); }
+
   // `transfer` lives until `remove`.
   void add(Transfer *transfer);
   void queued(Transfer *transfer, CUevent last);

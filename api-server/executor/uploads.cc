@@ -4,13 +4,14 @@
 #include <chrono>
 #include <thread>
 
+#include "session_limits.h"
+
 namespace outboard {
 
 namespace {
 
-// How long a chunk is waited for before there is one more, and how many there may be then.
+// How long a chunk is waited for before there is one more.
 constexpr std::chrono::milliseconds kPatience{5};
-constexpr unsigned kMostChunks = 1024;
 
 }  // namespace
 
@@ -85,7 +86,8 @@ Chunk *Uploads::take() {
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
   if (!landed(flights_.front())) {
-    if (Chunk *chunk = staging_.try_more(kMostChunks)) return chunk;
+    if (Chunk *chunk = staging_.try_more(static_cast<unsigned>(session_limits.upload_chunks)))
+      return chunk;
   }
   const Flight oldest = flights_.front();
   flights_.pop_front();

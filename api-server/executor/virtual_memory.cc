@@ -14,8 +14,8 @@ const char *Memory::create_misuse(uint64_t handle, uint64_t size) const {
 }
 
 CUresult Memory::create(uint64_t handle, uint64_t size, bool shareable) {
-  if (physical_count_ == kMostPhysicals) return CUDA_ERROR_OUT_OF_MEMORY;
-  if (shareable && shareable_count_ == kMostShareable) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (physical_count_ == session_limits.physicals) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (shareable && shareable_count_ == session_limits.shareable) return CUDA_ERROR_OUT_OF_MEMORY;
   CUmemGenericAllocationHandle memory;
   bool lendable = false;
   CUresult result = make_room(size, size, false);
@@ -75,7 +75,7 @@ const char *Memory::place_misuse(uint64_t address, uint64_t size, uint64_t offse
 CUresult Memory::place(uint64_t address, uint64_t size, uint64_t offset, uint64_t handle) {
   Physical *found = physicals_.find(handle);
   if (!found) return CUDA_ERROR_INVALID_VALUE;
-  if (placed_count_ == kMostPlaced) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (placed_count_ == session_limits.placed) return CUDA_ERROR_OUT_OF_MEMORY;
   // What was there may still be overwritten.
   CUresult result = reap(overlaps_retired(address, size));
   if (result == CUDA_SUCCESS) result = clear_way(address, size);

@@ -376,7 +376,7 @@ TEST(the_nodes_of_a_session_are_limited) {
     return all;
   }();
   uint64_t sent = 0;
-  for (uint32_t i = 1; sent <= kMostGraphNodes; i++, sent += 10000) {
+  for (uint32_t i = 1; sent <= session_limits.graph_nodes; i++, sent += 10000) {
     build(w, thousand, wire_handle(WIRE_KIND_GRAPH_EXEC, 1, i));
   }
   CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_OUT_OF_MEMORY);
@@ -406,7 +406,7 @@ TEST(graphs_of_the_same_nodes_are_limited) {
   std::string nodes;
   for (uint64_t i = 0; i < kNodes; i++) nodes += empty_node();
   CHECK_EQUAL(make(0, nodes), 0);
-  const uint64_t more = (kMostGraphNodes - 1 - kNodes) / (1 + kNodes);
+  const uint64_t more = (session_limits.graph_nodes - 1 - kNodes) / (1 + kNodes);
   for (uint32_t i = 1; i <= more; i++) CHECK_EQUAL(make(i, ""), 0);
   CHECK_EQUAL(make(2000, ""), CUDA_ERROR_OUT_OF_MEMORY);
   wire_GraphDestroy destroy{};

@@ -270,13 +270,3 @@ TEST(returning_twice_is_a_violation) {
   done(w, call.call);
   w.expect_violation("not asked for");
 }
-
-TEST(more_functions_than_a_session_may_have) {
-  World w;
-  CUDA_HOST_NODE_PARAMS node{};
-  size_t made = 0;
-  while (w.session->host_functions().node(made, &node)) made++;
-  CHECK_EQUAL(made, size_t{1} << 19);
-  post(w, 0, 1);
-  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_OUT_OF_MEMORY);
-}

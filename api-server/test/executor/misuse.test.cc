@@ -1,7 +1,6 @@
 // What a guest may not do, and what it may do and gets an error for.
 #include "check.h"
 #include "page_hash.h"
-#include "session_limits.h"
 #include "world.h"
 
 using namespace outboard;
@@ -453,17 +452,4 @@ TEST(how_much_modules_may_take_is_the_servers_choice) {
   CHECK_EQUAL(load(0, "global table 600\n"), CUDA_SUCCESS);
   CHECK_EQUAL(load(1, "global table 401\n"), CUDA_ERROR_OUT_OF_MEMORY);
   CHECK_EQUAL(load(1, "global table 400\n"), CUDA_SUCCESS);
-}
-
-TEST(streams_are_not_without_number) {
-  World w;
-  for (uint32_t i = 0; i < kMostStreams; i++) w.guest.stream(i + 1, CU_STREAM_NON_BLOCKING);
-  CHECK_EQUAL(w.guest.synchronize().async, 0);
-  const uint64_t refused = w.guest.stream(kMostStreams + 1, CU_STREAM_NON_BLOCKING);
-  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_OUT_OF_MEMORY);
-  wire_cuStreamDestroy_v2 destroy{};
-  destroy.hStream = wire_handle(WIRE_KIND_STREAM, 1, 1);
-  w.guest.put(WIRE_cuStreamDestroy_v2, destroy);
-  CHECK_EQUAL(w.guest.stream(kMostStreams + 1, CU_STREAM_NON_BLOCKING), refused);
-  CHECK_EQUAL(w.guest.synchronize().async, 0);
 }

@@ -62,6 +62,7 @@ World::World(WorldOptions options, int fds[2]) : guest(fds[0]), end_(over_.get_f
   session_options.memory_limit = options.memory;
   session_options.pinned_limit = options.pinned;
   session_options.module_limit = options.modules;
+  session_options.image_limit = options.images;
   session_options.tenant = options.tenant;
   session_options.group = options.group;
   session_options.upload_cache = options.upload_cache;
