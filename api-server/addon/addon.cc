@@ -128,6 +128,9 @@ Napi::Value open_device(const Napi::CallbackInfo &info) {
       options.upload_folder = to_text(uploads, "uploadFolder");
       options.upload_bytes = to_u64(given.Get("uploadBytes"), "uploadBytes");
     }
+    if (const Napi::Value images = given.Get("imageBytes"); images.IsBigInt()) {
+      options.image_bytes = to_u64(images, "imageBytes");
+    }
     DevicePointer device = Device::open(options);
     outboard::Output::install();
     return handle(env, std::move(device));

@@ -61,6 +61,8 @@ std::shared_ptr<Device> Device::open(const DeviceOptions &options) {
   std::shared_ptr<Device> device(new Device(Driver::open(options.library), options.ordinal));
   device->tokens_ = options.token_fd ? TokenPage::open(*options.token_fd) : TokenPage::create();
   device->reserve(options);
+  device->image_bytes_ = options.image_bytes;
+  device->modules_.keep_within(options.image_bytes);
   if (!options.module_folder.empty()) {
     device->modules_.use(ModuleFiles::open(options.module_folder, options.module_bytes));
   }

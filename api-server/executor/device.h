@@ -31,6 +31,9 @@ struct DeviceOptions {
   // The same for what tenants upload; bytes of each tenant.
   std::string upload_folder{};
   uint64_t upload_bytes = 0;
+  // Of the host's memory: images of a session's modules, and as much for those that are kept for
+  // later sessions.
+  uint64_t image_bytes = uint64_t{1} << 30;
 };
 
 // Another device of the driver, whose memory kernels of this one may reach.
@@ -84,6 +87,7 @@ class Device {
   Staging &uploads() { return *uploads_; }
   Staging &downloads() { return *downloads_; }
   ModuleStore &modules() { return modules_; }
+  uint64_t image_bytes() const { return image_bytes_; }
   // Null: nothing that is uploaded is kept.
   UploadStore *upload_store() { return upload_store_.get(); }
 
@@ -123,6 +127,7 @@ class Device {
   std::vector<uint64_t> limits_;
   std::unique_ptr<Staging> uploads_;
   std::unique_ptr<Staging> downloads_;
+  uint64_t image_bytes_ = 0;
   ModuleStore modules_;
   std::unique_ptr<UploadStore> upload_store_;
   std::shared_ptr<TokenPage> tokens_;

@@ -39,7 +39,8 @@ class ModuleStore {
  public:
   explicit ModuleStore(uint64_t limit = 1 << 30) : limit_(limit) {}
 
-  // Before any session.
+  // Before any session:
+  void keep_within(uint64_t limit) { limit_ = limit; }
   void use(std::unique_ptr<ModuleFiles> files) { files_ = std::move(files); }
 
   // Of the process; quick. Null also where the tenant has not had it.
@@ -77,7 +78,7 @@ class ModuleStore {
   void count(Entry *entry, uint64_t bytes);
   void trim();
 
-  const uint64_t limit_;
+  uint64_t limit_;
   std::unique_ptr<ModuleFiles> files_;
   std::mutex mutex_;
   std::list<Entry> entries_;  // most recently used first

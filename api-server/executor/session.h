@@ -66,8 +66,8 @@ struct SessionOptions {
   // and variables of modules.
   uint64_t pinned_limit = 0;
   uint64_t module_limit = uint64_t{512} << 20;
-  // Of the host's memory: images of loaded modules.
-  uint64_t image_limit = uint64_t{1} << 30;
+  // Of the host's memory: images of loaded modules; 0: as much as the device's may take.
+  uint64_t image_limit = 0;
   std::string tenant;  // whose it is; empty: nobody's in particular
   uint64_t group = 0;  // the program's sessions on this machine; 0: this one is all
   // Whether it may ask for uploads by hash, where the device has a store of them.

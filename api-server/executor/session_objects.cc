@@ -181,7 +181,8 @@ CUresult Session::load_module(std::shared_ptr<const Image> image, Compiling *com
     log_line(LogLevel::kWarn, id_,
              "a module is refused: its image of " + std::to_string(bytes >> 20) +
                  " MiB is beyond the " + std::to_string(image_limit_ >> 20) +
-                 " MiB of the host's memory that images of a session's modules may take");
+                 " MiB of the host's memory that images of a session's modules may take "
+                 "(--image-memory)");
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   // Free memory is the whole device's: others may take some meanwhile, but hardly twice.

@@ -46,6 +46,8 @@ export interface Open {
   /** The same for what tenants upload; bytes of each tenant. */
   uploadFolder?: string | null;
   uploadBytes?: bigint;
+  /** Of the host's memory, for images of a session's modules, and as much for kept ones. */
+  imageBytes?: bigint;
 }
 
 export interface Session {

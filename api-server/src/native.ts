@@ -32,6 +32,9 @@ export interface DeviceOptions {
   uploadFolder?: string | null;
   /** Bytes of them at most, of each tenant. */
   uploadBytes?: bigint;
+  /** Of the host's memory, for images of a session's modules, and as much for those that are kept
+   * for later sessions; absent: a gibibyte. */
+  imageBytes?: bigint;
 }
 
 /** What the Welcome tells a guest about the device. */

@@ -5,6 +5,7 @@ import type { CacheFolder } from './cache-folder.js';
 import type { Driver } from './devices.js';
 import { formatUuid } from './devices.js';
 import { OutboardError } from './errors.js';
+import { imageMemory, machineMemory } from './image-memory.js';
 import type { Log } from './log.js';
 import { type Beside, type BesideWanted, besideOf, sessionMemory } from './memory.js';
 import { type MemoryRule, roomForSlot, usualMemory } from './memory-rule.js';
@@ -37,6 +38,8 @@ export interface PoolOptions {
   memoryRule: MemoryRule;
   /** What each session may have beside the memory that it maps. */
   beside: BesideWanted;
+  /** Of the host's memory, for images of modules in each process; absent: what suits the machine. */
+  imageMemory?: bigint | null;
   /** Where the processes keep modules and uploads on disk; absent or null: nowhere. */
   modules?: CacheFolder | null;
   uploads?: CacheFolder | null;
@@ -330,6 +333,11 @@ export class Pool {
     return { slot, reserved: 0n, failures: 0, problem: '', ...none };
   }
 
+  #imageBytes(): bigint {
+    const { driver, serversMost, serversPerGpu, imageMemory: wanted } = this.#options;
+    return wanted ?? imageMemory(machineMemory(), driver.gpus * (serversMost ?? serversPerGpu));
+  }
+
   #spawn(gpu: number, index: number): Slot {
     const { build, driver, modules = null, uploads = null } = this.#options;
     const events = {
@@ -342,7 +350,8 @@ export class Pool {
     const { library, env } = driver;
     const native = this.#native;
     const { sandbox = null } = this.#options;
-    const options = { gpu, index, build, library, env, sandbox, native, modules, uploads };
+    const kept = { modules, uploads, imageBytes: this.#imageBytes() };
+    const options = { gpu, index, build, library, env, sandbox, native, ...kept };
     const slot = new Slot(options, events, this.#log);
     this.#events.onStarted(slot);
     return slot;

@@ -179,6 +179,14 @@ export const serveOptions = {
     fallback: null,
     shown: '512M, or less: a 64th of the GPU',
   } satisfies Option<bigint | null>,
+  'image-memory': {
+    env: 'OUTBOARD_IMAGE_MEMORY',
+    value: 'BYTES',
+    help: "of this machine's memory, for each process: images of the modules of its session, which are refused beyond, and as much for those kept for later sessions",
+    parse: parseBytes,
+    fallback: null,
+    shown: '1G, or less: an 8th of the memory over all processes there can be, but 512M at least',
+  } satisfies Option<bigint | null>,
   'hello-timeout': {
     env: 'OUTBOARD_HELLO_TIMEOUT',
     value: 'SECONDS',

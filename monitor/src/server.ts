@@ -45,6 +45,8 @@ export interface ServerOptions {
   slotIdleSeconds: number;
   memoryRule: MemoryRule;
   beside: BesideWanted;
+  /** For images of modules in each process; absent or null: what suits the machine. */
+  imageMemory?: bigint | null;
   /** Null: everybody who reaches this may come, which is only this machine. */
   tenants: Tenants | null;
   helloSeconds: number;

@@ -1,7 +1,7 @@
 // One slot's API server process, seen from the monitor: started, warm, busy, ended. Another one
 // takes its place when it has ended (pool.ts).
 import { type ChildProcess, fork } from 'node:child_process';
-import { closeSync } from 'node:fs';
+import { closeSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { ExpectedModule } from '../../api-server/src/control.js';
@@ -48,6 +48,8 @@ export interface SlotOptions {
   /** Where modules and uploads are kept on disk; null: nowhere. */
   modules: CacheFolder | null;
   uploads: CacheFolder | null;
+  /** Of the machine's memory, for images of modules. */
+  imageBytes: bigint;
 }
 
 export interface SlotEvents {
@@ -101,7 +103,8 @@ export class Slot {
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: SlotOptions, events: SlotEvents, log: Log) {
-    const { gpu, index, build, library, env, sandbox, native, modules, uploads } = options;
+    const { gpu, index, build, library, env, sandbox, native, modules, uploads, imageBytes } =
+      options;
     this.gpu = gpu;
     this.index = index;
     this.#events = events;
@@ -113,6 +116,7 @@ export class Slot {
       serialization: 'advanced',
       stdio: ['ignore', 'ignore', 'pipe', 'ipc', this.tokens.fd],
     });
+    if (this.#child.pid !== undefined) goesFirst(this.#child.pid);
     this.log = log.child({ slot: `${gpu}.${index}`, slotPid: this.#child.pid });
     this.#child.on('message', (message) => this.#hear(message as FromSlot));
     this.#child.once('error', (error) => this.#exited(error.message));
@@ -127,6 +131,7 @@ export class Slot {
       moduleBytes: modules?.bytes ?? 0n,
       uploadFolder: uploads?.folder ?? null,
       uploadBytes: uploads?.bytes ?? 0n,
+      imageBytes,
     };
     this.#send({ type: 'open', build, library, ordinal: gpu, tokenFd, ...kept });
   }
@@ -342,6 +347,15 @@ const levels = new Map<number, 'trace' | 'debug' | 'warn' | 'error' | 'fatal'>([
   [50, 'error'],
   [60, 'fatal'],
 ]);
+
+/** Where memory runs out, it ends before the server, which replaces it. */
+function goesFirst(pid: number) {
+  try {
+    writeFileSync(`/proc/${pid}/oom_score_adj`, '500');
+  } catch {
+    // It has ended already, or this system does not know that.
+  }
+}
 
 /**
  * A line of the process's stderr: of its own log, or whatever a driver library prints. It may have been

@@ -27,6 +27,15 @@ t.test('a process that hangs is killed and replaced, whatever it does', async (t
   for (const guest of guests) await guest.leave();
 });
 
+t.test('where memory runs out, the processes of sessions end first', async (t) => {
+  const serving = await Serving.start(t, ['--servers-per-gpu', '2']);
+  const score = (pid: number | undefined) =>
+    Number(readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8'));
+  const slots = serving.slotPids();
+  t.equal(slots.length, 2);
+  for (const pid of slots) t.ok(score(pid) > score(serving.child.pid));
+});
+
 t.test('SIGTERM: sessions get the grace; nobody new comes in', async (t) => {
   const serving = await Serving.start(t, ['--servers-per-gpu', '2', '--grace', '3600']);
   const guest = Guest.hello(serving.address);

@@ -13,7 +13,7 @@ struct WorldOptions {
   uint64_t memory = uint64_t{1} << 30;
   uint64_t pinned = 0;
   uint64_t modules = uint64_t{512} << 20;
-  uint64_t images = uint64_t{1} << 30;
+  uint64_t images = 0;
   std::chrono::milliseconds patience{60000};
   std::chrono::milliseconds stop_patience{60000};
   std::chrono::milliseconds most_kernel{0};

@@ -115,6 +115,7 @@ async function serveWith(values: ServeValues): Promise<number> {
       slotIdleSeconds: values['slot-idle'],
       memoryRule: values['session-memory'],
       beside: { pinned: values['pinned-memory'], modules: values['module-memory'] },
+      imageMemory: values['image-memory'],
       tenants,
       helloSeconds: values['hello-timeout'],
       strangers: strangersMost(values),

@@ -41,6 +41,26 @@ t.test('systemd waits longer than sessions get', async (t) => {
   t.ok(Number(stop) >= serveOptions.grace.fallback + 10, `${stop} s`);
 });
 
+t.test('what sessions can take is bounded, and within what they may have', async (t) => {
+  const number = (text: string, name: RegExp) => Number(name.exec(text)?.[1]);
+  const setting = (name: string) => number(service, new RegExp(`^${name}=(\\d+)`, 'm'));
+  const executor = path.join(root, 'api-server', 'executor');
+  const limits = readFileSync(path.join(executor, 'session_limits.h'), 'utf8');
+  const crew = readFileSync(path.join(executor, 'crew.h'), 'utf8');
+  const limit = (name: string) => {
+    const most = new RegExp(`LIMIT\\(${name}, ([^)]*)\\)`).exec(limits)?.[1] ?? '';
+    const [value = Number.NaN, shift = 0] = most.split('<<').map(Number);
+    return value * 2 ** shift;
+  };
+  const files = limit('shareable') + limit('lendable') + limit('offers');
+  const strangers = serveOptions['hello-limit'].fallback;
+  t.ok(setting('LimitNOFILE') > 2 * (files + strangers), `${files} files of a session`);
+  const threads = number(crew, /kMost = (\d+);/);
+  t.ok(setting('TasksMax') > 8 * 16 * (threads + 100), `${threads} threads of a session`);
+  t.match(service, /^MemoryMax=\d+%$/m);
+  t.match(service, /^OOMPolicy=continue$/m);
+});
+
 t.test('what V8 and GPUs need is not taken from them', async (t) => {
   t.notMatch(service, /^(?:MemoryDenyWriteExecute|PrivateDevices|PrivateUsers)=yes/m);
   t.match(service, /^DeviceAllow=char-nvidia\* rwm$/m);
