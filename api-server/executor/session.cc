@@ -522,6 +522,8 @@ CUresult Session::reset(bool over) {
   events_.each([&](CUevent event) { keep_first(driver().cuEventDestroy_v2(event)); });
   streams_.each([&](Stream &s) { keep_first(driver().cuStreamDestroy_v2(s.object)); });
   keep_first(pages_.release());
+  for (uint64_t event : exported_events_) Offers::own().withdraw(id_, event);
+  exported_events_.clear();
   events_.clear();
   streams_.clear();
   functions_.clear();
@@ -534,9 +536,18 @@ CUresult Session::reset(bool over) {
   keep_first(loaded_.unload(driver()));
   keep_first(expected_.unload(driver()));
   module_count_ = 0;
+  image_bytes_ = 0;
   counters_->module_memory = 0;
   pending_images_.clear();
-  keep_first(device_->restore_limits());
+  const CUresult limits = device_->restore_limits();
+  if (over) {
+    keep_first(limits);
+  } else if (limits != CUDA_SUCCESS) {
+    // All else is gone; a context of its own, which a reset would begin anew, there is not.
+    log_line(
+        LogLevel::kWarn, id_,
+        "a reset leaves the sizes of heap or printf buffer, which kernels have used, as they are");
+  }
   memory_.set_beside(0);
   if (unclean_ == CUDA_SUCCESS) unclean_ = first;
   return first;

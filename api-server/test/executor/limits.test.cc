@@ -289,12 +289,15 @@ TEST(images_of_modules_are_limited) {
   WorldOptions options;
   options.images = kFew * image.size();
   World w(options);
-  reach([&](uint32_t i) { return result_of(w.guest.load(module_handle(i), image)); },
-        [&](uint32_t i) {
-          wire_ModuleUnload q{};
-          q.module = module_handle(i);
-          w.guest.put(WIRE_ModuleUnload, q);
-        });
+  const auto load = [&](uint32_t i) { return result_of(w.guest.load(module_handle(i), image)); };
+  reach(load, [&](uint32_t i) {
+    wire_ModuleUnload q{};
+    q.module = module_handle(i);
+    w.guest.put(WIRE_ModuleUnload, q);
+  });
+  CHECK_EQUAL(result_of(w.guest.call(WIRE_ContextReset, wire_ContextReset{})), CUDA_SUCCESS);
+  for (uint32_t i = 21; i <= 20 + kFew; i++) CHECK_EQUAL(load(i), CUDA_SUCCESS);
+  CHECK_EQUAL(load(30), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 TEST(coming_images_are_limited) {
@@ -551,6 +554,8 @@ TEST(offers_are_limited) {
   World w;
   reach([&](uint32_t i) { return export_event(w, i); }, [&](uint32_t i) { destroy_event(w, i); },
         CUDA_ERROR_OPERATING_SYSTEM);
+  CHECK_EQUAL(result_of(w.guest.call(WIRE_ContextReset, wire_ContextReset{})), CUDA_SUCCESS);
+  for (uint32_t i = 21; i <= 20 + kFew; i++) CHECK_EQUAL(export_event(w, i), CUDA_SUCCESS);
 }
 
 TEST(kernel_names_are_limited) {
