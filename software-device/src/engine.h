@@ -107,6 +107,7 @@ struct KernelAttributes {
   uint32_t max_cluster_blocks = 0;           // .maxclusterrank, or 0
   int ptx_version = 0;               // major * 10 + minor of the module's ISA target: sm_75 -> 75
   bool uses_device_runtime = false;  // launches grids itself, or asks the device's system
+  bool prints = false;               // may call printf
 };
 
 class Kernel {
@@ -175,8 +176,9 @@ struct Launch {
   // Where the workers count the nanoseconds they spend on it; may be null. Counted before `done`,
   // but for what a worker finds at the very end; and on the way while it takes long.
   std::atomic<uint64_t> *worked_ns = nullptr;
-  // Text of device printf, in order of blocks' execution; may be called from worker threads.
-  std::function<void(std::string_view)> print;
+  // Text of a call of device printf, in order of blocks' execution; may be called from worker
+  // threads. False when there is no room for it.
+  std::function<bool(std::string_view)> print;
   // Called once, on a worker thread, when the last block is done or the grid was abandoned.
   std::function<void(Status)> done;
 };

@@ -11,6 +11,7 @@ namespace softdev {
 namespace {
 
 constexpr size_t kMaxString = 1 << 16;
+constexpr int kNoRoom = -2;  // of printf: an error of the system
 
 template <class T>
 void print_one(const std::string &spec, T value, std::string *out) {
@@ -219,7 +220,7 @@ const Ins *run_call_builtin(Warp &warp, const Ins *ins) {
         if (count < 0) return reader.fault(ins);
         if (grid.launch.print) {
           std::lock_guard lock(grid.mutex);
-          grid.launch.print(text);
+          if (!grid.launch.print(text)) count = kNoRoom;
         }
         result = static_cast<uint64_t>(count);
         break;

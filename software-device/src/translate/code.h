@@ -90,6 +90,7 @@ struct Executable {
   bool open_stack = false;       // ... which it is not: recursion, pointers to functions, alloca
   bool uses_grid_workspace = false;
   bool uses_device_runtime = false;
+  bool prints = false;
 };
 
 }  // namespace softdev

@@ -225,8 +225,10 @@ class Builder final : public Surroundings {
         if (special == Special::ReservedBegin || special == Special::ReservedEnd)
           out_->reserved_shared = kReservedShared;
       }
-      for (const CallSite &site : lowered_[i]->calls)
+      for (const CallSite &site : lowered_[i]->calls) {
         out_->uses_device_runtime |= site.builtin && site.builtin->of_device_runtime();
+        out_->prints |= site.builtin && site.builtin->builtin == Builtin::Printf;
+      }
     }
     if (indirect_) {
       out_->by_module_index.assign(program_.module().functions.size(), nullptr);
@@ -321,6 +323,7 @@ Status KernelImpl::translate_now() {
   attributes_.local_bytes = executable->functions[0]->frame_bytes;
   attributes_.ptx_version = program_.module().target;
   attributes_.uses_device_runtime = executable->uses_device_runtime;
+  attributes_.prints = executable->prints;
   // What a register allocator would use is not known; slots are an upper bound of it.
   attributes_.registers = std::clamp<uint32_t>(executable->functions[0]->registers, 16, 255);
   if (syntax.max_registers)

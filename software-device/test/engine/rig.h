@@ -162,7 +162,10 @@ class Device {
     launch.parameters = parameters.take();
     launch.memory = &memory;
     launch.images = bound;
-    launch.print = [this](std::string_view text) { printed += text; };
+    launch.print = [this](std::string_view text) {
+      printed += text;
+      return true;
+    };
     std::mutex mutex;
     std::condition_variable wake;
     bool done = false;

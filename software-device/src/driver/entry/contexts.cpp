@@ -236,6 +236,14 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
                   limits::kMostPendingLaunches);
   if (limit == CU_LIMIT_MALLOC_HEAP_SIZE && context->heap_in_use)
     return refuse(CUDA_ERROR_INVALID_VALUE, "a kernel that uses malloc is loaded already");
+  if (limit == CU_LIMIT_PRINTF_FIFO_SIZE) {
+    if (value > driver()->memory.physical(context->device().ordinal).total())
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    value = std::max<size_t>((value + 1023) & ~size_t{1023}, 1024);
+    if (!context->set_print_buffer(value))
+      return refuse(CUDA_ERROR_INVALID_VALUE,
+                    "a kernel that uses printf has been launched already");
+  }
   std::lock_guard guard(context->limits_mutex);
   context->limits[limit] = value;
   return CUDA_SUCCESS;

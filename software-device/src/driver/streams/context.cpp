@@ -15,7 +15,6 @@ namespace softdev::driver {
 namespace {
 
 std::atomic<uint64_t> next_context_id{1};
-constexpr size_t kMostPrints = 1 << 20;
 
 // Has `end_thread` called for the calling thread. A key of pthreads, as its destructor also runs
 // for what is used by destructors before it, and then again.
@@ -156,6 +155,9 @@ void Context::tear_down() {
   error_.store(CUDA_SUCCESS, std::memory_order_release);
   cache_config = 0;
   shared_config = 0;
+  heap_in_use = false;
+  printing_ = false;
+  prints_.set_size(PrintBuffer::kDefault);
   std::lock_guard guard(limits_mutex);
   limits.clear();
 }
@@ -188,7 +190,7 @@ size_t default_limit(CUlimit limit) {
     case CU_LIMIT_STACK_SIZE:
       return 1024;
     case CU_LIMIT_PRINTF_FIFO_SIZE:
-      return 1 << 20;
+      return PrintBuffer::kDefault;
     case CU_LIMIT_MALLOC_HEAP_SIZE:
       return 8 << 20;
     case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH:
@@ -208,21 +210,10 @@ size_t Context::limit(CUlimit which) {
   return set == limits.end() ? default_limit(which) : set->second;
 }
 
-void Context::print(std::string_view text) {
-  std::lock_guard guard(prints_mutex_);
-  prints_ += text;
-  if (prints_.size() < kMostPrints) return;
-  // A device would drop what does not fit its buffer; we have no reason to.
-  fwrite(prints_.data(), 1, prints_.size(), stdout);
-  prints_.clear();
-}
-
-void Context::flush_prints() {
-  std::lock_guard guard(prints_mutex_);
-  if (prints_.empty()) return;
-  fwrite(prints_.data(), 1, prints_.size(), stdout);
-  fflush(stdout);
-  prints_.clear();
+bool Context::set_print_buffer(size_t size) {
+  if (printing_.load(std::memory_order_relaxed)) return size == limit(CU_LIMIT_PRINTF_FIFO_SIZE);
+  prints_.set_size(size);
+  return true;
 }
 
 // ---------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@
 
 #include "core/handles.h"
 #include "cuda_driver.h"
+#include "streams/print_buffer.h"
 #include "streams/stream.h"
 
 namespace softdev::driver {
@@ -75,8 +76,11 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
   std::atomic<uint64_t> pending_launches{0};
 
   // Device printf ---------------------------------------------------------------------------------
-  void print(std::string_view text);
-  void flush_prints();
+  bool print(std::string_view text) { return prints_.put(text); }
+  void flush_prints() { prints_.flush(); }
+  // False when kernels that print have been launched: their buffer has its size then.
+  bool set_print_buffer(size_t size);
+  void note_prints() { printing_.store(true, std::memory_order_relaxed); }
 
   // Contexts whose memory this one's kernels may reach, by handle.
   bool open_peer(const Context &peer);  // false when it is open
@@ -113,8 +117,8 @@ class Context : public Object, public std::enable_shared_from_this<Context> {
   std::mutex peers_mutex_;
   std::map<uint64_t, int> peers_;  // context: device
 
-  std::mutex prints_mutex_;
-  std::string prints_;
+  PrintBuffer prints_;
+  std::atomic<bool> printing_{false};
 };
 
 // What a limit is when nobody sets it; 0 for limits that this device has not.

@@ -96,7 +96,9 @@ void start(Operation &operation, Launch launch, std::shared_ptr<Succession> succ
   Device &device = operation.context()->device();
   device.kernels.fetch_add(1);
   launch.worked_ns = &operation.context()->worked_ns;
-  launch.print = [context = operation.context()](std::string_view text) { context->print(text); };
+  launch.print = [context = operation.context()](std::string_view text) {
+    return context->print(text);
+  };
   launch.done = [self, family](Status status) {
     Context &context = *self->context();
     if (!status.ok()) {
@@ -234,6 +236,7 @@ CUresult apply(const CUlaunchAttribute &attribute, LaunchRequest *request) {
 }
 
 Work KernelTask::operation(Uses uses) {
+  if (prepared.kernel->attributes().prints) context->note_prints();
   auto work = std::make_shared<Operation>(context, Where::kEngine);
   auto self = std::static_pointer_cast<KernelTask>(shared_from_this());
   const Dim3 &grid = prepared.grid, &block = prepared.block;
@@ -304,6 +307,7 @@ CUresult make_kernel(const Callable &callable, const LaunchRequest &request,
 }
 
 CUresult launch(const StreamRef &stream, const LaunchRequest &request) {
+  stream.context->flush_prints();
   std::shared_ptr<KernelTask> task;
   if (CUresult bad = make_kernel(stream.context, request, &task)) return bad;
   if (CUresult bad = submit(stream, task)) return bad;
