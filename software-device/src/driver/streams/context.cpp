@@ -211,7 +211,7 @@ size_t Context::limit(CUlimit which) {
 }
 
 bool Context::set_print_buffer(size_t size) {
-  if (printing_.load(std::memory_order_relaxed)) return size == limit(CU_LIMIT_PRINTF_FIFO_SIZE);
+  if (printing_.load(std::memory_order_relaxed)) return false;
   prints_.set_size(size);
   return true;
 }
