@@ -43,7 +43,8 @@ CUresult HostFunctions::call(CUstream stream, uint64_t function, wire_function k
 
 void HostFunctions::call_now(uint64_t function, CUresult status) {
   std::unique_lock lock(mutex_);
-  if (calls_.size() >= session_limits.host_functions) return;  // of a guest that never returns from any
+  if (calls_.size() >= session_limits.host_functions)
+    return;  // of a guest that never returns from any
   const uint64_t call = ++last_call_;
   calls_.insert(call);
   lock.unlock();

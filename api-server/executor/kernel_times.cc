@@ -22,8 +22,8 @@ KernelCost *KernelTimes::find(const std::string &name) {
   std::lock_guard lock(mutex_);
   const auto found = kernels_.find(name);
   if (found != kernels_.end()) return found->second.get();
-  const bool room =
-      kernels_.size() < session_limits.kernel_names && name_bytes_ + name.size() <= session_limits.kernel_name_bytes;
+  const bool room = kernels_.size() < session_limits.kernel_names &&
+                    name_bytes_ + name.size() <= session_limits.kernel_name_bytes;
   const std::string key = room ? name : "(others)";
   std::unique_ptr<KernelCost> &made = kernels_[key];
   if (!made) {

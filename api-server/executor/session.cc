@@ -541,7 +541,9 @@ CUresult Session::reset(bool over) {
   pending_images_.clear();
   const CUresult limits = device_->restore_limits();
   if (over) {
-    keep_first(limits);
+    // What kernels have used keeps its size as long as the context is there.
+    worn_ = limits == CUDA_ERROR_INVALID_VALUE;
+    if (!worn_) keep_first(limits);
   } else if (limits != CUDA_SUCCESS) {
     // All else is gone; a context of its own, which a reset would begin anew, there is not.
     log_line(
@@ -568,7 +570,12 @@ bool Session::release() {
   }
   device_->uploads().scrub();
   device_->downloads().scrub();
-  return true;
+  if (worn_) {
+    log_line(LogLevel::kInfo, id_,
+             "kernels have used the heap or printed, which fixes the sizes of these: the next "
+             "session gets a new process");
+  }
+  return !worn_;
 }
 
 // Sees the session to its end, whatever its threads are stuck in.

@@ -369,6 +369,7 @@ class Session : public std::enable_shared_from_this<Session> {
   size_t payload_left_ = 0;    // of the bulk frame being carried out
   bool idle_owed_ = false;
   CUresult unclean_ = CUDA_SUCCESS;  // why the device cannot serve another session
+  bool worn_ = false;  // it is clean, but its context has limits that cannot be put back
 
   std::atomic<int> async_{0};         // first error of posted commands not yet reported
   std::atomic<int> sticky_{0};        // error that the context does not recover from

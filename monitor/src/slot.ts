@@ -331,7 +331,7 @@ export class Slot {
     if (this.tokens.fd !== null) closeSync(this.tokens.fd);
     if (this.#hung) how = 'it hung';
     else if (this.renewed) how = 'another tenant comes';
-    else if (this.#spoiled) how = 'its session left work or an error on the device';
+    else if (this.#spoiled) how = 'its session left what only a new process is without';
     for (const resolve of this.#kernels.splice(0)) resolve([]);
     for (const resolve of this.#nvml.splice(0)) resolve(null);
     this.#events.onExit(this, how);

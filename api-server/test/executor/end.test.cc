@@ -202,6 +202,17 @@ TEST(memory_that_cannot_be_scrubbed_makes_the_device_unusable) {
   CHECK(!end.reusable);
 }
 
+// As after kernels that print, or that use the heap. It is nobody's fault.
+TEST(limits_that_cannot_be_put_back_need_a_new_process) {
+  World w;
+  w.guest.synchronize();
+  World::fake().fail("cuCtxSetLimit", CUDA_ERROR_INVALID_VALUE, 0);
+  const SessionEnd end = w.end();
+  CHECK(end.reason == EndReason::kClosed);
+  CHECK_EQUAL(end.message, "the guest closed the connection");
+  CHECK(!end.reusable);
+}
+
 TEST(a_session_that_is_stopped_says_why) {
   {
     World w;

@@ -204,7 +204,10 @@ t.test('the configuration is right, and so is each of its examples', { skip }, a
   const installed = machine.path('etc', 'outboard', 'serve.yaml');
   const check = (file: string) =>
     run([command, 'serve', '--config', file, '--check-config'], { env });
-  t.match(await check(installed), { code: 0, stdout: /^driver: software, .*\n(.*\n)*the configuration is right\n$/ });
+  t.match(await check(installed), {
+    code: 0,
+    stdout: /^driver: software, .*\n(.*\n)*the configuration is right\n$/,
+  });
   const examples = readFileSync(installed, 'utf8').match(/^#[a-z-]+: .*$/gm) ?? [];
   t.ok(examples.length > 5);
   // A name stands once in a file; where there are two examples of it, each has its turn.
