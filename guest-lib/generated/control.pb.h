@@ -134,6 +134,7 @@ typedef struct _outboard_DeviceRoom {
     uint64_t memory; /* bytes that it could ask for */
     uint32_t share; /* percent of the device's time that could be promised to it */
     uint32_t slots; /* processes that wait for somebody */
+    uint64_t session; /* bytes that a session like this gets; 0: not known */
 } outboard_DeviceRoom;
 
 /* What a session of this tenant that asks for what the Hello asks would meet now. */
@@ -144,6 +145,8 @@ typedef struct _outboard_Room {
     outboard_Refusal refusal; /* it would not be taken */
     pb_size_t devices_count;
     outboard_DeviceRoom devices[8]; /* as in the report */
+    char memory_rule[64]; /* what one gets is decided by that asks for none: auto, 25%, 4 GiB */
+    char device[16]; /* software, nvidia, or library: another driver */
 } outboard_Room;
 
 typedef PB_BYTES_ARRAY_T(16) outboard_DeviceState_uuid_t;
@@ -224,8 +227,8 @@ extern "C" {
 #define outboard_Device_init_default             {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, "", 0, {outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default, outboard_Peer_init_default}}
 #define outboard_Peer_init_default               {{0, {0}}, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}
 #define outboard_DeviceReport_init_default       {"", 0, "", "", 0, {outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default, outboard_DeviceState_init_default}, 0, {outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default, outboard_ProcessState_init_default}}
-#define outboard_Room_init_default               {"", 0, false, outboard_Refusal_init_default, 0, {outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default}}
-#define outboard_DeviceRoom_init_default         {0, 0, 0}
+#define outboard_Room_init_default               {"", 0, false, outboard_Refusal_init_default, 0, {outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default, outboard_DeviceRoom_init_default}, "", ""}
+#define outboard_DeviceRoom_init_default         {0, 0, 0, 0}
 #define outboard_DeviceState_init_default        {"", {0, {0}}, "", 0, 0, 0, 0, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, 0, {0, 0, 0, 0}, 0, {0, 0, 0, 0}, false, 0, false, 0, false, 0}
 #define outboard_ProcessState_init_default       {0, 0, 0, "", "", 0, 0}
 #define outboard_Hello_init_zero                 {"", 0, "", "", 0, 0, 0, 0, "", 0, {0, 0, 0, 0}, 0, "", "", "", false, outboard_DeviceQuery_init_zero, "", 0}
@@ -238,8 +241,8 @@ extern "C" {
 #define outboard_Device_init_zero                {"", {0, {0}}, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, "", 0, {outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero, outboard_Peer_init_zero}}
 #define outboard_Peer_init_zero                  {{0, {0}}, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}}
 #define outboard_DeviceReport_init_zero          {"", 0, "", "", 0, {outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero, outboard_DeviceState_init_zero}, 0, {outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero, outboard_ProcessState_init_zero}}
-#define outboard_Room_init_zero                  {"", 0, false, outboard_Refusal_init_zero, 0, {outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero}}
-#define outboard_DeviceRoom_init_zero            {0, 0, 0}
+#define outboard_Room_init_zero                  {"", 0, false, outboard_Refusal_init_zero, 0, {outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero, outboard_DeviceRoom_init_zero}, "", ""}
+#define outboard_DeviceRoom_init_zero            {0, 0, 0, 0}
 #define outboard_DeviceState_init_zero           {"", {0, {0}}, "", 0, 0, 0, 0, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, false, 0, 0, {0, 0, 0, 0}, 0, {0, 0, 0, 0}, false, 0, false, 0, false, 0}
 #define outboard_ProcessState_init_zero          {0, 0, 0, "", "", 0, 0}
 
@@ -304,10 +307,13 @@ extern "C" {
 #define outboard_DeviceRoom_memory_tag           1
 #define outboard_DeviceRoom_share_tag            2
 #define outboard_DeviceRoom_slots_tag            3
+#define outboard_DeviceRoom_session_tag          4
 #define outboard_Room_tenant_tag                 1
 #define outboard_Room_position_tag               2
 #define outboard_Room_refusal_tag                3
 #define outboard_Room_devices_tag                4
+#define outboard_Room_memory_rule_tag            5
+#define outboard_Room_device_tag                 6
 #define outboard_DeviceState_name_tag            1
 #define outboard_DeviceState_uuid_tag            2
 #define outboard_DeviceState_pci_bus_id_tag      3
@@ -460,7 +466,9 @@ X(a, STATIC,   REPEATED, MESSAGE,  processes,         6)
 X(a, STATIC,   SINGULAR, STRING,   tenant,            1) \
 X(a, STATIC,   SINGULAR, UINT32,   position,          2) \
 X(a, STATIC,   OPTIONAL, MESSAGE,  refusal,           3) \
-X(a, STATIC,   REPEATED, MESSAGE,  devices,           4)
+X(a, STATIC,   REPEATED, MESSAGE,  devices,           4) \
+X(a, STATIC,   SINGULAR, STRING,   memory_rule,       5) \
+X(a, STATIC,   SINGULAR, STRING,   device,            6)
 #define outboard_Room_CALLBACK NULL
 #define outboard_Room_DEFAULT NULL
 #define outboard_Room_refusal_MSGTYPE outboard_Refusal
@@ -469,7 +477,8 @@ X(a, STATIC,   REPEATED, MESSAGE,  devices,           4)
 #define outboard_DeviceRoom_FIELDLIST(X, a) \
 X(a, STATIC,   SINGULAR, UINT64,   memory,            1) \
 X(a, STATIC,   SINGULAR, UINT32,   share,             2) \
-X(a, STATIC,   SINGULAR, UINT32,   slots,             3)
+X(a, STATIC,   SINGULAR, UINT32,   slots,             3) \
+X(a, STATIC,   SINGULAR, UINT64,   session,           4)
 #define outboard_DeviceRoom_CALLBACK NULL
 #define outboard_DeviceRoom_DEFAULT NULL
 
@@ -544,7 +553,7 @@ extern const pb_msgdesc_t outboard_ProcessState_msg;
 #define outboard_Answer_size                     26391
 #define outboard_DeviceQuery_size                157
 #define outboard_DeviceReport_size               24833
-#define outboard_DeviceRoom_size                 23
+#define outboard_DeviceRoom_size                 34
 #define outboard_DeviceState_size                320
 #define outboard_Device_size                     3036
 #define outboard_ExpectedModule_size             45
@@ -553,7 +562,7 @@ extern const pb_msgdesc_t outboard_ProcessState_msg;
 #define outboard_ProcessState_size               170
 #define outboard_Queued_size                     520
 #define outboard_Refusal_size                    1104
-#define outboard_Room_size                       1571
+#define outboard_Room_size                       1741
 #define outboard_Welcome_size                    26387
 
 #ifdef __cplusplus

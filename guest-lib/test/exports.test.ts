@@ -11,7 +11,7 @@ function output(command: string, ...args: string[]): string[] {
 }
 
 t.test('it exports the entry points of the driver and nothing else', async (t) => {
-  const { functions } = readFacts(path.join(root, 'proto', 'facts', 'cuda-13.0.json'));
+  const { functions } = readFacts(path.join(root, 'proto', 'facts', 'cuda-13.5.json'));
   const exported = output('nm', '-D', '--defined-only', guestLibrary).map(
     (line) => line.split(' ')[2] ?? '',
   );

@@ -444,7 +444,9 @@ t.test('many come, go and die in any order: nothing is left', async (t) => {
   t.ok(served >= 20, `${served} of 60 were served`);
   await allFree(serving);
   for (let tries = 0; open() > before && tries < 100; tries++) await pause();
-  t.equal(open(), before, 'no descriptor either');
+  // Fewer, if one was on its way out at first.
+  const after = open();
+  t.ok(after <= before, `no descriptor either: ${before} before, ${after} after`);
   const last = await beginAll(serving, 3);
   t.equal(new Set(last.welcomes.map(uuidOf)).size, 3);
   for (const guest of last.guests) await guest.leave();
