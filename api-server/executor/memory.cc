@@ -48,7 +48,7 @@ CUresult Memory::make_room(uint64_t size, uint64_t counting, bool settle) {
   // Nor may what is being overwritten and what is new be more than the limit together.
   const bool full = crowded(size);
   if (full) make_way();
-  const CUresult result = reap(full || settle);
+  const CUresult result = full ? reap_all() : reap(settle);
   // What others have borrowed and do not give back counts until they do.
   return result == CUDA_SUCCESS && !retired_.empty() && crowded(size) ? CUDA_ERROR_OUT_OF_MEMORY
                                                                       : result;
@@ -62,7 +62,7 @@ CUresult Memory::create(uint64_t size, bool shareable, CUmemGenericAllocationHan
   CUresult result = driver_.cuMemCreate(memory, size, &prop, 0);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
     make_way();
-    if ((result = reap(true)) == CUDA_SUCCESS) {
+    if ((result = reap_all()) == CUDA_SUCCESS) {
       result = driver_.cuMemCreate(memory, size, &prop, 0);
     }
   }
@@ -95,7 +95,7 @@ bool Memory::take_beside(uint64_t bytes) {
   if (bytes > left()) return false;
   if (crowded(bytes)) {
     make_way();
-    if (reap(true) != CUDA_SUCCESS || (!retired_.empty() && crowded(bytes))) return false;
+    if (reap_all() != CUDA_SUCCESS || (!retired_.empty() && crowded(bytes))) return false;
   }
   mapped_ += bytes;
   taken_.fetch_add(bytes, std::memory_order_relaxed);
@@ -199,6 +199,15 @@ CUresult Memory::reap(bool wait) {
   return result;
 }
 
+// Room is wanted now: what work may still reach is taken from it.
+CUresult Memory::reap_all() {
+  CUresult result = reap(true);
+  if (std::ranges::none_of(retired_, &Retired::early)) return result;
+  keep_first(result, clear_way(0, UINT64_MAX));
+  keep_first(result, reap(true));
+  return result;
+}
+
 // What was unmapped before work had ended that has ended by now, or that reaches it no more.
 CUresult Memory::overwrite_ended() {
   const auto reached = [](const Retired &r) { return r.early && r.address; };
@@ -210,8 +219,10 @@ CUresult Memory::overwrite_early(const std::function<bool(const Retired &)> &wan
   CUresult result = CUDA_SUCCESS;
   for (Retired &r : retired_) {
     if (!r.early || !wanted(r)) continue;
-    r.early = false;
-    if (!is_lent(r.loan)) keep_first(result, overwrite(&r));
+    const CUresult done = is_lent(r.loan) ? CUDA_SUCCESS : overwrite(&r);
+    // It stays where it could not be mapped to be overwritten.
+    r.early = done != CUDA_SUCCESS && !r.address;
+    keep_first(result, done);
   }
   if (unscrubbed_ == CUDA_SUCCESS) unscrubbed_ = result;
   return result;
@@ -221,7 +232,8 @@ CUresult Memory::overwrite_early(const std::function<bool(const Retired &)> &wan
 CUresult Memory::clear_way(uint64_t address, uint64_t size) {
   CUresult result = CUDA_SUCCESS;
   for (Retired &r : retired_) {
-    if (!r.early || address >= r.address + r.size || r.address >= address + size) continue;
+    if (!r.early || !r.address || address >= r.address + r.size || r.address >= address + size)
+      continue;
     keep_first(result, driver_.cuMemUnmap(r.address, r.size));
     r.address = 0;
     r.apart = true;

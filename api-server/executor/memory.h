@@ -178,6 +178,7 @@ class Memory {
   bool find(uint64_t address, uint64_t size);
   bool overlaps_retired(uint64_t address, uint64_t size) const;
   CUresult reap(bool wait);
+  CUresult reap_all();
   CUresult overwrite_returned(bool wait);
   CUresult overwrite_ended();
   CUresult overwrite_early(const std::function<bool(const Retired &)> &wanted);

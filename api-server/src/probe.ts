@@ -25,8 +25,16 @@ function probe(): Probed {
   }
 }
 
-/** A library without a folder was looked for by the loader, as NVIDIA's is. */
+/** A library without a folder was looked for by the loader, as NVIDIA's is. Null: it cannot be told. */
 function fileOf(library: string): string | null {
+  try {
+    return findFile(library);
+  } catch {
+    return null;
+  }
+}
+
+function findFile(library: string): string | null {
   if (library.includes('/')) return realpathSync(library);
   const [name = ''] = library.split('.so');
   const maps = readFileSync('/proc/self/maps', 'utf8');

@@ -93,7 +93,9 @@ export function withinTenant(
 ): SessionRequest | null {
   const { tenant, gpus, memory, tenantMemory: limit = null } = request;
   if (memory !== null || limit === null) return request;
-  const usual = state.gpus.reduce((most, gpu) => (gpu.usual > most ? gpu.usual : most), 0n);
+  const usual = state.gpus
+    .filter((gpu) => gpu.healthy && (request.allowed?.includes(gpu.index) ?? true))
+    .reduce((most, gpu) => (gpu.usual > most ? gpu.usual : most), 0n);
   const { memory: used } = usageOf(tenant, state);
   const usualMost = usualWithin(limit, used, gpus, grows ? null : usual);
   return usualMost === null ? null : { ...request, usualMost };

@@ -10,8 +10,12 @@ export function isPython(program: string): boolean {
 }
 
 /** Looked for by the interpreter itself; no module of the user's is run. */
-const look =
-  'import importlib.util as u; print(*(n for n in ("numba_cuda", "torch") if u.find_spec(n)))';
+const look = [
+  // Not the folder it is started in, either.
+  'import sys; sys.path[:] = [p for p in sys.path if p]',
+  'import importlib.util as u',
+  'print(*(n for n in ("numba_cuda", "torch") if u.find_spec(n)))',
+].join('; ');
 
 /** For the environment of the program, which may have said otherwise; none if the server's GPUs are real. */
 export async function pythonSettings(

@@ -375,13 +375,14 @@ export class Server {
     const visitor = new Visitor(++this.#ids, client, hello, request);
     this.#waiting.enter(visitor);
     // Told its position only if it has to wait.
-    if (this.passesQueue && this.#offer(visitor)) return;
+    const passes = this.passesQueue;
+    if (passes && this.#offer(visitor)) return;
     // Who is next waits for a new process and for nobody. Else it has to be one who may wait here,
     // before others lose a warm process for it.
     const isNext = this.queue.length === 0 && this.#renewFor(visitor);
     if (!isNext) this.#checkQueue(tenant);
     this.queue.append(visitor);
-    if (this.passesQueue && !isNext) this.#renewFor(visitor);
+    if (passes && !isNext) this.#renewFor(visitor);
   }
 
   /** Whether one that fits now need not wait behind those who wait. */

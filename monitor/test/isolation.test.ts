@@ -10,13 +10,14 @@ import { hashToken, newToken } from '../src/tenants-token.js';
 import { Guest } from './support/guest.js';
 import { isAlive, Serving } from './support/serving.js';
 
-function tenantsFile(t: Test) {
+function tenantsFile(t: Test, limits?: string) {
   const folder = mkdtempSync(path.join(tmpdir(), 'outboard-tenants-'));
   t.teardown(() => rmSync(folder, { recursive: true }));
   const file = path.join(folder, 'tenants.yaml');
   const tokens = { one: newToken(), other: newToken() };
   const entries = Object.entries(tokens).map(
-    ([name, token]) => `  - name: ${name}\n    tokens: [{ hash: '${hashToken(token)}' }]\n`,
+    ([name, token]) =>
+      `  - name: ${name}\n    tokens: [{ hash: '${hashToken(token)}' }]\n${limits ? `    ${limits}\n` : ''}`,
   );
   writeFileSync(file, `version: v1\ntenants:\n${entries.join('')}`);
   return { file, ...tokens };
@@ -88,6 +89,29 @@ t.test('who may not wait takes no process from others', async (t) => {
   await waiting.leave();
   await most.leave();
   t.equal(await visit(serving, one), warm, 'the same tenant finds it warm');
+});
+
+t.test('who waits for its own tenant keeps nobody from a new process', async (t) => {
+  const { file, one, other } = tenantsFile(t, 'limits: { memory: 256M }');
+  const args = ['--servers-per-gpu', '2', '--new-process', 'tenant'];
+  const serving = await Serving.start(t, ['--tenants', file, ...args]);
+  const comes = (token: string, memory?: bigint) =>
+    Guest.hello(serving.address, { token, ...(memory === undefined ? {} : { memory }) });
+  const both = [comes(one, 128n << 20n), comes(one, 128n << 20n)];
+  const sessions = await Promise.all(both.map(async (guest) => (await guest.welcome()).session));
+  for (const guest of both) await guest.leave();
+  for (const session of sessions) {
+    await serving.logged({ session: Number(session), msg: /^session ends/ });
+  }
+  const all = comes(one, 256n << 20n);
+  await all.welcome();
+  const waiting = comes(one);
+  t.equal(await waiting.position(), 1);
+  const passing = comes(other);
+  t.ok((await passing.welcome()).session, 'a process is made for it');
+  for (const guest of [passing, all]) await guest.leave();
+  await waiting.welcome();
+  await waiting.leave();
 });
 
 t.test('where nobody may wait, one waits for a process of its own', async (t) => {
