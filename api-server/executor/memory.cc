@@ -57,7 +57,7 @@ CUresult Memory::make_room(uint64_t size, uint64_t counting, bool settle) {
 CUresult Memory::create(uint64_t size, bool shareable, CUmemGenericAllocationHandle *memory) {
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, ordinal_};
+  prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {ordinal_}};
   if (shareable) prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   CUresult result = driver_.cuMemCreate(memory, size, &prop, 0);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
@@ -111,7 +111,7 @@ bool Memory::set_beside(uint64_t bytes) {
 CUresult Memory::map_whole(uint64_t address, uint64_t size, CUmemGenericAllocationHandle memory) {
   CUresult result = driver_.cuMemMap(address, size, 0, memory, 0);
   if (result != CUDA_SUCCESS) return result;
-  const CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, ordinal_},
+  const CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {ordinal_}},
                                CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   result = driver_.cuMemSetAccess(address, size, &access, 1);
   if (result != CUDA_SUCCESS) driver_.cuMemUnmap(address, size);

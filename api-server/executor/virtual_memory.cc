@@ -122,7 +122,7 @@ std::vector<std::pair<uint64_t, uint64_t>> Memory::displace(uint64_t address, ui
 
 CUresult Memory::set_access(uint64_t address, uint64_t size, uint32_t flags) {
   if (!is_served_access(flags)) return CUDA_ERROR_INVALID_VALUE;
-  const CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, ordinal_},
+  const CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {ordinal_}},
                                static_cast<CUmemAccess_flags>(flags)};
   return driver_.cuMemSetAccess(address, size, &access, 1);
 }
