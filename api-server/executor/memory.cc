@@ -164,10 +164,7 @@ CUresult Memory::overwrite(Retired *retired) {
 }
 
 bool Memory::overlaps_retired(uint64_t address, uint64_t size) const {
-  for (const Retired &r : retired_) {
-    if (address < r.address + r.size && r.address < address + size) return true;
-  }
-  return false;
+  return std::ranges::any_of(retired_, [&](const Retired &r) { return r.overlaps(address, size); });
 }
 
 bool Memory::is_early(uint64_t address, uint64_t size) const {
@@ -210,15 +207,15 @@ CUresult Memory::reap_all() {
 
 // What was unmapped before work had ended that has ended by now, or that reaches it no more.
 CUresult Memory::overwrite_ended() {
-  const auto reached = [](const Retired &r) { return r.early && r.address; };
-  const bool resting = std::ranges::any_of(retired_, reached) && session_.resting();
-  return overwrite_early([&](const Retired &r) { return resting || !reached(r); });
+  const bool reached =
+      std::ranges::any_of(retired_, [](const Retired &r) { return r.early && r.address; });
+  return overwrite_early(reached && session_.resting());
 }
 
-CUresult Memory::overwrite_early(const std::function<bool(const Retired &)> &wanted) {
+CUresult Memory::overwrite_early(bool resting) {
   CUresult result = CUDA_SUCCESS;
   for (Retired &r : retired_) {
-    if (!r.early || !wanted(r)) continue;
+    if (!r.early || (r.address && !resting)) continue;
     const CUresult done = is_lent(r.loan) ? CUDA_SUCCESS : overwrite(&r);
     // It stays where it could not be mapped to be overwritten.
     r.early = done != CUDA_SUCCESS && !r.address;
@@ -232,8 +229,7 @@ CUresult Memory::overwrite_early(const std::function<bool(const Retired &)> &wan
 CUresult Memory::clear_way(uint64_t address, uint64_t size) {
   CUresult result = CUDA_SUCCESS;
   for (Retired &r : retired_) {
-    if (!r.early || !r.address || address >= r.address + r.size || r.address >= address + size)
-      continue;
+    if (!r.early || !r.address || !r.overlaps(address, size)) continue;
     keep_first(result, driver_.cuMemUnmap(r.address, r.size));
     r.address = 0;
     r.apart = true;
@@ -281,7 +277,7 @@ CUresult Memory::release(bool everything) {
     keep_first(result, unscrubbed_);
   }
   // All work has ended.
-  keep_first(result, overwrite_early([](const Retired &) { return true; }));
+  keep_first(result, overwrite_early(true));
   keep_first(result, reap(true));
   // What others do not give back cannot be overwritten.
   if (everything && !retired_.empty()) keep_first(result, CUDA_ERROR_ILLEGAL_STATE);

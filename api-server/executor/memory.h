@@ -173,6 +173,10 @@ class Memory {
     // Work that was begun before may still write there, or wait for a value there: a guest should
     // have waited for it. Overwritten when all work has ended, or once nothing reaches it.
     bool early = false;
+
+    bool overlaps(uint64_t start, uint64_t length) const {
+      return start < address + size && address < start + length;
+    }
   };
 
   bool find(uint64_t address, uint64_t size);
@@ -181,7 +185,7 @@ class Memory {
   CUresult reap_all();
   CUresult overwrite_returned(bool wait);
   CUresult overwrite_ended();
-  CUresult overwrite_early(const std::function<bool(const Retired &)> &wanted);
+  CUresult overwrite_early(bool resting);
   CUresult clear_way(uint64_t address, uint64_t size);
   CUresult give_to_device();
   void withdraw(Range *range);
