@@ -92,10 +92,11 @@ __global__ void child_with_tail(Board *board) {
   slow_mark<<<1, 1, 0, cudaStreamFireAndForget>>>(board, 0);
   mark<<<1, 1, 0, cudaStreamTailLaunch>>>(board, 1);
 }
+// A child may run while its parent does, so the parent stamps before it launches.
 __global__ void tail_with_tail(Board *board) {
+  stamp(board, 2);
   mark<<<1, 1, 0, cudaStreamTailLaunch>>>(board, 4);
   slow_mark<<<1, 1>>>(board, 3);
-  stamp(board, 2);
 }
 __global__ void tails(Board *board) {
   tail_with_tail<<<1, 1, 0, cudaStreamTailLaunch>>>(board);
