@@ -293,6 +293,7 @@ ParseError index_module(std::string_view text, ModuleSyntax *out) {
   Indexer indexer(text, out, error);
   indexer.run();
   if (!error && out->version == 0) error.message = "the text has no .version: it is not PTX";
+  if (!error && out->target == 0) error.message = "the text has no .target with an architecture";
   return error;
 }
 

@@ -144,7 +144,8 @@ void text_that_is_no_ptx_is_no_image(void **) {
     EXPECT(CUDA_ERROR_INVALID_IMAGE,
            cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0));
   }
-  for (const char *text : {".nonsense", "\t// text\n/* and\nmore */ .version 8.0\n.nonsense"})
+  for (const char *text : {".nonsense", "\t// text\n/* and\nmore */ .version 8.0\n.nonsense",
+                           ".version 8.0\n.visible .entry k() { ret; }"})  // no .target
     EXPECT(CUDA_ERROR_INVALID_PTX, cuModuleLoadData(&module, text));
   OK(cuModuleLoadData(&module, (std::string("# 1 \"k.ptx\"\n") + kKernels).c_str()));
   OK(cuModuleUnload(module));

@@ -113,6 +113,7 @@ std::string page() {
          "(`.2dms`,\n"
          "  `.a2dms`)\n"
          "- `fma` with `.oob`; `alloca` and `stacksave` of 32-bit addresses\n"
+         "- variables of `.global` and `.const` inside functions (at the module's level they are there)\n"
          "- what only the targets of some GPUs have: `wgmma`, `tcgen05`, `setmaxnreg`, `mma` with "
          "`.kind`,\n"
          "  `ldmatrix` and `stmatrix` of bytes; `cvt` with `.rs`, to four values at once and with "
