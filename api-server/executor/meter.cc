@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -92,7 +93,10 @@ void Meter::work() {
   std::unique_lock lock(mutex_);
   unsigned quiet = 0;
   for (;;) {
-    if (running_.empty()) changed_ = std::chrono::steady_clock::now();
+    if (running_.empty()) {
+      changed_ = std::chrono::steady_clock::now();
+      ahead_ = 0;
+    }
     running_.insert(running_.end(), watched_.begin(), watched_.end());
     watched_.clear();
     // What is held when all has come to rest is what the driver has dropped.
@@ -148,9 +152,24 @@ std::chrono::nanoseconds Meter::how_long() const {
   return std::clamp<nanoseconds>(left.count() > 0 ? left : elapsed / 16, kSoonest, kLimited);
 }
 
-// Finishes what has ended. False when nothing has. In one stream groups end one after the other.
+// Finishes what has ended. False when nothing has.
 bool Meter::harvest() {
   std::vector<Group *> ended;
+  // Once more after some have ended: what has not, then, ran until the last of them did.
+  size_t before;
+  do {
+    before = ended.size();
+    harvested_ = now_ns();
+    take_ended(&ended);
+  } while (ended.size() > before);
+  if (ended.empty()) return false;
+  measure(ended);
+  changed_ = std::chrono::steady_clock::now();
+  return true;
+}
+
+// In one stream groups end one after the other.
+void Meter::take_ended(std::vector<Group *> *ended) {
   const Group *before = nullptr;  // which has not ended
   std::erase_if(running_, [&](Group *group) {
     const bool waits = before && group->follows(*before);
@@ -159,48 +178,47 @@ bool Meter::harvest() {
       before = group;
       return false;
     }
-    ended.push_back(group);
+    ended->push_back(group);
     return true;
   });
-  if (ended.empty()) return false;
-  measure(ended);
-  changed_ = std::chrono::steady_clock::now();
-  return true;
 }
 
 // What does not end is counted in steps. In each, the device has spent the time that has passed, or
-// what it counted itself, less what groups have cost that ended meanwhile; those that run share it.
+// what it counted itself, less what has been told of it by events; those that run share it.
 void Meter::look_at_running() {
-  const int64_t now = now_ns();
-  const int64_t passed = now - looked_;
-  if (passed < kLookNs) return;
-  looked_ = now;
+  const int64_t now = harvested_;
+  if (now - looked_ < kLookNs) return;
+  const int64_t before = std::exchange(looked_, now);
   const uint64_t told = std::exchange(told_, 0);
   std::vector<Group *> runs;
-  const Group *before = nullptr;  // it has not ended, or had not a moment ago
+  int64_t since = now;          // one of those, at least
+  const Group *last = nullptr;  // it has not ended, or had not a moment ago
   for (Group *group : running_) {
-    const bool waits = before && group->follows(*before);
-    before = group;
+    const bool waits = last && group->follows(*last);
+    last = group;
     if (group->broken || waits || !group->begun()) continue;
     if (group->runs_since != 0) {
       runs.push_back(group);
+      since = std::min(since, group->runs_since);
     } else if (driver_.cuEventQuery(group->start) == CUDA_SUCCESS) {
-      group->runs_since = now;
+      group->runs_since = now_ns();
     }
   }
   if (runs.empty()) return;
-  double spent = 0;
+  uint64_t spent = 0;
   if (driver_.softwareDeviceWorkNs) {
-    spent = by_workers();
-    unclaimed_ += spent;
+    const double worked = by_workers();
+    unclaimed_ += worked;
+    spent = static_cast<uint64_t>(worked);
   } else {
-    spent = std::max<double>(0, static_cast<double>(passed) - static_cast<double>(told));
+    const auto passed = static_cast<uint64_t>(std::max<int64_t>(now - std::max(before, since), 0));
+    spent = passed - std::min(passed, told);
+    ahead_ += spent;
   }
-  handlers_.spent(static_cast<uint64_t>(spent));
-  Shares shares(static_cast<uint64_t>(spent), static_cast<double>(runs.size()));
+  handlers_.spent(spent);
+  Shares shares(spent, static_cast<double>(runs.size()));
   for (Group *group : runs) {
-    group->spent += shares.next(1);
-    handlers_.running(group, group->spent);
+    charge(group, shares.next(1));
     if (most_ns_ == 0 || group->overdue) continue;
     const auto ran = static_cast<uint64_t>(now - group->runs_since);
     const uint64_t launches = group->closed ? group->launches : group->posted.load();
@@ -210,49 +228,46 @@ void Meter::look_at_running() {
   }
 }
 
-void Meter::measure(std::vector<Group *> &groups) {
-  std::vector<Ended> ended;
-  const CUevent origin = frontier_ ? frontier_ : groups.empty() ? nullptr : groups.front()->start;
-  double lengths = 0;
+void Meter::charge(Group *group, uint64_t ns) {
+  group->spent += ns;
+  handlers_.running(group, group->spent);
+}
+
+void Meter::measure(const std::vector<Group *> &groups) {
+  const auto whole =
+      std::find_if(groups.begin(), groups.end(), [](const Group *group) { return !group->broken; });
+  const CUevent origin = frontier_ ? frontier_ : whole == groups.end() ? nullptr : (*whole)->start;
+  std::vector<Ran> ended;
   for (Group *group : groups) {
     float from = 0, length = 0;
     const bool measured =
         !group->broken &&
         driver_.cuEventElapsedTime_v2(&length, group->start, group->end) == CUDA_SUCCESS &&
-        (group->start == origin ||
-         driver_.cuEventElapsedTime_v2(&from, origin, group->start) == CUDA_SUCCESS);
-    Ended one{group, from * 1e6, (from + std::max(length, 0.0f)) * 1e6, measured};
-    if (!measured) one.from = 0, one.to = 0;
-    lengths += one.length();
+        starts_at(*group, origin, &from);
+    Ran one{group, 0, 0, measured};
+    if (measured) {
+      one.from = from * 1e6;
+      one.to = one.from + std::max(length, 0.0f) * 1e6;
+    }
     ended.push_back(one);
     if (trace_ && measured) [[unlikely]]
       record(one);
   }
-  // Where several ran at the same time, each has its part of the time that it took all of them.
-  double cost = by_events(ended);
   if (driver_.softwareDeviceWorkNs) {
-    const double worked = by_workers();
-    unclaimed_ += worked;
-    cost = std::min(unclaimed_, lengths);
-    unclaimed_ -= cost;
-    handlers_.spent(static_cast<uint64_t>(worked));
+    share_work(ended);
   } else {
-    // What was counted while it ran has been told, and stands: others may have ended beside it.
-    double before = 0;
-    for (const Ended &one : ended) before += static_cast<double>(one.group->spent);
-    cost = std::max(cost, before);
-    handlers_.spent(static_cast<uint64_t>(cost - before));
-    told_ += static_cast<uint64_t>(cost - before);
-  }
-  Shares shares(static_cast<uint64_t>(cost), lengths);
-  for (const Ended &one : ended) {
-    const uint64_t ns = shares.next(one.length());
-    handlers_.finished(one.group, ns, one.measured && ns > 0);
+    share_time(ended, origin);
   }
 }
 
+bool Meter::starts_at(const Group &group, CUevent origin, float *from) const {
+  *from = 0;
+  return group.start == origin ||
+         driver_.cuEventElapsedTime_v2(from, origin, group.start) == CUDA_SUCCESS;
+}
+
 // It can have begun no sooner than it was given to the driver, and has ended.
-void Meter::record(const Ended &one) {
+void Meter::record(const Ran &one) {
   const Group &group = *one.group;
   const std::optional<uint64_t> start = clock_.time_of(group.start);
   if (!start) return;
@@ -261,29 +276,84 @@ void Meter::record(const Ended &one) {
   trace_->measured(group, std::max(std::min(*start, to), group.traced.since), to);
 }
 
-// The length of the union of the intervals, as far as it comes behind what was measured before.
-double Meter::by_events(std::vector<Ended> &ended) {
-  std::sort(ended.begin(), ended.end(),
-            [](const Ended &a, const Ended &b) { return a.from < b.from; });
+// Where several ran at the same time, each has its part of the work.
+void Meter::share_work(const std::vector<Ran> &ended) {
+  const double worked = by_workers();
+  handlers_.spent(static_cast<uint64_t>(worked));
+  double lengths = 0;
+  for (const Ran &one : ended) lengths += one.length();
+  unclaimed_ += worked;
+  const double cost = std::min(unclaimed_, lengths);
+  unclaimed_ -= cost;
+  Shares shares(static_cast<uint64_t>(cost), lengths);
+  for (const Ran &one : ended) {
+    const uint64_t ns = shares.next(one.length());
+    handlers_.finished(one.group, ns, one.measured && ns > 0);
+  }
+}
+
+// The time in which anything ran, from the frontier to the latest end, which is the next one: what
+// runs on has its part of it now, and what lies behind a frontier is never counted again. What has
+// been told while that time passed is taken off.
+void Meter::share_time(std::vector<Ran> &ran, CUevent origin) {
+  const double first = frontier_ ? 0 : -std::numeric_limits<double>::infinity();
+  double last = first;
+  Group *latest = nullptr;
+  for (const Ran &one : ran) {
+    if (one.measured && one.to > last) last = one.to, latest = one.group;
+  }
+  if (latest) add_running(last, origin, &ran);
+  double lengths[2] = {};  // of what has ended, and of what has not
+  for (Ran &one : ran) {
+    one.from = std::max(one.from, first);
+    one.to = std::max(one.to, one.from);
+    lengths[one.runs_on] += one.length();
+  }
+  const auto cost = static_cast<uint64_t>(length_of_union(ran));
+  const uint64_t ahead = std::min(ahead_, cost);
+  ahead_ -= ahead;
+  told_ += cost - ahead;
+  handlers_.spent(cost - ahead);
+  // What runs on has been told of already, where anything has.
+  uint64_t to_ended = cost - ahead;
+  if (lengths[1] > 0) {
+    const double part = static_cast<double>(cost) * lengths[0] / (lengths[0] + lengths[1]);
+    to_ended = std::min(to_ended, static_cast<uint64_t>(part));
+  }
+  Shares shares[2] = {{to_ended, lengths[0]}, {cost - ahead - to_ended, lengths[1]}};
+  if (latest) std::swap(frontier_, latest->end);  // the group makes itself another
+  for (const Ran &one : ran) {
+    const uint64_t ns = shares[one.runs_on].next(one.length());
+    if (one.runs_on) {
+      charge(one.group, ns);
+    } else {
+      const uint64_t all = one.group->spent + ns;
+      handlers_.finished(one.group, all, one.measured && all > 0);
+    }
+  }
+}
+
+// In one stream only the first one can have begun.
+void Meter::add_running(double until, CUevent origin, std::vector<Ran> *ran) const {
+  const Group *before = nullptr;
+  for (Group *group : running_) {
+    const bool waits = before && group->follows(*before);
+    before = group;
+    float from = 0;
+    if (waits || group->broken || !starts_at(*group, origin, &from)) continue;
+    ran->push_back({group, from * 1e6, until, true, true});
+  }
+}
+
+double Meter::length_of_union(std::vector<Ran> &ran) {
+  std::sort(ran.begin(), ran.end(), [](const Ran &a, const Ran &b) { return a.from < b.from; });
   double sum = 0;
-  double until = 0;  // the frontier; the first start, when there is none
-  Group *last = nullptr;
-  bool any = frontier_ != nullptr;
-  for (const Ended &one : ended) {
-    if (!one.measured) continue;
-    if (!any) until = one.from;
-    any = true;
+  double until = -std::numeric_limits<double>::infinity();
+  for (const Ran &one : ran) {
     if (one.to <= until) continue;
     sum += one.to - std::max(one.from, until);
     until = one.to;
-    last = one.group;
   }
-  // The group goes on with another event.
-  if (last && !frontier_ && driver_.cuEventCreate(&frontier_, 0) != CUDA_SUCCESS) {
-    frontier_ = nullptr;
-    return sum;
-  }
-  if (last) std::swap(frontier_, last->end);
   return sum;
 }
 

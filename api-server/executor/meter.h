@@ -1,9 +1,11 @@
 // Measures how long groups of launches have taken, once they have ended: on any driver by their
-// events, and on one that counts its work (softwareDeviceWorkNs) by that. What does not end for
-// some milliseconds is counted while it runs, by the wall from when its first event is seen to be
-// done, so that a kernel without an end is not free; also while the leader still adds to the group,
-// for it may never come to the end of that: it is kept by a driver that takes no more, or by a
-// guest that sends and sends. One thread, which sleeps while nothing is under way.
+// events, and on one that counts its work (softwareDeviceWorkNs) by that. By events, a session's
+// cost is the time in which any of its groups ran: up to the latest end, with what runs on. What
+// does not end for some milliseconds is counted while it runs, by the wall from when its first
+// event is seen to be done, so that a kernel without an end is not free; also while the leader
+// still adds to the group, for it may never come to the end of that: it is kept by a driver that
+// takes no more, or by a guest that sends and sends. One thread, which sleeps while nothing is
+// under way.
 //
 // Lock: mutex_, taken under the gate's. No driver call is made with either: the driver's own
 // threads may hold something of the driver's while they wait for the gate's.
@@ -66,21 +68,28 @@ class Meter {
   void stop();
 
  private:
-  struct Ended {
+  struct Ran {
     Group *group;
     double from, to;  // nanoseconds after the end of what was measured before
     bool measured;
+    bool runs_on = false;
     double length() const { return to - from; }
   };
 
   void work();
   bool harvest();
+  void take_ended(std::vector<Group *> *ended);
   bool all_held() const;
   void look_at_running();
   std::chrono::nanoseconds how_long() const;
-  void measure(std::vector<Group *> &groups);
-  void record(const Ended &one);
-  double by_events(std::vector<Ended> &ended);
+  void charge(Group *group, uint64_t ns);
+  void measure(const std::vector<Group *> &groups);
+  bool starts_at(const Group &group, CUevent origin, float *from) const;
+  void record(const Ran &one);
+  void share_work(const std::vector<Ran> &ended);
+  void share_time(std::vector<Ran> &ran, CUevent origin);
+  void add_running(double until, CUevent origin, std::vector<Ran> *ran) const;
+  static double length_of_union(std::vector<Ran> &ran);
   double by_workers();
 
   const Driver &driver_;
@@ -104,11 +113,13 @@ class Meter {
   // The thread's.
   std::vector<Group *> running_;
   std::chrono::steady_clock::time_point changed_;  // when the last one ended, or the first came
-  CUevent frontier_ = nullptr;                     // the latest end so far, as an event of our own
+  CUevent frontier_ = nullptr;                     // the latest end so far: all before is told
   uint64_t worked_ = 0;                            // the driver's count when last read
   double unclaimed_ = 0;                           // of it, not yet part of any group's cost
+  int64_t harvested_ = 0;                          // what runs ran then
   int64_t looked_ = 0;                             // at what runs
-  uint64_t told_ = 0;                              // spent, by what has ended since then
+  uint64_t told_ = 0;                              // spent, by events since then
+  uint64_t ahead_ = 0;                             // spent, by the wall, of time after the frontier
 };
 
 }  // namespace outboard

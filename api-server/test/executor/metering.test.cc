@@ -85,6 +85,45 @@ struct MeteredWorld : World {
   }
 };
 
+// Events are stamped by a clock that goes on in steps of a quarter of an hour, and only when the
+// test says so: what the wall adds meanwhile is little beside one.
+struct ClockedWorld : MeteredWorld {
+  static constexpr double kStepMs = 1 << 20;
+  static constexpr uint64_t kStepNs = uint64_t{1'000'000} << 20;
+
+  ClockedWorld() { at(0); }
+  ~ClockedWorld() { World::fake().set_clock(-1); }
+
+  void at(double steps) { World::fake().set_clock(steps * kStepMs); }
+
+  // A kernel that runs until it is ended, in a group of its own.
+  void begin(uint32_t number, uint64_t stream) {
+    const uint64_t before = words().in_flight_ns.load();
+    gate(number, stream);
+    World::fake().await_gate(number);
+    wire_cuStreamQuery q{};
+    q.hStream = stream;
+    guest.call(WIRE_cuStreamQuery, q);
+    in_flight[number] = words().in_flight_ns.load() - before;
+  }
+  // ... and is measured.
+  void end(uint32_t number) {
+    const uint64_t after = words().in_flight_ns.load() - in_flight[number];
+    World::fake().open_gate(number);
+    until([&] { return words().in_flight_ns.load() == after; });
+  }
+  void has_cost(double steps) {
+    const auto ns = static_cast<uint64_t>(steps * kStepNs);
+    CHECK_EQUAL(words().device_ns.load(), ns);
+    CHECK_EQUAL(words().charged.load(), ns);
+    uint64_t sum = 0;
+    for (const KernelTime &time : session->gate().kernel_times(10)) sum += time.ns;
+    CHECK_EQUAL(sum, ns);
+  }
+
+  std::map<uint32_t, uint64_t> in_flight;
+};
+
 }  // namespace
 
 TEST(launches_that_wait_hide_no_kernel) {
@@ -194,4 +233,69 @@ TEST(what_cannot_be_measured_costs_what_was_predicted) {
     until([] { return words().in_flight_ns.load() == 0; });
     CHECK_EQUAL(words().charged.load() - before, KernelCost::kUnknownNs);
   }
+}
+
+// What ends sooner takes nothing of what runs on.
+TEST(a_long_kernel_beside_short_ones_costs_all_its_time) {
+  ClockedWorld w;
+  const uint64_t a = w.stream(1), b = w.stream(2);
+  w.begin(1, a);
+  for (uint32_t i = 0; i < 8; i++) {
+    w.at(i + 0.5);
+    w.begin(10 + i, b);
+    w.at(i + 0.75);
+    w.end(10 + i);
+  }
+  w.at(8);
+  w.end(1);
+  w.has_cost(8);
+}
+
+TEST(kernels_that_overlap_cost_the_time_that_any_of_them_runs) {
+  for (uint32_t seed = 1; seed <= 8; seed++) {
+    ClockedWorld w;
+    const uint64_t streams[] = {w.stream(1), w.stream(2), w.stream(3)};
+    uint32_t runs[3] = {}, last = 0, random = seed, steps = 0, busy = 0;
+    const auto change = [&](uint32_t i) {
+      if (runs[i]) {
+        w.end(std::exchange(runs[i], 0));
+      } else {
+        w.begin(runs[i] = ++last, streams[i]);
+      }
+      if (runs[0] || runs[1] || runs[2]) ++busy;
+      w.at(++steps / 4.0);
+    };
+    for (int k = 0; k < 30; k++) {
+      random = random * 1664525 + 1013904223;
+      change((random >> 24) % 3);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+      if (runs[i]) change(i);
+    }
+    w.has_cost(busy / 4.0);
+    World::fake().reset();
+  }
+}
+
+TEST(what_was_charged_while_it_ran_is_not_charged_again) {
+  ClockedWorld w;
+  const uint64_t a = w.stream(1), b = w.stream(2), c = w.stream(3);
+  w.begin(1, a);
+  w.begin(2, b);
+  const auto runs_on = [] {
+    const uint64_t before = words().device_ns.load();
+    until([&] { return words().device_ns.load() >= before + 20'000'000; });
+  };
+  runs_on();
+  w.at(1);
+  w.end(1);
+  CHECK_EQUAL(words().device_ns.load() / ClockedWorld::kStepNs, 1u);
+  runs_on();
+  w.begin(3, c);
+  w.at(2);
+  w.end(3);
+  runs_on();
+  w.at(3);
+  w.end(2);
+  w.has_cost(3);
 }

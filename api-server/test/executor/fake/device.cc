@@ -35,6 +35,7 @@ uint64_t memory_used = 0;
 unsigned dirty = 0;
 CUresult sticky = CUDA_SUCCESS;
 bool tamed = false;
+double clock_ms = -1;
 
 CUresult enter(const char *function) {
   ++call_counts[function];
@@ -218,6 +219,7 @@ const FakeControls fake_controls = {
           failures.clear();
           call_counts.clear();
           sticky = CUDA_SUCCESS;
+          clock_ms = -1;
           memory_total = uint64_t{8} << 30;
           for (const Operation &o : operations) {
             if (o.gate != kNoGate) open_gates.insert(o.gate);
@@ -251,6 +253,11 @@ const FakeControls fake_controls = {
         [](uint64_t bytes) {
           Lock lock(mutex);
           memory_total = bytes;
+        },
+    .set_clock =
+        [](double milliseconds) {
+          Lock lock(mutex);
+          clock_ms = milliseconds;
         },
 };
 }  // extern "C"

@@ -26,6 +26,7 @@ struct CUstream_st {
 struct CUevent_st {
   CUstream stream = nullptr;
   uint64_t position = 0;
+  std::shared_ptr<double> when;  // milliseconds, once it is done
 };
 struct CUkern_st {
   std::string name;
@@ -105,6 +106,7 @@ extern uint64_t memory_used;
 extern unsigned dirty;  // releases of memory that was not all zeros
 extern CUresult sticky;
 extern bool tamed;
+extern double clock_ms;  // what events are stamped with; negative: nothing is
 
 using Lock = std::unique_lock<std::mutex>;
 

@@ -41,6 +41,8 @@ struct FakeControls {
   unsigned (*calls)(const char *function);
   // Limits the device's memory.
   void (*set_memory)(uint64_t bytes);
+  // From now on it is so late on the device, for events; until then all of them are 1.5 ms apart.
+  void (*set_clock)(double milliseconds);
 };
 
 extern "C" const FakeControls fake_controls;

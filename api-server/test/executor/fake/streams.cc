@@ -213,7 +213,9 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream stream) {
   ENTER;
   if (!events.count(event)) return CUDA_ERROR_INVALID_HANDLE;
   // An operation of its own: on the legacy stream it comes after those of others.
-  const CUresult result = queue(stream, nullptr);
+  const auto when = std::make_shared<double>(-1);
+  event->when = when;
+  const CUresult result = queue(stream, [when] { *when = clock_ms; });
   if (result != CUDA_SUCCESS) return result;
   event->stream = real(stream);
   event->position = real(stream)->queued;
@@ -245,8 +247,12 @@ EXPORT CUresult cuEventSynchronize(CUevent event) {
 }
 EXPORT CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end) {
   ENTER;
-  if (!events.count(start) || !events.count(end)) return CUDA_ERROR_INVALID_HANDLE;
-  *milliseconds = 1.5f;
+  for (CUevent event : {start, end}) {
+    if (!events.count(event)) return CUDA_ERROR_INVALID_HANDLE;
+    if (!finished({event->stream, event->position})) return CUDA_ERROR_NOT_READY;
+  }
+  const bool stamped = start->when && end->when && *start->when >= 0 && *end->when >= 0;
+  *milliseconds = stamped ? static_cast<float>(*end->when - *start->when) : 1.5f;
   return CUDA_SUCCESS;
 }
 
