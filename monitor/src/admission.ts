@@ -27,6 +27,7 @@ export function admit(
     shareLimit: hello.shareLimit || 100,
     allowed: tenant ? allowedGpus(tenant, state.gpus) : null,
     tenantMemory: tenant?.limits.memory ?? null,
+    tenantSessions: tenant?.limits.sessions ?? null,
   };
   checkPossible(hello, request, state, parameters);
   if (tenant) checkTenant(tenant, request, state);
@@ -99,6 +100,21 @@ export function withinTenant(
   const { memory: used } = usageOf(tenant, state);
   const usualMost = usualWithin(limit, used, gpus, grows ? null : usual);
   return usualMost === null ? null : { ...request, usualMost };
+}
+
+/**
+ * Whether it would be over its tenant's limit with the slots that are without a process because of the
+ * same tenant. They are its sessions until there is one: or it could, always one at a time, leave no warm
+ * process to others.
+ */
+export function waitsForProcess(
+  { tenant, gpus, tenantSessions: limit = null }: SessionRequest,
+  state: ServerState,
+  coming: number,
+): boolean {
+  if (limit === null || coming === 0) return false;
+  const { sessions } = usageOf(tenant, { ...state, queue: [] });
+  return sessions + coming + gpus > limit;
 }
 
 /** What a tenant's sessions have altogether, one for each GPU, those included that wait. */

@@ -56,10 +56,10 @@ export class DeviceQueries {
     let usualMost: bigint | undefined;
     try {
       const request = admit(hello, state, parameters, tenant);
-      const now = this.#server.within(request);
+      const now = this.#server.turns.within(request);
       usualMost = now?.usualMost;
       const placed = now && placeAll(options.placement, state, now, parameters);
-      if (!placed || !this.#server.passesQueue) position = waiting + 1;
+      if (!placed || this.#server.turns.inTheWay(request)) position = waiting + 1;
       if (position > queueMax) refusal ??= new OutboardError('OB_QUEUE_FULL', queueMax);
     } catch (error) {
       if (!(error instanceof OutboardError)) throw error;
@@ -103,7 +103,7 @@ export class DeviceQueries {
     const { placement, parameters } = options;
     try {
       const request = admit(hello, state, parameters, tenant);
-      const now = this.#server.within(request);
+      const now = this.#server.turns.within(request);
       return (now && placeAll(placement, state, now, parameters)) ?? [];
     } catch (error) {
       if (error instanceof OutboardError) return [];

@@ -1,7 +1,8 @@
 // Where a request goes now: the policy's choice among the processes that its tenant may have.
 import { type PlacementParameters, type PlacementPolicy, placeAll } from '../policies/placement.js';
+import type { WaitsFor } from './overtaking.js';
 import type { Pool } from './pool.js';
-import type { GpuState, Placement, ServerState, SessionRequest } from './state.js';
+import type { GpuState, Placement, ServerState, SessionRequest, SessionState } from './state.js';
 
 export interface PlacerOptions {
   placement: PlacementPolicy;
@@ -36,8 +37,26 @@ export class Placer {
   renewFor(request: SessionRequest): boolean {
     if (!this.newProcess) return false;
     const { placement, parameters } = this.#options;
-    const soon = placeAll(placement, this.#stateOf(this.#pool.stateRenewed), request, parameters);
+    const place = (pool: GpuState[]) =>
+      placeAll(placement, this.#stateOf(pool), request, parameters);
+    const soon = place(this.#pool.stateComing(request.tenant)) ?? place(this.#pool.stateRenewed);
     for (const one of soon ?? []) this.#pool.renew(one, request.tenant);
     return soon !== null;
+  }
+  /** For one that cannot be placed now: by what would be there if other sessions were gone. */
+  waitsFor(request: SessionRequest): WaitsFor {
+    if (this.#fitsBeside(request, ({ tenant }) => tenant === request.tenant)) return 'others';
+    return this.#fitsBeside(request, () => false) ? 'own sessions' : 'no session';
+  }
+
+  #fitsBeside(request: SessionRequest, stays: (session: SessionState) => boolean): boolean {
+    const { placement, parameters } = this.#options;
+    const state = this.#stateOf(this.#pool.state);
+    const sessions = state.gpus.map((gpu) => gpu.sessions.filter(stays));
+    const taken = sessions.map((ofGpu) => ofGpu.map(({ slot }) => slot));
+    const gpus = this.#pool
+      .stateWith(taken)
+      .map((gpu, index) => ({ ...gpu, sessions: sessions[index] ?? [] }));
+    return placeAll(placement, { ...state, gpus }, request, parameters) !== null;
   }
 }

@@ -9,6 +9,7 @@ import { imageMemory, machineMemory } from './image-memory.js';
 import type { Log } from './log.js';
 import { type Beside, type BesideWanted, besideOf, sessionMemory } from './memory.js';
 import { type MemoryRule, roomForSlot, usualMemory } from './memory-rule.js';
+import { isComing, isFor, isFree, isOf, type Place } from './place.js';
 import type { Sandbox } from './sandbox.js';
 import { Slot, type SlotEvents } from './slot.js';
 import type { GpuState, Placement } from './state.js';
@@ -51,21 +52,6 @@ const watchSeconds = 1;
 /** For a process that is not needed any more. */
 const endSeconds = 10;
 
-/** Where a process is, and after it the next one. */
-interface Place {
-  slot: Slot;
-  /** Bytes; 0: it is nobody's. */
-  reserved: bigint;
-  /** Processes in a row that could not open the device. */
-  failures: number;
-  problem: string;
-  pause: NodeJS.Timeout | undefined;
-  /** It ends, and nobody takes its place. */
-  retired: boolean;
-  /** A process that has served nobody is on its way. */
-  renewing: boolean;
-}
-
 interface Gpu {
   places: Place[];
   memory: bigint;
@@ -85,10 +71,6 @@ export interface PoolEvents extends Omit<SlotEvents, 'onFailed'> {
   onStarted(slot: Slot): void;
   /** Its process has ended, because it was not needed any more. */
   onRetired(slot: Slot): void;
-}
-
-function isFor({ tenant }: Slot, wanted: string): boolean {
-  return tenant === null || tenant === wanted;
 }
 
 export class Pool {
@@ -213,18 +195,57 @@ export class Pool {
     return this.#states(isFree);
   }
 
-  /** The same for one tenant, whose sessions share no process with another's. */
+  /**
+   * The same for one tenant, whose sessions share no process with another's. It takes its own ones first, or
+   * others would have to have theirs made new.
+   */
   stateFor(tenant: string): GpuState[] {
-    return this.#states((place) => isFree(place) && isFor(place.slot, tenant));
+    return this.#states((place) => {
+      const own = this.#gpus[place.slot.gpu]?.places.some(
+        (one) => isFree(one) && isOf(one, tenant),
+      );
+      return isFree(place) && (isOf(place, tenant) || (!own && place.slot.tenant === null));
+    });
+  }
+
+  /** The same with what is made new already because of it. */
+  stateComing(tenant: string): GpuState[] {
+    return this.#states(
+      (place) => (isFree(place) && isFor(place.slot, tenant)) || isComing(place, tenant),
+    );
   }
 
   /** The same as it may soon be: with processes that are made new, or may be. */
   get stateRenewed(): GpuState[] {
-    return this.#states((place) => isFree(place) || (place.renewing && place.reserved === 0n));
+    return this.#states((place) => isFree(place) || isComing(place));
+  }
+
+  /** Slots that nobody can have yet, because of what this tenant's sessions did or it wanted. */
+  comingFor(tenant: string): number {
+    return this.#places().filter((place) => isComing(place, tenant)).length;
+  }
+
+  /** The same as it would be if of all that is taken only these slots were, named by GPU. */
+  stateWith(taken: readonly (readonly number[])[]): GpuState[] {
+    return this.#gpus.map((gpu, index) => {
+      const kept = taken[index] ?? [];
+      // Slots made later would have gone, but for one that is free.
+      const last = Math.max(this.#options.serversPerGpu - 1, ...kept);
+      const places = gpu.places
+        .slice(0, kept.length > last ? last + 2 : last + 1)
+        .map((place, slot) => (kept.includes(slot) ? place : { ...place, reserved: 0n }));
+      return this.#state({ ...gpu, places }, index, ({ reserved, failures }) => {
+        return reserved === 0n && failures === 0;
+      });
+    });
   }
 
   #states(counts: (place: Place) => boolean): GpuState[] {
-    return this.#gpus.map((gpu, index) => ({
+    return this.#gpus.map((gpu, index) => this.#state(gpu, index, counts));
+  }
+
+  #state(gpu: Gpu, index: number, counts: (place: Place) => boolean): GpuState {
+    return {
       index,
       uuid: gpu.uuid,
       name: gpu.snapshot?.name ?? '',
@@ -234,7 +255,7 @@ export class Pool {
       reserved: this.#reservedOf(gpu),
       usual: this.#usualOf(gpu),
       free: gpu.places.map(counts),
-    }));
+    };
   }
 
   /** Empty until its first slot is warm. */
@@ -282,7 +303,7 @@ export class Pool {
     const place = this.#at(placement.gpu, placement.slot);
     const { slot } = place;
     if (!isFree(place) || isFor(slot, tenant)) return;
-    place.renewing = true;
+    place.comingFor = tenant;
     slot.log.debug({ tenant: slot.tenant, next: tenant }, 'made new for another tenant');
     slot.renew();
   }
@@ -329,7 +350,7 @@ export class Pool {
 
   #place(gpu: number, index: number): Place {
     const slot = this.#spawn(gpu, index);
-    const none = { pause: undefined, retired: false, renewing: false };
+    const none = { pause: undefined, retired: false, comingFor: null };
     return { slot, reserved: 0n, failures: 0, problem: '', ...none };
   }
 
@@ -360,7 +381,7 @@ export class Pool {
   #ready(slot: Slot) {
     const place = this.#at(slot.gpu, slot.index);
     place.failures = 0;
-    place.renewing = false;
+    place.comingFor = null;
     slot.log.debug('ready');
     const gpu = this.#gpus[slot.gpu];
     if (gpu && slot.snapshot) {
@@ -398,9 +419,10 @@ export class Pool {
       this.#events.onRetired(slot);
       return;
     }
+    place.comingFor ??= slot.tenant;
     if (!slot.snapshot) {
       place.failures++;
-      place.renewing = false;
+      place.comingFor = null;
       place.problem ||= `its process ended (${how}) while opening the device`;
     }
     this.#events.onExit(slot, how);
@@ -452,8 +474,4 @@ export class Pool {
     if (!place) throw new Error(`no slot ${gpu}.${index}`);
     return place;
   }
-}
-
-function isFree({ slot, reserved, retired }: Place): boolean {
-  return slot.state === 'free' && reserved === 0n && !retired;
 }

@@ -9,11 +9,12 @@ export const suspectSeconds = 5;
 
 /** What to say to the one who waits; null: nothing. */
 export function selfWaiting(waiting: Visitor, sessions: readonly Session[]): string | null {
-  const { request, hello } = waiting;
+  const { request, hello, waitsFor } = waiting;
+  if (waitsFor === 'no session' || waitsFor === 'own process') return null;
   const there = sessions.filter(({ placement, visitor }) =>
-    waiting.heldBack
-      ? visitor.request.tenant === request.tenant
-      : (request.allowed?.includes(placement.gpu) ?? true),
+    waitsFor === 'others'
+      ? (request.allowed?.includes(placement.gpu) ?? true)
+      : visitor.request.tenant === request.tenant,
   );
   const same = ({ visitor }: Session) =>
     visitor.request.tenant === request.tenant &&

@@ -3,7 +3,7 @@
 import type { Socket } from 'node:net';
 import { encodeAnswer, encodeHello, type Hello } from '../../api-server/src/control.js';
 import type { PlacementParameters, PlacementPolicy } from '../policies/placement.js';
-import { admit, withinTenant } from './admission.js';
+import { admit } from './admission.js';
 import type { CacheFolder } from './cache-folder.js';
 import { Client } from './client.js';
 import { DeviceQueries } from './device-queries.js';
@@ -25,11 +25,12 @@ import type { Sandbox } from './sandbox.js';
 import { selfWaiting, suspectSeconds } from './self-waiting.js';
 import type { Session } from './session.js';
 import type { Slot } from './slot.js';
-import type { GpuState, ServerState, SessionRequest } from './state.js';
+import type { GpuState, ServerState } from './state.js';
 import { addressOf, Strangers, type StrangersMost } from './strangers.js';
 import { requireLocal, type Tenant, type Tenants } from './tenants.js';
 import type { FrontPeer } from './tls-preamble.js';
 import type { TraceFolder } from './trace/folder.js';
+import { Turns } from './turns.js';
 import type { Observer } from './view.js';
 import { Visitor } from './visitor.js';
 import { Waiting } from './waiting.js';
@@ -92,6 +93,8 @@ export class Server {
   readonly pool: Pool;
   readonly quota: Quota;
   readonly running: Running;
+  /** Who is served when. */
+  readonly turns: Turns;
   /** What keeps tenants apart, once the slots are warm. */
   isolation: Isolation = { newProcess: false };
   /** Why nobody new is taken; null: everybody is. */
@@ -151,6 +154,15 @@ export class Server {
     const stopping = () => this.stopping;
     const waiting = this.#waiting;
     this.running = new Running({ ...options, pool, quota, waiting, stopping, observer, log });
+    this.turns = new Turns({
+      skip: options.queueSkip,
+      pool,
+      waiting,
+      placer: this.#placer,
+      running: this.running,
+      state: () => this.state,
+      newId: () => ++this.#ids,
+    });
     this.#listeners = new Listeners((socket, peer) =>
       this.accept(socket, { peer, certificate: null }),
     );
@@ -375,19 +387,14 @@ export class Server {
     const visitor = new Visitor(++this.#ids, client, hello, request);
     this.#waiting.enter(visitor);
     // Told its position only if it has to wait.
-    const passes = this.passesQueue;
-    if (passes && this.#offer(visitor)) return;
+    const before = this.turns.inTheWay(request);
+    if (this.turns.comes(visitor, before)) return;
     // Who is next waits for a new process and for nobody. Else it has to be one who may wait here,
     // before others lose a warm process for it.
-    const isNext = this.queue.length === 0 && this.#renewFor(visitor);
+    const isNext = this.queue.length === 0 && this.turns.renewFor(visitor);
     if (!isNext) this.#checkQueue(tenant);
     this.queue.append(visitor);
-    if (passes && !isNext) this.#renewFor(visitor);
-  }
-
-  /** Whether one that fits now need not wait behind those who wait. */
-  get passesQueue(): boolean {
-    return this.options.queueSkip || [...this.queue].every(({ heldBack }) => heldBack);
+    if (!before && !isNext) this.turns.renewFor(visitor);
   }
 
   /** Throws the refusal of one more who would have to wait. */
@@ -406,7 +413,7 @@ export class Server {
     const visitor = new Visitor(reservation.id, client, hello, reservation.request);
     this.#waiting.enter(visitor);
     reservation.visitor = visitor;
-    this.#fill(reservation);
+    this.turns.fill(reservation);
   }
 
   /** It wants no session: it gets no slot, and waits for nobody. */
@@ -433,7 +440,7 @@ export class Server {
   #warnSelfWaiting() {
     for (const visitor of this.queue) {
       this.#warnIfSelfWaiting(visitor);
-      if (!visitor.heldBack) break;
+      if (visitor.waitsFor === 'others') break;
     }
   }
 
@@ -459,67 +466,15 @@ export class Server {
   }
 
   #serveQueue() {
-    if (this.closed === 'stopping') return;
-    for (const visitor of [...this.queue]) {
-      if (this.#offer(visitor)) {
-        this.#waiting.leave(visitor);
-        continue;
-      }
-      this.#renewFor(visitor);
-      if (!this.options.queueSkip && !visitor.heldBack) break;
-    }
+    if (this.closed !== 'stopping') this.turns.serve();
   }
 
-  // ---- from the queue into a slot --------------------------------------------------------------
-
-  /** False when there is no place for it now. */
-  #offer(visitor: Visitor): boolean {
-    const request = this.within(visitor.request);
-    visitor.heldBack = request === null;
-    const placements = request && this.#placer.place(request);
-    const [first, ...others] = placements ?? [];
-    if (!placements || !first) return false;
-    const offered = visitor.client.offer();
-    if (!offered) {
-      this.#waiting.abandon(visitor);
-      return true;
-    }
-    const group = { id: visitor.id, gpus: placements.map(({ gpu }) => gpu) };
-    const newId = () => ++this.#ids;
-    const tickets = this.#waiting.reservations.keep(group, visitor.request, others, newId);
-    this.running.begin(visitor, { group, lane: 0 }, first, offered, tickets);
-    return true;
-  }
-
-  /** Its guest has come: it gets the process, once there is a warm one. */
-  #fill(reservation: Reservation) {
-    const { visitor, seat, placement } = reservation;
-    if (!visitor || this.pool.slot(placement).state !== 'free') return;
-    const offered = visitor.client.offer();
-    if (offered) {
-      this.#waiting.reservations.take(reservation);
-      this.running.begin(visitor, seat, placement, offered);
-    } else {
-      this.#waiting.reservations.drop(reservation);
-      this.#waiting.abandon(visitor);
-      this.#serveQueue();
-    }
-  }
-
-  /** With what its tenant has left, where it does not ask; null: it waits for its own tenant. */
-  within(request: SessionRequest): SessionRequest | null {
-    return withinTenant(request, this.state, this.pool.halves);
-  }
-
-  #renewFor(visitor: Visitor): boolean {
-    const request = this.within(visitor.request);
-    return request !== null && this.#placer.renewFor(request);
-  }
+  // ---- slots ----------------------------------------------------------------------------------
 
   #ready(slot: Slot) {
     this.#observer.slotReady(slot.gpu, slot.startSeconds ?? 0);
     const reservation = this.#waiting.reservations.at(slot.gpu, slot.index);
-    if (reservation) this.#fill(reservation);
+    if (reservation) this.turns.fill(reservation);
     this.#serveQueue();
   }
 

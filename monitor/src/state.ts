@@ -15,6 +15,8 @@ export interface SessionRequest {
   memory: bigint | null;
   /** What its tenant's sessions may have altogether; null or absent: there is no limit. */
   tenantMemory?: bigint | null;
+  /** The same, of sessions. */
+  tenantSessions?: number | null;
   /** To so much the usual is cut, because its tenant's limit leaves no more; absent: it is not. */
   usualMost?: bigint;
   /** Percent of a GPU's time promised; 0: none. */

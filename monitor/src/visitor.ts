@@ -1,10 +1,11 @@
 // A client from its Hello on: it waits, or runs.
 import type { Hello } from '../../api-server/src/control.js';
 import type { Client } from './client.js';
+import type { Waiter, WaitsFor } from './overtaking.js';
 import type { QueuedState, SessionRequest } from './state.js';
 import type { QueueView } from './view.js';
 
-export class Visitor {
+export class Visitor implements Waiter {
   /** The number of its session, if it gets one: the same while it waits and when it runs. */
   readonly id: number;
   readonly client: Client;
@@ -14,8 +15,9 @@ export class Visitor {
   readonly arrived = performance.now();
   /** API server processes that were lost while they took it over. */
   lost = 0;
-  /** Whether others of its own tenant are all that it waits for, as its last turn has shown. */
-  heldBack = false;
+  /** As its last turn has shown. */
+  waitsFor: WaitsFor = 'others';
+  passed = 0;
 
   constructor(id: number, client: Client, hello: Hello, request: SessionRequest) {
     this.id = id;

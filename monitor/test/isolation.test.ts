@@ -1,27 +1,12 @@
 // What keeps tenants apart who use the same GPU: a process of their own, a sandbox around it, nothing
 // kept of what the driver compiled for them; and that it is said, or refused.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import t, { type Test } from 'tap';
+import { readFileSync } from 'node:fs';
+import t from 'tap';
 import type { Driver } from '../src/devices.js';
 import { driverFor, pageableAccess } from '../src/isolation.js';
-import { hashToken, newToken } from '../src/tenants-token.js';
 import { Guest } from './support/guest.js';
 import { isAlive, Serving } from './support/serving.js';
-
-function tenantsFile(t: Test, limits?: string) {
-  const folder = mkdtempSync(path.join(tmpdir(), 'outboard-tenants-'));
-  t.teardown(() => rmSync(folder, { recursive: true }));
-  const file = path.join(folder, 'tenants.yaml');
-  const tokens = { one: newToken(), other: newToken() };
-  const entries = Object.entries(tokens).map(
-    ([name, token]) =>
-      `  - name: ${name}\n    tokens: [{ hash: '${hashToken(token)}' }]\n${limits ? `    ${limits}\n` : ''}`,
-  );
-  writeFileSync(file, `version: v1\ntenants:\n${entries.join('')}`);
-  return { file, ...tokens };
-}
+import { tenantsFile } from './support/tenants.js';
 
 /** The process that serves a session, once it has been told of. */
 async function processOf(serving: Serving, session: number): Promise<number> {
@@ -92,7 +77,7 @@ t.test('who may not wait takes no process from others', async (t) => {
 });
 
 t.test('who waits for its own tenant keeps nobody from a new process', async (t) => {
-  const { file, one, other } = tenantsFile(t, 'limits: { memory: 256M }');
+  const { file, one, other } = tenantsFile(t, '{ memory: 256M }');
   const args = ['--servers-per-gpu', '2', '--new-process', 'tenant'];
   const serving = await Serving.start(t, ['--tenants', file, ...args]);
   const comes = (token: string, memory?: bigint) =>
@@ -112,6 +97,110 @@ t.test('who waits for its own tenant keeps nobody from a new process', async (t)
   for (const guest of [passing, all]) await guest.leave();
   await waiting.welcome();
   await waiting.leave();
+});
+
+t.test('who comes and leaves again costs others no warm process', async (t) => {
+  const { file, one, other } = tenantsFile(t);
+  const args = ['--servers-per-gpu', '2', '--new-process', 'tenant'];
+  const serving = await Serving.start(t, ['--tenants', file, ...args]);
+  const both = [0, 1].map(() => Guest.hello(serving.address, { token: other }));
+  for (const guest of both) await guest.welcome();
+  for (const guest of both) await guest.leave();
+  await serving.logged({ session: 1, msg: /^session ends/ });
+  await serving.logged({ session: 2, msg: /^session ends/ });
+  const passing = Guest.hello(serving.address, { token: one });
+  t.equal(await passing.position(), 1);
+  const { slot, slotPid } = await serving.logged({ msg: /^made new/ });
+  await passing.leave();
+  await serving.logged({ slot, msg: 'ready' }, serving.lines.length - 1);
+  const warm = await visit(serving, other);
+  t.not(warm, slotPid);
+  t.ok(
+    serving.lines.some(
+      (line) =>
+        line.msg === 'session begins' && line['slotPid'] === warm && Number(line['session']) < 3,
+    ),
+    'its own process, not the new one',
+  );
+  await visit(serving, one);
+  t.equal(serving.lines.filter(({ msg }) => /^made new/.test(msg)).length, 1);
+});
+
+t.test('who comes again waits for what is being made new for it', async (t) => {
+  const { file, one, other } = tenantsFile(t);
+  const args = ['--servers-per-gpu', '3', '--new-process', 'tenant'];
+  const serving = await Serving.start(t, ['--tenants', file, ...args]);
+  const all = [0, 1, 2].map(() => Guest.hello(serving.address, { token: other }));
+  for (const guest of all) await guest.welcome();
+  const { session } = await serving.logged({ slot: '0.0', msg: 'session begins' });
+  for (const [index, guest] of all.entries()) if (index + 1 !== session) await guest.leave();
+  for (const id of [1, 2, 3]) {
+    if (id !== session) await serving.logged({ session: id, msg: /^session ends/ });
+  }
+  const comes = async () => {
+    const guest = Guest.hello(serving.address, { token: one });
+    await guest.answer();
+    return guest;
+  };
+  await (await comes()).leave();
+  await serving.logged({ msg: 'left the queue' });
+  await all[Number(session) - 1]?.leave();
+  await serving.logged({ session, msg: /^session ends/ });
+  const again = await comes();
+  await serving.logged({ session: 5, msg: 'session begins' });
+  t.equal(serving.lines.filter(({ msg }) => /^made new/.test(msg)).length, 1);
+  await again.leave();
+});
+
+t.test(
+  'a process that is made new for a tenant is one of its sessions until it is there',
+  async (t) => {
+    const { file, one, other } = tenantsFile(t, '{ sessions: 1 }', '{}');
+    const args = ['--gpus', '2', '--servers-per-gpu', '2', '--new-process', 'tenant'];
+    const policy = ['--placement', 'best-fit', '--tenants', file];
+    const serving = await Serving.start(t, [...args, ...policy], { SOFTWARE_DEVICE_MEMORY: '1G' });
+    const memory = BigInt(Number((await serving.logged({ msg: 'GPU' }))['memory']));
+    const comes = (token: string, memory = 2n << 20n) =>
+      Guest.hello(serving.address, { token, memory });
+    const halves = [0, 1, 2, 3].map(() => comes(other, memory / 2n));
+    for (const guest of halves) await guest.welcome();
+    for (const guest of halves) await guest.leave();
+    for (const session of [1, 2, 3, 4]) await serving.logged({ session, msg: /^session ends/ });
+    const large = comes(other, (memory * 3n) / 4n);
+    await large.welcome();
+    const first = comes(one);
+    t.equal(await first.position(), 1);
+    const { slot } = await serving.logged({ msg: /^made new/ });
+    const from = serving.lines.length;
+    await first.leave();
+    const second = comes(one, memory / 2n);
+    await second.welcome();
+    const lines = serving.lines.slice(from);
+    const ready = lines.findIndex((line) => line['slot'] === slot && line.msg === 'ready');
+    const next = lines.findIndex(({ msg }) => /^made new/.test(msg));
+    t.ok(next > ready && ready >= 0, `${ready}, ${next}`);
+    for (const guest of [large, second]) await guest.leave();
+  },
+);
+
+t.test('a process that a session has cost is its session until there is another', async (t) => {
+  const { file, one, other } = tenantsFile(t, '{ sessions: 1 }', '{}');
+  const args = ['--servers-per-gpu', '2', '--new-process', 'never', '--queue-limit', '0'];
+  const serving = await Serving.start(t, ['--tenants', file, ...args]);
+  const comes = (token: string) => Guest.hello(serving.address, { token });
+  const first = comes(one);
+  await first.welcome();
+  const pid = await processOf(serving, 1);
+  const { slot } = await serving.logged({ session: 1, msg: 'session begins' });
+  process.kill(pid, 'SIGKILL');
+  await serving.logged({ session: 1, msg: /^session lost/ });
+  const again = comes(one);
+  t.equal(await again.position(), 1, 'it waits, though there is another slot');
+  const passing = comes(other);
+  await passing.welcome();
+  const served = Number((await again.welcome()).session);
+  t.equal((await serving.logged({ session: served, msg: 'session begins' }))['slot'], slot);
+  for (const guest of [again, passing]) await guest.leave();
 });
 
 t.test('where nobody may wait, one waits for a process of its own', async (t) => {
