@@ -2,6 +2,7 @@
 // Each ends by itself with its Hello or its timeout, so a crowd of silent ones keeps others out no
 // longer than that, and one address alone keeps out nobody but itself.
 import { isIPv6 } from 'node:net';
+import ipaddr from 'ipaddr.js';
 import { OutboardError } from './errors.js';
 
 export interface StrangersMost {
@@ -65,28 +66,11 @@ export class Strangers {
 export function machineOf(address: string): string {
   const bare = address.replace(/^\[(.*)\]$/, '$1').replace(/%.*$/, '');
   if (!isIPv6(bare)) return address;
-  const groups = groupsOf(bare);
-  const isMapped = groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff;
-  if (isMapped) {
-    const [high = 0, low = 0] = groups.slice(6);
-    return [high >> 8, high & 255, low >> 8, low & 255].join('.');
-  }
-  if (groups.slice(0, 7).every((group) => group === 0)) return address;
-  const network = groups.slice(0, 4).map((group) => group.toString(16));
+  const parsed = ipaddr.process(bare);
+  if (!('parts' in parsed)) return parsed.toString();
+  if (parsed.range() === 'loopback' || parsed.range() === 'unspecified') return address;
+  const network = parsed.parts.slice(0, 4).map((group) => group.toString(16));
   return `${network.join(':')}::/64`;
-}
-
-/** The eight numbers of an IPv6 address that is one. */
-function groupsOf(address: string): number[] {
-  const [head = '', tail] = address.split('::');
-  const numbers = (part: string) =>
-    part.split(':').flatMap((group) => {
-      if (!group.includes('.')) return group === '' ? [] : [Number.parseInt(group, 16)];
-      const [a = 0, b = 0, c = 0, d = 0] = group.split('.').map(Number);
-      return [a * 256 + b, c * 256 + d];
-    });
-  const [first, last] = [numbers(head), numbers(tail ?? '')];
-  return [...first, ...new Array<number>(8 - first.length - last.length).fill(0), ...last];
 }
 
 /** HOST:PORT without its port: what all connections of one machine have in common. */
