@@ -1,6 +1,6 @@
 // The file that a command will execute, as far as it matters to a library that is to be loaded into
 // it: where it is, and why the loader would leave the library out.
-import { closeSync, openSync, readSync, statSync } from 'node:fs';
+import { closeSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
 import path from 'node:path';
 
 /** Where execvp finds it; null: nowhere. */
@@ -19,6 +19,8 @@ function find(program: string, searched: string): string | null {
 }
 
 const headBytes = 4096;
+
+const mostInterpreters = 4;
 
 function head(file: string): Buffer {
   const fd = openSync(file, 'r');
@@ -43,10 +45,61 @@ export function whyNotPreloaded(program: string, env: NodeJS.ProcessEnv): string
   }
 }
 
+/** The words behind `#!`; null: it is no script. */
+function firstLineOf(bytes: Buffer): string[] | null {
+  const [, line] = /^#![ \t]*(\S[^\n]*)/.exec(bytes.toString('utf8', 0, 256)) ?? [];
+  return line?.trim().split(/[ \t]+/) ?? null;
+}
+
+/**
+ * The interpreter that a script is executed by at last, and what its first line says behind that, `env` and
+ * what pip and uv write where that line would be too long for the kernel looked through. Null: it is none.
+ */
+export function interpreterOf(program: string, env: NodeJS.ProcessEnv): string[] | null {
+  try {
+    const searched = env['PATH'] ?? '/usr/bin:/bin';
+    const file = find(program, searched);
+    return file === null ? null : throughLines(file, searched);
+  } catch {
+    return null;
+  }
+}
+
+function throughLines(file: string, searched: string): string[] | null {
+  let found: string[] | null = null;
+  for (let depth = 0; depth < mostInterpreters; depth++) {
+    const bytes = head(found?.[0] ?? file);
+    const words = handedOn(bytes, file) ?? firstLineOf(bytes);
+    if (!words) return found;
+    found = path.basename(words[0] ?? '') === 'env' ? behindEnv(words, searched) : words;
+    if (!found) return null;
+  }
+  return found;
+}
+
+/** A line for the shell that is none for Python: the second one of such a script. */
+function handedOn(bytes: Buffer, file: string): string[] | null {
+  const [, line = ''] =
+    /^#!\/bin\/sh\n'''exec' ([^\n]*) "\$0" "\$@"\n/.exec(bytes.toString()) ?? [];
+  const [, beside] = /^"\$\(dirname -- "\$\(realpath -- "\$0"\)"\)"\/'([^']+)'$/.exec(line) ?? [];
+  if (beside !== undefined) return [path.join(path.dirname(realpathSync(file)), beside)];
+  const [, quoted = line] = /^(?:"([^"]*)"|'([^']*)')$/.exec(line)?.filter(Boolean) ?? [];
+  return quoted === '' ? null : [quoted];
+}
+
+/** What it executes: options and variables come before. */
+function behindEnv(words: string[], searched: string): string[] | null {
+  const at = words.findIndex((word, index) => index > 0 && !/^-|=/.test(word));
+  const file = at < 0 ? null : find(words[at] ?? '', searched);
+  return file === null ? null : [file, ...words.slice(at + 1)];
+}
+
 function problemOf(file: string, depth: number): string | null {
   const bytes = head(file);
-  const [, interpreter] = /^#![ \t]*(\S+)/.exec(bytes.toString('latin1', 0, 256)) ?? [];
-  if (interpreter !== undefined) return depth < 4 ? problemOf(interpreter, depth + 1) : null;
+  const [interpreter] = firstLineOf(bytes) ?? [];
+  if (interpreter !== undefined) {
+    return depth < mostInterpreters ? problemOf(interpreter, depth + 1) : null;
+  }
   if (bytes.length < 64 || bytes.toString('latin1', 0, 4) !== '\x7fELF') return null;
   const isolated = rightsOf(file);
   if (isolated !== null) return isolated;

@@ -4,10 +4,25 @@ import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { type Asked, deviceKind } from './doctor.js';
+import { interpreterOf } from './program-file.js';
 
-export function isPython(program: string): boolean {
-  return /^(python|pypy|ipython|jupyter|pytest)[\d.]*$/.test(path.basename(program));
+/**
+ * The interpreter that runs it, with what is always said to it; null: it is no Python program. A script of
+ * a known name that hides its interpreter, as pyenv's do, has the one that is found first.
+ */
+export function pythonOf(program: string, env: NodeJS.ProcessEnv): string[] | null {
+  if (isPython(program)) return [program];
+  const [file = '', ...settings] = interpreterOf(program, env) ?? [];
+  if (isPython(file)) return [file, ...settings.filter((one) => switches.test(one))];
+  return /^(ipython|jupyter|pytest)[\d.]*$/.test(path.basename(program)) ? ['python3'] : null;
 }
+
+function isPython(file: string): boolean {
+  return /^(python|pypy)[\d.]*$/.test(path.basename(file));
+}
+
+/** Those that stand alone: where it looks for packages is among them. */
+const switches = /^-[bBdEIOPqsSuv]+$/;
 
 /** Looked for by the interpreter itself; no module of the user's is run. */
 const look = [
@@ -19,7 +34,7 @@ const look = [
 
 /** For the environment of the program, which may have said otherwise; none if the server's GPUs are real. */
 export async function pythonSettings(
-  program: string,
+  python: string[],
   env: NodeJS.ProcessEnv,
   build: string,
   asked: () => Asked,
@@ -33,7 +48,7 @@ export async function pythonSettings(
     // NVRTC gives PTX to CuPy then.
     CUPY_COMPILE_WITH_PTX: env['CUPY_COMPILE_WITH_PTX'] ?? '1',
   };
-  const preloaded = withoutLinker(program, env, build);
+  const preloaded = withoutLinker(python, env, build);
   if (preloaded) settings['LD_PRELOAD'] = preloaded;
   return settings;
 }
@@ -42,10 +57,13 @@ export async function pythonSettings(
  * Numba has nvJitLink make machine code, if it finds that, else the driver, which keeps PTX. So it finds an
  * empty one; PyTorch cannot be loaded without the real one, and has the first right to it.
  */
-function withoutLinker(program: string, env: NodeJS.ProcessEnv, build: string): string | null {
-  const python = /^(python|pypy)/.test(path.basename(program)) ? program : 'python3';
+function withoutLinker(
+  [python = '', ...settings]: string[],
+  env: NodeJS.ProcessEnv,
+  build: string,
+): string | null {
   const { LD_PRELOAD: preload, ...clean } = env;
-  const { stdout } = spawnSync(python, ['-c', look], {
+  const { stdout } = spawnSync(python, [...settings, '-c', look], {
     env: clean,
     encoding: 'utf8',
     timeout: 5000,

@@ -16,7 +16,7 @@ import {
   yesNo,
 } from '../options.js';
 import { whyNotPreloaded } from '../program-file.js';
-import { isPython, pythonSettings } from '../python-client.js';
+import { pythonOf, pythonSettings } from '../python-client.js';
 import { readStats } from '../stats.js';
 import { statsPage } from '../stats-page.js';
 import {
@@ -166,9 +166,10 @@ ${optionsHelp(options)}
       const quiet = values.log !== null;
       const problem = whyNotPreloaded(program, env);
       if (problem !== null && !quiet) say(problem);
-      if (isPython(program)) {
+      const python = pythonOf(program, env);
+      if (python) {
         const asked = () => askedBy(values, env, { connectSeconds: 1, waitSeconds: 0 });
-        Object.assign(env, await pythonSettings(program, env, values.build, asked));
+        Object.assign(env, await pythonSettings(python, env, values.build, asked));
       }
       const code = await runProgram(program, rest, env);
       const found = code !== exitCodes.notFound && code !== exitCodes.notExecutable;
