@@ -29,6 +29,7 @@ static __thread struct {
 static uint64_t primaries[DEVICES_MAX];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // guards retain counts
 static _Atomic uint64_t next_id = 1;
+_Atomic _Bool contexts_created;
 
 uint64_t context_current_handle(void) { return stack.depth ? stack.handles[stack.depth - 1] : 0; }
 
@@ -191,6 +192,7 @@ CUresult guest_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev)
   if (stack.depth == STACK_MAX) return CUDA_ERROR_OUT_OF_MEMORY;
   uint64_t handle = new_context(dev, flags, 0);
   if (!handle) return CUDA_ERROR_OUT_OF_MEMORY;
+  contexts_created = 1;
   stack.handles[stack.depth++] = handle;
   *pctx = as_driver(handle);
   return CUDA_SUCCESS;

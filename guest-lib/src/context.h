@@ -25,6 +25,8 @@ struct context {
 // The calling thread's current context, or NULL.
 struct context *context_current(void);
 uint64_t context_current_handle(void);
+// Whether the program has ever created a context beside the primary ones.
+extern _Atomic _Bool contexts_created;
 // Why the current context cannot be used: there is none, it is destroyed, or inactive; 0 when it
 // can.
 CUresult context_unusable(void);

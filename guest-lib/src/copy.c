@@ -162,6 +162,9 @@ static CUresult copy_any(void *destination, const void *source, uint64_t bytes, 
     return captured == CAPTURE_NONE ? CUDA_SUCCESS : captured;
   }
   if (!destination || !source) return CUDA_ERROR_INVALID_VALUE;
+  // No memory reaches past the end of all addresses.
+  if (bytes > -(uintptr_t)destination || bytes > -(uintptr_t)source)
+    return CUDA_ERROR_INVALID_VALUE;
   CUresult across;
   if (lanes_many() && across_copy_line((uint64_t)(uintptr_t)destination,
                                        (uint64_t)(uintptr_t)source, bytes, stream, async, &across))

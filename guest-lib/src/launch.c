@@ -1,6 +1,7 @@
 // Launches: arguments are checked and packed here, and the launch is posted.
 #include "launch.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "host_memory.h"
 #include "lane.h"
 #include "library.h"
+#include "module_parts.h"
 #include "pages.h"
 #include "stream.h"
 
@@ -85,6 +87,15 @@ CUresult launch_check_config(struct function *function, uint64_t wire, const CUl
   return result ? result : launch_check(function, wire, &shape);
 }
 
+// A function of a module is launched in the module's context. A library's kernel is of none.
+static CUresult check_context(const struct function *function, uint64_t stream) {
+  if (!atomic_load_explicit(&contexts_created, memory_order_relaxed)) return CUDA_SUCCESS;
+  const struct module *module = handle_object(WIRE_KIND_MODULE, function->module);
+  return module && module->context && module->context != stream_context(stream)
+             ? CUDA_ERROR_INVALID_HANDLE
+             : CUDA_SUCCESS;
+}
+
 static CUresult launch(CUfunction f, const CUlaunchConfig *config, void **kernelParams,
                        void **extra, _Bool cooperative, int per_thread) {
   uint64_t stream, wire;
@@ -95,6 +106,7 @@ static CUresult launch(CUfunction f, const CUlaunchConfig *config, void **kernel
   if (!result) result = stream_for_work(config->hStream, per_thread, &stream);
   if (!result) result = function_resolve(f, &function, &wire);
   if (!result) result = lane_crossed();
+  if (!result) result = check_context(function, stream);
   if (!result) result = launch_check(function, wire, &shape);
   if (result) return result;
   uint32_t size = function->parameter_bytes;

@@ -14,7 +14,7 @@
 // Of an input's name, which is only for messages.
 #define NAME_MAX_BYTES 4096
 // Past this nobody has an image; the number is the server's.
-#define RESULT_MAX (1ull << 30)
+#define IMAGE_MAX (1ull << 30)
 
 struct link {
   pthread_mutex_t lock;
@@ -169,6 +169,12 @@ static CUresult add(CUlinkState state, CUjitInputType type, const void *data, si
   if (!link) return CUDA_ERROR_INVALID_HANDLE;
   if (!data || (unsigned)type >= CU_JIT_NUM_INPUT_TYPES) return CUDA_ERROR_INVALID_VALUE;
   if (!size) return CUDA_ERROR_INVALID_IMAGE;
+  // Text ends where it ends, whatever its size is said to be.
+  if (type == CU_JIT_INPUT_PTX) {
+    const size_t length = strnlen(data, size);
+    if (length < size) size = length + 1;
+  }
+  if (size > IMAGE_MAX) return CUDA_ERROR_INVALID_IMAGE;
   struct input input = {.type = type, .name = name};
   jit_read(jit, &input.options);
   CUresult result = CUDA_ERROR_INVALID_HANDLE;  // when it is complete
@@ -200,7 +206,7 @@ static CUresult add_file(CUlinkState state, CUjitInputType type, const char *pat
 // ---- the result --------------------------------------------------------------------------------
 
 static CUresult fetch(struct link *link, uint64_t size) {
-  uint8_t *bytes = size && size <= RESULT_MAX ? malloc(size) : NULL;
+  uint8_t *bytes = size && size <= IMAGE_MAX ? malloc(size) : NULL;
   if (!bytes) return CUDA_ERROR_OUT_OF_MEMORY;
   struct answer answer;
   answer_init(&answer);

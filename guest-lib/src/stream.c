@@ -344,7 +344,9 @@ CUresult guest_cuStreamGetId(CUstream hStream, unsigned long long *streamId, int
   CUresult result = stream_resolve(hStream, per_thread, &wire);
   if (result) return result;
   if (!streamId) return CUDA_ERROR_INVALID_VALUE;
-  *streamId = find(wire)->id;
+  // Every context has a default stream of its own. No session comes to so many created ones.
+  const struct stream *stream = find(wire);
+  *streamId = stream == &here()->legacy ? context_current()->id << 32 : stream->id;
   return CUDA_SUCCESS;
 }
 

@@ -131,8 +131,8 @@ static CUresult tell(uint64_t stream, const struct answers *answers) {
   if (answers->nodes && !answers->data && !plain) return CUDA_ERROR_LOSSY_QUERY;
   if (answers->id) *answers->id = capture->id;
   if (answers->graph) *answers->graph = (CUgraph)(uintptr_t)capture->graph->handle;
-  if (answers->nodes) *answers->nodes = told;
-  if (answers->data) *answers->data = told_data;
+  if (answers->nodes) *answers->nodes = count ? told : NULL;
+  if (answers->data) *answers->data = count ? told_data : NULL;
   if (answers->count) *answers->count = count;
   return CUDA_SUCCESS;
 }
