@@ -77,7 +77,8 @@ CUresult cuCtxDetach(CUcontext handle) {
 CUresult cuCtxGetExecAffinity(CUexecAffinityParam *affinity, CUexecAffinityType type) {
   std::shared_ptr<Context> context;
   if (CUresult bad = enter(&context)) return bad;
-  if (!affinity || type >= CU_EXEC_AFFINITY_TYPE_MAX) return CUDA_ERROR_INVALID_VALUE;
+  if (!affinity || static_cast<unsigned>(type) >= CU_EXEC_AFFINITY_TYPE_MAX)
+    return CUDA_ERROR_INVALID_VALUE;
   return refuse(CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY, "contexts have no part of the device alone");
 }
 

@@ -210,7 +210,7 @@ CUresult cuCtxGetLimit(size_t *value, CUlimit limit) {
   std::shared_ptr<Context> context;
   if (CUresult bad = enter(&context)) return bad;
   if (!value) return CUDA_ERROR_INVALID_VALUE;
-  if (limit >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
+  if (static_cast<unsigned>(limit) >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
   // No context shares the device with graphics. cuBLASLt asks for that and takes a refusal for a
   // broken device.
   if (limit == CU_LIMIT_CIG_ENABLED || limit == CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED) {
@@ -226,7 +226,7 @@ CUresult cuCtxGetLimit(size_t *value, CUlimit limit) {
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   std::shared_ptr<Context> context;
   if (CUresult bad = enter(&context)) return bad;
-  if (limit >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
+  if (static_cast<unsigned>(limit) >= CU_LIMIT_MAX) return CUDA_ERROR_INVALID_VALUE;
   if (limit == CU_LIMIT_PERSISTING_L2_CACHE_SIZE)
     value = std::min<size_t>(value, limits::kPersistingCache);  // a hint, and clamped
   else if (!default_limit(limit))
@@ -236,9 +236,11 @@ CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
                   limits::kMostPendingLaunches);
   if (limit == CU_LIMIT_MALLOC_HEAP_SIZE && context->heap_in_use)
     return refuse(CUDA_ERROR_INVALID_VALUE, "a kernel that uses malloc is loaded already");
+  const bool reserves = limit == CU_LIMIT_STACK_SIZE || limit == CU_LIMIT_MALLOC_HEAP_SIZE ||
+                        limit == CU_LIMIT_PRINTF_FIFO_SIZE;
+  if (reserves && value > driver()->memory.physical(context->device().ordinal).total())
+    return CUDA_ERROR_OUT_OF_MEMORY;
   if (limit == CU_LIMIT_PRINTF_FIFO_SIZE) {
-    if (value > driver()->memory.physical(context->device().ordinal).total())
-      return CUDA_ERROR_OUT_OF_MEMORY;
     value = std::max<size_t>((value + 1023) & ~size_t{1023}, 1024);
     if (!context->set_print_buffer(value))
       return refuse(CUDA_ERROR_INVALID_VALUE,
@@ -268,7 +270,7 @@ CUresult cuCtxGetCacheConfig(CUfunc_cache *config) {
 CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
   std::shared_ptr<Context> context;
   if (CUresult bad = enter(&context)) return bad;
-  if (config > CU_FUNC_CACHE_PREFER_EQUAL) return CUDA_ERROR_INVALID_VALUE;
+  if (static_cast<unsigned>(config) > CU_FUNC_CACHE_PREFER_EQUAL) return CUDA_ERROR_INVALID_VALUE;
   context->cache_config = config;
   return CUDA_SUCCESS;
 }
@@ -285,8 +287,9 @@ CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
   std::shared_ptr<Context> context;
   if (CUresult bad = enter(&context)) return bad;
   // Banks of shared memory have one width on all devices of today: the call is heard and ignored.
-  return config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE ? CUDA_ERROR_INVALID_VALUE
-                                                            : CUDA_SUCCESS;
+  return static_cast<unsigned>(config) > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
+             ? CUDA_ERROR_INVALID_VALUE
+             : CUDA_SUCCESS;
 }
 
 CUresult cuCtxResetPersistingL2Cache() {

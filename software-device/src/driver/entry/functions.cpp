@@ -151,7 +151,7 @@ CUresult parameter(const std::vector<softdev::ParameterInfo> &parameters, size_t
 }
 
 CUresult cache_config(const Callable &callable, CUfunc_cache config) {
-  if (config > CU_FUNC_CACHE_PREFER_EQUAL) return CUDA_ERROR_INVALID_VALUE;
+  if (static_cast<unsigned>(config) > CU_FUNC_CACHE_PREFER_EQUAL) return CUDA_ERROR_INVALID_VALUE;
   callable.settings->cache_config = config;
   return CUDA_SUCCESS;
 }
@@ -227,8 +227,9 @@ CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache config) {
 CUresult cuFuncSetSharedMemConfig(CUfunction function, CUsharedconfig config) {
   Callable callable;
   if (CUresult bad = find(function, &callable)) return bad;
-  return config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE ? CUDA_ERROR_INVALID_VALUE
-                                                            : CUDA_SUCCESS;
+  return static_cast<unsigned>(config) > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
+             ? CUDA_ERROR_INVALID_VALUE
+             : CUDA_SUCCESS;
 }
 
 CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function) {

@@ -83,6 +83,7 @@ CUresult cuMemHostRegister_v2(void *pointer, size_t size, unsigned int flags) {
 
 CUresult cuMemHostUnregister(void *pointer) {
   if (CUresult bad = enter()) return bad;
+  if (!pointer) return CUDA_ERROR_INVALID_VALUE;
   {
     auto pin = driver()->memory.pin();
     const Region *region = find(pointer);

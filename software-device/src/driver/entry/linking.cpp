@@ -103,7 +103,8 @@ CUresult add(CUlinkState handle, CUjitInputType type, const void *data, size_t s
              const char *given_name, const JitLog &jit) {
   std::shared_ptr<Link> link;
   if (CUresult bad = find(handle, &link)) return bad;
-  if (!data || type >= CU_JIT_NUM_INPUT_TYPES || !jit.complete()) return CUDA_ERROR_INVALID_VALUE;
+  if (!data || static_cast<unsigned>(type) >= CU_JIT_NUM_INPUT_TYPES || !jit.complete())
+    return CUDA_ERROR_INVALID_VALUE;
   if (!size) return refuse(CUDA_ERROR_INVALID_IMAGE, "an input of a link is empty");
   Step step(*link);
   if (!link->result.empty())

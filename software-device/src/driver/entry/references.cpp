@@ -205,8 +205,7 @@ CUresult cuTexRefSetFormat(CUtexref handle, CUarray_format format, int channels)
 
 CUresult cuTexRefSetAddressMode(CUtexref handle, int dimension, CUaddress_mode mode) {
   return change(handle, [&](TextureReference &reference) {
-    if (dimension < 0 || dimension > 2 || mode < CU_TR_ADDRESS_MODE_WRAP ||
-        mode > CU_TR_ADDRESS_MODE_BORDER)
+    if (dimension < 0 || dimension > 2 || static_cast<unsigned>(mode) > CU_TR_ADDRESS_MODE_BORDER)
       return CUDA_ERROR_INVALID_VALUE;
     reference.settings.addressMode[dimension] = mode;
     return CUDA_SUCCESS;

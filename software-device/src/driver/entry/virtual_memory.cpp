@@ -63,7 +63,7 @@ extern "C" {
 CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *properties,
                                        CUmemAllocationGranularity_flags option) {
   if (CUresult bad = enter()) return bad;
-  if (!granularity || option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
+  if (!granularity || static_cast<unsigned>(option) > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
     return CUDA_ERROR_INVALID_VALUE;
   if (CUresult bad = check_properties(properties)) return bad;
   *granularity = kGranule;
