@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "descriptors.h"
 #include "device.h"
 #include "error.h"
 #include "modules.h"
@@ -411,6 +412,9 @@ Napi::Value notify(const Napi::CallbackInfo &info) {
 }
 
 Napi::Object init(Napi::Env env, Napi::Object exports) {
+  exports.Set("descriptorPair", Napi::Function::New(env, descriptor_pair));
+  exports.Set("sendDescriptor", Napi::Function::New(env, send_descriptor));
+  exports.Set("receiveDescriptor", Napi::Function::New(env, receive_descriptor));
   exports.Set("notify", Napi::Function::New(env, notify));
   exports.Set("nvmlFacts", Napi::Function::New(env, nvml_facts));
   exports.Set("offeredDevices", Napi::Function::New(env, offered_devices));

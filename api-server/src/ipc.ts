@@ -1,5 +1,5 @@
-// What the monitor and an API server process say to each other, over the channel that
-// child_process.fork makes (serialization 'advanced': bigint and bytes pass as they are).
+// What the monitor and an API server process say to each other over their channel (channel.ts;
+// bigint and bytes pass as they are). Connections go beside it, through a socket of their own.
 //
 //   monitor                          API server process
 //   open                      ->                         once, after the start
@@ -31,6 +31,9 @@ import type {
   SessionEnd,
   SessionTrace,
 } from './native.js';
+
+/** Where the process finds its ends, behind stdin, stdout and stderr. */
+export const slotFds = { channel: 3, connections: 4, tokens: 5 } as const;
 
 export interface Open {
   type: 'open';

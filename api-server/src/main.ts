@@ -1,12 +1,14 @@
 // One API server process: it holds one device open, its context warm, and serves one session at a
-// time. The monitor starts it and talks to it over IPC (ipc.ts); when that channel closes, the
+// time. The monitor starts it and talks to it over a channel (ipc.ts); when that channel closes, the
 // monitor is gone and the process ends. It logs to stderr, which the monitor reads: file descriptor
 // 1 belongs to the executor, which catches there what kernels print.
+import { closeSync } from 'node:fs';
+import { Socket } from 'node:net';
 import { pino } from 'pino';
-import type { FromSlot, Open, ToSlot } from './ipc.js';
+import { Channel } from './channel.js';
+import { type FromSlot, type Open, slotFds, type ToSlot } from './ipc.js';
 import { type DeviceHandle, loadNative, type Native } from './native.js';
-import { SlotSession } from './session.js';
-import { isSocketHandle } from './socket-handle.js';
+import { type Connection, SlotSession } from './session.js';
 
 const log = pino({ base: null }, pino.destination({ dest: 2, sync: true }));
 
@@ -18,7 +20,12 @@ let leaving = false;
 // How long the executor gets to end a session after the monitor has vanished.
 const leaveSeconds = 5;
 
-process.on('message', (message: ToSlot, handle: unknown) => {
+const channel = new Channel(new Socket({ fd: slotFds.channel }), {
+  onMessage: (message) => hear(message as ToSlot),
+  onOver: leaveAlone,
+});
+
+function hear(message: ToSlot) {
   switch (message.type) {
     case 'open':
       return open(message);
@@ -37,10 +44,12 @@ process.on('message', (message: ToSlot, handle: unknown) => {
       return send({ type: 'nvml', facts });
     }
     case 'session': {
-      if (!native || !device || session || !isSocketHandle(handle)) {
+      const connection = native && arrived(native);
+      if (!native || !device || session || !connection) {
+        connection?.close();
         return decline(new Error('no connection arrived, or this process is not free'));
       }
-      const next = new SlotSession(native, device, message, handle);
+      const next = new SlotSession(native, device, message, connection);
       try {
         next.prepare();
       } catch (error) {
@@ -68,13 +77,26 @@ process.on('message', (message: ToSlot, handle: unknown) => {
       leaving = true;
       if (!session?.stop(message.message)) leave();
   }
-});
+}
 
-process.on('disconnect', () => {
+/** The monitor has gone. */
+function leaveAlone(wrong: Error | null) {
+  if (wrong) log.error({ err: wrong }, 'what the monitor wants cannot be done');
   leaving = true;
   if (!session?.stop('the server has ended')) leave();
   setTimeout(() => process.kill(process.pid, 'SIGKILL'), leaveSeconds * 1000);
-});
+}
+
+/** The connection of the session that is told of now. */
+function arrived(native: Native): Connection | null {
+  let fd = native.receiveDescriptor(slotFds.connections);
+  if (fd === null) return null;
+  const close = () => {
+    if (fd !== null) closeSync(fd);
+    fd = null;
+  };
+  return { fd, close };
+}
 
 // Ctrl-C in a terminal reaches every process of the group; the monitor decides what it means.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
@@ -94,9 +116,9 @@ function open({ type: _, build, ...options }: Open) {
 function rehearse(native: Native, device: DeviceHandle) {
   const limits = { memoryLimit: 0n, pinnedLimit: 0n, moduleLimit: 0n };
   const request = { session: 0n, ...limits, windowBases: [], windowSize: 0n };
-  const handle = { fd: -1, readStart: () => 0, readStop: () => 0, close: () => {} };
+  const connection = { fd: -1, close: () => {} };
   const leftover = new Uint8Array();
-  new SlotSession(native, device, { type: 'session', ...request, leftover }, handle).prepare();
+  new SlotSession(native, device, { type: 'session', ...request, leftover }, connection).prepare();
 }
 
 function decline(error: unknown) {
@@ -112,8 +134,7 @@ function told(error: unknown) {
 }
 
 function send(message: FromSlot, sent?: () => void) {
-  if (!process.connected) return sent?.();
-  process.send?.(message, undefined, undefined, (error) => {
+  channel.send(message, (error) => {
     if (error) log.warn({ err: error }, 'the monitor cannot be told');
     sent?.();
   });

@@ -151,6 +151,10 @@ export const counterNames = [
 ] as const;
 export type CounterName = (typeof counterNames)[number];
 
+/** Kernels that are told of, and characters of a name that leaves the process. */
+export const kernelsMost = 100;
+export const kernelNameMost = 16 << 10;
+
 /** What launches of one kernel have cost. */
 export interface KernelTime {
   /** As the module has it, mangled; `[copy]` and `[set]` for what is gated beside kernels. */
@@ -193,7 +197,7 @@ export interface Native {
   stopSession(session: SessionHandle, message: string): void;
   /** A view over the live counters (counterNames), valid as long as the buffer is held. */
   counters(session: SessionHandle): BigUint64Array;
-  /** The dearest kernels of a session, at most 100, dearest first; also after its end. What was
+  /** The dearest kernels of a session, at most kernelsMost, dearest first; also after its end. What was
    * measured: launches of the last milliseconds may be missing. */
   kernelTimes(session: SessionHandle): KernelTime[];
   /** What a driver library offers, asked without opening a device. */
@@ -203,6 +207,13 @@ export interface Native {
 
   /** As sd_notify(3): tells systemd's socket (NOTIFY_SOCKET) something; false when it cannot be told. */
   notify(socket: string, message: string): boolean;
+
+  /** Both ends of a socket that connections are handed over by; the caller closes them. */
+  descriptorPair(): { here: number; there: number };
+  /** Whether the other end can receive it; false, too, where that one takes none. Never waits. */
+  sendDescriptor(end: number, descriptor: number): boolean;
+  /** The next one, the caller's to close; null where none has come. */
+  receiveDescriptor(end: number): number | null;
 
   /** A new page in a memory file; token-page.ts says what is in it. The caller closes `fd`, once
    * every process that is to inherit it has started. */

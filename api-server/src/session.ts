@@ -7,12 +7,12 @@ import {
   type DeviceHandle,
   type DeviceSnapshot,
   type KernelTime,
+  kernelNameMost,
   type Native,
   type SessionEnd,
   type SessionHandle,
   type SessionTrace,
 } from './native.js';
-import type { SocketHandle } from './socket-handle.js';
 import { version } from './version.js';
 import { type Window, windowChoices } from './window.js';
 
@@ -26,6 +26,12 @@ class Declined extends Error {
   }
 }
 
+/** A guest's connection, as the monitor has handed it over. */
+export interface Connection {
+  readonly fd: number;
+  close(): void;
+}
+
 /** Uploads of so many bytes are worth asking for by hash: below, the round trip is. */
 const uploadCacheFrom = 4n << 20n;
 
@@ -36,17 +42,17 @@ export class SlotSession {
   readonly #native: Native;
   readonly #device: DeviceHandle;
   readonly #request: Session;
-  readonly #handle: SocketHandle;
+  readonly #connection: Connection;
   #welcome: Buffer | undefined;
   #memoryLimit = 0n;
   #running: SessionHandle | undefined;
   #counters: BigUint64Array | undefined;
 
-  constructor(native: Native, device: DeviceHandle, request: Session, handle: SocketHandle) {
+  constructor(native: Native, device: DeviceHandle, request: Session, connection: Connection) {
     this.#native = native;
     this.#device = device;
     this.#request = request;
-    this.#handle = handle;
+    this.#connection = connection;
   }
 
   /** Everything that can fail for a reason the guest should be told. Nothing is sent yet. */
@@ -108,12 +114,12 @@ export class SlotSession {
    * `onUsed` perhaps after it, as they come from different threads.
    */
   begin(onEnd: OnEnd, onUsed: OnUsed = () => {}) {
-    const { fd } = this.#handle;
+    const { fd } = this.#connection;
     const welcomed = process.hrtime.bigint();
     try {
       writeAll(fd, this.#welcome ?? Buffer.alloc(0));
     } catch (error) {
-      this.#handle.close();
+      this.#connection.close();
       const message = `the guest did not take the Welcome: ${(error as Error).message}`;
       const end: SessionEnd = { reason: 'closed', message, reusable: true, modules: [] };
       queueMicrotask(() => onEnd(end, count(undefined)));
@@ -144,7 +150,7 @@ export class SlotSession {
       queueMicrotask(() => onEnd(end, count(undefined)));
     } finally {
       // The executor has a duplicate. This one must go, or the guest would never see the end.
-      this.#handle.close();
+      this.#connection.close();
     }
   }
 
@@ -164,12 +170,13 @@ export class SlotSession {
 
   /** What its kernels have cost, so far. */
   kernelTimes(): KernelTime[] {
-    return this.#running ? this.#native.kernelTimes(this.#running) : [];
+    const times = this.#running ? this.#native.kernelTimes(this.#running) : [];
+    return times.map(({ name, ...cost }) => ({ name: name.slice(0, kernelNameMost), ...cost }));
   }
 
   /** Lets go of a connection that was never begun; the monitor still has it. */
   cancel() {
-    this.#handle.close();
+    this.#connection.close();
   }
 
   /** Ends a running session and returns true: `onEnd` follows. False when none is running. */

@@ -1,11 +1,9 @@
 // What the machine's own NVML says of a device, from a made-up one.
-import { fork } from 'node:child_process';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { build } from '../../scripts/setup/paths.mjs';
-import type { FromSlot, ToSlot } from '../src/ipc.js';
 import { loadNative } from '../src/native.js';
+import { startSlot } from './support/slot.js';
 
 const native = loadNative(build);
 const library = path.join(build, 'nvml', 'test', 'server-nvml.so');
@@ -42,19 +40,11 @@ t.test('where there is none', async (t) => {
 });
 
 t.test('as the monitor asks for it', async (t) => {
-  const main = fileURLToPath(new URL('../src/main.js', import.meta.url));
-  const stdio = ['ignore', 'ignore', 'inherit', 'ipc'] as const;
-  const slot = fork(main, [], { serialization: 'advanced', stdio: [...stdio] });
-  const ask = (message: ToSlot) => {
-    const answer = new Promise((resolve) => slot.once('message', resolve));
-    slot.send(message);
-    return answer as Promise<FromSlot>;
-  };
+  const { ask, exit, leave } = startSlot();
   t.same(await ask({ type: 'nvml', library, uuid }), { type: 'nvml', facts: null }, 'too early');
   const driver = path.join(build, 'software-device', 'libcuda.so.1');
   t.match(await ask({ type: 'open', build, library: driver, ordinal: 0 }), { type: 'ready' });
   t.same(await ask({ type: 'nvml', library, uuid }), { type: 'nvml', facts });
-  const ended = new Promise((resolve) => slot.once('exit', resolve));
-  slot.disconnect();
-  t.equal(await ended, 0);
+  leave();
+  t.equal(await exit, 0);
 });

@@ -12,8 +12,7 @@ import type {
   SessionHandle,
   SessionOptions,
 } from '../src/native.js';
-import { SlotSession } from '../src/session.js';
-import type { SocketHandle } from '../src/socket-handle.js';
+import { type Connection, SlotSession } from '../src/session.js';
 import { windowChoices } from '../src/window.js';
 
 const base = 0x400000000000n;
@@ -23,8 +22,8 @@ function madeUp(t: { testdir(): string }) {
   const file = path.join(t.testdir(), 'sent');
   const fd = openSync(file, 'w');
   let closed = 0;
-  const handle: SocketHandle = {
-    ...{ fd, readStart: () => 0, readStop: () => 0 },
+  const connection: Connection = {
+    fd,
     close: () => {
       closed++;
       closeSync(fd);
@@ -72,7 +71,7 @@ function madeUp(t: { testdir(): string }) {
     leftover: Buffer.from('behind'),
   };
   const session = (given: Partial<Session> = {}) =>
-    new SlotSession(native, {} as DeviceHandle, { ...request, ...given }, handle);
+    new SlotSession(native, {} as DeviceHandle, { ...request, ...given }, connection);
   const sent = () => readFileSync(file);
   return {
     native,

@@ -1,13 +1,12 @@
 // The page through which the monitor and a slot's process see each other's words.
-import { fork } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { build } from '../../scripts/setup/paths.mjs';
-import type { FromSlot, Open } from '../src/ipc.js';
+import { slotFds } from '../src/ipc.js';
 import { loadNative } from '../src/native.js';
 import { noLimit, TokenPage } from '../src/token-page.js';
+import { startSlot } from './support/slot.js';
 
 const native = loadNative(build);
 
@@ -52,17 +51,10 @@ t.test('what is no page is refused', (t) => {
 
 /** A slot's process that opens the device with what it inherits as its page; and what it answers. */
 async function slotWith(fd: number) {
-  const main = fileURLToPath(new URL('../src/main.js', import.meta.url));
-  const slot = fork(main, [], {
-    serialization: 'advanced',
-    stdio: ['ignore', 'ignore', 'inherit', 'ipc', fd],
-  });
+  const slot = startSlot(fd);
   const library = path.join(build, 'software-device', 'libcuda.so.1');
-  const open: Open = { type: 'open', build, library, ordinal: 0, tokenFd: 4 };
-  slot.send(open);
-  const answer = await new Promise<FromSlot>((resolve) =>
-    slot.once('message', (message) => resolve(message as FromSlot)),
-  );
+  const tokenFd = slotFds.tokens;
+  const answer = await slot.ask({ type: 'open', build, library, ordinal: 0, tokenFd });
   return { slot, answer };
 }
 
@@ -72,14 +64,9 @@ t.test('a slot inherits its page', async (t) => {
   closeSync(page.fd ?? -1);
   t.equal(answer.type, 'ready');
   t.equal(page.session, 0n);
-  slot.send({ type: 'kernels' });
-  t.same(await new Promise((resolve) => slot.once('message', resolve)), {
-    type: 'kernels',
-    kernels: [],
-  });
-  const ended = new Promise((resolve) => slot.once('exit', resolve));
-  slot.disconnect();
-  t.equal(await ended, 0);
+  t.same(await slot.ask({ type: 'kernels' }), { type: 'kernels', kernels: [] });
+  slot.leave();
+  t.equal(await slot.exit, 0);
 });
 
 t.test('a slot that inherits no page opens no device', async (t) => {
@@ -87,7 +74,5 @@ t.test('a slot that inherits no page opens no device', async (t) => {
   const { slot, answer } = await slotWith(fd);
   closeSync(fd);
   t.match(answer, { type: 'failed', message: /no token page/ });
-  await new Promise((resolve) =>
-    slot.exitCode === null ? slot.once('exit', resolve) : resolve(0),
-  );
+  t.equal(await slot.exit, 1);
 });

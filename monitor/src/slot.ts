@@ -1,11 +1,18 @@
 // One slot's API server process, seen from the monitor: started, warm, busy, ended. Another one
 // takes its place when it has ended (pool.ts).
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, writeFileSync } from 'node:fs';
-import { createInterface } from 'node:readline';
+import type { Duplex, Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
+import { Channel } from '../../api-server/src/channel.js';
 import type { ExpectedModule } from '../../api-server/src/control.js';
-import type { Counters, FromSlot, Session, ToSlot } from '../../api-server/src/ipc.js';
+import {
+  type Counters,
+  type FromSlot,
+  type Session,
+  slotFds,
+  type ToSlot,
+} from '../../api-server/src/ipc.js';
 import type {
   DeviceSnapshot,
   KernelTime,
@@ -13,13 +20,15 @@ import type {
   NvmlFacts,
   SessionEnd,
 } from '../../api-server/src/native.js';
-import { type SocketHandle, sendable } from '../../api-server/src/socket-handle.js';
+import type { SocketHandle } from '../../api-server/src/socket-handle.js';
 import { TokenPage } from '../../api-server/src/token-page.js';
 import type { CacheFolder } from './cache-folder.js';
 import type { Log } from './log.js';
-import { printable } from './printable.js';
 import type { Sandbox } from './sandbox.js';
+import { SlotLog } from './slot-log.js';
+import { asWord } from './slot-word.js';
 import { type Usage, usageOf } from './usage.js';
+import { mostModules } from './usual-modules.js';
 
 const main = fileURLToPath(new URL('../../api-server/src/main.js', import.meta.url));
 
@@ -29,12 +38,6 @@ const endSeconds = 10;
 const stopSeconds = 3;
 /** For a process that starts: opening a device takes seconds, and it answers nothing meanwhile. */
 const startSeconds = 120;
-
-/** Characters of a line of its log. */
-const lineMost = 4000;
-
-/** Where the process finds its token page: behind stdin, stdout, stderr and the IPC channel. */
-const tokenFd = 4;
 
 export interface SlotOptions {
   gpu: number;
@@ -90,14 +93,24 @@ export class Slot {
   counters: Counters | null = null;
   /** Where the quota policy and the gate of the process meet; it goes with the process. */
   readonly tokens: TokenPage;
+  readonly #native: Native;
   readonly #begun = performance.now();
   #idle: Idle | undefined;
   #pinged: number | undefined;
   #hung = false;
   #spoiled = false;
+  #senseless = false;
+  #failed = false;
   readonly #child: ChildProcess;
+  readonly #channel: Channel;
+  /** The monitor's end of what connections go through. Nothing is read from it. */
+  readonly #connections: number;
+  readonly #log: SlotLog;
   readonly #events: SlotEvents;
-  #measured: ((free: bigint) => void) | undefined;
+  /** What it may say of its session next; and modules that it has used. */
+  #next: 'prepared' | 'ended' | null = null;
+  #used = 0;
+  #measured: ((free: bigint) => void)[] = [];
   #kernels: ((kernels: KernelTime[]) => void)[] = [];
   #nvml: ((facts: NvmlFacts | null) => void)[] = [];
   #timer: NodeJS.Timeout | undefined;
@@ -108,24 +121,29 @@ export class Slot {
     this.gpu = gpu;
     this.index = index;
     this.#events = events;
+    this.#native = native;
     this.tokens = TokenPage.create(native);
-    this.#child = fork(main, [], {
+    const { here, there } = native.descriptorPair();
+    this.#connections = here;
+    const [command, before] = sandbox ? [sandbox.command, sandbox.args] : [process.execPath, []];
+    // In the order of slotFds.
+    this.#child = spawn(command, [...before, '--enable-source-maps', main], {
       env,
-      ...(sandbox ? { execPath: sandbox.command } : {}),
-      execArgv: [...(sandbox?.args ?? []), '--enable-source-maps'],
-      serialization: 'advanced',
-      stdio: ['ignore', 'ignore', 'pipe', 'ipc', this.tokens.fd],
+      stdio: ['ignore', 'ignore', 'pipe', 'pipe', there, this.tokens.fd],
     });
+    closeSync(there);
     if (this.#child.pid !== undefined) goesFirst(this.#child.pid);
     this.log = log.child({ slot: `${gpu}.${index}`, slotPid: this.#child.pid });
-    this.#child.on('message', (message) => this.#hear(message as FromSlot));
     this.#child.once('error', (error) => this.#exited(error.message));
     this.#child.once('exit', (code, signal) =>
       this.#exited(signal ? `killed by ${signal}` : `exit code ${code}`),
     );
-    if (this.#child.stderr) {
-      createInterface({ input: this.#child.stderr }).on('line', (line) => relay(line, this.log));
-    }
+    const [, , stderr, channel] = this.#child.stdio;
+    this.#log = new SlotLog(stderr as Readable, this.log);
+    this.#channel = new Channel(channel as Duplex, {
+      onMessage: (message) => this.#receive(asWord(message)),
+      onOver: (wrong) => this.#gone(wrong),
+    });
     const kept = {
       moduleFolder: modules?.folder ?? null,
       moduleBytes: modules?.bytes ?? 0n,
@@ -133,7 +151,7 @@ export class Slot {
       uploadBytes: uploads?.bytes ?? 0n,
       imageBytes,
     };
-    this.#send({ type: 'open', build, library, ordinal: gpu, tokenFd, ...kept });
+    this.#send({ type: 'open', build, library, ordinal: gpu, tokenFd: slotFds.tokens, ...kept });
   }
 
   get pid(): number | undefined {
@@ -180,7 +198,7 @@ export class Slot {
   /** Bytes of the GPU that are free now. Never settles if the process ends before it answers. */
   measure(): Promise<bigint> {
     return new Promise((resolve) => {
-      this.#measured = resolve;
+      this.#measured.push(resolve);
       this.#send({ type: 'measure' });
     });
   }
@@ -210,11 +228,21 @@ export class Slot {
     this.counters = null;
     this.served++;
     this.tenant = session.tenant ?? '';
-    this.#send(session, handle);
+    const whose = this.tenant === '' ? {} : { tenant: this.tenant };
+    this.#log.log = this.log.child({ session: Number(session.session), ...whose });
+    this.#next = 'prepared';
+    this.#used = 0;
+    if (!this.#native.sendDescriptor(this.#connections, handle.fd)) {
+      // It has ended, of which 'exit' tells; or it takes none, and is of no use.
+      this.log.error('the API server process takes no connection: killed');
+      return this.kill();
+    }
+    this.#send(session);
   }
 
   /** The monitor has let go of the connection. */
   begin() {
+    this.#next = 'ended';
     this.#send({ type: 'begin' });
   }
 
@@ -247,56 +275,62 @@ export class Slot {
     this.#child.kill('SIGKILL');
   }
 
-  #send(message: ToSlot, handle?: SocketHandle) {
+  #send(message: ToSlot) {
     // An error here means that the process is gone, of which 'exit' tells.
-    const done = (error: Error | null) => {
+    this.#channel.send(message, (error) => {
       if (error) this.log.debug({ err: error }, `cannot send ${message.type}`);
-    };
-    if (!this.#child.connected) return;
-    if (handle) this.#child.send(message, sendable(handle), done);
-    else this.#child.send(message, done);
+    });
   }
 
   /** A process that says what makes no sense is no more than one slot's trouble. */
-  #hear(message: FromSlot) {
-    try {
-      this.#receive(message);
-    } catch (error) {
-      this.log.error({ err: error }, 'what the process says makes no sense: it is ended');
-      this.#spoiled = true;
-      this.#child.kill('SIGKILL');
+  #gone(wrong: Error | null) {
+    if (wrong) {
+      this.log.error({ err: wrong }, 'what the process says makes no sense: it is ended');
+      this.#senseless = true;
     }
+    this.kill();
   }
 
+  /** Throws at what it was not asked for, so that it cannot say without end what makes sense. */
   #receive(message: FromSlot) {
     switch (message.type) {
       case 'ready':
-        if (this.snapshot) throw new Error('it was ready before');
+        this.#expects(this.state === 'starting' && !this.#failed, message);
         this.snapshot = message.snapshot;
         this.startSeconds = (performance.now() - this.#begun) / 1000;
         this.#free();
         return this.#events.onReady(this);
       case 'failed':
+        this.#expects(this.state === 'starting' && !this.#failed, message);
+        this.#failed = true;
         this.#killAfter(endSeconds);
         return this.#events.onFailed(this, message.code, message.message);
       case 'measured':
-        return this.#measured?.(message.freeMemory);
+        return this.#asker(this.#measured, message)(message.freeMemory);
       case 'pong':
+        this.#expects(this.#pinged !== undefined, message);
         this.#pinged = undefined;
         if (message.counters) this.counters = message.counters;
         return;
       case 'kernels':
-        return this.#kernels.shift()?.(message.kernels);
+        return this.#asker(this.#kernels, message)(message.kernels);
       case 'nvml':
-        return this.#nvml.shift()?.(message.facts);
+        return this.#asker(this.#nvml, message)(message.facts);
       case 'prepared':
+        this.#expects(this.#next === 'prepared', message);
+        this.#next = null;
         return this.#events.onPrepared(this);
       case 'declined':
+        this.#expects(this.#next === 'prepared', message);
         this.#free();
         return this.#events.onDeclined(this, message.code, message.message);
       case 'used':
+        this.#expects(this.served > 0 && this.#used < mostModules, message);
+        this.#used++;
         return this.#events.onUsed(this, message.session, message.module);
       case 'ended':
+        this.#expects(this.#next === 'ended', message);
+        this.#next = null;
         this.counters = message.counters;
         clearTimeout(this.#timer);
         if (message.end.reusable) {
@@ -309,8 +343,20 @@ export class Slot {
     }
   }
 
+  #expects(asked: boolean, { type }: FromSlot) {
+    if (!asked) throw new Error(`'${type}' was not asked for`);
+  }
+
+  #asker<T>(waiting: T[], message: FromSlot): T {
+    const first = waiting.shift();
+    if (first === undefined) throw new Error(`'${message.type}' was not asked for`);
+    return first;
+  }
+
   #free() {
     this.state = 'free';
+    this.#next = null;
+    this.#log.log = this.log;
     const begin = this.pid === undefined ? null : usageOf(this.pid);
     this.#idle = begin ? { since: performance.now(), begin } : undefined;
   }
@@ -329,7 +375,11 @@ export class Slot {
     this.renewed = this.state === 'leaving';
     this.state = 'ended';
     if (this.tokens.fd !== null) closeSync(this.tokens.fd);
-    if (this.#hung) how = 'it hung';
+    closeSync(this.#connections);
+    this.#channel.close();
+    this.#log.end();
+    if (this.#senseless) how = 'what it said makes no sense';
+    else if (this.#hung) how = 'it hung';
     else if (this.renewed) how = 'another tenant comes';
     else if (this.#spoiled) how = 'its session left what only a new process is without';
     for (const resolve of this.#kernels.splice(0)) resolve([]);
@@ -338,37 +388,11 @@ export class Slot {
   }
 }
 
-/** By pino's numbers. What the process tells for information is detail here. */
-const levels = new Map<number, 'trace' | 'debug' | 'warn' | 'error' | 'fatal'>([
-  [10, 'trace'],
-  [20, 'debug'],
-  [30, 'debug'],
-  [40, 'warn'],
-  [50, 'error'],
-  [60, 'fatal'],
-]);
-
 /** Where memory runs out, it ends before the server, which replaces it. */
 function goesFirst(pid: number) {
   try {
     writeFileSync(`/proc/${pid}/oom_score_adj`, '500');
   } catch {
     // It has ended already, or this system does not know that.
-  }
-}
-
-/**
- * A line of the process's stderr: of its own log, or whatever a driver library prints. It may have been
- * written by anybody who has taken the process over, so it says nothing in the monitor's name: not
- * which slot it is of, nor what a terminal or another line would take for more than its text.
- */
-export function relay(line: string, log: Log) {
-  try {
-    const { level, time: _time, msg, ...rest } = JSON.parse(line);
-    for (const own of Object.keys(log.bindings())) delete rest[own];
-    if (typeof msg !== 'string') throw new TypeError('no line of its log');
-    log[levels.get(level) ?? 'warn'](rest, printable(msg, lineMost));
-  } catch {
-    log.warn(printable(line, lineMost));
   }
 }

@@ -5,7 +5,7 @@ import type { ExpectedModule } from '../../api-server/src/control.js';
 /** Programs that are remembered: those that ended last. */
 const mostPrograms = 1024;
 /** Of each, as many as a Welcome holds. */
-const mostModules = 32;
+export const mostModules = 32;
 
 export interface ProgramGpu {
   tenant: string;
@@ -37,7 +37,9 @@ export class UsualModules {
   #keep(program: ProgramGpu, modules: readonly ExpectedModule[]) {
     const name = key(program);
     this.#known.delete(name);
-    this.#known.set(name, modules);
+    // Copies: these are views of whole messages.
+    const kept = modules.map(({ hash, size }) => ({ hash: Uint8Array.from(hash), size }));
+    this.#known.set(name, kept);
     for (const oldest of this.#known.keys()) {
       if (this.#known.size <= mostPrograms) break;
       this.#known.delete(oldest);

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { pino } from 'pino';
 import t from 'tap';
 import { printable } from '../src/printable.js';
-import { relay } from '../src/slot.js';
+import { relay } from '../src/slot-log.js';
 
 t.test('what can be seen stays', async (t) => {
   for (const text of ['', 'python3', 'naïve café', '日本語', 'a "b" \\c', '👍']) {
@@ -47,15 +47,13 @@ t.test('a line of a slot says nothing in the name of the monitor', async (t) => 
     relay(line, slot);
     return JSON.parse(lines.join(''));
   };
-  // Twice the same name: the last one counts for whoever reads it.
-  const forged = { level: 40, time: 1, msg: 'x', slot: '7.8', slotPid: 9, session: '3' };
-  t.match(said(JSON.stringify(forged)), {
-    level: 40,
-    msg: 'x',
-    slot: '0.1',
-    slotPid: 5,
-    session: '3',
-  });
+  const forged = { level: 40, time: 1, msg: 'x', slot: '7.8', slotPid: 9, tenant: 'b', code: 'OB' };
+  const line = said(JSON.stringify(forged));
+  t.same(Object.keys(line).sort(), ['level', 'msg', 'said', 'slot', 'slotPid', 'time']);
+  t.match(line, { level: 40, msg: 'x', slot: '0.1', slotPid: 5, said: /"tenant":"b"/ });
+  t.not(line.time, 1);
+  t.match(said('{"level":30,"msg":"x","\u202e":["\u009b2J"]}').said, '{"\\u{202e}":["\\u{9b}2J"]}');
+  t.match(said('{"level":"toString","msg":"x","__proto__":{"level":7}}'), { level: 40, msg: 'x' });
   const control = { level: 30, msg: 'a\u001b[2J\nb' };
   t.match(said(JSON.stringify(control)), { level: 20, msg: 'a\\u{1b}[2J\\u{a}b' });
   t.match(said('{"level":30,"msg":{"gpu":7}}'), { level: 40, msg: /^\{"level":30/, slot: '0.1' });

@@ -1,0 +1,108 @@
+// What a slot's process writes to stderr: lines of its own log, or whatever a driver library prints. It
+// may have been written by anybody who has taken the process over, so there is an end to the length of a
+// line and to how many there are, and none says anything in the monitor's name: not which slot or session
+// it is of, nor what a terminal or another line would take for more than its text.
+import type { Readable } from 'node:stream';
+import type { Log } from './log.js';
+import { printable } from './printable.js';
+
+/** Bytes that are read of a line, and characters that are shown of it. */
+const lineBytes = 64 << 10;
+const shownMost = 4000;
+/** Lines of a second; more are counted. */
+const linesMost = 500;
+const secondMilliseconds = 1000;
+const newline = 0x0a;
+
+/** By pino's numbers. What the process tells for information is detail here. */
+const levels = new Map<unknown, 'trace' | 'debug' | 'warn' | 'error' | 'fatal'>([
+  [10, 'trace'],
+  [20, 'debug'],
+  [30, 'debug'],
+  [40, 'warn'],
+  [50, 'error'],
+  [60, 'fatal'],
+]);
+
+export class SlotLog {
+  /** Whose lines these are, as the monitor knows it. */
+  log: Log;
+  readonly #stream: Readable;
+  readonly #line = Buffer.allocUnsafe(lineBytes);
+  #filled = 0;
+  /** What was too long has been told of: the rest of the line is nobody's. */
+  #cut = false;
+  #lines = 0;
+  #left = 0;
+  #second: NodeJS.Timeout | undefined;
+
+  constructor(stream: Readable, log: Log) {
+    this.#stream = stream;
+    this.log = log;
+    stream.on('data', (chunk: Buffer) => this.#read(chunk));
+    stream.once('end', () => this.#finish());
+    stream.on('error', () => {});
+  }
+
+  /** Its process is gone: what it has written by now is read, what a child of it goes on writing not. */
+  end() {
+    setTimeout(() => this.#stream.destroy(), secondMilliseconds).unref();
+  }
+
+  #read(chunk: Buffer) {
+    for (let at = 0; at < chunk.length; ) {
+      const end = chunk.indexOf(newline, at);
+      this.#add(chunk.subarray(at, end < 0 ? undefined : end));
+      if (end < 0) return;
+      this.#finish();
+      this.#cut = false;
+      at = end + 1;
+    }
+  }
+
+  #add(part: Buffer) {
+    if (this.#cut) return;
+    const fits = part.copy(this.#line, this.#filled);
+    this.#filled += fits;
+    if (fits === part.length) return;
+    this.#finish();
+    this.#cut = true;
+    if (this.#left === 0) this.log.warn(`a line was longer than ${lineBytes >> 10} KiB: it is cut`);
+  }
+
+  #finish() {
+    if (this.#filled === 0) return;
+    const line = this.#line.toString('utf8', 0, this.#filled);
+    this.#filled = 0;
+    this.#second ??= setTimeout(() => this.#nextSecond(), secondMilliseconds).unref();
+    if (this.#lines < linesMost) relay(line, this.log);
+    else this.#left++;
+    this.#lines++;
+  }
+
+  #nextSecond() {
+    if (this.#left > 0)
+      this.log.warn(`${this.#left} lines were left out: more than a log can hold`);
+    this.#second = undefined;
+    this.#lines = 0;
+    this.#left = 0;
+  }
+}
+
+/** What it says beside its text is one text, too: a field of its own would be one of the monitor's. */
+export function relay(line: string, log: Log) {
+  const { level, msg, rest } = parsed(line);
+  const said =
+    Object.keys(rest).length > 0 ? { said: printable(JSON.stringify(rest), shownMost) } : {};
+  log[levels.get(level) ?? 'warn'](said, printable(msg, shownMost));
+}
+
+function parsed(line: string): { level?: unknown; msg: string; rest: object } {
+  try {
+    const { level, time: _time, msg, ...rest } = JSON.parse(line);
+    if (typeof msg === 'string') return { level, msg, rest };
+  } catch {
+    // A library's own words.
+  }
+  return { msg: line, rest: {} };
+}
