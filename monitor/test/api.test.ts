@@ -1,11 +1,23 @@
 // The HTTP API over operations in memory: answers, refusals, who may, and the OpenAPI document.
-import { mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { validate } from '@readme/openapi-parser';
 import { Ajv2020, type AnySchema } from 'ajv/dist/2020.js';
 import { pino } from 'pino';
 import t from 'tap';
+import { WebSocket } from 'ws';
 import { buildApp, newMetrics } from '../src/api/api.js';
 import { History } from '../src/api/history.js';
 import { openapi } from '../src/api/openapi.js';
@@ -124,7 +136,7 @@ const operators: Record<string, { name: string; rights: 'view' | 'act' }> = {
 const authorise = (token: string) => operators[token] ?? null;
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
-t.test('with operators, TCP needs a token and the Unix socket does not', async (t) => {
+t.test('with operators, TCP needs a token of theirs and the Unix socket its own', async (t) => {
   // Not in the test's folder: a socket's path is short.
   const folder = mkdtempSync(path.join(tmpdir(), 'outboard-api-'));
   t.teardown(() => rmSync(folder, { recursive: true }));
@@ -161,11 +173,44 @@ t.test('with operators, TCP needs a token and the Unix socket does not', async (
   t.same(api.operations.killed, [[1, 'ended by operator ann']]);
 
   t.equal(statSync(file).mode & 0o777, 0o600);
+  // `ask` reads the token of a socket, as commands do.
   t.match(await ask(unix, 'GET', '/v1/state'), { status: 200 });
   t.match(await ask(unix, 'DELETE', '/v1/sessions/2'), { status: 204 });
+  for (const headers of [{ authorization: '' }, bearer('wrong')]) {
+    t.match(await ask(unix, 'DELETE', '/v1/sessions/3', undefined, headers), refused);
+    t.match(await ask(unix, 'GET', '/v1/state', undefined, headers), refused);
+  }
+  const viewer = bearer('token-of-vic');
+  t.match(await ask(unix, 'GET', '/v1/state', undefined, viewer), { status: 200 });
+  t.match(await ask(unix, 'DELETE', '/v1/sessions/3', undefined, viewer), { status: 403 });
+  const live = new WebSocket(`ws+unix:${file}:/v1/live`, ['json']);
+  const [, response] = await once(live, 'unexpected-response');
+  t.equal(response.statusCode, 401);
+  live.on('error', () => {}).terminate();
   const long = { kind: 'unix', path: path.join(folder, 'x'.repeat(108)) } as const;
   await t.rejects(TestApi.start(t, { listen: [long] }), { code: 'OB_API_LISTEN' });
   await t.rejects(TestApi.start(t, { listen: [unix] }), { code: 'OB_API_LISTEN' }, 'taken');
+});
+
+t.test("the token of a Unix socket is this server's", async (t) => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'outboard-api-'));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  const unix = { kind: 'unix', path: path.join(folder, 'api.sock') } as const;
+  const token = `${unix.path}.token`;
+  const victim = path.join(folder, 'victim');
+  writeFileSync(victim, 'untouched');
+  symlinkSync(victim, token);
+  const first = await TestApi.start(t, { listen: [unix] });
+  t.equal(readFileSync(victim, 'utf8'), 'untouched');
+  t.ok(lstatSync(token).isFile());
+  t.equal(statSync(token).mode & 0o777, 0o600);
+  const old = readFileSync(token, 'utf8').trim();
+  t.match(await ask(unix, 'GET', '/v1/state', undefined, bearer(old)), { status: 200 });
+  await first.api.close();
+  t.notOk(existsSync(token), 'it goes with the server');
+  await TestApi.start(t, { listen: [unix] });
+  t.match(await ask(unix, 'GET', '/v1/state', undefined, bearer(old)), { status: 401 });
+  t.match(await ask(unix, 'GET', '/v1/state'), { status: 200 });
 });
 
 t.test('without operators: pages of others cannot look or act', async (t) => {

@@ -10,9 +10,11 @@
 //    it asks; that holds for the WebSocket too, where browsers ask no preflight question;
 //  - DNS rebinding, which makes a page of another name look like the same origin, is seen by that
 //    name in Host: without operators only names of this machine itself are answered.
-// Whoever can open the Unix socket has been let in by its file mode, 0600. That a request came through
-// it is known from the listener, and from nothing that may be missing for another reason: a TCP
-// connection that its sender has reset has no address either.
+// Whoever can open the Unix socket has been let in by its file mode, 0600, but may be a slot's process
+// that a tenant has taken over: what counts is the token in the file beside it (socket-token.ts), or
+// that of an operator. That a request came through it is known from the listener, and from nothing that
+// may be missing for another reason: a TCP connection that its sender has reset has no address either.
+import { timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import { OutboardError } from '../errors.js';
@@ -39,11 +41,12 @@ const proxyHeaders = [
 /** A WebSocket of a browser carries no headers of the page's making; the token is a subprotocol. */
 const bearerProtocol = 'outboard.bearer.';
 
-const throughUnix = new WeakSet<IncomingMessage>();
+/** With the token of the socket. */
+const throughUnix = new WeakMap<IncomingMessage, Buffer>();
 
 /** For the listener of a Unix socket to say; every other request is taken for one over TCP. */
-export function cameThroughUnix(request: IncomingMessage) {
-  throughUnix.add(request);
+export function cameThroughUnix(request: IncomingMessage, token: string) {
+  throughUnix.set(request, Buffer.from(token));
 }
 
 /** For logs. */
@@ -54,16 +57,12 @@ export function senderOf(request: IncomingMessage): string {
 /** Who asks. Throws the refusal. `authorise` null: there are no operators, and no tenants. */
 export function admitRequest(request: IncomingMessage, authorise: Authorise | null): Operator {
   refuseOtherOrigins(request);
-  if (throughUnix.has(request)) return { name: 'local', rights: 'act' };
+  const own = throughUnix.get(request);
+  if (own) return admitLocal(request, own, authorise);
   const peer = request.socket.remoteAddress;
   // Reset: there is nobody to answer, and nobody who could be known.
   if (peer === undefined) throw new OutboardError('OB_API_GONE');
-  if (authorise) {
-    const token = tokenOf(request);
-    const operator = token === null ? null : authorise(token);
-    if (!operator) throw new OutboardError('OB_API_TOKEN');
-    return operator;
-  }
+  if (authorise) return admitOperator(tokenOf(request), authorise);
   if (!isLoopback(peer)) throw new OutboardError('OB_API_PEER', peer);
   // A proxy on this machine speaks for somebody elsewhere.
   const forwarded = proxyHeaders
@@ -73,6 +72,24 @@ export function admitRequest(request: IncomingMessage, authorise: Authorise | nu
   const { host = '' } = request.headers;
   if (!isOwnName(nameOf(host))) throw new OutboardError('OB_API_HOST', quoted(host));
   return { name: 'local', rights: 'act' };
+}
+
+function admitOperator(token: string | null, authorise: Authorise | null): Operator {
+  const operator = token === null ? null : authorise?.(token);
+  if (!operator) throw new OutboardError('OB_API_TOKEN');
+  return operator;
+}
+
+function admitLocal(request: IncomingMessage, own: Buffer, authorise: Authorise | null): Operator {
+  const token = tokenOf(request);
+  const shown = Buffer.from(token ?? '');
+  const isOwn = shown.length === own.length && timingSafeEqual(shown, own);
+  return isOwn ? { name: 'local', rights: 'act' } : admitOperator(token, authorise);
+}
+
+/** The page itself, which asks for the token where one is wanted. Throws the refusal. */
+export function admitToPage(request: IncomingMessage, authorise: Authorise | null) {
+  if (!authorise && !throughUnix.has(request)) admitRequest(request, null);
 }
 
 export function mayAct({ name, rights }: Operator) {

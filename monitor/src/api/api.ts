@@ -20,6 +20,7 @@ import type { Observer, Operations } from '../view.js';
 import {
   type Authorise,
   admitRequest,
+  admitToPage,
   cameThroughUnix,
   mayAct,
   type Operator,
@@ -33,6 +34,7 @@ import { policy, sendPage } from './pages.js';
 import { problemOf, sendProblem, statusOf } from './problems.js';
 import { type Call, type Context, type Route, routes } from './routes.js';
 import type { PoliciesView } from './schemas.js';
+import { newSocketToken, removeSocketToken, writeSocketToken } from './socket-token.js';
 
 export interface ApiOptions {
   operations: Operations;
@@ -78,6 +80,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   const app = buildApp(options, history);
   await app.ready();
   const servers: HttpServer[] = [];
+  const sockets: string[] = [];
   const sample = () => {
     const view = operations.view();
     metrics.observe(view);
@@ -92,13 +95,16 @@ export async function startApi(options: ApiOptions): Promise<Api> {
     const closed = servers.map((server) => new Promise((done) => server.close(done)));
     for (const server of servers) server.closeAllConnections();
     await Promise.all(closed);
+    for (const socket of sockets) removeSocketToken(socket);
     await app.close();
   };
   try {
     const addresses: Listen[] = [];
     for (const listen of options.listen) {
-      const arrived =
-        listen.kind === 'unix' ? cameThroughUnix : (_request: IncomingMessage) => undefined;
+      const token = newSocketToken();
+      const arrived = (request: IncomingMessage) => {
+        if (listen.kind === 'unix') cameThroughUnix(request, token);
+      };
       const server = createServer(patience, (request, response) => {
         arrived(request);
         app.routing(request, response);
@@ -113,6 +119,11 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       });
       addresses.push(await open(server, listen));
       servers.push(server);
+      if (listen.kind === 'unix') {
+        // Before the loop turns, and the first request is read.
+        tellToken(listen, token);
+        sockets.push(listen.path);
+      }
     }
     const shown = addresses.map(formatListen);
     options.log.info({ http: shown, operators: options.authorise !== null }, 'HTTP API');
@@ -120,6 +131,15 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   } catch (error) {
     await close();
     throw error;
+  }
+}
+
+function tellToken(listen: Extract<Listen, { kind: 'unix' }>, token: string) {
+  try {
+    writeSocketToken(listen.path, token);
+  } catch (error) {
+    const why = `its token cannot be written: ${(error as Error).message}`;
+    throw new OutboardError('OB_API_LISTEN', formatListen(listen), why);
   }
 }
 
@@ -201,9 +221,8 @@ export function buildApp(options: ApiOptions, history: History): FastifyInstance
   });
   app.setNotFoundHandler((request, reply) => {
     const { method, url } = request;
-    // With operators, the page is what asks for the token.
-    const operator = options.authorise ? null : admitRequest(request.raw, null);
-    log.trace({ method, url, operator: operator?.name }, 'page');
+    admitToPage(request.raw, options.authorise);
+    log.trace({ method, url }, 'page');
     const page = (method === 'GET' || method === 'HEAD') && !url.startsWith('/v1/');
     if (!page) throw new OutboardError('OB_API_PATH', method, url.slice(0, 200));
     return sendPage(reply, options.webRoot, url);

@@ -11,6 +11,7 @@ import { formatAddress, parseAddress } from '../values.js';
 import type { View } from '../view.js';
 import type { LiveMessage } from './live.js';
 import type { DrainView } from './schemas.js';
+import { readSocketToken } from './socket-token.js';
 
 /** Where a server that was installed as a service can be asked without a token. */
 const usualSocket = '/run/outboard/api.sock';
@@ -58,10 +59,14 @@ function parseApi(text: string): string {
 export class ApiClient {
   readonly where: string;
   readonly #token: string | null;
+  /** Null: it is no Unix socket. */
+  readonly #socket: string | null;
 
   constructor({ api, 'token-file': tokenFile }: ApiValues) {
     this.where = api ?? (existsSync(usualSocket) ? `unix:${usualSocket}` : usualUrl);
     this.#token = tokenFile === null ? null : readToken(tokenFile);
+    const { where } = this;
+    this.#socket = where.startsWith('unix:') ? where.slice('unix:'.length) : null;
   }
 
   state(): Promise<View> {
@@ -86,8 +91,7 @@ export class ApiClient {
 
   /** The live WebSocket, open; messages go to `onMessage` until `closed` resolves. */
   async follow(onMessage: (message: LiveMessage) => void): Promise<Following> {
-    const unix = this.where.startsWith('unix:');
-    const base = unix ? `ws+${this.where}:` : this.where.replace(/^http/, 'ws');
+    const base = this.#socket !== null ? `ws+${this.where}:` : this.where.replace(/^http/, 'ws');
     const options = { headers: this.#headers(), handshakeTimeout: answerSeconds * 1000 };
     const socket = new WebSocket(`${base}/v1/live`, ['msgpack'], options);
     const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
@@ -108,8 +112,7 @@ export class ApiClient {
   }
 
   #send(method: string, route: string, body: unknown): Promise<Answer> {
-    const unix = this.where.startsWith('unix:');
-    const base = unix ? 'http://localhost' : this.where;
+    const base = this.#socket !== null ? 'http://localhost' : this.where;
     const send = base.startsWith('https:') ? httpsRequest : httpRequest;
     const sent = body === undefined ? '' : JSON.stringify(body);
     const type = body === undefined ? {} : { 'content-type': 'application/json' };
@@ -118,7 +121,7 @@ export class ApiClient {
       headers: { ...this.#headers(), ...type, 'content-length': Buffer.byteLength(sent) },
       timeout: answerSeconds * 1000,
       agent: false,
-      ...(unix && { socketPath: this.where.slice('unix:'.length) }),
+      ...(this.#socket !== null && { socketPath: this.#socket }),
     } as const;
     return new Promise((resolve, reject) => {
       const asked = send(`${base}${route}`, options, (answer) => {
@@ -133,7 +136,9 @@ export class ApiClient {
   }
 
   #headers(): Record<string, string> {
-    return this.#token === null ? {} : { authorization: `Bearer ${this.#token}` };
+    // Read each time: the server may be another one than before.
+    const token = this.#token ?? (this.#socket === null ? null : readSocketToken(this.#socket));
+    return token === null ? {} : { authorization: `Bearer ${token}` };
   }
 
   #refusal(json: unknown): OutboardError | null {

@@ -3,6 +3,7 @@ import { type IncomingHttpHeaders, request } from 'node:http';
 import { pino } from 'pino';
 import { type Api, type ApiOptions, newMetrics, startApi } from '../../src/api/api.js';
 import type { Metrics } from '../../src/api/metrics.js';
+import { readSocketToken } from '../../src/api/socket-token.js';
 import type { Listen } from '../../src/listeners.js';
 import { MemoryOperations } from './operations.js';
 
@@ -70,11 +71,13 @@ export function ask(
   headers: Record<string, string> = {},
 ): Promise<Answer> {
   const where = listen?.kind === 'unix' ? { socketPath: listen.path } : { ...listen };
+  const token = listen?.kind === 'unix' ? readSocketToken(listen.path) : null;
+  const own = token === null ? {} : { authorization: `Bearer ${token}` };
   const sent = body === undefined ? undefined : JSON.stringify(body);
   const type = sent === undefined ? {} : { 'content-type': 'application/json' };
   return new Promise((resolve, reject) => {
     const asked = request(
-      { ...where, method, path, agent: false, headers: { ...type, ...headers } },
+      { ...where, method, path, agent: false, headers: { ...type, ...own, ...headers } },
       (answer) => {
         const chunks: Buffer[] = [];
         answer.on('data', (chunk) => chunks.push(chunk));
