@@ -48,7 +48,8 @@ async function packageDeb(out) {
   await stageCommandDocs(stage);
   stageDocs(stage);
 
-  const libraries = files(tree).filter((file) => /\.node$|\.so(?:\.\d+)*$/.test(file));
+  const linked = /\.node$|\.so(?:\.\d+)*$|\/outboard-confine$/;
+  const libraries = files(tree).filter((file) => linked.test(file));
   const control = join(stage, 'DEBIAN');
   put(join(control, 'conffiles'), conffiles(stage));
   put(join(control, 'md5sums'), md5sums(stage));

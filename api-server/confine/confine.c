@@ -1,19 +1,22 @@
 // outboard-confine [--read PATH | --write PATH | --run PATH]... -- PROGRAM [ARGUMENT]...
 //
-// Puts itself under Landlock and becomes the program, whose threads all start under it. From then
-// on there are only these files, no TCP connection can be opened or listened for, no process
-// outside can be traced, read or sent a signal, and no rights can be gained. Descriptors that were
-// inherited or are handed over stay what they are.
+// Puts itself under Landlock and a filter of system calls, and becomes the program, whose threads
+// all start under them. From then on there are only these files, no socket can be made but those
+// within the machine, no TCP connection opened or listened for with a socket that came from
+// elsewhere, no process outside traced, read or sent a signal, and no rights gained. Descriptors
+// that were inherited or are handed over stay what they are.
 //
 // --version prints what the kernel offers; that fails where it offers nothing.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <seccomp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -77,11 +80,38 @@ static int allow(int rules, const char *path, uint64_t rights) {
   return result;
 }
 
+// Landlock knows TCP and nothing else: UDP, and what becomes TCP on the way (MPTCP, SMC), have
+// sockets of their own, and so have the hypervisor and the kernel's cryptography. None is needed,
+// as connections are handed over; a driver uses Unix sockets and netlink. io_uring would make
+// sockets by itself: without it, as on kernels that have none, Node takes its threads.
+static int close_network(void) {
+  const scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+  if (!filter) return -ENOMEM;
+  const uint32_t refuse = SCMP_ACT_ERRNO(EACCES);
+  int result = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+  for (unsigned family = 0; result == 0 && family < AF_NETLINK; family++) {
+    if (family == AF_UNIX) continue;
+    result = seccomp_rule_add(filter, refuse, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_EQ, family));
+  }
+  // Also numbers that have more than 32 bits, of which the kernel would look at the lower ones.
+  if (result == 0) {
+    result =
+        seccomp_rule_add(filter, refuse, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_GT, AF_NETLINK));
+  }
+  if (result == 0) {
+    result = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(io_uring_setup), 0);
+  }
+  if (result == 0) result = seccomp_load(filter);
+  seccomp_release(filter);
+  return result;
+}
+
 int main(int argc, char **argv) {
   const long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, kVersion);
   if (abi < 1) return fail("the kernel has no Landlock");
+  if (prctl(PR_GET_SECCOMP) < 0) return fail("the kernel has no filters of system calls (seccomp)");
   if (argc == 2 && strcmp(argv[1], "--version") == 0) {
-    printf("Landlock %ld\n", abi);
+    printf("Landlock %ld, seccomp\n", abi);
     return 0;
   }
   uint64_t files = kExecute | kWriteFile | kReadFile | kReadDir | kOfDirs;
@@ -115,6 +145,8 @@ int main(int argc, char **argv) {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) return fail("no_new_privs");
   if (syscall(SYS_landlock_restrict_self, rules, 0) < 0) return fail("landlock_restrict_self");
   close(rules);
+  errno = -close_network();
+  if (errno != 0) return fail("seccomp");
   execv(argv[at + 1], argv + at + 1);
   return fail(argv[at + 1]);
 }

@@ -333,7 +333,12 @@ const table = {
   OB_SANDBOX: {
     sentence: 'the API server processes cannot be kept in a sandbox: %s',
     remedy:
-      'Use a kernel with Landlock (5.13 or later, `landlock` in the boot parameter `lsm=`), or do without: `--sandbox auto` or `off`.',
+      'Use a kernel with seccomp and Landlock (6.7 or later, `landlock` in the boot parameter `lsm=`), install libseccomp2, or do without: `--sandbox auto` or `off`.',
+  },
+  OB_SANDBOX_SECRET: {
+    sentence: '%s lies in %s, which the API server processes can read in their sandbox',
+    remedy:
+      'Put it elsewhere, as into /run/outboard or /etc/outboard, or do without: `--sandbox off`.',
   },
   OB_DEVICE_SMALL: {
     sentence: 'GPU %s has %s free, too little for %s sessions at a time',
@@ -364,7 +369,7 @@ const table = {
   OB_API_TOKEN: {
     sentence: "the request carries no operator's token that is valid here",
     remedy:
-      'Send `Authorization: Bearer TOKEN`; commands read it from the file that OUTBOARD_OPERATOR_TOKEN_FILE names.',
+      'Send `Authorization: Bearer TOKEN`; commands read it from the file that OUTBOARD_OPERATOR_TOKEN_FILE names, and through a Unix socket PATH from PATH.token by themselves.',
   },
   OB_API_GONE: {
     sentence: 'the request came on a connection that was reset before it was answered',

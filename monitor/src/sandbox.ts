@@ -1,7 +1,7 @@
-// What slots' processes are kept in: Landlock, which a program before Node applies to itself
-// (api-server/confine/confine.c). It holds for all threads and for whatever the process becomes,
-// also when a tenant has taken it over: no files but those named here, no TCP connection of its own,
-// no other program started, no other process read, traced or signalled.
+// What slots' processes are kept in: Landlock and a filter of system calls, which a program before Node
+// applies to itself (api-server/confine/confine.c). They hold for all threads and for whatever the
+// process becomes, also when a tenant has taken it over: no files but those named here, no socket of its
+// own to the network, no other program started, no other process read, traced or signalled.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import path from 'node:path';
@@ -9,6 +9,7 @@ import { root } from '../../scripts/setup/paths.mjs';
 import type { CacheFolder } from './cache-folder.js';
 import type { Driver } from './devices.js';
 import { OutboardError } from './errors.js';
+import type { Log } from './log.js';
 
 export interface Sandbox {
   /** Stands before Node. */
@@ -25,6 +26,10 @@ export interface SandboxOptions {
   modules: CacheFolder | null;
   uploads: CacheFolder | null;
   traces: string | null;
+  /** Files that make of who reads them the server, or an operator: never where slots can read. */
+  secrets?: readonly string[];
+  /** Told where none can be had and none is required. */
+  log?: Log;
 }
 
 /** The first of Landlock that knows TCP. */
@@ -58,22 +63,27 @@ const loaders = ['/lib64/ld-linux-x86-64.so.2', '/lib/ld-linux-aarch64.so.1'];
 /** Where an MPS server listens, and devices that a driver or its libraries use, some of which come late. */
 const writable = [
   '/tmp/nvidia-mps',
-  ...['null', 'zero', 'full', 'random', 'urandom', 'shm', 'dri'].map((name) => `/dev/${name}`),
+  ...['null', 'zero', 'full', 'random', 'urandom', 'dri'].map((name) => `/dev/${name}`),
   ...['ctl', '-uvm', '-uvm-tools', '-modeset', '-caps'].map((name) => `/dev/nvidia${name}`),
 ];
+/** Where NVIDIA's driver has what processes share of events, and what MPS needs. Nobody else has a use for it. */
+const sharedMemory = '/dev/shm';
 /** NVIDIA's of all kinds of machines, by name: disks, the kernel's log and terminals are in /dev, too. */
 const isGpuDevice = (name: string) => /^(nvidia|nvhost|nvmap|nvgpu|nvsci|dxg$)/.test(name);
 
-/** Null: none. Throws OB_SANDBOX where one is required and cannot be had. */
+/** Null: none. Throws OB_SANDBOX where one is required and cannot be had, and OB_SANDBOX_SECRET. */
 export function openSandbox(options: SandboxOptions): Sandbox | null {
-  const { wanted, build, driver, modules, uploads, traces } = options;
+  const { wanted, build, driver, modules, uploads, traces, secrets = [], log } = options;
   if (wanted === 'off') return null;
   const command = path.join(build, 'api-server', 'outboard-confine');
   const asked = existsSync(command)
     ? spawnSync(command, ['--version'], { encoding: 'utf8' })
     : { status: 1, stdout: '', stderr: `${command} is not built` };
   if (asked.status !== 0) {
-    if (wanted === 'auto') return null;
+    if (wanted === 'auto') {
+      log?.warn({ why: asked.stderr.trim() }, 'there is no sandbox for the API server processes');
+      return null;
+    }
     throw new OutboardError('OB_SANDBOX', asked.stderr.trim());
   }
   const version = Number(/\d+/.exec(asked.stdout)?.[0]);
@@ -94,8 +104,10 @@ export function openSandbox(options: SandboxOptions): Sandbox | null {
   const writes = [
     ...writable,
     ...gpus.map((name) => `/dev/${name}`),
+    ...(driver.kind === 'software' ? [] : [sharedMemory]),
     ...named.filter((one) => typeof one === 'string'),
   ];
+  keepFrom([...reads, ...writes], secrets);
   const args = [
     ...reads.flatMap((one) => ['--read', one]),
     ...writes.flatMap((one) => ['--write', one]),
@@ -104,4 +116,14 @@ export function openSandbox(options: SandboxOptions): Sandbox | null {
     process.execPath,
   ];
   return { command, args, what: asked.stdout.trim() };
+}
+
+function keepFrom(open: readonly string[], secrets: readonly string[]) {
+  const folders = open.filter(existsSync).map((one) => realpathSync(one));
+  for (const secret of secrets.map((one) => path.resolve(one))) {
+    const folder = path.dirname(secret);
+    const place = existsSync(folder) ? realpathSync(folder) : folder;
+    const around = folders.find((one) => `${place}/`.startsWith(`${one}/`));
+    if (around !== undefined) throw new OutboardError('OB_SANDBOX_SECRET', secret, around);
+  }
 }

@@ -306,7 +306,7 @@ export const serveOptions = {
   sandbox: {
     env: 'OUTBOARD_SANDBOX',
     value: 'auto|required|off',
-    help: 'keep API server processes from files, networks and other processes (Landlock); auto: where there are tenants and the kernel can',
+    help: 'keep API server processes from files, networks and other processes (Landlock, seccomp); auto: where there are tenants and the kernel can',
     parse: parseChoice('auto', 'required', 'off'),
     fallback: 'auto',
     shown: 'auto',

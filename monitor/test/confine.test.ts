@@ -1,6 +1,14 @@
 // What a program is kept from that outboard-confine has started, tried out by the program itself.
 import { spawn, spawnSync } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  mkdtempSync,
+  openSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -8,26 +16,23 @@ import t from 'tap';
 import { build } from '../../scripts/setup/paths.mjs';
 import type { Driver } from '../src/devices.js';
 import { openSandbox } from '../src/sandbox.js';
+import { aDriver } from './support/driver.js';
 
 const library = path.join(build, 'software-device', 'libcuda.so.1');
-const driver: Driver = {
-  kind: 'software',
-  library,
-  gpus: 1,
-  offered: [],
-  env: {},
-  nvml: null,
-  file: null,
-  instead: null,
-};
+const driver = aDriver({ library });
 const kept = { build, driver, modules: null, uploads: null };
 const { what = '' } = openSandbox({ wanted: 'auto', ...kept, traces: null }) ?? {};
-const abi = Number(/\d+$/.exec(what)?.[0] ?? 0);
+const abi = Number(/\d+/.exec(what)?.[0] ?? 0);
 const skip = abi >= 4 ? false : 'the Landlock of this kernel knows no TCP';
 
 /** Runs JavaScript in the sandbox; what it writes. */
-function confined(script: string, traces: string | null): string {
-  const sandbox = openSandbox({ wanted: 'required', ...kept, traces });
+function confined(
+  script: string,
+  traces: string | null,
+  kind: Driver['kind'] = 'software',
+): string {
+  const named = { ...kept, driver: { ...driver, kind } };
+  const sandbox = openSandbox({ wanted: 'required', ...named, traces });
   const args = [...(sandbox?.args ?? []), '-e', script];
   return spawnSync(sandbox?.command ?? '', args, { encoding: 'utf8' }).stdout.trim();
 }
@@ -50,6 +55,27 @@ t.test('files', { skip }, (t) => {
   t.end();
 });
 
+t.test('what is secret lies where a slot cannot read', { skip }, (t) => {
+  const folder = realpathSync(mkdtempSync(path.join(tmpdir(), 'outboard-confine-')));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  const open = (secret: string, traces: string | null) =>
+    openSandbox({ wanted: 'auto', ...kept, traces, secrets: [secret] });
+  const token = path.join(folder, 'api.sock.token');
+  t.ok(open(token, null));
+  t.ok(open(token, `${folder}-beside`));
+  const link = path.join(folder, 'link');
+  symlinkSync('/opt', link);
+  for (const [secret, around] of [
+    [token, folder],
+    [token, path.dirname(folder)],
+    ['/opt/api.sock.token', null],
+    [path.join(link, 'api.sock.token'), null],
+  ] as const) {
+    t.throws(() => open(secret, around), { code: 'OB_SANDBOX_SECRET' }, secret);
+  }
+  t.end();
+});
+
 t.test('devices', { skip }, (t) => {
   const open = (name: string) =>
     confined(
@@ -59,7 +85,8 @@ t.test('devices', { skip }, (t) => {
   for (const name of ['null', 'zero', 'urandom']) t.equal(open(name), 'open', name);
   const file = `/dev/shm/outboard-confine-${process.pid}`;
   const make = `require('fs').writeFileSync('${file}', '') ?? require('fs').unlinkSync('${file}')`;
-  t.equal(confined(attempt(`${make} ?? 'made'`), null), 'made');
+  t.equal(confined(attempt(`${make} ?? 'made'`), null), 'EACCES');
+  t.equal(confined(attempt(`${make} ?? 'made'`), null, 'nvidia'), 'made', 'its driver needs it');
   // Of what no GPU is, as much as this machine has and lets us open.
   for (const name of ['kmsg', 'kvm', 'fuse', 'vda', 'loop-control', 'tty', 'ptmx', 'net/tun']) {
     if (canOpen(`/dev/${name}`)) t.equal(open(name), 'EACCES', name);
@@ -96,7 +123,29 @@ t.test('the network', { skip }, async (t) => {
   t.teardown(() => server.close());
   const { port } = server.address() as { port: number };
   const connect = `require('net').connect(${port}, '127.0.0.1').on('connect', () => { console.log('connected'); process.exit() }).on('error', (error) => console.log(error.code))`;
-  t.equal(confined(connect, null), abi >= 4 ? 'EACCES' : 'connected');
+  t.equal(confined(connect, null), 'EACCES');
+});
+
+t.test('sockets', { skip }, (t) => {
+  const program = path.join(build, 'api-server', 'test', 'confine', 'confine-sockets');
+  const sandbox = openSandbox({ wanted: 'required', ...kept, traces: null });
+  const args = sandbox?.args ?? [];
+  const rules = args.slice(0, args.indexOf('--'));
+  const confinedArgs = [...rules, '--run', program, '--', program];
+  const made = (output: string) => output.trim().split('\n');
+  const inside = spawnSync(sandbox?.command ?? '', confinedArgs, { encoding: 'utf8' });
+  t.same(
+    made(inside.stdout),
+    [
+      ...['AF_INET TCP', 'AF_INET UDP', 'AF_INET MPTCP', 'AF_INET6 TCP', 'AF_INET6 UDP'],
+      ...['AF_INET6 MPTCP', 'AF_ALG', 'AF_VSOCK', 'AF_SMC', 'AF_PACKET', 'AF_INET of 64 bits'],
+    ]
+      .map((name) => `${name}: Permission denied`)
+      .concat(['AF_UNIX: made', 'AF_NETLINK: made', 'io_uring: Function not implemented']),
+  );
+  const outside = made(spawnSync(program, { encoding: 'utf8' }).stdout);
+  t.ok(outside.includes('AF_INET TCP: made'), 'the sandbox it is that refuses');
+  t.end();
 });
 
 t.test('what the command does not understand', { skip }, (t) => {

@@ -2,8 +2,8 @@
 // kept of what the driver compiled for them; and that it is said, or refused.
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import type { Driver } from '../src/devices.js';
 import { driverFor, pageableAccess } from '../src/isolation.js';
+import { aDriver } from './support/driver.js';
 import { Guest } from './support/guest.js';
 import { isAlive, Serving } from './support/serving.js';
 import { tenantsFile } from './support/tenants.js';
@@ -256,16 +256,7 @@ t.test('devices whose kernels reach all memory', (t) => {
 });
 
 t.test("the driver's own cache is the operator's to allow", (t) => {
-  const driver: Driver = {
-    kind: 'nvidia',
-    library: '',
-    gpus: 1,
-    offered: [],
-    env: {},
-    nvml: null,
-    file: null,
-    instead: null,
-  };
+  const driver = aDriver({ kind: 'nvidia' });
   const named = { ...driver, env: { CUDA_CACHE_DISABLE: '0' } };
   const tenants = {} as Parameters<typeof driverFor>[0]['tenants'];
   t.equal(driverFor({ driver, tenants }).env['CUDA_CACHE_DISABLE'], '1');

@@ -49,6 +49,12 @@ export const packages = [
     headers: ['sodium.h'],
   },
   {
+    name: 'libseccomp-dev',
+    why: 'refuses system calls to the processes of slots',
+    neededFor: 'build',
+    headers: ['seccomp.h'],
+  },
+  {
     name: 'libnanopb-dev',
     why: 'control messages in the guest library',
     neededFor: 'build',

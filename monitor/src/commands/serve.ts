@@ -4,6 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import { loadNative } from '../../../api-server/src/native.js';
 import { placementPolicies, quotaPolicies } from '../../policies/index.js';
 import { type Api, newMetrics, startApi } from '../api/api.js';
+import { socketTokenFile } from '../api/socket-token.js';
 import { type CacheKind, moduleCache, openCacheFolder, uploadCache } from '../cache-folder.js';
 import { type Command, exitCodes } from '../command.js';
 import { readConfigFile } from '../config-file.js';
@@ -98,7 +99,7 @@ async function serveWith(values: ServeValues): Promise<number> {
     // Among people of one machine there is nobody to keep apart, and it costs them something: what
     // processes of the software device share by way of /proc.
     const wanted = values.sandbox === 'auto' && !tenants ? 'off' : values.sandbox;
-    sandbox = openSandbox({ wanted, ...kept });
+    sandbox = openSandbox({ wanted, ...kept, secrets: secretsOf(values), log });
   } catch (error) {
     told(log)(error);
     return exitCodes.unable;
@@ -184,6 +185,12 @@ async function serveWith(values: ServeValues): Promise<number> {
   tenants?.close();
   await tracing?.close();
   return exitCodes.ok;
+}
+
+/** What a slot's process must not find: the tokens of the API's sockets, and the server's key. */
+function secretsOf({ http, 'tls-key': key }: ServeValues): string[] {
+  const sockets = http.flatMap((one) => (one.kind === 'unix' ? [socketTokenFile(one.path)] : []));
+  return key === null ? sockets : [...sockets, key];
 }
 
 /** Logs what an operator can act on; anything else is our own error, and thrown on. */

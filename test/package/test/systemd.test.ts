@@ -35,6 +35,22 @@ t.test('exposed less than 2.0 of 10', { skip }, async (t) => {
   t.match(stdout, /Overall exposure level for outboard.service: 1\.\d/);
 });
 
+t.test('the sandbox of slots may be made', { skip }, async (t) => {
+  const filters = [...service.matchAll(/^SystemCallFilter=([^~].*)$/gm)];
+  const allowed = new Set<string>();
+  const waiting = filters.flatMap(([, names = '']) => names.split(/\s+/));
+  for (let name = waiting.pop(); name !== undefined; name = waiting.pop()) {
+    if (allowed.has(name)) continue;
+    allowed.add(name);
+    if (!name.startsWith('@')) continue;
+    const { stdout } = await run(['systemd-analyze', '--no-pager', 'syscall-filter', name]);
+    waiting.push(...[...stdout.matchAll(/^ +([@\w-]+)$/gm)].map(([, one = '']) => one));
+  }
+  t.ok(allowed.has('openat'), 'sets are known');
+  const landlock = ['create_ruleset', 'add_rule', 'restrict_self'].map((one) => `landlock_${one}`);
+  for (const call of [...landlock, 'seccomp', 'prctl']) t.ok(allowed.has(call), call);
+});
+
 t.test('systemd waits longer than sessions get', async (t) => {
   const [, stop = ''] = /^TimeoutStopSec=(\d+)$/m.exec(service) ?? [];
   // What they get when they have been told is 5 seconds: commands/serve.ts.

@@ -1,0 +1,16 @@
+import type { Driver } from '../../src/devices.js';
+
+/** A driver that offers nothing, but for what is named. */
+export function aDriver(named: Partial<Driver> = {}): Driver {
+  return {
+    kind: 'software',
+    library: '',
+    gpus: 1,
+    offered: [],
+    env: {},
+    nvml: null,
+    file: null,
+    instead: null,
+    ...named,
+  };
+}
