@@ -225,12 +225,3 @@ TEST(attributes_that_are_not_whole) {
   launch_with(w, function_handle(1), std::string(24, '\0'));
   w.expect_violation("not whole");
 }
-
-TEST(more_attributes_than_a_launch_has) {
-  World w;
-  one_function(w);
-  std::string many;
-  for (int i = 0; i < 17; i++) many += attribute(CU_LAUNCH_ATTRIBUTE_PRIORITY);
-  launch_with(w, function_handle(1), many);
-  w.expect_violation("too many");
-}

@@ -222,9 +222,3 @@ TEST(links_that_are_none_and_inputs_that_are_none) {
   CHECK_EQUAL(w.guest.load(module_handle(1), input("kernel k\n")).reply.result,
               CUDA_ERROR_INVALID_IMAGE);
 }
-
-TEST(more_links_than_allowed_end_the_session) {
-  World w;
-  for (uint32_t i = 0; i <= WIRE_LINKS_MAX; i++) create(w, link_handle(i));
-  w.expect_violation("more links");
-}

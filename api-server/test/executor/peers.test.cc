@@ -174,6 +174,27 @@ TEST(only_sessions_of_the_program_are_lent_to) {
   }
 }
 
+TEST(sixteen_connections_borrow_at_a_time) {
+  Peer peer([](Peer &self) {
+    const Token token = self.take();
+    std::vector<std::unique_ptr<PeerLink>> links;
+    for (int i = 0; i < 16; i++) CHECK(links.emplace_back(join(token)));
+    CHECK(!join(token));
+    CHECK(borrow(*links.back(), 1, kGranule));
+    // When it has left is the other's to see.
+    links.erase(links.begin());
+    while (!links.emplace_back(join(token))) links.pop_back();
+    CHECK(!join(token));
+    self.say();
+    return true;
+  });
+  World w(lending(4));
+  w.guest.map(World::base(), kGranule);
+  lend(w, World::base(), kGranule, 1);
+  peer.give(offer(w));
+  peer.await();
+}
+
 TEST(what_is_borrowed_counts_until_it_is_given_back) {
   Peer peer([](Peer &self) {
     const auto link = join(self.take());
