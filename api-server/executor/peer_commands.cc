@@ -23,7 +23,7 @@ void handle_PeerJoin(Session &s, const wire_PeerJoin &q) {
   }
   std::unique_ptr<PeerLink> link;
   if (s.memory().lender())
-    link = PeerLink::join(token_of(q), s.program(), [&s] { return s.is_ending(); });
+    link = PeerLink::join(token_of(q), s.program(), [&s] { return s.is_left_alone(); });
   const bool good = link != nullptr;
   if (good) {
     s.watch_peer(link->fd());

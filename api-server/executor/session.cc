@@ -581,6 +581,7 @@ bool Session::release() {
 // Sees the session to its end, whatever its threads are stuck in.
 SessionEnd Session::warden() {
   watch();
+  left_alone_.store(true);
   sender_.hurry();
   gate_.open();
   host_functions_.open();

@@ -129,6 +129,8 @@ class Session : public std::enable_shared_from_this<Session> {
   // The session is over when that of a peer is: the connection to it has an end then.
   void watch_peer(int fd);
   bool is_ending() const { return ending_.load(); }
+  // Nobody is there to see what comes of waiting, though what it sent may still be taken up.
+  bool is_left_alone() const { return left_alone_.load() || ending_.load(); }
 
   // What starts work on the device passes here.
   Gate &gate() { return gate_; }
@@ -386,6 +388,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::vector<int> peer_fds_;
   std::condition_variable over_;
   std::atomic<bool> ending_{false};
+  std::atomic<bool> left_alone_{false};  // the guest has hung up
   bool told_ = false;     // the guest, of the end
   bool at_rest_ = false;  // the device, once the session is over
   bool ended_ = false;    // what follows is set

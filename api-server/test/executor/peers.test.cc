@@ -234,6 +234,30 @@ TEST(a_session_that_ends_waits_for_what_is_borrowed) { end_with_borrowed(true); 
 // Its process has to go: nobody else may get what another still has.
 TEST(what_is_not_given_back_is_nobody_elses) { end_with_borrowed(false); }
 
+// What was never lent is waited for no longer than there is a guest.
+TEST(who_hangs_up_waits_for_no_peer) {
+  Peer peer([](Peer &self) {
+    WorldOptions options = lending(4);
+    options.patience = std::chrono::seconds(30);
+    World w(std::move(options));
+    wire_PeerJoin enter{};
+    const Token token = self.take();
+    memcpy(&enter.token0, token.words.data(), sizeof token.words);
+    CHECK_EQUAL(w.guest.call(WIRE_PeerJoin, enter).reply.result, CUDA_SUCCESS);
+    wire_PeerMap map{};
+    map.address = World::base();
+    map.size = kGranule;
+    map.loan = 1;
+    w.guest.put(WIRE_PeerMap, map);
+    const bool reusable = w.end().reusable;
+    self.say();
+    return reusable;
+  });
+  World w(lending(4));
+  peer.give(offer(w));
+  peer.await();
+}
+
 TEST(pieces_are_lent_by_their_mappings) {
   Peer peer([](Peer &self) {
     const auto link = join(self.take());
