@@ -32,9 +32,6 @@ void add(Session &s, Adding &adding, const Image &image) {
   const std::span<const uint8_t> input = input_of(image);
   wire_LinkAdd_reply reply{};
   if (input.empty()) return s.violation("an image is no input of a link");
-  if (!adding.link->take(image.size())) {
-    return s.answer(adding.request, CUDA_ERROR_OUT_OF_MEMORY, &reply.reply, sizeof reply);
-  }
   std::vector<uint8_t> tail;
   std::lock_guard lock(adding.link->mutex());
   const CUresult result = adding.link->add(
@@ -77,6 +74,10 @@ void handle_LinkAdd(Session &s, const wire_LinkAdd &q, std::span<const uint8_t> 
   if (search.over()) {
     reply.state = WIRE_MODULE_WANTED;
     return s.answer(request, CUDA_SUCCESS, &reply.reply, sizeof reply);
+  }
+  // Before anything waits that has its image.
+  if (!adding.link->take(q.total)) {
+    return s.answer(request, CUDA_ERROR_OUT_OF_MEMORY, &reply.reply, sizeof reply);
   }
   s.hand_over();
   if (search.settle()) add(s, adding, *search.image());

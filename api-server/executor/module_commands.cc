@@ -4,6 +4,7 @@
 #include "describe.h"
 #include "dispatch.h"
 #include "image_search.h"
+#include "log.h"
 #include "session.h"
 
 namespace outboard {
@@ -115,8 +116,18 @@ void answer_refused(Session &s, const Loading &loading, CUresult result) {
   s.answer(loading.request, CUDA_SUCCESS, &reply.reply, sizeof reply, tail.data(), tail.size());
 }
 
+void no_room(Session &s, Loading &loading) {
+  log_line(LogLevel::kWarn, s.id(),
+           "a module is refused: its image of " + std::to_string(loading.total >> 20) +
+               " MiB is beyond the " + std::to_string(s.image_room().most() >> 20) +
+               " MiB of the host's memory that images of a session's modules may take "
+               "(--image-memory)");
+  answer_refused(s, loading, CUDA_ERROR_OUT_OF_MEMORY);
+}
+
 // Whether the image is one that can be loaded.
-bool load(Session &s, Loading &loading, std::shared_ptr<const Image> image) {
+bool load(Session &s, Loading &loading, std::shared_ptr<const Image> image,
+          ImageRoom::Taken &room) {
   std::unique_ptr<Module> module;
   Compiling &compiling = loading.compiling;
   const CUresult result = s.load_module(std::move(image), &compiling, &module);
@@ -124,6 +135,7 @@ bool load(Session &s, Loading &loading, std::shared_ptr<const Image> image) {
     answer_refused(s, loading, result);
     return false;
   }
+  room.keep();
   count(s.count().modules);
   const auto kernels = static_cast<uint32_t>(module->kernels.size());
   const bool describe = loading.open && kernels <= kFewKernels;
@@ -180,11 +192,14 @@ void find_and_load(Session &s, Loading loading) {
   }
   ImageSearch search(s, loading.hash, loading.total, Wanted::kModule);
   if (search.over()) return answer_state(s, loading, CUDA_SUCCESS, WIRE_MODULE_WANTED);
+  // Others may be loading, and each has its image meanwhile.
+  ImageRoom::Taken room(s.image_room(), loading.total, false);
+  if (!room.there()) return no_room(s, loading);
   s.hand_over();
   if (!search.settle()) return;
   if (!search.image()) return answer_state(s, loading, CUDA_SUCCESS, WIRE_MODULE_WANTED);
   // Writing takes time, and nobody waits for it.
-  if (load(s, loading, search.image())) search.save();
+  if (load(s, loading, search.image(), room)) search.save();
 }
 
 std::string text(std::span<const uint8_t> bytes) {
@@ -234,11 +249,13 @@ void load_expected(Session &s, std::vector<ExpectedModule> expected) {
     for (uint32_t i = 0; i < expected.size() && !s.is_ending(); i++) {
       const auto &[hash, size] = expected[i];
       Loading loading{WIRE_EXPECTED + i, 0, hash, size, true, true, {}, i};
+      ImageRoom::Taken room(s.image_room(), size, true);
       std::shared_ptr<const Image> image;
-      if (told < UsedModules::kMostAnswerBytes) image = store.find(hash, size, tenant);
-      if (told < UsedModules::kMostAnswerBytes && !image) image = store.fetch(hash, size, tenant);
+      const bool wanted = room.there() && told < UsedModules::kMostAnswerBytes;
+      if (wanted) image = store.find(hash, size, tenant);
+      if (wanted && !image) image = store.fetch(hash, size, tenant);
       if (!image) answer_state(s, loading, CUDA_SUCCESS, WIRE_MODULE_WANTED);
-      if (image) load(s, loading, std::move(image));
+      if (image) load(s, loading, std::move(image), room);
       told += loading.told;
     }
   });
@@ -249,6 +266,7 @@ void handle_ModuleTake(Session &s, const wire_ModuleTake &q) {
   std::unique_ptr<Module> module = s.expected().take(q.index);
   if (!module) return s.violation("a module is taken that is not there");
   s.note_used(*module);
+  s.image_room().claim(module->image->size());
   s.loaded().keep(q.module, module);
   s.posted(WIRE_ModuleTake, CUDA_SUCCESS);
 }

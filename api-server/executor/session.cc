@@ -91,7 +91,6 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       patience_(options.patience),
       stop_patience_(std::min(options.stop_patience, options.patience)),
       module_limit_(options.module_limit),
-      image_limit_(options.image_limit ? options.image_limit : device_->image_bytes()),
       on_used_(std::move(options.on_used)),
       on_end_(std::move(options.on_end)),
       fd_(fd),
@@ -124,7 +123,8 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       gate_(
           device_->driver(), device_->context(), device_->tokens(), id_,
           limited(options.gate, options), [this] { device_->bind(); }, trace_.get()),
-      graphs_(device_->driver()) {
+      graphs_(device_->driver()),
+      image_room_(options.image_limit ? options.image_limit : device_->image_bytes()) {
   Sharer sharer{id_, options.tenant, {}};
   CUdevice ordinal = 0;
   driver().cuDeviceGet(&ordinal, device_->ordinal());
@@ -536,7 +536,7 @@ CUresult Session::reset(bool over) {
   keep_first(loaded_.unload(driver()));
   keep_first(expected_.unload(driver()));
   module_count_ = 0;
-  image_bytes_ = 0;
+  image_room_.clear();
   counters_->module_memory = 0;
   pending_images_.clear();
   const CUresult limits = device_->restore_limits();

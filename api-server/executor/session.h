@@ -31,6 +31,7 @@
 #include "graphs.h"
 #include "handles.h"
 #include "host_functions.h"
+#include "image_room.h"
 #include "links.h"
 #include "memory.h"
 #include "module.h"
@@ -282,6 +283,7 @@ class Session : public std::enable_shared_from_this<Session> {
   CUresult load_module(std::shared_ptr<const Image> image, Compiling *compiling,
                        std::unique_ptr<Module> *module);
   void unloaded(const Module &module);
+  ImageRoom &image_room() { return image_room_; }
   void drop_functions_of(const Module *module);
 
   // Waits for all work and gives back everything the session owns, or all that is the context's.
@@ -322,7 +324,6 @@ class Session : public std::enable_shared_from_this<Session> {
   const std::chrono::milliseconds patience_;
   const std::chrono::milliseconds stop_patience_;
   const uint64_t module_limit_;
-  const uint64_t image_limit_;
   const std::function<void(const ExpectedModule &)> on_used_;
   const std::function<void(const SessionEnd &)> on_end_;
   const int fd_;
@@ -363,7 +364,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::mutex limits_mutex_;
   std::mutex load_mutex_;  // while a library is loaded and what it takes is measured
   std::atomic<size_t> module_count_{0};
-  std::atomic<uint64_t> image_bytes_{0};
+  ImageRoom image_room_;
   bool room_refused_ = false;
 
   uint64_t sequence_ = 0;      // frames so far

@@ -176,15 +176,6 @@ void Session::unpin(void *object) {
 CUresult Session::load_module(std::shared_ptr<const Image> image, Compiling *compiling,
                               std::unique_ptr<Module> *module) {
   std::lock_guard lock(load_mutex_);
-  const uint64_t bytes = image->size();
-  if (bytes > image_limit_ || image_bytes_.load() > image_limit_ - bytes) {
-    log_line(LogLevel::kWarn, id_,
-             "a module is refused: its image of " + std::to_string(bytes >> 20) +
-                 " MiB is beyond the " + std::to_string(image_limit_ >> 20) +
-                 " MiB of the host's memory that images of a session's modules may take "
-                 "(--image-memory)");
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
   // Free memory is the whole device's: others may take some meanwhile, but hardly twice.
   uint64_t least = UINT64_MAX;
   for (int attempt = 0; attempt < 3; attempt++) {
@@ -198,7 +189,6 @@ CUresult Session::load_module(std::shared_ptr<const Image> image, Compiling *com
       (*module)->device_memory = least;
       outboard::count(counters_->module_memory, least);
       ++module_count_;
-      image_bytes_ += bytes;
       return CUDA_SUCCESS;
     }
     driver().cuLibraryUnload((*module)->library);
@@ -227,7 +217,7 @@ void Session::note_used(const Module &module) {
 
 void Session::unloaded(const Module &module) {
   --module_count_;
-  image_bytes_ -= module.image->size();
+  image_room_.give_back(module.image->size(), false);
   outboard::count(counters_->module_memory, uint64_t{0} - module.device_memory);
 }
 

@@ -165,3 +165,26 @@ TEST(a_module_that_fixes_the_heap_is_not_expected) {
   open(w, module_handle(2), "kernel second\n");
   CHECK_EQUAL(w.end().modules.size(), 1u);
 }
+
+TEST(what_nobody_takes_leaves_the_program_its_room) {
+  const std::string texts[] = {"kernel first\n", "kernel second\n", "kernel third\n",
+                               "kernel fourth\n", "kernel fifth\n"};
+  const auto state = [](const Answer &answer) {
+    return answer.frame.as<wire_ModuleOpen_reply>().state;
+  };
+  const auto modules = used({texts[0], texts[1], texts[2]});
+  WorldOptions options = expecting(modules);
+  options.images = modules[0].size + modules[1].size + 16;
+  World w(options);
+  CHECK_EQUAL(told(w, 0), WIRE_MODULE_LOADED);
+  CHECK_EQUAL(told(w, 1), WIRE_MODULE_LOADED);
+  CHECK_EQUAL(told(w, 2), WIRE_MODULE_WANTED);  // ahead, no more than may be
+  CHECK_EQUAL(state(open(w, module_handle(1), texts[3])), WIRE_MODULE_LOADED);
+  take(w, module_handle(2), 0);
+  CHECK_EQUAL(state(open(w, module_handle(3), texts[4])), WIRE_MODULE_REFUSED);
+  wire_ModuleUnload q{};
+  q.module = module_handle(2);
+  w.guest.put(WIRE_ModuleUnload, q);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_SUCCESS);
+  CHECK_EQUAL(state(open(w, module_handle(4), texts[4])), WIRE_MODULE_LOADED);
+}

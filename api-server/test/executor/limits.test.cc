@@ -300,6 +300,24 @@ TEST(images_of_modules_are_limited) {
   CHECK_EQUAL(load(30), CUDA_ERROR_OUT_OF_MEMORY);
 }
 
+// ... and of those that wait until others are loaded.
+TEST(images_that_wait_to_be_loaded_are_limited) {
+  const std::string image = Guest::image("kernel one\n");
+  WorldOptions options;
+  options.images = 2 * image.size();
+  World w(options);
+  World::fake().hold("cuLibraryLoadData", 5, 0);
+  uint64_t requests[3];
+  for (uint32_t i = 0; i < 3; i++) {
+    w.guest.send_image(image);
+    requests[i] = w.guest.ask(WIRE_ModuleLoad, w.guest.load_command(module_handle(i + 1), image));
+  }
+  CHECK_EQUAL(result_of(w.guest.wait(requests[2])), CUDA_ERROR_OUT_OF_MEMORY);
+  World::fake().open_gate(5);
+  CHECK_EQUAL(result_of(w.guest.wait(requests[0])), CUDA_SUCCESS);
+  CHECK_EQUAL(result_of(w.guest.wait(requests[1])), CUDA_SUCCESS);
+}
+
 TEST(coming_images_are_limited) {
   session_limits.coming_images = kFew;
   World w;

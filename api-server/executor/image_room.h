@@ -1,0 +1,68 @@
+// How much of the host's memory the images of a session's modules take: each from before it is
+// looked for until its module is unloaded. Modules that are loaded before the program asks have
+// only what is left of the same, and take nothing from what it may load itself.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+
+namespace outboard {
+
+class ImageRoom {
+ public:
+  explicit ImageRoom(uint64_t most) : most_(most) {}
+  uint64_t most() const { return most_; }
+
+  // False when there is no room.
+  bool take(uint64_t bytes, bool expected) {
+    std::lock_guard lock(mutex_);
+    const uint64_t there = expected ? own_ + expected_ : own_;
+    if (bytes > most_ || there > most_ - bytes) return false;
+    (expected ? expected_ : own_) += bytes;
+    return true;
+  }
+  void give_back(uint64_t bytes, bool expected) {
+    std::lock_guard lock(mutex_);
+    (expected ? expected_ : own_) -= bytes;
+  }
+  // The program has taken one of those. It has the module, so there is no refusing it.
+  void claim(uint64_t bytes) {
+    std::lock_guard lock(mutex_);
+    expected_ -= bytes;
+    own_ += bytes;
+  }
+  // All modules are unloaded.
+  void clear() {
+    std::lock_guard lock(mutex_);
+    own_ = expected_ = 0;
+  }
+
+  // Room for an image until it turns out that there is a module of it.
+  class Taken {
+   public:
+    Taken(ImageRoom &room, uint64_t bytes, bool expected)
+        : room_(room), bytes_(bytes), expected_(expected), there_(room.take(bytes, expected)) {}
+    ~Taken() {
+      if (there_) room_.give_back(bytes_, expected_);
+    }
+    Taken(const Taken &) = delete;
+    Taken &operator=(const Taken &) = delete;
+    bool there() const { return there_; }
+    // The module has it from now on.
+    void keep() { there_ = false; }
+
+   private:
+    ImageRoom &room_;
+    const uint64_t bytes_;
+    const bool expected_;
+    bool there_;
+  };
+
+ private:
+  const uint64_t most_;
+  std::mutex mutex_;  // innermost
+  uint64_t own_ = 0;
+  uint64_t expected_ = 0;  // of modules that nobody has taken
+};
+
+}  // namespace outboard
