@@ -412,7 +412,7 @@ Napi::Value notify(const Napi::CallbackInfo &info) {
 }
 
 Napi::Object init(Napi::Env env, Napi::Object exports) {
-  exports.Set("descriptorPair", Napi::Function::New(env, descriptor_pair));
+  exports.Set("socketPair", Napi::Function::New(env, socket_pair));
   exports.Set("sendDescriptor", Napi::Function::New(env, send_descriptor));
   exports.Set("receiveDescriptor", Napi::Function::New(env, receive_descriptor));
   exports.Set("notify", Napi::Function::New(env, notify));

@@ -9,11 +9,12 @@ namespace addon {
 
 using outboard::Error;
 
-Napi::Value descriptor_pair(const Napi::CallbackInfo &info) {
+Napi::Value socket_pair(const Napi::CallbackInfo &info) {
   const Napi::Env env = info.Env();
   return guarded(env, [&]() -> Napi::Value {
+    const int type = to_text(info[0], "kind") == "bytes" ? SOCK_STREAM : SOCK_SEQPACKET;
     int ends[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0) {
+    if (socketpair(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0) {
       throw Error("OB_INTERNAL", "no pair of sockets can be made");
     }
     Napi::Object result = Napi::Object::New(env);

@@ -1,12 +1,12 @@
-// Connections that the monitor hands to a slot's process, over a socket that carries nothing else.
+// Sockets without a name, and the descriptors that go through them.
 #pragma once
 
 #include <napi.h>
 
 namespace addon {
 
-// Both ends of one: { here, there }. The caller closes them.
-Napi::Value descriptor_pair(const Napi::CallbackInfo &info);
+// ("messages" or "bytes"): both ends of one, { here, there }. The caller closes them.
+Napi::Value socket_pair(const Napi::CallbackInfo &info);
 
 // (end, descriptor): whether the other end can receive it. Never waits.
 Napi::Value send_descriptor(const Napi::CallbackInfo &info);

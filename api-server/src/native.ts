@@ -208,8 +208,9 @@ export interface Native {
   /** As sd_notify(3): tells systemd's socket (NOTIFY_SOCKET) something; false when it cannot be told. */
   notify(socket: string, message: string): boolean;
 
-  /** Both ends of a socket that connections are handed over by; the caller closes them. */
-  descriptorPair(): { here: number; there: number };
+  /** Both ends of a socket that has no name: of messages, by which connections are handed over, or of
+   * bytes. The caller closes them. */
+  socketPair(kind: 'messages' | 'bytes'): { here: number; there: number };
   /** Whether the other end can receive it; false, too, where that one takes none. Never waits. */
   sendDescriptor(end: number, descriptor: number): boolean;
   /** The next one, the caller's to close; null where none has come. */

@@ -5,6 +5,7 @@ import { pino } from 'pino';
 import { encodeAnswer } from '../../api-server/src/control.js';
 import { HelloReader } from '../../monitor/src/hello.js';
 import { TlsFront } from '../../monitor/src/tls-front.js';
+import { build } from '../../scripts/setup/paths.mjs';
 import { commands, echoBytes } from './guest.js';
 
 const part = Buffer.alloc(1 << 20, 7);
@@ -94,6 +95,7 @@ plain.listen(0, '127.0.0.1', async () => {
   const port = typeof address === 'object' && address ? address.port : 0;
   const front = new TlsFront(
     {
+      build,
       listen: { host: '127.0.0.1', port: 0 },
       files: { cert, key, ca: null },
       clients: 'none',

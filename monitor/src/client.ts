@@ -7,7 +7,7 @@ import { OutboardError } from './errors.js';
 import { HelloReader } from './hello.js';
 import type { Log } from './log.js';
 import type { CertificateIdentity } from './tenants.js';
-import type { FrontPeer } from './tls-preamble.js';
+import type { FrontPeer } from './tls-front.js';
 
 export interface ClientEvents {
   onHello(client: Client, hello: Hello): void;

@@ -28,7 +28,7 @@ import type { Slot } from './slot.js';
 import type { GpuState, ServerState } from './state.js';
 import { addressOf, Strangers, type StrangersMost } from './strangers.js';
 import { requireLocal, type Tenant, type Tenants } from './tenants.js';
-import type { FrontPeer } from './tls-preamble.js';
+import type { FrontPeer } from './tls-front.js';
 import type { TraceFolder } from './trace/folder.js';
 import { Turns } from './turns.js';
 import type { Observer } from './view.js';

@@ -123,7 +123,7 @@ export class Slot {
     this.#events = events;
     this.#native = native;
     this.tokens = TokenPage.create(native);
-    const { here, there } = native.descriptorPair();
+    const { here, there } = native.socketPair('messages');
     this.#connections = here;
     const [command, before] = sandbox ? [sandbox.command, sandbox.args] : [process.execPath, []];
     // In the order of slotFds.

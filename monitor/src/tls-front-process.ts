@@ -1,14 +1,17 @@
 // The TLS front: a process of its own between guests outside this machine and the monitor, so that
 // what it decrypts and passes on never holds up the monitor. It does what its parent, tls-front.ts,
 // tells it, and ends with it.
-import { connect } from 'node:net';
+import { Socket } from 'node:net';
 import { createServer, type TLSSocket } from 'node:tls';
 import { encodeAnswer } from '../../api-server/src/control.js';
+import { loadNative } from '../../api-server/src/native.js';
+import { handleOf } from '../../api-server/src/socket-handle.js';
 import { OutboardError } from './errors.js';
 import { FileWatch } from './file-watch.js';
 import { printable } from './printable.js';
 import { relay, relayOptions } from './relay.js';
 import { Strangers, type StrangersMost } from './strangers.js';
+import type { CertificateIdentity } from './tenants.js';
 import {
   certificateProblem,
   filesOf,
@@ -17,10 +20,16 @@ import {
   type TlsFiles,
   tlsReason,
 } from './tls.js';
-import { encodePreamble, type FrontPeer } from './tls-preamble.js';
 import { formatAddress } from './values.js';
 
 export type Clients = 'none' | 'ask' | 'require';
+
+export interface FrontPeer {
+  /** Where the guest, or its agent, connected from. */
+  peer: string;
+  /** Verified; null: none was sent. */
+  certificate: CertificateIdentity | null;
+}
 
 export interface FrontStart {
   type: 'start';
@@ -30,10 +39,8 @@ export interface FrontStart {
   clients: Clients;
   helloSeconds: number;
   strangers: StrangersMost;
-  /** Where the monitor takes connections from here. */
-  entry: string;
-  /** In hexadecimal. */
-  secret: string;
+  /** Where executor.node is. */
+  build: string;
 }
 
 export type ToFront = FrontStart | { type: 'close' };
@@ -41,6 +48,8 @@ export type ToFront = FrontStart | { type: 'close' };
 export type FromFront =
   | { type: 'listening'; port: number }
   | { type: 'failed'; code: string; message: string }
+  /** With the monitor's end of a connection to this guest. */
+  | { type: 'guest'; from: FrontPeer }
   | { type: 'log'; level: 'info' | 'warn' | 'error' | 'debug'; fields: object; text: string };
 
 function tell(message: FromFront) {
@@ -52,8 +61,8 @@ function log(level: 'info' | 'warn' | 'error' | 'debug', fields: object, text: s
 }
 
 function start({ host, port, files, clients, helloSeconds, ...front }: FrontStart) {
-  const { strangers: most, entry, secret } = front;
-  const proof = Buffer.from(secret, 'hex');
+  const { strangers: most, build } = front;
+  const native = loadNative(build);
   const server = createServer(
     {
       ...readTls(files),
@@ -84,10 +93,16 @@ function start({ host, port, files, clients, helloSeconds, ...front }: FrontStar
   );
 
   function admit(guest: TLSSocket, from: FrontPeer) {
-    const monitor = connect({ path: entry, ...relayOptions });
-    monitor.once('error', (error) => log('warn', { peer: from.peer }, error.message));
-    monitor.write(encodePreamble(proof, from));
-    relay(guest, monitor);
+    // No address that others of this machine could find, take or crowd.
+    const { here, there } = native.socketPair('bytes');
+    const theirs = new Socket({ fd: there });
+    // The first byte is the monitor's to read.
+    handleOf(theirs)?.readStop();
+    const message: FromFront = { type: 'guest', from };
+    process.send?.(message, theirs, (error) => {
+      if (error) guest.destroy();
+    });
+    relay(guest, new Socket({ fd: here, ...relayOptions }));
   }
 
   // In front of TLS's own listener. Whoever is one too many cannot be told: that would take a handshake.

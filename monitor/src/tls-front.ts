@@ -1,22 +1,21 @@
 // The monitor's side of the TLS front: starts its process, takes the connections that come from
 // it, and starts it again when it dies.
 import { type ChildProcess, fork } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer, type Socket } from 'node:net';
+import { Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { OutboardError } from './errors.js';
 import type { Log } from './log.js';
 import type { StrangersMost } from './strangers.js';
 import { readTls, type TlsFiles } from './tls.js';
-import type { Clients, FromFront, ToFront } from './tls-front-process.js';
-import { type FrontPeer, PreambleReader, secretBytes } from './tls-preamble.js';
+import type { Clients, FromFront, FrontPeer, ToFront } from './tls-front-process.js';
 import { type Address, formatAddress } from './values.js';
 
-export type { Clients } from './tls-front-process.js';
-export type { FrontPeer } from './tls-preamble.js';
+export type { Clients, FrontPeer } from './tls-front-process.js';
 
 export interface TlsFrontOptions {
+  /** Where executor.node is. */
+  build: string;
   listen: Address;
   files: TlsFiles;
   /** Whether guests are asked for a certificate, and refused without one. Needs `files.ca`. */
@@ -28,23 +27,16 @@ export interface TlsFrontOptions {
 }
 
 const program = fileURLToPath(new URL('./tls-front-process.js', import.meta.url));
-const preambleSeconds = 5;
 const restartSeconds = 1;
 
 export class TlsFront {
   readonly #options: TlsFrontOptions;
   readonly #log: Log;
-  readonly #secret = randomBytes(secretBytes);
-  // An abstract socket: no file that a killed monitor would leave behind.
-  readonly #path = `\0outboard-front-${randomBytes(16).toString('hex')}`;
-  readonly #entry = createServer((socket) => this.#enter(socket));
   readonly #accept: (socket: Socket, from: FrontPeer) => void;
   #port: number;
   #child: ChildProcess | undefined;
   #restart: NodeJS.Timeout | undefined;
   #closing = false;
-  /** Connections that have not shown the secret. */
-  #entering = 0;
 
   /**
    * `accept` gets each guest as if it had connected by itself: the next bytes of the socket are the
@@ -71,8 +63,6 @@ export class TlsFront {
       throw new OutboardError('OB_TLS_FILES', 'a server needs a certificate and its key');
     }
     readTls(files);
-    this.#entry.listen({ path: this.#path, backlog: 4096 });
-    await once(this.#entry, 'listening');
     const said = await this.#spawn();
     if (said.type === 'listening') {
       this.#port = said.port;
@@ -88,7 +78,6 @@ export class TlsFront {
     this.#closing = true;
     clearTimeout(this.#restart);
     const child = this.#child;
-    this.#entry.close();
     if (!child) return;
     const gone = once(child, 'exit');
     send(child, { type: 'close' });
@@ -99,13 +88,12 @@ export class TlsFront {
   kill() {
     this.#closing = true;
     clearTimeout(this.#restart);
-    this.#entry.close();
     this.#child?.kill('SIGKILL');
   }
 
   /** Resolves with the first it says that matters. */
-  #spawn(): Promise<Exclude<FromFront, { type: 'log' }>> {
-    const { files, clients, helloSeconds, strangers, listen } = this.#options;
+  #spawn(): Promise<Exclude<FromFront, { type: 'log' | 'guest' }>> {
+    const { build, files, clients, helloSeconds, strangers, listen } = this.#options;
     const child = fork(program, { stdio: ['ignore', 2, 2, 'ipc'] });
     this.#child = child;
     send(child, {
@@ -116,13 +104,14 @@ export class TlsFront {
       clients,
       helloSeconds,
       strangers,
-      entry: this.#path,
-      secret: this.#secret.toString('hex'),
+      build,
     });
     return new Promise((resolve) => {
-      child.on('message', (message: FromFront) => {
+      child.on('message', (message: FromFront, handle: unknown) => {
         if (message.type === 'log') this.#log[message.level](message.fields, message.text);
-        else resolve(message);
+        else if (message.type !== 'guest') resolve(message);
+        // Without it, the guest has gone on the way.
+        else if (handle instanceof Socket) this.#accept(handle, message.from);
       });
       child.on('error', (error) => {
         resolve({ type: 'failed', code: 'OB_LISTEN', message: error.message });
@@ -143,45 +132,6 @@ export class TlsFront {
       if (said.type === 'failed') this.#log.error(`the TLS front cannot start: ${said.message}`);
       else this.#log.info('the TLS front is back');
     }, restartSeconds * 1000);
-  }
-
-  #enter(socket: Socket) {
-    // Whoever on this machine finds the socket; the front itself is quick.
-    if (this.#entering >= this.#options.strangers.all) {
-      socket.destroy();
-      return;
-    }
-    this.#entering++;
-    let entering = true;
-    const entered = () => {
-      if (entering) this.#entering--;
-      entering = false;
-    };
-    const reader = new PreambleReader(this.#secret);
-    const timer = setTimeout(() => socket.destroy(), preambleSeconds * 1000);
-    const failed = () => socket.destroy();
-    const read = (chunk: Buffer) => {
-      try {
-        const arrived = reader.push(chunk);
-        if (!arrived) return;
-        socket.off('data', read).off('error', failed);
-        clearTimeout(timer);
-        entered();
-        // So that what came along is read again, by the one who reads next.
-        socket.pause();
-        if (arrived.rest.length > 0) socket.unshift(arrived.rest);
-        this.#accept(socket, arrived.from);
-        socket.resume();
-      } catch (error) {
-        this.#log.warn(`a connection that is not from the TLS front: ${(error as Error).message}`);
-        socket.destroy();
-      }
-    };
-    socket.on('data', read).on('error', failed);
-    socket.once('close', () => {
-      clearTimeout(timer);
-      entered();
-    });
   }
 }
 

@@ -3,15 +3,13 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import fc from 'fast-check';
 import t from 'tap';
 import { decodeAnswer, wire } from '../../api-server/src/control.js';
 import { alternativeNames, readTls } from '../src/tls.js';
 import type { FrontPeer } from '../src/tls-front.js';
-import { encodePreamble, PreambleReader, secretBytes } from '../src/tls-preamble.js';
 import { authority, replaceFile, serverFiles } from './support/certificates.js';
 import { startFront, take, tlsGuest } from './support/front.js';
 
@@ -175,22 +173,42 @@ function childOf(pid: number): number {
   return Number(front);
 }
 
-t.test('nobody else gets in by the private entry', async (t) => {
+t.test('nobody else finds a way between the front and the monitor', async (t) => {
   const { seen, accept } = mirror();
-  const { log } = await startFront(t, { files }, accept);
-  const sockets = readFileSync('/proc/net/unix', 'utf8');
-  const names = [...sockets.matchAll(/@(outboard-front-[0-9a-f]{32})@*$/gm)].map(
-    ([, name]) => name,
+  const { address } = await startFront(t, { files }, accept);
+  const guest = await tlsGuest(t, address, { ca });
+  guest.write('x');
+  t.equal(String(await take(guest, 1)), 'x');
+  t.equal(seen.length, 1);
+  const open = [process.pid, childOf(process.pid)].flatMap((pid) =>
+    readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
+      try {
+        return [readlinkSync(`/proc/${pid}/fd/${fd}`)];
+      } catch {
+        return []; // what the list itself was read by
+      }
+    }),
   );
-  t.ok(names.length > 0);
-  const from = { peer: '1.2.3.4:5', certificate: { cn: 'vision', dns: [], uris: [] } };
-  for (const name of new Set(names)) {
-    const stranger = connect({ path: `\0${name}` });
-    stranger.on('error', () => {}).write(encodePreamble(randomBytes(secretBytes), from));
-    await new Promise((closed) => stranger.once('close', closed));
-  }
-  await log.line(/not from the TLS front/);
-  t.equal(seen.length, 0);
+  const inodes = new Set(open.map((name) => /^socket:\[(\d+)\]$/.exec(name)?.[1]));
+  const unix = readFileSync('/proc/net/unix', 'utf8')
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/));
+  const ours = unix.filter(([, , , , , , inode]) => inodes.has(inode));
+  t.ok(ours.length >= 2, 'they are connected');
+  t.same(ours.map(([, , , , , , , name]) => name).filter(Boolean), [], 'by sockets without names');
+});
+
+t.test('many at once all get through', async (t) => {
+  const { seen, accept } = mirror();
+  const { address } = await startFront(t, { files }, accept);
+  const guests = Array.from({ length: 200 }, async (_, number) => {
+    const guest = await tlsGuest(t, address, { ca });
+    guest.end(String(number).padStart(4));
+    return String(await take(guest, 4));
+  });
+  const answers = (await Promise.all(guests)).map(Number);
+  t.same(answers, [...answers.keys()]);
+  t.equal(new Set(seen.map(({ peer }) => peer)).size, 200);
 });
 
 t.test('a front that cannot start says why', async (t) => {
@@ -261,31 +279,4 @@ t.test('a certificate with a comma in its name is not two', async (t) => {
   const { uris = [], cn } = seen[0]?.certificate ?? {};
   t.notOk(uris.includes('spiffe://lab/vision'), JSON.stringify(uris));
   t.equal(cn, null, 'of several common names none counts');
-});
-
-t.test('the preamble, however it is cut', async (t) => {
-  const secret = randomBytes(secretBytes);
-  const peer = { peer: '[::1]:9', certificate: { cn: 'a\n"', dns: ['b'], uris: [] } };
-  const tail = fc.uint8Array({ maxLength: 50 });
-  fc.assert(
-    fc.property(tail, fc.array(fc.nat(200)), (tail, at) => {
-      const bytes = Buffer.concat([encodePreamble(secret, peer), tail]);
-      const reader = new PreambleReader(secret);
-      let arrived: ReturnType<PreambleReader['push']>;
-      let rest = bytes;
-      for (const size of [...at, bytes.length]) {
-        if (arrived) break;
-        arrived = reader.push(rest.subarray(0, size));
-        rest = rest.subarray(size);
-      }
-      t.same(arrived?.from, peer);
-      t.ok(Buffer.concat([arrived?.rest ?? Buffer.alloc(0), rest]).equals(tail));
-    }),
-    { numRuns: 100 },
-  );
-  const other = new PreambleReader(randomBytes(secretBytes));
-  t.throws(() => other.push(encodePreamble(secret, peer)), { message: /not the TLS front/ });
-  const long = encodePreamble(secret, peer);
-  long.writeUInt32LE(1 << 30, 40);
-  t.throws(() => new PreambleReader(secret).push(long), { message: /a preamble of/ });
 });

@@ -262,8 +262,11 @@ function tlsFront(values: ServeValues, server: Server, log: Log): TlsFront | nul
   const clients = values['tls-clients'] ?? (ca === null ? 'none' : 'ask');
   const helloSeconds = values['hello-timeout'];
   const strangers = strangersMost(values);
-  return new TlsFront({ listen, files, clients, helloSeconds, strangers }, log, (socket, from) =>
-    server.accept(socket, from),
+  const { build } = values;
+  return new TlsFront(
+    { build, listen, files, clients, helloSeconds, strangers },
+    log,
+    (socket, from) => server.accept(socket, from),
   );
 }
 

@@ -4,6 +4,7 @@ import type { Socket } from 'node:net';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
 import { type Logger, pino } from 'pino';
 import { encodeAnswer, type Hello } from '../../../api-server/src/control.js';
+import { build } from '../../../scripts/setup/paths.mjs';
 import { HelloReader } from '../../src/hello.js';
 import { type FrontPeer, TlsFront, type TlsFrontOptions } from '../../src/tls-front.js';
 import type { Address } from '../../src/values.js';
@@ -54,7 +55,7 @@ export async function startFront(
   const strangers = { all: 1000, ofAddress: 1000 };
   const listen = { host: '127.0.0.1', port: 0 };
   const front = new TlsFront(
-    { listen, clients: 'none', helloSeconds: 10, strangers, ...options },
+    { build, listen, clients: 'none', helloSeconds: 10, strangers, ...options },
     log.log,
     accept,
   );
