@@ -112,7 +112,7 @@ export function waitsForProcess(
   state: ServerState,
   coming: number,
 ): boolean {
-  if (limit === null || coming === 0) return false;
+  if (limit === null) return false;
   const { sessions } = usageOf(tenant, { ...state, queue: [] });
   return sessions + coming + gpus > limit;
 }

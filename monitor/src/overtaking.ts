@@ -41,9 +41,15 @@ export function inTheWay(
   return undefined;
 }
 
-/** One of `tenant` has been served before these. */
+/**
+ * One of `tenant` has been served before these. Those of the same tenant are not passed by it, or it could
+ * make all others wait with one of its own.
+ */
 export function hasPassed(waiters: Iterable<Waiter>, tenant: string) {
-  for (const waiter of waiters) if (goesFirst(waiter, tenant)) waiter.passed++;
+  for (const waiter of waiters) {
+    const isOwn = tenant !== '' && waiter.request.tenant === tenant;
+    if (!isOwn && goesFirst(waiter, tenant)) waiter.passed++;
+  }
 }
 
 /**

@@ -53,11 +53,16 @@ export class Turns {
   /** Something has become free. */
   serve() {
     const { waiting, skip } = this.#options;
+    // Where one finds its tenant's limit used up, others that want the same need not look again.
+    const full = new Set<string>();
     takeTurns([...waiting.queue], skip, (visitor) => {
-      const served = this.#offer(visitor);
-      if (served) waiting.leave(visitor);
+      const { tenant, gpus, memory, tenantMemory, tenantSessions } = visitor.request;
+      const wish = [tenant, gpus, memory, tenantMemory, tenantSessions].join();
+      if (full.has(wish)) visitor.waitsFor = 'own limit';
+      else if (this.#offer(visitor)) return waiting.leave(visitor);
+      else if (visitor.waitsFor === 'own limit') full.add(wish);
       else this.renewFor(visitor);
-      return served;
+      return false;
     });
   }
 
@@ -106,7 +111,8 @@ export class Turns {
 
   #waitsForProcess(request: SessionRequest): boolean {
     const { state, pool } = this.#options;
-    return waitsForProcess(request, state(), pool.comingFor(request.tenant));
+    const coming = pool.comingFor(request.tenant);
+    return coming > 0 && waitsForProcess(request, state(), coming);
   }
 
   /** `request`: as it is within its tenant's limits. */

@@ -2,7 +2,7 @@
 // before it asks. Known by tenant and name of the function, for each of its GPUs.
 import type { ExpectedModule } from '../../api-server/src/control.js';
 
-/** Programs that are remembered: those that ended last. */
+/** Programs of a tenant that are remembered: those that ended last. */
 const mostPrograms = 1024;
 /** Of each, as many as a Welcome holds. */
 export const mostModules = 32;
@@ -16,10 +16,11 @@ export interface ProgramGpu {
 }
 
 export class UsualModules {
-  readonly #known = new Map<string, readonly ExpectedModule[]>();
+  /** By tenant. */
+  readonly #known = new Map<string, Map<string, readonly ExpectedModule[]>>();
 
   of(program: ProgramGpu): readonly ExpectedModule[] {
-    return this.#known.get(key(program)) ?? [];
+    return this.#known.get(program.tenant)?.get(key(program)) ?? [];
   }
 
   /** A session that runs has used it for the first time. */
@@ -35,18 +36,20 @@ export class UsualModules {
   }
 
   #keep(program: ProgramGpu, modules: readonly ExpectedModule[]) {
+    const known = this.#known.get(program.tenant) ?? new Map();
+    this.#known.set(program.tenant, known);
     const name = key(program);
-    this.#known.delete(name);
+    known.delete(name);
     // Copies: these are views of whole messages.
     const kept = modules.map(({ hash, size }) => ({ hash: Uint8Array.from(hash), size }));
-    this.#known.set(name, kept);
-    for (const oldest of this.#known.keys()) {
-      if (this.#known.size <= mostPrograms) break;
-      this.#known.delete(oldest);
+    known.set(name, kept);
+    for (const oldest of known.keys()) {
+      if (known.size <= mostPrograms) break;
+      known.delete(oldest);
     }
   }
 }
 
-function key({ tenant, name, lane }: ProgramGpu): string {
-  return JSON.stringify([tenant, name, lane]);
+function key({ name, lane }: ProgramGpu): string {
+  return JSON.stringify([name, lane]);
 }

@@ -1,7 +1,7 @@
 // Who may pass whom in the queue: nobody is kept waiting for what a tenant's own sessions have, and
 // nobody waits for ever because others fit before it.
 import t, { type Test } from 'tap';
-import { inTheWay, passedMost, takeTurns, type WaitsFor } from '../src/overtaking.js';
+import { hasPassed, inTheWay, passedMost, takeTurns, type WaitsFor } from '../src/overtaking.js';
 import { Guest } from './support/guest.js';
 import { Serving } from './support/serving.js';
 import { tenantsFile } from './support/tenants.js';
@@ -104,6 +104,15 @@ t.test('each gets its turn, as long as nobody is before it who waits for the sam
     skipped.map(({ passed }) => passed),
     [1, 1, 0],
   );
+  hasPassed(skipped, 'b');
+  t.same(
+    skipped.map(({ passed }) => passed),
+    [2, 2, 0],
+    'who passes its own makes others wait no sooner',
+  );
+  const nobodys = [waiter('')];
+  hasPassed(nobodys, '');
+  t.equal(nobodys[0]?.passed, 1, 'but where there are no tenants');
   const [first] = skipped;
   if (first) first.passed = passedMost;
   t.same(served(skipped, true), [0]);

@@ -41,3 +41,14 @@ t.test('those that ended longest ago are forgotten', async (t) => {
   t.same(usual.of({ ...program, lane: 1 }), []);
   t.same(usual.of(program), [module(2n)]);
 });
+
+t.test('of each tenant so many, whatever others run', async (t) => {
+  const usual = new UsualModules();
+  const modules = [{ hash: new Uint8Array(32), size: 1n }];
+  const mine = { tenant: 'a', name: 'mine', lane: 0 };
+  usual.learn(mine, modules);
+  for (let i = 0; i < 2000; i++) usual.learn({ tenant: 'b', name: `${i}`, lane: 0 }, modules);
+  t.equal(usual.of(mine).length, 1);
+  t.equal(usual.of({ tenant: 'b', name: '1999', lane: 0 }).length, 1);
+  t.equal(usual.of({ tenant: 'b', name: '0', lane: 0 }).length, 0);
+});
