@@ -1,16 +1,17 @@
 // outboard-confine [--read PATH | --write PATH | --run PATH]... -- PROGRAM [ARGUMENT]...
 //
 // Puts itself under Landlock and a filter of system calls, and becomes the program, whose threads
-// all start under them. From then on there are only these files, no socket can be made but those
-// within the machine, no TCP connection opened or listened for with a socket that came from
-// elsewhere, no process outside traced, read or sent a signal, and no rights gained. Descriptors
-// that were inherited or are handed over stay what they are.
+// all start under them. From then on there are only these files, no process can be made and no
+// socket but those within the machine, no TCP connection opened or listened for with a socket that
+// came from elsewhere, no process outside traced, read or sent a signal, and no rights gained.
+// Descriptors that were inherited or are handed over stay what they are.
 //
 // --version prints what the kernel offers; that fails where it offers nothing.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/sched.h>
 #include <seccomp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -80,15 +81,30 @@ static int allow(int rules, const char *path, uint64_t rights) {
   return result;
 }
 
+// No process but this one: a child would outlive it, with all it holds, when the monitor ends it.
+// Threads are made by clone, and by clone3 only where there is one: what that is to make cannot be
+// seen here.
+static int close_processes(scmp_filter_ctx filter) {
+  const uint32_t refuse = SCMP_ACT_ERRNO(EPERM);
+  int result = seccomp_rule_add(filter, refuse, SCMP_SYS(fork), 0);
+  if (result == 0) result = seccomp_rule_add(filter, refuse, SCMP_SYS(vfork), 0);
+  if (result == 0) {
+    result = seccomp_rule_add(filter, refuse, SCMP_SYS(clone), 1,
+                              SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
+  }
+  if (result == 0) {
+    result = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+  }
+  return result;
+}
+
 // Landlock knows TCP and nothing else: UDP, and what becomes TCP on the way (MPTCP, SMC), have
 // sockets of their own, and so have the hypervisor and the kernel's cryptography. None is needed,
 // as connections are handed over; a driver uses Unix sockets and netlink. io_uring would make
 // sockets by itself: without it, as on kernels that have none, Node takes its threads.
-static int close_network(void) {
-  const scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
-  if (!filter) return -ENOMEM;
+static int close_network(scmp_filter_ctx filter) {
   const uint32_t refuse = SCMP_ACT_ERRNO(EACCES);
-  int result = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+  int result = 0;
   for (unsigned family = 0; result == 0 && family < AF_NETLINK; family++) {
     if (family == AF_UNIX) continue;
     result = seccomp_rule_add(filter, refuse, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_EQ, family));
@@ -101,6 +117,15 @@ static int close_network(void) {
   if (result == 0) {
     result = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(io_uring_setup), 0);
   }
+  return result;
+}
+
+static int refuse_calls(void) {
+  const scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+  if (!filter) return -ENOMEM;
+  int result = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+  if (result == 0) result = close_processes(filter);
+  if (result == 0) result = close_network(filter);
   if (result == 0) result = seccomp_load(filter);
   seccomp_release(filter);
   return result;
@@ -145,7 +170,7 @@ int main(int argc, char **argv) {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) return fail("no_new_privs");
   if (syscall(SYS_landlock_restrict_self, rules, 0) < 0) return fail("landlock_restrict_self");
   close(rules);
-  errno = -close_network();
+  errno = -refuse_calls();
   if (errno != 0) return fail("seccomp");
   execv(argv[at + 1], argv + at + 1);
   return fail(argv[at + 1]);

@@ -1,7 +1,7 @@
 // What slots' processes are kept in: Landlock and a filter of system calls, which a program before Node
 // applies to itself (api-server/confine/confine.c). They hold for all threads and for whatever the
 // process becomes, also when a tenant has taken it over: no files but those named here, no socket of its
-// own to the network, no other program started, no other process read, traced or signalled.
+// own to the network, no process made, no other process read, traced or signalled.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import path from 'node:path';

@@ -12,6 +12,7 @@ import {
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { pino } from 'pino';
 import t from 'tap';
 import { build } from '../../scripts/setup/paths.mjs';
 import type { Driver } from '../src/devices.js';
@@ -76,6 +77,31 @@ t.test('what is secret lies where a slot cannot read', { skip }, (t) => {
   t.end();
 });
 
+t.test('no process of its own stays behind', { skip }, (t) => {
+  const program = path.join(build, 'api-server', 'test', 'confine', 'confine-processes');
+  const { command = '', args = [] } =
+    openSandbox({ wanted: 'required', ...kept, traces: null }) ?? {};
+  const inside = [...args.slice(0, args.indexOf('--')), '--run', program, '--', program];
+  const { stdout } = spawnSync(command, inside, { encoding: 'utf8' });
+  const outside = spawnSync(program, { encoding: 'utf8' }).stdout;
+  t.match(outside, /^clone: made\nclone3: made\nthread: made\n$/m);
+  const expected = outside
+    .replace('clone3: made', 'clone3: Function not implemented')
+    .replace(/^(fork|clone): made$/gm, '$1: Operation not permitted');
+  t.equal(stdout, expected);
+  t.end();
+});
+
+t.test('where there can be none', (t) => {
+  const lines: { msg: string; why: string }[] = [];
+  const log = pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) });
+  const none = { ...kept, build: '/nowhere', traces: null };
+  t.equal(openSandbox({ wanted: 'auto', ...none, log }), null);
+  t.match(lines, [{ msg: /no sandbox/, why: /is not built/ }]);
+  t.throws(() => openSandbox({ wanted: 'required', ...none }), { code: 'OB_SANDBOX' });
+  t.end();
+});
+
 t.test('devices', { skip }, (t) => {
   const open = (name: string) =>
     confined(
@@ -107,7 +133,7 @@ t.test('other programs and processes', { skip }, (t) => {
   const other = spawn('sleep', ['100']);
   t.teardown(() => other.kill());
   const run = `console.log(require('child_process').spawnSync('/bin/true').error?.code ?? 'ran')`;
-  t.equal(confined(run, null), 'EACCES');
+  t.equal(confined(run, null), 'EPERM');
   for (const what of ['environ', 'maps', 'mem']) {
     const read = `require('fs').closeSync(require('fs').openSync('/proc/${other.pid}/${what}'))`;
     t.match(confined(attempt(`${read} ?? 'opened'`), null), /^E(ACCES|PERM)$/, what);

@@ -86,7 +86,13 @@ t.test('name, version and needs', { skip }, async (t) => {
   const fields = await mustRun(['dpkg-deb', '-f', deb]);
   t.match(fields, new RegExp(`^Version: ${version.replaceAll('.', '\\.')}$`, 'm'));
   const [, depends = ''] = /^Depends: (.*)$/m.exec(fields) ?? [];
-  for (const needed of ['nodejs (>= 20.19)', 'systemd-sysusers', 'libc6 (>= ', 'libstdc++6 (>= ']) {
+  for (const needed of [
+    'nodejs (>= 20.19)',
+    'systemd-sysusers',
+    'libc6 (>= ',
+    'libstdc++6 (>= ',
+    'libseccomp2 (>= ',
+  ]) {
     t.ok(depends.includes(needed), `${needed} in ${depends}`);
   }
   t.notMatch(fields, /\$\{/, 'nothing is left to fill in');
