@@ -223,12 +223,8 @@ CUresult guest_cuCtxDestroy_v2(CUcontext ctx) {
   if (context->primary) return CUDA_ERROR_INVALID_CONTEXT;
   uint64_t handle = handle_of(ctx);
   lane_use(lane_of_device(context->device));
-  // What kernels print is shown before it ends.
-  if (!context_is_settled() && !capture_active()) {
-    // An error may be another context's, which is to hear of it.
-    const CUresult result = context_synchronize();
-    if (result) guest_async_error(result);
-  }
+  // What its kernels print is shown before it ends.
+  if (!context_is_settled() && !capture_active()) stream_synchronize_of(handle);
   module_destroy_of(handle);
   stream_destroy_of(handle);
   event_destroy_of(handle);

@@ -224,6 +224,19 @@ CUresult context_synchronize(void) {
   return result;
 }
 
+static void await(uint64_t handle, void *object, void *context) {
+  if (((struct stream *)object)->context != *(uint64_t *)context) return;
+  const CUresult result = stream_synchronize(handle);
+  if (result) guest_async_error(result);
+}
+
+void stream_synchronize_of(uint64_t context) {
+  handle_each(WIRE_KIND_STREAM, await, &context);
+  // The server's one default stream stands for that of every context.
+  const CUresult result = stream_synchronize(STREAM_LEGACY_WIRE);
+  if (result) guest_async_error(result);
+}
+
 CUresult lane_synchronize(unsigned lane) {
   struct lane_thread before = lane_enter(lane);
   CUresult result = context_is_settled() ? CUDA_SUCCESS : context_synchronize();

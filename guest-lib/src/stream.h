@@ -71,6 +71,8 @@ uint64_t stream_last_sequence(uint64_t wire);
 
 // Ends all streams: their handles are invalid from now on. For a reset of the context.
 void stream_forget_all(void);
+// Waits for the work of a context that ends. An error may be another's, which is to hear of it.
+void stream_synchronize_of(uint64_t context);
 // Destroys the streams created in a context that ends.
 void stream_destroy_of(uint64_t context);
 // The server says that a stream asked about is done.

@@ -38,6 +38,29 @@ void launch_all() {
   CHECK(cudaGetLastError());
 }
 
+// Only its own work is waited for: that of another context may come to an end later.
+void beside_waiting_work() {
+  CUdeviceptr values;
+  CUstream waits, goes_on;
+  DRIVER(cuMemAlloc(&values, 8));
+  DRIVER(cuMemsetD32(values, 0, 2));
+  DRIVER(cuStreamCreate(&waits, CU_STREAM_NON_BLOCKING));
+  DRIVER(cuStreamCreate(&goes_on, CU_STREAM_NON_BLOCKING));
+  DRIVER(cuStreamWaitValue32(waits, values, 1, CU_STREAM_WAIT_VALUE_GEQ));
+  CUcontext context;
+  CUstream own;
+  DRIVER(cuCtxCreate(&context, nullptr, 0, 0));
+  DRIVER(cuStreamCreate(&own, CU_STREAM_NON_BLOCKING));
+  DRIVER(cuMemsetD32Async(values + 4, 143, 1, own));
+  DRIVER(cuCtxDestroy(context));
+  unsigned value = 0;
+  DRIVER(cuMemcpyDtoHAsync(&value, values + 4, 4, goes_on));
+  DRIVER(cuStreamSynchronize(goes_on));
+  printf("destroyed beside work that waits: %u\n", value);
+  DRIVER(cuStreamWriteValue32(goes_on, values, 1, 0));
+  DRIVER(cuStreamSynchronize(waits));
+}
+
 int main() {
   launch_all();
   CHECK(cudaDeviceReset());
@@ -53,5 +76,6 @@ int main() {
   // A new one is none the worse.
   launch_all();
   CHECK(cudaDeviceSynchronize());
+  beside_waiting_work();
   return 0;
 }
