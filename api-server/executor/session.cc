@@ -193,9 +193,13 @@ static bool goes_between_launches(uint16_t op) {
 // A frame of which only the beginning is there may never come whole: what was launched before it is
 // measured meanwhile.
 void Session::pause_before_wait(size_t need) {
-  const size_t there = receiver_.available();
-  if (there != 0 && there < need && nothing_comes()) [[unlikely]]
-    gate_.pause();
+  size_t there = receiver_.available();
+  while (there != 0 && there < need) [[unlikely]] {
+      if (nothing_comes()) return gate_.pause();
+      // What has come may be only a part again; at the end, nothing has.
+      if (receiver_.available() == there) return;
+      there = receiver_.available();
+    }
 }
 
 // Takes one frame and carries it out. False when none will follow.

@@ -195,6 +195,35 @@ TEST(a_leader_that_the_driver_keeps_ends_when_its_kernel_takes_too_long) {
   w.is_ended("gate");
 }
 
+// What of a frame comes in a second piece is no reason to wait with the launches before it.
+TEST(a_frame_that_never_comes_whole_keeps_no_launch_open) {
+  MeteredWorld w;
+  World::fake().open_gate(0);
+  wire_Upload upload{};
+  upload.destination = World::base();
+  upload.length = 512 << 10;
+  upload.header = {WIRE_Upload, 0, static_cast<uint32_t>(sizeof upload + upload.length)};
+  // Behind a large payload, the server takes up 4 KiB at first.
+  std::string all = packed(upload) + std::string(upload.length, 0);
+  wire_Launch launch{};
+  launch.header = {WIRE_Launch, 0, sizeof launch};
+  launch.function = function_handle(World::kNothing);
+  launch.grid_x = launch.grid_y = launch.grid_z = 1;
+  launch.block_x = launch.block_y = launch.block_z = 1;
+  launch.stream = w.stream(1);
+  for (int i = 0; i < 4; i++) all += packed(launch);
+  launch.header.size = launch.parameters_size = 32 << 10;
+  all += packed(launch) + std::string(8 << 10, 0);
+  w.guest.send(all.data(), all.size());
+  const auto launches = [&] {
+    uint64_t sum = 0;
+    for (const KernelTime &time : w.session->gate().kernel_times(10)) sum += time.launches;
+    return sum;
+  };
+  until([&] { return launches() == 4; });
+  CHECK(w.end().reason == EndReason::kClosed);
+}
+
 // Which of those that are measured together it is that runs nobody can tell.
 TEST(kernels_together_may_run_for_less_than_twice_as_long) {
   CHECK_EQUAL(Meter::most_for(0, 800), 800u);
