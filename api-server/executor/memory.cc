@@ -150,6 +150,13 @@ CUresult Memory::unmap(uint64_t address) {
 
 // Nobody else has it any more.
 CUresult Memory::overwrite(Retired *retired) {
+  const CUresult result = begin_overwriting(retired);
+  retired->unclean = result != CUDA_SUCCESS;
+  keep_first(unscrubbed_, result);
+  return result;
+}
+
+CUresult Memory::begin_overwriting(Retired *retired) {
   retired->loan = nullptr;
   if (retired->address) return scrubber_.zero(retired->address, retired->size);
   CUdeviceptr address = 0;
@@ -180,16 +187,17 @@ CUresult Memory::reap(bool wait) {
   if (wait) {
     CUresult result = overwrite_ended();
     keep_first(result, overwrite_returned(true));
-    keep_first(result, scrubber_.wait());
-    keep_first(result, give_to_device());
+    const CUresult done = scrubber_.wait();
+    keep_first(result, done);
+    if (done == CUDA_SUCCESS) keep_first(result, give_to_device());
     return result;
   }
   // What is done is given back before more is begun, or there would always be something to do.
   CUresult result = scrubber_.done();
-  if (result == CUDA_ERROR_NOT_READY) {
+  if (result == CUDA_SUCCESS) {
+    result = give_to_device();
+  } else if (result == CUDA_ERROR_NOT_READY) {
     result = CUDA_SUCCESS;
-  } else {
-    keep_first(result, give_to_device());
   }
   keep_first(result, overwrite_ended());
   keep_first(result, overwrite_returned(false));
@@ -221,7 +229,6 @@ CUresult Memory::overwrite_early(bool resting) {
     r.early = done != CUDA_SUCCESS && !r.address;
     keep_first(result, done);
   }
-  if (unscrubbed_ == CUDA_SUCCESS) unscrubbed_ = result;
   return result;
 }
 
@@ -241,7 +248,7 @@ CUresult Memory::clear_way(uint64_t address, uint64_t size) {
 CUresult Memory::give_to_device() {
   CUresult result = CUDA_SUCCESS;
   std::erase_if(retired_, [&](const Retired &r) {
-    if (r.loan || r.early) return false;
+    if (r.loan || r.early || r.unclean) return false;
     keep_first(result, driver_.cuMemUnmap(r.address, r.size));
     if (r.apart) keep_first(result, driver_.cuMemAddressFree(r.address, r.size));
     keep_first(result, driver_.cuMemRelease(r.memory));

@@ -173,6 +173,8 @@ class Memory {
     // Work that was begun before may still write there, or wait for a value there: a guest should
     // have waited for it. Overwritten when all work has ended, or once nothing reaches it.
     bool early = false;
+    // It could not be overwritten, and stays until the process goes: nobody else is to have it.
+    bool unclean = false;
 
     bool overlaps(uint64_t start, uint64_t length) const {
       return start < address + size && address < start + length;
@@ -213,6 +215,7 @@ class Memory {
   CUresult scrub_apart(uint64_t size, CUmemGenericAllocationHandle memory,
                        std::shared_ptr<Loan> loan = nullptr);
   CUresult overwrite(Retired *retired);
+  CUresult begin_overwriting(Retired *retired);
 
   const Driver &driver_;
   const int ordinal_;

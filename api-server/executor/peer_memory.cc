@@ -59,7 +59,6 @@ CUresult Memory::overwrite_returned(bool wait) {
     const CUresult result = overwrite(&r);
     if (first == CUDA_SUCCESS) first = result;
   }
-  if (first != CUDA_SUCCESS && unscrubbed_ == CUDA_SUCCESS) unscrubbed_ = first;
   return first;
 }
 

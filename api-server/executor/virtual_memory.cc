@@ -51,10 +51,6 @@ CUresult Memory::scrub_apart(uint64_t size, CUmemGenericAllocationHandle memory,
   Retired retired{0, size, memory, true, std::move(loan)};
   CUresult result = CUDA_SUCCESS;
   if (!is_lent(retired.loan)) result = overwrite(&retired);
-  if (result != CUDA_SUCCESS && !retired.address) {
-    if (unscrubbed_ == CUDA_SUCCESS) unscrubbed_ = result;
-    return result;
-  }
   retired_.push_back(std::move(retired));
   const CUresult reaped = reap(false);
   return result == CUDA_SUCCESS ? reaped : result;

@@ -195,11 +195,30 @@ TEST(a_crash_is_reported_and_ends_the_device_not_the_session) {
 TEST(memory_that_cannot_be_scrubbed_makes_the_device_unusable) {
   World w;
   w.guest.map(World::base(), kGranule);
+  w.guest.upload(World::base(), "secret");
   w.guest.synchronize();
   World::fake().fail("cuMemsetD8Async", CUDA_ERROR_UNKNOWN, 0);
   const SessionEnd end = w.end();
   CHECK(end.reason == EndReason::kDevice);
   CHECK(!end.reusable);
+  CHECK_EQUAL(World::fake().dirty_releases(), 0u);  // it goes with the process
+}
+
+TEST(memory_that_cannot_be_scrubbed_is_nobody_elses) {
+  World w;
+  w.guest.map(World::base(), 2 * kGranule);
+  w.guest.upload(World::base(), "secret");
+  w.guest.synchronize();
+  World::fake().fail("cuMemsetD8Async", CUDA_ERROR_UNKNOWN, 0);
+  w.guest.unmap(World::base(), 2 * kGranule);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_UNKNOWN);
+  w.guest.map(World::base() + 4 * kGranule, kGranule);
+  w.guest.unmap(World::base() + 4 * kGranule, kGranule);
+  CHECK_EQUAL(w.guest.synchronize().async, CUDA_SUCCESS);
+  const SessionEnd end = w.end();
+  CHECK(end.reason == EndReason::kDevice);
+  CHECK(!end.reusable);
+  CHECK_EQUAL(World::fake().dirty_releases(), 0u);
 }
 
 // As after kernels that print, or that use the heap. It is nobody's fault.

@@ -230,6 +230,34 @@ TEST(what_is_borrowed_counts_until_it_is_given_back) {
   CHECK_EQUAL(World::fake().dirty_releases(), 0u);
 }
 
+TEST(what_comes_back_and_cannot_be_overwritten_is_nobody_elses) {
+  Peer peer([](Peer &self) {
+    const auto link = join(self.take());
+    CHECK(link && borrow(*link, 1, kGranule));
+    self.say();
+    self.wait();
+    link->give_back(1);
+    self.wait();
+    return true;
+  });
+  World w(lending(4));
+  const uint64_t at = World::base();
+  w.guest.map(at, kGranule);
+  w.guest.upload(at, "secret");
+  lend(w, at, kGranule, 1);
+  peer.give(offer(w));
+  peer.await();
+  w.guest.unmap(at, kGranule);
+  CHECK_EQUAL(settle(w), CUDA_SUCCESS);
+  World::fake().fail("cuMemsetD8Async", CUDA_ERROR_UNKNOWN, 0);
+  peer.go();
+  w.guest.map(at, kGranule);
+  CHECK(settle(w) != CUDA_SUCCESS);
+  CHECK(!w.end().reusable);
+  CHECK_EQUAL(World::fake().dirty_releases(), 0u);
+  peer.go();
+}
+
 TEST(a_session_that_ends_waits_for_what_is_borrowed) { end_with_borrowed(true); }
 // Its process has to go: nobody else may get what another still has.
 TEST(what_is_not_given_back_is_nobody_elses) { end_with_borrowed(false); }
