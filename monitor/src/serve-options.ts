@@ -282,7 +282,7 @@ export const serveOptions = {
   'max-kernel-seconds': {
     env: 'OUTBOARD_MAX_KERNEL_SECONDS',
     value: 'SECONDS',
-    help: 'a session with a kernel that runs for longer is ended; 0: none is; a tenant may have its own',
+    help: 'a session with a kernel that runs for longer, by the wall and beside others of its GPU, is ended; 0: none is; a tenant may have its own',
     parse: seconds(0),
     fallback: 0,
     shown: '0',
