@@ -1,7 +1,7 @@
-// driver-arguments [--without FILE] [CALL...]: makes each call of the driver API (or those named,
-// in each version of the default stream) once with legal arguments, and then with one argument
-// wrong at a time, on the libcuda.so.1 that the dynamic linker finds; says what each did. Two
-// libraries that behave the same print the same. What the lines of FILE begin with is left out.
+// driver-arguments [--without FILE]... [CALL...]: makes each call of the driver API (or those
+// named, in each version of the default stream) once with legal arguments, and then with one
+// argument wrong at a time, on the libcuda.so.1 that the dynamic linker finds; says what each did.
+// Two libraries that behave the same print the same. What the lines of FILE begin with is left out.
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -143,7 +143,7 @@ int main(int count, char **words) {
   setrlimit(RLIMIT_CORE, &none);
   image_file();
   std::vector<std::string> wanted(words + 1, words + count);
-  if (wanted.size() > 1 && wanted[0] == "--without") {
+  while (wanted.size() > 1 && wanted[0] == "--without") {
     std::ifstream file(wanted[1]);
     for (std::string line; std::getline(file, line);)
       without.insert(line.substr(0, line.find('\t')));
