@@ -279,6 +279,28 @@ void peers(void **state) {
   OK(cuCtxSetCurrent(here));
 }
 
+// What is wrong is refused while kernels run: one that waits for the program would wait for ever.
+void refusals(void **state) {
+  CUcontext here = static_cast<CUcontext>(*state), there;
+  CUdeviceptr at, reserved;
+  OK(cuMemAlloc_v2(&at, 143));
+  OK(cuMemAddressReserve(&reserved, kGranule, 0, 0, 0));
+  OK(cuCtxCreate_v2(&there, 0, 1));
+  OK(cuCtxSetCurrent(here));
+  Running running;
+  running.read(at + 142);
+  assert_int_equal(cuCtxDisablePeerAccess(there), CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+  assert_int_equal(cuMemAddressFree(reserved, 2 * kGranule), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(cuMemAddressFree(at, kGranule), CUDA_ERROR_INVALID_VALUE);
+  assert_false(running.ended());
+  running.end_soon();
+  running.finish();
+  OK(cuMemAddressFree(reserved, kGranule));
+  OK(cuMemFree_v2(at));
+  OK(cuCtxDestroy_v2(there));
+  OK(cuCtxSetCurrent(here));
+}
+
 void pools_of_peers(void **state) {
   CUcontext here = static_cast<CUcontext>(*state), there;
   OK(cuCtxCreate_v2(&there, 0, 1));
@@ -329,16 +351,9 @@ void streams_without_a_handle(void **) {
 int main() {
   setenv("SOFTWARE_DEVICE_GPUS", "2", 1);
   const CMUnitTest tests[] = {
-      TEST(allocations),
-      TEST(host_memory),
-      TEST(in_order),
-      TEST(modules),
-      TEST(mappings),
-      TEST(arrays),
-      TEST(memory_of_graphs),
-      TEST(streams_without_a_handle),
-      TEST(peers),
-      TEST(pools_of_peers),
+      TEST(allocations), TEST(host_memory), TEST(in_order),         TEST(modules),
+      TEST(mappings),    TEST(arrays),      TEST(memory_of_graphs), TEST(streams_without_a_handle),
+      TEST(peers),       TEST(refusals),    TEST(pools_of_peers),
   };
   return cmocka_run_group_tests_name("frees", tests, nullptr, nullptr);
 }

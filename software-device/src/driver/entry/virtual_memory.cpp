@@ -86,7 +86,8 @@ CUresult cuMemAddressReserve(CUdeviceptr *address, size_t size, size_t alignment
 CUresult cuMemAddressFree(CUdeviceptr address, size_t size) {
   if (CUresult bad = enter()) return bad;
   Driver &all = *driver();
-  drain_all();
+  // What is refused is refused at once.
+  if (all.memory.may_free_reservation(address, size)) drain_all();
   auto result = static_cast<CUresult>(all.memory.free_reservation(address, size));
   for (const auto &device : all.devices)
     all.memory.space(device->ordinal).forget_retired(device->kernels);

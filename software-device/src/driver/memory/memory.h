@@ -119,6 +119,7 @@ class Memory {
   int set_access(uint64_t address, uint64_t size, int device, uint8_t flags);
   int get_access(uint64_t address, int device, uint8_t *flags) const;
   std::shared_ptr<Allocation> allocation_at(uint64_t address) const;
+  bool may_free_reservation(uint64_t address, uint64_t size) const;
   int free_reservation(uint64_t address, uint64_t size);
 
   // Changes the advice on a part of managed memory. False when it is not wholly that.
@@ -180,11 +181,14 @@ class Memory {
   Arena *arena_of(const Region &region) const;
   void unmap_destroyed(const Region &region);
 
+  using Regions = std::map<uint64_t, std::shared_ptr<Region>>;
+  bool is_bare(Regions::const_iterator at, uint64_t size) const;
+
   mutable std::shared_mutex mutex_;
   Checks checks_ = Checks::kPages;
   std::vector<PerDevice> devices_;
   std::shared_ptr<Arena> host_;
-  std::map<uint64_t, std::shared_ptr<Region>> regions_;
+  Regions regions_;
   // Off the books, and still in use by kernels.
   std::multimap<uint64_t, std::shared_ptr<Region>> leaving_;
   // What was freed last, for messages.

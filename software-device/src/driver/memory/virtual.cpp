@@ -174,12 +174,21 @@ std::shared_ptr<Allocation> Memory::allocation_at(uint64_t address) const {
   return address - mapping->first < mapping->second.size ? mapping->second.allocation : nullptr;
 }
 
+bool Memory::may_free_reservation(uint64_t address, uint64_t size) const {
+  std::shared_lock guard(mutex_);
+  return is_bare(regions_.find(address), size);
+}
+
+// Whether it is a whole reservation without mappings.
+bool Memory::is_bare(Regions::const_iterator at, uint64_t size) const {
+  return at != regions_.end() && at->second->kind == RegionKind::kReservation &&
+         at->second->size == size && at->second->mappings.empty();
+}
+
 int Memory::free_reservation(uint64_t address, uint64_t size) {
   std::unique_lock guard(mutex_);
   auto found = regions_.find(address);
-  if (found == regions_.end() || found->second->kind != RegionKind::kReservation ||
-      found->second->size != size || !found->second->mappings.empty())
-    return CUDA_ERROR_INVALID_VALUE;
+  if (!is_bare(found, size)) return CUDA_ERROR_INVALID_VALUE;
   for (size_t i = 0; i < devices_.size(); i++)
     devices_[i].space->remove(found->second->access[i].get());
   regions_.erase(found);

@@ -170,6 +170,10 @@ bool Context::open_peer(const Context &peer) {
 }
 
 bool Context::close_peer(uint64_t peer) {
+  {
+    std::lock_guard guard(peers_mutex_);
+    if (!peers_.contains(peer)) return false;
+  }
   drain();  // what runs may use it to its end
   std::lock_guard guard(peers_mutex_);
   auto found = peers_.find(peer);
