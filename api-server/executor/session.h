@@ -390,9 +390,9 @@ class Session : public std::enable_shared_from_this<Session> {
   std::condition_variable over_;
   std::atomic<bool> ending_{false};
   std::atomic<bool> left_alone_{false};  // the guest has hung up
-  bool told_ = false;     // the guest, of the end
-  bool at_rest_ = false;  // the device, once the session is over
-  bool ended_ = false;    // what follows is set
+  bool told_ = false;                    // the guest, of the end
+  bool at_rest_ = false;                 // the device, once the session is over
+  bool ended_ = false;                   // what follows is set
   EndReason reason_ = EndReason::kClosed;
   std::string end_message_;
   bool released_ = false;

@@ -6,6 +6,7 @@
 #include "device.h"
 #include "guest_calls.h"
 #include "handle.h"
+#include "log.h"
 #include "memory_parts.h"
 #include "peer.h"
 
@@ -54,6 +55,13 @@ static CUresult device_of(const CUmemLocation *location) {
   return device_exists(location->id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
+static CUresult check_type(CUmemAllocationType type) {
+  if (type == CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_SUCCESS;
+  if (type != CU_MEM_ALLOCATION_TYPE_MANAGED) return CUDA_ERROR_INVALID_VALUE;
+  log_warn("pools of managed memory are not served");
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 // ---- which pool --------------------------------------------------------------------------------
 
 CUresult guest_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev) {
@@ -84,32 +92,32 @@ CUresult guest_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
 
 CUresult guest_cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location,
                                       CUmemAllocationType type) {
-  (void)type;
-  CUresult result = device_of(location);
+  CUresult result = check_type(type);
+  if (!result) result = device_of(location);
   return result ? result : guest_cuDeviceGetDefaultMemPool(pool_out, location->id);
 }
 
 CUresult guest_cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location,
                                CUmemAllocationType type) {
-  (void)type;
-  CUresult result = device_of(location);
+  CUresult result = check_type(type);
+  if (!result) result = device_of(location);
   return result ? result : guest_cuDeviceGetMemPool(pool, location->id);
 }
 
 CUresult guest_cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type,
                                CUmemoryPool pool) {
   CUresult result = device_of(location);
+  if (!result) result = check_type(type);
   if (result) return result;
-  if (type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
   return guest_cuDeviceSetMemPool(location->id, pool);
 }
 
 // ---- a pool ------------------------------------------------------------------------------------
 
 CUresult guest_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
-  if (!pool || !poolProps || poolProps->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
-    return CUDA_ERROR_INVALID_VALUE;
-  CUresult result = device_of(&poolProps->location);
+  if (!pool || !poolProps) return CUDA_ERROR_INVALID_VALUE;
+  CUresult result = check_type(poolProps->allocType);
+  if (!result) result = device_of(&poolProps->location);
   if (result) return result;
   if (poolProps->handleTypes & ~(unsigned)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
     return CUDA_ERROR_NOT_SUPPORTED;

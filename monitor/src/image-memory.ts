@@ -6,9 +6,9 @@ const least = 512n * mebi;
 const most = 1024n * mebi;
 
 /**
- * Those that its session has loaded; and as much for those kept for later sessions, so that all
- * processes there can be take a quarter of the machine, unless that is too little for one large
- * image.
+ * Those that its session has loaded; as much for those loaded ahead of it that nobody has taken; and
+ * as much for those kept for later sessions: three eighths of the machine for all processes there
+ * can be, unless that is too little for one large image.
  */
 export function imageMemory(machine: bigint, processes: number): bigint {
   const share = machine / 8n / BigInt(Math.max(processes, 1));

@@ -182,7 +182,7 @@ export const serveOptions = {
   'image-memory': {
     env: 'OUTBOARD_IMAGE_MEMORY',
     value: 'BYTES',
-    help: "of this machine's memory, for each process: images of the modules of its session, which are refused beyond, and as much for those kept for later sessions",
+    help: "of this machine's memory, for each process: images of the modules of its session, which are refused beyond, as much for those loaded ahead of it, and as much for those kept for later sessions",
     parse: parseBytes,
     fallback: null,
     shown: '1G, or less: an 8th of the memory over all processes there can be, but 512M at least',

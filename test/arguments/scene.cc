@@ -1,8 +1,10 @@
 #include "scene.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <string>
 
 namespace arguments {
 
@@ -34,13 +36,14 @@ DONE:
 }
 )";
 
+// In memory, so that nothing is left behind.
 const char *image_file() {
-  static char path[] = "/tmp/driver-arguments.XXXXXX";
-  static const bool made = [] {
-    const int file = mkstemp(path);
-    return file >= 0 && write(file, kImage, sizeof kImage - 1) > 0 && close(file) == 0;
+  static const std::string path = [] {
+    const int file = memfd_create("driver-arguments", 0);
+    const bool written = file >= 0 && write(file, kImage, sizeof kImage - 1) > 0;
+    return written ? "/proc/self/fd/" + std::to_string(file) : "/nowhere/at/all";
   }();
-  return made ? path : "/nowhere";
+  return path.c_str();
 }
 
 namespace {

@@ -381,7 +381,7 @@ std::vector<Wrong> wrongs(const Parameter &parameter) {
                        return true;
                      }});
       all.push_back({"nonsense", [](Scene &, Value &value) {
-                       value = value_of("/nowhere" + 0);
+                       value = value_of("/nowhere/at/all" + 0);
                        return true;
                      }});
     }

@@ -146,6 +146,40 @@ void registered_memory(void **) {
   free(block);
 }
 
+// A neighbour may not hide that a kernel goes too far, nor may what was there before.
+void neighbours(void **) {
+  for (size_t size : {size_t{100}, size_t{512}, size_t{4096}, size_t{1} << 20}) {
+    CUdeviceptr before, at, behind;
+    OK(cuMemAlloc_v2(&before, size + 512));
+    OK(cuMemFree_v2(before));
+    OK(cuMemAlloc_v2(&at, size));
+    OK(cuMemAlloc_v2(&behind, size));
+    Probe good, bad;
+    OK(good.run("write4", at + size - 4));
+    OK(good.run("write4", behind));
+    if (exact()) {
+      CUresult result = CUDA_SUCCESS;
+      std::string text = said([&] { result = bad.run("write4", at + size); });
+      EXPECT(CUDA_ERROR_ILLEGAL_ADDRESS, result);
+      char nearest[100];
+      snprintf(nearest, sizeof nearest, "device memory of %zu bytes at 0x%llx", size, at);
+      assert_has(text, nearest);
+    }
+    OK(cuMemFree_v2(at));
+    OK(cuMemFree_v2(behind));
+  }
+}
+
+// A program that does not look at what it is told finds out here, at the latest.
+void refused_before(void **) {
+  CUdeviceptr at;
+  EXPECT(CUDA_ERROR_OUT_OF_MEMORY, cuMemAlloc_v2(&at, size_t{1} << 45));
+  Probe bad;
+  std::string text =
+      said([&] { EXPECT(CUDA_ERROR_ILLEGAL_ADDRESS, bad.run("write4", size_t{1} << 40)); });
+  assert_has(text, "35184372088832 bytes were asked for before, and refused");
+}
+
 void freed_memory(void **) {
   Probe good, bad, large;
   CUdeviceptr before, at, behind;
@@ -231,8 +265,10 @@ void addresses_of_nobody(void **) {
 
 int main() {
   const CMUnitTest tests[] = {
-      TEST(ends_of_allocations), TEST(other_kinds_of_memory), TEST(registered_memory),
-      TEST(freed_memory),        TEST(freed_in_a_stream),     TEST(alignment),
+      TEST(ends_of_allocations), TEST(other_kinds_of_memory),
+      TEST(registered_memory),   TEST(neighbours),
+      TEST(refused_before),      TEST(freed_memory),
+      TEST(freed_in_a_stream),   TEST(alignment),
       TEST(constants),           TEST(addresses_of_nobody),
   };
   return cmocka_run_group_tests(tests, nullptr, nullptr);

@@ -69,6 +69,13 @@ int main() {
   SHOW_DRIVER(cuMemGetMemPool(&current, &place, CU_MEM_ALLOCATION_TYPE_PINNED));
   place = here;
   SHOW_DRIVER(cuMemGetMemPool(nullptr, &place, CU_MEM_ALLOCATION_TYPE_PINNED));
+  CUmemPoolProps of_managed = {};
+  of_managed.allocType = CU_MEM_ALLOCATION_TYPE_MANAGED;
+  of_managed.location = place;
+  SHOW_DRIVER(cuMemGetDefaultMemPool(&current, &place, CU_MEM_ALLOCATION_TYPE_MANAGED));
+  SHOW_DRIVER(cuMemGetMemPool(&current, &place, CU_MEM_ALLOCATION_TYPE_MANAGED));
+  SHOW_DRIVER(cuMemSetMemPool(&place, CU_MEM_ALLOCATION_TYPE_MANAGED, usual));
+  SHOW_DRIVER(cuMemPoolCreate(&current, &of_managed));
   CUmemPoolProps properties = {};
   properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location = here;

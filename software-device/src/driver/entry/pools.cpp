@@ -45,6 +45,12 @@ std::shared_ptr<Pool> current_pool(Device &device) {
   return default_pool(device);
 }
 
+CUresult check_type(CUmemAllocationType type) {
+  if (type == CU_MEM_ALLOCATION_TYPE_MANAGED)
+    return refuse(CUDA_ERROR_NOT_SUPPORTED, "pools of managed memory are not there");
+  return type == CU_MEM_ALLOCATION_TYPE_PINNED ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult allocate(CUdeviceptr *address, size_t size, const std::shared_ptr<Pool> &pool,
                   const StreamRef &stream) {
   if (!address || !size) return CUDA_ERROR_INVALID_VALUE;
@@ -188,15 +194,18 @@ CUresult cuDeviceSetMemPool(CUdevice ordinal, CUmemoryPool handle) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType) {
+CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *location,
+                                CUmemAllocationType type) {
   if (CUresult bad = enter()) return bad;
+  if (CUresult bad = check_type(type)) return bad;
   Device *device;
   if (CUresult bad = device_of(location, &device)) return bad;
   return cuDeviceGetDefaultMemPool(pool, device->ordinal);
 }
 
-CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType) {
+CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type) {
   if (CUresult bad = enter()) return bad;
+  if (CUresult bad = check_type(type)) return bad;
   Device *device;
   if (CUresult bad = device_of(location, &device)) return bad;
   return cuDeviceGetMemPool(pool, device->ordinal);
@@ -206,14 +215,14 @@ CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUme
   if (CUresult bad = enter()) return bad;
   Device *device;
   if (CUresult bad = device_of(location, &device)) return bad;
-  if (type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult bad = check_type(type)) return bad;
   return cuDeviceSetMemPool(device->ordinal, pool);
 }
 
 CUresult cuMemPoolCreate(CUmemoryPool *handle, const CUmemPoolProps *properties) {
   if (CUresult bad = enter()) return bad;
-  if (!handle || !properties || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
-    return CUDA_ERROR_INVALID_VALUE;
+  if (!handle || !properties) return CUDA_ERROR_INVALID_VALUE;
+  if (CUresult bad = check_type(properties->allocType)) return bad;
   if (properties->handleTypes & ~static_cast<int>(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
     return refuse(CUDA_ERROR_NOT_SUPPORTED, "pools are shared by file descriptors only");
   Device *device;

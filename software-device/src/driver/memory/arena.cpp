@@ -27,12 +27,18 @@ std::unique_ptr<Arena> Arena::create(uint64_t window, PhysicalMemory *physical, 
   return nullptr;
 }
 
+// Behind what is held to its bytes nothing follows at once, or the first bytes of a neighbour would
+// hide that a kernel goes too far.
+uint64_t Arena::room_of_small(uint64_t size) const {
+  return round_up(size, 512) + (checks_ == Checks::kExact ? 512 : 0);
+}
+
 uint64_t Arena::allocate(uint64_t size, uint64_t align, uint8_t flags) {
   if (size == 0 || size > (uint64_t{1} << 46)) return 0;
   bool apart = checks_ == Checks::kPages && flags != (kReadable | kWritable);
   uint64_t address;
   if (size <= kSmall && !apart) {
-    address = allocate_small(round_up(size, 512), align < 512 ? 512 : align);
+    address = allocate_small(room_of_small(size), align < 512 ? 512 : align);
   } else {
     address = allocate_large(round_up(size, kGranule));
     if (!address && spare_) {
@@ -136,7 +142,7 @@ std::vector<Arena::Retired> Arena::release(uint64_t address, uint64_t size) {
     return {{address, size, true}};
   }
   if (checks_ == Checks::kExact) granules_->set(address, size, 0);
-  return release_small(address, round_up(size, 512));
+  return release_small(address, room_of_small(size));
 }
 
 std::vector<Arena::Retired> Arena::release_small(uint64_t address, uint64_t size) {

@@ -1,6 +1,7 @@
 // A window of addresses that plain allocations come from: one per device, over its physical
 // memory, and one for host memory that kernels can reach. Small requests share granules of 2 MiB,
-// at multiples of 512 bytes; large ones have granules of their own and one empty one behind them.
+// at multiples of 512 bytes, with exact checks as many apart; large ones have granules of their own
+// and one empty one behind them.
 #pragma once
 
 #include <cstdint>
@@ -58,6 +59,7 @@ class Arena {
  private:
   static constexpr uint64_t kSmall = uint64_t{1} << 20;
 
+  uint64_t room_of_small(uint64_t size) const;
   bool commit(uint64_t base, uint64_t size);
   void give_back(uint64_t base);
   uint64_t allocate_small(uint64_t size, uint64_t align);

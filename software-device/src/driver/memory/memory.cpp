@@ -60,7 +60,10 @@ uint64_t Memory::allocate_device(int device, uint64_t size, uint64_t align, uint
                                  RegionKind kind, uint8_t flags, bool variable) {
   std::unique_lock guard(mutex_);
   uint64_t base = devices_[static_cast<size_t>(device)].arena->allocate(size, align, flags);
-  if (!base) return 0;
+  if (!base) {
+    refused_ = size;
+    return 0;
+  }
   Region region;
   region.kind = kind;
   region.base = base;
@@ -294,10 +297,17 @@ bool Memory::holds(uint64_t address, uint64_t size) const {
 }
 
 std::string Memory::describe(uint64_t address) const {
+  std::shared_lock guard(mutex_);
+  std::string text = place_of(address);
+  if (refused_)
+    text += "; " + std::to_string(refused_) + " bytes were asked for before, and refused";
+  return text;
+}
+
+std::string Memory::place_of(uint64_t address) const {
   static constexpr const char *kinds[] = {
       "device memory",          "pinned host memory", "registered host memory",   "managed memory",
       "an address reservation", "an array",           "memory of another process"};
-  std::shared_lock guard(mutex_);
   const Region *nearest = nullptr;
   uint64_t distance = UINT64_MAX;
   auto after = regions_.upper_bound(address);
@@ -319,7 +329,8 @@ std::string Memory::describe(uint64_t address) const {
   char text[200];
   bool inside = behind && distance == 0 && address - nearest->base < nearest->size;
   for (auto [base, size] : freed_) {
-    if (inside || address - base >= size) continue;
+    // What begins right behind an allocation is likelier to be that one's.
+    if ((behind && distance < kNear) || address - base >= size) continue;
     snprintf(text, sizeof text, "it lies in %llu bytes at 0x%llx that were freed",
              static_cast<unsigned long long>(size), static_cast<unsigned long long>(base));
     return text;

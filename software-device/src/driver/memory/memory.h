@@ -180,6 +180,7 @@ class Memory {
   Region *find_mappings(uint64_t address, uint64_t size);
   Arena *arena_of(const Region &region) const;
   void unmap_destroyed(const Region &region);
+  std::string place_of(uint64_t address) const;
 
   using Regions = std::map<uint64_t, std::shared_ptr<Region>>;
   bool is_bare(Regions::const_iterator at, uint64_t size) const;
@@ -193,7 +194,9 @@ class Memory {
   std::multimap<uint64_t, std::shared_ptr<Region>> leaving_;
   // What was freed last, for messages.
   static constexpr size_t kRemembered = 64;
+  static constexpr uint64_t kNear = 512;  // bytes behind an allocation that are spoken of as its
   std::deque<std::pair<uint64_t, uint64_t>> freed_;  // (base, size)
+  uint64_t refused_ = 0;                             // bytes last asked for that were not there
   uint64_t next_id_ = 1;
   std::atomic<uint64_t> removals_{0};
 };
