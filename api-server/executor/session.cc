@@ -623,8 +623,9 @@ SessionEnd Session::warden() {
   if (!report.reusable) device_->spoil();
   gate_.leave();
   if (released) device_->yield();
-  log_line(report.reusable ? LogLevel::kInfo : LogLevel::kWarn, id_,
-           "session over: " + report.message);
+  // A context that kernels have worn is no trouble of anybody's.
+  const bool trouble = !released || unclean_ != CUDA_SUCCESS;
+  log_line(trouble ? LogLevel::kWarn : LogLevel::kInfo, id_, "session over: " + report.message);
   return report;
 }
 
