@@ -3,8 +3,9 @@
 // Puts itself under Landlock and a filter of system calls, and becomes the program, whose threads
 // all start under them. From then on there are only these files, no process can be made and no
 // socket but those within the machine, no TCP connection opened or listened for with a socket that
-// came from elsewhere, no process outside traced, read or sent a signal, and no rights gained.
-// Descriptors that were inherited or are handed over stay what they are.
+// came from elsewhere, no process outside traced, read or sent a signal, and no rights gained or
+// given. Shared memory of System V is not there either. Descriptors that were inherited or are
+// handed over stay what they are.
 //
 // --version prints what the kernel offers; that fails where it offers nothing.
 #define _GNU_SOURCE
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -46,6 +48,9 @@ static const uint64_t kTruncate = 1 << 14;  // ABI 3
 static const uint64_t kIoctl = 1 << 15;     // ABI 5
 static const uint64_t kTcp = 3;             // bind, connect
 static const uint64_t kSignals = 2;
+
+// Newer than the headers of Debian 12; the same on every architecture.
+enum { kFchmodat2 = 452, kSetxattrat = 463, kRemovexattrat = 466 };
 
 // What root keeps: other people's files, as far as the rules have them, locked memory, priorities,
 // limits. With the rest it could read processes that it cannot trace.
@@ -120,12 +125,44 @@ static int close_network(scmp_filter_ctx filter) {
   return result;
 }
 
+// What reaches others without a file being opened: limits and priorities of processes, rights and
+// owners of files that no rule has, shared memory, queues and keys that stay behind, namespaces in
+// which one would have rights. Of priorities only a process's and a thread's are told by number,
+// and the scheduler's calls name threads, which Node and drivers need for their own.
+static int close_detours(scmp_filter_ctx filter) {
+  const uint32_t refuse = SCMP_ACT_ERRNO(EPERM);
+  static const int kCalls[] = {
+      SCMP_SYS(setpriority), SCMP_SYS(ioprio_set),  SCMP_SYS(chmod),        SCMP_SYS(fchmodat),
+      SCMP_SYS(chown),       SCMP_SYS(lchown),      SCMP_SYS(fchownat),     SCMP_SYS(setxattr),
+      SCMP_SYS(lsetxattr),   SCMP_SYS(removexattr), SCMP_SYS(lremovexattr), SCMP_SYS(shmget),
+      SCMP_SYS(msgget),      SCMP_SYS(semget),      SCMP_SYS(add_key),      SCMP_SYS(request_key),
+      SCMP_SYS(keyctl),      SCMP_SYS(unshare),     SCMP_SYS(setns),        kFchmodat2,
+      kSetxattrat,           kRemovexattrat,
+  };
+  int result = seccomp_rule_add(filter, refuse, SCMP_SYS(prlimit64), 1, SCMP_A0(SCMP_CMP_NE, 0));
+  for (size_t i = 0; result == 0 && i < sizeof kCalls / sizeof *kCalls; i++)
+    result = seccomp_rule_add(filter, refuse, kCalls[i], 0);
+  return result;
+}
+
+// Descriptors on their way in messages count for the user, against the limit of who sends: with
+// half as many, slots cannot leave the monitor none to hand over.
+static int halve_descriptors(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) < 0) return -1;
+  if (limit.rlim_max == RLIM_INFINITY) return 0;
+  limit.rlim_max = limit.rlim_max / 2;
+  if (limit.rlim_cur > limit.rlim_max) limit.rlim_cur = limit.rlim_max;
+  return setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static int refuse_calls(void) {
   const scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
   if (!filter) return -ENOMEM;
   int result = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
   if (result == 0) result = close_processes(filter);
   if (result == 0) result = close_network(filter);
+  if (result == 0) result = close_detours(filter);
   if (result == 0) result = seccomp_load(filter);
   seccomp_release(filter);
   return result;
@@ -166,6 +203,7 @@ int main(int argc, char **argv) {
     errno = EINVAL;
     return fail("no program");
   }
+  if (halve_descriptors() < 0) return fail("limit of descriptors");
   drop_capabilities();
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) return fail("no_new_privs");
   if (syscall(SYS_landlock_restrict_self, rules, 0) < 0) return fail("landlock_restrict_self");

@@ -36,8 +36,10 @@ TokenWords *map(int fd) {
 }  // namespace
 
 std::shared_ptr<TokenPage> TokenPage::create() {
-  const int fd = memfd_create("outboard-tokens", MFD_CLOEXEC);
-  if (fd < 0 || ftruncate(fd, kBytes) < 0) {
+  // The slot's process has it, too: it may write there, but not take the page away under us.
+  const int fd = memfd_create("outboard-tokens", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0 || ftruncate(fd, kBytes) < 0 ||
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
     const std::string why = strerror(errno);
     if (fd >= 0) close(fd);
     throw Error("OB_INTERNAL", "no shared memory for a token page: " + why);

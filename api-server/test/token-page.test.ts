@@ -1,5 +1,5 @@
 // The page through which the monitor and a slot's process see each other's words.
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, ftruncateSync, openSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { build } from '../../scripts/setup/paths.mjs';
@@ -9,6 +9,16 @@ import { noLimit, TokenPage } from '../src/token-page.js';
 import { startSlot } from './support/slot.js';
 
 const native = loadNative(build);
+
+t.test('who has it cannot take it away under others', (t) => {
+  const page = TokenPage.create(native);
+  const fd = page.fd ?? -1;
+  t.throws(() => ftruncateSync(fd, 0), { code: 'EPERM' });
+  t.throws(() => ftruncateSync(fd, 1 << 20), { code: 'EPERM' });
+  t.equal(page.mode, 'open');
+  closeSync(fd);
+  t.end();
+});
 
 t.test('what one side writes the other one reads', (t) => {
   const here = TokenPage.create(native);

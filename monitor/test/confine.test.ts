@@ -174,6 +174,37 @@ t.test('sockets', { skip }, (t) => {
   t.end();
 });
 
+t.test('ways to others that lead through no file', { skip }, (t) => {
+  const program = path.join(build, 'api-server', 'test', 'confine', 'confine-outsiders');
+  const folder = mkdtempSync(path.join(tmpdir(), 'outboard-confine-'));
+  const file = path.join(folder, 'token');
+  writeFileSync(file, 'secret');
+  const other = spawn('sleep', ['100']);
+  t.teardown(() => {
+    other.kill();
+    rmSync(folder, { recursive: true });
+  });
+  const sandbox = openSandbox({ wanted: 'required', ...kept, traces: null });
+  const args = sandbox?.args ?? [];
+  const rules = args.slice(0, args.indexOf('--'));
+  const what = [String(other.pid), file];
+  const lines = (command: string, args: string[]) => {
+    const { stdout } = spawnSync(command, args, { encoding: 'utf8' });
+    return new Map(stdout.trim().split('\n').map((line) => line.split(': ') as [string, string]));
+  };
+  const inside = lines(sandbox?.command ?? '', [...rules, '--run', program, '--', program, ...what]);
+  const outside = lines(program, what);
+  const descriptors = Number(inside.get('descriptors'));
+  t.ok(descriptors > 0 && descriptors <= Number(outside.get('descriptors')) / 2, 'half of them');
+  inside.delete('descriptors');
+  t.equal(inside.get('limit of its own'), 'done');
+  inside.delete('limit of its own');
+  t.equal(inside.size, 13);
+  for (const [call, result] of inside) t.equal(result, 'Operation not permitted', call);
+  t.equal(outside.get('chmod'), 'done', 'the sandbox it is that refuses');
+  t.end();
+});
+
 t.test('what the command does not understand', { skip }, (t) => {
   const command = path.join(build, 'api-server', 'outboard-confine');
   for (const args of [[], ['--'], ['--hide', '/', '--', '/bin/true'], ['--read', '/']]) {
