@@ -92,17 +92,17 @@ export class SlotLog {
 /** What it says beside its text is one text, too: a field of its own would be one of the monitor's. */
 export function relay(line: string, log: Log) {
   const { level, msg, rest } = parsed(line);
-  const said =
-    Object.keys(rest).length > 0 ? { said: printable(JSON.stringify(rest), shownMost) } : {};
+  const said = rest === '{}' ? {} : { said: printable(rest, shownMost) };
   log[levels.get(level) ?? 'warn'](said, printable(msg, shownMost));
 }
 
-function parsed(line: string): { level?: unknown; msg: string; rest: object } {
+function parsed(line: string): { level?: unknown; msg: string; rest: string } {
   try {
     const { level, time: _time, msg, ...rest } = JSON.parse(line);
-    if (typeof msg === 'string') return { level, msg, rest };
+    // Lists within lists without an end are read, but not written again.
+    if (typeof msg === 'string') return { level, msg, rest: JSON.stringify(rest) };
   } catch {
     // A library's own words.
   }
-  return { msg: line, rest: {} };
+  return { msg: line, rest: '{}' };
 }

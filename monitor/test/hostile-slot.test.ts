@@ -142,6 +142,13 @@ t.test('lines without an end are counted', async (t) => {
   t.ok(lines.length < 10_000);
 });
 
+t.test('lists within lists in a line', async (t) => {
+  const deep = `'{"msg":"deep","a":' + '['.repeat(5_000) + ']'.repeat(5_000) + '}\\n'`;
+  const { until } = hostile(t, `write(2, Buffer.from(${deep})); write(2, Buffer.from('behind\\n'))`);
+  t.match(await until(({ msg }) => /deep/.test(msg)), { level: 40, slot: '0.1' });
+  await until(({ msg }) => msg === 'behind');
+});
+
 t.test('a line of a session is of the one that the monitor knows', async (t) => {
   const listener = createServer((socket) => t.teardown(() => socket.destroy()));
   await once(listener.listen(0, '127.0.0.1'), 'listening');
