@@ -144,7 +144,10 @@ t.test('lines without an end are counted', async (t) => {
 
 t.test('lists within lists in a line', async (t) => {
   const deep = `'{"msg":"deep","a":' + '['.repeat(5_000) + ']'.repeat(5_000) + '}\\n'`;
-  const { until } = hostile(t, `write(2, Buffer.from(${deep})); write(2, Buffer.from('behind\\n'))`);
+  const { until } = hostile(
+    t,
+    `write(2, Buffer.from(${deep})); write(2, Buffer.from('behind\\n'))`,
+  );
   t.match(await until(({ msg }) => /deep/.test(msg)), { level: 40, slot: '0.1' });
   await until(({ msg }) => msg === 'behind');
 });
