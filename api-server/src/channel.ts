@@ -1,8 +1,8 @@
 // One end of the pipe between the monitor and an API server process: each message of ipc.ts is its
-// length and what V8 makes of it. Not Node's own IPC, where bytes that make no sense throw where nobody
+// length and its bytes (message.ts). Not Node's own IPC, where bytes that make no sense throw where nobody
 // can catch it, and a message may be as long as it says: the other end may have been taken over.
 import type { Duplex } from 'node:stream';
-import { deserialize, serialize } from 'node:v8';
+import { decodeMessage, encodeMessage } from './message.js';
 
 /** Bytes of a message. The longest are times of kernels, by name. */
 export const messageMost = 4 << 20;
@@ -42,7 +42,7 @@ export class Channel {
   /** `sent` is called when it has been written, or cannot be; there may be nobody to read it. */
   send(message: object, sent?: (error?: Error | null) => void) {
     if (this.#over) return sent?.();
-    const body = serialize(message);
+    const body = encodeMessage(message);
     const head = Buffer.alloc(headBytes);
     head.writeUInt32BE(body.length);
     this.#stream.write(Buffer.concat([head, body]), sent);
@@ -70,7 +70,7 @@ export class Channel {
       this.#filled = 0;
       if (this.#body) {
         this.#body = null;
-        this.#events.onMessage(deserialize(part));
+        this.#events.onMessage(decodeMessage(part));
       } else {
         const size = part.readUInt32BE();
         if (size === 0 || size > messageMost) throw new Error(`a message of ${size} bytes`);

@@ -1,5 +1,5 @@
 // What the monitor and an API server process say to each other over their channel (channel.ts;
-// bigint and bytes pass as they are). Connections go beside it, through a socket of their own.
+// bigint and bytes pass as they are: message.ts). Connections go beside it, through a socket of their own.
 //
 //   monitor                          API server process
 //   open                      ->                         once, after the start

@@ -171,7 +171,7 @@ export class SlotSession {
   /** What its kernels have cost, so far. */
   kernelTimes(): KernelTime[] {
     const times = this.#running ? this.#native.kernelTimes(this.#running) : [];
-    return times.map(({ name, ...cost }) => ({ name: name.slice(0, kernelNameMost), ...cost }));
+    return times.map(({ name, ...cost }) => ({ name: cut(name), ...cost }));
   }
 
   /** Lets go of a connection that was never begun; the monitor still has it. */
@@ -202,4 +202,11 @@ function count(view: BigUint64Array | undefined): Counters {
   return Object.fromEntries(
     counterNames.map((name, index) => [name, view?.[index] ?? 0n]),
   ) as Counters;
+}
+
+/** What is no letter takes up to six bytes of a message, which has room for as many names as there are. */
+function cut(name: string): string {
+  const start = name.slice(0, kernelNameMost);
+  const fits = Buffer.byteLength(JSON.stringify(start)) <= 2 * kernelNameMost;
+  return fits ? start : start.slice(0, kernelNameMost / 4);
 }

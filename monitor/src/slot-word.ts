@@ -13,12 +13,10 @@ const code = Type.Union([name, Type.Null()]);
 const number = Type.Number();
 const word = Type.Refine(Type.BigInt(), (value) => value >= 0n && value < 1n << 64n);
 
-/** Looks at its length first: a message of few bytes can hold an array of four thousand million. */
+/** Looks at its length first. */
 function few<T extends TSchema>(item: T, most: number) {
   const fits = (value: unknown[]) =>
-    Array.isArray(value) &&
-    value.length <= most &&
-    Array.from(value).every((one) => Value.Check(item, one));
+    Array.isArray(value) && value.length <= most && value.every((one) => Value.Check(item, one));
   return Type.Refine(Type.Unsafe<Static<T>[]>({}), fits);
 }
 

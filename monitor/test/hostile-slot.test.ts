@@ -12,8 +12,8 @@ import { Slot, type SlotEvents } from '../src/slot.js';
 const native = loadNative(build);
 
 /** What the process runs in place of ours: `say` writes to where the monitor listens. */
-const begin = `
-  const fs = require('fs'), v8 = require('v8');
+const begin = `import('${new URL('../../api-server/src/message.js', import.meta.url)}').then(({ encodeMessage }) => {
+  const fs = require('fs');
   const write = (fd, bytes) => {
     for (let at = 0; at < bytes.length; ) {
       try { at += fs.writeSync(fd, bytes, at); }
@@ -25,7 +25,7 @@ const begin = `
     head.writeUInt32BE(body.length);
     return Buffer.concat([head, body]);
   };
-  const say = (message) => write(3, framed(v8.serialize(message)));
+  const say = (message) => write(3, framed(encodeMessage(message)));
   const ready = {
     type: 'ready',
     snapshot: {
@@ -62,7 +62,7 @@ function hostile(t: Test, script: string, events: Partial<SlotEvents> = {}) {
   const ended = new Promise<string>((resolve) => {
     const library = '';
     const kept = { modules: null, uploads: null, imageBytes: 0n };
-    const sandbox = { command: process.execPath, args: ['-e', begin + script], what: '' };
+    const sandbox = { command: process.execPath, args: ['-e', `${begin}${script}});`], what: '' };
     const options = {
       gpu: 0,
       index: 1,
@@ -106,8 +106,12 @@ const nonsense = {
   'no device': `say({ type: 'ready', snapshot: null })`,
   'a device of another kind': `say({ ...ready, snapshot: { ...ready.snapshot, peers: 'all' } })`,
   'a number that no machine has': `say({ ...ready, snapshot: { ...ready.snapshot, totalMemory: 1n << 70n } })`,
-  'a list without an end': `const peers = []; peers.length = 2 ** 32 - 1; say({ ...ready, snapshot: { ...ready.snapshot, peers } })`,
-  'lists within lists': `write(3, framed(Buffer.concat([Buffer.from('ff0f', 'hex'), Buffer.alloc(4_000_000, '4101', 'hex')])))`,
+  'a number just too large': `say({ ...ready, snapshot: { ...ready.snapshot, totalMemory: 1n << 64n } })`,
+  'a number of four million digits': `write(3, framed(Buffer.from('"n' + '9'.repeat(4_000_000) + '"')))`,
+  'bytes that fill no number': `write(3, framed(Buffer.from('"wAAAA"')))`,
+  'text of no kind': `write(3, framed(Buffer.from('{"type":"prepared"}')))`,
+  'a list without an end': `const peers = Array(1_000_000).fill(1); say({ ...ready, snapshot: { ...ready.snapshot, peers } })`,
+  'lists within lists': `write(3, framed(Buffer.from('['.repeat(2_000_000) + ']'.repeat(2_000_000))))`,
   'a device, again': 'say(ready), say(ready)',
   'an answer nobody asked for': `say(ready), say({ type: 'pong', counters: null })`,
   'a session nobody began': `say(ready), say({ type: 'ended', end: { reason: 'closed', message: '', reusable: true, modules: [] }, counters: {} })`,
