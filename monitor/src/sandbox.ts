@@ -123,7 +123,9 @@ function keepFrom(open: readonly string[], secrets: readonly string[]) {
   for (const secret of secrets.map((one) => path.resolve(one))) {
     const folder = path.dirname(secret);
     const place = existsSync(folder) ? realpathSync(folder) : folder;
-    const around = folders.find((one) => `${place}/`.startsWith(`${one}/`));
+    // It may be a link into another one.
+    const places = existsSync(secret) ? [place, realpathSync(secret)] : [place];
+    const around = folders.find((one) => places.some((it) => `${it}/`.startsWith(`${one}/`)));
     if (around !== undefined) throw new OutboardError('OB_SANDBOX_SECRET', secret, around);
   }
 }

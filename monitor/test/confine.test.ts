@@ -66,11 +66,14 @@ t.test('what is secret lies where a slot cannot read', { skip }, (t) => {
   t.ok(open(token, `${folder}-beside`));
   const link = path.join(folder, 'link');
   symlinkSync('/opt', link);
+  const linked = path.join(folder, 'server.key');
+  symlinkSync('/usr/bin/env', linked);
   for (const [secret, around] of [
     [token, folder],
     [token, path.dirname(folder)],
     ['/opt/api.sock.token', null],
     [path.join(link, 'api.sock.token'), null],
+    [linked, null],
   ] as const) {
     t.throws(() => open(secret, around), { code: 'OB_SANDBOX_SECRET' }, secret);
   }
@@ -190,9 +193,21 @@ t.test('ways to others that lead through no file', { skip }, (t) => {
   const what = [String(other.pid), file];
   const lines = (command: string, args: string[]) => {
     const { stdout } = spawnSync(command, args, { encoding: 'utf8' });
-    return new Map(stdout.trim().split('\n').map((line) => line.split(': ') as [string, string]));
+    return new Map(
+      stdout
+        .trim()
+        .split('\n')
+        .map((line) => line.split(': ') as [string, string]),
+    );
   };
-  const inside = lines(sandbox?.command ?? '', [...rules, '--run', program, '--', program, ...what]);
+  const inside = lines(sandbox?.command ?? '', [
+    ...rules,
+    '--run',
+    program,
+    '--',
+    program,
+    ...what,
+  ]);
   const outside = lines(program, what);
   const descriptors = Number(inside.get('descriptors'));
   t.ok(descriptors > 0 && descriptors <= Number(outside.get('descriptors')) / 2, 'half of them');
