@@ -9,8 +9,9 @@ import { printable } from './printable.js';
 /** Bytes that are read of a line, and characters that are shown of it. */
 const lineBytes = 64 << 10;
 const shownMost = 4000;
-/** Lines of a second; more are counted. */
+/** Lines and bytes of a second. More lines are counted as far as they have been read; then nothing is read. */
 const linesMost = 500;
+const bytesMost = 1 << 20;
 const secondMilliseconds = 1000;
 const newline = 0x0a;
 
@@ -34,6 +35,8 @@ export class SlotLog {
   #cut = false;
   #lines = 0;
   #left = 0;
+  #bytes = 0;
+  #ended = false;
   #second: NodeJS.Timeout | undefined;
 
   constructor(stream: Readable, log: Log) {
@@ -46,10 +49,21 @@ export class SlotLog {
 
   /** Its process is gone: what it has written by now is read, what a child of it goes on writing not. */
   end() {
+    this.#ended = true;
+    this.#stream.resume();
     setTimeout(() => this.#stream.destroy(), secondMilliseconds).unref();
   }
 
   #read(chunk: Buffer) {
+    this.#second ??= setTimeout(() => this.#nextSecond(), secondMilliseconds).unref();
+    this.#bytes += chunk.length;
+    this.#split(chunk);
+    // Who writes more waits: to read it would keep the monitor from everybody else.
+    const enough = this.#lines > linesMost || this.#bytes > bytesMost;
+    if (enough && !this.#ended) this.#stream.pause();
+  }
+
+  #split(chunk: Buffer) {
     for (let at = 0; at < chunk.length; ) {
       const end = chunk.indexOf(newline, at);
       this.#add(chunk.subarray(at, end < 0 ? undefined : end));
@@ -72,12 +86,10 @@ export class SlotLog {
 
   #finish() {
     if (this.#filled === 0) return;
-    const line = this.#line.toString('utf8', 0, this.#filled);
+    const size = this.#filled;
     this.#filled = 0;
-    this.#second ??= setTimeout(() => this.#nextSecond(), secondMilliseconds).unref();
-    if (this.#lines < linesMost) relay(line, this.log);
-    else this.#left++;
-    this.#lines++;
+    if (this.#lines++ >= linesMost) this.#left++;
+    else relay(this.#line.toString('utf8', 0, size), this.log);
   }
 
   #nextSecond() {
@@ -86,6 +98,8 @@ export class SlotLog {
     this.#second = undefined;
     this.#lines = 0;
     this.#left = 0;
+    this.#bytes = 0;
+    this.#stream.resume();
   }
 }
 

@@ -2,12 +2,14 @@
 // process, and nothing else.
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
+import { Readable } from 'node:stream';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { loadNative } from '../../api-server/src/native.js';
 import { handleOf } from '../../api-server/src/socket-handle.js';
 import { build } from '../../scripts/setup/paths.mjs';
 import { Slot, type SlotEvents } from '../src/slot.js';
+import { SlotLog } from '../src/slot-log.js';
 
 const native = loadNative(build);
 
@@ -154,6 +156,29 @@ t.test('lists within lists in a line', async (t) => {
   );
   t.match(await until(({ msg }) => /deep/.test(msg)), { level: 40, slot: '0.1' });
   await until(({ msg }) => msg === 'behind');
+});
+
+t.test('what is more than a log can hold is not even read', async (t) => {
+  const awake = setInterval(() => {}, 1000);
+  t.teardown(() => clearInterval(awake));
+  for (const what of ['y\\n', 'y', '\\n']) {
+    let read = 0;
+    const endless = new Readable({
+      read() {
+        read++;
+        // Where it is read without an end nobody else gets a turn.
+        if (read === 1000) this.destroy();
+        else this.push(Buffer.alloc(64 << 10, what.replace('\\n', '\n')));
+      },
+    });
+    t.teardown(() => endless.destroy());
+    const log = new SlotLog(endless, pino({ level: 'silent' }));
+    await once(endless, 'pause');
+    t.ok(read < 100, `${read} parts of ${JSON.stringify(what)}`);
+    await once(endless, 'pause');
+    t.ok(read < 100, 'nor in the next second');
+    log.end();
+  }
 });
 
 t.test('a line of a session is of the one that the monitor knows', async (t) => {
