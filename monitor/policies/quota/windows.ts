@@ -27,10 +27,18 @@ const spareKept = 0.7;
 /** How far back a session's appetite looks, in periods; above the other, it has always wanted more. */
 const appetitePeriods = 32;
 const steadyAppetite = 0.95;
+/** The same, below which it is not launches that leave gaps, nor chance. */
+const stillBelow = 0.5;
+/** So many idle periods anyone may let pass with room to work; then it was not others in its way. */
+const stillPeriods = 8;
+/** Whoever let more pass than that needs as many of work, up to so many, to be waited for again. */
+const stillMost = 32;
 
 interface Account {
   /** The part of steps at which it wanted something. */
   readonly appetite: number;
+  /** Idle periods in which it had room and did next to nothing, less those in which it worked. */
+  readonly still: number;
   readonly charged: bigint;
   readonly wanted: boolean;
   /** Whether it took part in what the others owe each other. */
@@ -61,7 +69,10 @@ export interface WindowsMemory {
 interface Entry {
   session: QuotaSession;
   known: Account | undefined;
+  /** Nanoseconds charged in the last period. */
   used: number;
+  /** Nanoseconds that were charged before, more than it came to. */
+  refund: number;
   credit: number;
   level: number;
   /** It wanted more during the whole last period. */
@@ -75,6 +86,9 @@ interface Entry {
   /** It came up against its limit in the last period. */
   held: boolean;
   appetite: number;
+  /** What it could have used in the last period, if it had wanted more than it did. */
+  room: number;
+  still: number;
   /**
    * It always has work on the device or in front of it. If such a one uses less than it may, others
    * are in its way, and to give them its time would be wrong.
@@ -108,12 +122,14 @@ function step(
   const use = deviceUse(entries, passed, memory);
   divide(entries, passed, use, rank);
   foresee(entries, rank);
+  for (const entry of entries) if (entry.refund > 0) payBack(entry, entries);
   settle(entries, passed);
   balance(entries);
   const limits = new Map<number, bigint | null>();
   const accounts = new Map<number, Account>();
   const present = entries.filter((entry) => entry.present);
-  const start = headStart(present);
+  const moving = present.filter((entry) => !isStill(entry));
+  const start = headStart(moving.length > 0 ? moving : present);
   for (const entry of entries) {
     const { session, credit, level } = entry;
     const { id, charged, wants: wanted, shareLimit } = session;
@@ -123,6 +139,7 @@ function step(
     limits.set(id, limit);
     accounts.set(id, {
       appetite: entry.appetite,
+      still: entry.still,
       charged,
       wanted,
       present: entry.present,
@@ -147,23 +164,31 @@ function step(
 
 function entryOf(session: QuotaSession, known: Account | undefined): Entry {
   const { charged, wants, shareLimit } = session;
-  const limited = known !== undefined && known.limit !== null;
+  const change = known ? Number(charged - known.charged) : 0;
+  const used = Math.max(0, change);
+  const limit = known?.limit ?? null;
+  const held = wants && limit !== null && charged >= limit;
+  const hungry = wants && known?.wanted === true;
+  const room = known && limit !== null ? Number(limit - known.charged) : 0;
+  const still = known?.still ?? 0;
   const before = known?.appetite ?? 0.5;
   const appetite = before + (Number(wants) - before) / appetitePeriods;
   return {
     session,
     known,
-    // A prediction that is corrected can make it negative.
-    used: known ? Number(charged - known.charged) : 0,
+    used,
+    refund: Math.max(0, -change),
     credit: known?.credit ?? 0,
     // A new limit is in effect at once: nothing saved under the old one is used up first.
     level: known?.shareLimit === shareLimit ? known.level : Math.min(0, known?.level ?? 0),
-    hungry: wants && known?.wanted === true,
+    hungry,
     present: wants || known?.wanted === true,
     part: 0,
     hard: Number.POSITIVE_INFINITY,
-    held: wants && limited && charged >= (known.limit ?? 0n),
+    held,
     appetite,
+    room: hungry && !held ? room : 0,
+    still,
     steady: appetite > steadyAppetite,
   };
 }
@@ -180,18 +205,47 @@ interface DeviceUse {
 }
 
 function deviceUse(entries: readonly Entry[], passed: number, memory: WindowsMemory): DeviceUse {
-  const used = Math.max(0, sum(entries.map((entry) => entry.used)));
+  const used = sum(entries.map((entry) => entry.used));
   if (passed === 0) return { ...memory, used, idle: 0 };
-  const covered = Math.min(passed, memory.ahead + used);
-  const ahead = Math.min(1e9, memory.ahead + used - covered);
+  // What is refunded was never done, and is not done later; what others used, they did.
+  const undone = sum(entries.map((entry) => entry.refund));
+  const work = Math.max(0, memory.ahead - undone) + used;
+  const covered = Math.min(passed, work);
+  const ahead = Math.min(1e9, work - covered);
   const recent = memory.recent + (covered / passed - memory.recent) / recentPeriods;
-  const peak = Math.max(recent, memory.peak - peakDecay);
   const held = entries.some((entry) => entry.held);
-  const waitedFor = entries.some((entry) => entry.present && !entry.held && !entry.steady);
-  const idle =
-    held && waitedFor && recent < idleBelow * peak ? Math.max(0, peak * passed - covered) : 0;
+  const most = Math.max(0, ...entries.map((entry) => entry.used));
+  // While somebody waits for one that has room, that it is not full tells nothing of what it can do.
+  const telling = !(held && entries.some((entry) => entry.hungry && !hadTurns(entry, most)));
+  const peak = Math.max(recent, memory.peak * (telling ? 1 - peakDecay : 1));
+  const stands = held && recent < idleBelow * peak;
+  for (const entry of entries) countStill(entry, held && recent < stillBelow * peak, most);
+  const waitedFor = entries.some(
+    (entry) => entry.present && !entry.held && (!entry.steady || isStill(entry)),
+  );
+  const idle = stands && waitedFor ? Math.max(0, peak * passed - covered) : 0;
   const spare = idle > 0 ? Math.min(periodNs, memory.spare + idle) : memory.spare * spareKept;
   return { used, idle, ahead, recent, peak, spare };
+}
+
+/**
+ * While the device stands idle, only who uses its room counts as at work: a trickle of small kernels
+ * does not help. While it is busy, who gets its turns does: others are in its way.
+ */
+function countStill(entry: Entry, stands: boolean, most: number) {
+  if (!entry.hungry) return;
+  if (stands && entry.used < entry.room / 2) entry.still = Math.min(stillMost, entry.still + 1);
+  else if (hadTurns(entry, most)) entry.still = Math.max(0, entry.still - 1);
+}
+
+/** Of what is charged in a period, next to whoever has used the most. */
+function hadTurns({ used, room }: Entry, most: number): boolean {
+  return used >= Math.min(room, most / 2) / 2;
+}
+
+/** Others are not in its way, as the device stood idle: it waits for something else. */
+function isStill({ still }: Entry): boolean {
+  return still > stillPeriods;
 }
 
 /** Divides the last period among those who wanted it, and books what each has used of it. */
@@ -205,7 +259,8 @@ function divide(
   const claims = entries.map((entry): Claim => {
     const { shareRequest, shareLimit } = entry.session;
     // Who had nothing to do at some moment, or could have had the idle device, had all it wanted.
-    const more = entry.hungry && (idle === 0 || entry.held || entry.steady);
+    const could = isStill(entry) || (idle > 0 && !entry.steady);
+    const more = entry.hungry && (entry.held || !could);
     const most = (Math.min(100, shareLimit) / 100) * Math.max(amount, passed);
     return {
       request: (shareRequest / 100) * amount,
@@ -243,6 +298,19 @@ function foresee(entries: readonly Entry[], rank: Ranking) {
         : share / all;
     if (shareLimit < 100) entry.hard = level + (shareLimit / 100) * periodNs;
   }
+}
+
+/**
+ * What was charged too much had been divided like all use, and that is undone; but it pays debts
+ * only. More than that would be owed to it by those who were not there when it was charged.
+ */
+function payBack(entry: Entry, entries: readonly Entry[]) {
+  const paid = Math.min(entry.refund * Math.max(0, 1 - entry.part), Math.max(0, -entry.credit));
+  entry.credit += paid;
+  if (!entry.present) return;
+  const owed = entries.filter((other) => other.present && other.credit > 0);
+  const all = sum(owed.map(({ credit }) => credit));
+  for (const other of owed) other.credit -= (other.credit / all) * Math.min(paid, all);
 }
 
 /** Those who come, and those who have gone. */
