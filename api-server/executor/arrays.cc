@@ -143,7 +143,9 @@ void Arrays::reap() {
     const Array array = std::move(doomed_.back());
     doomed_.pop_back();
     lock.unlock();
-    const CUresult result = give_back(array);
+    // What was begun before may still write there: a guest should have waited for it.
+    CUresult result = driver_.cuCtxSynchronize();
+    keep_first(result, give_back(array));
     lock.lock();
     keep_first(unclean_, result);
   }

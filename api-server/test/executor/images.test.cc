@@ -1,4 +1,6 @@
 // Arrays, copies of boxes, textures and references: what they do, and what a guest may not.
+#include <unistd.h>
+
 #include "check.h"
 #include "session_limits.h"
 #include "world.h"
@@ -221,6 +223,29 @@ TEST(arrays_count_as_memory) {
   CHECK_EQUAL(w.guest.synchronize().async, 0);
   CHECK_EQUAL(World::fake().calls("cuArrayDestroy"), 1u);
   CHECK(w.end().reusable);
+  CHECK_EQUAL(World::fake().dirty_releases(), 0u);
+}
+
+// A guest should wait for it; one that does not leaves nothing in the memory all the same.
+TEST(an_array_stays_until_work_that_was_begun_has_ended) {
+  World w;
+  const uint64_t held = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
+  create(w, array_handle(1), 1024, 4, 0);
+  wire_HostFunction post{};
+  post.stream = held;
+  post.function = 1;
+  w.guest.put(WIRE_HostFunction, post);
+  const uint64_t call = w.guest.next(WIRE_CALL).as<wire_call>().call;
+  upload(w, {array_handle(1), 0, 3, 0}, 4096, 1, 1, std::string(4096, 'x'), held);
+  destroy(w, array_handle(1));
+  CHECK_EQUAL(w.guest.call(WIRE_Echo, wire_Echo{}).reply.result, CUDA_SUCCESS);
+  usleep(50000);
+  CHECK_EQUAL(World::fake().calls("cuArrayDestroy"), 0u);
+  wire_HostFunctionDone done{};
+  done.call = call;
+  w.guest.put(WIRE_HostFunctionDone, done);
+  CHECK(w.end().reusable);
+  CHECK_EQUAL(World::fake().calls("cuArrayDestroy"), 1u);
   CHECK_EQUAL(World::fake().dirty_releases(), 0u);
 }
 
