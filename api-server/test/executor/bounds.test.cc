@@ -30,14 +30,7 @@ Launch launch(World &w) {
 uint64_t ask_open(World &w, uint32_t index, const std::string &options = {}) {
   const std::string image = Guest::image("kernel number" + std::to_string(index) + "\n");
   w.guest.send_image(image);
-  const wire_ModuleLoad load = w.guest.load_command(module_handle(index), image);
-  wire_ModuleOpen q{};
-  q.module = load.module;
-  q.hash0 = load.hash0;
-  q.hash1 = load.hash1;
-  q.hash2 = load.hash2;
-  q.hash3 = load.hash3;
-  q.total = load.total;
+  wire_ModuleOpen q = w.guest.open_command(module_handle(index), image);
   q.options_size = static_cast<uint32_t>(options.size());
   return w.guest.ask(WIRE_ModuleOpen, q, options);
 }

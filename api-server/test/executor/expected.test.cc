@@ -11,14 +11,7 @@ const char *const kText = "kernel first 8\n";
 Answer open(World &w, uint64_t module, const std::string &text, const std::string &options = {}) {
   const std::string image = Guest::image(text);
   w.guest.send_image(image);
-  const wire_ModuleLoad load = w.guest.load_command(module, image);
-  wire_ModuleOpen q{};
-  q.module = module;
-  q.hash0 = load.hash0;
-  q.hash1 = load.hash1;
-  q.hash2 = load.hash2;
-  q.hash3 = load.hash3;
-  q.total = load.total;
+  wire_ModuleOpen q = w.guest.open_command(module, image);
   q.options_size = static_cast<uint32_t>(options.size());
   return w.guest.call(WIRE_ModuleOpen, q, options);
 }

@@ -6,22 +6,10 @@ using namespace outboard;
 
 namespace {
 
-wire_ModuleOpen open_command(const Guest &guest, uint64_t module, const std::string &image) {
-  const wire_ModuleLoad load = guest.load_command(module, image);
-  wire_ModuleOpen q{};
-  q.module = load.module;
-  q.hash0 = load.hash0;
-  q.hash1 = load.hash1;
-  q.hash2 = load.hash2;
-  q.hash3 = load.hash3;
-  q.total = load.total;
-  return q;
-}
-
 Answer open(World &w, uint64_t module, const std::string &text, const std::string &options = {}) {
   const std::string image = Guest::image(text);
   w.guest.send_image(image);
-  wire_ModuleOpen q = open_command(w.guest, module, image);
+  wire_ModuleOpen q = w.guest.open_command(module, image);
   q.options_size = static_cast<uint32_t>(options.size());
   return w.guest.call(WIRE_ModuleOpen, q, options);
 }
@@ -130,7 +118,7 @@ TEST(options_that_are_none) {
                               jit_option(CU_JIT_GLOBAL_SYMBOL_ADDRESSES, 0x2000);
   const Answer answer = open(w, module_handle(1), "kernel good\n", options);
   CHECK_EQUAL(answer.frame.as<wire_ModuleOpen_reply>().state, WIRE_MODULE_LOADED);
-  wire_ModuleOpen q = open_command(w.guest, module_handle(2), Guest::image("kernel good\n"));
+  wire_ModuleOpen q = w.guest.open_command(module_handle(2), Guest::image("kernel good\n"));
   q.options_size = 24;
   w.guest.put(WIRE_ModuleOpen, q, std::string(24, '\0'));
   w.expect_violation("not whole");

@@ -257,6 +257,18 @@ wire_ModuleLoad Guest::load_command(uint64_t module, const std::string &image) c
   return q;
 }
 
+wire_ModuleOpen Guest::open_command(uint64_t module, const std::string &image) const {
+  const wire_ModuleLoad load = load_command(module, image);
+  wire_ModuleOpen q{};
+  q.module = load.module;
+  q.hash0 = load.hash0;
+  q.hash1 = load.hash1;
+  q.hash2 = load.hash2;
+  q.hash3 = load.hash3;
+  q.total = load.total;
+  return q;
+}
+
 void Guest::send_image(const std::string &image, size_t piece) {
   const outboard::Hash hash = hash_of(image);
   // Backwards: pieces may come in any order.

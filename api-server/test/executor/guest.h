@@ -86,6 +86,8 @@ class Guest {
   // An image of one PTX part.
   static std::string image(const std::string &text, uint32_t kind = WIRE_IMAGE_PTX);
   wire_ModuleLoad load_command(uint64_t module, const std::string &image) const;
+  // Without options: `options_size` is the caller's.
+  wire_ModuleOpen open_command(uint64_t module, const std::string &image) const;
   void send_image(const std::string &image, size_t piece = 1 << 20);
   // Sends what the server lacks.
   Answer load(uint64_t module, const std::string &image);

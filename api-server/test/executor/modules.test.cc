@@ -189,16 +189,9 @@ TEST(globals_become_reachable_and_end_with_their_module) {
 TEST(what_was_asked_for_once_comes_with_the_load) {
   const std::string image = Guest::image("global asked 64\nglobal other 8\nkernel k 4\n");
   const auto open = [&](World &w, uint32_t module) {
-    const wire_ModuleLoad load = w.guest.load_command(module_handle(module), image);
-    wire_ModuleOpen q{};
-    q.module = load.module;
-    q.hash0 = load.hash0;
-    q.hash1 = load.hash1;
-    q.hash2 = load.hash2;
-    q.hash3 = load.hash3;
-    q.total = load.total;
     w.guest.send_image(image);
-    const Answer answer = w.guest.call(WIRE_ModuleOpen, q);
+    const Answer answer =
+        w.guest.call(WIRE_ModuleOpen, w.guest.open_command(module_handle(module), image));
     const auto &reply = answer.frame.as<wire_ModuleOpen_reply>();
     return answer.frame.tail<wire_ModuleOpen_reply>(reply.list_size);
   };

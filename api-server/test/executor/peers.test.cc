@@ -96,6 +96,17 @@ bool borrow(PeerLink &link, uint64_t loan, uint64_t size) {
   return true;
 }
 
+// Borrows the first piece and gives it back when it is told to go; a second time, it ends.
+bool borrow_and_give_back(Peer &self, uint64_t size) {
+  const auto link = join(self.take());
+  CHECK(link && borrow(*link, 1, size));
+  self.say();
+  self.wait();
+  link->give_back(1);
+  self.wait();
+  return true;
+}
+
 void end_with_borrowed(bool back) {
   Peer peer([&](Peer &self) {
     const auto link = join(self.take());
@@ -196,15 +207,7 @@ TEST(sixteen_connections_borrow_at_a_time) {
 }
 
 TEST(what_is_borrowed_counts_until_it_is_given_back) {
-  Peer peer([](Peer &self) {
-    const auto link = join(self.take());
-    CHECK(link && borrow(*link, 1, 3 * kGranule));
-    self.say();
-    self.wait();
-    link->give_back(1);
-    self.wait();
-    return true;
-  });
+  Peer peer([](Peer &self) { return borrow_and_give_back(self, 3 * kGranule); });
   {
     World w(lending(4));
     const uint64_t at = World::base();
@@ -231,15 +234,7 @@ TEST(what_is_borrowed_counts_until_it_is_given_back) {
 }
 
 TEST(what_comes_back_and_cannot_be_overwritten_is_nobody_elses) {
-  Peer peer([](Peer &self) {
-    const auto link = join(self.take());
-    CHECK(link && borrow(*link, 1, kGranule));
-    self.say();
-    self.wait();
-    link->give_back(1);
-    self.wait();
-    return true;
-  });
+  Peer peer([](Peer &self) { return borrow_and_give_back(self, kGranule); });
   World w(lending(4));
   const uint64_t at = World::base();
   w.guest.map(at, kGranule);
