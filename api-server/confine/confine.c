@@ -127,8 +127,8 @@ static int close_network(scmp_filter_ctx filter) {
 
 // What reaches others without a file being opened: limits and priorities of processes, rights and
 // owners of files that no rule has, shared memory, queues and keys that stay behind, namespaces in
-// which one would have rights. Of priorities only a process's and a thread's are told by number,
-// and the scheduler's calls name threads, which Node and drivers need for their own.
+// which one would have rights. The scheduler's own calls stay: Node and drivers need them for their
+// threads, and whose thread a number names cannot be seen here.
 static int close_detours(scmp_filter_ctx filter) {
   const uint32_t refuse = SCMP_ACT_ERRNO(EPERM);
   static const int kCalls[] = {

@@ -140,12 +140,11 @@ CUresult Arrays::give_back(const Array &array) {
 void Arrays::reap() {
   std::unique_lock lock(mutex_);
   while (!doomed_.empty()) {
-    const Array array = std::move(doomed_.back());
-    doomed_.pop_back();
+    const std::vector<Array> doomed = std::exchange(doomed_, {});
     lock.unlock();
     // What was begun before may still write there: a guest should have waited for it.
     CUresult result = driver_.cuCtxSynchronize();
-    keep_first(result, give_back(array));
+    for (const Array &array : doomed) keep_first(result, give_back(array));
     lock.lock();
     keep_first(unclean_, result);
   }
