@@ -1,7 +1,7 @@
 // What a slot's process may say, as schemas: it may have been taken over, so its words are checked like
 // any that come from outside. `Same` does not compile where they differ from ipc.ts.
 import { type Static, type TSchema, Type } from 'typebox';
-import { Value } from 'typebox/value';
+import { Compile } from 'typebox/compile';
 import type { FromSlot } from '../../api-server/src/ipc.js';
 import { counterNames, kernelNameMost, kernelsMost } from '../../api-server/src/native.js';
 import { mostModules } from './usual-modules.js';
@@ -15,8 +15,9 @@ const word = Type.Refine(Type.BigInt(), (value) => value >= 0n && value < 1n << 
 
 /** Looks at its length first. */
 function few<T extends TSchema>(item: T, most: number) {
+  const one = Compile(item);
   const fits = (value: unknown[]) =>
-    Array.isArray(value) && value.length <= most && value.every((one) => Value.Check(item, one));
+    Array.isArray(value) && value.length <= most && value.every((element) => one.Check(element));
   return Type.Refine(Type.Unsafe<Static<T>[]>({}), fits);
 }
 
@@ -126,8 +127,11 @@ const fromSlot = Type.Union([
 type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : never) : never;
 true satisfies Same<Static<typeof fromSlot>, FromSlot>;
 
+// Compiled once: every session has some of them.
+const words = Compile(fromSlot);
+
 /** Throws where it is none of these. */
 export function asWord(value: unknown): FromSlot {
-  if (!Value.Check(fromSlot, value)) throw new Error('it is no message that there is');
+  if (!words.Check(value)) throw new Error('it is no message that there is');
   return value as FromSlot;
 }
