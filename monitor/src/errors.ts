@@ -324,6 +324,17 @@ const table = {
     remedy:
       'See whether other programs use up its memory; serve fewer slots with --servers-per-gpu.',
   },
+  OB_SLOT_START: {
+    sentence: 'the process of slot %s cannot be started: %s',
+    remedy:
+      'Give the service of the server more descriptors, tasks or memory: LimitNOFILE, TasksMax, MemoryMax.',
+  },
+  OB_DESCRIPTORS: {
+    sentence:
+      'no file descriptors are left (%s): who connects is not heard, no process can be started',
+    remedy:
+      'Raise LimitNOFILE of the service (`ulimit -n` of a shell), or lower --hello-limit and --queue-limit.',
+  },
   OB_PAGEABLE: {
     sentence:
       'kernels on GPU %s reach all memory of the process that they run for (%s), so that a tenant could take that process over',

@@ -71,6 +71,8 @@ export interface PoolEvents extends Omit<SlotEvents, 'onFailed'> {
   onStarted(slot: Slot): void;
   /** Its process has ended, because it was not needed any more. */
   onRetired(slot: Slot): void;
+  /** A process could not even be started; it is tried again. */
+  onUnable(): void;
 }
 
 export class Pool {
@@ -95,10 +97,9 @@ export class Pool {
   /** Resolves when every slot is warm. Throws when one cannot be opened; call stop() then. */
   async start() {
     const { driver, serversPerGpu } = this.#options;
-    for (let gpu = 0; gpu < driver.gpus; gpu++) {
-      const places = Array.from({ length: serversPerGpu }, (_, index) => this.#place(gpu, index));
-      this.#gpus.push({
-        places,
+    for (let index = 0; index < driver.gpus; index++) {
+      const gpu: Gpu = {
+        places: [],
         memory: 0n,
         beside: { pinned: 0n, modules: 0n },
         contexts: 0n,
@@ -107,7 +108,11 @@ export class Pool {
         growFrom: 0,
         uuid: '',
         snapshot: undefined,
-      });
+      };
+      this.#gpus.push(gpu);
+      // One by one: where one cannot be started, stop() finds the others.
+      while (gpu.places.length < serversPerGpu)
+        gpu.places.push(this.#place(index, gpu.places.length));
     }
     this.#watch = setInterval(() => this.#watchAll(), watchSeconds * 1000);
     await new Promise<void>((resolve, reject) => {
@@ -152,7 +157,12 @@ export class Pool {
     if (!gpu.places.every(taken)) return;
     if (!roomForSlot(gpu.memory, this.#reservedOf(gpu), gpu.slotCost)) return;
     this.#log.info({ gpu: index, slots: gpu.places.length + 1 }, 'all slots are taken: one more');
-    gpu.places.push(this.#place(index, gpu.places.length));
+    try {
+      gpu.places.push(this.#place(index, gpu.places.length));
+    } catch (error) {
+      gpu.growFrom = performance.now() + growPauseSeconds * 1000;
+      this.#log.warn({ gpu: index, ...asLogged(error) }, (error as Error).message);
+    }
   }
 
   /** The last slot ends, where more than one has been free for long. */
@@ -381,6 +391,7 @@ export class Pool {
   #ready(slot: Slot) {
     const place = this.#at(slot.gpu, slot.index);
     place.failures = 0;
+    place.problem = '';
     place.comingFor = null;
     slot.log.debug('ready');
     const gpu = this.#gpus[slot.gpu];
@@ -431,16 +442,32 @@ export class Pool {
       const problem = place.problem || `its process ended (${how})`;
       return this.#starting.failed(new OutboardError('OB_DEVICE_OPEN', slot.gpu, problem));
     }
-    const again = () => {
-      place.slot = this.#spawn(slot.gpu, slot.index);
-    };
     if (place.failures === 0) {
       slot.log.info(`${how}: replaced`);
-      return again();
+      return this.#replace(place);
     }
+    this.#replaceLater(place, how);
+  }
+
+  #replace(place: Place) {
+    const { gpu, index, log } = place.slot;
+    try {
+      place.slot = this.#spawn(gpu, index);
+    } catch (error) {
+      // Descriptors, processes or memory have run out, and may be there again.
+      place.failures++;
+      place.comingFor = null;
+      place.problem = (error as Error).message;
+      log.error(asLogged(error), place.problem);
+      this.#replaceLater(place, 'not started');
+      this.#events.onUnable();
+    }
+  }
+
+  #replaceLater(place: Place, how: string) {
     const pause = Math.min(mostPause, leastPause * 2 ** place.failures);
-    slot.log.error(`${how}: tried again in ${pause / 1000} seconds`);
-    place.pause = setTimeout(again, pause);
+    place.slot.log.error(`${how}: tried again in ${pause / 1000} seconds`);
+    place.pause = setTimeout(() => this.#replace(place), pause);
   }
 
   /** One after another: each GPU is asked by its first slot. */
@@ -474,4 +501,10 @@ export class Pool {
     if (!place) throw new Error(`no slot ${gpu}.${index}`);
     return place;
   }
+}
+
+function asLogged(error: unknown): object {
+  return error instanceof OutboardError
+    ? { code: error.code, remedy: error.remedy }
+    : { err: error };
 }

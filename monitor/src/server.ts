@@ -143,6 +143,7 @@ export class Server {
           this.#serveQueue();
         },
         onExit: (slot, how) => this.#lost(slot, how),
+        onUnable: () => this.#giveUp(),
       },
       log,
     );
@@ -482,10 +483,15 @@ export class Server {
   #lost(slot: Slot, how: string) {
     this.running.lost(slot, how);
     if (!this.stopping && !slot.renewed) this.#observer.slotLost(slot.gpu);
-    const { hopeless } = this.pool;
-    if (hopeless !== null) this.#waiting.dismissAll(new OutboardError('OB_NO_SLOT', hopeless));
+    this.#giveUp();
     // Its memory is free, and whoever waits again may fit elsewhere.
     this.#serveQueue();
+  }
+
+  /** Nobody waits for what will not come. */
+  #giveUp() {
+    const { hopeless } = this.pool;
+    if (hopeless !== null) this.#waiting.dismissAll(new OutboardError('OB_NO_SLOT', hopeless));
   }
 
   /** The way of a Hello once without a guest, so that the first one finds compiled code. */

@@ -23,6 +23,7 @@ import type {
 import type { SocketHandle } from '../../api-server/src/socket-handle.js';
 import { TokenPage } from '../../api-server/src/token-page.js';
 import type { CacheFolder } from './cache-folder.js';
+import { OutboardError } from './errors.js';
 import type { Log } from './log.js';
 import type { Sandbox } from './sandbox.js';
 import { SlotLog } from './slot-log.js';
@@ -116,22 +117,15 @@ export class Slot {
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: SlotOptions, events: SlotEvents, log: Log) {
-    const { gpu, index, build, library, env, sandbox, native, modules, uploads, imageBytes } =
-      options;
+    const { gpu, index, build, library, native, modules, uploads, imageBytes } = options;
     this.gpu = gpu;
     this.index = index;
     this.#events = events;
     this.#native = native;
-    this.tokens = TokenPage.create(native);
-    const { here, there } = native.socketPair('messages');
-    this.#connections = here;
-    const [command, before] = sandbox ? [sandbox.command, sandbox.args] : [process.execPath, []];
-    // In the order of slotFds.
-    this.#child = spawn(command, [...before, '--enable-source-maps', main], {
-      env,
-      stdio: ['ignore', 'ignore', 'pipe', 'pipe', there, this.tokens.fd],
-    });
-    closeSync(there);
+    const { tokens, connections, child } = startProcess(options);
+    this.tokens = tokens;
+    this.#connections = connections;
+    this.#child = child;
     if (this.#child.pid !== undefined) goesFirst(this.#child.pid);
     this.log = log.child({ slot: `${gpu}.${index}`, slotPid: this.#child.pid });
     this.#child.once('error', (error) => this.#exited(error.message));
@@ -394,5 +388,32 @@ function goesFirst(pid: number) {
     writeFileSync(`/proc/${pid}/oom_score_adj`, '500');
   } catch {
     // It has ended already, or this system does not know that.
+  }
+}
+
+/** Throws OB_SLOT_START, with nothing left open. */
+function startProcess({ gpu, index, env, sandbox, native }: SlotOptions) {
+  const opened: number[] = [];
+  try {
+    const tokens = TokenPage.create(native);
+    if (tokens.fd !== null) opened.push(tokens.fd);
+    const { here, there } = native.socketPair('messages');
+    opened.push(here, there);
+    const [command, before] = sandbox ? [sandbox.command, sandbox.args] : [process.execPath, []];
+    // In the order of slotFds.
+    const child = spawn(command, [...before, '--enable-source-maps', main], {
+      env,
+      stdio: ['ignore', 'ignore', 'pipe', 'pipe', there, tokens.fd],
+    });
+    // Without descriptors it has no pipes, and tells why only later.
+    if (!child.stdio) {
+      child.once('error', () => {});
+      throw new Error('no descriptors are left for its pipes');
+    }
+    closeSync(there);
+    return { tokens, connections: here, child };
+  } catch (error) {
+    for (const fd of opened) closeSync(fd);
+    throw new OutboardError('OB_SLOT_START', `${gpu}.${index}`, (error as Error).message);
   }
 }

@@ -9,6 +9,7 @@ import { type CacheKind, moduleCache, openCacheFolder, uploadCache } from '../ca
 import { type Command, exitCodes } from '../command.js';
 import { readConfigFile } from '../config-file.js';
 import { writeReadyFile } from '../daemon.js';
+import { Descriptors } from '../descriptors.js';
 import { chooseDriver } from '../devices.js';
 import { OutboardError } from '../errors.js';
 import { formatListen, type Listen, passedSockets } from '../listeners.js';
@@ -152,6 +153,7 @@ async function serveWith(values: ServeValues): Promise<number> {
   const front = tlsFront(values, server, log);
   const patience = values.grace + 2 * stopSeconds;
   const stopped = stopOnSignal(server, front, () => service?.stopping(patience));
+  const descriptors = new Descriptors(log);
   let api: Api | undefined;
   try {
     await server.start();
@@ -182,6 +184,7 @@ async function serveWith(values: ServeValues): Promise<number> {
   }
   await stopped.done;
   await api?.close();
+  descriptors.close();
   tenants?.close();
   await tracing?.close();
   return exitCodes.ok;
