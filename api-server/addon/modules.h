@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "expected_modules.h"
+#include "images/expected_modules.h"
 
 namespace addon {
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "error.h"
+#include "base/error.h"
 
 namespace addon {
 

@@ -2,8 +2,8 @@
 // clang-format off
 #include "dispatch.h"
 
-#include "session.h"
-#include "span.h"
+#include "session/session.h"
+#include "base/span.h"
 
 namespace outboard {
 

@@ -21,12 +21,12 @@
 #include <cstring>
 #include <future>
 
-#include "device.h"
-#include "error.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "device/device.h"
+#include "device/output.h"
 #include "handshake.h"
-#include "log.h"
-#include "output.h"
-#include "session.h"
+#include "session/session.h"
 
 using namespace outboard;
 

@@ -9,9 +9,9 @@
 #include <cstdlib>
 #include <vector>
 
-#include "device.h"
-#include "error.h"
-#include "gate.h"
+#include "base/error.h"
+#include "device/device.h"
+#include "gate/gate.h"
 
 namespace outboard {
 

@@ -1,5 +1,5 @@
 // Where the API servers keep on disk what guests would send again: images of modules, uploads. What
-// is in the folders is the executor's (api-server/executor/hashed_files.h).
+// is in the folders is the executor's (api-server/executor/images/hashed_files.h).
 import { lstatSync, mkdirSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';

@@ -94,12 +94,7 @@ export class TlsFront {
   /** Resolves with the first it says that matters. */
   #spawn(): Promise<Exclude<FromFront, { type: 'log' | 'guest' }>> {
     const { build, files, clients, helloSeconds, strangers, listen } = this.#options;
-    let child: ChildProcess;
-    try {
-      child = fork(program, { stdio: ['ignore', 2, 2, 'ipc'] });
-    } catch (error) {
-      return Promise.resolve(this.#notStarted(error as Error));
-    }
+    const child = fork(program, { stdio: ['ignore', 2, 2, 'ipc'] });
     this.#child = child;
     send(child, {
       type: 'start',
@@ -119,8 +114,7 @@ export class TlsFront {
         else if (handle instanceof Socket) this.#accept(handle, message.from);
       });
       child.on('error', (error) => {
-        if (child.pid === undefined) resolve(this.#notStarted(error));
-        else resolve({ type: 'failed', code: 'OB_LISTEN', message: error.message });
+        resolve({ type: 'failed', code: 'OB_LISTEN', message: error.message });
       });
       child.once('exit', (code, signal) => {
         this.#child = undefined;
@@ -128,13 +122,6 @@ export class TlsFront {
         if (!this.#closing) this.#again(String(signal ?? code));
       });
     });
-  }
-
-  /** Descriptors, tasks or memory have run out: no 'exit' follows. */
-  #notStarted({ message }: Error) {
-    this.#child = undefined;
-    if (!this.#closing) this.#again(message);
-    return { type: 'failed' as const, code: 'OB_LISTEN', message };
   }
 
   /** Its connections went with it; those to come shall find one. */

@@ -126,8 +126,8 @@ export function emitDispatchHeader(api: Api): string {
 #include <cstdint>
 #include <span>
 
-#include "frame.h"
-#include "gate.h"
+#include "wire/frame.h"
+#include "gate/gate.h"
 #include "wire_calls.h"
 
 namespace outboard {
@@ -154,8 +154,8 @@ export function emitDispatch(api: Api): string {
   return `${banner('emit-server.ts', 'proto/api')}
 #include "dispatch.h"
 
-#include "session.h"
-#include "span.h"
+#include "session/session.h"
+#include "base/span.h"
 
 namespace outboard {
 

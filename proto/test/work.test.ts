@@ -84,7 +84,7 @@ t.test('the executor has the functions that start work behind the gate', (t) => 
     }));
   };
   const all = [
-    ...lists('api-server/executor/driver.h'),
+    ...lists('api-server/executor/base/driver.h'),
     ...lists('api-server/generated/driver_calls.h'),
   ].filter((list) => list.functions.length > 0);
   t.equal(all.length, 9);

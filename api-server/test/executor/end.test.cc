@@ -1,8 +1,8 @@
 // How sessions end, and that the next one finds everything clean.
 #include <sys/socket.h>
 
+#include "base/error.h"
 #include "check.h"
-#include "error.h"
 #include "world.h"
 
 using namespace outboard;

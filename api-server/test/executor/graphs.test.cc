@@ -1,6 +1,6 @@
 // Graphs: nodes as they travel, what they may name, and what is left of them.
+#include "base/session_limits.h"
 #include "check.h"
-#include "session_limits.h"
 #include "wire_graph.h"
 #include "world.h"
 

@@ -8,7 +8,7 @@
 #include <cerrno>
 
 #include "check.h"
-#include "module_store.h"
+#include "images/module_store.h"
 
 void Guest::close() {
   if (fd_ >= 0) ::close(fd_);

@@ -9,8 +9,8 @@
 #include <csignal>
 
 #include "check.h"
+#include "gate/token_page.h"
 #include "guest.h"
-#include "token_page.h"
 
 extern char **environ;
 

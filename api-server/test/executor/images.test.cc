@@ -1,8 +1,8 @@
 // Arrays, copies of boxes, textures and references: what they do, and what a guest may not.
 #include <unistd.h>
 
+#include "base/session_limits.h"
 #include "check.h"
-#include "session_limits.h"
 #include "world.h"
 
 using namespace outboard;

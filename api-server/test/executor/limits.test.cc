@@ -8,10 +8,10 @@
 #include <sstream>
 #include <thread>
 
+#include "base/session_limits.h"
 #include "check.h"
-#include "output.h"
-#include "receiver.h"
-#include "session_limits.h"
+#include "device/output.h"
+#include "wire/receiver.h"
 #include "wire_graph.h"
 #include "world.h"
 

@@ -2,8 +2,8 @@
 
 #include <cstring>
 
+#include "base/log.h"
 #include "check.h"
-#include "log.h"
 
 namespace {
 Test *first = nullptr;

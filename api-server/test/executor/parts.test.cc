@@ -2,17 +2,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/error.h"
+#include "base/handles.h"
+#include "base/session_limits.h"
+#include "base/span.h"
 #include "check.h"
-#include "error.h"
-#include "frame.h"
-#include "handles.h"
-#include "kernel_times.h"
-#include "memory.h"
-#include "module_store.h"
-#include "output.h"
-#include "receiver.h"
-#include "session_limits.h"
-#include "span.h"
+#include "device/output.h"
+#include "gate/kernel_times.h"
+#include "images/module_store.h"
+#include "memory/memory.h"
+#include "wire/frame.h"
+#include "wire/receiver.h"
 #include "world.h"
 
 using namespace outboard;

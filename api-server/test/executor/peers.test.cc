@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "peers.h"
+#include "memory/peers.h"
 #include "world.h"
 
 using namespace outboard;

@@ -1,6 +1,6 @@
 // Numbers that no header of ours has never reach the driver: the fake one would take them all.
+#include "base/served_values.h"
 #include "check.h"
-#include "served_values.h"
 #include "world.h"
 
 using namespace outboard;

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "offers.h"
+#include "memory/offers.h"
 #include "world.h"
 
 using namespace outboard;

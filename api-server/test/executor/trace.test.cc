@@ -5,8 +5,8 @@
 
 #include <map>
 
+#include "base/log.h"
 #include "check.h"
-#include "log.h"
 #include "world.h"
 
 using namespace outboard;

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "check.h"
-#include "upload_store.h"
+#include "copies/upload_store.h"
 #include "world.h"
 
 using namespace outboard;

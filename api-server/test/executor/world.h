@@ -7,7 +7,7 @@
 
 #include "fake_driver.h"
 #include "guest.h"
-#include "session.h"
+#include "session/session.h"
 
 struct WorldOptions {
   uint64_t memory = uint64_t{1} << 30;

@@ -5,7 +5,7 @@
 
 #include "cuda_driver.h"
 #include "fuzz_session.h"
-#include "image_bytes.h"
+#include "images/image_bytes.h"
 #include "wire_graph.h"
 #include "world.h"
 

@@ -16,9 +16,9 @@
 #include <string>
 #include <thread>
 
+#include "base/log.h"
 #include "fake_driver.h"
 #include "frame_walk.h"
-#include "log.h"
 #include "world.h"
 
 using namespace outboard;

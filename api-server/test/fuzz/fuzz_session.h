@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "session.h"
+#include "session/session.h"
 
 // Tokens cannot be known beforehand. Where the first word of one in an input is one of these, it is
 // put in: what another process of the same program shares and lends.

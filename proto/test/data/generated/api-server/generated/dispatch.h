@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
-#include "frame.h"
-#include "gate.h"
+#include "wire/frame.h"
+#include "gate/gate.h"
 #include "wire_calls.h"
 
 namespace outboard {

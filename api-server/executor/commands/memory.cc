@@ -1,0 +1,33 @@
+// Mapping memory into the window.
+#include "dispatch.h"
+#include "session/session.h"
+
+namespace outboard {
+
+namespace {
+
+template <class Command>
+void map(Session &s, const Command &q, uint16_t op, bool pinned) {
+  if (q.device != 0) return s.violation("memory is wanted on a device that the session lacks");
+  if (const char *what = s.memory().misuse(q.address, q.size)) return s.violation(what);
+  const CUresult result = s.memory().map(q.address, q.size, pinned);
+  s.count_memory();
+  s.posted(op, result);
+}
+
+}  // namespace
+
+void handle_MemoryMap(Session &s, const wire_MemoryMap &q) { map(s, q, WIRE_MemoryMap, false); }
+
+void handle_PinnedMap(Session &s, const wire_PinnedMap &q) { map(s, q, WIRE_PinnedMap, true); }
+
+void handle_MemoryUnmap(Session &s, const wire_MemoryUnmap &q) {
+  if (!s.memory().is_mapping(q.address, q.size)) {
+    return s.violation("what is unmapped was not mapped like that");
+  }
+  const CUresult result = s.memory().unmap(q.address);
+  s.count_memory();
+  s.posted(WIRE_MemoryUnmap, result);
+}
+
+}  // namespace outboard

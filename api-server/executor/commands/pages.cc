@@ -1,0 +1,207 @@
+// Pages that guest and device share: those that the guest has written, and those that the device
+// has changed.
+#include "session/pages.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "dispatch.h"
+#include "page_hash.h"
+#include "session/session.h"
+
+namespace outboard {
+
+namespace {
+
+// Several short runs: their bytes one after the other, and then their table.
+CUresult copy_runs(Session &s, const Gate::Pass &pass, const wire_PagesUpload &q,
+                   const uint8_t *payload) {
+  const uint64_t table = q.length - q.runs * sizeof(wire_page_run);
+  uint64_t at = 0;
+  for (uint64_t i = 0; i < q.runs; i++) {
+    wire_page_run run;
+    memcpy(&run, payload + table + i * sizeof run, sizeof run);
+    if (run.size > table - at || !s.reachable(run.address, run.size)) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    const CUresult result =
+        pass->cuMemcpyHtoDAsync_v2(run.address, payload + at, run.size, s.pages().stream());
+    if (result != CUDA_SUCCESS) return result;
+    at += run.size;
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+void handle_PagesUpload(Session &s, const wire_PagesUpload &in_place, Starts<Work::kCopy> work) {
+  const wire_PagesUpload q = in_place;  // receiving the payload overwrites the frame
+  const auto posted = [&](CUresult result) { s.posted(WIRE_PagesUpload, result); };
+  if (q.length == 0 || q.runs > q.length / sizeof(wire_page_run) ||
+      (q.runs == 0 && !s.reachable(q.address, q.length))) {
+    return posted(CUDA_ERROR_INVALID_VALUE);
+  }
+  const CUstream stream = s.pages().stream();
+  if (!stream) return posted(CUDA_ERROR_OUT_OF_MEMORY);
+  uint8_t *staged = s.uploads().place(q.length, stream);
+  if (!s.payload(staged, q.length)) return;
+  count_alone(s.count().uploads);
+  Gate::Pass pass = work.pass(stream, q.length);
+  const CUresult result = q.runs ? copy_runs(s, pass, q, staged)
+                                 : pass->cuMemcpyHtoDAsync_v2(q.address, staged, q.length, stream);
+  s.uploads().copied();
+  const CUresult marked = s.pages().sent();
+  posted(pass.did(result == CUDA_SUCCESS ? marked : result));
+}
+
+namespace {
+
+// Pages as the device has them, in a chunk of pinned memory.
+class Reading {
+ public:
+  Reading(Session &s, const Gate::Pass &pass, uint64_t address, uint64_t length)
+      : s_(s),
+        staging_(s.device().downloads()),
+        pass_(pass),
+        address_(address),
+        length_(length),
+        chunk_(staging_.try_take()) {
+    if (chunk_) result_ = queue(chunk_);
+  }
+  ~Reading() {
+    if (chunk_) staging_.give(chunk_);
+  }
+  Reading(const Reading &) = delete;
+  Reading &operator=(const Reading &) = delete;
+
+  CUresult finish() {
+    if (!chunk_) {
+      chunk_ = staging_.take();
+      result_ = queue(chunk_);
+    }
+    if (result_ == CUDA_SUCCESS) result_ = s_.driver().cuEventSynchronize(chunk_->events[0]);
+    return result_;
+  }
+
+  // Reads again, a few times, until nothing has changed since: what one kernel wrote before the
+  // last thing that was seen of it is there then.
+  CUresult steady() {
+    for (unsigned i = 0; i < kTries && result_ == CUDA_SUCCESS; i++) {
+      Chunk *again = staging_.try_take();
+      if (!again) break;
+      result_ = queue(again);
+      if (result_ == CUDA_SUCCESS) result_ = s_.driver().cuEventSynchronize(again->events[0]);
+      const bool same = memcmp(again->data, chunk_->data, length_) == 0;
+      staging_.give(std::exchange(chunk_, again));
+      if (same) break;
+    }
+    return result_;
+  }
+
+  const uint8_t *data() const { return chunk_->data; }
+
+ private:
+  static constexpr unsigned kTries = 4;
+
+  CUresult queue(Chunk *chunk) {
+    const CUstream stream = s_.pages().stream();
+    chunk->dirty = std::max<size_t>(chunk->dirty, length_);
+    CUresult result = pass_->cuMemcpyDtoHAsync_v2(chunk->data, address_, length_, stream);
+    if (result == CUDA_SUCCESS) result = s_.driver().cuEventRecord(chunk->events[0], stream);
+    if (result != CUDA_SUCCESS) s_.driver().cuStreamSynchronize(stream);
+    return result;
+  }
+
+  Session &s_;
+  Staging &staging_;
+  const Gate::Pass &pass_;
+  const uint64_t address_, length_;
+  Chunk *chunk_;
+  CUresult result_ = CUDA_SUCCESS;
+};
+
+// Which pages of [address, address + length) differ from what the guest has; without hashes, all.
+class Differences {
+ public:
+  Differences(uint64_t address, uint64_t length, std::span<const uint8_t> hashes)
+      : address_(address), length_(length), all_(hashes.empty()) {
+    memcpy(known_, hashes.data(), hashes.size());  // the frame does not stay where it is
+  }
+
+  // Calls visit(page, begin, end) for each, in bytes from the first.
+  template <class Visit>
+  void each(const uint8_t *data, Visit visit) const {
+    for (uint64_t i = 0, at = 0; at < length_; i++) {
+      const uint64_t end = std::min(length_, (i + 1) * WIRE_PAGE - address_ % WIRE_PAGE);
+      if (all_ || wire_page_hash(data + at, end - at) != known_[i]) visit(i, at, end);
+      at = end;
+    }
+  }
+  bool any(const uint8_t *data) const {
+    bool some = false;
+    each(data, [&](uint64_t, uint64_t, uint64_t) { some = true; });
+    return some;
+  }
+
+ private:
+  const uint64_t address_, length_;
+  const bool all_;
+  uint64_t known_[WIRE_PAGES_MAX];
+};
+
+}  // namespace
+
+// Pages are sent as the device has them at this moment: nobody waits for work, and whether there is
+// any is told. The next thread leads while the copy is under way.
+void handle_PagesChanged(Session &s, const wire_PagesChanged &q, std::span<const uint8_t> hashes,
+                         Starts<Work::kCopy> work) {
+  const uint64_t request = q.request.request;
+  const uint64_t address = q.address, length = q.length;
+  const uint64_t pages = (address % WIRE_PAGE + length + WIRE_PAGE - 1) / WIRE_PAGE;
+  if (length == 0 || length > Chunk::kSize || pages > WIRE_PAGES_MAX ||
+      !s.reachable(address, length) ||
+      (!hashes.empty() && hashes.size() != pages * sizeof(uint64_t))) {
+    return s.answer(request, CUDA_ERROR_INVALID_VALUE);
+  }
+  const Differences differences(address, length, hashes);
+  const CUstream stream = s.pages().stream();
+  if (!stream) return s.answer(request, CUDA_ERROR_OUT_OF_MEMORY);
+  const bool settled = !s.transfers().pending() && s.done();
+  if (settled) {
+    // The guest will not ask for the errors of this work again.
+    const CUresult result = s.driver().cuCtxSynchronize();
+    if (result != CUDA_SUCCESS) return s.synchronised(request, result);
+    s.flush_output();
+  }
+  count_alone(s.count().downloads);
+  const Gate::Pass pass = work.pass(stream, length);
+  Reading reading(s, pass, address, length);
+  s.hand_over();
+  CUresult result = reading.finish();
+  if (result == CUDA_SUCCESS && !settled && differences.any(reading.data())) {
+    result = reading.steady();
+  }
+  wire_PagesChanged_reply reply{};
+  if (result == CUDA_SUCCESS) {
+    uint64_t *const changed[] = {&reply.changed0, &reply.changed1, &reply.changed2,
+                                 &reply.changed3};
+    uint64_t run = 0, run_end = 0;  // bytes that are to be sent
+    const auto send = [&] {
+      if (run_end > run) s.send_data(request, run, reading.data() + run, run_end - run);
+    };
+    differences.each(reading.data(), [&](uint64_t page, uint64_t begin, uint64_t end) {
+      *changed[page / 64] |= uint64_t{1} << page % 64;
+      if (run_end != begin) {
+        send();
+        run = begin;
+      }
+      run_end = end;
+    });
+    send();
+  }
+  reply.settled = settled;
+  s.answer(request, result, &reply.reply, sizeof reply);
+}
+
+}  // namespace outboard

@@ -1,0 +1,151 @@
+// One device of a driver library, opened for sessions that follow one another: its primary context
+// held, the address window reserved, pinned memory ready.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/driver.h"
+#include "copies/staging.h"
+#include "copies/upload_store.h"
+#include "gate/token_page.h"
+#include "images/module_store.h"
+#include "memory/scrubber.h"
+
+namespace outboard {
+
+struct DeviceOptions {
+  std::string library;
+  int ordinal = 0;
+  std::optional<uint64_t> window_base;
+  std::optional<uint64_t> window_size;
+  // The memory file of the token page; the caller keeps it. None: nothing is ever held back.
+  std::optional<int> token_fd;
+  // Where images are kept on disk, and how much of them. Empty: nowhere.
+  std::string module_folder{};
+  uint64_t module_bytes = 0;
+  // The same for what tenants upload; bytes of each tenant.
+  std::string upload_folder{};
+  uint64_t upload_bytes = 0;
+  // Of the host's memory: images of a session's modules, and as much for those that are kept for
+  // later sessions.
+  uint64_t image_bytes = uint64_t{1} << 30;
+};
+
+// Another device of the driver, whose memory kernels of this one may reach.
+struct PeerDevice {
+  CUuuid uuid;
+  int performance_rank;
+  bool native_atomics;
+  std::vector<uint32_t> atomics;  // CUatomicOperationCapability by CUatomicOperation
+};
+
+// What a guest is told about the device: api-server/src/native.ts, DeviceSnapshot.
+struct DeviceSnapshot {
+  std::string name;
+  CUuuid uuid;
+  uint64_t total_memory;
+  uint64_t free_memory;
+  std::vector<int32_t> attributes;
+  std::vector<uint64_t> limits;
+  int least_priority;
+  int greatest_priority;
+  std::string pci_bus_id;
+  std::vector<PeerDevice> peers;
+  int driver_version;
+  uint64_t window_base;
+  uint64_t window_size;
+};
+
+class Device {
+ public:
+  // Throws Error.
+  static std::shared_ptr<Device> open(const DeviceOptions &options);
+  ~Device();
+  Device(const Device &) = delete;
+  Device &operator=(const Device &) = delete;
+
+  DeviceSnapshot snapshot() const;
+  // Only while no session uses the device. Throws Error; the old window stays then.
+  void move_window(uint64_t base, uint64_t size);
+
+  // Makes the context current to the calling thread.
+  void bind() const { driver_.cuCtxSetCurrent(context_); }
+
+  const Driver &driver() const { return driver_; }
+  int ordinal() const { return ordinal_; }
+  uint64_t window_base() const { return window_base_; }
+  uint64_t window_size() const { return window_size_; }
+  CUcontext context() const { return context_; }
+  bool has_peers() const { return !peers_.empty(); }
+  Scrubber &scrubber() { return *scrubber_; }
+  const std::shared_ptr<TokenPage> &tokens() const { return tokens_; }
+  Staging &uploads() { return *uploads_; }
+  Staging &downloads() { return *downloads_; }
+  ModuleStore &modules() { return modules_; }
+  uint64_t image_bytes() const { return image_bytes_; }
+  // Null: nothing that is uploaded is kept.
+  UploadStore *upload_store() { return upload_store_.get(); }
+
+  // Instead of a limit that the driver refuses to tell.
+  static constexpr uint64_t kNoLimit = UINT64_MAX;
+  // What a limit of the context was before any session changed it.
+  uint64_t limit(int which) const { return limits_[static_cast<size_t>(which)]; }
+  // How many threads can be on the device at once.
+  uint64_t resident_threads() const;
+
+  // Sets limits that a session changed back to what they were. An error: the context cannot be as
+  // it was.
+  CUresult restore_limits() const;
+
+  // One session at a time.
+  bool claim() { return !claimed_.exchange(true); }
+  void yield() { claimed_.store(false); }
+  // The context is not clean and must not serve again.
+  void spoil() { spoiled_.store(true); }
+  bool spoiled() const { return spoiled_.load(); }
+
+ private:
+  Device(const Driver &driver, int ordinal);
+  void reserve(const DeviceOptions &options);
+  std::vector<PeerDevice> find_peers() const;
+  void check(CUresult result, const char *what) const;
+
+  const Driver driver_;
+  const int ordinal_;
+  CUdevice device_ = 0;
+  CUcontext context_ = nullptr;
+  CUstream scrubber_stream_ = nullptr;
+  std::unique_ptr<Scrubber> scrubber_;
+  std::vector<PeerDevice> peers_;
+  uint64_t window_base_ = 0;
+  uint64_t window_size_ = 0;
+  std::vector<uint64_t> limits_;
+  std::unique_ptr<Staging> uploads_;
+  std::unique_ptr<Staging> downloads_;
+  uint64_t image_bytes_ = 0;
+  ModuleStore modules_;
+  std::unique_ptr<UploadStore> upload_store_;
+  std::shared_ptr<TokenPage> tokens_;
+  std::atomic<bool> claimed_{false};
+  std::atomic<bool> spoiled_{false};
+};
+
+// What a driver library offers, asked without making a context.
+struct Offered {
+  std::string name;
+  std::string pci_bus_id;
+  CUuuid uuid;
+  int capability_major = 0, capability_minor = 0;
+  int multiprocessors = 0;
+  int clock_khz = 0;
+  size_t memory = 0;  // bytes
+};
+// Throws Error.
+std::vector<Offered> offered_devices(const std::string &library);
+
+}  // namespace outboard

@@ -1,0 +1,185 @@
+// The gate: whatever starts work on the device passes here, and nothing else can (driver.h,
+// WorkDriver). It measures what a session's work costs the device, and holds it back when the
+// session has used up its tokens (token_page.h).
+//
+// Holding back blocks no thread of the session: a ticket, which is a host function that waits, goes
+// into the stream in front of the work. To everything else the session looks like one whose device
+// is busy: order, events, queries and synchronisations stay right by themselves. Tickets are
+// granted as they come up in their streams, those of earlier launches first.
+//
+// Cost is charged when work starts, as predicted; what takes longer is charged while it runs; and
+// all is corrected when it is measured. While there is
+// a limit, little is let through ahead of what has ended, so that a prediction can be wrong by one
+// kernel and no more.
+//
+// Lock: mutex_, which tickets take on threads of the driver: no driver call is made with it.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/counters.h"
+#include "gate/group.h"
+#include "gate/kernel_times.h"
+#include "gate/meter.h"
+#include "gate/token_page.h"
+#include "gate/trace.h"
+#include "wire/frame.h"
+
+namespace outboard {
+
+enum class Work { kKernel, kCopy, kSet };
+
+struct GateOptions {
+  bool copies = false;  // whether copies are held and measured, too
+  bool sets = false;
+  bool measure = true;  // for measuring what measuring costs
+  // How long a launch may run; 0: for ever. Then `overdue` is told of its kernel, on a thread of
+  // the gate's.
+  uint64_t most_kernel_ns = 0;
+  std::function<void(const std::string &kernel)> overdue{};
+};
+
+class Gate {
+ public:
+  // Leave to start one piece of work now; the only way to the functions that do.
+  class Pass {
+   public:
+    const WorkCalls *operator->() const { return calls_; }
+    // Takes the call's result: work that did not start costs nothing. The leader's.
+    CUresult did(CUresult result) {
+      if (result != CUDA_SUCCESS && gate_) [[unlikely]]
+        gate_->take_back(*this);
+      return result;
+    }
+
+   private:
+    friend class Gate;
+    const WorkCalls *calls_ = nullptr;
+    Gate *gate_ = nullptr;  // when there is something to take back
+    Group *group_ = nullptr;
+    KernelCost *kernel_ = nullptr;
+    uint64_t blocks_ = 0;
+    uint64_t predicted_ = 0;
+  };
+
+  Gate(const Driver &driver, CUcontext context, std::shared_ptr<TokenPage> page, uint64_t session,
+       GateOptions options, std::function<void()> bind, Trace *trace = nullptr);
+  ~Gate();
+
+  // ---- for the leader
+  // ----------------------------------------------------------------------------
+
+  KernelCost *kernel(const std::string &name);
+  // What comes next is no launch, or nothing: what was launched is to be measured by itself.
+  void pause() {
+    if (current_) close_group();
+  }
+  // What comes next is no launch, but what was launched before and after it is measured together.
+  void go_on() {
+    if (current_) current_->posted.store(current_->launches, std::memory_order_release);
+  }
+  // All work has come to rest: waits until it is measured.
+  void settle();
+  // The same, last of all.
+  void finish();
+
+  // ---- for any thread
+  // ----------------------------------------------------------------------------
+
+  // From now on nothing is held back.
+  void open();
+  // A stream is going to be destroyed, and one that is made later may have its place.
+  void stream_goes() { streams_gone_.fetch_add(1, std::memory_order_relaxed); }
+  // The session is over; its counters stay until the next one begins.
+  void leave();
+  std::vector<KernelTime> kernel_times(size_t most) { return times_.list(most); }
+
+ private:
+  template <Work>
+  friend class Starts;
+
+  Pass launch(CUstream stream, KernelCost &kernel, uint64_t blocks);
+  Pass move(Work work, CUstream stream, uint64_t bytes);
+  Pass enter(CUstream stream, KernelCost &kernel, uint64_t blocks);
+  Pass enter_limited(CUstream stream, KernelCost &kernel, uint64_t blocks);
+  void take_back(const Pass &pass);
+
+  Group *take_group(CUstream stream, const KernelCost &first);
+  Group *begin_group(CUstream stream, const KernelCost &first);
+  void post(Group *group);
+  void close_group();
+  bool has_room(const Group *group, const KernelCost &kernel, uint64_t predicted, uint64_t most);
+  Pass add(Group *group, KernelCost &kernel, uint64_t blocks, uint64_t predicted);
+
+  // With the lock.
+  void follow_mode(uint64_t mode);
+  bool has_tokens();
+  bool may_start(uint64_t predicted, bool known);
+  void account(Group *group);
+  void let_run(Group *group);
+
+  Meter::Urgency urgency() const;
+  void await(Group *group);
+  void finished(Group *group, uint64_t ns, bool measured);
+  void runs(Group *group, uint64_t ns);
+  void remember_long(Group *group, uint64_t ns);
+  void is_overdue(Group *group);
+
+  const Driver &driver_;
+  const std::shared_ptr<TokenPage> page_;
+  TokenWords &words_;
+  const GateOptions options_;
+  Trace *const trace_;
+  KernelTimes times_;
+  KernelCost *const copies_;
+  KernelCost *const sets_;
+
+  // The leader's, but what a ticket stands before is under the lock until it is granted.
+  Group *current_ = nullptr;
+  uint64_t posted_ = 0;
+
+  std::atomic<unsigned> want_room_{0};  // tickets that only wait for others to end
+  std::atomic<size_t> under_way_{0};    // groups begun and not finished
+  std::atomic<uint64_t> streams_gone_{0};
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Group>> all_;
+  std::vector<Group *> spare_;
+  std::vector<Group *> arrived_;  // tickets that have come up, by sequence
+  uint64_t held_groups_ = 0;      // with tickets that are not granted
+  uint64_t running_groups_ = 0;
+  uint64_t unknown_groups_ = 0;  // of those
+  bool host_token_ = false;      // kModeHostTime: one is being used up
+  int64_t host_since_ = 0;       // since when it has not been charged
+  bool open_ = false;
+
+  Meter meter_;  // last: its thread calls us
+};
+
+// What starts work of one kind. Dispatch makes them, for calls that are described so, and hands
+// them to handlers.
+template <Work kWork>
+class Starts {
+ public:
+  // For kernels: blocks; for others: bytes.
+  Gate::Pass kernel(CUstream stream, KernelCost &kernel, uint64_t blocks) const
+      requires(kWork == Work::kKernel) {
+    return gate_.launch(stream, kernel, blocks);
+  }
+  Gate::Pass pass(CUstream stream, uint64_t bytes) const requires(kWork != Work::kKernel) {
+    return gate_.move(kWork, stream, bytes);
+  }
+
+ private:
+  friend void dispatch(class Session &s, FrameReader &in);
+  friend struct GateBench;  // bench/programs/gate.cc
+  explicit Starts(Gate &gate) : gate_(gate) {}
+  Gate &gate_;
+};
+
+}  // namespace outboard

@@ -1,0 +1,95 @@
+#include "gate/token_page.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <string>
+
+#include "base/error.h"
+
+namespace outboard {
+
+namespace {
+
+uint64_t magic() {
+  uint64_t word;
+  memcpy(&word, TokenPage::kMagic, sizeof word);
+  return word;
+}
+
+TokenWords *map(int fd) {
+  void *memory = mmap(nullptr, TokenPage::kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) {
+    throw Error("OB_INTERNAL", std::string("a token page cannot be mapped: ") + strerror(errno));
+  }
+  return static_cast<TokenWords *>(memory);
+}
+
+}  // namespace
+
+std::shared_ptr<TokenPage> TokenPage::create() {
+  // The slot's process has it, too: it may write there, but not take the page away under us.
+  const int fd = memfd_create("outboard-tokens", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0 || ftruncate(fd, kBytes) < 0 ||
+      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
+    const std::string why = strerror(errno);
+    if (fd >= 0) close(fd);
+    throw Error("OB_INTERNAL", "no shared memory for a token page: " + why);
+  }
+  TokenWords *words;
+  try {
+    words = map(fd);
+  } catch (...) {
+    close(fd);
+    throw;
+  }
+  words->limit.store(kNoLimit, std::memory_order_relaxed);
+  words->unit.store(kModeDeviceTime, std::memory_order_relaxed);
+  words->magic.store(magic(), std::memory_order_release);
+  return std::shared_ptr<TokenPage>(new TokenPage(words, fd));
+}
+
+std::shared_ptr<TokenPage> TokenPage::open(int fd) {
+  struct stat about;
+  if (fstat(fd, &about) < 0 || about.st_size < static_cast<off_t>(kBytes)) {
+    throw Error("OB_INTERNAL", "descriptor " + std::to_string(fd) + " is no token page");
+  }
+  TokenWords *words = map(fd);
+  std::shared_ptr<TokenPage> page(new TokenPage(words, -1));
+  if (words->magic.load(std::memory_order_acquire) != magic()) {
+    throw Error("OB_INTERNAL", "descriptor " + std::to_string(fd) +
+                                   " is no token page, or one of another version");
+  }
+  return page;
+}
+
+TokenPage::~TokenPage() {
+  munmap(words_, kBytes);
+  if (fd_ >= 0) close(fd_);
+}
+
+int TokenPage::release_fd() {
+  const int fd = fd_;
+  fd_ = -1;
+  return fd;
+}
+
+void TokenPage::wake(TokenWords &words) {
+  words.wake.fetch_add(1, std::memory_order_release);
+  syscall(SYS_futex, &words.wake, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void TokenPage::wait(uint32_t seen) {
+  const timespec moment{.tv_sec = 0, .tv_nsec = 50'000'000};
+  syscall(SYS_futex, &words_->wake, FUTEX_WAIT, seen, &moment, nullptr, 0);
+}
+
+}  // namespace outboard

@@ -1,0 +1,47 @@
+#include "images/expected_modules.h"
+
+#include <algorithm>
+
+namespace outboard {
+
+void ExpectedModules::keep(uint32_t index, std::unique_ptr<Module> &module) {
+  std::lock_guard lock(mutex_);
+  if (modules_.size() <= index) modules_.resize(index + 1);
+  modules_[index] = std::move(module);
+}
+
+std::unique_ptr<Module> ExpectedModules::take(uint32_t index) {
+  std::lock_guard lock(mutex_);
+  return index < modules_.size() ? std::move(modules_[index]) : nullptr;
+}
+
+CUresult ExpectedModules::unload(const Driver &driver) {
+  std::lock_guard lock(mutex_);
+  CUresult first = CUDA_SUCCESS;
+  for (const std::unique_ptr<Module> &module : modules_) {
+    if (!module) continue;
+    const CUresult result = driver.cuLibraryUnload(module->library);
+    if (first == CUDA_SUCCESS) first = result;
+  }
+  modules_.clear();
+  return first;
+}
+
+bool UsedModules::note(const Module &module) {
+  std::lock_guard lock(mutex_);
+  const bool known =
+      std::any_of(modules_.begin(), modules_.end(),
+                  [&](const ExpectedModule &other) { return other.hash == module.hash; });
+  if (known || modules_.size() >= kMost || module.answer_bytes > kMostAnswerBytes - answer_bytes_)
+    return false;
+  modules_.push_back({module.hash, module.image->size()});
+  answer_bytes_ += module.answer_bytes;
+  return true;
+}
+
+std::vector<ExpectedModule> UsedModules::list() {
+  std::lock_guard lock(mutex_);
+  return modules_;
+}
+
+}  // namespace outboard

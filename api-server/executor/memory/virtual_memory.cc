@@ -1,0 +1,126 @@
+// Memory that the guest manages itself: pieces of it without addresses, and what maps them.
+#include <iterator>
+
+#include "base/served_values.h"
+#include "base/session_limits.h"
+#include "memory/memory.h"
+#include "wire.h"
+
+namespace outboard {
+
+const char *Memory::create_misuse(uint64_t handle, uint64_t size) const {
+  if (size % WIRE_GRANULE || size == 0) return "memory is not made of whole granules";
+  return physicals_.can_mint(handle) ? nullptr : "a handle of memory cannot be minted";
+}
+
+CUresult Memory::create(uint64_t handle, uint64_t size, bool shareable) {
+  if (physical_count_ == session_limits.physicals) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (shareable && shareable_count_ == session_limits.shareable) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUmemGenericAllocationHandle memory;
+  bool lendable = false;
+  CUresult result = make_room(size, size, false);
+  if (result == CUDA_SUCCESS) result = create_lendable(size, shareable, &memory, &lendable);
+  if (result != CUDA_SUCCESS) return result;
+  physicals_.keep(handle, {memory, size, 0, shareable, handle, false, std::nullopt, lendable});
+  ++physical_count_;
+  if (shareable) ++shareable_count_;
+  mapped_ += size;
+  taken_.fetch_add(size, std::memory_order_relaxed);
+  return CUDA_SUCCESS;
+}
+
+bool Memory::can_end(uint64_t handle) {
+  const Physical *found = physicals_.find(handle);
+  return found && found->mappings == 0;
+}
+
+CUresult Memory::end(uint64_t handle) {
+  Physical ended;
+  physicals_.take(handle, &ended);
+  --physical_count_;
+  if (ended.shareable) --shareable_count_;
+  if (ended.lendable) --lendable_count_;
+  mapped_ -= ended.size;
+  return drop(ended);
+}
+
+// Overwrites memory that nothing maps here, once nobody else has it, and gives it back when that is
+// done. What cannot be overwritten is not given back: then the process has to go.
+CUresult Memory::scrub_apart(uint64_t size, CUmemGenericAllocationHandle memory,
+                             std::shared_ptr<Loan> loan) {
+  Retired retired{0, size, memory, true, std::move(loan)};
+  CUresult result = CUDA_SUCCESS;
+  if (!is_lent(retired.loan)) result = overwrite(&retired);
+  retired_.push_back(std::move(retired));
+  const CUresult reaped = reap(false);
+  return result == CUDA_SUCCESS ? reaped : result;
+}
+
+const char *Memory::place_misuse(uint64_t address, uint64_t size, uint64_t offset,
+                                 uint64_t handle) {
+  if (const char *what = misuse(address, size)) return what;
+  const Physical *found = physicals_.find(handle);
+  // Not a violation: making it may have failed, which the guest has not heard of yet.
+  if (!found) return nullptr;
+  if (offset % WIRE_GRANULE || offset > found->size || size > found->size - offset) {
+    return "a mapping reaches beyond its memory";
+  }
+  return nullptr;
+}
+
+CUresult Memory::place(uint64_t address, uint64_t size, uint64_t offset, uint64_t handle) {
+  Physical *found = physicals_.find(handle);
+  if (!found) return CUDA_ERROR_INVALID_VALUE;
+  if (placed_count_ == session_limits.placed) return CUDA_ERROR_OUT_OF_MEMORY;
+  // What was there may still be overwritten.
+  CUresult result = reap(overlaps_retired(address, size));
+  if (result == CUDA_SUCCESS) result = clear_way(address, size);
+  if (result == CUDA_SUCCESS) result = driver_.cuMemMap(address, size, offset, found->memory, 0);
+  if (result != CUDA_SUCCESS) return result;
+  ranges_[address] = {size, found->memory, false, handle, offset};
+  ++found->mappings;
+  ++placed_count_;
+  return CUDA_SUCCESS;
+}
+
+bool Memory::is_placed(uint64_t address, uint64_t size, bool whole) const {
+  if (address % WIRE_GRANULE || size % WIRE_GRANULE || size == 0 || size > UINT64_MAX - address) {
+    return false;
+  }
+  auto next = ranges_.upper_bound(address);
+  if (next == ranges_.begin()) return false;
+  auto at = std::prev(next);
+  if (whole && at->first != address) return false;
+  const uint64_t end = address + size;
+  for (uint64_t from = address; from < end; ++at) {
+    if (at == ranges_.end() || at->first > from) return false;
+    if (!at->second.placed && (whole || !at->second.borrowed)) return false;
+    if (from - at->first >= at->second.size) return false;
+    from = at->first + at->second.size;
+    if (whole && from > end) return false;
+  }
+  return true;
+}
+
+std::vector<std::pair<uint64_t, uint64_t>> Memory::displace(uint64_t address, uint64_t size) {
+  std::vector<std::pair<uint64_t, uint64_t>> gone;
+  auto at = ranges_.find(address);
+  for (const uint64_t end = address + size; at != ranges_.end() && at->first < end;) {
+    gone.emplace_back(at->first, at->second.size);
+    withdraw(&at->second);
+    if (Physical *found = physicals_.find(at->second.placed)) --found->mappings;
+    --placed_count_;
+    at = ranges_.erase(at);
+  }
+  last_size_ = last_start_ = 0;
+  return gone;
+}
+
+CUresult Memory::set_access(uint64_t address, uint64_t size, uint32_t flags) {
+  if (!is_served_access(flags)) return CUDA_ERROR_INVALID_VALUE;
+  const CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {ordinal_}},
+                               static_cast<CUmemAccess_flags>(flags)};
+  return driver_.cuMemSetAccess(address, size, &access, 1);
+}
+
+}  // namespace outboard

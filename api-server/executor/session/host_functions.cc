@@ -1,0 +1,156 @@
+#include "session/host_functions.h"
+
+#include "base/session_limits.h"
+
+namespace outboard {
+
+HostFunctions::Record *HostFunctions::take(uint64_t function, bool kept, uint64_t hold) {
+  std::lock_guard lock(mutex_);
+  if (spare_.empty()) {
+    if (all_.size() >= session_limits.host_functions) return nullptr;
+    all_.push_back(std::make_unique<Record>());
+    spare_.push_back(all_.back().get());
+  }
+  Record *const record = spare_.back();
+  spare_.pop_back();
+  *record = {this, function, kept, hold};
+  return record;
+}
+
+void HostFunctions::give(Record *record) {
+  std::lock_guard lock(mutex_);
+  spare_.push_back(record);
+}
+
+CUresult HostFunctions::call(CUstream stream, uint64_t function, wire_function kind) {
+  Record *const record = take(function, kind == WIRE_FUNCTION_KEPT);
+  if (!record) return CUDA_ERROR_OUT_OF_MEMORY;
+  const CUresult result =
+      kind == WIRE_FUNCTION_CALLBACK || kind == WIRE_FUNCTION_STEP
+          ? driver_.cuStreamAddCallback(
+                stream,
+                [](CUstream, CUresult status, void *data) {
+                  run(static_cast<Record *>(data), status);
+                },
+                record, 0)
+          : driver_.cuLaunchHostFunc(
+                stream, [](void *data) { run(static_cast<Record *>(data), CUDA_SUCCESS); }, record);
+  if (result != CUDA_SUCCESS) give(record);
+  return result;
+}
+
+void HostFunctions::call_now(uint64_t function, CUresult status) {
+  std::unique_lock lock(mutex_);
+  if (calls_.size() >= session_limits.host_functions)
+    return;  // of a guest that never returns from any
+  const uint64_t call = ++last_call_;
+  calls_.insert(call);
+  lock.unlock();
+  push_(function, call, status);
+}
+
+CUresult HostFunctions::hold(CUstream stream, uint64_t *number) {
+  {
+    std::lock_guard lock(mutex_);
+    *number = ++last_hold_;
+    holds_.insert(*number);
+  }
+  Record *const record = take(0, false, *number);
+  const CUresult result =
+      !record
+          ? CUDA_ERROR_OUT_OF_MEMORY
+          : driver_.cuLaunchHostFunc(
+                stream, [](void *data) { run(static_cast<Record *>(data), CUDA_SUCCESS); }, record);
+  if (result == CUDA_SUCCESS) return result;
+  if (record) give(record);
+  let_go(*number);
+  return result;
+}
+
+void HostFunctions::let_go(uint64_t hold) {
+  {
+    std::lock_guard lock(mutex_);
+    holds_.erase(hold);
+  }
+  changed_.notify_all();
+}
+
+bool HostFunctions::node(uint64_t function, CUDA_HOST_NODE_PARAMS *parameters) {
+  Record *const record = take(function, true);
+  if (!record) return false;
+  parameters->fn = [](void *data) { run(static_cast<Record *>(data), CUDA_SUCCESS); };
+  parameters->userData = record;
+  return true;
+}
+
+// On a thread of the driver.
+void HostFunctions::run(Record *record, CUresult status) {
+  HostFunctions &owner = *record->owner;
+  const uint64_t function = record->function;
+  const uint64_t hold = record->hold;
+  std::unique_lock lock(owner.mutex_);
+  if (!record->kept) owner.spare_.push_back(record);
+  if (owner.open_) return;
+  const auto leave = [&] {
+    if (--owner.running_ == 0 && owner.open_) owner.changed_.notify_all();
+  };
+  ++owner.running_;
+  if (hold) {
+    owner.changed_.wait(lock, [&] { return owner.open_ || !owner.holds_.contains(hold); });
+    return leave();
+  }
+  const uint64_t call = ++owner.last_call_;
+  owner.calls_.insert(call);
+  lock.unlock();
+  owner.push_(function, call, status);
+  lock.lock();
+  owner.changed_.wait(lock, [&] { return owner.open_ || !owner.calls_.contains(call); });
+  leave();
+}
+
+bool HostFunctions::done(uint64_t call) {
+  {
+    std::lock_guard lock(mutex_);
+    if (early_.erase(call)) return true;
+    if (calls_.erase(call) == 0) return false;
+  }
+  changed_.notify_all();
+  return true;
+}
+
+void HostFunctions::done_early(uint64_t call) {
+  {
+    std::lock_guard lock(mutex_);
+    if (calls_.erase(call) == 0) return;
+    early_.insert(call);
+  }
+  changed_.notify_all();
+}
+
+bool HostFunctions::pending() {
+  std::lock_guard lock(mutex_);
+  // Those of graphs are never spare: any launch may call them. What waited for any may only now be
+  // going on when they have been let go.
+  return open_ || spare_.size() < all_.size() || running_ > 0;
+}
+
+void HostFunctions::forget() {
+  std::lock_guard lock(mutex_);
+  spare_.clear();
+  all_.clear();
+}
+
+void HostFunctions::open() {
+  {
+    std::lock_guard lock(mutex_);
+    open_ = true;
+  }
+  changed_.notify_all();
+}
+
+void HostFunctions::finish() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return open_ && running_ == 0; });
+}
+
+}  // namespace outboard

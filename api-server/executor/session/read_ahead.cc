@@ -1,0 +1,86 @@
+#include "session/read_ahead.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "wire_calls.h"
+
+namespace outboard {
+
+bool may_wait_for_device(uint16_t op) {
+  switch (op) {
+    case WIRE_cuCtxSetLimit:
+    case WIRE_LimitSet:
+    case WIRE_MemoryMap:
+    case WIRE_PinnedMap:
+    case WIRE_MemoryUnmap:
+    case WIRE_MemoryCreate:
+    case WIRE_MemoryRelease:
+    case WIRE_MemoryPlace:
+    case WIRE_MemoryAccess:
+    case WIRE_PeerMap:
+    case WIRE_PeerUnmap:
+    case WIRE_MemoryExport:
+    case WIRE_MemoryImport:
+    case WIRE_ArrayCreate:
+    case WIRE_ArrayDestroy:
+    case WIRE_TextureDestroy:
+    case WIRE_GraphDestroy:
+    case WIRE_cuStreamDestroy_v2:
+      return true;
+    default:
+      return false;
+  }
+}
+
+ReadAhead::ReadAhead(Crew &crew, Receiver &receiver, HostFunctions &functions)
+    : receiver_(receiver), functions_(functions), stop_(eventfd(0, EFD_CLOEXEC)) {
+  if (stop_ < 0) {
+    done_.set_value();
+    return;
+  }
+  crew.post([this] { read(); });
+}
+
+ReadAhead::~ReadAhead() {
+  if (stop_ >= 0) {
+    const uint64_t one = 1;
+    while (write(stop_, &one, sizeof one) < 0 && errno == EINTR) {
+    }
+  }
+  done_.get_future().wait();
+  if (stop_ >= 0) close(stop_);
+}
+
+void ReadAhead::read() {
+  pollfd watched[2] = {{stop_, POLLIN, 0}, {receiver_.fd(), POLLIN, 0}};
+  // -1: nothing more can be taken up, only the end of the leader's call is waited for.
+  if (!look()) watched[1].fd = -1;
+  for (;;) {
+    if (poll(watched, 2, -1) < 0) continue;
+    if (watched[0].revents) break;
+    if (watched[1].revents && !(receiver_.read_ahead() && look())) watched[1].fd = -1;
+  }
+  done_.set_value();
+}
+
+// False when there is nothing more to look for.
+bool ReadAhead::look() {
+  wire_HostFunctionDone frame;
+  for (;;) {
+    if (!receiver_.look_ahead(seen_, &frame.header, sizeof frame.header)) return true;
+    const wire_header &head = frame.header;
+    // The leader will find out what is wrong with it.
+    if (head.size < sizeof head || head.size % 8) return false;
+    // What the function has written must be there before its return is heard of.
+    if (head.op == WIRE_PagesUpload) return false;
+    if (head.op == WIRE_HostFunctionDone && head.size == sizeof frame) {
+      if (!receiver_.look_ahead(seen_, &frame, sizeof frame)) return true;
+      functions_.done_early(frame.call);
+    }
+    seen_ += head.size;
+  }
+}
+
+}  // namespace outboard

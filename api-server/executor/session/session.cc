@@ -1,0 +1,292 @@
+#include "session/session.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <optional>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "dispatch.h"
+#include "session/loading.h"
+#include "session/read_ahead.h"
+
+namespace outboard {
+
+namespace {
+
+void set_option(int fd, int level, int option, int value) {
+  setsockopt(fd, level, option, &value, sizeof value);  // a socket pair lacks those of TCP
+}
+
+void prepare_socket(int fd) {
+  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  // A guest machine that vanishes without a word is noticed after a minute.
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  const int seconds = silence_limit_ms() / 1000;
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, seconds / 2));
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / 6));
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
+}  // namespace
+
+std::shared_ptr<Session> Session::start(std::shared_ptr<Device> device, SessionOptions options) {
+  if (device->spoiled()) {
+    throw Error("OB_INTERNAL", "the device's context is beyond repair; open it in a new process");
+  }
+  if (!device->claim()) throw Error("OB_INTERNAL", "the device already serves a session");
+  const int fd = fcntl(options.fd, F_DUPFD_CLOEXEC, 3);
+  const int wake_fd = eventfd(0, EFD_CLOEXEC);
+  std::vector<ExpectedModule> expected = std::move(options.expected);
+  std::shared_ptr<Session> session;
+  try {
+    if (fd < 0 || wake_fd < 0) {
+      throw Error("OB_INTERNAL",
+                  std::string("no file descriptors for a session: ") + strerror(errno));
+    }
+    prepare_socket(fd);
+    device->bind();
+    session.reset(new Session(device, std::move(options), fd, wake_fd));
+  } catch (...) {
+    if (fd >= 0) close(fd);
+    if (wake_fd >= 0) close(wake_fd);
+    device->yield();
+    throw;
+  }
+  if (session->output_) session->output_->skip();
+  session->crew_.start();
+  if (!expected.empty()) load_expected(*session, std::move(expected));
+  std::thread([session]() mutable {
+    pthread_setname_np(pthread_self(), "outboard-warden");
+    const std::function<void(const SessionEnd &)> on_end = session->on_end_;
+    const SessionEnd end = session->warden();
+    session.reset();  // whoever is told finds nothing of it left
+    if (on_end) on_end(end);
+  }).detach();
+  return session;
+}
+
+Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd, int wake_fd)
+    : device_(std::move(device)),
+      counters_(Counters::map()),
+      id_(options.id),
+      program_{options.tenant, options.group},
+      patience_(options.patience),
+      stop_patience_(std::min(options.stop_patience, options.patience)),
+      module_limit_(options.module_limit),
+      on_used_(std::move(options.on_used)),
+      on_end_(std::move(options.on_end)),
+      fd_(fd),
+      wake_fd_(wake_fd),
+      trace_(Trace::open(options.trace, id_)),
+      receiver_(fd, options.leftover, *counters_),
+      sender_(fd, *counters_),
+      crew_([this] { device_->bind(); }, [this] { lead(); }),
+      memory_(device_->driver(), device_->ordinal(), device_->scrubber(), device_->window_base(),
+              device_->window_size(), {options.memory_limit, options.pinned_limit},
+              {.held_up = [this] { return host_functions_.pending(); },
+               .resting = [this] { return all_done(); },
+               .awaited = [this](uint64_t address,
+                                 uint64_t size) { return stream_waits_.within(address, size); }}),
+      arrays_(device_->driver(), memory_, device_->scrubber(),
+              [this](std::function<void()> job) { post(std::move(job)); }),
+      textures_(device_->driver()),
+      uploads_(device_->driver(), device_->uploads()),
+      upload_cache_(options.upload_cache),
+      kept_uploads_(options.upload_cache && device_->upload_store()
+                        ? device_->upload_store()->of(options.tenant)
+                        : nullptr),
+      transfers_(device_->driver()),
+      pages_(device_->driver()),
+      output_(Output::installed()),
+      host_functions_(device_->driver(),
+                      [this](uint64_t function, uint64_t call, CUresult status) {
+                        call_guest(function, call, status);
+                      }),
+      gate_(
+          device_->driver(), device_->context(), device_->tokens(), id_,
+          limited(options.gate, options), [this] { device_->bind(); }, trace_.get()),
+      graphs_(device_->driver()),
+      image_room_(options.image_limit ? options.image_limit : device_->image_bytes()) {
+  Sharer sharer{id_, options.tenant, {}};
+  CUdevice ordinal = 0;
+  driver().cuDeviceGet(&ordinal, device_->ordinal());
+  driver().cuDeviceGetUuid_v2(&sharer.device, ordinal);
+  memory_.set_sharer(sharer);
+  if (program_.group && device_->has_peers()) {
+    memory_.set_lender(
+        std::make_shared<Lender>(driver(), program_, [device = device_.get()] { device->bind(); }));
+  }
+}
+
+// A launch that takes too long ends the session.
+GateOptions Session::limited(GateOptions gate, const SessionOptions &options) {
+  gate.most_kernel_ns =
+      static_cast<uint64_t>(std::chrono::nanoseconds(options.most_kernel).count());
+  gate.overdue = [this, sentence = options.kernel_sentence](const std::string &kernel) {
+    end(EndReason::kLimit, sentence + ": " + kernel);
+  };
+  return gate;
+}
+
+Session::~Session() {
+  close(fd_);
+  close(wake_fd_);
+}
+
+// ---- the leader's loop -------------------------------------------------------------------------
+
+void Session::lead() {
+  while (!ending_.load(std::memory_order_relaxed)) {
+    if (!next_frame()) break;
+    if (!Crew::leads()) return;
+  }
+  finish();
+}
+
+// Whether the guest has sent nothing more, nor does so in a moment: what it posted last is often
+// followed by a question, and saying that we are idle in between costs both sides more than a look.
+bool Session::nothing_comes() {
+  constexpr int kLooks = 10;
+  for (int i = 0; i < kLooks; i++) {
+    if (!receiver_.nothing_readable()) return false;
+    sched_yield();
+  }
+  return true;
+}
+
+// A connection that is no more, for people; `between`: two frames.
+static std::string how_it_ended(int error, bool between) {
+  switch (error) {
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+      return "network lost: nothing comes from the guest's machine any more";
+    default:
+      return between ? "the guest closed the connection"
+                     : "the connection ended in the middle of a frame";
+  }
+}
+
+// Whether launches before and after such a command may be measured as if it were not there.
+static bool goes_between_launches(uint16_t op) {
+  return op == WIRE_Launch || op == WIRE_LaunchWith || op == WIRE_cuEventRecord;
+}
+
+// A frame of which only the beginning is there may never come whole: what was launched before it is
+// measured meanwhile.
+void Session::pause_before_wait(size_t need) {
+  size_t there = receiver_.available();
+  while (there != 0 && there < need) [[unlikely]] {
+      if (nothing_comes()) return gate_.pause();
+      // What has come may be only a part again; at the end, nothing has.
+      if (receiver_.available() == there) return;
+      there = receiver_.available();
+    }
+}
+
+// Takes one frame and carries it out. False when none will follow.
+bool Session::next_frame() {
+  if (trace_ && receiver_.available() == 0) [[unlikely]]
+    trace_->taken();
+  if (idle_owed_ && receiver_.available() == 0 && nothing_comes()) {
+    idle_owed_ = false;
+    wire_header idle;
+    sender_.push(WIRE_IDLE, &idle, sizeof idle);
+    gate_.pause();
+  }
+  pause_before_wait(sizeof(wire_header));
+  if (!receiver_.fill(sizeof(wire_header))) {
+    end(EndReason::kClosed, how_it_ended(errno, receiver_.available() == 0));
+    return false;
+  }
+  const wire_header head = *reinterpret_cast<const wire_header *>(receiver_.data());
+  const size_t bulk = bulk_body_size(head.op);
+  if (!bulk && head.size > WIRE_FRAME_MAX) {
+    violation(std::string("malformed ") + op_name(head.op) + ": a frame of " +
+              std::to_string(head.size) + " bytes is larger than allowed");
+    return false;
+  }
+  const size_t need = bulk && head.size > bulk ? bulk : head.size;
+  pause_before_wait(need);
+  if (!receiver_.fill(std::max(need, sizeof head))) {
+    end(EndReason::kClosed,
+        std::string("the connection ended in the middle of a ") + op_name(head.op));
+    return false;
+  }
+  FrameReader in(receiver_.data(), need);
+  receiver_.consume(need);
+  payload_left_ = head.size - need;
+  ++sequence_;
+  count_alone(counters_->commands);
+  idle_owed_ = false;
+  if (!goes_between_launches(head.op)) {
+    gate_.pause();
+  } else if (head.op == WIRE_cuEventRecord) {
+    gate_.go_on();
+  }
+  const Trace::Command traced(trace_.get(), head.op, sequence_, bulk ? head.size : 0);
+  {
+    std::optional<ReadAhead> ahead;
+    if (may_wait_for_device(head.op) && host_functions_.pending()) [[unlikely]]
+      ahead.emplace(crew_, receiver_, host_functions_);
+    adopt_variables();
+    dispatch(*this, in);
+  }
+  if (!Crew::leads()) return true;
+  if (in.failed()) {
+    violation(std::string("malformed ") + op_name(head.op) + ": " + in.why());
+    return false;
+  }
+  if (payload_left_ && !ending_.load(std::memory_order_relaxed)) {
+    const size_t rest = payload_left_;
+    payload_left_ = 0;
+    if (!receiver_.discard(rest)) {
+      end(EndReason::kClosed,
+          std::string("the connection ended in the middle of a ") + op_name(head.op));
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Session::payload(void *to, size_t length) {
+  const size_t padded = payload_left_;
+  payload_left_ = 0;
+  if (receiver_.payload(to, length, padded)) return true;
+  end(EndReason::kClosed, "the connection ended in the middle of a payload");
+  return false;
+}
+
+Region *Session::open_region() {
+  int family = 0;
+  socklen_t size = sizeof family;
+  if (getsockopt(fd_, SOL_SOCKET, SO_DOMAIN, &family, &size) < 0 || family != AF_UNIX) {
+    return nullptr;
+  }
+  region_ = Region::make(driver());
+  return region_.get();
+}
+
+// ---- results and answers -----------------------------------------------------------------------
+
+void Session::posted_aside(uint16_t op, std::function<CUresult()> work) {
+  if (!host_functions_.pending()) return posted(op, work());
+  posted(op, CUDA_SUCCESS);
+  post([this, op, work = std::move(work), sequence = posted_count_] {
+    const CUresult result = work();
+    if (result != CUDA_SUCCESS) fault(op, result, sequence);
+  });
+}
+
+}  // namespace outboard

@@ -1,0 +1,271 @@
+// How a session ends: what ends it, who is told, and what is given back.
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/log.h"
+#include "memory/offers.h"
+#include "session/session.h"
+
+namespace outboard {
+
+namespace {
+
+// Sessions whose threads are stuck in the driver: they stay until the process is replaced.
+void keep_forever(std::shared_ptr<Session> session) {
+  static std::mutex mutex;
+  static auto *const stuck = new std::vector<std::shared_ptr<Session>>;
+  std::lock_guard lock(mutex);
+  stuck->push_back(std::move(session));
+}
+
+}  // namespace
+
+void Session::watch_peer(int fd) {
+  {
+    std::lock_guard lock(end_mutex_);
+    peer_fds_.push_back(fd);
+  }
+  const uint64_t one = 1;
+  if (write(wake_fd_, &one, sizeof one) < 0) return;
+}
+
+// Until the guest hangs up, or the session is over for another reason.
+void Session::watch() {
+  // The sessions of a program end one after the other: for so long its own end may take.
+  constexpr int kMilliseconds = 500;
+  for (;;) {
+    std::vector<pollfd> events = {{fd_, POLLRDHUP, 0}, {wake_fd_, POLLIN, 0}};
+    {
+      std::lock_guard lock(end_mutex_);
+      for (int fd : peer_fds_) events.push_back({fd, POLLRDHUP, 0});
+    }
+    if (poll(events.data(), events.size(), -1) < 0) continue;
+    if (events[0].revents || ending_.load()) return;
+    uint64_t wakes;
+    if (events[1].revents && read(wake_fd_, &wakes, sizeof wakes) < 0) continue;
+    if (ending_.load()) return;
+    const auto over = [](const pollfd &event) { return event.revents != 0; };
+    if (std::none_of(events.begin() + 2, events.end(), over)) continue;
+    if (poll(events.data(), 1, kMilliseconds) <= 0) {
+      end(EndReason::kStopped, "the session of another device of the program is over");
+    }
+    return;
+  }
+}
+
+// Streams that wait for one value after another go on by one in each round.
+void Session::satisfy_waits() {
+  constexpr int kRounds = 500;
+  for (int round = 0; round < kRounds && !stream_waits_.empty() && !done(); round++) {
+    stream_waits_.satisfy(memory_, device_->scrubber());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+// The first reason given stands.
+void Session::end(EndReason reason, const std::string &message) {
+  {
+    std::lock_guard lock(end_mutex_);
+    if (ended_) return;
+    ended_ = true;
+    reason_ = reason;
+    end_message_ = message;
+  }
+  ending_.store(true);
+  sender_.hurry();
+  if (memory_.lender()) memory_.lender()->hurry();
+  // Wakes a leader that waits for the guest.
+  shutdown(fd_, SHUT_RD);
+  const uint64_t one = 1;
+  if (write(wake_fd_, &one, sizeof one) < 0) return;
+}
+
+void Session::violation(const std::string &what) {
+  outboard::count(counters_->violations);
+  end(EndReason::kViolation, what);
+}
+
+void Session::stop(const std::string &message) { end(EndReason::kStopped, message); }
+
+void Session::say_end() {
+  std::string sentence;
+  EndReason reason;
+  {
+    std::lock_guard lock(end_mutex_);
+    if (told_) return;
+    told_ = true;
+    reason = reason_;
+    sentence = end_message_;
+  }
+  if (reason == EndReason::kClosed) return;
+  if (reason == EndReason::kViolation) sentence = "protocol violation: " + sentence;
+  wire_end frame{};
+  frame.result = reason == EndReason::kViolation ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+                                                 : CUDA_ERROR_DEVICE_UNAVAILABLE;
+  frame.length = static_cast<uint32_t>(sentence.size());
+  sender_.push(WIRE_END, &frame, sizeof frame, sentence.data(), sentence.size());
+  shutdown(fd_, SHUT_WR);
+}
+
+// A socket closed with unread bytes in it resets the connection, and the guest may lose our last
+// words. So the rest is read, for a moment.
+void Session::linger() {
+  const timeval limit{.tv_sec = 0, .tv_usec = 200000};
+  setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  char sink[4096];
+  while (std::chrono::steady_clock::now() < until) {
+    if (recv(fd_, sink, sizeof sink, 0) <= 0) break;
+  }
+}
+
+// By the leader, last of all.
+void Session::finish() {
+  if (trace_) trace_->taken();
+  say_end();
+  if (memory_.lender()) memory_.lender()->close();
+  satisfy_waits();
+  crew_.dismiss();
+  crew_.wait_alone();
+  const bool clean = release();
+  std::lock_guard lock(end_mutex_);
+  released_ = true;
+  reusable_ = clean;
+  over_.notify_all();
+}
+
+CUresult Session::reset(bool over) {
+  // Of the guest nothing is taken up before the reset is done: it cannot write them any more.
+  if (!over) satisfy_waits();
+  gate_.pause();
+  CUresult first = driver().cuCtxSynchronize();
+  gate_.settle();
+  if (over) {
+    std::lock_guard lock(end_mutex_);
+    at_rest_ = true;
+    over_.notify_all();
+  }
+  crew_.wait_alone();
+  const auto keep_first = [&](CUresult result) {
+    if (first == CUDA_SUCCESS) first = result;
+  };
+  host_functions_.forget();
+  stream_waits_.clear();
+  uploads_.release();
+  if (over) {
+    Offers::own().withdraw_all(id_);
+    // They have nothing of the device, and outlive a reset.
+    links_.clear();
+  }
+  graphs_.clear();
+  events_.each([&](CUevent event) { keep_first(driver().cuEventDestroy_v2(event)); });
+  streams_.each([&](Stream &s) { keep_first(driver().cuStreamDestroy_v2(s.object)); });
+  keep_first(pages_.release());
+  for (uint64_t event : exported_events_) Offers::own().withdraw(id_, event);
+  exported_events_.clear();
+  events_.clear();
+  streams_.clear();
+  functions_.clear();
+  stream_count_ = 0;
+  event_count_ = 0;
+  keep_first(textures_.release());
+  keep_first(arrays_.release());
+  keep_first(memory_.release(over));
+  count_memory();
+  keep_first(loaded_.unload(driver()));
+  keep_first(expected_.unload(driver()));
+  module_count_ = 0;
+  image_room_.clear();
+  counters_->module_memory = 0;
+  pending_images_.clear();
+  const CUresult limits = device_->restore_limits();
+  if (over) {
+    // What kernels have used keeps its size as long as the context is there.
+    worn_ = limits == CUDA_ERROR_INVALID_VALUE;
+    if (!worn_) keep_first(limits);
+  } else if (limits != CUDA_SUCCESS) {
+    // All else is gone; a context of its own, which a reset would begin anew, there is not.
+    log_line(
+        LogLevel::kWarn, id_,
+        "a reset leaves the sizes of heap or printf buffer, which kernels have used, as they are");
+  }
+  memory_.set_beside(0);
+  if (unclean_ == CUDA_SUCCESS) unclean_ = first;
+  return first;
+}
+
+// Whether the device is clean.
+bool Session::release() {
+  reset(true);
+  region_.reset();
+  host_functions_.finish();
+  gate_.finish();
+  if (output_) output_->skip();
+  if (unclean_ != CUDA_SUCCESS) {
+    std::lock_guard lock(end_mutex_);
+    if (reason_ == EndReason::kClosed) reason_ = EndReason::kDevice;
+    end_message_ += "; the device's context is given up: " + driver().describe(unclean_);
+    return false;
+  }
+  device_->uploads().scrub();
+  device_->downloads().scrub();
+  if (worn_) {
+    log_line(LogLevel::kInfo, id_,
+             "kernels have used the heap or printed, which fixes the sizes of these: the next "
+             "session gets a new process");
+  }
+  return !worn_;
+}
+
+// Sees the session to its end, whatever its threads are stuck in.
+SessionEnd Session::warden() {
+  watch();
+  left_alone_.store(true);
+  sender_.hurry();
+  gate_.open();
+  host_functions_.open();
+  SessionEnd report;
+  bool released;
+  std::chrono::milliseconds patience;
+  {
+    std::unique_lock lock(end_mutex_);
+    const auto began = std::chrono::steady_clock::now();
+    const bool now = reason_ == EndReason::kStopped || reason_ == EndReason::kLimit;
+    patience = now ? stop_patience_ : patience_;
+    // Once the device is at rest, what is left to do has an end.
+    if (over_.wait_until(lock, began + patience, [this] { return released_ || at_rest_; })) {
+      patience = patience_;
+    }
+    released = over_.wait_until(lock, began + patience, [this] { return released_; });
+    report = {reason_, end_message_, released && reusable_, used_.list()};
+  }
+  if (released) {
+    crew_.join();
+  } else {
+    // The leader may be stuck, too.
+    say_end();
+    const auto seconds = std::chrono::duration<double>(patience).count();
+    char text[128];
+    snprintf(text, sizeof text, "%sits work on the device did not end within %g seconds",
+             report.message.empty() ? "" : "; ", seconds);
+    report.message += text;
+    if (report.reason == EndReason::kClosed) report.reason = EndReason::kDevice;
+    crew_.abandon();
+    keep_forever(shared_from_this());
+  }
+  if (report.reason != EndReason::kClosed && report.reason != EndReason::kDevice) linger();
+  shutdown(fd_, SHUT_RDWR);
+  if (!report.reusable) device_->spoil();
+  gate_.leave();
+  if (released) device_->yield();
+  // A context that kernels have worn is no trouble of anybody's.
+  const bool trouble = !released || unclean_ != CUDA_SUCCESS;
+  log_line(trouble ? LogLevel::kWarn : LogLevel::kInfo, id_, "session over: " + report.message);
+  return report;
+}
+
+}  // namespace outboard

@@ -1,0 +1,83 @@
+// Modules of a session: what they take, what of them can be reached, what the next session may
+// expect.
+#include <algorithm>
+
+#include "base/log.h"
+#include "session/session.h"
+
+namespace outboard {
+
+CUresult Session::load_module(std::shared_ptr<const Image> image, Compiling *compiling,
+                              std::unique_ptr<Module> *module) {
+  std::lock_guard lock(load_mutex_);
+  // Free memory is the whole device's: others may take some meanwhile, but hardly twice.
+  uint64_t least = UINT64_MAX;
+  for (int attempt = 0; attempt < 3; attempt++) {
+    const uint64_t before = taken_elsewhere();
+    const CUresult result = Module::load(driver(), image, compiling, module);
+    if (result != CUDA_SUCCESS) return result;
+    const uint64_t after = taken_elsewhere();
+    least = std::min(least, after > before ? after - before : 0);
+    const uint64_t sum = counters_->module_memory.load() + least;
+    if (sum <= module_limit_) {
+      (*module)->device_memory = least;
+      outboard::count(counters_->module_memory, least);
+      ++module_count_;
+      return CUDA_SUCCESS;
+    }
+    driver().cuLibraryUnload((*module)->library);
+    module->reset();
+  }
+  log_line(LogLevel::kWarn, id_,
+           "a module is refused: it would take " + std::to_string(least >> 20) +
+               " MiB of the device's memory for code and variables, beyond the " +
+               std::to_string(module_limit_ >> 20) +
+               " MiB that the modules of a session may take (--module-memory)");
+  return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+// What of the device's memory is in use, less what this session has mapped.
+uint64_t Session::taken_elsewhere() const {
+  size_t free = 0, total = 0;
+  const uint64_t mapped = memory_.taken();
+  if (driver().cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return 0;
+  const uint64_t used = total - free;
+  return used > mapped ? used - mapped : 0;
+}
+
+void Session::note_used(const Module &module) {
+  if (used_.note(module) && on_used_) on_used_({module.hash, module.image->size()});
+}
+
+void Session::unloaded(const Module &module) {
+  --module_count_;
+  image_room_.give_back(module.image->size(), false);
+  outboard::count(counters_->module_memory, uint64_t{0} - module.device_memory);
+}
+
+void Session::drop_functions_of(const Module *module) {
+  graphs_.unloaded(module);
+  functions_.drop_if([module](const Function &f) { return f.module == module; });
+}
+
+bool Session::heap_is_fixed() {
+  std::lock_guard lock(limits_mutex_);
+  size_t now = 0;
+  return driver().cuCtxGetLimit(&now, CU_LIMIT_MALLOC_HEAP_SIZE) == CUDA_SUCCESS &&
+         driver().cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, now) != CUDA_SUCCESS;
+}
+
+void Session::make_reachable(Module *module, const Variable &variable) {
+  if (memory_.add_global(variable.address, variable.size)) {
+    module->globals.push_back(variable.address);
+  }
+}
+
+void Session::adopt_variables() {
+  loaded_.adopt([&](Module &module) {
+    for (const Variable &variable : module.variables) make_reachable(&module, variable);
+    module.variables.clear();
+  });
+}
+
+}  // namespace outboard

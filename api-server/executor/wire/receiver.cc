@@ -1,0 +1,170 @@
+#include "wire/receiver.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "base/error.h"
+#include "base/session_limits.h"
+
+namespace outboard {
+
+void Receiver::Free::operator()(uint8_t *p) const { free(p); }
+
+Receiver::Receiver(int fd, std::span<const uint8_t> leftover, Counters &counters)
+    : fd_(fd), counters_(counters) {
+  if (leftover.size() > kSize) {
+    throw Error("OB_INTERNAL", "more bytes arrived before the session than a guest may send");
+  }
+  buffer_.reset(static_cast<uint8_t *>(aligned_alloc(64, kSize)));
+  if (!buffer_) throw std::bad_alloc();
+  if (!leftover.empty()) memcpy(buffer_.get(), leftover.data(), leftover.size());
+  tail_ = leftover.size();
+  // A wait looks up now and then, to see whether there is still a network.
+  const int look = silence_look_ms(limit_ms_);
+  const timeval limit{.tv_sec = look / 1000, .tv_usec = look % 1000 * 1000};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+}
+
+// After a call that waits: whether to call again. ETIMEDOUT when the network is given up.
+bool Receiver::goes_on(ssize_t got) {
+  if (got >= 0) return false;
+  if (errno == EINTR) return true;
+  if (errno != EAGAIN && errno != EWOULDBLOCK) return false;
+  if (!silence_is_long(&silence_, fd_, limit_ms_)) return true;
+  errno = ETIMEDOUT;
+  return false;
+}
+
+// A frame moves only when it does not fit behind what was consumed.
+void Receiver::make_room(size_t need) {
+  if (head_ == tail_) {
+    head_ = tail_ = 0;
+  } else if (head_ + need > kSize) {
+    memmove(buffer_.get(), data(), available());
+    tail_ -= head_;
+    head_ = 0;
+  }
+}
+
+bool Receiver::receive(int flags) {
+  const size_t space = std::min(kSize - tail_, space_);
+  if (!spilled_.empty()) [[unlikely]] {
+    tail_ += take_spilled(buffer_.get() + tail_, space);
+    return true;
+  }
+  ssize_t got;
+  do {
+    got = recv(fd_, buffer_.get() + tail_, space, flags);
+  } while (flags & MSG_DONTWAIT ? got < 0 && errno == EINTR : goes_on(got));
+  if (got == 0) errno = ENOTCONN;
+  if (got <= 0) return false;
+  space_ = kSize;
+  tail_ += static_cast<size_t>(got);
+  count_alone(counters_.bytes_in, static_cast<uint64_t>(got));
+  return true;
+}
+
+bool Receiver::fill(size_t need) {
+  make_room(need);
+  while (available() < need) {
+    if (!receive(0)) return false;
+  }
+  return true;
+}
+
+bool Receiver::nothing_readable() {
+  make_room(kFrameSpace);
+  return !receive(MSG_DONTWAIT) && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+size_t Receiver::take_spilled(uint8_t *to, size_t most) {
+  const size_t size = std::min(most, spilled_.size() - unspilled_);
+  memcpy(to, spilled_.data() + unspilled_, size);
+  unspilled_ += size;
+  if (unspilled_ == spilled_.size()) {
+    std::vector<uint8_t>().swap(spilled_);
+    unspilled_ = 0;
+  }
+  return size;
+}
+
+bool Receiver::read_ahead() {
+  if (tail_ < kSize && spilled_.empty())
+    return receive(MSG_DONTWAIT) || errno == EAGAIN || errno == EWOULDBLOCK;
+  const size_t before = spilled_.size();
+  if (before >= session_limits.read_ahead_bytes) return false;
+  spilled_.resize(before + kSize);
+  ssize_t got;
+  do {
+    got = recv(fd_, spilled_.data() + before, kSize, MSG_DONTWAIT);
+  } while (got < 0 && errno == EINTR);
+  const bool none = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+  spilled_.resize(before + (got > 0 ? static_cast<size_t>(got) : 0));
+  if (got > 0) count_alone(counters_.bytes_in, static_cast<uint64_t>(got));
+  return got > 0 || none;
+}
+
+bool Receiver::look_ahead(size_t offset, void *to, size_t size) const {
+  const size_t spilled = spilled_.size() - unspilled_;
+  if (offset > available() + spilled || size > available() + spilled - offset) return false;
+  auto *at = static_cast<uint8_t *>(to);
+  const size_t here = offset < available() ? std::min(size, available() - offset) : 0;
+  if (here) memcpy(at, data() + offset, here);
+  if (here < size)
+    memcpy(at + here, spilled_.data() + unspilled_ + (offset + here - available()), size - here);
+  return true;
+}
+
+bool Receiver::payload(void *to, size_t length, size_t padded) {
+  auto *at = static_cast<uint8_t *>(to);
+  const size_t here = std::min(available(), padded);
+  memcpy(at, data(), here);
+  consume(here);
+  size_t left = padded - here;
+  if (left == 0) return true;
+  // The buffer is empty now. What follows the payload lands in it with the same call.
+  at += here;
+  head_ = tail_ = 0;
+  if (!spilled_.empty()) [[unlikely]] {
+    const size_t taken = take_spilled(at, left);
+    at += taken;
+    left -= taken;
+    if (left == 0) return true;
+  }
+  const size_t beyond = length >= kLargePayload ? kAfterBulk : kSize;
+  while (left > 0) {
+    iovec parts[2] = {{at, left}, {buffer_.get(), beyond}};
+    msghdr message{};
+    message.msg_iov = parts;
+    message.msg_iovlen = 2;
+    const ssize_t got = recvmsg(fd_, &message, 0);
+    if (goes_on(got)) continue;
+    if (got == 0) errno = ENOTCONN;
+    if (got <= 0) return false;
+    count_alone(counters_.bytes_in, static_cast<uint64_t>(got));
+    const size_t mine = std::min(left, static_cast<size_t>(got));
+    at += mine;
+    left -= mine;
+    tail_ = static_cast<size_t>(got) - mine;
+  }
+  if (tail_ == 0) space_ = beyond;
+  return true;
+}
+
+bool Receiver::discard(size_t bytes) {
+  while (bytes > 0) {
+    const size_t here = std::min(available(), bytes);
+    consume(here);
+    bytes -= here;
+    if (bytes > 0 && !fill(1)) return false;
+  }
+  return true;
+}
+
+}  // namespace outboard

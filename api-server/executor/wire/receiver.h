@@ -1,0 +1,73 @@
+// The way in: one buffer in which frames are decoded where they lie. Bulk payload goes past it,
+// straight to where it is wanted. Used by one thread at a time, the session's leader.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/counters.h"
+#include "silence.h"
+
+namespace outboard {
+
+class Receiver {
+ public:
+  // Bytes that arrived before the session began come first.
+  Receiver(int fd, std::span<const uint8_t> leftover, Counters &counters);
+
+  // What has arrived and not been consumed; 8-byte aligned in memory.
+  const uint8_t *data() const { return buffer_.get() + head_; }
+  size_t available() const { return tail_ - head_; }
+
+  // Waits until `need` bytes (at most kFrameSpace) are available. False at the end of the stream.
+  bool fill(size_t need);
+  // Takes up what is there without waiting; true when there was nothing.
+  bool nothing_readable();
+  void consume(size_t bytes) { head_ += bytes; }
+
+  // Takes up what has arrived and moves nothing of what is there. False when there is no more room
+  // or no more to come.
+  bool read_ahead();
+  // Bytes from `offset` behind what has been consumed; false when they are not there yet.
+  bool look_ahead(size_t offset, void *to, size_t size) const;
+  int fd() const { return fd_; }
+
+  // Moves the next `length` bytes to `to`, which has room for `padded`, the bytes consumed.
+  bool payload(void *to, size_t length, size_t padded);
+  bool discard(size_t bytes);
+
+  static constexpr size_t kFrameSpace = 64 << 10;
+
+ private:
+  bool receive(int flags);
+  bool goes_on(ssize_t got);
+  size_t take_spilled(uint8_t *to, size_t most);
+  void make_room(size_t need);
+
+  static constexpr size_t kSize = 256 << 10;
+  // After a large payload another one is likely: little is read beyond the next header, so that
+  // its payload need not be copied out of the buffer.
+  static constexpr size_t kAfterBulk = 4 << 10;
+  static constexpr size_t kLargePayload = 128 << 10;
+
+  struct Free {
+    void operator()(uint8_t *p) const;
+  };
+
+  int fd_;
+  const int limit_ms_ = silence_limit_ms();
+  silence silence_{};
+  Counters &counters_;
+  std::unique_ptr<uint8_t, Free> buffer_;
+  size_t head_ = 0;
+  size_t tail_ = 0;
+  size_t space_ = kSize;  // how much the next read may take
+  // Read ahead, and behind what is in the buffer; from `unspilled_` on it is still to come.
+  std::vector<uint8_t> spilled_;
+  size_t unspilled_ = 0;
+};
+
+}  // namespace outboard

@@ -1,0 +1,146 @@
+// Who knows whom is what ARCHITECTURE.md and the READMEs of the parts say: what is included or
+// imported, and what is called. Tests may know everything.
+import { execFileSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import t from 'tap';
+import { build, root } from '../setup/paths.mjs';
+
+const text = (file: string) => readFileSync(path.join(root, file), 'utf8');
+
+/** Cells of the lines of a Markdown table whose first cell names folders, as `name/`. */
+function rows(file: string, heading: RegExp): { folders: string[]; cells: string[] }[] {
+  const [, table = ''] = text(file).split(heading);
+  return table
+    .slice(0, table.search(/\n\n(?!\|)/))
+    .split('\n')
+    .map((line) => line.split('|').slice(1, -1))
+    .map((cells) => ({ cells, folders: names(cells[0] ?? '') }))
+    .filter(({ folders }) => folders.length > 0);
+}
+
+/** Folders in a cell: `one/`, `two/`. */
+function names(cell: string): string[] {
+  return [...cell.matchAll(/`([a-z-]+)\/`/g)].map(([, name = '']) => name);
+}
+
+/** Sources below a folder, without tests and what is not ours; paths from the root. */
+function sources(folder: string, endings: RegExp): string[] {
+  const entries = readdirSync(path.join(root, folder), { recursive: true, withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isFile() && endings.test(entry.name))
+    .map((entry) => path.relative(root, path.join(entry.parentPath, entry.name)))
+    .filter((file) => !/(^|\/)(test|node_modules|build)\//.test(file));
+}
+
+const native = /\.(c|cc|cpp|h|inc)$/;
+
+/** By its ending: the headers that may be meant by an include. */
+function headersOf(folders: string[]): Map<string, string[]> {
+  const headers = new Map<string, string[]>();
+  for (const file of folders.flatMap((folder) => sources(folder, /\.(h|inc)$/)))
+    headers.set(path.basename(file), [...(headers.get(path.basename(file)) ?? []), file]);
+  return headers;
+}
+
+/** What the file includes or imports of the project's own; several where that is not clear. */
+function known(file: string, headers: Map<string, string[]>): string[][] {
+  const source = text(file);
+  if (native.test(file)) {
+    return [...source.matchAll(/^#include "([^"]+)"/gm)].map(([, name = '']) => {
+      const beside = path.join(path.dirname(file), name);
+      if (existsSync(path.join(root, beside))) return [beside];
+      const ending = name.replace(/^(\.\.\/)+/, '');
+      const all = headers.get(path.basename(name)) ?? [];
+      return all.filter((header) => `/${header}`.endsWith(`/${ending}`));
+    });
+  }
+  return [...source.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)].map(([, name = '']) => [
+    path.join(path.dirname(file), name),
+  ]);
+}
+
+t.test('parts know those that ARCHITECTURE.md says', async (t) => {
+  const parts = rows('ARCHITECTURE.md', /^\| folder \| holds \| may know \|$/m);
+  const all = parts.flatMap(({ folders }) => folders);
+  t.ok(all.length > 8, 'there is a table of the parts');
+  const headers = headersOf(all);
+  const wrong = new Set<string>();
+  let seen = 0;
+  for (const { folders, cells } of parts) {
+    if (cells[2]?.trim() === 'all') continue;
+    const may = [...folders, ...names(cells[2] ?? '')];
+    for (const file of folders.flatMap((folder) => sources(folder, /\.(c|cc|cpp|h|inc|tsx?|mjs)$/)))
+      for (const files of known(file, headers)) {
+        const owners = files.map((one) => one.split('/')[0] ?? '');
+        if (owners.length > 0) seen++;
+        if (owners.length > 0 && !owners.some((owner) => may.includes(owner)))
+          wrong.add(`${file} knows ${files.join(' or ')}`);
+      }
+  }
+  t.ok(seen > 1000, 'includes and imports are found');
+  t.same([...wrong], []);
+});
+
+/** Folders that know only themselves and those above them in a table. */
+const layered = [
+  {
+    folder: 'api-server/executor',
+    readme: 'api-server/README.md',
+    heading: /^\| in `executor\/` \| holds \|$/m,
+    objects: 'api-server/CMakeFiles/executor.dir/executor',
+  },
+];
+
+for (const { folder, readme, heading, objects } of layered) {
+  const order = rows(readme, heading).flatMap(({ folders }) => folders);
+  const place = (file: string) => order.indexOf(path.relative(folder, file).split('/')[0] ?? '');
+
+  t.test(`${folder}: includes and imports go up its table`, async (t) => {
+    const files = sources(folder, /\.(c|cc|cpp|h|inc|tsx?)$/);
+    t.same(
+      files.filter((file) => place(file) < 0),
+      [],
+      'every file is in a folder of the table',
+    );
+    const headers = headersOf([folder]);
+    const wrong = files.flatMap((file) =>
+      known(file, headers)
+        .flat()
+        .filter((other) => other.startsWith(`${folder}/`) && place(other) > place(file))
+        .map((other) => `${file} knows ${other}`),
+    );
+    t.same(wrong, []);
+  });
+
+  const there = path.join(build, objects);
+  const skip = existsSync(there) ? false : 'nothing is built here';
+  t.test(`${folder}: calls go up its table`, { skip }, async (t) => {
+    const all = readdirSync(there, { recursive: true, encoding: 'utf8' })
+      .filter((file) => file.endsWith('.o'))
+      // One that no source is left of stays where it was built.
+      .filter((file) => existsSync(path.join(root, folder, file.replace(/\.o$/, ''))));
+    const lines = execFileSync('nm', ['-A', '-C', '--format=posix', ...all], {
+      cwd: there,
+      encoding: 'utf8',
+      maxBuffer: 1 << 28,
+    }).split('\n');
+    const defined = new Map<string, string>();
+    const used: { file: string; symbol: string }[] = [];
+    for (const line of lines) {
+      const [, object = '', symbol = '', kind = ''] =
+        /^(.*?)(?:\[.*\])?: (.*) ([A-Za-z])(?: [0-9a-f]+){0,2} *$/.exec(line) ?? [];
+      const file = path.join(folder, object.replace(/\.o$/, ''));
+      if (/^[TDBR]$/.test(kind)) defined.set(symbol, file);
+      else if (kind === 'U') used.push({ file, symbol });
+    }
+    t.ok(defined.size > 100, 'there are functions');
+    const wrong = new Set<string>();
+    for (const { file, symbol } of used) {
+      const owner = defined.get(symbol);
+      if (owner !== undefined && place(owner) > place(file))
+        wrong.add(`${file} calls ${symbol} of ${owner}`);
+    }
+    t.same([...wrong], []);
+  });
+}
