@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <time.h>
 
 #include "answer.h"
 #include "connection.h"
@@ -120,11 +121,17 @@ _Bool host_functions_may_come(void) {
   return may;
 }
 
-// Those that nobody else looks at.
+// Those that nobody else looks at, now and then: what one says tells nothing of another.
 static void lose_silent_lanes(const struct pollfd *polled) {
+  static int64_t next_look;  // the thread's
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+  const int64_t now = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+  if (now < next_look) return;
+  next_look = now + connection_look_ms();
   for (int lane = 0; lane < lane_count; lane++) {
     lane_use((unsigned)lane);
-    if (polled[1 + lane].fd >= 0 && connection_is_silent())
+    if (polled[1 + lane].fd >= 0 && !polled[1 + lane].revents && connection_is_silent())
       answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, why_lost(ETIMEDOUT));
   }
 }
@@ -143,7 +150,7 @@ static void wait_for_call(void) {
       somebody = somebody || read;
     }
     if (!somebody) atomic_store(&waits_for_reader, 0);
-    if (poll(polled, 1 + (nfds_t)lane_count, connection_look_ms()) == 0) lose_silent_lanes(polled);
+    if (poll(polled, 1 + (nfds_t)lane_count, connection_look_ms()) >= 0) lose_silent_lanes(polled);
   } else {
     poll(polled, 1, -1);
   }

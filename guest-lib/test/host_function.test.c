@@ -1,12 +1,18 @@
 // Functions that streams call: in order, on one thread, whoever reads the socket.
 #include "host_function.h"
 
+#include <arpa/inet.h>
+#include <linux/filter.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "batch.h"
 #include "check.h"
+#include "config.h"
 #include "connection.h"
 #include "enter.h"
 #include "guest_calls.h"
@@ -285,6 +291,54 @@ static void the_end_of_the_connection_releases_those_who_wait(void **state) {
   host_function_drain();
 }
 
+// ---- several devices ---------------------------------------------------------------------------
+
+// A connection of the thread's lane whose other end's machine is gone: all that is sent there is
+// dropped. Returns that end.
+static int connect_to_nobody(void) {
+  int listener = socket(AF_INET, SOCK_STREAM, 0);
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  socklen_t size = sizeof address;
+  assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
+  assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+  assert_int_equal(listen(listener, 1), 0);
+  static struct config config = {.server_count = 1,
+                                 .servers = {{.host = "127.0.0.1"}},
+                                 .connect_timeout_ms = 10000,
+                                 .network_timeout_ms = 1000};
+  char *port = config.servers[0].port;
+  snprintf(port, sizeof config.servers[0].port, "%d", ntohs(address.sin_port));
+  assert_int_equal(connection_open(&config), 0);
+  int end = accept(listener, NULL, NULL);
+  assert_true(end >= 0);
+  close(listener);
+  struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+  const struct sock_fprog filter = {1, &nothing};
+  assert_int_equal(setsockopt(end, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter), 0);
+  return end;
+}
+
+static void a_busy_device_hides_no_silent_one(void **state) {
+  (void)state;
+  session_start(64 * MIB, hook);
+  lane_count = 2;
+  lane_use(1);
+  int end = connect_to_nobody();
+  assert_int_equal(batch_start(), 0);
+  assert_int_equal(host_function_post(0, note, NULL), CUDA_SUCCESS);
+  batch_send();
+  // The thread that waits for that function is woken by others all the time.
+  const time_t limit = time(NULL) + 30;
+  for (unsigned i = 1; i < MOST && !guest_is_lost() && time(NULL) < limit; i++) {
+    CUresult result = cuLaunchHostFunc(NULL, note, NULL);
+    CHECK(result == CUDA_SUCCESS || guest_is_lost());
+    while (atomic_load(&called) < i && !guest_is_lost()) usleep(100);
+    usleep(50000);
+  }
+  assert_true(guest_is_lost());
+  close(end);
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(nobody_needs_to_wait_for_them),
@@ -299,6 +353,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(a_call_of_an_old_number_ends_the_connection),
       cmocka_unit_test(a_second_call_ends_the_connection),
       cmocka_unit_test(the_end_of_the_connection_releases_those_who_wait),
+      cmocka_unit_test(a_busy_device_hides_no_silent_one),
   };
   RUN_ONE_TEST(tests, argc, argv);
 }
