@@ -2,9 +2,10 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "populate.h"
 
 void decode_init(struct decode *decode, const struct decode_sink *sink) {
   decode->sink = sink;
@@ -32,16 +33,6 @@ static _Bool try(void *to, const void *from) {
 }
 
 #define PAGE 4096u
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
-// Kernels before 5.14 do not.
-static _Bool kernel_populates(void) {
-  static uint8_t room[2 * PAGE];
-  uintptr_t page = ((uintptr_t)room + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
-  return !madvise((void *)page, PAGE, MADV_POPULATE_WRITE);
-}
 
 // What lies between its ends: the kernel is asked for all pages at once, and for each one only
 // where it does not like them. Old kernels are not asked: what cannot be written is at an end,

@@ -8,6 +8,7 @@
 #include <ucontext.h>
 
 #include "log.h"
+#include "own_memory.h"
 #include "pages.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -55,6 +56,7 @@ static void pass_on(int signal, siginfo_t *info, void *context, _Bool nested) {
 // The program's handler may call us, if it found us there and we put ourselves before it again:
 // then neither of us knows the fault.
 static void on_fault(int signal, siginfo_t *info, void *context) {
+  if (info->si_code > 0) own_fault();
   int error = errno;
   void *caller = __builtin_return_address(0);
   if (!restorer) restorer = caller;

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "answer.h"
 #include "enter.h"
@@ -15,6 +14,7 @@
 #include "host_block.h"
 #include "memory.h"
 #include "memory_parts.h"
+#include "own_memory.h"
 #include "pages.h"
 #include "stream.h"
 #include "window.h"
@@ -362,13 +362,6 @@ CUresult guest_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigne
   return result;
 }
 
-// Whether all pages of [begin, end) are mapped. The call writes nothing back, and finds the holes.
-static _Bool is_mapped(uintptr_t begin, uintptr_t end) {
-  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-  begin -= begin % page;
-  return msync((void *)begin, end - begin, MS_ASYNC) == 0;
-}
-
 CUresult guest_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
   const unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                          CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
@@ -378,7 +371,11 @@ CUresult guest_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags
   if (Flags & CU_MEMHOSTREGISTER_IOMEMORY) return CUDA_ERROR_NOT_SUPPORTED;
   struct host_range pinned;
   if (host_find(p, &pinned)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-  if (window_has(begin) || memory_is_device(p) || !is_mapped(begin, end))
+  // NVIDIA's driver pins the pages as ones to be written unless it is told otherwise, which the
+  // kernel refuses for those that the program may not write (open-gpu-kernel-modules,
+  // RmCreateOsDescriptor and os_lock_user_pages): with the same status as for a hole.
+  if (window_has(begin) || memory_is_device(p) ||
+      !own_is_open(begin, end, !(Flags & CU_MEMHOSTREGISTER_READ_ONLY)))
     return CUDA_ERROR_INVALID_VALUE;
   CUresult result = CUDA_SUCCESS;
   pthread_mutex_lock(&memory_lock);

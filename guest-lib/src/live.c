@@ -13,8 +13,10 @@
 
 #include "answer.h"
 #include "enter.h"
+#include "fault.h"
 #include "guest_calls.h"
 #include "log.h"
+#include "own_memory.h"
 #include "page_hash.h"
 #include "pages_parts.h"
 #include "stream.h"
@@ -35,7 +37,6 @@ static pthread_cond_t work_begins = PTHREAD_COND_INITIALIZER;
 // One looks at a time, and has the scratch. Taken before the pages' lock.
 static pthread_mutex_t look_lock = PTHREAD_MUTEX_INITIALIZER;
 static char *scratch;
-static __thread _Bool reading_own;
 static uint64_t changes;  // pages that were found changed, on either side
 
 // ---- which pages -------------------------------------------------------------------------------
@@ -98,17 +99,35 @@ static void bounds(const struct range *range, uint32_t page, uint32_t *begin, ui
 // A word that stands alone may say that others are there: it goes after them.
 #define ALONE 8u
 
+struct reading {
+  const char *view, *twin;
+  char *now;
+  size_t bytes;
+  _Bool changed;
+};
+static void read_changed(void *data) {
+  struct reading *r = data;
+  r->changed = memcmp(r->view, r->twin, r->bytes) != 0;
+  if (r->changed) memcpy(r->now, r->view, r->bytes);
+}
+
+// What the program has closed is still the device's, and what it has unmapped is as it was.
+static void read_closed(struct reading *r) {
+  r->changed = own_read(r->view, r->now, r->bytes) && memcmp(r->now, r->twin, r->bytes) != 0;
+}
+
 static void push_page(struct range *range, uint32_t page, uint32_t least) {
   uint32_t begin, end;
   bounds(range, page, &begin, &end);
-  const char *view = range->view + page * PAGE;
   char *twin = range->twin + page * PAGE;
   char now[PAGE];  // what is sent and what is remembered is the same
-  reading_own = range->own;
-  _Bool same = memcmp(view + begin, twin + begin, end - begin) == 0;
-  if (!same) memcpy(now + begin, view + begin, end - begin);
-  reading_own = 0;
-  if (same) return;
+  struct reading reading = {range->view + page * PAGE + begin, twin + begin, now + begin,
+                            end - begin, 0};
+  if (!range->own)
+    read_changed(&reading);
+  else if (!own_reach(read_changed, &reading))
+    read_closed(&reading);
+  if (!reading.changed) return;
   uint32_t run = end;
   for (uint32_t at = begin, next; at <= end; at = next) {
     next = (at & ~(LANE - 1)) + LANE;
@@ -154,18 +173,24 @@ static void push_open_all(void) {
   }
 }
 
-_Bool live_reads_own(void) { return reading_own; }
+static void read_all(void *data) {
+  const struct reading *r = data;
+  memcpy(r->now, r->view, r->bytes);
+}
 
 void live_push_first(struct range *range) {
-  uint64_t first = range->begin - range->address;
-  reading_own = 1;
-  memcpy(range->twin + first, range->view + first, range->end - range->begin);
-  reading_own = 0;
-  pages_send(range->begin, range->twin + first, range->end - range->begin);
+  uint64_t first = range->begin - range->address, size = range->end - range->begin;
+  struct reading reading = {range->view + first, NULL, range->twin + first, size, 0};
+  fault_watch();
+  if (!own_reach(read_all, &reading))
+    log_warn("registered memory at %p is not there any more: the device has zeros instead",
+             (const void *)reading.view);
+  pages_send(range->begin, range->twin + first, size);
   pages_send_gathered();
 }
 
 void live_push_all(void) {
+  if (live_ranges) fault_watch();
   for (struct range *range = live_ranges; range; range = range->next_live)
     if (range->lane == lane_here()) live_push(range, 0, range->count);
   if (live_ranges) live_watch();
@@ -207,23 +232,27 @@ static uint64_t blend(uint64_t host, uint64_t before, uint64_t device) {
   return result;
 }
 
-// The device's bytes of a page, from `begin` on, come to those that the host has not changed. Whole
+// The device's bytes of a page, `bytes` of them, come to those that the host has not changed. Whole
 // words at once: a host that looks meanwhile sees no half of a number.
-static void merge(struct range *range, uint32_t page, const char *device, uint32_t begin,
-                  uint32_t end) {
-  char *view = range->view + page * PAGE, *twin = range->twin + page * PAGE;
-  reading_own = range->own;
-  for (uint32_t at = begin, next; at < end; at = next) {
+struct merging {
+  char *view, *twin;
+  const char *device;
+  uint32_t bytes;
+};
+static void merge_words(void *data) {
+  const struct merging *m = data;
+  char *view = m->view, *twin = m->twin;
+  for (uint32_t at = 0, next; at < m->bytes; at = next) {
     next = at + 1;
-    if (at % 8 || end - at < 8) {
-      if (device[at - begin] != twin[at] && view[at] == twin[at]) view[at] = device[at - begin];
-      twin[at] = device[at - begin];
+    if ((uintptr_t)(view + at) % 8 || m->bytes - at < 8) {
+      if (m->device[at] != twin[at] && view[at] == twin[at]) view[at] = m->device[at];
+      twin[at] = m->device[at];
       continue;
     }
     next = at + 8;
     uint64_t before, now;
     memcpy(&before, twin + at, 8);
-    memcpy(&now, device + (at - begin), 8);
+    memcpy(&now, m->device + at, 8);
     if (now == before) continue;
     uint64_t *word = (uint64_t *)(void *)(view + at);
     uint64_t host = __atomic_load_n(word, __ATOMIC_RELAXED), wanted;
@@ -232,7 +261,33 @@ static void merge(struct range *range, uint32_t page, const char *device, uint32
                                                           __ATOMIC_RELAXED));
     memcpy(twin + at, &now, 8);
   }
-  reading_own = 0;
+}
+
+// To what the program has closed, as a device's write would come there.
+static void merge_closed(const struct merging *m) {
+  static atomic_flag said = ATOMIC_FLAG_INIT;
+  char now[PAGE], twin[PAGE];
+  memcpy(twin, m->twin, m->bytes);
+  struct merging copy = {now, twin, m->device, m->bytes};
+  _Bool there = own_read(m->view, now, m->bytes);
+  if (there) merge_words(&copy);
+  if (there && own_write(m->view, now, m->bytes))
+    memcpy(m->twin, m->device, m->bytes);
+  else if (!atomic_flag_test_and_set(&said))
+    log_warn(
+        "registered memory at %p cannot be written any more: what the device has written there "
+        "is lost (said once)",
+        (const void *)m->view);
+}
+
+static void merge(struct range *range, uint32_t page, const char *device, uint32_t begin,
+                  uint32_t end) {
+  const uint64_t at = page * PAGE + begin;
+  struct merging merging = {range->view + at, range->twin + at, device, end - begin};
+  if (!range->own)
+    merge_words(&merging);
+  else if (!own_reach(merge_words, &merging))
+    merge_closed(&merging);
 }
 
 // Looks at LIVE pages [from, to) side by side. With the lock, which is given up meanwhile, unless
@@ -242,6 +297,7 @@ static _Bool look_at(struct range *range, uint32_t from, uint32_t to, _Bool stay
   uint32_t first, last, end;
   bounds(range, from, &first, &end);
   bounds(range, to - 1, &end, &last);
+  fault_watch();
   push_open(range, from, to);
   pages_send_gathered();
   for (uint32_t page = from; page < to; page++) {
@@ -255,6 +311,7 @@ static _Bool look_at(struct range *range, uint32_t from, uint32_t to, _Bool stay
   _Bool came = live_bring(begin, bytes, hashes, scratch, changed, settled);
   if (!stay) pthread_mutex_lock(&pages_lock);
   if (!came || exchanges != range->exchanges) return 0;
+  fault_watch();
   // The program sees all of it or nothing, where there is another way to the pages than its own.
   _Bool any = changed[0] || changed[1] || changed[2] || changed[3];
   if (any && !range->own) pages_protect(range, from, to, PROT_NONE);

@@ -428,7 +428,7 @@ static void open_to_write(struct range *range, uint32_t at) {
 }
 
 _Bool pages_fault(uint64_t address, _Bool known, _Bool write) {
-  if (guest_is_child() || !pages_ranges || live_reads_own()) return 0;
+  if (guest_is_child() || !pages_ranges) return 0;
   pthread_mutex_lock(&pages_lock);
   struct range *range = pages_find(address);
   if (range && range->own) range = NULL;  // the device's addresses of it are not the program's

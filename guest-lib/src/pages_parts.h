@@ -99,9 +99,6 @@ void live_push_all(void);
 // live_start makes.
 void live_watch(void);
 void live_start(void);
-// Whether the calling thread is reading or writing the program's own memory, with the lock: a fault
-// there is the program's.
-_Bool live_reads_own(void);
 // The range goes.
 void live_forget(struct range *range);
 // Brings pages as the device has them now to `into`; with hashes, those that differ, which

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -201,6 +202,60 @@ static void read_only_memory_does_not_come_back(void **state) {
   assert_int_equal(cuMemHostUnregister(own), CUDA_SUCCESS);
 }
 
+static void only_writable_memory_is_the_devices_to_write(void **state) {
+  (void)state;
+  server = session_start(64 * MIB, no_hook);
+  uint8_t *own = mmap(NULL, 4 * PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_int_equal(cuMemHostRegister_v2(own, 4 * PAGE, 0), CUDA_ERROR_INVALID_VALUE);
+  const unsigned read_only = CU_MEMHOSTREGISTER_READ_ONLY;
+  assert_int_equal(cuMemHostRegister_v2(own, 4 * PAGE, read_only), CUDA_SUCCESS);
+  assert_int_equal(cuMemHostUnregister(own), CUDA_SUCCESS);
+  // In part.
+  mprotect(own, 2 * PAGE, PROT_READ | PROT_WRITE);
+  assert_int_equal(cuMemHostRegister_v2(own + 50, 2 * PAGE, 0), CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(cuMemHostRegister_v2(own + 50, 2 * PAGE - 50, 0), CUDA_SUCCESS);
+  assert_int_equal(cuMemHostUnregister(own + 50), CUDA_SUCCESS);
+  mprotect(own, 4 * PAGE, PROT_NONE);
+  assert_int_equal(cuMemHostRegister_v2(own, PAGE, read_only), CUDA_ERROR_INVALID_VALUE);
+  munmap(own, 4 * PAGE);
+}
+
+// As a device that has the pages pinned: it goes on with them, whatever the program may do there.
+static void memory_that_is_closed_while_registered_hurts_nobody(void **state) {
+  (void)state;
+  server = session_start(64 * MIB, no_hook);
+  uint8_t *own = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CUdeviceptr device;
+  assert_int_equal(cuMemHostRegister_v2(own, 4 * PAGE, 0), CUDA_SUCCESS);
+  assert_int_equal(cuMemHostGetDevicePointer_v2(&device, own, 0), CUDA_SUCCESS);
+  uint8_t *there = server_reach(server, device, 4 * PAGE);
+  work_on((const void *)(uintptr_t)device);
+  settle();
+  mprotect(own, 2 * PAGE, PROT_READ);
+  there[0] = there[2 * PAGE] = 1;
+  work_on((const void *)(uintptr_t)device);
+  settle();
+  assert_int_equal(own[0], 1);
+  assert_int_equal(own[2 * PAGE], 1);
+  for (unsigned gone = 0; gone < 2; gone++) {
+    if (gone)
+      munmap(own, 2 * PAGE);
+    else
+      mprotect(own, 2 * PAGE, PROT_NONE);
+    own[3 * PAGE] = (uint8_t)(gone + 5);
+    there[1] = there[2 * PAGE + 1] = (uint8_t)(gone + 2);
+    work_on((const void *)(uintptr_t)device);
+    settle();
+    assert_int_equal(own[2 * PAGE + 1], gone + 2);
+    assert_int_equal(there[1], gone + 2);
+    assert_int_equal(there[3 * PAGE], gone + 5);
+    mprotect(own, 2 * PAGE, PROT_READ | PROT_WRITE);
+    if (!gone) assert_int_equal(own[1], 2);
+  }
+  assert_int_equal(cuMemHostUnregister(own), CUDA_SUCCESS);
+  munmap(own + 2 * PAGE, 2 * PAGE);
+}
+
 static size_t free_now(void) {
   size_t left, total;
   assert_int_equal(cuMemGetInfo_v2(&left, &total), CUDA_SUCCESS);
@@ -327,6 +382,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(flags_are_seen_while_work_runs),
       cmocka_unit_test(registered_memory_has_a_shadow),
       cmocka_unit_test(read_only_memory_does_not_come_back),
+      cmocka_unit_test(only_writable_memory_is_the_devices_to_write),
+      cmocka_unit_test(memory_that_is_closed_while_registered_hurts_nobody),
       cmocka_unit_test(it_counts_against_the_limit),
       cmocka_unit_test(what_has_a_limit_of_its_own_counts_beyond_it),
       cmocka_unit_test(a_fill_and_a_copy_begin_it),

@@ -73,5 +73,11 @@ int main() {
   expect("across a hole", CUDA_ERROR_INVALID_VALUE, cuMemHostRegister(bytes + 100, 2 * page, 0));
   expect("before it", CUDA_SUCCESS, cuMemHostRegister(bytes + 100, page - 100, 0));
   expect("before it, back", CUDA_SUCCESS, cuMemHostUnregister(bytes + 100));
+  unsigned char *closed = bytes + 2 * page;
+  mprotect(closed, 2 * page, PROT_READ);
+  expect("of what is only read", CUDA_ERROR_INVALID_VALUE, cuMemHostRegister(closed, page, 0));
+  expect("to be only read", CUDA_SUCCESS,
+         cuMemHostRegister(closed, page, CU_MEMHOSTREGISTER_READ_ONLY));
+  expect("to be only read, back", CUDA_SUCCESS, cuMemHostUnregister(closed));
   return 0;
 }

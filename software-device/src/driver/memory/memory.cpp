@@ -15,6 +15,24 @@ namespace {
 constexpr uint64_t kSmallestWindow = uint64_t{64} << 30, kHostWindow = uint64_t{1} << 40;
 constexpr uint64_t kHostPage = 4096;
 
+// Whether the program's pages [first, end) are mapped, and at least the outer ones readable, or
+// writable too: the kernel finds the holes when it has nothing to write back, and says what cannot
+// be done to a page when it is asked to make it ready for that (Linux 5.14).
+bool is_open(uint64_t first, uint64_t end, bool to_write) {
+  const auto page = [](uint64_t address) { return reinterpret_cast<void *>(address); };
+  if (msync(page(first), end - first, MS_ASYNC)) return false;
+#ifdef MADV_POPULATE_WRITE
+  const int advice = to_write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+  alignas(kHostPage) static uint8_t asks[kHostPage];
+  return (!madvise(page(first), kHostPage, advice) &&
+          !madvise(page(end - kHostPage), kHostPage, advice)) ||
+         madvise(asks, sizeof asks, MADV_POPULATE_WRITE);
+#else
+  (void)to_write;
+  return true;
+#endif
+}
+
 // The arena owns its flags; the spaces share them.
 std::shared_ptr<Granules> window_of(const std::shared_ptr<Arena> &arena) {
   return {arena, const_cast<Granules *>(&arena->granules())};
@@ -125,8 +143,7 @@ uint64_t Memory::allocate_host(uint64_t size, RegionKind kind, int device, uint6
 int Memory::register_host(uint64_t base, uint64_t size, uint64_t context, unsigned flags) {
   const uint64_t first = base & ~(kHostPage - 1), end = round_up(base + size, kHostPage);
   if (end < base) return CUDA_ERROR_INVALID_VALUE;
-  // Writes nothing back, and finds the holes in what is mapped.
-  if (msync(reinterpret_cast<void *>(first), end - first, MS_ASYNC))
+  if (!is_open(first, end, !(flags & CU_MEMHOSTREGISTER_READ_ONLY)))
     return CUDA_ERROR_INVALID_VALUE;
   std::unique_lock guard(mutex_);
   auto after = regions_.upper_bound(base);
