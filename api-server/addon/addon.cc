@@ -6,7 +6,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstddef>
 #include <cstring>
 
@@ -404,11 +403,12 @@ Napi::Value notify(const Napi::CallbackInfo &info) {
   address.sun_family = AF_UNIX;
   memcpy(address.sun_path, path.data(), path.size());
   if (path[0] == '@') address.sun_path[0] = 0;
-  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  // Kept: a server whose descriptors have run out still has to say that it lives, or it is killed.
+  static int fd = -1;
+  if (fd < 0) fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   const socklen_t length = offsetof(sockaddr_un, sun_path) + path.size();
   const bool sent = fd >= 0 && sendto(fd, message.data(), message.size(), MSG_NOSIGNAL,
                                       reinterpret_cast<sockaddr *>(&address), length) >= 0;
-  if (fd >= 0) close(fd);
   return Napi::Boolean::New(env, sent);
 }
 

@@ -2,6 +2,9 @@
 
 #include <sys/socket.h>
 
+#include <cerrno>
+#include <cstring>
+
 #include "base/local_socket.h"
 #include "values.h"
 
@@ -15,7 +18,7 @@ Napi::Value socket_pair(const Napi::CallbackInfo &info) {
     const int type = to_text(info[0], "kind") == "bytes" ? SOCK_STREAM : SOCK_SEQPACKET;
     int ends[2];
     if (socketpair(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0) {
-      throw Error("OB_INTERNAL", "no pair of sockets can be made");
+      throw Error("OB_INTERNAL", std::string("no pair of sockets can be made: ") + strerror(errno));
     }
     Napi::Object result = Napi::Object::New(env);
     result.Set("here", ends[0]);

@@ -24,7 +24,7 @@ export class Descriptors {
   }
 
   #look() {
-    const problem = problemOfOpening();
+    const problem = descriptorProblem();
     if (problem === null) {
       if (this.#told !== undefined) this.#log.info('there are file descriptors again');
       this.#told = undefined;
@@ -38,8 +38,8 @@ export class Descriptors {
   }
 }
 
-/** Null: there is none. */
-function problemOfOpening(): string | null {
+/** Why no file can be opened now; null: one can. */
+export function descriptorProblem(): string | null {
   try {
     closeSync(openSync('/dev/null', 'r'));
     return null;

@@ -4,6 +4,7 @@
 // system tells (NFS), and watches are a limited resource.
 import { type FSWatcher, statSync, watch } from 'node:fs';
 import path from 'node:path';
+import { descriptorProblem } from './descriptors.js';
 
 /** Several files are rarely replaced in the same instant. */
 const settleMs = 50;
@@ -49,7 +50,8 @@ export class FileWatch {
 
   #look() {
     const now = signature(this.#files);
-    if (now === this.#known) return;
+    // What cannot be read for want of a descriptor is a change later.
+    if (now === this.#known || descriptorProblem() !== null) return;
     this.#known = now;
     this.#changed();
   }
@@ -59,7 +61,12 @@ function signature(files: readonly string[]): string {
   return files.map(identity).join();
 }
 
+/** Whoever reads it finds out what is wrong with it; from here, in a timer, nothing is thrown. */
 function identity(file: string): string {
-  const stat = statSync(file, { bigint: true, throwIfNoEntry: false });
-  return stat ? `${stat.dev}:${stat.ino}:${stat.size}:${stat.mtimeNs}:${stat.ctimeNs}` : 'none';
+  try {
+    const stat = statSync(file, { bigint: true });
+    return `${stat.dev}:${stat.ino}:${stat.size}:${stat.mtimeNs}:${stat.ctimeNs}`;
+  } catch (error) {
+    return `${(error as NodeJS.ErrnoException).code}`;
+  }
 }

@@ -14,7 +14,9 @@ export interface QuotaOptions {
   build: string;
 }
 
-const restartMilliseconds = 100;
+/** Before another one takes over, and where that fails at once, again and again. */
+const leastPause = 100;
+const mostPause = 30_000;
 
 export class Quota {
   readonly policy: string;
@@ -25,6 +27,8 @@ export class Quota {
   #busy = new Map<number, number>();
   #runner: QuotaRunner;
   #restart: NodeJS.Timeout | undefined;
+  #pause = leastPause;
+  #begun = performance.now();
 
   constructor(options: QuotaOptions, log: Log) {
     this.policy = options.policy;
@@ -107,16 +111,25 @@ export class Quota {
 
   #failed(error: Error) {
     this.#busy.clear();
-    this.#log.error({ err: error }, 'the quota runner has failed: another one takes over');
+    const lasted = performance.now() - this.#begun > mostPause;
+    this.#pause = lasted ? leastPause : Math.min(mostPause, 2 * this.#pause);
+    const seconds = this.#pause / 1000;
+    this.#log.error({ err: error, seconds }, 'the quota runner has failed: another one takes over');
     this.#restart = setTimeout(() => {
-      this.#runner = this.#start();
+      this.#begun = performance.now();
+      try {
+        this.#runner = this.#start();
+      } catch (error) {
+        // No thread can be made now.
+        return this.#failed(error as Error);
+      }
       for (const [slot, fd] of this.#pages) {
         this.#runner.addPage(nameOf(slot), fd).catch(() => {});
       }
       for (const { placement } of this.#running.values()) {
         this.#runner.place(placement).catch(() => {});
       }
-    }, restartMilliseconds);
+    }, this.#pause);
   }
 }
 

@@ -43,6 +43,9 @@ export interface FrontStart {
   build: string;
 }
 
+/** Of a guest that cannot be passed on. */
+const { remedy } = new OutboardError('OB_DESCRIPTORS', '');
+
 export type ToFront = FrontStart | { type: 'close' };
 
 export type FromFront =
@@ -93,6 +96,20 @@ function start({ host, port, files, clients, helloSeconds, ...front }: FrontStar
   );
 
   function admit(guest: TLSSocket, from: FrontPeer) {
+    try {
+      pass(guest, from);
+    } catch (error) {
+      // Descriptors have run out: those who are here already keep what they have.
+      log(
+        'error',
+        { peer: from.peer, remedy },
+        `a guest is sent away: ${(error as Error).message}`,
+      );
+      guest.destroy();
+    }
+  }
+
+  function pass(guest: TLSSocket, from: FrontPeer) {
     // No address that others of this machine could find, take or crowd.
     const { here, there } = native.socketPair('bytes');
     const theirs = new Socket({ fd: there });

@@ -94,7 +94,12 @@ export class TlsFront {
   /** Resolves with the first it says that matters. */
   #spawn(): Promise<Exclude<FromFront, { type: 'log' | 'guest' }>> {
     const { build, files, clients, helloSeconds, strangers, listen } = this.#options;
-    const child = fork(program, { stdio: ['ignore', 2, 2, 'ipc'] });
+    let child: ChildProcess;
+    try {
+      child = fork(program, { stdio: ['ignore', 2, 2, 'ipc'] });
+    } catch (error) {
+      return Promise.resolve(this.#notStarted(error as Error));
+    }
     this.#child = child;
     send(child, {
       type: 'start',
@@ -114,7 +119,8 @@ export class TlsFront {
         else if (handle instanceof Socket) this.#accept(handle, message.from);
       });
       child.on('error', (error) => {
-        resolve({ type: 'failed', code: 'OB_LISTEN', message: error.message });
+        if (child.pid === undefined) resolve(this.#notStarted(error));
+        else resolve({ type: 'failed', code: 'OB_LISTEN', message: error.message });
       });
       child.once('exit', (code, signal) => {
         this.#child = undefined;
@@ -122,6 +128,13 @@ export class TlsFront {
         if (!this.#closing) this.#again(String(signal ?? code));
       });
     });
+  }
+
+  /** Descriptors, tasks or memory have run out: no 'exit' follows. */
+  #notStarted({ message }: Error) {
+    this.#child = undefined;
+    if (!this.#closing) this.#again(message);
+    return { type: 'failed' as const, code: 'OB_LISTEN', message };
   }
 
   /** Its connections went with it; those to come shall find one. */

@@ -1,6 +1,8 @@
 // The quota runner: its logic with a clock of the test's own, then the real thread.
+import { pino } from 'pino';
 import t from 'tap';
 import { build } from '../../scripts/setup/paths.mjs';
+import { Quota, type QuotaOptions } from '../src/quota.js';
 import { type QuotaReport, QuotaRunner } from '../src/quota-runner.js';
 import { QuotaLoop, type QuotaPlacement } from '../src/quota-runner-loop.js';
 import { MemoryPage, noLimit, type TokenCounts } from '../src/token-view.js';
@@ -192,4 +194,33 @@ t.test('a thread that fails is told of', async (t) => {
     });
   });
   t.match(error.message, /no quota policy nonsense/);
+});
+
+t.test('one that cannot even be started is tried again', async (t) => {
+  const seen: string[] = [];
+  let heard = () => {};
+  const write = (line: string) => {
+    seen.push(JSON.parse(line).err.message);
+    heard();
+  };
+  const failure = async (pattern: RegExp) => {
+    while (!seen.some((message) => pattern.test(message))) {
+      await new Promise<void>((resolve) => {
+        heard = resolve;
+      });
+    }
+  };
+  const alive = setInterval(() => {}, 1000);
+  t.teardown(() => clearInterval(alive));
+  const options: QuotaOptions = { policy: 'nonsense', build };
+  const quota = new Quota(options, pino({ base: null }, { write }));
+  // No thread can be given a function: the next ones fail where they are made.
+  options.parameters = { maxBlocks: () => {} } as never;
+  await failure(/could not be cloned/);
+  const before = seen.length;
+  options.policy = 'still nonsense';
+  delete options.parameters;
+  await failure(/no quota policy still nonsense/);
+  t.equal(seen.length, before + 1);
+  await quota.stop();
 });

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import t from 'tap';
+import { DescriptorLimit } from './support/descriptors.js';
 import { Guest } from './support/guest.js';
 import { Serving } from './support/serving.js';
 
@@ -47,6 +48,14 @@ for (const kind of ['a path', 'an abstract address']) {
     });
     await hears(/^READY=1 STATUS=listening on 127\.0\.0\.1:\d+$/);
     await hears(/^WATCHDOG=1$/);
+    // It lives, also where it can open nothing.
+    const descriptors = new DescriptorLimit(serving.child.pid);
+    descriptors.leave(0);
+    await serving.logged({ code: 'OB_DESCRIPTORS' });
+    heard.length = 0;
+    await hears(/^WATCHDOG=1$/);
+    descriptors.reset();
+    await serving.logged({ msg: 'there are file descriptors again' });
     const guest = Guest.hello(serving.address);
     await guest.welcome();
     serving.child.kill('SIGTERM');

@@ -1,9 +1,9 @@
 // What becomes of slots, queues and sessions when things go wrong or somebody is in a hurry.
-import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t from 'tap';
+import { DescriptorLimit } from './support/descriptors.js';
 import { Guest } from './support/guest.js';
 import { isAlive, Serving } from './support/serving.js';
 
@@ -30,11 +30,7 @@ t.test('a process that hangs is killed and replaced, whatever it does', async (t
 
 t.test('where no process can be started, it is tried again', async (t) => {
   const serving = await Serving.start(t, ['--servers-per-gpu', '1']);
-  const { pid } = serving.child;
-  const open = () => readdirSync(`/proc/${pid}/fd`).map(Number);
-  const limit = (most: number | string) =>
-    execFileSync('prlimit', ['--pid', String(pid), `--nofile=${most}:`]);
-  const usual = /^Max open files +(\d+)/m.exec(readFileSync(`/proc/${pid}/limits`, 'latin1'));
+  const descriptors = new DescriptorLimit(serving.child.pid);
   const welcomed = async () => {
     const guest = Guest.hello(serving.address);
     await guest.welcome();
@@ -42,14 +38,13 @@ t.test('where no process can be started, it is tried again', async (t) => {
   };
   await (await welcomed()).leave();
   await serving.logged({ msg: /^session ends/ });
-  const before = open().length;
+  const before = descriptors.open.length;
   const guest = await welcomed();
   const waiting = Guest.hello(serving.address);
   t.equal(await waiting.position(), 1);
 
-  // Below what is open: there is none even for its page.
-  const highest = Math.max(...open());
-  limit(10);
+  // There is none even for its page.
+  descriptors.leave(0);
   const [slot = 0] = serving.slotPids();
   process.kill(slot, 'SIGKILL');
   const again = /^not started: tried again in/;
@@ -62,22 +57,18 @@ t.test('where no process can be started, it is tried again', async (t) => {
   // Then for its page, but not for the two ends beside it; then for these, but not for its pipes.
   for (const some of [1, 4]) {
     const from = serving.lines.length;
-    const taken = new Set(open());
-    const free = Array.from({ length: highest + some + 1 }, (_, fd) => fd).filter(
-      (fd) => !taken.has(fd),
-    );
-    limit((free[some - 1] ?? 0) + 1);
+    descriptors.leave(some);
     await serving.logged({ msg: again }, from);
   }
   t.match(await waiting.refusal(), { code: 'OB_NO_SLOT', sentence: /cannot be started/ });
   await guest.rest();
 
   const from = serving.lines.length;
-  limit(usual?.[1] ?? 1024);
+  descriptors.reset();
   await serving.logged({ msg: 'ready' }, from);
   await serving.logged({ msg: 'there are file descriptors again' });
   await (await welcomed()).leave();
-  await until(() => open().length <= before);
+  await until(() => descriptors.open.length <= before);
   t.pass('and what had been opened for those is closed');
 });
 

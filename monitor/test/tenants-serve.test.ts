@@ -1,7 +1,9 @@
 // A server with a tenants file: who gets in, with what, and what operators see of it.
 import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
+import { DescriptorLimit } from './support/descriptors.js';
 import { Guest } from './support/guest.js';
 import { outboard, Serving } from './support/serving.js';
 
@@ -95,6 +97,19 @@ t.test('who does not ask gets what its tenant has left, or waits and is passed',
   for (const guest of more) limits.push((await guest.welcome()).memoryLimit);
   t.same(limits, [150n * MiB, 74n * MiB, 38n * MiB]);
   for (const guest of more) await guest.leave();
+});
+
+t.test('a change that cannot be read for want of descriptors is read later', async (t) => {
+  const file = path.join(t.testdir(), 'tenants.yaml');
+  writeFileSync(file, 'version: v1\ntenants: []\n');
+  const serving = await Serving.start(t, ['--servers-per-gpu', '1', '--tenants', file]);
+  const descriptors = new DescriptorLimit(serving.child.pid);
+  descriptors.leave(0);
+  writeFileSync(file, `version: v1\ntenants:\n  - name: vision\n`);
+  await serving.logged({ code: 'OB_DESCRIPTORS' });
+  descriptors.reset();
+  await serving.logged({ msg: 'tenants read' });
+  t.notOk(serving.lines.some(({ code }) => code === 'OB_TENANTS_FILE'));
 });
 
 t.test('without a tenants file only this machine is served', async (t) => {

@@ -335,6 +335,10 @@ t.test('a change is taken over; a wrong file changes nothing', async (t) => {
   t.match(await next(), { code: 'OB_TENANTS_FILE', msg: /ENOENT/ });
   t.ok(tenants.named('vision'));
 
+  symlinkSync('file', file);
+  t.match(await next(), { code: 'OB_TENANTS_FILE', msg: /ELOOP/ });
+  t.ok(tenants.named('vision'));
+
   writeFileSync(`${file}.new`, full.replace('name: vision', 'name: sight'));
   renameSync(`${file}.new`, file);
   t.match(await next(), { msg: 'tenants read' });

@@ -11,7 +11,9 @@ import { decodeAnswer, wire } from '../../api-server/src/control.js';
 import { alternativeNames, readTls } from '../src/tls.js';
 import type { FrontPeer } from '../src/tls-front.js';
 import { authority, replaceFile, serverFiles } from './support/certificates.js';
+import { DescriptorLimit } from './support/descriptors.js';
 import { startFront, take, tlsGuest } from './support/front.js';
+import { Serving } from './support/serving.js';
 
 const folder = t.testdir();
 const ours = authority(folder, 'ours');
@@ -172,6 +174,47 @@ function childOf(pid: number): number {
   );
   return Number(front);
 }
+
+t.test('a front without descriptors sends away who comes, and nobody else', async (t) => {
+  const { accept } = mirror();
+  const { address, log } = await startFront(t, { files }, accept);
+  const guest = await tlsGuest(t, address, { ca });
+  const echoes = async (socket: Socket) => {
+    socket.write('x');
+    t.equal(String(await take(socket, 1)), 'x');
+  };
+  await echoes(guest);
+  const descriptors = new DescriptorLimit(childOf(process.pid));
+  // For a guest, and not for what leads to the monitor.
+  descriptors.leave(1);
+  const refused = await tlsGuest(t, address, { ca });
+  await new Promise<void>((over) => {
+    refused.once('end', over).once('error', () => over());
+    refused.resume();
+  });
+  t.match(await log.line(/^a guest is sent away: .*Too many open files/), {
+    remedy: /LimitNOFILE/,
+  });
+  await echoes(guest);
+  descriptors.reset();
+  await echoes(await tlsGuest(t, address, { ca }));
+});
+
+t.test('a front that cannot be started again is tried again', async (t) => {
+  const { cert, key } = files;
+  const serving = await Serving.start(t, [
+    ...['--servers-per-gpu', '1', '--tls-listen', '127.0.0.1:0'],
+    ...['--tls-cert', cert ?? '', '--tls-key', key ?? ''],
+  ]);
+  const { pid = 0 } = serving.child;
+  const descriptors = new DescriptorLimit(pid);
+  descriptors.leave(0);
+  process.kill(childOf(pid), 'SIGKILL');
+  await serving.logged({ msg: /^the TLS front cannot start: .*EMFILE/ });
+  descriptors.reset();
+  await serving.logged({ msg: 'the TLS front is back' });
+  t.equal(await serving.stop(), 0);
+});
 
 t.test('nobody else finds a way between the front and the monitor', async (t) => {
   const { seen, accept } = mirror();
