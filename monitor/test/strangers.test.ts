@@ -2,14 +2,18 @@
 // passed by one.
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
+import { WebSocket } from 'ws';
 import { encodeHello } from '../../api-server/src/control.js';
-import { connectionsMostOfAddress } from '../src/api/api.js';
+import { connectionsMost, connectionsMostOfAddress } from '../src/api/api.js';
+import { readSocketToken } from '../src/api/socket-token.js';
 import { addressOf, machineOf, type Stranger, Strangers } from '../src/strangers.js';
-import { TestApi } from './support/api.js';
+import { ask, TestApi } from './support/api.js';
 import { authority, serverFiles } from './support/certificates.js';
 import { startFront, tlsGuest } from './support/front.js';
 import { Guest, usualHello } from './support/guest.js';
@@ -141,10 +145,43 @@ t.test('the HTTP API', async (t) => {
   for (let i = 0; i < connectionsMostOfAddress; i++) {
     crowd.push(await silent('127.0.0.2', api.port));
   }
-  const more = await silent('127.0.0.2', api.port);
-  await once(more.resume(), 'close');
+  const [first, second] = crowd as [Socket, Socket];
+  const gone = once(first.resume(), 'close');
+  crowd.push(await silent('127.0.0.2', api.port));
+  await gone;
   t.equal((await api.ask('GET', '/livez')).status, 200, 'another address');
+  t.notOk(second.destroyed, 'of which none makes way for it');
   for (const socket of crowd) socket.destroy();
+});
+
+t.test("the HTTP API's Unix socket, held by one who has no token", async (t) => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'outboard-api-'));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  const unix = { kind: 'unix', path: path.join(folder, 'api.sock') } as const;
+  await TestApi.start(t, { authorise: () => null, listen: [unix] });
+  const live = new WebSocket(`ws+unix:${unix.path}:/v1/live`, ['json'], {
+    headers: { authorization: `Bearer ${readSocketToken(unix.path)}` },
+  });
+  await once(live, 'open');
+  const crowd: Socket[] = [];
+  t.teardown(() => {
+    for (const socket of crowd) socket.destroy();
+  });
+  // Some say nothing, some begin a request, some have had an answer.
+  const words = ['', 'GET /livez HTTP/1.1\r\n', 'GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n'];
+  const comes = async (i: number) => {
+    const socket = connect(unix.path).on('error', () => {});
+    socket.resume();
+    crowd.push(socket);
+    await once(socket, 'connect');
+    socket.write(words[i % words.length] ?? '');
+  };
+  for (let i = 0; i < connectionsMost; i++) await comes(i);
+  t.match(await ask(unix, 'GET', '/v1/state'), { status: 200 });
+  for (let i = 0; i < connectionsMost; i++) await comes(i);
+  t.match(await ask(unix, 'DELETE', '/v1/sessions/1'), { status: 204 });
+  t.equal(live.readyState, live.OPEN, 'who may be there stays');
+  live.terminate();
 });
 
 t.test('one tenant does not fill the queue', async (t) => {

@@ -14,7 +14,7 @@ import { version } from '../../../api-server/src/version.js';
 import { OutboardError } from '../errors.js';
 import { formatListen, type Listen, removeStale } from '../listeners.js';
 import type { Log } from '../log.js';
-import { Strangers } from '../strangers.js';
+import { machineOf } from '../strangers.js';
 import { unixPathMost } from '../values.js';
 import type { Observer, Operations } from '../view.js';
 import {
@@ -26,6 +26,7 @@ import {
   type Operator,
   senderOf,
 } from './access.js';
+import { Connections, keep } from './connections.js';
 import { History } from './history.js';
 import { Live } from './live.js';
 import { Metrics } from './metrics.js';
@@ -57,7 +58,7 @@ export interface Api {
 
 const sampleMilliseconds = 1000;
 const bodyMost = 64 << 10;
-const connectionsMost = 1024;
+export const connectionsMost = 1024;
 /** So that one address alone keeps out nobody but itself. */
 export const connectionsMostOfAddress = 512;
 /** Operators and scrapers ask little, and at once. Looked after once a second. */
@@ -109,10 +110,9 @@ export async function startApi(options: ApiOptions): Promise<Api> {
         arrived(request);
         app.routing(request, response);
       });
-      server.maxConnections = connectionsMost;
       // Of an answer that nobody reads, as of a request that does not go on.
       server.timeout = 30_000;
-      if (listen.kind === 'tcp') boundAddresses(server);
+      boundConnections(server, listen.kind === 'unix');
       server.on('upgrade', (request, socket, head) => {
         arrived(request);
         upgradeToLive(request, socket, head, options.authorise, live);
@@ -143,15 +143,15 @@ function tellToken(listen: Extract<Listen, { kind: 'unix' }>, token: string) {
   }
 }
 
-function boundAddresses(server: HttpServer) {
-  const strangers = new Strangers({ all: connectionsMost, ofAddress: connectionsMostOfAddress });
+/** Before Node's own listener, so that who has to go is gone before it is looked at. */
+function boundConnections(server: HttpServer, isUnix: boolean) {
+  const ofMachine = isUnix ? connectionsMost : connectionsMostOfAddress;
+  const connections = new Connections({ all: connectionsMost, ofMachine });
   server.prependListener('connection', (socket) => {
     const { remoteAddress } = socket;
-    const one = remoteAddress === undefined ? 'full' : strangers.enter(remoteAddress);
-    if (one === 'full' || one.refusal) {
-      if (one !== 'full') one.leave();
-      socket.destroy();
-    } else socket.once('close', one.leave);
+    if (isUnix) connections.enter(socket, 'unix');
+    else if (remoteAddress === undefined) socket.destroy();
+    else connections.enter(socket, machineOf(remoteAddress));
   });
 }
 
@@ -246,9 +246,10 @@ function addRoute(app: FastifyInstance, route: Route, context: Context, options:
     method,
     url,
     schema,
-    onRequest: async (request) => {
+    onRequest: async (request, reply) => {
       if (rights === 'open') return;
       const operator = admitRequest(request.raw, options.authorise);
+      keep(request.raw, reply.raw);
       if (rights === 'act') mayAct(operator);
       operators.set(request, operator);
     },
@@ -312,6 +313,7 @@ function upgradeToLive(
     const path = request.url?.split('?', 1)[0];
     if (path !== '/v1/live') throw new OutboardError('OB_API_PATH', 'WebSocket', String(path));
     admitRequest(request, authorise);
+    keep(request, socket);
     live.open(request, socket, head, () => mayStay(request, authorise));
   } catch (error) {
     if (!(error instanceof OutboardError)) throw error;
