@@ -1,6 +1,14 @@
 // Recordings, clocks, tracks and what `outboard trace` makes of them; without any program.
-import { execFile } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
+import { execFile, execFileSync, spawnSync } from 'node:child_process';
+import {
+  existsSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
 import t from 'tap';
@@ -390,6 +398,49 @@ t.test('the folder of a server', async (t) => {
   traces.begin(6, { arrived, placed: arrived });
   t.same(readdirSync(folder).sort(), ['mine.trace', 'session-4.trace', 'session-5.trace']);
   t.throws(() => new TraceFolder(path.join(folder, 'mine.trace', 'x')), { code: 'OB_TRACE_DIR' });
+});
+
+t.test('a folder in which somebody has put what is no recording', async (t) => {
+  const folder = t.testdir({ 'session-7.trace': { inside: '' }, elsewhere: 'stays' });
+  const traces = new TraceFolder(folder, { keep: 3, size: 1n << 20n });
+  const at = (name: string) => path.join(folder, name);
+  symlinkSync('nowhere', at('session-8.trace'));
+  symlinkSync('elsewhere', at('session-9.trace'));
+  execFileSync('mkfifo', [at('session-10.trace')]);
+  for (let n = 1; n <= 5; n++) writeFileSync(at(`session-${n}.trace`), '');
+  for (let n = 1; n <= 5; n++) utimesSync(at(`session-${n}.trace`), 3e9 + n, 3e9 + n);
+  traces.begin(6, { arrived: 0, placed: 0 });
+  t.same(readdirSync(folder).sort(), [
+    'elsewhere',
+    'session-4.trace',
+    'session-5.trace',
+    'session-7.trace',
+  ]);
+
+  // There may be any number of them, and everybody waits while they are looked at.
+  for (let n = 0; n < 5000; n++) writeFileSync(at(`session-1${n}.trace`), '');
+  traces.begin(6, { arrived: 0, placed: 0 });
+  const left = readdirSync(folder).length;
+  t.ok(left > 3000 && left < 4100, `${left} are left`);
+});
+
+t.test('a file that is no recording, and has no end', async (t) => {
+  const folder = t.testdir({ 'huge.trace': '' });
+  truncateSync(path.join(folder, 'huge.trace'), 8 * 2 ** 30);
+  execFileSync('mkfifo', [path.join(folder, 'pipe.trace')]);
+  symlinkSync('/dev/zero', path.join(folder, 'zero.trace'));
+  for (const [name, why] of [
+    ['huge', 'it has more than'],
+    ['pipe', 'it is no regular file'],
+    ['zero', 'it is no regular file'],
+  ]) {
+    // In a process of its own, which can be ended where it waits without an end.
+    const args = [cli, 'trace', `${name}.trace`, '--output', 'out.json'];
+    const read = spawnSync(process.execPath, args, { cwd: folder, timeout: 60_000 });
+    t.equal(read.signal, null);
+    t.match(read.stderr.toString(), `OB_TRACE_FILE`);
+    t.match(read.stderr.toString(), why);
+  }
 });
 
 function outboard(

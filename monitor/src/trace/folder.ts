@@ -1,11 +1,14 @@
 // Where a server records its sessions, one file for each. It does not fill the disk: of the files
-// there, only the youngest are kept.
-import { accessSync, constants, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
+// there, only the youngest are kept. The processes of slots write there, and one may have been taken over:
+// what lies there may be anything, and as much as there is room for.
+import { accessSync, constants, lstatSync, mkdirSync, opendirSync, unlinkSync } from 'node:fs';
 import path from 'node:path';
 import type { SessionTrace } from '../../../api-server/src/native.js';
 import { OutboardError } from '../errors.js';
 
 const pattern = /^session-\d+\.trace$/;
+/** Names that are looked at before a session: it waits for that, and so does everybody else. */
+const looksMost = 1024;
 
 export interface TraceFolderOptions {
   /** Files there are at most. */
@@ -54,16 +57,50 @@ export class TraceFolder {
 
   /** For one more. A folder that is in disorder must not keep sessions from beginning. */
   #makeRoom() {
+    const files = namesIn(this.folder)
+      .filter((name) => pattern.test(name))
+      .map((name) => path.join(this.folder, name))
+      .flatMap((file) => found(file) ?? [])
+      .sort((one, other) => other.modified - one.modified);
+    for (const { file } of files.slice(this.#options.keep - 1)) remove(file);
+  }
+}
+
+/** Some of them, where there are very many: what is removed of these makes others' turn come. */
+function namesIn(folder: string): string[] {
+  const names: string[] = [];
+  try {
+    const listing = opendirSync(folder);
     try {
-      const files = readdirSync(this.folder)
-        .filter((name) => pattern.test(name))
-        .map((name) => path.join(this.folder, name))
-        .map((file) => ({ file, age: statSync(file).mtimeMs }))
-        .sort((one, other) => other.age - one.age);
-      for (const { file } of files.slice(this.#options.keep - 1)) rmSync(file, { force: true });
-    } catch {
-      return;
+      while (names.length < looksMost) {
+        const entry = listing.readSync();
+        if (!entry) break;
+        names.push(entry.name);
+      }
+    } finally {
+      listing.closeSync();
     }
+  } catch {
+    // What was read by then is there.
+  }
+  return names;
+}
+
+/** A link is what it is, wherever it leads. Null: a folder, which no recording is; or it is gone. */
+function found(file: string) {
+  try {
+    const about = lstatSync(file);
+    return about.isDirectory() ? null : { file, modified: about.mtimeMs };
+  } catch {
+    return null;
+  }
+}
+
+function remove(file: string) {
+  try {
+    unlinkSync(file);
+  } catch {
+    // Gone, or not to be removed: that keeps no other one here.
   }
 }
 

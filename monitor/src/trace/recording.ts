@@ -1,11 +1,13 @@
 // Reads a file that a guest library or an executor recorded into: proto/wire/trace_ring.h. The
 // writer may be running, or may have died in the middle of a record.
-import { readFileSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
 import { OutboardError } from '../errors.js';
 
 export const magic = Buffer.from('OBTRACE1', 'latin1');
 const version = 1;
 const leastRecord = 64;
+/** Bytes: all of it is in memory while it is read. */
+const sizeMost = 1 << 30;
 
 /** By their numbers in enum trace_kind. */
 const kinds = [
@@ -65,11 +67,24 @@ export interface Recording {
 export function readRecording(file: string): Recording {
   let bytes: Buffer;
   try {
-    bytes = readFileSync(file);
+    bytes = read(file);
   } catch (error) {
     throw new OutboardError('OB_TRACE_FILE', file, (error as Error).message);
   }
   return parseRecording(bytes, file);
+}
+
+/** Whoever could write into the folder of traces may have put there what is read without an end, or waits for a writer. */
+function read(file: string): Buffer {
+  const fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    const about = fstatSync(fd);
+    if (!about.isFile()) throw new Error('it is no regular file');
+    if (about.size > sizeMost) throw new Error(`it has more than ${sizeMost >> 20} MiB`);
+    return readFileSync(fd);
+  } finally {
+    closeSync(fd);
+  }
 }
 
 export function parseRecording(bytes: Buffer, file: string): Recording {
