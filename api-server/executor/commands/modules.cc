@@ -75,7 +75,7 @@ void handle_ModuleTake(Session &s, const wire_ModuleTake &q) {
   std::unique_ptr<Module> module = s.expected().take(q.index);
   if (!module) return s.violation("a module is taken that is not there");
   s.note_used(*module);
-  s.image_room().claim(module->image->size());
+  s.claimed(*module);
   s.loaded().keep(q.module, module);
   s.posted(WIRE_ModuleTake, CUDA_SUCCESS);
 }

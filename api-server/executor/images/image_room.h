@@ -21,15 +21,19 @@ class ImageRoom {
     (expected ? expected_ : own_) += bytes;
     return true;
   }
-  void give_back(uint64_t bytes, bool expected) {
+  // False when that is more than was taken: then all of it is free.
+  [[nodiscard]] bool give_back(uint64_t bytes, bool expected) {
     std::lock_guard lock(mutex_);
-    (expected ? expected_ : own_) -= bytes;
+    return lower(expected ? &expected_ : &own_, bytes);
   }
-  // The program has taken one of those. It has the module, so there is no refusing it.
-  void claim(uint64_t bytes) {
+  // The program has taken one of those. It has the module, so there is no refusing it. False when
+  // none of them takes as much.
+  [[nodiscard]] bool claim(uint64_t bytes) {
     std::lock_guard lock(mutex_);
+    if (bytes > expected_) return false;
     expected_ -= bytes;
     own_ += bytes;
+    return true;
   }
   // All modules are unloaded.
   void clear() {
@@ -42,8 +46,9 @@ class ImageRoom {
    public:
     Taken(ImageRoom &room, uint64_t bytes, bool expected)
         : room_(room), bytes_(bytes), expected_(expected), there_(room.take(bytes, expected)) {}
+    // Where all has been cleared meanwhile, there is nothing left to give back.
     ~Taken() {
-      if (there_) room_.give_back(bytes_, expected_);
+      if (there_) (void)room_.give_back(bytes_, expected_);
     }
     Taken(const Taken &) = delete;
     Taken &operator=(const Taken &) = delete;
@@ -59,6 +64,13 @@ class ImageRoom {
   };
 
  private:
+  // A sum that went below nothing would be larger than any room, for the rest of the session.
+  static bool lower(uint64_t *sum, uint64_t bytes) {
+    const bool there = bytes <= *sum;
+    *sum -= there ? bytes : *sum;
+    return there;
+  }
+
   const uint64_t most_;
   std::mutex mutex_;  // innermost
   uint64_t own_ = 0;

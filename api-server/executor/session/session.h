@@ -282,6 +282,8 @@ class Session : public std::enable_shared_from_this<Session> {
   // at a time.
   CUresult load_module(std::shared_ptr<const Image> image, Compiling *compiling,
                        std::unique_ptr<Module> *module);
+  // Room for images changes hands; a sum that is wrong ends the session.
+  void claimed(const Module &module);
   void unloaded(const Module &module);
   // Whether the heap of kernels can no longer be set to another size. Any thread.
   bool heap_is_fixed();

@@ -49,9 +49,17 @@ void Session::note_used(const Module &module) {
   if (used_.note(module) && on_used_) on_used_({module.hash, module.image->size()});
 }
 
+void Session::claimed(const Module &module) {
+  if (!image_room_.claim(module.image->size())) {
+    end(EndReason::kDevice, "a module that was expected has no room for its image");
+  }
+}
+
 void Session::unloaded(const Module &module) {
   --module_count_;
-  image_room_.give_back(module.image->size(), false);
+  if (!image_room_.give_back(module.image->size(), false)) {
+    end(EndReason::kDevice, "a module gives back more room for images than there was taken");
+  }
   outboard::count(counters_->module_memory, uint64_t{0} - module.device_memory);
 }
 

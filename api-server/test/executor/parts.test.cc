@@ -9,6 +9,7 @@
 #include "check.h"
 #include "device/output.h"
 #include "gate/kernel_times.h"
+#include "images/image_room.h"
 #include "images/module_store.h"
 #include "memory/memory.h"
 #include "wire/frame.h"
@@ -64,6 +65,37 @@ TEST(spans_saturate) {
   CHECK_EQUAL(span_2d(100, 0, 10), 0u);
   CHECK_EQUAL(span_2d(UINT64_MAX, 3, 10), UINT64_MAX);
   CHECK_EQUAL(span_2d(UINT64_MAX - 5, 2, 10), UINT64_MAX);
+}
+
+TEST(room_for_images_never_falls_below_nothing) {
+  ImageRoom room(100);
+  CHECK(room.take(60, false));
+  CHECK(!room.give_back(61, false));
+  CHECK(room.take(100, false));
+  CHECK(!room.take(1, false));
+  CHECK(room.give_back(100, false));
+  // What is expected has what is left, and no more can be claimed than that.
+  CHECK(room.take(40, true));
+  CHECK(!room.claim(41));
+  CHECK(room.claim(40));
+  CHECK(!room.give_back(1, true));
+  CHECK(!room.take(61, false));
+  CHECK(room.take(60, false));
+  {
+    ImageRoom::Taken taken(room, 1, true);
+    CHECK(!taken.there());
+    room.clear();
+  }
+  // All that is taken while others look for theirs is gone with the modules.
+  {
+    ImageRoom::Taken taken(room, 70, false);
+    CHECK(taken.there());
+    room.clear();
+    CHECK(room.take(30, false));
+  }
+  CHECK(room.take(70, false));
+  CHECK(!room.take(UINT64_MAX, false));
+  CHECK(!room.take(UINT64_MAX, true));
 }
 
 TEST(images_are_complete_when_all_of_them_has_come) {
