@@ -2,6 +2,7 @@
 // the TLS connection.
 import { readFileSync } from 'node:fs';
 import { connect, createSecureContext, type SecureContext, type TLSSocket } from 'node:tls';
+import { CrowdLog } from './crowd-log.js';
 import { OutboardError } from './errors.js';
 import { FileWatch } from './file-watch.js';
 import type { Log } from './log.js';
@@ -30,6 +31,7 @@ interface Credentials {
 export class Upstream {
   readonly #options: UpstreamOptions;
   readonly #log: Log;
+  readonly #crowd: CrowdLog;
   readonly #watch: FileWatch;
   #credentials: Credentials;
 
@@ -37,6 +39,7 @@ export class Upstream {
   constructor(options: UpstreamOptions, log: Log) {
     this.#options = options;
     this.#log = log;
+    this.#crowd = new CrowdLog(log);
     const { files, tokenFile } = options;
     const watched = [...filesOf(files), ...(tokenFile === null ? [] : [tokenFile])];
     this.#credentials = read(options);
@@ -68,13 +71,15 @@ export class Upstream {
         failure = upstreamError(formatAddress(server), error as NodeJS.ErrnoException);
         if (signal.aborted) break;
         const more = index + 1 < servers.length;
-        this.#log.warn(
-          { code: failure.code },
-          `${failure.message}${more ? '; trying the next' : ''}`,
-        );
+        this.fails(server, failure, more ? '; trying the next' : '');
       }
     }
     throw failure ?? new OutboardError('OB_AGENT_UNREACHABLE', '', 'there is none');
+  }
+
+  /** Of each server so many lines: guests try again. */
+  fails({ host }: Address, { code, message }: OutboardError, next = '') {
+    this.#crowd.write('warn', host, { code }, `${message}${next}`);
   }
 
   #connectTo({ host, port }: Address, limitMs: number, signal: AbortSignal): Promise<TLSSocket> {

@@ -146,7 +146,7 @@ export class Agent {
         return;
       }
       const refusal = upstreamError(formatAddress(address), error);
-      this.#log.warn({ code: refusal.code }, refusal.message);
+      this.#upstream.fails(address, refusal);
       refuse(guest, refusal);
     };
     const ended = () => fail(new Error('it closed without a word'));

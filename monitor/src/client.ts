@@ -3,9 +3,11 @@
 import type { Socket } from 'node:net';
 import { type DeviceReport, encodeAnswer, type Hello, wire } from '../../api-server/src/control.js';
 import { handleOf, type SocketHandle } from '../../api-server/src/socket-handle.js';
+import type { CrowdLog } from './crowd-log.js';
 import { OutboardError } from './errors.js';
 import { HelloReader } from './hello.js';
 import type { Log } from './log.js';
+import { addressOf } from './strangers.js';
 import type { CertificateIdentity } from './tenants.js';
 import type { FrontPeer } from './tls-front.js';
 
@@ -35,6 +37,7 @@ export class Client {
   #stage: 'hello' | 'waiting' | 'offered' | 'over' = 'hello';
   readonly #socket: Socket;
   readonly #log: Log;
+  readonly #crowd: CrowdLog;
   readonly #events: ClientEvents;
   readonly #reader = new HelloReader();
   readonly #timer: NodeJS.Timeout;
@@ -48,12 +51,14 @@ export class Client {
     { peer, certificate }: FrontPeer,
     helloSeconds: number,
     log: Log,
+    crowd: CrowdLog,
     events: ClientEvents,
   ) {
     this.peer = peer;
     this.certificate = certificate;
     this.#socket = socket;
     this.#log = log.child({ peer: this.peer });
+    this.#crowd = crowd;
     this.#events = events;
     this.#timer = setTimeout(
       () => this.refuse(new OutboardError('OB_HELLO_SLOW', helloSeconds)),
@@ -141,13 +146,18 @@ export class Client {
 
   /** Tells the guest why not, and ends the connection. */
   refuse(error: OutboardError) {
-    this.#log.warn({ code: error.code }, `refused: ${error.message}`);
+    this.#tellRefused(error);
     this.#finish(encodeAnswer({ refusal: error.refusal }));
+  }
+
+  #tellRefused({ code, message }: OutboardError) {
+    const { peer } = this;
+    this.#crowd.write('warn', addressOf(peer), { peer, code }, `refused: ${message}`);
   }
 
   /** Somebody's browser, curl or health check: they understand this, and not a Refusal. */
   #answerHttp(error: OutboardError) {
-    this.#log.warn({ code: error.code }, `refused: ${error.message}`);
+    this.#tellRefused(error);
     const body = `${error.code}: ${error.message}.\n${error.remedy}\n`;
     const head =
       'HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n' +

@@ -6,6 +6,7 @@ import type { PlacementParameters, PlacementPolicy } from '../policies/placement
 import { admit } from './admission.js';
 import type { CacheFolder } from './cache-folder.js';
 import { Client } from './client.js';
+import { CrowdLog } from './crowd-log.js';
 import { DeviceQueries } from './device-queries.js';
 import type { Driver } from './devices.js';
 import { OutboardError } from './errors.js';
@@ -106,6 +107,7 @@ export class Server {
   readonly #listeners: Listeners;
   readonly #clients = new Set<Client>();
   readonly #strangers: Strangers;
+  readonly #crowd: CrowdLog;
   readonly #waiting: Waiting;
   readonly #queries: DeviceQueries;
   readonly #placer: Placer;
@@ -120,6 +122,7 @@ export class Server {
     this.#log = log;
     const driver = driverFor(options);
     this.#strangers = new Strangers(options.strangers);
+    this.#crowd = new CrowdLog(log);
     this.#queries = new DeviceQueries(this, driver.nvml);
     this.quota = new Quota(options.quota, log);
     this.pool = new Pool(
@@ -243,6 +246,7 @@ export class Server {
     await this.pool.stop(why, this.options.stopSeconds);
     await closed;
     await this.quota.stop();
+    this.#crowd.tell();
     this.#log.info('stopped');
   }
 
@@ -350,7 +354,8 @@ export class Server {
       },
       onGone: (client: Client) => this.#left(client),
     };
-    const client = new Client(socket, from, this.options.helloSeconds, this.#log, events);
+    const { helloSeconds } = this.options;
+    const client = new Client(socket, from, helloSeconds, this.#log, this.#crowd, events);
     this.#clients.add(client);
     socket.once('close', () => {
       stranger.leave();
@@ -393,19 +398,9 @@ export class Server {
     // Who is next waits for a new process and for nobody. Else it has to be one who may wait here,
     // before others lose a warm process for it.
     const isNext = this.queue.length === 0 && this.turns.renewFor(visitor);
-    if (!isNext) this.#checkQueue(tenant);
+    if (!isNext) this.#waiting.checkRoom(tenant, this.options);
     this.queue.append(visitor);
     if (!before && !isNext) this.turns.renewFor(visitor);
-  }
-
-  /** Throws the refusal of one more who would have to wait. */
-  #checkQueue(tenant: Tenant | null) {
-    const { queueMax, queueMaxOfTenant } = this.options;
-    if (this.queue.length >= queueMax) throw new OutboardError('OB_QUEUE_FULL', queueMax);
-    if (!tenant) return;
-    const { name } = tenant;
-    const own = [...this.queue].filter(({ request }) => request.tenant === name).length;
-    if (own >= queueMaxOfTenant) throw new OutboardError('OB_TENANT_QUEUE', own, name);
   }
 
   /** For another GPU of a program that is here already. Throws the refusal. */
@@ -425,7 +420,9 @@ export class Server {
   #left(client: Client) {
     const visitor = this.#waiting.left(client);
     if (!visitor) return;
-    this.#log.info({ peer: client.peer, program: visitor.hello.program }, 'left the queue');
+    const { peer } = client;
+    const fields = { peer, program: visitor.hello.program };
+    this.#crowd.write('info', addressOf(peer), fields, 'left the queue');
     this.#serveQueue();
   }
 

@@ -6,11 +6,12 @@ import { createServer, type TLSSocket } from 'node:tls';
 import { encodeAnswer } from '../../api-server/src/control.js';
 import { loadNative } from '../../api-server/src/native.js';
 import { handleOf } from '../../api-server/src/socket-handle.js';
+import { CrowdLog } from './crowd-log.js';
 import { OutboardError } from './errors.js';
 import { FileWatch } from './file-watch.js';
 import { printable } from './printable.js';
 import { relay, relayOptions } from './relay.js';
-import { Strangers, type StrangersMost } from './strangers.js';
+import { addressOf, Strangers, type StrangersMost } from './strangers.js';
 import type { CertificateIdentity } from './tenants.js';
 import {
   certificateProblem,
@@ -63,6 +64,11 @@ function log(level: 'info' | 'warn' | 'error' | 'debug', fields: object, text: s
   tell({ type: 'log', level, fields, text });
 }
 
+const crowd = new CrowdLog({
+  info: (fields, text) => log('info', fields, text),
+  warn: (fields, text) => log('warn', fields, text),
+});
+
 function start({ host, port, files, clients, helloSeconds, ...front }: FrontStart) {
   const { strangers: most, build } = front;
   const native = loadNative(build);
@@ -86,7 +92,8 @@ function start({ host, port, files, clients, helloSeconds, ...front }: FrontStar
       guest.on('error', (error) => log('debug', { peer, reason: tlsReason(error) }, 'TLS failed'));
       const refusal = judge(guest, clients);
       if (refusal) {
-        log('warn', { peer, code: refusal.code }, refusal.message);
+        const { code, message } = refusal;
+        crowd.write('warn', addressOf(peer), { peer, code }, message);
         refuse(guest, refusal);
         return;
       }
@@ -131,7 +138,7 @@ function start({ host, port, files, clients, helloSeconds, ...front }: FrontStar
     if (stranger === 'full' || remoteAddress === undefined) return socket.destroy();
     if (stranger.refusal) {
       const { code, message } = stranger.refusal;
-      log('warn', { peer: remoteAddress, code }, message);
+      crowd.write('warn', remoteAddress, { peer: remoteAddress, code }, message);
       stranger.leave();
       return socket.destroy();
     }
@@ -146,7 +153,9 @@ function start({ host, port, files, clients, helloSeconds, ...front }: FrontStar
 
   // What is no TLS, or no TLS 1.3, or has no certificate to show.
   server.on('tlsClientError', (error, socket) => {
-    log('info', { peer: peerOf(socket), reason: tlsReason(error) }, 'no TLS connection came about');
+    const peer = peerOf(socket);
+    const fields = { peer, reason: tlsReason(error) };
+    crowd.write('info', addressOf(peer), fields, 'no TLS connection came about');
     // Node leaves it open, also when the time for the handshake is over.
     socket.destroy();
   });
@@ -169,7 +178,10 @@ function start({ host, port, files, clients, helloSeconds, ...front }: FrontStar
   return () => {
     watch.close();
     // With the last connection nothing is left to do, and the process ends.
-    server.close(() => process.disconnect?.());
+    server.close(() => {
+      crowd.tell();
+      process.disconnect?.();
+    });
   };
 }
 

@@ -4,11 +4,17 @@ import { OutboardError } from './errors.js';
 import type { Pool } from './pool.js';
 import { Queue } from './queue.js';
 import { type Reservation, Reservations } from './reservations.js';
+import type { Tenant } from './tenants.js';
 import type { Observer } from './view.js';
 import type { Visitor } from './visitor.js';
 
 /** How often those who wait hear of a new place at most: many leave at once. */
 const tellMilliseconds = 100;
+
+export interface QueueMost {
+  queueMax: number;
+  queueMaxOfTenant: number;
+}
 
 export class Waiting {
   readonly queue = new Queue<Visitor>(({ client }, position) => client.queued(position));
@@ -50,6 +56,15 @@ export class Waiting {
     const waited = this.queue.remove(visitor);
     if (waited) this.#tell();
     return waited;
+  }
+
+  /** Throws the refusal of one more who would have to wait. */
+  checkRoom(tenant: Tenant | null, { queueMax, queueMaxOfTenant }: QueueMost) {
+    if (this.queue.length >= queueMax) throw new OutboardError('OB_QUEUE_FULL', queueMax);
+    if (!tenant) return;
+    const { name } = tenant;
+    const own = [...this.queue].filter(({ request }) => request.tenant === name).length;
+    if (own >= queueMaxOfTenant) throw new OutboardError('OB_TENANT_QUEUE', own, name);
   }
 
   /** For one whose process was lost: to where it was. */
