@@ -10,6 +10,7 @@ export function printable(text: string, most = 128): string {
   // Cut before anything else: a hostile name may be as long as a message.
   const start = text.slice(0, 2 * most + 2);
   const shown = start.replace(unseen, (one) => `\\u{${one.codePointAt(0)?.toString(16)}}`);
+  if (shown.length <= most) return shown;
   const characters = [...shown];
   if (characters.length <= most) return shown;
   return `${characters.slice(0, most - 1).join('')}…`;

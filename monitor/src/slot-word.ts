@@ -4,11 +4,13 @@ import { type Static, type TSchema, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { FromSlot } from '../../api-server/src/ipc.js';
 import { counterNames, kernelNameMost, kernelsMost } from '../../api-server/src/native.js';
+import { printable } from './printable.js';
 import { mostModules } from './usual-modules.js';
 
 const whole = { additionalProperties: false } as const;
 const name = Type.String({ maxLength: 256 });
-const sentence = Type.String({ maxLength: 16 << 10 });
+const textMost = 16 << 10;
+const sentence = Type.String({ maxLength: textMost });
 const code = Type.Union([name, Type.Null()]);
 const number = Type.Number();
 const word = Type.Refine(Type.BigInt(), (value) => value >= 0n && value < 1n << 64n);
@@ -130,8 +132,15 @@ true satisfies Same<Static<typeof fromSlot>, FromSlot>;
 // Compiled once: every session has some of them.
 const words = Compile(fromSlot);
 
-/** Throws where it is none of these. */
+/** Throws where it is none of these. From here on its texts can stand in logs, on terminals and pages. */
 export function asWord(value: unknown): FromSlot {
   if (!words.Check(value)) throw new Error('it is no message that there is');
-  return value as FromSlot;
+  return shown(value) as FromSlot;
+}
+
+function shown(value: unknown): unknown {
+  if (typeof value === 'string') return printable(value, textMost);
+  if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return value;
+  if (Array.isArray(value)) return value.map(shown);
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, shown(one)]));
 }
