@@ -3,20 +3,22 @@
 // Puts itself under Landlock and a filter of system calls, and becomes the program, whose threads
 // all start under them. From then on there are only these files, no process can be made and no
 // socket but those within the machine, no TCP connection opened or listened for with a socket that
-// came from elsewhere, no process outside traced, read or sent a signal, and no rights gained or
-// given. Shared memory of System V is not there either. Descriptors that were inherited or are
-// handed over stay what they are.
+// came from elsewhere, no process outside traced, read, scheduled or sent a signal, and no rights
+// gained or given. Shared memory of System V is not there either. Descriptors that were inherited
+// or are handed over stay what they are.
 //
 // --version prints what the kernel offers; that fails where it offers nothing.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/netlink.h>
 #include <linux/sched.h>
 #include <seccomp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -50,7 +52,12 @@ static const uint64_t kTcp = 3;             // bind, connect
 static const uint64_t kSignals = 2;
 
 // Newer than the headers of Debian 12; the same on every architecture.
-enum { kFchmodat2 = 452, kSetxattrat = 463, kRemovexattrat = 466 };
+enum { kFchmodat2 = 452, kSetxattrat = 463, kRemovexattrat = 466, kFileSetattr = 469 };
+
+// Of commands and of numbers of processes the kernel takes the lower half of the register.
+static const uint64_t kLowerHalf = UINT32_MAX;
+// What an ioctl's number says of who understands it.
+static const uint64_t kIoctlType = 0xff00;
 
 // What root keeps: other people's files, as far as the rules have them, locked memory, priorities,
 // limits. With the rest it could read processes that it cannot trace.
@@ -119,27 +126,110 @@ static int close_network(scmp_filter_ctx filter) {
     result =
         seccomp_rule_add(filter, refuse, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_GT, AF_NETLINK));
   }
+  // Of netlink there are addresses of interfaces and events of devices; not who is connected to
+  // whom, and what else is answered to everybody.
+  for (int protocol = NETLINK_ROUTE + 1; result == 0 && protocol < NETLINK_KOBJECT_UEVENT;
+       protocol++) {
+    result = seccomp_rule_add(filter, refuse, SCMP_SYS(socket), 2, SCMP_A0(SCMP_CMP_EQ, AF_NETLINK),
+                              SCMP_A2(SCMP_CMP_EQ, protocol));
+  }
+  if (result == 0) {
+    result = seccomp_rule_add(filter, refuse, SCMP_SYS(socket), 2, SCMP_A0(SCMP_CMP_EQ, AF_NETLINK),
+                              SCMP_A2(SCMP_CMP_GT, NETLINK_KOBJECT_UEVENT));
+  }
+  // TIPC makes pairs, too, whose ends can send elsewhere.
+  if (result == 0) {
+    result =
+        seccomp_rule_add(filter, refuse, SCMP_SYS(socketpair), 1, SCMP_A0(SCMP_CMP_NE, AF_UNIX));
+  }
   if (result == 0) {
     result = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(io_uring_setup), 0);
   }
   return result;
 }
 
-// What reaches others without a file being opened: limits and priorities of processes, rights and
-// owners of files that no rule has, shared memory, queues and keys that stay behind, namespaces in
-// which one would have rights. The scheduler's own calls stay: Node and drivers need them for their
-// threads, and whose thread a number names cannot be seen here.
+// Commands of fcntl and ioctl that reach others through a file opened only for reading: leases, for
+// which everybody who opens it waits, signals to whom one names, and marks of files such as "can
+// not be changed". Those of ioctl are refused by type, as file systems have some of their own;
+// devices of NVIDIA have none of these.
+static int close_commands(scmp_filter_ctx filter) {
+  const uint32_t refuse = SCMP_ACT_ERRNO(EPERM);
+  static const unsigned kFcntl[] = {F_SETLEASE, F_NOTIFY, F_SETOWN, F_SETOWN_EX, F_SETSIG};
+  static const unsigned kIoctl[] = {FIOSETOWN, SIOCSPGRP};
+  static const unsigned char kTypes[] = {'f', 'v', 'X', 0x94 /* btrfs */, 0xf5 /* f2fs */};
+  int result = 0;
+  for (size_t i = 0; result == 0 && i < sizeof kFcntl / sizeof *kFcntl; i++) {
+    result = seccomp_rule_add(filter, refuse, SCMP_SYS(fcntl), 1,
+                              SCMP_A1(SCMP_CMP_MASKED_EQ, kLowerHalf, kFcntl[i]));
+  }
+  for (size_t i = 0; result == 0 && i < sizeof kIoctl / sizeof *kIoctl; i++) {
+    result = seccomp_rule_add(filter, refuse, SCMP_SYS(ioctl), 1,
+                              SCMP_A1(SCMP_CMP_MASKED_EQ, kLowerHalf, kIoctl[i]));
+  }
+  for (size_t i = 0; result == 0 && i < sizeof kTypes; i++) {
+    result = seccomp_rule_add(filter, refuse, SCMP_SYS(ioctl), 1,
+                              SCMP_A1(SCMP_CMP_MASKED_EQ, kIoctlType, (uint64_t)kTypes[i] << 8));
+  }
+  return result;
+}
+
+// What reaches others without a file being opened for writing: limits and priorities of processes,
+// rights, owners, marks and times of files, shared memory, queues and keys that stay behind,
+// watches, of which a user has few and which see what others do, namespaces in which one would have
+// rights. Whose thread a number names cannot be seen here: a thread chooses processors for itself
+// alone, and how it is scheduled is left as it is. Neither Node nor the executor asks for more, and
+// who does for its threads (pthread_setaffinity_np) is told that it may not.
 static int close_detours(scmp_filter_ctx filter) {
   const uint32_t refuse = SCMP_ACT_ERRNO(EPERM);
   static const int kCalls[] = {
-      SCMP_SYS(setpriority), SCMP_SYS(ioprio_set),  SCMP_SYS(chmod),        SCMP_SYS(fchmodat),
-      SCMP_SYS(chown),       SCMP_SYS(lchown),      SCMP_SYS(fchownat),     SCMP_SYS(setxattr),
-      SCMP_SYS(lsetxattr),   SCMP_SYS(removexattr), SCMP_SYS(lremovexattr), SCMP_SYS(shmget),
-      SCMP_SYS(msgget),      SCMP_SYS(semget),      SCMP_SYS(add_key),      SCMP_SYS(request_key),
-      SCMP_SYS(keyctl),      SCMP_SYS(unshare),     SCMP_SYS(setns),        kFchmodat2,
-      kSetxattrat,           kRemovexattrat,
+      SCMP_SYS(setpriority),
+      SCMP_SYS(ioprio_set),
+      SCMP_SYS(sched_setscheduler),
+      SCMP_SYS(sched_setparam),
+      SCMP_SYS(sched_setattr),
+      SCMP_SYS(chmod),
+      SCMP_SYS(fchmod),
+      SCMP_SYS(fchmodat),
+      kFchmodat2,
+      SCMP_SYS(chown),
+      SCMP_SYS(fchown),
+      SCMP_SYS(lchown),
+      SCMP_SYS(fchownat),
+      SCMP_SYS(setxattr),
+      SCMP_SYS(fsetxattr),
+      SCMP_SYS(lsetxattr),
+      kSetxattrat,
+      SCMP_SYS(removexattr),
+      SCMP_SYS(fremovexattr),
+      SCMP_SYS(lremovexattr),
+      kRemovexattrat,
+      kFileSetattr,
+      SCMP_SYS(utime),
+      SCMP_SYS(utimes),
+      SCMP_SYS(futimesat),
+      SCMP_SYS(inotify_init),
+      SCMP_SYS(inotify_init1),
+      SCMP_SYS(fanotify_init),
+      SCMP_SYS(shmget),
+      SCMP_SYS(msgget),
+      SCMP_SYS(semget),
+      SCMP_SYS(mq_open),
+      SCMP_SYS(mq_unlink),
+      SCMP_SYS(add_key),
+      SCMP_SYS(request_key),
+      SCMP_SYS(keyctl),
+      SCMP_SYS(unshare),
+      SCMP_SYS(setns),
   };
   int result = seccomp_rule_add(filter, refuse, SCMP_SYS(prlimit64), 1, SCMP_A0(SCMP_CMP_NE, 0));
+  if (result == 0) {
+    result =
+        seccomp_rule_add(filter, refuse, SCMP_SYS(sched_setaffinity), 1, SCMP_A0(SCMP_CMP_NE, 0));
+  }
+  // With no path it is the open file's own, as the caches set it when something is used.
+  if (result == 0) {
+    result = seccomp_rule_add(filter, refuse, SCMP_SYS(utimensat), 1, SCMP_A1(SCMP_CMP_NE, 0));
+  }
   for (size_t i = 0; result == 0 && i < sizeof kCalls / sizeof *kCalls; i++)
     result = seccomp_rule_add(filter, refuse, kCalls[i], 0);
   return result;
@@ -162,6 +252,7 @@ static int refuse_calls(void) {
   int result = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
   if (result == 0) result = close_processes(filter);
   if (result == 0) result = close_network(filter);
+  if (result == 0) result = close_commands(filter);
   if (result == 0) result = close_detours(filter);
   if (result == 0) result = seccomp_load(filter);
   seccomp_release(filter);

@@ -2,6 +2,7 @@
 // try.
 #include <errno.h>
 #include <linux/io_uring.h>
+#include <linux/netlink.h>
 #include <netinet/in.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,7 +30,11 @@ static const struct {
     {"AF_PACKET", AF_PACKET, SOCK_RAW, 0},
     {"AF_INET of 64 bits", AF_INET | INT64_C(1) << 32, SOCK_STREAM, 0},
     {"AF_UNIX", AF_UNIX, SOCK_STREAM, 0},
-    {"AF_NETLINK", AF_NETLINK, SOCK_RAW, 0},
+    {"netlink, routes", AF_NETLINK, SOCK_RAW, NETLINK_ROUTE},
+    {"netlink, devices", AF_NETLINK, SOCK_RAW, NETLINK_KOBJECT_UEVENT},
+    {"netlink, sockets", AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG},
+    {"netlink, processes", AF_NETLINK, SOCK_RAW, NETLINK_CONNECTOR},
+    {"netlink, all else", AF_NETLINK, SOCK_RAW, NETLINK_GENERIC},
 };
 
 static void say(const char *name, long result) {
@@ -41,6 +46,9 @@ int main(void) {
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     say(kinds[i].name, syscall(SYS_socket, kinds[i].family, kinds[i].type, kinds[i].protocol));
   }
+  int ends[2];
+  say("pair", socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
+  say("pair of TIPC", socketpair(AF_TIPC, SOCK_STREAM, 0, ends));
   struct io_uring_params parameters = {0};
   say("io_uring", syscall(SYS_io_uring_setup, 1, &parameters));
   return 0;
