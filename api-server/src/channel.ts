@@ -2,15 +2,15 @@
 // length and its bytes (message.ts). Not Node's own IPC, where bytes that make no sense throw where nobody
 // can catch it, and a message may be as long as it says: the other end may have been taken over.
 import type { Duplex } from 'node:stream';
-import { decodeMessage, encodeMessage } from './message.js';
+import { decodeMessage, encodeMessage, longestMessage, type MessageMost } from './message.js';
 
-/** Bytes of a message. The longest are times of kernels, by name. */
-export const messageMost = 4 << 20;
 const headBytes = 4;
 
 export interface ChannelEvents {
   /** What it throws ends the channel. */
-  onMessage(message: unknown): void;
+  onMessage(message: unknown, bytes: number): void;
+  /** What there may be in the next one; absent: as much as in any. */
+  most?(): MessageMost;
   /** Once: nothing more will come. The other end has gone; or what came from it makes no sense. */
   onOver(wrong: Error | null): void;
 }
@@ -22,6 +22,7 @@ export class Channel {
   /** Null: its length has not come. */
   #body: Buffer | null = null;
   #filled = 0;
+  #most = longestMessage;
   #over = false;
 
   constructor(stream: Duplex, events: ChannelEvents) {
@@ -70,10 +71,11 @@ export class Channel {
       this.#filled = 0;
       if (this.#body) {
         this.#body = null;
-        this.#events.onMessage(decodeMessage(part));
+        this.#events.onMessage(decodeMessage(part, this.#most), part.length);
       } else {
         const size = part.readUInt32BE();
-        if (size === 0 || size > messageMost) throw new Error(`a message of ${size} bytes`);
+        this.#most = this.#events.most?.() ?? longestMessage;
+        if (size === 0 || size > this.#most.bytes) throw new Error(`a message of ${size} bytes`);
         this.#body = Buffer.allocUnsafeSlow(size);
       }
     }

@@ -3,9 +3,18 @@
 // ends the process; and as JSON can be written without an end as well, what is in a message is counted
 // before any of it is made: the other end may have been taken over.
 
-/** Lists within lists, and values in all. The most there can be are 256 peers with 64 numbers each. */
+/** Lists within lists. */
 const nestingMost = 16;
-const valuesMost = 1 << 16;
+
+export interface MessageMost {
+  bytes: number;
+  values: number;
+}
+
+/** Of any: times of kernels, by name, and 256 peers of a device with 64 numbers each. */
+export const longestMessage: MessageMost = { bytes: 4 << 20, values: 1 << 16 };
+/** Of all others that a slot has to say: a session's end, with its reason and modules. */
+export const usualMessage: MessageMost = { bytes: 64 << 10, values: 1024 };
 
 const arrays = { u: Uint8Array, i: Int32Array, w: BigUint64Array } as const;
 type Bytes = Uint8Array | Int32Array | BigUint64Array;
@@ -16,9 +25,9 @@ export function encodeMessage(message: unknown): Buffer {
 }
 
 /** Throws where it is no message. */
-export function decodeMessage(bytes: Buffer): unknown {
+export function decodeMessage(bytes: Buffer, most = longestMessage): unknown {
   const text = bytes.toString();
-  count(text);
+  count(text, most.values);
   return JSON.parse(text, (_, value) => (typeof value === 'string' ? meant(value) : value));
 }
 
@@ -48,7 +57,7 @@ function meant(text: string): unknown {
 }
 
 /** Throws where there is more in it than any message has. */
-function count(text: string) {
+function count(text: string, most: number) {
   let depth = 0;
   let values = 1;
   let inside = false;
@@ -64,6 +73,6 @@ function count(text: string) {
       values++;
       if (++depth > nestingMost) throw new Error('lists within lists');
     }
-    if (values > valuesMost) throw new Error('more values than any message has');
+    if (values > most) throw new Error('more values than any message has');
   }
 }

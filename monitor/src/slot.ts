@@ -13,6 +13,7 @@ import {
   slotFds,
   type ToSlot,
 } from '../../api-server/src/ipc.js';
+import { longestMessage, usualMessage } from '../../api-server/src/message.js';
 import type {
   DeviceSnapshot,
   KernelTime,
@@ -135,7 +136,8 @@ export class Slot {
     const [, , stderr, channel] = this.#child.stdio;
     this.#log = new SlotLog(stderr as Readable, this.log);
     this.#channel = new Channel(channel as Duplex, {
-      onMessage: (message) => this.#receive(asWord(message)),
+      onMessage: (message, bytes) => this.#receive(asWord(message), bytes),
+      most: () => (this.#hasMuchToSay ? longestMessage : usualMessage),
       onOver: (wrong) => this.#gone(wrong),
     });
     const kept = {
@@ -285,8 +287,16 @@ export class Slot {
     this.kill();
   }
 
+  /** To read what is long costs everybody time: only what a device or kernels are may be. */
+  get #hasMuchToSay(): boolean {
+    return this.state === 'starting' || this.#kernels.length > 0;
+  }
+
   /** Throws at what it was not asked for, so that it cannot say without end what makes sense. */
-  #receive(message: FromSlot) {
+  #receive(message: FromSlot, bytes: number) {
+    const mayBeLong = message.type === 'ready' || message.type === 'kernels';
+    if (bytes > usualMessage.bytes && !mayBeLong)
+      throw new Error(`'${message.type}' has ${bytes} bytes`);
     switch (message.type) {
       case 'ready':
         this.#expects(this.state === 'starting' && !this.#failed, message);

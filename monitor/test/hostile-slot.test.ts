@@ -128,6 +128,55 @@ for (const [what, script] of Object.entries(nonsense)) {
   });
 }
 
+const padded = (bytes: number) => `
+  const framedPadded = (body) => framed(Buffer.from(JSON.stringify(body).slice(0, -1) + ' '.repeat(${bytes}) + '}'));
+  setImmediate(() => say(7));
+  say(ready);
+  write(3, framedPadded(`;
+
+const more = {
+  'bytes than what was asked for has': [
+    `${padded(100_000)}{ type: "'measured", freeMemory: 'n1' }))`,
+    /a message of 100\d+ bytes/,
+  ],
+  'values than what was asked for has': [
+    `${padded(0)}{ type: "'measured", ...Array(5_000).fill(1) }))`,
+    /more values/,
+  ],
+} as const;
+
+for (const [what, [script, reason]] of Object.entries(more)) {
+  t.test(`more ${what}`, async (t) => {
+    const { until } = hostile(t, script, { onReady: (slot) => void slot.measure() });
+    const { err } = await until(({ msg }) => /makes no sense/.test(msg));
+    t.match(err, { message: reason });
+  });
+}
+
+const names = 'Array(100).fill({ name: "k".repeat(16 << 10), launches: 1n, blocks: 1n, ns: 1n })';
+
+t.test('what is long is read where it was asked for, and else not', async (t) => {
+  let kernels: Promise<unknown[]> | undefined;
+  const events = {
+    onReady: (slot: Slot) => {
+      kernels = slot.kernels();
+      slot.measure();
+    },
+  };
+  const { ended, until } = hostile(
+    t,
+    `say(ready); say({ type: 'kernels', kernels: ${names} }); setImmediate(() => say(7))`,
+    events,
+  );
+  await ended;
+  t.equal((await kernels)?.length, 100);
+  t.match(await until(({ err }) => err !== undefined), { err: { message: /no message/ } });
+
+  const other = hostile(t, `${padded(100_000)}{ type: "'measured", freeMemory: 'n1' }))`, events);
+  const { err } = await other.until(({ msg }) => /makes no sense/.test(msg));
+  t.match(err, { message: /'measured' has 100\d+ bytes/ });
+});
+
 t.test('a line without an end is cut', async (t) => {
   const { lines, until } = hostile(t, `write(2, Buffer.alloc(1 << 20, 'x')); say(ready)`);
   const { msg } = await until(({ msg }) => /^x/.test(msg));
