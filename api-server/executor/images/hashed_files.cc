@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -169,7 +168,8 @@ File HashedFiles::open_names(const Hash &hash, int flags) const {
   return {openat(folder_, name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600)};
 }
 
-// Only what has a name as this class gives it is ever removed.
+// Only what has a name as this class gives it is ever removed. Two processes that are at it at once
+// remove the same files: there is no lock, as one that was taken over could hold it for ever.
 void HashedFiles::trim() const {
   written_ = 0;
   const int again = openat(folder_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -186,9 +186,7 @@ void HashedFiles::trim() const {
   std::vector<Found> found;
   std::map<std::string, uint64_t> names;  // of images that have such a file, and what that costs
   uint64_t total = 0;
-  // Another process that is at it sees what this one wrote, or will when it writes the next.
-  const bool alone = flock(again, LOCK_EX | LOCK_NB) == 0;
-  while (const dirent *entry = alone ? readdir(listing) : nullptr) {
+  while (const dirent *entry = readdir(listing)) {
     const std::string name = entry->d_name;
     if (name.size() == kNameLength + sizeof kNames - 1 && name.ends_with(kNames) &&
         is_name(name.substr(0, kNameLength).c_str())) {
@@ -230,7 +228,7 @@ void HashedFiles::trim() const {
       unlinkat(folder_, (name + kNames).c_str(), 0);
     }
   }
-  closedir(listing);  // and the lock ends
+  closedir(listing);
 }
 
 }  // namespace outboard

@@ -2,6 +2,7 @@
 // what is damaged or too much, and what a guest may not.
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -210,6 +211,21 @@ TEST(uploads_count_what_they_take_of_the_disk) {
   } while (files > kFiles);
   CHECK(files > 0);
   for (uint32_t i = 0; i < 100; i++) CHECK_EQUAL(missing(w, at, pattern(kLeast - 1, i)), 1u);
+}
+
+TEST(a_lock_that_never_ends_keeps_nothing_from_going) {
+  constexpr uint64_t kBytes = 4096, kFiles = 8;
+  Folder folder(kFiles * (kBytes + 4096));
+  const uint64_t at = World::base();
+  World w(of("ann"));
+  w.guest.map(at, 2 << 20);
+  CHECK_EQUAL(missing(w, at, pattern(kBytes)), 1u);  // and the tenant's folder is there
+  const int other = open((Folder::path() + "/tenant-ann").c_str(), O_RDONLY | O_DIRECTORY);
+  CHECK(other >= 0 && flock(other, LOCK_EX | LOCK_NB) == 0);
+  for (uint32_t i = 0; i < 5 * kFiles; i++) keep(w, at, pattern(kBytes, i + 1));
+  Folder::await("tenant-ann", pattern(kBytes, 5 * kFiles));
+  CHECK(Folder::names("/tenant-ann").size() <= 2 * kFiles);
+  close(other);
 }
 
 TEST(a_folder_that_others_may_read_is_not_used) {
