@@ -43,7 +43,9 @@ export class Upstream {
     const { files, tokenFile } = options;
     const watched = [...filesOf(files), ...(tokenFile === null ? [] : [tokenFile])];
     this.#credentials = read(options);
-    this.#watch = new FileWatch(watched, () => this.#reload());
+    this.#watch = new FileWatch(watched, () => this.#reload(), {
+      say: (text) => log.warn(text),
+    });
   }
 
   get token(): string {

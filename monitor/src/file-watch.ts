@@ -10,19 +10,32 @@ import { descriptorProblem } from './descriptors.js';
 const settleMs = 50;
 const lookMs = 5000;
 
+export interface FileWatchOptions {
+  /** Once, where a folder cannot be watched, and once when it can again. */
+  say: (text: string) => void;
+  everyMs?: number;
+}
+
 export class FileWatch {
   readonly #files: readonly string[];
   readonly #changed: () => void;
-  readonly #watchers: FSWatcher[] = [];
+  readonly #folders: readonly Folder[];
   readonly #timer: NodeJS.Timeout;
   #settling: NodeJS.Timeout | undefined;
   #known: string;
 
-  constructor(files: readonly string[], changed: () => void, everyMs = lookMs) {
+  constructor(
+    files: readonly string[],
+    changed: () => void,
+    { say, everyMs = lookMs }: FileWatchOptions,
+  ) {
     this.#files = files;
     this.#changed = changed;
     this.#known = signature(files);
-    for (const folder of new Set(files.map((file) => path.dirname(file)))) this.#watch(folder);
+    const paths = [...new Set(files.map((file) => path.dirname(file)))];
+    const instead = `its files are looked at every ${everyMs / 1000} seconds`;
+    this.#folders = paths.map((one) => new Folder(one, () => this.#settle(), instead, say));
+    for (const folder of this.#folders) folder.watch();
     // Neither keeps a process alive that has nothing else to do.
     this.#timer = setInterval(() => this.#look(), everyMs).unref();
   }
@@ -30,30 +43,80 @@ export class FileWatch {
   close() {
     clearInterval(this.#timer);
     clearTimeout(this.#settling);
-    for (const watcher of this.#watchers.splice(0)) watcher.close();
+    for (const folder of this.#folders) folder.close();
   }
 
-  #watch(folder: string) {
-    try {
-      const watcher = watch(folder, { persistent: false }, () => {
-        this.#settling ??= setTimeout(() => {
-          this.#settling = undefined;
-          this.#look();
-        }, settleMs);
-      });
-      watcher.on('error', () => watcher.close());
-      this.#watchers.push(watcher);
-    } catch {
-      // Looked at now and then.
-    }
+  #settle() {
+    this.#settling ??= setTimeout(() => {
+      this.#settling = undefined;
+      this.#look();
+    }, settleMs);
   }
 
   #look() {
+    for (const folder of this.#folders) folder.watch();
     const now = signature(this.#files);
     // What cannot be read for want of a descriptor is a change later.
     if (now === this.#known || descriptorProblem() !== null) return;
     this.#known = now;
     this.#changed();
+  }
+}
+
+class Folder {
+  readonly #path: string;
+  readonly #changed: () => void;
+  readonly #instead: string;
+  readonly #say: (text: string) => void;
+  #watcher: FSWatcher | undefined;
+  #inode: bigint | null = null;
+  #told = false;
+
+  constructor(path: string, changed: () => void, instead: string, say: (text: string) => void) {
+    this.#path = path;
+    this.#changed = changed;
+    this.#instead = instead;
+    this.#say = say;
+  }
+
+  /** Unless it is watched: watches may be there again, or another folder be in its place. */
+  watch() {
+    const inode = inodeOf(this.#path);
+    if (this.#watcher && inode === this.#inode) return;
+    this.close();
+    try {
+      const watcher = watch(this.#path, { persistent: false }, this.#changed);
+      watcher.on('error', () => this.close());
+      this.#watcher = watcher;
+      this.#inode = inode;
+    } catch (error) {
+      return this.#tell(error as NodeJS.ErrnoException);
+    }
+    if (this.#told) this.#say(`${this.#path} is watched again`);
+    this.#told = false;
+  }
+
+  #tell({ code = '' }: NodeJS.ErrnoException) {
+    if (this.#told) return;
+    this.#told = true;
+    // Of the user, not of the process: other programs can have them all.
+    const scarce = ['EMFILE', 'ENOSPC'].includes(code) && descriptorProblem() === null;
+    const limits = scarce ? '; see sysctl fs.inotify' : '';
+    this.#say(`${this.#path} cannot be watched (${code}): ${this.#instead}${limits}`);
+  }
+
+  close() {
+    this.#watcher?.close();
+    this.#watcher = undefined;
+  }
+}
+
+/** Null: nothing that can be looked at. */
+function inodeOf(folder: string): bigint | null {
+  try {
+    return statSync(folder, { bigint: true }).ino;
+  } catch {
+    return null;
   }
 }
 

@@ -204,7 +204,9 @@ export class Tenants {
   constructor(file: string, log: Log) {
     this.file = file;
     this.#log = log;
-    this.#watch = new FileWatch([file], () => this.reload());
+    this.#watch = new FileWatch([file], () => this.reload(), {
+      say: (text) => log.warn(text),
+    });
     try {
       this.#content = readTenantsFile(file);
     } catch (error) {

@@ -159,7 +159,7 @@ function start({ host, port, files, clients, helloSeconds, ...front }: FrontStar
     // Node leaves it open, also when the time for the handshake is over.
     socket.destroy();
   });
-  const watch = new FileWatch(filesOf(files), () => {
+  const reload = () => {
     try {
       server.setSecureContext(readTls(files));
       log('info', {}, 'certificates read');
@@ -167,7 +167,8 @@ function start({ host, port, files, clients, helloSeconds, ...front }: FrontStar
       const { message } = error as Error;
       log('error', { code: 'OB_TLS_FILES' }, `the certificates stay as they were: ${message}`);
     }
-  });
+  };
+  const watch = new FileWatch(filesOf(files), reload, { say: (text) => log('warn', {}, text) });
   server.once('error', (error) => failed('OB_LISTEN', error));
   server.listen({ host, port, backlog: 4096 }, () => {
     server.removeAllListeners('error');
