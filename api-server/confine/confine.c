@@ -246,6 +246,16 @@ static int halve_descriptors(void) {
   return setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// Threads count for the user, too, against the limit of who makes one; but not root's.
+static int halve_threads(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NPROC, &limit) < 0) return -1;
+  if (limit.rlim_cur == RLIM_INFINITY) return 0;
+  limit.rlim_cur = limit.rlim_cur / 2;
+  limit.rlim_max = limit.rlim_cur;
+  return setrlimit(RLIMIT_NPROC, &limit);
+}
+
 static int refuse_calls(void) {
   const scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
   if (!filter) return -ENOMEM;
@@ -295,6 +305,7 @@ int main(int argc, char **argv) {
     return fail("no program");
   }
   if (halve_descriptors() < 0) return fail("limit of descriptors");
+  if (halve_threads() < 0) return fail("limit of threads");
   drop_capabilities();
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) return fail("no_new_privs");
   if (syscall(SYS_landlock_restrict_self, rules, 0) < 0) return fail("landlock_restrict_self");

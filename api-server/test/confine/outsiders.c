@@ -138,5 +138,7 @@ int main(int argc, char **argv) {
   say("unshare", unshare(CLONE_NEWUSER));
   say("limit of its own", prlimit(0, RLIMIT_NOFILE, NULL, &own));
   printf("descriptors: %llu\n", (unsigned long long)own.rlim_max);
+  getrlimit(RLIMIT_NPROC, &own);
+  printf("threads: %llu\n", (unsigned long long)own.rlim_max);
   return 0;
 }
