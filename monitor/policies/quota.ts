@@ -24,6 +24,8 @@ export const usualQuotaParameters: QuotaParameters = { maxBlocks: 10_000_000 };
 
 export interface QuotaSession {
   id: number;
+  /** Whose it is; absent or empty: nobody's in particular. */
+  tenant?: string;
   class: SessionClass;
   /** Percent of the GPU promised; 0: none. */
   shareRequest: number;
@@ -31,6 +33,8 @@ export interface QuotaSession {
   shareLimit: number;
   /** Tokens used since the session began. */
   charged: bigint;
+  /** What that was when the policy first had to do with it; absent: what it is now. */
+  began?: bigint;
   /** Whether work of it is held back now, or waits on the device. */
   wants: boolean;
 }
@@ -39,6 +43,8 @@ export interface QuotaInput<Memory> {
   /** Nanoseconds since some moment: only differences mean something. */
   now: bigint;
   sessions: readonly QuotaSession[];
+  /** Those that have ended since the last step, as they were then. */
+  ended?: readonly QuotaSession[];
   memory: Memory;
 }
 

@@ -3,7 +3,11 @@
 // has no clock of its own.
 import { type AnyQuotaPolicy, quotaPoliciesFor } from '../policies/index.js';
 import { owedShares, sameRank, strictFirst } from '../policies/quota/owed.js';
-import { type QuotaParameters, usualQuotaParameters } from '../policies/quota.js';
+import {
+  type QuotaParameters,
+  type QuotaSession,
+  usualQuotaParameters,
+} from '../policies/quota.js';
 import type { SessionClass } from './state.js';
 import {
   noCounts,
@@ -19,6 +23,8 @@ export interface QuotaPlacement {
   gpu: number;
   /** The page of its slot, as it was added. */
   page: string;
+  /** Whose it is; empty: nobody's in particular. */
+  tenant: string;
   class: SessionClass;
   shareRequest: number;
   shareLimit: number;
@@ -51,6 +57,8 @@ interface Running {
   placement: QuotaPlacement;
   page: TokenView;
   counts: TokenCounts;
+  /** Where it had been charged already: another runner had it before. */
+  began: bigint;
   /** At the last report. */
   reportedNs: bigint;
   /** Percent times nanoseconds. */
@@ -60,6 +68,8 @@ interface Running {
 interface Gpu {
   memory: unknown;
   running: Map<number, Running>;
+  /** Since the last step; what they used is told once more. */
+  ended: Running[];
 }
 
 const reportNs = 1_000_000_000n;
@@ -112,9 +122,12 @@ export class QuotaLoop {
     const gpu = this.#gpus.get(placement.gpu) ?? {
       memory: this.#policy.start(),
       running: new Map(),
+      ended: [],
     };
     this.#gpus.set(placement.gpu, gpu);
-    const running = { placement, page, counts: noCounts, reportedNs: 0n, owed: 0 };
+    const running = { placement, page, counts: noCounts, began: 0n, reportedNs: 0n, owed: 0 };
+    read(running);
+    running.began = this.#charged(running.counts);
     gpu.running.set(placement.session, running);
     this.#where.set(placement.session, placement.gpu);
     if (this.#due === null) {
@@ -123,12 +136,14 @@ export class QuotaLoop {
       this.#reported = now;
     }
     // Not in step with the others, whose tokens come once a period; but it must not begin without
-    // a limit: what it would have alone, until the next step.
-    const { session: id, class: of, shareRequest, shareLimit } = placement;
-    const first = { id, class: of, shareRequest, shareLimit, charged: 0n, wants: false };
-    const memory = this.#policy.start();
-    const { limits } = this.#policy.step({ now, sessions: [first], memory });
-    page.set(this.#mode, limits.get(id) ?? noLimit);
+    // a limit: what it would have now.
+    const sessions = [...gpu.running.values()].map((one) => this.#sessionOf(one));
+    const first = sessions.map((one) =>
+      one.id === placement.session ? { ...one, wants: true } : one,
+    );
+    const ended = gpu.ended.map((one) => this.#sessionOf(one));
+    const { limits } = this.#policy.step({ now, sessions: first, ended, memory: gpu.memory });
+    page.set(this.#mode, limits.get(placement.session) ?? noLimit);
     if (this.#due === null) this.#next(now);
   }
 
@@ -141,12 +156,14 @@ export class QuotaLoop {
   end(session: number) {
     const running = this.#find(session);
     if (!running) return;
-    const { gpu } = running.placement;
-    this.#gpus.get(gpu)?.running.delete(session);
+    const gpu = this.#gpus.get(running.placement.gpu);
+    read(running);
+    gpu?.running.delete(session);
+    gpu?.ended.push(running);
     this.#where.delete(session);
     // The next session is told its limit before it begins; a gate must not stay shut if it is not.
     running.page.set('open', noLimit);
-    if (this.#gpus.get(gpu)?.running.size === 0) this.#gpus.delete(gpu);
+    if (gpu?.running.size === 0) this.#gpus.delete(running.placement.gpu);
     if (this.#where.size > 0) return;
     this.#due = null;
     this.#report({ seconds: 0, sessions: [], gpus: [] });
@@ -173,25 +190,26 @@ export class QuotaLoop {
 
   #stepGpu(gpu: Gpu, now: bigint, passed: number) {
     const running = [...gpu.running.values()];
-    for (const one of running) {
-      const counts = one.page.read();
-      // The page may still tell of the session before.
-      if (counts.session === BigInt(one.placement.session)) one.counts = counts;
-    }
-    const sessions = running.map(({ placement, counts }) => {
-      const { session: id, class: of, shareRequest, shareLimit } = placement;
-      const wants = counts.held > 0n || counts.inflightNs > 0n;
-      return { id, class: of, shareRequest, shareLimit, charged: this.#charged(counts), wants };
-    });
+    for (const one of running) read(one);
+    const sessions = running.map((one) => this.#sessionOf(one));
+    const ended = gpu.ended.map((one) => this.#sessionOf(one));
+    gpu.ended = [];
     const rank = this.#policy.name === 'priority' ? strictFirst : sameRank;
     const owed = owedShares(sessions, rank);
-    const { limits, memory } = this.#policy.step({ now, sessions, memory: gpu.memory });
+    const { limits, memory } = this.#policy.step({ now, sessions, ended, memory: gpu.memory });
     gpu.memory = memory;
     for (const one of running) {
       const id = one.placement.session;
       one.owed += (owed.get(id) ?? 0) * passed;
       one.page.set(this.#mode, limits.get(id) ?? noLimit);
     }
+  }
+
+  #sessionOf({ placement, counts, began }: Running): QuotaSession {
+    const { session: id, tenant, class: of, shareRequest, shareLimit } = placement;
+    const wants = counts.held > 0n || counts.inflightNs > 0n;
+    const charged = this.#charged(counts);
+    return { id, tenant, class: of, shareRequest, shareLimit, charged, began, wants };
   }
 
   /** In the unit of the policy; when that has just changed, the count has not begun yet. */
@@ -221,6 +239,12 @@ export class QuotaLoop {
     const gpu = this.#where.get(session);
     return gpu === undefined ? undefined : this.#gpus.get(gpu)?.running.get(session);
   }
+}
+
+function read(running: Running) {
+  const counts = running.page.read();
+  // The page may still tell of the session before.
+  if (counts.session === BigInt(running.placement.session)) running.counts = counts;
 }
 
 function reportOf({ placement, counts, reportedNs, owed }: Running, passed: number): SessionReport {

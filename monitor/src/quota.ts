@@ -55,6 +55,7 @@ export class Quota {
       session: id,
       gpu: where.gpu,
       page: nameOf(slot),
+      tenant: visitor.request.tenant,
       class: visitor.request.class,
       shareRequest: share.request,
       shareLimit: share.limit,

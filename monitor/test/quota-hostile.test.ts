@@ -38,7 +38,7 @@ function victimHas(hostile: Hostile, [request, promised]: [number, number], scen
     [two, 2, promised],
   ] as const) {
     loop.addPage(`slot ${session}`, page);
-    const of = { class: 'latency-strict' as const, shareRequest, shareLimit: 100 };
+    const of = { class: 'latency-strict' as const, shareRequest, shareLimit: 100, tenant: '' };
     loop.place(now, { session, gpu: 0, page: `slot ${session}`, ...of });
     page.counts = { ...noCounts, session: BigInt(session), counted: BigInt(session) };
   }
@@ -160,5 +160,139 @@ t.test('many that leave gaps are not taken for one that does not work', async (t
       const off = Math.abs((100 * (had[id] ?? 0)) / all - (100 * request) / asked);
       t.ok(off < 2, `${requests}: ${id} is ${off} off`);
     });
+  }
+});
+
+/** What one of several sessions does in a period: it uses so much of what is left of the device. */
+interface Part {
+  request: number;
+  limit?: number;
+  tenant?: string;
+  wants: (step: number) => boolean;
+  /** Beside its work, for who lies: changes what is charged. */
+  lie?: (page: MemoryPage, step: number) => void;
+}
+
+/** By session: the part of the device it had from a step on, and the longest it waited, in steps. */
+function together(parts: readonly Part[], from: number, steps: number) {
+  const loop = new QuotaLoop('device-time', () => {});
+  let now = 1_000_000_000n;
+  const sessions = parts.map((part, index) => {
+    const page = new MemoryPage();
+    loop.addPage(`${index}`, page);
+    const { request: shareRequest, limit: shareLimit = 100, tenant = `tenant ${index}` } = part;
+    const of = { class: 'latency-strict' as const, shareRequest, shareLimit, tenant };
+    loop.place(now, { session: index + 1, gpu: 0, page: `${index}`, ...of });
+    page.counts = { ...noCounts, session: BigInt(index + 1), counted: BigInt(index + 1) };
+    return { part, page, had: 0n, waits: 0, longest: 0 };
+  });
+  const slice = period / 10n;
+  for (let step = 0; step < steps; step++) {
+    now += period;
+    const working = sessions.filter(({ part }) => part.wants(step));
+    const before = sessions.map(({ had }) => had);
+    for (let left = period, turn = step; left > 0n; left -= slice, turn++) {
+      const may = working.filter(({ page }) => room(page) > 0n);
+      const one = may[turn % Math.max(1, may.length)];
+      if (!one) break;
+      one.page.counts.charged += slice;
+      one.had += slice;
+    }
+    for (const [index, one] of sessions.entries()) {
+      one.page.counts.held = working.includes(one) ? 1n : 0n;
+      one.waits = working.includes(one) && one.had === before[index] ? one.waits + 1 : 0;
+      if (step >= from) one.longest = Math.max(one.longest, one.waits);
+      if (step < from) one.had = 0n;
+      one.part.lie?.(one.page, step);
+    }
+    loop.tick(now);
+  }
+  return sessions.map(({ had, longest }) => ({
+    part: Number(had) / Number(period * BigInt(steps - from)),
+    longest,
+  }));
+}
+
+t.test('what one owes the next is no debt of a third', async (t) => {
+  const at = 2 * second;
+  for (const hour of [10_000_000_000n, 1n << 60n]) {
+    for (const refunded of [true, false]) {
+      for (const [requests, limit] of [
+        [[0, 0, 30], 100],
+        [[0, 0, 50], 100],
+        [[33, 33, 33], 100],
+        [[0, 0, 30], 40],
+      ] as [number[], number][]) {
+        for (let phase = 0; phase < 8; phase += 3) {
+          const wants = (step: number) => (step + phase) % 8 < 4;
+          const lie = ({ counts }: MemoryPage, step: number) => {
+            if (step === at) counts.charged += hour;
+            counts.inflightNs = step === at || step === at + 1 ? 1n : 0n;
+            if (step === at + 2 && refunded) counts.charged -= hour;
+          };
+          const [liar = 0, friend = 0, victim = 0] = requests;
+          const scene = (honest: boolean): Part[] => [
+            { request: liar, wants: () => false, ...(honest ? {} : { lie }) },
+            { request: friend, wants: () => true },
+            { request: victim, limit, wants },
+          ];
+          const usual = together(scene(true), at + 10, 6 * second)[2];
+          const had = together(scene(false), at + 10, 6 * second)[2];
+          const what = `${hour} ns, ${refunded}, ${requests}, ${limit}, ${phase}`;
+          t.ok((had?.part ?? 0) > (usual?.part ?? 1) * 0.9, `${what}: ${had?.part} ${usual?.part}`);
+          t.ok((had?.longest ?? 99) <= 8, `${what}: waited ${had?.longest} steps`);
+        }
+      }
+    }
+  }
+});
+
+t.test('a new session for each long kernel has no more time than one session', async (t) => {
+  const long = period * 100n;
+  for (const reconnects of [false, true]) {
+    const loop = new QuotaLoop('device-time', () => {});
+    const [one, two] = [new MemoryPage(), new MemoryPage()];
+    let now = 1_000_000_000n;
+    let id = 1;
+    const begin = (page: MemoryPage, name: string, session: number, shareRequest: number) => {
+      const of = { class: 'latency-strict' as const, shareRequest, shareLimit: 100 };
+      page.counts = { ...noCounts, session: BigInt(session), counted: BigInt(session) };
+      loop.place(now, { session, gpu: 0, page: name, tenant: name, ...of });
+      page.counts.held = 1n;
+    };
+    loop.addPage('one', one);
+    loop.addPage('two', two);
+    begin(one, 'one', id, 0);
+    begin(two, 'two', 1_000_000, 80);
+    let [hers, his] = [0n, 0n];
+    for (let left = 0n, step = 0; step < 60 * second; step++) {
+      now += period;
+      if (left > 0n) {
+        left -= period;
+        his += period;
+      } else if (room(one) > 0n) {
+        // Its kernel takes the device until it is done; the session may end at once.
+        if (reconnects && one.counts.charged > 0n) {
+          loop.end(id);
+          begin(one, 'one', ++id, 0);
+        }
+        if (room(one) > 0n) {
+          one.counts.charged += long;
+          left = long;
+        }
+      } else if (reconnects && one.counts.charged > 0n) {
+        loop.end(id);
+        begin(one, 'one', ++id, 0);
+      }
+      if (left === 0n) {
+        const used = least(room(two), period);
+        two.counts.charged += used;
+        hers += used;
+      }
+      loop.tick(now);
+    }
+    const part = Number(his) / Number(his + hers);
+    t.ok(part < 0.3, `${reconnects ? 'reconnects' : 'stays'}: ${part}`);
+    t.ok(hers > 0n, 'the other works');
   }
 });

@@ -14,6 +14,7 @@ function placement(session: number, given: Partial<QuotaPlacement> = {}): QuotaP
     session,
     gpu: 0,
     page: `slot ${session}`,
+    tenant: '',
     class: 'latency-strict',
     shareRequest: 50,
     shareLimit: 100,

@@ -5,13 +5,21 @@
 // held until the others have caught up. A long kernel is a large negative credit, paid back in the
 // same way. Limits are of wall time: a bucket that holds at most a window.
 import type { QuotaInput, QuotaOutput, QuotaPolicy, QuotaSession } from '../quota.js';
+import {
+  type Account,
+  balance,
+  type Entry,
+  isStill,
+  keepUp,
+  leadNs,
+  periodMs,
+  periodNs,
+  settle,
+  windowNs,
+} from './credits.js';
+import { afterRest, type Debts } from './debts.js';
 import { type Claim, fill, owedShares, type Ranking, sum, weightOf } from './owed.js';
 
-export const windowNs = 40e6;
-export const periodMs = 5;
-const periodNs = periodMs * 1e6;
-/** How far anyone may be ahead, if it had the whole device: two periods, so that steps may be late. */
-const leadNs = 2 * periodNs;
 /** What all together may use in a period at least; a little more, as the next step may be late. */
 const enoughNs = 1.25 * periodNs;
 
@@ -29,32 +37,14 @@ const appetitePeriods = 32;
 const steadyAppetite = 0.95;
 /** The same, below which it is not launches that leave gaps, nor chance. */
 const stillBelow = 0.5;
-/** So many idle periods anyone may let pass with room to work; then it was not others in its way. */
-const stillPeriods = 8;
 /** Whoever let more pass than that needs as many of work, up to so many, to be waited for again. */
 const stillMost = 32;
-
-interface Account {
-  /** The part of steps at which it wanted something. */
-  readonly appetite: number;
-  /** Idle periods in which it had room and did next to nothing, less those in which it worked. */
-  readonly still: number;
-  readonly charged: bigint;
-  readonly wanted: boolean;
-  /** Whether it took part in what the others owe each other. */
-  readonly present: boolean;
-  /** What `charged` could reach in the last period; null: no limit. */
-  readonly limit: bigint | null;
-  /** Nanoseconds of device time that the others owe it; negative: that it owes. */
-  readonly credit: number;
-  /** Nanoseconds until its limit of wall time; negative: over it. */
-  readonly level: number;
-  readonly shareLimit: number;
-}
 
 export interface WindowsMemory {
   readonly now: bigint | null;
   readonly accounts: ReadonlyMap<number, Account>;
+  /** What tenants owe whose sessions have ended. */
+  readonly debts: Debts;
   /** Work that was charged when it was released and has not run yet. */
   readonly ahead: number;
   /** The part of time in which the device worked, over the last few periods. */
@@ -63,37 +53,6 @@ export interface WindowsMemory {
   readonly peak: number;
   /** What everyone may use beyond its credit, because those it waits for did not: found by trying. */
   readonly spare: number;
-}
-
-/** A session in this step, with what becomes of its account. */
-interface Entry {
-  session: QuotaSession;
-  known: Account | undefined;
-  /** Nanoseconds charged in the last period. */
-  used: number;
-  /** Nanoseconds that were charged before, more than it came to. */
-  refund: number;
-  credit: number;
-  level: number;
-  /** It wanted more during the whole last period. */
-  hungry: boolean;
-  /** It wants more, or did at the last step: a pause between two launches is no absence. */
-  present: boolean;
-  /** Its part of what is used from now on, were it present. */
-  part: number;
-  /** Its own limit lets it use no more than this in the coming period. */
-  hard: number;
-  /** It came up against its limit in the last period. */
-  held: boolean;
-  appetite: number;
-  /** What it could have used in the last period, if it had wanted more than it did. */
-  room: number;
-  still: number;
-  /**
-   * It always has work on the device or in front of it. If such a one uses less than it may, others
-   * are in its way, and to give them its time would be wrong.
-   */
-  steady: boolean;
 }
 
 export interface WindowsOptions {
@@ -108,22 +67,35 @@ export function windows({ name, summary, rank }: WindowsOptions): QuotaPolicy<Wi
     summary,
     unit: 'device-time',
     periodMs,
-    start: () => ({ now: null, accounts: new Map(), ahead: 0, recent: 1, peak: 1, spare: 0 }),
+    start: () => ({
+      now: null,
+      accounts: new Map(),
+      debts: new Map(),
+      ahead: 0,
+      recent: 1,
+      peak: 1,
+      spare: 0,
+    }),
     step: (input) => step(input, rank),
   };
 }
 
 function step(
-  { now, sessions, memory }: QuotaInput<WindowsMemory>,
+  { now, sessions, ended = [], memory }: QuotaInput<WindowsMemory>,
   rank: Ranking,
 ): QuotaOutput<WindowsMemory> {
   const passed = memory.now === null ? 0 : Math.max(0, Number(now - memory.now));
-  const entries = sessions.map((session) => entryOf(session, memory.accounts.get(session.id)));
+  const debts = afterRest(memory.debts, passed, sessions.length);
+  for (const session of ended) debts.leave(session, memory.accounts.get(session.id));
+  const entries = sessions.map((session) => {
+    const known = memory.accounts.get(session.id);
+    return entryOf(session, known, known ? 0 : debts.take(session.tenant));
+  });
   const use = deviceUse(entries, passed, memory);
   divide(entries, passed, use, rank);
   foresee(entries, rank);
-  for (const entry of entries) if (entry.refund > 0) payBack(entry, entries);
   settle(entries, passed);
+  keepUp(entries);
   balance(entries);
   const limits = new Map<number, bigint | null>();
   const accounts = new Map<number, Account>();
@@ -145,6 +117,7 @@ function step(
       present: entry.present,
       limit,
       credit,
+      booked: entry.booked,
       level,
       shareLimit,
     });
@@ -154,6 +127,7 @@ function step(
     memory: {
       now,
       accounts,
+      debts: debts.left,
       ahead: use.ahead,
       recent: use.recent,
       peak: use.peak,
@@ -162,9 +136,9 @@ function step(
   };
 }
 
-function entryOf(session: QuotaSession, known: Account | undefined): Entry {
+function entryOf(session: QuotaSession, known: Account | undefined, debt: number): Entry {
   const { charged, wants, shareLimit } = session;
-  const change = known ? Number(charged - known.charged) : 0;
+  const change = Number(charged - (known?.charged ?? session.began ?? charged));
   const used = Math.max(0, change);
   const limit = known?.limit ?? null;
   const held = wants && limit !== null && charged >= limit;
@@ -178,7 +152,9 @@ function entryOf(session: QuotaSession, known: Account | undefined): Entry {
     known,
     used,
     refund: Math.max(0, -change),
-    credit: known?.credit ?? 0,
+    credit: known?.credit ?? -debt,
+    before: known?.credit ?? -debt,
+    booked: known?.booked ?? 0,
     // A new limit is in effect at once: nothing saved under the old one is used up first.
     level: known?.shareLimit === shareLimit ? known.level : Math.min(0, known?.level ?? 0),
     hungry,
@@ -243,11 +219,6 @@ function hadTurns({ used, room }: Entry, most: number): boolean {
   return used >= Math.min(room, most / 2) / 2;
 }
 
-/** Others are not in its way, as the device stood idle: it waits for something else. */
-function isStill({ still }: Entry): boolean {
-  return still > stillPeriods;
-}
-
 /** Divides the last period among those who wanted it, and books what each has used of it. */
 function divide(
   entries: readonly Entry[],
@@ -298,59 +269,6 @@ function foresee(entries: readonly Entry[], rank: Ranking) {
         : share / all;
     if (shareLimit < 100) entry.hard = level + (shareLimit / 100) * periodNs;
   }
-}
-
-/**
- * What was charged too much had been divided like all use, and that is undone; but it pays debts
- * only. More than that would be owed to it by those who were not there when it was charged.
- */
-function payBack(entry: Entry, entries: readonly Entry[]) {
-  const paid = Math.min(entry.refund * Math.max(0, 1 - entry.part), Math.max(0, -entry.credit));
-  entry.credit += paid;
-  if (!entry.present) return;
-  const owed = entries.filter((other) => other.present && other.credit > 0);
-  const all = sum(owed.map(({ credit }) => credit));
-  for (const other of owed) other.credit -= (other.credit / all) * Math.min(paid, all);
-}
-
-/** Those who come, and those who have gone. */
-function settle(entries: readonly Entry[], passed: number) {
-  const present = entries.filter((entry) => entry.present);
-  for (const entry of entries) {
-    if (!entry.present) {
-      // Unused time is not kept, debts are paid with rest.
-      entry.credit = Math.min(0, entry.credit + entry.part * passed);
-    } else if (entry.known?.present === false && entry.credit < 0) {
-      reclaim(present, entry);
-    }
-    // More than its own limit will soon let it use, the others need not owe it.
-    const { shareLimit } = entry.session;
-    if (shareLimit < 100) {
-      const most = Math.max(0, entry.hard) + (shareLimit / 100) * windowNs;
-      entry.credit = Math.min(entry.credit, most);
-    }
-  }
-}
-
-/** It comes back with a debt: there must be somebody who is owed it. */
-function reclaim(present: readonly Entry[], debtor: Entry) {
-  const others = present.filter((other) => other !== debtor);
-  const weights = sum(others.map(({ session }) => weightOf(session)));
-  for (const other of others) {
-    other.credit -= (debtor.credit * weightOf(other.session)) / weights;
-  }
-}
-
-/**
- * Credits of those present add up to nothing: what is owed to somebody who does not want it any
- * more, or owed by somebody who is not there, is spread over the others. What they owe each other
- * stays as it was.
- */
-function balance(entries: readonly Entry[]) {
-  const present = entries.filter((entry) => entry.present && entry.part > 0);
-  const total = sum(present.map(({ credit }) => credit));
-  const parts = sum(present.map(({ part }) => part));
-  for (const entry of present) entry.credit -= (total * entry.part) / parts;
 }
 
 /**
