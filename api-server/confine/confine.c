@@ -175,10 +175,11 @@ static int close_commands(scmp_filter_ctx filter) {
 
 // What reaches others without a file being opened for writing: limits and priorities of processes,
 // rights, owners, marks and times of files, shared memory, queues and keys that stay behind,
-// watches, of which a user has few and which see what others do, namespaces in which one would have
-// rights. Whose thread a number names cannot be seen here: a thread chooses processors for itself
-// alone, and how it is scheduled is left as it is. Neither Node nor the executor asks for more, and
-// who does for its threads (pthread_setaffinity_np) is told that it may not.
+// watches, of which a user has few and which see what others do, asynchronous input and output, of
+// which the machine has little, namespaces in which one would have rights. Whose thread a number
+// names cannot be seen here: a thread chooses processors for itself alone, and how it is scheduled
+// is left as it is. Neither Node nor the executor asks for more, and who does for its threads
+// (pthread_setaffinity_np) is told that it may not.
 static int close_detours(scmp_filter_ctx filter) {
   const uint32_t refuse = SCMP_ACT_ERRNO(EPERM);
   static const int kCalls[] = {
@@ -215,6 +216,7 @@ static int close_detours(scmp_filter_ctx filter) {
       SCMP_SYS(semget),
       SCMP_SYS(mq_open),
       SCMP_SYS(mq_unlink),
+      SCMP_SYS(io_setup),
       SCMP_SYS(add_key),
       SCMP_SYS(request_key),
       SCMP_SYS(keyctl),
