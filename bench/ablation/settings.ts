@@ -1,4 +1,4 @@
-// What is left out (guest-lib/src/ablation.h).
+// What is left out (guest-lib/src/base/ablation.h).
 
 export interface Setting {
   name: string;

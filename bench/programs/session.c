@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/stats.h"
 #include "kernel.h"
-#include "stats.h"
 
 struct session session_open(size_t bytes) {
   struct session session;

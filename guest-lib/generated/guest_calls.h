@@ -3,9 +3,9 @@
 #ifndef OUTBOARD_GUEST_CALLS_H
 #define OUTBOARD_GUEST_CALLS_H
 
-#include "batch.h"
+#include "wire/batch.h"
 #include "cuda_driver.h"
-#include "graph/capture.h"
+#include "capture/capture.h"
 #include "wire_calls.h"
 
 // Described calls, for counters and logs.

@@ -2,11 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/stats.h"
 #include "boxes.h"
 #include "check.h"
 #include "guest_calls.h"
 #include "session.h"
-#include "stats.h"
 
 #define MIB (1ull << 20)
 

@@ -1,17 +1,17 @@
 // The way out and back: order, full buffers, large payloads, what leaves when, threads, and how it
 // all ends.
-#include "batch.h"
+#include "wire/batch.h"
 
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/stats.h"
 #include "check.h"
-#include "enter.h"
 #include "log_capture.h"
 #include "session.h"
-#include "stats.h"
+#include "wire/enter.h"
 
 #define MIB (1ull << 20)
 

@@ -1,13 +1,13 @@
 // What other libraries of ours in the process are told of the session, and when there is none.
-#include "companion.h"
+#include "driver/companion.h"
 
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
-#include "enter.h"
 #include "session.h"
+#include "wire/enter.h"
 
 #define MIB (1ull << 20)
 

@@ -1,5 +1,5 @@
 // The environment: every variable with good and bad values, and what is said about bad ones.
-#include "config.h"
+#include "setup/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>

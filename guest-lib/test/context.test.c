@@ -1,14 +1,14 @@
 // Contexts: their stack and usage count, limits, events of all streams, and what devices do not
 // offer.
-#include "context.h"
+#include "session/context.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/stats.h"
 #include "check.h"
 #include "guest_calls.h"
 #include "session.h"
-#include "stats.h"
 
 #define MIB (1ull << 20)
 

@@ -1,5 +1,5 @@
 // The messages of attach: what is accepted, what is refused, and with which words.
-#include "control.h"
+#include "setup/control.h"
 
 #include <pb_decode.h>
 #include <pb_encode.h>

@@ -1,11 +1,11 @@
 // Copies of every kind: which way they go, what reaches the device, what is refused at once.
 #include <string.h>
 
+#include "base/stats.h"
 #include "check.h"
 #include "guest_calls.h"
 #include "log_capture.h"
 #include "session.h"
-#include "stats.h"
 
 #define MIB (1ull << 20)
 

@@ -1,5 +1,5 @@
 // The decoder of what the server sends: every kind of frame, cut at every byte, and nonsense.
-#include "decode.h"
+#include "wire/decode.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // Devices: which are visible and in what order, and what is said of them.
-#include "device.h"
+#include "session/device.h"
 
 #include <string.h>
 

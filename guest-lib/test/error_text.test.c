@@ -1,6 +1,6 @@
 // What results are called: asked of the server once, kept, and this library's own where nobody can
 // be asked or the answer makes no sense.
-#include "error_text.h"
+#include "driver/error_text.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "enter.h"
 #include "session.h"
+#include "wire/enter.h"
 
 // ---- the server's side -------------------------------------------------------------------------
 

@@ -1,15 +1,15 @@
 // Streams and events: what is known to be done without asking, and what the server tells.
-#include "event.h"
+#include "streams/event.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/stats.h"
 #include "check.h"
 #include "guest_calls.h"
 #include "session.h"
-#include "stats.h"
-#include "stream.h"
+#include "streams/stream.h"
 
 #define MIB (1ull << 20)
 

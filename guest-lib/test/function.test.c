@@ -1,6 +1,6 @@
 // Functions: what is known of them without asking, how launches are checked with it, occupancy, and
 // the compiler's messages.
-#include "function.h"
+#include "kernels/function.h"
 
 #include <elf.h>
 #include <stdatomic.h>
@@ -8,12 +8,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/notice.h"
+#include "base/stats.h"
 #include "check.h"
 #include "guest_calls.h"
 #include "log_capture.h"
-#include "notice.h"
 #include "session.h"
-#include "stats.h"
 
 #define MIB (1ull << 20)
 

@@ -2,10 +2,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/stats.h"
 #include "check.h"
 #include "guest_calls.h"
 #include "session.h"
-#include "stats.h"
 
 #define MIB (1ull << 20)
 

@@ -1,5 +1,5 @@
 // Handles: kinds, generations, reuse, limits, threads.
-#include "handle.h"
+#include "session/handle.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

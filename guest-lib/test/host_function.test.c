@@ -1,5 +1,5 @@
 // Functions that streams call: in order, on one thread, whoever reads the socket.
-#include "host_function.h"
+#include "streams/host_function.h"
 
 #include <arpa/inet.h>
 #include <linux/filter.h>
@@ -10,15 +10,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "batch.h"
+#include "base/stats.h"
 #include "check.h"
-#include "config.h"
-#include "connection.h"
-#include "enter.h"
 #include "guest_calls.h"
 #include "session.h"
-#include "stats.h"
-#include "stream.h"
+#include "setup/config.h"
+#include "streams/stream.h"
+#include "wire/batch.h"
+#include "wire/connection.h"
+#include "wire/enter.h"
 
 #define MIB (1ull << 20)
 #define MOST 1024

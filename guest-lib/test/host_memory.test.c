@@ -1,5 +1,5 @@
 // Pinned host memory: what is pinned, and that nothing is written into what was given back.
-#include "host_memory.h"
+#include "memory/host_memory.h"
 
 #include <pthread.h>
 #include <stdlib.h>

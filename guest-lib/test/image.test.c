@@ -1,5 +1,5 @@
 // Program images as they travel: each kind a program may hand over, and what is none.
-#include "image.h"
+#include "kernels/image.h"
 
 #include <elf.h>
 #include <sha256.h>

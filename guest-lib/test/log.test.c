@@ -1,5 +1,5 @@
 // The log: silent unless asked for, one line at a time, without side effects on the program.
-#include "log.h"
+#include "setup/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,8 +9,8 @@
 
 #include "check.h"
 #include "guest_calls.h"
-#include "host_memory.h"
-#include "pages.h"
+#include "memory/host_memory.h"
+#include "pages/pages.h"
 #include "session.h"
 
 #define KIB 1024

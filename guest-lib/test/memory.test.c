@@ -1,6 +1,6 @@
 // Device memory, decided in the guest: addresses, limits to the byte, reuse only of what no work
 // can touch any more. The server's thread holds every map and unmap against each other (server.c).
-#include "memory.h"
+#include "memory/memory.h"
 
 #include <pthread.h>
 #include <string.h>

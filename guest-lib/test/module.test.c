@@ -1,15 +1,15 @@
 // Modules and kernels: how images travel, and what a server's description of them may be.
-#include "module.h"
+#include "kernels/module.h"
 
 #include <sha256.h>
 #include <string.h>
 
 #include "check.h"
-#include "expected.h"
 #include "guest_calls.h"
-#include "image.h"
+#include "kernels/expected.h"
+#include "kernels/image.h"
 #include "log_capture.h"
-#include "memory.h"
+#include "memory/memory.h"
 #include "session.h"
 
 #define MIB (1ull << 20)

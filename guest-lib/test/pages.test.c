@@ -1,5 +1,5 @@
 // Managed memory: what travels when the device takes over, and what a touch brings.
-#include "pages.h"
+#include "pages/pages.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -8,10 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/stats.h"
 #include "check.h"
 #include "guest_calls.h"
 #include "session.h"
-#include "stats.h"
 
 #define KIB 1024
 #define MIB (1ull << 20)

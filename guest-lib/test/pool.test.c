@@ -1,10 +1,10 @@
 // Pools and stream-ordered allocation: limits, figures, and reuse only in the order of streams.
-#include "pool.h"
+#include "memory/pool.h"
 
 #include <string.h>
 
 #include "check.h"
-#include "memory.h"
+#include "memory/memory.h"
 #include "session.h"
 
 #define MIB (1ull << 20)

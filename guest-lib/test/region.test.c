@@ -8,12 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/stats.h"
 #include "check.h"
 #include "guest_calls.h"
 #include "log_capture.h"
-#include "region.h"
 #include "session.h"
-#include "stats.h"
+#include "wire/region.h"
 
 #define MIB (1ull << 20)
 #define SLOT (256u << 10)

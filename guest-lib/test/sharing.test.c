@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "memory.h"
+#include "memory/memory.h"
+#include "memory/virtual_memory.h"
 #include "session.h"
-#include "virtual_memory.h"
 
 #define MIB (1ull << 20)
 #define GRANULE WIRE_GRANULE

@@ -1,5 +1,5 @@
 // Values that streams wait for and write, and attributes: what is refused here, and what is sent.
-#include "stream.h"
+#include "streams/stream.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // The ring that traces are written into, and what the library writes there.
-#include "trace.h"
+#include "base/trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,11 +12,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/stats.h"
 #include "check.h"
 #include "guest_calls.h"
 #include "log_capture.h"
 #include "session.h"
-#include "stats.h"
 
 static char folder[64];
 static char path[128];

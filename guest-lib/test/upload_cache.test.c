@@ -3,12 +3,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/part_hash.h"
+#include "base/stats.h"
 #include "check.h"
+#include "copies/upload_cache.h"
 #include "guest_calls.h"
-#include "part_hash.h"
 #include "session.h"
-#include "stats.h"
-#include "upload_cache.h"
 
 #define MIB (1ull << 20)
 #define KEPT 64

@@ -1,9 +1,9 @@
 // Memory that the program manages itself: everything is decided in the guest, as a device decides
 // it.
-#include "virtual_memory.h"
+#include "memory/virtual_memory.h"
 
 #include "check.h"
-#include "memory.h"
+#include "memory/memory.h"
 #include "session.h"
 
 #define MIB (1ull << 20)

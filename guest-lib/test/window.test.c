@@ -1,5 +1,5 @@
 // The addresses of the window, against a reference that knows each granule.
-#include "window.h"
+#include "memory/window.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // What a guest library keeps in the file named by OUTBOARD_STATS: struct stats of
-// guest-lib/src/stats.h, 64-bit little endian, and the names of the calls behind it.
+// guest-lib/src/base/stats.h, 64-bit little endian, and the names of the calls behind it.
 import { readFileSync } from 'node:fs';
 
 const magic = 0x3153544154534f42n; // "BOSTATS1" as bytes

@@ -3,10 +3,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "control.h"
-#include "dial.h"
-#include "log.h"
 #include "report.h"
+#include "setup/control.h"
+#include "setup/dial.h"
+#include "setup/log.h"
 #include "wire.h"
 
 // One at a time, by the lock of shown.c; too large for the stack of a small thread.

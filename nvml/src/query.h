@@ -2,9 +2,9 @@
 #ifndef OUTBOARD_QUERY_H
 #define OUTBOARD_QUERY_H
 
-#include "config.h"
 #include "control.pb.h"
 #include "nvml_api.h"
+#include "setup/config.h"
 
 // Asks the first server that answers. Replaces the report. On anything but NVML_SUCCESS the log
 // says why, and the report is empty.

@@ -3,7 +3,7 @@
 #include <pb_decode.h>
 #include <string.h>
 
-#include "log.h"
+#include "setup/log.h"
 #include "wire.h"
 
 // Answer.report. The field is left out of what nanopb makes of Answer (proto/control.options): a

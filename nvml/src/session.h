@@ -2,7 +2,7 @@
 #ifndef OUTBOARD_SESSION_H
 #define OUTBOARD_SESSION_H
 
-#include "companion.h"
+#include "driver/companion.h"
 
 #define DEVICES_SHOWN 8
 

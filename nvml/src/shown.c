@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "gather.h"
-#include "log.h"
 #include "nvml_calls.h"
+#include "setup/log.h"
 
 // One answer serves the calls of a poll; after a failure a program may ask for long.
 #define FRESH_MS 100

@@ -97,9 +97,9 @@ export function emitGuestHeader(api: Api): string {
 #ifndef OUTBOARD_GUEST_CALLS_H
 #define OUTBOARD_GUEST_CALLS_H
 
-#include "batch.h"
+#include "wire/batch.h"
 #include "cuda_driver.h"
-#include "graph/capture.h"
+#include "capture/capture.h"
 #include "wire_calls.h"
 
 // Described calls, for counters and logs.
@@ -233,7 +233,7 @@ WATCHED CUresult watched_${call.name}(${own}) {
   return text;
 }
 
-/** What the rest of the guest asks about a call: enum call_trait in guest-lib/src/enter.h. */
+/** What the rest of the guest asks about a call: enum call_trait in guest-lib/src/wire/enter.h. */
 function traits(call: Call, api: Api): string {
   const own = [call.name, call.as, ...call.uses];
   const commands = api.commands.filter(({ name }) => own.includes(name));
@@ -257,13 +257,13 @@ export function emitGuestEntries(api: Api): string {
   return `${banner('emit-guest.ts', 'proto/api')}
 #include "guest_calls.h"
 
-#include "across.h"
-#include "enter.h"
-#include "handle.h"
-#include "memory.h"
-#include "module.h"
-#include "stream.h"
-#include "watch.h"
+#include "copies/across.h"
+#include "wire/enter.h"
+#include "session/handle.h"
+#include "memory/memory.h"
+#include "kernels/module.h"
+#include "streams/stream.h"
+#include "base/watch.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define WATCHED static __attribute__((cold, noinline))

@@ -81,7 +81,7 @@ export function remoted(
   return outcome(startRemoted(program, address, options));
 }
 
-/** What a part of a remoted run cost, from the guest's own counters (guest-lib/src/stats.h). */
+/** What a part of a remoted run cost, from the guest's own counters (guest-lib/src/base/stats.h). */
 export interface Cost {
   calls: number;
   commands: number;

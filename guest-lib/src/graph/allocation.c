@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "context.h"
-#include "device.h"
 #include "graph/task.h"
 #include "guest_calls.h"
-#include "memory_parts.h"
-#include "peer.h"
-#include "stream.h"
-#include "window.h"
+#include "memory/memory_parts.h"
+#include "memory/peer.h"
+#include "memory/window.h"
+#include "session/context.h"
+#include "session/device.h"
+#include "streams/stream.h"
 
 #define UNIT 512
 

@@ -8,7 +8,7 @@
 
 #include "graph/allocation.h"
 #include "graph/task.h"
-#include "module.h"
+#include "kernels/module.h"
 
 static const char *name_of(CUgraphNodeType type) {
   static const char *const names[] = {

@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/exec.h"
 #include "graph/allocation.h"
 #include "graph/condition.h"
-#include "graph/exec.h"
 #include "graph/task.h"
 #include "graph/told.h"
 #include "graph/user_object.h"
-#include "handle.h"
+#include "session/handle.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

@@ -5,7 +5,7 @@
 #include "graph/dot.h"
 #include "graph/graph.h"
 #include "guest_calls.h"
-#include "lane.h"
+#include "session/lane.h"
 
 static CUgraphNode name_of(const struct graph_node *node) {
   return (CUgraphNode)(uintptr_t)node->handle;

@@ -3,17 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "context.h"
-#include "event.h"
 #include "graph/allocation.h"
 #include "graph/condition.h"
-#include "handle.h"
-#include "host_memory.h"
-#include "launch.h"
-#include "log.h"
-#include "memory.h"
-#include "module.h"
-#include "stream_values.h"
+#include "kernels/launch.h"
+#include "kernels/module.h"
+#include "memory/host_memory.h"
+#include "memory/memory.h"
+#include "memory/stream_values.h"
+#include "session/context.h"
+#include "session/handle.h"
+#include "setup/log.h"
+#include "streams/event.h"
 
 #define VALUES_MAX 256
 

@@ -3,7 +3,7 @@
 #ifndef OUTBOARD_TASK_H
 #define OUTBOARD_TASK_H
 
-#include "box.h"
+#include "copies/box.h"
 #include "graph/graph.h"
 
 struct kernel_task {

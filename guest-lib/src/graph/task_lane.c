@@ -1,10 +1,10 @@
 // Which device does what (lane.h): what names memory, an event or a function is done by the device
 // that has it.
-#include "across.h"
+#include "copies/across.h"
 #include "graph/allocation.h"
 #include "graph/condition.h"
 #include "graph/task.h"
-#include "handle.h"
+#include "session/handle.h"
 
 unsigned lane_of_both(unsigned a, unsigned b) {
   if (a == LANE_ANY || a == b) return b;

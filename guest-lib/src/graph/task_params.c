@@ -1,12 +1,12 @@
 // What programs are told of tasks, and how two of them compare.
 #include <string.h>
 
-#include "across.h"
+#include "copies/across.h"
 #include "graph/allocation.h"
 #include "graph/condition.h"
 #include "graph/task.h"
-#include "memory.h"
-#include "module.h"
+#include "kernels/module.h"
+#include "memory/memory.h"
 
 static CUcontext context_of(const struct task *task) { return (CUcontext)(uintptr_t)task->context; }
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "guest_calls.h"
-#include "handle.h"
+#include "session/handle.h"
 
 #define REFERENCES_MAX 0x7FFFFFFFu
 

@@ -1,8 +1,8 @@
 // The server's answer to a Hello, on any bytes: preface, message, and what is taken from a Welcome.
 #include <string.h>
 
-#include "control.h"
-#include "memory.h"
+#include "memory/memory.h"
+#include "setup/control.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

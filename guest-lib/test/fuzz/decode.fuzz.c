@@ -1,6 +1,6 @@
 // The decoder of what the server sends, on any bytes, received in pieces of any size.
 // Input: a seed for the sizes of the pieces, then the stream.
-#include "decode.h"
+#include "wire/decode.h"
 
 #include <stdlib.h>
 #include <string.h>

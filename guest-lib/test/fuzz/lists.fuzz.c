@@ -6,8 +6,8 @@
 
 #include "check.h"
 #include "cuda_driver.h"
-#include "log.h"
 #include "session.h"
+#include "setup/log.h"
 
 static struct {
   const uint8_t *at;

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../../src/answer.c"
+#include "../../src/wire/answer.c"
 
 enum { QUESTIONS = 6, SHAPE = 8, BODY = 4096 };
 

@@ -74,7 +74,7 @@ export async function between(
   return result;
 }
 
-/** The names of guest-lib/src/stats.h, read from the file that a run wrote. */
+/** The names of guest-lib/src/base/stats.h, read from the file that a run wrote. */
 export interface Stats {
   magic: string;
   version: number;

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "log.h"
+#include "setup/log.h"
 
 static int file = -1;
 

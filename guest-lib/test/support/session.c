@@ -3,13 +3,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "batch.h"
 #include "check.h"
-#include "connection.h"
-#include "context.h"
-#include "device.h"
-#include "enter.h"
-#include "memory.h"
+#include "memory/memory.h"
+#include "session/context.h"
+#include "session/device.h"
+#include "wire/batch.h"
+#include "wire/connection.h"
+#include "wire/enter.h"
 
 static void describe(struct device *device) {
   strcpy(device->name, "Test device");

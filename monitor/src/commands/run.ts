@@ -223,7 +223,7 @@ function say(text: string) {
   process.stderr.write(`outboard: ${text}\n`);
 }
 
-/** Where the program's processes note what one of them has said (guest-lib/src/notice.h). */
+/** Where the program's processes note what one of them has said (guest-lib/src/base/notice.h). */
 function noticesFolder() {
   let folder: string | null = null;
   try {

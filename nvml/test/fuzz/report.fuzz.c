@@ -1,8 +1,8 @@
 // The monitor's answer to a query, on any bytes: preface, message, and what is read from a report.
 #include <string.h>
 
-#include "control.h"
 #include "report.h"
+#include "setup/control.h"
 #include "wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

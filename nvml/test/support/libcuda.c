@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "companion.h"
+#include "driver/companion.h"
 
 CUresult cuGetExportTable(const void **table, const CUuuid *id);
 void test_session(uint64_t number, uint64_t total, uint64_t free_bytes);

@@ -2,13 +2,13 @@
 // clang-format off
 #include "guest_calls.h"
 
-#include "across.h"
-#include "enter.h"
-#include "handle.h"
-#include "memory.h"
-#include "module.h"
-#include "stream.h"
-#include "watch.h"
+#include "copies/across.h"
+#include "wire/enter.h"
+#include "session/handle.h"
+#include "memory/memory.h"
+#include "kernels/module.h"
+#include "streams/stream.h"
+#include "base/watch.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define WATCHED static __attribute__((cold, noinline))

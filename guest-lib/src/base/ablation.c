@@ -1,0 +1,70 @@
+#include "base/ablation.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "guest_calls.h"
+#include "setup/log.h"
+#include "wire/answer.h"
+#include "wire/enter.h"
+
+unsigned ablation;
+
+static const struct {
+  const char *name;
+  unsigned bit;
+} known[] = {
+    {"batching", ABLATE_BATCHING}, {"local", ABLATE_LOCAL},     {"handles", ABLATE_HANDLES},
+    {"deferred", ABLATE_DEFERRED}, {"modules", ABLATE_MODULES}, {"region", ABLATE_REGION},
+};
+
+// The bits of a list of names; `unknown` is the first that is none.
+static unsigned parse(const char *list, const char **unknown, size_t *length) {
+  unsigned bits = 0;
+  *unknown = NULL;
+  for (const char *at = list; *at;) {
+    size_t size = strcspn(at, ",");
+    unsigned bit = 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+      if (strlen(known[i].name) == size && memcmp(known[i].name, at, size) == 0) bit = known[i].bit;
+    if (!bit && size && !*unknown) {
+      *unknown = at;
+      *length = size;
+    }
+    bits |= bit;
+    at += size + (at[size] == ',');
+  }
+  return bits;
+}
+
+_Bool ablation_decide(void) {
+  const char *list = secure_getenv("OUTBOARD_ABLATION");
+  const char *unknown;
+  size_t length;
+  ablation = list ? parse(list, &unknown, &length) : 0;
+  return ablation != 0;
+}
+
+void ablation_report(void) {
+  const char *list = secure_getenv("OUTBOARD_ABLATION");
+  const char *unknown = NULL;
+  size_t length = 0;
+  if (list) parse(list, &unknown, &length);
+  if (unknown)
+    log_error(
+        "OUTBOARD_ABLATION: \"%.*s\" is not known: expected batching, local, handles, deferred, "
+        "modules or region",
+        (int)length, unknown);
+}
+
+CUresult ablation_after(int call, CUresult result) {
+  const unsigned traits = call_traits[call];
+  const _Bool asks = (ablated(ABLATE_LOCAL) && traits & CALL_IS_LOCAL) ||
+                     (ablated(ABLATE_HANDLES) && traits & CALL_MINTS);
+  if (result || !asks || atomic_load(&guest_condition)) return result;
+  struct answer answer;
+  answer_init(&answer);
+  ask_Echo(&answer);
+  answer_free(&answer);
+  return result;
+}

@@ -1,0 +1,76 @@
+#include "base/notice.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[256];
+static _Bool wanted;
+static _Bool errors_too;
+
+// A name in the folder; below 0 with EEXIST if it is there already.
+static int note(const char *name) {
+  char path[sizeof folder + 32];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd >= 0) close(fd);
+  return fd;
+}
+
+void notice_open(void) {
+  const char *where = secure_getenv("OUTBOARD_NOTICES"), *log = secure_getenv("OUTBOARD_LOG");
+  if (!where || !*where || strlen(where) >= sizeof folder) return;
+  strcpy(folder, where);
+  note("called");
+  wanted = !log || !*log || strchr(log, ':');
+}
+
+static void write_line(const char *text, size_t length) {
+  char line[1100];
+  int size = snprintf(line, sizeof line, "outboard: %.*s\n", (int)length, text);
+  // One write, so that lines of threads and processes do not mix.
+  ssize_t done = write(2, line, (size_t)size < sizeof line ? (size_t)size : sizeof line - 1);
+  (void)done;
+}
+
+// Without a folder to note it in it is said again and again rather than never.
+static void say(const char *text, size_t length) {
+  int saved = errno;
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (size_t i = 0; i < length; i++) hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
+  char name[32];
+  snprintf(name, sizeof name, "%016llx", (unsigned long long)hash);
+  if (note(name) >= 0 || errno != EEXIST) write_line(text, length);
+  errno = saved;
+}
+
+void notice_errors(_Bool on) {
+  errors_too = on && wanted;
+  log_tell(errors_too ? say : NULL);
+}
+
+void notice(enum log_level level, const char *format, ...) {
+  if (!wanted && level > log_level) return;
+  char text[1000];
+  va_list arguments;
+  va_start(arguments, format);
+  int size = vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  if (size < 0) return;
+  size_t length = (size_t)size < sizeof text ? (size_t)size : sizeof text - 1;
+  LOG(level, "%s", text);
+  if (wanted && !(errors_too && level == LOG_ERROR)) say(text, length);
+}
+
+void notice_place(unsigned position) {
+  log_info("waiting for a free slot: position %u", position);
+  if (!wanted || !isatty(2)) return;
+  char text[80];
+  int length = snprintf(text, sizeof text, "waiting for a GPU: place %u in the queue", position);
+  write_line(text, (size_t)length);
+}

@@ -1,0 +1,39 @@
+// Whether calls are looked at as they pass: recorded (trace.h), timed (stats.h), or made as dear as
+// a design decision saves (ablation.h). One word for all, so that ordinary runs pay one branch.
+#ifndef OUTBOARD_WATCH_H
+#define OUTBOARD_WATCH_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "base/stats.h"
+#include "base/trace.h"
+#include "cuda_driver.h"
+
+enum { WATCH_UNDECIDED = 1, WATCH_TRACE = 2, WATCH_STATS = 4, WATCH_ABLATION = 8 };
+
+// Before the first call of a process it is WATCH_UNDECIDED.
+extern _Atomic unsigned guest_watch;
+
+static inline _Bool watch_on(void) {
+  return __builtin_expect(atomic_load_explicit(&guest_watch, memory_order_acquire) != 0, 0);
+}
+static inline _Bool watch_has(unsigned bit) {
+  return (atomic_load_explicit(&guest_watch, memory_order_acquire) & bit) != 0;
+}
+
+struct watched {
+  struct trace_span trace;
+  struct stats_span stats;
+  int call;
+};
+
+// All are safe from any thread; to be called while watch_on().
+void watch_begin(struct watched *watched, int call);
+CUresult watch_end(const struct watched *watched, CUresult result);
+void watch_posted(uint16_t op, uint64_t sequence, size_t bytes);
+
+// In a child of a fork: the environment is looked at again.
+void watch_again(void);
+
+#endif

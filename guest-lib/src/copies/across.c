@@ -1,0 +1,270 @@
+#include "copies/across.h"
+
+#include <stdlib.h>
+
+#include "capture/capture.h"
+#include "guest_calls.h"
+#include "memory/host_memory.h"
+#include "memory/memory.h"
+#include "memory/window.h"
+#include "session/handle.h"
+#include "streams/host_function.h"
+#include "streams/stream.h"
+#include "wire/enter.h"
+
+// So much is on its way through this process at once.
+#define PIECE_BYTES (4u << 20)
+
+// ---- copies ------------------------------------------------------------------------------------
+
+struct crossing {
+  struct box_end to, from;
+  unsigned to_lane, from_lane;  // LANE_ANY: the host
+  struct box box;
+  unsigned by;  // the lane whose device reaches both ends; LANE_ANY: none does
+};
+
+unsigned across_lane_of(const struct box_end *end) {
+  if (end->place == BOX_ARRAY) return handle_lane(WIRE_KIND_ARRAY, end->array);
+  struct allocation found;
+  if (end->place == BOX_HOST || window_is_host(end->address)) return LANE_ANY;
+  return memory_find(end->address, &found) ? found.lane : LANE_ANY;
+}
+
+static _Bool reaches(unsigned lane, const struct box_end *end, unsigned end_lane) {
+  struct allocation found;
+  if (lane == end_lane) return 1;
+  return end->place != BOX_ARRAY && memory_find(end->address, &found) &&
+         lanes_have(found.visitors, lane);
+}
+
+static unsigned lane_of_copy(const struct crossing *c, unsigned here) {
+  const unsigned lanes[3] = {here, c->to_lane, c->from_lane};
+  if (c->to_lane == LANE_ANY || c->from_lane == LANE_ANY) return LANE_ANY;
+  for (int i = 0; i < 3; i++)
+    if (reaches(lanes[i], &c->to, c->to_lane) && reaches(lanes[i], &c->from, c->from_lane))
+      return lanes[i];
+  return LANE_ANY;
+}
+
+// One way, in the lane of the end that is a device's; `host` has it in rows without gaps.
+static CUresult move(const struct box_end *device, unsigned lane, struct box_end host,
+                     const struct box *box, uint64_t stream, _Bool up) {
+  struct box_end end = *device;
+  struct lane_thread before = lane_enter(lane);
+  CUresult result =
+      up ? box_copy(&end, &host, box, stream, 1) : box_copy(&host, &end, box, stream, 0);
+  lane_leave(before);
+  return result;
+}
+
+static CUresult move_piece(const struct crossing *c, const struct box_piece *piece, char *through,
+                           const uint64_t streams[LANES_MAX]) {
+  const struct box_end stage = {.place = BOX_HOST,
+                                .address = (uint64_t)(uintptr_t)through,
+                                .pitch = piece->box.width,
+                                .rows = piece->box.height};
+  struct box_end to = box_end_at(&c->to, piece), from = box_end_at(&c->from, piece);
+  if (c->from_lane == LANE_ANY)
+    return move(&to, c->to_lane, from, &piece->box, streams[c->to_lane], 1);
+  if (c->to_lane == LANE_ANY)
+    return move(&from, c->from_lane, to, &piece->box, streams[c->from_lane], 0);
+  CUresult result = move(&from, c->from_lane, stage, &piece->box, streams[c->from_lane], 0);
+  return result ? result : move(&to, c->to_lane, stage, &piece->box, streams[c->to_lane], 1);
+}
+
+// By one device, which reaches both.
+static CUresult copy_by(const struct crossing *c, uint64_t stream) {
+  struct box_end to = c->to, from = c->from;
+  struct lane_thread before = lane_enter(c->by);
+  CUresult result = box_locate(&to, &from, &c->box);
+  if (!result) result = box_move(&to, &from, &c->box, stream, LANDING_WAITED_FOR);
+  if (!result) result = stream_synchronize(stream);
+  lane_leave(before);
+  return result;
+}
+
+// All of it, on these streams of the lanes. When it returns, all is where it goes.
+static CUresult carry(const struct crossing *c, const uint64_t streams[LANES_MAX]) {
+  if (c->by != LANE_ANY) return copy_by(c, streams[c->by]);
+  uint64_t bytes = c->box.width * c->box.height * c->box.depth;
+  char *through = malloc(bytes < PIECE_BYTES ? bytes : PIECE_BYTES);
+  CUresult result = through ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  struct box_piece piece = {0};
+  while (!result && piece.z < c->box.depth) {
+    box_piece_shape(&piece, &c->box, PIECE_BYTES, 1, 1);
+    result = move_piece(c, &piece, through, streams);
+    box_piece_next(&piece, &c->box);
+  }
+  if (!result && c->to_lane != LANE_ANY) {
+    struct lane_thread before = lane_enter(c->to_lane);
+    result = stream_synchronize(streams[c->to_lane]);
+    lane_leave(before);
+  }
+  free(through);
+  return result;
+}
+
+// A stream of a lane that nothing of the program's is on, and that waits for nothing: the steps of
+// streams copy there. Only the thread that takes them asks.
+static CUresult own_stream(unsigned lane, uint64_t streams[LANES_MAX]) {
+  static uint64_t made[LANES_MAX];
+  CUresult result = CUDA_SUCCESS;
+  if (lane == LANE_ANY) return result;
+  struct lane_thread before = lane_enter(lane);
+  // A reset of the context ends it like any other.
+  if (!handle_is_live(WIRE_KIND_STREAM, made[lane])) result = stream_begin_apart(&made[lane]);
+  lane_leave(before);
+  streams[lane] = made[lane];
+  return result;
+}
+
+static void carry_step(void *data, struct host_step_call call) {
+  struct crossing *c = data;
+  uint64_t streams[LANES_MAX] = {0};
+  CUresult result = own_stream(c->by == LANE_ANY ? c->from_lane : c->by, streams);
+  if (!result && c->by == LANE_ANY) result = own_stream(c->to_lane, streams);
+  if (!result) result = carry(c, streams);
+  lane_use(call.lane);
+  if (result && !guest_is_lost()) guest_async_error(result);
+  free(c);
+  host_step_done(call);
+}
+
+// Whether an end and what the host has at it may be copied to or from in its lane.
+static CUresult check_end(const struct box_end *end, unsigned lane, const struct box *box) {
+  if (lane == LANE_ANY) return CUDA_SUCCESS;
+  struct box_end device = *end, host = {.place = BOX_HOST,
+                                        .address = (uint64_t)(uintptr_t)&device,
+                                        .pitch = box->width,
+                                        .rows = box->height};
+  struct lane_thread before = lane_enter(lane);
+  CUresult result = box_locate(&device, &host, box);
+  lane_leave(before);
+  return result;
+}
+
+static _Bool is_pageable(const struct box_end *end, unsigned lane) {
+  return lane == LANE_ANY && !host_is_pinned((const void *)(uintptr_t)end->address, 1);
+}
+
+static CUresult copy(struct crossing c, uint64_t stream, _Bool async) {
+  CUresult result = check_end(&c.to, c.to_lane, &c.box);
+  if (!result) result = check_end(&c.from, c.from_lane, &c.box);
+  if (result) return result;
+  // On the legacy stream it begins when all work of both devices is done, and theirs goes on after
+  // it. The program may change pageable memory as soon as this returns, or means to read it.
+  const _Bool legacy = stream == STREAM_LEGACY_WIRE;
+  if (async && !legacy && !is_pageable(&c.to, c.to_lane) && !is_pageable(&c.from, c.from_lane)) {
+    struct crossing *later = malloc(sizeof *later);
+    if (!later) return CUDA_ERROR_OUT_OF_MEMORY;
+    *later = c;
+    result = host_step(stream, carry_step, later);
+    if (result) free(later);
+    return result;
+  }
+  result = stream_synchronize(stream);
+  // What is waited for is behind the work of both devices, too.
+  const unsigned lanes[2] = {c.from_lane, c.to_lane};
+  for (int i = 0; i < 2 && !result; i++)
+    if ((!async || legacy) && lanes[i] != LANE_ANY) result = lane_synchronize(lanes[i]);
+  const uint64_t streams[LANES_MAX] = {STREAM_LEGACY_WIRE};
+  return result ? result : carry(&c, streams);
+}
+
+_Bool across_copy(const struct box_end *to, const struct box_end *from, const struct box *box,
+                  uint64_t stream, _Bool async, CUresult *result) {
+  unsigned here = lane_here(), to_lane = across_lane_of(to), from_lane = across_lane_of(from);
+  if ((to_lane == LANE_ANY || to_lane == here) && (from_lane == LANE_ANY || from_lane == here))
+    return 0;
+  lane_use(here);
+  if (capture_active() && (*result = capture_box(stream, to, from, box)) != CAPTURE_NONE) return 1;
+  struct crossing c = {*to, *from, to_lane, from_lane, *box, LANE_ANY};
+  c.by = lane_of_copy(&c, here);
+  lane_use(here);
+  if (c.by == here && async && stream != STREAM_LEGACY_WIRE) return 0;
+  *result = copy(c, stream, async);
+  return 1;
+}
+
+_Bool across_copy_line(uint64_t to, uint64_t from, uint64_t bytes, uint64_t stream, _Bool async,
+                       CUresult *result) {
+  if (!bytes) return 0;
+  const struct box_end ends[2] = {
+      {.place = BOX_EITHER, .address = to, .pitch = bytes, .rows = 1},
+      {.place = BOX_EITHER, .address = from, .pitch = bytes, .rows = 1}};
+  return across_copy(&ends[0], &ends[1], &(struct box){bytes, 1, 1}, stream, async, result);
+}
+
+// ---- fills -------------------------------------------------------------------------------------
+
+CUresult across_go(uint64_t address, uint64_t *stream, _Bool *away) {
+  const struct box_end end = {.place = BOX_DEVICE, .address = address};
+  unsigned lane = across_lane_of(&end);
+  if (lane == LANE_ANY || reaches(lane_here(), &end, lane)) return CUDA_SUCCESS;
+  // In a graph that is captured it is a node, as in a stream of the memory's own device.
+  CUresult result = capture_active() ? capture_look(*stream) : CAPTURE_NONE;
+  if (result != CAPTURE_NONE) return result;
+  if ((result = stream_synchronize(*stream))) return result;
+  *away = 1;
+  lane_use(lane);
+  *stream = STREAM_LEGACY_WIRE;
+  return CUDA_SUCCESS;
+}
+
+CUresult across_return(CUresult result) {
+  return result ? result : stream_synchronize(STREAM_LEGACY_WIRE);
+}
+
+// ---- waits -------------------------------------------------------------------------------------
+
+// One stream has to come to where it waits, and the other to what it waits for, in either order.
+// Both are steps, which one thread takes one after the other.
+struct gate {
+  _Bool open, awaited;
+  struct host_step_call waiting;
+};
+
+static void wait_step(void *data, struct host_step_call call) {
+  struct gate *gate = data;
+  if (!gate->open) {
+    gate->awaited = 1;
+    gate->waiting = call;
+    return;
+  }
+  free(gate);
+  host_step_done(call);
+}
+
+static void open_step(void *data, struct host_step_call call) {
+  struct gate *gate = data;
+  gate->open = 1;
+  host_step_done(call);
+  if (!gate->awaited) return;
+  host_step_done(gate->waiting);
+  free(gate);
+}
+
+// On a stream of its own, so that nothing else waits.
+static CUresult open_behind(uint64_t event, struct gate *gate) {
+  uint64_t stream;
+  CUresult result = stream_begin_apart(&stream);
+  if (result) return result;
+  result = put_cuStreamWaitEvent(stream, event, 0);
+  if (!result) result = host_step(stream, open_step, gate);
+  stream_end(stream);
+  return result;
+}
+
+CUresult across_wait(uint64_t stream, unsigned lane, uint64_t event) {
+  struct gate *gate = calloc(1, sizeof *gate);
+  if (!gate) return CUDA_ERROR_OUT_OF_MEMORY;
+  struct lane_thread before = lane_enter(lane);
+  CUresult result = open_behind(event, gate);
+  lane_leave(before);
+  if (result) {
+    free(gate);
+    return result;
+  }
+  return host_step(stream, wait_step, gate);
+}

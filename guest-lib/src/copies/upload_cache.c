@@ -1,0 +1,170 @@
+// Uploads travel in parts of a mebibyte. Groups of these are hashed and asked for; the server
+// copies the parts that it has at once, and says which it has not: these are sent, and it keeps
+// them under a hash of its own. A group is asked for while the answer of the one before it is on
+// its way.
+//
+// Each byte reaches the device as it was when it was read: in a part that is known, by its hash; in
+// one that is sent, by the socket. So a program that changes its memory meanwhile gets what it
+// would get from any asynchronous copy.
+#include "copies/upload_cache.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/part_hash.h"
+#include "base/stats.h"
+#include "guest_calls.h"
+#include "memory/host_memory.h"
+#include "setup/log.h"
+#include "wire/answer.h"
+#include "wire/batch.h"
+
+#define GROUP_PARTS 8u
+#define GROUP_BYTES (GROUP_PARTS * (uint64_t)WIRE_BULK_MAX)
+
+// Hashing what nobody has seen before is time lost: after TRIES groups in a row of which the server
+// had nothing, only one in EACH is asked for, until it has something again. All are kept there.
+#define TRIES 4u
+#define EACH 8u
+
+_Atomic uint64_t upload_cache_from[LANES_MAX] = {[0 ... LANES_MAX - 1] = UINT64_MAX};
+static _Atomic unsigned unknown_groups[LANES_MAX];
+
+void upload_cache_start(uint64_t from) {
+  upload_cache_from[lane_here()] = from ? from : UINT64_MAX;
+  atomic_store(&unknown_groups[lane_here()], 0);
+}
+
+static _Bool worth_asking(void) {
+  unsigned unknown = atomic_load_explicit(&unknown_groups[lane_here()], memory_order_relaxed);
+  return unknown < TRIES || (unknown - TRIES) % EACH == EACH - 1;
+}
+
+static void note_group(_Bool known) {
+  _Atomic unsigned *unknown = &unknown_groups[lane_here()];
+  if (known)
+    atomic_store_explicit(unknown, 0, memory_order_relaxed);
+  else
+    atomic_fetch_add_explicit(unknown, 1, memory_order_relaxed);
+}
+
+struct group {
+  uint64_t destination, bytes;
+  const char *at;
+  _Bool asked;
+  struct answer answer;
+};
+
+static uint64_t part_bytes(const struct group *group, unsigned part) {
+  uint64_t left = group->bytes - (uint64_t)part * WIRE_BULK_MAX;
+  return left < WIRE_BULK_MAX ? left : WIRE_BULK_MAX;
+}
+
+// Whether the program's memory can be read: what sends it is told by the system when it cannot, but
+// what hashes it would crash. Where the system does not say, there is no cache.
+#define PAGE 4096u
+static _Bool can_be_read(const char *at, uint64_t bytes) {
+  char read[WIRE_BULK_MAX / PAGE + 2];
+  struct iovec pages[sizeof read], here = {read, 0};
+  const char *end = at + bytes;
+  for (const char *page = at; page < end;
+       page = (const char *)(((uintptr_t)page / PAGE + 1) * PAGE))
+    pages[here.iov_len++] = (struct iovec){(void *)page, 1};
+  ssize_t got = process_vm_readv(getpid(), &here, 1, pages, here.iov_len, 0);
+  if (got < 0 && errno != EFAULT) {
+    log_info("uploads are not asked for by hash: process_vm_readv: %s", strerror(errno));
+    upload_cache_start(0);
+  }
+  return got == (ssize_t)here.iov_len;
+}
+
+static _Bool hash_group(const struct group *group, struct part_hash *hashes, unsigned *count) {
+  for (*count = 0; (uint64_t)*count * WIRE_BULK_MAX < group->bytes; ++*count) {
+    const char *at = group->at + (uint64_t)*count * WIRE_BULK_MAX;
+    uint64_t bytes = part_bytes(group, *count);
+    if (!can_be_read(at, bytes)) return 0;
+    part_hash(at, bytes, &hashes[*count]);
+  }
+  return 1;
+}
+
+static CUresult ask_for(struct group *group, uint64_t stream) {
+  struct part_hash hashes[GROUP_PARTS];
+  unsigned count;
+  group->asked = 0;
+  if (!worth_asking() || !hash_group(group, hashes, &count)) return CUDA_SUCCESS;
+  uint32_t size = count * (uint32_t)sizeof *hashes;
+  answer_init(&group->answer);
+  struct wire_UploadAsk *frame = batch_ask(WIRE_UploadAsk, sizeof *frame + size, &group->answer);
+  if (!frame) return guest_lost();
+  frame->destination = group->destination;
+  frame->length = group->bytes;
+  frame->stream = stream;
+  frame->hashes_size = size;
+  batch_blob((unsigned char *)(frame + 1), hashes, size);
+  batch_leave(stream);
+  group->asked = 1;
+  return CUDA_SUCCESS;
+}
+
+// Which parts are to be sent.
+static CUresult collect(struct group *group, uint64_t *missing) {
+  *missing = UINT64_MAX;
+  CUresult result = CUDA_SUCCESS;
+  if (group->asked) {
+    result = batch_collect(&group->answer, sizeof(struct wire_UploadAsk_reply));
+    if (!result) *missing = ((struct wire_UploadAsk_reply *)group->answer.reply)->missing;
+    answer_free(&group->answer);
+    group->asked = 0;
+  }
+  return result;
+}
+
+static CUresult send_rest(struct group *group, uint64_t stream, uint64_t missing) {
+  CUresult result = CUDA_SUCCESS;
+  _Bool known = 0;
+  for (unsigned part = 0; (uint64_t)part * WIRE_BULK_MAX < group->bytes && !result; part++) {
+    uint64_t offset = (uint64_t)part * WIRE_BULK_MAX, bytes = part_bytes(group, part);
+    if (missing >> part & 1) {
+      result = put_UploadKeep(group->destination + offset, stream, bytes, group->at + offset);
+      continue;
+    }
+    known = 1;
+    stats_add(&guest_stats->cached_parts, 1);
+    stats_add(&guest_stats->cached_bytes, bytes);
+  }
+  note_group(known);
+  return result;
+}
+
+CUresult upload_cache_copy(uint64_t destination, const void *source, uint64_t bytes,
+                           uint64_t stream) {
+  struct group groups[2], *before = NULL;
+  const char *at = host_use(source);
+  CUresult result = CUDA_SUCCESS;
+  for (unsigned turn = 0; before || bytes; turn ^= 1) {
+    struct group *group = NULL;
+    if (bytes && !result) {
+      uint64_t part = bytes < GROUP_BYTES ? bytes : GROUP_BYTES;
+      group = &groups[turn];
+      *group = (struct group){.destination = destination, .bytes = part, .at = at};
+      destination += part;
+      at += part;
+      bytes -= part;
+      result = ask_for(group, stream);
+    }
+    if (before) {
+      // Its answer has to come, whatever has failed.
+      uint64_t missing;
+      CUresult failed = collect(before, &missing);
+      if (!result) result = failed;
+      if (!result) result = send_rest(before, stream, missing);
+    }
+    before = group;
+    if (result) bytes = 0;
+  }
+  host_used();
+  return result;
+}

@@ -1,0 +1,365 @@
+#include "driver/attach.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/ablation.h"
+#include "base/notice.h"
+#include "base/stats.h"
+#include "base/trace.h"
+#include "copies/upload_cache.h"
+#include "driver/companion.h"
+#include "driver/error_text.h"
+#include "kernels/expected.h"
+#include "memory/memory.h"
+#include "session/context.h"
+#include "session/device.h"
+#include "session/lane.h"
+#include "setup/config.h"
+#include "setup/control.h"
+#include "setup/log.h"
+#include "setup/wait.h"
+#include "wire.h"
+#include "wire/answer.h"
+#include "wire/batch.h"
+#include "wire/connection.h"
+#include "wire/enter.h"
+#include "wire/region.h"
+
+static uint64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+struct window {
+  uint64_t base, size;  // size 0: none is held
+};
+
+// Holds [base, base + size) of this process's addresses, anywhere for base 0, so that a device
+// pointer never equals a host pointer. 0, or an errno value.
+static int hold_window(struct window *window, uint64_t base, uint64_t size) {
+  void *wanted = (void *)(uintptr_t)base;
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (base ? MAP_FIXED_NOREPLACE : 0);
+  void *held = mmap(wanted, size, PROT_NONE, flags, -1, 0);
+  if (held == MAP_FAILED) return errno;
+  if (base && held != wanted) {  // a kernel before 4.17 takes the address as a hint
+    munmap(held, size);
+    return EEXIST;
+  }
+  *window = (struct window){(uint64_t)(uintptr_t)held, size};
+  return 0;
+}
+
+static void let_go(struct window *window) {
+  if (window->size) munmap((void *)(uintptr_t)window->base, window->size);
+  window->size = 0;
+}
+
+// The answer's message does not fit a stack frame of a small thread.
+static outboard_Answer answer_message;
+static outboard_Hello hello;
+static uint8_t message[WIRE_CONTROL_MAX];
+
+// The program has been told to end, or to do something else: it is not made to wait any longer, nor
+// for another server. It may try again.
+static _Bool was_interrupted;
+static CUresult interrupted(void) {
+  was_interrupted = 1;
+  log_warn("a signal of the program has ended the wait for the server");
+  return CUDA_ERROR_SYSTEM_NOT_READY;
+}
+
+static CUresult send_hello(const struct config *config, const struct window *window) {
+  control_hello(&hello, config);
+  hello.window_bases[0] = window->base;
+  hello.window_bases_count = 1;
+  hello.window_size = window->size;
+  hello.expects_modules = !ablated(ABLATE_MODULES);
+
+  size_t size = control_write_hello(message, &hello);
+  if (!size) return CUDA_ERROR_SYSTEM_NOT_READY;
+  trace_step(STEP_HELLO, 0);
+  int error = connection_write(message, size, (int)config->connect_timeout_ms);
+  if (error == EINTR) return interrupted();
+  if (error) {
+    log_error("the hello could not be sent: %s", strerror(error));
+    return CUDA_ERROR_SYSTEM_NOT_READY;
+  }
+  return CUDA_SUCCESS;
+}
+
+// Reads one answer. After the first sign of life the wait is unlimited: a queue takes its time.
+static CUresult read_answer(int timeout_ms) {
+  uint8_t preface[WIRE_PREFACE_BYTES];
+  uint32_t length;
+  int error = connection_read(preface, sizeof preface, timeout_ms);
+  if (error == EINTR) return interrupted();
+  if (error) {
+    log_error("no answer from the server: %s. Is it an Outboard server, and the right port?",
+              strerror(error));
+    return CUDA_ERROR_SYSTEM_NOT_READY;
+  }
+  if (!control_read_preface(preface, &length)) return CUDA_ERROR_SYSTEM_NOT_READY;
+  error = connection_read(message, length, timeout_ms);
+  if (error == EINTR) return interrupted();
+  if (error) {
+    log_error("the server's answer ended early: %s", strerror(error));
+    return CUDA_ERROR_SYSTEM_NOT_READY;
+  }
+  return control_read_answer(preface, message, length, &answer_message);
+}
+
+static CUresult take_refusal(void) {
+  const outboard_Refusal *refusal = &answer_message.body.refusal;
+  trace_step(STEP_REFUSED, 0);
+  log_error("the server refused (%s): %s. %s", refusal->code, refusal->sentence, refusal->remedy);
+  return refusal->result ? (CUresult)refusal->result : CUDA_ERROR_SYSTEM_NOT_READY;
+}
+
+// All devices of the session, in the order of the lanes that lead to them.
+static struct devices {
+  struct device all[DEVICES_MAX];
+  int count;
+  uint32_t driver_version;  // the oldest
+  unsigned server;          // of those to come: the first lane that leads there
+} found;
+
+// Every lane's server holds the same window: an address means one thing only.
+static CUresult take_window(const outboard_Welcome *welcome, struct window *window) {
+  if (lane_here() == 0) {
+    if (welcome->window_base != window->base || welcome->window_size > window->size) {
+      let_go(window);
+      if (hold_window(window, welcome->window_base, welcome->window_size) != 0) {
+        log_error("the server's device window at 0x%llx is taken in this process",
+                  (unsigned long long)welcome->window_base);
+        return CUDA_ERROR_SYSTEM_NOT_READY;
+      }
+    }
+    memory_start(welcome->window_base, welcome->window_size, welcome->memory_limit,
+                 welcome->pinned_memory);
+    window->size = welcome->window_size;
+    return CUDA_SUCCESS;
+  }
+  if (welcome->window_base != window->base || welcome->window_size < window->size) {
+    log_error(
+        "the servers' device windows differ: 0x%llx and 0x%llx. With several GPUs they have to be "
+        "the same",
+        (unsigned long long)window->base, (unsigned long long)welcome->window_base);
+    return CUDA_ERROR_SYSTEM_NOT_READY;
+  }
+  memory_join(welcome->memory_limit, welcome->pinned_memory);
+  return CUDA_SUCCESS;
+}
+
+static CUresult take_welcome(struct window *window) {
+  const outboard_Welcome *welcome = &answer_message.body.welcome;
+  trace_step(STEP_WELCOME, welcome->session);
+  CUresult result = take_window(welcome, window);
+  if (result) return result;
+  companion_start(welcome->session, found.server, connection_server());
+  upload_cache_start(welcome->upload_cache);
+  if (!expected_told(welcome)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (welcome->region) region_offered();
+  if (welcome->error_texts) error_text_offered();
+  static struct device devices[DEVICES_MAX];
+  control_devices(welcome, devices);
+  for (unsigned i = 0; i < welcome->devices_count && found.count < DEVICES_MAX; i++) {
+    devices[i].lane = lane_here();
+    devices[i].server = found.server;
+    found.all[found.count++] = devices[i];
+  }
+  if (!found.driver_version || welcome->driver_version < found.driver_version)
+    found.driver_version = welcome->driver_version;
+  log_info("session %llu: %u device(s), %llu MiB, server %s", (unsigned long long)welcome->session,
+           (unsigned)welcome->devices_count, (unsigned long long)(welcome->memory_limit >> 20),
+           welcome->server_version);
+  return CUDA_SUCCESS;
+}
+
+// Everybody is there.
+static CUresult start(const struct config *config) {
+  device_start(found.all, found.count, config->visible_devices, found.driver_version);
+  if (device_count() == 0) {
+    log_error("CUDA_VISIBLE_DEVICES=\"%s\" leaves none of the %d GPUs of this session visible",
+              config->visible_devices, found.count);
+    return CUDA_ERROR_NO_DEVICE;
+  }
+  if (!context_start(device_count())) return CUDA_ERROR_OUT_OF_MEMORY;
+  for (int lane = 0; lane < lane_count; lane++) {
+    lane_use((unsigned)lane);
+    connection_watch();
+    int error = batch_start();
+    if (error) {
+      log_error("the sender thread could not be started: %s", strerror(error));
+      return CUDA_ERROR_OPERATING_SYSTEM;
+    }
+  }
+  for (int lane = 0; lane < lane_count; lane++) {
+    lane_use((unsigned)lane);
+    expected_start();
+  }
+  return CUDA_SUCCESS;
+}
+
+// Once: a program may try cuInit again and again.
+static void open_log_and_stats(void) {
+  const char *level = secure_getenv("OUTBOARD_LOG");
+  if (level && *level) {
+    const char *wrong = log_configure(level);
+    if (wrong) log_error("OUTBOARD_LOG=\"%s\": %s", level, wrong);
+  }
+  const char *stats = secure_getenv("OUTBOARD_STATS");
+  int error = 0;
+  if (stats && *stats && (error = stats_open(stats)))
+    log_error("OUTBOARD_STATS=\"%s\": %s", stats, strerror(error));
+  if (!stats || !*stats || error) stats_wanted = 0;
+  trace_report();
+  ablation_report();
+  notice_open();
+}
+
+// One connection, to the first of the servers that answers, in the thread's lane.
+static CUresult attach_lane(const struct config *config, struct window *window) {
+  struct trace_span connecting;
+  trace_step_begin(&connecting, STEP_CONNECT);
+  int error = connection_open(config);
+  CUresult result = !error           ? CUDA_SUCCESS
+                    : error == EINTR ? interrupted()
+                                     : CUDA_ERROR_SYSTEM_NOT_READY;
+  trace_step_end(&connecting, result);
+  if (!result) result = send_hello(config, window);
+  if (!result) result = read_answer((int)config->connect_timeout_ms);
+  while (!result && answer_message.which_body == outboard_Answer_queued_tag) {
+    const outboard_Queued *queued = &answer_message.body.queued;
+    if (*queued->warning)
+      notice(LOG_WARN, "%s", queued->warning);
+    else
+      notice_place(queued->position);
+    trace_step(STEP_QUEUED, answer_message.body.queued.position);
+    result = read_answer(-1);
+  }
+  if (!result)
+    result = answer_message.which_body == outboard_Answer_refusal_tag ? take_refusal()
+                                                                      : take_welcome(window);
+  if (!result) stats_add(&guest_stats->round_trips, 1);
+  return result;
+}
+
+// The GPUs of one server, in lanes from `first` on. The first connection asks for all of them and
+// gets tickets for the others, which a connection each hands in.
+static CUresult attach_group(const struct config *config, struct window *window, unsigned first) {
+  lane_use(first);
+  found.server = first;
+  CUresult result = attach_lane(config, window);
+  if (result || config->gpus == 1) return result;
+  const outboard_Welcome *welcome = &answer_message.body.welcome;
+  if (welcome->tickets_count != config->gpus - 1) {
+    log_error("the server has given %u of %u GPUs", (unsigned)welcome->tickets_count + 1,
+              config->gpus);
+    return CUDA_ERROR_SYSTEM_NOT_READY;
+  }
+  static struct config other;
+  static outboard_Welcome told;
+  other = *config;
+  other.gpus = 1;
+  told = *welcome;
+  for (unsigned i = 0; i < told.tickets_count && !result; i++) {
+    strcpy(other.ticket, told.tickets[i]);
+    lane_use(first + 1 + i);
+    result = attach_lane(&other, window);
+  }
+  return result;
+}
+
+// A lane for each GPU, and devices are numbered through; servers beyond the number of GPUs stand in
+// for those that cannot be had.
+static CUresult attach_lanes(const struct config *config, struct window *window) {
+  lane_count = (int)config->gpus;
+  static struct config one;
+  one = *config;
+  one.server_count = 1;
+  unsigned servers = (unsigned)config->server_count, lane = 0;
+  unsigned parts = config_parts(config), spare = parts;
+  for (unsigned part = 0; part < parts; part++) {
+    one.gpus = config_gpus_of(config, part);
+    one.servers[0] = config->servers[part];
+    CUresult result = attach_group(&one, window, lane);
+    while (result && !was_interrupted && spare < servers) {
+      for (unsigned i = 0; i < one.gpus; i++) connection_close_of(lane + i);
+      while (found.count && found.all[found.count - 1].lane >= lane) found.count--;
+      one.servers[0] = config->servers[spare++];
+      result = attach_group(&one, window, lane);
+    }
+    if (result) return result;
+    lane += one.gpus;
+  }
+  return CUDA_SUCCESS;
+}
+
+static CUresult try_attach(void) {
+  static struct config config;
+  CUresult result = config_read(&config);
+  if (result) return result;
+  // Nothing visible: no server is needed to know it.
+  if (config.visible_devices && !*config.visible_devices) {
+    notice(LOG_WARN, "CUDA_VISIBLE_DEVICES is empty: no device is visible, and none is asked for");
+    return CUDA_ERROR_NO_DEVICE;
+  }
+  uint64_t begin = now_ns();
+  struct window window = {0};
+  int error = hold_window(&window, WIRE_WINDOW_BASE, WIRE_WINDOW_SIZE);
+  if (error) error = hold_window(&window, 0, WIRE_WINDOW_SIZE);
+  if (error) {
+    log_error(
+        "no room for a device window of %llu GiB of addresses: %s. A limit on address space "
+        "(ulimit -v) does that",
+        WIRE_WINDOW_SIZE >> 30, strerror(error));
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  found.count = 0;
+  found.driver_version = 0;
+  result = config.gpus > 1 ? attach_lanes(&config, &window) : attach_lane(&config, &window);
+  if (!result) result = start(&config);
+  if (result) {
+    connection_close();
+    let_go(&window);
+    lane_count = 1;
+    return result;
+  }
+  stats_add(&guest_stats->attach_ns, now_ns() - begin);
+  stats_phase_end(PHASE_ATTACH);
+  return CUDA_SUCCESS;
+}
+
+CUresult attach(void) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+  if (guest_is_child()) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!(atomic_load(&guest_condition))) return CUDA_SUCCESS;
+  // Before the lock: a child that another thread forks off now must not wait for it.
+  guest_attaching();
+  pthread_mutex_lock(&lock);
+  static _Bool attached;
+  CUresult result = CUDA_SUCCESS;
+  if (attached) {
+    result = guest_refuse(NEEDS_INIT);
+  } else {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, open_log_and_stats);
+    was_interrupted = 0;
+    notice_errors(1);
+    wait_begin();
+    result = try_attach();
+    wait_end();
+    notice_errors(0);
+    attached = !result;
+  }
+  guest_attached(attached);
+  pthread_mutex_unlock(&lock);
+  return result;
+}

@@ -1,0 +1,43 @@
+// What this library tells the other libraries of ours in the process (libnvidia-ml.so.1): a table
+// behind cuGetExportTable, as drivers tell theirs. Whatever else is called libcuda.so.1 does not
+// know its name.
+#ifndef OUTBOARD_COMPANION_H
+#define OUTBOARD_COMPANION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cuda_driver.h"
+#include "setup/config.h"
+
+#define COMPANION_TABLE \
+  ((CUuuid){            \
+      .bytes = {'O', 'U', 'T', 'B', 'O', 'A', 'R', 'D', ' ', 's', 'e', 's', 's', 'i', 'o', 'n'}})
+
+struct companion_session {
+  uint64_t session;       // as the server numbers it
+  uint64_t memory_total;  // its limit
+  uint64_t memory_free;
+};
+
+// A device of the session, in the order in which CUDA numbers all of them.
+struct companion_device {
+  struct companion_session session;  // its server's
+  unsigned first;                    // of the devices that its server was asked for together
+  struct server_name server;
+};
+
+struct companion_table {
+  size_t size;  // of the table: entries are only ever added
+  // False while there is no session: before cuInit, after a fork, once the connection is lost.
+  _Bool (*session)(struct companion_session *session);
+  // How many devices there are, and what is known of the first `room` of them; 0 as above.
+  unsigned (*devices)(struct companion_device *devices, unsigned room);
+};
+
+// The thread's lane has a session.
+void companion_start(uint64_t session, unsigned first, const struct server_name *server);
+// NULL when `id` is another table's.
+const struct companion_table *companion_table(const CUuuid *id);
+
+#endif

@@ -1,0 +1,128 @@
+// Executable graphs: a copy of a graph of which nothing but the parameters of nodes changes, and
+// which the server has too. Making one is one posted message (or several, when it is long), a
+// launch is one posted command, and so is what changes.
+#ifndef OUTBOARD_GRAPH_EXEC_H
+#define OUTBOARD_GRAPH_EXEC_H
+
+#include <pthread.h>
+
+#include "copies/box.h"
+#include "graph/graph.h"
+
+// A copy between the program's memory and the device. The server's node copies from or to device
+// memory set aside for it; what the program has there travels with each launch.
+struct graph_transfer {
+  struct graph_node *node;
+  uint64_t staging, capacity;
+  uint64_t mapped;   // where the device reaches the program's memory; 0: it does not
+  _Bool late;        // a hook reads the program's memory, not the launch (hook.h)
+  _Bool landed;      // a hook writes it
+  _Bool ahead;       // ... that comes ahead of the node
+  uint64_t fetched;  // by hooks, in how many launches
+};
+
+struct graph_exec {
+  unsigned references;  // with the lock of graphs
+  unsigned lane;        // whose server has it
+  _Bool split;          // several have: its parts (parts.h), each an executable graph of its own
+  struct graph_parts *parts;  // also, once it was launched into a stream of another lane
+  uint64_t handle;
+  uint64_t wire;  // the server's; the same, until it has been made again
+  uint64_t flags;
+  // For all below; taken before the lock of graphs.
+  pthread_mutex_t mutex;
+  struct graph *plan;
+  struct graph *from;         // whose only executable graph it is, as it allocates; or NULL
+  struct graph_node **order;  // all nodes, each behind those it depends on
+  size_t order_count;
+  _Bool gone;  // the server has it no more
+  struct graph_transfer *transfers;
+  size_t transfer_count;
+  uint64_t *outgrown;  // memory set aside that launches under way may still use
+  size_t outgrown_count;
+  struct graph_hook *hooks, *early;  // early: ahead of launches
+  struct hook_call *calls;
+  uint64_t aside;             // a stream for what hooks copy; or 0
+  _Bool hooks_stale, remake;  // what nodes have changed asks for
+  _Bool records;              // events
+  // What it allocates and frees, of which `left` is what a launch leaves or frees of another's.
+  struct graph_balance *memory;
+  size_t memory_count;
+  _Bool *allocates;
+  uint64_t event;   // behind the last launch, where transfers have to wait for it; or 0
+  uint64_t stream;  // of the last launch
+  uint64_t sequence;
+  uint64_t launches;
+  struct graph_exec *next;  // that has ended while a launch was under way
+};
+
+// A reference to the exec of a handle, with its mutex held; NULL when there is none.
+struct graph_exec *exec_enter(CUgraphExec handle);
+void exec_leave(struct graph_exec *exec);
+
+// With both locks held. On failure *culprit is the handle of a node of `graph`, or 0.
+CUresult exec_make(struct graph *graph, uint64_t flags, struct graph_exec **exec, uint64_t *culprit,
+                   CUgraphInstantiateResult *why);
+// The same for a plan and a lane of its own, without what its nodes allocate; takes the plan over,
+// and *culprit is a node of it. `from`: as in exec_send.
+CUresult exec_make_of(struct graph *plan, unsigned lane, uint64_t flags, struct graph *from,
+                      struct graph_exec **exec, struct graph_node **culprit,
+                      CUgraphInstantiateResult *why);
+// One that was never launched, and that the program does not know; with the lock of graphs held.
+void exec_give_up(struct graph_exec *exec);
+// Launches what one server has, into a stream of its lane's. With the mutex held, and so are the
+// next three.
+CUresult exec_launch_here(struct graph_exec *exec, uint64_t stream);
+// It is launched no more; what its launches use ends once they are done. Without the lock of
+// graphs. CUDA_ERROR_INVALID_VALUE: somebody else has said so.
+CUresult exec_retire(struct graph_exec *exec);
+CUresult exec_enable(struct graph_exec *exec, struct graph_node *node, _Bool enabled);
+// The plan's node for a node of the graph it was made from, or of one embedded in it.
+static inline struct graph_node *exec_node(struct graph_exec *exec, CUgraphNode node) {
+  return graph_copy_of(exec->plan, (uint64_t)(uintptr_t)node, 1);
+}
+// Gives a node of the plan another task, and tells the server, which knows all of it after
+// exec_changed(); takes a reference.
+CUresult exec_set_task(struct graph_exec *exec, struct graph_node *node, struct task *task);
+CUresult exec_changed(struct graph_exec *exec);
+// A reset of the context: the server has none of them any more.
+void exec_forget_all(void);
+
+// ---- exec_memory.c: what its nodes allocate and free -------------------------------------------
+
+CUresult exec_memory_make(struct graph_exec *exec);
+CUresult exec_memory_before(struct graph_exec *exec);
+void exec_memory_after(struct graph_exec *exec);
+void exec_memory_end(struct graph_exec *exec);
+
+// ---- send.c: how they travel -------------------------------------------------------------------
+
+// Sends all of it. CUDA_ERROR_NOT_SUPPORTED with *culprit for nodes that cannot travel. `from` may
+// have conditions, which the server knows it by; NULL: it has none, and is sent once more.
+CUresult exec_send(struct graph_exec *exec, struct graph *from, struct graph_node **culprit,
+                   CUgraphInstantiateResult *why);
+CUresult exec_send_task(struct graph_exec *exec, const struct graph_node *node);
+CUresult exec_send_hook(struct graph_exec *exec, const struct graph_node *node);
+
+// ---- transfer.c: what travels with launches ----------------------------------------------------
+
+_Bool is_transfer(const struct task *task);
+// Sets memory aside for a node's copy.
+CUresult transfer_prepare(struct graph_exec *exec, struct graph_node *node,
+                          const struct task *task);
+const struct graph_transfer *transfer_find(const struct graph_exec *exec,
+                                           const struct graph_node *node);
+// Whether what it copies to the device is read when the graph is launched.
+_Bool transfer_is_early(const struct graph_transfer *transfer);
+// Before each launch, and before shared pages are handed over for it.
+void transfer_locate(struct graph_exec *exec);
+CUresult transfer_before(struct graph_exec *exec, uint64_t stream);
+CUresult transfer_after(struct graph_exec *exec, uint64_t stream);
+void transfer_end(struct graph_exec *exec);
+// Between the program's memory and what is set aside; `more`: the caller waits for a later one.
+CUresult transfer_fetch(const struct box_end *host, const struct box *box, uint64_t staging,
+                        uint64_t stream, _Bool more);
+CUresult transfer_send(const struct box_end *host, const struct box *box, uint64_t staging,
+                       uint64_t stream);
+
+#endif

@@ -1,0 +1,231 @@
+// Copies of graphs between the program's memory and the device. What a launch uploads is sent ahead
+// of it, in order of its stream, to device memory set aside for the node; what it downloads is
+// fetched from there behind it, and lands before the next synchronisation that covers it. What may
+// change before the graph's turn comes, or before the node's, is sent by hooks (hook.h).
+#include <stdlib.h>
+
+#include "copies/copy.h"
+#include "exec/exec.h"
+#include "exec/hook.h"
+#include "guest_calls.h"
+#include "memory/host_memory.h"
+#include "memory/memory.h"
+#include "session/lane.h"
+#include "streams/host_function.h"
+#include "streams/pending.h"
+#include "streams/stream.h"
+#include "wire/answer.h"
+
+_Bool is_transfer(const struct task *task) {
+  return task->type == CU_GRAPH_NODE_TYPE_MEMCPY &&
+         (task->copy.to.place == BOX_HOST) != (task->copy.from.place == BOX_HOST) &&
+         !task->copy.reached && !task_is_idle(task);
+}
+
+_Bool transfer_is_early(const struct graph_transfer *transfer) {
+  return transfer->node->task->copy.from.place == BOX_HOST && transfer->node->enabled &&
+         !transfer->late;
+}
+
+static uint64_t bytes_of(struct box box) {
+  return span_1d(span_1d(box.width, box.height), box.depth);
+}
+
+static struct graph_transfer *find(const struct graph_exec *exec, const struct graph_node *node) {
+  for (size_t i = 0; i < exec->transfer_count; i++)
+    if (exec->transfers[i].node == node) return &exec->transfers[i];
+  return NULL;
+}
+
+const struct graph_transfer *transfer_find(const struct graph_exec *exec,
+                                           const struct graph_node *node) {
+  return find(exec, node);
+}
+
+// A hook may be about to use it.
+static CUresult outgrow(struct graph_exec *exec, uint64_t staging) {
+  uint64_t *grown = realloc(exec->outgrown, (exec->outgrown_count + 1) * sizeof *grown);
+  if (!grown) return CUDA_ERROR_OUT_OF_MEMORY;
+  exec->outgrown = grown;
+  grown[exec->outgrown_count++] = staging;
+  return CUDA_SUCCESS;
+}
+
+CUresult transfer_prepare(struct graph_exec *exec, struct graph_node *node,
+                          const struct task *task) {
+  struct graph_transfer *transfer = find(exec, node);
+  if (!transfer) {
+    struct graph_transfer *grown =
+        realloc(exec->transfers, (exec->transfer_count + 1) * sizeof *grown);
+    if (!grown) return CUDA_ERROR_OUT_OF_MEMORY;
+    exec->transfers = grown;
+    transfer = &grown[exec->transfer_count++];
+    *transfer = (struct graph_transfer){.node = node};
+  }
+  uint64_t bytes = bytes_of(task->copy.box);
+  if (bytes <= transfer->capacity) return CUDA_SUCCESS;
+  CUdeviceptr grown;
+  CUresult result = guest_cuMemAlloc_v2(&grown, bytes);
+  if (result) return result;
+  if (transfer->staging && exec->calls)
+    result = outgrow(exec, transfer->staging);
+  else if (transfer->staging)
+    guest_cuMemFree_v2(transfer->staging);
+  transfer->staging = grown;
+  transfer->capacity = bytes;
+  return result;
+}
+
+// Looked up before the pages of what the device reaches are locked.
+void transfer_locate(struct graph_exec *exec) {
+  for (size_t i = 0; i < exec->transfer_count; i++) {
+    struct graph_transfer *transfer = &exec->transfers[i];
+    const struct copy_task *copy = &transfer->node->task->copy;
+    transfer->mapped = 0;
+    if (!host_shared) continue;
+    const struct box_end *host = copy->to.place == BOX_HOST ? &copy->to : &copy->from;
+    const void *at = host_on_device((const void *)(uintptr_t)host->address);
+    struct host_range range;
+    if (!memory_is_device(at)) continue;
+    // Another lane's device may have it: then it is the host's here.
+    if (lanes_many() && host_find_on_device((uint64_t)(uintptr_t)at, &range) &&
+        range.lane != lane_here())
+      continue;
+    transfer->mapped = (uint64_t)(uintptr_t)at;
+  }
+}
+
+// Rows that lie one behind the other on both sides are one.
+static struct box joined(const struct box_end *host, struct box box) {
+  const _Bool rows = host->pitch == box.width || box.height == 1;
+  const _Bool slices = host->rows == box.height || box.depth == 1;
+  return rows && slices ? (struct box){bytes_of(box), 1, 1} : box;
+}
+
+// How a row travels.
+typedef CUresult row_mover(uint64_t at, uint64_t staging, uint64_t width, uint64_t stream);
+
+static CUresult send_row(uint64_t at, uint64_t staging, uint64_t width, uint64_t stream) {
+  return copy_upload(staging, (const void *)(uintptr_t)at, width, stream);
+}
+static CUresult fetch_row(uint64_t at, uint64_t staging, uint64_t width, uint64_t stream) {
+  return copy_download((void *)(uintptr_t)at, staging, width, stream, LANDING_DEFERRED);
+}
+static CUresult send_mapped(uint64_t at, uint64_t staging, uint64_t width, uint64_t stream) {
+  return put_cuMemcpyDtoDAsync_v2(staging, at, width, stream);
+}
+static CUresult fetch_mapped(uint64_t at, uint64_t staging, uint64_t width, uint64_t stream) {
+  return put_cuMemcpyDtoDAsync_v2(at, staging, width, stream);
+}
+
+// All rows; the last one by `last`, if given.
+static CUresult each_row(const struct box_end *host, uint64_t base, const struct box *given,
+                         uint64_t staging, uint64_t stream, row_mover *move, row_mover *last) {
+  const struct box box = joined(host, *given);
+  CUresult result = CUDA_SUCCESS;
+  for (uint64_t z = 0; z < box.depth && !result; z++)
+    for (uint64_t y = 0; y < box.height && !result; y++, staging += box.width) {
+      uint64_t at = base + (z * host->rows + y) * host->pitch;
+      _Bool ends = last && z + 1 == box.depth && y + 1 == box.height;
+      result = (ends ? last : move)(at, staging, box.width, stream);
+    }
+  return result;
+}
+
+static CUresult fetch_row_and_wait(uint64_t at, uint64_t staging, uint64_t width, uint64_t stream) {
+  return copy_download((void *)(uintptr_t)at, staging, width, stream, LANDING_WAITED_FOR);
+}
+
+CUresult transfer_fetch(const struct box_end *host, const struct box *box, uint64_t staging,
+                        uint64_t stream, _Bool more) {
+  return each_row(host, host->address, box, staging, stream, fetch_row,
+                  more ? NULL : fetch_row_and_wait);
+}
+CUresult transfer_send(const struct box_end *host, const struct box *box, uint64_t staging,
+                       uint64_t stream) {
+  return each_row(host, host->address, box, staging, stream, send_row, NULL);
+}
+
+// Whether the program's memory may change, without the program doing anything wrong, between now
+// and the graph's turn: by functions of the program, by what they or the program let go on, or by
+// what is on its way there.
+static _Bool lands(const struct graph_exec *exec) {
+  if (!answer_outstanding()) return 0;
+  for (size_t i = 0; i < exec->transfer_count; i++) {
+    const struct graph_transfer *transfer = &exec->transfers[i];
+    if (!transfer_is_early(transfer)) continue;
+    const struct copy_task *copy = &transfer->node->task->copy;
+    const void *from = (const void *)(uintptr_t)copy->from.address;
+    const uint64_t bytes = box_span(&copy->from, &copy->box);
+    // It may be on its way to either place where the library has pinned memory.
+    if (answer_lands_in(from, bytes) || answer_lands_in(host_view(from), bytes)) return 1;
+  }
+  return 0;
+}
+
+static _Bool may_change(const struct graph_exec *exec) {
+  _Bool changes = pending_any();
+  for (int lane = 0; lane < lane_count && !changes; lane++) {
+    struct lane_thread before = lane_enter((unsigned)lane);
+    changes = lands(exec);
+    lane_leave(before);
+  }
+  return changes;
+}
+
+CUresult transfer_before(struct graph_exec *exec, uint64_t stream) {
+  if (!exec->transfer_count) return CUDA_SUCCESS;
+  CUresult result = CUDA_SUCCESS;
+  // The launch before may still use what is there.
+  if (exec->launches && exec->stream != stream && exec->event)
+    result = put_cuStreamWaitEvent(stream, exec->event, 0);
+  _Bool reads = 0;
+  for (size_t i = 0; i < exec->transfer_count; i++)
+    reads |= transfer_is_early(&exec->transfers[i]) && !exec->transfers[i].mapped;
+  const _Bool later = reads && may_change(exec);
+  if (later && !result) result = hooks_read_later(exec, stream);
+  for (size_t i = 0; i < exec->transfer_count && !result; i++) {
+    const struct graph_transfer *transfer = &exec->transfers[i];
+    const struct copy_task *copy = &transfer->node->task->copy;
+    if (!transfer_is_early(transfer)) continue;
+    if (transfer->mapped)
+      result = each_row(&copy->from, transfer->mapped, &copy->box, transfer->staging, stream,
+                        send_mapped, NULL);
+    else if (!later)
+      result = transfer_send(&copy->from, &copy->box, transfer->staging, stream);
+  }
+  return result;
+}
+
+CUresult transfer_after(struct graph_exec *exec, uint64_t stream) {
+  if (!exec->transfer_count) return CUDA_SUCCESS;
+  CUresult result = CUDA_SUCCESS;
+  for (size_t i = 0; i < exec->transfer_count && !result; i++) {
+    const struct graph_transfer *transfer = &exec->transfers[i];
+    const struct copy_task *copy = &transfer->node->task->copy;
+    if (copy->to.place != BOX_HOST || !transfer->node->enabled || transfer->landed) continue;
+    result = transfer->mapped ? each_row(&copy->to, transfer->mapped, &copy->box, transfer->staging,
+                                         stream, fetch_mapped, NULL)
+                              : transfer_fetch(&copy->to, &copy->box, transfer->staging, stream, 1);
+  }
+  if (!result && !exec->event) {
+    CUevent event;
+    result = guest_cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+    if (!result) exec->event = (uint64_t)(uintptr_t)event;
+  }
+  return result ? result : put_cuEventRecord(exec->event, stream);
+}
+
+void transfer_end(struct graph_exec *exec) {
+  for (size_t i = 0; i < exec->transfer_count && !exec->gone; i++)
+    if (exec->transfers[i].staging) guest_cuMemFree_v2(exec->transfers[i].staging);
+  for (size_t i = 0; i < exec->outgrown_count && !exec->gone; i++)
+    guest_cuMemFree_v2(exec->outgrown[i]);
+  free(exec->transfers);
+  free(exec->outgrown);
+  exec->transfers = NULL;
+  exec->outgrown = NULL;
+  exec->transfer_count = exec->outgrown_count = 0;
+  if (exec->event && !exec->gone) guest_cuEventDestroy_v2((CUevent)(uintptr_t)exec->event);
+  exec->event = 0;
+}

@@ -1,0 +1,57 @@
+#include "kernels/image_way.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/ablation.h"
+#include "base/stats.h"
+#include "guest_calls.h"
+#include "session/lane.h"
+
+// Larger ones are asked for first, which costs a round trip more when the server has not got them.
+#define SEND_UNASKED_MAX (64u << 10)
+
+// By lane, the last hashes that its server is known to have. One that has been dropped here, or
+// there, costs no more than its bytes or a question.
+#define KNOWN 256
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct memory {
+  uint64_t hashes[KNOWN][4];
+  unsigned next;
+} memories[LANES_MAX];
+
+static _Bool is_known(const struct memory *memory, const uint64_t hash[4]) {
+  for (unsigned i = 0; i < KNOWN; i++)
+    if (memcmp(memory->hashes[i], hash, sizeof memory->hashes[i]) == 0) return 1;
+  return 0;
+}
+
+void image_is_known(const uint64_t hash[4]) {
+  struct memory *memory = &memories[lane_here()];
+  pthread_mutex_lock(&lock);
+  if (!is_known(memory, hash))
+    memcpy(memory->hashes[memory->next++ % KNOWN], hash, sizeof memory->hashes[0]);
+  pthread_mutex_unlock(&lock);
+}
+
+_Bool image_goes_along(const struct image *image) {
+  if (ablated(ABLATE_MODULES)) return 1;
+  if (image->size > SEND_UNASKED_MAX) return 0;
+  pthread_mutex_lock(&lock);
+  _Bool there = is_known(&memories[lane_here()], image->hash);
+  pthread_mutex_unlock(&lock);
+  return !there;
+}
+
+CUresult image_send(const struct image *image) {
+  for (uint64_t offset = 0; offset < image->size; offset += WIRE_BULK_MAX) {
+    uint64_t part = image->size - offset < WIRE_BULK_MAX ? image->size - offset : WIRE_BULK_MAX;
+    CUresult result =
+        put_ModulePiece(image->hash[0], image->hash[1], image->hash[2], image->hash[3], image->size,
+                        offset, part, image->bytes + offset);
+    if (result) return result;
+    stats_add(&guest_stats->image_bytes,
+              sizeof(struct wire_ModulePiece) + wire_round_up((uint32_t)part));
+  }
+  return CUDA_SUCCESS;
+}

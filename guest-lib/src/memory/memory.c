@@ -1,0 +1,494 @@
+#include "memory/memory.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "guest_calls.h"
+#include "memory/memory_parts.h"
+#include "memory/peer.h"
+#include "memory/pool.h"
+#include "memory/window.h"
+#include "pages/backing.h"
+#include "pages/pages.h"
+#include "session/context.h"
+#include "session/lane.h"
+#include "setup/log.h"
+#include "streams/stream.h"
+#include "wire.h"
+#include "wire/enter.h"
+
+// Allocations of a granule or more get granules of their own; smaller ones share a granule in units
+// of 512 bytes, as the vendor's driver aligns them.
+#define UNIT 512
+#define UNITS_PER_GRANULE (WIRE_GRANULE / UNIT)
+#define SMALL_MAX (WIRE_GRANULE / 2)
+
+// What is known of an allocation beside its address.
+struct record {
+  uint64_t size;  // as asked for; 0 when freed
+  uint64_t context;
+  uint64_t pool;
+  uint64_t id;
+};
+
+struct block {
+  struct holding holding;
+  int device;  // that it was allocated for; managed memory may be another's now
+  enum allocation_kind kind;
+  struct record record;  // of a large block's only allocation
+  struct small *small;   // not NULL: shared by small allocations
+  struct block *next_small;
+};
+
+struct small {
+  unsigned free_units, leaving_units;
+  uint16_t first_free;                       // no free unit is before this one
+  uint8_t units[UNITS_PER_GRANULE];          // 0 free, 1 starts an allocation, 2 continues one
+  struct record records[UNITS_PER_GRANULE];  // at the unit where it starts
+};
+
+pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct block *small_blocks;
+static struct block *spares[LANES_MAX];  // by lane, of small_blocks, one that is empty; or NULL
+
+void memory_start(uint64_t window_base, uint64_t window_size, uint64_t limit, uint64_t pinned) {
+  // A quarter for pinned memory: addresses are plenty.
+  window_start(window_base, window_size, window_size / 4 & ~(uint64_t)(WIRE_GRANULE - 1));
+  backing_start(window_base, window_size);
+  memory_join(limit, pinned);
+}
+
+uint64_t memory_next_id(void) {
+  static uint64_t last;
+  return ++last;
+}
+
+// ---- blocks ------------------------------------------------------------------------------------
+
+static const struct holding_kind block_kind;
+
+static struct block *block_at(uint64_t address) {
+  struct holding *holding = window_at(address);
+  return holding && holding->kind == &block_kind ? (struct block *)holding : NULL;
+}
+
+// Managed memory is for all devices that reach it.
+static void open_managed(struct block *block) {
+  peer_lend_to_joined(&block->holding);
+  if (block->holding.visitors) pages_open_to(block->holding.address, block->holding.visitors);
+}
+
+static CUresult new_block(uint64_t bytes, int device, enum allocation_kind kind,
+                          struct block **out) {
+  uint64_t address;
+  struct block *block = calloc(1, sizeof *block);
+  if (!block || !memory_charge(bytes)) {
+    free(block);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+  if (window_take(bytes, WIRE_GRANULE, &address)) {
+    result = kind == ALLOCATION_MANAGED ? pages_share(address, bytes) : CUDA_SUCCESS;
+    if (!result) result = put_MemoryMap(address, bytes, device_get(device)->server_ordinal);
+    if (result) {
+      pages_unshare(address);
+      window_give(address, bytes);
+    }
+  }
+  if (result) {
+    memory_discharge(bytes);
+    free(block);
+    return result;
+  }
+  block->holding = (struct holding){.address = address, .size = bytes, .kind = &block_kind};
+  block->device = device;
+  block->kind = kind;
+  window_put(&block->holding);
+  if (kind == ALLOCATION_PLAIN) peer_lend_to_all(&block->holding);
+  if (kind == ALLOCATION_MANAGED) open_managed(block);
+  *out = block;
+  return CUDA_SUCCESS;
+}
+
+// Nothing uses the block any more. `tell`: the server still has memory under it.
+static void end_block(struct block *block, _Bool tell) {
+  peer_end_all(&block->holding);
+  if (block->kind == ALLOCATION_MANAGED) pages_unshare(block->holding.address);
+  if (tell) put_MemoryUnmap(block->holding.address, block->holding.size);
+  memory_discharge(block->holding.size);
+  window_remove(&block->holding);
+  window_give(block->holding.address, block->holding.size);
+  if (block->small) {
+    struct block **link = &small_blocks;
+    while (*link != block) link = &(*link)->next_small;
+    *link = block->next_small;
+    if (block == spares[lane_here()]) spares[lane_here()] = NULL;
+    free(block->small);
+  }
+  free(block);
+}
+
+// ---- small allocations -------------------------------------------------------------------------
+
+// A run of `units` free ones in `small`, or -1.
+static int find_units(struct small *small, unsigned units) {
+  if (small->free_units < units) return -1;
+  unsigned run = 0;
+  for (unsigned i = small->first_free; i < UNITS_PER_GRANULE; i++) {
+    run = small->units[i] ? 0 : run + 1;
+    if (run == units) return (int)(i + 1 - units);
+  }
+  return -1;
+}
+
+// Moves units of a block between free, used and leaving; a block that nothing else is in than what
+// leaves counts as leaving.
+static void count_units(struct small *small, int freed, int left) {
+  _Bool before =
+      small->leaving_units && small->free_units + small->leaving_units == UNITS_PER_GRANULE;
+  small->free_units += (unsigned)freed;
+  small->leaving_units += (unsigned)left;
+  _Bool after =
+      small->leaving_units && small->free_units + small->leaving_units == UNITS_PER_GRANULE;
+  if (after != before) memory_count_leaving(after ? (int64_t)WIRE_GRANULE : -(int64_t)WIRE_GRANULE);
+}
+
+static CUresult allocate_small(uint64_t size, int device, enum allocation_kind kind,
+                               const struct record *record, uint64_t *address) {
+  unsigned units = (unsigned)((size + UNIT - 1) / UNIT);
+  struct block *block = small_blocks;
+  int at = -1;
+  for (; block; block = block->next_small)
+    if (block->device == device && block->holding.lane == lane_here() && block->kind == kind &&
+        (at = find_units(block->small, units)) >= 0)
+      break;
+  if (at < 0) {
+    struct small *small = calloc(1, sizeof *small);
+    if (!small) return CUDA_ERROR_OUT_OF_MEMORY;
+    small->free_units = UNITS_PER_GRANULE;
+    CUresult result = new_block(WIRE_GRANULE, device, kind, &block);
+    if (result) {
+      free(small);
+      return result;
+    }
+    block->small = small;
+    block->next_small = small_blocks;
+    small_blocks = block;
+    at = 0;
+  }
+  if (block == spares[lane_here()]) spares[lane_here()] = NULL;
+  struct small *small = block->small;
+  memset(small->units + at, 2, units);
+  small->units[at] = 1;
+  small->records[at] = *record;
+  count_units(small, -(int)units, 0);
+  while (small->first_free < UNITS_PER_GRANULE && small->units[small->first_free])
+    small->first_free++;
+  *address = block->holding.address + (uint64_t)at * UNIT;
+  return CUDA_SUCCESS;
+}
+
+static unsigned units_at(const struct small *small, unsigned at) {
+  unsigned count = 1;
+  while (at + count < UNITS_PER_GRANULE && small->units[at + count] == 2) count++;
+  return count;
+}
+
+static void free_units(struct small *small, unsigned at) {
+  unsigned count = units_at(small, at);
+  memset(small->units + at, 0, count);
+  count_units(small, (int)count, -(int)count);
+  if (at < small->first_free) small->first_free = (uint16_t)at;
+}
+
+// ---- freeing -----------------------------------------------------------------------------------
+
+// In the block's lane.
+static void release(struct block *block, uint64_t address) {
+  if (!block->small) {
+    memory_count_leaving(-(int64_t)block->holding.size);
+    end_block(block, 1);
+    return;
+  }
+  free_units(block->small, (unsigned)((address - block->holding.address) / UNIT));
+  // One empty block stays, so that a program that allocates and frees in turn does not map and
+  // unmap each time.
+  if (block->small->free_units < UNITS_PER_GRANULE) return;
+  if (block->kind != ALLOCATION_PLAIN) return end_block(block, 1);
+  struct block **spare = &spares[lane_here()];
+  if (*spare) end_block(*spare, 1);
+  *spare = block;
+}
+
+void memory_release(uint64_t address) {
+  struct block *block = block_at(address);
+  if (!block) return;
+  struct lane_thread before = lane_enter(block->holding.lane);
+  release(block, address);
+  lane_leave(before);
+}
+
+// The record of the live allocation that begins at an address, or NULL.
+static struct record *record_at(uint64_t address) {
+  struct block *block = block_at(address);
+  if (!block) return NULL;
+  struct record *record = &block->record;
+  if (block->small) {
+    unsigned at = (unsigned)((address - block->holding.address) / UNIT);
+    if (address % UNIT || block->small->units[at] != 1) return NULL;
+    record = &block->small->records[at];
+  } else if (address != block->holding.address) {
+    return NULL;
+  }
+  return record->size ? record : NULL;
+}
+
+CUresult memory_leave(uint64_t address, uint64_t *capacity) {
+  struct record *record = record_at(address);
+  if (!record) return CUDA_ERROR_INVALID_VALUE;
+  struct block *block = block_at(address);
+  // The stream that it leaves on may be another device's.
+  struct lane_thread before = lane_enter(block->holding.lane);
+  pool_count_free(record->pool, record->size);
+  record->size = 0;
+  if (block->small) {
+    unsigned at = (unsigned)((address - block->holding.address) / UNIT);
+    unsigned units = units_at(block->small, at);
+    count_units(block->small, 0, (int)units);
+    *capacity = (uint64_t)units * UNIT;
+  } else {
+    *capacity = block->holding.size;
+    memory_count_leaving((int64_t)block->holding.size);
+  }
+  lane_leave(before);
+  return CUDA_SUCCESS;
+}
+
+void memory_return(uint64_t address, uint64_t size, uint64_t context, uint64_t pool) {
+  struct block *block = block_at(address);
+  struct record record = {size, context, pool, memory_next_id()};
+  if (block->small) {
+    unsigned at = (unsigned)((address - block->holding.address) / UNIT);
+    count_units(block->small, 0, -(int)units_at(block->small, at));
+    block->small->records[at] = record;
+  } else {
+    block->record = record;
+    memory_count_leaving(-(int64_t)block->holding.size);
+  }
+}
+
+static CUresult retire(uint64_t address) {
+  if (!memory_room_to_leave()) return CUDA_ERROR_OUT_OF_MEMORY;
+  uint64_t capacity;
+  CUresult result = memory_leave(address, &capacity);
+  if (!result) memory_release_later(address);
+  return result;
+}
+
+CUresult memory_make_room(void) {
+  CUresult result = CUDA_SUCCESS;
+  if (memory_leaves()) {
+    pthread_mutex_unlock(&memory_lock);
+    result = context_synchronize();
+    if (lanes_many()) peer_settle(peer_borrowers[lane_here()]);
+    pthread_mutex_lock(&memory_lock);
+  }
+  memory_release_settled();
+  struct block *spare = spares[lane_here()];
+  if (spare) end_block(spare, 1);
+  return result;
+}
+
+// ---- allocating --------------------------------------------------------------------------------
+
+uint64_t memory_capacity(uint64_t size) {
+  uint64_t unit = size <= SMALL_MAX ? UNIT : WIRE_GRANULE;
+  return (size + unit - 1) & ~(unit - 1);
+}
+
+static CUresult allocate(uint64_t size, int device, uint64_t context, uint64_t pool,
+                         enum allocation_kind kind, uint64_t *address) {
+  memory_release_settled();
+  struct record record = {size, context, pool, memory_next_id()};
+  if (size <= SMALL_MAX) return allocate_small(size, device, kind, &record, address);
+  if (size > memory_limit()) return CUDA_ERROR_OUT_OF_MEMORY;
+  struct block *block;
+  CUresult result = new_block(memory_capacity(size), device, kind, &block);
+  if (result) return result;
+  block->record = record;
+  *address = block->holding.address;
+  return CUDA_SUCCESS;
+}
+
+CUresult memory_allocate(uint64_t size, int device, uint64_t context, uint64_t pool,
+                         uint64_t *address) {
+  return allocate(size, device, context, pool, ALLOCATION_PLAIN, address);
+}
+
+CUresult memory_obtain(uint64_t size, enum allocation_kind kind, CUdeviceptr *out) {
+  if (!out || !size) return CUDA_ERROR_INVALID_VALUE;
+  uint64_t address, context = context_current_handle();
+  int device = device_here();
+  if (lanes_many() && kind == ALLOCATION_MANAGED) peer_join_all(lane_here());
+  pthread_mutex_lock(&memory_lock);
+  CUresult result = allocate(size, device, context, 0, kind, &address);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+    // What was freed counts as free: wait until nothing uses it any more, as freeing does locally.
+    result = memory_make_room();
+    if (!result) result = allocate(size, device, context, 0, kind, &address);
+  }
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(size);
+  pthread_mutex_unlock(&memory_lock);
+  if (!result) *out = address;
+  return result;
+}
+
+CUresult memory_free(uint64_t address) {
+  pthread_mutex_lock(&memory_lock);
+  const struct holding *holding = window_at(address);
+  if (holding) lane_use(holding->lane);
+  CUresult result = retire(address);
+  pthread_mutex_unlock(&memory_lock);
+  return result;
+}
+
+// ---- from one device to another ----------------------------------------------------------------
+
+// With the lock held, and all of it on the host.
+static CUresult move_block(struct block *block) {
+  uint64_t address = block->holding.address, bytes = block->holding.size;
+  unsigned from = block->holding.lane;
+  if (!memory_charge(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult result = put_MemoryMap(address, bytes, device_get(device_here())->server_ordinal);
+  if (result) {
+    memory_discharge(bytes);
+    return result;
+  }
+  peer_end_all(&block->holding);
+  block->holding.loan = 0;
+  block->holding.lane = lane_here();
+  pages_move(address);
+  struct lane_thread before = lane_enter(from);
+  put_MemoryUnmap(address, bytes);
+  memory_discharge(bytes);
+  lane_leave(before);
+  open_managed(block);
+  return CUDA_SUCCESS;
+}
+
+// Whose it is, when that is another lane whose memory the thread's does not reach.
+static struct block *elsewhere(uint64_t address) {
+  struct block *block = block_at(address);
+  if (!block || block->kind != ALLOCATION_MANAGED) return NULL;
+  const struct holding *holding = &block->holding;
+  return holding->lane == lane_here() || lanes_have(holding->visitors, lane_here()) ? NULL : block;
+}
+
+CUresult memory_bring_managed(uint64_t address) {
+  CUresult result = CUDA_SUCCESS;
+  pthread_mutex_lock(&memory_lock);
+  struct block *block = elsewhere(address);
+  if (block) {
+    uint64_t start = block->holding.address;
+    unsigned visitors = block->holding.visitors;
+    struct lane_thread before = lane_enter(block->holding.lane);
+    pthread_mutex_unlock(&memory_lock);
+    result = context_synchronize();
+    peer_settle(visitors);
+    peer_join_all(before.lane);
+    if (!guest_is_lost()) pages_bring_all(start);
+    lane_leave(before);
+    pthread_mutex_lock(&memory_lock);
+    block = elsewhere(address);
+    if (block && !guest_is_lost()) result = move_block(block);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(block->holding.size);
+  }
+  pthread_mutex_unlock(&memory_lock);
+  return result;
+}
+
+// ---- what is found in it -----------------------------------------------------------------------
+
+static _Bool find_in_block(struct holding *holding, uint64_t address, struct allocation *found) {
+  struct block *block = (struct block *)holding;
+  struct record *record = &block->record;
+  uint64_t start = holding->address;
+  if (block->small) {
+    unsigned at = (unsigned)((address - start) / UNIT);
+    while (at && block->small->units[at] == 2) at--;
+    if (block->small->units[at] != 1) return 0;
+    record = &block->small->records[at];
+    start += (uint64_t)at * UNIT;
+  }
+  if (address - start >= record->size) return 0;
+  *found = (struct allocation){.kind = block->kind,
+                               .device = block->device,
+                               .address = start,
+                               .size = record->size,
+                               .context = record->context,
+                               .pool = record->pool,
+                               .id = record->id,
+                               .access = ACCESS_ALL,
+                               .visitors = block->kind == ALLOCATION_PLAIN ? holding->visitors : 0};
+  return 1;
+}
+
+static void forget_block(struct holding *holding) { end_block((struct block *)holding, 0); }
+
+static _Bool block_opens(const struct holding *holding, unsigned visitor) {
+  (void)visitor;
+  return ((const struct block *)holding)->kind == ALLOCATION_PLAIN;
+}
+
+static const struct holding_kind block_kind = {find_in_block, forget_block, block_opens};
+
+static void forget(struct holding *holding, void *context) {
+  (void)context;
+  if (holding->kind->forget) holding->kind->forget(holding);
+}
+
+void memory_forget_all(void) {
+  pthread_mutex_lock(&memory_lock);
+  window_each(forget, NULL);
+  memory_forget_leaving();
+  variables_forget_all();
+  pool_forget_all();
+  pthread_mutex_unlock(&memory_lock);
+}
+
+// Frees what a context has in a block, which may end by that.
+static void destroy_in(struct holding *holding, void *context) {
+  uint64_t owner = *(uint64_t *)context, start = holding->address;
+  struct block *block = block_at(start);
+  if (!block) return;
+  if (!block->small) {
+    if (block->record.size && block->record.context == owner) retire(start);
+    return;
+  }
+  for (unsigned u = 0; block_at(start) == block && u < UNITS_PER_GRANULE; u++) {
+    const struct record *record = &block->small->records[u];
+    if (block->small->units[u] == 1 && record->size && record->context == owner)
+      retire(start + (uint64_t)u * UNIT);
+  }
+}
+
+void memory_destroy_of(uint64_t context) {
+  pthread_mutex_lock(&memory_lock);
+  window_each(destroy_in, &context);
+  pthread_mutex_unlock(&memory_lock);
+}
+
+// ---- entry points ------------------------------------------------------------------------------
+
+CUresult guest_cuMemGetInfo_v2(size_t *free, size_t *total) {
+  if (!free || !total) return CUDA_ERROR_INVALID_VALUE;
+  pthread_mutex_lock(&memory_lock);
+  memory_release_settled();
+  // Whole granules: so much can be allocated, in one piece.
+  *free =
+      (memory_unused() & ~(uint64_t)(WIRE_GRANULE - 1)) + (spares[lane_here()] ? WIRE_GRANULE : 0);
+  *total = memory_limit();
+  pthread_mutex_unlock(&memory_lock);
+  return CUDA_SUCCESS;
+}

@@ -1,0 +1,267 @@
+#include "memory/peer.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "guest_calls.h"
+#include "memory/memory_parts.h"
+#include "memory/token.h"
+#include "session/context.h"
+#include "session/handle.h"
+#include "streams/stream.h"
+
+_Atomic uint8_t peer_visitors[LANES_MAX], peer_joined[LANES_MAX], peer_borrowers[LANES_MAX];
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // before the memory lock
+static uint8_t tried[LANES_MAX];                          // by owner: who has, or could not, join
+static unsigned opened[LANES_MAX][LANES_MAX];             // by visitor and owner: how often
+static _Atomic uint64_t loans[LANES_MAX];                 // by owner: the number of the last
+
+// What a context was given by cuCtxEnablePeerAccess.
+struct grant {
+  uint64_t context, peer;
+  unsigned visitor, owner;
+  struct grant *next;
+};
+static struct grant *grants;
+
+// ---- one holding -------------------------------------------------------------------------------
+
+void peer_lend(struct holding *holding, unsigned visitor, CUmemAccess_flags flags) {
+  unsigned owner = holding->lane;
+  struct lane_thread before = lane_enter(owner);
+  if (!holding->loan) {
+    holding->loan = atomic_fetch_add(&loans[owner], 1) + 1;
+    put_PeerLend(holding->address, holding->size, holding->loan);
+  }
+  lane_use(visitor);
+  put_PeerMap(holding->address, holding->size, holding->loan, owner, flags);
+  lane_leave(before);
+  holding->visitors |= (uint8_t)(1u << visitor);
+  atomic_fetch_or(&peer_borrowers[owner], holding->visitors);
+}
+
+void peer_lend_to(struct holding *holding, unsigned visitors) {
+  visitors &= ~(unsigned)holding->visitors;
+  for (unsigned visitor; lanes_take(&visitors, &visitor);)
+    peer_lend(holding, visitor, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+}
+
+void peer_lend_to_all(struct holding *holding) {
+  if (lanes_many()) peer_lend_to(holding, peer_visitors[holding->lane]);
+}
+
+void peer_lend_to_joined(struct holding *holding) {
+  if (lanes_many()) peer_lend_to(holding, peer_joined[holding->lane]);
+}
+
+void peer_end(struct holding *holding, unsigned visitor) {
+  if (!lanes_have(holding->visitors, visitor)) return;
+  struct lane_thread before = lane_enter(visitor);
+  put_PeerUnmap(holding->address, holding->size);
+  lane_leave(before);
+  holding->visitors &= (uint8_t) ~(1u << visitor);
+}
+
+void peer_end_all(struct holding *holding) {
+  for (unsigned left = holding->visitors, visitor; lanes_take(&left, &visitor);)
+    peer_end(holding, visitor);
+}
+
+// ---- lanes -------------------------------------------------------------------------------------
+
+static CUresult offer(struct token *token) {
+  struct answer answer;
+  answer_init(&answer);
+  CUresult result = answer_own_result(ask_PeerOffer(&answer), &answer);
+  if (!result) {
+    const struct wire_PeerOffer_reply *reply = answer.reply;
+    memcpy(token, &reply->token0, sizeof *token);
+  }
+  answer_free(&answer);
+  return result;
+}
+
+static CUresult join(unsigned visitor, unsigned owner) {
+  if (lanes_have(peer_joined[owner], visitor)) return CUDA_SUCCESS;
+  struct token token;
+  struct lane_thread before = lane_enter(owner);
+  CUresult result = offer(&token);
+  lane_use(visitor);
+  if (!result) {
+    struct answer answer;
+    answer_init(&answer);
+    result = ask_PeerJoin(owner, TOKEN_ARGUMENTS(token), &answer);
+    result = answer_own_result(result, &answer);
+    answer_free(&answer);
+  }
+  lane_leave(before);
+  if (!result) atomic_fetch_or(&peer_joined[owner], (uint8_t)(1u << visitor));
+  return result;
+}
+
+CUresult peer_join(unsigned visitor, unsigned owner) {
+  pthread_mutex_lock(&lock);
+  CUresult result = join(visitor, owner);
+  pthread_mutex_unlock(&lock);
+  return result;
+}
+
+void peer_join_all(unsigned owner) {
+  pthread_mutex_lock(&lock);
+  for (unsigned visitor = 0; visitor < (unsigned)lane_count; visitor++) {
+    if (visitor == owner || lanes_have(tried[owner], visitor)) continue;
+    tried[owner] |= (uint8_t)(1u << visitor);
+    if (device_peer(device_of_lane(visitor), device_of_lane(owner))) join(visitor, owner);
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+static _Bool opens(const struct holding *holding, unsigned visitor) {
+  return holding->kind->opens && holding->kind->opens(holding, visitor);
+}
+
+static void lend_to(struct holding *holding, void *context) {
+  unsigned visitor = *(unsigned *)context;
+  if (opens(holding, visitor)) peer_lend_to(holding, 1u << visitor);
+}
+
+static void end_for(struct holding *holding, void *context) {
+  unsigned visitor = *(unsigned *)context;
+  if (opens(holding, visitor)) peer_end(holding, visitor);
+}
+
+static void each_of(unsigned owner, void (*visit)(struct holding *holding, void *context),
+                    void *context) {
+  struct lane_thread before = lane_enter(owner);
+  window_each(visit, context);
+  lane_leave(before);
+}
+
+static CUresult open_lane(unsigned visitor, unsigned owner) {
+  CUresult result = join(visitor, owner);
+  if (result || opened[visitor][owner]++) return result;
+  pthread_mutex_lock(&memory_lock);
+  atomic_fetch_or(&peer_visitors[owner], (uint8_t)(1u << visitor));
+  each_of(owner, lend_to, &visitor);
+  pthread_mutex_unlock(&memory_lock);
+  return CUDA_SUCCESS;
+}
+
+static void close_lane(unsigned visitor, unsigned owner) {
+  if (--opened[visitor][owner]) return;
+  pthread_mutex_lock(&memory_lock);
+  atomic_fetch_and(&peer_visitors[owner], (uint8_t) ~(1u << visitor));
+  each_of(owner, end_for, &visitor);
+  pthread_mutex_unlock(&memory_lock);
+}
+
+CUresult peer_open(unsigned visitor, unsigned owner) {
+  pthread_mutex_lock(&lock);
+  CUresult result = open_lane(visitor, owner);
+  pthread_mutex_unlock(&lock);
+  return result;
+}
+
+static void settle(unsigned lane) {
+  CUresult result = lane_synchronize(lane);
+  struct lane_thread before = lane_enter(lane);
+  if (result && !guest_is_lost()) guest_async_error(result);
+  lane_leave(before);
+}
+
+void peer_close(unsigned visitor, unsigned owner) {
+  settle(visitor);  // kernels that were launched before may use it
+  pthread_mutex_lock(&lock);
+  close_lane(visitor, owner);
+  pthread_mutex_unlock(&lock);
+}
+
+void peer_settle(unsigned lanes) {
+  for (unsigned lane; lanes_take(&lanes, &lane);) settle(lane);
+}
+
+// ---- contexts ----------------------------------------------------------------------------------
+
+// The place of the grant, or the end.
+static struct grant **grant_at(uint64_t context, uint64_t peer) {
+  struct grant **link = &grants;
+  while (*link && !((*link)->context == context && (*link)->peer == peer)) link = &(*link)->next;
+  return link;
+}
+
+static void end_grant(struct grant **link) {
+  struct grant *ended = *link;
+  *link = ended->next;
+  close_lane(ended->visitor, ended->owner);
+  free(ended);
+}
+
+static void end_of_lane(struct holding *holding, void *context) {
+  (void)context;
+  if (holding->kind->forget) peer_end_all(holding);
+}
+
+void peer_reset(void) {
+  if (!lanes_many()) return;
+  unsigned lane = lane_here();
+  pthread_mutex_lock(&lock);
+  for (struct grant **link = &grants; *link;)
+    if ((*link)->visitor == lane)
+      end_grant(link);
+    else
+      link = &(*link)->next;
+  pthread_mutex_lock(&memory_lock);
+  each_of(lane, end_of_lane, NULL);
+  pthread_mutex_unlock(&memory_lock);
+  pthread_mutex_unlock(&lock);
+}
+
+void peer_forget_context(uint64_t context) {
+  if (!lanes_many()) return;
+  pthread_mutex_lock(&lock);
+  for (struct grant **link = &grants; *link;)
+    if ((*link)->context == context)
+      end_grant(link);
+    else
+      link = &(*link)->next;
+  pthread_mutex_unlock(&lock);
+}
+
+// ---- entry points ------------------------------------------------------------------------------
+
+CUresult guest_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
+  const struct context *peer = handle_object(WIRE_KIND_CONTEXT, handle_of(peerContext));
+  if (!peer) return CUDA_ERROR_INVALID_CONTEXT;
+  if (Flags) return CUDA_ERROR_INVALID_VALUE;
+  int device = context_current()->device;
+  if (peer->device == device) return CUDA_ERROR_INVALID_DEVICE;
+  if (!device_peer(device, peer->device)) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+  struct grant *grant = malloc(sizeof *grant);
+  if (!grant) return CUDA_ERROR_OUT_OF_MEMORY;
+  *grant = (struct grant){context_current_handle(), handle_of(peerContext), lane_of_device(device),
+                          lane_of_device(peer->device), NULL};
+  pthread_mutex_lock(&lock);
+  struct grant **link = grant_at(grant->context, grant->peer);
+  CUresult result =
+      *link ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED : open_lane(grant->visitor, grant->owner);
+  if (!result) *link = grant;
+  pthread_mutex_unlock(&lock);
+  if (result) free(grant);
+  return result;
+}
+
+CUresult guest_cuCtxDisablePeerAccess(CUcontext peerContext) {
+  if (!handle_object(WIRE_KIND_CONTEXT, handle_of(peerContext))) return CUDA_ERROR_INVALID_CONTEXT;
+  pthread_mutex_lock(&lock);
+  struct grant **link = grant_at(context_current_handle(), handle_of(peerContext));
+  struct grant *ended = *link;
+  if (ended) *link = ended->next;
+  pthread_mutex_unlock(&lock);
+  if (!ended) return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+  peer_close(ended->visitor, ended->owner);
+  free(ended);
+  return CUDA_SUCCESS;
+}

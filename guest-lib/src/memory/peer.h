@@ -1,0 +1,45 @@
+// Devices of one server whose kernels reach each other's memory (docs/several-devices.md). Each has
+// a process of its own there, which lends what it has to the others: what is open to a peer has the
+// same addresses there.
+#ifndef OUTBOARD_PEER_H
+#define OUTBOARD_PEER_H
+
+#include <stdint.h>
+
+#include "memory/window.h"
+#include "session/device.h"
+#include "session/lane.h"
+
+// By lane, a bit for each other: those that its plain memory is open to; that are in touch with it,
+// so that peer_lend may follow; and that were ever lent anything. The first and the last change
+// under the memory lock.
+extern _Atomic uint8_t peer_visitors[LANES_MAX], peer_joined[LANES_MAX], peer_borrowers[LANES_MAX];
+// Whether anything of a lane was ever lent: work of another device may come next that uses it, and
+// does not wait for what was sent here.
+static inline _Bool peer_has_lent(unsigned lane) { return peer_borrowers[lane] != 0; }
+
+// Lets the kernels of a lane into the plain memory of another, now and later, until it has been
+// closed as often. Without locks.
+CUresult peer_open(unsigned visitor, unsigned owner);
+void peer_close(unsigned visitor, unsigned owner);
+// The two are in touch, so that peer_lend may follow. Without locks.
+CUresult peer_join(unsigned visitor, unsigned owner);
+// The same for all whose devices reach the owner's, as far as it goes.
+void peer_join_all(unsigned owner);
+
+// With the memory lock held: the memory of a holding, at the same addresses for a lane that has
+// joined its owner's, which may do there what `flags` say; for those of several, a bit each, that
+// do not have it yet; for all that its owner is open to, or is in touch with; and no more.
+void peer_lend(struct holding *holding, unsigned visitor, CUmemAccess_flags flags);
+void peer_lend_to(struct holding *holding, unsigned visitors);
+void peer_lend_to_all(struct holding *holding);
+void peer_lend_to_joined(struct holding *holding);
+void peer_end(struct holding *holding, unsigned visitor);
+void peer_end_all(struct holding *holding);
+// Waits for the devices of lanes. Without locks.
+void peer_settle(unsigned lanes);
+// The thread's lane's memory is about to go, and the access that its contexts have; or a context.
+void peer_reset(void);
+void peer_forget_context(uint64_t context);
+
+#endif

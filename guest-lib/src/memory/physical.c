@@ -1,0 +1,109 @@
+// Pieces of memory without addresses: cuMemCreate and what goes with it.
+#include <stdlib.h>
+
+#include "guest_calls.h"
+#include "memory/memory_parts.h"
+#include "memory/virtual_memory.h"
+#include "session/device.h"
+#include "session/handle.h"
+
+static CUresult check(const CUmemAllocationProp *prop) {
+  if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+  if (prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!device_exists(prop->location.id)) return CUDA_ERROR_INVALID_DEVICE;
+  if (prop->requestedHandleTypes & ~(int)CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  return CUDA_SUCCESS;
+}
+
+struct physical *physical_new(uint64_t size, int device, _Bool shareable) {
+  struct physical *physical = calloc(1, sizeof *physical);
+  if (!physical || !memory_charge(size)) {
+    free(physical);
+    return NULL;
+  }
+  *physical =
+      (struct physical){.size = size, .device = device, .shareable = shareable, .references = 1};
+  physical->handle = handle_mint(WIRE_KIND_MEMORY, physical);
+  if (physical->handle) return physical;
+  memory_discharge(size);
+  free(physical);
+  return NULL;
+}
+
+struct physical *physical_find(uint64_t handle) {
+  struct physical *physical = handle_object(WIRE_KIND_MEMORY, handle);
+  return physical && physical->references ? physical : NULL;
+}
+
+CUresult physical_drop_unused(struct physical *physical) {
+  if (physical->references || physical->mappings) return CUDA_SUCCESS;
+  uint64_t handle = physical->handle;
+  memory_discharge(physical->size);
+  handle_retire(WIRE_KIND_MEMORY, handle);
+  CUresult result = put_MemoryRelease(handle);
+  handle_recycle(WIRE_KIND_MEMORY, handle);
+  free(physical);
+  return result;
+}
+
+// ---- entry points ------------------------------------------------------------------------------
+
+CUresult guest_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
+                                             CUmemAllocationGranularity_flags option) {
+  if (!granularity || (unsigned)option > CU_MEM_ALLOC_GRANULARITY_RECOMMENDED)
+    return CUDA_ERROR_INVALID_VALUE;
+  CUresult result = check(prop);
+  if (!result) *granularity = WIRE_GRANULE;
+  return result;
+}
+
+CUresult guest_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
+                           const CUmemAllocationProp *prop, unsigned long long flags) {
+  if (!handle || !granular(0, size) || flags) return CUDA_ERROR_INVALID_VALUE;
+  CUresult result = check(prop);
+  if (result) return result;
+  int device = prop->location.id;
+  lane_use(lane_of_device(device));
+  _Bool shareable = prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
+  pthread_mutex_lock(&memory_lock);
+  struct physical *made = physical_new(size, device, shareable);
+  if (!made && !(result = memory_make_room())) made = physical_new(size, device, shareable);
+  if (made) {
+    result = put_MemoryCreate(made->handle, size, device_get(device)->server_ordinal, shareable);
+    *handle = made->handle;
+  } else if (!result) {
+    memory_log_shortage(size);
+    result = CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  pthread_mutex_unlock(&memory_lock);
+  return result;
+}
+
+CUresult guest_cuMemRelease(CUmemGenericAllocationHandle handle) {
+  CUresult result = CUDA_ERROR_INVALID_VALUE;
+  pthread_mutex_lock(&memory_lock);
+  struct physical *physical = physical_find(handle);
+  if (physical) {
+    physical->references--;
+    result = physical_drop_unused(physical);
+  }
+  pthread_mutex_unlock(&memory_lock);
+  return result;
+}
+
+CUresult guest_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
+                                                      CUmemGenericAllocationHandle handle) {
+  CUresult result = CUDA_ERROR_INVALID_VALUE;
+  pthread_mutex_lock(&memory_lock);
+  struct physical *physical = physical_find(handle);
+  if (prop && physical) {
+    *prop = (CUmemAllocationProp){
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = physical->device}};
+    if (physical->shareable) prop->requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    result = CUDA_SUCCESS;
+  }
+  pthread_mutex_unlock(&memory_lock);
+  return result;
+}

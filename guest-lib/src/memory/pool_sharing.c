@@ -1,0 +1,92 @@
+// Pools of other processes. A pool has no memory of its own to share, so what travels is a name
+// that nobody can guess; what is shared are its allocations, one by one, each of which carries a
+// word of that name.
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "guest_calls.h"
+#include "memory/pool.h"
+#include "memory/sharing.h"
+#include "session/device.h"
+#include "session/handle.h"
+#include "session/lane.h"
+
+#define POOL_MAGIC 0x316c6f6f70626fu
+// Words of the token: four of the name, then the device. Tokens of the server leave the last one 0.
+enum { NAME_WORD = 7 };
+
+CUresult pool_name(struct pool *pool) {
+  return syscall(SYS_getrandom, pool->name, sizeof pool->name, 0) == sizeof pool->name &&
+                 *pool->name
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_OPERATING_SYSTEM;
+}
+
+CUresult guest_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool,
+                                                CUmemAllocationHandleType handleType,
+                                                unsigned long long flags) {
+  const struct pool *found = pool_find(pool);
+  if (!found || !handle_out || flags) return CUDA_ERROR_INVALID_VALUE;
+  if (found->imported || !*found->name || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+    return CUDA_ERROR_INVALID_VALUE;
+  struct token note = {{0}};
+  memcpy(note.words, found->name, sizeof found->name);
+  memcpy(note.words + 4, &device_get(found->device)->uuid, sizeof(CUuuid));
+  int fd = sharing_create_note(POOL_MAGIC, &note);
+  if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  *(int *)handle_out = fd;
+  return CUDA_SUCCESS;
+}
+
+CUresult guest_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle,
+                                                  CUmemAllocationHandleType handleType,
+                                                  unsigned long long flags) {
+  struct token note;
+  if (!pool_out || flags || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+      !sharing_read_note(handle, POOL_MAGIC, &note) || !*note.words)
+    return CUDA_ERROR_INVALID_VALUE;
+  int device = 0;
+  while (device < device_count() &&
+         memcmp(note.words + 4, &device_get(device)->uuid, sizeof(CUuuid)) != 0)
+    device++;
+  if (device == device_count()) return CUDA_ERROR_INVALID_DEVICE;
+  uint64_t made = pool_make(device, 0);
+  struct pool *pool = pool_find((CUmemoryPool)(uintptr_t)made);
+  if (!pool) return CUDA_ERROR_OUT_OF_MEMORY;
+  memcpy(pool->name, note.words, sizeof pool->name);
+  pool->imported = 1;
+  *pool_out = (CUmemoryPool)(uintptr_t)made;
+  return CUDA_SUCCESS;
+}
+
+CUresult guest_cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr) {
+  struct allocation found;
+  if (!shareData_out || !memory_find(ptr, &found) || found.kind != ALLOCATION_PLAIN ||
+      found.address != ptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  const struct pool *pool = found.pool ? handle_object(WIRE_KIND_POOL, found.pool) : NULL;
+  if (!pool || !*pool->name) return CUDA_ERROR_INVALID_VALUE;
+  const uint64_t name = *pool->name;
+  struct token token;
+  CUresult result = sharing_offer(&found, &token);
+  if (result) return result;
+  token.words[NAME_WORD] = name;
+  _Static_assert(sizeof token == sizeof *shareData_out, "a token is what CUDA passes around");
+  memcpy(shareData_out, &token, sizeof token);
+  return CUDA_SUCCESS;
+}
+
+CUresult guest_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool,
+                                      CUmemPoolPtrExportData *shareData) {
+  const struct pool *found = pool_find(pool);
+  if (!found || !ptr_out || !shareData) return CUDA_ERROR_INVALID_VALUE;
+  struct token token;
+  memcpy(&token, shareData, sizeof token);
+  if (!found->imported || token.words[NAME_WORD] != *found->name) return CUDA_ERROR_INVALID_VALUE;
+  token.words[NAME_WORD] = 0;
+  struct lane_thread before = lane_enter(lane_of_device(found->device));
+  CUresult result = sharing_open(&token, handle_of(pool), ptr_out);
+  lane_leave(before);
+  return result;
+}

@@ -1,0 +1,350 @@
+// Memory and events shared with other processes, which have sessions of their own. What the program
+// passes around are tokens of the server, as they are, or in a file that it passes by descriptor.
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "guest_calls.h"
+#include "memory/memory_parts.h"
+#include "memory/sharing.h"
+#include "memory/virtual_memory.h"
+#include "session/context.h"
+#include "session/handle.h"
+#include "streams/event.h"
+#include "streams/stream.h"
+#include "wire/enter.h"
+
+// Memory of another process, mapped here.
+struct import {
+  struct holding holding;
+  struct physical *physical;
+  struct token token;
+  uint64_t address, size;  // what is meant of it
+  uint64_t context;
+  uint64_t pool;  // handle of the imported pool that it is of, or 0
+  uint64_t id;
+  unsigned opened;
+  struct import *next;
+};
+
+static struct import *imports;
+
+static _Bool find_import(struct holding *holding, uint64_t address, struct allocation *found) {
+  struct import *import = (struct import *)holding;
+  if (address - import->address >= import->size) return 0;
+  *found = (struct allocation){.kind = ALLOCATION_IMPORTED,
+                               .device = import->physical->device,
+                               .address = import->address,
+                               .size = import->size,
+                               .context = import->context,
+                               .pool = import->pool,
+                               .id = import->id,
+                               .access = ACCESS_ALL};
+  return 1;
+}
+
+static const struct holding_kind import_kind = {find_import, NULL, NULL};
+
+// ---- questions ---------------------------------------------------------------------------------
+
+static CUresult export_memory(uint64_t memory, uint64_t address, uint64_t size, uint64_t offset,
+                              uint64_t length, struct token *token) {
+  struct answer answer;
+  answer_init(&answer);
+  CUresult result = ask_MemoryExport(memory, address, size, offset, length, &answer);
+  result = answer_own_result(result, &answer);
+  if (!result) {
+    const struct wire_MemoryExport_reply *reply = answer.reply;
+    memcpy(token, &reply->token0, sizeof *token);
+  }
+  answer_free(&answer);
+  return result;
+}
+
+struct imported {
+  uint64_t size, offset, length;
+};
+
+static CUresult import_memory(uint64_t handle, _Bool own, const struct token *t,
+                              struct imported *imported) {
+  struct answer answer;
+  answer_init(&answer);
+  CUresult result = ask_MemoryImport(handle, own, TOKEN_ARGUMENTS(*t), &answer);
+  result = answer_own_result(result, &answer);
+  if (!result) {
+    const struct wire_MemoryImport_reply *reply = answer.reply;
+    *imported = (struct imported){reply->size, reply->offset, reply->length};
+    if (!granular(0, imported->size) || imported->size > WIRE_WINDOW_SIZE ||
+        imported->offset > imported->size || imported->length > imported->size - imported->offset)
+      result = CUDA_ERROR_INVALID_HANDLE;
+  }
+  answer_free(&answer);
+  return result;
+}
+
+// The memory of a token, as a piece with one reference. It counts here, too: it keeps the other's.
+static CUresult import_physical(_Bool own, const struct token *token, struct physical **out,
+                                struct imported *imported) {
+  pthread_mutex_lock(&memory_lock);
+  struct physical *physical = physical_new(0, device_here(), 1);
+  pthread_mutex_unlock(&memory_lock);
+  if (!physical) return CUDA_ERROR_OUT_OF_MEMORY;
+  CUresult result = import_memory(physical->handle, own, token, imported);
+  _Bool there = !result;
+  pthread_mutex_lock(&memory_lock);
+  if (!result && !memory_charge(imported->size)) result = CUDA_ERROR_OUT_OF_MEMORY;
+  if (!result) {
+    physical->size = imported->size;
+    physical->imported = 1;
+    *out = physical;
+  } else if (there) {
+    physical->references = 0;
+    physical_drop_unused(physical);
+  } else {
+    // The server never had it.
+    handle_retire(WIRE_KIND_MEMORY, physical->handle);
+    handle_recycle(WIRE_KIND_MEMORY, physical->handle);
+    free(physical);
+  }
+  pthread_mutex_unlock(&memory_lock);
+  return result;
+}
+
+// ---- memory by handles -------------------------------------------------------------------------
+
+CUresult sharing_offer(const struct allocation *wanted, struct token *token) {
+  struct allocation found;
+  struct holding whole = {0};
+  pthread_mutex_lock(&memory_lock);
+  if (memory_find_locked(wanted->address, &found) && found.id == wanted->id)
+    whole = *window_at(wanted->address);
+  pthread_mutex_unlock(&memory_lock);
+  if (!whole.size) return CUDA_ERROR_INVALID_VALUE;
+  struct lane_thread before = lane_enter(whole.lane);
+  // The server may have to put the bytes elsewhere, for which all work must be done.
+  CUresult result = context_is_settled() ? CUDA_SUCCESS : context_synchronize();
+  if (!result)
+    result = export_memory(0, whole.address, whole.size, wanted->address - whole.address,
+                           wanted->size, token);
+  lane_leave(before);
+  return result;
+}
+
+CUresult guest_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr) {
+  struct allocation found;
+  if (!pHandle) return CUDA_ERROR_INVALID_VALUE;
+  if (!memory_find(dptr, &found) || found.kind != ALLOCATION_PLAIN || found.pool)
+    return CUDA_ERROR_INVALID_VALUE;
+  struct token token;
+  CUresult result = sharing_offer(&found, &token);
+  if (result) return result;
+  _Static_assert(sizeof token == sizeof *pHandle, "a token is what CUDA passes around");
+  memcpy(pHandle, &token, sizeof *pHandle);
+  return CUDA_SUCCESS;
+}
+
+static CUresult map_import(const struct token *token, uint64_t pool, struct physical *physical,
+                           const struct imported *imported, uint64_t *address) {
+  struct import *import = calloc(1, sizeof *import);
+  uint64_t at;
+  if (!import || !window_take(imported->size, WIRE_GRANULE, &at)) {
+    free(import);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  import->holding = (struct holding){.address = at, .size = imported->size, .kind = &import_kind};
+  import->physical = physical;
+  import->token = *token;
+  import->address = at + imported->offset;
+  import->size = imported->length;
+  import->context = context_current_handle();
+  import->pool = pool;
+  import->id = memory_next_id();
+  import->opened = 1;
+  import->next = imports;
+  imports = import;
+  physical->mappings = 1;
+  window_put(&import->holding);
+  *address = import->address;
+  CUresult result = put_MemoryPlace(at, imported->size, 0, physical->handle);
+  if (!result) result = put_MemoryAccess(at, imported->size, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  return result;
+}
+
+CUresult sharing_open(const struct token *token, uint64_t pool, CUdeviceptr *out) {
+  pthread_mutex_lock(&memory_lock);
+  for (struct import *import = imports; import; import = import->next) {
+    if (memcmp(&import->token, token, sizeof *token) != 0 ||
+        import->context != context_current_handle())
+      continue;
+    import->opened++;
+    *out = import->address;
+    pthread_mutex_unlock(&memory_lock);
+    return CUDA_SUCCESS;
+  }
+  pthread_mutex_unlock(&memory_lock);
+  struct physical *physical;
+  struct imported imported;
+  CUresult result = import_physical(0, token, &physical, &imported);
+  if (result) return result;
+  pthread_mutex_lock(&memory_lock);
+  uint64_t address;
+  result = map_import(token, pool, physical, &imported, &address);
+  physical->references = 0;  // the mapping holds it
+  if (result) physical_drop_unused(physical);
+  pthread_mutex_unlock(&memory_lock);
+  if (!result) *out = address;
+  return result;
+}
+
+CUresult guest_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle,
+                                     unsigned int Flags) {
+  if (!pdptr || Flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) return CUDA_ERROR_INVALID_VALUE;
+  struct token token;
+  memcpy(&token, &handle, sizeof token);
+  return sharing_open(&token, 0, pdptr);
+}
+
+CUresult guest_cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags) {
+  return guest_cuIpcOpenMemHandle_v2(pdptr, handle, Flags);
+}
+
+CUresult sharing_close(CUdeviceptr dptr, _Bool at_once) {
+  pthread_mutex_lock(&memory_lock);
+  struct import **link = &imports;
+  while (*link && (*link)->address != dptr) link = &(*link)->next;
+  struct import *import = *link;
+  _Bool last = import && (--import->opened == 0 || at_once);
+  if (last) {
+    *link = import->next;
+    window_remove(&import->holding);
+  }
+  pthread_mutex_unlock(&memory_lock);
+  if (!import) return CUDA_ERROR_INVALID_VALUE;
+  if (!last) return CUDA_SUCCESS;
+  struct lane_thread before = lane_enter(import->holding.lane);
+  struct answer answer;
+  answer_init(&answer);
+  CUresult result = ask_MemoryDisplace(import->holding.address, import->holding.size, &answer);
+  result = answer_own_result(result, &answer);
+  answer_free(&answer);
+  pthread_mutex_lock(&memory_lock);
+  window_give(import->holding.address, import->holding.size);
+  import->physical->mappings = 0;
+  physical_drop_unused(import->physical);
+  pthread_mutex_unlock(&memory_lock);
+  lane_leave(before);
+  free(import);
+  return result;
+}
+
+CUresult guest_cuIpcCloseMemHandle(CUdeviceptr dptr) { return sharing_close(dptr, 0); }
+
+// ---- memory by descriptors ---------------------------------------------------------------------
+
+// What a file holds that stands for memory or a pool. It is sealed, so that it cannot change on
+// its way.
+struct note {
+  uint64_t magic;
+  struct token token;
+};
+#define MEMORY_MAGIC 0x3165746f6e626fu
+#define NOTE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
+
+int sharing_create_note(uint64_t magic, const struct token *token) {
+  const struct note note = {magic, *token};
+  int fd = (int)syscall(SYS_memfd_create, "outboard-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0) return -1;
+  if (write(fd, &note, sizeof note) == sizeof note && !fcntl(fd, F_ADD_SEALS, NOTE_SEALS))
+    return fd;
+  close(fd);
+  return -1;
+}
+
+_Bool sharing_read_note(const void *handle, uint64_t magic, struct token *token) {
+  struct stat about;
+  struct note note;
+  const intptr_t number = (intptr_t)handle;
+  if (number < 0 || number > INT32_MAX) return 0;
+  const int fd = (int)number, seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || !(seals & F_SEAL_WRITE) || fstat(fd, &about) || about.st_size != sizeof note ||
+      pread(fd, &note, sizeof note, 0) != sizeof note || note.magic != magic)
+    return 0;
+  *token = note.token;
+  return 1;
+}
+
+CUresult guest_cuMemExportToShareableHandle(void *shareableHandle,
+                                            CUmemGenericAllocationHandle handle,
+                                            CUmemAllocationHandleType handleType,
+                                            unsigned long long flags) {
+  pthread_mutex_lock(&memory_lock);
+  struct physical *physical = physical_find(handle);
+  uint64_t size = physical ? physical->size : 0;
+  _Bool shareable = physical && physical->shareable;
+  pthread_mutex_unlock(&memory_lock);
+  if (!shareableHandle || !size || flags) return CUDA_ERROR_INVALID_VALUE;
+  if (handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
+  if (!shareable) return CUDA_ERROR_INVALID_VALUE;
+  struct token token;
+  CUresult result = export_memory(handle, 0, 0, 0, size, &token);
+  if (result) return result;
+  int fd = sharing_create_note(MEMORY_MAGIC, &token);
+  if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
+  *(int *)shareableHandle = fd;
+  return CUDA_SUCCESS;
+}
+
+CUresult guest_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle,
+                                              CUmemAllocationHandleType shHandleType) {
+  if (!handle) return CUDA_ERROR_INVALID_VALUE;
+  if (shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
+  struct token token;
+  if (!sharing_read_note(osHandle, MEMORY_MAGIC, &token)) return CUDA_ERROR_INVALID_VALUE;
+  struct physical *physical;
+  struct imported imported;
+  CUresult result = import_physical(1, &token, &physical, &imported);
+  if (result == CUDA_ERROR_INVALID_HANDLE) return CUDA_ERROR_INVALID_VALUE;
+  if (!result) *handle = physical->handle;
+  return result;
+}
+
+// ---- events ------------------------------------------------------------------------------------
+
+CUresult guest_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event) {
+  _Bool shared;
+  if (!event_is(event, &shared)) return CUDA_ERROR_INVALID_HANDLE;
+  if (!pHandle) return CUDA_ERROR_INVALID_VALUE;
+  if (!shared) return CUDA_ERROR_INVALID_HANDLE;
+  struct answer answer;
+  answer_init(&answer);
+  CUresult result = ask_EventExport(handle_of(event), &answer);
+  result = answer_own_result(result, &answer);
+  if (!result) {
+    const struct wire_EventExport_reply *reply = answer.reply;
+    memcpy(pHandle, &reply->token0, sizeof *pHandle);
+  }
+  answer_free(&answer);
+  return result;
+}
+
+CUresult guest_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle) {
+  if (!phEvent) return CUDA_ERROR_INVALID_VALUE;
+  struct token t;
+  memcpy(&t, &handle, sizeof t);
+  uint64_t wire = event_mint(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
+  if (!wire) return CUDA_ERROR_OUT_OF_MEMORY;
+  struct answer answer;
+  answer_init(&answer);
+  CUresult result = ask_EventImport(wire, TOKEN_ARGUMENTS(t), &answer);
+  result = answer_own_result(result, &answer);
+  answer_free(&answer);
+  if (result)
+    event_unmint(wire);
+  else
+    *phEvent = (CUevent)(uintptr_t)wire;
+  return result;
+}

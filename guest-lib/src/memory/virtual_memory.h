@@ -1,0 +1,36 @@
+// Memory that the program manages itself: pieces without addresses, and what maps them. With the
+// memory lock held.
+#ifndef OUTBOARD_VIRTUAL_MEMORY_H
+#define OUTBOARD_VIRTUAL_MEMORY_H
+
+#include <stdint.h>
+
+#include "cuda_driver.h"
+#include "memory/window.h"
+#include "wire.h"
+
+// A piece of memory. It lives as long as the program has references to it or something maps it; its
+// handle is the program's only while there are references.
+struct physical {
+  uint64_t handle;
+  uint64_t size;
+  int device;
+  _Bool shareable;
+  _Bool imported;  // it is another process's
+  unsigned references;
+  unsigned mappings;
+};
+
+// A new one with one reference; NULL when it cannot be had. The server is yet to be told.
+struct physical *physical_new(uint64_t size, int device, _Bool shareable);
+// The one that the program has a reference to, or NULL.
+struct physical *physical_find(uint64_t handle);
+// Ends it if neither references nor mappings are left, and tells the server.
+CUresult physical_drop_unused(struct physical *physical);
+
+// Whole granules, and no wrap around.
+static inline _Bool granular(uint64_t address, uint64_t size) {
+  return size && !((address | size) & (WIRE_GRANULE - 1)) && size <= UINT64_MAX - address;
+}
+
+#endif

@@ -1,0 +1,103 @@
+// Managed variables of a library that several devices have: one for all of them and the host. Each
+// device has bytes of its own, at an address of its own; those that count are on one at a time, or
+// on the host.
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "memory/peer.h"
+#include "pages/pages_parts.h"
+
+_Atomic unsigned pages_variables;
+_Atomic uint64_t pages_moves;
+
+static struct extent *extent_at(const struct range *range, uint64_t address) {
+  struct extent *extent = range ? range->extents : NULL;
+  while (extent && address - extent->begin >= extent->end - extent->begin) extent = extent->next;
+  return extent;
+}
+
+void pages_variable_lies(uint64_t address, uint64_t there) {
+  pthread_mutex_lock(&pages_lock);
+  struct extent *extent = extent_at(pages_find(address), address);
+  if (extent) extent->at[lane_here()] = there;
+  pthread_mutex_unlock(&pages_lock);
+}
+
+uint64_t pages_variable_here(uint64_t address) {
+  pthread_mutex_lock(&pages_lock);
+  const struct extent *extent = extent_at(pages_find(address), address);
+  uint64_t there = extent ? extent->at[lane_here()] : 0;
+  uint64_t here = there ? there + (address - extent->begin) : 0;
+  pthread_mutex_unlock(&pages_lock);
+  return here;
+}
+
+// The range, if it has variables and is another lane's. With the lock.
+static struct range *elsewhere(uint64_t address, unsigned lane) {
+  struct range *range = pages_find(address);
+  return range && range->extents && range->lane != lane ? range : NULL;
+}
+
+// With the lock.
+static void move(struct range *range, unsigned lane) {
+  pages_open_whole(range);
+  range->lane = lane;
+  pages_moves++;
+}
+
+// Nobody waits for work with the lock: functions of the program may touch pages meanwhile.
+static void move_settled(uint64_t address, unsigned lane) {
+  pthread_mutex_lock(&pages_lock);
+  struct range *range = elsewhere(address, lane);
+  unsigned from = range ? range->lane : lane;
+  pthread_mutex_unlock(&pages_lock);
+  if (!range) return;
+  peer_settle(1u << from);
+  pthread_mutex_lock(&pages_lock);
+  if ((range = elsewhere(address, lane))) move(range, lane);
+  pthread_mutex_unlock(&pages_lock);
+}
+
+void pages_bring_variable(uint64_t address) { move_settled(address, lane_here()); }
+
+void pages_send_home(uint64_t address) {
+  pthread_mutex_lock(&pages_lock);
+  struct range *range = pages_find(address);
+  unsigned home = range ? range->home : 0;
+  pthread_mutex_unlock(&pages_lock);
+  if (range) move_settled(address, home);
+}
+
+static void leave_lane(struct range *range) {
+  unsigned lane = lane_here();
+  if (!range->extents || range->home == lane) return;
+  if (range->lane == lane) move(range, range->home);
+  for (struct extent *e = range->extents; e; e = e->next) e->at[lane] = 0;
+}
+
+void pages_leave_lane(void) {
+  if (!pages_variables || !lanes_many()) return;
+  pthread_mutex_lock(&pages_lock);
+  pages_each(leave_lane);
+  pthread_mutex_unlock(&pages_lock);
+}
+
+// Those of others that the thread's device has, too. Work of graphs may use any of them.
+static uint64_t wanted_here;
+static void find_wanted(struct range *range) {
+  if (wanted_here || !elsewhere(range->address, lane_here())) return;
+  for (const struct extent *e = range->extents; e; e = e->next)
+    if (e->at[lane_here()]) wanted_here = range->address;
+}
+
+void pages_bring_variables(void) {
+  for (uint64_t address;;) {
+    pthread_mutex_lock(&pages_lock);
+    wanted_here = 0;
+    pages_each(find_wanted);
+    address = wanted_here;
+    pthread_mutex_unlock(&pages_lock);
+    if (!address) return;
+    pages_bring_variable(address);
+  }
+}

@@ -1,0 +1,336 @@
+#include "session/device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "abi_version.h"
+#include "guest_calls.h"
+#include "setup/log.h"
+
+static struct device devices[DEVICES_MAX];
+static int count;
+static int driver_version;
+
+int device_count(void) { return count; }
+_Bool device_exists(int ordinal) { return ordinal >= 0 && ordinal < count; }
+const struct device *device_get(int ordinal) { return &devices[ordinal]; }
+
+// Before attach, what this library was written against: cudart asks before cuInit.
+int device_driver_version(void) {
+  return driver_version && driver_version < ABI_DRIVER_VERSION ? driver_version
+                                                               : ABI_DRIVER_VERSION;
+}
+
+// "GPU-" and a prefix of the UUID that fits one device only, as nvidia-smi prints it.
+static int find_by_uuid(const struct device *all, int all_count, const char *text, size_t length) {
+  int found = -1;
+  for (int i = 0; i < all_count; i++) {
+    const unsigned char *u = (const unsigned char *)all[i].uuid.bytes;
+    char name[64];
+    snprintf(name, sizeof name,
+             "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1],
+             u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14],
+             u[15]);
+    if (length > strlen(name) || strncasecmp(name, text, length) != 0) continue;
+    if (found >= 0) return -1;
+    found = i;
+  }
+  return found;
+}
+
+// What a device offers to programs beside it, but not through us.
+static const CUdevice_attribute not_remote[] = {
+    CU_DEVICE_ATTRIBUTE_INTEGRATED,
+    CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
+    CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST,
+    CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
+    CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+    CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
+    CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_ATOMIC_REDUCTION_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_LOCALITY_DOMAIN_COUNT,
+    CU_DEVICE_ATTRIBUTE_LOCALITY_DOMAIN_MULTIPROCESSOR_COUNT,
+    CU_DEVICE_ATTRIBUTE_MAX_OVERSIZED_SHARED_MEMORY_PER_BLOCK,
+    // Memory and semaphores that others make, or that others are to reach.
+    CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_LOCALIZED_MEMORY_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_DMA_BUF_MMAP_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_D3D12_CIG_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_D3D12_CIG_STREAMS_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_VULKAN_CIG_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_VULKAN_CIG_STREAMS_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_LOGICAL_ENDPOINT_UNICAST_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_LOGICAL_ENDPOINT_MULTICAST_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_LOGICAL_ENDPOINT_COUNTED_OPS_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_LOGICAL_ENDPOINT_UNICAST_ACCESS_ON_OWNER_DEVICE_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_LOGICAL_ENDPOINT_SUPPORTED_HANDLE_TYPES,
+    CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK,
+    CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH,
+};
+
+static void restrict_to_remote(struct device *device) {
+  for (size_t i = 0; i < sizeof not_remote / sizeof *not_remote; i++)
+    if ((unsigned)not_remote[i] < device->attribute_count) device->attributes[not_remote[i]] = 0;
+  // Pools travel in files of ours (sharing.h), and in no other way.
+  if (device->attribute_count > CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES)
+    device->attributes[CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES] &=
+        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+}
+
+static void choose(const struct device *all, int all_count, const char *visible) {
+  count = 0;
+  if (!visible) {
+    memcpy(devices, all, sizeof *all * (size_t)all_count);
+    count = all_count;
+    return;
+  }
+  // A list of indices or UUIDs that ends at the first one that names no device; naming a device
+  // twice makes none visible.
+  _Bool taken[DEVICES_MAX] = {0};
+  const char *at = visible;
+  while (*at) {
+    size_t length = strcspn(at, ",");
+    int index = -1;
+    if (strncmp(at, "GPU-", 4) == 0) {
+      index = find_by_uuid(all, all_count, at, length);
+    } else {
+      char *end;
+      long number = strtol(at, &end, 10);
+      if (end != at && number >= 0 && number < all_count) index = (int)number;
+    }
+    if (index < 0) {
+      log_warn("CUDA_VISIBLE_DEVICES=\"%s\": \"%.*s\" names no device; the list ends there",
+               visible, (int)length, at);
+      break;
+    }
+    if (taken[index]) {
+      log_warn("CUDA_VISIBLE_DEVICES=\"%s\" names a device twice: no device is visible", visible);
+      count = 0;
+      return;
+    }
+    taken[index] = 1;
+    devices[count++] = all[index];
+    at += length;
+    if (*at == ',') at++;
+  }
+}
+
+void device_start(const struct device *all, int all_count, const char *visible,
+                  uint32_t server_driver_version) {
+  driver_version = (int)server_driver_version;
+  choose(all, all_count, visible);
+  for (int i = 0; i < count; i++) {
+    restrict_to_remote(&devices[i]);
+    memcpy(devices[i].first_limits, devices[i].limits, sizeof devices[i].limits);
+  }
+}
+
+int device_clamp_priority(int priority) {
+  if (!count) return 0;
+  if (priority > devices[0].least_priority) return devices[0].least_priority;
+  if (priority < devices[0].greatest_priority) return devices[0].greatest_priority;
+  return priority;
+}
+
+void device_priorities(int ordinal, int *least, int *greatest) {
+  if (least) *least = devices[ordinal].least_priority;
+  if (greatest) *greatest = devices[ordinal].greatest_priority;
+}
+
+CUresult device_limit(int ordinal, CUlimit limit, size_t *value) {
+  if ((unsigned)limit >= devices[ordinal].limit_count ||
+      devices[ordinal].limits[limit] == UINT64_MAX)
+    return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  *value = devices[ordinal].limits[limit];
+  return CUDA_SUCCESS;
+}
+
+void device_set_limit(int ordinal, CUlimit limit, size_t value) {
+  if ((unsigned)limit < devices[ordinal].limit_count) devices[ordinal].limits[limit] = value;
+}
+
+void device_forget_limits(int ordinal) {
+  memcpy(devices[ordinal].limits, devices[ordinal].first_limits, sizeof devices[ordinal].limits);
+}
+
+uint64_t device_raised(int ordinal, CUlimit limit, size_t value) {
+  const struct device *device = &devices[ordinal];
+  uint64_t threads =
+      (uint64_t)device_attribute(ordinal, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) *
+      (uint64_t)device_attribute(ordinal, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
+  uint64_t sum = 0;
+  for (unsigned each = 0; each < device->limit_count; each++) {
+    uint64_t before = device->first_limits[each], bytes;
+    uint64_t wanted = each == (unsigned)limit ? value : device->limits[each];
+    if (before == UINT64_MAX || wanted <= before) continue;
+    if (__builtin_mul_overflow(wanted - before, wire_limit_bytes(each, threads), &bytes) ||
+        __builtin_add_overflow(sum, bytes, &sum))
+      return UINT64_MAX;
+  }
+  return sum;
+}
+
+int device_attribute(int ordinal, CUdevice_attribute attribute) {
+  return (unsigned)attribute < devices[ordinal].attribute_count
+             ? devices[ordinal].attributes[attribute]
+             : 0;
+}
+
+// ---- entry points ------------------------------------------------------------------------------
+
+CUresult guest_cuDeviceGetCount(int *out) {
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  *out = count;
+  return CUDA_SUCCESS;
+}
+
+CUresult guest_cuDeviceGet(CUdevice *device, int ordinal) {
+  if (!device) return CUDA_ERROR_INVALID_VALUE;
+  if (!device_exists(ordinal)) return CUDA_ERROR_INVALID_DEVICE;
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+
+CUresult guest_cuDeviceGetName(char *name, int len, CUdevice dev) {
+  if (!name || len <= 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!device_exists(dev)) return CUDA_ERROR_INVALID_DEVICE;
+  snprintf(name, (size_t)len, "%s", devices[dev].name);
+  return CUDA_SUCCESS;
+}
+
+CUresult guest_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
+  if (!uuid) return CUDA_ERROR_INVALID_VALUE;
+  if (!device_exists(dev)) return CUDA_ERROR_INVALID_DEVICE;
+  *uuid = devices[dev].uuid;
+  return CUDA_SUCCESS;
+}
+
+CUresult guest_cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) {
+  return guest_cuDeviceGetUuid_v2(uuid, dev);
+}
+
+// A LUID is a thing of Windows.
+CUresult guest_cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev) {
+  (void)luid, (void)deviceNodeMask;
+  return device_exists(dev) ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult guest_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {
+  if (!bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (!device_exists(dev)) return CUDA_ERROR_INVALID_DEVICE;
+  *bytes = devices[dev].total_memory;
+  return CUDA_SUCCESS;
+}
+
+CUresult guest_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev) {
+  if (!pi) return CUDA_ERROR_INVALID_VALUE;
+  if (!device_exists(dev)) return CUDA_ERROR_INVALID_DEVICE;
+  if (attrib < 1 || (unsigned)attrib >= devices[dev].attribute_count)
+    return CUDA_ERROR_INVALID_VALUE;
+  *pi = devices[dev].attributes[attrib];
+  return CUDA_SUCCESS;
+}
+
+CUresult guest_cuDeviceComputeCapability(int *major, int *minor, CUdevice dev) {
+  if (!major || !minor) return CUDA_ERROR_INVALID_VALUE;
+  if (!device_exists(dev)) return CUDA_ERROR_INVALID_DEVICE;
+  *major = device_attribute(dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  *minor = device_attribute(dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  return CUDA_SUCCESS;
+}
+
+CUresult guest_cuDeviceGetProperties(CUdevprop *prop, CUdevice dev) {
+  if (!prop) return CUDA_ERROR_INVALID_VALUE;
+  if (!device_exists(dev)) return CUDA_ERROR_INVALID_DEVICE;
+  prop->maxThreadsPerBlock = device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+  for (int i = 0; i < 3; i++) {
+    prop->maxThreadsDim[i] = device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X + i);
+    prop->maxGridSize[i] = device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + i);
+  }
+  prop->sharedMemPerBlock = device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+  prop->totalConstantMemory = device_attribute(dev, CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY);
+  prop->SIMDWidth = device_attribute(dev, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+  prop->memPitch = device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_PITCH);
+  prop->regsPerBlock = device_attribute(dev, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK);
+  prop->clockRate = device_attribute(dev, CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
+  prop->textureAlign = device_attribute(dev, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT);
+  return CUDA_SUCCESS;
+}
+
+CUresult guest_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
+  if (!pciBusId || len <= 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!device_exists(dev)) return CUDA_ERROR_INVALID_DEVICE;
+  snprintf(pciBusId, (size_t)len, "%s", devices[dev].pci_bus_id);
+  return CUDA_SUCCESS;
+}
+
+struct pci_place {
+  unsigned domain, bus, slot, function;
+};
+
+// [domain:]bus:device[.function], in hexadecimal.
+static _Bool pci_place(const char *text, struct pci_place *place) {
+  *place = (struct pci_place){0};
+  if (sscanf(text, "%x:%x:%x.%x", &place->domain, &place->bus, &place->slot, &place->function) >= 3)
+    return 1;
+  *place = (struct pci_place){0};
+  return sscanf(text, "%x:%x.%x", &place->bus, &place->slot, &place->function) >= 2;
+}
+
+CUresult guest_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) {
+  struct pci_place wanted, has;
+  if (!dev || !pciBusId || !pci_place(pciBusId, &wanted)) return CUDA_ERROR_INVALID_VALUE;
+  for (int i = 0; i < count; i++) {
+    if (!pci_place(devices[i].pci_bus_id, &has) || memcmp(&has, &wanted, sizeof has) != 0) continue;
+    *dev = i;
+    return CUDA_SUCCESS;
+  }
+  return CUDA_ERROR_INVALID_DEVICE;
+}
+
+const struct peer_device *device_peer(int device, int peer) {
+  if (device == peer || devices[device].server != devices[peer].server) return NULL;
+  for (unsigned i = 0; i < devices[device].peer_count; i++)
+    if (!memcmp(&devices[device].peers[i].uuid, &devices[peer].uuid, sizeof(CUuuid)))
+      return &devices[device].peers[i];
+  return NULL;
+}
+
+CUresult guest_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev) {
+  if (!canAccessPeer) return CUDA_ERROR_INVALID_VALUE;
+  if (!device_exists(dev) || !device_exists(peerDev)) return CUDA_ERROR_INVALID_DEVICE;
+  *canAccessPeer = device_peer(dev, peerDev) != NULL;
+  return CUDA_SUCCESS;
+}
+
+CUresult guest_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice,
+                                       CUdevice dstDevice) {
+  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  if (!device_exists(srcDevice) || !device_exists(dstDevice) || srcDevice == dstDevice)
+    return CUDA_ERROR_INVALID_DEVICE;
+  const struct peer_device *peer = device_peer(srcDevice, dstDevice);
+  *value = 0;
+  switch (attrib) {
+    case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:
+      if (peer) *value = peer->performance_rank;
+      return CUDA_SUCCESS;
+    case CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED:
+      *value = peer != NULL;
+      return CUDA_SUCCESS;
+    case CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED:
+      *value = peer && peer->native_atomics;
+      return CUDA_SUCCESS;
+    case CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED:
+      return CUDA_SUCCESS;  // arrays are not lent
+    default:
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+}

@@ -1,0 +1,65 @@
+#include "streams/pending.h"
+
+#include <pthread.h>
+
+#include "session/lane.h"
+#include "streams/stream.h"
+
+#define STREAMS_MAX 32
+
+// By stream: later work of a stream covers what came before.
+static struct pending {
+  struct {
+    uint64_t stream, sequence;
+  } at[STREAMS_MAX];
+  unsigned count;
+  uint64_t others;  // of streams for which there was no room: until all up to here is done
+} pending[LANES_MAX];
+_Atomic _Bool pending_seen;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // innermost but for handles
+
+// With the lock.
+static void drop_done(struct pending *here) {
+  unsigned left = 0;
+  for (unsigned i = 0; i < here->count; i++)
+    if (!stream_has_done(here->at[i].stream, here->at[i].sequence)) here->at[left++] = here->at[i];
+  here->count = left;
+  if (here->others <= context_settled_sequence()) here->others = 0;
+}
+
+void pending_note(uint64_t stream) {
+  struct pending *here = &pending[lane_here()];
+  uint64_t sequence = stream_last_sequence(stream);
+  pending_seen = 1;
+  pthread_mutex_lock(&lock);
+  unsigned i = 0;
+  while (i < here->count && here->at[i].stream != stream) i++;
+  if (i == STREAMS_MAX) {
+    drop_done(here);
+    i = here->count;
+  }
+  if (i < STREAMS_MAX) {
+    here->at[i].stream = stream;
+    here->at[i].sequence = sequence;
+    if (i == here->count) here->count++;
+  } else if (here->others < sequence) {
+    here->others = sequence;
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+// A graph may wait for another lane's work, too.
+_Bool pending_any(void) {
+  _Bool any = 0;
+  pthread_mutex_lock(&lock);
+  for (int i = 0; i < lane_count && !any; i++) {
+    struct pending *of = &pending[i];
+    if (!of->count && !of->others) continue;
+    struct lane_thread before = lane_enter((unsigned)i);
+    drop_done(of);
+    lane_leave(before);
+    any = of->count || of->others;
+  }
+  pthread_mutex_unlock(&lock);
+  return any;
+}

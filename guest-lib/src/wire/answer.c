@@ -1,0 +1,392 @@
+#include "wire/answer.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "abi_result.h"
+#include "base/notice.h"
+#include "base/stats.h"
+#include "base/trace.h"
+#include "session/lane.h"
+#include "setup/log.h"
+#include "streams/event.h"
+#include "streams/host_function.h"
+#include "streams/stream.h"
+#include "wire/batch.h"
+#include "wire/connection.h"
+#include "wire/decode.h"
+#include "wire/enter.h"
+#include "wire/region.h"
+#include "wire_calls.h"
+
+static struct inbox {
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  struct answer *first, **last;  // in the order asked; `last` NULL: none was ever asked
+  _Bool reading;                 // somebody is in recv
+  int waiting;                   // threads in pthread_cond_wait
+  uint64_t next_request;
+  uint64_t outstanding;
+  struct answer *pool;
+  _Bool decoder_ready;
+  struct decode decoder;
+} inboxes[LANES_MAX] = {[0 ... LANES_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                                                 .changed = PTHREAD_COND_INITIALIZER}};
+_Atomic uint64_t answers_open[LANES_MAX];
+
+static struct inbox *here(void) { return &inboxes[lane_here()]; }
+
+struct answer *answer_take_deferred(void) {
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  struct answer *answer = box->pool;
+  if (answer) box->pool = answer->next;
+  pthread_mutex_unlock(&box->lock);
+  if (!answer) answer = malloc(sizeof *answer);
+  if (answer) answer_init(answer);
+  return answer;
+}
+
+void answer_give_back(struct answer *answer) {
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  answer->next = box->pool;
+  box->pool = answer;
+  pthread_mutex_unlock(&box->lock);
+}
+
+// With the lock held.
+static void expect(struct inbox *box, struct answer *answer, uint64_t request) {
+  answer->next = NULL;
+  answer->reply = NULL;
+  answer->result = CUDA_SUCCESS;
+  answer->done = 0;
+  answer->unasked = request >= WIRE_EXPECTED;
+  answer->request = request;
+  if (!box->last) box->last = &box->first;
+  *box->last = answer;
+  box->last = &answer->next;
+  answers_open[box - inboxes] += !answer->unasked;
+}
+
+void answer_expect(struct answer *answer) {
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  expect(box, answer, ++box->next_request);
+  box->outstanding += answer->deferred;
+  pthread_mutex_unlock(&box->lock);
+}
+
+void answer_expect_unasked(struct answer *answer, uint64_t request) {
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  expect(box, answer, request);
+  pthread_mutex_unlock(&box->lock);
+}
+
+uint64_t answer_outstanding(void) {
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  uint64_t count = box->outstanding;
+  pthread_mutex_unlock(&box->lock);
+  return count;
+}
+
+_Bool answer_lands_in(const void *memory, uint64_t size) {
+  const uint64_t begin = (uint64_t)(uintptr_t)memory, end = begin + size;
+  struct inbox *box = here();
+  _Bool found = 0;
+  pthread_mutex_lock(&box->lock);
+  for (const struct answer *a = box->first; a && !found; a = a->next) {
+    if (!a->deferred || !a->destination_size) continue;
+    // From the first byte of the first row to behind the last one of the last.
+    const uint64_t rows = a->destination_size / a->width, slices = rows / a->height;
+    const uint64_t at = (uint64_t)(uintptr_t)a->destination;
+    const uint64_t last = at + (slices - 1) * a->slice + (a->height - 1) * a->pitch + a->width;
+    found = at < end && begin < last;
+  }
+  pthread_mutex_unlock(&box->lock);
+  return found;
+}
+
+void answer_free(struct answer *answer) {
+  if (answer->reply && answer->reply != answer->small) free(answer->reply);
+  answer->reply = NULL;
+}
+
+// ---- what the decoder calls; each takes the lock for itself ------------------------------------
+
+static struct answer *find(struct inbox *box, uint64_t request) {
+  struct answer *answer = box->first;
+  while (answer && answer->request != request) answer = answer->next;
+  return answer;
+}
+
+static void unlink_answer(struct inbox *box, struct answer *answer) {
+  struct answer **link = &box->first;
+  while (*link != answer) link = &(*link)->next;
+  *link = answer->next;
+  if (box->last == &answer->next) box->last = link;
+}
+
+// With the lock held.
+static void finish(struct inbox *box, struct answer *answer) {
+  answers_open[box - inboxes] -= !answer->unasked;
+  unlink_answer(box, answer);
+  if (answer->deferred) {
+    if (answer->result) guest_async_error((CUresult)answer->result);
+    answer_free(answer);
+    answer->next = box->pool;
+    box->pool = answer;
+    box->outstanding--;
+    return;
+  }
+  answer->done = 1;
+  if (box->waiting) pthread_cond_broadcast(&box->changed);
+}
+
+static void *on_place(uint64_t request, uint64_t offset, uint64_t length, uint64_t *run) {
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  struct answer *answer = find(box, request);
+  uint8_t *place = NULL;
+  if (answer && answer->destination && offset < answer->destination_size &&
+      length <= answer->destination_size - offset) {
+    uint64_t row = offset / answer->width, x = offset % answer->width;
+    place = answer->destination + row / answer->height * answer->slice +
+            row % answer->height * answer->pitch + x;
+    *run = length < answer->width - x ? length : answer->width - x;
+  }
+  if (trace_on() && place) trace_received(WIRE_DATA, length, request, answer->sequence);
+  pthread_mutex_unlock(&box->lock);
+  return place;
+}
+
+static void on_unwritable(uint64_t request) {
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  struct answer *answer = find(box, request);
+  if (answer && !answer->result) {
+    log_error("the destination of a copy from the device is not writable memory");
+    answer->result = CUDA_ERROR_INVALID_VALUE;
+  }
+  pthread_mutex_unlock(&box->lock);
+}
+
+static _Bool on_placed(const struct wire_placed *placed) {
+  const unsigned char *from = region_placed(placed);
+  if (!from) return 0;
+  for (uint64_t done = 0, run; done < placed->length; done += run) {
+    void *to = on_place(placed->request, placed->offset + done, placed->length - done, &run);
+    if (!to) return 0;
+    if (!decode_copy(to, from + done, run, run)) on_unwritable(placed->request);
+  }
+  region_took(placed->slot);
+  return 1;
+}
+
+static _Bool on_reply(const struct wire_reply *reply) {
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  struct answer *answer = find(box, reply->request);
+  if (!answer) {
+    pthread_mutex_unlock(&box->lock);
+    return 0;
+  }
+  uint32_t size = reply->header.size;
+  answer->reply = size <= sizeof answer->small ? answer->small : malloc(size);
+  if (answer->reply) {
+    memcpy(answer->reply, reply, size);
+    if (reply->result) answer->result = reply->result;
+  } else {
+    answer->result = CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  if (reply->async) guest_async_error((CUresult)reply->async);
+  guest_note_result((CUresult)reply->result);
+  if (trace_on()) trace_received(WIRE_REPLY, size, reply->request, answer->sequence);
+  const _Bool unasked = answer->unasked;
+  finish(box, answer);
+  pthread_mutex_unlock(&box->lock);
+  if (!unasked) batch_server_idle();
+  return 1;
+}
+
+static void on_output(uint16_t op, const char *text, uint64_t length) {
+  if (trace_on()) trace_received(op, length, 0, 0);
+  // Device printf and assertions: where the program's own printf goes, and in order with it.
+  FILE *to = op == WIRE_ERRORS ? stderr : stdout;
+  fwrite(text, 1, length, to);
+  fflush(to);
+}
+
+static void on_fault(const struct wire_fault *fault) {
+  if (trace_on()) trace_received(WIRE_FAULT, fault->header.size, 0, 0);
+  const char *name = "an unknown command";
+  switch (fault->op) {
+#define NAME(id, text) \
+  case id:             \
+    name = #text;      \
+    break;
+    WIRE_OPS(NAME)
+#undef NAME
+    default:
+      break;
+  }
+  const char *error = abi_result_name(fault->result);
+  log_error(
+      "%s (posted command %llu) failed on the server: %s (%d). The program is told at its "
+      "next synchronisation",
+      name, (unsigned long long)fault->sequence, error ? error : "error", fault->result);
+}
+
+static void on_finished(const struct wire_done *done) {
+  if (trace_on()) trace_received(WIRE_DONE, done->header.size, done->request, 0);
+  if (wire_handle_kind(done->handle) == WIRE_KIND_EVENT)
+    event_finished(done);
+  else
+    stream_finished(done);
+}
+
+static _Bool on_call(const struct wire_call *call) {
+  if (trace_on()) trace_received(WIRE_CALL, call->header.size, 0, 0);
+  return host_function_called(call);
+}
+
+static void on_end(int32_t result, const char *sentence, uint32_t length) {
+  if (trace_on()) trace_received(WIRE_END, length, 0, 0);
+  notice(LOG_ERROR, "the server ended the session: %.*s", (int)length, sentence);
+  guest_set_lost(result ? (CUresult)result : CUDA_ERROR_DEVICE_UNAVAILABLE);
+}
+
+static const struct decode_sink sink = {
+    .place = on_place,
+    .unwritable = on_unwritable,
+    .placed = on_placed,
+    .reply = on_reply,
+    .idle = batch_server_idle,
+    .output = on_output,
+    .finished = on_finished,
+    .fault = on_fault,
+    .call = on_call,
+    .end = on_end,
+};
+
+// ---- reading -----------------------------------------------------------------------------------
+
+void answer_lose(CUresult result, const char *why) {
+  if (guest_is_child()) return;
+  if (!guest_is_lost()) notice(LOG_ERROR, "the connection to the server is lost: %s", why);
+  guest_set_lost(result);
+  // Whoever reads sees the end of the stream and releases everybody who waits; only the reader may,
+  // because it could be writing to a waiter's memory right now. Other lanes end as well: what one
+  // lane's server has begun may wait for another's.
+  connection_shut_down();
+}
+
+const char *why_lost(int error) {
+  switch (error) {
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case ENETDOWN:
+      return "the network in between is gone, or the server's machine is: nothing comes back";
+    default:
+      return strerror(error);
+  }
+}
+
+// By the thread that has the reading role, without the lock. False at the end of the stream.
+static _Bool read_once(int flags) {
+  struct inbox *box = here();
+  if (!box->decoder_ready) {
+    decode_init(&box->decoder, &sink);
+    box->decoder_ready = 1;
+  }
+  size_t size;
+  void *place = decode_want(&box->decoder, &size);
+  // After a failure nothing more is welcome; who asked since then is released below.
+  ssize_t got = size ? region_receive(connection_fd(), place, size, flags) : 0;
+  if (got < 0 && errno == EAGAIN && !(flags & MSG_DONTWAIT) && connection_is_silent())
+    errno = ETIMEDOUT;
+  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return 1;
+  if (got > 0) {
+    uint64_t before = box->decoder.counted;
+    decode_got(&box->decoder, (size_t)got);
+    stats_add(&guest_stats->bytes_received, box->decoder.counted - before);
+    if (!box->decoder.failure) return 1;
+    answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, box->decoder.failure);
+  } else if (got < 0 && errno == EFAULT) {
+    decode_unwritable(&box->decoder);
+    return 1;
+  } else if (!guest_is_lost()) {
+    answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, got == 0 ? "the server closed it" : why_lost(errno));
+  }
+  pthread_mutex_lock(&box->lock);
+  while (box->first) {
+    box->first->result = guest_lost();
+    finish(box, box->first);
+  }
+  pthread_mutex_unlock(&box->lock);
+  return 0;
+}
+
+static void leave_reading(void) {
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  box->reading = 0;
+  if (box->waiting) pthread_cond_broadcast(&box->changed);
+  pthread_mutex_unlock(&box->lock);
+  batch_reader_left();
+  host_function_reader_left();
+}
+
+_Bool answer_is_being_read(void) {
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  _Bool now = box->reading;
+  pthread_mutex_unlock(&box->lock);
+  return now;
+}
+
+CUresult answer_wait(struct answer *answer) {
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  while (!answer->done) {
+    if (box->reading) {
+      box->waiting++;
+      pthread_cond_wait(&box->changed, &box->lock);
+      box->waiting--;
+      continue;
+    }
+    box->reading = 1;
+    pthread_mutex_unlock(&box->lock);
+    // Only the reader sets `done`, so no lock is needed to look at it here.
+    while (!answer->done && read_once(0) && !region_owes()) {
+    }
+    leave_reading();
+    if (region_owes()) {
+      region_give_back();
+      batch_send();
+    }
+    pthread_mutex_lock(&box->lock);
+  }
+  pthread_mutex_unlock(&box->lock);
+  return (CUresult)answer->result;
+}
+
+_Bool answer_poll(void) {
+  struct inbox *box = here();
+  pthread_mutex_lock(&box->lock);
+  if (box->reading) {
+    pthread_mutex_unlock(&box->lock);
+    return 0;
+  }
+  box->reading = 1;
+  pthread_mutex_unlock(&box->lock);
+  read_once(MSG_DONTWAIT);
+  leave_reading();
+  return 1;
+}

@@ -1,0 +1,143 @@
+#include "wire/enter.h"
+
+#include <pthread.h>
+
+#include "abi_lookup.h"
+#include "abi_refusal.h"
+#include "abi_result.h"
+#include "base/trace.h"
+#include "streams/host_function.h"
+#include "wire/batch.h"
+#include "wire/connection.h"
+
+// Reasons to stop a call, as bits of guest_condition.
+enum { NOT_READY = 1, CHILD = 2, LOST = 4, POISONED = 8, HOST_FUNCTIONS = 16, INACTIVE = 32 };
+
+_Atomic int guest_condition = NOT_READY;
+static _Atomic int lost_result;
+static _Atomic int poison[LANES_MAX];
+static _Atomic int pending_async[LANES_MAX];
+
+CUresult guest_refuse(enum needs needs) {
+  int condition = atomic_load(&guest_condition);
+  if (condition & (CHILD | NOT_READY)) return CUDA_ERROR_NOT_INITIALIZED;
+  if (condition & HOST_FUNCTIONS && host_function_calls()) return CUDA_ERROR_NOT_PERMITTED;
+  if (condition & LOST) return (CUresult)atomic_load(&lost_result);
+  if (condition & INACTIVE && needs == NEEDS_CONTEXT) {
+    CUresult unusable = context_unusable();
+    if (unusable) return unusable;
+  }
+  if (condition & POISONED && needs >= NEEDS_OBJECT)
+    return (CUresult)atomic_load(&poison[lane_here()]);
+  return CUDA_SUCCESS;
+}
+
+static _Atomic _Bool attaching;
+
+// CUDA contexts do not survive a fork. The child keeps neither the socket (the session must end
+// with the parent) nor any lock that another thread held, be it in the middle of attaching. After
+// an attach that failed there is nothing to inherit.
+static void in_child(void) {
+  if (atomic_load(&guest_condition) & NOT_READY && !atomic_load(&attaching)) return;
+  atomic_fetch_or(&guest_condition, CHILD);
+  connection_close();
+}
+
+static void watch_forks(void) { pthread_atfork(NULL, NULL, in_child); }
+
+void guest_attaching(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, watch_forks);
+  atomic_store(&attaching, 1);
+}
+
+void guest_attached(_Bool success) {
+  if (success) atomic_fetch_and(&guest_condition, ~NOT_READY);
+  atomic_store(&attaching, 0);
+}
+
+void guest_watch_host_functions(void) { atomic_fetch_or(&guest_condition, HOST_FUNCTIONS); }
+
+void guest_watch_contexts(_Bool some_inactive) {
+  if (some_inactive)
+    atomic_fetch_or(&guest_condition, INACTIVE);
+  else
+    atomic_fetch_and(&guest_condition, ~INACTIVE);
+}
+
+_Bool guest_is_child(void) { return (atomic_load(&guest_condition) & CHILD) != 0; }
+
+void guest_set_lost(CUresult result) {
+  int none = 0;
+  atomic_compare_exchange_strong(&lost_result, &none, (int)result);
+  atomic_fetch_or(&guest_condition, LOST);
+}
+
+_Bool guest_is_lost(void) { return (atomic_load(&guest_condition) & LOST) != 0; }
+
+CUresult guest_lost(void) {
+  int result = atomic_load(&lost_result);
+  if (!result) result = (int)lane_crossed();
+  return result ? (CUresult)result : CUDA_ERROR_DEVICE_UNAVAILABLE;
+}
+
+// Errors after which the driver answers every call in the context with the same error.
+static _Bool is_sticky(CUresult result) {
+  switch (result) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+void guest_note_result(CUresult result) {
+  if (!is_sticky(result)) return;
+  int none = 0;
+  atomic_compare_exchange_strong(&poison[lane_here()], &none, (int)result);
+  atomic_fetch_or(&guest_condition, POISONED);
+}
+
+void guest_async_error(CUresult result) {
+  guest_note_result(result);
+  if (result == CUDA_SUCCESS || is_sticky(result)) return;
+  int none = 0;
+  atomic_compare_exchange_strong(&pending_async[lane_here()], &none, (int)result);
+}
+
+CUresult guest_take_async_error(void) {
+  if (atomic_load(&guest_condition) & POISONED) {
+    int sticky = atomic_load(&poison[lane_here()]);
+    if (sticky) return (CUresult)sticky;
+  }
+  return (CUresult)atomic_exchange(&pending_async[lane_here()], 0);
+}
+
+void guest_clear_errors(void) {
+  atomic_store(&pending_async[lane_here()], 0);
+  atomic_store(&poison[lane_here()], 0);
+  for (int lane = 0; lane < lane_count; lane++)
+    if (atomic_load(&poison[lane])) return;
+  atomic_fetch_and(&guest_condition, ~POISONED);
+}
+
+int abi_unsupported(int entry) {
+  static _Atomic unsigned char named[ABI_ENTRY_COUNT];
+  stats_add(&guest_stats->calls, 1);
+  stats_add(&guest_stats->unsupported, 1);
+  if (trace_on()) trace_unsupported(entry);
+  const CUresult result = abi_refusal(abi_entries[entry].name);
+  if (!atomic_exchange(&named[entry], 1))
+    log_warn("%s is not served: the program gets %s (said once)", abi_entries[entry].name,
+             abi_result_name(result));
+  return result;
+}

@@ -1,0 +1,261 @@
+#include "wire/region.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/ablation.h"
+#include "guest_calls.h"
+#include "setup/log.h"
+#include "wire/answer.h"
+#include "wire/batch.h"
+#include "wire/connection.h"
+
+// Headers of old systems do not have these.
+#ifndef F_GET_SEALS
+#define F_GET_SEALS 1034
+#define F_SEAL_SHRINK 2
+#endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define PAGE 4096u
+// Copies from this size on go through the region, once so much has been copied by the socket that
+// mapping it is little beside that. What is smaller takes as long either way.
+#define COPY_LEAST (256u << 10)
+#define OPEN_AFTER (16u << 20)
+// More than this is nothing that a server of ours offers.
+#define SLOT_MOST (4u << 20)
+#define REGION_MOST (24u << 20)
+// So many parts of uploads go by the socket after slots could not be had.
+#define PARTS_WITHOUT 64u
+
+_Atomic int region_states[LANES_MAX];
+
+static struct region {
+  pthread_mutex_t lock;  // of opening, and of the slots for uploads
+  _Atomic uint64_t copied;
+  _Atomic int descriptor;  // one more than it is
+  unsigned char *bytes;
+  uint64_t slot;
+  uint32_t uploads, downloads;
+  uint64_t free, posted;  // slots for uploads; the others are being filled
+  uint64_t asked;         // posted before the question that is open; 0: none is
+  struct answer answer;   // to it
+  unsigned without;
+  _Atomic uint64_t took;  // slots for downloads
+} regions[LANES_MAX] = {[0 ... LANES_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+
+static struct region *here(void) { return &regions[lane_here()]; }
+
+void region_offered(void) {
+  int family = 0;
+  socklen_t size = sizeof family;
+  if (getsockopt(connection_fd(), SOL_SOCKET, SO_DOMAIN, &family, &size) || family != AF_UNIX)
+    return;
+  region_states[lane_here()] = REGION_OFFERED;
+}
+
+static _Bool can(const void *at, uint64_t bytes, int advice) {
+  const uintptr_t begin = (uintptr_t)at & -(uintptr_t)PAGE;
+  const uintptr_t end = ((uintptr_t)at + bytes + PAGE - 1) & -(uintptr_t)PAGE;
+  return madvise((void *)begin, end - begin, advice) == 0;
+}
+_Bool region_can_read(const void *at, uint64_t bytes) { return can(at, bytes, MADV_POPULATE_READ); }
+_Bool region_can_write(void *at, uint64_t bytes) { return can(at, bytes, MADV_POPULATE_WRITE); }
+
+// ---- opening -----------------------------------------------------------------------------------
+
+ssize_t region_receive(int fd, void *to, size_t size, int flags) {
+  if (region_states[lane_here()] != REGION_OFFERED) return recv(fd, to, size, flags);
+  struct iovec part = {to, size};
+  union {
+    struct cmsghdr head;
+    char bytes[CMSG_SPACE(sizeof(int))];
+  } beside;
+  struct msghdr message = {
+      .msg_iov = &part, .msg_iovlen = 1, .msg_control = &beside, .msg_controllen = sizeof beside};
+  ssize_t got = recvmsg(fd, &message, flags | MSG_CMSG_CLOEXEC);
+  struct cmsghdr *head = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+  if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
+      head->cmsg_len == CMSG_LEN(sizeof(int))) {
+    int descriptor;
+    memcpy(&descriptor, CMSG_DATA(head), sizeof descriptor);
+    int before = atomic_exchange(&here()->descriptor, descriptor + 1);
+    if (before) close(before - 1);
+  }
+  return got;
+}
+
+// Maps what came if it is what was said. Memory that could shrink would be the end of the process.
+static const char *map(struct region *region, int descriptor,
+                       const struct wire_RegionOpen_reply *told) {
+  if (told->slot % PAGE || !told->slot || told->slot > SLOT_MOST || told->uploads < 2 ||
+      told->uploads > WIRE_REGION_SLOTS || told->downloads < 2 ||
+      told->downloads > WIRE_REGION_SLOTS)
+    return "its slots make no sense";
+  const uint64_t size = told->slot * (told->uploads + told->downloads);
+  if (size > REGION_MOST) return "it is too large";
+  struct stat status;
+  const int seals = fcntl(descriptor, F_GET_SEALS);
+  if (seals < 0 || !(seals & F_SEAL_SHRINK)) return "it might shrink";
+  if (fstat(descriptor, &status) || (uint64_t)status.st_size != size)
+    return "it has not the size that the server says";
+  void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, descriptor, 0);
+  if (mapped == MAP_FAILED) return strerror(errno);
+  // A child has no session, and a dump no use for it.
+  madvise(mapped, size, MADV_DONTFORK);
+  madvise(mapped, size, MADV_DONTDUMP);
+  region->bytes = mapped;
+  region->slot = told->slot;
+  region->uploads = told->uploads;
+  region->downloads = told->downloads;
+  region->free = UINT64_MAX >> (64 - told->uploads);
+  return NULL;
+}
+
+// With the lock held. Errors of earlier work are for the next call that waits.
+static const char *ask_for_it(struct region *region) {
+  if (!region_can_read(&regions, 1)) return "the system does not tell what memory can be read";
+  struct answer answer;
+  answer_init(&answer);
+  if (!batch_ask(WIRE_RegionOpen, sizeof(struct wire_RegionOpen), &answer)) return "";
+  batch_leave(BATCH_NO_STREAM);
+  CUresult result = batch_collect(&answer, sizeof(struct wire_RegionOpen_reply));
+  const char *why = result ? "the server shares none" : NULL;
+  int descriptor = atomic_exchange(&region->descriptor, 0) - 1;
+  if (!why && descriptor < 0) why = "no descriptor came with it";
+  if (!why) why = map(region, descriptor, answer.reply);
+  if (descriptor >= 0) close(descriptor);
+  answer_free(&answer);
+  return why;
+}
+
+static void open_region(struct region *region) {
+  _Atomic int *state = &region_states[lane_here()];
+  pthread_mutex_lock(&region->lock);
+  if (*state == REGION_OFFERED) {
+    const char *why = ask_for_it(region);
+    *state = why ? REGION_NONE : REGION_OPEN;
+    if (why)
+      log_info("no memory is shared with the server: %s", why);
+    else
+      log_info("large copies go through memory shared with the server");
+  }
+  pthread_mutex_unlock(&region->lock);
+}
+
+_Bool region_wants_slow(uint64_t bytes) {
+  struct region *region = here();
+  const _Atomic int *state = &region_states[lane_here()];
+  if (bytes < COPY_LEAST || ablated(ABLATE_REGION)) return 0;
+  if (*state == REGION_OFFERED && atomic_fetch_add(&region->copied, bytes) + bytes > OPEN_AFTER)
+    open_region(region);
+  return *state == REGION_OPEN;
+}
+
+// ---- uploads -----------------------------------------------------------------------------------
+
+// Asks which of the slots that were posted so far are free again. With the lock held, here and
+// below.
+static void ask_for_slots(struct region *region) {
+  answer_init(&region->answer);
+  if (!batch_ask(WIRE_RegionSettle, sizeof(struct wire_RegionSettle), &region->answer)) return;
+  region->asked = region->posted;
+  batch_leave(BATCH_NO_STREAM);
+}
+
+static void collect_slots(struct region *region) {
+  if (!region->asked) ask_for_slots(region);
+  if (!region->asked) return;
+  if (!batch_collect(&region->answer, sizeof(struct wire_RegionSettle_reply))) {
+    const struct wire_RegionSettle_reply *told = region->answer.reply;
+    const uint64_t done = region->asked & ~told->busy;
+    region->posted &= ~done;
+    region->free |= done;
+  }
+  answer_free(&region->answer);
+  region->asked = 0;
+}
+
+// The number of a free slot, or -1: the device does not come to it.
+static int take_slot(struct region *region) {
+  int slot = -1;
+  pthread_mutex_lock(&region->lock);
+  if (region->without) {
+    region->without--;
+  } else {
+    if (!region->free) collect_slots(region);
+    if (region->free) {
+      slot = __builtin_ctzll(region->free);
+      region->free &= region->free - 1;
+    } else {
+      region->without = PARTS_WITHOUT;
+    }
+  }
+  pthread_mutex_unlock(&region->lock);
+  return slot;
+}
+
+// It is in the batch. Half of the slots are asked for while the others are filled.
+static void post_slot(struct region *region, int slot) {
+  pthread_mutex_lock(&region->lock);
+  region->posted |= 1ull << slot;
+  if (!region->asked && (unsigned)__builtin_popcountll(region->free) <= region->uploads / 2)
+    ask_for_slots(region);
+  pthread_mutex_unlock(&region->lock);
+  batch_send();
+}
+
+CUresult region_upload(uint64_t *destination, const char **at, uint64_t *bytes, uint64_t stream) {
+  struct region *region = here();
+  if (!region_can_read(*at, *bytes)) return CUDA_SUCCESS;
+  while (*bytes) {
+    int slot = take_slot(region);
+    if (slot < 0) break;
+    const uint64_t part = *bytes < region->slot ? *bytes : region->slot;
+    memcpy(region->bytes + (uint64_t)slot * region->slot, *at, part);
+    CUresult result = put_RegionUpload(*destination, stream, part, (uint32_t)slot);
+    if (result) return result;
+    post_slot(region, slot);
+    *destination += part;
+    *at += part;
+    *bytes -= part;
+  }
+  return CUDA_SUCCESS;
+}
+
+// ---- downloads ---------------------------------------------------------------------------------
+
+_Bool region_holds(uint64_t bytes) {
+  const struct region *region = here();
+  return bytes <= region->downloads * region->slot;
+}
+
+const unsigned char *region_placed(const struct wire_placed *placed) {
+  const struct region *region = here();
+  if (region_states[lane_here()] != REGION_OPEN || placed->slot >= region->downloads ||
+      !placed->length || placed->length > region->slot)
+    return NULL;
+  return region->bytes + (region->uploads + placed->slot) * region->slot;
+}
+
+void region_took(uint32_t slot) { atomic_fetch_or(&here()->took, 1ull << slot); }
+
+_Bool region_owes(void) {
+  if (region_states[lane_here()] != REGION_OPEN) return 0;
+  const struct region *region = here();
+  return (unsigned)__builtin_popcountll(region->took) >= region->downloads / 2;
+}
+
+void region_give_back(void) {
+  uint64_t took = atomic_exchange(&here()->took, 0);
+  if (took) put_RegionTaken(took);
+}
