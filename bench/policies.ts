@@ -3,7 +3,7 @@
 import { placementPolicies, quotaPolicies } from '../monitor/policies/index.js';
 import { usualParameters } from '../monitor/policies/placement.js';
 import type { QuotaSession } from '../monitor/policies/quota.js';
-import type { GpuState, SessionRequest, SessionState } from '../monitor/src/state.js';
+import type { GpuState, SessionRequest, SessionState } from '../monitor/policies/state.js';
 
 const count = 64;
 const rounds = 5000;

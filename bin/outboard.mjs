@@ -1,10 +1,10 @@
 #!/usr/bin/env node
-// The command `outboard`. All of it lives in monitor/src/cli.ts; this file only finds the compiled
+// The command `outboard`. All of it lives in monitor/src/commands/main.ts; this file only finds the compiled
 // form and, in a checkout that was never built, says so instead of showing a module-not-found trace.
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-const cli = new URL('../build/js/monitor/src/cli.js', import.meta.url);
+const cli = new URL('../build/js/monitor/src/commands/main.js', import.meta.url);
 
 if (existsSync(cli)) {
   await import(cli.href);

@@ -1,7 +1,7 @@
 // A network link of a given rate, a process of its own: passes on at most so many bytes per second
 // each way, from a port of its own to another.
 import { connect, createServer, type Socket } from 'node:net';
-import { relayOptions } from '../../monitor/src/relay.js';
+import { relayOptions } from '../../monitor/src/network/relay.js';
 
 const [to = '', megabits = ''] = process.argv.slice(2);
 const bytesPerMs = (Number(megabits) * 1e6) / 8 / 1000;

@@ -1,7 +1,7 @@
 // A relay without TLS, a process of its own, where agent or front would be: from the first address
 // to the second, both a port or a path.
 import { connect, createServer } from 'node:net';
-import { relay, relayOptions } from '../../monitor/src/relay.js';
+import { relay, relayOptions } from '../../monitor/src/network/relay.js';
 
 const [from = '', to = ''] = process.argv.slice(2);
 const at = (address: string) =>

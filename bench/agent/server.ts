@@ -3,8 +3,8 @@
 import { createServer, type Socket } from 'node:net';
 import { pino } from 'pino';
 import { encodeAnswer } from '../../api-server/src/control.js';
-import { HelloReader } from '../../monitor/src/hello.js';
-import { TlsFront } from '../../monitor/src/tls-front.js';
+import { HelloReader } from '../../monitor/src/guests/hello.js';
+import { TlsFront } from '../../monitor/src/tls/front.js';
 import { build } from '../../scripts/setup/paths.mjs';
 import { commands, echoBytes } from './guest.js';
 

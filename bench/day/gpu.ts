@@ -1,6 +1,11 @@
 // One GPU of the simulation: its slots and reservations, as policies see them, and the work that
 // goes on, which they do not.
-import type { GpuState, Placement, SessionRequest, SessionState } from '../../monitor/src/state.js';
+import type {
+  GpuState,
+  Placement,
+  SessionRequest,
+  SessionState,
+} from '../../monitor/policies/state.js';
 import type { CoRun } from './co-run.js';
 
 export interface GpuOptions {

@@ -1,7 +1,7 @@
 // What must hold after every event of a simulation, whatever the policy. Nothing here asks the code
 // that it judges: what fits is worked out again, from the sessions that run.
 import type { PlacementParameters } from '../../monitor/policies/placement.js';
-import type { SessionRequest } from '../../monitor/src/state.js';
+import type { SessionRequest } from '../../monitor/policies/state.js';
 import type { SimulatedGpu } from './gpu.js';
 import type { Simulation } from './simulation.js';
 

@@ -1,7 +1,7 @@
 // A day of six tenants at one server: who comes when, wants what, and what breaks meanwhile. Made
 // of a seed, so that two policies get the same day.
-import type { SessionClass } from '../../monitor/src/state.js';
-import { allowedGpus, type Tenant } from '../../monitor/src/tenants.js';
+import type { SessionClass } from '../../monitor/policies/state.js';
+import { allowedGpus, type Tenant } from '../../monitor/src/tenants/tenants.js';
 import { Random } from './random.js';
 import type { Fault, Job, SimulationOptions } from './simulation.js';
 

@@ -1,5 +1,5 @@
 // A server in simulated time: the monitor's own queue, admission, tenants' limits and placement
-// policies, in the order in which monitor/src/server.ts calls them, on a clock that jumps from one
+// policies, in the order in which monitor/src/server/server.ts calls them, on a clock that jumps from one
 // event to the next. What it has no part in: connections, processes, quotas.
 import { admissible, type Inadmissible } from '../../monitor/policies/admissible.js';
 import {
@@ -7,14 +7,14 @@ import {
   type PlacementPolicy,
   usualParameters,
 } from '../../monitor/policies/placement.js';
-import { Queue } from '../../monitor/src/queue.js';
 import type {
   EndedState,
   QueuedState,
   ServerState,
   SessionRequest,
-} from '../../monitor/src/state.js';
-import { check, type Tenant, type TenantUsage } from '../../monitor/src/tenants.js';
+} from '../../monitor/policies/state.js';
+import { Queue } from '../../monitor/src/queue/queue.js';
+import { check, type Tenant, type TenantUsage } from '../../monitor/src/tenants/tenants.js';
 import { Agenda } from './agenda.js';
 import { type CoRun, undisturbed } from './co-run.js';
 import { type GpuOptions, SimulatedGpu } from './gpu.js';
@@ -99,7 +99,7 @@ type Event =
   | { kind: 'healthy'; gpu: SimulatedGpu }
   | { kind: 'fault'; fault: Fault };
 
-/** As in monitor/src/server.ts. */
+/** As in monitor/src/server/server.ts. */
 const lostMax = 3;
 const historyMax = 256;
 

@@ -2,7 +2,7 @@
 // guests of which the monitor sees as much and which take milliseconds.
 import type { ChildProcess } from 'node:child_process';
 import { listPrograms } from '../../examples/build.mjs';
-import type { Address } from '../../monitor/src/values.js';
+import type { Address } from '../../monitor/src/options/values.js';
 import { Guest } from '../../monitor/test/support/guest.js';
 import { noPrograms, root } from '../../test/support/paths.js';
 import {

@@ -7,7 +7,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import type { View } from '../../monitor/src/view.js';
+import type { View } from '../../monitor/src/base/view.js';
 import { build, root } from '../../scripts/setup/paths.mjs';
 import { Loaded } from '../load/serving.js';
 import type { Bound } from '../src/figures.js';

@@ -3,8 +3,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
-import { usageOf } from '../../monitor/src/usage.js';
-import { type Address, parseAddress } from '../../monitor/src/values.js';
+import { usageOf } from '../../monitor/src/base/usage.js';
+import { type Address, parseAddress } from '../../monitor/src/options/values.js';
 import { Guest } from '../../monitor/test/support/guest.js';
 import { root } from '../../scripts/setup/paths.mjs';
 

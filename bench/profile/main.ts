@@ -8,7 +8,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import type { View } from '../../monitor/src/view.js';
+import type { View } from '../../monitor/src/base/view.js';
 import { build, root } from '../../scripts/setup/paths.mjs';
 import { Loaded } from '../load/serving.js';
 import { machine } from '../src/machine.js';

@@ -10,7 +10,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { buildExamples } from '../../examples/build.mjs';
-import type { SessionView, View } from '../../monitor/src/view.js';
+import type { SessionView, View } from '../../monitor/src/base/view.js';
 import { build, root } from '../../scripts/setup/paths.mjs';
 import { Loaded } from '../load/serving.js';
 import { machine } from '../src/machine.js';

@@ -7,17 +7,17 @@ import { placementPolicies } from '../../monitor/policies/index.js';
 import { usualParameters } from '../../monitor/policies/placement.js';
 import { deviceTime } from '../../monitor/policies/quota/device-time.js';
 import { priority } from '../../monitor/policies/quota/priority.js';
-import type { ServerState, SessionRequest } from '../../monitor/src/state.js';
-import { identify } from '../../monitor/src/tenants.js';
-import type { Tenant } from '../../monitor/src/tenants-file.js';
+import type { ServerState, SessionRequest } from '../../monitor/policies/state.js';
+import type { Tenant } from '../../monitor/src/tenants/file.js';
+import { identify } from '../../monitor/src/tenants/tenants.js';
 import { root } from '../../scripts/setup/paths.mjs';
 
 /** Where the wall clock is what is meant: dates in files and for people. */
 const meant = new Map([
-  ['monitor/src/tenants.ts', 'tokens expire at a date'],
-  ['monitor/src/tenants-edit.ts', 'dates written into the file'],
+  ['monitor/src/tenants/tenants.ts', 'tokens expire at a date'],
+  ['monitor/src/tenants/edit.ts', 'dates written into the file'],
   ['monitor/src/commands/tenant.ts', 'dates given by people'],
-  ['monitor/src/tracing.ts', 'when spans were; how long they took comes from performance'],
+  ['monitor/src/server/tracing.ts', 'when spans were; how long they took comes from performance'],
 ]);
 
 t.test('nothing is measured with the wall clock', async (t) => {
@@ -30,7 +30,7 @@ t.test('nothing is measured with the wall clock', async (t) => {
       if (/\bDate\.now\b|\.getTime\(\)|\+new Date|Number\(new Date/.test(text)) found.push(name);
     }
   }
-  t.ok(found.includes('monitor/src/tenants.ts'), 'the search finds what is there');
+  t.ok(found.includes('monitor/src/tenants/tenants.ts'), 'the search finds what is there');
   t.same(
     found.filter((name) => !meant.has(name)),
     [],

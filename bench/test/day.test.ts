@@ -3,7 +3,7 @@
 import t from 'tap';
 import { placementPolicies } from '../../monitor/policies/index.js';
 import type { PlacementPolicy } from '../../monitor/policies/placement.js';
-import type { SessionRequest } from '../../monitor/src/state.js';
+import type { SessionRequest } from '../../monitor/policies/state.js';
 import { Agenda } from '../day/agenda.js';
 import { shared } from '../day/co-run.js';
 import { checkEmpty, Invariants } from '../day/invariants.js';

@@ -1,5 +1,5 @@
 // The words and figures of the demonstration.
-import type { GuestStats } from '../../monitor/src/stats.js';
+import type { GuestStats } from '../../monitor/src/run/stats.js';
 import type { Outcome } from './program.js';
 
 /** Where two outputs differ first, in words; null when they are the same. */

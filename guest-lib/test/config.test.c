@@ -187,7 +187,7 @@ static void memory(void **state) {
   assert_int_equal(memory_of("16777215T"), 16777215ull << 40);
 }
 
-// The same table as monitor/test/values.test.ts.
+// The same table as monitor/test/options/values.test.ts.
 static void sizes(void **state) {
   FILE *table = fopen(SIZES_TABLE, "r");
   assert_non_null(table);

@@ -1,9 +1,10 @@
 // Whether a request can ever be satisfied here, all else being gone: a pure function. One that
 // cannot is refused at once rather than kept waiting. GPUs that are not healthy count, because they
 // may be healthy again.
-import type { ServerState, SessionRequest } from '../src/state.js';
+
 import { allows, compare, milli, promisable } from './placement/candidates.js';
 import { type PlacementParameters, usualParameters } from './placement.js';
+import type { ServerState, SessionRequest } from './state.js';
 
 /** What would fit, of the GPUs that the request may use. */
 export interface Largest {

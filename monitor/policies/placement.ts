@@ -1,6 +1,6 @@
 // What a placement policy is: a pure function that says which slot a request gets now, or null when
 // it has to wait. It never waits, draws or looks at a clock; equal choices go to the lowest index.
-import type { Placement, ServerState, SessionRequest } from '../src/state.js';
+import type { Placement, ServerState, SessionRequest } from './state.js';
 
 export interface PlacementParameters {
   /** The most that requests for GPU time may add up to on one GPU; 1 is the whole GPU. */

@@ -5,7 +5,7 @@
 // Counts are cumulative and never go down: a session may start work while `charged` (what it has
 // used since it began, work in flight included) is below its limit. A kernel longer than what was
 // left is a debt, which the policy sees as charged > limit.
-import type { SessionClass } from '../src/state.js';
+import type { SessionClass } from './state.js';
 
 /**
  * device-time: nanoseconds of the device's time, measured. blocks: thread blocks launched.

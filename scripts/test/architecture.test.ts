@@ -82,15 +82,48 @@ t.test('parts know those that ARCHITECTURE.md says', async (t) => {
   t.same([...wrong], []);
 });
 
+interface Layered {
+  folder: string;
+  readme: string;
+  heading: RegExp;
+  /** Where its objects are built; absent: nothing of it is native. */
+  objects?: string;
+}
+
 /** Folders that know only themselves and those above them in a table. */
-const layered = [
+const layered: Layered[] = [
   {
     folder: 'api-server/executor',
     readme: 'api-server/README.md',
     heading: /^\| in `executor\/` \| holds \|$/m,
     objects: 'api-server/CMakeFiles/executor.dir/executor',
   },
+  {
+    folder: 'monitor/src',
+    readme: 'monitor/README.md',
+    heading: /^\| in `src\/` \| holds \|$/m,
+  },
 ];
+
+/** Files of which each knows the next and the last the first; undefined: there are none. */
+function circle(knows: Map<string, string[]>): string[] | undefined {
+  const seen = new Set<string>();
+  const follow = (file: string, way: string[]): string[] | undefined => {
+    if (way.includes(file)) return way.slice(way.indexOf(file));
+    if (seen.has(file)) return undefined;
+    seen.add(file);
+    for (const other of knows.get(file) ?? []) {
+      const found = follow(other, [...way, file]);
+      if (found) return found;
+    }
+    return undefined;
+  };
+  for (const file of knows.keys()) {
+    const found = follow(file, []);
+    if (found) return found;
+  }
+  return undefined;
+}
 
 for (const { folder, readme, heading, objects } of layered) {
   const order = rows(readme, heading).flatMap(({ folders }) => folders);
@@ -111,8 +144,18 @@ for (const { folder, readme, heading, objects } of layered) {
         .map((other) => `${file} knows ${other}`),
     );
     t.same(wrong, []);
+    const knows = new Map(
+      files.map((file) => [
+        file,
+        known(file, headers)
+          .flat()
+          .map((other) => other.replace(/\.js$/, '.ts')),
+      ]),
+    );
+    t.equal(circle(knows), undefined, 'no file knows itself through others');
   });
 
+  if (objects === undefined) continue;
   const there = path.join(build, objects);
   const skip = existsSync(there) ? false : 'nothing is built here';
   t.test(`${folder}: calls go up its table`, { skip }, async (t) => {

@@ -8,7 +8,7 @@ export { build, root };
 export const guestLibrary = path.join(build, 'guest-lib', 'libcuda.so.1');
 export const nvmlLibrary = path.join(build, 'guest-lib', 'libnvidia-ml.so.1');
 export const softwareDevice = path.join(build, 'software-device', 'libcuda.so.1');
-export const cli = path.join(root, 'build', 'js', 'monitor', 'src', 'cli.js');
+export const cli = path.join(root, 'build', 'js', 'monitor', 'src', 'commands', 'main.js');
 
 /** A reason to skip a test that runs compiled CUDA programs, or false. */
 export const noPrograms = existsSync(path.join(build, 'examples', 'vector-add'))

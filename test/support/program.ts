@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { type Phase, type Phases, readStats } from '../../monitor/src/stats.js';
+import { type Phase, type Phases, readStats } from '../../monitor/src/run/stats.js';
 import { build, cudartFolder, guestLibrary, softwareDevice } from './paths.js';
 
 export interface Outcome {

@@ -1,5 +1,5 @@
 // Sizes as people write them: 4G, 4GB, 4 GiB, 1.5G, 512M, or bytes. Units are powers of 1024. As
-// `outboard` reads them (parseBytes in monitor/src/values.ts); one table tests both,
+// `outboard` reads them (parseBytes in monitor/src/options/values.ts); one table tests both,
 // test/sizes.txt.
 #ifndef OUTBOARD_SIZE_H
 #define OUTBOARD_SIZE_H

@@ -1,8 +1,9 @@
 // What every placement policy holds to: a GPU is a candidate only if it is healthy and allowed, has
 // a warm slot, has the memory, and can keep the promise of GPU time. Policies only choose among
 // candidates, so none of them can promise what is not there.
-import type { GpuState, Placement, ServerState, SessionRequest } from '../../src/state.js';
+
 import type { PlacementParameters } from '../placement.js';
+import type { GpuState, Placement, ServerState, SessionRequest } from '../state.js';
 
 /** One GPU on which the request fits now. Shares are in whole milli-percent: sums of them are exact. */
 export interface Candidate {

@@ -1,8 +1,9 @@
 // Dilu's placement (its Algorithm 1, for one GPU): sums of requests and of limits are bounded, the
 // fullest GPU that fits wins. A GPU that already runs the same function comes first, then one that
 // runs anything, then an empty one.
-import type { SessionRequest } from '../../src/state.js';
+
 import type { PlacementPolicy } from '../placement.js';
+import type { SessionRequest } from '../state.js';
 import { type Candidate, candidates, choose, milli, oversubscribable } from './candidates.js';
 
 /** Of the score, in tenths: what counts of time left over, and of memory left over. */

@@ -2,7 +2,7 @@
 // thread block. A session of class latency-strict whose bursts of work take longer than they did
 // puts the GPU into EMERGENCY and makes the others shrink. Two versions: the algorithm as printed,
 // and one with what was found to be wrong in it corrected.
-import type { SessionClass } from '../../src/state.js';
+
 import {
   type QuotaInput,
   type QuotaOutput,
@@ -11,6 +11,7 @@ import {
   type QuotaSession,
   usualQuotaParameters,
 } from '../quota.js';
+import type { SessionClass } from '../state.js';
 import { type Bursts, measure, noBursts, slowdown } from './bursts.js';
 
 export type DiluState = 'NONE' | 'EMERGENCY' | 'RECOVERY' | 'CONTENTION';

@@ -1,5 +1,5 @@
 // Who has a right to how much: requests first, the rest by weight up to limits (water filling).
-import type { SessionClass } from '../../src/state.js';
+import type { SessionClass } from '../state.js';
 
 /** All amounts in one unit, whichever. */
 export interface Claim {

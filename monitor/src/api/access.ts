@@ -17,7 +17,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
-import { OutboardError } from '../errors.js';
+import { OutboardError } from '../base/errors.js';
 
 export interface Operator {
   name: string;

@@ -11,12 +11,12 @@ import type { Duplex } from 'node:stream';
 import { Ajv } from 'ajv';
 import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify';
 import { version } from '../../../api-server/src/version.js';
-import { OutboardError } from '../errors.js';
-import { formatListen, type Listen, removeStale } from '../listeners.js';
-import type { Log } from '../log.js';
-import { machineOf } from '../strangers.js';
-import { unixPathMost } from '../values.js';
-import type { Observer, Operations } from '../view.js';
+import { OutboardError } from '../base/errors.js';
+import type { Log } from '../base/log.js';
+import type { Observer, Operations } from '../base/view.js';
+import { formatListen, type Listen, removeStale } from '../network/listeners.js';
+import { machineOf } from '../network/strangers.js';
+import { unixPathMost } from '../options/values.js';
 import {
   type Authorise,
   admitRequest,

@@ -1,6 +1,6 @@
 // The last minutes, so that a page that is opened now does not begin empty: one sample per second,
 // bounded by their number and by how many slots a server has.
-import type { View } from '../view.js';
+import type { View } from '../base/view.js';
 import type { HistoryView } from './schemas.js';
 
 interface GpuSample {

@@ -6,8 +6,8 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { pack } from 'msgpackr';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { OutboardError } from '../errors.js';
-import type { LogLine, Operations, View } from '../view.js';
+import { OutboardError } from '../base/errors.js';
+import type { LogLine, Operations, View } from '../base/view.js';
 
 export type LiveMessage =
   | {

@@ -3,7 +3,7 @@
 // come and go without end: its tenant and its GPU are. What is counted goes on counting when a
 // session ends.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { GpuView, Observer, SessionView, SlotState, View } from '../view.js';
+import type { GpuView, Observer, SessionView, SlotState, View } from '../base/view.js';
 
 const gpuLabels = ['gpu', 'UUID', 'modelName'] as const;
 const sessionLabels = [...gpuLabels, 'tenant'] as const;

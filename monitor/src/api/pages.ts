@@ -3,7 +3,7 @@
 import { createReadStream, realpathSync, statSync } from 'node:fs';
 import path from 'node:path';
 import type { FastifyReply } from 'fastify';
-import { OutboardError } from '../errors.js';
+import { OutboardError } from '../base/errors.js';
 
 const types: Record<string, string> = {
   '.html': 'text/html; charset=utf-8',

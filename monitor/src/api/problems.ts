@@ -1,6 +1,6 @@
 // Errors as HTTP answers.
 import type { FastifyReply } from 'fastify';
-import type { ErrorCode, OutboardError } from '../errors.js';
+import type { ErrorCode, OutboardError } from '../base/errors.js';
 import type { ProblemView } from './schemas.js';
 
 /** What is not here is a conflict with the state of the server: 409. */

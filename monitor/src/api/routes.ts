@@ -1,8 +1,8 @@
 // Every route of the HTTP API, in one table: fastify is set up from it, and the OpenAPI document is
 // made of it (openapi.ts).
 import { type TSchema, Type } from 'typebox';
-import { OutboardError } from '../errors.js';
-import type { LogLine, Operations } from '../view.js';
+import { OutboardError } from '../base/errors.js';
+import type { LogLine, Operations } from '../base/view.js';
 import type { Operator } from './access.js';
 import { type History, historySeconds } from './history.js';
 import * as schemas from './schemas.js';

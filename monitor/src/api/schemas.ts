@@ -10,7 +10,7 @@ import type {
   SessionView,
   TenantView,
   View,
-} from '../view.js';
+} from '../base/view.js';
 
 const nullableNumber = (description: string) =>
   Type.Unsafe<number | null>({ type: ['number', 'null'], description });

@@ -1,12 +1,12 @@
 import path from 'node:path';
-import { Agent } from '../agent.js';
-import { type Command, exitCodes } from '../command.js';
-import { logLevelOption, readyFileOption, writeReadyFile } from '../daemon.js';
-import { OutboardError } from '../errors.js';
-import { formatListen, type Listen, parseListen } from '../listeners.js';
-import { type Log, openLog } from '../log.js';
-import { BadValue, type Option, optionsHelp, readOptions, UsageError } from '../options.js';
-import { type Address, parseAddress, parseCount } from '../values.js';
+import { Agent } from '../agent/agent.js';
+import { OutboardError } from '../base/errors.js';
+import { type Log, openLog } from '../base/log.js';
+import { type Command, exitCodes } from '../cli/command.js';
+import { formatListen, type Listen, parseListen } from '../network/listeners.js';
+import { logLevelOption, readyFileOption, writeReadyFile } from '../options/daemon.js';
+import { BadValue, type Option, optionsHelp, readOptions, UsageError } from '../options/options.js';
+import { type Address, parseAddress, parseCount } from '../options/values.js';
 
 const file = (text: string) => path.resolve(text);
 

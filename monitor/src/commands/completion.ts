@@ -1,6 +1,6 @@
-import { type Command, exitCodes } from '../command.js';
-import { UsageError } from '../options.js';
-import { print } from '../table.js';
+import { type Command, exitCodes } from '../cli/command.js';
+import { print } from '../cli/table.js';
+import { UsageError } from '../options/options.js';
 
 const shells: Record<string, (commands: readonly Command[]) => string> = { bash, zsh, fish };
 const names = Object.keys(shells);

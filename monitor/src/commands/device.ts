@@ -4,12 +4,12 @@ import path from 'node:path';
 import type { OfferedDevice } from '../../../api-server/src/native.js';
 import { build as defaultBuild } from '../../../scripts/setup/paths.mjs';
 import { ApiClient, apiOptions } from '../api/client.js';
-import { command, exitCodes } from '../command.js';
-import { chooseDriver, formatUuid } from '../devices.js';
-import { OutboardError } from '../errors.js';
-import { BadValue, type Option, UsageError, yesNo } from '../options.js';
-import { bytes, type Column, clean, print, printJson, table } from '../table.js';
-import type { GpuView } from '../view.js';
+import { OutboardError } from '../base/errors.js';
+import type { GpuView } from '../base/view.js';
+import { command, exitCodes } from '../cli/command.js';
+import { bytes, type Column, clean, print, printJson, table } from '../cli/table.js';
+import { chooseDriver, formatUuid } from '../devices/devices.js';
+import { BadValue, type Option, UsageError, yesNo } from '../options/options.js';
 
 const columns: Column<GpuView>[] = [
   { title: 'GPU', right: true, text: ({ index }) => String(index) },

@@ -1,8 +1,8 @@
-import { command, exitCodes } from '../command.js';
-import { examine, milliseconds, type Step } from '../doctor.js';
-import { yesNo } from '../options.js';
-import { clean, print, printJson } from '../table.js';
-import { parseCount } from '../values.js';
+import { command, exitCodes } from '../cli/command.js';
+import { clean, print, printJson } from '../cli/table.js';
+import { yesNo } from '../options/options.js';
+import { parseCount } from '../options/values.js';
+import { examine, milliseconds, type Step } from '../run/doctor.js';
 import { askedBy, guestEnvironment, options as runOptions, tokenEnvironment } from './run.js';
 
 const { server, 'token-file': tokenFile, class: kind, gpus, memory, share, build } = runOptions;

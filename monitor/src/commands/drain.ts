@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { ApiClient, apiOptions } from '../api/client.js';
 import type { DrainView } from '../api/schemas.js';
-import { command, exitCodes } from '../command.js';
-import { UsageError, yesNo } from '../options.js';
-import { print, printJson } from '../table.js';
+import { command, exitCodes } from '../cli/command.js';
+import { print, printJson } from '../cli/table.js';
+import { UsageError, yesNo } from '../options/options.js';
 
 const askAgainMilliseconds = 500;
 

@@ -1,6 +1,6 @@
-import { type Command, exitCodes } from '../command.js';
-import { UsageError } from '../options.js';
-import { print } from '../table.js';
+import { type Command, exitCodes } from '../cli/command.js';
+import { print } from '../cli/table.js';
+import { UsageError } from '../options/options.js';
 
 export function help(everything: () => Promise<Command[]>): Command {
   return {

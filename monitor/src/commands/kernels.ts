@@ -1,9 +1,9 @@
 import { ApiClient, apiOptions } from '../api/client.js';
-import { command, exitCodes } from '../command.js';
-import { kernelNames } from '../kernel-name.js';
-import { sessionOf } from '../session-word.js';
-import { type Column, print, printJson, table } from '../table.js';
-import type { KernelView } from '../view.js';
+import { kernelNames } from '../base/kernel-name.js';
+import type { KernelView } from '../base/view.js';
+import { command, exitCodes } from '../cli/command.js';
+import { type Column, print, printJson, table } from '../cli/table.js';
+import { sessionOf } from '../options/session-number.js';
 
 const columns: Column<KernelView & { called: string }>[] = [
   { title: 'GPU TIME', right: true, text: ({ seconds }) => `${seconds.toFixed(3)} s` },

@@ -1,8 +1,8 @@
 import { ApiClient, apiOptions } from '../api/client.js';
-import { command, exitCodes } from '../command.js';
-import { BadValue, type Option } from '../options.js';
-import { sessionOf } from '../session-word.js';
-import { print, printJson } from '../table.js';
+import { command, exitCodes } from '../cli/command.js';
+import { print, printJson } from '../cli/table.js';
+import { BadValue, type Option } from '../options/options.js';
+import { sessionOf } from '../options/session-number.js';
 
 const reasonMost = 200;
 

@@ -1,10 +1,10 @@
 import { ApiClient, apiOptions } from '../api/client.js';
-import { command, exitCodes } from '../command.js';
-import { OutboardError } from '../errors.js';
-import { type Option, yesNo } from '../options.js';
-import { clean, colours, type Paint, print, sgr } from '../table.js';
-import { parseCount } from '../values.js';
-import type { LogLine } from '../view.js';
+import { OutboardError } from '../base/errors.js';
+import type { LogLine } from '../base/view.js';
+import { command, exitCodes } from '../cli/command.js';
+import { clean, colours, type Paint, print, sgr } from '../cli/table.js';
+import { type Option, yesNo } from '../options/options.js';
+import { parseCount } from '../options/values.js';
 
 export const logs = command({
   name: 'logs',

@@ -1,5 +1,6 @@
 import { version } from '../../../api-server/src/version.js';
-import { type Command, exitCodes } from '../command.js';
+import { type Command, exitCodes } from '../cli/command.js';
+import { print, printJson } from '../cli/table.js';
 import {
   defaultOf,
   notesOf,
@@ -7,8 +8,7 @@ import {
   optionsHelp,
   readOptions,
   yesNo,
-} from '../options.js';
-import { print, printJson } from '../table.js';
+} from '../options/options.js';
 import { exitMeanings } from './help.js';
 
 const options = { json: yesNo('OUTBOARD_JSON', 'the commands and their options, for programs') };

@@ -1,7 +1,7 @@
 import { placementPolicies, quotaPolicies } from '../../policies/index.js';
-import { command, exitCodes } from '../command.js';
-import { yesNo } from '../options.js';
-import { type Column, print, printJson, table } from '../table.js';
+import { command, exitCodes } from '../cli/command.js';
+import { type Column, print, printJson, table } from '../cli/table.js';
+import { yesNo } from '../options/options.js';
 
 interface Row {
   name: string;

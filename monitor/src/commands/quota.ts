@@ -1,9 +1,9 @@
 import { ApiClient, apiOptions } from '../api/client.js';
-import { command, exitCodes } from '../command.js';
-import { UsageError } from '../options.js';
-import { sessionOf } from '../session-word.js';
-import { print, printJson } from '../table.js';
-import type { SessionView } from '../view.js';
+import type { SessionView } from '../base/view.js';
+import { command, exitCodes } from '../cli/command.js';
+import { print, printJson } from '../cli/table.js';
+import { UsageError } from '../options/options.js';
+import { sessionOf } from '../options/session-number.js';
 
 export const quota = command({
   name: 'quota',

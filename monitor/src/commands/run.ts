@@ -3,9 +3,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { constants, tmpdir } from 'node:os';
 import path from 'node:path';
 import { build as defaultBuild } from '../../../scripts/setup/paths.mjs';
-import { type Command, exitCodes } from '../command.js';
-import { type Asked, probeOf, tokenOf } from '../doctor.js';
-import { OutboardError } from '../errors.js';
+import { OutboardError } from '../base/errors.js';
+import { type Command, exitCodes } from '../cli/command.js';
 import {
   type Option,
   optionsHelp,
@@ -14,11 +13,7 @@ import {
   UsageError,
   type Values,
   yesNo,
-} from '../options.js';
-import { whyNotPreloaded } from '../program-file.js';
-import { pythonOf, pythonSettings } from '../python-client.js';
-import { readStats } from '../stats.js';
-import { statsPage } from '../stats-page.js';
+} from '../options/options.js';
 import {
   parseBytes,
   parseChoice,
@@ -27,7 +22,12 @@ import {
   parseName,
   parseServers,
   parseShare,
-} from '../values.js';
+} from '../options/values.js';
+import { type Asked, probeOf, tokenOf } from '../run/doctor.js';
+import { whyNotPreloaded } from '../run/program-file.js';
+import { pythonOf, pythonSettings } from '../run/python-client.js';
+import { readStats } from '../run/stats.js';
+import { statsPage } from '../run/stats-page.js';
 
 /** What a program can ask for; `outboard doctor` takes the same. */
 export const options = {

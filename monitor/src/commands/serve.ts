@@ -5,29 +5,34 @@ import { loadNative } from '../../../api-server/src/native.js';
 import { placementPolicies, quotaPolicies } from '../../policies/index.js';
 import { type Api, newMetrics, startApi } from '../api/api.js';
 import { socketTokenFile } from '../api/socket-token.js';
-import { type CacheKind, moduleCache, openCacheFolder, uploadCache } from '../cache-folder.js';
-import { type Command, exitCodes } from '../command.js';
-import { readConfigFile } from '../config-file.js';
-import { writeReadyFile } from '../daemon.js';
-import { Descriptors } from '../descriptors.js';
-import { chooseDriver } from '../devices.js';
-import { OutboardError } from '../errors.js';
-import { formatListen, type Listen, passedSockets } from '../listeners.js';
-import { type Log, openLog, RecentLog } from '../log.js';
-import { observers } from '../observers.js';
-import { LiveOperations } from '../operations.js';
-import { optionsHelp, readOptions } from '../options.js';
-import { openSandbox, type Sandbox } from '../sandbox.js';
-import { type ServeValues, serveOptions } from '../serve-options.js';
-import { Server } from '../server.js';
-import { Service } from '../service.js';
-import type { StrangersMost } from '../strangers.js';
-import { clean, print } from '../table.js';
-import { requireLocal, requireOperators, Tenants } from '../tenants.js';
-import { TlsFront } from '../tls-front.js';
+import { Descriptors } from '../base/descriptors.js';
+import { OutboardError } from '../base/errors.js';
+import { type Log, openLog, RecentLog } from '../base/log.js';
+import { observers } from '../base/observers.js';
+import { type Command, exitCodes } from '../cli/command.js';
+import { clean, print } from '../cli/table.js';
+import { chooseDriver } from '../devices/devices.js';
+import { formatListen, type Listen, passedSockets } from '../network/listeners.js';
+import type { StrangersMost } from '../network/strangers.js';
+import { readConfigFile } from '../options/config-file.js';
+import { writeReadyFile } from '../options/daemon.js';
+import { optionsHelp, readOptions } from '../options/options.js';
+import { formatAddress } from '../options/values.js';
+import { LiveOperations } from '../server/operations.js';
+import { type ServeValues, serveOptions } from '../server/serve-options.js';
+import { Server } from '../server/server.js';
+import { Service } from '../server/service.js';
+import { openTracing, wantsTracing } from '../server/tracing.js';
+import {
+  type CacheKind,
+  moduleCache,
+  openCacheFolder,
+  uploadCache,
+} from '../slots/cache-folder.js';
+import { openSandbox, type Sandbox } from '../slots/sandbox.js';
+import { requireLocal, requireOperators, Tenants } from '../tenants/tenants.js';
+import { TlsFront } from '../tls/front.js';
 import { TraceFolder } from '../trace/folder.js';
-import { openTracing, wantsTracing } from '../tracing.js';
-import { formatAddress } from '../values.js';
 
 /** What sessions get after the grace, once they have been told that it is over. */
 const stopSeconds = 5;

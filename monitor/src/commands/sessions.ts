@@ -1,9 +1,9 @@
 import { ApiClient, apiOptions } from '../api/client.js';
-import { command, exitCodes } from '../command.js';
-import type { Option } from '../options.js';
-import { queueLines, sessionLines, sessionOrders, sorted } from '../screen.js';
-import { colours, print, printJson } from '../table.js';
-import { parseChoice } from '../values.js';
+import { command, exitCodes } from '../cli/command.js';
+import { queueLines, sessionLines, sessionOrders, sorted } from '../cli/screen.js';
+import { colours, print, printJson } from '../cli/table.js';
+import type { Option } from '../options/options.js';
+import { parseChoice } from '../options/values.js';
 
 export const sortOption = {
   env: 'OUTBOARD_SORT',

@@ -1,7 +1,7 @@
 import { ApiClient, apiOptions } from '../api/client.js';
-import { command, exitCodes } from '../command.js';
-import { gpuLines, headLines, queueLines, sessionLines, sorted } from '../screen.js';
-import { colours, print, printJson } from '../table.js';
+import { command, exitCodes } from '../cli/command.js';
+import { gpuLines, headLines, queueLines, sessionLines, sorted } from '../cli/screen.js';
+import { colours, print, printJson } from '../cli/table.js';
 
 const queueShown = 10;
 

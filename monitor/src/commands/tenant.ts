@@ -1,6 +1,7 @@
 import { closeSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { type Command, exitCodes } from '../command.js';
+import { type Command, exitCodes } from '../cli/command.js';
+import { print as printLines } from '../cli/table.js';
 import {
   BadValue,
   type Option,
@@ -10,12 +11,11 @@ import {
   UsageError,
   type Values,
   yesNo,
-} from '../options.js';
-import { print as printLines } from '../table.js';
-import { addOperator, addTenant, remove, rotate } from '../tenants-edit.js';
-import { parseMoment, readTenantsFile, type TenantsContent } from '../tenants-file.js';
-import type { Token } from '../tenants-token.js';
-import { formatBytes, parseBytes, parseChoice, parseCount } from '../values.js';
+} from '../options/options.js';
+import { formatBytes, parseBytes, parseChoice, parseCount } from '../options/values.js';
+import type { Token } from '../tenants/access-token.js';
+import { addOperator, addTenant, remove, rotate } from '../tenants/edit.js';
+import { parseMoment, readTenantsFile, type TenantsContent } from '../tenants/file.js';
 
 const options = {
   tenants: {

@@ -1,13 +1,13 @@
 import { constants } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
 import { ApiClient, apiOptions, type Following } from '../api/client.js';
-import { command, exitCodes } from '../command.js';
-import { OutboardError } from '../errors.js';
-import { yesNo } from '../options.js';
-import { gpuLines, headLines, queueLines, sessionLines, sorted } from '../screen.js';
-import { clean, colours, type Paint, print, printJson, sgr } from '../table.js';
-import { Terminal } from '../terminal.js';
-import type { View } from '../view.js';
+import { OutboardError } from '../base/errors.js';
+import type { View } from '../base/view.js';
+import { command, exitCodes } from '../cli/command.js';
+import { gpuLines, headLines, queueLines, sessionLines, sorted } from '../cli/screen.js';
+import { clean, colours, type Paint, print, printJson, sgr } from '../cli/table.js';
+import { Terminal } from '../cli/terminal.js';
+import { yesNo } from '../options/options.js';
 import { sortOption } from './sessions.js';
 
 const queueShown = 5;

@@ -1,9 +1,9 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
 import path from 'node:path';
-import { command, exitCodes } from '../command.js';
-import { OutboardError } from '../errors.js';
-import { type Option, yesNo } from '../options.js';
-import { print } from '../table.js';
+import { OutboardError } from '../base/errors.js';
+import { command, exitCodes } from '../cli/command.js';
+import { print } from '../cli/table.js';
+import { type Option, yesNo } from '../options/options.js';
 import { chromeTrace } from '../trace/chrome.js';
 import type { ClockMap } from '../trace/clocks.js';
 import { perfettoTrace } from '../trace/perfetto.js';

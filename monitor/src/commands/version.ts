@@ -1,8 +1,8 @@
 import { wire } from '../../../api-server/src/control.js';
 import { version as number } from '../../../api-server/src/version.js';
-import { command, exitCodes } from '../command.js';
-import { yesNo } from '../options.js';
-import { print, printJson } from '../table.js';
+import { command, exitCodes } from '../cli/command.js';
+import { print, printJson } from '../cli/table.js';
+import { yesNo } from '../options/options.js';
 
 export const version = command({
   name: 'version',

@@ -4,7 +4,7 @@
 import { accessSync, constants, lstatSync, mkdirSync, opendirSync, unlinkSync } from 'node:fs';
 import path from 'node:path';
 import type { SessionTrace } from '../../../api-server/src/native.js';
-import { OutboardError } from '../errors.js';
+import { OutboardError } from '../base/errors.js';
 
 const pattern = /^session-\d+\.trace$/;
 /** Names that are looked at before a session: it waits for that, and so does everybody else. */

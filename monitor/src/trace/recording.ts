@@ -1,7 +1,7 @@
 // Reads a file that a guest library or an executor recorded into: proto/wire/trace_ring.h. The
 // writer may be running, or may have died in the middle of a record.
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
-import { OutboardError } from '../errors.js';
+import { OutboardError } from '../base/errors.js';
 
 export const magic = Buffer.from('OBTRACE1', 'latin1');
 const version = 1;

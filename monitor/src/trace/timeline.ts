@@ -1,6 +1,6 @@
 // Recordings of a guest and of its server on one time axis: processes, tracks, slices that nest,
 // and which slice led to which.
-import { kernelName } from '../kernel-name.js';
+import { kernelName } from '../base/kernel-name.js';
 import { type ClockMap, compareClocks, Finder } from './clocks.js';
 import type { Recording, TraceEvent } from './recording.js';
 

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { encodeHello, type Hello } from '../../../api-server/src/control.js';
-import { type Address, parseAddress } from '../../src/values.js';
+import { type Address, parseAddress } from '../../src/options/values.js';
 import type { Line } from './front.js';
 import { usualHello } from './guest.js';
 import { outboard } from './serving.js';

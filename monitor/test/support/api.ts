@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import { type Api, type ApiOptions, newMetrics, startApi } from '../../src/api/api.js';
 import type { Metrics } from '../../src/api/metrics.js';
 import { readSocketToken } from '../../src/api/socket-token.js';
-import type { Listen } from '../../src/listeners.js';
+import type { Listen } from '../../src/network/listeners.js';
 import { MemoryOperations } from './operations.js';
 
 interface Test {

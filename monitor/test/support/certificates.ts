@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import type { TlsFiles } from '../../src/tls.js';
+import type { TlsFiles } from '../../src/tls/tls.js';
 
 export interface Authority {
   /** Its certificate, a file. */

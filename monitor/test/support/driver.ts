@@ -1,4 +1,4 @@
-import type { Driver } from '../../src/devices.js';
+import type { Driver } from '../../src/devices/devices.js';
 
 /** A driver that offers nothing, but for what is named. */
 export function aDriver(named: Partial<Driver> = {}): Driver {

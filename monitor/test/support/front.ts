@@ -5,9 +5,9 @@ import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
 import { type Logger, pino } from 'pino';
 import { encodeAnswer, type Hello } from '../../../api-server/src/control.js';
 import { build } from '../../../scripts/setup/paths.mjs';
-import { HelloReader } from '../../src/hello.js';
-import { type FrontPeer, TlsFront, type TlsFrontOptions } from '../../src/tls-front.js';
-import type { Address } from '../../src/values.js';
+import { HelloReader } from '../../src/guests/hello.js';
+import type { Address } from '../../src/options/values.js';
+import { type FrontPeer, TlsFront, type TlsFrontOptions } from '../../src/tls/front.js';
 
 interface Test {
   teardown(end: () => unknown): void;

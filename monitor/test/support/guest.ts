@@ -12,7 +12,7 @@ import {
   type Welcome,
   wire,
 } from '../../../api-server/src/control.js';
-import type { Address } from '../../src/values.js';
+import type { Address } from '../../src/options/values.js';
 
 export const usualHello: Partial<Hello> = {
   program: 'test',

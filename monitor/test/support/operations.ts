@@ -1,6 +1,6 @@
 // A server as the HTTP API sees one, in memory: two GPUs of two slots, made of plain data that tests
 // change as they like.
-import { OutboardError } from '../../src/errors.js';
+import { OutboardError } from '../../src/base/errors.js';
 import type {
   GpuView,
   KernelView,
@@ -10,7 +10,7 @@ import type {
   SessionView,
   TenantView,
   View,
-} from '../../src/view.js';
+} from '../../src/base/view.js';
 
 const GiB = 2 ** 30;
 

@@ -7,9 +7,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { root } from '../../../scripts/setup/paths.mjs';
-import { parseListen } from '../../src/listeners.js';
-import type { Address } from '../../src/values.js';
-import type { View } from '../../src/view.js';
+import type { View } from '../../src/base/view.js';
+import { parseListen } from '../../src/network/listeners.js';
+import type { Address } from '../../src/options/values.js';
 import { ask } from './api.js';
 
 export interface LogLine {

@@ -4,7 +4,7 @@
 // long as the kernel before) and corrected when measured, and no more than 2 ms of it, or one
 // kernel, is in flight.
 import type { QuotaPolicy, QuotaSession } from '../../policies/quota.js';
-import type { SessionClass } from '../../src/state.js';
+import type { SessionClass } from '../../policies/state.js';
 
 const inflightMost = 2e6;
 

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { hashToken, newToken } from '../../src/tenants-token.js';
+import { hashToken, newToken } from '../../src/tenants/access-token.js';
 
 interface Test {
   teardown(end: () => unknown): void;

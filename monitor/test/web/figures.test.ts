@@ -1,7 +1,7 @@
 // What the page computes, without a browser.
 import t from 'tap';
 import type { LiveMessage as Sent } from '../../src/api/live.js';
-import type { View } from '../../src/view.js';
+import type { View } from '../../src/base/view.js';
 import * as format from '../../web/src/format.js';
 import { Buckets, Recent, summary } from '../../web/src/history.js';
 import type { LiveMessage as Understood } from '../../web/src/messages.js';

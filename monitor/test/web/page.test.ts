@@ -3,7 +3,7 @@ import { pino } from 'pino';
 import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { startApi } from '../../src/api/api.js';
-import { OutboardError } from '../../src/errors.js';
+import { OutboardError } from '../../src/base/errors.js';
 import { somePolicies, TestApi } from '../support/api.js';
 import { session } from '../support/operations.js';
 import {

@@ -1,7 +1,7 @@
 // The page of a real `outboard serve`, with real sessions on software GPUs.
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { formatAddress } from '../../src/values.js';
+import { formatAddress } from '../../src/options/values.js';
 import { Guest } from '../support/guest.js';
 import { Serving } from '../support/serving.js';
 import {

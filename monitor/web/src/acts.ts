@@ -1,5 +1,5 @@
 // What an operator may do, each asked for in a dialog.
-import type { QueueView, SessionView, View } from '../../src/view.js';
+import type { QueueView, SessionView, View } from '../../src/base/view.js';
 import { api, token } from './api.js';
 import { actForm, confirmAct, errorText, field, openDialog } from './dialog.js';
 import { el } from './dom.js';

@@ -1,7 +1,7 @@
 // Requests to the monitor. The operator's token is kept in sessionStorage: it ends with the tab and
 // no other page sees it. A request carries it as a header, which no browser sends by itself.
 import type { HistoryView } from '../../src/api/schemas.js';
-import type { LogLine, View } from '../../src/view.js';
+import type { LogLine, View } from '../../src/base/view.js';
 import { ApiError } from './messages.js';
 
 const tokenKey = 'outboard.token';

@@ -1,6 +1,6 @@
 // The live connection: a View each second and log lines as they come. When it is lost it is tried
 // again, later each time, and whoever looks can see that and when.
-import type { LogLine, View } from '../../src/view.js';
+import type { LogLine, View } from '../../src/base/view.js';
 import { api, liveSocket } from './api.js';
 import { ApiError, type LiveMessage } from './messages.js';
 

@@ -1,5 +1,5 @@
 // A card for each GPU: what its memory and its time are used for, now and over the last minutes.
-import type { GpuView, SlotView } from '../../src/view.js';
+import type { GpuView, SlotView } from '../../src/base/view.js';
 import { BarChart } from './charts.js';
 import { el, KeyedList, type Shown, setAttribute, setText } from './dom.js';
 import { bytes, bytesOf, count, percent, plural, shortUuid, wait } from './format.js';

@@ -1,5 +1,5 @@
 // The head of the page: which server, how the connection is, what can be done with the whole.
-import type { View } from '../../src/view.js';
+import type { View } from '../../src/base/view.js';
 import type { ConnectionState } from './connection.js';
 import { el, setAttribute, setText } from './dom.js';
 import { bytes, clock, count, duration, percent } from './format.js';

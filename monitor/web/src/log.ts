@@ -1,5 +1,5 @@
 // The server's log: the newest lines, as they come.
-import type { LogLine } from '../../src/view.js';
+import type { LogLine } from '../../src/base/view.js';
 import { el, setText } from './dom.js';
 import { clock, plural } from './format.js';
 

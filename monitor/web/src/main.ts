@@ -2,7 +2,7 @@
 import './styles/base.css';
 import './styles/parts.css';
 import './styles/table.css';
-import type { LogLine, View } from '../../src/view.js';
+import type { LogLine, View } from '../../src/base/view.js';
 import { askDrain, askEnd, askRemove, askToken, resume } from './acts.js';
 import { api } from './api.js';
 import { Connection, type ConnectionState } from './connection.js';

@@ -1,6 +1,6 @@
 // What the server says on /v1/live (subprotocol json), and how it says no. The same as LiveMessage of
 // monitor/src/api/live.ts, which a test holds: the page is checked without Node's types.
-import type { LogLine, View } from '../../src/view.js';
+import type { LogLine, View } from '../../src/base/view.js';
 
 export type LiveMessage =
   /** With the head of the queue; `queued`: how many wait in truth. */

@@ -1,6 +1,6 @@
 // The newest View and what the page remembers of earlier ones.
 import type { HistoryView } from '../../src/api/schemas.js';
-import type { GpuView, SessionView, View } from '../../src/view.js';
+import type { GpuView, SessionView, View } from '../../src/base/view.js';
 import { Buckets, Recent } from './history.js';
 
 /** Bars of a GPU: five minutes. */

@@ -1,5 +1,5 @@
 // Who waits, in order. A long queue is cut: what counts is its head and its length.
-import type { QueueView } from '../../src/view.js';
+import type { QueueView } from '../../src/base/view.js';
 import { el, type Shown, setAttribute, setText } from './dom.js';
 import { bytes, count, wait } from './format.js';
 import { sessionName, shareText } from './sessions.js';

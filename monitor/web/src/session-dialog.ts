@@ -1,5 +1,5 @@
 // One session in full, with its share under two sliders.
-import type { SessionView } from '../../src/view.js';
+import type { SessionView } from '../../src/base/view.js';
 import { askEnd } from './acts.js';
 import { api } from './api.js';
 import { actForm, openDialog } from './dialog.js';

@@ -1,5 +1,5 @@
 // A row for each session: whose, where, what it has and what it gets.
-import type { ServerView, SessionView } from '../../src/view.js';
+import type { ServerView, SessionView } from '../../src/base/view.js';
 import { Sparkline } from './charts.js';
 import { el, type Shown, setAttribute, setText } from './dom.js';
 import { bytes, bytesOf, duration, percent, plural } from './format.js';

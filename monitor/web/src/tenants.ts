@@ -1,5 +1,5 @@
 // Whose sessions: what each tenant takes of what it may.
-import type { TenantView, View } from '../../src/view.js';
+import type { TenantView, View } from '../../src/base/view.js';
 import { el, setText } from './dom.js';
 import { bytes, bytesOf, count, date } from './format.js';
 import { Table, TextRow } from './table.js';

@@ -2,7 +2,7 @@
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t, { type Test } from 'tap';
-import { serveOptions } from '../../../monitor/src/serve-options.js';
+import { serveOptions } from '../../../monitor/src/server/serve-options.js';
 import { which } from '../../../scripts/setup/command.mjs';
 import { root } from '../../support/paths.js';
 import { run } from '../machine.js';

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t from 'tap';
-import { hashToken, newToken } from '../../../monitor/src/tenants-token.js';
+import { hashToken, newToken } from '../../../monitor/src/tenants/access-token.js';
 import { noPrograms } from '../../support/paths.js';
 import { remoted, testProgram } from '../../support/program.js';
 import { startServer } from '../../support/server.js';

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import t, { type Test } from 'tap';
 import { serve } from '../../../monitor/src/commands/serve.js';
-import { readStats } from '../../../monitor/src/stats.js';
+import { readStats } from '../../../monitor/src/run/stats.js';
 import { chromeTrace } from '../../../monitor/src/trace/chrome.js';
 import { type ClockMap, estimateClocks } from '../../../monitor/src/trace/clocks.js';
 import { perfettoTrace, traceTypes } from '../../../monitor/src/trace/perfetto.js';

@@ -1,7 +1,7 @@
 // A server with work: GPUs, sessions, a queue, tenants and a log, as plain data. Nothing in it is
 // random, so that two pictures of it are the same picture.
 import type { HistoryView } from '../../../src/api/schemas.js';
-import type { QueueView, SessionView, TenantView } from '../../../src/view.js';
+import type { QueueView, SessionView, TenantView } from '../../../src/base/view.js';
 import { gpu, type MemoryOperations, session, waiting } from '../../support/operations.js';
 
 const GiB = 2 ** 30;

@@ -1,0 +1,82 @@
+// The guest's first bytes as the local agent reads them: enough to put a token into the Hello of a
+// guest that has none, and to see which server it is for. All else is the server's to judge, so it
+// goes on as it came.
+import { decodeHello, type Hello, preface, wire } from '../../../api-server/src/control.js';
+import { OutboardError } from '../base/errors.js';
+import { printable } from '../base/printable.js';
+
+export interface First {
+  /** What to send to the server. */
+  bytes: Buffer;
+  /** Null: it is none that we understand. */
+  hello: Hello | null;
+}
+
+export class AgentHello {
+  readonly #token: string;
+  #bytes: Buffer = Buffer.alloc(0);
+
+  /** `token`: empty, there is none to give. */
+  constructor(token: string) {
+    this.#token = token;
+  }
+
+  /** Undefined: more is needed. Throws the refusal of what is no guest. */
+  push(chunk: Buffer): First | undefined {
+    this.#bytes = Buffer.concat([this.#bytes, chunk]);
+    const bytes = this.#bytes;
+    const start = bytes.subarray(0, wire.magic.length);
+    if (!start.equals(wire.magic.subarray(0, start.length))) {
+      const shown = JSON.stringify(printable(bytes.toString('latin1', 0, 16)));
+      throw new OutboardError('OB_NOT_OUTBOARD', shown);
+    }
+    if (bytes.length < wire.prefaceBytes) return undefined;
+    const length = bytes.readUInt32LE(12);
+    // A version that we do not know: its Hello may be anything.
+    if (bytes.readUInt32LE(8) !== wire.protocol) return { bytes, hello: null };
+    if (length > wire.controlMax) {
+      throw new OutboardError('OB_HELLO_TOO_LONG', length, wire.controlMax);
+    }
+    const end = wire.prefaceBytes + length;
+    if (bytes.length < end) return undefined;
+    const message = bytes.subarray(wire.prefaceBytes, end);
+    const hello = understand(message);
+    if (this.#token === '' || hello?.token !== '') return { bytes, hello };
+    const field = tokenField(this.#token);
+    const whole = length + field.length;
+    if (whole > wire.controlMax)
+      throw new OutboardError('OB_HELLO_TOO_LONG', whole, wire.controlMax);
+    const parts = [preface(wire.protocol, whole), message, field, bytes.subarray(end)];
+    return { bytes: Buffer.concat(parts), hello };
+  }
+}
+
+function understand(message: Buffer): Hello | null {
+  try {
+    return decodeHello(message);
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * Hello.token, encoded. It is appended, which in protobuf is the same as setting it; encoding the whole
+ * message anew would lose the fields of a guest that is newer than this agent.
+ */
+function tokenField(token: string): Buffer {
+  const bytes = Buffer.from(token);
+  const field = 9;
+  const lengthDelimited = 2;
+  return Buffer.concat([
+    Buffer.from([(field << 3) | lengthDelimited]),
+    varint(bytes.length),
+    bytes,
+  ]);
+}
+
+function varint(value: number): Buffer {
+  const bytes: number[] = [];
+  let rest = value;
+  for (; rest > 0x7f; rest >>>= 7) bytes.push((rest & 0x7f) | 0x80);
+  return Buffer.from([...bytes, rest]);
+}

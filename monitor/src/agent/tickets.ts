@@ -1,0 +1,57 @@
+// Which server gave a ticket: of several, the one that keeps the GPUs of a program is the one that the
+// connections for them go to.
+import type { Socket } from 'node:net';
+import { decodeAnswer, wire } from '../../../api-server/src/control.js';
+import type { Address } from '../options/values.js';
+
+export class AgentTickets {
+  readonly #servers = new Map<string, Address>();
+
+  /** Undefined: it is not known here. */
+  serverOf(ticket: string): Address | undefined {
+    return this.#servers.get(ticket);
+  }
+
+  /** Reads along until the Welcome; what is in it is known until the connection ends. */
+  watch(server: Socket, address: Address) {
+    let bytes = Buffer.alloc(0);
+    const read = (chunk: Buffer) => {
+      bytes = Buffer.concat([bytes, chunk]);
+      for (;;) {
+        const answer = take(bytes);
+        if (answer === 'more') return;
+        if (answer === 'other') break;
+        bytes = bytes.subarray(answer.end);
+        if (answer.queued) continue;
+        this.#keep(answer.tickets, server, address);
+        break;
+      }
+      server.off('data', read);
+    };
+    server.on('data', read);
+  }
+
+  #keep(tickets: readonly string[], server: Socket, address: Address) {
+    for (const ticket of tickets) this.#servers.set(ticket, address);
+    server.once('close', () => {
+      for (const ticket of tickets) this.#servers.delete(ticket);
+    });
+  }
+}
+
+/** The answer that `bytes` begin with, and where it ends. other: none that we know. */
+function take(bytes: Buffer) {
+  if (bytes.length < wire.prefaceBytes) return 'more';
+  const length = bytes.readUInt32LE(12);
+  const known = bytes.readUInt32LE(8) === wire.protocol && length <= wire.controlMax;
+  if (!known) return 'other';
+  const end = wire.prefaceBytes + length;
+  if (bytes.length < end) return 'more';
+  try {
+    const answer = decodeAnswer(bytes.subarray(wire.prefaceBytes, end));
+    const tickets = 'welcome' in answer ? (answer.welcome.tickets ?? []) : [];
+    return { end, queued: 'queued' in answer, tickets };
+  } catch {
+    return 'other';
+  }
+}

@@ -1,0 +1,224 @@
+// The server as an operator sees it: plain data that goes through JSON as it is. The HTTP API, the
+// live WebSocket, the commands and the web page show this and nothing else. Bytes and seconds are
+// numbers; moments are ISO 8601.
+import type { SessionClass } from '../../policies/state.js';
+
+/** reserved: it waits, warm, for the next connection of a program with several GPUs. */
+export type SlotState = 'starting' | 'free' | 'reserved' | 'busy' | 'ended';
+
+export interface SlotView {
+  gpu: number;
+  index: number;
+  state: SlotState;
+  pid: number | null;
+  /** From the start of the process until its context was warm. */
+  startSeconds: number | null;
+  /** Resident memory of the process; null: not known yet. */
+  hostMemory: number | null;
+  /** Processor time it used since it is warm and free, per second of that; null: not known yet. */
+  idleCpu: number | null;
+  /** Sessions it has served. */
+  served: number;
+  /** Device memory its context takes while no session runs; null: not known. */
+  contextMemory: number | null;
+}
+
+export interface GpuView {
+  index: number;
+  uuid: string;
+  name: string;
+  pciBusId: string;
+  healthy: boolean;
+  /** Why not healthy. */
+  problem: string | null;
+  memory: {
+    /** Of the device. */
+    total: number;
+    /** What sessions may have, all together. */
+    sessions: number;
+    reserved: number;
+    /** What a session gets here now that does not say how much it wants. */
+    usual: number;
+    used: number;
+    /** Contexts, and what is kept back for what sessions have beside their memory. */
+    overhead: number;
+    /** What each session may have beside it: of pinned memory that kernels reach, and modules. */
+    beside: { pinned: number; modules: number };
+  };
+  share: {
+    /** Sum of what its sessions are promised, in percent. */
+    requested: number;
+    /** Percent of the last second in which work of sessions was on the device. */
+    busy: number;
+  };
+  slots: SlotView[];
+}
+
+export interface SessionView {
+  id: number;
+  /** A program has a session on each of its GPUs. */
+  group: {
+    /** Number of the first of them. */
+    session: number;
+    /** Which of them this is; 0: the first. */
+    lane: number;
+    /** Of all, in order. */
+    gpus: number[];
+  };
+  tenant: string;
+  name: string;
+  program: string;
+  class: SessionClass;
+  peer: string;
+  host: string;
+  /** In the guest's own numbering. */
+  pid: number;
+  gpu: number;
+  uuid: string;
+  slot: number;
+  slotPid: number | null;
+  state: 'starting' | 'running' | 'ending';
+  started: string;
+  seconds: number;
+  waitedSeconds: number;
+  memory: { limit: number; used: number; peak: number };
+  share: {
+    request: number;
+    limit: number;
+    /** Percent of the last second. */
+    received: number;
+    /** Percent of the last second it had a right to. */
+    owed: number;
+    /** Nanoseconds of device time since it began. */
+    deviceNs: number;
+    /** How often work was held back, and for how long altogether. */
+    gateWaits: number;
+    gateSeconds: number;
+    /** Whether work is held back now. */
+    held: boolean;
+  };
+  /** The executor's counters (api-server/src/native.ts). */
+  counters: Record<string, number>;
+}
+
+export interface QueueView {
+  id: number;
+  position: number;
+  tenant: string;
+  name: string;
+  program: string;
+  class: SessionClass;
+  peer: string;
+  /** How many, each with the memory and share that follow. */
+  gpus: number;
+  memory: number | null;
+  shareRequest: number;
+  shareLimit: number;
+  waitedSeconds: number;
+}
+
+export interface TenantView {
+  name: string;
+  priority: SessionClass;
+  /** Limits; null: none. */
+  limits: {
+    sessions: number | null;
+    memory: number | null;
+    share: number | null;
+    gpus: number[] | null;
+  };
+  expires: string | null;
+  /** What its sessions take now. */
+  sessions: number;
+  queued: number;
+  memory: number;
+  share: number;
+}
+
+export interface ServerView {
+  version: string;
+  pid: number;
+  host: string;
+  started: string;
+  now: string;
+  /** Where guests connect. */
+  listen: string[];
+  device: string;
+  placement: string;
+  quota: string;
+  /** The rule for sessions that do not say how much memory they want: auto, 25%, 4 GiB. */
+  sessionMemory: string;
+  /** No new sessions are taken. */
+  draining: boolean;
+  /** Whether a tenants file is in force. */
+  tenants: boolean;
+}
+
+export interface View {
+  server: ServerView;
+  gpus: GpuView[];
+  sessions: SessionView[];
+  queue: QueueView[];
+  tenants: TenantView[];
+}
+
+/** What launches of one kernel have cost a session. */
+export interface KernelView {
+  /** As the module has it, mangled. */
+  name: string;
+  launches: number;
+  blocks: number;
+  /** Of the GPU's time. */
+  seconds: number;
+}
+
+/** What an operator may do. All throw an OutboardError that says why not. */
+export interface Operations {
+  view(): View;
+  /** Ends a session, or takes one that waits out of the queue; both are told `why`. */
+  kill(session: number, why: string): void;
+  /** The dearest kernels of a session that runs, dearest first, at most 100. */
+  kernels(session: number): Promise<KernelView[]>;
+  setShare(session: number, share: { request: number; limit: number }): void;
+  /** From now on nobody new is taken; who waits is refused. Undone by `resume`. */
+  drain(): void;
+  resume(): void;
+  /** The newest lines of the log, oldest first. */
+  logs(lines: number): LogLine[];
+  /** Calls `listener` with each line to come, until what it returns is called. */
+  followLogs(listener: (line: LogLine) => void): () => void;
+}
+
+export interface LogLine {
+  /** Milliseconds since 1970. */
+  time: number;
+  level: string;
+  msg: string;
+  [field: string]: unknown;
+}
+
+/** What happens, for metrics and traces. Called in the moment; must not throw. */
+export interface Observer {
+  refused(code: string, tenant: string | null): void;
+  /**
+   * `attachSeconds`: from the arrival of the Hello until the API server has the connection.
+   * `traceparent`: of the guest's environment (W3C Trace Context), or empty.
+   */
+  began(
+    session: SessionView,
+    attachSeconds: number,
+    waitedSeconds: number,
+    traceparent: string,
+  ): void;
+  ended(session: SessionView, reason: string): void;
+  slotReady(gpu: number, startSeconds: number): void;
+  slotLost(gpu: number): void;
+}
+
+export const noObserver: Observer = {
+  refused() {},
+  began() {},
+  ended() {},
+  slotReady() {},
+  slotLost() {},
+};

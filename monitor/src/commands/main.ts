@@ -1,0 +1,74 @@
+// The command `outboard`. Exit codes: 0 well, 2 wrong usage, 3 cannot start or reach something;
+// `run` ends as the program it ran.
+
+import { OutboardError } from '../base/errors.js';
+import { type Command, exitCodes } from '../cli/command.js';
+import { print } from '../cli/table.js';
+import { UsageError } from '../options/options.js';
+
+// Loaded when wanted: `run` should not wait for what only `serve` needs.
+const commands: Record<string, () => Promise<Command>> = {
+  serve: async () => (await import('./serve.js')).serve,
+  run: async () => (await import('./run.js')).run,
+  doctor: async () => (await import('./doctor.js')).doctor,
+  tenant: async () => (await import('./tenant.js')).tenant,
+  status: async () => (await import('./status.js')).status,
+  top: async () => (await import('./top.js')).top,
+  sessions: async () => (await import('./sessions.js')).sessions,
+  kernels: async () => (await import('./kernels.js')).kernels,
+  kill: async () => (await import('./kill.js')).kill,
+  quota: async () => (await import('./quota.js')).quota,
+  drain: async () => (await import('./drain.js')).drain,
+  device: async () => (await import('./device.js')).device,
+  policies: async () => (await import('./policies.js')).policies,
+  logs: async () => (await import('./logs.js')).logs,
+  completion: async () => (await import('./completion.js')).completion(everything),
+  man: async () => (await import('./man.js')).man(everything),
+  agent: async () => (await import('./agent.js')).agent,
+  trace: async () => (await import('./trace.js')).trace,
+  version: async () => (await import('./version.js')).version,
+  help: async () => (await import('./help.js')).help(everything),
+};
+
+const aliases: Record<string, string> = { '--help': 'help', '-h': 'help', '--version': 'version' };
+
+process.exitCode = await main(process.argv.slice(2));
+
+async function main([word, ...args]: string[]): Promise<number> {
+  const name = aliases[word ?? ''] ?? word;
+  const known = name !== undefined && Object.hasOwn(commands, name);
+  try {
+    if (!known) throw new UsageError(word === undefined ? 'no command' : `no command ${word}`);
+    const command = await load(name);
+    // What stands behind `--` or a program's name is the program's.
+    if (['--help', '-h'].includes(args[0] ?? '')) {
+      print([command.help.trimEnd()]);
+      return exitCodes.ok;
+    }
+    return await command.run(args);
+  } catch (error) {
+    if (error instanceof UsageError) {
+      const more = known
+        ? `See: outboard help ${name}`
+        : `Commands: ${Object.keys(commands).join(', ')}`;
+      process.stderr.write(`outboard: ${error.message}\n${more}\n`);
+      return exitCodes.usage;
+    }
+    if (error instanceof OutboardError) {
+      process.stderr.write(`outboard: ${error.message} (${error.code})\n${error.remedy}\n`);
+      return exitCodes.unable;
+    }
+    throw error;
+  }
+}
+
+/** For those that speak of all commands. */
+function everything(): Promise<Command[]> {
+  return Promise.all(Object.keys(commands).map(load));
+}
+
+function load(name: string): Promise<Command> {
+  const found = commands[name];
+  if (!found) throw new Error(`no command ${name}`);
+  return found();
+}

@@ -1,0 +1,39 @@
+// How much of a GPU's memory sessions may have. Pure functions.
+import { wire } from '../../../api-server/src/control.js';
+
+/** What a session may have beside the memory that it maps, in bytes of the GPU's. */
+export interface Beside {
+  /** Under pinned memory of the host that kernels reach; what is more counts as mapped. */
+  pinned: bigint;
+  /** Code and variables of modules. */
+  modules: bigint;
+}
+
+/** As `outboard serve` was told; null: what suits the GPU. */
+export type BesideWanted = { [Kind in keyof Beside]: bigint | null };
+
+const mebi = 1n << 20n;
+
+/** Kept back for each slot, so that a session can have all of it, whatever the others do. */
+export function besideOf(total: bigint, wanted: BesideWanted): Beside {
+  return {
+    pinned: wholeGranules(wanted.pinned ?? smaller(256n * mebi, total / 32n)),
+    modules: wanted.modules ?? smaller(512n * mebi, total / 64n),
+  };
+}
+
+/**
+ * `free` is measured when all contexts of the GPU are there and no session is: what
+ * cuMemCreate can really give, in whole granules.
+ */
+export function sessionMemory(free: bigint, beside: Beside, slots: number): bigint {
+  return wholeGranules(free - BigInt(slots) * (beside.pinned + beside.modules));
+}
+
+function smaller(a: bigint, b: bigint): bigint {
+  return a < b ? a : b;
+}
+
+export function wholeGranules(bytes: bigint): bigint {
+  return bytes <= 0n ? 0n : (bytes / wire.granule) * wire.granule;
+}

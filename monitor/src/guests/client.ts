@@ -1,0 +1,225 @@
+// One connection while it is the monitor's: reads the Hello, waits in the queue, is refused or
+// handed over to an API server process.
+import type { Socket } from 'node:net';
+import {
+  type DeviceReport,
+  encodeAnswer,
+  type Hello,
+  wire,
+} from '../../../api-server/src/control.js';
+import { handleOf, type SocketHandle } from '../../../api-server/src/socket-handle.js';
+import { OutboardError } from '../base/errors.js';
+import type { Log } from '../base/log.js';
+import type { CrowdLog } from '../network/crowd-log.js';
+import { addressOf } from '../network/strangers.js';
+import type { CertificateIdentity } from '../tenants/tenants.js';
+import type { FrontPeer } from '../tls/front.js';
+import { HelloReader } from './hello.js';
+
+export interface ClientEvents {
+  onHello(client: Client, hello: Hello): void;
+  /** The guest has gone after its Hello, before it was handed over. */
+  onGone(client: Client): void;
+}
+
+/** A connection for another process, and what was read behind the Hello. */
+export interface Offered {
+  handle: SocketHandle;
+  leftover: Buffer;
+}
+
+/** How long, and for how many bytes, a refused client may go on sending what nobody wants. */
+const lingerSeconds = 2;
+const lingerBytes = 1 << 20;
+
+/** A connection on which so long nothing came is asked whether it is still there. */
+const keepAliveSeconds = 30;
+
+export class Client {
+  readonly peer: string;
+  /** Of the guest, verified; null: it came without one. */
+  readonly certificate: CertificateIdentity | null;
+  #stage: 'hello' | 'waiting' | 'offered' | 'over' = 'hello';
+  readonly #socket: Socket;
+  readonly #log: Log;
+  readonly #crowd: CrowdLog;
+  readonly #events: ClientEvents;
+  readonly #reader = new HelloReader();
+  readonly #timer: NodeJS.Timeout;
+  #leftover: Buffer = Buffer.alloc(0);
+  #position = 0;
+  #warned = false;
+  #unwanted = 0;
+
+  constructor(
+    socket: Socket,
+    { peer, certificate }: FrontPeer,
+    helloSeconds: number,
+    log: Log,
+    crowd: CrowdLog,
+    events: ClientEvents,
+  ) {
+    this.peer = peer;
+    this.certificate = certificate;
+    this.#socket = socket;
+    this.#log = log.child({ peer: this.peer });
+    this.#crowd = crowd;
+    this.#events = events;
+    this.#timer = setTimeout(
+      () => this.refuse(new OutboardError('OB_HELLO_SLOW', helloSeconds)),
+      helloSeconds * 1000,
+    );
+    // Who has gone without a word keeps no place in the queue; the process that gets it sets its own.
+    socket.setKeepAlive(true, keepAliveSeconds * 1000);
+    socket.on('data', (chunk) => this.#read(chunk));
+    socket.on('error', (error) => this.#log.debug({ err: error }, 'connection failed'));
+    socket.on('end', () => this.#ended());
+    socket.on('close', () => this.#gone());
+  }
+
+  get stage() {
+    return this.#stage;
+  }
+
+  #read(chunk: Buffer) {
+    switch (this.#stage) {
+      case 'hello':
+        return this.#readHello(chunk);
+      case 'waiting':
+        this.#leftover = Buffer.concat([this.#leftover, chunk]);
+        if (this.#leftover.length > wire.controlMax) {
+          this.#events.onGone(this);
+          this.refuse(new OutboardError('OB_TOO_EARLY', wire.controlMax));
+        }
+        return;
+      default:
+        this.#unwanted += chunk.length;
+        if (this.#unwanted > lingerBytes) this.#socket.destroy();
+    }
+  }
+
+  #readHello(chunk: Buffer) {
+    try {
+      const arrived = this.#reader.push(chunk);
+      if (!arrived) return;
+      clearTimeout(this.#timer);
+      this.#stage = 'waiting';
+      this.#leftover = arrived.leftover;
+      this.#events.onHello(this, arrived.hello);
+    } catch (error) {
+      if (!(error instanceof OutboardError)) throw error;
+      if (error.code === 'OB_NOT_OUTBOARD' && isHttp(chunk)) return this.#answerHttp(error);
+      this.refuse(error);
+    }
+  }
+
+  #ended() {
+    if (this.#stage !== 'hello') return;
+    // A port scan or a health check: connects, says nothing, goes.
+    if (this.#reader.received === 0) return this.destroy();
+    this.refuse(new OutboardError('OB_HELLO_TRUNCATED', this.#reader.received));
+  }
+
+  #gone() {
+    clearTimeout(this.#timer);
+    const waited = this.#stage === 'waiting';
+    this.#stage = 'over';
+    if (waited) this.#events.onGone(this);
+  }
+
+  /** Tells the guest its place in the queue, once for each. */
+  queued(position: number) {
+    if (this.#stage !== 'waiting' || position === this.#position) return;
+    // A guest that does not read is not sent more: what is sent must fit into the socket's buffer.
+    if (this.#socket.writableLength > 0) return;
+    this.#position = position;
+    this.#socket.write(encodeAnswer({ queued: { position } }));
+  }
+
+  /** Tells the guest something about its wait, once. */
+  warn(warning: string) {
+    if (this.#stage !== 'waiting' || this.#warned || this.#socket.writableLength > 0) return false;
+    this.#warned = true;
+    this.#socket.write(encodeAnswer({ queued: { position: this.#position, warning } }));
+    return true;
+  }
+
+  /** Answers one who wanted no session, and ends the connection. */
+  report(report: DeviceReport) {
+    this.#finish(encodeAnswer({ report }));
+  }
+
+  /** Tells the guest why not, and ends the connection. */
+  refuse(error: OutboardError) {
+    this.#tellRefused(error);
+    this.#finish(encodeAnswer({ refusal: error.refusal }));
+  }
+
+  #tellRefused({ code, message }: OutboardError) {
+    const { peer } = this;
+    this.#crowd.write('warn', addressOf(peer), { peer, code }, `refused: ${message}`);
+  }
+
+  /** Somebody's browser, curl or health check: they understand this, and not a Refusal. */
+  #answerHttp(error: OutboardError) {
+    this.#tellRefused(error);
+    const body = `${error.code}: ${error.message}.\n${error.remedy}\n`;
+    const head =
+      'HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n' +
+      `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n`;
+    this.#finish(Buffer.from(head + body));
+  }
+
+  /**
+   * Bytes that arrive after the end was sent are read and dropped for a while: if they were left
+   * unread, TCP would reset the connection and the guest might never see the answer.
+   */
+  #finish(answer: Buffer) {
+    if (this.#stage === 'over') return;
+    this.#stage = 'over';
+    clearTimeout(this.#timer);
+    this.#socket.end(answer);
+    this.#socket.setTimeout(0);
+    const timer = setTimeout(() => this.#socket.destroy(), lingerSeconds * 1000);
+    timer.unref();
+    this.#socket.once('close', () => clearTimeout(timer));
+  }
+
+  /**
+   * From here on this process does not read. Null when the connection is gone, or has not taken
+   * what was sent.
+   */
+  offer(): Offered | null {
+    const handle = handleOf(this.#socket);
+    if (this.#stage !== 'waiting' || !handle || this.#socket.writableLength > 0) return null;
+    // Data is consumed as it arrives ('data' listener), so nothing lies in the stream's own buffer.
+    handle.readStop();
+    this.#stage = 'offered';
+    return { handle, leftover: this.#leftover };
+  }
+
+  /** The offer was not taken. */
+  takeBack() {
+    if (this.#stage !== 'offered') return;
+    this.#stage = 'waiting';
+    handleOf(this.#socket)?.readStart();
+  }
+
+  /** The other process has the connection: this one lets go, without a word to the guest. */
+  release() {
+    this.#stage = 'over';
+    this.#socket.destroy();
+  }
+
+  /** At once, without a word. */
+  destroy() {
+    this.#stage = 'over';
+    this.#socket.destroy();
+  }
+}
+
+function isHttp(start: Buffer): boolean {
+  return /^(GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH|CONNECT|TRACE|PRI) /.test(
+    start.subarray(0, 8).toString('latin1'),
+  );
+}

@@ -1,0 +1,156 @@
+// Where guests connect: TCP addresses, Unix sockets, and sockets that systemd has opened for us.
+import { chmodSync, lstatSync, unlinkSync } from 'node:fs';
+import {
+  connect,
+  createServer,
+  type ListenOptions,
+  type Server as NetServer,
+  type Socket,
+} from 'node:net';
+import path from 'node:path';
+import { OutboardError } from '../base/errors.js';
+import { BadValue } from '../options/options.js';
+import { formatAddress, parseAddress, unixPathMost } from '../options/values.js';
+
+export type Listen =
+  | { kind: 'tcp'; host: string; port: number }
+  | { kind: 'unix'; path: string }
+  /** Opened by somebody else. */
+  | { kind: 'fd'; fd: number };
+
+/** HOST:PORT, [IPV6]:PORT or unix:PATH. */
+export function parseListen(text: string): Listen {
+  if (text.startsWith('unix:')) return { kind: 'unix', path: unixPath(text.slice(5)) };
+  return { kind: 'tcp', ...parseAddress(text, 0) };
+}
+
+/** Longer ones would be cut off without a word. */
+function unixPath(text: string): string {
+  const full = path.resolve(text);
+  if (text === '' || Buffer.byteLength(full) > unixPathMost) {
+    throw new BadValue(
+      `the path of a Unix socket has 1 to ${unixPathMost} bytes, and ${full} has more or none`,
+    );
+  }
+  return full;
+}
+
+export function formatListen(listen: Listen): string {
+  switch (listen.kind) {
+    case 'tcp':
+      return formatAddress(listen);
+    case 'unix':
+      return `unix:${listen.path}`;
+    case 'fd':
+      return `file descriptor ${listen.fd}`;
+  }
+}
+
+// As systemd passes sockets: see sd_listen_fds(3).
+const firstPassed = 3;
+
+/**
+ * Sockets that systemd passes to this process, to listen on; children inherit neither them nor the
+ * variables.
+ */
+export function passedSockets(env: NodeJS.ProcessEnv): Listen[] {
+  const ours = Number(env['LISTEN_PID']) === process.pid;
+  const count = ours ? Number(env['LISTEN_FDS']) || 0 : 0;
+  for (const name of ['LISTEN_PID', 'LISTEN_FDS', 'LISTEN_FDNAMES']) delete env[name];
+  return Array.from({ length: count }, (_, index) => ({ kind: 'fd', fd: firstPassed + index }));
+}
+
+/** `peer`: where it comes from, as people write it. */
+export type Accept = (socket: Socket, peer: string) => void;
+
+export class Listeners {
+  readonly #accept: Accept;
+  readonly #servers: NetServer[] = [];
+  readonly #paths: string[] = [];
+
+  constructor(accept: Accept) {
+    this.#accept = accept;
+  }
+
+  /** Listens on all, in order; what they became (port 0 is a real one then). Throws OutboardError. */
+  async open(wanted: readonly Listen[]): Promise<Listen[]> {
+    const opened: Listen[] = [];
+    for (const listen of wanted) opened.push(await this.#open(listen));
+    return opened;
+  }
+
+  /** Nobody connects any more; resolves when connections accepted before are gone, too. */
+  async close() {
+    await Promise.all(
+      this.#servers.map((server) => new Promise<void>((done) => server.close(() => done()))),
+    );
+  }
+
+  async #open(listen: Listen): Promise<Listen> {
+    if (listen.kind === 'unix') await removeStale(listen.path);
+    // Known from the listener. One that was opened by somebody else is of TCP if it has an address of it.
+    let isUnix = listen.kind === 'unix';
+    const server = createServer({ noDelay: true, keepAlive: true }, (socket) => {
+      const peer = isUnix ? 'unix' : peerOf(socket);
+      if (peer === null) socket.destroy();
+      else this.#accept(socket, peer);
+    });
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', (error) =>
+        reject(new OutboardError('OB_LISTEN', formatListen(listen), error.message)),
+      );
+      server.listen(optionsOf(listen), resolve);
+    });
+    const address = server.address();
+    if (listen.kind === 'fd') isUnix = typeof address !== 'object' || address === null;
+    // An error of accept (no descriptors left) must not end the server: the next one may work.
+    server.removeAllListeners('error').on('error', () => {});
+    this.#servers.push(server);
+    if (listen.kind === 'unix') {
+      // Who may come in is a matter of the folder it lies in, and of tokens.
+      chmodSync(listen.path, 0o666);
+      this.#paths.push(listen.path);
+    }
+    if (listen.kind !== 'unix' && typeof address === 'object' && address) {
+      return {
+        kind: 'tcp',
+        host: listen.kind === 'tcp' ? listen.host : address.address,
+        port: address.port,
+      };
+    }
+    return typeof address === 'string' ? { kind: 'unix', path: address } : listen;
+  }
+}
+
+/** Null: it was reset before it was looked at, and there is nobody any more. */
+function peerOf({ remoteAddress: host, remotePort: port }: Socket): string | null {
+  return host === undefined || port === undefined ? null : formatAddress({ host, port });
+}
+
+function optionsOf(listen: Listen): ListenOptions | { fd: number } {
+  // A function that wakes after a pause may bring hundreds of connections at once.
+  const backlog = 4096;
+  switch (listen.kind) {
+    case 'tcp':
+      return { host: listen.host, port: listen.port, backlog };
+    case 'unix':
+      return { path: listen.path, backlog };
+    case 'fd':
+      return { fd: listen.fd };
+  }
+}
+
+/** A socket that a killed server left behind is in the way; one that somebody listens on stays. */
+export async function removeStale(path: string) {
+  try {
+    if (!lstatSync(path).isSocket()) return;
+  } catch {
+    return;
+  }
+  const alive = await new Promise<boolean>((resolve) => {
+    const probe = connect(path, () => resolve(true));
+    probe.once('error', () => resolve(false));
+    probe.once('connect', () => probe.destroy());
+  });
+  if (!alive) unlinkSync(path);
+}

@@ -1,0 +1,154 @@
+// Options of a command: a flag, its name in the environment, a line of a configuration file, its
+// default, in this order of precedence; and the help text made of the same description.
+import { parseArgs } from 'node:util';
+import { OutboardError } from '../base/errors.js';
+
+export interface Option<T> {
+  env: string;
+  /** Stands for the value in help: HOST:PORT. */
+  value: string;
+  help: string;
+  parse: (text: string) => T;
+  fallback: T;
+  /** The default as help shows it; absent: there is none. */
+  shown?: string;
+  /** Left out of help: for developers. */
+  hidden?: true;
+  /** A path, which in a configuration file is seen from the file. */
+  path?: true;
+  /** A flag without a value, which is 'yes' then; `parse` is given that or what else is written. */
+  bare?: true;
+}
+
+/** A flag that is there or not; in the environment and the file: yes or no. */
+export function yesNo(env: string, help: string): Option<boolean> {
+  const parse = (text: string) => {
+    if (/^(yes|true|1|on)$/i.test(text)) return true;
+    if (/^(no|false|0|off)$/i.test(text)) return false;
+    throw new BadValue('expected yes or no');
+  };
+  return { env, value: '', help, parse, fallback: false, bare: true };
+}
+
+/** By flag, without the dashes. */
+// biome-ignore lint/suspicious/noExplicitAny: each option has a type of its own
+export type OptionTable = Record<string, Option<any>>;
+export type Values<S extends OptionTable> = {
+  [K in keyof S]: S[K] extends Option<infer T> ? T : never;
+};
+
+/** What a configuration file says, by option; each with the place it comes from, for messages. */
+export type FileValues = ReadonlyMap<string, { text: string; source: string }>;
+
+/** What a parser throws: the rest of a sentence. */
+export class BadValue extends Error {}
+
+/** The user's mistake; `outboard` ends with 2. */
+export class UsageError extends Error {}
+
+export function readOptions<S extends OptionTable>(
+  options: S,
+  args: string[],
+  env: NodeJS.ProcessEnv,
+  file: FileValues = new Map(),
+): Values<S> {
+  const flags = parseFlags(options, args);
+  const values: Record<string, unknown> = {};
+  for (const [name, option] of Object.entries(options)) {
+    const flag = flags[name];
+    const variable = env[option.env];
+    const written = file.get(name);
+    if (flag !== undefined) {
+      values[name] = parse(option, flag, `--${name} ${flag}`);
+    } else if (variable) {
+      values[name] = parse(option, variable, `${option.env}=${variable}`);
+    } else if (written) {
+      values[name] = parseWritten(name, option, written);
+    } else {
+      values[name] = option.fallback;
+    }
+  }
+  return values as Values<S>;
+}
+
+function parseFlags(options: OptionTable, args: string[]): Record<string, string | undefined> {
+  try {
+    const config = configOf(options);
+    const { values } = parseArgs({ args, options: config, strict: true, allowPositionals: false });
+    return Object.fromEntries(
+      Object.entries(values).map(([name, value]) => [name, value === true ? 'yes' : `${value}`]),
+    );
+  } catch (error) {
+    throw new UsageError(firstSentence((error as Error).message));
+  }
+}
+
+function configOf(options: OptionTable) {
+  return Object.fromEntries(
+    Object.entries(options).map(([name, { bare }]) => [
+      name,
+      { type: bare ? ('boolean' as const) : ('string' as const) },
+    ]),
+  );
+}
+
+/** Node goes on to explain how a positional argument could begin with a dash, which helps nobody. */
+function firstSentence(message: string): string {
+  return message.split('. ')[0]?.replace(/\.$/, '') ?? message;
+}
+
+function parse(option: Option<unknown>, text: string, source: string): unknown {
+  try {
+    return option.parse(text);
+  } catch (error) {
+    if (!(error instanceof BadValue)) throw error;
+    throw new UsageError(`${source} is not understood: ${error.message}`);
+  }
+}
+
+function parseWritten(
+  name: string,
+  option: Option<unknown>,
+  { text, source }: { text: string; source: string },
+): unknown {
+  try {
+    return option.parse(text);
+  } catch (error) {
+    if (!(error instanceof BadValue)) throw error;
+    throw new OutboardError(
+      'OB_CONFIG',
+      `${source}: ${name}: ${text} is not understood: ${error.message}`,
+    );
+  }
+}
+
+/** Where the command's own arguments end and, for `run`, the program begins. */
+export function splitAtProgram(options: OptionTable, args: string[]): [string[], string[]] {
+  const { tokens } = parseArgs({ args, options: configOf(options), strict: false, tokens: true });
+  const end = tokens.find((token) => token.kind !== 'option');
+  if (!end) return [args, []];
+  const program = end.kind === 'option-terminator' ? end.index + 1 : end.index;
+  return [args.slice(0, end.index), args.slice(program)];
+}
+
+/** As help shows it; null for what is said or not, and has no value. */
+export function defaultOf({ value, shown }: Option<unknown>): string | null {
+  return shown ?? (value === '' ? null : 'none');
+}
+
+/** What stands behind the help of an option. */
+export function notesOf(option: Option<unknown>): string {
+  const usual = defaultOf(option);
+  return [...(usual === null ? [] : [`default ${usual}`]), option.env].join('; ');
+}
+
+export function optionsHelp(options: OptionTable): string {
+  const rows = Object.entries(options)
+    .filter(([, option]) => !option.hidden)
+    .map(([name, option]) => {
+      const { value, help } = option;
+      return [`--${name} ${value}`.trim(), `${help} (${notesOf(option)})`] as const;
+    });
+  const width = Math.max(...rows.map(([flag]) => flag.length));
+  return rows.map(([flag, help]) => `  ${flag.padEnd(width)}  ${help}`).join('\n');
+}

@@ -1,0 +1,72 @@
+// Where a request goes now: the policy's choice among the processes that its tenant may have.
+import {
+  type PlacementParameters,
+  type PlacementPolicy,
+  placeAll,
+} from '../../policies/placement.js';
+import type {
+  GpuState,
+  Placement,
+  ServerState,
+  SessionRequest,
+  SessionState,
+} from '../../policies/state.js';
+import type { Pool } from '../slots/pool.js';
+import type { WaitsFor } from './overtaking.js';
+
+export interface PlacerOptions {
+  placement: PlacementPolicy;
+  parameters: PlacementParameters;
+}
+
+export class Placer {
+  readonly #options: PlacerOptions;
+  readonly #pool: Pool;
+  readonly #stateOf: (gpus: GpuState[]) => ServerState;
+  /** Whether a process serves one tenant only. */
+  newProcess = false;
+
+  /** `stateOf`: all that there is, with the GPUs as a tenant finds them. */
+  constructor(options: PlacerOptions, pool: Pool, stateOf: (gpus: GpuState[]) => ServerState) {
+    this.#options = options;
+    this.#pool = pool;
+    this.#stateOf = stateOf;
+  }
+
+  /** Null: it has to wait. */
+  place(request: SessionRequest): Placement[] | null {
+    const { placement, parameters } = this.#options;
+    const pool = this.newProcess ? this.#pool.stateFor(request.tenant) : this.#pool.state;
+    return placeAll(placement, this.#stateOf(pool), request, parameters);
+  }
+
+  /**
+   * For one that waits: processes that serve nobody, but have served others, are made new, where that
+   * is what it waits for. Whether it is.
+   */
+  renewFor(request: SessionRequest): boolean {
+    if (!this.newProcess) return false;
+    const { placement, parameters } = this.#options;
+    const place = (pool: GpuState[]) =>
+      placeAll(placement, this.#stateOf(pool), request, parameters);
+    const soon = place(this.#pool.stateComing(request.tenant)) ?? place(this.#pool.stateRenewed);
+    for (const one of soon ?? []) this.#pool.renew(one, request.tenant);
+    return soon !== null;
+  }
+  /** For one that cannot be placed now: by what would be there if other sessions were gone. */
+  waitsFor(request: SessionRequest): WaitsFor {
+    if (this.#fitsBeside(request, ({ tenant }) => tenant === request.tenant)) return 'others';
+    return this.#fitsBeside(request, () => false) ? 'own sessions' : 'no session';
+  }
+
+  #fitsBeside(request: SessionRequest, stays: (session: SessionState) => boolean): boolean {
+    const { placement, parameters } = this.#options;
+    const state = this.#stateOf(this.#pool.state);
+    const sessions = state.gpus.map((gpu) => gpu.sessions.filter(stays));
+    const taken = sessions.map((ofGpu) => ofGpu.map(({ slot }) => slot));
+    const gpus = this.#pool
+      .stateWith(taken)
+      .map((gpu, index) => ({ ...gpu, sessions: sessions[index] ?? [] }));
+    return placeAll(placement, { ...state, gpus }, request, parameters) !== null;
+  }
+}

@@ -1,0 +1,176 @@
+// Programs with several GPUs have a session on each, with a connection of its own. They are placed
+// together; the first is welcomed, and the places of the others are kept until their connections
+// come, each with a ticket of that Welcome.
+import { randomBytes } from 'node:crypto';
+import type { Placement, SessionRequest, SessionState } from '../../policies/state.js';
+import { OutboardError } from '../base/errors.js';
+import type { Pool } from '../slots/pool.js';
+import type { Visitor } from './visitor.js';
+
+/** The sessions of one program. */
+export interface Group {
+  /** Number of the first. */
+  readonly id: number;
+  /** Of each, in order. */
+  readonly gpus: readonly number[];
+}
+
+/** Which session of a group. */
+export interface Seat {
+  readonly group: Group;
+  /** 0: the first. */
+  readonly lane: number;
+}
+
+/** A place that is kept for a session to come. */
+export interface Reservation {
+  /** The number that the session will have. */
+  readonly id: number;
+  readonly seat: Seat;
+  readonly request: SessionRequest;
+  readonly placement: Placement;
+  /** Null: it has been used. */
+  ticket: string | null;
+  /** Who came with the ticket and waits, because the process is being replaced. */
+  visitor: Visitor | null;
+  timer: NodeJS.Timeout | undefined;
+}
+
+/** Nobody guesses one: 192 bits. */
+const ticketBytes = 24;
+
+export class Reservations {
+  readonly #pool: Pool;
+  readonly #seconds: number;
+  readonly #onExpired: (reservation: Reservation) => void;
+  readonly #all = new Set<Reservation>();
+  readonly #byTicket = new Map<string, Reservation>();
+
+  /** `seconds`: for how long a place is kept. `onExpired` is told of one that has been given back. */
+  constructor(pool: Pool, seconds: number, onExpired: (reservation: Reservation) => void) {
+    this.#pool = pool;
+    this.#seconds = seconds;
+    this.#onExpired = onExpired;
+  }
+
+  /** Keeps the places of a group but the first. Time does not count before `open`. */
+  keep(
+    group: Group,
+    request: SessionRequest,
+    others: readonly Placement[],
+    newId: () => number,
+  ): string[] {
+    return others.map((placement, index) => {
+      const ticket = randomBytes(ticketBytes).toString('hex');
+      const seat = { group, lane: index + 1 };
+      const reservation = this.#add(newId(), seat, request, placement);
+      reservation.ticket = ticket;
+      this.#byTicket.set(ticket, reservation);
+      return ticket;
+    });
+  }
+
+  /** The tickets of a group are on their way. */
+  open({ id }: Group) {
+    for (const reservation of this.#all) {
+      if (reservation.seat.group.id === id) this.#limit(reservation);
+    }
+  }
+
+  /**
+   * The place that a ticket is for, which is good no more. Throws OB_TICKET, to another tenant, too:
+   * who has no right to it does not learn that it exists.
+   */
+  claim(ticket: string, tenant: string): Reservation {
+    const reservation = this.#byTicket.get(ticket);
+    if (reservation?.request.tenant !== tenant) {
+      throw new OutboardError('OB_TICKET', this.#seconds);
+    }
+    this.#byTicket.delete(ticket);
+    reservation.ticket = null;
+    return reservation;
+  }
+
+  /** For a guest whose process was lost before it had begun: its place, once there is a process. */
+  again(visitor: Visitor, seat: Seat, placement: Placement) {
+    const reservation = this.#add(visitor.id, seat, visitor.request, placement);
+    reservation.visitor = visitor;
+    this.#limit(reservation);
+  }
+
+  /** The session has begun to be: its place is its own. */
+  take(reservation: Reservation) {
+    this.#forget(reservation);
+  }
+
+  /** Gives the place back. */
+  drop(reservation: Reservation) {
+    this.#forget(reservation);
+    this.#pool.release(reservation.placement);
+  }
+
+  /** Gives back what nobody has come for. */
+  dropUnclaimed({ id }: Group) {
+    for (const reservation of this.#all) {
+      const { seat, ticket } = reservation;
+      if (seat.group.id === id && ticket !== null) this.drop(reservation);
+    }
+  }
+
+  /** Of this place; undefined: it is not kept. */
+  at(gpu: number, slot: number): Reservation | undefined {
+    return this.#find(({ placement }) => placement.gpu === gpu && placement.slot === slot);
+  }
+
+  /** Who waits for the process of its place. */
+  get waiting(): Visitor[] {
+    return [...this.#all].flatMap(({ visitor }) => visitor ?? []);
+  }
+
+  /** Where it waits. */
+  of(visitor: Visitor): Reservation | undefined {
+    return this.#find((reservation) => reservation.visitor === visitor);
+  }
+
+  /** As placement and limits count them: like sessions that have begun. */
+  statesOn(gpu: number, now: number): SessionState[] {
+    return [...this].filter(({ placement }) => placement.gpu === gpu).map((one) => state(one, now));
+  }
+
+  [Symbol.iterator](): Iterator<Reservation> {
+    return [...this.#all][Symbol.iterator]();
+  }
+
+  #find(fits: (reservation: Reservation) => boolean): Reservation | undefined {
+    for (const reservation of this.#all) if (fits(reservation)) return reservation;
+    return undefined;
+  }
+
+  #add(id: number, seat: Seat, request: SessionRequest, placement: Placement): Reservation {
+    this.#pool.reserve(placement);
+    const nobody = { ticket: null, visitor: null, timer: undefined };
+    const reservation: Reservation = { id, seat, request, placement, ...nobody };
+    this.#all.add(reservation);
+    return reservation;
+  }
+
+  #limit(reservation: Reservation) {
+    reservation.timer = setTimeout(() => {
+      this.drop(reservation);
+      this.#onExpired(reservation);
+    }, this.#seconds * 1000);
+  }
+
+  #forget(reservation: Reservation) {
+    clearTimeout(reservation.timer);
+    this.#all.delete(reservation);
+    if (reservation.ticket !== null) this.#byTicket.delete(reservation.ticket);
+  }
+}
+
+function state({ id, seat, request, placement }: Reservation, now: number): SessionState {
+  const { tenant, name, class: kind, shareRequest, shareLimit } = request;
+  const { slot, memory } = placement;
+  const promised = { memory, used: 0n, shareRequest, shareLimit };
+  return { id, group: seat.group.id, tenant, name, class: kind, slot, ...promised, started: now };
+}

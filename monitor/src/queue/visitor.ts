@@ -1,0 +1,50 @@
+// A client from its Hello on: it waits, or runs.
+import type { Hello } from '../../../api-server/src/control.js';
+import type { QueuedState, SessionRequest } from '../../policies/state.js';
+import type { QueueView } from '../base/view.js';
+import type { Client } from '../guests/client.js';
+import type { Waiter, WaitsFor } from './overtaking.js';
+
+export class Visitor implements Waiter {
+  /** The number of its session, if it gets one: the same while it waits and when it runs. */
+  readonly id: number;
+  readonly client: Client;
+  readonly hello: Hello;
+  readonly request: SessionRequest;
+  /** Milliseconds on performance's clock. */
+  readonly arrived = performance.now();
+  /** API server processes that were lost while they took it over. */
+  lost = 0;
+  /** As its last turn has shown. */
+  waitsFor: WaitsFor = 'others';
+  passed = 0;
+
+  constructor(id: number, client: Client, hello: Hello, request: SessionRequest) {
+    this.id = id;
+    this.client = client;
+    this.hello = hello;
+    this.request = request;
+  }
+
+  get state(): QueuedState {
+    return { id: this.id, request: this.request, arrived: this.arrived / 1000 };
+  }
+
+  view(position: number): QueueView {
+    const { tenant, name, class: kind, gpus, memory, shareRequest, shareLimit } = this.request;
+    return {
+      id: this.id,
+      position,
+      tenant,
+      name,
+      program: this.hello.program,
+      class: kind,
+      peer: this.client.peer,
+      gpus,
+      memory: memory === null ? null : Number(memory),
+      shareRequest,
+      shareLimit,
+      waitedSeconds: (performance.now() - this.arrived) / 1000,
+    };
+  }
+}

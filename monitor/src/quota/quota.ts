@@ -1,0 +1,160 @@
+// GPU time as the monitor sees it: which slot's page the quota runner fills for which session, and
+// what it last reported. A runner that fails is replaced, and told everything again: a gate that
+// nobody fills would stay shut.
+import type { QuotaParameters } from '../../policies/quota.js';
+import type { SessionRequest } from '../../policies/state.js';
+import type { Log } from '../base/log.js';
+import type { Slot } from '../slots/slot.js';
+import { type QuotaPlacement, type QuotaReport, QuotaRunner } from './runner.js';
+
+/** What the quota of a session came to in the last second; made by the quota runner. */
+export interface ShareSample {
+  received: number;
+  owed: number;
+  deviceNs: number;
+  gateWaits: number;
+  gateSeconds: number;
+  held: boolean;
+}
+
+/** What a session must tell to be held to its share, and where its latest sample is put. */
+export interface QuotaHolder {
+  readonly id: number;
+  readonly slot: Slot;
+  readonly placement: { readonly gpu: number };
+  readonly visitor: { readonly request: Pick<SessionRequest, 'tenant' | 'class'> };
+  readonly share: { readonly request: number; readonly limit: number };
+  sample: ShareSample;
+}
+
+export interface QuotaOptions {
+  /** Its name. */
+  policy: string;
+  parameters?: QuotaParameters;
+  build: string;
+}
+
+/** Before another one takes over, and where that fails at once, again and again. */
+const leastPause = 100;
+const mostPause = 30_000;
+
+export class Quota {
+  readonly policy: string;
+  readonly #options: QuotaOptions;
+  readonly #log: Log;
+  readonly #pages = new Map<Slot, number>();
+  readonly #running = new Map<number, { session: QuotaHolder; placement: QuotaPlacement }>();
+  #busy = new Map<number, number>();
+  #runner: QuotaRunner;
+  #restart: NodeJS.Timeout | undefined;
+  #pause = leastPause;
+  #begun = performance.now();
+
+  constructor(options: QuotaOptions, log: Log) {
+    this.policy = options.policy;
+    this.#options = options;
+    this.#log = log;
+    this.#runner = this.#start();
+  }
+
+  slotStarted(slot: Slot) {
+    const { fd } = slot.tokens;
+    if (fd === null) return;
+    this.#pages.set(slot, fd);
+    this.#runner.addPage(nameOf(slot), fd).catch(() => {});
+  }
+
+  slotEnded(slot: Slot) {
+    if (this.#pages.delete(slot)) this.#runner.removePage(nameOf(slot));
+  }
+
+  /** Resolves when the session's slot is held to its share. */
+  async begin(session: QuotaHolder) {
+    const { id, slot, share, visitor, placement: where } = session;
+    const placement: QuotaPlacement = {
+      session: id,
+      gpu: where.gpu,
+      page: nameOf(slot),
+      tenant: visitor.request.tenant,
+      class: visitor.request.class,
+      shareRequest: share.request,
+      shareLimit: share.limit,
+    };
+    this.#running.set(id, { session, placement });
+    // Where that fails, the runner does, and the next one is told.
+    await this.#runner.place(placement).catch(() => {});
+  }
+
+  async setShare({ id, share }: QuotaHolder) {
+    const running = this.#running.get(id);
+    if (!running) return;
+    running.placement = {
+      ...running.placement,
+      shareRequest: share.request,
+      shareLimit: share.limit,
+    };
+    await this.#runner.setShare(id, share).catch(() => {});
+  }
+
+  end({ id }: QuotaHolder) {
+    if (this.#running.delete(id)) this.#runner.end(id);
+  }
+
+  /** Percent of the last second in which sessions' work was on the GPU. */
+  busy(gpu: number): number {
+    return this.#busy.get(gpu) ?? 0;
+  }
+
+  async stop() {
+    clearTimeout(this.#restart);
+    await this.#runner.stop();
+  }
+
+  #start(): QuotaRunner {
+    const { policy, parameters, build } = this.#options;
+    return new QuotaRunner({
+      policy,
+      build,
+      ...(parameters ? { parameters } : {}),
+      onReport: (report) => this.#reported(report),
+      onFailed: (error) => this.#failed(error),
+    });
+  }
+
+  #reported({ sessions, gpus }: QuotaReport) {
+    // Where no session is, the runner has nothing to say: what it said before is over.
+    this.#busy = new Map(gpus.map(({ gpu, busy }) => [gpu, busy]));
+    for (const { session: id, gpu: _gpu, ...sample } of sessions) {
+      const running = this.#running.get(id);
+      if (running) running.session.sample = sample;
+    }
+  }
+
+  #failed(error: Error) {
+    this.#busy.clear();
+    const lasted = performance.now() - this.#begun > mostPause;
+    this.#pause = lasted ? leastPause : Math.min(mostPause, 2 * this.#pause);
+    const seconds = this.#pause / 1000;
+    this.#log.error({ err: error, seconds }, 'the quota runner has failed: another one takes over');
+    this.#restart = setTimeout(() => {
+      this.#begun = performance.now();
+      try {
+        this.#runner = this.#start();
+      } catch (error) {
+        // No thread can be made now.
+        return this.#failed(error as Error);
+      }
+      for (const [slot, fd] of this.#pages) {
+        this.#runner.addPage(nameOf(slot), fd).catch(() => {});
+      }
+      for (const { placement } of this.#running.values()) {
+        this.#runner.place(placement).catch(() => {});
+      }
+    }, this.#pause);
+  }
+}
+
+/** Of a slot's process: the next one in its place has a page of its own. */
+function nameOf(slot: Slot): string {
+  return `${slot.gpu}.${slot.index}:${slot.pid ?? ''}`;
+}

@@ -1,0 +1,260 @@
+// The quota runner's work without its thread: keeps a policy for each GPU, steps it when it is due,
+// carries counts from the pages to it and limits back, and adds up what was received and owed. It
+// has no clock of its own.
+import { type AnyQuotaPolicy, quotaPoliciesFor } from '../../policies/index.js';
+import { owedShares, sameRank, strictFirst } from '../../policies/quota/owed.js';
+import {
+  type QuotaParameters,
+  type QuotaSession,
+  usualQuotaParameters,
+} from '../../policies/quota.js';
+import type { SessionClass } from '../../policies/state.js';
+import {
+  noCounts,
+  noLimit,
+  spent,
+  type TokenCounts,
+  type TokenMode,
+  type TokenView,
+} from './token-view.js';
+
+export interface QuotaPlacement {
+  session: number;
+  gpu: number;
+  /** The page of its slot, as it was added. */
+  page: string;
+  /** Whose it is; empty: nobody's in particular. */
+  tenant: string;
+  class: SessionClass;
+  shareRequest: number;
+  shareLimit: number;
+}
+
+export interface SessionReport {
+  session: number;
+  gpu: number;
+  /** Percent of the GPU's time in the time reported on. */
+  received: number;
+  /** Percent it had a right to while it wanted something. */
+  owed: number;
+  /** Since it began. */
+  deviceNs: number;
+  gateWaits: number;
+  gateSeconds: number;
+  /** Whether work is held back now. */
+  held: boolean;
+}
+
+export interface QuotaReport {
+  /** What the report is about, in seconds. */
+  seconds: number;
+  sessions: SessionReport[];
+  /** Percent of the time in which work of sessions was on it; of what overlaps, the sum, at most 100. */
+  gpus: { gpu: number; busy: number }[];
+}
+
+interface Running {
+  placement: QuotaPlacement;
+  page: TokenView;
+  counts: TokenCounts;
+  /** Where it had been charged already: another runner had it before. */
+  began: bigint;
+  /** At the last report. */
+  reportedNs: bigint;
+  /** Percent times nanoseconds. */
+  owed: number;
+}
+
+interface Gpu {
+  memory: unknown;
+  running: Map<number, Running>;
+  /** Since the last step; what they used is told once more. */
+  ended: Running[];
+}
+
+const reportNs = 1_000_000_000n;
+export class QuotaLoop {
+  readonly #policy: AnyQuotaPolicy;
+  readonly #mode: TokenMode;
+  readonly #period: bigint;
+  readonly #report: (report: QuotaReport) => void;
+  readonly #pages = new Map<string, TokenView>();
+  readonly #gpus = new Map<number, Gpu>();
+  readonly #where = new Map<number, number>();
+  /** Of this moment on: multiples of the period. */
+  #began = 0n;
+  #stepped = 0n;
+  #reported = 0n;
+  #due: bigint | null = null;
+
+  constructor(
+    policy: string,
+    report: (report: QuotaReport) => void,
+    parameters: QuotaParameters = usualQuotaParameters,
+  ) {
+    const found = quotaPoliciesFor(parameters).get(policy);
+    if (!found) throw new Error(`no quota policy ${policy}`);
+    this.#policy = found;
+    this.#mode = found.unit === 'none' ? 'open' : found.unit;
+    this.#period = BigInt(found.periodMs) * 1_000_000n;
+    this.#report = report;
+  }
+
+  /** When there is something to do next; null: not before a session comes. */
+  get due(): bigint | null {
+    return this.#due;
+  }
+
+  addPage(name: string, page: TokenView) {
+    page.set('open', noLimit);
+    this.#pages.set(name, page);
+  }
+
+  removePage(name: string) {
+    this.#pages.delete(name);
+  }
+
+  /** Before the session begins: from its first launch on it is held to the policy. */
+  place(now: bigint, placement: QuotaPlacement) {
+    const page = this.#pages.get(placement.page);
+    if (!page) throw new Error(`no token page ${placement.page}`);
+    this.end(placement.session);
+    const gpu = this.#gpus.get(placement.gpu) ?? {
+      memory: this.#policy.start(),
+      running: new Map(),
+      ended: [],
+    };
+    this.#gpus.set(placement.gpu, gpu);
+    const running = { placement, page, counts: noCounts, began: 0n, reportedNs: 0n, owed: 0 };
+    read(running);
+    running.began = this.#charged(running.counts);
+    gpu.running.set(placement.session, running);
+    this.#where.set(placement.session, placement.gpu);
+    if (this.#due === null) {
+      this.#began = now;
+      this.#stepped = now;
+      this.#reported = now;
+    }
+    // Not in step with the others, whose tokens come once a period; but it must not begin without
+    // a limit: what it would have now.
+    const sessions = [...gpu.running.values()].map((one) => this.#sessionOf(one));
+    const first = sessions.map((one) =>
+      one.id === placement.session ? { ...one, wants: true } : one,
+    );
+    const ended = gpu.ended.map((one) => this.#sessionOf(one));
+    const { limits } = this.#policy.step({ now, sessions: first, ended, memory: gpu.memory });
+    page.set(this.#mode, limits.get(placement.session) ?? noLimit);
+    if (this.#due === null) this.#next(now);
+  }
+
+  /** In effect with the next step. */
+  setShare(session: number, shareRequest: number, shareLimit: number) {
+    const running = this.#find(session);
+    if (running) running.placement = { ...running.placement, shareRequest, shareLimit };
+  }
+
+  end(session: number) {
+    const running = this.#find(session);
+    if (!running) return;
+    const gpu = this.#gpus.get(running.placement.gpu);
+    read(running);
+    gpu?.running.delete(session);
+    gpu?.ended.push(running);
+    this.#where.delete(session);
+    // The next session is told its limit before it begins; a gate must not stay shut if it is not.
+    running.page.set('open', noLimit);
+    if (gpu?.running.size === 0) this.#gpus.delete(running.placement.gpu);
+    if (this.#where.size > 0) return;
+    this.#due = null;
+    this.#report({ seconds: 0, sessions: [], gpus: [] });
+  }
+
+  /** Does what is due. Steps that were missed are not made up for. */
+  tick(now: bigint) {
+    if (this.#due === null || now < this.#due) return;
+    this.#step(now);
+    if (now - this.#reported >= reportNs) this.#tell(now);
+    this.#next(now);
+  }
+
+  #next(now: bigint) {
+    const passed = (now - this.#began) / this.#period;
+    this.#due = this.#began + (passed + 1n) * this.#period;
+  }
+
+  #step(now: bigint) {
+    const passed = Number(now - this.#stepped);
+    this.#stepped = now;
+    for (const gpu of this.#gpus.values()) this.#stepGpu(gpu, now, passed);
+  }
+
+  #stepGpu(gpu: Gpu, now: bigint, passed: number) {
+    const running = [...gpu.running.values()];
+    for (const one of running) read(one);
+    const sessions = running.map((one) => this.#sessionOf(one));
+    const ended = gpu.ended.map((one) => this.#sessionOf(one));
+    gpu.ended = [];
+    const rank = this.#policy.name === 'priority' ? strictFirst : sameRank;
+    const owed = owedShares(sessions, rank);
+    const { limits, memory } = this.#policy.step({ now, sessions, ended, memory: gpu.memory });
+    gpu.memory = memory;
+    for (const one of running) {
+      const id = one.placement.session;
+      one.owed += (owed.get(id) ?? 0) * passed;
+      one.page.set(this.#mode, limits.get(id) ?? noLimit);
+    }
+  }
+
+  #sessionOf({ placement, counts, began }: Running): QuotaSession {
+    const { session: id, tenant, class: of, shareRequest, shareLimit } = placement;
+    const wants = counts.held > 0n || counts.inflightNs > 0n;
+    const charged = this.#charged(counts);
+    return { id, tenant, class: of, shareRequest, shareLimit, charged, began, wants };
+  }
+
+  /** In the unit of the policy; when that has just changed, the count has not begun yet. */
+  #charged({ unit, charged }: TokenCounts): bigint {
+    return unit === this.#mode || this.#mode === 'open' ? charged : 0n;
+  }
+
+  #tell(now: bigint) {
+    const passed = Number(now - this.#reported);
+    this.#reported = now;
+    const sessions: SessionReport[] = [];
+    const gpus = [...this.#gpus].map(([gpu, { running }]) => {
+      let busy = 0;
+      for (const one of running.values()) {
+        const report = reportOf(one, passed);
+        busy += report.received;
+        sessions.push(report);
+        one.reportedNs = one.counts.deviceNs;
+        one.owed = 0;
+      }
+      return { gpu, busy: Math.min(100, busy) };
+    });
+    this.#report({ seconds: passed / 1e9, sessions, gpus });
+  }
+
+  #find(session: number): Running | undefined {
+    const gpu = this.#where.get(session);
+    return gpu === undefined ? undefined : this.#gpus.get(gpu)?.running.get(session);
+  }
+}
+
+function read(running: Running) {
+  const counts = running.page.read();
+  // The page may still tell of the session before.
+  if (counts.session === BigInt(running.placement.session)) running.counts = counts;
+}
+
+function reportOf({ placement, counts, reportedNs, owed }: Running, passed: number): SessionReport {
+  const { session, gpu } = placement;
+  return {
+    session,
+    gpu,
+    received: (100 * Number(counts.deviceNs - reportedNs)) / passed,
+    owed: owed / passed,
+    ...spent(counts),
+    held: counts.held > 0n,
+  };
+}

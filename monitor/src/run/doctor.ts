@@ -1,0 +1,352 @@
+// What `outboard doctor` finds out, one step after the other, as a tenant: the way there, who answers,
+// what could be had, and a first kernel.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { hostname } from 'node:os';
+import path from 'node:path';
+import {
+  type Answer,
+  type DeviceReport,
+  decodeAnswer,
+  encodeHello,
+  type Refusal,
+  wire,
+} from '../../../api-server/src/control.js';
+import { version } from '../../../api-server/src/version.js';
+import { formatBytes, parseAddress } from '../options/values.js';
+
+export interface Step {
+  name: 'connection' | 'server' | 'tenant' | 'gpus' | 'queue' | 'attach' | 'module' | 'kernel';
+  ok: boolean;
+  /** What was found, or what is wrong. */
+  text: string;
+  /** What to do; null: nothing. */
+  remedy: string | null;
+  /** Null: it took none. */
+  seconds: number | null;
+  /** For programs. */
+  facts: Record<string, unknown>;
+}
+
+export interface Asked {
+  /** Tried in turn. */
+  servers: readonly string[];
+  token: string;
+  gpus: number;
+  /** Bytes; 0: what a slot gives. */
+  memory: bigint;
+  shareRequest: number;
+  shareLimit: number;
+  sessionClass: string;
+  connectSeconds: number;
+  /** How long the first session may wait for a GPU. */
+  waitSeconds: number;
+  /** Of the guest: with the library before everything else. */
+  env: NodeJS.ProcessEnv;
+  probe: string;
+}
+
+type Tell = (step: Step) => void;
+
+/** Ends at the first step that fails, which is told and returned; null: all is well. */
+export async function examine(asked: Asked, tell: Tell): Promise<Step | null> {
+  let failed: Step | null = null;
+  const told: Tell = (step) => {
+    tell(step);
+    if (!step.ok) failed ??= step;
+  };
+  const reached = await reach(asked, told);
+  if (!reached) return failed;
+  const report = await ask(reached, asked, told);
+  if (report) rooms(report, asked, told);
+  if (report && failed === null) await firstKernel({ ...asked, servers: [reached.server] }, told);
+  return failed;
+}
+
+/** software, nvidia or library; null: nobody says. */
+export async function deviceKind(asked: Asked): Promise<string | null> {
+  const nobody = () => {};
+  const reached = await reach(asked, nobody);
+  const report = reached && (await ask(reached, asked, nobody));
+  return report?.room?.device || null;
+}
+
+function step(name: Step['name'], ok: boolean, text: string, rest: Partial<Step> = {}): Step {
+  return { name, ok, text, remedy: null, seconds: null, facts: {}, ...rest };
+}
+
+interface Reached {
+  socket: Socket;
+  server: string;
+}
+
+async function reach(asked: Asked, tell: Tell): Promise<Reached | null> {
+  for (const [index, server] of asked.servers.entries()) {
+    const begun = performance.now();
+    const socket = server.startsWith('unix:')
+      ? connect({ path: server.slice('unix:'.length) })
+      : connect(parseAddress(server));
+    const limit = (asked.connectSeconds * 1000) / asked.servers.length;
+    const timer = setTimeout(() => socket.destroy(new Error('no answer')), limit);
+    const problem = await once(socket, 'connect').then(
+      () => null,
+      (error: NodeJS.ErrnoException) => reasonOf(error),
+    );
+    clearTimeout(timer);
+    const seconds = (performance.now() - begun) / 1000;
+    const facts = { server };
+    if (problem === null) {
+      tell(step('connection', true, `${server} takes connections`, { seconds, facts }));
+      return { socket, server };
+    }
+    const last = index + 1 === asked.servers.length;
+    const remedy = last
+      ? 'See whether `outboard serve` runs there, --server, and firewalls in between.'
+      : null;
+    // One that stands in for it may answer.
+    const text = `no connection to ${server}: ${problem}`;
+    tell(step('connection', !last, text, { remedy, seconds, facts }));
+  }
+  return null;
+}
+
+function reasonOf({ code, message }: NodeJS.ErrnoException): string {
+  const words: Record<string, string> = {
+    ECONNREFUSED: 'nobody listens there',
+    ENOENT: 'there is no such socket',
+    ENOTFOUND: 'there is no such name',
+    EACCES: 'it may not be opened by this user',
+  };
+  return words[code ?? ''] ?? message;
+}
+
+async function ask({ socket, server }: Reached, asked: Asked, tell: Tell) {
+  const begun = performance.now();
+  socket.write(
+    encodeHello({
+      program: 'outboard doctor',
+      pid: process.pid,
+      host: hostname(),
+      guestVersion: version,
+      devices: asked.gpus,
+      memory: asked.memory,
+      shareRequest: asked.shareRequest,
+      shareLimit: asked.shareLimit,
+      sessionClass: asked.sessionClass,
+      token: asked.token,
+      windowSize: 1n,
+      query: { session: 0n, shown: [], room: true },
+    }),
+  );
+  const answer = await readAnswer(socket, asked.connectSeconds);
+  socket.destroy();
+  const seconds = (performance.now() - begun) / 1000;
+  if (typeof answer === 'string') {
+    const remedy = `See whether ${server} is the address of an \`outboard serve\`, and its log.`;
+    tell(step('server', false, answer, { remedy, seconds }));
+    return null;
+  }
+  if (answer.protocol !== wire.protocol && !('refusal' in answer.answer)) {
+    const text = `the server speaks protocol ${answer.protocol}, this is ${wire.protocol}`;
+    const remedy = 'Install the same release of Outboard on both machines.';
+    tell(step('server', false, text, { remedy, seconds }));
+    return null;
+  }
+  if ('refusal' in answer.answer) {
+    const { refusal } = answer.answer;
+    // Who is refused for what it says of itself has reached a server of ours.
+    const knows = /^OB_(TOKEN|TENANT|CERTIFICATE)/.test(refusal.code);
+    if (knows) tell(step('server', true, 'an Outboard server answers', { seconds }));
+    tell(refused(knows ? 'tenant' : 'server', refusal, knows ? null : seconds));
+    return null;
+  }
+  if (!('report' in answer.answer)) {
+    tell(step('server', false, 'the server does not answer what was asked', { seconds }));
+    return null;
+  }
+  const { report } = answer.answer;
+  const { serverVersion, driverVersion } = report;
+  const differs = serverVersion === version ? '' : `; this is ${version}`;
+  const driver = `${Math.floor(driverVersion / 1000)}.${(driverVersion % 1000) / 10}`;
+  tell(
+    step('server', true, `Outboard ${serverVersion}, CUDA ${driver}${differs}`, {
+      seconds,
+      facts: { version: serverVersion, ours: version, protocol: wire.protocol, driverVersion },
+    }),
+  );
+  return report;
+}
+
+function refused(name: Step['name'], refusal: Refusal, seconds: number | null): Step {
+  const { code, sentence, remedy } = refusal;
+  return step(name, false, `${sentence} (${code})`, { remedy, seconds, facts: { code } });
+}
+
+async function readAnswer(
+  socket: Socket,
+  seconds: number,
+): Promise<{ protocol: number; answer: Answer } | string> {
+  let bytes = Buffer.alloc(0);
+  const timer = setTimeout(() => socket.destroy(new Error('no answer in time')), seconds * 1000);
+  try {
+    for await (const chunk of socket) {
+      bytes = Buffer.concat([bytes, chunk as Buffer]);
+      const { length } = wire.magic;
+      if (!bytes.subarray(0, length).equals(wire.magic.subarray(0, bytes.length))) {
+        return 'what answers is not an Outboard server';
+      }
+      if (bytes.length < wire.prefaceBytes) continue;
+      const whole = wire.prefaceBytes + bytes.readUInt32LE(12);
+      if (bytes.length < whole) continue;
+      const answer = decodeAnswer(bytes.subarray(wire.prefaceBytes, whole));
+      return { protocol: bytes.readUInt32LE(8), answer };
+    }
+    return 'the connection was closed without an answer';
+  } catch (error) {
+    return `no answer: ${(error as Error).message}`;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** What could be had now. */
+function rooms(report: DeviceReport, asked: Asked, tell: Tell) {
+  const { room } = report;
+  if (!room) {
+    tell(step('tenant', true, 'let in (the server is of an older release and tells no more)'));
+    return;
+  }
+  const { tenant, position, refusal, memoryRule } = room;
+  const who =
+    tenant === '' ? 'the server has no tenants: everybody who reaches it may come' : tenant;
+  tell(step('tenant', true, who, { facts: { tenant: tenant === '' ? null : tenant } }));
+  for (const [
+    index,
+    { name, computeMajor, computeMinor, memoryTotal },
+  ] of report.devices.entries()) {
+    const now = room.devices[index] ?? { memory: 0n, share: 0, slots: 0, session: 0n };
+    const could =
+      now.slots === 0
+        ? 'all its slots are taken'
+        : `${formatBytes(now.memory)} and ${now.share} % of its time could be had now`;
+    const capability = `${computeMajor}.${computeMinor}`;
+    // A server of an older release says it only so, and wrongly where its tenant has sessions there.
+    const session = now.session || memoryTotal;
+    const rule = memoryRule && asked.memory === 0n ? ` (--session-memory ${memoryRule})` : '';
+    const gets = `a session gets ${formatBytes(session)}${rule}`;
+    tell(
+      step('gpus', true, `${name} (${capability}): ${gets}; ${could}`, {
+        facts: {
+          name,
+          computeCapability: capability,
+          usualMemory: Number(session),
+          memoryRule: memoryRule === '' ? null : memoryRule,
+          memory: Number(now.memory),
+          share: now.share,
+          slots: now.slots,
+        },
+      }),
+    );
+  }
+  if (refusal) return tell(refused('queue', refusal, null));
+  const text = position === 0 ? 'nobody waits: a session begins at once' : `place ${position}`;
+  tell(step('queue', true, text, { facts: { position } }));
+}
+
+interface Probed {
+  step: 'library' | 'attach' | 'module' | 'kernel' | 'again';
+  ok: boolean;
+  seconds: number;
+  why?: string;
+  device?: string;
+  memory?: number;
+}
+
+const wellDone = {
+  attach: 'a session has begun',
+  module: 'a module was loaded',
+  kernel: 'a kernel has run, and its result is right',
+} as const;
+
+const beyond =
+  "The way there is good: see the server's log, and whether this GPU computes for programs beside it.";
+
+/** A real program with a real session, which is the only proof. */
+async function firstKernel(asked: Asked, tell: Tell) {
+  if (!existsSync(asked.probe)) {
+    tell(
+      step('attach', false, `${asked.probe} does not exist`, { remedy: 'Run `npm run build`.' }),
+    );
+    return;
+  }
+  const env = {
+    ...asked.env,
+    OUTBOARD_SERVER: asked.servers.join(','),
+    OUTBOARD_NOTICES: '/dev/null',
+  };
+  const child = spawn(asked.probe, [], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  let out = '';
+  let said = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    out += text;
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    said += text;
+  });
+  const limit = asked.connectSeconds + asked.waitSeconds;
+  let late = false;
+  const timer = setTimeout(() => {
+    late = true;
+    child.kill('SIGKILL');
+  }, limit * 1000);
+  const [code, signal] = await once(child, 'close').finally(() => clearTimeout(timer));
+  const steps = out
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as Probed);
+  const warm = steps.find((one) => one.step === 'again' && one.ok)?.seconds;
+  for (const { step: name, ok, seconds, why, device, memory } of steps) {
+    const known = name === 'library' ? 'attach' : name === 'again' ? 'kernel' : name;
+    const facts = { ...(device !== undefined && { device, memory }) };
+    if (!ok) {
+      const remedy = known === 'attach' ? null : beyond;
+      return tell(step(known, false, whyNot(why ?? '', said), { remedy, seconds, facts }));
+    }
+    if (name === 'again' || (known === 'attach' && name === 'library')) continue;
+    const again = name === 'kernel' && warm !== undefined ? `; again in ${milliseconds(warm)}` : '';
+    const more = name === 'kernel' ? { again: warm ?? null } : {};
+    tell(step(known, true, wellDone[known] + again, { seconds, facts: { ...facts, ...more } }));
+  }
+  if (code === 0) return;
+  const begun = steps.length > 0;
+  const name =
+    (['attach', 'module', 'kernel', 'kernel'] as const)[Math.min(steps.length, 3)] ?? 'kernel';
+  const text = late
+    ? `not done within ${limit} seconds`
+    : whyNot(`the program ended with ${signal ?? code}`, said);
+  const waited = late && !begun ? 'Others have the GPUs: allow more with --wait.' : null;
+  const remedy = name === 'attach' ? waited : beyond;
+  tell(step(name, false, text, { remedy }));
+}
+
+/** The library's own words, where it has said some. */
+function whyNot(why: string, said: string): string {
+  const words = [...said.matchAll(/^outboard: (.*)$/gm)].map(([, line]) => line).join('; ');
+  return words === '' ? why : `${words} (${why})`;
+}
+
+export function milliseconds(seconds: number): string {
+  return `${(seconds * 1000).toFixed(1)} ms`;
+}
+
+/** As the guest library takes it; throws what readFileSync does. */
+export function tokenOf(env: NodeJS.ProcessEnv, file: string | null): string {
+  if (env['OUTBOARD_TOKEN']) return env['OUTBOARD_TOKEN'];
+  return file === null ? '' : readFileSync(file, 'utf8').trimEnd();
+}
+
+export function probeOf(build: string): string {
+  return path.join(build, 'guest-lib', 'outboard-probe');
+}

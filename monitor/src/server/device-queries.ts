@@ -1,0 +1,138 @@
+// Answers those who want no session but to know what the devices do: puts together what the live
+// server knows for device-report.ts.
+import type { DeviceReport, Hello, Room } from '../../../api-server/src/control.js';
+import type { NvmlFacts } from '../../../api-server/src/native.js';
+import { version } from '../../../api-server/src/version.js';
+import {
+  type PlacementParameters,
+  type PlacementPolicy,
+  placeAll,
+} from '../../policies/placement.js';
+import type { Placement, ServerState } from '../../policies/state.js';
+import { OutboardError } from '../base/errors.js';
+import type { SessionView } from '../base/view.js';
+import { deviceReport, type ReportedGpu } from '../devices/device-report.js';
+import { deviceRoom } from '../devices/device-room.js';
+import { type Driver, formatUuid } from '../devices/devices.js';
+import { formatMemoryRule, type MemoryRule } from '../devices/memory-rule.js';
+import { Sensors } from '../devices/sensors.js';
+import { admit, usageOf } from '../queue/admission.js';
+import type { Session } from '../sessions/session.js';
+import type { Turns } from '../sessions/turns.js';
+import type { Pool } from '../slots/pool.js';
+import { allowedGpus, type Tenant } from '../tenants/tenants.js';
+
+/** What of the live server an answer is made from. */
+export interface QueriedServer {
+  readonly options: {
+    readonly parameters: PlacementParameters;
+    readonly placement: PlacementPolicy;
+    readonly queueMax: number;
+    readonly memoryRule: MemoryRule;
+    readonly driver: Pick<Driver, 'kind'>;
+  };
+  /** Null: new sessions are taken. */
+  readonly closed: string | null;
+  readonly state: ServerState;
+  readonly pool: Pick<Pool, 'devices'>;
+  readonly turns: Pick<Turns, 'within' | 'inTheWay'>;
+  readonly sessions: ReadonlyMap<unknown, Session>;
+  view(session: Session): SessionView;
+}
+
+export class DeviceQueries {
+  readonly #server: QueriedServer;
+  readonly #sensors: Sensors;
+
+  /** `nvml`: the library of the GPU machine; null: there is none. */
+  constructor(server: QueriedServer, nvml: string | null) {
+    this.#server = server;
+    this.#sensors = new Sensors(nvml);
+  }
+
+  /** Throws the refusal. `tenant` null: there are none here. */
+  async answer(tenant: Tenant | null, hello: Hello): Promise<DeviceReport> {
+    const server = this.#server;
+    const facts = await this.#facts();
+    const gpus = this.#gpus(facts);
+    const first = facts.find((one) => one !== null);
+    const whose = tenant?.name ?? '';
+    const report = deviceReport(hello, {
+      version,
+      nvidiaDriver: first?.nvidiaDriver ?? '',
+      nvmlVersion: first?.nvmlVersion ?? '',
+      gpus,
+      sessions: [...server.sessions.values()]
+        .filter(({ visitor }) => visitor.request.tenant === whose)
+        .map((session) => server.view(session)),
+      allowed: tenant ? allowedGpus(tenant, gpus) : null,
+      placed: this.#placedNow(tenant, hello),
+    });
+    return hello.query?.room ? { ...report, room: this.#room(tenant, hello, report) } : report;
+  }
+
+  /** For `outboard doctor`: what the guest's own Hello would meet now. */
+  #room(tenant: Tenant | null, hello: Hello, { devices }: DeviceReport): Room {
+    const { state, options, closed } = this.#server;
+    const { parameters, queueMax } = options;
+    const waiting = state.queue.length;
+    let refusal: OutboardError | null = closed === null ? null : new OutboardError('OB_DRAINING');
+    let position = 0;
+    let usualMost: bigint | undefined;
+    try {
+      const request = admit(hello, state, parameters, tenant);
+      const now = this.#server.turns.within(request);
+      usualMost = now?.usualMost;
+      const placed = now && placeAll(options.placement, state, now, parameters);
+      if (!placed || this.#server.turns.inTheWay(request)) position = waiting + 1;
+      if (position > queueMax) refusal ??= new OutboardError('OB_QUEUE_FULL', queueMax);
+    } catch (error) {
+      if (!(error instanceof OutboardError)) throw error;
+      refusal ??= error;
+    }
+    const usage = usageOf(tenant?.name ?? '', state);
+    const { memory = null, share = null } = tenant?.limits ?? {};
+    const left = memory === null ? null : memory - usage.memory;
+    const shareLeft = share === null ? null : share - usage.share;
+    const room = devices.map(({ uuid }) => {
+      const gpu = state.gpus.find((one) => one.uuid === formatUuid(uuid));
+      if (!gpu) return { memory: 0n, share: 0, slots: 0, session: 0n };
+      return deviceRoom(gpu, parameters, { asked: hello.memory, usualMost, left, shareLeft });
+    });
+    return {
+      tenant: tenant?.name ?? '',
+      position,
+      refusal: refusal?.refusal ?? null,
+      devices: room,
+      memoryRule: formatMemoryRule(options.memoryRule),
+      device: options.driver.kind,
+    };
+  }
+
+  /** By GPU. */
+  #facts(): Promise<(NvmlFacts | null)[]> {
+    const { devices } = this.#server.pool;
+    return Promise.all(devices.map(({ uuid, slots }) => this.#sensors.of(uuid, slots[0])));
+  }
+
+  #gpus(facts: readonly (NvmlFacts | null)[]): ReportedGpu[] {
+    return this.#server.pool.devices.flatMap(({ snapshot, ...gpu }) => {
+      const sensors = facts[gpu.index]?.sensors ?? {};
+      return snapshot ? [{ ...gpu, healthy: gpu.problem === null, snapshot, sensors }] : [];
+    });
+  }
+
+  /** Nowhere also where it would be refused: its tenant may have too many. */
+  #placedNow(tenant: Tenant | null, hello: Hello): Placement[] {
+    const { state, options } = this.#server;
+    const { placement, parameters } = options;
+    try {
+      const request = admit(hello, state, parameters, tenant);
+      const now = this.#server.turns.within(request);
+      return (now && placeAll(placement, state, now, parameters)) ?? [];
+    } catch (error) {
+      if (error instanceof OutboardError) return [];
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,186 @@
+// What an operator sees and may do, made from the live server.
+import { hostname } from 'node:os';
+import { version } from '../../../api-server/src/version.js';
+import type { ServerState } from '../../policies/state.js';
+import { OutboardError } from '../base/errors.js';
+import type { RecentLog } from '../base/log.js';
+import type {
+  GpuView,
+  KernelView,
+  Operations,
+  SlotState,
+  SlotView,
+  TenantView,
+  View,
+} from '../base/view.js';
+import { formatMemoryRule } from '../devices/memory-rule.js';
+import { usageOf } from '../queue/admission.js';
+import type { Slot } from '../slots/slot.js';
+import { gpusOf, type Tenant } from '../tenants/tenants.js';
+import type { Server } from './server.js';
+
+export class LiveOperations implements Operations {
+  readonly #server: Server;
+  readonly #recent: RecentLog;
+  readonly #started = new Date();
+
+  constructor(server: Server, recent: RecentLog) {
+    this.#server = server;
+    this.#recent = recent;
+  }
+
+  view(): View {
+    const server = this.#server;
+    const { options, state } = server;
+    const { tenants } = options;
+    return {
+      server: {
+        version,
+        pid: process.pid,
+        host: hostname(),
+        started: this.#started.toISOString(),
+        now: new Date().toISOString(),
+        listen: server.listening,
+        device: options.driver.kind,
+        placement: options.placement.name,
+        quota: server.quota.policy,
+        sessionMemory: formatMemoryRule(options.memoryRule),
+        draining: server.closed !== null,
+        tenants: tenants !== null,
+      },
+      gpus: this.#gpus(state),
+      sessions: [...server.sessions.values()].map((session) => server.view(session)),
+      queue: [...server.queue].map((visitor, index) => visitor.view(index + 1)),
+      tenants: tenants ? tenants.content.tenants.map((tenant) => tenantView(tenant, state)) : [],
+    };
+  }
+
+  #gpus(state: ServerState): GpuView[] {
+    const { pool } = this.#server;
+    return pool.devices.map((device) => {
+      const gpu = state.gpus[device.index];
+      const sessions = gpu?.sessions ?? [];
+      const { pinned, modules } = device.beside;
+      const kept = BigInt(device.slots.length) * (pinned + modules);
+      return {
+        index: device.index,
+        uuid: device.uuid,
+        name: device.name,
+        pciBusId: device.pciBusId,
+        healthy: gpu?.healthy ?? false,
+        problem: device.problem,
+        memory: {
+          total: Number(device.total),
+          sessions: Number(device.memory),
+          reserved: Number(gpu?.reserved ?? 0n),
+          usual: Number(device.usual),
+          used: sessions.reduce((sum, { used }) => sum + Number(used), 0),
+          overhead: Number(device.contexts + kept),
+          beside: { pinned: Number(pinned), modules: Number(modules) },
+        },
+        share: {
+          requested: sessions.reduce((sum, { shareRequest }) => sum + shareRequest, 0),
+          busy: this.#server.quota.busy(device.index),
+        },
+        slots: device.slots.map((slot) =>
+          slotView(
+            slot,
+            gpu?.free[slot.index] ?? false,
+            device.contexts / BigInt(device.slots.length),
+          ),
+        ),
+      };
+    });
+  }
+
+  kill(session: number, why: string) {
+    this.#server.kill(session, why);
+  }
+
+  async kernels(id: number): Promise<KernelView[]> {
+    const kernels = await this.#server.session(id).slot.kernels();
+    return kernels.map(({ name, launches, blocks, ns }) => ({
+      name,
+      launches: Number(launches),
+      blocks: Number(blocks),
+      seconds: Number(ns) / 1e9,
+    }));
+  }
+
+  setShare(id: number, share: { request: number; limit: number }) {
+    const session = this.#server.session(id);
+    const { request, limit } = share;
+    const asked = `${request}:${limit}`;
+    if (!(request >= 0 && request <= 100 && limit > 0 && limit <= 100)) {
+      throw new OutboardError('OB_SHARE', asked, 'there are 100 percent');
+    }
+    if (limit < request)
+      throw new OutboardError('OB_SHARE', asked, 'the limit is below the request');
+    const gpu = this.#server.state.gpus[session.placement.gpu];
+    const others = (gpu?.sessions ?? [])
+      .filter((other) => other.id !== id)
+      .reduce((sum, other) => sum + other.shareRequest, 0);
+    if (others + request > 100) {
+      const left = `the other sessions of the GPU are promised ${others} percent already`;
+      throw new OutboardError('OB_SHARE', asked, left);
+    }
+    this.#server.setShare(session, { request, limit });
+  }
+
+  drain() {
+    this.#server.drain();
+  }
+
+  resume() {
+    this.#server.resume();
+  }
+
+  logs(lines: number) {
+    return this.#recent.last(lines);
+  }
+
+  followLogs(listener: Parameters<Operations['followLogs']>[0]) {
+    return this.#recent.follow(listener);
+  }
+}
+
+function slotState({ state }: Slot, free: boolean): SlotState {
+  if (state === 'leaving') return 'starting';
+  return state === 'free' && !free ? 'reserved' : state;
+}
+
+function slotView(slot: Slot, free: boolean, contextMemory: bigint): SlotView {
+  const { memory, idleCpu } = slot.usage();
+  return {
+    gpu: slot.gpu,
+    index: slot.index,
+    state: slotState(slot, free),
+    pid: slot.pid ?? null,
+    startSeconds: slot.startSeconds,
+    hostMemory: memory,
+    idleCpu,
+    served: slot.served,
+    contextMemory: Number(contextMemory),
+  };
+}
+
+function tenantView(tenant: Tenant, state: ServerState): TenantView {
+  const { name, class: priority, limits, expires } = tenant;
+  const { sessions, memory, share } = usageOf(name, state);
+  const queued = state.queue.filter(({ request }) => request.tenant === name).length;
+  return {
+    name,
+    priority,
+    limits: {
+      sessions: limits.sessions,
+      memory: limits.memory === null ? null : Number(limits.memory),
+      share: limits.share,
+      gpus: gpusOf(tenant, state.gpus),
+    },
+    expires: expires === null ? null : new Date(expires).toISOString(),
+    sessions: sessions - queued,
+    queued,
+    memory: Number(memory),
+    share,
+  };
+}

@@ -1,0 +1,501 @@
+// The monitor: the ports, the queue, the slots. A connection's way: listener -> Client (Hello) ->
+// admit -> queue -> placement policy -> slot, which gets the connection itself.
+import type { Socket } from 'node:net';
+import { encodeAnswer, encodeHello, type Hello } from '../../../api-server/src/control.js';
+import type { PlacementParameters, PlacementPolicy } from '../../policies/placement.js';
+import type { GpuState, ServerState } from '../../policies/state.js';
+import { OutboardError } from '../base/errors.js';
+import type { Log } from '../base/log.js';
+import type { Observer } from '../base/view.js';
+import type { Driver } from '../devices/devices.js';
+import type { BesideWanted } from '../devices/memory.js';
+import { formatMemoryRule, type MemoryRule } from '../devices/memory-rule.js';
+import { Client } from '../guests/client.js';
+import { HelloReader } from '../guests/hello.js';
+import { CrowdLog } from '../network/crowd-log.js';
+import { formatListen, type Listen, Listeners } from '../network/listeners.js';
+import { addressOf, Strangers, type StrangersMost } from '../network/strangers.js';
+import { admit } from '../queue/admission.js';
+import { Placer } from '../queue/placer.js';
+import type { Queue } from '../queue/queue.js';
+import type { Reservation } from '../queue/reservations.js';
+import { Visitor } from '../queue/visitor.js';
+import { Waiting } from '../queue/waiting.js';
+import { Quota, type QuotaOptions } from '../quota/quota.js';
+import { Running } from '../sessions/running.js';
+import { selfWaiting, suspectSeconds } from '../sessions/self-waiting.js';
+import type { Session } from '../sessions/session.js';
+import { Turns } from '../sessions/turns.js';
+import type { CacheFolder } from '../slots/cache-folder.js';
+import { Pool } from '../slots/pool.js';
+import type { Sandbox } from '../slots/sandbox.js';
+import type { Slot } from '../slots/slot.js';
+import { requireLocal, type Tenant, type Tenants } from '../tenants/tenants.js';
+import type { FrontPeer } from '../tls/front.js';
+import type { TraceFolder } from '../trace/folder.js';
+import { DeviceQueries } from './device-queries.js';
+import { driverFor, type Isolation, isolate } from './isolation.js';
+
+export interface ServerOptions {
+  listen: readonly Listen[];
+  build: string;
+  driver: Driver;
+  /** Warm processes from the start on, and how many there can be where more are wanted. */
+  serversPerGpu: number;
+  serversMost: number;
+  /** How long one of those stays with nothing to do. */
+  slotIdleSeconds: number;
+  memoryRule: MemoryRule;
+  beside: BesideWanted;
+  /** For images of modules in each process; absent or null: what suits the machine. */
+  imageMemory?: bigint | null;
+  /** Null: everybody who reaches this may come, which is only this machine. */
+  tenants: Tenants | null;
+  helloSeconds: number;
+  /** Connections that have not said yet who they are. */
+  strangers: StrangersMost;
+  /** How long the other GPUs of a program are kept for it to connect. */
+  claimSeconds: number;
+  /** Programs that may wait, of all and of one tenant, how long, and whether one that fits may pass. */
+  queueMax: number;
+  queueMaxOfTenant: number;
+  queueSeconds: number;
+  queueSkip: boolean;
+  placement: PlacementPolicy;
+  quota: QuotaOptions;
+  /** What is held back and measured beside kernels. */
+  gated: { copies: boolean; sets: boolean };
+  /** Where sessions are recorded; null: they are not. */
+  traces: TraceFolder | null;
+  /** Where modules are kept on disk; null: nowhere. */
+  modules: CacheFolder | null;
+  /** Where uploads are, of tenants that want it; without tenants, everybody's. Null: nowhere. */
+  uploads: CacheFolder | null;
+  /** How long a kernel may run, and a session may do nothing; 0: for ever. A tenant may have its own. */
+  kernelSeconds: number;
+  idleSeconds: number;
+  /** Whether a process serves one tenant only; auto: where there are tenants and it costs little. */
+  newProcess: 'auto' | 'tenant' | 'never';
+  /** What slots' processes are kept in; null: nothing. */
+  sandbox: Sandbox | null;
+  /** Whether tenants are served by GPUs whose kernels reach all memory of a process. */
+  allowPageable: boolean;
+  parameters: PlacementParameters;
+  /** What sessions get to end by themselves when the server is told to stop. */
+  graceSeconds: number;
+  /** What they get after that, once they have been told. */
+  stopSeconds: number;
+  /** A slot's process that gives no sign of life for so long is killed. */
+  hangSeconds: number;
+}
+
+export class Server {
+  readonly options: ServerOptions;
+  readonly pool: Pool;
+  readonly quota: Quota;
+  readonly running: Running;
+  /** Who is served when. */
+  readonly turns: Turns;
+  /** What keeps tenants apart, once the slots are warm. */
+  isolation: Isolation = { newProcess: false };
+  /** Why nobody new is taken; null: everybody is. */
+  closed: 'draining' | 'stopping' | null = null;
+  /** Where guests connect, as people write it. */
+  listening: string[] = [];
+  readonly #log: Log;
+  readonly #observer: Observer;
+  readonly #listeners: Listeners;
+  readonly #clients = new Set<Client>();
+  readonly #strangers: Strangers;
+  readonly #crowd: CrowdLog;
+  readonly #waiting: Waiting;
+  readonly #queries: DeviceQueries;
+  readonly #placer: Placer;
+  #ids = 0;
+  #expiring: NodeJS.Timeout | undefined;
+  #hurry: (() => void) | undefined;
+  #stopped: Promise<void> | undefined;
+
+  constructor(options: ServerOptions, observer: Observer, log: Log) {
+    this.options = options;
+    this.#observer = observer;
+    this.#log = log;
+    const driver = driverFor(options);
+    this.#strangers = new Strangers(options.strangers);
+    this.#crowd = new CrowdLog(log);
+    this.#queries = new DeviceQueries(this, driver.nvml);
+    this.quota = new Quota(options.quota, log);
+    this.pool = new Pool(
+      { ...options, driver },
+      {
+        onStarted: (slot) => this.quota.slotStarted(slot),
+        onRetired: (slot) => {
+          this.quota.slotEnded(slot);
+          // Its memory is there again.
+          this.#serveQueue();
+        },
+        onReady: (slot) => this.#ready(slot),
+        onPrepared: (slot) => this.running.prepared(slot),
+        onDeclined: (slot, code, message) => {
+          this.running.declined(slot, code, message);
+          this.#serveQueue();
+        },
+        onUsed: (slot, session, module) => this.running.used(slot, session, module),
+        onEnded: (slot, end, counters) => {
+          this.running.ended(slot, end, counters);
+          this.#serveQueue();
+        },
+        onExit: (slot, how) => this.#lost(slot, how),
+        onUnable: () => this.#giveUp(),
+      },
+      log,
+    );
+    this.#waiting = new Waiting(this.pool, options.claimSeconds, observer, (reservation) =>
+      this.#unclaimed(reservation),
+    );
+    this.#placer = new Placer(options, this.pool, (gpus) => this.#with(gpus));
+    const { pool, quota } = this;
+    const stopping = () => this.stopping;
+    const waiting = this.#waiting;
+    this.running = new Running({ ...options, pool, quota, waiting, stopping, observer, log });
+    this.turns = new Turns({
+      skip: options.queueSkip,
+      pool,
+      waiting,
+      placer: this.#placer,
+      running: this.running,
+      state: () => this.state,
+      newId: () => ++this.#ids,
+    });
+    this.#listeners = new Listeners((socket, peer) =>
+      this.accept(socket, { peer, certificate: null }),
+    );
+  }
+
+  get sessions(): ReadonlyMap<Slot, Session> {
+    return this.running.sessions;
+  }
+
+  get queue(): Queue<Visitor> {
+    return this.#waiting.queue;
+  }
+
+  get stopping(): boolean {
+    return this.#stopped !== undefined;
+  }
+
+  /** What admission and policies see. */
+  get state(): ServerState {
+    return this.#with(this.pool.state);
+  }
+
+  #with(pool: GpuState[]): ServerState {
+    const now = performance.now() / 1000;
+    const gpus = pool.map((gpu) => ({
+      ...gpu,
+      sessions: [...this.sessions.values()]
+        .filter(({ placement }) => placement.gpu === gpu.index)
+        .map((session) => session.state)
+        .concat(this.#waiting.reservations.statesOn(gpu.index, now)),
+    }));
+    const queue = [...this.queue].map((visitor) => visitor.state);
+    return { now, gpus, queue, history: this.running.history };
+  }
+
+  /** Opens the devices, then the ports. Throws when that fails, or stop() comes before its end. */
+  async start() {
+    try {
+      await this.pool.start();
+      this.isolation = isolate(this.options, this.pool, this.#log);
+      this.#placer.newProcess = this.isolation.newProcess;
+      for (const { slots } of this.pool.devices) {
+        for (const { gpu, startSeconds } of slots) this.#observer.slotReady(gpu, startSeconds ?? 0);
+      }
+      this.#rehearse();
+      const listening = await this.#listeners.open(this.options.listen);
+      if (!this.options.tenants) requireLocal(listening, formatListen);
+      if (this.stopping) throw new OutboardError('OB_SHUTDOWN');
+      this.listening = listening.map(formatListen);
+      this.#announce();
+    } catch (error) {
+      await this.stop('the server cannot start');
+      throw error;
+    }
+  }
+
+  /**
+   * Takes nobody any more, lets sessions end, then ends them and the processes, and resolves when
+   * all are gone. Called again, it does not wait for sessions any longer.
+   */
+  stop(why = 'the server is being shut down'): Promise<void> {
+    this.#hurry?.();
+    this.#stopped ??= this.#stop(why);
+    return this.#stopped;
+  }
+
+  async #stop(why: string) {
+    this.closed = 'stopping';
+    clearInterval(this.#expiring);
+    this.#waiting.dismissAll(new OutboardError('OB_SHUTDOWN'));
+    await this.#graceOver();
+    for (const session of this.sessions.values()) session.ending ??= why;
+    const closed = this.#listeners.close();
+    for (const client of this.#clients) {
+      if (client.stage === 'hello') client.refuse(new OutboardError('OB_SHUTDOWN'));
+    }
+    await this.pool.stop(why, this.options.stopSeconds);
+    await closed;
+    await this.quota.stop();
+    this.#crowd.tell();
+    this.#log.info('stopped');
+  }
+
+  /** Resolves when no session runs, the grace is over, or somebody is in a hurry. */
+  async #graceOver() {
+    const { graceSeconds } = this.options;
+    const running = this.sessions.size;
+    if (running === 0 || graceSeconds === 0) return;
+    this.#log.info({ sessions: running, graceSeconds }, 'stopping: sessions may end by themselves');
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, graceSeconds * 1000);
+      this.running.onIdle = this.#hurry = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+    this.running.onIdle = this.#hurry = undefined;
+  }
+
+  /** Takes nobody new until resume(); those who wait are refused, those who run go on. */
+  drain() {
+    if (this.closed !== null) return;
+    this.closed = 'draining';
+    this.#log.info({ sessions: this.sessions.size, queued: this.queue.length }, 'draining');
+    this.#waiting.dismissQueue(new OutboardError('OB_DRAINING'));
+  }
+
+  resume() {
+    if (this.closed !== 'draining') return;
+    this.closed = null;
+    this.#log.info('takes sessions again');
+  }
+
+  /** Throws OB_NO_SESSION. */
+  kill(id: number, why: string) {
+    const visitor = this.#waiting.numbered(id);
+    if (visitor) {
+      this.#waiting.leave(visitor);
+      const error = new OutboardError('OB_KILLED', why);
+      this.#waiting.refuse(visitor.client, error, visitor.request.tenant);
+      return this.#serveQueue();
+    }
+    const session = this.session(id);
+    const { message } = new OutboardError('OB_KILLED', why);
+    this.running.end(session, message);
+  }
+
+  /** In effect within a period of the policy. What has become free may be another's now. */
+  setShare(session: Session, share: { request: number; limit: number }) {
+    session.log.info({ before: session.share, share }, 'share changed');
+    session.share = share;
+    this.quota.setShare(session);
+    this.#serveQueue();
+  }
+
+  /** Throws OB_NO_SESSION. */
+  session(id: number): Session {
+    for (const session of this.sessions.values()) if (session.id === id) return session;
+    throw new OutboardError('OB_NO_SESSION', id);
+  }
+
+  view(session: Session) {
+    return this.running.view(session);
+  }
+
+  /** At once: sessions end without a word. */
+  destroy() {
+    for (const client of this.#clients) client.destroy();
+    this.pool.kill();
+  }
+
+  #announce() {
+    const { driver, serversPerGpu, memoryRule } = this.options;
+    for (const { index, name, uuid, memory, usual, beside } of this.pool.devices) {
+      const bytes = {
+        memory: Number(memory),
+        usualMemory: Number(usual),
+        pinnedMemory: Number(beside.pinned),
+        moduleMemory: Number(beside.modules),
+      };
+      this.#log.info({ gpu: index, name, uuid, slots: serversPerGpu, ...bytes }, 'GPU');
+    }
+    const listen = this.listening.join(',');
+    const { kind, library, gpus } = driver;
+    const slots = gpus * serversPerGpu;
+    const sessionMemory = formatMemoryRule(memoryRule);
+    const facts = { listen, device: kind, library, gpus, slots, sessionMemory };
+    this.#log.info(facts, 'listening');
+    this.#expiring = setInterval(() => this.#expire(), 1000);
+  }
+
+  // ---- who comes and waits ---------------------------------------------------------------------
+
+  /** `from`: where it comes from, and what the TLS front knows of a guest that came through it. */
+  accept(socket: Socket, from: FrontPeer) {
+    const stranger = this.#strangers.enter(addressOf(from.peer));
+    if (stranger === 'full') {
+      socket.destroy();
+      return;
+    }
+    const events = {
+      onHello: (client: Client, hello: Hello) => {
+        stranger.leave();
+        this.#arrived(client, hello);
+      },
+      onGone: (client: Client) => this.#left(client),
+    };
+    const { helloSeconds } = this.options;
+    const client = new Client(socket, from, helloSeconds, this.#log, this.#crowd, events);
+    this.#clients.add(client);
+    socket.once('close', () => {
+      stranger.leave();
+      this.#clients.delete(client);
+    });
+    if (stranger.refusal) this.#waiting.refuse(client, stranger.refusal, null);
+  }
+
+  #arrived(client: Client, hello: Hello) {
+    let known: string | null = null;
+    const refused = (error: unknown) => {
+      if (!(error instanceof OutboardError)) throw error;
+      this.#waiting.refuse(client, error, known);
+    };
+    try {
+      const isNew = !hello.query && hello.ticket === '';
+      if (this.closed === 'stopping') throw new OutboardError('OB_SHUTDOWN');
+      if (this.closed === 'draining' && isNew) throw new OutboardError('OB_DRAINING');
+      const credentials = { token: hello.token, certificate: client.certificate };
+      const tenant = this.options.tenants?.identify(credentials) ?? null;
+      known = tenant?.name ?? null;
+      if (isNew) this.#comes(client, hello, tenant);
+      else if (hello.query) this.#asks(client, hello, tenant).catch(refused);
+      else this.#claims(client, hello, tenant);
+    } catch (error) {
+      refused(error);
+    }
+  }
+
+  /** Throws the refusal. */
+  #comes(client: Client, hello: Hello, tenant: Tenant | null) {
+    const request = admit(hello, this.state, this.options.parameters, tenant);
+    const { hopeless } = this.pool;
+    if (hopeless !== null) throw new OutboardError('OB_NO_SLOT', hopeless);
+    const visitor = new Visitor(++this.#ids, client, hello, request);
+    this.#waiting.enter(visitor);
+    // Told its position only if it has to wait.
+    const before = this.turns.inTheWay(request);
+    if (this.turns.comes(visitor, before)) return;
+    // Who is next waits for a new process and for nobody. Else it has to be one who may wait here,
+    // before others lose a warm process for it.
+    const isNext = this.queue.length === 0 && this.turns.renewFor(visitor);
+    if (!isNext) this.#waiting.checkRoom(tenant, this.options);
+    this.queue.append(visitor);
+    if (!before && !isNext) this.turns.renewFor(visitor);
+  }
+
+  /** For another GPU of a program that is here already. Throws the refusal. */
+  #claims(client: Client, hello: Hello, tenant: Tenant | null) {
+    const reservation = this.#waiting.reservations.claim(hello.ticket, tenant?.name ?? '');
+    const visitor = new Visitor(reservation.id, client, hello, reservation.request);
+    this.#waiting.enter(visitor);
+    reservation.visitor = visitor;
+    this.turns.fill(reservation);
+  }
+
+  /** It wants no session: it gets no slot, and waits for nobody. */
+  async #asks(client: Client, hello: Hello, tenant: Tenant | null) {
+    client.report(await this.#queries.answer(tenant, hello));
+  }
+
+  #left(client: Client) {
+    const visitor = this.#waiting.left(client);
+    if (!visitor) return;
+    const { peer } = client;
+    const fields = { peer, program: visitor.hello.program };
+    this.#crowd.write('info', addressOf(peer), fields, 'left the queue');
+    this.#serveQueue();
+  }
+
+  /** Those who have waited too long, or do nothing for too long, are told so. */
+  #expire() {
+    this.running.endIdle();
+    this.#warnSelfWaiting();
+    const { queueSeconds } = this.options;
+    if (queueSeconds > 0 && this.#waiting.dismissLate(queueSeconds)) this.#serveQueue();
+  }
+
+  /** The first of the queue, and those whom it may pass, where nobody else's end can help them. */
+  #warnSelfWaiting() {
+    for (const visitor of this.queue) {
+      this.#warnIfSelfWaiting(visitor);
+      if (visitor.waitsFor === 'others') break;
+    }
+  }
+
+  #warnIfSelfWaiting(visitor: Visitor) {
+    const { id, client, hello, arrived } = visitor;
+    if (performance.now() - arrived < suspectSeconds * 1000) return;
+    const text = selfWaiting(visitor, [...this.sessions.values()]);
+    if (text === null || !client.warn(text)) return;
+    this.#log.warn({ session: id, peer: client.peer, program: hello.program }, text);
+  }
+
+  /** A place was kept for so long, and the connection has not come, or no process for it. */
+  #unclaimed({ id, seat, placement, visitor }: Reservation) {
+    const { claimSeconds } = this.options;
+    const where = { session: id, group: seat.group.id, gpu: placement.gpu };
+    const what = visitor ? 'no process is ready' : 'nobody has come';
+    this.#log.warn(where, `${what} after ${claimSeconds} seconds: the GPU is given back`);
+    if (visitor) {
+      const error = new OutboardError('OB_SLOT_LOST', Math.max(1, visitor.lost));
+      this.#waiting.refuse(visitor.client, error, visitor.request.tenant);
+    }
+    this.#serveQueue();
+  }
+
+  #serveQueue() {
+    if (this.closed !== 'stopping') this.turns.serve();
+  }
+
+  // ---- slots ----------------------------------------------------------------------------------
+
+  #ready(slot: Slot) {
+    this.#observer.slotReady(slot.gpu, slot.startSeconds ?? 0);
+    const reservation = this.#waiting.reservations.at(slot.gpu, slot.index);
+    if (reservation) this.turns.fill(reservation);
+    this.#serveQueue();
+  }
+
+  /** The process is gone. */
+  #lost(slot: Slot, how: string) {
+    this.running.lost(slot, how);
+    if (!this.stopping && !slot.renewed) this.#observer.slotLost(slot.gpu);
+    this.#giveUp();
+    // Its memory is free, and whoever waits again may fit elsewhere.
+    this.#serveQueue();
+  }
+
+  /** Nobody waits for what will not come. */
+  #giveUp() {
+    const { hopeless } = this.pool;
+    if (hopeless !== null) this.#waiting.dismissAll(new OutboardError('OB_NO_SLOT', hopeless));
+  }
+
+  /** The way of a Hello once without a guest, so that the first one finds compiled code. */
+  #rehearse() {
+    const arrived = new HelloReader().push(encodeHello({ program: 'rehearsal', windowBases: [] }));
+    const { parameters } = this.options;
+    if (arrived) this.#placer.place(admit(arrived.hello, this.state, parameters));
+    encodeAnswer({ queued: { position: 1 } });
+  }
+}

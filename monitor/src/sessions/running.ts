@@ -1,0 +1,273 @@
+// The sessions that run: from when a program gets a process until its end, and what becomes of a
+// program whose process dies under it.
+import type { ExpectedModule } from '../../../api-server/src/control.js';
+import type { Counters } from '../../../api-server/src/ipc.js';
+import type { SessionEnd } from '../../../api-server/src/native.js';
+import type { EndedState, Placement } from '../../policies/state.js';
+import { OutboardError } from '../base/errors.js';
+import { withKernelNames } from '../base/kernel-name.js';
+import type { Log } from '../base/log.js';
+import type { Observer } from '../base/view.js';
+import type { Offered } from '../guests/client.js';
+import type { Seat } from '../queue/reservations.js';
+import type { Visitor } from '../queue/visitor.js';
+import type { Waiting } from '../queue/waiting.js';
+import type { Quota } from '../quota/quota.js';
+import type { CacheFolder } from '../slots/cache-folder.js';
+import type { Pool } from '../slots/pool.js';
+import type { Slot } from '../slots/slot.js';
+import { type ProgramGpu, UsualModules } from '../slots/usual-modules.js';
+import type { Tenants } from '../tenants/tenants.js';
+import type { TraceFolder } from '../trace/folder.js';
+import { numbers, Session } from './session.js';
+
+/** One program that makes every process die should not get them all. */
+const lostMax = 3;
+/** Sessions that ended, kept for policies. */
+const historyMax = 256;
+
+export interface RunningOptions {
+  pool: Pool;
+  quota: Quota;
+  stopping: () => boolean;
+  waiting: Waiting;
+  tenants: Tenants | null;
+  gated: { copies: boolean; sets: boolean };
+  kernelSeconds: number;
+  idleSeconds: number;
+  traces: TraceFolder | null;
+  uploads: CacheFolder | null;
+  observer: Observer;
+  log: Log;
+}
+
+export class Running {
+  readonly sessions = new Map<Slot, Session>();
+  readonly history: EndedState[] = [];
+  /** Told when none is left. */
+  onIdle: (() => void) | undefined;
+  readonly #options: RunningOptions;
+  readonly #observer: Observer;
+  readonly #waiting: Waiting;
+  readonly #usual = new UsualModules();
+
+  constructor(options: RunningOptions) {
+    this.#options = options;
+    this.#observer = options.observer;
+    this.#waiting = options.waiting;
+  }
+
+  /** It gets the process, and begins once that is ready for it. */
+  begin(
+    visitor: Visitor,
+    seat: Seat,
+    placement: Placement,
+    offered: Offered,
+    tickets: readonly string[] = [],
+  ) {
+    this.#options.pool.reserve(placement);
+    const slot = this.#options.pool.slot(placement);
+    const beside = this.#options.pool.beside(placement.gpu);
+    const session = new Session(visitor, seat, placement, slot);
+    this.sessions.set(slot, session);
+    session.held = this.#options.quota.begin(session);
+    const { windowBases, windowSize } = visitor.hello;
+    slot.offer(
+      {
+        type: 'session',
+        session: BigInt(session.id),
+        memoryLimit: placement.memory,
+        pinnedLimit: beside.pinned,
+        moduleLimit: beside.modules,
+        tenant: visitor.request.tenant,
+        group: seat.group.gpus.length > 1 ? BigInt(seat.group.id) : 0n,
+        uploadCache: this.#keepsUploads(visitor.request.tenant),
+        expected: visitor.hello.expectsModules ? this.#usual.of(programOf(session)) : [],
+        windowBases,
+        windowSize,
+        leftover: offered.leftover,
+        gated: this.#options.gated,
+        mostKernel: this.#mostKernel(visitor.request.tenant),
+        tickets,
+        trace:
+          this.#options.traces?.begin(session.id, {
+            arrived: visitor.arrived,
+            placed: session.started,
+          }) ?? null,
+      },
+      offered.handle,
+    );
+    session.log.debug('offered');
+  }
+
+  #mostKernel(tenant: string) {
+    const seconds = this.#limitsOf(tenant)?.kernelSeconds ?? this.#options.kernelSeconds;
+    if (seconds === 0) return null;
+    return { seconds, sentence: new OutboardError('OB_KERNEL_SECONDS', seconds).message };
+  }
+
+  #limitsOf(tenant: string) {
+    return this.#options.tenants?.named(tenant)?.limits;
+  }
+
+  /** Ends it: its guest is told `message`. */
+  end(session: Session, message: string) {
+    if (session.ending !== null) return;
+    session.log.warn(message);
+    session.ending = message;
+    if (session.begun) session.slot.end(message);
+  }
+
+  /** Called about once a second. */
+  endIdle() {
+    // A program that works on one of its GPUs has a use for all of them.
+    const idle = new Map<number, number>();
+    for (const session of this.sessions.values()) {
+      const least = idle.get(session.group.id) ?? Number.POSITIVE_INFINITY;
+      idle.set(session.group.id, Math.min(least, session.idleFor()));
+    }
+    for (const session of this.sessions.values()) {
+      const { tenant } = session.visitor.request;
+      const seconds = this.#limitsOf(tenant)?.idleSeconds ?? this.#options.idleSeconds;
+      if (seconds === 0 || (idle.get(session.group.id) ?? 0) <= seconds) continue;
+      const { code, message } = new OutboardError('OB_IDLE_TIMEOUT', seconds);
+      session.log.warn({ code }, 'the session does nothing');
+      this.end(session, message);
+    }
+  }
+
+  #keepsUploads(tenant: string): boolean {
+    const { uploads, tenants } = this.#options;
+    return uploads !== null && (tenants === null || tenants.named(tenant)?.uploadCache === true);
+  }
+
+  /** Its process has taken the session: it begins when its share of the GPU is known. */
+  async prepared(slot: Slot) {
+    const session = this.sessions.get(slot);
+    if (!session) return;
+    await session.held;
+    // The process may have ended meanwhile.
+    if (this.sessions.get(slot) !== session) return;
+    const { visitor, log } = session;
+    const { client, hello } = visitor;
+    this.#waiting.release(visitor);
+    slot.begin();
+    session.begun = true;
+    if (session.lane === 0) this.#waiting.reservations.open(session.group);
+    if (session.ending !== null) slot.end(session.ending);
+    const attach = (performance.now() - visitor.arrived) / 1000;
+    const { host, pid } = hello;
+    log.info({ peer: client.peer, host, pid, waited: session.waited }, 'session begins');
+    this.#observer.began(this.view(session), attach, session.waited, hello.traceparent);
+  }
+
+  view(session: Session) {
+    return session.view(this.#options.pool.uuid(session.placement.gpu));
+  }
+
+  /** The process cannot take it. */
+  declined(slot: Slot, code: string | null, message: string) {
+    const session = this.#free(slot);
+    if (session) {
+      const { client, request } = session.visitor;
+      client.takeBack();
+      const error = OutboardError.relayed(code, message);
+      this.#waiting.refuse(
+        client,
+        error ?? new OutboardError('OB_INTERNAL', message),
+        request.tenant,
+      );
+    }
+  }
+
+  /** Other sessions of the program may begin before this one ends. */
+  used(slot: Slot, id: bigint, module: ExpectedModule) {
+    const session = this.sessions.get(slot);
+    if (session && BigInt(session.id) === id) this.#usual.add(programOf(session), module);
+  }
+
+  ended(slot: Slot, end: SessionEnd, counters: Counters) {
+    const session = this.sessions.get(slot);
+    if (session) {
+      session.settle();
+      const { reason, message, reusable } = end;
+      const level = reason === 'closed' || reason === 'stopped' ? 'info' : 'warn';
+      const times = { seconds: session.seconds, deviceSeconds: session.sample.deviceNs / 1e9 };
+      session.log[level](
+        { reason, ...times, ...numbers(counters), slotReusable: reusable },
+        `session ends: ${withKernelNames(message)}`,
+      );
+      this.#usual.learn(programOf(session), end.modules);
+      this.#over(session, reason);
+    }
+    this.#free(slot);
+  }
+
+  #over(session: Session, reason: string) {
+    this.history.push(session.ended);
+    if (this.history.length > historyMax) this.history.shift();
+    this.#observer.ended(this.view(session), reason);
+  }
+
+  /** The process is gone. If it had not begun, its client is ours still and gets another one. */
+  lost(slot: Slot, how: string) {
+    const session = this.#free(slot);
+    this.#options.quota.slotEnded(slot);
+    session?.settle();
+    if (session) this.#rescue(session, how);
+  }
+
+  #rescue(session: Session, how: string) {
+    const { visitor, log } = session;
+    if (session.begun && session.ending !== null) {
+      log.warn(
+        { seconds: session.seconds },
+        `session ends: ${session.ending}; its process: ${how}`,
+      );
+      return this.#over(session, 'stopped');
+    }
+    if (session.begun) {
+      log.error(
+        { seconds: session.seconds },
+        `session lost: its API server process ended (${how})`,
+      );
+      return this.#over(session, 'lost');
+    }
+    const { client } = visitor;
+    const { tenant } = visitor.request;
+    client.takeBack();
+    visitor.lost++;
+    if (this.#options.stopping()) {
+      this.#waiting.refuse(client, new OutboardError('OB_SHUTDOWN'), tenant);
+    } else if (session.ending !== null) {
+      this.#waiting.refuse(client, new OutboardError('OB_KILLED', session.ending), tenant);
+    } else if (visitor.lost >= lostMax) {
+      this.#waiting.refuse(client, new OutboardError('OB_SLOT_LOST', visitor.lost), tenant);
+    } else if (session.lane > 0) {
+      // The others of its group run where they are, and this one's place is kept.
+      log.warn(`its API server process ended (${how}): waits for the next one there`);
+      const { group, lane, placement } = session;
+      this.#waiting.reservations.again(visitor, { group, lane }, placement);
+    } else {
+      log.warn(`its API server process ended (${how}): waits for another`);
+      this.#waiting.putBack(visitor);
+    }
+  }
+
+  #free(slot: Slot): Session | undefined {
+    const session = this.sessions.get(slot);
+    if (session) {
+      this.#options.quota.end(session);
+      this.#options.pool.release(session.placement);
+      if (session.lane === 0) this.#waiting.reservations.dropUnclaimed(session.group);
+    }
+    this.sessions.delete(slot);
+    if (this.sessions.size === 0) this.onIdle?.();
+    return session;
+  }
+}
+
+function programOf({ visitor, lane }: Session): ProgramGpu {
+  const { tenant, name } = visitor.request;
+  return { tenant, name, lane };
+}

@@ -1,0 +1,156 @@
+// A session from its placement on: who it is, where it runs, what it was given and has used.
+import type { Counters } from '../../../api-server/src/ipc.js';
+import type { EndedState, Placement, SessionState } from '../../policies/state.js';
+import type { Log } from '../base/log.js';
+import type { SessionView } from '../base/view.js';
+import type { Group, Seat } from '../queue/reservations.js';
+import type { Visitor } from '../queue/visitor.js';
+import type { ShareSample } from '../quota/quota.js';
+import { spent } from '../quota/token-view.js';
+import type { Slot } from '../slots/slot.js';
+
+const nothing: ShareSample = {
+  received: 0,
+  owed: 0,
+  deviceNs: 0,
+  gateWaits: 0,
+  gateSeconds: 0,
+  held: false,
+};
+
+export class Session {
+  readonly id: number;
+  readonly visitor: Visitor;
+  readonly placement: Placement;
+  readonly slot: Slot;
+  /** Of its program: a session for each GPU. */
+  readonly group: Group;
+  readonly lane: number;
+  readonly log: Log;
+  /** Milliseconds on performance's clock, as everywhere here. */
+  readonly started = performance.now();
+  readonly #startedAt = new Date();
+  /** What it had done when last looked, and since when that is so. */
+  #done = '';
+  #idleSince = this.started;
+  /** Whether the process has the connection for itself. */
+  begun = false;
+  /** Why it is being ended, once somebody wants that. */
+  ending: string | null = null;
+  share: { request: number; limit: number };
+  sample: ShareSample = nothing;
+  /** Resolves when its slot is held to its share. */
+  held: Promise<void> = Promise.resolve();
+
+  constructor(visitor: Visitor, { group, lane }: Seat, placement: Placement, slot: Slot) {
+    this.id = visitor.id;
+    this.visitor = visitor;
+    this.placement = placement;
+    this.slot = slot;
+    this.group = group;
+    this.lane = lane;
+    const { shareRequest, shareLimit, tenant, name } = visitor.request;
+    this.share = { request: shareRequest, limit: shareLimit };
+    const { program } = visitor.hello;
+    const memory = Number(placement.memory);
+    const whose = tenant === '' ? {} : { tenant };
+    const which = group.gpus.length === 1 ? {} : { group: group.id };
+    this.log = slot.log.child({ session: this.id, ...which, ...whose, name, program, memory });
+  }
+
+  get seconds(): number {
+    return seconds(performance.now() - this.started);
+  }
+
+  get waited(): number {
+    return seconds(this.started - this.visitor.arrived);
+  }
+
+  /** Seconds in which it has done nothing, as far as was looked: nothing sent or received, nothing on
+   * the device or held. Looks now. */
+  idleFor(now = performance.now()): number {
+    const { commands = 0n, bytesIn = 0n, bytesOut = 0n } = this.#used ?? {};
+    const { deviceNs, held, inflightNs } = this.slot.tokens.read();
+    const done = `${commands} ${bytesIn} ${bytesOut} ${deviceNs}`;
+    if (!this.begun || held > 0n || inflightNs > 0n || done !== this.#done) {
+      this.#done = done;
+      this.#idleSince = now;
+    }
+    return (now - this.#idleSince) / 1000;
+  }
+
+  /** Takes all that was spent on it, of which the quota runner's last report may not know yet. */
+  settle() {
+    const counts = this.slot.tokens.read();
+    if (counts.counted === BigInt(this.id)) this.sample = { ...this.sample, ...spent(counts) };
+  }
+
+  get #used(): Counters | null {
+    return this.slot.counters;
+  }
+
+  get state(): SessionState {
+    const { tenant, name, class: kind } = this.visitor.request;
+    return {
+      id: this.id,
+      group: this.group.id,
+      tenant,
+      name,
+      class: kind,
+      slot: this.placement.slot,
+      memory: this.placement.memory,
+      used: this.#used?.memoryMapped ?? 0n,
+      shareRequest: this.share.request,
+      shareLimit: this.share.limit,
+      started: this.started / 1000,
+    };
+  }
+
+  get ended(): EndedState {
+    const { tenant, name } = this.visitor.request;
+    const { gpu, memory } = this.placement;
+    const peak = this.#used?.memoryMappedPeak ?? 0n;
+    return { tenant, name, gpu, memory, peak, waited: this.waited, seconds: this.seconds };
+  }
+
+  view(uuid: string): SessionView {
+    const { request, hello, client } = this.visitor;
+    const { gpu, slot, memory } = this.placement;
+    const counters = this.#used;
+    return {
+      id: this.id,
+      group: { session: this.group.id, lane: this.lane, gpus: [...this.group.gpus] },
+      tenant: request.tenant,
+      name: request.name,
+      program: hello.program,
+      class: request.class,
+      peer: client.peer,
+      host: hello.host,
+      pid: hello.pid,
+      gpu,
+      uuid,
+      slot,
+      slotPid: this.slot.pid ?? null,
+      state: this.ending !== null ? 'ending' : this.begun ? 'running' : 'starting',
+      started: this.#startedAt.toISOString(),
+      seconds: this.seconds,
+      waitedSeconds: this.waited,
+      memory: {
+        limit: Number(memory),
+        used: Number(counters?.memoryMapped ?? 0n),
+        peak: Number(counters?.memoryMappedPeak ?? 0n),
+      },
+      share: { ...this.share, ...this.sample },
+      counters: numbers(counters ?? {}),
+    };
+  }
+}
+
+export function numbers(counters: Partial<Counters>): Record<string, number> {
+  return Object.fromEntries(Object.entries(counters).map(([name, value]) => [name, Number(value)]));
+}
+
+/** Of milliseconds, to the microsecond. */
+export function seconds(milliseconds: number): number {
+  return Math.round(milliseconds * 1000) / 1e6;
+}

@@ -1,0 +1,133 @@
+// From the queue into a slot: each in its turn, and where its place is kept, its process.
+
+import type { ServerState, SessionRequest } from '../../policies/state.js';
+import { waitsForProcess, withinTenant } from '../queue/admission.js';
+import {
+  hasPassed,
+  inTheWay,
+  passedMost,
+  takeTurns,
+  type Waiter,
+  type WaitsFor,
+} from '../queue/overtaking.js';
+import type { Placer } from '../queue/placer.js';
+import type { Reservation } from '../queue/reservations.js';
+import type { Visitor } from '../queue/visitor.js';
+import type { Waiting } from '../queue/waiting.js';
+import type { Pool } from '../slots/pool.js';
+import type { Running } from './running.js';
+
+export interface TurnsOptions {
+  /** Whether one that fits may pass others. */
+  skip: boolean;
+  pool: Pool;
+  placer: Placer;
+  waiting: Waiting;
+  running: Running;
+  state(): ServerState;
+  newId(): number;
+}
+
+export class Turns {
+  readonly #options: TurnsOptions;
+
+  constructor(options: TurnsOptions) {
+    this.#options = options;
+  }
+
+  /** Whom a new one has to wait with, whatever fits now; undefined: nobody. */
+  inTheWay({ tenant }: SessionRequest): Waiter | undefined {
+    return inTheWay(this.#options.waiting.queue, tenant, this.#options.skip);
+  }
+
+  /** For a new one, before it is in the queue: false when it has to wait, with `before` or alone. */
+  comes(visitor: Visitor, before: Waiter | undefined): boolean {
+    if (before) {
+      visitor.waitsFor = before.waitsFor;
+      return false;
+    }
+    const served = this.#offer(visitor);
+    if (served) hasPassed(this.#options.waiting.queue, visitor.request.tenant);
+    return served;
+  }
+
+  /** Something has become free. */
+  serve() {
+    const { waiting, skip } = this.#options;
+    // Where one finds its tenant's limit used up, others that want the same need not look again.
+    const full = new Set<string>();
+    takeTurns([...waiting.queue], skip, (visitor) => {
+      const { tenant, gpus, memory, tenantMemory, tenantSessions } = visitor.request;
+      const wish = [tenant, gpus, memory, tenantMemory, tenantSessions].join();
+      if (full.has(wish)) visitor.waitsFor = 'own limit';
+      else if (this.#offer(visitor)) return waiting.leave(visitor);
+      else if (visitor.waitsFor === 'own limit') full.add(wish);
+      else this.renewFor(visitor);
+      return false;
+    });
+  }
+
+  /** False when there is no place for it now. */
+  #offer(visitor: Visitor): boolean {
+    const { waiting, running, newId } = this.#options;
+    const request = this.within(visitor.request);
+    const placements = request && this.#options.placer.place(request);
+    const [first, ...others] = placements ?? [];
+    if (!placements || !first) {
+      visitor.waitsFor = this.#waitsFor(visitor, request);
+      return false;
+    }
+    const offered = visitor.client.offer();
+    if (!offered) {
+      waiting.abandon(visitor);
+      return true;
+    }
+    const group = { id: visitor.id, gpus: placements.map(({ gpu }) => gpu) };
+    const tickets = waiting.reservations.keep(group, visitor.request, others, newId);
+    running.begin(visitor, { group, lane: 0 }, first, offered, tickets);
+    return true;
+  }
+
+  /** Its guest has come: it gets the process, once there is a warm one. */
+  fill(reservation: Reservation) {
+    const { waiting, running, pool } = this.#options;
+    const { visitor, seat, placement } = reservation;
+    if (!visitor || pool.slot(placement).state !== 'free') return;
+    const offered = visitor.client.offer();
+    if (offered) {
+      waiting.reservations.take(reservation);
+      running.begin(visitor, seat, placement, offered);
+    } else {
+      waiting.reservations.drop(reservation);
+      waiting.abandon(visitor);
+      this.serve();
+    }
+  }
+
+  /** With what its tenant has left, where it does not ask; null: it waits for its own tenant. */
+  within(request: SessionRequest): SessionRequest | null {
+    if (this.#waitsForProcess(request)) return null;
+    return withinTenant(request, this.#options.state(), this.#options.pool.halves);
+  }
+
+  #waitsForProcess(request: SessionRequest): boolean {
+    const { state, pool } = this.#options;
+    const coming = pool.comingFor(request.tenant);
+    return coming > 0 && waitsForProcess(request, state(), coming);
+  }
+
+  /** `request`: as it is within its tenant's limits. */
+  #waitsFor(visitor: Visitor, request: SessionRequest | null): WaitsFor {
+    if (!request) return this.#waitsForProcess(visitor.request) ? 'own process' : 'own limit';
+    // Nobody asks as long as others pass it anyway.
+    if (this.#options.skip && visitor.passed < passedMost) return 'others';
+    return this.#options.placer.waitsFor(request);
+  }
+
+  /** Whether it waits for a new process and for nobody. */
+  renewFor(visitor: Visitor): boolean {
+    if (this.#waitsForProcess(visitor.request)) return true;
+    const request = this.within(visitor.request);
+    return request !== null && this.#options.placer.renewFor(request);
+  }
+}

@@ -1,0 +1,73 @@
+// Where the API servers keep on disk what guests would send again: images of modules, uploads. What
+// is in the folders is the executor's (api-server/executor/images/hashed_files.h).
+import { lstatSync, mkdirSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { type ErrorCode, OutboardError } from '../base/errors.js';
+import type { Log } from '../base/log.js';
+
+export interface CacheFolder {
+  folder: string;
+  /** Bytes at most. */
+  bytes: bigint;
+}
+
+export interface CacheKind {
+  /** Also the folder's name, where none is given. */
+  what: 'modules' | 'uploads';
+  option: string;
+  error: ErrorCode;
+}
+
+export const moduleCache: CacheKind = {
+  what: 'modules',
+  option: '--module-cache',
+  error: 'OB_MODULE_CACHE',
+};
+export const uploadCache: CacheKind = {
+  what: 'uploads',
+  option: '--upload-cache',
+  error: 'OB_UPLOAD_CACHE',
+};
+
+/** Inside systemd's folder for the service, else the user's; null: there is neither. */
+export function usualFolder(env: NodeJS.ProcessEnv, { what }: CacheKind): string | null {
+  // systemd names several with colons between them.
+  const ofService = env['CACHE_DIRECTORY']?.split(':')[0];
+  if (ofService) return path.join(ofService, what);
+  const ofUser = env['XDG_CACHE_HOME'] || path.join(env['HOME'] || os.homedir(), '.cache');
+  return path.isAbsolute(ofUser) ? path.join(ofUser, 'outboard', what) : null;
+}
+
+/**
+ * Makes the folder if need be. Null: nothing is kept on disk, because the usual folder, with `named`
+ * null, cannot be used; one that is named must be right, or an OutboardError is thrown.
+ */
+export function openCacheFolder(
+  kind: CacheKind,
+  named: string | null,
+  bytes: bigint,
+  env: NodeJS.ProcessEnv,
+  log: Log,
+): CacheFolder | null {
+  const folder = named ?? usualFolder(env, kind);
+  if (folder === null) return null;
+  try {
+    prepare(folder);
+    return { folder, bytes };
+  } catch (error) {
+    const why = (error as Error).message;
+    if (named !== null) throw new OutboardError(kind.error, folder, why);
+    log.warn({ folder, why }, `${kind.what} are not kept on disk; see ${kind.option}`);
+    return null;
+  }
+}
+
+/** Whoever could write there could not make a server load what it should not, but fill it; whoever
+ * could read there would see the tenants' programs and data. */
+function prepare(folder: string) {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const { uid, mode } = lstatSync(folder);
+  if (uid !== process.geteuid?.()) throw new Error('it belongs to somebody else');
+  if (mode & 0o077) throw new Error('others may read or write it (chmod 700)');
+}

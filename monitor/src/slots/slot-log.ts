@@ -1,0 +1,122 @@
+// What a slot's process writes to stderr: lines of its own log, or whatever a driver library prints. It
+// may have been written by anybody who has taken the process over, so there is an end to the length of a
+// line and to how many there are, and none says anything in the monitor's name: not which slot or session
+// it is of, nor what a terminal or another line would take for more than its text.
+import type { Readable } from 'node:stream';
+import type { Log } from '../base/log.js';
+import { printable } from '../base/printable.js';
+
+/** Bytes that are read of a line, and characters that are shown of it. */
+const lineBytes = 64 << 10;
+const shownMost = 4000;
+/** Lines and bytes of a second. More lines are counted as far as they have been read; then nothing is read. */
+const linesMost = 500;
+const bytesMost = 1 << 20;
+const secondMilliseconds = 1000;
+const newline = 0x0a;
+
+/** By pino's numbers. What the process tells for information is detail here. */
+const levels = new Map<unknown, 'trace' | 'debug' | 'warn' | 'error' | 'fatal'>([
+  [10, 'trace'],
+  [20, 'debug'],
+  [30, 'debug'],
+  [40, 'warn'],
+  [50, 'error'],
+  [60, 'fatal'],
+]);
+
+export class SlotLog {
+  /** Whose lines these are, as the monitor knows it. */
+  log: Log;
+  readonly #stream: Readable;
+  readonly #line = Buffer.allocUnsafe(lineBytes);
+  #filled = 0;
+  /** What was too long has been told of: the rest of the line is nobody's. */
+  #cut = false;
+  #lines = 0;
+  #left = 0;
+  #bytes = 0;
+  #ended = false;
+  #second: NodeJS.Timeout | undefined;
+
+  constructor(stream: Readable, log: Log) {
+    this.#stream = stream;
+    this.log = log;
+    stream.on('data', (chunk: Buffer) => this.#read(chunk));
+    stream.once('end', () => this.#finish());
+    stream.on('error', () => {});
+  }
+
+  /** Its process is gone: what it has written by now is read, what a child of it goes on writing not. */
+  end() {
+    this.#ended = true;
+    this.#stream.resume();
+    setTimeout(() => this.#stream.destroy(), secondMilliseconds).unref();
+  }
+
+  #read(chunk: Buffer) {
+    this.#second ??= setTimeout(() => this.#nextSecond(), secondMilliseconds).unref();
+    this.#bytes += chunk.length;
+    this.#split(chunk);
+    // Who writes more waits: to read it would keep the monitor from everybody else.
+    const enough = this.#lines > linesMost || this.#bytes > bytesMost;
+    if (enough && !this.#ended) this.#stream.pause();
+  }
+
+  #split(chunk: Buffer) {
+    for (let at = 0; at < chunk.length; ) {
+      const end = chunk.indexOf(newline, at);
+      this.#add(chunk.subarray(at, end < 0 ? undefined : end));
+      if (end < 0) return;
+      this.#finish();
+      this.#cut = false;
+      at = end + 1;
+    }
+  }
+
+  #add(part: Buffer) {
+    if (this.#cut) return;
+    const fits = part.copy(this.#line, this.#filled);
+    this.#filled += fits;
+    if (fits === part.length) return;
+    this.#finish();
+    this.#cut = true;
+    if (this.#left === 0) this.log.warn(`a line was longer than ${lineBytes >> 10} KiB: it is cut`);
+  }
+
+  #finish() {
+    if (this.#filled === 0) return;
+    const size = this.#filled;
+    this.#filled = 0;
+    if (this.#lines++ >= linesMost) this.#left++;
+    else relay(this.#line.toString('utf8', 0, size), this.log);
+  }
+
+  #nextSecond() {
+    if (this.#left > 0)
+      this.log.warn(`${this.#left} lines were left out: more than a log can hold`);
+    this.#second = undefined;
+    this.#lines = 0;
+    this.#left = 0;
+    this.#bytes = 0;
+    this.#stream.resume();
+  }
+}
+
+/** What it says beside its text is one text, too: a field of its own would be one of the monitor's. */
+export function relay(line: string, log: Log) {
+  const { level, msg, rest } = parsed(line);
+  const said = rest === '{}' ? {} : { said: printable(rest, shownMost) };
+  log[levels.get(level) ?? 'warn'](said, printable(msg, shownMost));
+}
+
+function parsed(line: string): { level?: unknown; msg: string; rest: string } {
+  try {
+    const { level, time: _time, msg, ...rest } = JSON.parse(line);
+    // Lists within lists without an end are read, but not written again.
+    if (typeof msg === 'string') return { level, msg, rest: JSON.stringify(rest) };
+  } catch {
+    // A library's own words.
+  }
+  return { msg: line, rest: '{}' };
+}

@@ -1,0 +1,429 @@
+// One slot's API server process, seen from the monitor: started, warm, busy, ended. Another one
+// takes its place when it has ended (pool.ts).
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync, writeFileSync } from 'node:fs';
+import type { Duplex, Readable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+import { Channel } from '../../../api-server/src/channel.js';
+import type { ExpectedModule } from '../../../api-server/src/control.js';
+import {
+  type Counters,
+  type FromSlot,
+  type Session,
+  slotFds,
+  type ToSlot,
+} from '../../../api-server/src/ipc.js';
+import { longestMessage, usualMessage } from '../../../api-server/src/message.js';
+import type {
+  DeviceSnapshot,
+  KernelTime,
+  Native,
+  NvmlFacts,
+  SessionEnd,
+} from '../../../api-server/src/native.js';
+import type { SocketHandle } from '../../../api-server/src/socket-handle.js';
+import { TokenPage } from '../../../api-server/src/token-page.js';
+import { OutboardError } from '../base/errors.js';
+import type { Log } from '../base/log.js';
+import { type Usage, usageOf } from '../base/usage.js';
+import type { CacheFolder } from './cache-folder.js';
+import type { Sandbox } from './sandbox.js';
+import { SlotLog } from './slot-log.js';
+import { asWord } from './slot-word.js';
+import { mostModules } from './usual-modules.js';
+
+const main = fileURLToPath(new URL('../../../api-server/src/main.js', import.meta.url));
+
+/** For a process that should end by itself and does not. */
+const endSeconds = 10;
+/** For a session that is to end: what its executor and its process get before both are ended. */
+const stopSeconds = 3;
+/** For a process that starts: opening a device takes seconds, and it answers nothing meanwhile. */
+const startSeconds = 120;
+
+export interface SlotOptions {
+  gpu: number;
+  index: number;
+  build: string;
+  library: string;
+  env: NodeJS.ProcessEnv;
+  /** What the process is started by, and with; null: nothing. */
+  sandbox: Sandbox | null;
+  native: Native;
+  /** Where modules and uploads are kept on disk; null: nowhere. */
+  modules: CacheFolder | null;
+  uploads: CacheFolder | null;
+  /** Of the machine's memory, for images of modules. */
+  imageBytes: bigint;
+}
+
+export interface SlotEvents {
+  /** The device is open and the context warm. */
+  onReady(slot: Slot): void;
+  /** The device cannot be opened; `onExit` follows. */
+  onFailed(slot: Slot, code: string | null, message: string): void;
+  onPrepared(slot: Slot): void;
+  onDeclined(slot: Slot, code: string | null, message: string): void;
+  /** The session is over. The slot is free again, or `onExit` follows. */
+  /** Its session uses a module that the program's next one may expect; it may be over. */
+  onUsed(slot: Slot, session: bigint, module: ExpectedModule): void;
+  onEnded(slot: Slot, end: SessionEnd, counters: Counters): void;
+  /** Last of all. */
+  onExit(slot: Slot, how: string): void;
+}
+
+/** What a slot costs while it waits, measured. */
+interface Idle {
+  since: number;
+  begin: Usage;
+}
+
+export class Slot {
+  readonly gpu: number;
+  readonly index: number;
+  readonly log: Log;
+  /** leaving: to be replaced by a process that has served nobody. */
+  state: 'starting' | 'free' | 'busy' | 'leaving' | 'ended' = 'starting';
+  /** Whose sessions it has served; null: nobody's. */
+  tenant: string | null = null;
+  snapshot: DeviceSnapshot | undefined;
+  /** From the start of the process until its context was warm. */
+  startSeconds: number | null = null;
+  /** Sessions it has served. */
+  served = 0;
+  /** Of the session that runs in it, a second old at most. */
+  counters: Counters | null = null;
+  /** Where the quota policy and the gate of the process meet; it goes with the process. */
+  readonly tokens: TokenPage;
+  readonly #native: Native;
+  readonly #begun = performance.now();
+  #idle: Idle | undefined;
+  #pinged: number | undefined;
+  #hung = false;
+  #spoiled = false;
+  #senseless = false;
+  #failed = false;
+  readonly #child: ChildProcess;
+  readonly #channel: Channel;
+  /** The monitor's end of what connections go through. Nothing is read from it. */
+  readonly #connections: number;
+  readonly #log: SlotLog;
+  readonly #events: SlotEvents;
+  /** What it may say of its session next; and modules that it has used. */
+  #next: 'prepared' | 'ended' | null = null;
+  #used = 0;
+  #measured: ((free: bigint) => void)[] = [];
+  #kernels: ((kernels: KernelTime[]) => void)[] = [];
+  #nvml: ((facts: NvmlFacts | null) => void)[] = [];
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: SlotOptions, events: SlotEvents, log: Log) {
+    const { gpu, index, build, library, native, modules, uploads, imageBytes } = options;
+    this.gpu = gpu;
+    this.index = index;
+    this.#events = events;
+    this.#native = native;
+    const { tokens, connections, child } = startProcess(options);
+    this.tokens = tokens;
+    this.#connections = connections;
+    this.#child = child;
+    if (this.#child.pid !== undefined) goesFirst(this.#child.pid);
+    this.log = log.child({ slot: `${gpu}.${index}`, slotPid: this.#child.pid });
+    this.#child.once('error', (error) => this.#exited(error.message));
+    this.#child.once('exit', (code, signal) =>
+      this.#exited(signal ? `killed by ${signal}` : `exit code ${code}`),
+    );
+    const [, , stderr, channel] = this.#child.stdio;
+    this.#log = new SlotLog(stderr as Readable, this.log);
+    this.#channel = new Channel(channel as Duplex, {
+      onMessage: (message, bytes) => this.#receive(asWord(message), bytes),
+      most: () => (this.#hasMuchToSay ? longestMessage : usualMessage),
+      onOver: (wrong) => this.#gone(wrong),
+    });
+    const kept = {
+      moduleFolder: modules?.folder ?? null,
+      moduleBytes: modules?.bytes ?? 0n,
+      uploadFolder: uploads?.folder ?? null,
+      uploadBytes: uploads?.bytes ?? 0n,
+      imageBytes,
+    };
+    this.#send({ type: 'open', build, library, ordinal: gpu, tokenFd: slotFds.tokens, ...kept });
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
+  /** What the process takes now; `idleCpu` is processor seconds per second since it is free. */
+  usage(): { memory: number | null; idleCpu: number | null } {
+    const now = this.pid === undefined ? null : usageOf(this.pid);
+    const seconds = this.#idle ? (performance.now() - this.#idle.since) / 1000 : 0;
+    const idleCpu = now && this.#idle && seconds >= 1 ? now.cpu - this.#idle.begin.cpu : null;
+    return {
+      memory: now?.memory ?? null,
+      idleCpu: idleCpu === null ? null : idleCpu / seconds,
+    };
+  }
+
+  /**
+   * Asks the process for a sign of life, and kills it when it has not given one for so long. Every
+   * state is watched: one that starts, one that waits, one that serves.
+   */
+  watch(hangSeconds: number) {
+    if (this.state === 'ended' || this.state === 'leaving' || this.#hung) return;
+    const now = performance.now();
+    if (this.state === 'starting') {
+      if (now - this.#begun > startSeconds * 1000) this.#hang('has not opened its device', now);
+      return;
+    }
+    if (this.#pinged === undefined) {
+      this.#pinged = now;
+      this.#send({ type: 'ping' });
+    } else if (now - this.#pinged > hangSeconds * 1000) {
+      this.#hang('hangs', this.#pinged);
+    }
+  }
+
+  #hang(what: string, since: number) {
+    this.#hung = true;
+    const seconds = Math.round((performance.now() - since) / 1000);
+    this.log.error({ seconds }, `the API server process ${what}: killed`);
+    this.kill();
+  }
+
+  /** Bytes of the GPU that are free now. Never settles if the process ends before it answers. */
+  measure(): Promise<bigint> {
+    return new Promise((resolve) => {
+      this.#measured.push(resolve);
+      this.#send({ type: 'measure' });
+    });
+  }
+
+  /** What the kernels of its session have cost; nothing when the process ends meanwhile. */
+  kernels(): Promise<KernelTime[]> {
+    return new Promise((resolve) => {
+      if (this.state === 'ended') return resolve([]);
+      this.#kernels.push(resolve);
+      this.#send({ type: 'kernels' });
+    });
+  }
+
+  /** What the machine's own NVML says of its device; null when the process ends meanwhile. */
+  nvml(library: string, uuid: string): Promise<NvmlFacts | null> {
+    return new Promise((resolve) => {
+      if (this.state !== 'free' && this.state !== 'busy') return resolve(null);
+      this.#nvml.push(resolve);
+      this.#send({ type: 'nvml', library, uuid });
+    });
+  }
+
+  /** Shows a client's connection to the process: `onPrepared` or `onDeclined` follows. */
+  offer(session: Session, handle: SocketHandle) {
+    this.state = 'busy';
+    this.#idle = undefined;
+    this.counters = null;
+    this.served++;
+    this.tenant = session.tenant ?? '';
+    const whose = this.tenant === '' ? {} : { tenant: this.tenant };
+    this.#log.log = this.log.child({ session: Number(session.session), ...whose });
+    this.#next = 'prepared';
+    this.#used = 0;
+    if (!this.#native.sendDescriptor(this.#connections, handle.fd)) {
+      // It has ended, of which 'exit' tells; or it takes none, and is of no use.
+      this.log.error('the API server process takes no connection: killed');
+      return this.kill();
+    }
+    this.#send(session);
+  }
+
+  /** The monitor has let go of the connection. */
+  begin() {
+    this.#next = 'ended';
+    this.#send({ type: 'begin' });
+  }
+
+  /** Ends the session that has begun: the guest is told, `onEnded` or `onExit` follows soon. */
+  end(message: string) {
+    if (this.state !== 'busy') return;
+    this.#send({ type: 'end', message });
+    this.#killAfter(stopSeconds);
+  }
+
+  /** Ends the session, if any, and the process, by force after `seconds`. */
+  stop(message: string, seconds: number) {
+    if (this.state === 'ended') return;
+    if (this.state === 'leaving') this.state = 'free';
+    this.#send({ type: 'stop', message });
+    this.#killAfter(seconds);
+  }
+
+  /** It has served another tenant than the next one: its place gets another process. */
+  renew() {
+    this.state = 'leaving';
+    this.#send({ type: 'stop', message: '' });
+    this.#killAfter(stopSeconds);
+  }
+
+  /** Whether it ended because it was to be renewed. */
+  renewed = false;
+
+  kill() {
+    this.#child.kill('SIGKILL');
+  }
+
+  #send(message: ToSlot) {
+    // An error here means that the process is gone, of which 'exit' tells.
+    this.#channel.send(message, (error) => {
+      if (error) this.log.debug({ err: error }, `cannot send ${message.type}`);
+    });
+  }
+
+  /** A process that says what makes no sense is no more than one slot's trouble. */
+  #gone(wrong: Error | null) {
+    if (wrong) {
+      this.log.error({ err: wrong }, 'what the process says makes no sense: it is ended');
+      this.#senseless = true;
+    }
+    this.kill();
+  }
+
+  /** To read what is long costs everybody time: only what a device or kernels are may be. */
+  get #hasMuchToSay(): boolean {
+    return this.state === 'starting' || this.#kernels.length > 0;
+  }
+
+  /** Throws at what it was not asked for, so that it cannot say without end what makes sense. */
+  #receive(message: FromSlot, bytes: number) {
+    const mayBeLong = message.type === 'ready' || message.type === 'kernels';
+    if (bytes > usualMessage.bytes && !mayBeLong)
+      throw new Error(`'${message.type}' has ${bytes} bytes`);
+    switch (message.type) {
+      case 'ready':
+        this.#expects(this.state === 'starting' && !this.#failed, message);
+        this.snapshot = message.snapshot;
+        this.startSeconds = (performance.now() - this.#begun) / 1000;
+        this.#free();
+        return this.#events.onReady(this);
+      case 'failed':
+        this.#expects(this.state === 'starting' && !this.#failed, message);
+        this.#failed = true;
+        this.#killAfter(endSeconds);
+        return this.#events.onFailed(this, message.code, message.message);
+      case 'measured':
+        return this.#asker(this.#measured, message)(message.freeMemory);
+      case 'pong':
+        this.#expects(this.#pinged !== undefined, message);
+        this.#pinged = undefined;
+        if (message.counters) this.counters = message.counters;
+        return;
+      case 'kernels':
+        return this.#asker(this.#kernels, message)(message.kernels);
+      case 'nvml':
+        return this.#asker(this.#nvml, message)(message.facts);
+      case 'prepared':
+        this.#expects(this.#next === 'prepared', message);
+        this.#next = null;
+        return this.#events.onPrepared(this);
+      case 'declined':
+        this.#expects(this.#next === 'prepared', message);
+        this.#free();
+        return this.#events.onDeclined(this, message.code, message.message);
+      case 'used':
+        this.#expects(this.served > 0 && this.#used < mostModules, message);
+        this.#used++;
+        return this.#events.onUsed(this, message.session, message.module);
+      case 'ended':
+        this.#expects(this.#next === 'ended', message);
+        this.#next = null;
+        this.counters = message.counters;
+        clearTimeout(this.#timer);
+        if (message.end.reusable) {
+          this.#free();
+        } else {
+          this.#spoiled = true;
+          this.#killAfter(stopSeconds);
+        }
+        return this.#events.onEnded(this, message.end, message.counters);
+    }
+  }
+
+  #expects(asked: boolean, { type }: FromSlot) {
+    if (!asked) throw new Error(`'${type}' was not asked for`);
+  }
+
+  #asker<T>(waiting: T[], message: FromSlot): T {
+    const first = waiting.shift();
+    if (first === undefined) throw new Error(`'${message.type}' was not asked for`);
+    return first;
+  }
+
+  #free() {
+    this.state = 'free';
+    this.#next = null;
+    this.#log.log = this.log;
+    const begin = this.pid === undefined ? null : usageOf(this.pid);
+    this.#idle = begin ? { since: performance.now(), begin } : undefined;
+  }
+
+  #killAfter(seconds: number) {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.log.warn('does not end by itself: killed');
+      this.kill();
+    }, seconds * 1000);
+  }
+
+  #exited(how: string) {
+    if (this.state === 'ended') return;
+    clearTimeout(this.#timer);
+    this.renewed = this.state === 'leaving';
+    this.state = 'ended';
+    if (this.tokens.fd !== null) closeSync(this.tokens.fd);
+    closeSync(this.#connections);
+    this.#channel.close();
+    this.#log.end();
+    if (this.#senseless) how = 'what it said makes no sense';
+    else if (this.#hung) how = 'it hung';
+    else if (this.renewed) how = 'another tenant comes';
+    else if (this.#spoiled) how = 'its session left what only a new process is without';
+    for (const resolve of this.#kernels.splice(0)) resolve([]);
+    for (const resolve of this.#nvml.splice(0)) resolve(null);
+    this.#events.onExit(this, how);
+  }
+}
+
+/** Where memory runs out, it ends before the server, which replaces it. */
+function goesFirst(pid: number) {
+  try {
+    writeFileSync(`/proc/${pid}/oom_score_adj`, '500');
+  } catch {
+    // It has ended already, or this system does not know that.
+  }
+}
+
+/** Throws OB_SLOT_START, with nothing left open. */
+function startProcess({ gpu, index, env, sandbox, native }: SlotOptions) {
+  const opened: number[] = [];
+  try {
+    const tokens = TokenPage.create(native);
+    if (tokens.fd !== null) opened.push(tokens.fd);
+    const { here, there } = native.socketPair('messages');
+    opened.push(here, there);
+    const [command, before] = sandbox ? [sandbox.command, sandbox.args] : [process.execPath, []];
+    // In the order of slotFds.
+    const child = spawn(command, [...before, '--enable-source-maps', main], {
+      env,
+      stdio: ['ignore', 'ignore', 'pipe', 'pipe', there, tokens.fd],
+    });
+    // Without descriptors it has no pipes, and tells why only later.
+    if (!child.stdio) {
+      child.once('error', () => {});
+      throw new Error('no descriptors are left for its pipes');
+    }
+    closeSync(there);
+    return { tokens, connections: here, child };
+  } catch (error) {
+    for (const fd of opened) closeSync(fd);
+    throw new OutboardError('OB_SLOT_START', `${gpu}.${index}`, (error as Error).message);
+  }
+}

@@ -1,0 +1,262 @@
+// Changes the tenants file and leaves the rest of it as it is: comments, order, blank lines. The
+// new text is checked before it takes the old one's place, at once and whole.
+import { createHash } from 'node:crypto';
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  fsyncSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { connect, createServer, type Socket } from 'node:net';
+import path from 'node:path';
+import { type Document, isMap, isSeq, parseDocument, type YAMLMap, type YAMLSeq } from 'yaml';
+import { OutboardError } from '../base/errors.js';
+import { hashToken, newToken } from './access-token.js';
+import { parseTenants } from './file.js';
+
+const emptyFile = `# Who may use this server, and how much of it. \`outboard serve\` takes changes over at once.
+# Kept by \`outboard tenant\`, and by hand.
+version: v1
+tenants: []
+`;
+
+export interface NewTenant {
+  name: string;
+  expires?: string;
+  certificates?: string[];
+  class?: string;
+  uploadCache?: boolean;
+  limits: {
+    sessions?: number;
+    memory?: string;
+    share?: number;
+    kernelSeconds?: number;
+    idleSeconds?: number;
+    gpus?: (number | string)[];
+  };
+}
+
+export interface NewOperator {
+  name: string;
+  rights: 'view' | 'act';
+  expires?: string;
+}
+
+/** The token, which nobody can read again. */
+export function addTenant(file: string, tenant: NewTenant): Promise<string> {
+  const { name, limits, ...rest } = tenant;
+  return edit(file, (document) => {
+    refuseKnown(document, file, name);
+    const token = newToken();
+    const some = Object.keys(limits).length > 0 ? { limits } : {};
+    append(document, 'tenants', { name, tokens: [{ hash: hashToken(token) }], ...rest, ...some });
+    return token;
+  });
+}
+
+export function addOperator(file: string, operator: NewOperator): Promise<string> {
+  const { name, ...rest } = operator;
+  return edit(file, (document) => {
+    refuseKnown(document, file, name);
+    const token = newToken();
+    append(document, 'operators', { name, tokens: [{ hash: hashToken(token) }], ...rest });
+    return token;
+  });
+}
+
+/** Of a tenant or an operator. */
+export function remove(file: string, name: string): Promise<void> {
+  return edit(file, (document) => {
+    const { list, index } = find(document, file, name);
+    list.delete(index);
+    // An empty list in block style would be written as nothing at all, which is null.
+    if (list.items.length === 0) list.flow = true;
+  });
+}
+
+/**
+ * A new token beside the old ones, which end at `until`. Those that have ended are taken out.
+ * `expires`: of the new one.
+ */
+export function rotate(
+  file: string,
+  name: string,
+  until: Date,
+  expires: string | null,
+): Promise<string> {
+  return edit(file, (document) => {
+    const { entry } = find(document, file, name);
+    const token = newToken();
+    const now = Date.now();
+    const old = tokensOf(entry).filter((one) => !(endOf(one) <= now));
+    for (const one of old) if (endOf(one) > until.getTime()) one.set('expires', short(until));
+    const fresh = { hash: hashToken(token), ...(expires === null ? {} : { expires }) };
+    const tokens = entry.get('tokens');
+    // In place where there is a list, which may have comments of its own.
+    if (isSeq(tokens)) tokens.items = [document.createNode(fresh), ...old];
+    else entry.set('tokens', document.createNode([fresh]));
+    return token;
+  });
+}
+
+/** Without milliseconds, which nobody needs to read. */
+function short(moment: Date): string {
+  return moment.toISOString().replace(/\.\d+Z$/, 'Z');
+}
+
+function tokensOf(entry: YAMLMap): YAMLMap[] {
+  const tokens = entry.get('tokens');
+  return isSeq(tokens) ? tokens.items.filter((one) => isMap(one)) : [];
+}
+
+function endOf(token: YAMLMap): number {
+  const expires = token.get('expires');
+  return expires === undefined ? Number.POSITIVE_INFINITY : Date.parse(String(expires));
+}
+
+interface Found {
+  list: YAMLSeq;
+  index: number;
+  entry: YAMLMap;
+}
+
+function search(document: Document, name: string): Found | null {
+  for (const key of ['tenants', 'operators']) {
+    const list = document.get(key);
+    if (!isSeq(list)) continue;
+    for (const [index, entry] of list.items.entries()) {
+      if (isMap(entry) && entry.get('name') === name) return { list, index, entry };
+    }
+  }
+  return null;
+}
+
+function find(document: Document, file: string, name: string): Found {
+  const found = search(document, name);
+  if (!found) throw new OutboardError('OB_TENANT_NOT_THERE', file, name);
+  return found;
+}
+
+function refuseKnown(document: Document, file: string, name: string) {
+  if (search(document, name)) throw new OutboardError('OB_TENANT_EXISTS', file, name);
+}
+
+function append(document: Document, key: string, value: unknown) {
+  const list = document.get(key);
+  if (!isSeq(list)) {
+    document.set(key, document.createNode([value]));
+    return;
+  }
+  // `[]` is how an empty list must be written; entries are for people to read.
+  if (list.items.length === 0) list.flow = false;
+  list.add(document.createNode(value));
+}
+
+/** Nobody else changes the file meanwhile. Throws OB_TENANTS_FILE where it is wrong, before or after. */
+async function edit<T>(file: string, change: (document: Document) => T): Promise<T> {
+  const real = resolve(file);
+  const lock = await Lock.on(real);
+  try {
+    const before = read(real);
+    if (before !== null) parseTenants(before, real);
+    const document = parseDocument(before ?? emptyFile);
+    const result = change(document);
+    const text = document.toString({ lineWidth: 0 });
+    parseTenants(text, real);
+    replace(real, text);
+    return result;
+  } finally {
+    lock.release();
+  }
+}
+
+/** The file itself, where a link points to it. */
+function resolve(file: string): string {
+  try {
+    return realpathSync(file);
+  } catch {
+    return path.resolve(file);
+  }
+}
+
+function read(file: string): string | null {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw new OutboardError('OB_TENANTS_FILE', (error as Error).message);
+  }
+}
+
+/** Never half a file, and never readable by all: an existing one keeps its owner and group. */
+function replace(file: string, text: string) {
+  const next = `${file}.${process.pid}.new`;
+  try {
+    const old = statSync(file, { throwIfNoEntry: false });
+    const fd = openSync(next, 'wx', 0o600);
+    try {
+      writeFileSync(fd, text);
+      fsyncSync(fd);
+    } finally {
+      closeSync(fd);
+    }
+    if (old) {
+      if (process.getuid?.() === 0) chownSync(next, old.uid, old.gid);
+      chmodSync(next, old.mode & 0o660);
+    }
+    renameSync(next, file);
+  } catch (error) {
+    rmSync(next, { force: true });
+    throw new OutboardError('OB_TENANTS_FILE', (error as Error).message);
+  }
+}
+
+/**
+ * The lock is an abstract Unix socket named after the file: the kernel lets go of it however its
+ * holder ends, so none is ever left behind, and who waits hears of it by the end of a connection.
+ */
+class Lock {
+  readonly #server = createServer((socket) => {
+    this.#waiting.push(socket.on('error', () => {}));
+  });
+  readonly #waiting: Socket[] = [];
+
+  static async on(file: string): Promise<Lock> {
+    const name = createHash('sha256').update(file).digest('hex').slice(0, 32);
+    const path = `\0outboard-tenants-${name}`;
+    const lock = new Lock();
+    while (!(await lock.#take(path))) await closed(connect({ path }));
+    return lock;
+  }
+
+  /** False: somebody has it. */
+  #take(path: string): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      const failed = (error: NodeJS.ErrnoException) =>
+        error.code === 'EADDRINUSE' ? resolve(false) : reject(error);
+      this.#server.once('error', failed).listen({ path }, () => {
+        this.#server.off('error', failed);
+        resolve(true);
+      });
+    });
+  }
+
+  /** Those who wait are told last, when it can be had. */
+  release() {
+    this.#server.close();
+    for (const socket of this.#waiting) socket.destroy();
+  }
+}
+
+function closed(socket: Socket): Promise<void> {
+  return new Promise((resolve) => {
+    socket.once('error', () => {}).once('close', () => resolve());
+  });
+}

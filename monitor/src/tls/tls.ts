@@ -1,0 +1,110 @@
+// TLS as both ends here use it: 1.3 only, with certificates and keys from files.
+import { X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createSecureContext, type SecureContextOptions, type TLSSocket } from 'node:tls';
+import { OutboardError } from '../base/errors.js';
+import type { CertificateIdentity } from '../tenants/tenants.js';
+
+export interface TlsFiles {
+  /** The certificate, with those between it and an authority. Null: none. */
+  cert: string | null;
+  key: string | null;
+  /** Authorities; null: those of the system. */
+  ca: string | null;
+}
+
+export function filesOf({ cert, key, ca }: TlsFiles): string[] {
+  return [cert, key, ca].filter((file) => file !== null);
+}
+
+/** Throws OB_TLS_FILES where the files do not go together: that is seen here, not by a guest. */
+export function readTls(files: TlsFiles): SecureContextOptions {
+  const options: SecureContextOptions = { minVersion: 'TLSv1.3' };
+  for (const name of ['cert', 'key', 'ca'] as const) {
+    const file = files[name];
+    if (file === null) continue;
+    try {
+      options[name] = readFileSync(file);
+      // createSecureContext leaves out what is none, without a word.
+      if (name !== 'key') new X509Certificate(options[name]);
+    } catch (error) {
+      throw new OutboardError('OB_TLS_FILES', `${file}: ${fileProblem(error, name)}`);
+    }
+  }
+  try {
+    createSecureContext(options);
+  } catch (error) {
+    const { cert, key } = files;
+    throw new OutboardError('OB_TLS_FILES', `${cert} and ${key}: ${fileProblem(error, 'key')}`);
+  }
+  return options;
+}
+
+/** In words; OpenSSL's own are for those who know its parts. */
+function fileProblem(error: unknown, name: 'cert' | 'key' | 'ca'): string {
+  const { code = '' } = error as NodeJS.ErrnoException;
+  const what = name === 'key' ? 'private key' : 'certificate';
+  switch (code) {
+    case 'ENOENT':
+      return 'there is no such file';
+    case 'EACCES':
+      return 'this user may not read it';
+    case 'ERR_OSSL_PEM_NO_START_LINE':
+    case 'ERR_OSSL_UNSUPPORTED':
+      return `there is no ${what} in it (PEM: -----BEGIN ...)`;
+    case 'ERR_OSSL_X509_KEY_VALUES_MISMATCH':
+      return 'the key is not that of the certificate';
+    case 'ERR_MISSING_PASSPHRASE':
+    case 'ERR_OSSL_BAD_DECRYPT':
+    case 'ERR_OSSL_EVP_BAD_DECRYPT':
+    case 'ERR_OSSL_CRYPTO_INTERRUPTED_OR_CANCELLED':
+    case 'ERR_OSSL_UI_USER_CANCELLED':
+      return 'the key is encrypted: write it without a passphrase, readable by the server alone';
+    default:
+      return tlsReason(error);
+  }
+}
+
+/** What went wrong, without the numbers and names of OpenSSL's parts. */
+export function tlsReason(error: unknown): string {
+  const { message, reason } = error as Error & { reason?: unknown };
+  if (typeof reason === 'string' && reason !== '') return reason;
+  // error:0A00010B:SSL routines::wrong version number
+  return message.replace(/^.*error:[0-9A-F]{6,}:[^:]*:[^:]*:/s, '').trim();
+}
+
+/** A verdict on a certificate, as OpenSSL names it: CERT_HAS_EXPIRED. */
+export function certificateProblem(name: string): string {
+  return /^[A-Z0-9_]+$/.test(name) ? name.toLowerCase().replaceAll('_', ' ') : name;
+}
+
+/** The names in the other side's certificate; null: it sent none. Says nothing about its validity. */
+export function peerIdentity(socket: TLSSocket): CertificateIdentity | null {
+  const { subject, subjectaltname } = socket.getPeerCertificate();
+  if (!subject) return null;
+  // Of several common names none is the name.
+  const cn: unknown = subject.CN;
+  const names = alternativeNames(subjectaltname ?? '');
+  return {
+    cn: typeof cn === 'string' ? cn : null,
+    dns: names.filter(([kind]) => kind === 'DNS').map(([, name]) => name),
+    uris: names.filter(([kind]) => kind === 'URI').map(([, name]) => name),
+  };
+}
+
+/**
+ * Node's text for alternative names: `DNS:a, URI:b`, where a name that could be taken for more than one
+ * (with a comma or a quote in it) is written as a JSON string.
+ */
+export function alternativeNames(text: string): [kind: string, name: string][] {
+  const names: [string, string][] = [];
+  const one = /([A-Za-z ]+):("(?:[^"\\]|\\.)*"|[^",]*)(?:, |$)/y;
+  while (one.lastIndex < text.length) {
+    const match = one.exec(text);
+    // What is not understood is nobody's name, and neither is what comes with it.
+    if (!match) return [];
+    const [, kind = '', name = ''] = match;
+    names.push([kind, name.startsWith('"') ? String(JSON.parse(name)) : name]);
+  }
+  return names;
+}
