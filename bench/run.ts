@@ -6,8 +6,8 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:
 import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { build, root } from '../bin/paths.mjs';
 import { buildExamples } from '../examples/build.mjs';
-import { build, root } from '../scripts/setup/paths.mjs';
 import { type Measurement, measurements, type Placement, quick } from './src/figures.js';
 import { machine } from './src/machine.js';
 import { processors } from './src/placement.js';

@@ -5,10 +5,10 @@
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { build } from '../bin/paths.mjs';
 import { guestEnvironment } from '../monitor/src/commands/run.js';
 import { chooseDriver, type Driver } from '../monitor/src/devices/devices.js';
 import { readStats } from '../monitor/src/run/stats.js';
-import { build } from '../scripts/setup/paths.mjs';
 import { type Outcome, runProgram } from './demo/program.js';
 import { costs, difference, grouped, table } from './demo/report.js';
 import { startServer } from './demo/server.js';

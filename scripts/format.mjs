@@ -1,9 +1,9 @@
 // npm run format: lays out all sources as the lint row wants them.
 import { join } from 'node:path';
+import { root } from '../bin/paths.mjs';
 import { nativeSources, trackedFiles } from './rows/sources.mjs';
 import { attached } from './setup/command.mjs';
 import { ensureNodeModules } from './setup/npm.mjs';
-import { root } from './setup/paths.mjs';
 import { runMain, step } from './setup/step.mjs';
 
 await runMain(async () => {

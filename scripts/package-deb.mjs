@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:f
 import { join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { gzipSync } from 'node:zlib';
+import { build, root } from '../bin/paths.mjs';
 import {
   ask,
   conffiles,
@@ -16,7 +17,6 @@ import {
 import { copyright, licenseTexts } from './package/copyright.mjs';
 import { copy, files, productionPackages, put, stageTree } from './package/tree.mjs';
 import { setUp } from './setup/all.mjs';
-import { build, root } from './setup/paths.mjs';
 import { runMain, SetupError } from './setup/step.mjs';
 
 const folder = join(build, 'package');

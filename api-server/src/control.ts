@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import protobuf from 'protobufjs';
-import { root } from '../../scripts/setup/paths.mjs';
+import { root } from '../../bin/paths.mjs';
 
 /** As in proto/wire/wire.h; a test compares. */
 export const wire = {

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { root } from '../../scripts/setup/paths.mjs';
+import { root } from '../../bin/paths.mjs';
 import { decodeAnswer, decodeHello, encodeAnswer, encodeHello, wire } from '../src/control.js';
 
 t.test('the constants are those of wire.h', async (t) => {

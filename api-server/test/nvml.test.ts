@@ -1,7 +1,7 @@
 // What the machine's own NVML says of a device, from a made-up one.
 import path from 'node:path';
 import t from 'tap';
-import { build } from '../../scripts/setup/paths.mjs';
+import { build } from '../../bin/paths.mjs';
 import { loadNative } from '../src/native.js';
 import { startSlot } from './support/slot.js';
 

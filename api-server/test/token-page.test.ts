@@ -2,7 +2,7 @@
 import { closeSync, ftruncateSync, openSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { build } from '../../scripts/setup/paths.mjs';
+import { build } from '../../bin/paths.mjs';
 import { slotFds } from '../src/ipc.js';
 import { loadNative } from '../src/native.js';
 import { noLimit, TokenPage } from '../src/token-page.js';

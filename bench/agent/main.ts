@@ -11,7 +11,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { build, root } from '../../scripts/setup/paths.mjs';
+import { build, root } from '../../bin/paths.mjs';
 import { machine } from '../src/machine.js';
 import { median, short } from '../src/row.js';
 import { Guest } from './guest.js';

@@ -3,9 +3,9 @@
 import { createServer, type Socket } from 'node:net';
 import { pino } from 'pino';
 import { encodeAnswer } from '../../api-server/src/control.js';
+import { build } from '../../bin/paths.mjs';
 import { HelloReader } from '../../monitor/src/guests/hello.js';
 import { TlsFront } from '../../monitor/src/tls/front.js';
-import { build } from '../../scripts/setup/paths.mjs';
 import { commands, echoBytes } from './guest.js';
 
 const part = Buffer.alloc(1 << 20, 7);

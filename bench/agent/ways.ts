@@ -3,7 +3,7 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { js, root } from '../../scripts/setup/paths.mjs';
+import { js, root } from '../../bin/paths.mjs';
 
 /** The last two: over a network link of a given rate. */
 export type Way = 'direct' | 'agent' | 'relays' | 'link' | 'linkAgent';

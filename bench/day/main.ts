@@ -6,8 +6,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { build, root } from '../../bin/paths.mjs';
 import { placementPolicies } from '../../monitor/policies/index.js';
-import { build, root } from '../../scripts/setup/paths.mjs';
 import { checkEmpty, Invariants } from './invariants.js';
 import { makeDay } from './mix.js';
 import { Simulation } from './simulation.js';

@@ -5,7 +5,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { build, root } from '../../scripts/setup/paths.mjs';
+import { build, root } from '../../bin/paths.mjs';
 import { shared, undisturbed } from '../day/co-run.js';
 import { Scope } from '../faults/scope.js';
 import { machine } from '../src/machine.js';

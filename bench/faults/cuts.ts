@@ -1,8 +1,8 @@
 // The connection of a program is cut at a random byte, either way, by an end or by a reset.
 // Whatever the program was doing must come to an end at once, by itself, with an error of CUDA's.
 import { createServer, connect as dial, type Socket } from 'node:net';
+import { root } from '../../bin/paths.mjs';
 import { listFeatures, listPrograms } from '../../examples/build.mjs';
-import { root } from '../../scripts/setup/paths.mjs';
 import {
   example,
   native,

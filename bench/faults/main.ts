@@ -6,7 +6,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { build, root } from '../../scripts/setup/paths.mjs';
+import { build, root } from '../../bin/paths.mjs';
 import { machine } from '../src/machine.js';
 import { cutConnections } from './cuts.js';
 import { logFaults, Unheard } from './log-lost.js';

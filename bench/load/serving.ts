@@ -3,10 +3,10 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
+import { root } from '../../bin/paths.mjs';
 import { usageOf } from '../../monitor/src/base/usage.js';
 import { type Address, parseAddress } from '../../monitor/src/options/values.js';
 import { Guest } from '../../monitor/test/support/guest.js';
-import { root } from '../../scripts/setup/paths.mjs';
 
 export class Loaded {
   readonly child: ChildProcess;

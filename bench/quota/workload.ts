@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
-import { build } from '../../scripts/setup/paths.mjs';
+import { build } from '../../bin/paths.mjs';
 
 export const spin = path.join(build, 'bench', 'spin');
 

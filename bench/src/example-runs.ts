@@ -2,8 +2,8 @@
 import path from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { parseArgs } from 'node:util';
+import { root } from '../../bin/paths.mjs';
 import { listPrograms } from '../../examples/build.mjs';
-import { root } from '../../scripts/setup/paths.mjs';
 import { median } from './row.js';
 
 /** The command line: [--quick] [--only PROGRAM,...] [--repeat N] [--out FOLDER]. */

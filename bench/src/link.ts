@@ -1,6 +1,6 @@
 // A network between this machine and itself, and a server of software GPUs to reach over it.
 import path from 'node:path';
-import { build, root } from '../../scripts/setup/paths.mjs';
+import { build, root } from '../../bin/paths.mjs';
 import { startProcess } from './serving.js';
 
 export interface Link {

@@ -1,7 +1,7 @@
 // Runs a program once, through Outboard or natively, and reads the figures it prints.
 import { spawnSync } from 'node:child_process';
 import path from 'node:path';
-import { build } from '../../scripts/setup/paths.mjs';
+import { build } from '../../bin/paths.mjs';
 import type { Measurement } from './figures.js';
 import { type Processors, placed } from './placement.js';
 import { nullDevice, type Serving } from './serving.js';

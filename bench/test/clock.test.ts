@@ -3,6 +3,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
+import { root } from '../../bin/paths.mjs';
 import { placementPolicies } from '../../monitor/policies/index.js';
 import { usualParameters } from '../../monitor/policies/placement.js';
 import { deviceTime } from '../../monitor/policies/quota/device-time.js';
@@ -10,7 +11,6 @@ import { priority } from '../../monitor/policies/quota/priority.js';
 import type { ServerState, SessionRequest } from '../../monitor/policies/state.js';
 import type { Tenant } from '../../monitor/src/tenants/file.js';
 import { identify } from '../../monitor/src/tenants/tenants.js';
-import { root } from '../../scripts/setup/paths.mjs';
 
 /** Where the wall clock is what is meant: dates in files and for people. */
 const meant = new Map([

@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { build, js } from '../../scripts/setup/paths.mjs';
+import { build, js } from '../../bin/paths.mjs';
 import { figures } from '../device/marks.js';
 
 const library = path.join(build, 'software-device', 'libcuda.so.1');

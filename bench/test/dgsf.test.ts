@@ -3,9 +3,9 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
+import { build } from '../../bin/paths.mjs';
 import { Guest } from '../../monitor/test/support/guest.js';
 import { Serving } from '../../monitor/test/support/serving.js';
-import { build } from '../../scripts/setup/paths.mjs';
 import { shared, undisturbed } from '../day/co-run.js';
 import { arrivals, type Done, fourSettings, mean, resultOf, settings } from '../dgsf/plan.js';
 import { serve } from '../dgsf/real.js';

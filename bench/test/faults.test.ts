@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { build } from '../../scripts/setup/paths.mjs';
+import { build } from '../../bin/paths.mjs';
 import { noPrograms } from '../../test/support/paths.js';
 import { cutConnections } from '../faults/cuts.js';
 import { logFaults, Unheard } from '../faults/log-lost.js';

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { build, js } from '../../scripts/setup/paths.mjs';
+import { build, js } from '../../bin/paths.mjs';
 import { whyNoPerf } from '../profile/perf.js';
 
 const needed = ['api-server/executor.node', 'bench/bench-measure'];

@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { js } from '../../scripts/setup/paths.mjs';
+import { js } from '../../bin/paths.mjs';
 
 t.test('over two links, three ways', { timeout: 300_000 }, async (t) => {
   const out = path.join(t.testdir(), 'uploads.json');

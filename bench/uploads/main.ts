@@ -11,7 +11,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { build, root } from '../../scripts/setup/paths.mjs';
+import { build, root } from '../../bin/paths.mjs';
 import { type Link, overLink, withSoftwareServer } from '../src/link.js';
 import { machine } from '../src/machine.js';
 import { median, short } from '../src/row.js';

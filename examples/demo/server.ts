@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { root } from '../../scripts/setup/paths.mjs';
+import { root } from '../../bin/paths.mjs';
 
 export interface DemoServer {
   address: string;

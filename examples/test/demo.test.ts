@@ -4,7 +4,7 @@ import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { PNG } from 'pngjs';
 import t from 'tap';
-import { build, js } from '../../scripts/setup/paths.mjs';
+import { build, js } from '../../bin/paths.mjs';
 import { lapsIn, runProgram } from '../demo/program.js';
 import { difference } from '../demo/report.js';
 import { encodePpm } from '../picture/ppm.js';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { defineConfig } from 'vite';
-import { build, root } from '../../scripts/setup/paths.mjs';
+import { build, root } from '../../bin/paths.mjs';
 
 // The monitor sends `default-src 'self'`, so nothing may be inlined as data: or as a script.
 export default defineConfig({

@@ -1,7 +1,7 @@
 // What else is in the package, and on which terms: for /usr/share/doc/outboard.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { root } from '../setup/paths.mjs';
+import { root } from '../../bin/paths.mjs';
 import { SetupError } from '../setup/step.mjs';
 
 /** @typedef {import('./tree.mjs').NpmPackage} NpmPackage */

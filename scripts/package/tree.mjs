@@ -11,8 +11,8 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
+import { build, js, root } from '../../bin/paths.mjs';
 import { captured } from '../setup/command.mjs';
-import { build, js, root } from '../setup/paths.mjs';
 import { SetupError } from '../setup/step.mjs';
 
 /** Parts of build/js that run; what they need of other parts is followed. */

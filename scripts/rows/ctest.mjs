@@ -2,8 +2,8 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import { root } from '../../bin/paths.mjs';
 import { captured, logged, logPath, newLog } from '../setup/command.mjs';
-import { root } from '../setup/paths.mjs';
 import { SetupError } from '../setup/step.mjs';
 import { parseJunit } from './junit.mjs';
 import { emptyRow } from './summary.mjs';

@@ -1,7 +1,7 @@
 // Layout and lint of all sources; each tool counts as one test.
 import { join } from 'node:path';
+import { root } from '../../bin/paths.mjs';
 import { logged, logTail, newLog } from '../setup/command.mjs';
-import { root } from '../setup/paths.mjs';
 import { nativeSources, shellScripts, trackedFiles } from './sources.mjs';
 import { emptyRow } from './summary.mjs';
 

@@ -1,9 +1,9 @@
 // The repository's files by kind: what is formatted, linted and run.
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { js, root } from '../../bin/paths.mjs';
 import { captured } from '../setup/command.mjs';
 import { glob } from '../setup/glob.mjs';
-import { js, root } from '../setup/paths.mjs';
 import { SetupError } from '../setup/step.mjs';
 
 const MACHINE_MADE = /(?:^|\/)(?:generated|corpus|corpora)\//;

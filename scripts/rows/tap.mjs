@@ -4,7 +4,8 @@ import { createWriteStream, mkdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, dirname, join, relative } from 'node:path';
 import { finished } from 'node:stream/promises';
-import { js, logs, root } from '../setup/paths.mjs';
+import { js, root } from '../../bin/paths.mjs';
+import { logs } from '../setup/command.mjs';
 import { compiledTests } from './sources.mjs';
 import { emptyRow } from './summary.mjs';
 

@@ -1,13 +1,13 @@
 // The whole set-up, in order. Each step looks first and does nothing where nothing is to be done.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { build, js } from '../../bin/paths.mjs';
 import { attached } from './command.mjs';
 import { ensurePackages } from './debian.mjs';
 import { ensureExamples } from './examples.mjs';
 import { configurations, ensureNative } from './native.mjs';
 import { ensureNodeModules } from './npm.mjs';
 import { ensureNvcc, usersNvcc } from './nvcc.mjs';
-import { build, js } from './paths.mjs';
 import { SetupError, step } from './step.mjs';
 import { ensureTypeScript } from './typescript.mjs';
 import { ensureWebPage } from './web.mjs';

@@ -4,8 +4,8 @@
 // nothing but NumPy here, into build/tinygrad. Nothing else needs them.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { build } from '../../bin/paths.mjs';
 import { logTail } from './command.mjs';
-import { build } from './paths.mjs';
 import { install, isInstalled } from './python.mjs';
 
 const clients = {

@@ -12,8 +12,11 @@ import {
 import { constants as os } from 'node:os';
 import { delimiter, join, relative } from 'node:path';
 import { finished } from 'node:stream/promises';
-import { logs, root } from './paths.mjs';
+import { build, root } from '../../bin/paths.mjs';
 import { SetupError } from './step.mjs';
+
+/** What builds and tests have written. */
+export const logs = join(build, 'logs');
 
 /**
  * @typedef {object} Options

@@ -3,7 +3,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { build, root } from './paths.mjs';
+import { build, root } from '../../bin/paths.mjs';
 import { SetupError } from './step.mjs';
 
 /**

@@ -1,9 +1,9 @@
 // Native builds: CMake and ninja, one folder per configuration.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { build, root } from '../../bin/paths.mjs';
 import { mustRun, newLog } from './command.mjs';
 import { glob } from './glob.mjs';
-import { build, root } from './paths.mjs';
 
 /**
  * @typedef {object} Configuration

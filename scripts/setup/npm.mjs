@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { root } from '../../bin/paths.mjs';
 import { mustRun, newLog } from './command.mjs';
-import { root } from './paths.mjs';
 
 // Inside node_modules, not in build/: whoever removes or replaces the folder takes the stamp along.
 const stamp = join(root, 'node_modules', '.outboard-lock-hash');

@@ -2,9 +2,9 @@
 // there is a usable one, otherwise from PyPI into build/toolchain. Outboard itself needs none.
 import { existsSync, realpathSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { build } from '../../bin/paths.mjs';
 import { captured, logTail, which } from './command.mjs';
 import { glob } from './glob.mjs';
-import { build } from './paths.mjs';
 import { install, isInstalled, wasInstalled } from './python.mjs';
 import { SetupError } from './step.mjs';
 

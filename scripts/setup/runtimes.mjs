@@ -2,9 +2,9 @@
 // build/runtimes (test/clients). Nothing else needs them.
 import { existsSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { build } from '../../bin/paths.mjs';
 import { logged, logTail, newLog } from './command.mjs';
 import { glob } from './glob.mjs';
-import { build } from './paths.mjs';
 
 /** What CI tests beside the toolkit's own; `npm run test:clients` tests all. */
 export const OLD_RUNTIMES = ['11.8'];

@@ -10,8 +10,8 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
+import { js, root } from '../../bin/paths.mjs';
 import { mustRun, newLog } from './command.mjs';
-import { js, root } from './paths.mjs';
 
 const stamp = join(js, '.inputs');
 const SOURCE = /(?:\.[mc]?ts|\.mjs|\.json)$/;

@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { build, root } from '../../bin/paths.mjs';
 import { mustRun, newLog } from './command.mjs';
-import { build, root } from './paths.mjs';
 
 const source = join(root, 'monitor', 'web');
 /** Where the monitor finds the page. */

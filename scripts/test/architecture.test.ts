@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { build, root } from '../setup/paths.mjs';
+import { build, root } from '../../bin/paths.mjs';
 
 const text = (file: string) => readFileSync(path.join(root, file), 'utf8');
 

@@ -2,7 +2,7 @@
 import { lstatSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { build, root } from '../setup/paths.mjs';
+import { build, root } from '../../bin/paths.mjs';
 
 t.test('every library is packed, by both names, as a file', async (t) => {
   const { files } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {

@@ -6,7 +6,7 @@ import t from 'tap';
 process.env['OUTBOARD_BUILD'] = t.testdirName;
 const { mustRun, newLog, which } = await import('../setup/command.mjs');
 const { glob } = await import('../setup/glob.mjs');
-const { root } = await import('../setup/paths.mjs');
+const { root } = await import('../../bin/paths.mjs');
 const { runFile } = await import('../rows/tap.mjs');
 
 t.test('a command that fails is told with the end of its log', async (t) => {

@@ -1,7 +1,7 @@
 // Where tests find what was built.
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import { build, root } from '../../scripts/setup/paths.mjs';
+import { build, root } from '../../bin/paths.mjs';
 
 export { build, root };
 

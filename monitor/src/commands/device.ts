@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import type { OfferedDevice } from '../../../api-server/src/native.js';
-import { build as defaultBuild } from '../../../scripts/setup/paths.mjs';
+import { build as defaultBuild } from '../../../bin/paths.mjs';
 import { ApiClient, apiOptions } from '../api/client.js';
 import { OutboardError } from '../base/errors.js';
 import type { GpuView } from '../base/view.js';

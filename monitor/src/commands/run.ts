@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { constants, tmpdir } from 'node:os';
 import path from 'node:path';
-import { build as defaultBuild } from '../../../scripts/setup/paths.mjs';
+import { build as defaultBuild } from '../../../bin/paths.mjs';
 import { OutboardError } from '../base/errors.js';
 import { type Command, exitCodes } from '../cli/command.js';
 import {

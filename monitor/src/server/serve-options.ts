@@ -1,6 +1,6 @@
 // What `outboard serve` can be told.
 import path from 'node:path';
-import { build as defaultBuild } from '../../../scripts/setup/paths.mjs';
+import { build as defaultBuild } from '../../../bin/paths.mjs';
 import { placementPolicies, quotaPolicies } from '../../policies/index.js';
 import { usualQuotaParameters } from '../../policies/quota.js';
 import { type MemoryRule, parseMemoryRule } from '../devices/memory-rule.js';

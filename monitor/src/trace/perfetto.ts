@@ -1,7 +1,7 @@
 // Writes a timeline as Perfetto reads it: TrackEvent packets, names interned (proto/track_event.proto).
 import path from 'node:path';
 import protobuf from 'protobufjs';
-import { root } from '../../../scripts/setup/paths.mjs';
+import { root } from '../../../bin/paths.mjs';
 import type { Slice, Timeline, Track, Value } from './timeline.js';
 
 /** Read when it is wanted: the other commands need none of it. */

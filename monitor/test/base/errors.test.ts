@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { root } from '../../../scripts/setup/paths.mjs';
+import { root } from '../../../bin/paths.mjs';
 import { errorsPage, OutboardError } from '../../src/base/errors.js';
 
 t.test('docs/errors.md is what the table says', async (t) => {

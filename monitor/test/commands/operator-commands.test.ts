@@ -6,8 +6,8 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t from 'tap';
+import { build } from '../../../bin/paths.mjs';
 import { which } from '../../../scripts/setup/command.mjs';
-import { build } from '../../../scripts/setup/paths.mjs';
 import { screen } from '../../src/commands/top.js';
 import { TestApi } from '../support/api.js';
 

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { root } from '../../../scripts/setup/paths.mjs';
+import { root } from '../../../bin/paths.mjs';
 import { type Option, readOptions, splitAtProgram } from '../../src/options/options.js';
 import {
   formatAddress,

@@ -1,7 +1,7 @@
 // The quota runner: its logic with a clock of the test's own, then the real thread.
 import { pino } from 'pino';
 import t from 'tap';
-import { build } from '../../../scripts/setup/paths.mjs';
+import { build } from '../../../bin/paths.mjs';
 import { Quota, type QuotaOptions } from '../../src/quota/quota.js';
 import { type QuotaReport, QuotaRunner } from '../../src/quota/runner.js';
 import { QuotaLoop, type QuotaPlacement } from '../../src/quota/runner-loop.js';

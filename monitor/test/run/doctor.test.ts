@@ -6,7 +6,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import t from 'tap';
-import { build } from '../../../scripts/setup/paths.mjs';
+import { build } from '../../../bin/paths.mjs';
 import type { GpuState } from '../../policies/state.js';
 import { deviceRoom } from '../../src/devices/device-room.js';
 import { formatAddress } from '../../src/options/values.js';

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { chmodSync, chownSync, copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { build } from '../../../scripts/setup/paths.mjs';
+import { build } from '../../../bin/paths.mjs';
 import { formatAddress } from '../../src/options/values.js';
 import { whyNotPreloaded } from '../../src/run/program-file.js';
 import { outboard, Serving } from '../support/serving.js';

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { chmodSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
-import { build } from '../../../scripts/setup/paths.mjs';
+import { build } from '../../../bin/paths.mjs';
 import { guestEnvironment } from '../../src/commands/run.js';
 import { outboard } from '../support/serving.js';
 

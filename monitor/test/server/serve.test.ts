@@ -4,7 +4,7 @@ import { readdirSync, readFileSync, symlinkSync, unlinkSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { encodeHello, preface, wire } from '../../../api-server/src/control.js';
-import { build } from '../../../scripts/setup/paths.mjs';
+import { build } from '../../../bin/paths.mjs';
 import { parseAddress } from '../../src/options/values.js';
 import { Guest, usualHello } from '../support/guest.js';
 import { isAlive, Serving } from '../support/serving.js';

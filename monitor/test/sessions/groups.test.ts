@@ -4,7 +4,7 @@ import { readdirSync, symlinkSync, unlinkSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import type { Hello, Welcome } from '../../../api-server/src/control.js';
-import { build } from '../../../scripts/setup/paths.mjs';
+import { build } from '../../../bin/paths.mjs';
 import type { View } from '../../src/base/view.js';
 import { asking, Guest } from '../support/guest.js';
 import { outboard, Serving } from '../support/serving.js';

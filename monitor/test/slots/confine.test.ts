@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pino } from 'pino';
 import t from 'tap';
-import { build } from '../../../scripts/setup/paths.mjs';
+import { build } from '../../../bin/paths.mjs';
 import type { Driver } from '../../src/devices/devices.js';
 import { openSandbox } from '../../src/slots/sandbox.js';
 import { aDriver } from '../support/driver.js';

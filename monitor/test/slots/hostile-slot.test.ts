@@ -7,7 +7,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { loadNative } from '../../../api-server/src/native.js';
 import { handleOf } from '../../../api-server/src/socket-handle.js';
-import { build } from '../../../scripts/setup/paths.mjs';
+import { build } from '../../../bin/paths.mjs';
 import { Slot, type SlotEvents } from '../../src/slots/slot.js';
 import { SlotLog } from '../../src/slots/slot-log.js';
 

@@ -3,7 +3,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import t from 'tap';
-import { build } from '../../../scripts/setup/paths.mjs';
+import { build } from '../../../bin/paths.mjs';
 import { bytes } from '../../src/cli/table.js';
 import { formatAddress, formatBytes } from '../../src/options/values.js';
 import { Guest } from '../support/guest.js';

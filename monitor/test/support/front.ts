@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
 import { type Logger, pino } from 'pino';
 import { encodeAnswer, type Hello } from '../../../api-server/src/control.js';
-import { build } from '../../../scripts/setup/paths.mjs';
+import { build } from '../../../bin/paths.mjs';
 import { HelloReader } from '../../src/guests/hello.js';
 import type { Address } from '../../src/options/values.js';
 import { type FrontPeer, TlsFront, type TlsFrontOptions } from '../../src/tls/front.js';

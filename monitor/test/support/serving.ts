@@ -6,7 +6,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { root } from '../../../scripts/setup/paths.mjs';
+import { root } from '../../../bin/paths.mjs';
 import type { View } from '../../src/base/view.js';
 import { parseListen } from '../../src/network/listeners.js';
 import type { Address } from '../../src/options/values.js';

@@ -5,7 +5,7 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { build, root } from '../../../scripts/setup/paths.mjs';
+import { build, root } from '../../../bin/paths.mjs';
 import { fetchPackage, packages } from './packages.js';
 import { check, type Verdict } from './verdict.js';
 

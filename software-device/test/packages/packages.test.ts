@@ -2,8 +2,8 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
+import { build } from '../../../bin/paths.mjs';
 import { glob } from '../../../scripts/setup/glob.mjs';
-import { build } from '../../../scripts/setup/paths.mjs';
 import { librariesIn } from './packages.js';
 import { check, judge } from './verdict.js';
 

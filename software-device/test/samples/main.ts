@@ -11,7 +11,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
-import { build as buildFolder, root } from '../../../scripts/setup/paths.mjs';
+import { build as buildFolder, root } from '../../../bin/paths.mjs';
 import { guestLibrary } from '../../../test/support/paths.js';
 import { build, libraryFolders, type Toolkit } from './build.js';
 import { type Result, type Run, run, type Verdict } from './run.js';

@@ -4,8 +4,8 @@ import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import axe, { type AxeResults } from 'axe-core';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { build } from '../../../../bin/paths.mjs';
 import { which } from '../../../../scripts/setup/command.mjs';
-import { build } from '../../../../scripts/setup/paths.mjs';
 import { web } from '../../../../scripts/setup/web.mjs';
 
 interface Test {

@@ -1,12 +1,13 @@
-// Where things lie. Every script takes its paths from here, so that a clone may be anywhere and a
-// developer may keep a second build folder (OUTBOARD_BUILD) without disturbing the first.
+// Where a checkout or an installation lies, and what is built in it. All others take their paths from
+// here, so that a clone may be anywhere and a developer may keep a second build folder
+// (OUTBOARD_BUILD) without disturbing the first.
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
 /**
  * The repository's root: the nearest folder above this file with a package.json. Searched rather
- * than counted in `..`, because this file also runs as a checked copy, from build/js/scripts/setup,
- * and where Outboard is installed.
+ * than counted in `..`, because this file also runs as a checked copy, from build/js/bin, and
+ * where Outboard is installed.
  */
 function findRoot() {
   let folder = import.meta.dirname;
@@ -20,6 +21,5 @@ function findRoot() {
 
 export const root = findRoot();
 export const build = resolve(root, process.env['OUTBOARD_BUILD'] || 'build');
-export const logs = join(build, 'logs');
 /** Compiled TypeScript; mirrors the source tree. Not under OUTBOARD_BUILD: tsconfig.json names it. */
 export const js = join(root, 'build', 'js');
