@@ -98,7 +98,7 @@ export class Server {
   readonly turns: Turns;
   /** What keeps tenants apart, once the slots are warm. */
   isolation: Isolation = { newProcess: false };
-  /** Why nobody new is taken; null: everybody is. */
+  /** Why nobody new is taken; null: everybody is. Who stops never takes anybody again. */
   closed: 'draining' | 'stopping' | null = null;
   /** Where guests connect, as people write it. */
   listening: string[] = [];
@@ -114,7 +114,8 @@ export class Server {
   #ids = 0;
   #expiring: NodeJS.Timeout | undefined;
   #hurry: (() => void) | undefined;
-  #stopped: Promise<void> | undefined;
+  /** Of the first stop(), which all others wait for, too. */
+  #end: Promise<void> | undefined;
 
   constructor(options: ServerOptions, observer: Observer, log: Log) {
     this.options = options;
@@ -181,7 +182,7 @@ export class Server {
   }
 
   get stopping(): boolean {
-    return this.#stopped !== undefined;
+    return this.closed === 'stopping';
   }
 
   /** What admission and policies see. */
@@ -229,8 +230,8 @@ export class Server {
    */
   stop(why = 'the server is being shut down'): Promise<void> {
     this.#hurry?.();
-    this.#stopped ??= this.#stop(why);
-    return this.#stopped;
+    this.#end ??= this.#stop(why);
+    return this.#end;
   }
 
   async #stop(why: string) {
@@ -372,7 +373,7 @@ export class Server {
     };
     try {
       const isNew = !hello.query && hello.ticket === '';
-      if (this.closed === 'stopping') throw new OutboardError('OB_SHUTDOWN');
+      if (this.stopping) throw new OutboardError('OB_SHUTDOWN');
       if (this.closed === 'draining' && isNew) throw new OutboardError('OB_DRAINING');
       const credentials = { token: hello.token, certificate: client.certificate };
       const tenant = this.options.tenants?.identify(credentials) ?? null;
@@ -464,7 +465,7 @@ export class Server {
   }
 
   #serveQueue() {
-    if (this.closed !== 'stopping') this.turns.serve();
+    if (!this.stopping) this.turns.serve();
   }
 
   // ---- slots ----------------------------------------------------------------------------------
