@@ -114,24 +114,18 @@ Napi::Value open_device(const Napi::CallbackInfo &info) {
     outboard::DeviceOptions options;
     options.library = to_text(given.Get("library"), "library");
     options.ordinal = to_int(given.Get("ordinal"), "ordinal");
-    options.window_base = to_optional_u64(given.Get("windowBase"), "windowBase");
-    options.window_size = to_optional_u64(given.Get("windowSize"), "windowSize");
-    const Napi::Value token_fd = given.Get("tokenFd");
-    if (!token_fd.IsNull() && !token_fd.IsUndefined()) {
-      options.token_fd = to_int(token_fd, "tokenFd");
-    }
-    const Napi::Value folder = given.Get("moduleFolder");
-    if (!folder.IsNull() && !folder.IsUndefined()) {
-      options.module_folder = to_text(folder, "moduleFolder");
-      options.module_bytes = to_u64(given.Get("moduleBytes"), "moduleBytes");
-    }
-    if (const Napi::Value uploads = given.Get("uploadFolder"); uploads.IsString()) {
-      options.upload_folder = to_text(uploads, "uploadFolder");
-      options.upload_bytes = to_u64(given.Get("uploadBytes"), "uploadBytes");
-    }
-    if (const Napi::Value images = given.Get("imageBytes"); images.IsBigInt()) {
-      options.image_bytes = to_u64(images, "imageBytes");
-    }
+    options.window_base = to_optional(given.Get("windowBase"), "windowBase", to_u64);
+    options.window_size = to_optional(given.Get("windowSize"), "windowSize", to_u64);
+    if (const auto page = to_optional(given.Get("tokenFd"), "tokenFd", to_int))
+      options.token_fd = *page;
+    options.module_bytes = to_u64(given.Get("moduleBytes"), "moduleBytes");
+    if (const auto folder = to_optional(given.Get("moduleFolder"), "moduleFolder", to_text))
+      options.module_folder = *folder;
+    options.upload_bytes = to_u64(given.Get("uploadBytes"), "uploadBytes");
+    if (const auto folder = to_optional(given.Get("uploadFolder"), "uploadFolder", to_text))
+      options.upload_folder = *folder;
+    if (const auto bytes = to_optional(given.Get("imageBytes"), "imageBytes", to_u64))
+      options.image_bytes = *bytes;
     DevicePointer device = Device::open(options);
     outboard::Output::install();
     return handle(env, std::move(device));
@@ -240,10 +234,8 @@ void report(Napi::Env env, Napi::Function on_end, Report *report) {
 outboard::TraceOptions to_trace(const Napi::Object &given) {
   outboard::TraceOptions trace;
   trace.file = to_text(given.Get("file"), "trace.file");
-  trace.size = to_optional_u64(given.Get("size"), "trace.size").value_or(TRACE_BYTES_DEFAULT);
-  const Napi::Value marks = given.Get("marks");
-  if (!marks.IsArray()) throw Error("OB_INTERNAL", "trace.marks must be an array");
-  const auto list = marks.As<Napi::Array>();
+  trace.size = to_optional(given.Get("size"), "trace.size", to_u64).value_or(TRACE_BYTES_DEFAULT);
+  const auto list = to_array(given.Get("marks"), "trace.marks");
   for (uint32_t i = 0; i < list.Length(); i++) {
     const Napi::Object mark = to_object(list.Get(i), "trace.marks[]");
     trace.marks.push_back({to_text(mark.Get("name"), "name"), to_u64(mark.Get("from"), "from"),
@@ -263,42 +255,26 @@ Napi::Value start_session(const Napi::CallbackInfo &info) {
     options.memory_limit = to_u64(given.Get("memoryLimit"), "memoryLimit");
     options.pinned_limit = to_u64(given.Get("pinnedLimit"), "pinnedLimit");
     options.module_limit = to_u64(given.Get("moduleLimit"), "moduleLimit");
-    if (const Napi::Value tenant = given.Get("tenant"); tenant.IsString()) {
-      options.tenant = to_text(tenant, "tenant");
-    }
-    if (const Napi::Value group = given.Get("group"); group.IsBigInt()) {
-      options.group = to_u64(group, "group");
-    }
-    options.upload_cache = given.Get("uploadCache").ToBoolean();
-    if (const Napi::Value expected = given.Get("expected"); expected.IsArray()) {
-      options.expected = to_modules(expected.As<Napi::Array>());
-    }
+    options.tenant = to_text(given.Get("tenant"), "tenant");
+    options.group = to_u64(given.Get("group"), "group");
+    options.upload_cache = to_bool(given.Get("uploadCache"), "uploadCache");
+    options.expected = to_modules(to_array(given.Get("expected"), "expected"));
     const Napi::Value leftover = given.Get("leftover");
     if (!leftover.IsTypedArray()) throw Error("OB_INTERNAL", "leftover must be a Uint8Array");
     const auto bytes = leftover.As<Napi::Uint8Array>();
     options.leftover.assign(bytes.Data(), bytes.Data() + bytes.ByteLength());
-    if (const Napi::Value patience = given.Get("patience"); patience.IsNumber()) {
-      options.patience = std::chrono::milliseconds(patience.As<Napi::Number>().Int64Value());
+    if (const auto most = to_optional(given.Get("mostKernel"), "mostKernel", to_object)) {
+      options.most_kernel = std::chrono::seconds(to_int(most->Get("seconds"), "seconds"));
+      options.kernel_sentence = to_text(most->Get("sentence"), "sentence");
     }
-    if (const Napi::Value kernel = given.Get("mostKernel"); kernel.IsObject()) {
-      const auto most = kernel.As<Napi::Object>();
-      options.most_kernel = std::chrono::seconds(to_int(most.Get("seconds"), "seconds"));
-      options.kernel_sentence = to_text(most.Get("sentence"), "sentence");
-    }
-    if (const Napi::Value gated = given.Get("gated"); gated.IsObject()) {
-      options.gate.copies = gated.As<Napi::Object>().Get("copies").ToBoolean();
-      options.gate.sets = gated.As<Napi::Object>().Get("sets").ToBoolean();
-    }
-    if (const Napi::Value trace = given.Get("trace"); trace.IsObject()) {
-      options.trace = to_trace(trace.As<Napi::Object>());
-    }
-    const Napi::Value on_end = given.Get("onEnd");
-    if (!on_end.IsFunction()) throw Error("OB_INTERNAL", "onEnd must be a function");
-    if (const Napi::Value on_used = given.Get("onUsed"); on_used.IsFunction()) {
-      options.on_used = caller_of_used(env, on_used.As<Napi::Function>());
-    }
-    auto call =
-        Napi::ThreadSafeFunction::New(env, on_end.As<Napi::Function>(), "session end", 0, 1);
+    const Napi::Object gated = to_object(given.Get("gated"), "gated");
+    options.gate.copies = to_bool(gated.Get("copies"), "gated.copies");
+    options.gate.sets = to_bool(gated.Get("sets"), "gated.sets");
+    if (const auto trace = to_optional(given.Get("trace"), "trace", to_object))
+      options.trace = to_trace(*trace);
+    const Napi::Function on_end = to_function(given.Get("onEnd"), "onEnd");
+    options.on_used = caller_of_used(env, to_function(given.Get("onUsed"), "onUsed"));
+    auto call = Napi::ThreadSafeFunction::New(env, on_end, "session end", 0, 1);
     const auto held = std::make_shared<HeldSession>();
     options.on_end = [call, held](const SessionEnd &end) mutable {
       auto *copy = new Report{end, held};

@@ -39,11 +39,6 @@ inline uint64_t to_u64(const Napi::Value &value, const char *name) {
   return number;
 }
 
-inline std::optional<uint64_t> to_optional_u64(const Napi::Value &value, const char *name) {
-  if (value.IsNull() || value.IsUndefined()) return std::nullopt;
-  return to_u64(value, name);
-}
-
 inline int to_int(const Napi::Value &value, const char *name) {
   if (!value.IsNumber())
     throw outboard::Error("OB_INTERNAL", std::string(name) + " must be a number");
@@ -60,6 +55,32 @@ inline Napi::Object to_object(const Napi::Value &value, const char *name) {
   if (!value.IsObject())
     throw outboard::Error("OB_INTERNAL", std::string(name) + " must be an object");
   return value.As<Napi::Object>();
+}
+
+inline bool to_bool(const Napi::Value &value, const char *name) {
+  if (!value.IsBoolean())
+    throw outboard::Error("OB_INTERNAL", std::string(name) + " must be a boolean");
+  return value.As<Napi::Boolean>().Value();
+}
+
+inline Napi::Array to_array(const Napi::Value &value, const char *name) {
+  if (!value.IsArray())
+    throw outboard::Error("OB_INTERNAL", std::string(name) + " must be an array");
+  return value.As<Napi::Array>();
+}
+
+inline Napi::Function to_function(const Napi::Value &value, const char *name) {
+  if (!value.IsFunction())
+    throw outboard::Error("OB_INTERNAL", std::string(name) + " must be a function");
+  return value.As<Napi::Function>();
+}
+
+// Null stands for none. What is not there at all is an Error of `convert`, one of those above.
+template <class Convert>
+auto to_optional(const Napi::Value &value, const char *name, Convert convert)
+    -> std::optional<decltype(convert(value, name))> {
+  if (value.IsNull()) return std::nullopt;
+  return convert(value, name);
 }
 
 template <class T>

@@ -42,15 +42,16 @@ export interface Open {
   library: string;
   ordinal: number;
   /** Descriptor of the slot's token page, as the process has inherited it. */
-  tokenFd?: number | null;
-  /** Where images of modules are kept on disk, and how much of them; none: nowhere. */
-  moduleFolder?: string | null;
-  moduleBytes?: bigint;
+  tokenFd: number | null;
+  /** Where images of modules are kept on disk, and how much of them; null: nowhere. */
+  moduleFolder: string | null;
+  moduleBytes: bigint;
   /** The same for what tenants upload; bytes of each tenant. */
-  uploadFolder?: string | null;
-  uploadBytes?: bigint;
-  /** Of the host's memory, for images of a session's modules, and as much for kept ones. */
-  imageBytes?: bigint;
+  uploadFolder: string | null;
+  uploadBytes: bigint;
+  /** Of the host's memory, for images of a session's modules, and as much for kept ones; null: a
+   * gibibyte. */
+  imageBytes: bigint | null;
 }
 
 export interface Session {
@@ -60,27 +61,27 @@ export interface Session {
   /** Beside it, for pinned memory that kernels reach, and for modules. */
   pinnedLimit: bigint;
   moduleLimit: bigint;
-  /** Whose it is; absent or empty: nobody's in particular. */
-  tenant?: string;
-  /** The program's sessions on this machine, where it has several; absent or 0: it is alone. */
-  group?: bigint;
-  /** Modules to load before the guest asks; absent: none. */
-  expected?: readonly ExpectedModule[];
-  /** Whether what it uploads is kept, and may be asked for by hash; absent: it is not. */
-  uploadCache?: boolean;
+  /** Whose it is; empty: nobody's in particular. */
+  tenant: string;
+  /** The program's sessions on this machine, where it has several; 0: it is alone. */
+  group: bigint;
+  /** Modules to load before the guest asks. */
+  expected: readonly ExpectedModule[];
+  /** Whether what it uploads is kept, and may be asked for by hash. */
+  uploadCache: boolean;
   /** What the guest said in its Hello. */
   windowBases: bigint[];
   windowSize: bigint;
   /** Bytes that came behind the Hello. */
   leftover: Uint8Array;
-  /** Whether copies and fills are held back and measured like kernels; absent: they are not. */
-  gated?: { copies: boolean; sets: boolean };
-  /** How long a launch may take, and what the guest is told of one that takes longer. */
-  mostKernel?: { seconds: number; sentence: string } | null;
-  /** For the program's other GPUs: passed on in the Welcome. Absent: it has this one. */
-  tickets?: readonly string[];
-  /** Absent or null: nothing is recorded. */
-  trace?: SessionTrace | null;
+  /** Whether copies and fills are held back and measured like kernels. */
+  gated: { copies: boolean; sets: boolean };
+  /** How long a launch may take, and what the guest is told of one that takes longer; null: for ever. */
+  mostKernel: { seconds: number; sentence: string } | null;
+  /** For the program's other GPUs: passed on in the Welcome. Empty: it has this one. */
+  tickets: readonly string[];
+  /** Null: nothing is recorded. */
+  trace: SessionTrace | null;
 }
 
 export type ToSlot =

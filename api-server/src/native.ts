@@ -21,20 +21,20 @@ export interface DeviceOptions {
   windowBase: bigint | null;
   /** Bytes of the window; null: WIRE_WINDOW_SIZE, or less where the driver refuses that much. */
   windowSize: bigint | null;
-  /** The slot's token page, inherited from the monitor; none: nothing is ever held back. The caller
+  /** The slot's token page, inherited from the monitor; null: nothing is ever held back. The caller
    * may close it afterwards. */
-  tokenFd?: number | null;
-  /** Where images of modules are kept on disk; none: nowhere. */
-  moduleFolder?: string | null;
+  tokenFd: number | null;
+  /** Where images of modules are kept on disk; null: nowhere. */
+  moduleFolder: string | null;
   /** Bytes of them at most. */
-  moduleBytes?: bigint;
-  /** Where uploads are kept on disk, those of each tenant by themselves; none: nowhere. */
-  uploadFolder?: string | null;
+  moduleBytes: bigint;
+  /** Where uploads are kept on disk, those of each tenant by themselves; null: nowhere. */
+  uploadFolder: string | null;
   /** Bytes of them at most, of each tenant. */
-  uploadBytes?: bigint;
+  uploadBytes: bigint;
   /** Of the host's memory, for images of a session's modules, and as much for those that are kept
-   * for later sessions; absent: a gibibyte. */
-  imageBytes?: bigint;
+   * for later sessions; null: a gibibyte. */
+  imageBytes: bigint | null;
 }
 
 /** What the Welcome tells a guest about the device. */
@@ -89,28 +89,25 @@ export interface SessionOptions {
    * for code and variables of modules. */
   pinnedLimit: bigint;
   moduleLimit: bigint;
-  /** Whose it is: with sessions of the same tenant it may share memory. Absent or empty: nobody's in
+  /** Whose it is: with sessions of the same tenant it may share memory. Empty: nobody's in
    * particular. */
-  tenant?: string;
+  tenant: string;
   /** Which of the machine's programs it is of, where that has a session on several devices: those
-   * may lend each other memory. Absent or 0: it is alone. */
-  group?: bigint;
-  /** Whether it may ask for uploads by hash, where the device keeps any; absent: it may not. */
-  uploadCache?: boolean;
-  /** Modules to load at once, which the guest has been told of; absent: none. */
-  expected?: readonly ExpectedModule[];
-  /** Milliseconds the device may take to come to rest once the guest has left; absent: 10000. When the
-   * session is stopped it gets a second. */
-  patience?: number;
+   * may lend each other memory. 0: it is alone. */
+  group: bigint;
+  /** Whether it may ask for uploads by hash, where the device keeps any. */
+  uploadCache: boolean;
+  /** Modules to load at once, which the guest has been told of. */
+  expected: readonly ExpectedModule[];
   /** How long a launch may take; one that takes longer ends the session, and the guest is told the
-   * sentence and the kernel's name. Absent or null: for ever. */
-  mostKernel?: { seconds: number; sentence: string } | null;
-  /** Whether copies and fills are held back and measured like kernels; absent: they are not. */
-  gated?: { copies: boolean; sets: boolean };
-  /** Absent or null: nothing is recorded. A file that cannot be is a line in the log. */
-  trace?: SessionTrace | null;
+   * sentence and the kernel's name. Null: for ever. */
+  mostKernel: { seconds: number; sentence: string } | null;
+  /** Whether copies and fills are held back and measured like kernels. */
+  gated: { copies: boolean; sets: boolean };
+  /** Null: nothing is recorded. A file that cannot be written is a line in the log. */
+  trace: SessionTrace | null;
   /** Called for each module that it uses, once. */
-  onUsed?: (module: ExpectedModule) => void;
+  onUsed: (module: ExpectedModule) => void;
   /** Called once, when the session is over and everything it owned is released and scrubbed. */
   onEnd: (end: SessionEnd) => void;
 }

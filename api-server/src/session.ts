@@ -59,8 +59,7 @@ export class SlotSession {
   prepare() {
     const snapshot = this.#native.snapshot(this.#device);
     const window = this.#placeWindow(snapshot);
-    const { session, memoryLimit, group, tickets = [], uploadCache = false } = this.#request;
-    const { expected = [] } = this.#request;
+    const { session, memoryLimit, group, tickets, uploadCache, expected } = this.#request;
     this.#memoryLimit = memoryLimit < window.size ? memoryLimit : window.size;
     const { attributes, limits, peers, driverVersion, ...device } = snapshot;
     this.#welcome = encodeAnswer({
@@ -74,7 +73,7 @@ export class SlotSession {
             totalMemory: this.#memoryLimit,
             attributes: [...attributes],
             limits: [...limits],
-            peers: group ? peers : [],
+            peers: group === 0n ? [] : peers,
           },
         ],
         windowBase: window.base,
@@ -133,12 +132,12 @@ export class SlotSession {
         memoryLimit: this.#memoryLimit,
         pinnedLimit: this.#request.pinnedLimit,
         moduleLimit: this.#request.moduleLimit,
-        tenant: this.#request.tenant ?? '',
-        group: this.#request.group ?? 0n,
-        uploadCache: this.#request.uploadCache ?? false,
-        expected: this.#request.expected ?? [],
-        gated: this.#request.gated ?? { copies: false, sets: false },
-        mostKernel: this.#request.mostKernel ?? null,
+        tenant: this.#request.tenant,
+        group: this.#request.group,
+        uploadCache: this.#request.uploadCache,
+        expected: this.#request.expected,
+        gated: this.#request.gated,
+        mostKernel: this.#request.mostKernel,
         trace: this.#trace(welcomed),
         onUsed: (module) => onUsed(this.#request.session, module),
         onEnd: (end) => onEnd(end, count(this.#counters)),
@@ -155,7 +154,7 @@ export class SlotSession {
   }
 
   #trace(welcomed: bigint): SessionTrace | null {
-    const { trace = null } = this.#request;
+    const { trace } = this.#request;
     if (!trace) return null;
     const placed = trace.marks.at(-1)?.to ?? welcomed;
     const handover = { name: 'handover', from: placed, to: welcomed };

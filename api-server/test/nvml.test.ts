@@ -3,6 +3,7 @@ import path from 'node:path';
 import t from 'tap';
 import { build } from '../../bin/paths.mjs';
 import { loadNative } from '../src/native.js';
+import { openMessage } from './support/messages.js';
 import { startSlot } from './support/slot.js';
 
 const native = loadNative(build);
@@ -43,7 +44,7 @@ t.test('as the monitor asks for it', async (t) => {
   const { ask, exit, leave } = startSlot();
   t.same(await ask({ type: 'nvml', library, uuid }), { type: 'nvml', facts: null }, 'too early');
   const driver = path.join(build, 'software-device', 'libcuda.so.1');
-  t.match(await ask({ type: 'open', build, library: driver, ordinal: 0 }), { type: 'ready' });
+  t.match(await ask(openMessage({ build, library: driver })), { type: 'ready' });
   t.same(await ask({ type: 'nvml', library, uuid }), { type: 'nvml', facts });
   leave();
   t.equal(await exit, 0);

@@ -14,6 +14,7 @@ import type {
 } from '../src/native.js';
 import { type Connection, SlotSession } from '../src/session.js';
 import { windowChoices } from '../src/window.js';
+import { sessionMessage } from './support/messages.js';
 
 const base = 0x400000000000n;
 const peer = { uuid: Buffer.alloc(16, 1), performanceRank: 0, nativeAtomics: true, atomics: [31] };
@@ -60,16 +61,14 @@ function madeUp(t: { testdir(): string }) {
     stopSession: (_: SessionHandle, message: string) => void stopped.push(message),
     counters: () => counters,
   } as unknown as Native;
-  const request: Session = {
-    type: 'session',
+  const request = sessionMessage({
     session: 5n,
     memoryLimit: 1n << 30n,
     pinnedLimit: 1n << 28n,
     moduleLimit: 1n << 27n,
     windowBases: [base],
-    windowSize: 0n,
     leftover: Buffer.from('behind'),
-  };
+  });
   const session = (given: Partial<Session> = {}) =>
     new SlotSession(native, {} as DeviceHandle, { ...request, ...given }, connection);
   const sent = () => readFileSync(file);
@@ -172,7 +171,7 @@ t.test('a guest that has gone, and an executor that does not start', async (t) =
   t.match(await ended(one), { reason: 'device', message: /no thread/, reusable: false });
   t.equal(closed(), 1);
   // Its file descriptor is closed now, so that the Welcome cannot be written.
-  const two = new SlotSession(native, {} as DeviceHandle, request(), {
+  const two = new SlotSession(native, {} as DeviceHandle, sessionMessage(), {
     ...{ fd: 1 << 20, readStart: () => 0, readStop: () => 0, close: () => {} },
   });
   two.prepare();
@@ -181,21 +180,6 @@ t.test('a guest that has gone, and an executor that does not start', async (t) =
 
 function ended(session: SlotSession): Promise<SessionEnd> {
   return new Promise((resolve) => session.begin(resolve));
-}
-
-function request(): Session {
-  return {
-    ...{
-      type: 'session',
-      session: 1n,
-      memoryLimit: 1n,
-      pinnedLimit: 0n,
-      moduleLimit: 0n,
-      windowBases: [],
-      windowSize: 0n,
-    },
-    leftover: Buffer.alloc(0),
-  };
 }
 
 t.test('the window goes where the guest can hold it', async (t) => {

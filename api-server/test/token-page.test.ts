@@ -6,6 +6,7 @@ import { build } from '../../bin/paths.mjs';
 import { slotFds } from '../src/ipc.js';
 import { loadNative } from '../src/native.js';
 import { noLimit, TokenPage } from '../src/token-page.js';
+import { openMessage } from './support/messages.js';
 import { startSlot } from './support/slot.js';
 
 const native = loadNative(build);
@@ -64,7 +65,7 @@ async function slotWith(fd: number) {
   const slot = startSlot(fd);
   const library = path.join(build, 'software-device', 'libcuda.so.1');
   const tokenFd = slotFds.tokens;
-  const answer = await slot.ask({ type: 'open', build, library, ordinal: 0, tokenFd });
+  const answer = await slot.ask(openMessage({ build, library, tokenFd }));
   return { slot, answer };
 }
 

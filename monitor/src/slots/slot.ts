@@ -223,7 +223,7 @@ export class Slot {
     this.#idle = undefined;
     this.counters = null;
     this.served++;
-    this.tenant = session.tenant ?? '';
+    this.tenant = session.tenant;
     const whose = this.tenant === '' ? {} : { tenant: this.tenant };
     this.#log.log = this.log.child({ session: Number(session.session), ...whose });
     this.#next = 'prepared';

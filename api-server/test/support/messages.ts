@@ -1,0 +1,40 @@
+// What the monitor tells an API server process, with what most tests do not care for.
+import type { Open, Session } from '../../src/ipc.js';
+
+/** Nothing is held back or kept. */
+export function openMessage(given: Pick<Open, 'build' | 'library'> & Partial<Open>): Open {
+  return {
+    type: 'open',
+    ordinal: 0,
+    tokenFd: null,
+    moduleFolder: null,
+    moduleBytes: 0n,
+    uploadFolder: null,
+    uploadBytes: 0n,
+    imageBytes: null,
+    ...given,
+  };
+}
+
+/** A session of nobody in particular, on its own. */
+export function sessionMessage(given: Partial<Session> = {}): Session {
+  return {
+    type: 'session',
+    session: 1n,
+    memoryLimit: 1n,
+    pinnedLimit: 0n,
+    moduleLimit: 0n,
+    tenant: '',
+    group: 0n,
+    expected: [],
+    uploadCache: false,
+    windowBases: [],
+    windowSize: 0n,
+    leftover: new Uint8Array(),
+    gated: { copies: false, sets: false },
+    mostKernel: null,
+    tickets: [],
+    trace: null,
+    ...given,
+  };
+}
