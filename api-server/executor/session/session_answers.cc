@@ -23,7 +23,12 @@ void Session::fill(wire_reply *reply, uint64_t request, CUresult result) {
   outboard::count(counters_->round_trips);
 }
 
+// Once a session is ending, its streams are let go so that they come to their end: functions that
+// nobody called, values that nobody wrote. What comes to its end only then is not done, and no
+// answer may say that it is: the guest is told that the session is over instead.
+
 void Session::answer(uint64_t request, CUresult result) {
+  if (is_ending()) return;
   wire_reply reply;
   fill(&reply, request, result);
   sender_.push(WIRE_REPLY, &reply, sizeof reply);
@@ -31,6 +36,7 @@ void Session::answer(uint64_t request, CUresult result) {
 
 void Session::answer(uint64_t request, CUresult result, wire_reply *reply, size_t size,
                      const void *tail, size_t tail_size) {
+  if (is_ending()) return;
   fill(reply, request, result);
   sender_.push(WIRE_REPLY, reply, size, tail, tail_size);
 }
@@ -41,6 +47,7 @@ void Session::synchronised(uint64_t request, CUresult result) {
 }
 
 bool Session::send_data(uint64_t request, uint64_t offset, const void *data, size_t length) {
+  if (is_ending()) return false;
   wire_data frame;
   frame.request = request;
   frame.offset = offset;
@@ -49,6 +56,7 @@ bool Session::send_data(uint64_t request, uint64_t offset, const void *data, siz
 }
 
 void Session::answer_with_data(uint64_t request, uint64_t offset, const void *data, size_t length) {
+  if (is_ending()) return;
   const size_t padding = -length & 7;
   wire_data frame;
   frame.header = {WIRE_DATA, 0, static_cast<uint32_t>(sizeof frame + length + padding)};
@@ -67,6 +75,7 @@ void Session::answer_with_data(uint64_t request, uint64_t offset, const void *da
 
 void Session::send_placed(uint64_t request, uint64_t offset, size_t length, uint32_t slot,
                           bool last) {
+  if (is_ending()) return;
   wire_placed frame{};
   frame.header = {WIRE_PLACED, 0, sizeof frame};
   frame.request = request;
@@ -82,6 +91,7 @@ void Session::send_placed(uint64_t request, uint64_t offset, size_t length, uint
 
 void Session::answer_with_descriptor(uint64_t request, wire_reply *reply, size_t size,
                                      int descriptor) {
+  if (is_ending()) return;
   reply->header = {WIRE_REPLY, 0, static_cast<uint32_t>(size)};
   fill(reply, request, CUDA_SUCCESS);
   iovec part = {reply, size};
@@ -90,6 +100,7 @@ void Session::answer_with_descriptor(uint64_t request, wire_reply *reply, size_t
 
 void Session::push_done(uint64_t handle, uint64_t request) {
   flush_output();
+  if (is_ending()) return;
   wire_done frame;
   frame.handle = handle;
   frame.request = request;

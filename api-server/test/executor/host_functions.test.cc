@@ -184,6 +184,23 @@ TEST(a_session_is_stopped_while_a_function_is_called) {
   CHECK(w.ended().reason == EndReason::kStopped);
 }
 
+TEST(a_session_that_is_stopped_answers_nothing_as_done_that_is_not) {
+  for (int i = 0; i < 20; i++) {
+    World w;
+    post(w, 0, 1);
+    const uint64_t waiting = w.guest.ask_synchronize_stream(0);
+    next_call(w);
+    w.session->stop("enough");
+    CHECK(w.ended().reason == EndReason::kStopped);
+    bool told = false;
+    for (Frame frame = w.guest.next(); !frame.bytes.empty(); frame = w.guest.next()) {
+      CHECK(frame.op() != WIRE_REPLY || frame.as<wire_reply>().request != waiting);
+      if (frame.op() == WIRE_END) told = true;
+    }
+    CHECK(told);
+  }
+}
+
 TEST(a_closed_gate_and_functions) {
   World w;
   TokenWords &words = World::tokens().words();
