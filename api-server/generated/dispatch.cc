@@ -49,11 +49,11 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       if (!in.end()) return;
       CUstream phStream_object = nullptr;
-      if (!s.can_mint<CUstream>(q->phStream)) return s.violation("handle phStream of cuStreamCreateWithPriority cannot be minted");
+      if (!s.objects().can_mint<CUstream>(q->phStream)) return s.violation("handle phStream of cuStreamCreateWithPriority cannot be minted");
       if (!s.has_room<CUstream>()) return s.posted(h->op, CUDA_ERROR_OUT_OF_MEMORY);
       if (static_cast<uint32_t>(q->flags) > static_cast<uint32_t>(CU_STREAM_NON_BLOCKING)) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUresult result = s.driver().cuStreamCreateWithPriority(&phStream_object, static_cast<unsigned int>(q->flags), static_cast<int>(q->priority));
-      if (result == CUDA_SUCCESS) s.keep(q->phStream, phStream_object);
+      if (result == CUDA_SUCCESS) s.objects().keep(q->phStream, phStream_object);
       return s.posted(h->op, result);
     }
     case WIRE_cuStreamDestroy_v2: {
@@ -61,8 +61,8 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       if (!in.end()) return;
       CUstream hStream_object;
-      if (!s.take(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      CUresult result = s.retire(hStream_object);
+      if (!s.objects().take(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
+      CUresult result = s.objects().retire(hStream_object);
       return s.posted(h->op, result);
     }
     case WIRE_cuStreamWaitEvent: {
@@ -70,9 +70,9 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       if (!in.end()) return;
       CUstream hStream_object;
-      if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
+      if (!s.objects().find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
       CUevent hEvent_object;
-      if (!s.find(q->hEvent, &hEvent_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
+      if (!s.objects().find(q->hEvent, &hEvent_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
       if (static_cast<uint32_t>(q->Flags) > static_cast<uint32_t>(CU_EVENT_WAIT_EXTERNAL)) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUresult result = s.driver().cuStreamWaitEvent(hStream_object, hEvent_object, static_cast<unsigned int>(q->Flags));
       return s.posted(h->op, result);
@@ -82,7 +82,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       if (!in.end()) return;
       Stream hStream_object;
-      if (!s.peek(q->hStream, &hStream_object)) return s.answer(q->request.request, CUDA_ERROR_INVALID_HANDLE);
+      if (!s.objects().peek(q->hStream, &hStream_object)) return s.answers().send(q->request.request, CUDA_ERROR_INVALID_HANDLE);
       return s.wait(q->request.request, hStream_object, [&s, hStream_object] { return s.driver().cuStreamSynchronize(hStream_object.object); });
     }
     case WIRE_cuStreamQuery: {
@@ -96,11 +96,11 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       if (!in.end()) return;
       CUevent phEvent_object = nullptr;
-      if (!s.can_mint<CUevent>(q->phEvent)) return s.violation("handle phEvent of cuEventCreate cannot be minted");
+      if (!s.objects().can_mint<CUevent>(q->phEvent)) return s.violation("handle phEvent of cuEventCreate cannot be minted");
       if (!s.has_room<CUevent>()) return s.posted(h->op, CUDA_ERROR_OUT_OF_MEMORY);
       if (static_cast<uint32_t>(q->Flags) > static_cast<uint32_t>(7)) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUresult result = s.driver().cuEventCreate(&phEvent_object, static_cast<unsigned int>(q->Flags));
-      if (result == CUDA_SUCCESS) s.keep(q->phEvent, phEvent_object);
+      if (result == CUDA_SUCCESS) s.objects().keep(q->phEvent, phEvent_object);
       return s.posted(h->op, result);
     }
     case WIRE_cuEventDestroy_v2: {
@@ -108,8 +108,8 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       if (!in.end()) return;
       CUevent hEvent_object;
-      if (!s.take(q->hEvent, &hEvent_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      CUresult result = s.retire(hEvent_object);
+      if (!s.objects().take(q->hEvent, &hEvent_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
+      CUresult result = s.objects().retire(hEvent_object);
       return s.posted(h->op, result);
     }
     case WIRE_cuEventRecord: {
@@ -117,9 +117,9 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       if (!in.end()) return;
       CUevent hEvent_object;
-      if (!s.find(q->hEvent, &hEvent_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
+      if (!s.objects().find(q->hEvent, &hEvent_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
       CUstream hStream_object;
-      if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
+      if (!s.objects().find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
       CUresult result = s.driver().cuEventRecord(hEvent_object, hStream_object);
       return s.posted(h->op, result);
     }
@@ -128,7 +128,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       if (!in.end()) return;
       CUevent hEvent_object;
-      if (!s.peek(q->hEvent, &hEvent_object)) return s.answer(q->request.request, CUDA_ERROR_INVALID_HANDLE);
+      if (!s.objects().peek(q->hEvent, &hEvent_object)) return s.answers().send(q->request.request, CUDA_ERROR_INVALID_HANDLE);
       return s.wait(q->request.request, hEvent_object, [&s, hEvent_object] { return s.driver().cuEventSynchronize(hEvent_object); });
     }
     case WIRE_cuEventQuery: {
@@ -142,14 +142,14 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       if (!in.end()) return;
       CUevent hStart_object;
-      if (!s.find(q->hStart, &hStart_object)) return s.answer(q->request.request, CUDA_ERROR_INVALID_HANDLE);
+      if (!s.objects().find(q->hStart, &hStart_object)) return s.answers().send(q->request.request, CUDA_ERROR_INVALID_HANDLE);
       CUevent hEnd_object;
-      if (!s.find(q->hEnd, &hEnd_object)) return s.answer(q->request.request, CUDA_ERROR_INVALID_HANDLE);
+      if (!s.objects().find(q->hEnd, &hEnd_object)) return s.answers().send(q->request.request, CUDA_ERROR_INVALID_HANDLE);
       float pMilliseconds_out{};
       wire_cuEventElapsedTime_v2_reply reply{};
       CUresult result = s.driver().cuEventElapsedTime_v2(&pMilliseconds_out, hStart_object, hEnd_object);
       reply.pMilliseconds = pMilliseconds_out;
-      return s.answer(q->request.request, result, &reply.reply, sizeof reply);
+      return s.answers().send(q->request.request, result, &reply.reply, sizeof reply);
     }
     case WIRE_cuMemcpyDtoDAsync_v2: {
       const auto *q = in.body<wire_cuMemcpyDtoDAsync_v2>();
@@ -158,7 +158,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!s.reachable(q->dstDevice, q->ByteCount)) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       if (!s.reachable(q->srcDevice, q->ByteCount)) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
-      if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
+      if (!s.objects().find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
       Gate::Pass pass = Starts<Work::kCopy>(s.gate()).pass(hStream_object, q->ByteCount);
       return s.posted(h->op, pass.did(pass->cuMemcpyDtoDAsync_v2(static_cast<CUdeviceptr>(q->dstDevice), static_cast<CUdeviceptr>(q->srcDevice), static_cast<size_t>(q->ByteCount), hStream_object)));
     }
@@ -168,7 +168,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       if (!s.reachable(q->dstDevice, q->N)) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
-      if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
+      if (!s.objects().find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
       Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, q->N);
       return s.posted(h->op, pass.did(pass->cuMemsetD8Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<unsigned char>(q->uc), static_cast<size_t>(q->N), hStream_object)));
     }
@@ -178,7 +178,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       if (!s.reachable(q->dstDevice, span_1d(q->N, 2))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
-      if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
+      if (!s.objects().find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
       Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, span_1d(q->N, 2));
       return s.posted(h->op, pass.did(pass->cuMemsetD16Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<unsigned short>(q->us), static_cast<size_t>(q->N), hStream_object)));
     }
@@ -188,7 +188,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       if (!s.reachable(q->dstDevice, span_1d(q->N, 4))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
-      if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
+      if (!s.objects().find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
       Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, span_1d(q->N, 4));
       return s.posted(h->op, pass.did(pass->cuMemsetD32Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<unsigned int>(q->ui), static_cast<size_t>(q->N), hStream_object)));
     }
@@ -198,7 +198,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       if (!s.reachable(q->dstDevice, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 1)))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
-      if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
+      if (!s.objects().find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
       Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 1)));
       return s.posted(h->op, pass.did(pass->cuMemsetD2D8Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<size_t>(q->dstPitch), static_cast<unsigned char>(q->uc), static_cast<size_t>(q->Width), static_cast<size_t>(q->Height), hStream_object)));
     }
@@ -208,7 +208,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       if (!s.reachable(q->dstDevice, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 2)))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
-      if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
+      if (!s.objects().find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
       Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 2)));
       return s.posted(h->op, pass.did(pass->cuMemsetD2D16Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<size_t>(q->dstPitch), static_cast<unsigned short>(q->us), static_cast<size_t>(q->Width), static_cast<size_t>(q->Height), hStream_object)));
     }
@@ -218,7 +218,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       if (!s.reachable(q->dstDevice, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 4)))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
-      if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
+      if (!s.objects().find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
       Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, span_2d(q->dstPitch, q->Height, span_1d(q->Width, 4)));
       return s.posted(h->op, pass.did(pass->cuMemsetD2D32Async(static_cast<CUdeviceptr>(q->dstDevice), static_cast<size_t>(q->dstPitch), static_cast<unsigned int>(q->ui), static_cast<size_t>(q->Width), static_cast<size_t>(q->Height), hStream_object)));
     }
@@ -226,32 +226,32 @@ void dispatch(Session &s, FrameReader &in) {
       const auto *q = in.body<wire_cuFuncGetAttribute>();
       if (!q) return;
       if (!in.end()) return;
-      if (static_cast<uint32_t>(q->attrib) > static_cast<uint32_t>(CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE)) return s.answer(q->request.request, CUDA_ERROR_INVALID_VALUE);
+      if (static_cast<uint32_t>(q->attrib) > static_cast<uint32_t>(CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE)) return s.answers().send(q->request.request, CUDA_ERROR_INVALID_VALUE);
       CUfunction hfunc_object;
-      if (!s.find(q->hfunc, &hfunc_object)) return s.answer(q->request.request, CUDA_ERROR_INVALID_HANDLE);
+      if (!s.objects().find(q->hfunc, &hfunc_object)) return s.answers().send(q->request.request, CUDA_ERROR_INVALID_HANDLE);
       int pi_out{};
       wire_cuFuncGetAttribute_reply reply{};
       CUresult result = s.driver().cuFuncGetAttribute(&pi_out, static_cast<CUfunction_attribute>(q->attrib), hfunc_object);
       reply.pi = pi_out;
-      return s.answer(q->request.request, result, &reply.reply, sizeof reply);
+      return s.answers().send(q->request.request, result, &reply.reply, sizeof reply);
     }
     case WIRE_cuFuncSetAttribute: {
       const auto *q = in.body<wire_cuFuncSetAttribute>();
       if (!q) return;
       if (!in.end()) return;
       CUfunction hfunc_object;
-      if (!s.find(q->hfunc, &hfunc_object)) return s.answer(q->request.request, CUDA_ERROR_INVALID_HANDLE);
-      if (static_cast<uint32_t>(q->attrib) > static_cast<uint32_t>(CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE)) return s.answer(q->request.request, CUDA_ERROR_INVALID_VALUE);
+      if (!s.objects().find(q->hfunc, &hfunc_object)) return s.answers().send(q->request.request, CUDA_ERROR_INVALID_HANDLE);
+      if (static_cast<uint32_t>(q->attrib) > static_cast<uint32_t>(CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE)) return s.answers().send(q->request.request, CUDA_ERROR_INVALID_VALUE);
       wire_cuFuncSetAttribute_reply reply{};
       CUresult result = s.driver().cuFuncSetAttribute(hfunc_object, static_cast<CUfunction_attribute>(q->attrib), static_cast<int>(q->value));
-      return s.answer(q->request.request, result, &reply.reply, sizeof reply);
+      return s.answers().send(q->request.request, result, &reply.reply, sizeof reply);
     }
     case WIRE_cuFuncSetCacheConfig: {
       const auto *q = in.body<wire_cuFuncSetCacheConfig>();
       if (!q) return;
       if (!in.end()) return;
       CUfunction hfunc_object;
-      if (!s.find(q->hfunc, &hfunc_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
+      if (!s.objects().find(q->hfunc, &hfunc_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
       if (static_cast<uint32_t>(q->config) > static_cast<uint32_t>(CU_FUNC_CACHE_PREFER_EQUAL)) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUresult result = s.driver().cuFuncSetCacheConfig(hfunc_object, static_cast<CUfunc_cache>(q->config));
       return s.posted(h->op, result);
@@ -261,25 +261,25 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       if (!in.end()) return;
       CUfunction func_object;
-      if (!s.find(q->func, &func_object)) return s.answer(q->request.request, CUDA_ERROR_INVALID_HANDLE);
-      if (static_cast<uint32_t>(q->flags) > static_cast<uint32_t>(CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)) return s.answer(q->request.request, CUDA_ERROR_INVALID_VALUE);
+      if (!s.objects().find(q->func, &func_object)) return s.answers().send(q->request.request, CUDA_ERROR_INVALID_HANDLE);
+      if (static_cast<uint32_t>(q->flags) > static_cast<uint32_t>(CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)) return s.answers().send(q->request.request, CUDA_ERROR_INVALID_VALUE);
       int numBlocks_out{};
       wire_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags_reply reply{};
       CUresult result = s.driver().cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&numBlocks_out, func_object, static_cast<int>(q->blockSize), static_cast<size_t>(q->dynamicSMemSize), static_cast<unsigned int>(q->flags));
       reply.numBlocks = numBlocks_out;
-      return s.answer(q->request.request, result, &reply.reply, sizeof reply);
+      return s.answers().send(q->request.request, result, &reply.reply, sizeof reply);
     }
     case WIRE_cuOccupancyAvailableDynamicSMemPerBlock: {
       const auto *q = in.body<wire_cuOccupancyAvailableDynamicSMemPerBlock>();
       if (!q) return;
       if (!in.end()) return;
       CUfunction func_object;
-      if (!s.find(q->func, &func_object)) return s.answer(q->request.request, CUDA_ERROR_INVALID_HANDLE);
+      if (!s.objects().find(q->func, &func_object)) return s.answers().send(q->request.request, CUDA_ERROR_INVALID_HANDLE);
       size_t dynamicSmemSize_out{};
       wire_cuOccupancyAvailableDynamicSMemPerBlock_reply reply{};
       CUresult result = s.driver().cuOccupancyAvailableDynamicSMemPerBlock(&dynamicSmemSize_out, func_object, static_cast<int>(q->numBlocks), static_cast<int>(q->blockSize));
       reply.dynamicSmemSize = dynamicSmemSize_out;
-      return s.answer(q->request.request, result, &reply.reply, sizeof reply);
+      return s.answers().send(q->request.request, result, &reply.reply, sizeof reply);
     }
     case WIRE_MemoryMap: {
       const auto *q = in.body<wire_MemoryMap>();

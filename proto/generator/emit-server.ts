@@ -47,16 +47,18 @@ const objectTypes = {
 
 function generatedCase(command: Command, all: Parameter[]): string {
   const answer = (result: string) =>
-    asks(command) ? `s.answer(q->request.request, ${result})` : `s.posted(h->op, ${result})`;
+    asks(command)
+      ? `s.answers().send(q->request.request, ${result})`
+      : `s.posted(h->op, ${result})`;
   let text = '';
   for (const p of all) {
     if (p.role.role === 'handle' || p.role.role === 'consume') {
       const type = command.wait && p.role.kind === 'stream' ? 'Stream' : objectTypes[p.role.kind];
       const find = p.role.role === 'consume' ? 'take' : command.wait ? 'peek' : 'find';
-      text += `      ${type} ${p.name}_object;\n      if (!s.${find}(q->${p.name}, &${p.name}_object)) return ${answer('CUDA_ERROR_INVALID_HANDLE')};\n`;
+      text += `      ${type} ${p.name}_object;\n      if (!s.objects().${find}(q->${p.name}, &${p.name}_object)) return ${answer('CUDA_ERROR_INVALID_HANDLE')};\n`;
     } else if (p.role.role === 'mint') {
       const type = objectTypes[p.role.kind];
-      text += `      ${type} ${p.name}_object = nullptr;\n      if (!s.can_mint<${type}>(q->${p.name})) return s.violation("handle ${p.name} of ${command.name} cannot be minted");\n      if (!s.has_room<${type}>()) return ${answer('CUDA_ERROR_OUT_OF_MEMORY')};\n`;
+      text += `      ${type} ${p.name}_object = nullptr;\n      if (!s.objects().can_mint<${type}>(q->${p.name})) return s.violation("handle ${p.name} of ${command.name} cannot be minted");\n      if (!s.has_room<${type}>()) return ${answer('CUDA_ERROR_OUT_OF_MEMORY')};\n`;
     } else if (p.role.role === 'address') {
       const size = addressSize(p.role.size, (n) => `q->${n}`);
       text += `      if (!s.reachable(q->${p.name}, ${size})) return ${answer('CUDA_ERROR_INVALID_VALUE')};\n`;
@@ -66,7 +68,7 @@ function generatedCase(command: Command, all: Parameter[]): string {
   }
   const consumed = all.find((p) => p.role.role === 'consume');
   const driver = consumed
-    ? `s.retire(${consumed.name}_object)`
+    ? `s.objects().retire(${consumed.name}_object)`
     : `${command.starts ? 'pass->' : 's.driver().'}${command.name}(${all.map((p) => argument(p, command)).join(', ')})`;
   if (command.starts) {
     if (asks(command) || consumed) throw new Error(`${command.name}: needs \`server: hand\``);
@@ -85,12 +87,12 @@ function generatedCase(command: Command, all: Parameter[]): string {
     for (const p of outs) text += `      ${p.type} ${p.name}_out{};\n`;
     text += `      wire_${command.name}_reply reply{};\n      CUresult result = ${driver};\n`;
     for (const p of outs) text += `      reply.${p.name} = ${p.name}_out;\n`;
-    return `${text}      return s.answer(q->request.request, result, &reply.reply, sizeof reply);\n`;
+    return `${text}      return s.answers().send(q->request.request, result, &reply.reply, sizeof reply);\n`;
   }
   text += `      CUresult result = ${driver};\n`;
   for (const p of all) {
     if (p.role.role === 'mint')
-      text += `      if (result == CUDA_SUCCESS) s.keep(q->${p.name}, ${p.name}_object);\n`;
+      text += `      if (result == CUDA_SUCCESS) s.objects().keep(q->${p.name}, ${p.name}_object);\n`;
   }
   return `${text}      return s.posted(h->op, result);\n`;
 }

@@ -7,7 +7,7 @@ namespace outboard {
 void handle_ContextRecord(Session &s, const wire_ContextRecord &q) {
   CUevent event;
   CUresult result = CUDA_ERROR_INVALID_HANDLE;
-  if (s.find(q.event, &event)) {
+  if (s.objects().find(q.event, &event)) {
     result = s.driver().cuCtxRecordEvent(s.device().context(), event);
   }
   s.posted(WIRE_ContextRecord, result);
@@ -16,7 +16,7 @@ void handle_ContextRecord(Session &s, const wire_ContextRecord &q) {
 void handle_ContextWait(Session &s, const wire_ContextWait &q) {
   CUevent event;
   CUresult result = CUDA_ERROR_INVALID_HANDLE;
-  if (s.find(q.event, &event)) {
+  if (s.objects().find(q.event, &event)) {
     result = s.driver().cuCtxWaitEvent(s.device().context(), event);
   }
   s.posted(WIRE_ContextWait, result);

@@ -19,7 +19,7 @@ void handle_BoxUpload(Session &s, const wire_BoxUpload &in_place, Starts<Work::k
   BoxEnd to;
   if (!find_box(s, q.array, q.x, q.y, q.z, box, &to)) return posted(CUDA_ERROR_INVALID_VALUE);
   CUstream stream;
-  if (!s.find(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
+  if (!s.objects().find(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
   if (q.length == 0) return posted(CUDA_SUCCESS);
   uint8_t *staged = s.uploads().place(q.length, stream);
   if (!s.payload(staged, q.length)) return;
@@ -40,7 +40,7 @@ void handle_BoxCopy(Session &s, const wire_BoxCopy &q, Starts<Work::kCopy> work)
     return posted(CUDA_ERROR_INVALID_VALUE);
   }
   CUstream stream;
-  if (!s.find(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
+  if (!s.objects().find(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
   Gate::Pass pass = work.pass(stream, box.bytes());
   const CUDA_MEMCPY3D copy = on_device(to, from, box);
   posted(pass.did(pass->cuMemcpy3DAsync_v2(&copy, stream)));
@@ -156,7 +156,7 @@ class Download {
       for (const Piece &piece : pieces_) s_.driver().cuEventSynchronize(piece.chunk->events[0]);
       end_detour();
       settle();
-      s_.answer(asked_.request, result_);
+      s_.answers().send(asked_.request, result_);
     }
     s_.transfers().remove(&transfer_);
     // Not before: others ask the last one's event about this download.
@@ -200,18 +200,18 @@ class Download {
       }
       return;
     }
-    s_.send_data(asked_.request, piece.offset, piece.chunk->data, piece.length);
+    s_.answers().data(asked_.request, piece.offset, piece.chunk->data, piece.length);
     if (all_queued() || !queue(piece.chunk)) staging_.give(piece.chunk);
   }
 
   void send_last(const Piece &piece) {
     if (in_region(piece.chunk)) return announce(piece, true);
-    s_.answer_with_data(asked_.request, piece.offset, piece.chunk->data, piece.length);
+    s_.answers().last_data(asked_.request, piece.offset, piece.chunk->data, piece.length);
   }
 
   void announce(const Piece &piece, bool last) {
     const uint32_t slot = placed_->announce(piece.chunk);
-    s_.send_placed(asked_.request, piece.offset, piece.length, slot, last);
+    s_.answers().placed(asked_.request, piece.offset, piece.length, slot, last);
   }
 
   // The guest takes away what is there while more is copied.
@@ -229,9 +229,9 @@ class Download {
   CUresult detour() {
     const Driver &driver = s_.driver();
     const CUstream stream = transfer_.stream.object;
-    if (!s_.take_side_stream()) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!s_.objects().take_side_stream()) return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = driver.cuStreamCreateWithPriority(&side_, CU_STREAM_NON_BLOCKING, 0);
-    if (result != CUDA_SUCCESS) s_.give_side_stream();
+    if (result != CUDA_SUCCESS) s_.objects().give_side_stream();
     CUevent here = nullptr;
     if (result == CUDA_SUCCESS) result = driver.cuEventCreate(&here, CU_EVENT_DISABLE_TIMING);
     if (result == CUDA_SUCCESS) result = driver.cuEventRecord(here, stream);
@@ -245,7 +245,7 @@ class Download {
     if (hold_) s_.host_functions().let_go(hold_);
     if (side_) {
       s_.driver().cuStreamDestroy_v2(side_);
-      s_.give_side_stream();
+      s_.objects().give_side_stream();
     }
     hold_ = 0;
     side_ = nullptr;
@@ -278,7 +278,7 @@ class Download {
   // What has to be sent before this download's answer.
   void settle() {
     s_.transfers().settle(transfer_.sequence, &transfer_.stream);
-    s_.flush_output();
+    s_.answers().output();
   }
 
   Session &s_;
@@ -301,7 +301,7 @@ class Download {
 bool download_at_once(Session &s, const Asked &asked, const Stream &stream,
                       Starts<Work::kCopy> work) {
   const uint64_t bytes = asked.box.bytes();
-  if (bytes > kSmallDownload || s.transfers().pending() || !s.quiet(stream)) return false;
+  if (bytes > kSmallDownload || s.transfers().pending() || !s.objects().quiet(stream)) return false;
   Chunk *chunk = s.device().downloads().try_take();
   if (!chunk) return false;
   chunk->dirty = std::max<size_t>(chunk->dirty, bytes);
@@ -309,11 +309,11 @@ bool download_at_once(Session &s, const Asked &asked, const Stream &stream,
   uint64_t length;
   CUresult result = copy_out(pass, asked, 0, WIRE_BULK_MAX, chunk->data, stream.object, &length);
   if (result == CUDA_SUCCESS) result = s.driver().cuStreamSynchronize(stream.object);
-  s.flush_output();
+  s.answers().output();
   if (result == CUDA_SUCCESS) {
-    s.answer_with_data(asked.request, 0, chunk->data, length);
+    s.answers().last_data(asked.request, 0, chunk->data, length);
   } else {
-    s.answer(asked.request, result);
+    s.answers().send(asked.request, result);
   }
   s.device().downloads().give(chunk);
   return true;
@@ -322,11 +322,11 @@ bool download_at_once(Session &s, const Asked &asked, const Stream &stream,
 void download_box(Session &s, const Asked &asked, const Stream &stream, Starts<Work::kCopy> work,
                   Region *region = nullptr) {
   const uint64_t bytes = asked.box.bytes();
-  if (bytes == 0) return s.answer(asked.request, CUDA_SUCCESS);
+  if (bytes == 0) return s.answers().send(asked.request, CUDA_SUCCESS);
   count_alone(s.count().downloads);
   if (download_at_once(s, asked, stream, work)) return;
   if (s.transfers().count() >= session_limits.downloads) {
-    return s.answer(asked.request, CUDA_ERROR_OUT_OF_MEMORY);
+    return s.answers().send(asked.request, CUDA_ERROR_OUT_OF_MEMORY);
   }
   const auto download =
       std::make_shared<Download>(s, asked, stream, work.pass(stream.object, bytes), region);
@@ -344,9 +344,10 @@ namespace {
 template <class Command>
 void download_line(Session &s, const Command &q, Starts<Work::kCopy> work, Region *region) {
   const uint64_t request = q.request.request;
-  if (!s.reachable(q.source, q.length)) return s.answer(request, CUDA_ERROR_INVALID_VALUE);
+  if (!s.reachable(q.source, q.length)) return s.answers().send(request, CUDA_ERROR_INVALID_VALUE);
   Stream stream;
-  if (!s.find(q.stream, &stream)) return s.answer(request, CUDA_ERROR_INVALID_HANDLE);
+  if (!s.objects().find(q.stream, &stream))
+    return s.answers().send(request, CUDA_ERROR_INVALID_HANDLE);
   download_box(s, {request, {nullptr, q.source, q.length, 1}, {q.length, 1, 1}}, stream, work,
                region);
 }
@@ -366,10 +367,11 @@ void handle_BoxDownload(Session &s, const wire_BoxDownload &q, Starts<Work::kCop
   Asked asked{q.request.request, {}, {q.width, q.height, q.depth}};
   if (asked.box.bytes() == UINT64_MAX ||
       !find_box(s, q.array, q.x, q.y, q.z, asked.box, &asked.from)) {
-    return s.answer(asked.request, CUDA_ERROR_INVALID_VALUE);
+    return s.answers().send(asked.request, CUDA_ERROR_INVALID_VALUE);
   }
   Stream stream;
-  if (!s.find(q.stream, &stream)) return s.answer(asked.request, CUDA_ERROR_INVALID_HANDLE);
+  if (!s.objects().find(q.stream, &stream))
+    return s.answers().send(asked.request, CUDA_ERROR_INVALID_HANDLE);
   download_box(s, asked, stream, work);
 }
 
@@ -381,12 +383,13 @@ void handle_PagesFetch(Session &s, const wire_PagesFetch &q, Starts<Work::kCopy>
       s.hand_over();
       s.pages().arrive();
     }
-    return s.answer(asked.request, CUDA_SUCCESS);
+    return s.answers().send(asked.request, CUDA_SUCCESS);
   }
-  if (!s.reachable(q.address, q.length)) return s.answer(asked.request, CUDA_ERROR_INVALID_VALUE);
+  if (!s.reachable(q.address, q.length))
+    return s.answers().send(asked.request, CUDA_ERROR_INVALID_VALUE);
   const Stream stream{s.pages().stream(), false};
-  if (!stream.object) return s.answer(asked.request, CUDA_ERROR_OUT_OF_MEMORY);
-  if (q.wait == 0 || (!s.transfers().pending() && s.done())) {
+  if (!stream.object) return s.answers().send(asked.request, CUDA_ERROR_OUT_OF_MEMORY);
+  if (q.wait == 0 || (!s.transfers().pending() && s.objects().done())) {
     return download_box(s, asked, stream, work);
   }
   count_alone(s.count().downloads);
@@ -395,8 +398,8 @@ void handle_PagesFetch(Session &s, const wire_PagesFetch &q, Starts<Work::kCopy>
   s.hand_over();
   const CUresult result = s.driver().cuCtxSynchronize();
   s.transfers().settle(sequence, nullptr, true);
-  if (result != CUDA_SUCCESS) return s.synchronised(asked.request, result);
-  s.flush_output();
+  if (result != CUDA_SUCCESS) return s.answers().synchronised(asked.request, result);
+  s.answers().output();
   late.begin_aside();
   late.finish();
 }

@@ -38,7 +38,7 @@ void handle_ErrorTexts(Session &s, const wire_ErrorTexts &q) {
     reply.count++;
   }
   reply.texts_size = static_cast<uint32_t>(list.size());
-  s.answer(request, CUDA_SUCCESS, &reply.reply, sizeof reply, list.data(), list.size());
+  s.answers().send(request, CUDA_SUCCESS, &reply.reply, sizeof reply, list.data(), list.size());
 }
 
 }  // namespace outboard

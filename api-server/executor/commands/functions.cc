@@ -12,17 +12,18 @@ namespace outboard {
 void handle_FunctionDescribe(Session &s, const wire_FunctionDescribe &q) {
   const uint64_t request = q.request.request;
   wire_FunctionDescribe_reply reply{};
-  const Function *function = s.find_function(q.function);
+  const Function *function = s.objects().find_function(q.function);
   if (!function) {
-    return s.answer(request, CUDA_ERROR_INVALID_HANDLE, &reply.reply, sizeof reply);
+    return s.answers().send(request, CUDA_ERROR_INVALID_HANDLE, &reply.reply, sizeof reply);
   }
   const wire_description description = describe_function(s.driver(), function->object);
   reply.description_size = sizeof description;
-  s.answer(request, CUDA_SUCCESS, &reply.reply, sizeof reply, &description, sizeof description);
+  s.answers().send(request, CUDA_SUCCESS, &reply.reply, sizeof reply, &description,
+                   sizeof description);
 }
 
 void handle_FunctionSet(Session &s, const wire_FunctionSet &q) {
-  const Function *function = s.find_function(q.function);
+  const Function *function = s.objects().find_function(q.function);
   if (!function) return s.posted(WIRE_FunctionSet, CUDA_ERROR_INVALID_HANDLE);
   if (q.attribute >= CU_FUNC_ATTRIBUTE_MAX) {
     return s.posted(WIRE_FunctionSet, CUDA_ERROR_INVALID_VALUE);
@@ -36,15 +37,15 @@ void handle_Occupancies(Session &s, const wire_Occupancies &q, std::span<const u
   const uint64_t request = q.request.request;
   wire_Occupancies_reply reply{};
   if (q.flags > CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE) {
-    return s.answer(request, CUDA_ERROR_INVALID_VALUE, &reply.reply, sizeof reply);
+    return s.answers().send(request, CUDA_ERROR_INVALID_VALUE, &reply.reply, sizeof reply);
   }
   const size_t count = shapes.size() / sizeof(wire_block_shape);
   if (shapes.size() % sizeof(wire_block_shape) != 0 || count > WIRE_OCCUPANCY_SIZES) {
     return s.violation("malformed Occupancies: its shapes are not whole, or too many");
   }
-  const Function *function = s.find_function(q.function);
+  const Function *function = s.objects().find_function(q.function);
   if (!function) {
-    return s.answer(request, CUDA_ERROR_INVALID_HANDLE, &reply.reply, sizeof reply);
+    return s.answers().send(request, CUDA_ERROR_INVALID_HANDLE, &reply.reply, sizeof reply);
   }
   uint8_t blocks[WIRE_OCCUPANCY_SIZES] = {};
   for (size_t i = 0; i < count; i++) {
@@ -54,7 +55,7 @@ void handle_Occupancies(Session &s, const wire_Occupancies &q, std::span<const u
     blocks[i] = blocks_for(s.driver(), function->object, threads, shape.shared, q.flags);
   }
   reply.blocks_size = static_cast<uint32_t>(count);
-  s.answer(request, CUDA_SUCCESS, &reply.reply, sizeof reply, blocks, count);
+  s.answers().send(request, CUDA_SUCCESS, &reply.reply, sizeof reply, blocks, count);
 }
 
 void handle_OccupancyClusters(Session &s, const wire_OccupancyClusters &q,
@@ -63,7 +64,7 @@ void handle_OccupancyClusters(Session &s, const wire_OccupancyClusters &q,
   wire_OccupancyClusters_reply reply{};
   LaunchAttributes read;
   if (const char *why = read.decode(attributes)) return s.violation(why);
-  const Function *function = s.find_function(q.function);
+  const Function *function = s.objects().find_function(q.function);
   CUresult result = function ? read.resolve(s) : CUDA_ERROR_INVALID_HANDLE;
   if (result == CUDA_SUCCESS) {
     const CUlaunchConfig config = {q.grid_x,  q.grid_y, q.grid_z, q.block_x,   q.block_y,
@@ -73,7 +74,7 @@ void handle_OccupancyClusters(Session &s, const wire_OccupancyClusters &q,
                     : s.driver().cuOccupancyMaxActiveClusters(&reply.clusters, function->object,
                                                               &config);
   }
-  s.answer(request, result, &reply.reply, sizeof reply);
+  s.answers().send(request, result, &reply.reply, sizeof reply);
 }
 
 }  // namespace outboard

@@ -92,7 +92,7 @@ CUresult GraphRecords::kernel_params(CUgraphNodeParams *params) {
   const auto *packed = take<uint8_t>(padded);
   if (!packed) return CUDA_ERROR_INVALID_VALUE;
   kernel_ = q;
-  function_ = s_.find_function(q->function);
+  function_ = s_.objects().find_function(q->function);
   if (!function_) return CUDA_ERROR_INVALID_HANDLE;
   if (function_->layout_known && q->parameter_bytes != function_->parameter_bytes) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -160,7 +160,8 @@ CUresult GraphRecords::fill_params(CUgraphNodeParams *params) {
 CUresult GraphRecords::event_params(CUgraphNodeParams *params) {
   const auto *q = take<wire_graph_event>();
   if (!q) return CUDA_ERROR_INVALID_VALUE;
-  return s_.find(q->event, &params->eventRecord.event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+  return s_.objects().find(q->event, &params->eventRecord.event) ? CUDA_SUCCESS
+                                                                 : CUDA_ERROR_INVALID_HANDLE;
 }
 
 CUresult GraphRecords::host_params(CUgraphNodeParams *params) {

@@ -203,11 +203,11 @@ void handle_GraphLaunch(Session &s, const wire_GraphLaunch &q, Starts<Work::kKer
   GraphExec *exec = s.graphs().find(q.exec);
   CUstream stream;
   if (!exec || !exec->object || exec->of->stale || !are_there(s, exec->arrays) ||
-      !s.find(q.stream, &stream)) {
+      !s.objects().find(q.stream, &stream)) {
     return posted(CUDA_ERROR_INVALID_HANDLE);
   }
   count_alone(s.count().launches);
-  s.launched();
+  s.answers().launched();
   Gate::Pass pass = work.kernel(stream, *exec->cost, exec->of->blocks);
   posted(pass.did(pass->cuGraphLaunch(exec->object, stream)));
 }
@@ -276,7 +276,7 @@ void handle_GraphCondition(Session &s, const wire_GraphCondition &q) {
     if (result == CUDA_SUCCESS) s.graphs().add(*base, 1);
     reply.handle = handle;
   }
-  s.answer(request, result, &reply.reply, sizeof reply);
+  s.answers().send(request, result, &reply.reply, sizeof reply);
 }
 
 void handle_GraphForget(Session &s, const wire_GraphForget &q) {

@@ -11,7 +11,7 @@ void handle_HostFunction(Session &s, const wire_HostFunction &q) {
   CUstream stream;
   if (q.kind > WIRE_FUNCTION_STEP) return posted(CUDA_ERROR_INVALID_VALUE);
   const CUresult result =
-      s.find(q.stream, &stream)
+      s.objects().find(q.stream, &stream)
           ? s.host_functions().call(stream, q.function, static_cast<wire_function>(q.kind))
           : CUDA_ERROR_INVALID_HANDLE;
   posted(result);

@@ -105,7 +105,7 @@ CUresult LaunchAttributes::resolve(Session &s) {
     }
     if (!names_event(attribute.id)) continue;
     CUevent event;
-    if (!s.find(events_[i], &event)) return CUDA_ERROR_INVALID_HANDLE;
+    if (!s.objects().find(events_[i], &event)) return CUDA_ERROR_INVALID_HANDLE;
     if (attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT) {
       attribute.value.programmaticEvent.event = event;
     } else {

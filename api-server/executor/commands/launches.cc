@@ -22,8 +22,8 @@ struct Target {
 
   template <class Command>
   Target(Session &s, const Command &q, std::span<const uint8_t> parameters)
-      : function(s.find_function(q.function)) {
-    if (!function || !s.find(q.stream, &stream)) return;
+      : function(s.objects().find_function(q.function)) {
+    if (!function || !s.objects().find(q.stream, &stream)) return;
     const bool fits = !function->layout_known || parameters.size() == function->parameter_bytes;
     result = fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   }
@@ -60,7 +60,7 @@ void handle_Launch(Session &s, const wire_Launch &q, std::span<const uint8_t> pa
   const Target target(s, q, parameters);
   if (target.result != CUDA_SUCCESS) return posted(target.result);
   count_alone(s.count().launches);
-  s.launched();
+  s.answers().launched();
   Packed packed(parameters);
   Gate::Pass pass = work.kernel(target.stream, *target.function->cost, blocks_of(q));
   if (q.cooperative) {
@@ -83,7 +83,7 @@ void handle_LaunchWith(Session &s, const wire_LaunchWith &q, std::span<const uin
   if (target.result != CUDA_SUCCESS) return posted(target.result);
   if (const CUresult result = read.resolve(s); result != CUDA_SUCCESS) return posted(result);
   count_alone(s.count().launches);
-  s.launched();
+  s.answers().launched();
   Packed packed(parameters);
   Gate::Pass pass = work.kernel(target.stream, *target.function->cost, blocks_of(q));
   posted(pass.did(launch(pass, q, target, read.data(), read.count(), packed)));

@@ -60,14 +60,14 @@ void handle_LimitSet(Session &s, const wire_LimitSet &q) {
   wire_LimitSet_reply reply{};
   const int which = q.limit > INT32_MAX ? -1 : static_cast<int>(q.limit);
   const CUresult result = set_limit(s, which, q.value, &reply.value);
-  s.answer(request, result, &reply.reply, sizeof reply);
+  s.answers().send(request, result, &reply.reply, sizeof reply);
 }
 
 // As guests of earlier releases ask for it.
 void handle_cuCtxSetLimit(Session &s, const wire_cuCtxSetLimit &q) {
   uint64_t made;
   const uint64_t request = q.request.request;
-  s.answer(request, set_limit(s, q.limit, q.value, &made));
+  s.answers().send(request, set_limit(s, q.limit, q.value, &made));
 }
 
 }  // namespace outboard

@@ -39,7 +39,8 @@ void add(Session &s, Adding &adding, const Image &image) {
   reply.state = result == CUDA_SUCCESS ? WIRE_MODULE_LOADED : WIRE_MODULE_REFUSED;
   reply.refused = result;
   tell_logs(&reply, *adding.link, &tail);
-  s.answer(adding.request, CUDA_SUCCESS, &reply.reply, sizeof reply, tail.data(), tail.size());
+  s.answers().send(adding.request, CUDA_SUCCESS, &reply.reply, sizeof reply, tail.data(),
+                   tail.size());
 }
 
 }  // namespace
@@ -59,9 +60,10 @@ void handle_LinkAdd(Session &s, const wire_LinkAdd &q, std::span<const uint8_t> 
   if (!options_make_sense(s, options)) return;
   std::shared_ptr<Link> link = s.links().find(q.link);
   wire_LinkAdd_reply reply{};
-  if (!link) return s.answer(request, CUDA_ERROR_INVALID_HANDLE, &reply.reply, sizeof reply);
+  if (!link)
+    return s.answers().send(request, CUDA_ERROR_INVALID_HANDLE, &reply.reply, sizeof reply);
   if (q.type >= CU_JIT_NUM_INPUT_TYPES) {
-    return s.answer(request, CUDA_ERROR_INVALID_VALUE, &reply.reply, sizeof reply);
+    return s.answers().send(request, CUDA_ERROR_INVALID_VALUE, &reply.reply, sizeof reply);
   }
   const auto type = static_cast<CUjitInputType>(q.type);
   Adding adding{request,
@@ -73,11 +75,11 @@ void handle_LinkAdd(Session &s, const wire_LinkAdd &q, std::span<const uint8_t> 
   ImageSearch search(s, {q.hash0, q.hash1, q.hash2, q.hash3}, q.total, Wanted::kInput);
   if (search.over()) {
     reply.state = WIRE_MODULE_WANTED;
-    return s.answer(request, CUDA_SUCCESS, &reply.reply, sizeof reply);
+    return s.answers().send(request, CUDA_SUCCESS, &reply.reply, sizeof reply);
   }
   // Before anything waits that has its image.
   if (!adding.link->take(q.total)) {
-    return s.answer(request, CUDA_ERROR_OUT_OF_MEMORY, &reply.reply, sizeof reply);
+    return s.answers().send(request, CUDA_ERROR_OUT_OF_MEMORY, &reply.reply, sizeof reply);
   }
   s.hand_over();
   if (search.settle()) add(s, adding, *search.image());
@@ -87,7 +89,8 @@ void handle_LinkComplete(Session &s, const wire_LinkComplete &q) {
   const uint64_t request = q.request.request;
   wire_LinkComplete_reply reply{};
   const std::shared_ptr<Link> link = s.links().find(q.link);
-  if (!link) return s.answer(request, CUDA_ERROR_INVALID_HANDLE, &reply.reply, sizeof reply);
+  if (!link)
+    return s.answers().send(request, CUDA_ERROR_INVALID_HANDLE, &reply.reply, sizeof reply);
   s.hand_over();
   std::vector<uint8_t> tail;
   std::lock_guard lock(link->mutex());
@@ -103,23 +106,23 @@ void handle_LinkComplete(Session &s, const wire_LinkComplete &q) {
     hash = sha256({image->data(), image->size()});
     s.device().modules().keep(hash, image, s.sharer().tenant);
   }
-  s.answer(request, CUDA_SUCCESS, &reply.reply, sizeof reply, tail.data(), tail.size());
+  s.answers().send(request, CUDA_SUCCESS, &reply.reply, sizeof reply, tail.data(), tail.size());
   if (image) s.device().modules().save(hash, *image, s.sharer().tenant);
 }
 
 void handle_LinkFetch(Session &s, const wire_LinkFetch &q) {
   const uint64_t request = q.request.request;
   const std::shared_ptr<Link> link = s.links().find(q.link);
-  if (!link) return s.answer(request, CUDA_ERROR_INVALID_HANDLE);
+  if (!link) return s.answers().send(request, CUDA_ERROR_INVALID_HANDLE);
   s.hand_over();
   std::lock_guard lock(link->mutex());
   const std::span<const uint8_t> result = link->result();
-  if (result.empty()) return s.answer(request, CUDA_ERROR_INVALID_HANDLE);
+  if (result.empty()) return s.answers().send(request, CUDA_ERROR_INVALID_HANDLE);
   for (size_t at = 0; at < result.size(); at += WIRE_BULK_MAX) {
     const size_t part = std::min<size_t>(WIRE_BULK_MAX, result.size() - at);
-    if (!s.send_data(request, at, result.data() + at, part)) return;
+    if (!s.answers().data(request, at, result.data() + at, part)) return;
   }
-  s.answer(request, CUDA_SUCCESS);
+  s.answers().send(request, CUDA_SUCCESS);
 }
 
 void handle_LinkDestroy(Session &s, const wire_LinkDestroy &q) {

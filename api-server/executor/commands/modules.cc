@@ -109,7 +109,8 @@ void handle_ModuleGlobal(Session &s, const wire_ModuleGlobal &q, std::span<const
   const uint64_t request = q.request.request;
   wire_ModuleGlobal_reply reply{};
   Module *module = s.loaded().find(q.module);
-  if (!module) return s.answer(request, CUDA_ERROR_INVALID_HANDLE, &reply.reply, sizeof reply);
+  if (!module)
+    return s.answers().send(request, CUDA_ERROR_INVALID_HANDLE, &reply.reply, sizeof reply);
   Variable found;
   const CUresult result = module->variable(s.driver(), text(name), &found);
   if (result == CUDA_SUCCESS) {
@@ -119,12 +120,12 @@ void handle_ModuleGlobal(Session &s, const wire_ModuleGlobal &q, std::span<const
     reply.size = found.size;
     reply.managed = found.managed;
   }
-  s.answer(request, result, &reply.reply, sizeof reply);
+  s.answers().send(request, result, &reply.reply, sizeof reply);
 }
 
 void handle_FunctionGet(Session &s, const wire_FunctionGet &q, std::span<const uint8_t> name) {
   const auto posted = [&](CUresult result) { s.posted(WIRE_FunctionGet, result); };
-  if (!s.can_mint<CUfunction>(q.function)) {
+  if (!s.objects().can_mint<CUfunction>(q.function)) {
     return s.violation("a function's handle cannot be minted");
   }
   const Module *module = s.loaded().find(q.module);
@@ -141,7 +142,7 @@ void handle_FunctionGet(Session &s, const wire_FunctionGet &q, std::span<const u
     function.layout_known = true;
     function.parameter_bytes = layout->bytes;
   }
-  s.keep(q.function, function);
+  s.objects().keep(q.function, function);
   posted(CUDA_SUCCESS);
 }
 
@@ -149,7 +150,7 @@ void handle_FunctionFind(Session &s, const wire_FunctionFind &q, std::span<const
   const uint64_t request = q.request.request;
   wire_FunctionFind_reply reply{};
   const auto answer = [&](CUresult result) {
-    s.answer(request, result, &reply.reply, sizeof reply);
+    s.answers().send(request, result, &reply.reply, sizeof reply);
   };
   const Module *module = s.loaded().find(q.module);
   if (!module) return answer(CUDA_ERROR_INVALID_HANDLE);
@@ -159,8 +160,8 @@ void handle_FunctionFind(Session &s, const wire_FunctionFind &q, std::span<const
   if (!layout) return answer(CUDA_ERROR_NOT_SUPPORTED);
   reply.parameter_bytes = layout->bytes;
   reply.layout_size = static_cast<uint32_t>(layout->parameters.size() * sizeof(wire_parameter));
-  s.answer(request, CUDA_SUCCESS, &reply.reply, sizeof reply, layout->parameters.data(),
-           reply.layout_size);
+  s.answers().send(request, CUDA_SUCCESS, &reply.reply, sizeof reply, layout->parameters.data(),
+                   reply.layout_size);
 }
 
 }  // namespace outboard

@@ -162,17 +162,17 @@ void handle_PagesChanged(Session &s, const wire_PagesChanged &q, std::span<const
   if (length == 0 || length > Chunk::kSize || pages > WIRE_PAGES_MAX ||
       !s.reachable(address, length) ||
       (!hashes.empty() && hashes.size() != pages * sizeof(uint64_t))) {
-    return s.answer(request, CUDA_ERROR_INVALID_VALUE);
+    return s.answers().send(request, CUDA_ERROR_INVALID_VALUE);
   }
   const Differences differences(address, length, hashes);
   const CUstream stream = s.pages().stream();
-  if (!stream) return s.answer(request, CUDA_ERROR_OUT_OF_MEMORY);
-  const bool settled = !s.transfers().pending() && s.done();
+  if (!stream) return s.answers().send(request, CUDA_ERROR_OUT_OF_MEMORY);
+  const bool settled = !s.transfers().pending() && s.objects().done();
   if (settled) {
     // The guest will not ask for the errors of this work again.
     const CUresult result = s.driver().cuCtxSynchronize();
-    if (result != CUDA_SUCCESS) return s.synchronised(request, result);
-    s.flush_output();
+    if (result != CUDA_SUCCESS) return s.answers().synchronised(request, result);
+    s.answers().output();
   }
   count_alone(s.count().downloads);
   const Gate::Pass pass = work.pass(stream, length);
@@ -188,7 +188,7 @@ void handle_PagesChanged(Session &s, const wire_PagesChanged &q, std::span<const
                                  &reply.changed3};
     uint64_t run = 0, run_end = 0;  // bytes that are to be sent
     const auto send = [&] {
-      if (run_end > run) s.send_data(request, run, reading.data() + run, run_end - run);
+      if (run_end > run) s.answers().data(request, run, reading.data() + run, run_end - run);
     };
     differences.each(reading.data(), [&](uint64_t page, uint64_t begin, uint64_t end) {
       *changed[page / 64] |= uint64_t{1} << page % 64;
@@ -201,7 +201,7 @@ void handle_PagesChanged(Session &s, const wire_PagesChanged &q, std::span<const
     send();
   }
   reply.settled = settled;
-  s.answer(request, result, &reply.reply, sizeof reply);
+  s.answers().send(request, result, &reply.reply, sizeof reply);
 }
 
 }  // namespace outboard

@@ -29,7 +29,7 @@ void handle_PeerJoin(Session &s, const wire_PeerJoin &q) {
     s.watch_peer(link->fd());
     s.memory().join(q.peer, std::move(link));
   }
-  s.answer(q.request.request, good ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+  s.answers().send(q.request.request, good ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
 }
 
 void handle_PeerLend(Session &s, const wire_PeerLend &q) {

@@ -21,12 +21,12 @@ void handle_RegionOpen(Session &s, const wire_RegionOpen &q) {
   const uint64_t request = q.request.request;
   if (s.region()) return s.violation("RegionOpen a second time");
   Region *region = s.open_region();
-  if (!region) return s.answer(request, CUDA_ERROR_NOT_SUPPORTED);
+  if (!region) return s.answers().send(request, CUDA_ERROR_NOT_SUPPORTED);
   wire_RegionOpen_reply reply{};
   reply.slot = Region::kSlot;
   reply.uploads = Region::kUploads;
   reply.downloads = Region::kDownloads;
-  s.answer_with_descriptor(request, &reply.reply, sizeof reply, region->descriptor());
+  s.answers().with_descriptor(request, &reply.reply, sizeof reply, region->descriptor());
   region->forget_descriptor();
 }
 
@@ -37,7 +37,7 @@ void handle_RegionUpload(Session &s, const wire_RegionUpload &q, Starts<Work::kC
   if (!bytes) return s.violation("RegionUpload of what is not a slot");
   if (!s.reachable(q.destination, q.length)) return posted(CUDA_ERROR_INVALID_VALUE);
   CUstream stream;
-  if (!s.find(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
+  if (!s.objects().find(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
   if (q.length == 0) return posted(CUDA_SUCCESS);
   count_alone(s.count().uploads);
   Gate::Pass pass = work.pass(stream, q.length);
@@ -60,7 +60,7 @@ void handle_RegionSettle(Session &s, const wire_RegionSettle &q) {
     std::this_thread::sleep_for(std::chrono::microseconds(20));
     reply.busy = s.region()->busy(asked);
   }
-  s.answer(request, CUDA_SUCCESS, &reply.reply, sizeof reply);
+  s.answers().send(request, CUDA_SUCCESS, &reply.reply, sizeof reply);
 }
 
 void handle_RegionTaken(Session &s, const wire_RegionTaken &q) {

@@ -61,7 +61,7 @@ void handle_MemoryImport(Session &s, const wire_MemoryImport &q) {
     reply.length = ware.length;
   }
   s.count_memory();
-  s.answer(request, result, &reply.reply, sizeof reply);
+  s.answers().send(request, result, &reply.reply, sizeof reply);
 }
 
 void handle_EventExport(Session &s, const wire_EventExport &q) {
@@ -70,33 +70,35 @@ void handle_EventExport(Session &s, const wire_EventExport &q) {
   Ware ware;
   ware.kind = Ware::kEvent;
   CUresult result = CUDA_ERROR_INVALID_HANDLE;
-  if (s.find(q.event, &event)) result = s.driver().cuIpcGetEventHandle(&ware.event, event);
+  if (s.objects().find(q.event, &event))
+    result = s.driver().cuIpcGetEventHandle(&ware.event, event);
   std::optional<Token> token;
   if (result == CUDA_SUCCESS) token = Offers::own().offer(s.sharer(), q.event, ware, -1);
-  if (token) s.note_exported(q.event);
+  if (token) s.objects().note_exported(q.event);
   answer_token<wire_EventExport_reply>(s, request, result, token);
 }
 
 void handle_EventImport(Session &s, const wire_EventImport &q) {
   const uint64_t request = q.request.request;
-  if (!s.can_mint<CUevent>(q.event)) return s.violation("a handle of an event cannot be minted");
+  if (!s.objects().can_mint<CUevent>(q.event))
+    return s.violation("a handle of an event cannot be minted");
   const Token token = token_of(q);
   Ware ware;
   int fd = -1;
-  if (Offers::own().is_own(token)) return s.answer(request, CUDA_ERROR_INVALID_CONTEXT);
+  if (Offers::own().is_own(token)) return s.answers().send(request, CUDA_ERROR_INVALID_CONTEXT);
   if (!Offers::own().fetch(token, s.sharer(), &ware, &fd) || ware.kind != Ware::kEvent) {
     if (fd >= 0) close(fd);
-    return s.answer(request, CUDA_ERROR_INVALID_HANDLE);
+    return s.answers().send(request, CUDA_ERROR_INVALID_HANDLE);
   }
-  if (!s.has_room<CUevent>()) return s.answer(request, CUDA_ERROR_OUT_OF_MEMORY);
+  if (!s.has_room<CUevent>()) return s.answers().send(request, CUDA_ERROR_OUT_OF_MEMORY);
   CUevent event;
   const CUresult result = s.driver().cuIpcOpenEventHandle(&event, ware.event);
-  if (result == CUDA_SUCCESS) s.keep(q.event, event);
-  s.answer(request, result);
+  if (result == CUDA_SUCCESS) s.objects().keep(q.event, event);
+  s.answers().send(request, result);
 }
 
 void handle_Acknowledge(Session &s, const wire_Acknowledge &q) {
-  s.answer(q.request.request, CUDA_SUCCESS);
+  s.answers().send(q.request.request, CUDA_SUCCESS);
 }
 
 }  // namespace outboard

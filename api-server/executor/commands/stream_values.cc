@@ -40,7 +40,7 @@ void handle_StreamValues(Session &s, const wire_StreamValues &q, std::span<const
                          Starts<Work::kSet> work) {
   const auto posted = [&](CUresult result) { s.posted(WIRE_StreamValues, result); };
   CUstream stream;
-  if (!s.find(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
+  if (!s.objects().find(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
   const size_t count = values.size() / sizeof(wire_value);
   if (count == 0 || count > WIRE_VALUES_MAX || values.size() % sizeof(wire_value) != 0) {
     return posted(CUDA_ERROR_INVALID_VALUE);
@@ -69,7 +69,7 @@ void handle_StreamAttribute(Session &s, const wire_StreamAttribute &q,
                             std::span<const uint8_t> bytes) {
   const auto posted = [&](CUresult result) { s.posted(WIRE_StreamAttribute, result); };
   CUstream stream;
-  if (!s.find(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
+  if (!s.objects().find(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
   CUstreamAttrValue value;
   if (bytes.size() != sizeof value) return posted(CUDA_ERROR_INVALID_VALUE);
   memcpy(&value, bytes.data(), sizeof value);

@@ -130,7 +130,7 @@ void handle_TextureCreate(Session &s, const wire_TextureCreate &q, std::span<con
                           std::span<const uint8_t> view) {
   wire_TextureCreate_reply reply{};
   const auto answer = [&](CUresult result) {
-    s.answer(q.request.request, result, &reply.reply, sizeof reply);
+    s.answers().send(q.request.request, result, &reply.reply, sizeof reply);
   };
   CUDA_RESOURCE_DESC resource;
   CUDA_TEXTURE_DESC settings;
@@ -154,7 +154,7 @@ void handle_TextureCreate(Session &s, const wire_TextureCreate &q, std::span<con
 void handle_SurfaceCreate(Session &s, const wire_SurfaceCreate &q) {
   wire_SurfaceCreate_reply reply{};
   const auto answer = [&](CUresult result) {
-    s.answer(q.request.request, result, &reply.reply, sizeof reply);
+    s.answers().send(q.request.request, result, &reply.reply, sizeof reply);
   };
   const Array *array = s.arrays().find(q.array);
   if (!array || !array->object) return answer(CUDA_ERROR_INVALID_VALUE);
@@ -179,7 +179,7 @@ void handle_ReferenceGet(Session &s, const wire_ReferenceGet &q, std::span<const
     return s.violation("a reference's handle cannot be minted");
   }
   const Module *module = s.loaded().find(q.module);
-  if (!module) return s.answer(request, CUDA_ERROR_INVALID_HANDLE);
+  if (!module) return s.answers().send(request, CUDA_ERROR_INVALID_HANDLE);
   Reference reference;
   reference.module = module;
   CUmodule object = nullptr;
@@ -190,7 +190,7 @@ void handle_ReferenceGet(Session &s, const wire_ReferenceGet &q, std::span<const
                        : s.driver().cuModuleGetTexRef(&reference.texture, object, wanted.c_str());
   }
   if (result == CUDA_SUCCESS) s.textures().keep(q.reference, reference);
-  s.answer(request, result);
+  s.answers().send(request, result);
 }
 
 void handle_TextureReferenceSet(Session &s, const wire_TextureReferenceSet &q,

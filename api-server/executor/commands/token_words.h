@@ -24,7 +24,7 @@ void answer_token(Session &s, uint64_t request, CUresult result,
   } else if (result == CUDA_SUCCESS) {
     result = CUDA_ERROR_OPERATING_SYSTEM;
   }
-  s.answer(request, result, &reply.reply, sizeof reply);
+  s.answers().send(request, result, &reply.reply, sizeof reply);
 }
 
 }  // namespace outboard

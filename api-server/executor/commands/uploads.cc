@@ -14,7 +14,7 @@ void upload(Session &s, uint16_t op, const wire_Upload &q, const Starts<Work::kC
   const auto posted = [&](CUresult result) { s.posted(op, result); };
   if (!s.reachable(q.destination, q.length)) return posted(CUDA_ERROR_INVALID_VALUE);
   CUstream stream;
-  if (!s.find(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
+  if (!s.objects().find(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
   if (q.length == 0) return posted(CUDA_SUCCESS);
   uint8_t *staged = s.uploads().place(q.length, stream);
   if (!s.payload(staged, q.length)) return;
@@ -44,7 +44,7 @@ void handle_UploadAsk(Session &s, const wire_UploadAsk &q, std::span<const uint8
                       Starts<Work::kCopy> work) {
   wire_UploadAsk_reply reply{};
   const auto answer = [&](CUresult result) {
-    s.answer(q.request.request, result, &reply.reply, sizeof reply);
+    s.answers().send(q.request.request, result, &reply.reply, sizeof reply);
   };
   if (!s.may_ask_for_uploads())
     return s.violation("UploadAsk in a session without an upload cache");
@@ -55,7 +55,7 @@ void handle_UploadAsk(Session &s, const wire_UploadAsk &q, std::span<const uint8
   }
   if (!s.reachable(q.destination, q.length)) return answer(CUDA_ERROR_INVALID_VALUE);
   CUstream stream;
-  if (!s.find(q.stream, &stream)) return answer(CUDA_ERROR_INVALID_HANDLE);
+  if (!s.objects().find(q.stream, &stream)) return answer(CUDA_ERROR_INVALID_HANDLE);
   for (size_t i = 0; i < count; i++) {
     const uint64_t offset = i * WIRE_BULK_MAX;
     const uint64_t length = std::min<uint64_t>(q.length - offset, WIRE_BULK_MAX);

@@ -30,7 +30,7 @@ void handle_MemoryPlace(Session &s, const wire_MemoryPlace &q) {
 void handle_MemoryDisplace(Session &s, const wire_MemoryDisplace &q) {
   const uint64_t request = q.request.request;
   if (!s.memory().is_placed(q.address, q.size, true)) {
-    return s.answer(request, CUDA_ERROR_INVALID_VALUE);
+    return s.answers().send(request, CUDA_ERROR_INVALID_VALUE);
   }
   s.wait(request, [&s, sequence = s.sequence(), gone = s.memory().displace(q.address, q.size)] {
     // Whether a driver's unmapping waits for work is its own affair. A large download takes its

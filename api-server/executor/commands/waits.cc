@@ -7,11 +7,12 @@ namespace outboard {
 void handle_cuEventQuery(Session &s, const wire_cuEventQuery &q) {
   const uint64_t request = q.request.request;
   CUevent event;
-  if (!s.find(q.hEvent, &event)) return s.answer(request, CUDA_ERROR_INVALID_HANDLE);
+  if (!s.objects().find(q.hEvent, &event))
+    return s.answers().send(request, CUDA_ERROR_INVALID_HANDLE);
   const CUresult result = s.driver().cuEventQuery(event);
   if (result != CUDA_ERROR_NOT_READY) return s.answer_query(request, result);
   // First the answer: the push must not overtake it.
-  s.answer(request, result);
+  s.answers().send(request, result);
   s.watch(q.hEvent, request, event, false);
 }
 
@@ -19,24 +20,27 @@ void handle_cuStreamQuery(Session &s, const wire_cuStreamQuery &q) {
   const uint64_t request = q.request.request;
   const uint64_t handle = q.hStream;
   Stream stream;
-  if (!s.peek(handle, &stream)) return s.answer(request, CUDA_ERROR_INVALID_HANDLE);
+  if (!s.objects().peek(handle, &stream))
+    return s.answers().send(request, CUDA_ERROR_INVALID_HANDLE);
   const CUresult result = s.driver().cuStreamQuery(stream.object);
   if (result != CUDA_ERROR_NOT_READY) return s.answer_query(request, result);
   // What the stream holds now is done when an event behind it is.
   CUevent event = nullptr;
   const CUresult made = s.driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
-  if (made != CUDA_SUCCESS) return s.answer(request, made);
-  s.answer(request, result);
+  if (made != CUDA_SUCCESS) return s.answers().send(request, made);
+  s.answers().send(request, result);
   s.driver().cuEventRecord(event, stream.object);
   s.watch(handle, request, event, true);
 }
 
-void handle_Echo(Session &s, const wire_Echo &q) { s.answer(q.request.request, CUDA_SUCCESS); }
+void handle_Echo(Session &s, const wire_Echo &q) {
+  s.answers().send(q.request.request, CUDA_SUCCESS);
+}
 
 void handle_ContextReset(Session &s, const wire_ContextReset &q) {
   const uint64_t request = q.request.request;
   const CUresult result = s.reset(false);
-  s.synchronised(request, result);
+  s.answers().synchronised(request, result);
 }
 
 }  // namespace outboard

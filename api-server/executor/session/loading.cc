@@ -89,7 +89,8 @@ void answer_refused(Session &s, const Loading &loading, CUresult result) {
   reply.errors_size = static_cast<uint32_t>(loading.compiling.errors.size());
   Bytes tail;
   append_padded(tail, loading.compiling.errors.data(), loading.compiling.errors.size());
-  s.answer(loading.request, CUDA_SUCCESS, &reply.reply, sizeof reply, tail.data(), tail.size());
+  s.answers().send(loading.request, CUDA_SUCCESS, &reply.reply, sizeof reply, tail.data(),
+                   tail.size());
 }
 
 }  // namespace
@@ -98,11 +99,11 @@ void answer_state(Session &s, const Loading &loading, CUresult result, uint32_t 
   if (loading.open) {
     wire_ModuleOpen_reply reply{};
     reply.state = state;
-    return s.answer(loading.request, result, &reply.reply, sizeof reply);
+    return s.answers().send(loading.request, result, &reply.reply, sizeof reply);
   }
   wire_ModuleLoad_reply reply{};
   reply.state = state;
-  s.answer(loading.request, result, &reply.reply, sizeof reply);
+  s.answers().send(loading.request, result, &reply.reply, sizeof reply);
 }
 
 void answer_no_room(Session &s, Loading &loading) {
@@ -145,7 +146,7 @@ bool load(Session &s, Loading &loading, std::shared_ptr<const Image> image,
     s.violation("a module's handle was used twice");
     return true;
   }
-  s.flush_output();
+  s.answers().output();
   const auto list_size = static_cast<uint32_t>(list.bytes.size());
   if (!loading.open) {
     wire_ModuleLoad_reply reply{};
@@ -153,8 +154,8 @@ bool load(Session &s, Loading &loading, std::shared_ptr<const Image> image,
     reply.kernels = kernels;
     reply.listed = list.listed;
     reply.list_size = list_size;
-    s.answer(loading.request, CUDA_SUCCESS, &reply.reply, sizeof reply, list.bytes.data(),
-             list_size);
+    s.answers().send(loading.request, CUDA_SUCCESS, &reply.reply, sizeof reply, list.bytes.data(),
+                     list_size);
     return true;
   }
   wire_ModuleOpen_reply reply{};
@@ -167,7 +168,8 @@ bool load(Session &s, Loading &loading, std::shared_ptr<const Image> image,
   Bytes tail;
   append_padded(tail, compiling.info.data(), compiling.info.size());
   append(tail, list.bytes.data(), list_size);
-  s.answer(loading.request, CUDA_SUCCESS, &reply.reply, sizeof reply, tail.data(), tail.size());
+  s.answers().send(loading.request, CUDA_SUCCESS, &reply.reply, sizeof reply, tail.data(),
+                   tail.size());
   return true;
 }
 

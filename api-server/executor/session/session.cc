@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/session_limits.h"
 #include "dispatch.h"
 #include "session/loading.h"
 #include "session/read_ahead.h"
@@ -63,7 +64,6 @@ std::shared_ptr<Session> Session::start(std::shared_ptr<Device> device, SessionO
     device->yield();
     throw;
   }
-  if (session->output_) session->output_->skip();
   session->crew_.start();
   if (!expected.empty()) load_expected(*session, std::move(expected));
   std::thread([session]() mutable {
@@ -90,12 +90,12 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       wake_fd_(wake_fd),
       trace_(Trace::open(options.trace, id_)),
       receiver_(fd, options.leftover, *counters_),
-      sender_(fd, *counters_),
+      answers_(fd, *counters_, trace_.get(), Output::installed(), ending_),
       crew_([this] { device_->bind(); }, [this] { lead(); }),
       memory_(device_->driver(), device_->ordinal(), device_->scrubber(), device_->window_base(),
               device_->window_size(), {options.memory_limit, options.pinned_limit},
               {.held_up = [this] { return host_functions_.pending(); },
-               .resting = [this] { return all_done(); },
+               .resting = [this] { return objects_.all_done(); },
                .awaited = [this](uint64_t address,
                                  uint64_t size) { return stream_waits_.within(address, size); }}),
       arrays_(device_->driver(), memory_, device_->scrubber(),
@@ -108,7 +108,6 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
                         : nullptr),
       transfers_(device_->driver()),
       pages_(device_->driver()),
-      output_(Output::installed()),
       host_functions_(device_->driver(),
                       [this](uint64_t function, uint64_t call, CUresult status) {
                         call_guest(function, call, status);
@@ -116,6 +115,7 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       gate_(
           device_->driver(), device_->context(), device_->tokens(), id_,
           limited(options.gate, options), [this] { device_->bind(); }, trace_.get()),
+      objects_(device_->driver(), id_, pages_, gate_, uploads_),
       graphs_(device_->driver()),
       image_room_(options.image_limit ? options.image_limit : device_->image_bytes()) {
   Sharer sharer{id_, options.tenant, {}};
@@ -201,8 +201,7 @@ bool Session::next_frame() {
     trace_->taken();
   if (idle_owed_ && receiver_.available() == 0 && nothing_comes()) {
     idle_owed_ = false;
-    wire_header idle;
-    sender_.push(WIRE_IDLE, &idle, sizeof idle);
+    answers_.idle();
     gate_.pause();
   }
   pause_before_wait(sizeof(wire_header));
@@ -285,8 +284,90 @@ void Session::posted_aside(uint16_t op, std::function<CUresult()> work) {
   posted(op, CUDA_SUCCESS);
   post([this, op, work = std::move(work), sequence = posted_count_] {
     const CUresult result = work();
-    if (result != CUDA_SUCCESS) fault(op, result, sequence);
+    if (result != CUDA_SUCCESS) answers_.fault(op, result, sequence);
   });
+}
+
+// What was downloaded before the function's turn is there when the guest calls it. The thread is
+// the driver's, which may not ask it.
+void Session::call_guest(uint64_t function, uint64_t call, CUresult status) {
+  if (!transfers_.pending()) return answers_.call(function, call, status);
+  post([=, this] {
+    transfers_.settle(UINT64_MAX);
+    answers_.call(function, call, status);
+  });
+}
+
+// ---- waiting -----------------------------------------------------------------------------------
+
+void Session::answer_query(uint64_t request, CUresult result) {
+  if (transfers_.pending()) {
+    const uint64_t sequence = sequence_;
+    hand_over();
+    transfers_.settle(sequence);
+  }
+  answers_.synchronised(request, result);
+}
+
+void Session::watch(uint64_t handle, uint64_t request, CUevent event, bool own) {
+  if (watches_.fetch_add(1) >= session_limits.queries) {
+    if (own) driver().cuEventDestroy_v2(event);
+    return violation("more queries are waited for than a guest may");
+  }
+  if (!own) objects_.pin(event);
+  post([this, handle, request, event, own, sequence = sequence_] {
+    driver().cuEventSynchronize(event);
+    if (own) {
+      driver().cuEventDestroy_v2(event);
+    } else {
+      objects_.unpin(event);
+    }
+    transfers_.settle(sequence);
+    watches_.fetch_sub(1);  // before the guest may ask again
+    answers_.done(handle, request);
+  });
+}
+
+// ---- limits ------------------------------------------------------------------------------------
+
+bool Session::has_room(size_t count, size_t most, const char *what) {
+  if (count < most) return true;
+  if (!room_refused_) {
+    log_line(LogLevel::kWarn, id_,
+             "refused: a session may have " + std::to_string(most) + " " + what + " at a time");
+  }
+  room_refused_ = true;
+  return false;
+}
+template <>
+bool Session::has_room<CUstream>() {
+  return has_room(objects_.stream_count(), session_limits.streams, "streams");
+}
+template <>
+bool Session::has_room<CUevent>() {
+  return has_room(objects_.event_count(), session_limits.events, "events");
+}
+template <>
+bool Session::has_room<CUmodule>() {
+  return has_room(module_count_.load(), session_limits.modules, "modules");
+}
+template <>
+bool Session::has_room<CUarray>() {
+  if (arrays_.count() >= session_limits.arrays) arrays_.drain();
+  return has_room(arrays_.count(), session_limits.arrays, "arrays");
+}
+template <>
+bool Session::has_room<CUtexObject>() {
+  return has_room(textures_.count(), session_limits.textures, "textures and surfaces");
+}
+
+void Session::count_memory() {
+  const uint64_t mapped = memory_.mapped();
+  counters_->memory_mapped.store(mapped, std::memory_order_relaxed);
+  counters_->pinned_memory.store(memory_.pinned(), std::memory_order_relaxed);
+  if (mapped > counters_->memory_mapped_peak.load(std::memory_order_relaxed)) {
+    counters_->memory_mapped_peak.store(mapped, std::memory_order_relaxed);
+  }
 }
 
 }  // namespace outboard

@@ -6,28 +6,24 @@
 // once the guest is gone or the session is stopped, and then reports.
 //
 // Locks, never two at a time except in this order:
-//   loaded_mutex_ | pins_mutex_ | output_mutex_ -> Sender
-//   Transfers, Staging, ModuleStore, Crew, Gate, HostFunctions: innermost
+//   Answers -> Sender
+//   Objects, Transfers, Staging, ModuleStore, Crew, Gate, HostFunctions: innermost
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <thread>
 
 #include "base/chains.h"
 #include "base/counters.h"
-#include "base/handles.h"
 #include "copies/region.h"
 #include "copies/transfers.h"
 #include "copies/uploads.h"
 #include "device/device.h"
-#include "device/output.h"
 #include "gate/gate.h"
 #include "gate/trace.h"
 #include "images/expected_modules.h"
@@ -38,13 +34,14 @@
 #include "memory/memory.h"
 #include "memory/stream_waits.h"
 #include "memory/textures.h"
+#include "session/answers.h"
 #include "session/crew.h"
 #include "session/graphs.h"
 #include "session/host_functions.h"
+#include "session/objects.h"
 #include "session/pages.h"
 #include "wire/frame.h"
 #include "wire/receiver.h"
-#include "wire/sender.h"
 #include "wire_calls.h"
 
 namespace outboard {
@@ -136,34 +133,12 @@ class Session : public std::enable_shared_from_this<Session> {
   // What starts work on the device passes here.
   Gate &gate() { return gate_; }
 
-  // Handles.
-  template <class T>
-  bool can_mint(uint64_t handle) const;
+  Objects &objects() { return objects_; }
+  // From any thread.
+  Answers &answers() { return answers_; }
   // Whether the guest may have one more (session_limits.h); says so in the log otherwise.
   template <class T>
   bool has_room();
-  void keep(uint64_t handle, CUstream stream);
-  void keep(uint64_t handle, CUevent event) {
-    events_.keep(handle, event);
-    ++event_count_;
-  }
-  void keep(uint64_t handle, const Function &function) { functions_.keep(handle, function); }
-  // A stream found to be used is not held by a download, or is waited for.
-  bool find(uint64_t handle, CUstream *stream);
-  bool find(uint64_t handle, Stream *stream);
-  bool find(uint64_t handle, CUevent *event);
-  bool find(uint64_t handle, CUfunction *function);
-  Function *find_function(uint64_t handle) { return functions_.find(handle); }
-  // For calls that only wait.
-  bool peek(uint64_t handle, Stream *stream);
-  bool peek(uint64_t handle, CUevent *event) { return find(handle, event); }
-  bool take(uint64_t handle, CUstream *stream);
-  bool take(uint64_t handle, CUevent *event);
-  // There are tokens for it, which go with it.
-  void note_exported(uint64_t event) { exported_events_.insert(event); }
-  // Destroys what was taken; when somebody waits for it, after that.
-  CUresult retire(CUstream stream);
-  CUresult retire(CUevent event);
 
   // Tells the counters how much memory the guest has now.
   void count_memory();
@@ -172,35 +147,15 @@ class Session : public std::enable_shared_from_this<Session> {
   // The rest of a bulk frame.
   bool payload(void *to, size_t length);
 
-  // Results and answers. All but those of posted commands may come from any thread.
+  // The result of a posted command. By the leader.
   void posted(uint16_t op, CUresult result) {
     idle_owed_ = true;
     ++posted_count_;
     if (result != CUDA_SUCCESS) [[unlikely]]
-      fault(op, result, posted_count_);
+      answers_.fault(op, result, posted_count_);
   }
   // What the driver may wait for the whole device in, and so for the guest: aside then.
   void posted_aside(uint16_t op, std::function<CUresult()> work);
-  void answer(uint64_t request, CUresult result);
-  // `reply` begins with a wire_reply; `tail` follows it, padded.
-  void answer(uint64_t request, CUresult result, wire_reply *reply, size_t size,
-              const void *tail = nullptr, size_t tail_size = 0);
-  // The answer of a call that has synchronised: what kernels printed goes before it.
-  void synchronised(uint64_t request, CUresult result);
-  // The last piece of a download and its answer, in one go.
-  void answer_with_data(uint64_t request, uint64_t offset, const void *data, size_t length);
-  bool send_data(uint64_t request, uint64_t offset, const void *data, size_t length);
-  // The same for a piece that lies in the region. `last`: with its answer.
-  void send_placed(uint64_t request, uint64_t offset, size_t length, uint32_t slot, bool last);
-  // An answer that a descriptor goes along with.
-  void answer_with_descriptor(uint64_t request, wire_reply *reply, size_t size, int descriptor);
-  void push_done(uint64_t handle, uint64_t request);
-  void push_call(uint64_t function, uint64_t call, CUresult status);
-  void call_guest(uint64_t function, uint64_t call, CUresult status);
-  void flush_output();
-  // Notes that text may come.
-  void launched() { launched_.store(true, std::memory_order_relaxed); }
-
   // The guest broke a rule: the session ends. From any thread.
   void violation(const std::string &what);
 
@@ -209,60 +164,42 @@ class Session : public std::enable_shared_from_this<Session> {
   bool hand_over() { return crew_.hand_over(); }
   void post(std::function<void()> job) { crew_.post(std::move(job)); }
 
-  // Whether nothing is left to wait for; errors count as that.
-  bool done();
-  // The same, however many streams there are to be asked.
-  bool all_done();
-  bool done(const Stream &stream) { return done(stream.object); }
-  bool done(CUstream stream) { return driver().cuStreamQuery(stream) != CUDA_ERROR_NOT_READY; }
-  bool done(CUevent event) { return driver().cuEventQuery(event) != CUDA_ERROR_NOT_READY; }
-  // Whether a copy queued on the stream now would run at once.
-  bool quiet(const Stream &stream);
-
-  // A stream beside those of the guest; false: there are as many as it may have. Any thread.
-  bool take_side_stream();
-  void give_side_stream() { side_streams_.fetch_sub(1); }
-
-  // Keeps what is waited for from being destroyed.
-  void pin(const Stream &stream) { pin(stream.object); }
-  void unpin(const Stream &stream) { unpin(stream.object); }
-  void pin(void *object);
-  void unpin(void *object);
-
   // Carries out a driver call that may block and answers it. When there is something to wait for,
   // another thread leads meanwhile.
   template <class Block>
   void wait(uint64_t request, Block block) {
-    if (!transfers_.pending() && done()) return synchronised(request, block());
+    if (!transfers_.pending() && objects_.done()) return answers_.synchronised(request, block());
     const uint64_t sequence = sequence_;
-    const uint64_t orphans = orphans_.load();
+    const uint64_t orphans = objects_.orphans();
     hand_over();
     const CUresult result = block();
-    forget_orphans(orphans);
+    objects_.forget_orphans(orphans);
     transfers_.settle(sequence, nullptr, true);
-    synchronised(request, result);
+    answers_.synchronised(request, result);
   }
   template <class Block>
   void wait(uint64_t request, const Stream &stream, Block block) {
-    if (!transfers_.pending() && done(stream)) return synchronised(request, block());
+    if (!transfers_.pending() && objects_.done(stream))
+      return answers_.synchronised(request, block());
     const uint64_t sequence = sequence_;
-    pin(stream);
+    objects_.pin(stream.object);
     hand_over();
     const CUresult result = block();
-    unpin(stream);
+    objects_.unpin(stream.object);
     transfers_.settle(sequence, &stream);
-    synchronised(request, result);
+    answers_.synchronised(request, result);
   }
   template <class Block>
   void wait(uint64_t request, CUevent event, Block block) {
-    if (!transfers_.pending() && done(event)) return synchronised(request, block());
+    if (!transfers_.pending() && objects_.done(event))
+      return answers_.synchronised(request, block());
     const uint64_t sequence = sequence_;
-    pin(event);
+    objects_.pin(event);
     hand_over();
     const CUresult result = block();
-    unpin(event);
+    objects_.unpin(event);
     transfers_.settle(sequence);
-    synchronised(request, result);
+    answers_.synchronised(request, result);
   }
   // The answer of a query that is not NOT_READY.
   void answer_query(uint64_t request, CUresult result);
@@ -312,17 +249,9 @@ class Session : public std::enable_shared_from_this<Session> {
   void watch();
   void end(EndReason reason, const std::string &message);
   GateOptions limited(GateOptions options, const SessionOptions &session);
-  void fault(uint16_t op, CUresult result, uint64_t sequence);
   uint64_t taken_elsewhere() const;
   bool has_room(size_t count, size_t most, const char *what);
-  void fill(wire_reply *reply, uint64_t request, CUresult result);
-  void forget_orphans(uint64_t seen) { orphans_.compare_exchange_strong(seen, 0); }
-  CUresult destroy(CUstream stream);
-
-  struct Pin {
-    unsigned count = 0;
-    std::function<void()> then;
-  };
+  void call_guest(uint64_t function, uint64_t call, CUresult status);
 
   const std::shared_ptr<Device> device_;
   const std::shared_ptr<Counters> counters_;
@@ -338,7 +267,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const std::unique_ptr<Trace> trace_;
 
   Receiver receiver_;
-  Sender sender_;
+  Answers answers_;
   Crew crew_;
   Memory memory_;
   Arrays arrays_;
@@ -350,7 +279,6 @@ class Session : public std::enable_shared_from_this<Session> {
   Transfers transfers_;
   Chains downloads_;  // by stream
   Pages pages_;
-  Output *const output_;
   LoadedModules loaded_;
   PendingImages pending_images_;
   ExpectedModules expected_;
@@ -360,13 +288,8 @@ class Session : public std::enable_shared_from_this<Session> {
   StreamWaits stream_waits_;
   Gate gate_;
 
-  HandleTable<Stream, WIRE_KIND_STREAM> streams_;
-  HandleTable<CUevent, WIRE_KIND_EVENT> events_;
-  HandleTable<Function, WIRE_KIND_FUNCTION> functions_;
+  Objects objects_;
   Graphs graphs_;
-  unsigned stream_count_ = 0;
-  size_t event_count_ = 0;
-  std::set<uint64_t> exported_events_;
 
   std::mutex limits_mutex_;
   std::mutex load_mutex_;  // while a library is loaded and what it takes is measured
@@ -381,16 +304,7 @@ class Session : public std::enable_shared_from_this<Session> {
   CUresult unclean_ = CUDA_SUCCESS;  // why the device cannot serve another session
   bool worn_ = false;  // it is clean, but its context has limits that cannot be put back
 
-  std::atomic<int> async_{0};         // first error of posted commands not yet reported
-  std::atomic<int> sticky_{0};        // error that the context does not recover from
-  std::atomic<uint64_t> orphans_{0};  // streams destroyed with work pending, not yet waited for
-  std::atomic<bool> launched_{false};
   std::atomic<unsigned> watches_{0};
-  std::atomic<unsigned> side_streams_{0};
-
-  std::mutex output_mutex_;  // reading what kernels printed and sending it
-  std::mutex pins_mutex_;
-  std::map<void *, Pin> pins_;
 
   std::mutex end_mutex_;
   std::vector<int> peer_fds_;

@@ -60,7 +60,7 @@ void Session::watch() {
 // Streams that wait for one value after another go on by one in each round.
 void Session::satisfy_waits() {
   constexpr int kRounds = 500;
-  for (int round = 0; round < kRounds && !stream_waits_.empty() && !done(); round++) {
+  for (int round = 0; round < kRounds && !stream_waits_.empty() && !objects_.done(); round++) {
     stream_waits_.satisfy(memory_, device_->scrubber());
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -76,7 +76,7 @@ void Session::end(EndReason reason, const std::string &message) {
     end_message_ = message;
   }
   ending_.store(true);
-  sender_.hurry();
+  answers_.hurry();
   if (memory_.lender()) memory_.lender()->hurry();
   // Wakes a leader that waits for the guest.
   shutdown(fd_, SHUT_RD);
@@ -103,11 +103,9 @@ void Session::say_end() {
   }
   if (reason == EndReason::kClosed) return;
   if (reason == EndReason::kViolation) sentence = "protocol violation: " + sentence;
-  wire_end frame{};
-  frame.result = reason == EndReason::kViolation ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
-                                                 : CUDA_ERROR_DEVICE_UNAVAILABLE;
-  frame.length = static_cast<uint32_t>(sentence.size());
-  sender_.push(WIRE_END, &frame, sizeof frame, sentence.data(), sentence.size());
+  answers_.end(reason == EndReason::kViolation ? CUDA_ERROR_SYSTEM_DRIVER_MISMATCH
+                                               : CUDA_ERROR_DEVICE_UNAVAILABLE,
+               sentence);
   shutdown(fd_, SHUT_WR);
 }
 
@@ -162,16 +160,8 @@ CUresult Session::reset(bool over) {
     links_.clear();
   }
   graphs_.clear();
-  events_.each([&](CUevent event) { keep_first(driver().cuEventDestroy_v2(event)); });
-  streams_.each([&](Stream &s) { keep_first(driver().cuStreamDestroy_v2(s.object)); });
+  keep_first(objects_.release());
   keep_first(pages_.release());
-  for (uint64_t event : exported_events_) Offers::own().withdraw(id_, event);
-  exported_events_.clear();
-  events_.clear();
-  streams_.clear();
-  functions_.clear();
-  stream_count_ = 0;
-  event_count_ = 0;
   keep_first(textures_.release());
   keep_first(arrays_.release());
   keep_first(memory_.release(over));
@@ -204,7 +194,7 @@ bool Session::release() {
   region_.reset();
   host_functions_.finish();
   gate_.finish();
-  if (output_) output_->skip();
+  answers_.skip_output();
   if (unclean_ != CUDA_SUCCESS) {
     std::lock_guard lock(end_mutex_);
     if (reason_ == EndReason::kClosed) reason_ = EndReason::kDevice;
@@ -225,7 +215,7 @@ bool Session::release() {
 SessionEnd Session::warden() {
   watch();
   left_alone_.store(true);
-  sender_.hurry();
+  answers_.hurry();
   gate_.open();
   host_functions_.open();
   SessionEnd report;

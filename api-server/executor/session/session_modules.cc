@@ -65,7 +65,7 @@ void Session::unloaded(const Module &module) {
 
 void Session::drop_functions_of(const Module *module) {
   graphs_.unloaded(module);
-  functions_.drop_if([module](const Function &f) { return f.module == module; });
+  objects_.drop_functions_of(module);
 }
 
 bool Session::heap_is_fixed() {

@@ -1,12 +1,21 @@
-// What a session sends: answers, data, calls of the program's functions, what kernels printed.
-#include "session/session.h"
+#include "session/answers.h"
+
+#include <sys/uio.h>
+
+#include <algorithm>
 
 namespace outboard {
 
-void Session::fault(uint16_t op, CUresult result, uint64_t sequence) {
+Answers::Answers(int fd, Counters &counters, const Trace *trace, Output *output,
+                 const std::atomic<bool> &ending)
+    : sender_(fd, counters), counters_(counters), trace_(trace), output_(output), ending_(ending) {
+  skip_output();
+}
+
+void Answers::fault(uint16_t op, CUresult result, uint64_t sequence) {
   int none = 0;
   async_.compare_exchange_strong(none, result);
-  outboard::count(counters_->faults);
+  outboard::count(counters_.faults);
   wire_fault frame{};
   frame.result = result;
   frame.op = op;
@@ -14,40 +23,36 @@ void Session::fault(uint16_t op, CUresult result, uint64_t sequence) {
   sender_.push(WIRE_FAULT, &frame, sizeof frame);
 }
 
-void Session::fill(wire_reply *reply, uint64_t request, CUresult result) {
+void Answers::fill(wire_reply *reply, uint64_t request, CUresult result) {
   if (trace_) [[unlikely]]
     Trace::answers();
   reply->request = request;
   reply->result = result;
   reply->async = async_.load(std::memory_order_relaxed) ? async_.exchange(0) : 0;
-  outboard::count(counters_->round_trips);
+  outboard::count(counters_.round_trips);
 }
 
-// Once a session is ending, its streams are let go so that they come to their end: functions that
-// nobody called, values that nobody wrote. What comes to its end only then is not done, and no
-// answer may say that it is: the guest is told that the session is over instead.
-
-void Session::answer(uint64_t request, CUresult result) {
-  if (is_ending()) return;
+void Answers::send(uint64_t request, CUresult result) {
+  if (ending_.load()) return;
   wire_reply reply;
   fill(&reply, request, result);
   sender_.push(WIRE_REPLY, &reply, sizeof reply);
 }
 
-void Session::answer(uint64_t request, CUresult result, wire_reply *reply, size_t size,
-                     const void *tail, size_t tail_size) {
-  if (is_ending()) return;
+void Answers::send(uint64_t request, CUresult result, wire_reply *reply, size_t size,
+                   const void *tail, size_t tail_size) {
+  if (ending_.load()) return;
   fill(reply, request, result);
   sender_.push(WIRE_REPLY, reply, size, tail, tail_size);
 }
 
-void Session::synchronised(uint64_t request, CUresult result) {
-  flush_output();
-  answer(request, result);
+void Answers::synchronised(uint64_t request, CUresult result) {
+  output();
+  send(request, result);
 }
 
-bool Session::send_data(uint64_t request, uint64_t offset, const void *data, size_t length) {
-  if (is_ending()) return false;
+bool Answers::data(uint64_t request, uint64_t offset, const void *data, size_t length) {
+  if (ending_.load()) return false;
   wire_data frame;
   frame.request = request;
   frame.offset = offset;
@@ -55,8 +60,8 @@ bool Session::send_data(uint64_t request, uint64_t offset, const void *data, siz
   return sender_.push(WIRE_DATA, &frame, sizeof frame, data, length);
 }
 
-void Session::answer_with_data(uint64_t request, uint64_t offset, const void *data, size_t length) {
-  if (is_ending()) return;
+void Answers::last_data(uint64_t request, uint64_t offset, const void *data, size_t length) {
+  if (ending_.load()) return;
   const size_t padding = -length & 7;
   wire_data frame;
   frame.header = {WIRE_DATA, 0, static_cast<uint32_t>(sizeof frame + length + padding)};
@@ -73,9 +78,8 @@ void Session::answer_with_data(uint64_t request, uint64_t offset, const void *da
   sender_.send(parts, 4);
 }
 
-void Session::send_placed(uint64_t request, uint64_t offset, size_t length, uint32_t slot,
-                          bool last) {
-  if (is_ending()) return;
+void Answers::placed(uint64_t request, uint64_t offset, size_t length, uint32_t slot, bool last) {
+  if (ending_.load()) return;
   wire_placed frame{};
   frame.header = {WIRE_PLACED, 0, sizeof frame};
   frame.request = request;
@@ -89,35 +93,24 @@ void Session::send_placed(uint64_t request, uint64_t offset, size_t length, uint
   sender_.send(parts, last ? 2 : 1);
 }
 
-void Session::answer_with_descriptor(uint64_t request, wire_reply *reply, size_t size,
-                                     int descriptor) {
-  if (is_ending()) return;
+void Answers::with_descriptor(uint64_t request, wire_reply *reply, size_t size, int descriptor) {
+  if (ending_.load()) return;
   reply->header = {WIRE_REPLY, 0, static_cast<uint32_t>(size)};
   fill(reply, request, CUDA_SUCCESS);
   iovec part = {reply, size};
   sender_.send(&part, 1, descriptor);
 }
 
-void Session::push_done(uint64_t handle, uint64_t request) {
-  flush_output();
-  if (is_ending()) return;
+void Answers::done(uint64_t handle, uint64_t request) {
+  output();
+  if (ending_.load()) return;
   wire_done frame;
   frame.handle = handle;
   frame.request = request;
   sender_.push(WIRE_DONE, &frame, sizeof frame);
 }
 
-// What was downloaded before the function's turn is there when the guest calls it. The thread is
-// the driver's, which may not ask it.
-void Session::call_guest(uint64_t function, uint64_t call, CUresult status) {
-  if (!transfers_.pending()) return push_call(function, call, status);
-  post([=, this] {
-    transfers_.settle(UINT64_MAX);
-    push_call(function, call, status);
-  });
-}
-
-void Session::push_call(uint64_t function, uint64_t call, CUresult status) {
+void Answers::call(uint64_t function, uint64_t call, CUresult status) {
   wire_call frame{};
   frame.function = function;
   frame.call = call;
@@ -125,7 +118,7 @@ void Session::push_call(uint64_t function, uint64_t call, CUresult status) {
   sender_.push(WIRE_CALL, &frame, sizeof frame);
 }
 
-void Session::flush_output() {
+void Answers::output() {
   if (!output_ || !launched_.load(std::memory_order_relaxed)) return;
   std::lock_guard lock(output_mutex_);
   char text[16 << 10];
@@ -141,6 +134,22 @@ void Session::flush_output() {
     frame.length = length;
     if (!sender_.push(WIRE_ERRORS, &frame, sizeof frame, assertions.data() + at, length)) break;
   }
+}
+
+void Answers::skip_output() {
+  if (output_) output_->skip();
+}
+
+void Answers::idle() {
+  wire_header frame;
+  sender_.push(WIRE_IDLE, &frame, sizeof frame);
+}
+
+void Answers::end(CUresult result, const std::string &sentence) {
+  wire_end frame{};
+  frame.result = result;
+  frame.length = static_cast<uint32_t>(sentence.size());
+  sender_.push(WIRE_END, &frame, sizeof frame, sentence.data(), sentence.size());
 }
 
 }  // namespace outboard
