@@ -1,5 +1,5 @@
 // The executor for Node: exactly the interface of api-server/src/native.ts. Everything runs on
-// JavaScript's thread except the report at a session's end, which comes from the session's warden
+// JavaScript's thread except the report at a session's end, which comes from the session's reaper
 // through a thread-safe function.
 #include <napi.h>
 #include <sys/socket.h>

@@ -2,7 +2,7 @@
 // used. The guest has been told which, waits for their answers where it needs one, and takes the
 // module; it need not ask.
 //
-// Loads happen on a thread of the crew, beside the leader, who takes: hence the lock.
+// Loads happen on a thread of the pool, beside the leader, who takes: hence the lock.
 #pragma once
 
 #include <cstdint>

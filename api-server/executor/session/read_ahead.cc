@@ -34,13 +34,13 @@ bool may_wait_for_device(uint16_t op) {
   }
 }
 
-ReadAhead::ReadAhead(Crew &crew, Receiver &receiver, HostFunctions &functions)
+ReadAhead::ReadAhead(ThreadPool &pool, Receiver &receiver, HostFunctions &functions)
     : receiver_(receiver), functions_(functions), stop_(eventfd(0, EFD_CLOEXEC)) {
   if (stop_ < 0) {
     done_.set_value();
     return;
   }
-  crew.post([this] { read(); });
+  pool.post([this] { read(); });
 }
 
 ReadAhead::~ReadAhead() {

@@ -1,13 +1,13 @@
 // While the leader makes a driver call that waits for the device: the device may wait for a
 // function of the guest, and that this has returned is told by a command that only the leader would
-// read. So for that long another thread of the crew takes up what arrives, behind what has been
+// read. So for that long another thread of the pool takes up what arrives, behind what has been
 // consumed, and looks for such returns; all else stays for the leader.
 #pragma once
 
 #include <future>
 
-#include "session/crew.h"
 #include "session/host_functions.h"
+#include "session/thread_pool.h"
 #include "wire/receiver.h"
 
 namespace outboard {
@@ -15,7 +15,7 @@ namespace outboard {
 /** For the leader; until it ends, nobody else may use the receiver. */
 class ReadAhead {
  public:
-  ReadAhead(Crew &crew, Receiver &receiver, HostFunctions &functions);
+  ReadAhead(ThreadPool &pool, Receiver &receiver, HostFunctions &functions);
   ~ReadAhead();
   ReadAhead(const ReadAhead &) = delete;
   ReadAhead &operator=(const ReadAhead &) = delete;

@@ -64,12 +64,12 @@ std::shared_ptr<Session> Session::start(std::shared_ptr<Device> device, SessionO
     device->yield();
     throw;
   }
-  session->crew_.start();
+  session->threads_.start();
   if (!expected.empty()) load_expected(*session, std::move(expected));
   std::thread([session]() mutable {
-    pthread_setname_np(pthread_self(), "outboard-warden");
+    pthread_setname_np(pthread_self(), "outboard-reaper");
     const std::function<void(const SessionEnd &)> on_end = session->on_end_;
-    const SessionEnd end = session->warden();
+    const SessionEnd end = session->reap();
     session.reset();  // whoever is told finds nothing of it left
     if (on_end) on_end(end);
   }).detach();
@@ -91,7 +91,7 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       trace_(Trace::open(options.trace, id_)),
       receiver_(fd, options.leftover, *counters_),
       answers_(fd, *counters_, trace_.get(), Output::installed(), ending_),
-      crew_([this] { device_->bind(); }, [this] { lead(); }),
+      threads_([this] { device_->bind(); }, [this] { lead(); }),
       memory_(device_->driver(), device_->ordinal(), device_->scrubber(), device_->window_base(),
               device_->window_size(), {options.memory_limit, options.pinned_limit},
               {.held_up = [this] { return host_functions_.pending(); },
@@ -149,7 +149,7 @@ Session::~Session() {
 void Session::lead() {
   while (!ending_.load(std::memory_order_relaxed)) {
     if (!next_frame()) break;
-    if (!Crew::leads()) return;
+    if (!ThreadPool::leads()) return;
   }
   finish();
 }
@@ -238,11 +238,11 @@ bool Session::next_frame() {
   {
     std::optional<ReadAhead> ahead;
     if (may_wait_for_device(head.op) && host_functions_.pending()) [[unlikely]]
-      ahead.emplace(crew_, receiver_, host_functions_);
+      ahead.emplace(threads_, receiver_, host_functions_);
     adopt_variables();
     dispatch(*this, in);
   }
-  if (!Crew::leads()) return true;
+  if (!ThreadPool::leads()) return true;
   if (in.failed()) {
     violation(std::string("malformed ") + op_name(head.op) + ": " + in.why());
     return false;

@@ -1,13 +1,13 @@
 // One session: a guest's connection and everything it owns on the device, from the first frame
 // after the Welcome to the release of the last byte.
 //
-// Threads: a crew (crew.h), of which one leads and decodes; everything not said to be otherwise
-// belongs to the leader. And a warden, which sees to it that the session ends within bounded time
-// once the guest is gone or the session is stopped, and then reports.
+// Threads: a pool (thread_pool.h), of which one leads and decodes; everything not said to be
+// otherwise belongs to the leader. And a reaper, which sees to it that the session ends within
+// bounded time once the guest is gone or the session is stopped, and then reports.
 //
 // Locks, never two at a time except in this order:
 //   Answers -> Sender
-//   Objects, Transfers, Staging, ModuleStore, Crew, Gate, HostFunctions: innermost
+//   Objects, Transfers, Staging, ModuleStore, ThreadPool, Gate, HostFunctions: innermost
 #pragma once
 
 #include <chrono>
@@ -35,11 +35,11 @@
 #include "memory/stream_waits.h"
 #include "memory/textures.h"
 #include "session/answers.h"
-#include "session/crew.h"
 #include "session/graphs.h"
 #include "session/host_functions.h"
 #include "session/objects.h"
 #include "session/pages.h"
+#include "session/thread_pool.h"
 #include "wire/frame.h"
 #include "wire/receiver.h"
 #include "wire_calls.h"
@@ -161,8 +161,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // ---- waiting ---------------------------------------------------------------------------------
 
-  bool hand_over() { return crew_.hand_over(); }
-  void post(std::function<void()> job) { crew_.post(std::move(job)); }
+  bool hand_over() { return threads_.hand_over(); }
+  void post(std::function<void()> job) { threads_.post(std::move(job)); }
 
   // Carries out a driver call that may block and answers it. When there is something to wait for,
   // another thread leads meanwhile.
@@ -245,7 +245,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void satisfy_waits();
   void say_end();
   void linger();
-  SessionEnd warden();
+  SessionEnd reap();
   void watch();
   void end(EndReason reason, const std::string &message);
   GateOptions limited(GateOptions options, const SessionOptions &session);
@@ -263,12 +263,12 @@ class Session : public std::enable_shared_from_this<Session> {
   const std::function<void(const ExpectedModule &)> on_used_;
   const std::function<void(const SessionEnd &)> on_end_;
   const int fd_;
-  const int wake_fd_;  // wakes the warden
+  const int wake_fd_;  // wakes the reaper
   const std::unique_ptr<Trace> trace_;
 
   Receiver receiver_;
   Answers answers_;
-  Crew crew_;
+  ThreadPool threads_;
   Memory memory_;
   Arrays arrays_;
   Textures textures_;

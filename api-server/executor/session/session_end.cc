@@ -127,8 +127,8 @@ void Session::finish() {
   say_end();
   if (memory_.lender()) memory_.lender()->close();
   satisfy_waits();
-  crew_.dismiss();
-  crew_.wait_alone();
+  threads_.dismiss();
+  threads_.wait_alone();
   const bool clean = release();
   std::lock_guard lock(end_mutex_);
   released_ = true;
@@ -147,7 +147,7 @@ CUresult Session::reset(bool over) {
     at_rest_ = true;
     over_.notify_all();
   }
-  crew_.wait_alone();
+  threads_.wait_alone();
   const auto keep_first = [&](CUresult result) {
     if (first == CUDA_SUCCESS) first = result;
   };
@@ -212,7 +212,7 @@ bool Session::release() {
 }
 
 // Sees the session to its end, whatever its threads are stuck in.
-SessionEnd Session::warden() {
+SessionEnd Session::reap() {
   watch();
   left_alone_.store(true);
   answers_.hurry();
@@ -234,7 +234,7 @@ SessionEnd Session::warden() {
     report = {reason_, end_message_, released && reusable_, used_.list()};
   }
   if (released) {
-    crew_.join();
+    threads_.join();
   } else {
     // The leader may be stuck, too.
     say_end();
@@ -244,7 +244,7 @@ SessionEnd Session::warden() {
              report.message.empty() ? "" : "; ", seconds);
     report.message += text;
     if (report.reason == EndReason::kClosed) report.reason = EndReason::kDevice;
-    crew_.abandon();
+    threads_.abandon();
     keep_forever(shared_from_this());
   }
   if (report.reason != EndReason::kClosed && report.reason != EndReason::kDevice) linger();

@@ -160,7 +160,7 @@ TEST(a_leader_that_hangs_does_not_keep_the_guest_waiting) {
   CHECK(!w.ended().reusable);
 }
 
-// The leader itself hangs in the driver: the warden still notices.
+// The leader itself hangs in the driver: the reaper still notices.
 TEST(a_leader_that_hangs_does_not_hide_the_end) {
   WorldOptions options;
   options.patience = std::chrono::milliseconds(50);

@@ -62,7 +62,7 @@ t.test('what sessions can take is bounded, and within what they may have', async
   const setting = (name: string) => number(service, new RegExp(`^${name}=(\\d+)`, 'm'));
   const executor = path.join(root, 'api-server', 'executor');
   const limits = readFileSync(path.join(executor, 'base', 'session_limits.h'), 'utf8');
-  const crew = readFileSync(path.join(executor, 'session', 'crew.h'), 'utf8');
+  const pool = readFileSync(path.join(executor, 'session', 'thread_pool.h'), 'utf8');
   const limit = (name: string) => {
     const most = new RegExp(`LIMIT\\(${name}, ([^)]*)\\)`).exec(limits)?.[1] ?? '';
     const [value = Number.NaN, shift = 0] = most.split('<<').map(Number);
@@ -71,7 +71,7 @@ t.test('what sessions can take is bounded, and within what they may have', async
   const files = limit('shareable') + limit('lendable') + limit('offers');
   const strangers = serveOptions['hello-limit'].fallback;
   t.ok(setting('LimitNOFILE') > 2 * (files + strangers), `${files} files of a session`);
-  const threads = number(crew, /kMost = (\d+);/);
+  const threads = number(pool, /kMost = (\d+);/);
   // Slots may have half (api-server/confine/confine.c), and leave the server some.
   const slots = setting('LimitNPROC') / 2;
   t.ok(slots > 8 * 16 * (threads + 100), `${threads} threads of a session`);

@@ -1,7 +1,8 @@
-// The threads of a session. One of them leads: it owns the socket's receiving side and decodes.
-// Before it blocks in the driver it hands the lead over, so that a wait never keeps other commands
-// waiting, and the thread that waits is the one that answers: no hop in between. Threads are made
-// on demand and park when they have nothing to do.
+// The threads of a session, in the pattern that is called leader/followers. One of them leads: it
+// owns the socket's receiving side and decodes. Before it blocks in the driver it hands the lead
+// over, so that a wait never keeps other commands waiting, and the thread that waits is the one
+// that answers: no hop in between. Threads are made on demand and park when they have nothing to
+// do.
 //
 // Lock: mutex_, never held while other code runs.
 #pragma once
@@ -15,12 +16,12 @@
 
 namespace outboard {
 
-class Crew {
+class ThreadPool {
  public:
   // `bind` prepares each thread; `lead` decodes until it hands the lead over or the session is
   // over.
-  Crew(std::function<void()> bind, std::function<void()> lead);
-  ~Crew();
+  ThreadPool(std::function<void()> bind, std::function<void()> lead);
+  ~ThreadPool();
 
   void start();
 

@@ -1,4 +1,4 @@
-#include "session/crew.h"
+#include "session/thread_pool.h"
 
 #include <pthread.h>
 
@@ -12,20 +12,20 @@ thread_local bool this_thread_leads = false;
 
 }  // namespace
 
-Crew::Crew(std::function<void()> bind, std::function<void()> lead)
+ThreadPool::ThreadPool(std::function<void()> bind, std::function<void()> lead)
     : bind_(std::move(bind)), lead_(std::move(lead)) {}
 
-Crew::~Crew() { join(); }
+ThreadPool::~ThreadPool() { join(); }
 
-bool Crew::leads() { return this_thread_leads; }
+bool ThreadPool::leads() { return this_thread_leads; }
 
-void Crew::start() {
+void ThreadPool::start() {
   std::lock_guard lock(mutex_);
   threads_.emplace_back([this] { work(); });
 }
 
-void Crew::work() {
-  pthread_setname_np(pthread_self(), "outboard-crew");
+void ThreadPool::work() {
+  pthread_setname_np(pthread_self(), "outboard-pool");
   bind_();
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -60,7 +60,7 @@ void Crew::work() {
 
 // There is work for one thread more. Those on their way to it may find it taken by one that has
 // just become free; then they park again.
-bool Crew::wake_or_add(size_t most) {
+bool ThreadPool::wake_or_add(size_t most) {
   if (parked_ > offered_) {
     ++offered_;
     wake_.notify_one();
@@ -75,7 +75,7 @@ bool Crew::wake_or_add(size_t most) {
   return true;
 }
 
-bool Crew::hand_over() {
+bool ThreadPool::hand_over() {
   std::lock_guard lock(mutex_);
   if (dismissed_ || !this_thread_leads) return false;
   led_ = false;
@@ -88,18 +88,18 @@ bool Crew::hand_over() {
   return true;
 }
 
-void Crew::post(std::function<void()> job) {
+void ThreadPool::post(std::function<void()> job) {
   std::lock_guard lock(mutex_);
   jobs_.push_back(std::move(job));
   wake_or_add(kMostForJobs);
 }
 
-void Crew::wait_alone() {
+void ThreadPool::wait_alone() {
   std::unique_lock lock(mutex_);
   alone_.wait(lock, [this] { return busy_ == 0 && jobs_.empty(); });
 }
 
-void Crew::dismiss() {
+void ThreadPool::dismiss() {
   {
     std::lock_guard lock(mutex_);
     dismissed_ = true;
@@ -107,12 +107,12 @@ void Crew::dismiss() {
   wake_.notify_all();
 }
 
-void Crew::join() {
+void ThreadPool::join() {
   for (std::thread &thread : threads_) thread.join();
   threads_.clear();
 }
 
-void Crew::abandon() {
+void ThreadPool::abandon() {
   std::lock_guard lock(mutex_);
   for (std::thread &thread : threads_) thread.detach();
   threads_.clear();
