@@ -5,7 +5,7 @@
 
 #include "wire/batch.h"
 #include "cuda_driver.h"
-#include "capture/capture.h"
+#include "streams/recorder.h"
 #include "wire_calls.h"
 
 // Described calls, for counters and logs.

@@ -3,6 +3,7 @@
 #include "guest_calls.h"
 
 #include "copies/across.h"
+#include "wire/echo.h"
 #include "wire/enter.h"
 #include "session/handle.h"
 #include "memory/memory.h"
@@ -918,7 +919,7 @@ ALWAYS_INLINE CUresult call_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRA
 WATCHED CUresult watched_cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray) {
   struct watched watched;
   watch_begin(&watched, CALL_cuArray3DCreate_v2);
-  return watch_end(&watched, call_cuArray3DCreate_v2(pHandle, pAllocateArray));
+  return watch_end(&watched, echo_after(CALL_cuArray3DCreate_v2, call_cuArray3DCreate_v2(pHandle, pAllocateArray)));
 }
 CUresult cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pAllocateArray) {
   if (watch_on()) return watched_cuArray3DCreate_v2(pHandle, pAllocateArray);
@@ -932,7 +933,7 @@ ALWAYS_INLINE CUresult call_cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *p
 WATCHED CUresult watched_cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray) {
   struct watched watched;
   watch_begin(&watched, CALL_cuArray3DGetDescriptor_v2);
-  return watch_end(&watched, call_cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray));
+  return watch_end(&watched, echo_after(CALL_cuArray3DGetDescriptor_v2, call_cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray)));
 }
 CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *pArrayDescriptor, CUarray hArray) {
   if (watch_on()) return watched_cuArray3DGetDescriptor_v2(pArrayDescriptor, hArray);
@@ -947,7 +948,7 @@ ALWAYS_INLINE CUresult call_cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_
 WATCHED CUresult watched_cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray) {
   struct watched watched;
   watch_begin(&watched, CALL_cuArrayCreate_v2);
-  return watch_end(&watched, call_cuArrayCreate_v2(pHandle, pAllocateArray));
+  return watch_end(&watched, echo_after(CALL_cuArrayCreate_v2, call_cuArrayCreate_v2(pHandle, pAllocateArray)));
 }
 CUresult cuArrayCreate_v2(CUarray *pHandle, const CUDA_ARRAY_DESCRIPTOR *pAllocateArray) {
   if (watch_on()) return watched_cuArrayCreate_v2(pHandle, pAllocateArray);
@@ -962,7 +963,7 @@ ALWAYS_INLINE CUresult call_cuArrayDestroy(CUarray hArray) {
 WATCHED CUresult watched_cuArrayDestroy(CUarray hArray) {
   struct watched watched;
   watch_begin(&watched, CALL_cuArrayDestroy);
-  return watch_end(&watched, call_cuArrayDestroy(hArray));
+  return watch_end(&watched, echo_after(CALL_cuArrayDestroy, call_cuArrayDestroy(hArray)));
 }
 CUresult cuArrayDestroy(CUarray hArray) {
   if (watch_on()) return watched_cuArrayDestroy(hArray);
@@ -976,7 +977,7 @@ ALWAYS_INLINE CUresult call_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArra
 WATCHED CUresult watched_cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray) {
   struct watched watched;
   watch_begin(&watched, CALL_cuArrayGetDescriptor_v2);
-  return watch_end(&watched, call_cuArrayGetDescriptor_v2(pArrayDescriptor, hArray));
+  return watch_end(&watched, echo_after(CALL_cuArrayGetDescriptor_v2, call_cuArrayGetDescriptor_v2(pArrayDescriptor, hArray)));
 }
 CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *pArrayDescriptor, CUarray hArray) {
   if (watch_on()) return watched_cuArrayGetDescriptor_v2(pArrayDescriptor, hArray);
@@ -990,7 +991,7 @@ ALWAYS_INLINE CUresult call_cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUI
 WATCHED CUresult watched_cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array, CUdevice device) {
   struct watched watched;
   watch_begin(&watched, CALL_cuArrayGetMemoryRequirements);
-  return watch_end(&watched, call_cuArrayGetMemoryRequirements(memoryRequirements, array, device));
+  return watch_end(&watched, echo_after(CALL_cuArrayGetMemoryRequirements, call_cuArrayGetMemoryRequirements(memoryRequirements, array, device)));
 }
 CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUarray array, CUdevice device) {
   if (watch_on()) return watched_cuArrayGetMemoryRequirements(memoryRequirements, array, device);
@@ -1004,7 +1005,7 @@ ALWAYS_INLINE CUresult call_cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray
 WATCHED CUresult watched_cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx) {
   struct watched watched;
   watch_begin(&watched, CALL_cuArrayGetPlane);
-  return watch_end(&watched, call_cuArrayGetPlane(pPlaneArray, hArray, planeIdx));
+  return watch_end(&watched, echo_after(CALL_cuArrayGetPlane, call_cuArrayGetPlane(pPlaneArray, hArray, planeIdx)));
 }
 CUresult cuArrayGetPlane(CUarray *pPlaneArray, CUarray hArray, unsigned int planeIdx) {
   if (watch_on()) return watched_cuArrayGetPlane(pPlaneArray, hArray, planeIdx);
@@ -1018,7 +1019,7 @@ ALWAYS_INLINE CUresult call_cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERT
 WATCHED CUresult watched_cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUarray array) {
   struct watched watched;
   watch_begin(&watched, CALL_cuArrayGetSparseProperties);
-  return watch_end(&watched, call_cuArrayGetSparseProperties(sparseProperties, array));
+  return watch_end(&watched, echo_after(CALL_cuArrayGetSparseProperties, call_cuArrayGetSparseProperties(sparseProperties, array)));
 }
 CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUarray array) {
   if (watch_on()) return watched_cuArrayGetSparseProperties(sparseProperties, array);
@@ -1032,7 +1033,7 @@ ALWAYS_INLINE CUresult call_cuCtxAttach(CUcontext *pctx, unsigned int flags) {
 WATCHED CUresult watched_cuCtxAttach(CUcontext *pctx, unsigned int flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxAttach);
-  return watch_end(&watched, call_cuCtxAttach(pctx, flags));
+  return watch_end(&watched, echo_after(CALL_cuCtxAttach, call_cuCtxAttach(pctx, flags)));
 }
 CUresult cuCtxAttach(CUcontext *pctx, unsigned int flags) {
   if (watch_on()) return watched_cuCtxAttach(pctx, flags);
@@ -1046,7 +1047,7 @@ ALWAYS_INLINE CUresult call_cuCtxCreate(CUcontext *pctx, unsigned int flags, CUd
 WATCHED CUresult watched_cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxCreate);
-  return watch_end(&watched, call_cuCtxCreate(pctx, flags, dev));
+  return watch_end(&watched, echo_after(CALL_cuCtxCreate, call_cuCtxCreate(pctx, flags, dev)));
 }
 CUresult cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev) {
   if (watch_on()) return watched_cuCtxCreate(pctx, flags, dev);
@@ -1060,7 +1061,7 @@ ALWAYS_INLINE CUresult call_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, 
 WATCHED CUresult watched_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxCreate_v2);
-  return watch_end(&watched, call_cuCtxCreate_v2(pctx, flags, dev));
+  return watch_end(&watched, echo_after(CALL_cuCtxCreate_v2, call_cuCtxCreate_v2(pctx, flags, dev)));
 }
 CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev) {
   if (watch_on()) return watched_cuCtxCreate_v2(pctx, flags, dev);
@@ -1074,7 +1075,7 @@ ALWAYS_INLINE CUresult call_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam 
 WATCHED CUresult watched_cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags, CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxCreate_v3);
-  return watch_end(&watched, call_cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev));
+  return watch_end(&watched, echo_after(CALL_cuCtxCreate_v3, call_cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev)));
 }
 CUresult cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags, CUdevice dev) {
   if (watch_on()) return watched_cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev);
@@ -1088,7 +1089,7 @@ ALWAYS_INLINE CUresult call_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *c
 WATCHED CUresult watched_cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxCreate_v4);
-  return watch_end(&watched, call_cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev));
+  return watch_end(&watched, echo_after(CALL_cuCtxCreate_v4, call_cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev)));
 }
 CUresult cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev) {
   if (watch_on()) return watched_cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev);
@@ -1102,7 +1103,7 @@ ALWAYS_INLINE CUresult call_cuCtxDestroy(CUcontext ctx) {
 WATCHED CUresult watched_cuCtxDestroy(CUcontext ctx) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxDestroy);
-  return watch_end(&watched, call_cuCtxDestroy(ctx));
+  return watch_end(&watched, echo_after(CALL_cuCtxDestroy, call_cuCtxDestroy(ctx)));
 }
 CUresult cuCtxDestroy(CUcontext ctx) {
   if (watch_on()) return watched_cuCtxDestroy(ctx);
@@ -1116,7 +1117,7 @@ ALWAYS_INLINE CUresult call_cuCtxDestroy_v2(CUcontext ctx) {
 WATCHED CUresult watched_cuCtxDestroy_v2(CUcontext ctx) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxDestroy_v2);
-  return watch_end(&watched, call_cuCtxDestroy_v2(ctx));
+  return watch_end(&watched, echo_after(CALL_cuCtxDestroy_v2, call_cuCtxDestroy_v2(ctx)));
 }
 CUresult cuCtxDestroy_v2(CUcontext ctx) {
   if (watch_on()) return watched_cuCtxDestroy_v2(ctx);
@@ -1130,7 +1131,7 @@ ALWAYS_INLINE CUresult call_cuCtxDetach(CUcontext ctx) {
 WATCHED CUresult watched_cuCtxDetach(CUcontext ctx) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxDetach);
-  return watch_end(&watched, call_cuCtxDetach(ctx));
+  return watch_end(&watched, echo_after(CALL_cuCtxDetach, call_cuCtxDetach(ctx)));
 }
 CUresult cuCtxDetach(CUcontext ctx) {
   if (watch_on()) return watched_cuCtxDetach(ctx);
@@ -1144,7 +1145,7 @@ ALWAYS_INLINE CUresult call_cuCtxDisablePeerAccess(CUcontext peerContext) {
 WATCHED CUresult watched_cuCtxDisablePeerAccess(CUcontext peerContext) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxDisablePeerAccess);
-  return watch_end(&watched, call_cuCtxDisablePeerAccess(peerContext));
+  return watch_end(&watched, echo_after(CALL_cuCtxDisablePeerAccess, call_cuCtxDisablePeerAccess(peerContext)));
 }
 CUresult cuCtxDisablePeerAccess(CUcontext peerContext) {
   if (watch_on()) return watched_cuCtxDisablePeerAccess(peerContext);
@@ -1158,7 +1159,7 @@ ALWAYS_INLINE CUresult call_cuCtxEnablePeerAccess(CUcontext peerContext, unsigne
 WATCHED CUresult watched_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxEnablePeerAccess);
-  return watch_end(&watched, call_cuCtxEnablePeerAccess(peerContext, Flags));
+  return watch_end(&watched, echo_after(CALL_cuCtxEnablePeerAccess, call_cuCtxEnablePeerAccess(peerContext, Flags)));
 }
 CUresult cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) {
   if (watch_on()) return watched_cuCtxEnablePeerAccess(peerContext, Flags);
@@ -1172,7 +1173,7 @@ ALWAYS_INLINE CUresult call_cuCtxGetApiVersion(CUcontext ctx, unsigned int *vers
 WATCHED CUresult watched_cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxGetApiVersion);
-  return watch_end(&watched, call_cuCtxGetApiVersion(ctx, version));
+  return watch_end(&watched, echo_after(CALL_cuCtxGetApiVersion, call_cuCtxGetApiVersion(ctx, version)));
 }
 CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
   if (watch_on()) return watched_cuCtxGetApiVersion(ctx, version);
@@ -1186,7 +1187,7 @@ ALWAYS_INLINE CUresult call_cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
 WATCHED CUresult watched_cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxGetCacheConfig);
-  return watch_end(&watched, call_cuCtxGetCacheConfig(pconfig));
+  return watch_end(&watched, echo_after(CALL_cuCtxGetCacheConfig, call_cuCtxGetCacheConfig(pconfig)));
 }
 CUresult cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
   if (watch_on()) return watched_cuCtxGetCacheConfig(pconfig);
@@ -1200,7 +1201,7 @@ ALWAYS_INLINE CUresult call_cuCtxGetCurrent(CUcontext *pctx) {
 WATCHED CUresult watched_cuCtxGetCurrent(CUcontext *pctx) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxGetCurrent);
-  return watch_end(&watched, call_cuCtxGetCurrent(pctx));
+  return watch_end(&watched, echo_after(CALL_cuCtxGetCurrent, call_cuCtxGetCurrent(pctx)));
 }
 CUresult cuCtxGetCurrent(CUcontext *pctx) {
   if (watch_on()) return watched_cuCtxGetCurrent(pctx);
@@ -1214,7 +1215,7 @@ ALWAYS_INLINE CUresult call_cuCtxGetDevice(CUdevice *device) {
 WATCHED CUresult watched_cuCtxGetDevice(CUdevice *device) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxGetDevice);
-  return watch_end(&watched, call_cuCtxGetDevice(device));
+  return watch_end(&watched, echo_after(CALL_cuCtxGetDevice, call_cuCtxGetDevice(device)));
 }
 CUresult cuCtxGetDevice(CUdevice *device) {
   if (watch_on()) return watched_cuCtxGetDevice(device);
@@ -1228,7 +1229,7 @@ ALWAYS_INLINE CUresult call_cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx) {
 WATCHED CUresult watched_cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxGetDevice_v2);
-  return watch_end(&watched, call_cuCtxGetDevice_v2(device, ctx));
+  return watch_end(&watched, echo_after(CALL_cuCtxGetDevice_v2, call_cuCtxGetDevice_v2(device, ctx)));
 }
 CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx) {
   if (watch_on()) return watched_cuCtxGetDevice_v2(device, ctx);
@@ -1242,7 +1243,7 @@ ALWAYS_INLINE CUresult call_cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffin
 WATCHED CUresult watched_cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxGetExecAffinity);
-  return watch_end(&watched, call_cuCtxGetExecAffinity(pExecAffinity, type));
+  return watch_end(&watched, echo_after(CALL_cuCtxGetExecAffinity, call_cuCtxGetExecAffinity(pExecAffinity, type)));
 }
 CUresult cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type) {
   if (watch_on()) return watched_cuCtxGetExecAffinity(pExecAffinity, type);
@@ -1256,7 +1257,7 @@ ALWAYS_INLINE CUresult call_cuCtxGetFlags(unsigned int *flags) {
 WATCHED CUresult watched_cuCtxGetFlags(unsigned int *flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxGetFlags);
-  return watch_end(&watched, call_cuCtxGetFlags(flags));
+  return watch_end(&watched, echo_after(CALL_cuCtxGetFlags, call_cuCtxGetFlags(flags)));
 }
 CUresult cuCtxGetFlags(unsigned int *flags) {
   if (watch_on()) return watched_cuCtxGetFlags(flags);
@@ -1270,7 +1271,7 @@ ALWAYS_INLINE CUresult call_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId)
 WATCHED CUresult watched_cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxGetId);
-  return watch_end(&watched, call_cuCtxGetId(ctx, ctxId));
+  return watch_end(&watched, echo_after(CALL_cuCtxGetId, call_cuCtxGetId(ctx, ctxId)));
 }
 CUresult cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
   if (watch_on()) return watched_cuCtxGetId(ctx, ctxId);
@@ -1284,7 +1285,7 @@ ALWAYS_INLINE CUresult call_cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
 WATCHED CUresult watched_cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxGetLimit);
-  return watch_end(&watched, call_cuCtxGetLimit(pvalue, limit));
+  return watch_end(&watched, echo_after(CALL_cuCtxGetLimit, call_cuCtxGetLimit(pvalue, limit)));
 }
 CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
   if (watch_on()) return watched_cuCtxGetLimit(pvalue, limit);
@@ -1298,7 +1299,7 @@ ALWAYS_INLINE CUresult call_cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
 WATCHED CUresult watched_cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxGetSharedMemConfig);
-  return watch_end(&watched, call_cuCtxGetSharedMemConfig(pConfig));
+  return watch_end(&watched, echo_after(CALL_cuCtxGetSharedMemConfig, call_cuCtxGetSharedMemConfig(pConfig)));
 }
 CUresult cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
   if (watch_on()) return watched_cuCtxGetSharedMemConfig(pConfig);
@@ -1312,7 +1313,7 @@ ALWAYS_INLINE CUresult call_cuCtxGetStreamPriorityRange(int *leastPriority, int 
 WATCHED CUresult watched_cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxGetStreamPriorityRange);
-  return watch_end(&watched, call_cuCtxGetStreamPriorityRange(leastPriority, greatestPriority));
+  return watch_end(&watched, echo_after(CALL_cuCtxGetStreamPriorityRange, call_cuCtxGetStreamPriorityRange(leastPriority, greatestPriority)));
 }
 CUresult cuCtxGetStreamPriorityRange(int *leastPriority, int *greatestPriority) {
   if (watch_on()) return watched_cuCtxGetStreamPriorityRange(leastPriority, greatestPriority);
@@ -1326,7 +1327,7 @@ ALWAYS_INLINE CUresult call_cuCtxPopCurrent(CUcontext *pctx) {
 WATCHED CUresult watched_cuCtxPopCurrent(CUcontext *pctx) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxPopCurrent);
-  return watch_end(&watched, call_cuCtxPopCurrent(pctx));
+  return watch_end(&watched, echo_after(CALL_cuCtxPopCurrent, call_cuCtxPopCurrent(pctx)));
 }
 CUresult cuCtxPopCurrent(CUcontext *pctx) {
   if (watch_on()) return watched_cuCtxPopCurrent(pctx);
@@ -1340,7 +1341,7 @@ ALWAYS_INLINE CUresult call_cuCtxPopCurrent_v2(CUcontext *pctx) {
 WATCHED CUresult watched_cuCtxPopCurrent_v2(CUcontext *pctx) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxPopCurrent_v2);
-  return watch_end(&watched, call_cuCtxPopCurrent_v2(pctx));
+  return watch_end(&watched, echo_after(CALL_cuCtxPopCurrent_v2, call_cuCtxPopCurrent_v2(pctx)));
 }
 CUresult cuCtxPopCurrent_v2(CUcontext *pctx) {
   if (watch_on()) return watched_cuCtxPopCurrent_v2(pctx);
@@ -1354,7 +1355,7 @@ ALWAYS_INLINE CUresult call_cuCtxPushCurrent(CUcontext ctx) {
 WATCHED CUresult watched_cuCtxPushCurrent(CUcontext ctx) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxPushCurrent);
-  return watch_end(&watched, call_cuCtxPushCurrent(ctx));
+  return watch_end(&watched, echo_after(CALL_cuCtxPushCurrent, call_cuCtxPushCurrent(ctx)));
 }
 CUresult cuCtxPushCurrent(CUcontext ctx) {
   if (watch_on()) return watched_cuCtxPushCurrent(ctx);
@@ -1368,7 +1369,7 @@ ALWAYS_INLINE CUresult call_cuCtxPushCurrent_v2(CUcontext ctx) {
 WATCHED CUresult watched_cuCtxPushCurrent_v2(CUcontext ctx) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxPushCurrent_v2);
-  return watch_end(&watched, call_cuCtxPushCurrent_v2(ctx));
+  return watch_end(&watched, echo_after(CALL_cuCtxPushCurrent_v2, call_cuCtxPushCurrent_v2(ctx)));
 }
 CUresult cuCtxPushCurrent_v2(CUcontext ctx) {
   if (watch_on()) return watched_cuCtxPushCurrent_v2(ctx);
@@ -1382,7 +1383,7 @@ ALWAYS_INLINE CUresult call_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
 WATCHED CUresult watched_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxRecordEvent);
-  return watch_end(&watched, call_cuCtxRecordEvent(hCtx, hEvent));
+  return watch_end(&watched, echo_after(CALL_cuCtxRecordEvent, call_cuCtxRecordEvent(hCtx, hEvent)));
 }
 CUresult cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
   if (watch_on()) return watched_cuCtxRecordEvent(hCtx, hEvent);
@@ -1396,7 +1397,7 @@ ALWAYS_INLINE CUresult call_cuCtxResetPersistingL2Cache(void) {
 WATCHED CUresult watched_cuCtxResetPersistingL2Cache(void) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxResetPersistingL2Cache);
-  return watch_end(&watched, call_cuCtxResetPersistingL2Cache());
+  return watch_end(&watched, echo_after(CALL_cuCtxResetPersistingL2Cache, call_cuCtxResetPersistingL2Cache()));
 }
 CUresult cuCtxResetPersistingL2Cache(void) {
   if (watch_on()) return watched_cuCtxResetPersistingL2Cache();
@@ -1410,7 +1411,7 @@ ALWAYS_INLINE CUresult call_cuCtxSetCacheConfig(CUfunc_cache config) {
 WATCHED CUresult watched_cuCtxSetCacheConfig(CUfunc_cache config) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxSetCacheConfig);
-  return watch_end(&watched, call_cuCtxSetCacheConfig(config));
+  return watch_end(&watched, echo_after(CALL_cuCtxSetCacheConfig, call_cuCtxSetCacheConfig(config)));
 }
 CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
   if (watch_on()) return watched_cuCtxSetCacheConfig(config);
@@ -1424,7 +1425,7 @@ ALWAYS_INLINE CUresult call_cuCtxSetCurrent(CUcontext ctx) {
 WATCHED CUresult watched_cuCtxSetCurrent(CUcontext ctx) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxSetCurrent);
-  return watch_end(&watched, call_cuCtxSetCurrent(ctx));
+  return watch_end(&watched, echo_after(CALL_cuCtxSetCurrent, call_cuCtxSetCurrent(ctx)));
 }
 CUresult cuCtxSetCurrent(CUcontext ctx) {
   if (watch_on()) return watched_cuCtxSetCurrent(ctx);
@@ -1438,7 +1439,7 @@ ALWAYS_INLINE CUresult call_cuCtxSetFlags(unsigned int flags) {
 WATCHED CUresult watched_cuCtxSetFlags(unsigned int flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxSetFlags);
-  return watch_end(&watched, call_cuCtxSetFlags(flags));
+  return watch_end(&watched, echo_after(CALL_cuCtxSetFlags, call_cuCtxSetFlags(flags)));
 }
 CUresult cuCtxSetFlags(unsigned int flags) {
   if (watch_on()) return watched_cuCtxSetFlags(flags);
@@ -1452,7 +1453,7 @@ ALWAYS_INLINE CUresult call_cuCtxSetLimit(CUlimit limit, size_t value) {
 WATCHED CUresult watched_cuCtxSetLimit(CUlimit limit, size_t value) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxSetLimit);
-  return watch_end(&watched, call_cuCtxSetLimit(limit, value));
+  return watch_end(&watched, echo_after(CALL_cuCtxSetLimit, call_cuCtxSetLimit(limit, value)));
 }
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   if (watch_on()) return watched_cuCtxSetLimit(limit, value);
@@ -1466,7 +1467,7 @@ ALWAYS_INLINE CUresult call_cuCtxSetSharedMemConfig(CUsharedconfig config) {
 WATCHED CUresult watched_cuCtxSetSharedMemConfig(CUsharedconfig config) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxSetSharedMemConfig);
-  return watch_end(&watched, call_cuCtxSetSharedMemConfig(config));
+  return watch_end(&watched, echo_after(CALL_cuCtxSetSharedMemConfig, call_cuCtxSetSharedMemConfig(config)));
 }
 CUresult cuCtxSetSharedMemConfig(CUsharedconfig config) {
   if (watch_on()) return watched_cuCtxSetSharedMemConfig(config);
@@ -1481,7 +1482,7 @@ ALWAYS_INLINE CUresult call_cuCtxSynchronize(void) {
 WATCHED CUresult watched_cuCtxSynchronize(void) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxSynchronize);
-  return watch_end(&watched, call_cuCtxSynchronize());
+  return watch_end(&watched, echo_after(CALL_cuCtxSynchronize, call_cuCtxSynchronize()));
 }
 CUresult cuCtxSynchronize(void) {
   if (watch_on()) return watched_cuCtxSynchronize();
@@ -1496,7 +1497,7 @@ ALWAYS_INLINE CUresult call_cuCtxSynchronize_v2(CUcontext ctx) {
 WATCHED CUresult watched_cuCtxSynchronize_v2(CUcontext ctx) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxSynchronize_v2);
-  return watch_end(&watched, call_cuCtxSynchronize_v2(ctx));
+  return watch_end(&watched, echo_after(CALL_cuCtxSynchronize_v2, call_cuCtxSynchronize_v2(ctx)));
 }
 CUresult cuCtxSynchronize_v2(CUcontext ctx) {
   if (watch_on()) return watched_cuCtxSynchronize_v2(ctx);
@@ -1510,7 +1511,7 @@ ALWAYS_INLINE CUresult call_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
 WATCHED CUresult watched_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
   struct watched watched;
   watch_begin(&watched, CALL_cuCtxWaitEvent);
-  return watch_end(&watched, call_cuCtxWaitEvent(hCtx, hEvent));
+  return watch_end(&watched, echo_after(CALL_cuCtxWaitEvent, call_cuCtxWaitEvent(hCtx, hEvent)));
 }
 CUresult cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
   if (watch_on()) return watched_cuCtxWaitEvent(hCtx, hEvent);
@@ -1524,7 +1525,7 @@ ALWAYS_INLINE CUresult call_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice d
 WATCHED CUresult watched_cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceCanAccessPeer);
-  return watch_end(&watched, call_cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev));
+  return watch_end(&watched, echo_after(CALL_cuDeviceCanAccessPeer, call_cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev)));
 }
 CUresult cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev) {
   if (watch_on()) return watched_cuDeviceCanAccessPeer(canAccessPeer, dev, peerDev);
@@ -1538,7 +1539,7 @@ ALWAYS_INLINE CUresult call_cuDeviceComputeCapability(int *major, int *minor, CU
 WATCHED CUresult watched_cuDeviceComputeCapability(int *major, int *minor, CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceComputeCapability);
-  return watch_end(&watched, call_cuDeviceComputeCapability(major, minor, dev));
+  return watch_end(&watched, echo_after(CALL_cuDeviceComputeCapability, call_cuDeviceComputeCapability(major, minor, dev)));
 }
 CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice dev) {
   if (watch_on()) return watched_cuDeviceComputeCapability(major, minor, dev);
@@ -1552,7 +1553,7 @@ ALWAYS_INLINE CUresult call_cuDeviceGet(CUdevice *device, int ordinal) {
 WATCHED CUresult watched_cuDeviceGet(CUdevice *device, int ordinal) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceGet);
-  return watch_end(&watched, call_cuDeviceGet(device, ordinal));
+  return watch_end(&watched, echo_after(CALL_cuDeviceGet, call_cuDeviceGet(device, ordinal)));
 }
 CUresult cuDeviceGet(CUdevice *device, int ordinal) {
   if (watch_on()) return watched_cuDeviceGet(device, ordinal);
@@ -1566,7 +1567,7 @@ ALWAYS_INLINE CUresult call_cuDeviceGetAttribute(int *pi, CUdevice_attribute att
 WATCHED CUresult watched_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceGetAttribute);
-  return watch_end(&watched, call_cuDeviceGetAttribute(pi, attrib, dev));
+  return watch_end(&watched, echo_after(CALL_cuDeviceGetAttribute, call_cuDeviceGetAttribute(pi, attrib, dev)));
 }
 CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev) {
   if (watch_on()) return watched_cuDeviceGetAttribute(pi, attrib, dev);
@@ -1580,7 +1581,7 @@ ALWAYS_INLINE CUresult call_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pci
 WATCHED CUresult watched_cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceGetByPCIBusId);
-  return watch_end(&watched, call_cuDeviceGetByPCIBusId(dev, pciBusId));
+  return watch_end(&watched, echo_after(CALL_cuDeviceGetByPCIBusId, call_cuDeviceGetByPCIBusId(dev, pciBusId)));
 }
 CUresult cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) {
   if (watch_on()) return watched_cuDeviceGetByPCIBusId(dev, pciBusId);
@@ -1594,7 +1595,7 @@ ALWAYS_INLINE CUresult call_cuDeviceGetCount(int *count) {
 WATCHED CUresult watched_cuDeviceGetCount(int *count) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceGetCount);
-  return watch_end(&watched, call_cuDeviceGetCount(count));
+  return watch_end(&watched, echo_after(CALL_cuDeviceGetCount, call_cuDeviceGetCount(count)));
 }
 CUresult cuDeviceGetCount(int *count) {
   if (watch_on()) return watched_cuDeviceGetCount(count);
@@ -1608,7 +1609,7 @@ ALWAYS_INLINE CUresult call_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CU
 WATCHED CUresult watched_cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceGetDefaultMemPool);
-  return watch_end(&watched, call_cuDeviceGetDefaultMemPool(pool_out, dev));
+  return watch_end(&watched, echo_after(CALL_cuDeviceGetDefaultMemPool, call_cuDeviceGetDefaultMemPool(pool_out, dev)));
 }
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev) {
   if (watch_on()) return watched_cuDeviceGetDefaultMemPool(pool_out, dev);
@@ -1622,7 +1623,7 @@ ALWAYS_INLINE CUresult call_cuDeviceGetExecAffinitySupport(int *pi, CUexecAffini
 WATCHED CUresult watched_cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceGetExecAffinitySupport);
-  return watch_end(&watched, call_cuDeviceGetExecAffinitySupport(pi, type, dev));
+  return watch_end(&watched, echo_after(CALL_cuDeviceGetExecAffinitySupport, call_cuDeviceGetExecAffinitySupport(pi, type, dev)));
 }
 CUresult cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev) {
   if (watch_on()) return watched_cuDeviceGetExecAffinitySupport(pi, type, dev);
@@ -1636,7 +1637,7 @@ ALWAYS_INLINE CUresult call_cuDeviceGetGraphMemAttribute(CUdevice device, CUgrap
 WATCHED CUresult watched_cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceGetGraphMemAttribute);
-  return watch_end(&watched, call_cuDeviceGetGraphMemAttribute(device, attr, value));
+  return watch_end(&watched, echo_after(CALL_cuDeviceGetGraphMemAttribute, call_cuDeviceGetGraphMemAttribute(device, attr, value)));
 }
 CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value) {
   if (watch_on()) return watched_cuDeviceGetGraphMemAttribute(device, attr, value);
@@ -1650,7 +1651,7 @@ ALWAYS_INLINE CUresult call_cuDeviceGetHostAtomicCapabilities(unsigned int *capa
 WATCHED CUresult watched_cuDeviceGetHostAtomicCapabilities(unsigned int *capabilities, const CUatomicOperation *operations, unsigned int count, CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceGetHostAtomicCapabilities);
-  return watch_end(&watched, call_cuDeviceGetHostAtomicCapabilities(capabilities, operations, count, dev));
+  return watch_end(&watched, echo_after(CALL_cuDeviceGetHostAtomicCapabilities, call_cuDeviceGetHostAtomicCapabilities(capabilities, operations, count, dev)));
 }
 CUresult cuDeviceGetHostAtomicCapabilities(unsigned int *capabilities, const CUatomicOperation *operations, unsigned int count, CUdevice dev) {
   if (watch_on()) return watched_cuDeviceGetHostAtomicCapabilities(capabilities, operations, count, dev);
@@ -1664,7 +1665,7 @@ ALWAYS_INLINE CUresult call_cuDeviceGetLuid(char *luid, unsigned int *deviceNode
 WATCHED CUresult watched_cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceGetLuid);
-  return watch_end(&watched, call_cuDeviceGetLuid(luid, deviceNodeMask, dev));
+  return watch_end(&watched, echo_after(CALL_cuDeviceGetLuid, call_cuDeviceGetLuid(luid, deviceNodeMask, dev)));
 }
 CUresult cuDeviceGetLuid(char *luid, unsigned int *deviceNodeMask, CUdevice dev) {
   if (watch_on()) return watched_cuDeviceGetLuid(luid, deviceNodeMask, dev);
@@ -1678,7 +1679,7 @@ ALWAYS_INLINE CUresult call_cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev)
 WATCHED CUresult watched_cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceGetMemPool);
-  return watch_end(&watched, call_cuDeviceGetMemPool(pool, dev));
+  return watch_end(&watched, echo_after(CALL_cuDeviceGetMemPool, call_cuDeviceGetMemPool(pool, dev)));
 }
 CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) {
   if (watch_on()) return watched_cuDeviceGetMemPool(pool, dev);
@@ -1692,7 +1693,7 @@ ALWAYS_INLINE CUresult call_cuDeviceGetName(char *name, int len, CUdevice dev) {
 WATCHED CUresult watched_cuDeviceGetName(char *name, int len, CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceGetName);
-  return watch_end(&watched, call_cuDeviceGetName(name, len, dev));
+  return watch_end(&watched, echo_after(CALL_cuDeviceGetName, call_cuDeviceGetName(name, len, dev)));
 }
 CUresult cuDeviceGetName(char *name, int len, CUdevice dev) {
   if (watch_on()) return watched_cuDeviceGetName(name, len, dev);
@@ -1706,7 +1707,7 @@ ALWAYS_INLINE CUresult call_cuDeviceGetP2PAtomicCapabilities(unsigned int *capab
 WATCHED CUresult watched_cuDeviceGetP2PAtomicCapabilities(unsigned int *capabilities, const CUatomicOperation *operations, unsigned int count, CUdevice srcDevice, CUdevice dstDevice) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceGetP2PAtomicCapabilities);
-  return watch_end(&watched, call_cuDeviceGetP2PAtomicCapabilities(capabilities, operations, count, srcDevice, dstDevice));
+  return watch_end(&watched, echo_after(CALL_cuDeviceGetP2PAtomicCapabilities, call_cuDeviceGetP2PAtomicCapabilities(capabilities, operations, count, srcDevice, dstDevice)));
 }
 CUresult cuDeviceGetP2PAtomicCapabilities(unsigned int *capabilities, const CUatomicOperation *operations, unsigned int count, CUdevice srcDevice, CUdevice dstDevice) {
   if (watch_on()) return watched_cuDeviceGetP2PAtomicCapabilities(capabilities, operations, count, srcDevice, dstDevice);
@@ -1720,7 +1721,7 @@ ALWAYS_INLINE CUresult call_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttr
 WATCHED CUresult watched_cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceGetP2PAttribute);
-  return watch_end(&watched, call_cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice));
+  return watch_end(&watched, echo_after(CALL_cuDeviceGetP2PAttribute, call_cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice)));
 }
 CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice, CUdevice dstDevice) {
   if (watch_on()) return watched_cuDeviceGetP2PAttribute(value, attrib, srcDevice, dstDevice);
@@ -1734,7 +1735,7 @@ ALWAYS_INLINE CUresult call_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevic
 WATCHED CUresult watched_cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceGetPCIBusId);
-  return watch_end(&watched, call_cuDeviceGetPCIBusId(pciBusId, len, dev));
+  return watch_end(&watched, echo_after(CALL_cuDeviceGetPCIBusId, call_cuDeviceGetPCIBusId(pciBusId, len, dev)));
 }
 CUresult cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
   if (watch_on()) return watched_cuDeviceGetPCIBusId(pciBusId, len, dev);
@@ -1748,7 +1749,7 @@ ALWAYS_INLINE CUresult call_cuDeviceGetProperties(CUdevprop *prop, CUdevice dev)
 WATCHED CUresult watched_cuDeviceGetProperties(CUdevprop *prop, CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceGetProperties);
-  return watch_end(&watched, call_cuDeviceGetProperties(prop, dev));
+  return watch_end(&watched, echo_after(CALL_cuDeviceGetProperties, call_cuDeviceGetProperties(prop, dev)));
 }
 CUresult cuDeviceGetProperties(CUdevprop *prop, CUdevice dev) {
   if (watch_on()) return watched_cuDeviceGetProperties(prop, dev);
@@ -1762,7 +1763,7 @@ ALWAYS_INLINE CUresult call_cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthI
 WATCHED CUresult watched_cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format, unsigned int numChannels, CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceGetTexture1DLinearMaxWidth);
-  return watch_end(&watched, call_cuDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, format, numChannels, dev));
+  return watch_end(&watched, echo_after(CALL_cuDeviceGetTexture1DLinearMaxWidth, call_cuDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, format, numChannels, dev)));
 }
 CUresult cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format, unsigned int numChannels, CUdevice dev) {
   if (watch_on()) return watched_cuDeviceGetTexture1DLinearMaxWidth(maxWidthInElements, format, numChannels, dev);
@@ -1776,7 +1777,7 @@ ALWAYS_INLINE CUresult call_cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) {
 WATCHED CUresult watched_cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceGetUuid);
-  return watch_end(&watched, call_cuDeviceGetUuid(uuid, dev));
+  return watch_end(&watched, echo_after(CALL_cuDeviceGetUuid, call_cuDeviceGetUuid(uuid, dev)));
 }
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) {
   if (watch_on()) return watched_cuDeviceGetUuid(uuid, dev);
@@ -1790,7 +1791,7 @@ ALWAYS_INLINE CUresult call_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
 WATCHED CUresult watched_cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceGetUuid_v2);
-  return watch_end(&watched, call_cuDeviceGetUuid_v2(uuid, dev));
+  return watch_end(&watched, echo_after(CALL_cuDeviceGetUuid_v2, call_cuDeviceGetUuid_v2(uuid, dev)));
 }
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
   if (watch_on()) return watched_cuDeviceGetUuid_v2(uuid, dev);
@@ -1804,7 +1805,7 @@ ALWAYS_INLINE CUresult call_cuDeviceGraphMemTrim(CUdevice device) {
 WATCHED CUresult watched_cuDeviceGraphMemTrim(CUdevice device) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceGraphMemTrim);
-  return watch_end(&watched, call_cuDeviceGraphMemTrim(device));
+  return watch_end(&watched, echo_after(CALL_cuDeviceGraphMemTrim, call_cuDeviceGraphMemTrim(device)));
 }
 CUresult cuDeviceGraphMemTrim(CUdevice device) {
   if (watch_on()) return watched_cuDeviceGraphMemTrim(device);
@@ -1818,7 +1819,7 @@ ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned in
 WATCHED CUresult watched_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDevicePrimaryCtxGetState);
-  return watch_end(&watched, call_cuDevicePrimaryCtxGetState(dev, flags, active));
+  return watch_end(&watched, echo_after(CALL_cuDevicePrimaryCtxGetState, call_cuDevicePrimaryCtxGetState(dev, flags, active)));
 }
 CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active) {
   if (watch_on()) return watched_cuDevicePrimaryCtxGetState(dev, flags, active);
@@ -1832,7 +1833,7 @@ ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxRelease(CUdevice dev) {
 WATCHED CUresult watched_cuDevicePrimaryCtxRelease(CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDevicePrimaryCtxRelease);
-  return watch_end(&watched, call_cuDevicePrimaryCtxRelease(dev));
+  return watch_end(&watched, echo_after(CALL_cuDevicePrimaryCtxRelease, call_cuDevicePrimaryCtxRelease(dev)));
 }
 CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {
   if (watch_on()) return watched_cuDevicePrimaryCtxRelease(dev);
@@ -1846,7 +1847,7 @@ ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
 WATCHED CUresult watched_cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDevicePrimaryCtxRelease_v2);
-  return watch_end(&watched, call_cuDevicePrimaryCtxRelease_v2(dev));
+  return watch_end(&watched, echo_after(CALL_cuDevicePrimaryCtxRelease_v2, call_cuDevicePrimaryCtxRelease_v2(dev)));
 }
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev) {
   if (watch_on()) return watched_cuDevicePrimaryCtxRelease_v2(dev);
@@ -1860,7 +1861,7 @@ ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxReset(CUdevice dev) {
 WATCHED CUresult watched_cuDevicePrimaryCtxReset(CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDevicePrimaryCtxReset);
-  return watch_end(&watched, call_cuDevicePrimaryCtxReset(dev));
+  return watch_end(&watched, echo_after(CALL_cuDevicePrimaryCtxReset, call_cuDevicePrimaryCtxReset(dev)));
 }
 CUresult cuDevicePrimaryCtxReset(CUdevice dev) {
   if (watch_on()) return watched_cuDevicePrimaryCtxReset(dev);
@@ -1874,7 +1875,7 @@ ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxReset_v2(CUdevice dev) {
 WATCHED CUresult watched_cuDevicePrimaryCtxReset_v2(CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDevicePrimaryCtxReset_v2);
-  return watch_end(&watched, call_cuDevicePrimaryCtxReset_v2(dev));
+  return watch_end(&watched, echo_after(CALL_cuDevicePrimaryCtxReset_v2, call_cuDevicePrimaryCtxReset_v2(dev)));
 }
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
   if (watch_on()) return watched_cuDevicePrimaryCtxReset_v2(dev);
@@ -1888,7 +1889,7 @@ ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice d
 WATCHED CUresult watched_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDevicePrimaryCtxRetain);
-  return watch_end(&watched, call_cuDevicePrimaryCtxRetain(pctx, dev));
+  return watch_end(&watched, echo_after(CALL_cuDevicePrimaryCtxRetain, call_cuDevicePrimaryCtxRetain(pctx, dev)));
 }
 CUresult cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev) {
   if (watch_on()) return watched_cuDevicePrimaryCtxRetain(pctx, dev);
@@ -1902,7 +1903,7 @@ ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned in
 WATCHED CUresult watched_cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDevicePrimaryCtxSetFlags);
-  return watch_end(&watched, call_cuDevicePrimaryCtxSetFlags(dev, flags));
+  return watch_end(&watched, echo_after(CALL_cuDevicePrimaryCtxSetFlags, call_cuDevicePrimaryCtxSetFlags(dev, flags)));
 }
 CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned int flags) {
   if (watch_on()) return watched_cuDevicePrimaryCtxSetFlags(dev, flags);
@@ -1916,7 +1917,7 @@ ALWAYS_INLINE CUresult call_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned
 WATCHED CUresult watched_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDevicePrimaryCtxSetFlags_v2);
-  return watch_end(&watched, call_cuDevicePrimaryCtxSetFlags_v2(dev, flags));
+  return watch_end(&watched, echo_after(CALL_cuDevicePrimaryCtxSetFlags_v2, call_cuDevicePrimaryCtxSetFlags_v2(dev, flags)));
 }
 CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags) {
   if (watch_on()) return watched_cuDevicePrimaryCtxSetFlags_v2(dev, flags);
@@ -1930,7 +1931,7 @@ ALWAYS_INLINE CUresult call_cuDeviceRegisterAsyncNotification(CUdevice device, C
 WATCHED CUresult watched_cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callbackFunc, void *userData, CUasyncCallbackHandle *callback) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceRegisterAsyncNotification);
-  return watch_end(&watched, call_cuDeviceRegisterAsyncNotification(device, callbackFunc, userData, callback));
+  return watch_end(&watched, echo_after(CALL_cuDeviceRegisterAsyncNotification, call_cuDeviceRegisterAsyncNotification(device, callbackFunc, userData, callback)));
 }
 CUresult cuDeviceRegisterAsyncNotification(CUdevice device, CUasyncCallback callbackFunc, void *userData, CUasyncCallbackHandle *callback) {
   if (watch_on()) return watched_cuDeviceRegisterAsyncNotification(device, callbackFunc, userData, callback);
@@ -1944,7 +1945,7 @@ ALWAYS_INLINE CUresult call_cuDeviceSetGraphMemAttribute(CUdevice device, CUgrap
 WATCHED CUresult watched_cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceSetGraphMemAttribute);
-  return watch_end(&watched, call_cuDeviceSetGraphMemAttribute(device, attr, value));
+  return watch_end(&watched, echo_after(CALL_cuDeviceSetGraphMemAttribute, call_cuDeviceSetGraphMemAttribute(device, attr, value)));
 }
 CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr, void *value) {
   if (watch_on()) return watched_cuDeviceSetGraphMemAttribute(device, attr, value);
@@ -1958,7 +1959,7 @@ ALWAYS_INLINE CUresult call_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) 
 WATCHED CUresult watched_cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceSetMemPool);
-  return watch_end(&watched, call_cuDeviceSetMemPool(dev, pool));
+  return watch_end(&watched, echo_after(CALL_cuDeviceSetMemPool, call_cuDeviceSetMemPool(dev, pool)));
 }
 CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
   if (watch_on()) return watched_cuDeviceSetMemPool(dev, pool);
@@ -1972,7 +1973,7 @@ ALWAYS_INLINE CUresult call_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {
 WATCHED CUresult watched_cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceTotalMem_v2);
-  return watch_end(&watched, call_cuDeviceTotalMem_v2(bytes, dev));
+  return watch_end(&watched, echo_after(CALL_cuDeviceTotalMem_v2, call_cuDeviceTotalMem_v2(bytes, dev)));
 }
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {
   if (watch_on()) return watched_cuDeviceTotalMem_v2(bytes, dev);
@@ -1986,7 +1987,7 @@ ALWAYS_INLINE CUresult call_cuDeviceUnregisterAsyncNotification(CUdevice device,
 WATCHED CUresult watched_cuDeviceUnregisterAsyncNotification(CUdevice device, CUasyncCallbackHandle callback) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDeviceUnregisterAsyncNotification);
-  return watch_end(&watched, call_cuDeviceUnregisterAsyncNotification(device, callback));
+  return watch_end(&watched, echo_after(CALL_cuDeviceUnregisterAsyncNotification, call_cuDeviceUnregisterAsyncNotification(device, callback)));
 }
 CUresult cuDeviceUnregisterAsyncNotification(CUdevice device, CUasyncCallbackHandle callback) {
   if (watch_on()) return watched_cuDeviceUnregisterAsyncNotification(device, callback);
@@ -2000,7 +2001,7 @@ ALWAYS_INLINE CUresult call_cuDriverGetVersion(int *driverVersion) {
 WATCHED CUresult watched_cuDriverGetVersion(int *driverVersion) {
   struct watched watched;
   watch_begin(&watched, CALL_cuDriverGetVersion);
-  return watch_end(&watched, call_cuDriverGetVersion(driverVersion));
+  return watch_end(&watched, echo_after(CALL_cuDriverGetVersion, call_cuDriverGetVersion(driverVersion)));
 }
 CUresult cuDriverGetVersion(int *driverVersion) {
   if (watch_on()) return watched_cuDriverGetVersion(driverVersion);
@@ -2014,7 +2015,7 @@ ALWAYS_INLINE CUresult call_cuEventCreate(CUevent *phEvent, unsigned int Flags) 
 WATCHED CUresult watched_cuEventCreate(CUevent *phEvent, unsigned int Flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuEventCreate);
-  return watch_end(&watched, call_cuEventCreate(phEvent, Flags));
+  return watch_end(&watched, echo_after(CALL_cuEventCreate, call_cuEventCreate(phEvent, Flags)));
 }
 CUresult cuEventCreate(CUevent *phEvent, unsigned int Flags) {
   if (watch_on()) return watched_cuEventCreate(phEvent, Flags);
@@ -2028,7 +2029,7 @@ ALWAYS_INLINE CUresult call_cuEventDestroy(CUevent hEvent) {
 WATCHED CUresult watched_cuEventDestroy(CUevent hEvent) {
   struct watched watched;
   watch_begin(&watched, CALL_cuEventDestroy);
-  return watch_end(&watched, call_cuEventDestroy(hEvent));
+  return watch_end(&watched, echo_after(CALL_cuEventDestroy, call_cuEventDestroy(hEvent)));
 }
 CUresult cuEventDestroy(CUevent hEvent) {
   if (watch_on()) return watched_cuEventDestroy(hEvent);
@@ -2042,7 +2043,7 @@ ALWAYS_INLINE CUresult call_cuEventDestroy_v2(CUevent hEvent) {
 WATCHED CUresult watched_cuEventDestroy_v2(CUevent hEvent) {
   struct watched watched;
   watch_begin(&watched, CALL_cuEventDestroy_v2);
-  return watch_end(&watched, call_cuEventDestroy_v2(hEvent));
+  return watch_end(&watched, echo_after(CALL_cuEventDestroy_v2, call_cuEventDestroy_v2(hEvent)));
 }
 CUresult cuEventDestroy_v2(CUevent hEvent) {
   if (watch_on()) return watched_cuEventDestroy_v2(hEvent);
@@ -2056,7 +2057,7 @@ ALWAYS_INLINE CUresult call_cuEventElapsedTime(float *pMilliseconds, CUevent hSt
 WATCHED CUresult watched_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
   struct watched watched;
   watch_begin(&watched, CALL_cuEventElapsedTime);
-  return watch_end(&watched, call_cuEventElapsedTime(pMilliseconds, hStart, hEnd));
+  return watch_end(&watched, echo_after(CALL_cuEventElapsedTime, call_cuEventElapsedTime(pMilliseconds, hStart, hEnd)));
 }
 CUresult cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
   if (watch_on()) return watched_cuEventElapsedTime(pMilliseconds, hStart, hEnd);
@@ -2070,7 +2071,7 @@ ALWAYS_INLINE CUresult call_cuEventElapsedTime_v2(float *pMilliseconds, CUevent 
 WATCHED CUresult watched_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
   struct watched watched;
   watch_begin(&watched, CALL_cuEventElapsedTime_v2);
-  return watch_end(&watched, call_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd));
+  return watch_end(&watched, echo_after(CALL_cuEventElapsedTime_v2, call_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd)));
 }
 CUresult cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd) {
   if (watch_on()) return watched_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
@@ -2084,7 +2085,7 @@ ALWAYS_INLINE CUresult call_cuEventQuery(CUevent hEvent) {
 WATCHED CUresult watched_cuEventQuery(CUevent hEvent) {
   struct watched watched;
   watch_begin(&watched, CALL_cuEventQuery);
-  return watch_end(&watched, call_cuEventQuery(hEvent));
+  return watch_end(&watched, echo_after(CALL_cuEventQuery, call_cuEventQuery(hEvent)));
 }
 CUresult cuEventQuery(CUevent hEvent) {
   if (watch_on()) return watched_cuEventQuery(hEvent);
@@ -2098,7 +2099,7 @@ ALWAYS_INLINE CUresult call_cuEventRecord(CUevent hEvent, CUstream hStream, int 
 WATCHED CUresult watched_cuEventRecord(CUevent hEvent, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuEventRecord);
-  return watch_end(&watched, call_cuEventRecord(hEvent, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuEventRecord, call_cuEventRecord(hEvent, hStream, per_thread)));
 }
 CUresult cuEventRecord(CUevent hEvent, CUstream hStream) {
   if (watch_on()) return watched_cuEventRecord(hEvent, hStream, 0);
@@ -2116,7 +2117,7 @@ ALWAYS_INLINE CUresult call_cuEventRecordWithFlags(CUevent hEvent, CUstream hStr
 WATCHED CUresult watched_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuEventRecordWithFlags);
-  return watch_end(&watched, call_cuEventRecordWithFlags(hEvent, hStream, flags, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuEventRecordWithFlags, call_cuEventRecordWithFlags(hEvent, hStream, flags, per_thread)));
 }
 CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
   if (watch_on()) return watched_cuEventRecordWithFlags(hEvent, hStream, flags, 0);
@@ -2134,7 +2135,7 @@ ALWAYS_INLINE CUresult call_cuEventSynchronize(CUevent hEvent) {
 WATCHED CUresult watched_cuEventSynchronize(CUevent hEvent) {
   struct watched watched;
   watch_begin(&watched, CALL_cuEventSynchronize);
-  return watch_end(&watched, call_cuEventSynchronize(hEvent));
+  return watch_end(&watched, echo_after(CALL_cuEventSynchronize, call_cuEventSynchronize(hEvent)));
 }
 CUresult cuEventSynchronize(CUevent hEvent) {
   if (watch_on()) return watched_cuEventSynchronize(hEvent);
@@ -2148,7 +2149,7 @@ ALWAYS_INLINE CUresult call_cuFuncGetAttribute(int *pi, CUfunction_attribute att
 WATCHED CUresult watched_cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc) {
   struct watched watched;
   watch_begin(&watched, CALL_cuFuncGetAttribute);
-  return watch_end(&watched, call_cuFuncGetAttribute(pi, attrib, hfunc));
+  return watch_end(&watched, echo_after(CALL_cuFuncGetAttribute, call_cuFuncGetAttribute(pi, attrib, hfunc)));
 }
 CUresult cuFuncGetAttribute(int *pi, CUfunction_attribute attrib, CUfunction hfunc) {
   if (watch_on()) return watched_cuFuncGetAttribute(pi, attrib, hfunc);
@@ -2162,7 +2163,7 @@ ALWAYS_INLINE CUresult call_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc) {
 WATCHED CUresult watched_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc) {
   struct watched watched;
   watch_begin(&watched, CALL_cuFuncGetModule);
-  return watch_end(&watched, call_cuFuncGetModule(hmod, hfunc));
+  return watch_end(&watched, echo_after(CALL_cuFuncGetModule, call_cuFuncGetModule(hmod, hfunc)));
 }
 CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc) {
   if (watch_on()) return watched_cuFuncGetModule(hmod, hfunc);
@@ -2176,7 +2177,7 @@ ALWAYS_INLINE CUresult call_cuFuncGetName(const char **name, CUfunction hfunc) {
 WATCHED CUresult watched_cuFuncGetName(const char **name, CUfunction hfunc) {
   struct watched watched;
   watch_begin(&watched, CALL_cuFuncGetName);
-  return watch_end(&watched, call_cuFuncGetName(name, hfunc));
+  return watch_end(&watched, echo_after(CALL_cuFuncGetName, call_cuFuncGetName(name, hfunc)));
 }
 CUresult cuFuncGetName(const char **name, CUfunction hfunc) {
   if (watch_on()) return watched_cuFuncGetName(name, hfunc);
@@ -2190,7 +2191,7 @@ ALWAYS_INLINE CUresult call_cuFuncGetParamCount(CUfunction func, size_t *paramCo
 WATCHED CUresult watched_cuFuncGetParamCount(CUfunction func, size_t *paramCount) {
   struct watched watched;
   watch_begin(&watched, CALL_cuFuncGetParamCount);
-  return watch_end(&watched, call_cuFuncGetParamCount(func, paramCount));
+  return watch_end(&watched, echo_after(CALL_cuFuncGetParamCount, call_cuFuncGetParamCount(func, paramCount)));
 }
 CUresult cuFuncGetParamCount(CUfunction func, size_t *paramCount) {
   if (watch_on()) return watched_cuFuncGetParamCount(func, paramCount);
@@ -2204,7 +2205,7 @@ ALWAYS_INLINE CUresult call_cuFuncGetParamInfo(CUfunction func, size_t paramInde
 WATCHED CUresult watched_cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
   struct watched watched;
   watch_begin(&watched, CALL_cuFuncGetParamInfo);
-  return watch_end(&watched, call_cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize));
+  return watch_end(&watched, echo_after(CALL_cuFuncGetParamInfo, call_cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize)));
 }
 CUresult cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
   if (watch_on()) return watched_cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize);
@@ -2218,7 +2219,7 @@ ALWAYS_INLINE CUresult call_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunc
 WATCHED CUresult watched_cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function) {
   struct watched watched;
   watch_begin(&watched, CALL_cuFuncIsLoaded);
-  return watch_end(&watched, call_cuFuncIsLoaded(state, function));
+  return watch_end(&watched, echo_after(CALL_cuFuncIsLoaded, call_cuFuncIsLoaded(state, function)));
 }
 CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function) {
   if (watch_on()) return watched_cuFuncIsLoaded(state, function);
@@ -2232,7 +2233,7 @@ ALWAYS_INLINE CUresult call_cuFuncLoad(CUfunction function) {
 WATCHED CUresult watched_cuFuncLoad(CUfunction function) {
   struct watched watched;
   watch_begin(&watched, CALL_cuFuncLoad);
-  return watch_end(&watched, call_cuFuncLoad(function));
+  return watch_end(&watched, echo_after(CALL_cuFuncLoad, call_cuFuncLoad(function)));
 }
 CUresult cuFuncLoad(CUfunction function) {
   if (watch_on()) return watched_cuFuncLoad(function);
@@ -2246,7 +2247,7 @@ ALWAYS_INLINE CUresult call_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attr
 WATCHED CUresult watched_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
   struct watched watched;
   watch_begin(&watched, CALL_cuFuncSetAttribute);
-  return watch_end(&watched, call_cuFuncSetAttribute(hfunc, attrib, value));
+  return watch_end(&watched, echo_after(CALL_cuFuncSetAttribute, call_cuFuncSetAttribute(hfunc, attrib, value)));
 }
 CUresult cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value) {
   if (watch_on()) return watched_cuFuncSetAttribute(hfunc, attrib, value);
@@ -2260,7 +2261,7 @@ ALWAYS_INLINE CUresult call_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, 
 WATCHED CUresult watched_cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z) {
   struct watched watched;
   watch_begin(&watched, CALL_cuFuncSetBlockShape);
-  return watch_end(&watched, call_cuFuncSetBlockShape(hfunc, x, y, z));
+  return watch_end(&watched, echo_after(CALL_cuFuncSetBlockShape, call_cuFuncSetBlockShape(hfunc, x, y, z)));
 }
 CUresult cuFuncSetBlockShape(CUfunction hfunc, int x, int y, int z) {
   if (watch_on()) return watched_cuFuncSetBlockShape(hfunc, x, y, z);
@@ -2274,7 +2275,7 @@ ALWAYS_INLINE CUresult call_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache 
 WATCHED CUresult watched_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
   struct watched watched;
   watch_begin(&watched, CALL_cuFuncSetCacheConfig);
-  return watch_end(&watched, call_cuFuncSetCacheConfig(hfunc, config));
+  return watch_end(&watched, echo_after(CALL_cuFuncSetCacheConfig, call_cuFuncSetCacheConfig(hfunc, config)));
 }
 CUresult cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
   if (watch_on()) return watched_cuFuncSetCacheConfig(hfunc, config);
@@ -2288,7 +2289,7 @@ ALWAYS_INLINE CUresult call_cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedc
 WATCHED CUresult watched_cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config) {
   struct watched watched;
   watch_begin(&watched, CALL_cuFuncSetSharedMemConfig);
-  return watch_end(&watched, call_cuFuncSetSharedMemConfig(hfunc, config));
+  return watch_end(&watched, echo_after(CALL_cuFuncSetSharedMemConfig, call_cuFuncSetSharedMemConfig(hfunc, config)));
 }
 CUresult cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config) {
   if (watch_on()) return watched_cuFuncSetSharedMemConfig(hfunc, config);
@@ -2302,7 +2303,7 @@ ALWAYS_INLINE CUresult call_cuFuncSetSharedSize(CUfunction hfunc, unsigned int b
 WATCHED CUresult watched_cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes) {
   struct watched watched;
   watch_begin(&watched, CALL_cuFuncSetSharedSize);
-  return watch_end(&watched, call_cuFuncSetSharedSize(hfunc, bytes));
+  return watch_end(&watched, echo_after(CALL_cuFuncSetSharedSize, call_cuFuncSetSharedSize(hfunc, bytes)));
 }
 CUresult cuFuncSetSharedSize(CUfunction hfunc, unsigned int bytes) {
   if (watch_on()) return watched_cuFuncSetSharedSize(hfunc, bytes);
@@ -2316,7 +2317,7 @@ ALWAYS_INLINE CUresult call_cuGetErrorName(CUresult error, const char **pStr) {
 WATCHED CUresult watched_cuGetErrorName(CUresult error, const char **pStr) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGetErrorName);
-  return watch_end(&watched, call_cuGetErrorName(error, pStr));
+  return watch_end(&watched, echo_after(CALL_cuGetErrorName, call_cuGetErrorName(error, pStr)));
 }
 CUresult cuGetErrorName(CUresult error, const char **pStr) {
   if (watch_on()) return watched_cuGetErrorName(error, pStr);
@@ -2330,7 +2331,7 @@ ALWAYS_INLINE CUresult call_cuGetErrorString(CUresult error, const char **pStr) 
 WATCHED CUresult watched_cuGetErrorString(CUresult error, const char **pStr) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGetErrorString);
-  return watch_end(&watched, call_cuGetErrorString(error, pStr));
+  return watch_end(&watched, echo_after(CALL_cuGetErrorString, call_cuGetErrorString(error, pStr)));
 }
 CUresult cuGetErrorString(CUresult error, const char **pStr) {
   if (watch_on()) return watched_cuGetErrorString(error, pStr);
@@ -2344,7 +2345,7 @@ ALWAYS_INLINE CUresult call_cuGetExportTable(const void **ppExportTable, const C
 WATCHED CUresult watched_cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGetExportTable);
-  return watch_end(&watched, call_cuGetExportTable(ppExportTable, pExportTableId));
+  return watch_end(&watched, echo_after(CALL_cuGetExportTable, call_cuGetExportTable(ppExportTable, pExportTableId)));
 }
 CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId) {
   if (watch_on()) return watched_cuGetExportTable(ppExportTable, pExportTableId);
@@ -2358,7 +2359,7 @@ ALWAYS_INLINE CUresult call_cuGetProcAddress(const char *symbol, void **pfn, int
 WATCHED CUresult watched_cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGetProcAddress);
-  return watch_end(&watched, call_cuGetProcAddress(symbol, pfn, cudaVersion, flags));
+  return watch_end(&watched, echo_after(CALL_cuGetProcAddress, call_cuGetProcAddress(symbol, pfn, cudaVersion, flags)));
 }
 CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags) {
   if (watch_on()) return watched_cuGetProcAddress(symbol, pfn, cudaVersion, flags);
@@ -2372,7 +2373,7 @@ ALWAYS_INLINE CUresult call_cuGetProcAddress_v2(const char *symbol, void **pfn, 
 WATCHED CUresult watched_cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags, CUdriverProcAddressQueryResult *symbolStatus) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGetProcAddress_v2);
-  return watch_end(&watched, call_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus));
+  return watch_end(&watched, echo_after(CALL_cuGetProcAddress_v2, call_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus)));
 }
 CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags, CUdriverProcAddressQueryResult *symbolStatus) {
   if (watch_on()) return watched_cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus);
@@ -2386,7 +2387,7 @@ ALWAYS_INLINE CUresult call_cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, C
 WATCHED CUresult watched_cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphAddBatchMemOpNode);
-  return watch_end(&watched, call_cuGraphAddBatchMemOpNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphAddBatchMemOpNode, call_cuGraphAddBatchMemOpNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams)));
 }
 CUresult cuGraphAddBatchMemOpNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
   if (watch_on()) return watched_cuGraphAddBatchMemOpNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
@@ -2400,7 +2401,7 @@ ALWAYS_INLINE CUresult call_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, C
 WATCHED CUresult watched_cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphAddChildGraphNode);
-  return watch_end(&watched, call_cuGraphAddChildGraphNode(phGraphNode, hGraph, dependencies, numDependencies, childGraph));
+  return watch_end(&watched, echo_after(CALL_cuGraphAddChildGraphNode, call_cuGraphAddChildGraphNode(phGraphNode, hGraph, dependencies, numDependencies, childGraph)));
 }
 CUresult cuGraphAddChildGraphNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraph childGraph) {
   if (watch_on()) return watched_cuGraphAddChildGraphNode(phGraphNode, hGraph, dependencies, numDependencies, childGraph);
@@ -2414,7 +2415,7 @@ ALWAYS_INLINE CUresult call_cuGraphAddDependencies(CUgraph hGraph, const CUgraph
 WATCHED CUresult watched_cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphAddDependencies);
-  return watch_end(&watched, call_cuGraphAddDependencies(hGraph, from, to, numDependencies));
+  return watch_end(&watched, echo_after(CALL_cuGraphAddDependencies, call_cuGraphAddDependencies(hGraph, from, to, numDependencies)));
 }
 CUresult cuGraphAddDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies) {
   if (watch_on()) return watched_cuGraphAddDependencies(hGraph, from, to, numDependencies);
@@ -2428,7 +2429,7 @@ ALWAYS_INLINE CUresult call_cuGraphAddDependencies_v2(CUgraph hGraph, const CUgr
 WATCHED CUresult watched_cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphAddDependencies_v2);
-  return watch_end(&watched, call_cuGraphAddDependencies_v2(hGraph, from, to, edgeData, numDependencies));
+  return watch_end(&watched, echo_after(CALL_cuGraphAddDependencies_v2, call_cuGraphAddDependencies_v2(hGraph, from, to, edgeData, numDependencies)));
 }
 CUresult cuGraphAddDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies) {
   if (watch_on()) return watched_cuGraphAddDependencies_v2(hGraph, from, to, edgeData, numDependencies);
@@ -2442,7 +2443,7 @@ ALWAYS_INLINE CUresult call_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgrap
 WATCHED CUresult watched_cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphAddEmptyNode);
-  return watch_end(&watched, call_cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies));
+  return watch_end(&watched, echo_after(CALL_cuGraphAddEmptyNode, call_cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies)));
 }
 CUresult cuGraphAddEmptyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies) {
   if (watch_on()) return watched_cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies);
@@ -2456,7 +2457,7 @@ ALWAYS_INLINE CUresult call_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, 
 WATCHED CUresult watched_cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphAddEventRecordNode);
-  return watch_end(&watched, call_cuGraphAddEventRecordNode(phGraphNode, hGraph, dependencies, numDependencies, event));
+  return watch_end(&watched, echo_after(CALL_cuGraphAddEventRecordNode, call_cuGraphAddEventRecordNode(phGraphNode, hGraph, dependencies, numDependencies, event)));
 }
 CUresult cuGraphAddEventRecordNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event) {
   if (watch_on()) return watched_cuGraphAddEventRecordNode(phGraphNode, hGraph, dependencies, numDependencies, event);
@@ -2470,7 +2471,7 @@ ALWAYS_INLINE CUresult call_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CU
 WATCHED CUresult watched_cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphAddEventWaitNode);
-  return watch_end(&watched, call_cuGraphAddEventWaitNode(phGraphNode, hGraph, dependencies, numDependencies, event));
+  return watch_end(&watched, echo_after(CALL_cuGraphAddEventWaitNode, call_cuGraphAddEventWaitNode(phGraphNode, hGraph, dependencies, numDependencies, event)));
 }
 CUresult cuGraphAddEventWaitNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUevent event) {
   if (watch_on()) return watched_cuGraphAddEventWaitNode(phGraphNode, hGraph, dependencies, numDependencies, event);
@@ -2484,7 +2485,7 @@ ALWAYS_INLINE CUresult call_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph
 WATCHED CUresult watched_cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphAddHostNode);
-  return watch_end(&watched, call_cuGraphAddHostNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphAddHostNode, call_cuGraphAddHostNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams)));
 }
 CUresult cuGraphAddHostNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_HOST_NODE_PARAMS *nodeParams) {
   if (watch_on()) return watched_cuGraphAddHostNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
@@ -2498,7 +2499,7 @@ ALWAYS_INLINE CUresult call_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgra
 WATCHED CUresult watched_cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphAddKernelNode);
-  return watch_end(&watched, call_cuGraphAddKernelNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphAddKernelNode, call_cuGraphAddKernelNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams)));
 }
 CUresult cuGraphAddKernelNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
   if (watch_on()) return watched_cuGraphAddKernelNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
@@ -2512,7 +2513,7 @@ ALWAYS_INLINE CUresult call_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CU
 WATCHED CUresult watched_cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphAddKernelNode_v2);
-  return watch_end(&watched, call_cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphAddKernelNode_v2, call_cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, nodeParams)));
 }
 CUresult cuGraphAddKernelNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
   if (watch_on()) return watched_cuGraphAddKernelNode_v2(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
@@ -2526,7 +2527,7 @@ ALWAYS_INLINE CUresult call_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUg
 WATCHED CUresult watched_cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphAddMemAllocNode);
-  return watch_end(&watched, call_cuGraphAddMemAllocNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphAddMemAllocNode, call_cuGraphAddMemAllocNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams)));
 }
 CUresult cuGraphAddMemAllocNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUDA_MEM_ALLOC_NODE_PARAMS *nodeParams) {
   if (watch_on()) return watched_cuGraphAddMemAllocNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
@@ -2540,7 +2541,7 @@ ALWAYS_INLINE CUresult call_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgr
 WATCHED CUresult watched_cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphAddMemFreeNode);
-  return watch_end(&watched, call_cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies, dptr));
+  return watch_end(&watched, echo_after(CALL_cuGraphAddMemFreeNode, call_cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies, dptr)));
 }
 CUresult cuGraphAddMemFreeNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUdeviceptr dptr) {
   if (watch_on()) return watched_cuGraphAddMemFreeNode(phGraphNode, hGraph, dependencies, numDependencies, dptr);
@@ -2554,7 +2555,7 @@ ALWAYS_INLINE CUresult call_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgra
 WATCHED CUresult watched_cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphAddMemcpyNode);
-  return watch_end(&watched, call_cuGraphAddMemcpyNode(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx));
+  return watch_end(&watched, echo_after(CALL_cuGraphAddMemcpyNode, call_cuGraphAddMemcpyNode(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx)));
 }
 CUresult cuGraphAddMemcpyNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
   if (watch_on()) return watched_cuGraphAddMemcpyNode(phGraphNode, hGraph, dependencies, numDependencies, copyParams, ctx);
@@ -2568,7 +2569,7 @@ ALWAYS_INLINE CUresult call_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgra
 WATCHED CUresult watched_cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphAddMemsetNode);
-  return watch_end(&watched, call_cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx));
+  return watch_end(&watched, echo_after(CALL_cuGraphAddMemsetNode, call_cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx)));
 }
 CUresult cuGraphAddMemsetNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
   if (watch_on()) return watched_cuGraphAddMemsetNode(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, ctx);
@@ -2582,7 +2583,7 @@ ALWAYS_INLINE CUresult call_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGr
 WATCHED CUresult watched_cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphAddNode);
-  return watch_end(&watched, call_cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphAddNode, call_cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams)));
 }
 CUresult cuGraphAddNode(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, size_t numDependencies, CUgraphNodeParams *nodeParams) {
   if (watch_on()) return watched_cuGraphAddNode(phGraphNode, hGraph, dependencies, numDependencies, nodeParams);
@@ -2596,7 +2597,7 @@ ALWAYS_INLINE CUresult call_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph 
 WATCHED CUresult watched_cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphAddNode_v2);
-  return watch_end(&watched, call_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphAddNode_v2, call_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams)));
 }
 CUresult cuGraphAddNode_v2(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) {
   if (watch_on()) return watched_cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
@@ -2610,7 +2611,7 @@ ALWAYS_INLINE CUresult call_cuGraphAddNode_v3(CUgraphNode *phGraphNode, CUgraph 
 WATCHED CUresult watched_cuGraphAddNode_v3(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphAddNode_v3);
-  return watch_end(&watched, call_cuGraphAddNode_v3(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphAddNode_v3, call_cuGraphAddNode_v3(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams)));
 }
 CUresult cuGraphAddNode_v3(CUgraphNode *phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUgraphNodeParams *nodeParams) {
   if (watch_on()) return watched_cuGraphAddNode_v3(phGraphNode, hGraph, dependencies, dependencyData, numDependencies, nodeParams);
@@ -2624,7 +2625,7 @@ ALWAYS_INLINE CUresult call_cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CU
 WATCHED CUresult watched_cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphBatchMemOpNodeGetParams);
-  return watch_end(&watched, call_cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out));
+  return watch_end(&watched, echo_after(CALL_cuGraphBatchMemOpNodeGetParams, call_cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out)));
 }
 CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode hNode, CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams_out) {
   if (watch_on()) return watched_cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out);
@@ -2638,7 +2639,7 @@ ALWAYS_INLINE CUresult call_cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, co
 WATCHED CUresult watched_cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphBatchMemOpNodeSetParams);
-  return watch_end(&watched, call_cuGraphBatchMemOpNodeSetParams(hNode, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphBatchMemOpNodeSetParams, call_cuGraphBatchMemOpNodeSetParams(hNode, nodeParams)));
 }
 CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
   if (watch_on()) return watched_cuGraphBatchMemOpNodeSetParams(hNode, nodeParams);
@@ -2652,7 +2653,7 @@ ALWAYS_INLINE CUresult call_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUg
 WATCHED CUresult watched_cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphChildGraphNodeGetGraph);
-  return watch_end(&watched, call_cuGraphChildGraphNodeGetGraph(hNode, phGraph));
+  return watch_end(&watched, echo_after(CALL_cuGraphChildGraphNodeGetGraph, call_cuGraphChildGraphNodeGetGraph(hNode, phGraph)));
 }
 CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode hNode, CUgraph *phGraph) {
   if (watch_on()) return watched_cuGraphChildGraphNodeGetGraph(hNode, phGraph);
@@ -2666,7 +2667,7 @@ ALWAYS_INLINE CUresult call_cuGraphClone(CUgraph *phGraphClone, CUgraph original
 WATCHED CUresult watched_cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphClone);
-  return watch_end(&watched, call_cuGraphClone(phGraphClone, originalGraph));
+  return watch_end(&watched, echo_after(CALL_cuGraphClone, call_cuGraphClone(phGraphClone, originalGraph)));
 }
 CUresult cuGraphClone(CUgraph *phGraphClone, CUgraph originalGraph) {
   if (watch_on()) return watched_cuGraphClone(phGraphClone, originalGraph);
@@ -2680,7 +2681,7 @@ ALWAYS_INLINE CUresult call_cuGraphConditionalHandleCreate(CUgraphConditionalHan
 WATCHED CUresult watched_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, CUgraph hGraph, CUcontext ctx, unsigned int defaultLaunchValue, unsigned int flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphConditionalHandleCreate);
-  return watch_end(&watched, call_cuGraphConditionalHandleCreate(pHandle_out, hGraph, ctx, defaultLaunchValue, flags));
+  return watch_end(&watched, echo_after(CALL_cuGraphConditionalHandleCreate, call_cuGraphConditionalHandleCreate(pHandle_out, hGraph, ctx, defaultLaunchValue, flags)));
 }
 CUresult cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_out, CUgraph hGraph, CUcontext ctx, unsigned int defaultLaunchValue, unsigned int flags) {
   if (watch_on()) return watched_cuGraphConditionalHandleCreate(pHandle_out, hGraph, ctx, defaultLaunchValue, flags);
@@ -2694,7 +2695,7 @@ ALWAYS_INLINE CUresult call_cuGraphCreate(CUgraph *phGraph, unsigned int flags) 
 WATCHED CUresult watched_cuGraphCreate(CUgraph *phGraph, unsigned int flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphCreate);
-  return watch_end(&watched, call_cuGraphCreate(phGraph, flags));
+  return watch_end(&watched, echo_after(CALL_cuGraphCreate, call_cuGraphCreate(phGraph, flags)));
 }
 CUresult cuGraphCreate(CUgraph *phGraph, unsigned int flags) {
   if (watch_on()) return watched_cuGraphCreate(phGraph, flags);
@@ -2708,7 +2709,7 @@ ALWAYS_INLINE CUresult call_cuGraphDebugDotPrint(CUgraph hGraph, const char *pat
 WATCHED CUresult watched_cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphDebugDotPrint);
-  return watch_end(&watched, call_cuGraphDebugDotPrint(hGraph, path, flags));
+  return watch_end(&watched, echo_after(CALL_cuGraphDebugDotPrint, call_cuGraphDebugDotPrint(hGraph, path, flags)));
 }
 CUresult cuGraphDebugDotPrint(CUgraph hGraph, const char *path, unsigned int flags) {
   if (watch_on()) return watched_cuGraphDebugDotPrint(hGraph, path, flags);
@@ -2722,7 +2723,7 @@ ALWAYS_INLINE CUresult call_cuGraphDestroy(CUgraph hGraph) {
 WATCHED CUresult watched_cuGraphDestroy(CUgraph hGraph) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphDestroy);
-  return watch_end(&watched, call_cuGraphDestroy(hGraph));
+  return watch_end(&watched, echo_after(CALL_cuGraphDestroy, call_cuGraphDestroy(hGraph)));
 }
 CUresult cuGraphDestroy(CUgraph hGraph) {
   if (watch_on()) return watched_cuGraphDestroy(hGraph);
@@ -2736,7 +2737,7 @@ ALWAYS_INLINE CUresult call_cuGraphDestroyNode(CUgraphNode hNode) {
 WATCHED CUresult watched_cuGraphDestroyNode(CUgraphNode hNode) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphDestroyNode);
-  return watch_end(&watched, call_cuGraphDestroyNode(hNode));
+  return watch_end(&watched, echo_after(CALL_cuGraphDestroyNode, call_cuGraphDestroyNode(hNode)));
 }
 CUresult cuGraphDestroyNode(CUgraphNode hNode) {
   if (watch_on()) return watched_cuGraphDestroyNode(hNode);
@@ -2750,7 +2751,7 @@ ALWAYS_INLINE CUresult call_cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CU
 WATCHED CUresult watched_cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphEventRecordNodeGetEvent);
-  return watch_end(&watched, call_cuGraphEventRecordNodeGetEvent(hNode, event_out));
+  return watch_end(&watched, echo_after(CALL_cuGraphEventRecordNodeGetEvent, call_cuGraphEventRecordNodeGetEvent(hNode, event_out)));
 }
 CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode hNode, CUevent *event_out) {
   if (watch_on()) return watched_cuGraphEventRecordNodeGetEvent(hNode, event_out);
@@ -2764,7 +2765,7 @@ ALWAYS_INLINE CUresult call_cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CU
 WATCHED CUresult watched_cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphEventRecordNodeSetEvent);
-  return watch_end(&watched, call_cuGraphEventRecordNodeSetEvent(hNode, event));
+  return watch_end(&watched, echo_after(CALL_cuGraphEventRecordNodeSetEvent, call_cuGraphEventRecordNodeSetEvent(hNode, event)));
 }
 CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode hNode, CUevent event) {
   if (watch_on()) return watched_cuGraphEventRecordNodeSetEvent(hNode, event);
@@ -2778,7 +2779,7 @@ ALWAYS_INLINE CUresult call_cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUev
 WATCHED CUresult watched_cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphEventWaitNodeGetEvent);
-  return watch_end(&watched, call_cuGraphEventWaitNodeGetEvent(hNode, event_out));
+  return watch_end(&watched, echo_after(CALL_cuGraphEventWaitNodeGetEvent, call_cuGraphEventWaitNodeGetEvent(hNode, event_out)));
 }
 CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode hNode, CUevent *event_out) {
   if (watch_on()) return watched_cuGraphEventWaitNodeGetEvent(hNode, event_out);
@@ -2792,7 +2793,7 @@ ALWAYS_INLINE CUresult call_cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUev
 WATCHED CUresult watched_cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphEventWaitNodeSetEvent);
-  return watch_end(&watched, call_cuGraphEventWaitNodeSetEvent(hNode, event));
+  return watch_end(&watched, echo_after(CALL_cuGraphEventWaitNodeSetEvent, call_cuGraphEventWaitNodeSetEvent(hNode, event)));
 }
 CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode hNode, CUevent event) {
   if (watch_on()) return watched_cuGraphEventWaitNodeSetEvent(hNode, event);
@@ -2806,7 +2807,7 @@ ALWAYS_INLINE CUresult call_cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGrap
 WATCHED CUresult watched_cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphExecBatchMemOpNodeSetParams);
-  return watch_end(&watched, call_cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphExecBatchMemOpNodeSetParams, call_cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams)));
 }
 CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_BATCH_MEM_OP_NODE_PARAMS *nodeParams) {
   if (watch_on()) return watched_cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams);
@@ -2820,7 +2821,7 @@ ALWAYS_INLINE CUresult call_cuGraphExecChildGraphNodeSetParams(CUgraphExec hGrap
 WATCHED CUresult watched_cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphExecChildGraphNodeSetParams);
-  return watch_end(&watched, call_cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph));
+  return watch_end(&watched, echo_after(CALL_cuGraphExecChildGraphNodeSetParams, call_cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph)));
 }
 CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraph childGraph) {
   if (watch_on()) return watched_cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph);
@@ -2834,7 +2835,7 @@ ALWAYS_INLINE CUresult call_cuGraphExecDestroy(CUgraphExec hGraphExec) {
 WATCHED CUresult watched_cuGraphExecDestroy(CUgraphExec hGraphExec) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphExecDestroy);
-  return watch_end(&watched, call_cuGraphExecDestroy(hGraphExec));
+  return watch_end(&watched, echo_after(CALL_cuGraphExecDestroy, call_cuGraphExecDestroy(hGraphExec)));
 }
 CUresult cuGraphExecDestroy(CUgraphExec hGraphExec) {
   if (watch_on()) return watched_cuGraphExecDestroy(hGraphExec);
@@ -2848,7 +2849,7 @@ ALWAYS_INLINE CUresult call_cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGrap
 WATCHED CUresult watched_cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphExecEventRecordNodeSetEvent);
-  return watch_end(&watched, call_cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event));
+  return watch_end(&watched, echo_after(CALL_cuGraphExecEventRecordNodeSetEvent, call_cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event)));
 }
 CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
   if (watch_on()) return watched_cuGraphExecEventRecordNodeSetEvent(hGraphExec, hNode, event);
@@ -2862,7 +2863,7 @@ ALWAYS_INLINE CUresult call_cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphE
 WATCHED CUresult watched_cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphExecEventWaitNodeSetEvent);
-  return watch_end(&watched, call_cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event));
+  return watch_end(&watched, echo_after(CALL_cuGraphExecEventWaitNodeSetEvent, call_cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event)));
 }
 CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec hGraphExec, CUgraphNode hNode, CUevent event) {
   if (watch_on()) return watched_cuGraphExecEventWaitNodeSetEvent(hGraphExec, hNode, event);
@@ -2876,7 +2877,7 @@ ALWAYS_INLINE CUresult call_cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64
 WATCHED CUresult watched_cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphExecGetFlags);
-  return watch_end(&watched, call_cuGraphExecGetFlags(hGraphExec, flags));
+  return watch_end(&watched, echo_after(CALL_cuGraphExecGetFlags, call_cuGraphExecGetFlags(hGraphExec, flags)));
 }
 CUresult cuGraphExecGetFlags(CUgraphExec hGraphExec, cuuint64_t *flags) {
   if (watch_on()) return watched_cuGraphExecGetFlags(hGraphExec, flags);
@@ -2890,7 +2891,7 @@ ALWAYS_INLINE CUresult call_cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec,
 WATCHED CUresult watched_cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphExecHostNodeSetParams);
-  return watch_end(&watched, call_cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphExecHostNodeSetParams, call_cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams)));
 }
 CUresult cuGraphExecHostNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams) {
   if (watch_on()) return watched_cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams);
@@ -2904,7 +2905,7 @@ ALWAYS_INLINE CUresult call_cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExe
 WATCHED CUresult watched_cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphExecKernelNodeSetParams);
-  return watch_end(&watched, call_cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphExecKernelNodeSetParams, call_cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams)));
 }
 CUresult cuGraphExecKernelNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
   if (watch_on()) return watched_cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams);
@@ -2918,7 +2919,7 @@ ALWAYS_INLINE CUresult call_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraph
 WATCHED CUresult watched_cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphExecKernelNodeSetParams_v2);
-  return watch_end(&watched, call_cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphExecKernelNodeSetParams_v2, call_cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams)));
 }
 CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
   if (watch_on()) return watched_cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams);
@@ -2932,7 +2933,7 @@ ALWAYS_INLINE CUresult call_cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExe
 WATCHED CUresult watched_cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphExecMemcpyNodeSetParams);
-  return watch_end(&watched, call_cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx));
+  return watch_end(&watched, echo_after(CALL_cuGraphExecMemcpyNodeSetParams, call_cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx)));
 }
 CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D *copyParams, CUcontext ctx) {
   if (watch_on()) return watched_cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx);
@@ -2946,7 +2947,7 @@ ALWAYS_INLINE CUresult call_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExe
 WATCHED CUresult watched_cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphExecMemsetNodeSetParams);
-  return watch_end(&watched, call_cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx));
+  return watch_end(&watched, echo_after(CALL_cuGraphExecMemsetNodeSetParams, call_cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx)));
 }
 CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *memsetParams, CUcontext ctx) {
   if (watch_on()) return watched_cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx);
@@ -2960,7 +2961,7 @@ ALWAYS_INLINE CUresult call_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUg
 WATCHED CUresult watched_cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphExecNodeSetParams);
-  return watch_end(&watched, call_cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphExecNodeSetParams, call_cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams)));
 }
 CUresult cuGraphExecNodeSetParams(CUgraphExec hGraphExec, CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
   if (watch_on()) return watched_cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams);
@@ -2974,7 +2975,7 @@ ALWAYS_INLINE CUresult call_cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hG
 WATCHED CUresult watched_cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphExecUpdate);
-  return watch_end(&watched, call_cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out));
+  return watch_end(&watched, echo_after(CALL_cuGraphExecUpdate, call_cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out)));
 }
 CUresult cuGraphExecUpdate(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out, CUgraphExecUpdateResult *updateResult_out) {
   if (watch_on()) return watched_cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out);
@@ -2988,7 +2989,7 @@ ALWAYS_INLINE CUresult call_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph
 WATCHED CUresult watched_cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphExecUpdate_v2);
-  return watch_end(&watched, call_cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo));
+  return watch_end(&watched, echo_after(CALL_cuGraphExecUpdate_v2, call_cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo)));
 }
 CUresult cuGraphExecUpdate_v2(CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo) {
   if (watch_on()) return watched_cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo);
@@ -3002,7 +3003,7 @@ ALWAYS_INLINE CUresult call_cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, C
 WATCHED CUresult watched_cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphGetEdges);
-  return watch_end(&watched, call_cuGraphGetEdges(hGraph, from, to, numEdges));
+  return watch_end(&watched, echo_after(CALL_cuGraphGetEdges, call_cuGraphGetEdges(hGraph, from, to, numEdges)));
 }
 CUresult cuGraphGetEdges(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, size_t *numEdges) {
   if (watch_on()) return watched_cuGraphGetEdges(hGraph, from, to, numEdges);
@@ -3016,7 +3017,7 @@ ALWAYS_INLINE CUresult call_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from
 WATCHED CUresult watched_cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphGetEdges_v2);
-  return watch_end(&watched, call_cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges));
+  return watch_end(&watched, echo_after(CALL_cuGraphGetEdges_v2, call_cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges)));
 }
 CUresult cuGraphGetEdges_v2(CUgraph hGraph, CUgraphNode *from, CUgraphNode *to, CUgraphEdgeData *edgeData, size_t *numEdges) {
   if (watch_on()) return watched_cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges);
@@ -3030,7 +3031,7 @@ ALWAYS_INLINE CUresult call_cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, 
 WATCHED CUresult watched_cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphGetNodes);
-  return watch_end(&watched, call_cuGraphGetNodes(hGraph, nodes, numNodes));
+  return watch_end(&watched, echo_after(CALL_cuGraphGetNodes, call_cuGraphGetNodes(hGraph, nodes, numNodes)));
 }
 CUresult cuGraphGetNodes(CUgraph hGraph, CUgraphNode *nodes, size_t *numNodes) {
   if (watch_on()) return watched_cuGraphGetNodes(hGraph, nodes, numNodes);
@@ -3044,7 +3045,7 @@ ALWAYS_INLINE CUresult call_cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *roo
 WATCHED CUresult watched_cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphGetRootNodes);
-  return watch_end(&watched, call_cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes));
+  return watch_end(&watched, echo_after(CALL_cuGraphGetRootNodes, call_cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes)));
 }
 CUresult cuGraphGetRootNodes(CUgraph hGraph, CUgraphNode *rootNodes, size_t *numRootNodes) {
   if (watch_on()) return watched_cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes);
@@ -3058,7 +3059,7 @@ ALWAYS_INLINE CUresult call_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOS
 WATCHED CUresult watched_cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphHostNodeGetParams);
-  return watch_end(&watched, call_cuGraphHostNodeGetParams(hNode, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphHostNodeGetParams, call_cuGraphHostNodeGetParams(hNode, nodeParams)));
 }
 CUresult cuGraphHostNodeGetParams(CUgraphNode hNode, CUDA_HOST_NODE_PARAMS *nodeParams) {
   if (watch_on()) return watched_cuGraphHostNodeGetParams(hNode, nodeParams);
@@ -3072,7 +3073,7 @@ ALWAYS_INLINE CUresult call_cuGraphHostNodeSetParams(CUgraphNode hNode, const CU
 WATCHED CUresult watched_cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphHostNodeSetParams);
-  return watch_end(&watched, call_cuGraphHostNodeSetParams(hNode, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphHostNodeSetParams, call_cuGraphHostNodeSetParams(hNode, nodeParams)));
 }
 CUresult cuGraphHostNodeSetParams(CUgraphNode hNode, const CUDA_HOST_NODE_PARAMS *nodeParams) {
   if (watch_on()) return watched_cuGraphHostNodeSetParams(hNode, nodeParams);
@@ -3086,7 +3087,7 @@ ALWAYS_INLINE CUresult call_cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph
 WATCHED CUresult watched_cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphInstantiate);
-  return watch_end(&watched, call_cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize));
+  return watch_end(&watched, echo_after(CALL_cuGraphInstantiate, call_cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)));
 }
 CUresult cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize) {
   if (watch_on()) return watched_cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
@@ -3100,7 +3101,7 @@ ALWAYS_INLINE CUresult call_cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec
 WATCHED CUresult watched_cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphInstantiateWithFlags);
-  return watch_end(&watched, call_cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags));
+  return watch_end(&watched, echo_after(CALL_cuGraphInstantiateWithFlags, call_cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags)));
 }
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *phGraphExec, CUgraph hGraph, unsigned long long flags) {
   if (watch_on()) return watched_cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags);
@@ -3114,7 +3115,7 @@ ALWAYS_INLINE CUresult call_cuGraphInstantiateWithParams(CUgraphExec *phGraphExe
 WATCHED CUresult watched_cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphInstantiateWithParams);
-  return watch_end(&watched, call_cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuGraphInstantiateWithParams, call_cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams, per_thread)));
 }
 CUresult cuGraphInstantiateWithParams(CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams) {
   if (watch_on()) return watched_cuGraphInstantiateWithParams(phGraphExec, hGraph, instantiateParams, 0);
@@ -3132,7 +3133,7 @@ ALWAYS_INLINE CUresult call_cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgr
 WATCHED CUresult watched_cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphInstantiate_v2);
-  return watch_end(&watched, call_cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize));
+  return watch_end(&watched, echo_after(CALL_cuGraphInstantiate_v2, call_cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)));
 }
 CUresult cuGraphInstantiate_v2(CUgraphExec *phGraphExec, CUgraph hGraph, CUgraphNode *phErrorNode, char *logBuffer, size_t bufferSize) {
   if (watch_on()) return watched_cuGraphInstantiate_v2(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize);
@@ -3146,7 +3147,7 @@ ALWAYS_INLINE CUresult call_cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUg
 WATCHED CUresult watched_cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphKernelNodeCopyAttributes);
-  return watch_end(&watched, call_cuGraphKernelNodeCopyAttributes(dst, src));
+  return watch_end(&watched, echo_after(CALL_cuGraphKernelNodeCopyAttributes, call_cuGraphKernelNodeCopyAttributes(dst, src)));
 }
 CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src) {
   if (watch_on()) return watched_cuGraphKernelNodeCopyAttributes(dst, src);
@@ -3160,7 +3161,7 @@ ALWAYS_INLINE CUresult call_cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUk
 WATCHED CUresult watched_cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, CUkernelNodeAttrValue *value_out) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphKernelNodeGetAttribute);
-  return watch_end(&watched, call_cuGraphKernelNodeGetAttribute(hNode, attr, value_out));
+  return watch_end(&watched, echo_after(CALL_cuGraphKernelNodeGetAttribute, call_cuGraphKernelNodeGetAttribute(hNode, attr, value_out)));
 }
 CUresult cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, CUkernelNodeAttrValue *value_out) {
   if (watch_on()) return watched_cuGraphKernelNodeGetAttribute(hNode, attr, value_out);
@@ -3174,7 +3175,7 @@ ALWAYS_INLINE CUresult call_cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_K
 WATCHED CUresult watched_cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphKernelNodeGetParams);
-  return watch_end(&watched, call_cuGraphKernelNodeGetParams(hNode, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphKernelNodeGetParams, call_cuGraphKernelNodeGetParams(hNode, nodeParams)));
 }
 CUresult cuGraphKernelNodeGetParams(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
   if (watch_on()) return watched_cuGraphKernelNodeGetParams(hNode, nodeParams);
@@ -3188,7 +3189,7 @@ ALWAYS_INLINE CUresult call_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUD
 WATCHED CUresult watched_cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphKernelNodeGetParams_v2);
-  return watch_end(&watched, call_cuGraphKernelNodeGetParams_v2(hNode, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphKernelNodeGetParams_v2, call_cuGraphKernelNodeGetParams_v2(hNode, nodeParams)));
 }
 CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode hNode, CUDA_KERNEL_NODE_PARAMS *nodeParams) {
   if (watch_on()) return watched_cuGraphKernelNodeGetParams_v2(hNode, nodeParams);
@@ -3202,7 +3203,7 @@ ALWAYS_INLINE CUresult call_cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUk
 WATCHED CUresult watched_cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, const CUkernelNodeAttrValue *value) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphKernelNodeSetAttribute);
-  return watch_end(&watched, call_cuGraphKernelNodeSetAttribute(hNode, attr, value));
+  return watch_end(&watched, echo_after(CALL_cuGraphKernelNodeSetAttribute, call_cuGraphKernelNodeSetAttribute(hNode, attr, value)));
 }
 CUresult cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr, const CUkernelNodeAttrValue *value) {
   if (watch_on()) return watched_cuGraphKernelNodeSetAttribute(hNode, attr, value);
@@ -3216,7 +3217,7 @@ ALWAYS_INLINE CUresult call_cuGraphKernelNodeSetParams(CUgraphNode hNode, const 
 WATCHED CUresult watched_cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphKernelNodeSetParams);
-  return watch_end(&watched, call_cuGraphKernelNodeSetParams(hNode, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphKernelNodeSetParams, call_cuGraphKernelNodeSetParams(hNode, nodeParams)));
 }
 CUresult cuGraphKernelNodeSetParams(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams) {
   if (watch_on()) return watched_cuGraphKernelNodeSetParams(hNode, nodeParams);
@@ -3230,7 +3231,7 @@ ALWAYS_INLINE CUresult call_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, con
 WATCHED CUresult watched_cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphKernelNodeSetParams_v2);
-  return watch_end(&watched, call_cuGraphKernelNodeSetParams_v2(hNode, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphKernelNodeSetParams_v2, call_cuGraphKernelNodeSetParams_v2(hNode, nodeParams)));
 }
 CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode hNode, const CUDA_KERNEL_NODE_PARAMS *nodeParams) {
   if (watch_on()) return watched_cuGraphKernelNodeSetParams_v2(hNode, nodeParams);
@@ -3244,7 +3245,7 @@ ALWAYS_INLINE CUresult call_cuGraphLaunch(CUgraphExec hGraph, CUstream hStream, 
 WATCHED CUresult watched_cuGraphLaunch(CUgraphExec hGraph, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphLaunch);
-  return watch_end(&watched, call_cuGraphLaunch(hGraph, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuGraphLaunch, call_cuGraphLaunch(hGraph, hStream, per_thread)));
 }
 CUresult cuGraphLaunch(CUgraphExec hGraph, CUstream hStream) {
   if (watch_on()) return watched_cuGraphLaunch(hGraph, hStream, 0);
@@ -3262,7 +3263,7 @@ ALWAYS_INLINE CUresult call_cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA
 WATCHED CUresult watched_cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphMemAllocNodeGetParams);
-  return watch_end(&watched, call_cuGraphMemAllocNodeGetParams(hNode, params_out));
+  return watch_end(&watched, echo_after(CALL_cuGraphMemAllocNodeGetParams, call_cuGraphMemAllocNodeGetParams(hNode, params_out)));
 }
 CUresult cuGraphMemAllocNodeGetParams(CUgraphNode hNode, CUDA_MEM_ALLOC_NODE_PARAMS *params_out) {
   if (watch_on()) return watched_cuGraphMemAllocNodeGetParams(hNode, params_out);
@@ -3276,7 +3277,7 @@ ALWAYS_INLINE CUresult call_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdev
 WATCHED CUresult watched_cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphMemFreeNodeGetParams);
-  return watch_end(&watched, call_cuGraphMemFreeNodeGetParams(hNode, dptr_out));
+  return watch_end(&watched, echo_after(CALL_cuGraphMemFreeNodeGetParams, call_cuGraphMemFreeNodeGetParams(hNode, dptr_out)));
 }
 CUresult cuGraphMemFreeNodeGetParams(CUgraphNode hNode, CUdeviceptr *dptr_out) {
   if (watch_on()) return watched_cuGraphMemFreeNodeGetParams(hNode, dptr_out);
@@ -3290,7 +3291,7 @@ ALWAYS_INLINE CUresult call_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_M
 WATCHED CUresult watched_cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphMemcpyNodeGetParams);
-  return watch_end(&watched, call_cuGraphMemcpyNodeGetParams(hNode, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphMemcpyNodeGetParams, call_cuGraphMemcpyNodeGetParams(hNode, nodeParams)));
 }
 CUresult cuGraphMemcpyNodeGetParams(CUgraphNode hNode, CUDA_MEMCPY3D *nodeParams) {
   if (watch_on()) return watched_cuGraphMemcpyNodeGetParams(hNode, nodeParams);
@@ -3304,7 +3305,7 @@ ALWAYS_INLINE CUresult call_cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const 
 WATCHED CUresult watched_cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphMemcpyNodeSetParams);
-  return watch_end(&watched, call_cuGraphMemcpyNodeSetParams(hNode, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphMemcpyNodeSetParams, call_cuGraphMemcpyNodeSetParams(hNode, nodeParams)));
 }
 CUresult cuGraphMemcpyNodeSetParams(CUgraphNode hNode, const CUDA_MEMCPY3D *nodeParams) {
   if (watch_on()) return watched_cuGraphMemcpyNodeSetParams(hNode, nodeParams);
@@ -3318,7 +3319,7 @@ ALWAYS_INLINE CUresult call_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_M
 WATCHED CUresult watched_cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphMemsetNodeGetParams);
-  return watch_end(&watched, call_cuGraphMemsetNodeGetParams(hNode, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphMemsetNodeGetParams, call_cuGraphMemsetNodeGetParams(hNode, nodeParams)));
 }
 CUresult cuGraphMemsetNodeGetParams(CUgraphNode hNode, CUDA_MEMSET_NODE_PARAMS *nodeParams) {
   if (watch_on()) return watched_cuGraphMemsetNodeGetParams(hNode, nodeParams);
@@ -3332,7 +3333,7 @@ ALWAYS_INLINE CUresult call_cuGraphMemsetNodeSetParams(CUgraphNode hNode, const 
 WATCHED CUresult watched_cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphMemsetNodeSetParams);
-  return watch_end(&watched, call_cuGraphMemsetNodeSetParams(hNode, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphMemsetNodeSetParams, call_cuGraphMemsetNodeSetParams(hNode, nodeParams)));
 }
 CUresult cuGraphMemsetNodeSetParams(CUgraphNode hNode, const CUDA_MEMSET_NODE_PARAMS *nodeParams) {
   if (watch_on()) return watched_cuGraphMemsetNodeSetParams(hNode, nodeParams);
@@ -3346,7 +3347,7 @@ ALWAYS_INLINE CUresult call_cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphN
 WATCHED CUresult watched_cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphNodeFindInClone);
-  return watch_end(&watched, call_cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph));
+  return watch_end(&watched, echo_after(CALL_cuGraphNodeFindInClone, call_cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph)));
 }
 CUresult cuGraphNodeFindInClone(CUgraphNode *phNode, CUgraphNode hOriginalNode, CUgraph hClonedGraph) {
   if (watch_on()) return watched_cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph);
@@ -3360,7 +3361,7 @@ ALWAYS_INLINE CUresult call_cuGraphNodeGetContainingGraph(CUgraphNode hNode, CUg
 WATCHED CUresult watched_cuGraphNodeGetContainingGraph(CUgraphNode hNode, CUgraph *phGraph) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphNodeGetContainingGraph);
-  return watch_end(&watched, call_cuGraphNodeGetContainingGraph(hNode, phGraph));
+  return watch_end(&watched, echo_after(CALL_cuGraphNodeGetContainingGraph, call_cuGraphNodeGetContainingGraph(hNode, phGraph)));
 }
 CUresult cuGraphNodeGetContainingGraph(CUgraphNode hNode, CUgraph *phGraph) {
   if (watch_on()) return watched_cuGraphNodeGetContainingGraph(hNode, phGraph);
@@ -3374,7 +3375,7 @@ ALWAYS_INLINE CUresult call_cuGraphNodeGetDependencies(CUgraphNode hNode, CUgrap
 WATCHED CUresult watched_cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphNodeGetDependencies);
-  return watch_end(&watched, call_cuGraphNodeGetDependencies(hNode, dependencies, numDependencies));
+  return watch_end(&watched, echo_after(CALL_cuGraphNodeGetDependencies, call_cuGraphNodeGetDependencies(hNode, dependencies, numDependencies)));
 }
 CUresult cuGraphNodeGetDependencies(CUgraphNode hNode, CUgraphNode *dependencies, size_t *numDependencies) {
   if (watch_on()) return watched_cuGraphNodeGetDependencies(hNode, dependencies, numDependencies);
@@ -3388,7 +3389,7 @@ ALWAYS_INLINE CUresult call_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUg
 WATCHED CUresult watched_cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData, size_t *numDependencies) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphNodeGetDependencies_v2);
-  return watch_end(&watched, call_cuGraphNodeGetDependencies_v2(hNode, dependencies, edgeData, numDependencies));
+  return watch_end(&watched, echo_after(CALL_cuGraphNodeGetDependencies_v2, call_cuGraphNodeGetDependencies_v2(hNode, dependencies, edgeData, numDependencies)));
 }
 CUresult cuGraphNodeGetDependencies_v2(CUgraphNode hNode, CUgraphNode *dependencies, CUgraphEdgeData *edgeData, size_t *numDependencies) {
   if (watch_on()) return watched_cuGraphNodeGetDependencies_v2(hNode, dependencies, edgeData, numDependencies);
@@ -3402,7 +3403,7 @@ ALWAYS_INLINE CUresult call_cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgr
 WATCHED CUresult watched_cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphNodeGetDependentNodes);
-  return watch_end(&watched, call_cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes));
+  return watch_end(&watched, echo_after(CALL_cuGraphNodeGetDependentNodes, call_cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes)));
 }
 CUresult cuGraphNodeGetDependentNodes(CUgraphNode hNode, CUgraphNode *dependentNodes, size_t *numDependentNodes) {
   if (watch_on()) return watched_cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes);
@@ -3416,7 +3417,7 @@ ALWAYS_INLINE CUresult call_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, C
 WATCHED CUresult watched_cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes, CUgraphEdgeData *edgeData, size_t *numDependentNodes) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphNodeGetDependentNodes_v2);
-  return watch_end(&watched, call_cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, edgeData, numDependentNodes));
+  return watch_end(&watched, echo_after(CALL_cuGraphNodeGetDependentNodes_v2, call_cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, edgeData, numDependentNodes)));
 }
 CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode hNode, CUgraphNode *dependentNodes, CUgraphEdgeData *edgeData, size_t *numDependentNodes) {
   if (watch_on()) return watched_cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, edgeData, numDependentNodes);
@@ -3430,7 +3431,7 @@ ALWAYS_INLINE CUresult call_cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgrap
 WATCHED CUresult watched_cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int *isEnabled) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphNodeGetEnabled);
-  return watch_end(&watched, call_cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled));
+  return watch_end(&watched, echo_after(CALL_cuGraphNodeGetEnabled, call_cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled)));
 }
 CUresult cuGraphNodeGetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int *isEnabled) {
   if (watch_on()) return watched_cuGraphNodeGetEnabled(hGraphExec, hNode, isEnabled);
@@ -3444,7 +3445,7 @@ ALWAYS_INLINE CUresult call_cuGraphNodeGetParams(CUgraphNode hNode, CUgraphNodeP
 WATCHED CUresult watched_cuGraphNodeGetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphNodeGetParams);
-  return watch_end(&watched, call_cuGraphNodeGetParams(hNode, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphNodeGetParams, call_cuGraphNodeGetParams(hNode, nodeParams)));
 }
 CUresult cuGraphNodeGetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
   if (watch_on()) return watched_cuGraphNodeGetParams(hNode, nodeParams);
@@ -3458,7 +3459,7 @@ ALWAYS_INLINE CUresult call_cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeTyp
 WATCHED CUresult watched_cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphNodeGetType);
-  return watch_end(&watched, call_cuGraphNodeGetType(hNode, type));
+  return watch_end(&watched, echo_after(CALL_cuGraphNodeGetType, call_cuGraphNodeGetType(hNode, type)));
 }
 CUresult cuGraphNodeGetType(CUgraphNode hNode, CUgraphNodeType *type) {
   if (watch_on()) return watched_cuGraphNodeGetType(hNode, type);
@@ -3472,7 +3473,7 @@ ALWAYS_INLINE CUresult call_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgrap
 WATCHED CUresult watched_cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphNodeSetEnabled);
-  return watch_end(&watched, call_cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled));
+  return watch_end(&watched, echo_after(CALL_cuGraphNodeSetEnabled, call_cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled)));
 }
 CUresult cuGraphNodeSetEnabled(CUgraphExec hGraphExec, CUgraphNode hNode, unsigned int isEnabled) {
   if (watch_on()) return watched_cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled);
@@ -3486,7 +3487,7 @@ ALWAYS_INLINE CUresult call_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeP
 WATCHED CUresult watched_cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphNodeSetParams);
-  return watch_end(&watched, call_cuGraphNodeSetParams(hNode, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphNodeSetParams, call_cuGraphNodeSetParams(hNode, nodeParams)));
 }
 CUresult cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
   if (watch_on()) return watched_cuGraphNodeSetParams(hNode, nodeParams);
@@ -3500,7 +3501,7 @@ ALWAYS_INLINE CUresult call_cuGraphNodeSetParams_v2(CUgraphNode hNode, CUgraphNo
 WATCHED CUresult watched_cuGraphNodeSetParams_v2(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphNodeSetParams_v2);
-  return watch_end(&watched, call_cuGraphNodeSetParams_v2(hNode, nodeParams));
+  return watch_end(&watched, echo_after(CALL_cuGraphNodeSetParams_v2, call_cuGraphNodeSetParams_v2(hNode, nodeParams)));
 }
 CUresult cuGraphNodeSetParams_v2(CUgraphNode hNode, CUgraphNodeParams *nodeParams) {
   if (watch_on()) return watched_cuGraphNodeSetParams_v2(hNode, nodeParams);
@@ -3514,7 +3515,7 @@ ALWAYS_INLINE CUresult call_cuGraphReleaseUserObject(CUgraph graph, CUuserObject
 WATCHED CUresult watched_cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphReleaseUserObject);
-  return watch_end(&watched, call_cuGraphReleaseUserObject(graph, object, count));
+  return watch_end(&watched, echo_after(CALL_cuGraphReleaseUserObject, call_cuGraphReleaseUserObject(graph, object, count)));
 }
 CUresult cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count) {
   if (watch_on()) return watched_cuGraphReleaseUserObject(graph, object, count);
@@ -3528,7 +3529,7 @@ ALWAYS_INLINE CUresult call_cuGraphRemoveDependencies(CUgraph hGraph, const CUgr
 WATCHED CUresult watched_cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphRemoveDependencies);
-  return watch_end(&watched, call_cuGraphRemoveDependencies(hGraph, from, to, numDependencies));
+  return watch_end(&watched, echo_after(CALL_cuGraphRemoveDependencies, call_cuGraphRemoveDependencies(hGraph, from, to, numDependencies)));
 }
 CUresult cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, size_t numDependencies) {
   if (watch_on()) return watched_cuGraphRemoveDependencies(hGraph, from, to, numDependencies);
@@ -3542,7 +3543,7 @@ ALWAYS_INLINE CUresult call_cuGraphRemoveDependencies_v2(CUgraph hGraph, const C
 WATCHED CUresult watched_cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphRemoveDependencies_v2);
-  return watch_end(&watched, call_cuGraphRemoveDependencies_v2(hGraph, from, to, edgeData, numDependencies));
+  return watch_end(&watched, echo_after(CALL_cuGraphRemoveDependencies_v2, call_cuGraphRemoveDependencies_v2(hGraph, from, to, edgeData, numDependencies)));
 }
 CUresult cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to, const CUgraphEdgeData *edgeData, size_t numDependencies) {
   if (watch_on()) return watched_cuGraphRemoveDependencies_v2(hGraph, from, to, edgeData, numDependencies);
@@ -3556,7 +3557,7 @@ ALWAYS_INLINE CUresult call_cuGraphRetainUserObject(CUgraph graph, CUuserObject 
 WATCHED CUresult watched_cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphRetainUserObject);
-  return watch_end(&watched, call_cuGraphRetainUserObject(graph, object, count, flags));
+  return watch_end(&watched, echo_after(CALL_cuGraphRetainUserObject, call_cuGraphRetainUserObject(graph, object, count, flags)));
 }
 CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count, unsigned int flags) {
   if (watch_on()) return watched_cuGraphRetainUserObject(graph, object, count, flags);
@@ -3570,7 +3571,7 @@ ALWAYS_INLINE CUresult call_cuGraphUpload(CUgraphExec hGraph, CUstream hStream, 
 WATCHED CUresult watched_cuGraphUpload(CUgraphExec hGraph, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuGraphUpload);
-  return watch_end(&watched, call_cuGraphUpload(hGraph, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuGraphUpload, call_cuGraphUpload(hGraph, hStream, per_thread)));
 }
 CUresult cuGraphUpload(CUgraphExec hGraph, CUstream hStream) {
   if (watch_on()) return watched_cuGraphUpload(hGraph, hStream, 0);
@@ -3588,7 +3589,7 @@ ALWAYS_INLINE CUresult call_cuInit(unsigned int Flags) {
 WATCHED CUresult watched_cuInit(unsigned int Flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuInit);
-  return watch_end(&watched, call_cuInit(Flags));
+  return watch_end(&watched, echo_after(CALL_cuInit, call_cuInit(Flags)));
 }
 CUresult cuInit(unsigned int Flags) {
   if (watch_on()) return watched_cuInit(Flags);
@@ -3602,7 +3603,7 @@ ALWAYS_INLINE CUresult call_cuIpcCloseMemHandle(CUdeviceptr dptr) {
 WATCHED CUresult watched_cuIpcCloseMemHandle(CUdeviceptr dptr) {
   struct watched watched;
   watch_begin(&watched, CALL_cuIpcCloseMemHandle);
-  return watch_end(&watched, call_cuIpcCloseMemHandle(dptr));
+  return watch_end(&watched, echo_after(CALL_cuIpcCloseMemHandle, call_cuIpcCloseMemHandle(dptr)));
 }
 CUresult cuIpcCloseMemHandle(CUdeviceptr dptr) {
   if (watch_on()) return watched_cuIpcCloseMemHandle(dptr);
@@ -3616,7 +3617,7 @@ ALWAYS_INLINE CUresult call_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUeve
 WATCHED CUresult watched_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event) {
   struct watched watched;
   watch_begin(&watched, CALL_cuIpcGetEventHandle);
-  return watch_end(&watched, call_cuIpcGetEventHandle(pHandle, event));
+  return watch_end(&watched, echo_after(CALL_cuIpcGetEventHandle, call_cuIpcGetEventHandle(pHandle, event)));
 }
 CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event) {
   if (watch_on()) return watched_cuIpcGetEventHandle(pHandle, event);
@@ -3630,7 +3631,7 @@ ALWAYS_INLINE CUresult call_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdevicep
 WATCHED CUresult watched_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr) {
   struct watched watched;
   watch_begin(&watched, CALL_cuIpcGetMemHandle);
-  return watch_end(&watched, call_cuIpcGetMemHandle(pHandle, dptr));
+  return watch_end(&watched, echo_after(CALL_cuIpcGetMemHandle, call_cuIpcGetMemHandle(pHandle, dptr)));
 }
 CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr) {
   if (watch_on()) return watched_cuIpcGetMemHandle(pHandle, dptr);
@@ -3644,7 +3645,7 @@ ALWAYS_INLINE CUresult call_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHan
 WATCHED CUresult watched_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle) {
   struct watched watched;
   watch_begin(&watched, CALL_cuIpcOpenEventHandle);
-  return watch_end(&watched, call_cuIpcOpenEventHandle(phEvent, handle));
+  return watch_end(&watched, echo_after(CALL_cuIpcOpenEventHandle, call_cuIpcOpenEventHandle(phEvent, handle)));
 }
 CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle) {
   if (watch_on()) return watched_cuIpcOpenEventHandle(phEvent, handle);
@@ -3658,7 +3659,7 @@ ALWAYS_INLINE CUresult call_cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandl
 WATCHED CUresult watched_cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuIpcOpenMemHandle);
-  return watch_end(&watched, call_cuIpcOpenMemHandle(pdptr, handle, Flags));
+  return watch_end(&watched, echo_after(CALL_cuIpcOpenMemHandle, call_cuIpcOpenMemHandle(pdptr, handle, Flags)));
 }
 CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags) {
   if (watch_on()) return watched_cuIpcOpenMemHandle(pdptr, handle, Flags);
@@ -3672,7 +3673,7 @@ ALWAYS_INLINE CUresult call_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHa
 WATCHED CUresult watched_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuIpcOpenMemHandle_v2);
-  return watch_end(&watched, call_cuIpcOpenMemHandle_v2(pdptr, handle, Flags));
+  return watch_end(&watched, echo_after(CALL_cuIpcOpenMemHandle_v2, call_cuIpcOpenMemHandle_v2(pdptr, handle, Flags)));
 }
 CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags) {
   if (watch_on()) return watched_cuIpcOpenMemHandle_v2(pdptr, handle, Flags);
@@ -3686,7 +3687,7 @@ ALWAYS_INLINE CUresult call_cuKernelGetAttribute(int *pi, CUfunction_attribute a
 WATCHED CUresult watched_cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuKernelGetAttribute);
-  return watch_end(&watched, call_cuKernelGetAttribute(pi, attrib, kernel, dev));
+  return watch_end(&watched, echo_after(CALL_cuKernelGetAttribute, call_cuKernelGetAttribute(pi, attrib, kernel, dev)));
 }
 CUresult cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel, CUdevice dev) {
   if (watch_on()) return watched_cuKernelGetAttribute(pi, attrib, kernel, dev);
@@ -3700,7 +3701,7 @@ ALWAYS_INLINE CUresult call_cuKernelGetFunction(CUfunction *pFunc, CUkernel kern
 WATCHED CUresult watched_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
   struct watched watched;
   watch_begin(&watched, CALL_cuKernelGetFunction);
-  return watch_end(&watched, call_cuKernelGetFunction(pFunc, kernel));
+  return watch_end(&watched, echo_after(CALL_cuKernelGetFunction, call_cuKernelGetFunction(pFunc, kernel)));
 }
 CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
   if (watch_on()) return watched_cuKernelGetFunction(pFunc, kernel);
@@ -3714,7 +3715,7 @@ ALWAYS_INLINE CUresult call_cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel)
 WATCHED CUresult watched_cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel) {
   struct watched watched;
   watch_begin(&watched, CALL_cuKernelGetLibrary);
-  return watch_end(&watched, call_cuKernelGetLibrary(pLib, kernel));
+  return watch_end(&watched, echo_after(CALL_cuKernelGetLibrary, call_cuKernelGetLibrary(pLib, kernel)));
 }
 CUresult cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel) {
   if (watch_on()) return watched_cuKernelGetLibrary(pLib, kernel);
@@ -3728,7 +3729,7 @@ ALWAYS_INLINE CUresult call_cuKernelGetName(const char **name, CUkernel hfunc) {
 WATCHED CUresult watched_cuKernelGetName(const char **name, CUkernel hfunc) {
   struct watched watched;
   watch_begin(&watched, CALL_cuKernelGetName);
-  return watch_end(&watched, call_cuKernelGetName(name, hfunc));
+  return watch_end(&watched, echo_after(CALL_cuKernelGetName, call_cuKernelGetName(name, hfunc)));
 }
 CUresult cuKernelGetName(const char **name, CUkernel hfunc) {
   if (watch_on()) return watched_cuKernelGetName(name, hfunc);
@@ -3742,7 +3743,7 @@ ALWAYS_INLINE CUresult call_cuKernelGetParamCount(CUkernel kernel, size_t *param
 WATCHED CUresult watched_cuKernelGetParamCount(CUkernel kernel, size_t *paramCount) {
   struct watched watched;
   watch_begin(&watched, CALL_cuKernelGetParamCount);
-  return watch_end(&watched, call_cuKernelGetParamCount(kernel, paramCount));
+  return watch_end(&watched, echo_after(CALL_cuKernelGetParamCount, call_cuKernelGetParamCount(kernel, paramCount)));
 }
 CUresult cuKernelGetParamCount(CUkernel kernel, size_t *paramCount) {
   if (watch_on()) return watched_cuKernelGetParamCount(kernel, paramCount);
@@ -3756,7 +3757,7 @@ ALWAYS_INLINE CUresult call_cuKernelGetParamInfo(CUkernel kernel, size_t paramIn
 WATCHED CUresult watched_cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
   struct watched watched;
   watch_begin(&watched, CALL_cuKernelGetParamInfo);
-  return watch_end(&watched, call_cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize));
+  return watch_end(&watched, echo_after(CALL_cuKernelGetParamInfo, call_cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize)));
 }
 CUresult cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
   if (watch_on()) return watched_cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize);
@@ -3770,7 +3771,7 @@ ALWAYS_INLINE CUresult call_cuKernelSetAttribute(CUfunction_attribute attrib, in
 WATCHED CUresult watched_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuKernelSetAttribute);
-  return watch_end(&watched, call_cuKernelSetAttribute(attrib, val, kernel, dev));
+  return watch_end(&watched, echo_after(CALL_cuKernelSetAttribute, call_cuKernelSetAttribute(attrib, val, kernel, dev)));
 }
 CUresult cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel, CUdevice dev) {
   if (watch_on()) return watched_cuKernelSetAttribute(attrib, val, kernel, dev);
@@ -3784,7 +3785,7 @@ ALWAYS_INLINE CUresult call_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache
 WATCHED CUresult watched_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
   struct watched watched;
   watch_begin(&watched, CALL_cuKernelSetCacheConfig);
-  return watch_end(&watched, call_cuKernelSetCacheConfig(kernel, config, dev));
+  return watch_end(&watched, echo_after(CALL_cuKernelSetCacheConfig, call_cuKernelSetCacheConfig(kernel, config, dev)));
 }
 CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
   if (watch_on()) return watched_cuKernelSetCacheConfig(kernel, config, dev);
@@ -3798,7 +3799,7 @@ ALWAYS_INLINE CUresult call_cuLaunch(CUfunction f) {
 WATCHED CUresult watched_cuLaunch(CUfunction f) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLaunch);
-  return watch_end(&watched, call_cuLaunch(f));
+  return watch_end(&watched, echo_after(CALL_cuLaunch, call_cuLaunch(f)));
 }
 CUresult cuLaunch(CUfunction f) {
   if (watch_on()) return watched_cuLaunch(f);
@@ -3812,7 +3813,7 @@ ALWAYS_INLINE CUresult call_cuLaunchCooperativeKernel(CUfunction f, unsigned int
 WATCHED CUresult watched_cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLaunchCooperativeKernel);
-  return watch_end(&watched, call_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuLaunchCooperativeKernel, call_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, per_thread)));
 }
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams) {
   if (watch_on()) return watched_cuLaunchCooperativeKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, 0);
@@ -3830,7 +3831,7 @@ ALWAYS_INLINE CUresult call_cuLaunchGrid(CUfunction f, int grid_width, int grid_
 WATCHED CUresult watched_cuLaunchGrid(CUfunction f, int grid_width, int grid_height) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLaunchGrid);
-  return watch_end(&watched, call_cuLaunchGrid(f, grid_width, grid_height));
+  return watch_end(&watched, echo_after(CALL_cuLaunchGrid, call_cuLaunchGrid(f, grid_width, grid_height)));
 }
 CUresult cuLaunchGrid(CUfunction f, int grid_width, int grid_height) {
   if (watch_on()) return watched_cuLaunchGrid(f, grid_width, grid_height);
@@ -3844,7 +3845,7 @@ ALWAYS_INLINE CUresult call_cuLaunchGridAsync(CUfunction f, int grid_width, int 
 WATCHED CUresult watched_cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLaunchGridAsync);
-  return watch_end(&watched, call_cuLaunchGridAsync(f, grid_width, grid_height, hStream));
+  return watch_end(&watched, echo_after(CALL_cuLaunchGridAsync, call_cuLaunchGridAsync(f, grid_width, grid_height, hStream)));
 }
 CUresult cuLaunchGridAsync(CUfunction f, int grid_width, int grid_height, CUstream hStream) {
   if (watch_on()) return watched_cuLaunchGridAsync(f, grid_width, grid_height, hStream);
@@ -3858,7 +3859,7 @@ ALWAYS_INLINE CUresult call_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void
 WATCHED CUresult watched_cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLaunchHostFunc);
-  return watch_end(&watched, call_cuLaunchHostFunc(hStream, fn, userData, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuLaunchHostFunc, call_cuLaunchHostFunc(hStream, fn, userData, per_thread)));
 }
 CUresult cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData) {
   if (watch_on()) return watched_cuLaunchHostFunc(hStream, fn, userData, 0);
@@ -3876,7 +3877,7 @@ ALWAYS_INLINE CUresult call_cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, v
 WATCHED CUresult watched_cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void *userData, unsigned int syncMode, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLaunchHostFunc_v2);
-  return watch_end(&watched, call_cuLaunchHostFunc_v2(hStream, fn, userData, syncMode, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuLaunchHostFunc_v2, call_cuLaunchHostFunc_v2(hStream, fn, userData, syncMode, per_thread)));
 }
 CUresult cuLaunchHostFunc_v2(CUstream hStream, CUhostFn fn, void *userData, unsigned int syncMode) {
   if (watch_on()) return watched_cuLaunchHostFunc_v2(hStream, fn, userData, syncMode, 0);
@@ -3894,7 +3895,7 @@ ALWAYS_INLINE CUresult call_cuLaunchKernel(CUfunction f, unsigned int gridDimX, 
 WATCHED CUresult watched_cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLaunchKernel);
-  return watch_end(&watched, call_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuLaunchKernel, call_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, per_thread)));
 }
 CUresult cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra) {
   if (watch_on()) return watched_cuLaunchKernel(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams, extra, 0);
@@ -3912,7 +3913,7 @@ ALWAYS_INLINE CUresult call_cuLaunchKernelEx(const CUlaunchConfig *config, CUfun
 WATCHED CUresult watched_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLaunchKernelEx);
-  return watch_end(&watched, call_cuLaunchKernelEx(config, f, kernelParams, extra, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuLaunchKernelEx, call_cuLaunchKernelEx(config, f, kernelParams, extra, per_thread)));
 }
 CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra) {
   if (watch_on()) return watched_cuLaunchKernelEx(config, f, kernelParams, extra, 0);
@@ -3930,7 +3931,7 @@ ALWAYS_INLINE CUresult call_cuLibraryEnumerateKernels(CUkernel *kernels, unsigne
 WATCHED CUresult watched_cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels, CUlibrary lib) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLibraryEnumerateKernels);
-  return watch_end(&watched, call_cuLibraryEnumerateKernels(kernels, numKernels, lib));
+  return watch_end(&watched, echo_after(CALL_cuLibraryEnumerateKernels, call_cuLibraryEnumerateKernels(kernels, numKernels, lib)));
 }
 CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int numKernels, CUlibrary lib) {
   if (watch_on()) return watched_cuLibraryEnumerateKernels(kernels, numKernels, lib);
@@ -3944,7 +3945,7 @@ ALWAYS_INLINE CUresult call_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes,
 WATCHED CUresult watched_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLibraryGetGlobal);
-  return watch_end(&watched, call_cuLibraryGetGlobal(dptr, bytes, library, name));
+  return watch_end(&watched, echo_after(CALL_cuLibraryGetGlobal, call_cuLibraryGetGlobal(dptr, bytes, library, name)));
 }
 CUresult cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
   if (watch_on()) return watched_cuLibraryGetGlobal(dptr, bytes, library, name);
@@ -3958,7 +3959,7 @@ ALWAYS_INLINE CUresult call_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary libr
 WATCHED CUresult watched_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLibraryGetKernel);
-  return watch_end(&watched, call_cuLibraryGetKernel(pKernel, library, name));
+  return watch_end(&watched, echo_after(CALL_cuLibraryGetKernel, call_cuLibraryGetKernel(pKernel, library, name)));
 }
 CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name) {
   if (watch_on()) return watched_cuLibraryGetKernel(pKernel, library, name);
@@ -3972,7 +3973,7 @@ ALWAYS_INLINE CUresult call_cuLibraryGetKernelCount(unsigned int *count, CUlibra
 WATCHED CUresult watched_cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLibraryGetKernelCount);
-  return watch_end(&watched, call_cuLibraryGetKernelCount(count, lib));
+  return watch_end(&watched, echo_after(CALL_cuLibraryGetKernelCount, call_cuLibraryGetKernelCount(count, lib)));
 }
 CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary lib) {
   if (watch_on()) return watched_cuLibraryGetKernelCount(count, lib);
@@ -3986,7 +3987,7 @@ ALWAYS_INLINE CUresult call_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes
 WATCHED CUresult watched_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLibraryGetManaged);
-  return watch_end(&watched, call_cuLibraryGetManaged(dptr, bytes, library, name));
+  return watch_end(&watched, echo_after(CALL_cuLibraryGetManaged, call_cuLibraryGetManaged(dptr, bytes, library, name)));
 }
 CUresult cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name) {
   if (watch_on()) return watched_cuLibraryGetManaged(dptr, bytes, library, name);
@@ -4000,7 +4001,7 @@ ALWAYS_INLINE CUresult call_cuLibraryGetModule(CUmodule *pMod, CUlibrary library
 WATCHED CUresult watched_cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLibraryGetModule);
-  return watch_end(&watched, call_cuLibraryGetModule(pMod, library));
+  return watch_end(&watched, echo_after(CALL_cuLibraryGetModule, call_cuLibraryGetModule(pMod, library)));
 }
 CUresult cuLibraryGetModule(CUmodule *pMod, CUlibrary library) {
   if (watch_on()) return watched_cuLibraryGetModule(pMod, library);
@@ -4014,7 +4015,7 @@ ALWAYS_INLINE CUresult call_cuLibraryLoadData(CUlibrary *library, const void *co
 WATCHED CUresult watched_cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLibraryLoadData);
-  return watch_end(&watched, call_cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions));
+  return watch_end(&watched, echo_after(CALL_cuLibraryLoadData, call_cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions)));
 }
 CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions) {
   if (watch_on()) return watched_cuLibraryLoadData(library, code, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
@@ -4028,7 +4029,7 @@ ALWAYS_INLINE CUresult call_cuLibraryLoadFromFile(CUlibrary *library, const char
 WATCHED CUresult watched_cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLibraryLoadFromFile);
-  return watch_end(&watched, call_cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions));
+  return watch_end(&watched, echo_after(CALL_cuLibraryLoadFromFile, call_cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions)));
 }
 CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues, unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues, unsigned int numLibraryOptions) {
   if (watch_on()) return watched_cuLibraryLoadFromFile(library, fileName, jitOptions, jitOptionsValues, numJitOptions, libraryOptions, libraryOptionValues, numLibraryOptions);
@@ -4042,7 +4043,7 @@ ALWAYS_INLINE CUresult call_cuLibraryUnload(CUlibrary library) {
 WATCHED CUresult watched_cuLibraryUnload(CUlibrary library) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLibraryUnload);
-  return watch_end(&watched, call_cuLibraryUnload(library));
+  return watch_end(&watched, echo_after(CALL_cuLibraryUnload, call_cuLibraryUnload(library)));
 }
 CUresult cuLibraryUnload(CUlibrary library) {
   if (watch_on()) return watched_cuLibraryUnload(library);
@@ -4056,7 +4057,7 @@ ALWAYS_INLINE CUresult call_cuLinkAddData(CUlinkState state, CUjitInputType type
 WATCHED CUresult watched_cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, unsigned int numOptions, CUjit_option *options, void **optionValues) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLinkAddData);
-  return watch_end(&watched, call_cuLinkAddData(state, type, data, size, name, numOptions, options, optionValues));
+  return watch_end(&watched, echo_after(CALL_cuLinkAddData, call_cuLinkAddData(state, type, data, size, name, numOptions, options, optionValues)));
 }
 CUresult cuLinkAddData(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, unsigned int numOptions, CUjit_option *options, void **optionValues) {
   if (watch_on()) return watched_cuLinkAddData(state, type, data, size, name, numOptions, options, optionValues);
@@ -4070,7 +4071,7 @@ ALWAYS_INLINE CUresult call_cuLinkAddData_v2(CUlinkState state, CUjitInputType t
 WATCHED CUresult watched_cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, unsigned int numOptions, CUjit_option *options, void **optionValues) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLinkAddData_v2);
-  return watch_end(&watched, call_cuLinkAddData_v2(state, type, data, size, name, numOptions, options, optionValues));
+  return watch_end(&watched, echo_after(CALL_cuLinkAddData_v2, call_cuLinkAddData_v2(state, type, data, size, name, numOptions, options, optionValues)));
 }
 CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *name, unsigned int numOptions, CUjit_option *options, void **optionValues) {
   if (watch_on()) return watched_cuLinkAddData_v2(state, type, data, size, name, numOptions, options, optionValues);
@@ -4084,7 +4085,7 @@ ALWAYS_INLINE CUresult call_cuLinkAddFile(CUlinkState state, CUjitInputType type
 WATCHED CUresult watched_cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path, unsigned int numOptions, CUjit_option *options, void **optionValues) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLinkAddFile);
-  return watch_end(&watched, call_cuLinkAddFile(state, type, path, numOptions, options, optionValues));
+  return watch_end(&watched, echo_after(CALL_cuLinkAddFile, call_cuLinkAddFile(state, type, path, numOptions, options, optionValues)));
 }
 CUresult cuLinkAddFile(CUlinkState state, CUjitInputType type, const char *path, unsigned int numOptions, CUjit_option *options, void **optionValues) {
   if (watch_on()) return watched_cuLinkAddFile(state, type, path, numOptions, options, optionValues);
@@ -4098,7 +4099,7 @@ ALWAYS_INLINE CUresult call_cuLinkAddFile_v2(CUlinkState state, CUjitInputType t
 WATCHED CUresult watched_cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned int numOptions, CUjit_option *options, void **optionValues) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLinkAddFile_v2);
-  return watch_end(&watched, call_cuLinkAddFile_v2(state, type, path, numOptions, options, optionValues));
+  return watch_end(&watched, echo_after(CALL_cuLinkAddFile_v2, call_cuLinkAddFile_v2(state, type, path, numOptions, options, optionValues)));
 }
 CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType type, const char *path, unsigned int numOptions, CUjit_option *options, void **optionValues) {
   if (watch_on()) return watched_cuLinkAddFile_v2(state, type, path, numOptions, options, optionValues);
@@ -4112,7 +4113,7 @@ ALWAYS_INLINE CUresult call_cuLinkComplete(CUlinkState state, void **cubinOut, s
 WATCHED CUresult watched_cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLinkComplete);
-  return watch_end(&watched, call_cuLinkComplete(state, cubinOut, sizeOut));
+  return watch_end(&watched, echo_after(CALL_cuLinkComplete, call_cuLinkComplete(state, cubinOut, sizeOut)));
 }
 CUresult cuLinkComplete(CUlinkState state, void **cubinOut, size_t *sizeOut) {
   if (watch_on()) return watched_cuLinkComplete(state, cubinOut, sizeOut);
@@ -4126,7 +4127,7 @@ ALWAYS_INLINE CUresult call_cuLinkCreate(unsigned int numOptions, CUjit_option *
 WATCHED CUresult watched_cuLinkCreate(unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLinkCreate);
-  return watch_end(&watched, call_cuLinkCreate(numOptions, options, optionValues, stateOut));
+  return watch_end(&watched, echo_after(CALL_cuLinkCreate, call_cuLinkCreate(numOptions, options, optionValues, stateOut)));
 }
 CUresult cuLinkCreate(unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut) {
   if (watch_on()) return watched_cuLinkCreate(numOptions, options, optionValues, stateOut);
@@ -4140,7 +4141,7 @@ ALWAYS_INLINE CUresult call_cuLinkCreate_v2(unsigned int numOptions, CUjit_optio
 WATCHED CUresult watched_cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLinkCreate_v2);
-  return watch_end(&watched, call_cuLinkCreate_v2(numOptions, options, optionValues, stateOut));
+  return watch_end(&watched, echo_after(CALL_cuLinkCreate_v2, call_cuLinkCreate_v2(numOptions, options, optionValues, stateOut)));
 }
 CUresult cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options, void **optionValues, CUlinkState *stateOut) {
   if (watch_on()) return watched_cuLinkCreate_v2(numOptions, options, optionValues, stateOut);
@@ -4154,7 +4155,7 @@ ALWAYS_INLINE CUresult call_cuLinkDestroy(CUlinkState state) {
 WATCHED CUresult watched_cuLinkDestroy(CUlinkState state) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLinkDestroy);
-  return watch_end(&watched, call_cuLinkDestroy(state));
+  return watch_end(&watched, echo_after(CALL_cuLinkDestroy, call_cuLinkDestroy(state)));
 }
 CUresult cuLinkDestroy(CUlinkState state) {
   if (watch_on()) return watched_cuLinkDestroy(state);
@@ -4168,7 +4169,7 @@ ALWAYS_INLINE CUresult call_cuLogsCurrent(CUlogIterator *iterator_out, unsigned 
 WATCHED CUresult watched_cuLogsCurrent(CUlogIterator *iterator_out, unsigned int flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLogsCurrent);
-  return watch_end(&watched, call_cuLogsCurrent(iterator_out, flags));
+  return watch_end(&watched, echo_after(CALL_cuLogsCurrent, call_cuLogsCurrent(iterator_out, flags)));
 }
 CUresult cuLogsCurrent(CUlogIterator *iterator_out, unsigned int flags) {
   if (watch_on()) return watched_cuLogsCurrent(iterator_out, flags);
@@ -4182,7 +4183,7 @@ ALWAYS_INLINE CUresult call_cuLogsDumpToFile(CUlogIterator *iterator, const char
 WATCHED CUresult watched_cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToFile, unsigned int flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLogsDumpToFile);
-  return watch_end(&watched, call_cuLogsDumpToFile(iterator, pathToFile, flags));
+  return watch_end(&watched, echo_after(CALL_cuLogsDumpToFile, call_cuLogsDumpToFile(iterator, pathToFile, flags)));
 }
 CUresult cuLogsDumpToFile(CUlogIterator *iterator, const char *pathToFile, unsigned int flags) {
   if (watch_on()) return watched_cuLogsDumpToFile(iterator, pathToFile, flags);
@@ -4196,7 +4197,7 @@ ALWAYS_INLINE CUresult call_cuLogsDumpToMemory(CUlogIterator *iterator, char *bu
 WATCHED CUresult watched_cuLogsDumpToMemory(CUlogIterator *iterator, char *buffer, size_t *size, unsigned int flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLogsDumpToMemory);
-  return watch_end(&watched, call_cuLogsDumpToMemory(iterator, buffer, size, flags));
+  return watch_end(&watched, echo_after(CALL_cuLogsDumpToMemory, call_cuLogsDumpToMemory(iterator, buffer, size, flags)));
 }
 CUresult cuLogsDumpToMemory(CUlogIterator *iterator, char *buffer, size_t *size, unsigned int flags) {
   if (watch_on()) return watched_cuLogsDumpToMemory(iterator, buffer, size, flags);
@@ -4210,7 +4211,7 @@ ALWAYS_INLINE CUresult call_cuLogsRegisterCallback(CUlogsCallback callbackFunc, 
 WATCHED CUresult watched_cuLogsRegisterCallback(CUlogsCallback callbackFunc, void *userData, CUlogsCallbackHandle *callback_out) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLogsRegisterCallback);
-  return watch_end(&watched, call_cuLogsRegisterCallback(callbackFunc, userData, callback_out));
+  return watch_end(&watched, echo_after(CALL_cuLogsRegisterCallback, call_cuLogsRegisterCallback(callbackFunc, userData, callback_out)));
 }
 CUresult cuLogsRegisterCallback(CUlogsCallback callbackFunc, void *userData, CUlogsCallbackHandle *callback_out) {
   if (watch_on()) return watched_cuLogsRegisterCallback(callbackFunc, userData, callback_out);
@@ -4224,7 +4225,7 @@ ALWAYS_INLINE CUresult call_cuLogsUnregisterCallback(CUlogsCallbackHandle callba
 WATCHED CUresult watched_cuLogsUnregisterCallback(CUlogsCallbackHandle callback) {
   struct watched watched;
   watch_begin(&watched, CALL_cuLogsUnregisterCallback);
-  return watch_end(&watched, call_cuLogsUnregisterCallback(callback));
+  return watch_end(&watched, echo_after(CALL_cuLogsUnregisterCallback, call_cuLogsUnregisterCallback(callback)));
 }
 CUresult cuLogsUnregisterCallback(CUlogsCallbackHandle callback) {
   if (watch_on()) return watched_cuLogsUnregisterCallback(callback);
@@ -4238,7 +4239,7 @@ ALWAYS_INLINE CUresult call_cuMemAddressFree(CUdeviceptr ptr, size_t size) {
 WATCHED CUresult watched_cuMemAddressFree(CUdeviceptr ptr, size_t size) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemAddressFree);
-  return watch_end(&watched, call_cuMemAddressFree(ptr, size));
+  return watch_end(&watched, echo_after(CALL_cuMemAddressFree, call_cuMemAddressFree(ptr, size)));
 }
 CUresult cuMemAddressFree(CUdeviceptr ptr, size_t size) {
   if (watch_on()) return watched_cuMemAddressFree(ptr, size);
@@ -4252,7 +4253,7 @@ ALWAYS_INLINE CUresult call_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, s
 WATCHED CUresult watched_cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemAddressReserve);
-  return watch_end(&watched, call_cuMemAddressReserve(ptr, size, alignment, addr, flags));
+  return watch_end(&watched, echo_after(CALL_cuMemAddressReserve, call_cuMemAddressReserve(ptr, size, alignment, addr, flags)));
 }
 CUresult cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags) {
   if (watch_on()) return watched_cuMemAddressReserve(ptr, size, alignment, addr, flags);
@@ -4266,7 +4267,7 @@ ALWAYS_INLINE CUresult call_cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_
 WATCHED CUresult watched_cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemAdvise);
-  return watch_end(&watched, call_cuMemAdvise(devPtr, count, advice, device));
+  return watch_end(&watched, echo_after(CALL_cuMemAdvise, call_cuMemAdvise(devPtr, count, advice, device)));
 }
 CUresult cuMemAdvise(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUdevice device) {
   if (watch_on()) return watched_cuMemAdvise(devPtr, count, advice, device);
@@ -4280,7 +4281,7 @@ ALWAYS_INLINE CUresult call_cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUm
 WATCHED CUresult watched_cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemAdvise_v2);
-  return watch_end(&watched, call_cuMemAdvise_v2(devPtr, count, advice, location));
+  return watch_end(&watched, echo_after(CALL_cuMemAdvise_v2, call_cuMemAdvise_v2(devPtr, count, advice, location)));
 }
 CUresult cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise advice, CUmemLocation location) {
   if (watch_on()) return watched_cuMemAdvise_v2(devPtr, count, advice, location);
@@ -4294,7 +4295,7 @@ ALWAYS_INLINE CUresult call_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, 
 WATCHED CUresult watched_cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemAllocAsync);
-  return watch_end(&watched, call_cuMemAllocAsync(dptr, bytesize, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemAllocAsync, call_cuMemAllocAsync(dptr, bytesize, hStream, per_thread)));
 }
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
   if (watch_on()) return watched_cuMemAllocAsync(dptr, bytesize, hStream, 0);
@@ -4312,7 +4313,7 @@ ALWAYS_INLINE CUresult call_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t by
 WATCHED CUresult watched_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemAllocFromPoolAsync);
-  return watch_end(&watched, call_cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemAllocFromPoolAsync, call_cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, per_thread)));
 }
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
   if (watch_on()) return watched_cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, 0);
@@ -4331,7 +4332,7 @@ ALWAYS_INLINE CUresult call_cuMemAllocHost_v2(void **pp, size_t bytesize) {
 WATCHED CUresult watched_cuMemAllocHost_v2(void **pp, size_t bytesize) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemAllocHost_v2);
-  return watch_end(&watched, call_cuMemAllocHost_v2(pp, bytesize));
+  return watch_end(&watched, echo_after(CALL_cuMemAllocHost_v2, call_cuMemAllocHost_v2(pp, bytesize)));
 }
 CUresult cuMemAllocHost_v2(void **pp, size_t bytesize) {
   if (watch_on()) return watched_cuMemAllocHost_v2(pp, bytesize);
@@ -4346,7 +4347,7 @@ ALWAYS_INLINE CUresult call_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize
 WATCHED CUresult watched_cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemAllocManaged);
-  return watch_end(&watched, call_cuMemAllocManaged(dptr, bytesize, flags));
+  return watch_end(&watched, echo_after(CALL_cuMemAllocManaged, call_cuMemAllocManaged(dptr, bytesize, flags)));
 }
 CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytesize, unsigned int flags) {
   if (watch_on()) return watched_cuMemAllocManaged(dptr, bytesize, flags);
@@ -4361,7 +4362,7 @@ ALWAYS_INLINE CUresult call_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch
 WATCHED CUresult watched_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemAllocPitch_v2);
-  return watch_end(&watched, call_cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes));
+  return watch_end(&watched, echo_after(CALL_cuMemAllocPitch_v2, call_cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes)));
 }
 CUresult cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes) {
   if (watch_on()) return watched_cuMemAllocPitch_v2(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes);
@@ -4376,7 +4377,7 @@ ALWAYS_INLINE CUresult call_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {
 WATCHED CUresult watched_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemAlloc_v2);
-  return watch_end(&watched, call_cuMemAlloc_v2(dptr, bytesize));
+  return watch_end(&watched, echo_after(CALL_cuMemAlloc_v2, call_cuMemAlloc_v2(dptr, bytesize)));
 }
 CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize) {
   if (watch_on()) return watched_cuMemAlloc_v2(dptr, bytesize);
@@ -4390,7 +4391,7 @@ ALWAYS_INLINE CUresult call_cuMemCreate(CUmemGenericAllocationHandle *handle, si
 WATCHED CUresult watched_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemCreate);
-  return watch_end(&watched, call_cuMemCreate(handle, size, prop, flags));
+  return watch_end(&watched, echo_after(CALL_cuMemCreate, call_cuMemCreate(handle, size, prop, flags)));
 }
 CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop, unsigned long long flags) {
   if (watch_on()) return watched_cuMemCreate(handle, size, prop, flags);
@@ -4404,7 +4405,7 @@ ALWAYS_INLINE CUresult call_cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs
 WATCHED CUresult watched_cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemDiscardAndPrefetchBatchAsync);
-  return watch_end(&watched, call_cuMemDiscardAndPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemDiscardAndPrefetchBatchAsync, call_cuMemDiscardAndPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, per_thread)));
 }
 CUresult cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream) {
   if (watch_on()) return watched_cuMemDiscardAndPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, 0);
@@ -4422,7 +4423,7 @@ ALWAYS_INLINE CUresult call_cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *s
 WATCHED CUresult watched_cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, unsigned long long flags, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemDiscardBatchAsync);
-  return watch_end(&watched, call_cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemDiscardBatchAsync, call_cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream, per_thread)));
 }
 CUresult cuMemDiscardBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, unsigned long long flags, CUstream hStream) {
   if (watch_on()) return watched_cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream, 0);
@@ -4440,7 +4441,7 @@ ALWAYS_INLINE CUresult call_cuMemExportToShareableHandle(void *shareableHandle, 
 WATCHED CUresult watched_cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, unsigned long long flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemExportToShareableHandle);
-  return watch_end(&watched, call_cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags));
+  return watch_end(&watched, echo_after(CALL_cuMemExportToShareableHandle, call_cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags)));
 }
 CUresult cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType, unsigned long long flags) {
   if (watch_on()) return watched_cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags);
@@ -4454,7 +4455,7 @@ ALWAYS_INLINE CUresult call_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, i
 WATCHED CUresult watched_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemFreeAsync);
-  return watch_end(&watched, call_cuMemFreeAsync(dptr, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemFreeAsync, call_cuMemFreeAsync(dptr, hStream, per_thread)));
 }
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   if (watch_on()) return watched_cuMemFreeAsync(dptr, hStream, 0);
@@ -4473,7 +4474,7 @@ ALWAYS_INLINE CUresult call_cuMemFreeHost(void *p) {
 WATCHED CUresult watched_cuMemFreeHost(void *p) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemFreeHost);
-  return watch_end(&watched, call_cuMemFreeHost(p));
+  return watch_end(&watched, echo_after(CALL_cuMemFreeHost, call_cuMemFreeHost(p)));
 }
 CUresult cuMemFreeHost(void *p) {
   if (watch_on()) return watched_cuMemFreeHost(p);
@@ -4488,7 +4489,7 @@ ALWAYS_INLINE CUresult call_cuMemFree_v2(CUdeviceptr dptr) {
 WATCHED CUresult watched_cuMemFree_v2(CUdeviceptr dptr) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemFree_v2);
-  return watch_end(&watched, call_cuMemFree_v2(dptr));
+  return watch_end(&watched, echo_after(CALL_cuMemFree_v2, call_cuMemFree_v2(dptr)));
 }
 CUresult cuMemFree_v2(CUdeviceptr dptr) {
   if (watch_on()) return watched_cuMemFree_v2(dptr);
@@ -4502,7 +4503,7 @@ ALWAYS_INLINE CUresult call_cuMemGetAccess(unsigned long long *flags, const CUme
 WATCHED CUresult watched_cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemGetAccess);
-  return watch_end(&watched, call_cuMemGetAccess(flags, location, ptr));
+  return watch_end(&watched, echo_after(CALL_cuMemGetAccess, call_cuMemGetAccess(flags, location, ptr)));
 }
 CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr) {
   if (watch_on()) return watched_cuMemGetAccess(flags, location, ptr);
@@ -4516,7 +4517,7 @@ ALWAYS_INLINE CUresult call_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *
 WATCHED CUresult watched_cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemGetAddressRange_v2);
-  return watch_end(&watched, call_cuMemGetAddressRange_v2(pbase, psize, dptr));
+  return watch_end(&watched, echo_after(CALL_cuMemGetAddressRange_v2, call_cuMemGetAddressRange_v2(pbase, psize, dptr)));
 }
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
   if (watch_on()) return watched_cuMemGetAddressRange_v2(pbase, psize, dptr);
@@ -4530,7 +4531,7 @@ ALWAYS_INLINE CUresult call_cuMemGetAllocationGranularity(size_t *granularity, c
 WATCHED CUresult watched_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemGetAllocationGranularity);
-  return watch_end(&watched, call_cuMemGetAllocationGranularity(granularity, prop, option));
+  return watch_end(&watched, echo_after(CALL_cuMemGetAllocationGranularity, call_cuMemGetAllocationGranularity(granularity, prop, option)));
 }
 CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop, CUmemAllocationGranularity_flags option) {
   if (watch_on()) return watched_cuMemGetAllocationGranularity(granularity, prop, option);
@@ -4544,7 +4545,7 @@ ALWAYS_INLINE CUresult call_cuMemGetAllocationPropertiesFromHandle(CUmemAllocati
 WATCHED CUresult watched_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemGetAllocationPropertiesFromHandle);
-  return watch_end(&watched, call_cuMemGetAllocationPropertiesFromHandle(prop, handle));
+  return watch_end(&watched, echo_after(CALL_cuMemGetAllocationPropertiesFromHandle, call_cuMemGetAllocationPropertiesFromHandle(prop, handle)));
 }
 CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, CUmemGenericAllocationHandle handle) {
   if (watch_on()) return watched_cuMemGetAllocationPropertiesFromHandle(prop, handle);
@@ -4558,7 +4559,7 @@ ALWAYS_INLINE CUresult call_cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmem
 WATCHED CUresult watched_cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemGetDefaultMemPool);
-  return watch_end(&watched, call_cuMemGetDefaultMemPool(pool_out, location, type));
+  return watch_end(&watched, echo_after(CALL_cuMemGetDefaultMemPool, call_cuMemGetDefaultMemPool(pool_out, location, type)));
 }
 CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location, CUmemAllocationType type) {
   if (watch_on()) return watched_cuMemGetDefaultMemPool(pool_out, location, type);
@@ -4572,7 +4573,7 @@ ALWAYS_INLINE CUresult call_cuMemGetInfo_v2(size_t *free, size_t *total) {
 WATCHED CUresult watched_cuMemGetInfo_v2(size_t *free, size_t *total) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemGetInfo_v2);
-  return watch_end(&watched, call_cuMemGetInfo_v2(free, total));
+  return watch_end(&watched, echo_after(CALL_cuMemGetInfo_v2, call_cuMemGetInfo_v2(free, total)));
 }
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
   if (watch_on()) return watched_cuMemGetInfo_v2(free, total);
@@ -4586,7 +4587,7 @@ ALWAYS_INLINE CUresult call_cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *l
 WATCHED CUresult watched_cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemGetMemPool);
-  return watch_end(&watched, call_cuMemGetMemPool(pool, location, type));
+  return watch_end(&watched, echo_after(CALL_cuMemGetMemPool, call_cuMemGetMemPool(pool, location, type)));
 }
 CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type) {
   if (watch_on()) return watched_cuMemGetMemPool(pool, location, type);
@@ -4601,7 +4602,7 @@ ALWAYS_INLINE CUresult call_cuMemHostAlloc(void **pp, size_t bytesize, unsigned 
 WATCHED CUresult watched_cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemHostAlloc);
-  return watch_end(&watched, call_cuMemHostAlloc(pp, bytesize, Flags));
+  return watch_end(&watched, echo_after(CALL_cuMemHostAlloc, call_cuMemHostAlloc(pp, bytesize, Flags)));
 }
 CUresult cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
   if (watch_on()) return watched_cuMemHostAlloc(pp, bytesize, Flags);
@@ -4615,7 +4616,7 @@ ALWAYS_INLINE CUresult call_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, voi
 WATCHED CUresult watched_cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemHostGetDevicePointer_v2);
-  return watch_end(&watched, call_cuMemHostGetDevicePointer_v2(pdptr, p, Flags));
+  return watch_end(&watched, echo_after(CALL_cuMemHostGetDevicePointer_v2, call_cuMemHostGetDevicePointer_v2(pdptr, p, Flags)));
 }
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags) {
   if (watch_on()) return watched_cuMemHostGetDevicePointer_v2(pdptr, p, Flags);
@@ -4629,7 +4630,7 @@ ALWAYS_INLINE CUresult call_cuMemHostGetFlags(unsigned int *pFlags, void *p) {
 WATCHED CUresult watched_cuMemHostGetFlags(unsigned int *pFlags, void *p) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemHostGetFlags);
-  return watch_end(&watched, call_cuMemHostGetFlags(pFlags, p));
+  return watch_end(&watched, echo_after(CALL_cuMemHostGetFlags, call_cuMemHostGetFlags(pFlags, p)));
 }
 CUresult cuMemHostGetFlags(unsigned int *pFlags, void *p) {
   if (watch_on()) return watched_cuMemHostGetFlags(pFlags, p);
@@ -4644,7 +4645,7 @@ ALWAYS_INLINE CUresult call_cuMemHostRegister_v2(void *p, size_t bytesize, unsig
 WATCHED CUresult watched_cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemHostRegister_v2);
-  return watch_end(&watched, call_cuMemHostRegister_v2(p, bytesize, Flags));
+  return watch_end(&watched, echo_after(CALL_cuMemHostRegister_v2, call_cuMemHostRegister_v2(p, bytesize, Flags)));
 }
 CUresult cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
   if (watch_on()) return watched_cuMemHostRegister_v2(p, bytesize, Flags);
@@ -4659,7 +4660,7 @@ ALWAYS_INLINE CUresult call_cuMemHostUnregister(void *p) {
 WATCHED CUresult watched_cuMemHostUnregister(void *p) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemHostUnregister);
-  return watch_end(&watched, call_cuMemHostUnregister(p));
+  return watch_end(&watched, echo_after(CALL_cuMemHostUnregister, call_cuMemHostUnregister(p)));
 }
 CUresult cuMemHostUnregister(void *p) {
   if (watch_on()) return watched_cuMemHostUnregister(p);
@@ -4673,7 +4674,7 @@ ALWAYS_INLINE CUresult call_cuMemImportFromShareableHandle(CUmemGenericAllocatio
 WATCHED CUresult watched_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemImportFromShareableHandle);
-  return watch_end(&watched, call_cuMemImportFromShareableHandle(handle, osHandle, shHandleType));
+  return watch_end(&watched, echo_after(CALL_cuMemImportFromShareableHandle, call_cuMemImportFromShareableHandle(handle, osHandle, shHandleType)));
 }
 CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle, CUmemAllocationHandleType shHandleType) {
   if (watch_on()) return watched_cuMemImportFromShareableHandle(handle, osHandle, shHandleType);
@@ -4687,7 +4688,7 @@ ALWAYS_INLINE CUresult call_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset
 WATCHED CUresult watched_cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemMap);
-  return watch_end(&watched, call_cuMemMap(ptr, size, offset, handle, flags));
+  return watch_end(&watched, echo_after(CALL_cuMemMap, call_cuMemMap(ptr, size, offset, handle, flags)));
 }
 CUresult cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags) {
   if (watch_on()) return watched_cuMemMap(ptr, size, offset, handle, flags);
@@ -4701,7 +4702,7 @@ ALWAYS_INLINE CUresult call_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolP
 WATCHED CUresult watched_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemPoolCreate);
-  return watch_end(&watched, call_cuMemPoolCreate(pool, poolProps));
+  return watch_end(&watched, echo_after(CALL_cuMemPoolCreate, call_cuMemPoolCreate(pool, poolProps)));
 }
 CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
   if (watch_on()) return watched_cuMemPoolCreate(pool, poolProps);
@@ -4715,7 +4716,7 @@ ALWAYS_INLINE CUresult call_cuMemPoolDestroy(CUmemoryPool pool) {
 WATCHED CUresult watched_cuMemPoolDestroy(CUmemoryPool pool) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemPoolDestroy);
-  return watch_end(&watched, call_cuMemPoolDestroy(pool));
+  return watch_end(&watched, echo_after(CALL_cuMemPoolDestroy, call_cuMemPoolDestroy(pool)));
 }
 CUresult cuMemPoolDestroy(CUmemoryPool pool) {
   if (watch_on()) return watched_cuMemPoolDestroy(pool);
@@ -4729,7 +4730,7 @@ ALWAYS_INLINE CUresult call_cuMemPoolExportPointer(CUmemPoolPtrExportData *share
 WATCHED CUresult watched_cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemPoolExportPointer);
-  return watch_end(&watched, call_cuMemPoolExportPointer(shareData_out, ptr));
+  return watch_end(&watched, echo_after(CALL_cuMemPoolExportPointer, call_cuMemPoolExportPointer(shareData_out, ptr)));
 }
 CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUdeviceptr ptr) {
   if (watch_on()) return watched_cuMemPoolExportPointer(shareData_out, ptr);
@@ -4743,7 +4744,7 @@ ALWAYS_INLINE CUresult call_cuMemPoolExportToShareableHandle(void *handle_out, C
 WATCHED CUresult watched_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType, unsigned long long flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemPoolExportToShareableHandle);
-  return watch_end(&watched, call_cuMemPoolExportToShareableHandle(handle_out, pool, handleType, flags));
+  return watch_end(&watched, echo_after(CALL_cuMemPoolExportToShareableHandle, call_cuMemPoolExportToShareableHandle(handle_out, pool, handleType, flags)));
 }
 CUresult cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType, unsigned long long flags) {
   if (watch_on()) return watched_cuMemPoolExportToShareableHandle(handle_out, pool, handleType, flags);
@@ -4757,7 +4758,7 @@ ALWAYS_INLINE CUresult call_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemor
 WATCHED CUresult watched_cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemPoolGetAccess);
-  return watch_end(&watched, call_cuMemPoolGetAccess(flags, memPool, location));
+  return watch_end(&watched, echo_after(CALL_cuMemPoolGetAccess, call_cuMemPoolGetAccess(flags, memPool, location)));
 }
 CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location) {
   if (watch_on()) return watched_cuMemPoolGetAccess(flags, memPool, location);
@@ -4771,7 +4772,7 @@ ALWAYS_INLINE CUresult call_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_a
 WATCHED CUresult watched_cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemPoolGetAttribute);
-  return watch_end(&watched, call_cuMemPoolGetAttribute(pool, attr, value));
+  return watch_end(&watched, echo_after(CALL_cuMemPoolGetAttribute, call_cuMemPoolGetAttribute(pool, attr, value)));
 }
 CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value) {
   if (watch_on()) return watched_cuMemPoolGetAttribute(pool, attr, value);
@@ -4785,7 +4786,7 @@ ALWAYS_INLINE CUresult call_cuMemPoolImportFromShareableHandle(CUmemoryPool *poo
 WATCHED CUresult watched_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle, CUmemAllocationHandleType handleType, unsigned long long flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemPoolImportFromShareableHandle);
-  return watch_end(&watched, call_cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags));
+  return watch_end(&watched, echo_after(CALL_cuMemPoolImportFromShareableHandle, call_cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags)));
 }
 CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle, CUmemAllocationHandleType handleType, unsigned long long flags) {
   if (watch_on()) return watched_cuMemPoolImportFromShareableHandle(pool_out, handle, handleType, flags);
@@ -4799,7 +4800,7 @@ ALWAYS_INLINE CUresult call_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemor
 WATCHED CUresult watched_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemPoolImportPointer);
-  return watch_end(&watched, call_cuMemPoolImportPointer(ptr_out, pool, shareData));
+  return watch_end(&watched, echo_after(CALL_cuMemPoolImportPointer, call_cuMemPoolImportPointer(ptr_out, pool, shareData)));
 }
 CUresult cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool, CUmemPoolPtrExportData *shareData) {
   if (watch_on()) return watched_cuMemPoolImportPointer(ptr_out, pool, shareData);
@@ -4813,7 +4814,7 @@ ALWAYS_INLINE CUresult call_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAcc
 WATCHED CUresult watched_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemPoolSetAccess);
-  return watch_end(&watched, call_cuMemPoolSetAccess(pool, map, count));
+  return watch_end(&watched, echo_after(CALL_cuMemPoolSetAccess, call_cuMemPoolSetAccess(pool, map, count)));
 }
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count) {
   if (watch_on()) return watched_cuMemPoolSetAccess(pool, map, count);
@@ -4827,7 +4828,7 @@ ALWAYS_INLINE CUresult call_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_a
 WATCHED CUresult watched_cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemPoolSetAttribute);
-  return watch_end(&watched, call_cuMemPoolSetAttribute(pool, attr, value));
+  return watch_end(&watched, echo_after(CALL_cuMemPoolSetAttribute, call_cuMemPoolSetAttribute(pool, attr, value)));
 }
 CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value) {
   if (watch_on()) return watched_cuMemPoolSetAttribute(pool, attr, value);
@@ -4841,7 +4842,7 @@ ALWAYS_INLINE CUresult call_cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesTo
 WATCHED CUresult watched_cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemPoolTrimTo);
-  return watch_end(&watched, call_cuMemPoolTrimTo(pool, minBytesToKeep));
+  return watch_end(&watched, echo_after(CALL_cuMemPoolTrimTo, call_cuMemPoolTrimTo(pool, minBytesToKeep)));
 }
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
   if (watch_on()) return watched_cuMemPoolTrimTo(pool, minBytesToKeep);
@@ -4855,7 +4856,7 @@ ALWAYS_INLINE CUresult call_cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count,
 WATCHED CUresult watched_cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemPrefetchAsync);
-  return watch_end(&watched, call_cuMemPrefetchAsync(devPtr, count, dstDevice, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemPrefetchAsync, call_cuMemPrefetchAsync(devPtr, count, dstDevice, hStream, per_thread)));
 }
 CUresult cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream) {
   if (watch_on()) return watched_cuMemPrefetchAsync(devPtr, count, dstDevice, hStream, 0);
@@ -4873,7 +4874,7 @@ ALWAYS_INLINE CUresult call_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t cou
 WATCHED CUresult watched_cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemPrefetchAsync_v2);
-  return watch_end(&watched, call_cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemPrefetchAsync_v2, call_cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream, per_thread)));
 }
 CUresult cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLocation location, unsigned int flags, CUstream hStream) {
   if (watch_on()) return watched_cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream, 0);
@@ -4891,7 +4892,7 @@ ALWAYS_INLINE CUresult call_cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *
 WATCHED CUresult watched_cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemPrefetchBatchAsync);
-  return watch_end(&watched, call_cuMemPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemPrefetchBatchAsync, call_cuMemPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, per_thread)));
 }
 CUresult cuMemPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream) {
   if (watch_on()) return watched_cuMemPrefetchBatchAsync(dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream, 0);
@@ -4909,7 +4910,7 @@ ALWAYS_INLINE CUresult call_cuMemRangeGetAttribute(void *data, size_t dataSize, 
 WATCHED CUresult watched_cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemRangeGetAttribute);
-  return watch_end(&watched, call_cuMemRangeGetAttribute(data, dataSize, attribute, devPtr, count));
+  return watch_end(&watched, echo_after(CALL_cuMemRangeGetAttribute, call_cuMemRangeGetAttribute(data, dataSize, attribute, devPtr, count)));
 }
 CUresult cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute, CUdeviceptr devPtr, size_t count) {
   if (watch_on()) return watched_cuMemRangeGetAttribute(data, dataSize, attribute, devPtr, count);
@@ -4923,7 +4924,7 @@ ALWAYS_INLINE CUresult call_cuMemRangeGetAttributes(void **data, size_t *dataSiz
 WATCHED CUresult watched_cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes, size_t numAttributes, CUdeviceptr devPtr, size_t count) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemRangeGetAttributes);
-  return watch_end(&watched, call_cuMemRangeGetAttributes(data, dataSizes, attributes, numAttributes, devPtr, count));
+  return watch_end(&watched, echo_after(CALL_cuMemRangeGetAttributes, call_cuMemRangeGetAttributes(data, dataSizes, attributes, numAttributes, devPtr, count)));
 }
 CUresult cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes, size_t numAttributes, CUdeviceptr devPtr, size_t count) {
   if (watch_on()) return watched_cuMemRangeGetAttributes(data, dataSizes, attributes, numAttributes, devPtr, count);
@@ -4937,7 +4938,7 @@ ALWAYS_INLINE CUresult call_cuMemRelease(CUmemGenericAllocationHandle handle) {
 WATCHED CUresult watched_cuMemRelease(CUmemGenericAllocationHandle handle) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemRelease);
-  return watch_end(&watched, call_cuMemRelease(handle));
+  return watch_end(&watched, echo_after(CALL_cuMemRelease, call_cuMemRelease(handle)));
 }
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   if (watch_on()) return watched_cuMemRelease(handle);
@@ -4951,7 +4952,7 @@ ALWAYS_INLINE CUresult call_cuMemRetainAllocationHandle(CUmemGenericAllocationHa
 WATCHED CUresult watched_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemRetainAllocationHandle);
-  return watch_end(&watched, call_cuMemRetainAllocationHandle(handle, addr));
+  return watch_end(&watched, echo_after(CALL_cuMemRetainAllocationHandle, call_cuMemRetainAllocationHandle(handle, addr)));
 }
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr) {
   if (watch_on()) return watched_cuMemRetainAllocationHandle(handle, addr);
@@ -4965,7 +4966,7 @@ ALWAYS_INLINE CUresult call_cuMemSetAccess(CUdeviceptr ptr, size_t size, const C
 WATCHED CUresult watched_cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemSetAccess);
-  return watch_end(&watched, call_cuMemSetAccess(ptr, size, desc, count));
+  return watch_end(&watched, echo_after(CALL_cuMemSetAccess, call_cuMemSetAccess(ptr, size, desc, count)));
 }
 CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count) {
   if (watch_on()) return watched_cuMemSetAccess(ptr, size, desc, count);
@@ -4979,7 +4980,7 @@ ALWAYS_INLINE CUresult call_cuMemSetMemPool(CUmemLocation *location, CUmemAlloca
 WATCHED CUresult watched_cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemSetMemPool);
-  return watch_end(&watched, call_cuMemSetMemPool(location, type, pool));
+  return watch_end(&watched, echo_after(CALL_cuMemSetMemPool, call_cuMemSetMemPool(location, type, pool)));
 }
 CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool) {
   if (watch_on()) return watched_cuMemSetMemPool(location, type, pool);
@@ -4993,7 +4994,7 @@ ALWAYS_INLINE CUresult call_cuMemUnmap(CUdeviceptr ptr, size_t size) {
 WATCHED CUresult watched_cuMemUnmap(CUdeviceptr ptr, size_t size) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemUnmap);
-  return watch_end(&watched, call_cuMemUnmap(ptr, size));
+  return watch_end(&watched, echo_after(CALL_cuMemUnmap, call_cuMemUnmap(ptr, size)));
 }
 CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   if (watch_on()) return watched_cuMemUnmap(ptr, size);
@@ -5008,7 +5009,7 @@ ALWAYS_INLINE CUresult call_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t By
 WATCHED CUresult watched_cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpy);
-  return watch_end(&watched, call_cuMemcpy(dst, src, ByteCount, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpy, call_cuMemcpy(dst, src, ByteCount, per_thread)));
 }
 CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
   if (watch_on()) return watched_cuMemcpy(dst, src, ByteCount, 0);
@@ -5026,7 +5027,7 @@ ALWAYS_INLINE CUresult call_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstr
 WATCHED CUresult watched_cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpy2DAsync_v2);
-  return watch_end(&watched, call_cuMemcpy2DAsync_v2(pCopy, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpy2DAsync_v2, call_cuMemcpy2DAsync_v2(pCopy, hStream, per_thread)));
 }
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream) {
   if (watch_on()) return watched_cuMemcpy2DAsync_v2(pCopy, hStream, 0);
@@ -5045,7 +5046,7 @@ ALWAYS_INLINE CUresult call_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy, i
 WATCHED CUresult watched_cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpy2DUnaligned_v2);
-  return watch_end(&watched, call_cuMemcpy2DUnaligned_v2(pCopy, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpy2DUnaligned_v2, call_cuMemcpy2DUnaligned_v2(pCopy, per_thread)));
 }
 CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy) {
   if (watch_on()) return watched_cuMemcpy2DUnaligned_v2(pCopy, 0);
@@ -5064,7 +5065,7 @@ ALWAYS_INLINE CUresult call_cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy, int per_th
 WATCHED CUresult watched_cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpy2D_v2);
-  return watch_end(&watched, call_cuMemcpy2D_v2(pCopy, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpy2D_v2, call_cuMemcpy2D_v2(pCopy, per_thread)));
 }
 CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy) {
   if (watch_on()) return watched_cuMemcpy2D_v2(pCopy, 0);
@@ -5082,7 +5083,7 @@ ALWAYS_INLINE CUresult call_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstr
 WATCHED CUresult watched_cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpy3DAsync_v2);
-  return watch_end(&watched, call_cuMemcpy3DAsync_v2(pCopy, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpy3DAsync_v2, call_cuMemcpy3DAsync_v2(pCopy, hStream, per_thread)));
 }
 CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream) {
   if (watch_on()) return watched_cuMemcpy3DAsync_v2(pCopy, hStream, 0);
@@ -5100,7 +5101,7 @@ ALWAYS_INLINE CUresult call_cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BA
 WATCHED CUresult watched_cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx, unsigned long long flags, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpy3DBatchAsync);
-  return watch_end(&watched, call_cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpy3DBatchAsync, call_cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream, per_thread)));
 }
 CUresult cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx, unsigned long long flags, CUstream hStream) {
   if (watch_on()) return watched_cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream, 0);
@@ -5118,7 +5119,7 @@ ALWAYS_INLINE CUresult call_cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D
 WATCHED CUresult watched_cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, unsigned long long flags, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpy3DBatchAsync_v2);
-  return watch_end(&watched, call_cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpy3DBatchAsync_v2, call_cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream, per_thread)));
 }
 CUresult cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, unsigned long long flags, CUstream hStream) {
   if (watch_on()) return watched_cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream, 0);
@@ -5137,7 +5138,7 @@ ALWAYS_INLINE CUresult call_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy, int 
 WATCHED CUresult watched_cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpy3DPeer);
-  return watch_end(&watched, call_cuMemcpy3DPeer(pCopy, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpy3DPeer, call_cuMemcpy3DPeer(pCopy, per_thread)));
 }
 CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy) {
   if (watch_on()) return watched_cuMemcpy3DPeer(pCopy, 0);
@@ -5155,7 +5156,7 @@ ALWAYS_INLINE CUresult call_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy,
 WATCHED CUresult watched_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpy3DPeerAsync);
-  return watch_end(&watched, call_cuMemcpy3DPeerAsync(pCopy, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpy3DPeerAsync, call_cuMemcpy3DPeerAsync(pCopy, hStream, per_thread)));
 }
 CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream) {
   if (watch_on()) return watched_cuMemcpy3DPeerAsync(pCopy, hStream, 0);
@@ -5173,7 +5174,7 @@ ALWAYS_INLINE CUresult call_cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP
 WATCHED CUresult watched_cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpy3DWithAttributesAsync);
-  return watch_end(&watched, call_cuMemcpy3DWithAttributesAsync(op, flags, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpy3DWithAttributesAsync, call_cuMemcpy3DWithAttributesAsync(op, flags, hStream, per_thread)));
 }
 CUresult cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags, CUstream hStream) {
   if (watch_on()) return watched_cuMemcpy3DWithAttributesAsync(op, flags, hStream, 0);
@@ -5192,7 +5193,7 @@ ALWAYS_INLINE CUresult call_cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy, int per_th
 WATCHED CUresult watched_cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpy3D_v2);
-  return watch_end(&watched, call_cuMemcpy3D_v2(pCopy, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpy3D_v2, call_cuMemcpy3D_v2(pCopy, per_thread)));
 }
 CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy) {
   if (watch_on()) return watched_cuMemcpy3D_v2(pCopy, 0);
@@ -5210,7 +5211,7 @@ ALWAYS_INLINE CUresult call_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size
 WATCHED CUresult watched_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpyAsync);
-  return watch_end(&watched, call_cuMemcpyAsync(dst, src, ByteCount, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpyAsync, call_cuMemcpyAsync(dst, src, ByteCount, hStream, per_thread)));
 }
 CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
   if (watch_on()) return watched_cuMemcpyAsync(dst, src, ByteCount, hStream, 0);
@@ -5229,7 +5230,7 @@ ALWAYS_INLINE CUresult call_cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, 
 WATCHED CUresult watched_cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpyAtoA_v2);
-  return watch_end(&watched, call_cuMemcpyAtoA_v2(dstArray, dstOffset, srcArray, srcOffset, ByteCount, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpyAtoA_v2, call_cuMemcpyAtoA_v2(dstArray, dstOffset, srcArray, srcOffset, ByteCount, per_thread)));
 }
 CUresult cuMemcpyAtoA_v2(CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
   if (watch_on()) return watched_cuMemcpyAtoA_v2(dstArray, dstOffset, srcArray, srcOffset, ByteCount, 0);
@@ -5248,7 +5249,7 @@ ALWAYS_INLINE CUresult call_cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcAr
 WATCHED CUresult watched_cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpyAtoD_v2);
-  return watch_end(&watched, call_cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpyAtoD_v2, call_cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount, per_thread)));
 }
 CUresult cuMemcpyAtoD_v2(CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
   if (watch_on()) return watched_cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount, 0);
@@ -5266,7 +5267,7 @@ ALWAYS_INLINE CUresult call_cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray
 WATCHED CUresult watched_cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpyAtoHAsync_v2);
-  return watch_end(&watched, call_cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpyAtoHAsync_v2, call_cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, hStream, per_thread)));
 }
 CUresult cuMemcpyAtoHAsync_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream) {
   if (watch_on()) return watched_cuMemcpyAtoHAsync_v2(dstHost, srcArray, srcOffset, ByteCount, hStream, 0);
@@ -5285,7 +5286,7 @@ ALWAYS_INLINE CUresult call_cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, siz
 WATCHED CUresult watched_cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpyAtoH_v2);
-  return watch_end(&watched, call_cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpyAtoH_v2, call_cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount, per_thread)));
 }
 CUresult cuMemcpyAtoH_v2(void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount) {
   if (watch_on()) return watched_cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount, 0);
@@ -5303,7 +5304,7 @@ ALWAYS_INLINE CUresult call_cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *s
 WATCHED CUresult watched_cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpyBatchAsync);
-  return watch_end(&watched, call_cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpyBatchAsync, call_cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, per_thread)));
 }
 CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream) {
   if (watch_on()) return watched_cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, 0);
@@ -5321,7 +5322,7 @@ ALWAYS_INLINE CUresult call_cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr
 WATCHED CUresult watched_cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpyBatchAsync_v2);
-  return watch_end(&watched, call_cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpyBatchAsync_v2, call_cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, per_thread)));
 }
 CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream) {
   if (watch_on()) return watched_cuMemcpyBatchAsync_v2(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, 0);
@@ -5340,7 +5341,7 @@ ALWAYS_INLINE CUresult call_cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, 
 WATCHED CUresult watched_cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpyDtoA_v2);
-  return watch_end(&watched, call_cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpyDtoA_v2, call_cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, per_thread)));
 }
 CUresult cuMemcpyDtoA_v2(CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount) {
   if (watch_on()) return watched_cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, 0);
@@ -5358,7 +5359,7 @@ ALWAYS_INLINE CUresult call_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdevice
 WATCHED CUresult watched_cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpyDtoDAsync_v2);
-  return watch_end(&watched, call_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpyDtoDAsync_v2, call_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, per_thread)));
 }
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
   if (watch_on()) return watched_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, 0);
@@ -5377,7 +5378,7 @@ ALWAYS_INLINE CUresult call_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr s
 WATCHED CUresult watched_cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpyDtoD_v2);
-  return watch_end(&watched, call_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpyDtoD_v2, call_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, per_thread)));
 }
 CUresult cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
   if (watch_on()) return watched_cuMemcpyDtoD_v2(dstDevice, srcDevice, ByteCount, 0);
@@ -5395,7 +5396,7 @@ ALWAYS_INLINE CUresult call_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcD
 WATCHED CUresult watched_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpyDtoHAsync_v2);
-  return watch_end(&watched, call_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpyDtoHAsync_v2, call_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, per_thread)));
 }
 CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
   if (watch_on()) return watched_cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, 0);
@@ -5414,7 +5415,7 @@ ALWAYS_INLINE CUresult call_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice
 WATCHED CUresult watched_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpyDtoH_v2);
-  return watch_end(&watched, call_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpyDtoH_v2, call_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, per_thread)));
 }
 CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
   if (watch_on()) return watched_cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, 0);
@@ -5432,7 +5433,7 @@ ALWAYS_INLINE CUresult call_cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOff
 WATCHED CUresult watched_cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpyHtoAAsync_v2);
-  return watch_end(&watched, call_cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpyHtoAAsync_v2, call_cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, hStream, per_thread)));
 }
 CUresult cuMemcpyHtoAAsync_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream) {
   if (watch_on()) return watched_cuMemcpyHtoAAsync_v2(dstArray, dstOffset, srcHost, ByteCount, hStream, 0);
@@ -5451,7 +5452,7 @@ ALWAYS_INLINE CUresult call_cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, 
 WATCHED CUresult watched_cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpyHtoA_v2);
-  return watch_end(&watched, call_cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpyHtoA_v2, call_cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount, per_thread)));
 }
 CUresult cuMemcpyHtoA_v2(CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount) {
   if (watch_on()) return watched_cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount, 0);
@@ -5469,7 +5470,7 @@ ALWAYS_INLINE CUresult call_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const vo
 WATCHED CUresult watched_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpyHtoDAsync_v2);
-  return watch_end(&watched, call_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpyHtoDAsync_v2, call_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, per_thread)));
 }
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream) {
   if (watch_on()) return watched_cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, 0);
@@ -5488,7 +5489,7 @@ ALWAYS_INLINE CUresult call_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *s
 WATCHED CUresult watched_cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpyHtoD_v2);
-  return watch_end(&watched, call_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpyHtoD_v2, call_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, per_thread)));
 }
 CUresult cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount) {
   if (watch_on()) return watched_cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, 0);
@@ -5507,7 +5508,7 @@ ALWAYS_INLINE CUresult call_cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstCon
 WATCHED CUresult watched_cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpyPeer);
-  return watch_end(&watched, call_cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpyPeer, call_cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, per_thread)));
 }
 CUresult cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount) {
   if (watch_on()) return watched_cuMemcpyPeer(dstDevice, dstContext, srcDevice, srcContext, ByteCount, 0);
@@ -5525,7 +5526,7 @@ ALWAYS_INLINE CUresult call_cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext d
 WATCHED CUresult watched_cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpyPeerAsync);
-  return watch_end(&watched, call_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpyPeerAsync, call_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, per_thread)));
 }
 CUresult cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext, size_t ByteCount, CUstream hStream) {
   if (watch_on()) return watched_cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, 0);
@@ -5543,7 +5544,7 @@ ALWAYS_INLINE CUresult call_cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdevic
 WATCHED CUresult watched_cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemcpyWithAttributesAsync);
-  return watch_end(&watched, call_cuMemcpyWithAttributesAsync(dst, src, size, attr, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemcpyWithAttributesAsync, call_cuMemcpyWithAttributesAsync(dst, src, size, attr, hStream, per_thread)));
 }
 CUresult cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream) {
   if (watch_on()) return watched_cuMemcpyWithAttributesAsync(dst, src, size, attr, hStream, 0);
@@ -5571,7 +5572,7 @@ ALWAYS_INLINE CUresult call_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned sho
 WATCHED CUresult watched_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemsetD16Async);
-  return watch_end(&watched, call_cuMemsetD16Async(dstDevice, us, N, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemsetD16Async, call_cuMemsetD16Async(dstDevice, us, N, hStream, per_thread)));
 }
 CUresult cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream) {
   if (watch_on()) return watched_cuMemsetD16Async(dstDevice, us, N, hStream, 0);
@@ -5600,7 +5601,7 @@ ALWAYS_INLINE CUresult call_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short
 WATCHED CUresult watched_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemsetD16_v2);
-  return watch_end(&watched, call_cuMemsetD16_v2(dstDevice, us, N, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemsetD16_v2, call_cuMemsetD16_v2(dstDevice, us, N, per_thread)));
 }
 CUresult cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N) {
   if (watch_on()) return watched_cuMemsetD16_v2(dstDevice, us, N, 0);
@@ -5628,7 +5629,7 @@ ALWAYS_INLINE CUresult call_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dst
 WATCHED CUresult watched_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemsetD2D16Async);
-  return watch_end(&watched, call_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemsetD2D16Async, call_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, per_thread)));
 }
 CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream) {
   if (watch_on()) return watched_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream, 0);
@@ -5657,7 +5658,7 @@ ALWAYS_INLINE CUresult call_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPi
 WATCHED CUresult watched_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemsetD2D16_v2);
-  return watch_end(&watched, call_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemsetD2D16_v2, call_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, per_thread)));
 }
 CUresult cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height) {
   if (watch_on()) return watched_cuMemsetD2D16_v2(dstDevice, dstPitch, us, Width, Height, 0);
@@ -5685,7 +5686,7 @@ ALWAYS_INLINE CUresult call_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dst
 WATCHED CUresult watched_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemsetD2D32Async);
-  return watch_end(&watched, call_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemsetD2D32Async, call_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, per_thread)));
 }
 CUresult cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream) {
   if (watch_on()) return watched_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream, 0);
@@ -5714,7 +5715,7 @@ ALWAYS_INLINE CUresult call_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPi
 WATCHED CUresult watched_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemsetD2D32_v2);
-  return watch_end(&watched, call_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemsetD2D32_v2, call_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, per_thread)));
 }
 CUresult cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height) {
   if (watch_on()) return watched_cuMemsetD2D32_v2(dstDevice, dstPitch, ui, Width, Height, 0);
@@ -5742,7 +5743,7 @@ ALWAYS_INLINE CUresult call_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstP
 WATCHED CUresult watched_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemsetD2D8Async);
-  return watch_end(&watched, call_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemsetD2D8Async, call_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, per_thread)));
 }
 CUresult cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream) {
   if (watch_on()) return watched_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream, 0);
@@ -5771,7 +5772,7 @@ ALWAYS_INLINE CUresult call_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPit
 WATCHED CUresult watched_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemsetD2D8_v2);
-  return watch_end(&watched, call_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemsetD2D8_v2, call_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, per_thread)));
 }
 CUresult cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height) {
   if (watch_on()) return watched_cuMemsetD2D8_v2(dstDevice, dstPitch, uc, Width, Height, 0);
@@ -5799,7 +5800,7 @@ ALWAYS_INLINE CUresult call_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int
 WATCHED CUresult watched_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemsetD32Async);
-  return watch_end(&watched, call_cuMemsetD32Async(dstDevice, ui, N, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemsetD32Async, call_cuMemsetD32Async(dstDevice, ui, N, hStream, per_thread)));
 }
 CUresult cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream) {
   if (watch_on()) return watched_cuMemsetD32Async(dstDevice, ui, N, hStream, 0);
@@ -5828,7 +5829,7 @@ ALWAYS_INLINE CUresult call_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int u
 WATCHED CUresult watched_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemsetD32_v2);
-  return watch_end(&watched, call_cuMemsetD32_v2(dstDevice, ui, N, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemsetD32_v2, call_cuMemsetD32_v2(dstDevice, ui, N, per_thread)));
 }
 CUresult cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N) {
   if (watch_on()) return watched_cuMemsetD32_v2(dstDevice, ui, N, 0);
@@ -5856,7 +5857,7 @@ ALWAYS_INLINE CUresult call_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char
 WATCHED CUresult watched_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemsetD8Async);
-  return watch_end(&watched, call_cuMemsetD8Async(dstDevice, uc, N, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemsetD8Async, call_cuMemsetD8Async(dstDevice, uc, N, hStream, per_thread)));
 }
 CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream) {
   if (watch_on()) return watched_cuMemsetD8Async(dstDevice, uc, N, hStream, 0);
@@ -5885,7 +5886,7 @@ ALWAYS_INLINE CUresult call_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char u
 WATCHED CUresult watched_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMemsetD8_v2);
-  return watch_end(&watched, call_cuMemsetD8_v2(dstDevice, uc, N, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuMemsetD8_v2, call_cuMemsetD8_v2(dstDevice, uc, N, per_thread)));
 }
 CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N) {
   if (watch_on()) return watched_cuMemsetD8_v2(dstDevice, uc, N, 0);
@@ -5904,7 +5905,7 @@ ALWAYS_INLINE CUresult call_cuMipmappedArrayCreate(CUmipmappedArray *pHandle, co
 WATCHED CUresult watched_cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, unsigned int numMipmapLevels) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMipmappedArrayCreate);
-  return watch_end(&watched, call_cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels));
+  return watch_end(&watched, echo_after(CALL_cuMipmappedArrayCreate, call_cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels)));
 }
 CUresult cuMipmappedArrayCreate(CUmipmappedArray *pHandle, const CUDA_ARRAY3D_DESCRIPTOR *pMipmappedArrayDesc, unsigned int numMipmapLevels) {
   if (watch_on()) return watched_cuMipmappedArrayCreate(pHandle, pMipmappedArrayDesc, numMipmapLevels);
@@ -5919,7 +5920,7 @@ ALWAYS_INLINE CUresult call_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedA
 WATCHED CUresult watched_cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMipmappedArrayDestroy);
-  return watch_end(&watched, call_cuMipmappedArrayDestroy(hMipmappedArray));
+  return watch_end(&watched, echo_after(CALL_cuMipmappedArrayDestroy, call_cuMipmappedArrayDestroy(hMipmappedArray)));
 }
 CUresult cuMipmappedArrayDestroy(CUmipmappedArray hMipmappedArray) {
   if (watch_on()) return watched_cuMipmappedArrayDestroy(hMipmappedArray);
@@ -5933,7 +5934,7 @@ ALWAYS_INLINE CUresult call_cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmip
 WATCHED CUresult watched_cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, unsigned int level) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMipmappedArrayGetLevel);
-  return watch_end(&watched, call_cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level));
+  return watch_end(&watched, echo_after(CALL_cuMipmappedArrayGetLevel, call_cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level)));
 }
 CUresult cuMipmappedArrayGetLevel(CUarray *pLevelArray, CUmipmappedArray hMipmappedArray, unsigned int level) {
   if (watch_on()) return watched_cuMipmappedArrayGetLevel(pLevelArray, hMipmappedArray, level);
@@ -5947,7 +5948,7 @@ ALWAYS_INLINE CUresult call_cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEM
 WATCHED CUresult watched_cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUmipmappedArray mipmap, CUdevice device) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMipmappedArrayGetMemoryRequirements);
-  return watch_end(&watched, call_cuMipmappedArrayGetMemoryRequirements(memoryRequirements, mipmap, device));
+  return watch_end(&watched, echo_after(CALL_cuMipmappedArrayGetMemoryRequirements, call_cuMipmappedArrayGetMemoryRequirements(memoryRequirements, mipmap, device)));
 }
 CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *memoryRequirements, CUmipmappedArray mipmap, CUdevice device) {
   if (watch_on()) return watched_cuMipmappedArrayGetMemoryRequirements(memoryRequirements, mipmap, device);
@@ -5961,7 +5962,7 @@ ALWAYS_INLINE CUresult call_cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARS
 WATCHED CUresult watched_cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUmipmappedArray mipmap) {
   struct watched watched;
   watch_begin(&watched, CALL_cuMipmappedArrayGetSparseProperties);
-  return watch_end(&watched, call_cuMipmappedArrayGetSparseProperties(sparseProperties, mipmap));
+  return watch_end(&watched, echo_after(CALL_cuMipmappedArrayGetSparseProperties, call_cuMipmappedArrayGetSparseProperties(sparseProperties, mipmap)));
 }
 CUresult cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *sparseProperties, CUmipmappedArray mipmap) {
   if (watch_on()) return watched_cuMipmappedArrayGetSparseProperties(sparseProperties, mipmap);
@@ -5975,7 +5976,7 @@ ALWAYS_INLINE CUresult call_cuModuleEnumerateFunctions(CUfunction *functions, un
 WATCHED CUresult watched_cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod) {
   struct watched watched;
   watch_begin(&watched, CALL_cuModuleEnumerateFunctions);
-  return watch_end(&watched, call_cuModuleEnumerateFunctions(functions, numFunctions, mod));
+  return watch_end(&watched, echo_after(CALL_cuModuleEnumerateFunctions, call_cuModuleEnumerateFunctions(functions, numFunctions, mod)));
 }
 CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int numFunctions, CUmodule mod) {
   if (watch_on()) return watched_cuModuleEnumerateFunctions(functions, numFunctions, mod);
@@ -5989,7 +5990,7 @@ ALWAYS_INLINE CUresult call_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod
 WATCHED CUresult watched_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) {
   struct watched watched;
   watch_begin(&watched, CALL_cuModuleGetFunction);
-  return watch_end(&watched, call_cuModuleGetFunction(hfunc, hmod, name));
+  return watch_end(&watched, echo_after(CALL_cuModuleGetFunction, call_cuModuleGetFunction(hfunc, hmod, name)));
 }
 CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name) {
   if (watch_on()) return watched_cuModuleGetFunction(hfunc, hmod, name);
@@ -6003,7 +6004,7 @@ ALWAYS_INLINE CUresult call_cuModuleGetFunctionCount(unsigned int *count, CUmodu
 WATCHED CUresult watched_cuModuleGetFunctionCount(unsigned int *count, CUmodule mod) {
   struct watched watched;
   watch_begin(&watched, CALL_cuModuleGetFunctionCount);
-  return watch_end(&watched, call_cuModuleGetFunctionCount(count, mod));
+  return watch_end(&watched, echo_after(CALL_cuModuleGetFunctionCount, call_cuModuleGetFunctionCount(count, mod)));
 }
 CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule mod) {
   if (watch_on()) return watched_cuModuleGetFunctionCount(count, mod);
@@ -6017,7 +6018,7 @@ ALWAYS_INLINE CUresult call_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *byte
 WATCHED CUresult watched_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name) {
   struct watched watched;
   watch_begin(&watched, CALL_cuModuleGetGlobal_v2);
-  return watch_end(&watched, call_cuModuleGetGlobal_v2(dptr, bytes, hmod, name));
+  return watch_end(&watched, echo_after(CALL_cuModuleGetGlobal_v2, call_cuModuleGetGlobal_v2(dptr, bytes, hmod, name)));
 }
 CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name) {
   if (watch_on()) return watched_cuModuleGetGlobal_v2(dptr, bytes, hmod, name);
@@ -6031,7 +6032,7 @@ ALWAYS_INLINE CUresult call_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
 WATCHED CUresult watched_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
   struct watched watched;
   watch_begin(&watched, CALL_cuModuleGetLoadingMode);
-  return watch_end(&watched, call_cuModuleGetLoadingMode(mode));
+  return watch_end(&watched, echo_after(CALL_cuModuleGetLoadingMode, call_cuModuleGetLoadingMode(mode)));
 }
 CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode) {
   if (watch_on()) return watched_cuModuleGetLoadingMode(mode);
@@ -6045,7 +6046,7 @@ ALWAYS_INLINE CUresult call_cuModuleGetSurfRef(CUsurfref *pSurfRef, CUmodule hmo
 WATCHED CUresult watched_cuModuleGetSurfRef(CUsurfref *pSurfRef, CUmodule hmod, const char *name) {
   struct watched watched;
   watch_begin(&watched, CALL_cuModuleGetSurfRef);
-  return watch_end(&watched, call_cuModuleGetSurfRef(pSurfRef, hmod, name));
+  return watch_end(&watched, echo_after(CALL_cuModuleGetSurfRef, call_cuModuleGetSurfRef(pSurfRef, hmod, name)));
 }
 CUresult cuModuleGetSurfRef(CUsurfref *pSurfRef, CUmodule hmod, const char *name) {
   if (watch_on()) return watched_cuModuleGetSurfRef(pSurfRef, hmod, name);
@@ -6059,7 +6060,7 @@ ALWAYS_INLINE CUresult call_cuModuleGetTexRef(CUtexref *pTexRef, CUmodule hmod, 
 WATCHED CUresult watched_cuModuleGetTexRef(CUtexref *pTexRef, CUmodule hmod, const char *name) {
   struct watched watched;
   watch_begin(&watched, CALL_cuModuleGetTexRef);
-  return watch_end(&watched, call_cuModuleGetTexRef(pTexRef, hmod, name));
+  return watch_end(&watched, echo_after(CALL_cuModuleGetTexRef, call_cuModuleGetTexRef(pTexRef, hmod, name)));
 }
 CUresult cuModuleGetTexRef(CUtexref *pTexRef, CUmodule hmod, const char *name) {
   if (watch_on()) return watched_cuModuleGetTexRef(pTexRef, hmod, name);
@@ -6073,7 +6074,7 @@ ALWAYS_INLINE CUresult call_cuModuleLoad(CUmodule *module, const char *fname) {
 WATCHED CUresult watched_cuModuleLoad(CUmodule *module, const char *fname) {
   struct watched watched;
   watch_begin(&watched, CALL_cuModuleLoad);
-  return watch_end(&watched, call_cuModuleLoad(module, fname));
+  return watch_end(&watched, echo_after(CALL_cuModuleLoad, call_cuModuleLoad(module, fname)));
 }
 CUresult cuModuleLoad(CUmodule *module, const char *fname) {
   if (watch_on()) return watched_cuModuleLoad(module, fname);
@@ -6087,7 +6088,7 @@ ALWAYS_INLINE CUresult call_cuModuleLoadData(CUmodule *module, const void *image
 WATCHED CUresult watched_cuModuleLoadData(CUmodule *module, const void *image) {
   struct watched watched;
   watch_begin(&watched, CALL_cuModuleLoadData);
-  return watch_end(&watched, call_cuModuleLoadData(module, image));
+  return watch_end(&watched, echo_after(CALL_cuModuleLoadData, call_cuModuleLoadData(module, image)));
 }
 CUresult cuModuleLoadData(CUmodule *module, const void *image) {
   if (watch_on()) return watched_cuModuleLoadData(module, image);
@@ -6101,7 +6102,7 @@ ALWAYS_INLINE CUresult call_cuModuleLoadDataEx(CUmodule *module, const void *ima
 WATCHED CUresult watched_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, void **optionValues) {
   struct watched watched;
   watch_begin(&watched, CALL_cuModuleLoadDataEx);
-  return watch_end(&watched, call_cuModuleLoadDataEx(module, image, numOptions, options, optionValues));
+  return watch_end(&watched, echo_after(CALL_cuModuleLoadDataEx, call_cuModuleLoadDataEx(module, image, numOptions, options, optionValues)));
 }
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions, CUjit_option *options, void **optionValues) {
   if (watch_on()) return watched_cuModuleLoadDataEx(module, image, numOptions, options, optionValues);
@@ -6115,7 +6116,7 @@ ALWAYS_INLINE CUresult call_cuModuleLoadFatBinary(CUmodule *module, const void *
 WATCHED CUresult watched_cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
   struct watched watched;
   watch_begin(&watched, CALL_cuModuleLoadFatBinary);
-  return watch_end(&watched, call_cuModuleLoadFatBinary(module, fatCubin));
+  return watch_end(&watched, echo_after(CALL_cuModuleLoadFatBinary, call_cuModuleLoadFatBinary(module, fatCubin)));
 }
 CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin) {
   if (watch_on()) return watched_cuModuleLoadFatBinary(module, fatCubin);
@@ -6129,7 +6130,7 @@ ALWAYS_INLINE CUresult call_cuModuleUnload(CUmodule hmod) {
 WATCHED CUresult watched_cuModuleUnload(CUmodule hmod) {
   struct watched watched;
   watch_begin(&watched, CALL_cuModuleUnload);
-  return watch_end(&watched, call_cuModuleUnload(hmod));
+  return watch_end(&watched, echo_after(CALL_cuModuleUnload, call_cuModuleUnload(hmod)));
 }
 CUresult cuModuleUnload(CUmodule hmod) {
   if (watch_on()) return watched_cuModuleUnload(hmod);
@@ -6159,7 +6160,7 @@ ALWAYS_INLINE CUresult call_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dyna
 WATCHED CUresult watched_cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize) {
   struct watched watched;
   watch_begin(&watched, CALL_cuOccupancyAvailableDynamicSMemPerBlock);
-  return watch_end(&watched, call_cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize));
+  return watch_end(&watched, echo_after(CALL_cuOccupancyAvailableDynamicSMemPerBlock, call_cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize)));
 }
 CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks, int blockSize) {
   if (watch_on()) return watched_cuOccupancyAvailableDynamicSMemPerBlock(dynamicSmemSize, func, numBlocks, blockSize);
@@ -6173,7 +6174,7 @@ ALWAYS_INLINE CUresult call_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *num
 WATCHED CUresult watched_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize) {
   struct watched watched;
   watch_begin(&watched, CALL_cuOccupancyMaxActiveBlocksPerMultiprocessor);
-  return watch_end(&watched, call_cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize));
+  return watch_end(&watched, echo_after(CALL_cuOccupancyMaxActiveBlocksPerMultiprocessor, call_cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize)));
 }
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize) {
   if (watch_on()) return watched_cuOccupancyMaxActiveBlocksPerMultiprocessor(numBlocks, func, blockSize, dynamicSMemSize);
@@ -6187,7 +6188,7 @@ ALWAYS_INLINE CUresult call_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags
 WATCHED CUresult watched_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags);
-  return watch_end(&watched, call_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags));
+  return watch_end(&watched, echo_after(CALL_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, call_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags)));
 }
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags) {
   if (watch_on()) return watched_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(numBlocks, func, blockSize, dynamicSMemSize, flags);
@@ -6201,7 +6202,7 @@ ALWAYS_INLINE CUresult call_cuOccupancyMaxActiveClusters(int *numClusters, CUfun
 WATCHED CUresult watched_cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config) {
   struct watched watched;
   watch_begin(&watched, CALL_cuOccupancyMaxActiveClusters);
-  return watch_end(&watched, call_cuOccupancyMaxActiveClusters(numClusters, func, config));
+  return watch_end(&watched, echo_after(CALL_cuOccupancyMaxActiveClusters, call_cuOccupancyMaxActiveClusters(numClusters, func, config)));
 }
 CUresult cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config) {
   if (watch_on()) return watched_cuOccupancyMaxActiveClusters(numClusters, func, config);
@@ -6215,7 +6216,7 @@ ALWAYS_INLINE CUresult call_cuOccupancyMaxPotentialBlockSize(int *minGridSize, i
 WATCHED CUresult watched_cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit) {
   struct watched watched;
   watch_begin(&watched, CALL_cuOccupancyMaxPotentialBlockSize);
-  return watch_end(&watched, call_cuOccupancyMaxPotentialBlockSize(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit));
+  return watch_end(&watched, echo_after(CALL_cuOccupancyMaxPotentialBlockSize, call_cuOccupancyMaxPotentialBlockSize(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit)));
 }
 CUresult cuOccupancyMaxPotentialBlockSize(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit) {
   if (watch_on()) return watched_cuOccupancyMaxPotentialBlockSize(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit);
@@ -6229,7 +6230,7 @@ ALWAYS_INLINE CUresult call_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGr
 WATCHED CUresult watched_cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuOccupancyMaxPotentialBlockSizeWithFlags);
-  return watch_end(&watched, call_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, flags));
+  return watch_end(&watched, echo_after(CALL_cuOccupancyMaxPotentialBlockSizeWithFlags, call_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, flags)));
 }
 CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int *blockSize, CUfunction func, CUoccupancyB2DSize blockSizeToDynamicSMemSize, size_t dynamicSMemSize, int blockSizeLimit, unsigned int flags) {
   if (watch_on()) return watched_cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, flags);
@@ -6243,7 +6244,7 @@ ALWAYS_INLINE CUresult call_cuOccupancyMaxPotentialClusterSize(int *clusterSize,
 WATCHED CUresult watched_cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config) {
   struct watched watched;
   watch_begin(&watched, CALL_cuOccupancyMaxPotentialClusterSize);
-  return watch_end(&watched, call_cuOccupancyMaxPotentialClusterSize(clusterSize, func, config));
+  return watch_end(&watched, echo_after(CALL_cuOccupancyMaxPotentialClusterSize, call_cuOccupancyMaxPotentialClusterSize(clusterSize, func, config)));
 }
 CUresult cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config) {
   if (watch_on()) return watched_cuOccupancyMaxPotentialClusterSize(clusterSize, func, config);
@@ -6257,7 +6258,7 @@ ALWAYS_INLINE CUresult call_cuParamSetSize(CUfunction hfunc, unsigned int numbyt
 WATCHED CUresult watched_cuParamSetSize(CUfunction hfunc, unsigned int numbytes) {
   struct watched watched;
   watch_begin(&watched, CALL_cuParamSetSize);
-  return watch_end(&watched, call_cuParamSetSize(hfunc, numbytes));
+  return watch_end(&watched, echo_after(CALL_cuParamSetSize, call_cuParamSetSize(hfunc, numbytes)));
 }
 CUresult cuParamSetSize(CUfunction hfunc, unsigned int numbytes) {
   if (watch_on()) return watched_cuParamSetSize(hfunc, numbytes);
@@ -6271,7 +6272,7 @@ ALWAYS_INLINE CUresult call_cuParamSetTexRef(CUfunction hfunc, int texunit, CUte
 WATCHED CUresult watched_cuParamSetTexRef(CUfunction hfunc, int texunit, CUtexref hTexRef) {
   struct watched watched;
   watch_begin(&watched, CALL_cuParamSetTexRef);
-  return watch_end(&watched, call_cuParamSetTexRef(hfunc, texunit, hTexRef));
+  return watch_end(&watched, echo_after(CALL_cuParamSetTexRef, call_cuParamSetTexRef(hfunc, texunit, hTexRef)));
 }
 CUresult cuParamSetTexRef(CUfunction hfunc, int texunit, CUtexref hTexRef) {
   if (watch_on()) return watched_cuParamSetTexRef(hfunc, texunit, hTexRef);
@@ -6285,7 +6286,7 @@ ALWAYS_INLINE CUresult call_cuParamSetf(CUfunction hfunc, int offset, float valu
 WATCHED CUresult watched_cuParamSetf(CUfunction hfunc, int offset, float value) {
   struct watched watched;
   watch_begin(&watched, CALL_cuParamSetf);
-  return watch_end(&watched, call_cuParamSetf(hfunc, offset, value));
+  return watch_end(&watched, echo_after(CALL_cuParamSetf, call_cuParamSetf(hfunc, offset, value)));
 }
 CUresult cuParamSetf(CUfunction hfunc, int offset, float value) {
   if (watch_on()) return watched_cuParamSetf(hfunc, offset, value);
@@ -6299,7 +6300,7 @@ ALWAYS_INLINE CUresult call_cuParamSeti(CUfunction hfunc, int offset, unsigned i
 WATCHED CUresult watched_cuParamSeti(CUfunction hfunc, int offset, unsigned int value) {
   struct watched watched;
   watch_begin(&watched, CALL_cuParamSeti);
-  return watch_end(&watched, call_cuParamSeti(hfunc, offset, value));
+  return watch_end(&watched, echo_after(CALL_cuParamSeti, call_cuParamSeti(hfunc, offset, value)));
 }
 CUresult cuParamSeti(CUfunction hfunc, int offset, unsigned int value) {
   if (watch_on()) return watched_cuParamSeti(hfunc, offset, value);
@@ -6313,7 +6314,7 @@ ALWAYS_INLINE CUresult call_cuParamSetv(CUfunction hfunc, int offset, void *ptr,
 WATCHED CUresult watched_cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int numbytes) {
   struct watched watched;
   watch_begin(&watched, CALL_cuParamSetv);
-  return watch_end(&watched, call_cuParamSetv(hfunc, offset, ptr, numbytes));
+  return watch_end(&watched, echo_after(CALL_cuParamSetv, call_cuParamSetv(hfunc, offset, ptr, numbytes)));
 }
 CUresult cuParamSetv(CUfunction hfunc, int offset, void *ptr, unsigned int numbytes) {
   if (watch_on()) return watched_cuParamSetv(hfunc, offset, ptr, numbytes);
@@ -6327,7 +6328,7 @@ ALWAYS_INLINE CUresult call_cuPointerGetAttribute(void *data, CUpointer_attribut
 WATCHED CUresult watched_cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
   struct watched watched;
   watch_begin(&watched, CALL_cuPointerGetAttribute);
-  return watch_end(&watched, call_cuPointerGetAttribute(data, attribute, ptr));
+  return watch_end(&watched, echo_after(CALL_cuPointerGetAttribute, call_cuPointerGetAttribute(data, attribute, ptr)));
 }
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
   if (watch_on()) return watched_cuPointerGetAttribute(data, attribute, ptr);
@@ -6341,7 +6342,7 @@ ALWAYS_INLINE CUresult call_cuPointerGetAttributes(unsigned int numAttributes, C
 WATCHED CUresult watched_cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr) {
   struct watched watched;
   watch_begin(&watched, CALL_cuPointerGetAttributes);
-  return watch_end(&watched, call_cuPointerGetAttributes(numAttributes, attributes, data, ptr));
+  return watch_end(&watched, echo_after(CALL_cuPointerGetAttributes, call_cuPointerGetAttributes(numAttributes, attributes, data, ptr)));
 }
 CUresult cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr) {
   if (watch_on()) return watched_cuPointerGetAttributes(numAttributes, attributes, data, ptr);
@@ -6355,7 +6356,7 @@ ALWAYS_INLINE CUresult call_cuPointerSetAttribute(const void *value, CUpointer_a
 WATCHED CUresult watched_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr) {
   struct watched watched;
   watch_begin(&watched, CALL_cuPointerSetAttribute);
-  return watch_end(&watched, call_cuPointerSetAttribute(value, attribute, ptr));
+  return watch_end(&watched, echo_after(CALL_cuPointerSetAttribute, call_cuPointerSetAttribute(value, attribute, ptr)));
 }
 CUresult cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr) {
   if (watch_on()) return watched_cuPointerSetAttribute(value, attribute, ptr);
@@ -6369,7 +6370,7 @@ ALWAYS_INLINE CUresult call_cuProfilerStart(void) {
 WATCHED CUresult watched_cuProfilerStart(void) {
   struct watched watched;
   watch_begin(&watched, CALL_cuProfilerStart);
-  return watch_end(&watched, call_cuProfilerStart());
+  return watch_end(&watched, echo_after(CALL_cuProfilerStart, call_cuProfilerStart()));
 }
 CUresult cuProfilerStart(void) {
   if (watch_on()) return watched_cuProfilerStart();
@@ -6383,7 +6384,7 @@ ALWAYS_INLINE CUresult call_cuProfilerStop(void) {
 WATCHED CUresult watched_cuProfilerStop(void) {
   struct watched watched;
   watch_begin(&watched, CALL_cuProfilerStop);
-  return watch_end(&watched, call_cuProfilerStop());
+  return watch_end(&watched, echo_after(CALL_cuProfilerStop, call_cuProfilerStop()));
 }
 CUresult cuProfilerStop(void) {
   if (watch_on()) return watched_cuProfilerStop();
@@ -6397,7 +6398,7 @@ ALWAYS_INLINE CUresult call_cuStreamAddCallback(CUstream hStream, CUstreamCallba
 WATCHED CUresult watched_cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamAddCallback);
-  return watch_end(&watched, call_cuStreamAddCallback(hStream, callback, userData, flags, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamAddCallback, call_cuStreamAddCallback(hStream, callback, userData, flags, per_thread)));
 }
 CUresult cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags) {
   if (watch_on()) return watched_cuStreamAddCallback(hStream, callback, userData, flags, 0);
@@ -6415,7 +6416,7 @@ ALWAYS_INLINE CUresult call_cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr
 WATCHED CUresult watched_cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamAttachMemAsync);
-  return watch_end(&watched, call_cuStreamAttachMemAsync(hStream, dptr, length, flags, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamAttachMemAsync, call_cuStreamAttachMemAsync(hStream, dptr, length, flags, per_thread)));
 }
 CUresult cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags) {
   if (watch_on()) return watched_cuStreamAttachMemAsync(hStream, dptr, length, flags, 0);
@@ -6433,7 +6434,7 @@ ALWAYS_INLINE CUresult call_cuStreamBatchMemOp(CUstream stream, unsigned int cou
 WATCHED CUresult watched_cuStreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamBatchMemOp);
-  return watch_end(&watched, call_cuStreamBatchMemOp(stream, count, paramArray, flags, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamBatchMemOp, call_cuStreamBatchMemOp(stream, count, paramArray, flags, per_thread)));
 }
 CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags) {
   if (watch_on()) return watched_cuStreamBatchMemOp(stream, count, paramArray, flags, 0);
@@ -6451,7 +6452,7 @@ ALWAYS_INLINE CUresult call_cuStreamBatchMemOp_v2(CUstream stream, unsigned int 
 WATCHED CUresult watched_cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamBatchMemOp_v2);
-  return watch_end(&watched, call_cuStreamBatchMemOp_v2(stream, count, paramArray, flags, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamBatchMemOp_v2, call_cuStreamBatchMemOp_v2(stream, count, paramArray, flags, per_thread)));
 }
 CUresult cuStreamBatchMemOp_v2(CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags) {
   if (watch_on()) return watched_cuStreamBatchMemOp_v2(stream, count, paramArray, flags, 0);
@@ -6469,7 +6470,7 @@ ALWAYS_INLINE CUresult call_cuStreamBeginCapture(CUstream hStream, int per_threa
 WATCHED CUresult watched_cuStreamBeginCapture(CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamBeginCapture);
-  return watch_end(&watched, call_cuStreamBeginCapture(hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamBeginCapture, call_cuStreamBeginCapture(hStream, per_thread)));
 }
 CUresult cuStreamBeginCapture(CUstream hStream) {
   if (watch_on()) return watched_cuStreamBeginCapture(hStream, 0);
@@ -6487,7 +6488,7 @@ ALWAYS_INLINE CUresult call_cuStreamBeginCaptureToGraph(CUstream hStream, CUgrap
 WATCHED CUresult watched_cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamBeginCaptureToGraph);
-  return watch_end(&watched, call_cuStreamBeginCaptureToGraph(hStream, hGraph, dependencies, dependencyData, numDependencies, mode, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamBeginCaptureToGraph, call_cuStreamBeginCaptureToGraph(hStream, hGraph, dependencies, dependencyData, numDependencies, mode, per_thread)));
 }
 CUresult cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode) {
   if (watch_on()) return watched_cuStreamBeginCaptureToGraph(hStream, hGraph, dependencies, dependencyData, numDependencies, mode, 0);
@@ -6505,7 +6506,7 @@ ALWAYS_INLINE CUresult call_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCa
 WATCHED CUresult watched_cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamBeginCapture_v2);
-  return watch_end(&watched, call_cuStreamBeginCapture_v2(hStream, mode, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamBeginCapture_v2, call_cuStreamBeginCapture_v2(hStream, mode, per_thread)));
 }
 CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode) {
   if (watch_on()) return watched_cuStreamBeginCapture_v2(hStream, mode, 0);
@@ -6523,7 +6524,7 @@ ALWAYS_INLINE CUresult call_cuStreamCopyAttributes(CUstream dstStream, CUstream 
 WATCHED CUresult watched_cuStreamCopyAttributes(CUstream dstStream, CUstream srcStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamCopyAttributes);
-  return watch_end(&watched, call_cuStreamCopyAttributes(dstStream, srcStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamCopyAttributes, call_cuStreamCopyAttributes(dstStream, srcStream, per_thread)));
 }
 CUresult cuStreamCopyAttributes(CUstream dstStream, CUstream srcStream) {
   if (watch_on()) return watched_cuStreamCopyAttributes(dstStream, srcStream, 0);
@@ -6541,7 +6542,7 @@ ALWAYS_INLINE CUresult call_cuStreamCreate(CUstream *phStream, unsigned int Flag
 WATCHED CUresult watched_cuStreamCreate(CUstream *phStream, unsigned int Flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamCreate);
-  return watch_end(&watched, call_cuStreamCreate(phStream, Flags));
+  return watch_end(&watched, echo_after(CALL_cuStreamCreate, call_cuStreamCreate(phStream, Flags)));
 }
 CUresult cuStreamCreate(CUstream *phStream, unsigned int Flags) {
   if (watch_on()) return watched_cuStreamCreate(phStream, Flags);
@@ -6555,7 +6556,7 @@ ALWAYS_INLINE CUresult call_cuStreamCreateWithPriority(CUstream *phStream, unsig
 WATCHED CUresult watched_cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamCreateWithPriority);
-  return watch_end(&watched, call_cuStreamCreateWithPriority(phStream, flags, priority));
+  return watch_end(&watched, echo_after(CALL_cuStreamCreateWithPriority, call_cuStreamCreateWithPriority(phStream, flags, priority)));
 }
 CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority) {
   if (watch_on()) return watched_cuStreamCreateWithPriority(phStream, flags, priority);
@@ -6569,7 +6570,7 @@ ALWAYS_INLINE CUresult call_cuStreamDestroy(CUstream hStream) {
 WATCHED CUresult watched_cuStreamDestroy(CUstream hStream) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamDestroy);
-  return watch_end(&watched, call_cuStreamDestroy(hStream));
+  return watch_end(&watched, echo_after(CALL_cuStreamDestroy, call_cuStreamDestroy(hStream)));
 }
 CUresult cuStreamDestroy(CUstream hStream) {
   if (watch_on()) return watched_cuStreamDestroy(hStream);
@@ -6583,7 +6584,7 @@ ALWAYS_INLINE CUresult call_cuStreamDestroy_v2(CUstream hStream) {
 WATCHED CUresult watched_cuStreamDestroy_v2(CUstream hStream) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamDestroy_v2);
-  return watch_end(&watched, call_cuStreamDestroy_v2(hStream));
+  return watch_end(&watched, echo_after(CALL_cuStreamDestroy_v2, call_cuStreamDestroy_v2(hStream)));
 }
 CUresult cuStreamDestroy_v2(CUstream hStream) {
   if (watch_on()) return watched_cuStreamDestroy_v2(hStream);
@@ -6597,7 +6598,7 @@ ALWAYS_INLINE CUresult call_cuStreamEndCapture(CUstream hStream, CUgraph *phGrap
 WATCHED CUresult watched_cuStreamEndCapture(CUstream hStream, CUgraph *phGraph, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamEndCapture);
-  return watch_end(&watched, call_cuStreamEndCapture(hStream, phGraph, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamEndCapture, call_cuStreamEndCapture(hStream, phGraph, per_thread)));
 }
 CUresult cuStreamEndCapture(CUstream hStream, CUgraph *phGraph) {
   if (watch_on()) return watched_cuStreamEndCapture(hStream, phGraph, 0);
@@ -6615,7 +6616,7 @@ ALWAYS_INLINE CUresult call_cuStreamGetAttribute(CUstream hStream, CUstreamAttrI
 WATCHED CUresult watched_cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamGetAttribute);
-  return watch_end(&watched, call_cuStreamGetAttribute(hStream, attr, value, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamGetAttribute, call_cuStreamGetAttribute(hStream, attr, value, per_thread)));
 }
 CUresult cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value) {
   if (watch_on()) return watched_cuStreamGetAttribute(hStream, attr, value, 0);
@@ -6633,7 +6634,7 @@ ALWAYS_INLINE CUresult call_cuStreamGetCaptureInfo(CUstream hStream, CUstreamCap
 WATCHED CUresult watched_cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamGetCaptureInfo);
-  return watch_end(&watched, call_cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamGetCaptureInfo, call_cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out, per_thread)));
 }
 CUresult cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out) {
   if (watch_on()) return watched_cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out, 0);
@@ -6651,7 +6652,7 @@ ALWAYS_INLINE CUresult call_cuStreamGetCaptureInfo_v2(CUstream hStream, CUstream
 WATCHED CUresult watched_cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamGetCaptureInfo_v2);
-  return watch_end(&watched, call_cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamGetCaptureInfo_v2, call_cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out, per_thread)));
 }
 CUresult cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out) {
   if (watch_on()) return watched_cuStreamGetCaptureInfo_v2(hStream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out, 0);
@@ -6669,7 +6670,7 @@ ALWAYS_INLINE CUresult call_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstream
 WATCHED CUresult watched_cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamGetCaptureInfo_v3);
-  return watch_end(&watched, call_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamGetCaptureInfo_v3, call_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out, per_thread)));
 }
 CUresult cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out, CUgraph *graph_out, const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out, size_t *numDependencies_out) {
   if (watch_on()) return watched_cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out, numDependencies_out, 0);
@@ -6687,7 +6688,7 @@ ALWAYS_INLINE CUresult call_cuStreamGetCtx(CUstream hStream, CUcontext *pctx, in
 WATCHED CUresult watched_cuStreamGetCtx(CUstream hStream, CUcontext *pctx, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamGetCtx);
-  return watch_end(&watched, call_cuStreamGetCtx(hStream, pctx, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamGetCtx, call_cuStreamGetCtx(hStream, pctx, per_thread)));
 }
 CUresult cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
   if (watch_on()) return watched_cuStreamGetCtx(hStream, pctx, 0);
@@ -6705,7 +6706,7 @@ ALWAYS_INLINE CUresult call_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx,
 WATCHED CUresult watched_cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamGetCtx_v2);
-  return watch_end(&watched, call_cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamGetCtx_v2, call_cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, per_thread)));
 }
 CUresult cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx) {
   if (watch_on()) return watched_cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, 0);
@@ -6723,7 +6724,7 @@ ALWAYS_INLINE CUresult call_cuStreamGetDevice(CUstream hStream, CUdevice *device
 WATCHED CUresult watched_cuStreamGetDevice(CUstream hStream, CUdevice *device, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamGetDevice);
-  return watch_end(&watched, call_cuStreamGetDevice(hStream, device, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamGetDevice, call_cuStreamGetDevice(hStream, device, per_thread)));
 }
 CUresult cuStreamGetDevice(CUstream hStream, CUdevice *device) {
   if (watch_on()) return watched_cuStreamGetDevice(hStream, device, 0);
@@ -6741,7 +6742,7 @@ ALWAYS_INLINE CUresult call_cuStreamGetFlags(CUstream hStream, unsigned int *fla
 WATCHED CUresult watched_cuStreamGetFlags(CUstream hStream, unsigned int *flags, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamGetFlags);
-  return watch_end(&watched, call_cuStreamGetFlags(hStream, flags, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamGetFlags, call_cuStreamGetFlags(hStream, flags, per_thread)));
 }
 CUresult cuStreamGetFlags(CUstream hStream, unsigned int *flags) {
   if (watch_on()) return watched_cuStreamGetFlags(hStream, flags, 0);
@@ -6759,7 +6760,7 @@ ALWAYS_INLINE CUresult call_cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *ph
 WATCHED CUresult watched_cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamGetGreenCtx);
-  return watch_end(&watched, call_cuStreamGetGreenCtx(hStream, phCtx));
+  return watch_end(&watched, echo_after(CALL_cuStreamGetGreenCtx, call_cuStreamGetGreenCtx(hStream, phCtx)));
 }
 CUresult cuStreamGetGreenCtx(CUstream hStream, CUgreenCtx *phCtx) {
   if (watch_on()) return watched_cuStreamGetGreenCtx(hStream, phCtx);
@@ -6773,7 +6774,7 @@ ALWAYS_INLINE CUresult call_cuStreamGetId(CUstream hStream, unsigned long long *
 WATCHED CUresult watched_cuStreamGetId(CUstream hStream, unsigned long long *streamId, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamGetId);
-  return watch_end(&watched, call_cuStreamGetId(hStream, streamId, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamGetId, call_cuStreamGetId(hStream, streamId, per_thread)));
 }
 CUresult cuStreamGetId(CUstream hStream, unsigned long long *streamId) {
   if (watch_on()) return watched_cuStreamGetId(hStream, streamId, 0);
@@ -6791,7 +6792,7 @@ ALWAYS_INLINE CUresult call_cuStreamGetPriority(CUstream hStream, int *priority,
 WATCHED CUresult watched_cuStreamGetPriority(CUstream hStream, int *priority, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamGetPriority);
-  return watch_end(&watched, call_cuStreamGetPriority(hStream, priority, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamGetPriority, call_cuStreamGetPriority(hStream, priority, per_thread)));
 }
 CUresult cuStreamGetPriority(CUstream hStream, int *priority) {
   if (watch_on()) return watched_cuStreamGetPriority(hStream, priority, 0);
@@ -6809,7 +6810,7 @@ ALWAYS_INLINE CUresult call_cuStreamIsCapturing(CUstream hStream, CUstreamCaptur
 WATCHED CUresult watched_cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamIsCapturing);
-  return watch_end(&watched, call_cuStreamIsCapturing(hStream, captureStatus, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamIsCapturing, call_cuStreamIsCapturing(hStream, captureStatus, per_thread)));
 }
 CUresult cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus) {
   if (watch_on()) return watched_cuStreamIsCapturing(hStream, captureStatus, 0);
@@ -6828,7 +6829,7 @@ ALWAYS_INLINE CUresult call_cuStreamQuery(CUstream hStream, int per_thread) {
 WATCHED CUresult watched_cuStreamQuery(CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamQuery);
-  return watch_end(&watched, call_cuStreamQuery(hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamQuery, call_cuStreamQuery(hStream, per_thread)));
 }
 CUresult cuStreamQuery(CUstream hStream) {
   if (watch_on()) return watched_cuStreamQuery(hStream, 0);
@@ -6846,7 +6847,7 @@ ALWAYS_INLINE CUresult call_cuStreamSetAttribute(CUstream hStream, CUstreamAttrI
 WATCHED CUresult watched_cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *param, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamSetAttribute);
-  return watch_end(&watched, call_cuStreamSetAttribute(hStream, attr, param, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamSetAttribute, call_cuStreamSetAttribute(hStream, attr, param, per_thread)));
 }
 CUresult cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *param) {
   if (watch_on()) return watched_cuStreamSetAttribute(hStream, attr, param, 0);
@@ -6865,7 +6866,7 @@ ALWAYS_INLINE CUresult call_cuStreamSynchronize(CUstream hStream, int per_thread
 WATCHED CUresult watched_cuStreamSynchronize(CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamSynchronize);
-  return watch_end(&watched, call_cuStreamSynchronize(hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamSynchronize, call_cuStreamSynchronize(hStream, per_thread)));
 }
 CUresult cuStreamSynchronize(CUstream hStream) {
   if (watch_on()) return watched_cuStreamSynchronize(hStream, 0);
@@ -6883,7 +6884,7 @@ ALWAYS_INLINE CUresult call_cuStreamUpdateCaptureDependencies(CUstream hStream, 
 WATCHED CUresult watched_cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, unsigned int flags, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamUpdateCaptureDependencies);
-  return watch_end(&watched, call_cuStreamUpdateCaptureDependencies(hStream, dependencies, numDependencies, flags, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamUpdateCaptureDependencies, call_cuStreamUpdateCaptureDependencies(hStream, dependencies, numDependencies, flags, per_thread)));
 }
 CUresult cuStreamUpdateCaptureDependencies(CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, unsigned int flags) {
   if (watch_on()) return watched_cuStreamUpdateCaptureDependencies(hStream, dependencies, numDependencies, flags, 0);
@@ -6901,7 +6902,7 @@ ALWAYS_INLINE CUresult call_cuStreamUpdateCaptureDependencies_v2(CUstream hStrea
 WATCHED CUresult watched_cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, unsigned int flags, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamUpdateCaptureDependencies_v2);
-  return watch_end(&watched, call_cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, dependencyData, numDependencies, flags, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamUpdateCaptureDependencies_v2, call_cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, dependencyData, numDependencies, flags, per_thread)));
 }
 CUresult cuStreamUpdateCaptureDependencies_v2(CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, unsigned int flags) {
   if (watch_on()) return watched_cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, dependencyData, numDependencies, flags, 0);
@@ -6919,7 +6920,7 @@ ALWAYS_INLINE CUresult call_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, 
 WATCHED CUresult watched_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamWaitEvent);
-  return watch_end(&watched, call_cuStreamWaitEvent(hStream, hEvent, Flags, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamWaitEvent, call_cuStreamWaitEvent(hStream, hEvent, Flags, per_thread)));
 }
 CUresult cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
   if (watch_on()) return watched_cuStreamWaitEvent(hStream, hEvent, Flags, 0);
@@ -6937,7 +6938,7 @@ ALWAYS_INLINE CUresult call_cuStreamWaitValue32(CUstream stream, CUdeviceptr add
 WATCHED CUresult watched_cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamWaitValue32);
-  return watch_end(&watched, call_cuStreamWaitValue32(stream, addr, value, flags, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamWaitValue32, call_cuStreamWaitValue32(stream, addr, value, flags, per_thread)));
 }
 CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
   if (watch_on()) return watched_cuStreamWaitValue32(stream, addr, value, flags, 0);
@@ -6955,7 +6956,7 @@ ALWAYS_INLINE CUresult call_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr 
 WATCHED CUresult watched_cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamWaitValue32_v2);
-  return watch_end(&watched, call_cuStreamWaitValue32_v2(stream, addr, value, flags, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamWaitValue32_v2, call_cuStreamWaitValue32_v2(stream, addr, value, flags, per_thread)));
 }
 CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
   if (watch_on()) return watched_cuStreamWaitValue32_v2(stream, addr, value, flags, 0);
@@ -6973,7 +6974,7 @@ ALWAYS_INLINE CUresult call_cuStreamWaitValue64(CUstream stream, CUdeviceptr add
 WATCHED CUresult watched_cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamWaitValue64);
-  return watch_end(&watched, call_cuStreamWaitValue64(stream, addr, value, flags, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamWaitValue64, call_cuStreamWaitValue64(stream, addr, value, flags, per_thread)));
 }
 CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
   if (watch_on()) return watched_cuStreamWaitValue64(stream, addr, value, flags, 0);
@@ -6991,7 +6992,7 @@ ALWAYS_INLINE CUresult call_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr 
 WATCHED CUresult watched_cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamWaitValue64_v2);
-  return watch_end(&watched, call_cuStreamWaitValue64_v2(stream, addr, value, flags, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamWaitValue64_v2, call_cuStreamWaitValue64_v2(stream, addr, value, flags, per_thread)));
 }
 CUresult cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
   if (watch_on()) return watched_cuStreamWaitValue64_v2(stream, addr, value, flags, 0);
@@ -7009,7 +7010,7 @@ ALWAYS_INLINE CUresult call_cuStreamWriteValue32(CUstream stream, CUdeviceptr ad
 WATCHED CUresult watched_cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamWriteValue32);
-  return watch_end(&watched, call_cuStreamWriteValue32(stream, addr, value, flags, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamWriteValue32, call_cuStreamWriteValue32(stream, addr, value, flags, per_thread)));
 }
 CUresult cuStreamWriteValue32(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
   if (watch_on()) return watched_cuStreamWriteValue32(stream, addr, value, flags, 0);
@@ -7027,7 +7028,7 @@ ALWAYS_INLINE CUresult call_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr
 WATCHED CUresult watched_cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamWriteValue32_v2);
-  return watch_end(&watched, call_cuStreamWriteValue32_v2(stream, addr, value, flags, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamWriteValue32_v2, call_cuStreamWriteValue32_v2(stream, addr, value, flags, per_thread)));
 }
 CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
   if (watch_on()) return watched_cuStreamWriteValue32_v2(stream, addr, value, flags, 0);
@@ -7045,7 +7046,7 @@ ALWAYS_INLINE CUresult call_cuStreamWriteValue64(CUstream stream, CUdeviceptr ad
 WATCHED CUresult watched_cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamWriteValue64);
-  return watch_end(&watched, call_cuStreamWriteValue64(stream, addr, value, flags, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamWriteValue64, call_cuStreamWriteValue64(stream, addr, value, flags, per_thread)));
 }
 CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
   if (watch_on()) return watched_cuStreamWriteValue64(stream, addr, value, flags, 0);
@@ -7063,7 +7064,7 @@ ALWAYS_INLINE CUresult call_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr
 WATCHED CUresult watched_cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuStreamWriteValue64_v2);
-  return watch_end(&watched, call_cuStreamWriteValue64_v2(stream, addr, value, flags, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuStreamWriteValue64_v2, call_cuStreamWriteValue64_v2(stream, addr, value, flags, per_thread)));
 }
 CUresult cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
   if (watch_on()) return watched_cuStreamWriteValue64_v2(stream, addr, value, flags, 0);
@@ -7081,7 +7082,7 @@ ALWAYS_INLINE CUresult call_cuSurfObjectCreate(CUsurfObject *pSurfObject, const 
 WATCHED CUresult watched_cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc) {
   struct watched watched;
   watch_begin(&watched, CALL_cuSurfObjectCreate);
-  return watch_end(&watched, call_cuSurfObjectCreate(pSurfObject, pResDesc));
+  return watch_end(&watched, echo_after(CALL_cuSurfObjectCreate, call_cuSurfObjectCreate(pSurfObject, pResDesc)));
 }
 CUresult cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOURCE_DESC *pResDesc) {
   if (watch_on()) return watched_cuSurfObjectCreate(pSurfObject, pResDesc);
@@ -7095,7 +7096,7 @@ ALWAYS_INLINE CUresult call_cuSurfObjectDestroy(CUsurfObject surfObject) {
 WATCHED CUresult watched_cuSurfObjectDestroy(CUsurfObject surfObject) {
   struct watched watched;
   watch_begin(&watched, CALL_cuSurfObjectDestroy);
-  return watch_end(&watched, call_cuSurfObjectDestroy(surfObject));
+  return watch_end(&watched, echo_after(CALL_cuSurfObjectDestroy, call_cuSurfObjectDestroy(surfObject)));
 }
 CUresult cuSurfObjectDestroy(CUsurfObject surfObject) {
   if (watch_on()) return watched_cuSurfObjectDestroy(surfObject);
@@ -7109,7 +7110,7 @@ ALWAYS_INLINE CUresult call_cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pRes
 WATCHED CUresult watched_cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject surfObject) {
   struct watched watched;
   watch_begin(&watched, CALL_cuSurfObjectGetResourceDesc);
-  return watch_end(&watched, call_cuSurfObjectGetResourceDesc(pResDesc, surfObject));
+  return watch_end(&watched, echo_after(CALL_cuSurfObjectGetResourceDesc, call_cuSurfObjectGetResourceDesc(pResDesc, surfObject)));
 }
 CUresult cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsurfObject surfObject) {
   if (watch_on()) return watched_cuSurfObjectGetResourceDesc(pResDesc, surfObject);
@@ -7123,7 +7124,7 @@ ALWAYS_INLINE CUresult call_cuSurfRefGetArray(CUarray *phArray, CUsurfref hSurfR
 WATCHED CUresult watched_cuSurfRefGetArray(CUarray *phArray, CUsurfref hSurfRef) {
   struct watched watched;
   watch_begin(&watched, CALL_cuSurfRefGetArray);
-  return watch_end(&watched, call_cuSurfRefGetArray(phArray, hSurfRef));
+  return watch_end(&watched, echo_after(CALL_cuSurfRefGetArray, call_cuSurfRefGetArray(phArray, hSurfRef)));
 }
 CUresult cuSurfRefGetArray(CUarray *phArray, CUsurfref hSurfRef) {
   if (watch_on()) return watched_cuSurfRefGetArray(phArray, hSurfRef);
@@ -7137,7 +7138,7 @@ ALWAYS_INLINE CUresult call_cuSurfRefSetArray(CUsurfref hSurfRef, CUarray hArray
 WATCHED CUresult watched_cuSurfRefSetArray(CUsurfref hSurfRef, CUarray hArray, unsigned int Flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuSurfRefSetArray);
-  return watch_end(&watched, call_cuSurfRefSetArray(hSurfRef, hArray, Flags));
+  return watch_end(&watched, echo_after(CALL_cuSurfRefSetArray, call_cuSurfRefSetArray(hSurfRef, hArray, Flags)));
 }
 CUresult cuSurfRefSetArray(CUsurfref hSurfRef, CUarray hArray, unsigned int Flags) {
   if (watch_on()) return watched_cuSurfRefSetArray(hSurfRef, hArray, Flags);
@@ -7151,7 +7152,7 @@ ALWAYS_INLINE CUresult call_cuTexObjectCreate(CUtexObject *pTexObject, const CUD
 WATCHED CUresult watched_cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc, const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexObjectCreate);
-  return watch_end(&watched, call_cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc));
+  return watch_end(&watched, echo_after(CALL_cuTexObjectCreate, call_cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc)));
 }
 CUresult cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_DESC *pResDesc, const CUDA_TEXTURE_DESC *pTexDesc, const CUDA_RESOURCE_VIEW_DESC *pResViewDesc) {
   if (watch_on()) return watched_cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc);
@@ -7165,7 +7166,7 @@ ALWAYS_INLINE CUresult call_cuTexObjectDestroy(CUtexObject texObject) {
 WATCHED CUresult watched_cuTexObjectDestroy(CUtexObject texObject) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexObjectDestroy);
-  return watch_end(&watched, call_cuTexObjectDestroy(texObject));
+  return watch_end(&watched, echo_after(CALL_cuTexObjectDestroy, call_cuTexObjectDestroy(texObject)));
 }
 CUresult cuTexObjectDestroy(CUtexObject texObject) {
   if (watch_on()) return watched_cuTexObjectDestroy(texObject);
@@ -7179,7 +7180,7 @@ ALWAYS_INLINE CUresult call_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResD
 WATCHED CUresult watched_cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexObjectGetResourceDesc);
-  return watch_end(&watched, call_cuTexObjectGetResourceDesc(pResDesc, texObject));
+  return watch_end(&watched, echo_after(CALL_cuTexObjectGetResourceDesc, call_cuTexObjectGetResourceDesc(pResDesc, texObject)));
 }
 CUresult cuTexObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUtexObject texObject) {
   if (watch_on()) return watched_cuTexObjectGetResourceDesc(pResDesc, texObject);
@@ -7193,7 +7194,7 @@ ALWAYS_INLINE CUresult call_cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DE
 WATCHED CUresult watched_cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *pResViewDesc, CUtexObject texObject) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexObjectGetResourceViewDesc);
-  return watch_end(&watched, call_cuTexObjectGetResourceViewDesc(pResViewDesc, texObject));
+  return watch_end(&watched, echo_after(CALL_cuTexObjectGetResourceViewDesc, call_cuTexObjectGetResourceViewDesc(pResViewDesc, texObject)));
 }
 CUresult cuTexObjectGetResourceViewDesc(CUDA_RESOURCE_VIEW_DESC *pResViewDesc, CUtexObject texObject) {
   if (watch_on()) return watched_cuTexObjectGetResourceViewDesc(pResViewDesc, texObject);
@@ -7207,7 +7208,7 @@ ALWAYS_INLINE CUresult call_cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDes
 WATCHED CUresult watched_cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDesc, CUtexObject texObject) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexObjectGetTextureDesc);
-  return watch_end(&watched, call_cuTexObjectGetTextureDesc(pTexDesc, texObject));
+  return watch_end(&watched, echo_after(CALL_cuTexObjectGetTextureDesc, call_cuTexObjectGetTextureDesc(pTexDesc, texObject)));
 }
 CUresult cuTexObjectGetTextureDesc(CUDA_TEXTURE_DESC *pTexDesc, CUtexObject texObject) {
   if (watch_on()) return watched_cuTexObjectGetTextureDesc(pTexDesc, texObject);
@@ -7221,7 +7222,7 @@ ALWAYS_INLINE CUresult call_cuTexRefCreate(CUtexref *pTexRef) {
 WATCHED CUresult watched_cuTexRefCreate(CUtexref *pTexRef) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefCreate);
-  return watch_end(&watched, call_cuTexRefCreate(pTexRef));
+  return watch_end(&watched, echo_after(CALL_cuTexRefCreate, call_cuTexRefCreate(pTexRef)));
 }
 CUresult cuTexRefCreate(CUtexref *pTexRef) {
   if (watch_on()) return watched_cuTexRefCreate(pTexRef);
@@ -7235,7 +7236,7 @@ ALWAYS_INLINE CUresult call_cuTexRefDestroy(CUtexref hTexRef) {
 WATCHED CUresult watched_cuTexRefDestroy(CUtexref hTexRef) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefDestroy);
-  return watch_end(&watched, call_cuTexRefDestroy(hTexRef));
+  return watch_end(&watched, echo_after(CALL_cuTexRefDestroy, call_cuTexRefDestroy(hTexRef)));
 }
 CUresult cuTexRefDestroy(CUtexref hTexRef) {
   if (watch_on()) return watched_cuTexRefDestroy(hTexRef);
@@ -7249,7 +7250,7 @@ ALWAYS_INLINE CUresult call_cuTexRefGetAddressMode(CUaddress_mode *pam, CUtexref
 WATCHED CUresult watched_cuTexRefGetAddressMode(CUaddress_mode *pam, CUtexref hTexRef, int dim) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefGetAddressMode);
-  return watch_end(&watched, call_cuTexRefGetAddressMode(pam, hTexRef, dim));
+  return watch_end(&watched, echo_after(CALL_cuTexRefGetAddressMode, call_cuTexRefGetAddressMode(pam, hTexRef, dim)));
 }
 CUresult cuTexRefGetAddressMode(CUaddress_mode *pam, CUtexref hTexRef, int dim) {
   if (watch_on()) return watched_cuTexRefGetAddressMode(pam, hTexRef, dim);
@@ -7263,7 +7264,7 @@ ALWAYS_INLINE CUresult call_cuTexRefGetAddress_v2(CUdeviceptr *pdptr, CUtexref h
 WATCHED CUresult watched_cuTexRefGetAddress_v2(CUdeviceptr *pdptr, CUtexref hTexRef) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefGetAddress_v2);
-  return watch_end(&watched, call_cuTexRefGetAddress_v2(pdptr, hTexRef));
+  return watch_end(&watched, echo_after(CALL_cuTexRefGetAddress_v2, call_cuTexRefGetAddress_v2(pdptr, hTexRef)));
 }
 CUresult cuTexRefGetAddress_v2(CUdeviceptr *pdptr, CUtexref hTexRef) {
   if (watch_on()) return watched_cuTexRefGetAddress_v2(pdptr, hTexRef);
@@ -7277,7 +7278,7 @@ ALWAYS_INLINE CUresult call_cuTexRefGetArray(CUarray *phArray, CUtexref hTexRef)
 WATCHED CUresult watched_cuTexRefGetArray(CUarray *phArray, CUtexref hTexRef) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefGetArray);
-  return watch_end(&watched, call_cuTexRefGetArray(phArray, hTexRef));
+  return watch_end(&watched, echo_after(CALL_cuTexRefGetArray, call_cuTexRefGetArray(phArray, hTexRef)));
 }
 CUresult cuTexRefGetArray(CUarray *phArray, CUtexref hTexRef) {
   if (watch_on()) return watched_cuTexRefGetArray(phArray, hTexRef);
@@ -7291,7 +7292,7 @@ ALWAYS_INLINE CUresult call_cuTexRefGetBorderColor(float *pBorderColor, CUtexref
 WATCHED CUresult watched_cuTexRefGetBorderColor(float *pBorderColor, CUtexref hTexRef) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefGetBorderColor);
-  return watch_end(&watched, call_cuTexRefGetBorderColor(pBorderColor, hTexRef));
+  return watch_end(&watched, echo_after(CALL_cuTexRefGetBorderColor, call_cuTexRefGetBorderColor(pBorderColor, hTexRef)));
 }
 CUresult cuTexRefGetBorderColor(float *pBorderColor, CUtexref hTexRef) {
   if (watch_on()) return watched_cuTexRefGetBorderColor(pBorderColor, hTexRef);
@@ -7305,7 +7306,7 @@ ALWAYS_INLINE CUresult call_cuTexRefGetFilterMode(CUfilter_mode *pfm, CUtexref h
 WATCHED CUresult watched_cuTexRefGetFilterMode(CUfilter_mode *pfm, CUtexref hTexRef) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefGetFilterMode);
-  return watch_end(&watched, call_cuTexRefGetFilterMode(pfm, hTexRef));
+  return watch_end(&watched, echo_after(CALL_cuTexRefGetFilterMode, call_cuTexRefGetFilterMode(pfm, hTexRef)));
 }
 CUresult cuTexRefGetFilterMode(CUfilter_mode *pfm, CUtexref hTexRef) {
   if (watch_on()) return watched_cuTexRefGetFilterMode(pfm, hTexRef);
@@ -7319,7 +7320,7 @@ ALWAYS_INLINE CUresult call_cuTexRefGetFlags(unsigned int *pFlags, CUtexref hTex
 WATCHED CUresult watched_cuTexRefGetFlags(unsigned int *pFlags, CUtexref hTexRef) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefGetFlags);
-  return watch_end(&watched, call_cuTexRefGetFlags(pFlags, hTexRef));
+  return watch_end(&watched, echo_after(CALL_cuTexRefGetFlags, call_cuTexRefGetFlags(pFlags, hTexRef)));
 }
 CUresult cuTexRefGetFlags(unsigned int *pFlags, CUtexref hTexRef) {
   if (watch_on()) return watched_cuTexRefGetFlags(pFlags, hTexRef);
@@ -7333,7 +7334,7 @@ ALWAYS_INLINE CUresult call_cuTexRefGetFormat(CUarray_format *pFormat, int *pNum
 WATCHED CUresult watched_cuTexRefGetFormat(CUarray_format *pFormat, int *pNumChannels, CUtexref hTexRef) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefGetFormat);
-  return watch_end(&watched, call_cuTexRefGetFormat(pFormat, pNumChannels, hTexRef));
+  return watch_end(&watched, echo_after(CALL_cuTexRefGetFormat, call_cuTexRefGetFormat(pFormat, pNumChannels, hTexRef)));
 }
 CUresult cuTexRefGetFormat(CUarray_format *pFormat, int *pNumChannels, CUtexref hTexRef) {
   if (watch_on()) return watched_cuTexRefGetFormat(pFormat, pNumChannels, hTexRef);
@@ -7347,7 +7348,7 @@ ALWAYS_INLINE CUresult call_cuTexRefGetMaxAnisotropy(int *pmaxAniso, CUtexref hT
 WATCHED CUresult watched_cuTexRefGetMaxAnisotropy(int *pmaxAniso, CUtexref hTexRef) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefGetMaxAnisotropy);
-  return watch_end(&watched, call_cuTexRefGetMaxAnisotropy(pmaxAniso, hTexRef));
+  return watch_end(&watched, echo_after(CALL_cuTexRefGetMaxAnisotropy, call_cuTexRefGetMaxAnisotropy(pmaxAniso, hTexRef)));
 }
 CUresult cuTexRefGetMaxAnisotropy(int *pmaxAniso, CUtexref hTexRef) {
   if (watch_on()) return watched_cuTexRefGetMaxAnisotropy(pmaxAniso, hTexRef);
@@ -7361,7 +7362,7 @@ ALWAYS_INLINE CUresult call_cuTexRefGetMipmapFilterMode(CUfilter_mode *pfm, CUte
 WATCHED CUresult watched_cuTexRefGetMipmapFilterMode(CUfilter_mode *pfm, CUtexref hTexRef) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefGetMipmapFilterMode);
-  return watch_end(&watched, call_cuTexRefGetMipmapFilterMode(pfm, hTexRef));
+  return watch_end(&watched, echo_after(CALL_cuTexRefGetMipmapFilterMode, call_cuTexRefGetMipmapFilterMode(pfm, hTexRef)));
 }
 CUresult cuTexRefGetMipmapFilterMode(CUfilter_mode *pfm, CUtexref hTexRef) {
   if (watch_on()) return watched_cuTexRefGetMipmapFilterMode(pfm, hTexRef);
@@ -7375,7 +7376,7 @@ ALWAYS_INLINE CUresult call_cuTexRefGetMipmapLevelBias(float *pbias, CUtexref hT
 WATCHED CUresult watched_cuTexRefGetMipmapLevelBias(float *pbias, CUtexref hTexRef) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefGetMipmapLevelBias);
-  return watch_end(&watched, call_cuTexRefGetMipmapLevelBias(pbias, hTexRef));
+  return watch_end(&watched, echo_after(CALL_cuTexRefGetMipmapLevelBias, call_cuTexRefGetMipmapLevelBias(pbias, hTexRef)));
 }
 CUresult cuTexRefGetMipmapLevelBias(float *pbias, CUtexref hTexRef) {
   if (watch_on()) return watched_cuTexRefGetMipmapLevelBias(pbias, hTexRef);
@@ -7389,7 +7390,7 @@ ALWAYS_INLINE CUresult call_cuTexRefGetMipmapLevelClamp(float *pminMipmapLevelCl
 WATCHED CUresult watched_cuTexRefGetMipmapLevelClamp(float *pminMipmapLevelClamp, float *pmaxMipmapLevelClamp, CUtexref hTexRef) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefGetMipmapLevelClamp);
-  return watch_end(&watched, call_cuTexRefGetMipmapLevelClamp(pminMipmapLevelClamp, pmaxMipmapLevelClamp, hTexRef));
+  return watch_end(&watched, echo_after(CALL_cuTexRefGetMipmapLevelClamp, call_cuTexRefGetMipmapLevelClamp(pminMipmapLevelClamp, pmaxMipmapLevelClamp, hTexRef)));
 }
 CUresult cuTexRefGetMipmapLevelClamp(float *pminMipmapLevelClamp, float *pmaxMipmapLevelClamp, CUtexref hTexRef) {
   if (watch_on()) return watched_cuTexRefGetMipmapLevelClamp(pminMipmapLevelClamp, pmaxMipmapLevelClamp, hTexRef);
@@ -7403,7 +7404,7 @@ ALWAYS_INLINE CUresult call_cuTexRefGetMipmappedArray(CUmipmappedArray *phMipmap
 WATCHED CUresult watched_cuTexRefGetMipmappedArray(CUmipmappedArray *phMipmappedArray, CUtexref hTexRef) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefGetMipmappedArray);
-  return watch_end(&watched, call_cuTexRefGetMipmappedArray(phMipmappedArray, hTexRef));
+  return watch_end(&watched, echo_after(CALL_cuTexRefGetMipmappedArray, call_cuTexRefGetMipmappedArray(phMipmappedArray, hTexRef)));
 }
 CUresult cuTexRefGetMipmappedArray(CUmipmappedArray *phMipmappedArray, CUtexref hTexRef) {
   if (watch_on()) return watched_cuTexRefGetMipmappedArray(phMipmappedArray, hTexRef);
@@ -7417,7 +7418,7 @@ ALWAYS_INLINE CUresult call_cuTexRefSetAddress2D_v2(CUtexref hTexRef, const CUDA
 WATCHED CUresult watched_cuTexRefSetAddress2D_v2(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *desc, CUdeviceptr dptr, size_t Pitch) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefSetAddress2D_v2);
-  return watch_end(&watched, call_cuTexRefSetAddress2D_v2(hTexRef, desc, dptr, Pitch));
+  return watch_end(&watched, echo_after(CALL_cuTexRefSetAddress2D_v2, call_cuTexRefSetAddress2D_v2(hTexRef, desc, dptr, Pitch)));
 }
 CUresult cuTexRefSetAddress2D_v2(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *desc, CUdeviceptr dptr, size_t Pitch) {
   if (watch_on()) return watched_cuTexRefSetAddress2D_v2(hTexRef, desc, dptr, Pitch);
@@ -7431,7 +7432,7 @@ ALWAYS_INLINE CUresult call_cuTexRefSetAddress2D_v3(CUtexref hTexRef, const CUDA
 WATCHED CUresult watched_cuTexRefSetAddress2D_v3(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *desc, CUdeviceptr dptr, size_t Pitch) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefSetAddress2D_v3);
-  return watch_end(&watched, call_cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch));
+  return watch_end(&watched, echo_after(CALL_cuTexRefSetAddress2D_v3, call_cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch)));
 }
 CUresult cuTexRefSetAddress2D_v3(CUtexref hTexRef, const CUDA_ARRAY_DESCRIPTOR *desc, CUdeviceptr dptr, size_t Pitch) {
   if (watch_on()) return watched_cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch);
@@ -7445,7 +7446,7 @@ ALWAYS_INLINE CUresult call_cuTexRefSetAddressMode(CUtexref hTexRef, int dim, CU
 WATCHED CUresult watched_cuTexRefSetAddressMode(CUtexref hTexRef, int dim, CUaddress_mode am) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefSetAddressMode);
-  return watch_end(&watched, call_cuTexRefSetAddressMode(hTexRef, dim, am));
+  return watch_end(&watched, echo_after(CALL_cuTexRefSetAddressMode, call_cuTexRefSetAddressMode(hTexRef, dim, am)));
 }
 CUresult cuTexRefSetAddressMode(CUtexref hTexRef, int dim, CUaddress_mode am) {
   if (watch_on()) return watched_cuTexRefSetAddressMode(hTexRef, dim, am);
@@ -7459,7 +7460,7 @@ ALWAYS_INLINE CUresult call_cuTexRefSetAddress_v2(size_t *ByteOffset, CUtexref h
 WATCHED CUresult watched_cuTexRefSetAddress_v2(size_t *ByteOffset, CUtexref hTexRef, CUdeviceptr dptr, size_t bytes) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefSetAddress_v2);
-  return watch_end(&watched, call_cuTexRefSetAddress_v2(ByteOffset, hTexRef, dptr, bytes));
+  return watch_end(&watched, echo_after(CALL_cuTexRefSetAddress_v2, call_cuTexRefSetAddress_v2(ByteOffset, hTexRef, dptr, bytes)));
 }
 CUresult cuTexRefSetAddress_v2(size_t *ByteOffset, CUtexref hTexRef, CUdeviceptr dptr, size_t bytes) {
   if (watch_on()) return watched_cuTexRefSetAddress_v2(ByteOffset, hTexRef, dptr, bytes);
@@ -7473,7 +7474,7 @@ ALWAYS_INLINE CUresult call_cuTexRefSetArray(CUtexref hTexRef, CUarray hArray, u
 WATCHED CUresult watched_cuTexRefSetArray(CUtexref hTexRef, CUarray hArray, unsigned int Flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefSetArray);
-  return watch_end(&watched, call_cuTexRefSetArray(hTexRef, hArray, Flags));
+  return watch_end(&watched, echo_after(CALL_cuTexRefSetArray, call_cuTexRefSetArray(hTexRef, hArray, Flags)));
 }
 CUresult cuTexRefSetArray(CUtexref hTexRef, CUarray hArray, unsigned int Flags) {
   if (watch_on()) return watched_cuTexRefSetArray(hTexRef, hArray, Flags);
@@ -7487,7 +7488,7 @@ ALWAYS_INLINE CUresult call_cuTexRefSetBorderColor(CUtexref hTexRef, float *pBor
 WATCHED CUresult watched_cuTexRefSetBorderColor(CUtexref hTexRef, float *pBorderColor) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefSetBorderColor);
-  return watch_end(&watched, call_cuTexRefSetBorderColor(hTexRef, pBorderColor));
+  return watch_end(&watched, echo_after(CALL_cuTexRefSetBorderColor, call_cuTexRefSetBorderColor(hTexRef, pBorderColor)));
 }
 CUresult cuTexRefSetBorderColor(CUtexref hTexRef, float *pBorderColor) {
   if (watch_on()) return watched_cuTexRefSetBorderColor(hTexRef, pBorderColor);
@@ -7501,7 +7502,7 @@ ALWAYS_INLINE CUresult call_cuTexRefSetFilterMode(CUtexref hTexRef, CUfilter_mod
 WATCHED CUresult watched_cuTexRefSetFilterMode(CUtexref hTexRef, CUfilter_mode fm) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefSetFilterMode);
-  return watch_end(&watched, call_cuTexRefSetFilterMode(hTexRef, fm));
+  return watch_end(&watched, echo_after(CALL_cuTexRefSetFilterMode, call_cuTexRefSetFilterMode(hTexRef, fm)));
 }
 CUresult cuTexRefSetFilterMode(CUtexref hTexRef, CUfilter_mode fm) {
   if (watch_on()) return watched_cuTexRefSetFilterMode(hTexRef, fm);
@@ -7515,7 +7516,7 @@ ALWAYS_INLINE CUresult call_cuTexRefSetFlags(CUtexref hTexRef, unsigned int Flag
 WATCHED CUresult watched_cuTexRefSetFlags(CUtexref hTexRef, unsigned int Flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefSetFlags);
-  return watch_end(&watched, call_cuTexRefSetFlags(hTexRef, Flags));
+  return watch_end(&watched, echo_after(CALL_cuTexRefSetFlags, call_cuTexRefSetFlags(hTexRef, Flags)));
 }
 CUresult cuTexRefSetFlags(CUtexref hTexRef, unsigned int Flags) {
   if (watch_on()) return watched_cuTexRefSetFlags(hTexRef, Flags);
@@ -7529,7 +7530,7 @@ ALWAYS_INLINE CUresult call_cuTexRefSetFormat(CUtexref hTexRef, CUarray_format f
 WATCHED CUresult watched_cuTexRefSetFormat(CUtexref hTexRef, CUarray_format fmt, int NumPackedComponents) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefSetFormat);
-  return watch_end(&watched, call_cuTexRefSetFormat(hTexRef, fmt, NumPackedComponents));
+  return watch_end(&watched, echo_after(CALL_cuTexRefSetFormat, call_cuTexRefSetFormat(hTexRef, fmt, NumPackedComponents)));
 }
 CUresult cuTexRefSetFormat(CUtexref hTexRef, CUarray_format fmt, int NumPackedComponents) {
   if (watch_on()) return watched_cuTexRefSetFormat(hTexRef, fmt, NumPackedComponents);
@@ -7543,7 +7544,7 @@ ALWAYS_INLINE CUresult call_cuTexRefSetMaxAnisotropy(CUtexref hTexRef, unsigned 
 WATCHED CUresult watched_cuTexRefSetMaxAnisotropy(CUtexref hTexRef, unsigned int maxAniso) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefSetMaxAnisotropy);
-  return watch_end(&watched, call_cuTexRefSetMaxAnisotropy(hTexRef, maxAniso));
+  return watch_end(&watched, echo_after(CALL_cuTexRefSetMaxAnisotropy, call_cuTexRefSetMaxAnisotropy(hTexRef, maxAniso)));
 }
 CUresult cuTexRefSetMaxAnisotropy(CUtexref hTexRef, unsigned int maxAniso) {
   if (watch_on()) return watched_cuTexRefSetMaxAnisotropy(hTexRef, maxAniso);
@@ -7557,7 +7558,7 @@ ALWAYS_INLINE CUresult call_cuTexRefSetMipmapFilterMode(CUtexref hTexRef, CUfilt
 WATCHED CUresult watched_cuTexRefSetMipmapFilterMode(CUtexref hTexRef, CUfilter_mode fm) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefSetMipmapFilterMode);
-  return watch_end(&watched, call_cuTexRefSetMipmapFilterMode(hTexRef, fm));
+  return watch_end(&watched, echo_after(CALL_cuTexRefSetMipmapFilterMode, call_cuTexRefSetMipmapFilterMode(hTexRef, fm)));
 }
 CUresult cuTexRefSetMipmapFilterMode(CUtexref hTexRef, CUfilter_mode fm) {
   if (watch_on()) return watched_cuTexRefSetMipmapFilterMode(hTexRef, fm);
@@ -7571,7 +7572,7 @@ ALWAYS_INLINE CUresult call_cuTexRefSetMipmapLevelBias(CUtexref hTexRef, float b
 WATCHED CUresult watched_cuTexRefSetMipmapLevelBias(CUtexref hTexRef, float bias) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefSetMipmapLevelBias);
-  return watch_end(&watched, call_cuTexRefSetMipmapLevelBias(hTexRef, bias));
+  return watch_end(&watched, echo_after(CALL_cuTexRefSetMipmapLevelBias, call_cuTexRefSetMipmapLevelBias(hTexRef, bias)));
 }
 CUresult cuTexRefSetMipmapLevelBias(CUtexref hTexRef, float bias) {
   if (watch_on()) return watched_cuTexRefSetMipmapLevelBias(hTexRef, bias);
@@ -7585,7 +7586,7 @@ ALWAYS_INLINE CUresult call_cuTexRefSetMipmapLevelClamp(CUtexref hTexRef, float 
 WATCHED CUresult watched_cuTexRefSetMipmapLevelClamp(CUtexref hTexRef, float minMipmapLevelClamp, float maxMipmapLevelClamp) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefSetMipmapLevelClamp);
-  return watch_end(&watched, call_cuTexRefSetMipmapLevelClamp(hTexRef, minMipmapLevelClamp, maxMipmapLevelClamp));
+  return watch_end(&watched, echo_after(CALL_cuTexRefSetMipmapLevelClamp, call_cuTexRefSetMipmapLevelClamp(hTexRef, minMipmapLevelClamp, maxMipmapLevelClamp)));
 }
 CUresult cuTexRefSetMipmapLevelClamp(CUtexref hTexRef, float minMipmapLevelClamp, float maxMipmapLevelClamp) {
   if (watch_on()) return watched_cuTexRefSetMipmapLevelClamp(hTexRef, minMipmapLevelClamp, maxMipmapLevelClamp);
@@ -7599,7 +7600,7 @@ ALWAYS_INLINE CUresult call_cuTexRefSetMipmappedArray(CUtexref hTexRef, CUmipmap
 WATCHED CUresult watched_cuTexRefSetMipmappedArray(CUtexref hTexRef, CUmipmappedArray hMipmappedArray, unsigned int Flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTexRefSetMipmappedArray);
-  return watch_end(&watched, call_cuTexRefSetMipmappedArray(hTexRef, hMipmappedArray, Flags));
+  return watch_end(&watched, echo_after(CALL_cuTexRefSetMipmappedArray, call_cuTexRefSetMipmappedArray(hTexRef, hMipmappedArray, Flags)));
 }
 CUresult cuTexRefSetMipmappedArray(CUtexref hTexRef, CUmipmappedArray hMipmappedArray, unsigned int Flags) {
   if (watch_on()) return watched_cuTexRefSetMipmappedArray(hTexRef, hMipmappedArray, Flags);
@@ -7613,7 +7614,7 @@ ALWAYS_INLINE CUresult call_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMod
 WATCHED CUresult watched_cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
   struct watched watched;
   watch_begin(&watched, CALL_cuThreadExchangeStreamCaptureMode);
-  return watch_end(&watched, call_cuThreadExchangeStreamCaptureMode(mode));
+  return watch_end(&watched, echo_after(CALL_cuThreadExchangeStreamCaptureMode, call_cuThreadExchangeStreamCaptureMode(mode)));
 }
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
   if (watch_on()) return watched_cuThreadExchangeStreamCaptureMode(mode);
@@ -7627,7 +7628,7 @@ ALWAYS_INLINE CUresult call_cuUserObjectCreate(CUuserObject *object_out, void *p
 WATCHED CUresult watched_cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy, unsigned int initialRefcount, unsigned int flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuUserObjectCreate);
-  return watch_end(&watched, call_cuUserObjectCreate(object_out, ptr, destroy, initialRefcount, flags));
+  return watch_end(&watched, echo_after(CALL_cuUserObjectCreate, call_cuUserObjectCreate(object_out, ptr, destroy, initialRefcount, flags)));
 }
 CUresult cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy, unsigned int initialRefcount, unsigned int flags) {
   if (watch_on()) return watched_cuUserObjectCreate(object_out, ptr, destroy, initialRefcount, flags);
@@ -7641,7 +7642,7 @@ ALWAYS_INLINE CUresult call_cuUserObjectRelease(CUuserObject object, unsigned in
 WATCHED CUresult watched_cuUserObjectRelease(CUuserObject object, unsigned int count) {
   struct watched watched;
   watch_begin(&watched, CALL_cuUserObjectRelease);
-  return watch_end(&watched, call_cuUserObjectRelease(object, count));
+  return watch_end(&watched, echo_after(CALL_cuUserObjectRelease, call_cuUserObjectRelease(object, count)));
 }
 CUresult cuUserObjectRelease(CUuserObject object, unsigned int count) {
   if (watch_on()) return watched_cuUserObjectRelease(object, count);
@@ -7655,7 +7656,7 @@ ALWAYS_INLINE CUresult call_cuUserObjectRetain(CUuserObject object, unsigned int
 WATCHED CUresult watched_cuUserObjectRetain(CUuserObject object, unsigned int count) {
   struct watched watched;
   watch_begin(&watched, CALL_cuUserObjectRetain);
-  return watch_end(&watched, call_cuUserObjectRetain(object, count));
+  return watch_end(&watched, echo_after(CALL_cuUserObjectRetain, call_cuUserObjectRetain(object, count)));
 }
 CUresult cuUserObjectRetain(CUuserObject object, unsigned int count) {
   if (watch_on()) return watched_cuUserObjectRetain(object, count);

@@ -99,7 +99,7 @@ export function emitGuestHeader(api: Api): string {
 
 #include "wire/batch.h"
 #include "cuda_driver.h"
-#include "capture/capture.h"
+#include "streams/recorder.h"
 #include "wire_calls.h"
 
 // Described calls, for counters and logs.
@@ -217,7 +217,7 @@ ${call.unsafe ? '  if (!result) result = capture_admit_unsafe();\n' : ''}  retur
 WATCHED CUresult watched_${call.name}(${own}) {
   struct watched watched;
   watch_begin(&watched, CALL_${call.name});
-  return watch_end(&watched, call_${call.name}(${ownNames.join(', ')}));
+  return watch_end(&watched, echo_after(CALL_${call.name}, call_${call.name}(${ownNames.join(', ')})));
 }
 `;
   const exported = (suffix: string, perThread: string) => {
@@ -233,7 +233,7 @@ WATCHED CUresult watched_${call.name}(${own}) {
   return text;
 }
 
-/** What the rest of the guest asks about a call: enum call_trait in guest-lib/src/wire/enter.h. */
+/** What the rest of the guest asks about a call: enum call_trait in guest-lib/src/base/call.h. */
 function traits(call: Call, api: Api): string {
   const own = [call.name, call.as, ...call.uses];
   const commands = api.commands.filter(({ name }) => own.includes(name));
@@ -258,6 +258,7 @@ export function emitGuestEntries(api: Api): string {
 #include "guest_calls.h"
 
 #include "copies/across.h"
+#include "wire/echo.h"
 #include "wire/enter.h"
 #include "session/handle.h"
 #include "memory/memory.h"

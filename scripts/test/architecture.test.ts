@@ -99,6 +99,12 @@ const layered: Layered[] = [
     objects: 'api-server/CMakeFiles/executor.dir/executor',
   },
   {
+    folder: 'guest-lib/src',
+    readme: 'guest-lib/README.md',
+    heading: /^\| in `src\/` \| holds \|$/m,
+    objects: 'guest-lib/CMakeFiles/guest_objects.dir/src',
+  },
+  {
     folder: 'monitor/src',
     readme: 'monitor/README.md',
     heading: /^\| in `src\/` \| holds \|$/m,

@@ -3,10 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "guest_calls.h"
 #include "setup/log.h"
-#include "wire/answer.h"
-#include "wire/enter.h"
 
 unsigned ablation;
 
@@ -55,16 +52,4 @@ void ablation_report(void) {
         "OUTBOARD_ABLATION: \"%.*s\" is not known: expected batching, local, handles, deferred, "
         "modules or region",
         (int)length, unknown);
-}
-
-CUresult ablation_after(int call, CUresult result) {
-  const unsigned traits = call_traits[call];
-  const _Bool asks = (ablated(ABLATE_LOCAL) && traits & CALL_IS_LOCAL) ||
-                     (ablated(ABLATE_HANDLES) && traits & CALL_MINTS);
-  if (result || !asks || atomic_load(&guest_condition)) return result;
-  struct answer answer;
-  answer_init(&answer);
-  ask_Echo(&answer);
-  answer_free(&answer);
-  return result;
 }

@@ -12,8 +12,6 @@
 #ifndef OUTBOARD_ABLATION_H
 #define OUTBOARD_ABLATION_H
 
-#include "cuda_driver.h"
-
 enum {
   ABLATE_BATCHING = 1,
   ABLATE_LOCAL = 2,
@@ -31,7 +29,5 @@ static inline _Bool ablated(unsigned what) { return __builtin_expect(ablation & 
 _Bool ablation_decide(void);
 // Says in the log what was not understood.
 void ablation_report(void);
-// Behind a call that gave `result`.
-CUresult ablation_after(int call, CUresult result);
 
 #endif

@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/call.h"
 #include "guest_calls.h"
-#include "wire/enter.h"
 
 static struct stats private_stats;
 struct stats *_Atomic guest_stats = &private_stats;

@@ -24,7 +24,6 @@ void watch_begin(struct watched *watched, int call) {
 }
 
 CUresult watch_end(const struct watched *watched, CUresult result) {
-  if (watch_has(WATCH_ABLATION)) result = ablation_after(watched->call, result);
   trace_call_end(&watched->trace, result);
   if (watch_has(WATCH_STATS)) stats_call_end(&watched->stats, watched->call);
   return result;

@@ -1,15 +1,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capture/capture_state.h"
+#include "capture/internal.h"
 #include "graph/task.h"
 #include "guest_calls.h"
 #include "session/context.h"
 #include "session/lane.h"
 #include "streams/stream.h"
-
-_Atomic unsigned capture_count;
-_Atomic unsigned capture_event_count;
 
 static struct capture *active;
 static __thread CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -366,7 +363,7 @@ static CUresult note_event(uint64_t event, struct capture *capture,
   return CUDA_SUCCESS;
 }
 
-CUresult capture_record(uint64_t event, uint64_t stream, unsigned flags) {
+CUresult capture_event_record(uint64_t event, uint64_t stream, unsigned flags) {
   struct capture *capture;
   struct capture_member *member;
   if (flags & CU_EVENT_RECORD_EXTERNAL) {

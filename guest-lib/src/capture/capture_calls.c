@@ -1,7 +1,7 @@
 // Entry points: capture of streams.
 #include <stdlib.h>
 
-#include "capture/capture_state.h"
+#include "capture/internal.h"
 #include "guest_calls.h"
 #include "streams/stream.h"
 

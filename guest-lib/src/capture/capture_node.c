@@ -1,7 +1,7 @@
 // Work that becomes nodes of a capture.
 #include <string.h>
 
-#include "capture/capture_state.h"
+#include "capture/internal.h"
 #include "copies/box.h"
 #include "graph/allocation.h"
 #include "graph/task.h"
@@ -182,43 +182,16 @@ CUresult capture_values(uint64_t stream, const struct wire_value *values, unsign
   CAPTURE(stream, task_values(context, entries, count, &task));
 }
 
-CUresult capture_cuMemcpyDtoDAsync_v2(uint64_t dstDevice, uint64_t srcDevice, uint64_t ByteCount,
-                                      uint64_t hStream) {
-  return capture_bytes(hStream, dstDevice, srcDevice, ByteCount);
-}
-
 CUresult capture_box(uint64_t stream, const struct box_end *to, const struct box_end *from,
                      const struct box *box) {
   CAPTURE(stream, task_copy(context, to, from, box, &task));
 }
 
-static CUresult fill(uint64_t address, uint64_t pitch, uint32_t value, uint32_t unit,
-                     uint64_t elements, uint64_t height, uint64_t stream) {
+CUresult capture_fill(uint64_t address, uint64_t pitch, uint32_t value, uint32_t unit,
+                      uint64_t elements, uint64_t height, uint64_t stream) {
   struct box box = {elements * unit, height, 1};
   uint64_t row = height > 1 ? pitch : box.width;
   CAPTURE(stream, task_fill(context, address, row, box, value, unit, &task));
-}
-
-CUresult capture_cuMemsetD8Async(uint64_t dstDevice, uint32_t uc, uint64_t N, uint64_t hStream) {
-  return fill(dstDevice, 0, uc, 1, N, 1, hStream);
-}
-CUresult capture_cuMemsetD16Async(uint64_t dstDevice, uint32_t us, uint64_t N, uint64_t hStream) {
-  return fill(dstDevice, 0, us, 2, N, 1, hStream);
-}
-CUresult capture_cuMemsetD32Async(uint64_t dstDevice, uint32_t ui, uint64_t N, uint64_t hStream) {
-  return fill(dstDevice, 0, ui, 4, N, 1, hStream);
-}
-CUresult capture_cuMemsetD2D8Async(uint64_t dstDevice, uint64_t dstPitch, uint32_t uc,
-                                   uint64_t Width, uint64_t Height, uint64_t hStream) {
-  return fill(dstDevice, dstPitch, uc, 1, Width, Height, hStream);
-}
-CUresult capture_cuMemsetD2D16Async(uint64_t dstDevice, uint64_t dstPitch, uint32_t us,
-                                    uint64_t Width, uint64_t Height, uint64_t hStream) {
-  return fill(dstDevice, dstPitch, us, 2, Width, Height, hStream);
-}
-CUresult capture_cuMemsetD2D32Async(uint64_t dstDevice, uint64_t dstPitch, uint32_t ui,
-                                    uint64_t Width, uint64_t Height, uint64_t hStream) {
-  return fill(dstDevice, dstPitch, ui, 4, Width, Height, hStream);
 }
 
 // ---- what belongs to one graph -----------------------------------------------------------------

@@ -2,13 +2,13 @@
 
 #include <stdlib.h>
 
-#include "capture/capture.h"
 #include "guest_calls.h"
 #include "memory/host_memory.h"
 #include "memory/memory.h"
 #include "memory/window.h"
 #include "session/handle.h"
 #include "streams/host_function.h"
+#include "streams/recorder.h"
 #include "streams/stream.h"
 #include "wire/enter.h"
 
@@ -178,7 +178,8 @@ _Bool across_copy(const struct box_end *to, const struct box_end *from, const st
   if ((to_lane == LANE_ANY || to_lane == here) && (from_lane == LANE_ANY || from_lane == here))
     return 0;
   lane_use(here);
-  if (capture_active() && (*result = capture_box(stream, to, from, box)) != CAPTURE_NONE) return 1;
+  if (capture_active() && (*result = recorder->box(stream, to, from, box)) != CAPTURE_NONE)
+    return 1;
   struct crossing c = {*to, *from, to_lane, from_lane, *box, LANE_ANY};
   c.by = lane_of_copy(&c, here);
   lane_use(here);
@@ -203,7 +204,7 @@ CUresult across_go(uint64_t address, uint64_t *stream, _Bool *away) {
   unsigned lane = across_lane_of(&end);
   if (lane == LANE_ANY || reaches(lane_here(), &end, lane)) return CUDA_SUCCESS;
   // In a graph that is captured it is a node, as in a stream of the memory's own device.
-  CUresult result = capture_active() ? capture_look(*stream) : CAPTURE_NONE;
+  CUresult result = capture_active() ? recorder->look(*stream) : CAPTURE_NONE;
   if (result != CAPTURE_NONE) return result;
   if ((result = stream_synchronize(*stream))) return result;
   *away = 1;
@@ -214,57 +215,4 @@ CUresult across_go(uint64_t address, uint64_t *stream, _Bool *away) {
 
 CUresult across_return(CUresult result) {
   return result ? result : stream_synchronize(STREAM_LEGACY_WIRE);
-}
-
-// ---- waits -------------------------------------------------------------------------------------
-
-// One stream has to come to where it waits, and the other to what it waits for, in either order.
-// Both are steps, which one thread takes one after the other.
-struct gate {
-  _Bool open, awaited;
-  struct host_step_call waiting;
-};
-
-static void wait_step(void *data, struct host_step_call call) {
-  struct gate *gate = data;
-  if (!gate->open) {
-    gate->awaited = 1;
-    gate->waiting = call;
-    return;
-  }
-  free(gate);
-  host_step_done(call);
-}
-
-static void open_step(void *data, struct host_step_call call) {
-  struct gate *gate = data;
-  gate->open = 1;
-  host_step_done(call);
-  if (!gate->awaited) return;
-  host_step_done(gate->waiting);
-  free(gate);
-}
-
-// On a stream of its own, so that nothing else waits.
-static CUresult open_behind(uint64_t event, struct gate *gate) {
-  uint64_t stream;
-  CUresult result = stream_begin_apart(&stream);
-  if (result) return result;
-  result = put_cuStreamWaitEvent(stream, event, 0);
-  if (!result) result = host_step(stream, open_step, gate);
-  stream_end(stream);
-  return result;
-}
-
-CUresult across_wait(uint64_t stream, unsigned lane, uint64_t event) {
-  struct gate *gate = calloc(1, sizeof *gate);
-  if (!gate) return CUDA_ERROR_OUT_OF_MEMORY;
-  struct lane_thread before = lane_enter(lane);
-  CUresult result = open_behind(event, gate);
-  lane_leave(before);
-  if (result) {
-    free(gate);
-    return result;
-  }
-  return host_step(stream, wait_step, gate);
 }

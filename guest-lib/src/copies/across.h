@@ -1,6 +1,5 @@
-// Work that reaches across lanes (lane.h): copies between the memory of two devices, and streams
-// that wait for events of another device. No server knows of the other: what is copied passes
-// through this process, and streams wait for steps that are taken here.
+// Copies between the memory of two devices (lane.h), and fills of another's memory. No server knows
+// of the other: what is copied passes through this process.
 #ifndef OUTBOARD_ACROSS_H
 #define OUTBOARD_ACROSS_H
 
@@ -25,8 +24,5 @@ _Bool across_copy_line(uint64_t to, uint64_t from, uint64_t bytes, uint64_t stre
 // *away.
 CUresult across_go(uint64_t address, uint64_t *stream, _Bool *away);
 CUresult across_return(CUresult result);
-
-// What comes on `stream`, of the thread's lane, waits for what `event`, of another, has recorded.
-CUresult across_wait(uint64_t stream, unsigned lane, uint64_t event);
 
 #endif

@@ -278,7 +278,7 @@ static _Bool is_late(const struct box_end *to, const struct box_end *from, const
 CUresult box_move(const struct box_end *into, const struct box_end *out_of, const struct box *box,
                   uint64_t stream, enum landing landing) {
   if (capture_active()) {
-    CUresult captured = capture_box(stream, into, out_of, box);
+    CUresult captured = recorder->box(stream, into, out_of, box);
     if (captured != CAPTURE_NONE) return captured;
   }
   const struct box_end viewed_to = viewed(into), viewed_from = viewed(out_of);
@@ -304,7 +304,7 @@ CUresult box_copy(struct box_end *to, struct box_end *from, const struct box *bo
                   _Bool async) {
   if (!box->width || !box->height || !box->depth) {
     // In a graph it is a node all the same.
-    CUresult captured = capture_active() ? capture_box(stream, to, from, box) : CAPTURE_NONE;
+    CUresult captured = capture_active() ? recorder->box(stream, to, from, box) : CAPTURE_NONE;
     return captured == CAPTURE_NONE ? CUDA_SUCCESS : captured;
   }
   CUresult result;

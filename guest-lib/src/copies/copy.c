@@ -44,7 +44,7 @@ CUresult copy_upload(uint64_t destination, const void *source, uint64_t bytes, u
 
 static CUresult upload(uint64_t destination, const void *source, uint64_t bytes, uint64_t stream) {
   if (capture_active()) {
-    CUresult captured = capture_bytes(stream, destination, (uint64_t)(uintptr_t)source, bytes);
+    CUresult captured = recorder->bytes(stream, destination, (uint64_t)(uintptr_t)source, bytes);
     if (captured != CAPTURE_NONE) return captured;
   }
   if (bytes && late_is_due(source, bytes)) {
@@ -129,7 +129,7 @@ CUresult copy_download(void *destination, uint64_t source, uint64_t bytes, uint6
 static CUresult download(void *destination, uint64_t source, uint64_t bytes, uint64_t stream,
                          _Bool async) {
   if (capture_active()) {
-    CUresult captured = capture_bytes(stream, (uint64_t)(uintptr_t)destination, source, bytes);
+    CUresult captured = recorder->bytes(stream, (uint64_t)(uintptr_t)destination, source, bytes);
     if (captured != CAPTURE_NONE) return captured;
   }
   return copy_download(destination, source, bytes, stream, copy_landing(destination, bytes, async));
@@ -149,15 +149,15 @@ CUresult copy_wait_for_host(uint64_t stream) {
 // was waited for, its stream is, if there is such memory at all. And what it has copied is there:
 // another device may use it next that does not wait for this one.
 CUresult copy_finish(uint64_t stream) {
-  return host_shared || peer_has_lent(lane_here()) ? stream_synchronize(stream) : CUDA_SUCCESS;
+  return host_shared || lane_borrowers[lane_here()] ? stream_synchronize(stream) : CUDA_SUCCESS;
 }
 
 static CUresult copy_any(void *destination, const void *source, uint64_t bytes, uint64_t stream,
                          _Bool async) {
   if (!bytes) {
     // In a graph it is a node all the same.
-    CUresult captured = capture_active() ? capture_bytes(stream, (uint64_t)(uintptr_t)destination,
-                                                         (uint64_t)(uintptr_t)source, 0)
+    CUresult captured = capture_active() ? recorder->bytes(stream, (uint64_t)(uintptr_t)destination,
+                                                           (uint64_t)(uintptr_t)source, 0)
                                          : CAPTURE_NONE;
     return captured == CAPTURE_NONE ? CUDA_SUCCESS : captured;
   }
@@ -182,8 +182,8 @@ static CUresult copy_any(void *destination, const void *source, uint64_t bytes, 
   if (to_device) return upload((uint64_t)(uintptr_t)destination, source, bytes, stream);
   if (from_device) return download(destination, (uint64_t)(uintptr_t)source, bytes, stream, async);
   if (capture_active()) {
-    CUresult captured =
-        capture_bytes(stream, (uint64_t)(uintptr_t)destination, (uint64_t)(uintptr_t)source, bytes);
+    CUresult captured = recorder->bytes(stream, (uint64_t)(uintptr_t)destination,
+                                        (uint64_t)(uintptr_t)source, bytes);
     if (captured != CAPTURE_NONE) return captured;
   }
   result = copy_wait_for_host(stream);

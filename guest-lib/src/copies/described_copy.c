@@ -113,7 +113,7 @@ static CUresult check_wait(CUcontext one, CUcontext other) {
   CUresult result = check_contexts(one, other);
   const uint64_t contexts[2] = {handle_of(one), handle_of(other)};
   for (int i = 0; i < 2 && !result && capture_active(); i++)
-    if (contexts[i] != context_current_handle()) result = capture_check_legacy_wait(contexts[i]);
+    if (contexts[i] != context_current_handle()) result = recorder->check_legacy_wait(contexts[i]);
   return result;
 }
 

@@ -15,6 +15,7 @@
 #include "copies/upload_cache.h"
 #include "driver/companion.h"
 #include "driver/error_text.h"
+#include "driver/hooks.h"
 #include "kernels/expected.h"
 #include "memory/memory.h"
 #include "session/context.h"
@@ -208,7 +209,9 @@ static CUresult start(const struct config *config) {
 }
 
 // Once: a program may try cuInit again and again.
-static void open_log_and_stats(void) {
+// What is done once, before anything is tried.
+static void begin(void) {
+  hooks_set();
   const char *level = secure_getenv("OUTBOARD_LOG");
   if (level && *level) {
     const char *wrong = log_configure(level);
@@ -350,7 +353,7 @@ CUresult attach(void) {
     result = guest_refuse(NEEDS_INIT);
   } else {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, open_log_and_stats);
+    pthread_once(&once, begin);
     was_interrupted = 0;
     notice_errors(1);
     wait_begin();

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "capture/capture_state.h"
+#include "capture/capture.h"
 #include "exec/hook.h"
 #include "exec/parts.h"
 #include "graph/condition.h"
@@ -144,7 +144,7 @@ CUresult exec_make(struct graph *graph, uint64_t flags, struct graph_exec **made
                    CUgraphInstantiateResult *why) {
   *culprit = 0;
   *why = CUDA_GRAPH_INSTANTIATE_ERROR;
-  if (graph->memory_nodes && graph->exec) return CUDA_ERROR_NOT_SUPPORTED;
+  if (graph->memory_nodes && graph->instance) return CUDA_ERROR_NOT_SUPPORTED;
   for (unsigned i = 0; i < graph->condition_count; i++)
     if (!graph->conditions[i]->used) {
       *why = CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED;
@@ -165,7 +165,7 @@ CUresult exec_make(struct graph *graph, uint64_t flags, struct graph_exec **made
     return result;
   }
   *why = CUDA_GRAPH_INSTANTIATE_SUCCESS;
-  if (graph->memory_nodes) graph->exec = exec;
+  if (graph->memory_nodes) graph->instance = &exec->from;
   exec->from = graph->memory_nodes ? graph : NULL;
   *made = exec;
   return CUDA_SUCCESS;
@@ -387,7 +387,7 @@ CUresult exec_retire(struct graph_exec *exec) {
     if (!exec->gone && !exec->split) result = put_GraphDestroy(exec->wire);
     graphs_lock();
     retire_wire(exec, exec->wire);
-    if (exec->from) exec->from->exec = NULL;
+    if (exec->from) exec->from->instance = NULL;
     exec->from = NULL;
     // The handle's reference is the list's now.
     exec->next = ending;

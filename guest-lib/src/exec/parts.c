@@ -11,6 +11,7 @@
 #include "session/handle.h"
 #include "session/lane.h"
 #include "setup/log.h"
+#include "streams/device_wait.h"
 #include "streams/stream.h"
 
 struct graph_part {
@@ -320,7 +321,7 @@ static CUresult stream_there(uint64_t *stream) {
 
 static CUresult wait_for(uint64_t stream, unsigned lane, uint64_t event) {
   return lane == lane_here() ? put_cuStreamWaitEvent(stream, event, 0)
-                             : across_wait(stream, lane, event);
+                             : device_wait(stream, lane, event);
 }
 
 struct launch {
@@ -335,7 +336,7 @@ static CUresult wait_for_part(struct launch *launch, uint64_t stream, size_t cou
   size_t *reached = &launch->reached[lane_here()][of];
   if (count <= *reached) return CUDA_SUCCESS;
   *reached = count;
-  return across_wait(stream, of, launch->exec->parts->at[count - 1].event);
+  return device_wait(stream, of, launch->exec->parts->at[count - 1].event);
 }
 
 static CUresult copy_between(const struct graph_node *node, uint64_t stream) {
@@ -356,7 +357,7 @@ static CUresult launch_part(struct launch *launch, size_t index) {
   }
   // Behind what comes before in the stream that the graph is launched into.
   if (!result && away && first && !part->after[launch->here])
-    result = across_wait(stream, launch->here, parts->events[launch->here]);
+    result = device_wait(stream, launch->here, parts->events[launch->here]);
   for (unsigned lane = 0; lane < LANES_MAX && !result; lane++)
     result = wait_for_part(launch, stream, part->after[lane], lane);
   if (!result)

@@ -117,7 +117,7 @@ static void unback(struct graph_allocation *allocation) {
 // Until no work of a device uses what it or its peers have.
 static CUresult settle(unsigned lane) {
   CUresult result = lane_synchronize(lane);
-  if (lanes_many()) peer_settle(peer_borrowers[lane]);
+  if (lanes_many()) lanes_settle(lane_borrowers[lane]);
   return result;
 }
 

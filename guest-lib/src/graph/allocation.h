@@ -17,8 +17,8 @@ void graph_allocation_set_live(struct graph_allocation *allocation, _Bool live);
 CUresult graph_allocation_map(struct graph_allocation *allocation);  // puts memory under it
 void graph_allocation_count(struct graph_allocation *allocation);    // as in use
 
-// Frees what a launch has left; without the lock. GRAPH_MEMORY_NONE: it is no graph's.
-#define GRAPH_MEMORY_NONE ((CUresult)-1)
+// Frees what a launch has left; without the lock. GRAPH_MEMORY_NONE (streams/recorder.h): it is no
+// graph's.
 CUresult graph_memory_free(uint64_t address);
 
 // Tasks of nodes that allocate and free. The allocation itself is found when the node is added.

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/exec.h"
 #include "graph/allocation.h"
 #include "graph/condition.h"
 #include "graph/task.h"
@@ -61,7 +60,7 @@ void graph_unref(struct graph *graph) {
     graph_node_unref(node);
   }
   graph_release_users(graph);
-  if (graph->exec) graph->exec->from = NULL;
+  if (graph->instance) *graph->instance = NULL;
   for (unsigned i = 0; i < graph->condition_count; i++) condition_unref(graph->conditions[i]);
   for (size_t i = 0; i < graph->balance_count; i++)
     graph_allocation_unref(graph->balance[i].allocation);

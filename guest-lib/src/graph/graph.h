@@ -18,7 +18,6 @@
 struct task;
 struct graph;
 struct graph_node;
-struct graph_exec;
 struct graph_told;
 struct graph_hook;
 struct graph_parts;
@@ -89,7 +88,7 @@ struct graph {
 
   // Allocations tie a graph to one executable graph, and forbid copies of it.
   unsigned memory_nodes;
-  struct graph_exec *exec;
+  struct graph **instance;  // where the executable one keeps this one, to be told of its end
   struct graph_balance *balance;
   size_t balance_count;
   struct graph_node **freed;  // nodes that free what it has allocated, until it is taken again

@@ -118,7 +118,7 @@ static CUresult launch(CUfunction f, const CUlaunchConfig *config, void **kernel
   if (!result) result = host_share_named(packed, size);
   CUresult captured = CAPTURE_NONE;
   if (!result && capture_active())
-    captured = capture_launch(stream, f, config, shape.cooperative, packed, size);
+    captured = recorder->launch(stream, f, config, shape.cooperative, packed, size);
   if (!result && captured == CAPTURE_NONE) {
     const _Bool shared = library_hand_over(function, packed, size);
     result = post(function, wire, stream, &shape, &attributes, packed);

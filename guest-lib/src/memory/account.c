@@ -167,7 +167,7 @@ _Bool memory_room_to_leave(void) {
 static void leave(struct leaving what) {
   struct account *account = here();
   what.sequence = batch_sequence();
-  unsigned visitors = lanes_many() ? peer_borrowers[lane_here()] : 0;
+  unsigned visitors = lanes_many() ? lane_borrowers[lane_here()] : 0;
   for (unsigned lane; lanes_take(&visitors, &lane);) {
     struct lane_thread before = lane_enter(lane);
     what.visitors[lane] = batch_sequence();

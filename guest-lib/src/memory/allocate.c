@@ -1,8 +1,8 @@
 // Allocation of device memory, as programs call it.
-#include "graph/allocation.h"
 #include "guest_calls.h"
 #include "memory/memory.h"
 #include "memory/sharing.h"
+#include "streams/recorder.h"
 
 #define PITCH_ALIGN 512
 
@@ -25,7 +25,7 @@ CUresult guest_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t Widt
 
 CUresult guest_cuMemFree_v2(CUdeviceptr dptr) {
   if (!dptr) return CUDA_SUCCESS;
-  CUresult result = graph_memory_free(dptr);
+  CUresult result = recorder->free_left(dptr);
   if (result != GRAPH_MEMORY_NONE) return result;
   struct allocation found;
   result = memory_free(dptr);

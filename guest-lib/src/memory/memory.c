@@ -291,7 +291,7 @@ CUresult memory_make_room(void) {
   if (memory_leaves()) {
     pthread_mutex_unlock(&memory_lock);
     result = context_synchronize();
-    if (lanes_many()) peer_settle(peer_borrowers[lane_here()]);
+    if (lanes_many()) lanes_settle(lane_borrowers[lane_here()]);
     pthread_mutex_lock(&memory_lock);
   }
   memory_release_settled();
@@ -395,7 +395,7 @@ CUresult memory_bring_managed(uint64_t address) {
     struct lane_thread before = lane_enter(block->holding.lane);
     pthread_mutex_unlock(&memory_lock);
     result = context_synchronize();
-    peer_settle(visitors);
+    lanes_settle(visitors);
     peer_join_all(before.lane);
     if (!guest_is_lost()) pages_bring_all(start);
     lane_leave(before);

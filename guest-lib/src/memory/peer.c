@@ -12,7 +12,7 @@
 #include "session/handle.h"
 #include "streams/stream.h"
 
-_Atomic uint8_t peer_visitors[LANES_MAX], peer_joined[LANES_MAX], peer_borrowers[LANES_MAX];
+_Atomic uint8_t peer_visitors[LANES_MAX], peer_joined[LANES_MAX];
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // before the memory lock
 static uint8_t tried[LANES_MAX];                          // by owner: who has, or could not, join
@@ -40,7 +40,7 @@ void peer_lend(struct holding *holding, unsigned visitor, CUmemAccess_flags flag
   put_PeerMap(holding->address, holding->size, holding->loan, owner, flags);
   lane_leave(before);
   holding->visitors |= (uint8_t)(1u << visitor);
-  atomic_fetch_or(&peer_borrowers[owner], holding->visitors);
+  atomic_fetch_or(&lane_borrowers[owner], holding->visitors);
 }
 
 void peer_lend_to(struct holding *holding, unsigned visitors) {
@@ -165,22 +165,11 @@ CUresult peer_open(unsigned visitor, unsigned owner) {
   return result;
 }
 
-static void settle(unsigned lane) {
-  CUresult result = lane_synchronize(lane);
-  struct lane_thread before = lane_enter(lane);
-  if (result && !guest_is_lost()) guest_async_error(result);
-  lane_leave(before);
-}
-
 void peer_close(unsigned visitor, unsigned owner) {
-  settle(visitor);  // kernels that were launched before may use it
+  lanes_settle(1u << visitor);  // kernels that were launched before may use it
   pthread_mutex_lock(&lock);
   close_lane(visitor, owner);
   pthread_mutex_unlock(&lock);
-}
-
-void peer_settle(unsigned lanes) {
-  for (unsigned lane; lanes_take(&lanes, &lane);) settle(lane);
 }
 
 // ---- contexts ----------------------------------------------------------------------------------

@@ -10,13 +10,9 @@
 #include "session/device.h"
 #include "session/lane.h"
 
-// By lane, a bit for each other: those that its plain memory is open to; that are in touch with it,
-// so that peer_lend may follow; and that were ever lent anything. The first and the last change
-// under the memory lock.
-extern _Atomic uint8_t peer_visitors[LANES_MAX], peer_joined[LANES_MAX], peer_borrowers[LANES_MAX];
-// Whether anything of a lane was ever lent: work of another device may come next that uses it, and
-// does not wait for what was sent here.
-static inline _Bool peer_has_lent(unsigned lane) { return peer_borrowers[lane] != 0; }
+// By lane, a bit for each other: those that its plain memory is open to, which changes under the
+// memory lock; and that are in touch with it, so that peer_lend may follow.
+extern _Atomic uint8_t peer_visitors[LANES_MAX], peer_joined[LANES_MAX];
 
 // Lets the kernels of a lane into the plain memory of another, now and later, until it has been
 // closed as often. Without locks.
@@ -36,8 +32,6 @@ void peer_lend_to_all(struct holding *holding);
 void peer_lend_to_joined(struct holding *holding);
 void peer_end(struct holding *holding, unsigned visitor);
 void peer_end_all(struct holding *holding);
-// Waits for the devices of lanes. Without locks.
-void peer_settle(unsigned lanes);
 // The thread's lane's memory is about to go, and the access that its contexts have; or a context.
 void peer_reset(void);
 void peer_forget_context(uint64_t context);

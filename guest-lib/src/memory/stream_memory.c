@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/grow.h"
-#include "graph/allocation.h"
 #include "guest_calls.h"
 #include "memory/memory_parts.h"
 #include "memory/pool.h"
@@ -134,7 +133,7 @@ static CUresult allocate(CUdeviceptr *out, uint64_t size, struct pool *pool, uin
   uint64_t address;
   CUresult result = CUDA_SUCCESS;
   if (capture_active()) {
-    result = capture_allocate(stream, pool->device, size, out);
+    result = recorder->allocate(stream, pool->device, size, out);
     if (result != CAPTURE_NONE) return result;
     result = CUDA_SUCCESS;
   }
@@ -202,10 +201,10 @@ CUresult guest_cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream, int per_thread
   CUresult result = resolve(hStream, per_thread, &stream, &context);
   if (result || !dptr) return result;
   if (capture_active()) {
-    result = capture_free(stream, dptr);
+    result = recorder->free(stream, dptr);
     if (result != CAPTURE_NONE) return result;
   }
-  result = graph_memory_free(dptr);
+  result = recorder->free_left(dptr);
   if (result != GRAPH_MEMORY_NONE) return result;
   struct allocation found;
   if (memory_find(dptr, &found)) {

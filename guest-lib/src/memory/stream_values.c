@@ -31,7 +31,7 @@ static CUresult queue(CUstream stream, int per_thread, struct wire_value *values
   for (uint32_t i = 0; i < count && !result; i++) result = value_check(&values[i]);
   if (result || !count) return result;
   if (capture_active()) {
-    result = capture_values(wire, values, count);
+    result = recorder->values(wire, values, count);
     if (result != CAPTURE_NONE) return result;
   }
   result = put_StreamValues(wire, values, count * (uint32_t)sizeof *values);

@@ -12,6 +12,7 @@
 #include "session/context.h"
 #include "session/handle.h"
 #include "wire/enter.h"
+#include "wire/order.h"
 
 struct reservation {
   uint64_t address, size;
@@ -309,7 +310,7 @@ CUresult guest_cuMemUnmap(CUdeviceptr ptr, size_t size) {
   }
   if (visitors) {
     pthread_mutex_unlock(&memory_lock);
-    peer_settle(visitors);
+    lanes_settle(visitors);
     pthread_mutex_lock(&memory_lock);
     if (!reservation_of(ptr, size) || !mapped(ptr, size, 1)) {
       pthread_mutex_unlock(&memory_lock);

@@ -17,9 +17,9 @@
 #include "pages/fault.h"
 #include "pages/pages_parts.h"
 #include "setup/log.h"
-#include "streams/stream.h"
 #include "wire/answer.h"
 #include "wire/enter.h"
+#include "wire/order.h"
 
 // What the host changes travels in pieces of so many bytes.
 #define LANE 4u

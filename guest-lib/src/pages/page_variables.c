@@ -4,8 +4,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "memory/peer.h"
 #include "pages/pages_parts.h"
+#include "wire/order.h"
 
 _Atomic unsigned pages_variables;
 _Atomic uint64_t pages_moves;
@@ -52,7 +52,7 @@ static void move_settled(uint64_t address, unsigned lane) {
   unsigned from = range ? range->lane : lane;
   pthread_mutex_unlock(&pages_lock);
   if (!range) return;
-  peer_settle(1u << from);
+  lanes_settle(1u << from);
   pthread_mutex_lock(&pages_lock);
   if ((range = elsewhere(address, lane))) move(range, lane);
   pthread_mutex_unlock(&pages_lock);

@@ -6,16 +6,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/thread_role.h"
 #include "guest_calls.h"
-#include "memory/peer.h"
 #include "pages/backing.h"
 #include "pages/fault.h"
 #include "pages/pages_parts.h"
 #include "setup/log.h"
-#include "streams/host_function.h"
-#include "streams/stream.h"
 #include "wire/answer.h"
 #include "wire/enter.h"
+#include "wire/order.h"
 
 // What a touch brings when nothing is known about its neighbours, and at most when touches follow
 // one another.
@@ -179,7 +178,7 @@ static void push_to_owner(struct range *range) {
 // LANE_ANY.
 static unsigned late_owner(void) {
   for (unsigned lane = 0; lanes_many() && lane < (unsigned)lane_count; lane++)
-    if (arrived[lane] != sent[lane] && lanes_have(peer_borrowers[lane], lane_here())) return lane;
+    if (arrived[lane] != sent[lane] && lanes_have(lane_borrowers[lane], lane_here())) return lane;
   return LANE_ANY;
 }
 
@@ -203,7 +202,7 @@ static void await_owner(unsigned owner) {
 static unsigned overtaken;
 
 static void let_overtaken(void) {
-  while (overtaken && !host_function_awaited()) pthread_cond_wait(&pages_arrived, &pages_lock);
+  while (overtaken && !thread_role.awaited) pthread_cond_wait(&pages_arrived, &pages_lock);
 }
 
 static void push_all(void) {
@@ -283,8 +282,8 @@ static uint32_t fetch_size(struct range *range, uint32_t *at) {
 // waiting for itself.
 static void download_bytes(const struct range *range, uint64_t address, char *into,
                            uint64_t bytes) {
-  _Bool wait = !host_function_calls();
-  if (wait && range->visitors) peer_settle(range->visitors);
+  _Bool wait = !thread_role.in_function;
+  if (wait && range->visitors) lanes_settle(range->visitors);
   // A touch comes from anywhere.
   struct lane_thread before = lane_enter(range->lane);
   struct answer answer;
@@ -442,7 +441,7 @@ _Bool pages_fault(uint64_t address, _Bool known, _Bool write) {
       break;
     }
     // What somebody else waits for may come only after this function.
-    if (state == COMING && !host_function_calls())
+    if (state == COMING && !thread_role.in_function)
       pthread_cond_wait(&pages_arrived, &pages_lock);
     else
       fetch(range, at, attempt > 8);

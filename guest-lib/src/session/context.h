@@ -27,6 +27,9 @@ struct context *context_current(void);
 uint64_t context_current_handle(void);
 // Whether the program has ever created a context beside the primary ones.
 extern _Atomic _Bool contexts_created;
+struct context *context_find(CUcontext context);  // NULL: it is none
+// The context given, or the current one for NULL; NULL when there is none.
+struct context *context_given(CUcontext context);
 // Why the current context cannot be used: there is none, it is destroyed, or inactive; 0 when it
 // can.
 CUresult context_unusable(void);
@@ -35,5 +38,7 @@ CUresult context_unusable(void);
 _Bool context_start(int count);
 // The handle of a device's primary context, retained or not.
 uint64_t context_primary(int device);
+// A created one ends, with nothing of it left.
+void context_drop(uint64_t handle);
 
 #endif

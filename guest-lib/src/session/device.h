@@ -1,4 +1,4 @@
-// Devices as the server described them at attach.
+// The devices of the program.
 #ifndef OUTBOARD_DEVICE_H
 #define OUTBOARD_DEVICE_H
 
@@ -6,38 +6,7 @@
 #include <stdint.h>
 
 #include "cuda_driver.h"
-
-#define DEVICES_MAX 8
-#define DEVICE_ATTRIBUTES_MAX 256
-#define DEVICE_LIMITS_MAX 16
-
-// Another device of the same server, as the server describes the way there.
-struct peer_device {
-  CUuuid uuid;
-  int performance_rank;
-  _Bool native_atomics;
-  unsigned atomic_count;
-  unsigned atomics[16];  // CUatomicOperationCapability by CUatomicOperation
-};
-
-struct device {
-  unsigned lane;            // that leads to it (lane.h)
-  unsigned server;          // number of the first lane that leads to the same server
-  uint32_t server_ordinal;  // what the server calls it
-  char name[256];
-  CUuuid uuid;
-  uint64_t total_memory;
-  unsigned attribute_count;
-  int attributes[DEVICE_ATTRIBUTES_MAX];  // 0 from attribute_count on
-  unsigned limit_count;
-  uint64_t limits[DEVICE_LIMITS_MAX];
-  uint64_t first_limits[DEVICE_LIMITS_MAX];  // before the program set any
-  int least_priority;
-  int greatest_priority;
-  char pci_bus_id[32];
-  unsigned peer_count;
-  struct peer_device peers[DEVICES_MAX];
-};
+#include "setup/device_description.h"
 
 // Takes the server's devices, in the order and choice of CUDA_VISIBLE_DEVICES (NULL: all).
 void device_start(const struct device *all, int count, const char *visible,

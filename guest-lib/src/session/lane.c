@@ -6,6 +6,7 @@
 #include "setup/log.h"
 
 int lane_count = 1;
+_Atomic uint8_t lane_borrowers[LANES_MAX];
 __thread struct lane_thread lane_thread;
 
 unsigned lane_of_device(int device) {

@@ -8,6 +8,8 @@
 #ifndef OUTBOARD_LANE_H
 #define OUTBOARD_LANE_H
 
+#include <stdint.h>
+
 #include "cuda_driver.h"
 #include "session/device.h"
 
@@ -27,6 +29,11 @@ extern __thread struct lane_thread lane_thread;
 
 static inline _Bool lanes_many(void) { return __builtin_expect(lane_count > 1, 0); }
 static inline unsigned lane_here(void) { return lanes_many() ? lane_thread.lane : 0; }
+
+// By lane, a bit for each other that was ever lent anything of it (memory/peer.h): work of theirs
+// may come next that uses it, and does not wait for what was sent here. Changes under the memory
+// lock.
+extern _Atomic uint8_t lane_borrowers[LANES_MAX];
 
 // Sets of lanes, a bit each. lanes_take() goes through one: for (unsigned left = set, lane;
 // lanes_take(&left, &lane);)

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "session/device.h"
+#include "setup/device_description.h"
 #include "setup/log.h"
 #include "setup/size.h"
 

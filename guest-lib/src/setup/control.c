@@ -11,7 +11,7 @@
 _Static_assert(pb_arraysize(outboard_Welcome, devices) == DEVICES_MAX &&
                    pb_arraysize(outboard_Device, attributes) == DEVICE_ATTRIBUTES_MAX &&
                    pb_arraysize(outboard_Device, limits) == DEVICE_LIMITS_MAX,
-               "control.options and device.h disagree");
+               "control.options and device_description.h disagree");
 
 #define GUEST_VERSION "0.1.0"
 

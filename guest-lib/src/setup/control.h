@@ -7,8 +7,8 @@
 
 #include "control.pb.h"
 #include "cuda_driver.h"
-#include "session/device.h"
 #include "setup/config.h"
+#include "setup/device_description.h"
 #include "wire.h"
 
 // Who asks, and what the environment asks for.

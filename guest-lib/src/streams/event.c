@@ -4,12 +4,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "copies/across.h"
 #include "guest_calls.h"
 #include "pages/pages.h"
 #include "session/context.h"
 #include "session/handle.h"
 #include "session/lane.h"
+#include "streams/device_wait.h"
 #include "streams/stream.h"
 #include "wire/enter.h"
 
@@ -74,7 +74,7 @@ static CUresult unref(struct event *event) {
 static CUresult destroy(uint64_t handle, _Bool tell) {
   struct event *event = handle_retire(WIRE_KIND_EVENT, handle);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
-  if (capture_has_events()) capture_event_ends(handle);
+  if (capture_has_events()) recorder->event_ends(handle);
   event->gone = !tell;
   return unref(event);
 }
@@ -101,7 +101,7 @@ void event_destroy_of(uint64_t context) { handle_each(WIRE_KIND_EVENT, forget, &
 
 // What may be asked of an event while there are captures.
 static CUresult admit(CUevent handle) {
-  CUresult result = capture_has_events() ? capture_check_event(handle_of(handle)) : CUDA_SUCCESS;
+  CUresult result = capture_has_events() ? recorder->check_event(handle_of(handle)) : CUDA_SUCCESS;
   return result ? result : capture_admit_unsafe();
 }
 
@@ -183,7 +183,7 @@ CUresult guest_cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned
   if (flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
   if (event->context != stream_context(wire)) return CUDA_ERROR_INVALID_HANDLE;
   if (capture_active() || capture_has_events() || flags) {
-    result = capture_record(handle_of(hEvent), wire, flags);
+    result = recorder->event_record(handle_of(hEvent), wire, flags);
     if (result != CAPTURE_NONE) return result;
   }
   result = put_cuEventRecord(handle_of(hEvent), wire);
@@ -278,7 +278,7 @@ CUresult guest_cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUeve
   if (!start || !end) return CUDA_ERROR_INVALID_HANDLE;
   if (!pMilliseconds) return CUDA_ERROR_INVALID_VALUE;
   if (capture_has_events() &&
-      (capture_check_event(handle_of(hStart)) || capture_check_event(handle_of(hEnd))))
+      (recorder->check_event(handle_of(hStart)) || recorder->check_event(handle_of(hEnd))))
     return CUDA_ERROR_CAPTURED_EVENT;
   if (!start->recorded || !end->recorded || (start->flags | end->flags) & CU_EVENT_DISABLE_TIMING)
     return CUDA_ERROR_INVALID_HANDLE;
@@ -307,10 +307,10 @@ static CUresult wait_across(uint64_t stream, unsigned lane, uint64_t handle, uns
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
   if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
   if (capture_active() || capture_has_events() || flags) {
-    CUresult captured = capture_event_wait(stream, handle, flags);
+    CUresult captured = recorder->event_wait(stream, handle, flags);
     if (captured != CAPTURE_NONE) return captured;
   }
-  return done ? CUDA_SUCCESS : across_wait(stream, lane, handle);
+  return done ? CUDA_SUCCESS : device_wait(stream, lane, handle);
 }
 
 CUresult guest_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags,
@@ -324,7 +324,7 @@ CUresult guest_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int 
   if (!find(hEvent)) return CUDA_ERROR_INVALID_HANDLE;
   if (Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
   if (capture_active() || capture_has_events() || Flags) {
-    result = capture_event_wait(wire, handle_of(hEvent), Flags);
+    result = recorder->event_wait(wire, handle_of(hEvent), Flags);
     if (result != CAPTURE_NONE) return result;
   }
   return put_cuStreamWaitEvent(wire, handle_of(hEvent), 0);

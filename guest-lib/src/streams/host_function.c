@@ -9,12 +9,13 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
-#include "capture/capture.h"
+#include "base/thread_role.h"
 #include "guest_calls.h"
 #include "pages/pages.h"
 #include "session/lane.h"
 #include "setup/log.h"
 #include "streams/pending.h"
+#include "streams/recorder.h"
 #include "streams/stream.h"
 #include "wire/answer.h"
 #include "wire/connection.h"
@@ -67,12 +68,6 @@ static _Bool started, ended;
 static int kick = -1;
 static _Atomic _Bool waits_for_reader;
 
-static __thread _Bool in_function;
-static __thread _Bool awaited_here;  // what this thread does
-
-_Bool host_function_calls(void) { return in_function; }
-_Bool host_function_awaited(void) { return awaited_here; }
-
 static void wake(void) { eventfd_write(kick, 1); }
 
 void host_function_reader_left(void) {
@@ -83,11 +78,11 @@ void host_function_reader_left(void) {
 
 void host_step_done(struct host_step_call call) {
   lane_use(call.lane);
-  _Bool before = awaited_here;
-  awaited_here = 1;
+  _Bool before = thread_role.awaited;
+  thread_role.awaited = 1;
   // What comes behind it in the stream finds what it has changed.
   _Bool shared = pages_hand_over();
-  awaited_here = before;
+  thread_role.awaited = before;
   CUresult result = put_HostFunctionDone(call.number);
   if (shared) pages_handed_over();
   if (result == CUDA_SUCCESS) batch_send();
@@ -100,13 +95,13 @@ static void call(const struct host_call *call) {
     call->what.step(call->what.data, done);
     return;
   }
-  in_function = 1;
+  thread_role.in_function = 1;
   pages_have_waited();  // for what its stream has done
   if (call->what.callback)
     call->what.callback(call->what.stream, call->status, call->what.data);
   else
     call->what.function(call->what.data);
-  in_function = 0;
+  thread_role.in_function = 0;
   host_step_done(done);
 }
 
@@ -201,7 +196,7 @@ static _Bool take_call(struct host_call *next) {
 
 static void *caller(void *unused) {
   (void)unused;
-  awaited_here = 1;
+  thread_role.awaited = 1;
   pthread_mutex_lock(&lock);
   for (;;) {
     struct host_call next;
@@ -435,7 +430,7 @@ static CUresult launch(struct host_function f, CUstream stream, int per_thread,
   if (!f.function && !f.callback) return CUDA_ERROR_INVALID_VALUE;
   if (capture_active()) {
     // A node of a graph would have no stream to tell a callback of.
-    result = f.callback ? capture_check_wait(wire) : capture_host(wire, f.function, f.data);
+    result = f.callback ? recorder->check_wait(wire) : recorder->host(wire, f.function, f.data);
     if (result != (f.callback ? CUDA_SUCCESS : CAPTURE_NONE)) return result;
   }
   result = post(f, wire, kind);

@@ -24,11 +24,6 @@ void host_function_expect(uint64_t sequence);
 // The server says that a stream has come to a function. False: there is none of that number.
 _Bool host_function_called(const struct wire_call *call);
 
-// Whether the calling thread is in a function that a stream called, where CUDA may not be used.
-_Bool host_function_calls(void);
-// Whether a stream may be waiting for what the calling thread does: it must not wait for streams.
-_Bool host_function_awaited(void);
-
 // The thread that read the socket has stopped. Cheap when no function may come.
 void host_function_reader_left(void);
 

@@ -12,13 +12,11 @@
 #include "base/trace.h"
 #include "session/lane.h"
 #include "setup/log.h"
-#include "streams/event.h"
-#include "streams/host_function.h"
-#include "streams/stream.h"
 #include "wire/batch.h"
 #include "wire/connection.h"
 #include "wire/decode.h"
 #include "wire/enter.h"
+#include "wire/order.h"
 #include "wire/region.h"
 #include "wire_calls.h"
 
@@ -36,6 +34,17 @@ static struct inbox {
 } inboxes[LANES_MAX] = {[0 ... LANES_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER,
                                                  .changed = PTHREAD_COND_INITIALIZER}};
 _Atomic uint64_t answers_open[LANES_MAX];
+
+static void deaf_to_event(const struct wire_done *done) { (void)done; }
+static _Bool deaf_to_call(const struct wire_call *call) {
+  (void)call;
+  return 0;
+}
+static void deaf_to_reader(void) {}
+static const struct answer_listener nobody = {deaf_to_event, deaf_to_call, deaf_to_reader};
+static const struct answer_listener *listener = &nobody;
+
+void answer_listen(const struct answer_listener *by) { listener = by; }
 
 static struct inbox *here(void) { return &inboxes[lane_here()]; }
 
@@ -245,14 +254,14 @@ static void on_fault(const struct wire_fault *fault) {
 static void on_finished(const struct wire_done *done) {
   if (trace_on()) trace_received(WIRE_DONE, done->header.size, done->request, 0);
   if (wire_handle_kind(done->handle) == WIRE_KIND_EVENT)
-    event_finished(done);
+    listener->event_finished(done);
   else
     stream_finished(done);
 }
 
 static _Bool on_call(const struct wire_call *call) {
   if (trace_on()) trace_received(WIRE_CALL, call->header.size, 0, 0);
-  return host_function_called(call);
+  return listener->called(call);
 }
 
 static void on_end(int32_t result, const char *sentence, uint32_t length) {
@@ -340,7 +349,7 @@ static void leave_reading(void) {
   if (box->waiting) pthread_cond_broadcast(&box->changed);
   pthread_mutex_unlock(&box->lock);
   batch_reader_left();
-  host_function_reader_left();
+  listener->reader_left();
 }
 
 _Bool answer_is_being_read(void) {

@@ -78,6 +78,16 @@ uint64_t answer_outstanding(void);
 // Whether one of them is for this memory.
 _Bool answer_lands_in(const void *memory, uint64_t size);
 
+// Who hears what is of nobody that waits here, on the thread that reads: that an event asked about
+// is done; that a stream has come to a function of the program (false: there is none such); that a
+// thread has stopped reading. Named once, before anything is read; until then nobody hears.
+struct answer_listener {
+  void (*event_finished)(const struct wire_done *done);
+  _Bool (*called)(const struct wire_call *call);
+  void (*reader_left)(void);
+};
+void answer_listen(const struct answer_listener *by);
+
 // The connection is gone: everybody who waits gets `result`, and so does every later call.
 const char *why_lost(int error);  // an errno value of the socket, for people
 void answer_lose(CUresult result, const char *why);

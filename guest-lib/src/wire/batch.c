@@ -14,9 +14,9 @@
 #include "base/watch.h"
 #include "session/lane.h"
 #include "setup/log.h"
-#include "streams/stream.h"
 #include "wire/connection.h"
 #include "wire/enter.h"
+#include "wire/order.h"
 
 // Two buffers: one is filled while the other is being sent.
 static struct outbox {

@@ -5,8 +5,8 @@
 #include "abi_lookup.h"
 #include "abi_refusal.h"
 #include "abi_result.h"
+#include "base/thread_role.h"
 #include "base/trace.h"
-#include "streams/host_function.h"
 #include "wire/batch.h"
 #include "wire/connection.h"
 
@@ -21,7 +21,7 @@ static _Atomic int pending_async[LANES_MAX];
 CUresult guest_refuse(enum needs needs) {
   int condition = atomic_load(&guest_condition);
   if (condition & (CHILD | NOT_READY)) return CUDA_ERROR_NOT_INITIALIZED;
-  if (condition & HOST_FUNCTIONS && host_function_calls()) return CUDA_ERROR_NOT_PERMITTED;
+  if (condition & HOST_FUNCTIONS && thread_role.in_function) return CUDA_ERROR_NOT_PERMITTED;
   if (condition & LOST) return (CUresult)atomic_load(&lost_result);
   if (condition & INACTIVE && needs == NEEDS_CONTEXT) {
     CUresult unusable = context_unusable();

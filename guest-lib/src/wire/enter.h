@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "base/call.h"
 #include "base/stats.h"
 #include "cuda_driver.h"
 #include "session/context.h"
@@ -16,11 +17,6 @@ enum needs { NEEDS_NOTHING, NEEDS_INIT, NEEDS_OBJECT, NEEDS_CONTEXT };
 
 // 0 when calls may go on; anything else sends them to guest_refuse.
 extern _Atomic int guest_condition;
-extern const char *const call_names[];
-
-// What proto/api says of a call.
-enum call_trait { CALL_IS_LOCAL = 1, CALL_WAITS = 2, CALL_MINTS = 4, CALL_STARTS_WORK = 8 };
-extern const unsigned char call_traits[];
 
 // The CUresult of a call that cannot go on; 0 when it can after all.
 CUresult guest_refuse(enum needs needs);

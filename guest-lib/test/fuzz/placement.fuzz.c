@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "../../src/wire/answer.c"
+#include "streams/listen.h"
 
 enum { QUESTIONS = 6, SHAPE = 8, BODY = 4096 };
 
@@ -23,6 +24,7 @@ static void begin_anew(struct inbox *box) {
   box->decoder_ready = 0;
   box->next_request = 0;
   atomic_store(&guest_condition, 0);
+  streams_listen();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include "check.h"
+#include "driver/hooks.h"
 #include "memory/memory.h"
 #include "session/context.h"
 #include "session/device.h"
@@ -53,6 +54,7 @@ struct server *session_start(uint64_t limit, struct server_hook hook) {
 
 struct server *session_start_pinned(uint64_t limit, uint64_t pinned, struct server_hook hook) {
   static struct device devices[2];
+  hooks_set();
   int pair[2];
   CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
   // Small enough that tests fill them.

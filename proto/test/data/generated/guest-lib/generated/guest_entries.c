@@ -3,6 +3,7 @@
 #include "guest_calls.h"
 
 #include "copies/across.h"
+#include "wire/echo.h"
 #include "wire/enter.h"
 #include "session/handle.h"
 #include "memory/memory.h"
@@ -71,7 +72,7 @@ ALWAYS_INLINE CUresult call_cuTinyAsk(int *count, size_t *bytes, CUfunction func
 WATCHED CUresult watched_cuTinyAsk(int *count, size_t *bytes, CUfunction func, int size) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTinyAsk);
-  return watch_end(&watched, call_cuTinyAsk(count, bytes, func, size));
+  return watch_end(&watched, echo_after(CALL_cuTinyAsk, call_cuTinyAsk(count, bytes, func, size)));
 }
 CUresult cuTinyAsk(int *count, size_t *bytes, CUfunction func, int size) {
   if (watch_on()) return watched_cuTinyAsk(count, bytes, func, size);
@@ -103,7 +104,7 @@ ALWAYS_INLINE CUresult call_cuTinyAskPlain(int *count, size_t *bytes, CUfunction
 WATCHED CUresult watched_cuTinyAskPlain(int *count, size_t *bytes, CUfunction func) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTinyAskPlain);
-  return watch_end(&watched, call_cuTinyAskPlain(count, bytes, func));
+  return watch_end(&watched, echo_after(CALL_cuTinyAskPlain, call_cuTinyAskPlain(count, bytes, func)));
 }
 CUresult cuTinyAskPlain(int *count, size_t *bytes, CUfunction func) {
   if (watch_on()) return watched_cuTinyAskPlain(count, bytes, func);
@@ -117,7 +118,7 @@ ALWAYS_INLINE CUresult call_cuTinyClose(CUstream hStream) {
 WATCHED CUresult watched_cuTinyClose(CUstream hStream) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTinyClose);
-  return watch_end(&watched, call_cuTinyClose(hStream));
+  return watch_end(&watched, echo_after(CALL_cuTinyClose, call_cuTinyClose(hStream)));
 }
 CUresult cuTinyClose(CUstream hStream) {
   if (watch_on()) return watched_cuTinyClose(hStream);
@@ -141,7 +142,7 @@ ALWAYS_INLINE CUresult call_cuTinyFill(CUdeviceptr dst, unsigned short value, si
 WATCHED CUresult watched_cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTinyFill);
-  return watch_end(&watched, call_cuTinyFill(dst, value, N, hStream, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuTinyFill, call_cuTinyFill(dst, value, N, hStream, per_thread)));
 }
 CUresult cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream) {
   if (watch_on()) return watched_cuTinyFill(dst, value, N, hStream, 0);
@@ -169,7 +170,7 @@ ALWAYS_INLINE CUresult call_cuTinyFillNow(CUdeviceptr dst, unsigned short value,
 WATCHED CUresult watched_cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_t N, int per_thread) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTinyFillNow);
-  return watch_end(&watched, call_cuTinyFillNow(dst, value, N, per_thread));
+  return watch_end(&watched, echo_after(CALL_cuTinyFillNow, call_cuTinyFillNow(dst, value, N, per_thread)));
 }
 CUresult cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_t N) {
   if (watch_on()) return watched_cuTinyFillNow(dst, value, N, 0);
@@ -197,7 +198,7 @@ ALWAYS_INLINE CUresult call_cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsign
 WATCHED CUresult watched_cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned char value, size_t Width, size_t Height, CUstream hStream) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTinyFillRows);
-  return watch_end(&watched, call_cuTinyFillRows(dst, pitch, value, Width, Height, hStream));
+  return watch_end(&watched, echo_after(CALL_cuTinyFillRows, call_cuTinyFillRows(dst, pitch, value, Width, Height, hStream)));
 }
 CUresult cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned char value, size_t Width, size_t Height, CUstream hStream) {
   if (watch_on()) return watched_cuTinyFillRows(dst, pitch, value, Width, Height, hStream);
@@ -211,7 +212,7 @@ ALWAYS_INLINE CUresult call_cuTinyForeign(void) {
 WATCHED CUresult watched_cuTinyForeign(void) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTinyForeign);
-  return watch_end(&watched, call_cuTinyForeign());
+  return watch_end(&watched, echo_after(CALL_cuTinyForeign, call_cuTinyForeign()));
 }
 CUresult cuTinyForeign(void) {
   if (watch_on()) return watched_cuTinyForeign();
@@ -225,7 +226,7 @@ ALWAYS_INLINE CUresult call_cuTinyInit(unsigned int Flags) {
 WATCHED CUresult watched_cuTinyInit(unsigned int Flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTinyInit);
-  return watch_end(&watched, call_cuTinyInit(Flags));
+  return watch_end(&watched, echo_after(CALL_cuTinyInit, call_cuTinyInit(Flags)));
 }
 CUresult cuTinyInit(unsigned int Flags) {
   if (watch_on()) return watched_cuTinyInit(Flags);
@@ -239,7 +240,7 @@ ALWAYS_INLINE CUresult call_cuTinyOpen(CUstream *phStream, unsigned int Flags) {
 WATCHED CUresult watched_cuTinyOpen(CUstream *phStream, unsigned int Flags) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTinyOpen);
-  return watch_end(&watched, call_cuTinyOpen(phStream, Flags));
+  return watch_end(&watched, echo_after(CALL_cuTinyOpen, call_cuTinyOpen(phStream, Flags)));
 }
 CUresult cuTinyOpen(CUstream *phStream, unsigned int Flags) {
   if (watch_on()) return watched_cuTinyOpen(phStream, Flags);
@@ -253,7 +254,7 @@ ALWAYS_INLINE CUresult call_cuTinyWait(CUstream hStream) {
 WATCHED CUresult watched_cuTinyWait(CUstream hStream) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTinyWait);
-  return watch_end(&watched, call_cuTinyWait(hStream));
+  return watch_end(&watched, echo_after(CALL_cuTinyWait, call_cuTinyWait(hStream)));
 }
 CUresult cuTinyWait(CUstream hStream) {
   if (watch_on()) return watched_cuTinyWait(hStream);
@@ -267,7 +268,7 @@ ALWAYS_INLINE CUresult call_cuTinyWatch(CUstream hStream) {
 WATCHED CUresult watched_cuTinyWatch(CUstream hStream) {
   struct watched watched;
   watch_begin(&watched, CALL_cuTinyWatch);
-  return watch_end(&watched, call_cuTinyWatch(hStream));
+  return watch_end(&watched, echo_after(CALL_cuTinyWatch, call_cuTinyWatch(hStream)));
 }
 CUresult cuTinyWatch(CUstream hStream) {
   if (watch_on()) return watched_cuTinyWatch(hStream);

@@ -1,11 +1,11 @@
 // The inside of captures, for the files that work on them: capture.c knows which are under way and
 // what they forbid, capture_node.c adds to them, capture_calls.c has the entry points. With the
 // lock of graphs.
-#ifndef OUTBOARD_CAPTURE_STATE_H
-#define OUTBOARD_CAPTURE_STATE_H
+#ifndef OUTBOARD_CAPTURE_INTERNAL_H
+#define OUTBOARD_CAPTURE_INTERNAL_H
 
-#include "capture/capture.h"
 #include "graph/graph.h"
+#include "streams/recorder.h"
 
 // A stream that is being captured: its next node goes behind `tips`, which hold references.
 struct capture_member {
@@ -57,6 +57,31 @@ void tips_free(struct graph_edges *tips);
 // Behind what the stream has captured last; the reference to the task is not taken over.
 CUresult capture_add(struct capture *capture, struct capture_member *member, CUgraphNodeType type,
                      struct task *task, struct graph_node **node);
-CUresult capture_graph(uint64_t stream, const struct graph *graph);
+CUresult capture_task(uint64_t stream, CUresult made, struct task *task);
+
+// ---- what the recorder does (streams/recorder.h); these take the lock themselves ----
+
+CUresult capture_check_unsafe(void);
+CUresult capture_check_wait(uint64_t stream);
+CUresult capture_check_context_wait(void);
+CUresult capture_check_legacy_wait(uint64_t context);
+CUresult capture_check_event(uint64_t event);
+CUresult capture_check_work(uint64_t stream);
+CUresult capture_look(uint64_t stream);
+CUresult capture_launch(uint64_t stream, const void *function, const CUlaunchConfig *config,
+                        _Bool cooperative, const void *packed, uint32_t size);
+CUresult capture_box(uint64_t stream, const struct box_end *to, const struct box_end *from,
+                     const struct box *box);
+CUresult capture_bytes(uint64_t stream, uint64_t to, uint64_t from, uint64_t bytes);
+CUresult capture_fill(uint64_t address, uint64_t pitch, uint32_t value, uint32_t unit,
+                      uint64_t elements, uint64_t height, uint64_t stream);
+CUresult capture_host(uint64_t stream, CUhostFn function, void *data);
+CUresult capture_values(uint64_t stream, const struct wire_value *values, unsigned count);
+CUresult capture_allocate(uint64_t stream, int device, uint64_t size, CUdeviceptr *address);
+CUresult capture_free(uint64_t stream, uint64_t address);
+CUresult capture_event_record(uint64_t event, uint64_t stream, unsigned flags);
+CUresult capture_event_wait(uint64_t stream, uint64_t event, unsigned flags);
+void capture_stream_ends(uint64_t stream);
+void capture_event_ends(uint64_t event);
 
 #endif

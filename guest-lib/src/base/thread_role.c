@@ -1,0 +1,3 @@
+#include "base/thread_role.h"
+
+__thread struct thread_role thread_role;

@@ -1,0 +1,9 @@
+#include "driver/hooks.h"
+
+#include "capture/capture.h"
+#include "streams/listen.h"
+
+void hooks_set(void) {
+  streams_listen();
+  capture_start();
+}

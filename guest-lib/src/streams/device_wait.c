@@ -1,0 +1,59 @@
+#include "streams/device_wait.h"
+
+#include <stdlib.h>
+
+#include "guest_calls.h"
+#include "session/lane.h"
+#include "streams/host_function.h"
+#include "streams/stream.h"
+
+// One stream has to come to where it waits, and the other to what it waits for, in either order.
+// Both are steps, which one thread takes one after the other.
+struct gate {
+  _Bool open, awaited;
+  struct host_step_call waiting;
+};
+
+static void wait_step(void *data, struct host_step_call call) {
+  struct gate *gate = data;
+  if (!gate->open) {
+    gate->awaited = 1;
+    gate->waiting = call;
+    return;
+  }
+  free(gate);
+  host_step_done(call);
+}
+
+static void open_step(void *data, struct host_step_call call) {
+  struct gate *gate = data;
+  gate->open = 1;
+  host_step_done(call);
+  if (!gate->awaited) return;
+  host_step_done(gate->waiting);
+  free(gate);
+}
+
+// On a stream of its own, so that nothing else waits.
+static CUresult open_behind(uint64_t event, struct gate *gate) {
+  uint64_t stream;
+  CUresult result = stream_begin_apart(&stream);
+  if (result) return result;
+  result = put_cuStreamWaitEvent(stream, event, 0);
+  if (!result) result = host_step(stream, open_step, gate);
+  stream_end(stream);
+  return result;
+}
+
+CUresult device_wait(uint64_t stream, unsigned lane, uint64_t event) {
+  struct gate *gate = calloc(1, sizeof *gate);
+  if (!gate) return CUDA_ERROR_OUT_OF_MEMORY;
+  struct lane_thread before = lane_enter(lane);
+  CUresult result = open_behind(event, gate);
+  lane_leave(before);
+  if (result) {
+    free(gate);
+    return result;
+  }
+  return host_step(stream, wait_step, gate);
+}

@@ -1,0 +1,106 @@
+// Captures record work into a graph in place of its being sent. What that is, is known above
+// (capture/): it makes itself known here, as a recorder, to all that puts work on streams.
+//
+// Who puts work on a stream asks here: whether it may, before its parameters are looked at
+// (stream_for_work), and whether the work becomes a node, once they are checked. capture_active()
+// is one load, and false wherever nothing is captured; only then is the recorder called. Calls that
+// put one command (`captured: true` in proto/api) do so in the generated put_X; the others by hand.
+#ifndef OUTBOARD_RECORDER_H
+#define OUTBOARD_RECORDER_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "cuda_driver.h"
+
+// The stream is not captured: send the command.
+#define CAPTURE_NONE ((CUresult)-1)
+// Of memory that is freed: it is no graph's.
+#define GRAPH_MEMORY_NONE ((CUresult)-1)
+
+extern _Atomic unsigned capture_count;        // captures under way
+extern _Atomic unsigned capture_event_count;  // events last recorded in a capture
+static inline _Bool capture_active(void) {
+  return atomic_load_explicit(&capture_count, memory_order_relaxed) != 0;
+}
+static inline _Bool capture_has_events(void) {
+  return atomic_load_explicit(&capture_event_count, memory_order_relaxed) != 0;
+}
+
+struct box;
+struct box_end;
+struct wire_value;
+
+struct recorder {
+  // Whether a stream may be used, as far as captures are concerned; a call that captures forbid
+  // invalidates them.
+  CUresult (*check_unsafe)(void);           // for calls that may wait for the device
+  CUresult (*check_wait)(uint64_t stream);  // waits for a stream, or asks whether it is done
+  CUresult (*check_context_wait)(void);     // waits for the current context
+  CUresult (*check_legacy_wait)(uint64_t context);  // for the legacy stream of a context
+  CUresult (*check_event)(uint64_t event);          // asks about an event
+  CUresult (*check_work)(uint64_t stream);          // puts work on a stream
+  CUresult (*look)(uint64_t stream);  // the same: CAPTURE_NONE when it is not captured
+  // Each becomes a node when its stream is captured; CAPTURE_NONE otherwise. Streams are as on the
+  // wire.
+  CUresult (*launch)(uint64_t stream, const void *function, const CUlaunchConfig *config,
+                     _Bool cooperative, const void *packed, uint32_t size);
+  CUresult (*box)(uint64_t stream, const struct box_end *to, const struct box_end *from,
+                  const struct box *box);
+  CUresult (*bytes)(uint64_t stream, uint64_t to, uint64_t from, uint64_t bytes);
+  CUresult (*fill)(uint64_t address, uint64_t pitch, uint32_t value, uint32_t unit,
+                   uint64_t elements, uint64_t height, uint64_t stream);
+  CUresult (*host)(uint64_t stream, CUhostFn function, void *data);
+  CUresult (*values)(uint64_t stream, const struct wire_value *values, unsigned count);
+  CUresult (*allocate)(uint64_t stream, int device, uint64_t size, CUdeviceptr *address);
+  CUresult (*free)(uint64_t stream, uint64_t address);
+  CUresult (*event_record)(uint64_t event, uint64_t stream, unsigned flags);
+  CUresult (*event_wait)(uint64_t stream, uint64_t event, unsigned flags);
+  // What ends takes its part in captures with it.
+  void (*stream_ends)(uint64_t stream);
+  void (*event_ends)(uint64_t event);
+  // Frees what a launch of a graph has left; without locks. GRAPH_MEMORY_NONE: it is no graph's.
+  CUresult (*free_left)(uint64_t address);
+};
+
+// Named before a session begins.
+extern const struct recorder *recorder;
+
+static inline CUresult capture_admit_unsafe(void) {
+  return capture_active() ? recorder->check_unsafe() : CUDA_SUCCESS;
+}
+
+// What the generated commands call.
+static inline CUresult capture_cuMemcpyDtoDAsync_v2(uint64_t dstDevice, uint64_t srcDevice,
+                                                    uint64_t ByteCount, uint64_t hStream) {
+  return recorder->bytes(hStream, dstDevice, srcDevice, ByteCount);
+}
+static inline CUresult capture_cuMemsetD8Async(uint64_t dstDevice, uint32_t uc, uint64_t N,
+                                               uint64_t hStream) {
+  return recorder->fill(dstDevice, 0, uc, 1, N, 1, hStream);
+}
+static inline CUresult capture_cuMemsetD16Async(uint64_t dstDevice, uint32_t us, uint64_t N,
+                                                uint64_t hStream) {
+  return recorder->fill(dstDevice, 0, us, 2, N, 1, hStream);
+}
+static inline CUresult capture_cuMemsetD32Async(uint64_t dstDevice, uint32_t ui, uint64_t N,
+                                                uint64_t hStream) {
+  return recorder->fill(dstDevice, 0, ui, 4, N, 1, hStream);
+}
+static inline CUresult capture_cuMemsetD2D8Async(uint64_t dstDevice, uint64_t dstPitch, uint32_t uc,
+                                                 uint64_t Width, uint64_t Height,
+                                                 uint64_t hStream) {
+  return recorder->fill(dstDevice, dstPitch, uc, 1, Width, Height, hStream);
+}
+static inline CUresult capture_cuMemsetD2D16Async(uint64_t dstDevice, uint64_t dstPitch,
+                                                  uint32_t us, uint64_t Width, uint64_t Height,
+                                                  uint64_t hStream) {
+  return recorder->fill(dstDevice, dstPitch, us, 2, Width, Height, hStream);
+}
+static inline CUresult capture_cuMemsetD2D32Async(uint64_t dstDevice, uint64_t dstPitch,
+                                                  uint32_t ui, uint64_t Width, uint64_t Height,
+                                                  uint64_t hStream) {
+  return recorder->fill(dstDevice, dstPitch, ui, 4, Width, Height, hStream);
+}
+
+#endif

@@ -1,0 +1,19 @@
+#include "wire/echo.h"
+
+#include "base/ablation.h"
+#include "guest_calls.h"
+#include "wire/answer.h"
+#include "wire/enter.h"
+
+CUresult echo_after(int call, CUresult result) {
+  if (!ablation) return result;
+  const unsigned traits = call_traits[call];
+  const _Bool asks = (ablated(ABLATE_LOCAL) && traits & CALL_IS_LOCAL) ||
+                     (ablated(ABLATE_HANDLES) && traits & CALL_MINTS);
+  if (result || !asks || atomic_load(&guest_condition)) return result;
+  struct answer answer;
+  answer_init(&answer);
+  ask_Echo(&answer);
+  answer_free(&answer);
+  return result;
+}
