@@ -10,6 +10,7 @@
 #include "check.h"
 #include "guest_calls.h"
 #include "memory/host_memory.h"
+#include "pages/live.h"
 #include "pages/pages.h"
 #include "session.h"
 

@@ -1,6 +1,7 @@
 // Device memory, decided in the guest: addresses, limits to the byte, reuse only of what no work
 // can touch any more. The server's thread holds every map and unmap against each other (server.c).
-#include "memory/memory.h"
+#include "memory/memory_range.h"
+#include "memory/variable.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include "kernels/expected.h"
 #include "kernels/image.h"
 #include "log_capture.h"
-#include "memory/memory.h"
+#include "memory/memory_range.h"
 #include "session.h"
 
 #define MIB (1ull << 20)

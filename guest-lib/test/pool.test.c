@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "memory/memory.h"
+#include "memory/memory_range.h"
 #include "session.h"
 
 #define MIB (1ull << 20)

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "memory/memory.h"
+#include "memory/memory_range.h"
 #include "memory/virtual_memory.h"
 #include "session.h"
 

@@ -3,7 +3,7 @@
 #include "memory/virtual_memory.h"
 
 #include "check.h"
-#include "memory/memory.h"
+#include "memory/memory_range.h"
 #include "session.h"
 
 #define MIB (1ull << 20)

@@ -100,6 +100,7 @@ export function emitGuestHeader(api: Api): string {
 #include "wire/batch.h"
 #include "cuda_driver.h"
 #include "streams/recorder.h"
+#include "wire/enter.h"
 #include "wire_calls.h"
 
 // Described calls, for counters and logs.
@@ -262,7 +263,8 @@ export function emitGuestEntries(api: Api): string {
 #include "wire/enter.h"
 #include "session/handle.h"
 #include "memory/memory.h"
-#include "kernels/module.h"
+#include "memory/memory_range.h"
+#include "kernels/lookup.h"
 #include "streams/stream.h"
 #include "base/watch.h"
 

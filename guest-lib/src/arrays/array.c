@@ -5,10 +5,11 @@
 
 #include "abi_array.h"
 #include "guest_calls.h"
-#include "memory/memory.h"
+#include "memory/limit.h"
 #include "session/context.h"
+#include "session/device.h"
 #include "session/handle.h"
-#include "setup/log.h"
+#include "session/lane.h"
 
 static struct array *find(const void *handle, _Bool mipmapped) {
   struct array *array = handle_object(WIRE_KIND_ARRAY, handle_of(handle));

@@ -7,7 +7,7 @@
 #include "abi_array.h"
 #include "arrays/array.h"
 #include "guest_calls.h"
-#include "memory/memory.h"
+#include "memory/memory_range.h"
 #include "session/context.h"
 #include "wire/answer.h"
 

@@ -1,4 +1,5 @@
-// Textures and surfaces: objects, which the driver names, and references, which the guest does.
+// Textures and surfaces: objects, which the driver names, and what they have in common with
+// references (kernels/reference.h), which the guest names.
 #ifndef OUTBOARD_TEXTURE_H
 #define OUTBOARD_TEXTURE_H
 
@@ -25,10 +26,5 @@ CUresult resource_read(const CUDA_RESOURCE_DESC *from, struct resource *to);
 // A reset of the context, or the end of a created one.
 void texture_forget_all(void);
 void texture_destroy_of(uint64_t context);
-
-// The end of a module, whose references end with it. The server has been told.
-void reference_forget_of(uint64_t module);
-// Those that programs created in a context that ends; 0: in any.
-void reference_destroy_of(uint64_t context);
 
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "abi_lookup.h"
+#include "base/call.h"
 #include "base/watch.h"
 #include "guest_calls.h"
 #include "setup/log.h"

@@ -5,8 +5,9 @@
 #include "graph/task.h"
 #include "guest_calls.h"
 #include "session/context.h"
+#include "session/handle.h"
 #include "session/lane.h"
-#include "streams/stream.h"
+#include "wire/order.h"
 
 static struct capture *active;
 static __thread CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;

@@ -4,6 +4,7 @@
 #include "capture/internal.h"
 #include "guest_calls.h"
 #include "streams/stream.h"
+#include "wire/order.h"
 
 static _Bool known(CUstreamCaptureMode mode) {
   return mode == CU_STREAM_CAPTURE_MODE_GLOBAL || mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL ||

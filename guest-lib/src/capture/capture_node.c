@@ -1,4 +1,6 @@
 // Work that becomes nodes of a capture.
+#include "capture/capture_node.h"
+
 #include <string.h>
 
 #include "capture/internal.h"
@@ -6,9 +8,9 @@
 #include "graph/allocation.h"
 #include "graph/task.h"
 #include "guest_calls.h"
-#include "memory/memory.h"
-#include "session/context.h"
-#include "streams/stream.h"
+#include "memory/memory_range.h"
+#include "session/handle.h"
+#include "wire/order.h"
 
 #define VALUES_MAX 256  // in a batch
 

@@ -1,8 +1,8 @@
-#include "streams/recorder.h"
+#include "capture/recorder.h"
 
-#include "capture/capture.h"
 #include "capture/internal.h"
 #include "graph/allocation.h"
+#include "streams/recorder.h"
 
 static const struct recorder captures = {
     .check_unsafe = capture_check_unsafe,

@@ -5,12 +5,14 @@
 #include "guest_calls.h"
 #include "memory/host_memory.h"
 #include "memory/memory.h"
+#include "memory/memory_range.h"
 #include "memory/window.h"
 #include "session/handle.h"
 #include "streams/host_function.h"
 #include "streams/recorder.h"
 #include "streams/stream.h"
 #include "wire/enter.h"
+#include "wire/order.h"
 
 // So much is on its way through this process at once.
 #define PIECE_BYTES (4u << 20)

@@ -1,6 +1,7 @@
 // Copies of bytes in a row to and from arrays, whose rows count without what may lie between them.
 #include "arrays/array.h"
 #include "copies/box.h"
+#include "copies/copy.h"
 #include "guest_calls.h"
 #include "streams/stream.h"
 

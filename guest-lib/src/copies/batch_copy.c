@@ -4,7 +4,9 @@
 #include "arrays/array.h"
 #include "copies/across.h"
 #include "copies/box.h"
+#include "copies/copy.h"
 #include "guest_calls.h"
+#include "session/lane.h"
 #include "streams/stream.h"
 
 // Batches want a stream of their own: the legacy one orders everything.

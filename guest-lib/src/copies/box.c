@@ -7,10 +7,15 @@
 #include "copies/late_upload.h"
 #include "guest_calls.h"
 #include "memory/host_memory.h"
-#include "memory/memory.h"
-#include "pages/pages.h"
+#include "memory/memory_range.h"
+#include "pages/live.h"
+#include "session/lane.h"
+#include "streams/recorder.h"
 #include "streams/stream.h"
 #include "wire/answer.h"
+#include "wire/batch.h"
+#include "wire/enter.h"
+#include "wire/order.h"
 
 // Runs of host memory from here on go to the socket from where they are; shorter rows are packed in
 // the batch, so much at a time.

@@ -40,10 +40,6 @@ struct box_end box_end_at(const struct box_end *end, const struct box_piece *pie
 CUresult box_in_array(CUarray handle, uint64_t x, uint64_t y, uint64_t z, const struct box *box,
                       struct box_end *end);
 
-// What a structure of the driver API describes, not located yet.
-CUresult box_described(const CUDA_MEMCPY3D *what, struct box_end *to, struct box_end *from,
-                       struct box *box);
-
 // Checks a copy and finds out where its memory is. The box is not empty.
 CUresult box_locate(struct box_end *to, struct box_end *from, const struct box *box);
 // Carries out what was located.

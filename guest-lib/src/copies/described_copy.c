@@ -1,7 +1,11 @@
 // Copies that a structure describes: planes, volumes, and the same between contexts.
+#include "copies/described_copy.h"
+
 #include "copies/box.h"
 #include "guest_calls.h"
 #include "session/context.h"
+#include "session/handle.h"
+#include "streams/recorder.h"
 #include "streams/stream.h"
 
 #define PITCH_MOST 0x7fffffff  // CU_DEVICE_ATTRIBUTE_MAX_PITCH

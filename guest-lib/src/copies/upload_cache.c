@@ -20,6 +20,7 @@
 #include "setup/log.h"
 #include "wire/answer.h"
 #include "wire/batch.h"
+#include "wire/enter.h"
 
 #define GROUP_PARTS 8u
 #define GROUP_BYTES (GROUP_PARTS * (uint64_t)WIRE_BULK_MAX)

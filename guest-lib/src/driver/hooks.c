@@ -1,6 +1,6 @@
 #include "driver/hooks.h"
 
-#include "capture/capture.h"
+#include "capture/recorder.h"
 #include "streams/listen.h"
 
 void hooks_set(void) {

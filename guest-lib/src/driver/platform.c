@@ -2,13 +2,12 @@
 #include "abi_lookup.h"
 #include "abi_proc_address.h"
 #include "abi_tables.h"
-#include "base/stats.h"
 #include "driver/attach.h"
 #include "driver/companion.h"
 #include "guest_calls.h"
 #include "session/context.h"
 #include "session/device.h"
-#include "wire/enter.h"
+#include "setup/log.h"
 
 CUresult guest_cuInit(unsigned int Flags) { return Flags ? CUDA_ERROR_INVALID_VALUE : attach(); }
 

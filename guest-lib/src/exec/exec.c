@@ -2,21 +2,27 @@
 
 #include <stdlib.h>
 
-#include "capture/capture.h"
+#include "capture/capture_node.h"
 #include "exec/hook.h"
+#include "exec/internal.h"
 #include "exec/parts.h"
 #include "graph/condition.h"
 #include "graph/task.h"
+#include "graph/task_lane.h"
+#include "graph/task_params.h"
 #include "guest_calls.h"
 #include "kernels/library.h"
 #include "memory/host_memory.h"
+#include "pages/pages.h"
 #include "session/handle.h"
 #include "session/lane.h"
 #include "setup/log.h"
 #include "streams/event.h"
 #include "streams/host_function.h"
 #include "streams/pending.h"
+#include "streams/recorder.h"
 #include "streams/stream.h"
+#include "wire/order.h"
 
 static void unref(struct graph_exec *exec) {
   if (--exec->references) return;

@@ -2,8 +2,9 @@
 #include <stdlib.h>
 
 #include "exec/exec.h"
+#include "exec/internal.h"
 #include "graph/allocation.h"
-#include "graph/task.h"
+#include "graph/graph.h"
 
 static CUresult add(struct graph_exec *exec, struct graph_allocation *allocation, _Bool allocates) {
   size_t i = 0;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/internal.h"
+#include "graph/task_params.h"
 #include "guest_calls.h"
 #include "session/handle.h"
 #include "session/lane.h"

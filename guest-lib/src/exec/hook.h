@@ -26,11 +26,8 @@ static inline _Bool is_hook(const struct task *task) {
   return task->type == CU_GRAPH_NODE_TYPE_HOST || is_host_copy(task);
 }
 
-// With both locks, as are the next three. Finds out what each hook has to do, from all nodes of the
-// plan (exec->order). *moved: nodes that have a hook ahead of them are others than before, so that
-// the server needs another graph. hook_plan.c
-CUresult hooks_plan(struct graph_exec *exec, _Bool *moved);
-// Gives a hook of the plan what it does: transfers to fetch and to send, by index.
+// With both locks, as is the next. Gives a hook of the plan what it does: transfers to fetch and to
+// send, by index.
 CUresult hook_renew(struct graph_exec *exec, struct graph_node *node, const size_t *fetch,
                     size_t fetch_count, const size_t *send, size_t send_count);
 // Tells the server of hooks that have changed.

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copies/box.h"
 #include "exec/hook.h"
+#include "exec/internal.h"
 #include "memory/stream_values.h"
 
 // What may come before something that a hook, or a copy from the program's memory, has to know of.

@@ -5,8 +5,8 @@
 
 #include "base/grow.h"
 #include "copies/across.h"
-#include "graph/condition.h"
 #include "graph/task.h"
+#include "graph/task_lane.h"
 #include "guest_calls.h"
 #include "session/handle.h"
 #include "session/lane.h"

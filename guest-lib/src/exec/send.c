@@ -3,11 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copies/box.h"
 #include "exec/exec.h"
 #include "exec/hook.h"
+#include "exec/internal.h"
 #include "graph/condition.h"
+#include "graph/graph.h"
 #include "graph/task.h"
+#include "graph/task_params.h"
 #include "guest_calls.h"
+#include "kernels/lookup.h"
 #include "kernels/module.h"
 #include "memory/host_memory.h"
 #include "setup/log.h"

@@ -4,16 +4,17 @@
 // change before the graph's turn comes, or before the node's, is sent by hooks (hook.h).
 #include <stdlib.h>
 
+#include "copies/box.h"
 #include "copies/copy.h"
 #include "exec/exec.h"
 #include "exec/hook.h"
+#include "exec/internal.h"
+#include "graph/task_params.h"
 #include "guest_calls.h"
 #include "memory/host_memory.h"
-#include "memory/memory.h"
+#include "memory/memory_range.h"
 #include "session/lane.h"
-#include "streams/host_function.h"
 #include "streams/pending.h"
-#include "streams/stream.h"
 #include "wire/answer.h"
 
 _Bool is_transfer(const struct task *task) {

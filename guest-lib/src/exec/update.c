@@ -4,9 +4,10 @@
 
 #include "base/grow.h"
 #include "exec/exec.h"
-#include "exec/hook.h"
+#include "graph/graph.h"
 #include "graph/node_params.h"
 #include "graph/task.h"
+#include "graph/task_params.h"
 #include "guest_calls.h"
 
 // A node of the plan, and what it is to do from now on.

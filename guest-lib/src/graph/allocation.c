@@ -6,12 +6,15 @@
 
 #include "graph/task.h"
 #include "guest_calls.h"
-#include "memory/memory_parts.h"
+#include "memory/limit.h"
+#include "memory/memory.h"
 #include "memory/peer.h"
 #include "memory/window.h"
-#include "session/context.h"
 #include "session/device.h"
-#include "streams/stream.h"
+#include "session/lane.h"
+#include "setup/device_description.h"
+#include "streams/recorder.h"
+#include "wire/order.h"
 
 #define UNIT 512
 

@@ -4,6 +4,8 @@
 
 #include "graph/task.h"
 #include "guest_calls.h"
+#include "session/lane.h"
+#include "wire/answer.h"
 
 #define BODIES_MAX 4096
 

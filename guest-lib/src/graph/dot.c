@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copies/box.h"
 #include "graph/allocation.h"
 #include "graph/task.h"
+#include "kernels/lookup.h"
 #include "kernels/module.h"
 
 static const char *name_of(CUgraphNodeType type) {

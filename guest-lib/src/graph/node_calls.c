@@ -5,8 +5,10 @@
 #include "abi_launch.h"
 #include "graph/allocation.h"
 #include "graph/condition.h"
+#include "graph/graph.h"
 #include "graph/node_params.h"
 #include "graph/task.h"
+#include "graph/task_params.h"
 #include "graph/told.h"
 #include "guest_calls.h"
 

@@ -3,16 +3,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copies/described_copy.h"
 #include "graph/allocation.h"
 #include "graph/condition.h"
 #include "kernels/launch.h"
+#include "kernels/lookup.h"
 #include "kernels/module.h"
 #include "memory/host_memory.h"
-#include "memory/memory.h"
+#include "memory/memory_range.h"
 #include "memory/stream_values.h"
 #include "session/context.h"
 #include "session/handle.h"
-#include "setup/log.h"
+#include "session/lane.h"
 #include "streams/event.h"
 
 #define VALUES_MAX 256

@@ -78,13 +78,6 @@ void task_unref(struct task *task);
 // The context of a handle, or the current one for NULL.
 CUresult task_context(CUcontext handle, uint64_t *context);
 
-// By which lane (lane.h) it is done, and all of a graph: LANE_ANY when any may do it.
-#define LANE_SEVERAL 0xfeu  // of a task: it copies from one device to another
-unsigned task_lane(const struct task *task);
-unsigned graph_lane(const struct graph *graph);
-unsigned graph_node_lane(const struct graph_node *node);
-unsigned lane_of_both(unsigned a, unsigned b);
-
 // Tasks of checked parameters.
 CUresult task_kernel(const void *function, const CUlaunchConfig *config, _Bool cooperative,
                      const void *packed, uint32_t size, uint64_t context, struct task **task);
@@ -106,21 +99,5 @@ CUresult task_under_condition(const struct task *copy, struct task **task);
 // The same kernel with other attributes.
 CUresult task_with_attributes(const struct task *kernel, const CUlaunchAttribute *attributes,
                               unsigned count, struct task **task);
-
-// The other way. Pointers stay valid as long as the task does.
-void task_params(const struct task *task, CUgraphNodeParams *params);
-int task_priority(const struct kernel_task *kernel);
-// The value of an attribute of a kernel; CUDA_ERROR_INVALID_VALUE when it has no such attribute.
-CUresult task_attribute(const struct task *kernel, CUlaunchAttributeID id,
-                        CUlaunchAttributeValue *value);
-
-// Whether it copies or fills nothing, which only captures make: no driver has such nodes.
-_Bool task_is_idle(const struct task *task);
-// Whether an executable graph may take `to` where it has `from`: what must not change is the same.
-CUgraphExecUpdateResult task_compare(const struct task *from, const struct task *to);
-// Whether kernels have the same of what the server is told of attributes.
-_Bool task_same_attributes(const struct task *a, const struct task *b);
-// Whether both do exactly the same, so that there is nothing to tell the server.
-_Bool task_same(const struct task *a, const struct task *b);
 
 #endif

@@ -1,10 +1,15 @@
 // Which device does what (lane.h): what names memory, an event or a function is done by the device
 // that has it.
+#include "graph/task_lane.h"
+
 #include "copies/across.h"
+#include "copies/box.h"
 #include "graph/allocation.h"
 #include "graph/condition.h"
 #include "graph/task.h"
+#include "graph/task_params.h"
 #include "session/handle.h"
+#include "session/lane.h"
 
 unsigned lane_of_both(unsigned a, unsigned b) {
   if (a == LANE_ANY || a == b) return b;

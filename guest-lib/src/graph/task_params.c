@@ -1,12 +1,15 @@
 // What programs are told of tasks, and how two of them compare.
+#include "graph/task_params.h"
+
 #include <string.h>
 
 #include "copies/across.h"
+#include "copies/box.h"
 #include "graph/allocation.h"
 #include "graph/condition.h"
 #include "graph/task.h"
-#include "kernels/module.h"
-#include "memory/memory.h"
+#include "graph/task_lane.h"
+#include "session/lane.h"
 
 static CUcontext context_of(const struct task *task) { return (CUcontext)(uintptr_t)task->context; }
 

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "guest_calls.h"
+#include "kernels/internal.h"
+#include "kernels/lookup.h"
 #include "session/context.h"
-#include "session/handle.h"
+#include "wire/answer.h"
 
 CUresult guest_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel) {
   if (!pFunc) return CUDA_ERROR_INVALID_VALUE;

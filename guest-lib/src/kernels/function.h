@@ -16,12 +16,4 @@ void function_free(struct function *function);
 CUresult function_attribute(struct function *function, uint64_t wire,
                             CUfunction_attribute attribute, int *value);
 
-// Blocks of `threads` threads that a multiprocessor holds at once.
-CUresult function_occupancy(struct function *function, uint64_t wire, int threads, size_t shared,
-                            unsigned flags, int *blocks);
-// Blocks of one warp, of two, ... with `shared` bytes each.
-void function_add_occupancy(struct function *function, size_t shared, unsigned flags,
-                            const uint8_t blocks[WIRE_OCCUPANCY_SIZES]);
-void function_forget_occupancy(struct function *function);
-
 #endif

@@ -6,13 +6,16 @@
 #include <string.h>
 
 #include "guest_calls.h"
+#include "kernels/internal.h"
 #include "kernels/library.h"
-#include "kernels/module_parts.h"
+#include "kernels/lookup.h"
 #include "memory/host_memory.h"
 #include "pages/pages.h"
 #include "session/context.h"
+#include "session/handle.h"
 #include "session/lane.h"
 #include "streams/event.h"
+#include "streams/recorder.h"
 #include "streams/stream.h"
 
 // Parameters up to this are packed on the stack of the calling thread, which may be a small one.

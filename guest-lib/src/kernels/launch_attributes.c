@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "abi_launch.h"
+#include "kernels/internal.h"
 #include "kernels/launch.h"
 #include "setup/log.h"
 #include "streams/event.h"

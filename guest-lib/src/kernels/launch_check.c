@@ -1,5 +1,6 @@
 // Whether a launch can be, as far as that is known before it runs.
 #include "kernels/function.h"
+#include "kernels/internal.h"
 #include "kernels/launch.h"
 #include "session/context.h"
 #include "session/device.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/jit.h"
+#include "pages/page_variables.h"
 #include "session/handle.h"
 
 static _Bool is_library(const struct module *module) { return !module->context; }

@@ -4,7 +4,8 @@
 #ifndef OUTBOARD_LIBRARY_H
 #define OUTBOARD_LIBRARY_H
 
-#include "kernels/module_parts.h"
+#include "kernels/internal.h"
+#include "pages/page_variables.h"
 #include "pages/pages.h"
 
 // The library on the device of the thread's lane; a module is where it is. With the modules' lock.

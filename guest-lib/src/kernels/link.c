@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "guest_calls.h"
+#include "kernels/image.h"
 #include "kernels/image_way.h"
 #include "kernels/jit.h"
 #include "session/handle.h"

@@ -1,13 +1,16 @@
 // Kernels and variables of a module by name: answered from what its load told, else asked once.
+#include "kernels/lookup.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "guest_calls.h"
 #include "kernels/function.h"
+#include "kernels/internal.h"
 #include "kernels/library.h"
-#include "kernels/module_parts.h"
-#include "memory/memory.h"
-#include "pages/pages.h"
+#include "memory/variable.h"
+#include "pages/page_ranges.h"
+#include "pages/page_variables.h"
 #include "session/handle.h"
 #include "setup/log.h"
 #include "wire/answer.h"

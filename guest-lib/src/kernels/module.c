@@ -5,18 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "arrays/texture.h"
 #include "base/grow.h"
 #include "base/notice.h"
 #include "guest_calls.h"
 #include "kernels/expected.h"
 #include "kernels/function.h"
 #include "kernels/image_way.h"
+#include "kernels/internal.h"
 #include "kernels/jit.h"
 #include "kernels/library.h"
-#include "kernels/module_parts.h"
-#include "memory/memory.h"
-#include "pages/pages.h"
+#include "kernels/reference.h"
+#include "memory/variable.h"
+#include "pages/page_variables.h"
 #include "session/context.h"
 #include "session/handle.h"
 #include "setup/log.h"

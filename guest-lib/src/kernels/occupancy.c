@@ -7,8 +7,12 @@
 
 #include "guest_calls.h"
 #include "kernels/function.h"
+#include "kernels/internal.h"
 #include "kernels/launch.h"
+#include "kernels/lookup.h"
 #include "session/context.h"
+#include "session/device.h"
+#include "wire/answer.h"
 
 // Answers kept for a function.
 #define TABLES_MAX 16

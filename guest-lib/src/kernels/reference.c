@@ -1,5 +1,7 @@
 // Texture and surface references: variables of modules that programs bind to memory by name. What
 // is set is kept here and sent as a whole, so that launches after it see it.
+#include "kernels/reference.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,8 +10,8 @@
 #include "arrays/array.h"
 #include "arrays/texture.h"
 #include "guest_calls.h"
-#include "kernels/module_parts.h"
-#include "memory/memory.h"
+#include "kernels/internal.h"
+#include "kernels/lookup.h"
 #include "session/context.h"
 #include "session/handle.h"
 #include "wire/answer.h"

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "guest_calls.h"
+#include "kernels/lookup.h"
 #include "kernels/module.h"
 
 #define STAGED_BYTES 32764  // of parameters, as a kernel may have

@@ -5,10 +5,9 @@
 
 #include "abi_launch.h"
 #include "guest_calls.h"
-#include "memory/memory.h"
+#include "memory/memory_range.h"
 #include "session/device.h"
 #include "streams/stream.h"
-#include "wire/enter.h"
 
 static const CUstreamAttrID known[] = {
     CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY,

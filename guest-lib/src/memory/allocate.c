@@ -1,6 +1,7 @@
 // Allocation of device memory, as programs call it.
 #include "guest_calls.h"
 #include "memory/memory.h"
+#include "memory/memory_range.h"
 #include "memory/sharing.h"
 #include "streams/recorder.h"
 

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "guest_calls.h"
-#include "memory/memory_parts.h"
+#include "memory/internal.h"
 #include "memory/window.h"
 #include "pages/backing.h"
-#include "session/context.h"
+#include "session/device.h"
 #include "session/lane.h"
 #include "wire.h"
 

@@ -1,5 +1,5 @@
 // Granules of the window's part for the host, and what of them is taken for pinned memory.
-// Everything here is called with the lock of memory held (memory_parts.h), but for host_block_view.
+// Everything here is called with the lock of memory held (memory.h), but for host_block_view.
 #ifndef OUTBOARD_HOST_BLOCK_H
 #define OUTBOARD_HOST_BLOCK_H
 
@@ -32,11 +32,5 @@ CUresult host_block_map(struct host_block *block);
 void host_block_unmap(struct host_block *block);
 // Whether it may not be zero where nothing has been written.
 _Bool host_block_is_stale(const struct host_block *block);
-
-// ---- host_memory.c ----
-
-_Bool host_find_allocation(uint64_t address, struct allocation *found);
-// The device has nothing of the block any more.
-void host_forget_block(const struct host_block *block);
 
 #endif

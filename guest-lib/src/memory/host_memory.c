@@ -11,13 +11,16 @@
 #include "base/own_memory.h"
 #include "guest_calls.h"
 #include "memory/host_block.h"
+#include "memory/internal.h"
 #include "memory/memory.h"
-#include "memory/memory_parts.h"
 #include "memory/window.h"
+#include "pages/live.h"
+#include "pages/page_ranges.h"
 #include "pages/pages.h"
-#include "streams/stream.h"
+#include "session/lane.h"
 #include "wire/answer.h"
 #include "wire/enter.h"
+#include "wire/order.h"
 
 // By address. Under the lock of memory, like all of this.
 static struct host_range *ranges;

@@ -2,10 +2,12 @@
 #include "guest_calls.h"
 #include "memory/advice.h"
 #include "memory/memory.h"
+#include "memory/memory_range.h"
 #include "pages/pages.h"
-#include "session/context.h"
+#include "session/device.h"
 #include "session/lane.h"
 #include "streams/stream.h"
+#include "wire/order.h"
 
 // Numbers that stand for the host, and for no place, where devices are named by number.
 enum { DEVICE_CPU = -1, DEVICE_NONE = -2 };

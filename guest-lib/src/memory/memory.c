@@ -5,18 +5,19 @@
 #include <string.h>
 
 #include "guest_calls.h"
-#include "memory/memory_parts.h"
+#include "memory/internal.h"
 #include "memory/peer.h"
 #include "memory/pool.h"
 #include "memory/window.h"
 #include "pages/backing.h"
+#include "pages/page_ranges.h"
 #include "pages/pages.h"
 #include "session/context.h"
+#include "session/device.h"
 #include "session/lane.h"
-#include "setup/log.h"
-#include "streams/stream.h"
 #include "wire.h"
 #include "wire/enter.h"
+#include "wire/order.h"
 
 // Allocations of a granule or more get granules of their own; smaller ones share a granule in units
 // of 512 bytes, as the vendor's driver aligns them.

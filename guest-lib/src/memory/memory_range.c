@@ -1,9 +1,10 @@
 // What an address belongs to, and whether a range is the program's.
 #include "guest_calls.h"
 #include "memory/host_memory.h"
+#include "memory/internal.h"
 #include "memory/memory.h"
-#include "memory/memory_parts.h"
 #include "memory/window.h"
+#include "pages/page_ranges.h"
 #include "pages/pages.h"
 #include "session/lane.h"
 #include "setup/log.h"

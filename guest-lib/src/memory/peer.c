@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "guest_calls.h"
-#include "memory/memory_parts.h"
 #include "memory/token.h"
 #include "session/context.h"
 #include "session/handle.h"
-#include "streams/stream.h"
+#include "wire/answer.h"
+#include "wire/order.h"
 
 _Atomic uint8_t peer_visitors[LANES_MAX], peer_joined[LANES_MAX];
 

@@ -2,10 +2,11 @@
 #include <stdlib.h>
 
 #include "guest_calls.h"
-#include "memory/memory_parts.h"
+#include "memory/internal.h"
 #include "memory/virtual_memory.h"
 #include "session/device.h"
 #include "session/handle.h"
+#include "session/lane.h"
 
 static CUresult check(const CUmemAllocationProp *prop) {
   if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;

@@ -4,6 +4,7 @@
 #include "guest_calls.h"
 #include "memory/host_memory.h"
 #include "memory/memory.h"
+#include "memory/memory_range.h"
 #include "session/context.h"
 #include "setup/log.h"
 

@@ -3,11 +3,12 @@
 #include <stdlib.h>
 
 #include "guest_calls.h"
-#include "memory/memory_parts.h"
+#include "memory/internal.h"
 #include "memory/peer.h"
-#include "session/context.h"
 #include "session/device.h"
 #include "session/handle.h"
+#include "session/lane.h"
+#include "setup/device_description.h"
 #include "setup/log.h"
 
 static uint64_t defaults[DEVICES_MAX];  // made when they are first asked for

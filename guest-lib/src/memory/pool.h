@@ -19,23 +19,12 @@ struct pool {
 
 // A new one; 0 when there can be none.
 uint64_t pool_make(int device, uint64_t most);
-// Gives it a name.
-CUresult pool_name(struct pool *pool);
-
 // The pool behind a live handle, or NULL.
 struct pool *pool_find(CUmemoryPool handle);
 
 // `size` bytes of a pool are freed. The handle may be 0, or stale.
 void pool_count_free(uint64_t pool, uint64_t size);
 
-// ---- stream_memory.c: what was freed in a stream, and is used by its work until then ----
-
-// Gives back what was freed on streams that are known to have got there.
-void pool_release_settled(void);
-// Whether anything waits for that.
-_Bool pool_waits(void);
-// All memory is gone.
-void pool_forget_all(void);
 void pool_empty_all(void);
 
 #endif

@@ -6,8 +6,12 @@
 #include <unistd.h>
 
 #include "guest_calls.h"
+#include "memory/internal.h"
+#include "memory/memory.h"
+#include "memory/memory_range.h"
 #include "memory/pool.h"
 #include "memory/sharing.h"
+#include "memory/token.h"
 #include "session/device.h"
 #include "session/handle.h"
 #include "session/lane.h"

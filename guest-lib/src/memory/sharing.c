@@ -1,5 +1,7 @@
 // Memory and events shared with other processes, which have sessions of their own. What the program
 // passes around are tokens of the server, as they are, or in a file that it passes by descriptor.
+#include "memory/sharing.h"
+
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <stdlib.h>
@@ -9,14 +11,12 @@
 #include <unistd.h>
 
 #include "guest_calls.h"
-#include "memory/memory_parts.h"
-#include "memory/sharing.h"
+#include "memory/internal.h"
 #include "memory/virtual_memory.h"
 #include "session/context.h"
 #include "session/handle.h"
 #include "streams/event.h"
-#include "streams/stream.h"
-#include "wire/enter.h"
+#include "wire/order.h"
 
 // Memory of another process, mapped here.
 struct import {

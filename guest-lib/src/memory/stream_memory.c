@@ -7,13 +7,15 @@
 
 #include "base/grow.h"
 #include "guest_calls.h"
-#include "memory/memory_parts.h"
+#include "memory/internal.h"
 #include "memory/pool.h"
 #include "memory/sharing.h"
 #include "session/context.h"
 #include "session/handle.h"
 #include "session/lane.h"
+#include "streams/recorder.h"
 #include "streams/stream.h"
+#include "wire/order.h"
 
 // How many of a stream's frees an allocation looks through for one that fits.
 #define LOOKED_THROUGH 32

@@ -2,10 +2,10 @@
 #include "memory/stream_values.h"
 
 #include "guest_calls.h"
-#include "memory/memory.h"
+#include "memory/memory_range.h"
 #include "streams/pending.h"
+#include "streams/recorder.h"
 #include "streams/stream.h"
-#include "wire/enter.h"
 
 _Bool value_waits(uint32_t operation) {
   return operation == CU_STREAM_MEM_OP_WAIT_VALUE_32 || operation == CU_STREAM_MEM_OP_WAIT_VALUE_64;

@@ -1,13 +1,15 @@
 // Variables of modules, which lie where the driver put them, outside the window.
+#include "memory/variable.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/grow.h"
+#include "memory/internal.h"
 #include "memory/memory.h"
-#include "memory/memory_parts.h"
 #include "memory/peer.h"
-#include "pages/pages.h"
+#include "pages/page_ranges.h"
 #include "session/lane.h"
 #include "setup/log.h"
 

@@ -7,10 +7,11 @@
 
 #include "base/grow.h"
 #include "guest_calls.h"
-#include "memory/memory_parts.h"
+#include "memory/internal.h"
 #include "memory/peer.h"
-#include "session/context.h"
-#include "session/handle.h"
+#include "session/device.h"
+#include "session/lane.h"
+#include "wire/answer.h"
 #include "wire/enter.h"
 #include "wire/order.h"
 

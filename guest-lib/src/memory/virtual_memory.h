@@ -21,13 +21,6 @@ struct physical {
   unsigned mappings;
 };
 
-// A new one with one reference; NULL when it cannot be had. The server is yet to be told.
-struct physical *physical_new(uint64_t size, int device, _Bool shareable);
-// The one that the program has a reference to, or NULL.
-struct physical *physical_find(uint64_t handle);
-// Ends it if neither references nor mappings are left, and tells the server.
-CUresult physical_drop_unused(struct physical *physical);
-
 // Whole granules, and no wrap around.
 static inline _Bool granular(uint64_t address, uint64_t size) {
   return size && !((address | size) & (WIRE_GRANULE - 1)) && size <= UINT64_MAX - address;

@@ -1,6 +1,6 @@
 // The session's window of device addresses, in granules of WIRE_GRANULE: which are free, and what
 // lies in those that hold memory. Its last part is for pinned host memory. Everything here is
-// called with the memory lock held (memory_parts.h), but for window_has and window_is_host.
+// called with the memory lock held (memory.h), but for window_has and window_is_host.
 #ifndef OUTBOARD_WINDOW_H
 #define OUTBOARD_WINDOW_H
 

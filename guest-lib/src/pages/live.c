@@ -3,6 +3,8 @@
 // registered memory is always so; allocated memory where it is touched while work runs. Changes go
 // to the device before work is posted, come after waits, and are exchanged from time to time while
 // work runs. Who changes the same four bytes as the other side at once does not know who wins.
+#include "pages/live.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -15,7 +17,7 @@
 #include "guest_calls.h"
 #include "page_hash.h"
 #include "pages/fault.h"
-#include "pages/pages_parts.h"
+#include "pages/internal.h"
 #include "setup/log.h"
 #include "wire/answer.h"
 #include "wire/enter.h"

@@ -6,7 +6,8 @@
 #include "base/grow.h"
 #include "pages/backing.h"
 #include "pages/fault.h"
-#include "pages/pages_parts.h"
+#include "pages/internal.h"
+#include "pages/page_variables.h"
 
 static struct range **ranges;  // by address
 static size_t range_count, range_room;

@@ -1,10 +1,12 @@
 // Managed variables of a library that several devices have: one for all of them and the host. Each
 // device has bytes of its own, at an address of its own; those that count are on one at a time, or
 // on the host.
+#include "pages/page_variables.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "pages/pages_parts.h"
+#include "pages/internal.h"
 #include "wire/order.h"
 
 _Atomic unsigned pages_variables;

@@ -5,7 +5,6 @@
 
 #include "abi_storage.h"
 #include "guest_calls.h"
-#include "session/lane.h"
 
 #define STACK_MAX 64
 

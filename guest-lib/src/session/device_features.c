@@ -5,6 +5,7 @@
 
 #include "guest_calls.h"
 #include "session/context.h"
+#include "session/device.h"
 
 CUresult guest_cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev) {
   if (!device_exists(dev)) return CUDA_ERROR_INVALID_DEVICE;

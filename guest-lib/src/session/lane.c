@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 
 #include "session/context.h"
+#include "session/handle.h"
 #include "setup/log.h"
 
 int lane_count = 1;

@@ -5,13 +5,18 @@
 #include <stdlib.h>
 
 #include "guest_calls.h"
-#include "pages/pages.h"
+#include "pages/live.h"
 #include "session/context.h"
 #include "session/handle.h"
 #include "session/lane.h"
 #include "streams/device_wait.h"
+#include "streams/internal.h"
+#include "streams/recorder.h"
 #include "streams/stream.h"
+#include "wire/answer.h"
+#include "wire/batch.h"
 #include "wire/enter.h"
+#include "wire/order.h"
 
 struct event {
   _Atomic unsigned references;  // the handle's, until it is destroyed, and those of nodes of graphs

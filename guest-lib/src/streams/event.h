@@ -25,8 +25,6 @@ CUresult event_record_all(CUevent event, uint64_t context);
 CUresult event_check_untimed(CUevent event);
 // The last command put on `stream` records it.
 void event_recorded(CUevent event, uint64_t stream);
-// The server says that an event asked about is done.
-void event_finished(const struct wire_done *done);
 // All events are gone: a reset of the context.
 void event_forget_all(void);
 // Destroys the events created in a context that ends.

@@ -11,15 +11,19 @@
 
 #include "base/thread_role.h"
 #include "guest_calls.h"
+#include "pages/live.h"
 #include "pages/pages.h"
 #include "session/lane.h"
 #include "setup/log.h"
+#include "streams/internal.h"
 #include "streams/pending.h"
 #include "streams/recorder.h"
 #include "streams/stream.h"
 #include "wire/answer.h"
+#include "wire/batch.h"
 #include "wire/connection.h"
 #include "wire/enter.h"
+#include "wire/order.h"
 
 // The server calls no more at once than this, whatever it says.
 #define CALLS_MAX (1u << 16)

@@ -21,12 +21,6 @@ void host_function_drop(uint64_t number);
 // To be called after command `sequence`, the launch of a graph that has host nodes, was posted.
 void host_function_expect(uint64_t sequence);
 
-// The server says that a stream has come to a function. False: there is none of that number.
-_Bool host_function_called(const struct wire_call *call);
-
-// The thread that read the socket has stopped. Cheap when no function may come.
-void host_function_reader_left(void);
-
 // A step of this library's own in a stream of the thread's lane: once the stream has come to it,
 // `take` is called on that thread, and the stream waits until host_step_done, then or later. It is
 // also called when the context has failed: what waits for it may be another lane's.

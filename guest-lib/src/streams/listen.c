@@ -1,7 +1,6 @@
 #include "streams/listen.h"
 
-#include "streams/event.h"
-#include "streams/host_function.h"
+#include "streams/internal.h"
 #include "wire/answer.h"
 
 static const struct answer_listener streams = {

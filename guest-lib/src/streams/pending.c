@@ -3,7 +3,7 @@
 #include <pthread.h>
 
 #include "session/lane.h"
-#include "streams/stream.h"
+#include "wire/order.h"
 
 #define STREAMS_MAX 32
 

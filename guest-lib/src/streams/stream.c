@@ -5,11 +5,13 @@
 #include <stdlib.h>
 
 #include "guest_calls.h"
-#include "pages/pages.h"
+#include "pages/live.h"
 #include "session/context.h"
 #include "session/handle.h"
 #include "session/lane.h"
-#include "streams/event.h"
+#include "streams/internal.h"
+#include "streams/recorder.h"
+#include "wire/answer.h"
 #include "wire/enter.h"
 #include "wire/order.h"
 

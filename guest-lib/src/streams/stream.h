@@ -17,10 +17,6 @@ CUresult stream_for_work(CUstream stream, int per_thread, uint64_t *wire);
 // The context of a stream.
 uint64_t stream_context(uint64_t wire);
 
-// The calling thread's own default stream in the current context (thread_stream.c), and what it is
-// made with.
-CUresult thread_stream_of_caller(uint64_t *wire);
-CUresult stream_begin(uint64_t *wire);
 // One that waits for nothing, and that nothing waits for, of this library's own.
 CUresult stream_begin_apart(uint64_t *wire);
 void stream_end(uint64_t wire);

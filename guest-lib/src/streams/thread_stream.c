@@ -6,6 +6,7 @@
 #include "session/context.h"
 #include "session/handle.h"
 #include "session/lane.h"
+#include "streams/internal.h"
 #include "streams/stream.h"
 #include "wire/enter.h"
 

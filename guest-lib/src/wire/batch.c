@@ -11,6 +11,7 @@
 
 #include "base/ablation.h"
 #include "base/stats.h"
+#include "base/trace.h"
 #include "base/watch.h"
 #include "session/lane.h"
 #include "setup/log.h"

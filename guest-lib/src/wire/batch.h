@@ -22,10 +22,6 @@
 #define BATCH_COPY_MAX (16u << 10)
 #define BATCH_NO_STREAM UINT64_MAX
 
-// What a call returns that could not send: what every later call returns once the connection is
-// gone, and the reason has been logged; or that it was given things of two lanes.
-CUresult guest_lost(void);
-
 // A frame to fill, with the batch locked; NULL when it cannot be sent (nothing is locked).
 // `size` includes the header. Ends with batch_end, batch_wait or batch_defer.
 void *batch_begin(uint16_t op, size_t size);

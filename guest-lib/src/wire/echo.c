@@ -1,6 +1,7 @@
 #include "wire/echo.h"
 
 #include "base/ablation.h"
+#include "base/call.h"
 #include "guest_calls.h"
 #include "wire/answer.h"
 #include "wire/enter.h"

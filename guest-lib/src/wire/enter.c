@@ -7,7 +7,6 @@
 #include "abi_result.h"
 #include "base/thread_role.h"
 #include "base/trace.h"
-#include "wire/batch.h"
 #include "wire/connection.h"
 
 // Reasons to stop a call, as bits of guest_condition.

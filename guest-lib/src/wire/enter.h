@@ -40,6 +40,9 @@ void guest_attaching(void);  // to be followed by guest_attached, in the same th
 void guest_attached(_Bool success);
 void guest_set_lost(CUresult result);  // the connection is gone
 _Bool guest_is_lost(void);
+// What a call returns that could not send: what every later call returns once the connection is
+// gone, and the reason has been logged; or that it was given things of two lanes.
+CUresult guest_lost(void);
 void guest_watch_host_functions(void);  // calls made inside them are to be refused from now on
 void guest_watch_contexts(_Bool some_inactive);
 _Bool guest_is_child(void);  // this process was forked off after cuInit

@@ -2,6 +2,8 @@
 
 #include "guest_calls.h"
 #include "session/handle.h"
+#include "wire/answer.h"
+#include "wire/batch.h"
 #include "wire/enter.h"
 
 // What is known of a lane's streams.

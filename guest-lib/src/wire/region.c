@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/ablation.h"
+#include "base/populate.h"
 #include "guest_calls.h"
 #include "setup/log.h"
 #include "wire/answer.h"

@@ -6,6 +6,7 @@
 #include "wire/batch.h"
 #include "cuda_driver.h"
 #include "streams/recorder.h"
+#include "wire/enter.h"
 #include "wire_calls.h"
 
 // Described calls, for counters and logs.

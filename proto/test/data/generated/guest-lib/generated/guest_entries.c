@@ -7,7 +7,8 @@
 #include "wire/enter.h"
 #include "session/handle.h"
 #include "memory/memory.h"
-#include "kernels/module.h"
+#include "memory/memory_range.h"
+#include "kernels/lookup.h"
 #include "streams/stream.h"
 #include "base/watch.h"
 

@@ -1,7 +1,7 @@
 // What the files that manage shared pages have in common: the ranges, and the lock that all of this
 // is used under (pages.h).
-#ifndef OUTBOARD_PAGES_PARTS_H
-#define OUTBOARD_PAGES_PARTS_H
+#ifndef OUTBOARD_PAGES_INTERNAL_H
+#define OUTBOARD_PAGES_INTERNAL_H
 
 #include <pthread.h>
 #include <stdint.h>

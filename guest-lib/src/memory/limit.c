@@ -6,14 +6,13 @@
 
 #include "base/grow.h"
 #include "guest_calls.h"
-#include "memory/memory_parts.h"
-#include "memory/peer.h"
-#include "memory/pool.h"
+#include "memory/internal.h"
 #include "session/lane.h"
 #include "setup/log.h"
 #include "setup/size.h"
-#include "streams/stream.h"
 #include "wire.h"
+#include "wire/batch.h"
+#include "wire/order.h"
 
 // Freed, but work sent before may still use it: given back once that is known to be done. An
 // allocation by its address; what lies beside the window by `end`.

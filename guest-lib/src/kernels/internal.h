@@ -1,11 +1,13 @@
-// The inside of a module, for the two files that work on it: module.c loads and unloads, lookup.c
-// finds kernels and variables.
-#ifndef OUTBOARD_MODULE_PARTS_H
-#define OUTBOARD_MODULE_PARTS_H
+// The inside of modules and launches. module.c loads and unloads modules, lookup.c finds what is in
+// them.
+#ifndef OUTBOARD_KERNELS_INTERNAL_H
+#define OUTBOARD_KERNELS_INTERNAL_H
 
 #include <pthread.h>
 
+#include "kernels/function.h"
 #include "kernels/image.h"
+#include "kernels/launch.h"
 #include "kernels/module.h"
 
 struct kernel {
@@ -75,5 +77,30 @@ CUresult module_get_function(void *out, struct module *module, const char *name)
 
 // Loads a library again after a reset; the server still has the bytes of what it loaded before.
 CUresult module_revive(struct module *module);
+
+// ---- launch_check.c, launch_attributes.c ----
+
+// Whether the kernel can be launched so. What the driver does not tell about a kernel (the block it
+// was compiled for) is checked when the launch is carried out.
+CUresult launch_check(struct function *function, uint64_t wire, const struct launch_shape *shape);
+
+struct launch_attributes {
+  uint32_t count;
+  struct wire_launch_attribute travel[WIRE_LAUNCH_ATTRIBUTES];
+  CUevent events[2];  // recorded by the launch, or NULL
+};
+// Reads what a program gives; `shape` learns of what concerns it.
+CUresult launch_attributes_read(const CUlaunchAttribute *given, unsigned count,
+                                struct launch_attributes *attributes, struct launch_shape *shape);
+
+// ---- occupancy.c ----
+
+// Blocks of `threads` threads that a multiprocessor holds at once.
+CUresult function_occupancy(struct function *function, uint64_t wire, int threads, size_t shared,
+                            unsigned flags, int *blocks);
+// Blocks of one warp, of two, ... with `shared` bytes each.
+void function_add_occupancy(struct function *function, size_t shared, unsigned flags,
+                            const uint8_t blocks[WIRE_OCCUPANCY_SIZES]);
+void function_forget_occupancy(struct function *function);
 
 #endif

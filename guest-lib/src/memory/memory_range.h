@@ -1,0 +1,48 @@
+// What an address belongs to, and whether a range is the program's.
+#ifndef OUTBOARD_MEMORY_RANGE_H
+#define OUTBOARD_MEMORY_RANGE_H
+
+#include <stdint.h>
+
+#include "cuda_driver.h"
+#include "memory/memory.h"
+
+// CUDA_SUCCESS when [address, address + size) lies in one live allocation or module variable, or in
+// mappings side by side, and the device may use it. What the host shares of it is the device's from
+// now on; with the second, for it to read.
+CUresult memory_check(uint64_t address, uint64_t size);
+CUresult memory_check_source(uint64_t address, uint64_t size);
+// The allocation that holds `address`. False when there is none.
+_Bool memory_find(uint64_t address, struct allocation *found);
+// Whether an address is the device's: inside the window or in a module's variable, and not pinned
+// memory that the device has nothing of.
+_Bool memory_is_device(const void *pointer);
+// Whether it is the host's as well.
+_Bool memory_is_shared(const void *pointer);
+
+// Bytes an operation touches; UINT64_MAX when the numbers overflow, which no range holds.
+static inline uint64_t span_1d(uint64_t count, uint64_t element) {
+  uint64_t bytes;
+  return __builtin_mul_overflow(count, element, &bytes) ? UINT64_MAX : bytes;
+}
+static inline uint64_t span_2d(uint64_t pitch, uint64_t height, uint64_t width) {
+  uint64_t bytes;
+  if (height == 0 || width == 0) return 0;
+  if (__builtin_mul_overflow(pitch, height - 1, &bytes) ||
+      __builtin_add_overflow(bytes, width, &bytes))
+    return UINT64_MAX;
+  return bytes;
+}
+
+// What a fill touches: `height` rows of `width` elements of `unit` bytes. Where it begins and the
+// pitch are multiples of that; one row has no use for a pitch, and nothing is nowhere.
+static inline CUresult memory_check_fill(uint64_t address, uint64_t pitch, uint64_t height,
+                                         uint64_t width, uint64_t unit) {
+  uint64_t row = span_1d(width, unit);
+  if (!row || !height) return CUDA_SUCCESS;
+  if (address % unit || (height > 1 && (pitch % unit || pitch < row)))
+    return CUDA_ERROR_INVALID_VALUE;
+  return memory_check(address, span_2d(pitch, height, row));
+}
+
+#endif
