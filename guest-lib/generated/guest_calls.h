@@ -1756,19 +1756,19 @@ static inline CUresult ask_MemoryExport(uint64_t memory, uint64_t address, uint6
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_MemoryImport(uint64_t memory, uint32_t own, uint64_t token0, uint64_t token1, uint64_t token2, uint64_t token3, uint64_t token4, uint64_t token5, uint64_t token6, uint64_t token7, struct answer *answer) {
+static inline CUresult ask_MemoryImport(uint64_t memory, uint32_t own, uint64_t name0, uint64_t name1, uint64_t name2, uint64_t name3, uint64_t name4, uint64_t name5, uint64_t name6, uint64_t name7, struct answer *answer) {
   struct wire_MemoryImport *frame = batch_ask(WIRE_MemoryImport, sizeof(struct wire_MemoryImport), answer);
   if (!frame) return guest_lost();
   frame->memory = memory;
   frame->own = own;
-  frame->token0 = token0;
-  frame->token1 = token1;
-  frame->token2 = token2;
-  frame->token3 = token3;
-  frame->token4 = token4;
-  frame->token5 = token5;
-  frame->token6 = token6;
-  frame->token7 = token7;
+  frame->name0 = name0;
+  frame->name1 = name1;
+  frame->name2 = name2;
+  frame->name3 = name3;
+  frame->name4 = name4;
+  frame->name5 = name5;
+  frame->name6 = name6;
+  frame->name7 = name7;
   return batch_wait(answer, sizeof(struct wire_MemoryImport_reply));
 }
 
@@ -1781,18 +1781,18 @@ static inline CUresult ask_EventExport(uint64_t event, struct answer *answer) {
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_EventImport(uint64_t event, uint64_t token0, uint64_t token1, uint64_t token2, uint64_t token3, uint64_t token4, uint64_t token5, uint64_t token6, uint64_t token7, struct answer *answer) {
+static inline CUresult ask_EventImport(uint64_t event, uint64_t name0, uint64_t name1, uint64_t name2, uint64_t name3, uint64_t name4, uint64_t name5, uint64_t name6, uint64_t name7, struct answer *answer) {
   struct wire_EventImport *frame = batch_ask(WIRE_EventImport, sizeof(struct wire_EventImport), answer);
   if (!frame) return guest_lost();
   frame->event = event;
-  frame->token0 = token0;
-  frame->token1 = token1;
-  frame->token2 = token2;
-  frame->token3 = token3;
-  frame->token4 = token4;
-  frame->token5 = token5;
-  frame->token6 = token6;
-  frame->token7 = token7;
+  frame->name0 = name0;
+  frame->name1 = name1;
+  frame->name2 = name2;
+  frame->name3 = name3;
+  frame->name4 = name4;
+  frame->name5 = name5;
+  frame->name6 = name6;
+  frame->name7 = name7;
   return batch_wait(answer, sizeof(struct wire_EventImport_reply));
 }
 
@@ -1887,18 +1887,18 @@ static inline CUresult ask_PeerOffer(struct answer *answer) {
 }
 
 // Sends and waits. The reply lies in *answer until answer_free(answer).
-static inline CUresult ask_PeerJoin(uint32_t peer, uint64_t token0, uint64_t token1, uint64_t token2, uint64_t token3, uint64_t token4, uint64_t token5, uint64_t token6, uint64_t token7, struct answer *answer) {
+static inline CUresult ask_PeerJoin(uint32_t peer, uint64_t name0, uint64_t name1, uint64_t name2, uint64_t name3, uint64_t name4, uint64_t name5, uint64_t name6, uint64_t name7, struct answer *answer) {
   struct wire_PeerJoin *frame = batch_ask(WIRE_PeerJoin, sizeof(struct wire_PeerJoin), answer);
   if (!frame) return guest_lost();
   frame->peer = peer;
-  frame->token0 = token0;
-  frame->token1 = token1;
-  frame->token2 = token2;
-  frame->token3 = token3;
-  frame->token4 = token4;
-  frame->token5 = token5;
-  frame->token6 = token6;
-  frame->token7 = token7;
+  frame->name0 = name0;
+  frame->name1 = name1;
+  frame->name2 = name2;
+  frame->name3 = name3;
+  frame->name4 = name4;
+  frame->name5 = name5;
+  frame->name6 = name6;
+  frame->name7 = name7;
   return batch_wait(answer, sizeof(struct wire_PeerJoin_reply));
 }
 

@@ -1066,7 +1066,7 @@ struct wire_MemoryAccess {
 };
 WIRE_CHECK(sizeof(struct wire_MemoryAccess) == 32, "wire_MemoryAccess");
 
-// a token for memory that the guest manages itself, or (memory 0) for what one MemoryMap mapped; offset and length say what of it is meant
+// a share name for memory that the guest manages itself, or (memory 0) for what one MemoryMap mapped; offset and length say what of it is meant
 struct wire_MemoryExport {
   struct wire_request request;
   uint64_t memory;
@@ -1078,31 +1078,31 @@ struct wire_MemoryExport {
 WIRE_CHECK(sizeof(struct wire_MemoryExport) == 56, "wire_MemoryExport");
 struct wire_MemoryExport_reply {
   struct wire_reply reply;
-  uint64_t token0;
-  uint64_t token1;
-  uint64_t token2;
-  uint64_t token3;
-  uint64_t token4;
-  uint64_t token5;
-  uint64_t token6;
-  uint64_t token7;
+  uint64_t name0;
+  uint64_t name1;
+  uint64_t name2;
+  uint64_t name3;
+  uint64_t name4;
+  uint64_t name5;
+  uint64_t name6;
+  uint64_t name7;
 };
 WIRE_CHECK(sizeof(struct wire_MemoryExport_reply) == 88, "wire_MemoryExport_reply");
 
-// the memory of a token, under a handle that the guest minted, to be placed; own says whether it may be the session's own
+// the memory of a share name, under a handle that the guest minted, to be placed; own says whether it may be the session's own
 struct wire_MemoryImport {
   struct wire_request request;
   uint64_t memory;
   uint32_t own;
   uint32_t pad0;
-  uint64_t token0;
-  uint64_t token1;
-  uint64_t token2;
-  uint64_t token3;
-  uint64_t token4;
-  uint64_t token5;
-  uint64_t token6;
-  uint64_t token7;
+  uint64_t name0;
+  uint64_t name1;
+  uint64_t name2;
+  uint64_t name3;
+  uint64_t name4;
+  uint64_t name5;
+  uint64_t name6;
+  uint64_t name7;
 };
 WIRE_CHECK(sizeof(struct wire_MemoryImport) == 96, "wire_MemoryImport");
 struct wire_MemoryImport_reply {
@@ -1120,28 +1120,28 @@ struct wire_EventExport {
 WIRE_CHECK(sizeof(struct wire_EventExport) == 24, "wire_EventExport");
 struct wire_EventExport_reply {
   struct wire_reply reply;
-  uint64_t token0;
-  uint64_t token1;
-  uint64_t token2;
-  uint64_t token3;
-  uint64_t token4;
-  uint64_t token5;
-  uint64_t token6;
-  uint64_t token7;
+  uint64_t name0;
+  uint64_t name1;
+  uint64_t name2;
+  uint64_t name3;
+  uint64_t name4;
+  uint64_t name5;
+  uint64_t name6;
+  uint64_t name7;
 };
 WIRE_CHECK(sizeof(struct wire_EventExport_reply) == 88, "wire_EventExport_reply");
 
 struct wire_EventImport {
   struct wire_request request;
   uint64_t event;
-  uint64_t token0;
-  uint64_t token1;
-  uint64_t token2;
-  uint64_t token3;
-  uint64_t token4;
-  uint64_t token5;
-  uint64_t token6;
-  uint64_t token7;
+  uint64_t name0;
+  uint64_t name1;
+  uint64_t name2;
+  uint64_t name3;
+  uint64_t name4;
+  uint64_t name5;
+  uint64_t name6;
+  uint64_t name7;
 };
 WIRE_CHECK(sizeof(struct wire_EventImport) == 88, "wire_EventImport");
 struct wire_EventImport_reply {
@@ -1256,37 +1256,37 @@ struct wire_UploadKeep {
 };
 WIRE_CHECK(sizeof(struct wire_UploadKeep) == 32, "wire_UploadKeep");
 
-// a token by which the program's other sessions on the server may ask this one for what it lends
+// a share name by which the program's other sessions on the server may ask this one for what it lends
 struct wire_PeerOffer {
   struct wire_request request;
 };
 WIRE_CHECK(sizeof(struct wire_PeerOffer) == 16, "wire_PeerOffer");
 struct wire_PeerOffer_reply {
   struct wire_reply reply;
-  uint64_t token0;
-  uint64_t token1;
-  uint64_t token2;
-  uint64_t token3;
-  uint64_t token4;
-  uint64_t token5;
-  uint64_t token6;
-  uint64_t token7;
+  uint64_t name0;
+  uint64_t name1;
+  uint64_t name2;
+  uint64_t name3;
+  uint64_t name4;
+  uint64_t name5;
+  uint64_t name6;
+  uint64_t name7;
 };
 WIRE_CHECK(sizeof(struct wire_PeerOffer_reply) == 88, "wire_PeerOffer_reply");
 
-// connects this session to the one of the token, under a number from 0 to 7 that PeerMap names it by
+// connects this session to the one of the share name, under a number from 0 to 7 that PeerMap names it by
 struct wire_PeerJoin {
   struct wire_request request;
   uint32_t peer;
   uint32_t pad0;
-  uint64_t token0;
-  uint64_t token1;
-  uint64_t token2;
-  uint64_t token3;
-  uint64_t token4;
-  uint64_t token5;
-  uint64_t token6;
-  uint64_t token7;
+  uint64_t name0;
+  uint64_t name1;
+  uint64_t name2;
+  uint64_t name3;
+  uint64_t name4;
+  uint64_t name5;
+  uint64_t name6;
+  uint64_t name7;
 };
 WIRE_CHECK(sizeof(struct wire_PeerJoin) == 88, "wire_PeerJoin");
 struct wire_PeerJoin_reply {

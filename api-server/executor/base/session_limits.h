@@ -28,7 +28,7 @@ namespace outboard {
   LIMIT(placed, 1 << 18)         /* where they are mapped, with what is borrowed from peers, */   \
   LIMIT(shareable, 4096)         /* and pieces and mappings that a file stands behind, */         \
   LIMIT(lendable, 1 << 14)       /* beside those that peers may borrow */                         \
-  LIMIT(offers, 4096)            /* tokens for other processes, of this process */                \
+  LIMIT(offers, 4096)            /* share names for other processes, of this one */               \
   LIMIT(kernel_names, 1 << 16)   /* whose times are kept apart, */                                \
   LIMIT(kernel_name_bytes, 16 << 20) /* and bytes of them all; the rest share one */              \
   LIMIT(printed_bytes, 16 << 20)     /* by kernels, not yet sent */                               \

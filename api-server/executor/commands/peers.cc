@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "commands/token_words.h"
+#include "commands/share_names.h"
 #include "dispatch.h"
 #include "session/session.h"
 
@@ -12,9 +12,9 @@ namespace outboard {
 
 void handle_PeerOffer(Session &s, const wire_PeerOffer &q) {
   Lender *const lender = s.memory().lender();
-  answer_token<wire_PeerOffer_reply>(s, q.request.request,
-                                     lender ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
-                                     lender ? lender->token() : std::nullopt);
+  answer_share_name<wire_PeerOffer_reply>(
+      s, q.request.request, lender ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
+      lender ? lender->name() : std::nullopt);
 }
 
 void handle_PeerJoin(Session &s, const wire_PeerJoin &q) {
@@ -23,7 +23,7 @@ void handle_PeerJoin(Session &s, const wire_PeerJoin &q) {
   }
   std::unique_ptr<PeerLink> link;
   if (s.memory().lender())
-    link = PeerLink::join(token_of(q), s.program(), [&s] { return s.is_left_alone(); });
+    link = PeerLink::join(share_name_of(q), s.program(), [&s] { return s.is_left_alone(); });
   const bool good = link != nullptr;
   if (good) {
     s.watch_peer(link->fd());

@@ -143,8 +143,8 @@ Gate::Pass Gate::enter(CUstream stream, KernelCost &kernel, uint64_t blocks) {
   }
   const uint64_t predicted = kernel.predict(blocks);
   Group *group = current_;
-  // A group whose ticket may be granted at any moment is not ours to change.
-  if (!group || group->ticketed || !has_room(group, kernel, predicted, kGroupNs) ||
+  // A group whose hold may be released at any moment is not ours to change.
+  if (!group || group->has_hold || !has_room(group, kernel, predicted, kGroupNs) ||
       group->stream != stream) {
     pause();
     group = begin_group(stream, kernel);
@@ -209,7 +209,7 @@ void Gate::take_back(const Pass &pass) {
   --group->launches;
   group->blocks -= moved ? 1 : pass.blocks_;
   group->predicted -= pass.predicted_;
-  if (group->ticketed && !group->granted) {
+  if (group->has_hold && !group->released) {
     count(words_.held, uint64_t{0} - 1);
   } else if (group->counted) {
     account(group);
@@ -224,11 +224,11 @@ Gate::Pass Gate::enter_limited(CUstream stream, KernelCost &kernel, uint64_t blo
   follow_mode(words_.mode.load(std::memory_order_relaxed));
   Group *group = current_;
   const bool same = group && group->stream == stream;
-  // Blocks are counted to the last one, so each launch has a ticket of its own.
+  // Blocks are counted to the last one, so each launch has a hold of its own.
   const bool single = words_.unit.load(std::memory_order_relaxed) != kModeDeviceTime;
   if (held_groups_ == 0 && may_start(predicted, known)) {
     // Joins what runs already.
-    if (same && (!group->ticketed || group->granted) &&
+    if (same && (!group->has_hold || group->released) &&
         has_room(group, kernel, predicted, kQuantumNs)) {
       const Pass pass = add(group, kernel, blocks, predicted);
       account(group);
@@ -244,7 +244,7 @@ Gate::Pass Gate::enter_limited(CUstream stream, KernelCost &kernel, uint64_t blo
   }
   count(words_.held);
   // Joins what waits already.
-  if (same && group->ticketed && !group->granted && !single &&
+  if (same && group->has_hold && !group->released && !single &&
       has_room(group, kernel, predicted, kQuantumNs)) {
     return add(group, kernel, blocks, predicted);
   }
@@ -252,7 +252,7 @@ Gate::Pass Gate::enter_limited(CUstream stream, KernelCost &kernel, uint64_t blo
   pause();
   group = take_group(stream, kernel);
   lock.lock();
-  group->ticketed = group->held = true;
+  group->has_hold = group->held = true;
   ++held_groups_;
   const Pass pass = add(group, kernel, blocks, predicted);
   lock.unlock();
@@ -299,13 +299,13 @@ Group *Gate::begin_group(CUstream stream, const KernelCost &first) {
   return current_ = group;
 }
 
-// Puts a ticket in front of the group's work.
+// Puts a hold in front of the group's work.
 void Gate::post(Group *group) {
   const CUresult posted = driver_.cuLaunchHostFunc(
       group->stream,
       [](void *data) {
-        auto *const ticket = static_cast<Group *>(data);
-        ticket->gate->await(ticket);
+        auto *const hold = static_cast<Group *>(data);
+        hold->gate->await(hold);
       },
       group);
   if (posted != CUDA_SUCCESS) {
@@ -389,9 +389,9 @@ void Gate::account(Group *group) {
   group->in_flight = group->predicted;
 }
 
-// A group with a ticket may run.
+// A group with a hold may run.
 void Gate::let_run(Group *group) {
-  group->granted = true;
+  group->released = true;
   group->held.store(false, std::memory_order_release);
   --held_groups_;
   count(words_.held, uint64_t{0} - group->launches);
@@ -400,7 +400,7 @@ void Gate::let_run(Group *group) {
   if (group->closed) meter_.look();
 }
 
-// ---- tickets and what releases them ------------------------------------------------------------
+// ---- holds and what releases them ------------------------------------------------------------
 
 // On a thread of the driver, when all that stands before the group in its stream is done.
 void Gate::await(Group *group) {

@@ -2,17 +2,17 @@
 // WorkDriver). It measures what a session's work costs the device, and holds it back when the
 // session has used up its tokens (token_page.h).
 //
-// Holding back blocks no thread of the session: a ticket, which is a host function that waits, goes
+// Holding back blocks no thread of the session: a hold, which is a host function that waits, goes
 // into the stream in front of the work. To everything else the session looks like one whose device
-// is busy: order, events, queries and synchronisations stay right by themselves. Tickets are
-// granted as they come up in their streams, those of earlier launches first.
+// is busy: order, events, queries and synchronisations stay right by themselves. Holds are
+// released as they come up in their streams, those of earlier launches first.
 //
 // Cost is charged when work starts, as predicted; what takes longer is charged while it runs; and
 // all is corrected when it is measured. While there is
 // a limit, little is let through ahead of what has ended, so that a prediction can be wrong by one
 // kernel and no more.
 //
-// Lock: mutex_, which tickets take on threads of the driver: no driver call is made with it.
+// Lock: mutex_, which holds take on threads of the driver: no driver call is made with it.
 #pragma once
 
 #include <condition_variable>
@@ -139,19 +139,19 @@ class Gate {
   KernelCost *const copies_;
   KernelCost *const sets_;
 
-  // The leader's, but what a ticket stands before is under the lock until it is granted.
+  // The leader's, but what a hold stands before is under the lock until it is released.
   Group *current_ = nullptr;
   uint64_t posted_ = 0;
 
-  std::atomic<unsigned> want_room_{0};  // tickets that only wait for others to end
+  std::atomic<unsigned> want_room_{0};  // holds that only wait for others to end
   std::atomic<size_t> under_way_{0};    // groups begun and not finished
   std::atomic<uint64_t> streams_gone_{0};
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<Group>> all_;
   std::vector<Group *> spare_;
-  std::vector<Group *> arrived_;  // tickets that have come up, by sequence
-  uint64_t held_groups_ = 0;      // with tickets that are not granted
+  std::vector<Group *> arrived_;  // holds that have come up, by sequence
+  uint64_t held_groups_ = 0;      // with holds that are not released
   uint64_t running_groups_ = 0;
   uint64_t unknown_groups_ = 0;  // of those
   bool host_token_ = false;      // kModeHostTime: one is being used up

@@ -59,7 +59,7 @@ struct Group {
 
   // What the meter may know of a group while the leader still adds to it.
   const KernelCost *first = nullptr;  // of its launches
-  std::atomic<bool> held{false};      // by a ticket that is not granted
+  std::atomic<bool> held{false};      // by a hold that is not released
   std::atomic<uint64_t> posted{0};    // launches that the driver is known to have
   std::atomic<bool> broken{false};    // the driver took no events
   std::atomic<bool> closed{false};    // its end is posted; what it is of does not change any more
@@ -83,9 +83,9 @@ struct Group {
     uint64_t since = 0;
   } traced;
 
-  // With a ticket, its work does not start before it is granted.
-  bool ticketed = false;
-  bool granted = false;
+  // With a hold, its work does not start before it is released.
+  bool has_hold = false;
+  bool released = false;
 
   // Whether the driver has work of it, and it may run as far as the gate goes.
   bool begun() const { return !held && (closed || posted.load(std::memory_order_acquire) > 0); }
@@ -109,7 +109,7 @@ struct Group {
     spent = 0;
     overdue = false;
     known = true;
-    full = counted = counted_unknown = ticketed = granted = false;
+    full = counted = counted_unknown = has_hold = released = false;
   }
 };
 

@@ -84,7 +84,7 @@ class Memory {
   bool is_shareable(uint64_t address) const;
   CUresult share_mapping(uint64_t address, uint64_t *size, int *fd);
   // `create_misuse` has nothing against the handle.
-  CUresult import(uint64_t handle, uint64_t size, int fd, const Token &token);
+  CUresult import(uint64_t handle, uint64_t size, int fd, const ShareName &name);
 
   // ---- memory that the sessions of a program lend each other: peer_memory.cc. `misuse` as above.
 
@@ -157,8 +157,8 @@ class Memory {
     size_t mappings = 0;
     bool shareable = false;
     uint64_t handle = 0;
-    bool shared = false;            // there are tokens for it
-    std::optional<Token> imported;  // it is another session's
+    bool shared = false;                // there are share names for it
+    std::optional<ShareName> imported;  // it is another session's
     bool lendable = false;
     std::shared_ptr<Loan> loan = nullptr;
   };

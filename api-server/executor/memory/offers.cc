@@ -12,7 +12,7 @@ namespace outboard {
 
 namespace {
 
-constexpr const char *kSocket = "share";
+constexpr const char *kSocket = "shared";
 constexpr int kPatience = 2;  // seconds
 
 constexpr uint64_t kMagic = 0x3165726168536b4f;  // changes with the layout of what is said
@@ -20,7 +20,7 @@ constexpr uint64_t kMagic = 0x3165726168536b4f;  // changes with the layout of w
 // What one process asks of another.
 struct Request {
   uint64_t magic;
-  Token token;
+  ShareName name;
   CUuuid device;
   uint64_t tenant_length;
   char tenant[256];
@@ -29,7 +29,7 @@ struct Request {
 struct Response {
   uint64_t magic;
   uint64_t there;
-  Ware ware;
+  Shared shared;
 };
 
 bool same(const CUuuid &a, const CUuuid &b) { return memcmp(a.bytes, b.bytes, 16) == 0; }
@@ -58,33 +58,34 @@ void Offers::answer(int connection) {
   Response response{};
   response.magic = kMagic;
   int fd = -1;
-  response.there = look_up(request.token, sharer, &response.ware, &fd);
+  response.there = look_up(request.name, sharer, &response.shared, &fd);
   send_message(connection, &response, sizeof response, fd);
   close_fd(fd);
 }
 
-// The same is always offered under the same token.
-std::optional<Token> Offers::offer(const Sharer &sharer, uint64_t key, const Ware &ware, int fd) {
+// The same is always offered under the same name.
+std::optional<ShareName> Offers::offer(const Sharer &sharer, uint64_t key, const Shared &shared,
+                                       int fd) {
   std::lock_guard lock(mutex_);
-  for (const auto &[token, offer] : offers_) {
+  for (const auto &[name, offer] : offers_) {
     if (offer.sharer.session == sharer.session && offer.key == key &&
-        offer.ware.kind == ware.kind && offer.ware.offset == ware.offset &&
-        offer.ware.length == ware.length) {
+        offer.shared.kind == shared.kind && offer.shared.offset == shared.offset &&
+        offer.shared.length == shared.length) {
       close_fd(fd);
-      return token;
+      return name;
     }
   }
-  Token token;
-  token.words[0] = kMagic;
-  token.words[1] = listener_.place()[0];
-  token.words[2] = listener_.place()[1];
+  ShareName name;
+  name.words[0] = kMagic;
+  name.words[1] = listener_.place()[0];
+  name.words[2] = listener_.place()[1];
   if (offers_.size() >= session_limits.offers || !listener_.listen() ||
-      getrandom(&token.words[3], 4 * sizeof(uint64_t), 0) != 4 * sizeof(uint64_t)) {
+      getrandom(&name.words[3], 4 * sizeof(uint64_t), 0) != 4 * sizeof(uint64_t)) {
     close_fd(fd);
     return std::nullopt;
   }
-  offers_[token] = {ware, fd, sharer, key};
-  return token;
+  offers_[name] = {shared, fd, sharer, key};
+  return name;
 }
 
 template <class F>
@@ -108,34 +109,34 @@ void Offers::withdraw_all(uint64_t session) {
   withdraw_if([=](const Entry &o) { return o.sharer.session == session; });
 }
 
-bool Offers::look_up(const Token &token, const Sharer &sharer, Ware *ware, int *fd) {
+bool Offers::look_up(const ShareName &name, const Sharer &sharer, Shared *shared, int *fd) {
   std::lock_guard lock(mutex_);
-  auto found = offers_.find(token);
+  auto found = offers_.find(name);
   if (found == offers_.end()) return false;
   const Entry &offer = found->second;
   if (offer.sharer.tenant != sharer.tenant || !same(offer.sharer.device, sharer.device)) {
     return false;
   }
-  *ware = offer.ware;
+  *shared = offer.shared;
   if (!fd || offer.fd < 0) return true;
   *fd = fcntl(offer.fd, F_DUPFD_CLOEXEC, 3);
   return *fd >= 0;
 }
 
-bool Offers::is_own(const Token &token) const { return token.place() == listener_.place(); }
+bool Offers::is_own(const ShareName &name) const { return name.place() == listener_.place(); }
 
-bool Offers::fetch(const Token &token, const Sharer &sharer, Ware *ware, int *fd) {
+bool Offers::fetch(const ShareName &name, const Sharer &sharer, Shared *shared, int *fd) {
   *fd = -1;
-  if (token.words[0] != kMagic) return false;
-  if (is_own(token)) return look_up(token, sharer, ware, fd);
+  if (name.words[0] != kMagic) return false;
+  if (is_own(name)) return look_up(name, sharer, shared, fd);
   Request request{};
   if (sharer.tenant.size() > sizeof request.tenant) return false;
   request.magic = kMagic;
-  request.token = token;
+  request.name = name;
   request.device = sharer.device;
   request.tenant_length = sharer.tenant.size();
   memcpy(request.tenant, sharer.tenant.data(), sharer.tenant.size());
-  const int connection = connect_local(kSocket, token.place(), kPatience);
+  const int connection = connect_local(kSocket, name.place(), kPatience);
   if (connection < 0) return false;
   Response response{};
   const bool there = send_message(connection, &request, sizeof request) &&
@@ -143,7 +144,7 @@ bool Offers::fetch(const Token &token, const Sharer &sharer, Ware *ware, int *fd
                      response.magic == kMagic && response.there;
   close(connection);
   if (there) {
-    *ware = response.ware;
+    *shared = response.shared;
   } else {
     close_fd(*fd);
     *fd = -1;
@@ -151,10 +152,10 @@ bool Offers::fetch(const Token &token, const Sharer &sharer, Ware *ware, int *fd
   return there;
 }
 
-bool Offers::is_offered(const Token &token, const Sharer &sharer) {
-  Ware ware;
+bool Offers::is_offered(const ShareName &name, const Sharer &sharer) {
+  Shared shared;
   int fd;
-  const bool there = fetch(token, sharer, &ware, &fd);
+  const bool there = fetch(name, sharer, &shared, &fd);
   close_fd(fd);
   return there;
 }

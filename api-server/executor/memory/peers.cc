@@ -26,7 +26,7 @@ constexpr size_t kMostConnections = 16;
 
 struct Hello {
   uint64_t magic;
-  Token token;
+  ShareName name;
   uint64_t group;
   uint64_t tenant_length;
   char tenant[256];
@@ -45,10 +45,10 @@ struct Answer {
   uint64_t size;
 };
 
-// The lenders of this process, by token. It has one session at a time, and maybe one that ends.
+// The lenders of this process, by name. It has one session at a time, and maybe one that ends.
 struct Lenders {
   std::mutex mutex;
-  std::map<Token, std::weak_ptr<Lender>> by_token;
+  std::map<ShareName, std::weak_ptr<Lender>> by_name;
   LocalListener listener{kSocket, "outboard-peers", Lender::welcome};
 };
 
@@ -61,22 +61,22 @@ Lenders &lenders() {
 
 // ---- lending -----------------------------------------------------------------------------------
 
-std::optional<Token> Lender::token() {
-  if (token_) return token_;
+std::optional<ShareName> Lender::name() {
+  if (name_) return name_;
   Lenders &all = lenders();
   std::lock_guard lock(all.mutex);
-  Token token;
-  token.words[0] = kMagic;
-  token.words[1] = all.listener.place()[0];
-  token.words[2] = all.listener.place()[1];
+  ShareName name;
+  name.words[0] = kMagic;
+  name.words[1] = all.listener.place()[0];
+  name.words[2] = all.listener.place()[1];
   if (!all.listener.listen() ||
-      getrandom(&token.words[3], 4 * sizeof(uint64_t), 0) != 4 * sizeof(uint64_t)) {
+      getrandom(&name.words[3], 4 * sizeof(uint64_t), 0) != 4 * sizeof(uint64_t)) {
     return std::nullopt;
   }
-  std::erase_if(all.by_token, [](const auto &one) { return one.second.expired(); });
-  all.by_token[token] = weak_from_this();
-  token_ = token;
-  return token_;
+  std::erase_if(all.by_name, [](const auto &one) { return one.second.expired(); });
+  all.by_name[name] = weak_from_this();
+  name_ = name;
+  return name_;
 }
 
 void Lender::lend(uint64_t number, const Lent *lent) {
@@ -128,8 +128,8 @@ void Lender::welcome(int connection) {
       hello.tenant_length <= sizeof hello.tenant) {
     Lenders &all = lenders();
     std::lock_guard lock(all.mutex);
-    const auto found = all.by_token.find(hello.token);
-    if (found != all.by_token.end()) lender = found->second.lock();
+    const auto found = all.by_name.find(hello.name);
+    if (found != all.by_name.end()) lender = found->second.lock();
   }
   if (!lender || lender->program_.group != hello.group ||
       lender->program_.tenant != std::string_view(hello.tenant, hello.tenant_length)) {
@@ -202,20 +202,20 @@ Borrowed Lender::borrow(uint64_t number, Lent *lent, int *fd) {
 
 // ---- borrowing ---------------------------------------------------------------------------------
 
-std::unique_ptr<PeerLink> PeerLink::join(const Token &token, const Program &program,
+std::unique_ptr<PeerLink> PeerLink::join(const ShareName &name, const Program &program,
                                          std::function<bool()> over) {
   Hello hello{};
   // A session that asked its own process would wait for itself.
-  if (token.words[0] != kMagic || token.place() == lenders().listener.place() ||
+  if (name.words[0] != kMagic || name.place() == lenders().listener.place() ||
       program.tenant.size() > sizeof hello.tenant) {
     return nullptr;
   }
   hello.magic = kMagic;
-  hello.token = token;
+  hello.name = name;
   hello.group = program.group;
   hello.tenant_length = program.tenant.size();
   memcpy(hello.tenant, program.tenant.data(), program.tenant.size());
-  const int fd = connect_local(kSocket, token.place(), kSecondsToJoin);
+  const int fd = connect_local(kSocket, name.place(), kSecondsToJoin);
   if (fd < 0) return nullptr;
   std::unique_ptr<PeerLink> link(new PeerLink(fd, std::move(over)));
   Answer greeting;

@@ -1,6 +1,6 @@
 // Memory that the sessions of one program, on devices of one server, lend each other, so that
 // kernels of one device reach the memory of another. Each session is in a process of its own: the
-// one that has the memory hands out descriptors, to processes of the same user that know its token,
+// one that has the memory hands out descriptors, to processes of the same user that know its name,
 // for sessions of the same program (docs/several-devices.md).
 #pragma once
 
@@ -54,7 +54,7 @@ class Lender : public std::enable_shared_from_this<Lender> {
       : driver_(driver), program_(std::move(program)), bind_(std::move(bind)) {}
 
   // By which others find it. Nothing when the system has no socket left.
-  std::optional<Token> token();
+  std::optional<ShareName> name();
 
   // By the leader. Numbers grow; `lent` is null for what cannot be lent, so that nobody waits.
   bool may_lend(uint64_t number) const { return number > last_; }
@@ -85,16 +85,16 @@ class Lender : public std::enable_shared_from_this<Lender> {
   uint64_t last_ = 0;
   bool closed_ = false;
   bool hurried_ = false;
-  std::optional<Token> token_;
+  std::optional<ShareName> name_;
   std::vector<int> connections_;
 };
 
 // A session's way to one that lends. By the leader alone, but for the descriptor.
 class PeerLink {
  public:
-  // Null when the token leads nowhere, or not to another session of the program. `over` says, to
-  // any thread, whether nobody is to wait any more.
-  static std::unique_ptr<PeerLink> join(const Token &token, const Program &program,
+  // Null when the share name leads nowhere, or not to another session of the program. `over` says,
+  // to any thread, whether nobody is to wait any more.
+  static std::unique_ptr<PeerLink> join(const ShareName &name, const Program &program,
                                         std::function<bool()> over);
   ~PeerLink();
   PeerLink(const PeerLink &) = delete;

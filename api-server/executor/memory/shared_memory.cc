@@ -78,7 +78,7 @@ CUresult Memory::exchange(uint64_t address, Range *range) {
   return scrub_apart(size, old);
 }
 
-CUresult Memory::import(uint64_t handle, uint64_t size, int fd, const Token &token) {
+CUresult Memory::import(uint64_t handle, uint64_t size, int fd, const ShareName &name) {
   if (size % WIRE_GRANULE || size == 0) return CUDA_ERROR_INVALID_HANDLE;
   if (physical_count_ == session_limits.physicals || size > left()) return CUDA_ERROR_OUT_OF_MEMORY;
   CUmemGenericAllocationHandle memory;
@@ -86,7 +86,7 @@ CUresult Memory::import(uint64_t handle, uint64_t size, int fd, const Token &tok
   const CUresult result = driver_.cuMemImportFromShareableHandle(
       &memory, descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   if (result != CUDA_SUCCESS) return result;
-  physicals_.keep(handle, {memory, size, 0, false, handle, false, token});
+  physicals_.keep(handle, {memory, size, 0, false, handle, false, name});
   ++physical_count_;
   // It keeps the other's memory alive, so it counts, here as there.
   mapped_ += size;

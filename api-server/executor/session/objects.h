@@ -53,7 +53,7 @@ class Objects {
   // Destroys what was taken; when somebody waits for it, after that.
   CUresult retire(CUstream stream);
   CUresult retire(CUevent event);
-  // Other processes may open it by a token, which goes when the event does.
+  // Other processes may open it by a share name, which goes when the event does.
   void note_exported(uint64_t event) { exported_events_.insert(event); }
   void drop_functions_of(const Module *module);
   // Destroys all of them; the first error.

@@ -350,7 +350,7 @@ TEST(a_launch_that_fails_costs_nothing) {
   CHECK_EQUAL(words().launches.load(), 0u);
   CHECK_EQUAL(words().blocks.load(), 0u);
   CHECK_EQUAL(words().charged.load(), 0u);
-  // Nor does one that is held, and no ticket stays behind.
+  // Nor does one that is held, and no hold stays behind.
   allow(kModeBlocks, 0);
   World::fake().fail("cuLaunchKernel", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, 0);
   w.add(0);
@@ -358,7 +358,7 @@ TEST(a_launch_that_fails_costs_nothing) {
     return words().launches.load() == 0 && words().gate_waits.load() == 1 &&
            words().held.load() == 0;
   });
-  // The driver takes no ticket, nor events: the work goes its way.
+  // The driver takes no hold, nor events: the work goes its way.
   World::fake().fail("cuLaunchHostFunc", CUDA_ERROR_OUT_OF_MEMORY, 0);
   World::fake().fail("cuEventRecord", CUDA_ERROR_OUT_OF_MEMORY, 0);
   w.add(w.beside);

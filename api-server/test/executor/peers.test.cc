@@ -21,12 +21,12 @@ WorldOptions lending(uint64_t granules) {
   return options;
 }
 
-Token offer(World &w) {
+ShareName offer(World &w) {
   const Answer answer = w.guest.call(WIRE_PeerOffer, wire_PeerOffer{});
   CHECK_EQUAL(answer.reply.result, CUDA_SUCCESS);
-  Token token;
-  memcpy(token.words.data(), &answer.frame.as<wire_PeerOffer_reply>().token0, sizeof token.words);
-  return token;
+  ShareName name;
+  memcpy(name.words.data(), &answer.frame.as<wire_PeerOffer_reply>().name0, sizeof name.words);
+  return name;
 }
 
 void lend(World &w, uint64_t address, uint64_t size, uint64_t loan) {
@@ -60,17 +60,17 @@ class Peer {
     CHECK_EQUAL(status, 0);
   }
   // On this side.
-  void give(const Token &token) { CHECK(write(to_[1], &token, sizeof token) == sizeof token); }
+  void give(const ShareName &name) { CHECK(write(to_[1], &name, sizeof name) == sizeof name); }
   void go() { CHECK(write(to_[1], "x", 1) == 1); }
   void await() {
     char step;
     CHECK(read(from_[0], &step, 1) == 1);
   }
   // On the other.
-  Token take() {
-    Token token;
-    CHECK(read(to_[0], &token, sizeof token) == sizeof token);
-    return token;
+  ShareName take() {
+    ShareName name;
+    CHECK(read(to_[0], &name, sizeof name) == sizeof name);
+    return name;
   }
   void wait() {
     char step;
@@ -83,8 +83,8 @@ class Peer {
   int to_[2], from_[2];
 };
 
-std::unique_ptr<PeerLink> join(const Token &token, const Program &program = kProgram) {
-  return PeerLink::join(token, program, [] { return false; });
+std::unique_ptr<PeerLink> join(const ShareName &name, const Program &program = kProgram) {
+  return PeerLink::join(name, program, [] { return false; });
 }
 
 bool borrow(PeerLink &link, uint64_t loan, uint64_t size) {
@@ -134,18 +134,18 @@ void end_with_borrowed(bool back) {
 
 TEST(only_sessions_of_the_program_are_lent_to) {
   Peer peer([](Peer &self) {
-    const Token token = self.take();
-    CHECK(!join(token, {"b", 9}));
-    CHECK(!join(token, {"", 9}));
-    CHECK(!join(token, {std::string(1000, 'a'), 9}));
-    CHECK(!join(token, {"a", 8}));
+    const ShareName name = self.take();
+    CHECK(!join(name, {"b", 9}));
+    CHECK(!join(name, {"", 9}));
+    CHECK(!join(name, {std::string(1000, 'a'), 9}));
+    CHECK(!join(name, {"a", 8}));
     for (size_t i = 0; i < 7; i++) {
-      Token other = token;
+      ShareName other = name;
       other.words[i] ^= uint64_t{1} << 40;
       CHECK(!join(other));
     }
-    CHECK(!join(Token{}));
-    const auto link = join(token);
+    CHECK(!join(ShareName{}));
+    const auto link = join(name);
     CHECK(link);
     CHECK(borrow(*link, 1, kGranule));
     CHECK(!borrow(*link, 1, kGranule));  // it has it
@@ -187,15 +187,15 @@ TEST(only_sessions_of_the_program_are_lent_to) {
 
 TEST(sixteen_connections_borrow_at_a_time) {
   Peer peer([](Peer &self) {
-    const Token token = self.take();
+    const ShareName name = self.take();
     std::vector<std::unique_ptr<PeerLink>> links;
-    for (int i = 0; i < 16; i++) CHECK(links.emplace_back(join(token)));
-    CHECK(!join(token));
+    for (int i = 0; i < 16; i++) CHECK(links.emplace_back(join(name)));
+    CHECK(!join(name));
     CHECK(borrow(*links.back(), 1, kGranule));
     // When it has left is the other's to see.
     links.erase(links.begin());
-    while (!links.emplace_back(join(token))) links.pop_back();
-    CHECK(!join(token));
+    while (!links.emplace_back(join(name))) links.pop_back();
+    CHECK(!join(name));
     self.say();
     return true;
   });
@@ -264,8 +264,8 @@ TEST(who_hangs_up_waits_for_no_peer) {
     options.patience = std::chrono::seconds(30);
     World w(std::move(options));
     wire_PeerJoin enter{};
-    const Token token = self.take();
-    memcpy(&enter.token0, token.words.data(), sizeof token.words);
+    const ShareName name = self.take();
+    memcpy(&enter.name0, name.words.data(), sizeof name.words);
     CHECK_EQUAL(w.guest.call(WIRE_PeerJoin, enter).reply.result, CUDA_SUCCESS);
     wire_PeerMap map{};
     map.address = World::base();
@@ -357,12 +357,12 @@ TEST(numbers_that_make_no_sense) {
     CHECK_EQUAL(w.guest.call(WIRE_PeerOffer, wire_PeerOffer{}).reply.result,
                 CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
   }
-  // A session's own token, and none.
+  // A session's own name, and none.
   World w(lending(4));
-  const Token own = offer(w);
+  const ShareName own = offer(w);
   wire_PeerJoin q{};
-  for (const Token &token : {own, Token{}}) {
-    memcpy(&q.token0, token.words.data(), sizeof token.words);
+  for (const ShareName &name : {own, ShareName{}}) {
+    memcpy(&q.name0, name.words.data(), sizeof name.words);
     CHECK_EQUAL(w.guest.call(WIRE_PeerJoin, q).reply.result, CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
   }
   // Nothing is there to be given back.

@@ -1,5 +1,5 @@
-// What sessions share: only under a token, for the same tenant on the same device, as long as it is
-// offered; and what is left of it.
+// What sessions share: only under a share name, for the same tenant on the same device, as long as
+// it is offered; and what is left of it.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -37,7 +37,7 @@ Answer export_mapping(World &w, uint64_t address, uint64_t size, uint64_t offset
 Words words_of(const Answer &answer) {
   CHECK_EQUAL(answer.reply.result, CUDA_SUCCESS);
   Words words;
-  memcpy(words.data(), &answer.frame.as<wire_MemoryExport_reply>().token0, sizeof words);
+  memcpy(words.data(), &answer.frame.as<wire_MemoryExport_reply>().name0, sizeof words);
   return words;
 }
 
@@ -45,7 +45,7 @@ Answer import(World &w, uint64_t handle, const Words &words, bool own) {
   wire_MemoryImport q{};
   q.memory = handle;
   q.own = own;
-  memcpy(&q.token0, words.data(), sizeof words);
+  memcpy(&q.name0, words.data(), sizeof words);
   return w.guest.call(WIRE_MemoryImport, q);
 }
 
@@ -70,14 +70,14 @@ TEST(only_who_should_gets_it) {
   CHECK(pipe(there) == 0 && pipe(back) == 0);
   const pid_t child = fork();
   if (child == 0) {
-    Ware ware;
-    ware.kind = Ware::kMemory;
-    ware.size = 4096;
-    ware.length = 99;
+    Shared shared;
+    shared.kind = Shared::kMemory;
+    shared.size = 4096;
+    shared.length = 99;
     const int fd = memfd_create("shared", MFD_CLOEXEC);
     if (write(fd, "shared", 6) != 6) _exit(1);
-    const std::optional<Token> token = Offers::own().offer(sharer("a"), 7, ware, fd);
-    if (!token || write(there[1], &*token, sizeof *token) != sizeof *token) _exit(2);
+    const std::optional<ShareName> name = Offers::own().offer(sharer("a"), 7, shared, fd);
+    if (!name || write(there[1], &*name, sizeof *name) != sizeof *name) _exit(2);
     char step;
     if (read(back[0], &step, 1) != 1) _exit(3);
     Offers::own().withdraw(5, 7);
@@ -85,38 +85,38 @@ TEST(only_who_should_gets_it) {
     if (read(back[0], &step, 1) != 1) _exit(5);
     _exit(0);
   }
-  Token token;
-  CHECK(read(there[0], &token, sizeof token) == sizeof token);
+  ShareName name;
+  CHECK(read(there[0], &name, sizeof name) == sizeof name);
   Offers &own = Offers::own();
-  CHECK(!own.is_own(token));
-  Ware ware;
+  CHECK(!own.is_own(name));
+  Shared shared;
   int fd = -1;
-  CHECK(own.fetch(token, sharer("a"), &ware, &fd));
-  CHECK(ware.size == 4096 && ware.length == 99 && fd >= 0);
+  CHECK(own.fetch(name, sharer("a"), &shared, &fd));
+  CHECK(shared.size == 4096 && shared.length == 99 && fd >= 0);
   char text[6];
   CHECK(pread(fd, text, 6, 0) == 6 && memcmp(text, "shared", 6) == 0);
   close(fd);
-  CHECK(own.is_offered(token, sharer("a")));
+  CHECK(own.is_offered(name, sharer("a")));
   for (const char *tenant : {"", "b", "aa"}) {
-    CHECK(!own.fetch(token, sharer(tenant), &ware, &fd));
+    CHECK(!own.fetch(name, sharer(tenant), &shared, &fd));
     CHECK_EQUAL(fd, -1);
   }
-  CHECK(!own.fetch(token, sharer(std::string(1000, 'a')), &ware, &fd));
-  CHECK(!own.fetch(token, sharer("a", 2), &ware, &fd));
+  CHECK(!own.fetch(name, sharer(std::string(1000, 'a')), &shared, &fd));
+  CHECK(!own.fetch(name, sharer("a", 2), &shared, &fd));
   for (size_t i = 0; i < 8; i++) {
-    Token other = token;
+    ShareName other = name;
     other.words[i] ^= uint64_t{1} << 40;
-    CHECK(!own.fetch(other, sharer("a"), &ware, &fd));
+    CHECK(!own.fetch(other, sharer("a"), &shared, &fd));
   }
-  CHECK(!own.fetch(Token{}, sharer("a"), &ware, &fd));
+  CHECK(!own.fetch(ShareName{}, sharer("a"), &shared, &fd));
   CHECK(write(back[1], "x", 1) == 1);
   CHECK(read(there[0], text, 1) == 1);
-  CHECK(!own.is_offered(token, sharer("a")));
+  CHECK(!own.is_offered(name, sharer("a")));
   CHECK(write(back[1], "x", 1) == 1);
   int status = 1;
   CHECK(waitpid(child, &status, 0) == child);
   CHECK_EQUAL(status, 0);
-  CHECK(!own.fetch(token, sharer("a"), &ware, &fd));  // nobody is there
+  CHECK(!own.fetch(name, sharer("a"), &shared, &fd));  // nobody is there
 }
 
 TEST(mapped_memory_becomes_shareable) {
@@ -199,12 +199,12 @@ TEST(events) {
   const Words words = words_of(answer);
   wire_EventImport i{};
   i.event = wire_handle(WIRE_KIND_EVENT, 1, 2);
-  memcpy(&i.token0, words.data(), sizeof words);
+  memcpy(&i.name0, words.data(), sizeof words);
   CHECK_EQUAL(w.guest.call(WIRE_EventImport, i).reply.result, CUDA_ERROR_INVALID_CONTEXT);
-  i.token3 ^= 1;
-  i.token1 ^= 1;
+  i.name3 ^= 1;
+  i.name1 ^= 1;
   CHECK_EQUAL(w.guest.call(WIRE_EventImport, i).reply.result, CUDA_ERROR_INVALID_HANDLE);
-  // A token of an event is none of memory.
+  // A name of an event is none of memory.
   CHECK_EQUAL(import(w, memory(1), words, true).reply.result, CUDA_ERROR_INVALID_HANDLE);
   q.event = wire_handle(WIRE_KIND_EVENT, 3, 1);
   CHECK_EQUAL(w.guest.call(WIRE_EventExport, q).reply.result, CUDA_ERROR_INVALID_HANDLE);

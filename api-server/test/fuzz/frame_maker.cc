@@ -121,7 +121,7 @@ uint64_t FrameMaker::value(const wire_command &command, const wire_field &field)
   if (named(field, {"offset"})) return random_.below(3) * (random_.below(2) ? WIRE_GRANULE : 8);
   if (named(field, {"format", "own_format"})) return random_.one_of({1, 2, 3, 8, 9, 10, 16, 32});
   if (named(field, {"channels", "own_channels"})) return random_.one_of({1, 2, 4});
-  if (named(field, {"token0"})) {
+  if (named(field, {"name0"})) {
     return strcmp(command.name, "MemoryImport") == 0  ? kStandInMemory
            : strcmp(command.name, "EventImport") == 0 ? kStandInEvent
                                                       : kStandInPeer;

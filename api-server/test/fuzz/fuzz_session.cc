@@ -29,7 +29,7 @@ namespace {
 
 using Words = std::array<uint64_t, 8>;
 
-struct Tokens {
+struct Names {
   Words memory, event, peer;
 };
 
@@ -46,7 +46,7 @@ template <class Reply>
 Words words_of(const Answer &answer) {
   require(answer.reply.result == CUDA_SUCCESS, "the other session refused");
   Words words;
-  memcpy(words.data(), &answer.frame.as<Reply>().token0, sizeof words);
+  memcpy(words.data(), &answer.frame.as<Reply>().name0, sizeof words);
   return words;
 }
 
@@ -64,12 +64,12 @@ class OtherProcess {
     }
     close(there[1]);
     close(back[0]);
-    require(read(there[0], &tokens, sizeof tokens) == sizeof tokens, "the other process has ended");
+    require(read(there[0], &names, sizeof names) == sizeof names, "the other process has ended");
     close(there[0]);
     alive_ = back[1];
   }
 
-  Tokens tokens;
+  Names names;
 
  private:
   [[noreturn]] static void serve(int say, int hear) {
@@ -90,10 +90,10 @@ class OtherProcess {
       w.guest.put(WIRE_cuEventCreate, create);
       wire_EventExport exported{};
       exported.event = event;
-      Tokens tokens;
-      tokens.memory = words_of<wire_MemoryExport_reply>(w.guest.call(WIRE_MemoryExport, memory));
-      tokens.event = words_of<wire_EventExport_reply>(w.guest.call(WIRE_EventExport, exported));
-      tokens.peer = words_of<wire_PeerOffer_reply>(w.guest.call(WIRE_PeerOffer, wire_PeerOffer{}));
+      Names names;
+      names.memory = words_of<wire_MemoryExport_reply>(w.guest.call(WIRE_MemoryExport, memory));
+      names.event = words_of<wire_EventExport_reply>(w.guest.call(WIRE_EventExport, exported));
+      names.peer = words_of<wire_PeerOffer_reply>(w.guest.call(WIRE_PeerOffer, wire_PeerOffer{}));
       uint64_t at = base + kLentGranule * WIRE_GRANULE;
       for (uint64_t loan = 1; loan <= kLoans; loan++) {
         wire_PeerLend lend{};
@@ -105,7 +105,7 @@ class OtherProcess {
         at += lend.size;
       }
       w.guest.synchronize();
-      require(write(say, &tokens, sizeof tokens) == sizeof tokens, "nobody wants the tokens");
+      require(write(say, &names, sizeof names) == sizeof names, "nobody wants the names");
       char end;
       while (read(hear, &end, 1) > 0) {
       }
@@ -117,18 +117,18 @@ class OtherProcess {
 };
 
 // Where an input names the other process, puts in what that said.
-void put_tokens(std::vector<uint8_t> &input, const Tokens &tokens) {
+void put_names(std::vector<uint8_t> &input, const Names &names) {
   walk_frames(input.data(), input.size(), [&](const wire_header &header, size_t at) {
     size_t place = 0;
-    if (header.op == WIRE_MemoryImport) place = offsetof(wire_MemoryImport, token0);
-    if (header.op == WIRE_EventImport) place = offsetof(wire_EventImport, token0);
-    if (header.op == WIRE_PeerJoin) place = offsetof(wire_PeerJoin, token0);
+    if (header.op == WIRE_MemoryImport) place = offsetof(wire_MemoryImport, name0);
+    if (header.op == WIRE_EventImport) place = offsetof(wire_EventImport, name0);
+    if (header.op == WIRE_PeerJoin) place = offsetof(wire_PeerJoin, name0);
     if (!place || header.size < place + sizeof(Words)) return true;
     uint64_t first;
     memcpy(&first, input.data() + at + place, sizeof first);
-    const Words *words = first == kStandInMemory  ? &tokens.memory
-                         : first == kStandInEvent ? &tokens.event
-                         : first == kStandInPeer  ? &tokens.peer
+    const Words *words = first == kStandInMemory  ? &names.memory
+                         : first == kStandInEvent ? &names.event
+                         : first == kStandInPeer  ? &names.peer
                                                   : nullptr;
     if (words) memcpy(input.data() + at + place, words->data(), sizeof *words);
     return true;
@@ -254,7 +254,7 @@ SessionEnd serve_input(const uint8_t *data, size_t size, std::chrono::millisecon
   fake.set_memory(uint64_t{128} << 20);
 
   std::vector<uint8_t> input(data, data + size);
-  put_tokens(input, other.tokens);
+  put_names(input, other.names);
 
   int fds[2];
   require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0, "no socket pair");

@@ -78,7 +78,7 @@ static CUresult offer(struct token *token) {
   CUresult result = answer_own_result(ask_PeerOffer(&answer), &answer);
   if (!result) {
     const struct wire_PeerOffer_reply *reply = answer.reply;
-    memcpy(token, &reply->token0, sizeof *token);
+    memcpy(token, &reply->name0, sizeof *token);
   }
   answer_free(&answer);
   return result;

@@ -59,7 +59,7 @@ static CUresult export_memory(uint64_t memory, uint64_t address, uint64_t size, 
   result = answer_own_result(result, &answer);
   if (!result) {
     const struct wire_MemoryExport_reply *reply = answer.reply;
-    memcpy(token, &reply->token0, sizeof *token);
+    memcpy(token, &reply->name0, sizeof *token);
   }
   answer_free(&answer);
   return result;
@@ -325,7 +325,7 @@ CUresult guest_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event) {
   result = answer_own_result(result, &answer);
   if (!result) {
     const struct wire_EventExport_reply *reply = answer.reply;
-    memcpy(pHandle, &reply->token0, sizeof *pHandle);
+    memcpy(pHandle, &reply->name0, sizeof *pHandle);
   }
   answer_free(&answer);
   return result;

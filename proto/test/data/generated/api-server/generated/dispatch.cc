@@ -31,10 +31,10 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       if (!in.end()) return;
       CUstream phStream_object = nullptr;
-      if (!s.can_mint<CUstream>(q->phStream)) return s.violation("handle phStream of cuTinyOpen cannot be minted");
+      if (!s.objects().can_mint<CUstream>(q->phStream)) return s.violation("handle phStream of cuTinyOpen cannot be minted");
       if (!s.has_room<CUstream>()) return s.posted(h->op, CUDA_ERROR_OUT_OF_MEMORY);
       CUresult result = s.driver().cuTinyOpen(&phStream_object, static_cast<unsigned int>(q->Flags));
-      if (result == CUDA_SUCCESS) s.keep(q->phStream, phStream_object);
+      if (result == CUDA_SUCCESS) s.objects().keep(q->phStream, phStream_object);
       return s.posted(h->op, result);
     }
     case WIRE_cuTinyClose: {
@@ -42,8 +42,8 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       if (!in.end()) return;
       CUstream hStream_object;
-      if (!s.take(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
-      CUresult result = s.retire(hStream_object);
+      if (!s.objects().take(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
+      CUresult result = s.objects().retire(hStream_object);
       return s.posted(h->op, result);
     }
     case WIRE_cuTinyFill: {
@@ -52,7 +52,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       if (!s.reachable(q->dst, span_1d(q->N, 2))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
-      if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
+      if (!s.objects().find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
       Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, span_1d(q->N, 2));
       return s.posted(h->op, pass.did(pass->cuTinyFill(static_cast<CUdeviceptr>(q->dst), static_cast<unsigned short>(q->value), static_cast<size_t>(q->N), hStream_object)));
     }
@@ -62,7 +62,7 @@ void dispatch(Session &s, FrameReader &in) {
       if (!in.end()) return;
       if (!s.reachable(q->dst, span_2d(q->pitch, q->Height, span_1d(q->Width, 1)))) return s.posted(h->op, CUDA_ERROR_INVALID_VALUE);
       CUstream hStream_object;
-      if (!s.find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
+      if (!s.objects().find(q->hStream, &hStream_object)) return s.posted(h->op, CUDA_ERROR_INVALID_HANDLE);
       Gate::Pass pass = Starts<Work::kSet>(s.gate()).pass(hStream_object, span_2d(q->pitch, q->Height, span_1d(q->Width, 1)));
       return s.posted(h->op, pass.did(pass->cuTinyFillRows(static_cast<CUdeviceptr>(q->dst), static_cast<size_t>(q->pitch), static_cast<unsigned char>(q->value), static_cast<size_t>(q->Width), static_cast<size_t>(q->Height), hStream_object)));
     }
@@ -71,22 +71,22 @@ void dispatch(Session &s, FrameReader &in) {
       if (!q) return;
       if (!in.end()) return;
       CUfunction func_object;
-      if (!s.find(q->func, &func_object)) return s.answer(q->request.request, CUDA_ERROR_INVALID_HANDLE);
-      if (static_cast<uint32_t>(q->size) > static_cast<uint32_t>(9)) return s.answer(q->request.request, CUDA_ERROR_INVALID_VALUE);
+      if (!s.objects().find(q->func, &func_object)) return s.answers().send(q->request.request, CUDA_ERROR_INVALID_HANDLE);
+      if (static_cast<uint32_t>(q->size) > static_cast<uint32_t>(9)) return s.answers().send(q->request.request, CUDA_ERROR_INVALID_VALUE);
       int count_out{};
       size_t bytes_out{};
       wire_cuTinyAsk_reply reply{};
       CUresult result = s.driver().cuTinyAsk(&count_out, &bytes_out, func_object, static_cast<int>(q->size));
       reply.count = count_out;
       reply.bytes = bytes_out;
-      return s.answer(q->request.request, result, &reply.reply, sizeof reply);
+      return s.answers().send(q->request.request, result, &reply.reply, sizeof reply);
     }
     case WIRE_cuTinyWait: {
       const auto *q = in.body<wire_cuTinyWait>();
       if (!q) return;
       if (!in.end()) return;
       Stream hStream_object;
-      if (!s.peek(q->hStream, &hStream_object)) return s.answer(q->request.request, CUDA_ERROR_INVALID_HANDLE);
+      if (!s.objects().peek(q->hStream, &hStream_object)) return s.answers().send(q->request.request, CUDA_ERROR_INVALID_HANDLE);
       return s.wait(q->request.request, hStream_object, [&s, hStream_object] { return s.driver().cuTinyWait(hStream_object.object); });
     }
     case WIRE_cuTinyWatch: {
