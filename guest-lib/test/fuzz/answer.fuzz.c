@@ -1,7 +1,7 @@
 // The server's answer to a Hello, on any bytes: preface, message, and what is taken from a Welcome.
 #include <string.h>
 
-#include "memory/memory.h"
+#include "session/device.h"
 #include "setup/control.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
