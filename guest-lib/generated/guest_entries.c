@@ -2,7 +2,7 @@
 // clang-format off
 #include "guest_calls.h"
 
-#include "copies/across.h"
+#include "copies/cross_device.h"
 #include "wire/echo.h"
 #include "wire/enter.h"
 #include "session/handle.h"
@@ -5561,10 +5561,10 @@ static CUresult guest_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us,
   uint64_t hStream_wire;
   if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
   _Bool away = 0;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
+  if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 2))) return result;
   result = put_cuMemsetD16Async(dstDevice, us, N, hStream_wire);
-  return away ? across_return(result) : result;
+  return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD16Async, NEEDS_CONTEXT);
@@ -5589,10 +5589,10 @@ static CUresult guest_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, s
   uint64_t hStream_wire;
   if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
   _Bool away = 0;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
+  if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 2))) return result;
   result = put_cuMemsetD16Async(dstDevice, us, N, hStream_wire);
-  return away ? across_return(result) : result;
+  return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD16_v2, NEEDS_CONTEXT);
@@ -5618,10 +5618,10 @@ static CUresult guest_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch,
   uint64_t hStream_wire;
   if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
   _Bool away = 0;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
+  if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 2))) return result;
   result = put_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream_wire);
-  return away ? across_return(result) : result;
+  return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D16Async, NEEDS_CONTEXT);
@@ -5646,10 +5646,10 @@ static CUresult guest_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, u
   uint64_t hStream_wire;
   if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
   _Bool away = 0;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
+  if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 2))) return result;
   result = put_cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, hStream_wire);
-  return away ? across_return(result) : result;
+  return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D16_v2, NEEDS_CONTEXT);
@@ -5675,10 +5675,10 @@ static CUresult guest_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch,
   uint64_t hStream_wire;
   if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
   _Bool away = 0;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
+  if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 4))) return result;
   result = put_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream_wire);
-  return away ? across_return(result) : result;
+  return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D32Async, NEEDS_CONTEXT);
@@ -5703,10 +5703,10 @@ static CUresult guest_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, u
   uint64_t hStream_wire;
   if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
   _Bool away = 0;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
+  if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 4))) return result;
   result = put_cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, hStream_wire);
-  return away ? across_return(result) : result;
+  return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D32_v2, NEEDS_CONTEXT);
@@ -5732,10 +5732,10 @@ static CUresult guest_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, 
   uint64_t hStream_wire;
   if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
   _Bool away = 0;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
+  if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 1))) return result;
   result = put_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream_wire);
-  return away ? across_return(result) : result;
+  return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D8Async, NEEDS_CONTEXT);
@@ -5760,10 +5760,10 @@ static CUresult guest_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, un
   uint64_t hStream_wire;
   if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
   _Bool away = 0;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
+  if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, dstPitch, Height, Width, 1))) return result;
   result = put_cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, hStream_wire);
-  return away ? across_return(result) : result;
+  return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD2D8_v2, NEEDS_CONTEXT);
@@ -5789,10 +5789,10 @@ static CUresult guest_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, s
   uint64_t hStream_wire;
   if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
   _Bool away = 0;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
+  if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 4))) return result;
   result = put_cuMemsetD32Async(dstDevice, ui, N, hStream_wire);
-  return away ? across_return(result) : result;
+  return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD32Async, NEEDS_CONTEXT);
@@ -5817,10 +5817,10 @@ static CUresult guest_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, siz
   uint64_t hStream_wire;
   if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
   _Bool away = 0;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
+  if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 4))) return result;
   result = put_cuMemsetD32Async(dstDevice, ui, N, hStream_wire);
-  return away ? across_return(result) : result;
+  return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD32_v2, NEEDS_CONTEXT);
@@ -5846,10 +5846,10 @@ static CUresult guest_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, s
   uint64_t hStream_wire;
   if ((result = stream_for_work(hStream, per_thread, &hStream_wire))) return result;
   _Bool away = 0;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
+  if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 1))) return result;
   result = put_cuMemsetD8Async(dstDevice, uc, N, hStream_wire);
-  return away ? across_return(result) : result;
+  return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD8Async, NEEDS_CONTEXT);
@@ -5874,10 +5874,10 @@ static CUresult guest_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, siz
   uint64_t hStream_wire;
   if ((result = stream_for_work(NULL, per_thread, &hStream_wire))) return result;
   _Bool away = 0;
-  if (lanes_many() && (result = across_go(dstDevice, &hStream_wire, &away))) return result;
+  if (sessions_many() && (result = cross_device_fill(dstDevice, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dstDevice, 0, 1, N, 1))) return result;
   result = put_cuMemsetD8Async(dstDevice, uc, N, hStream_wire);
-  return away ? across_return(result) : result;
+  return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N, int per_thread) {
   CUresult result = guest_enter(CALL_cuMemsetD8_v2, NEEDS_CONTEXT);

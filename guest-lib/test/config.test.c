@@ -35,7 +35,7 @@ static void defaults(void **state) {
   assert_int_equal(config.server_count, 1);
   assert_string_equal(config.servers[0].host, "gpu1");
   assert_string_equal(config.servers[0].port, "4460");
-  assert_string_equal(config.token, "");
+  assert_string_equal(config.access_token, "");
   assert_string_equal(config.name, "");
   assert_string_equal(config.session_class, "");
   assert_string_equal(config.traceparent, "");
@@ -281,36 +281,37 @@ static void token_file(const char *text, size_t size) {
   setenv("OUTBOARD_TOKEN_FILE", path, 1);
   CUresult result = config_read(&config);
   unlink(path);
-  assert_int_equal(result, size < CONFIG_TOKEN_MAX ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+  assert_int_equal(result,
+                   size < CONFIG_ACCESS_TOKEN_MAX ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
 }
 
 static void tokens(void **state) {
   (void)state;
-  static char longest[CONFIG_TOKEN_MAX + 2];
+  static char longest[CONFIG_ACCESS_TOKEN_MAX + 2];
   token_file("secret\r\n \t\n", 11);
-  assert_string_equal(config.token, "secret");
+  assert_string_equal(config.access_token, "secret");
   token_file("", 0);
-  assert_string_equal(config.token, "");
+  assert_string_equal(config.access_token, "");
   token_file(" \n", 2);
-  assert_string_equal(config.token, "");
-  memset(longest, 'x', CONFIG_TOKEN_MAX - 1);
-  token_file(longest, CONFIG_TOKEN_MAX - 1);
-  assert_string_equal(config.token, longest);
+  assert_string_equal(config.access_token, "");
+  memset(longest, 'x', CONFIG_ACCESS_TOKEN_MAX - 1);
+  token_file(longest, CONFIG_ACCESS_TOKEN_MAX - 1);
+  assert_string_equal(config.access_token, longest);
 
   setenv("OUTBOARD_TOKEN", "named", 1);  // goes before the file
   assert_int_equal(config_read(&config), CUDA_SUCCESS);
-  assert_string_equal(config.token, "named");
+  assert_string_equal(config.access_token, "named");
   setenv("OUTBOARD_TOKEN", longest, 1);
   assert_int_equal(config_read(&config), CUDA_SUCCESS);
-  assert_string_equal(config.token, longest);
+  assert_string_equal(config.access_token, longest);
 }
 
 // A token that is refused must not stand in the log.
 static void tokens_too_long(void **state) {
   (void)state;
-  static char longest[CONFIG_TOKEN_MAX + 1];
-  memset(longest, 'x', CONFIG_TOKEN_MAX);
-  token_file(longest, CONFIG_TOKEN_MAX);
+  static char longest[CONFIG_ACCESS_TOKEN_MAX + 1];
+  memset(longest, 'x', CONFIG_ACCESS_TOKEN_MAX);
+  token_file(longest, CONFIG_ACCESS_TOKEN_MAX);
   const char *log = log_captured();
   assert_non_null(strstr(log, "OUTBOARD_TOKEN_FILE"));
   assert_non_null(strstr(log, "4095"));

@@ -293,7 +293,7 @@ static void the_end_of_the_connection_releases_those_who_wait(void **state) {
 
 // ---- several devices ---------------------------------------------------------------------------
 
-// A connection of the thread's lane whose other end's machine is gone: all that is sent there is
+// A connection of the thread's session whose other end's machine is gone: all that is sent there is
 // dropped. Returns that end.
 static int connect_to_nobody(void) {
   int listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -321,8 +321,8 @@ static int connect_to_nobody(void) {
 static void a_busy_device_hides_no_silent_one(void **state) {
   (void)state;
   session_start(64 * MIB, hook);
-  lane_count = 2;
-  lane_use(1);
+  session_count = 2;
+  session_use(1);
   int end = connect_to_nobody();
   assert_int_equal(batch_start(), 0);
   assert_int_equal(host_function_post(0, note, NULL), CUDA_SUCCESS);

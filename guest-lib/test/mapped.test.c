@@ -10,7 +10,7 @@
 #include "check.h"
 #include "guest_calls.h"
 #include "memory/host_memory.h"
-#include "pages/live.h"
+#include "pages/merged.h"
 #include "pages/pages.h"
 #include "session.h"
 
@@ -76,7 +76,7 @@ static void parameters_begin_it(void **state) {
   assert_int_equal(on_device(pinned)[2 * MIB + 7], 2);
   on_device(pinned)[MIB] = 3;
   assert_int_equal(pinned[MIB], 3);
-  assert_int_equal(pages_live, 0);  // nothing runs
+  assert_int_equal(pages_merged, 0);  // nothing runs
   assert_int_equal(server_count(server, WIRE_PagesChanged), 1);
   // What it costs on the server ends with it.
   assert_int_equal(server_mapped(server), 4 * MIB);
@@ -94,7 +94,7 @@ static void both_sides_change_a_page_while_work_runs(void **state) {
   server_settled(server, 0);
   on_device(pinned)[0] = 1;
   assert_int_equal(pinned[0], 1);  // without waiting for the work
-  assert_int_equal(pages_live, 1);
+  assert_int_equal(pages_merged, 1);
   pinned[100] = 2;
   on_device(pinned)[200] = 3;
   settle();

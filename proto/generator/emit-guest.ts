@@ -165,7 +165,7 @@ function generatedBody(call: Call, target: Call, command: Command): string {
       case 'address':
         // Memory of another device is filled there.
         if (target.starts === 'set')
-          text += `  _Bool away = 0;\n  if (lanes_many() && (result = across_go(${source}, &${stream}_wire, &away))) return result;\n`;
+          text += `  _Bool away = 0;\n  if (sessions_many() && (result = cross_device_fill(${source}, &${stream}_wire, &away))) return result;\n`;
         text += `  if ((result = ${addressCheck(target, source, p.role.size)})) return result;\n`;
         values.set(p.name, source);
         break;
@@ -183,7 +183,7 @@ function generatedBody(call: Call, target: Call, command: Command): string {
   text = streams + text;
   const passed = command.parameters.map((p) => values.get(p.name) ?? '0');
   if (target.starts === 'set')
-    return `${text}  result = put_${command.name}(${passed.join(', ')});\n  return away ? across_return(result) : result;\n`;
+    return `${text}  result = put_${command.name}(${passed.join(', ')});\n  return away ? cross_device_filled(result) : result;\n`;
   if (!asks(command)) return `${text}  return put_${command.name}(${passed.join(', ')});\n`;
   text += `  struct answer answer;\n  answer_init(&answer);\n  result = ask_${command.name}(${[...passed, '&answer'].join(', ')});\n`;
   if (command.reply.length) {
@@ -258,7 +258,7 @@ export function emitGuestEntries(api: Api): string {
   return `${banner('emit-guest.ts', 'proto/api')}
 #include "guest_calls.h"
 
-#include "copies/across.h"
+#include "copies/cross_device.h"
 #include "wire/echo.h"
 #include "wire/enter.h"
 #include "session/handle.h"

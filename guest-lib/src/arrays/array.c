@@ -9,7 +9,7 @@
 #include "session/context.h"
 #include "session/device.h"
 #include "session/handle.h"
-#include "session/lane.h"
+#include "session/session.h"
 
 static struct array *find(const void *handle, _Bool mipmapped) {
   struct array *array = handle_object(WIRE_KIND_ARRAY, handle_of(handle));

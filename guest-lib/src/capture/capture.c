@@ -6,7 +6,7 @@
 #include "guest_calls.h"
 #include "session/context.h"
 #include "session/handle.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "wire/order.h"
 
 static struct capture *active;
@@ -212,14 +212,14 @@ CUresult capture_check_valid(struct capture *capture) {
 }
 
 // Whether a stream is of a context, and its flags. Other calls than those that name the stream ask,
-// too: its lane is not theirs.
+// too: its session is not theirs.
 static _Bool is_of(uint64_t wanted, uint64_t stream, unsigned *flags) {
   CUcontext context = NULL;
   if (stream == UINT64_MAX) return 0;
-  struct lane_thread before = lane_enter(lane_here());
+  struct thread_session before = session_switch(session_here());
   CUresult result = guest_cuStreamGetCtx((CUstream)(uintptr_t)stream, &context, 0);
   if (!result) result = guest_cuStreamGetFlags((CUstream)(uintptr_t)stream, flags, 0);
-  lane_leave(before);
+  session_back(before);
   return !result && handle_of(context) == wanted;
 }
 

@@ -2,11 +2,11 @@
 #include <stdint.h>
 
 #include "arrays/array.h"
-#include "copies/across.h"
 #include "copies/box.h"
 #include "copies/copy.h"
+#include "copies/cross_device.h"
 #include "guest_calls.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "streams/stream.h"
 
 // Batches want a stream of their own: the legacy one orders everything.
@@ -45,7 +45,7 @@ static CUresult move(struct box_end *to, struct box_end *from, const struct box 
                      uint64_t stream, struct wait *wait) {
   if (!box->width || !box->height || !box->depth) return CUDA_SUCCESS;
   CUresult result;
-  if (lanes_many() && across_copy(to, from, box, stream, 1, &result)) return result;
+  if (sessions_many() && cross_device_copy(to, from, box, stream, 1, &result)) return result;
   result = box_locate(to, from, box);
   if (result) return result;
   if (to->place != BOX_HOST || from->place == BOX_HOST ||

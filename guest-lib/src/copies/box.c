@@ -3,13 +3,13 @@
 #include <string.h>
 
 #include "arrays/array.h"
-#include "copies/across.h"
+#include "copies/cross_device.h"
 #include "copies/late_upload.h"
 #include "guest_calls.h"
 #include "memory/host_memory.h"
 #include "memory/memory_range.h"
-#include "pages/live.h"
-#include "session/lane.h"
+#include "pages/merged.h"
+#include "session/session.h"
 #include "streams/recorder.h"
 #include "streams/stream.h"
 #include "wire/answer.h"
@@ -313,7 +313,7 @@ CUresult box_copy(struct box_end *to, struct box_end *from, const struct box *bo
     return captured == CAPTURE_NONE ? CUDA_SUCCESS : captured;
   }
   CUresult result;
-  if (lanes_many() && across_copy(to, from, box, stream, async, &result)) return result;
+  if (sessions_many() && cross_device_copy(to, from, box, stream, async, &result)) return result;
   result = box_locate(to, from, box);
   // Who copies while waiting may change the source afterwards.
   const _Bool waits = !result && !async && is_late(to, from, box);

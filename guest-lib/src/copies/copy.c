@@ -5,15 +5,15 @@
 #include <string.h>
 
 #include "base/ablation.h"
-#include "copies/across.h"
 #include "copies/box.h"
+#include "copies/cross_device.h"
 #include "copies/late_upload.h"
 #include "copies/upload_cache.h"
 #include "guest_calls.h"
 #include "memory/host_memory.h"
 #include "memory/memory_range.h"
-#include "pages/live.h"
-#include "session/lane.h"
+#include "pages/merged.h"
+#include "session/session.h"
 #include "setup/log.h"
 #include "streams/pending.h"
 #include "streams/recorder.h"
@@ -153,7 +153,8 @@ CUresult copy_wait_for_host(uint64_t stream) {
 // was waited for, its stream is, if there is such memory at all. And what it has copied is there:
 // another device may use it next that does not wait for this one.
 CUresult copy_finish(uint64_t stream) {
-  return host_shared || lane_borrowers[lane_here()] ? stream_synchronize(stream) : CUDA_SUCCESS;
+  return host_shared || session_borrowers[session_here()] ? stream_synchronize(stream)
+                                                          : CUDA_SUCCESS;
 }
 
 static CUresult copy_any(void *destination, const void *source, uint64_t bytes, uint64_t stream,
@@ -170,8 +171,9 @@ static CUresult copy_any(void *destination, const void *source, uint64_t bytes, 
   if (bytes > -(uintptr_t)destination || bytes > -(uintptr_t)source)
     return CUDA_ERROR_INVALID_VALUE;
   CUresult across;
-  if (lanes_many() && across_copy_line((uint64_t)(uintptr_t)destination,
-                                       (uint64_t)(uintptr_t)source, bytes, stream, async, &across))
+  if (sessions_many() &&
+      cross_device_copy_line((uint64_t)(uintptr_t)destination, (uint64_t)(uintptr_t)source, bytes,
+                             stream, async, &across))
     return across;
   destination = (void *)(uintptr_t)host_on_device(destination);
   source = host_on_device(source);
@@ -203,8 +205,9 @@ CUresult guest_cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, 
   CUresult result = stream_for_work(hStream, per_thread, &stream);
   srcHost = host_on_device(srcHost);
   if (!result && ByteCount) result = check_host(srcHost);
-  if (!result && lanes_many() &&
-      across_copy_line(dstDevice, (uint64_t)(uintptr_t)srcHost, ByteCount, stream, 1, &result))
+  if (!result && sessions_many() &&
+      cross_device_copy_line(dstDevice, (uint64_t)(uintptr_t)srcHost, ByteCount, stream, 1,
+                             &result))
     return result;
   if (!result && memory_is_shared(srcHost))
     return copy_any((void *)(uintptr_t)dstDevice, srcHost, ByteCount, stream, 1);
@@ -229,8 +232,9 @@ CUresult guest_cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t
   CUresult result = stream_for_work(hStream, per_thread, &stream);
   dstHost = (void *)(uintptr_t)host_on_device(dstHost);
   if (!result && ByteCount) result = check_host(dstHost);
-  if (!result && lanes_many() &&
-      across_copy_line((uint64_t)(uintptr_t)dstHost, srcDevice, ByteCount, stream, 1, &result))
+  if (!result && sessions_many() &&
+      cross_device_copy_line((uint64_t)(uintptr_t)dstHost, srcDevice, ByteCount, stream, 1,
+                             &result))
     return result;
   if (!result && memory_is_shared(dstHost))
     return copy_any(dstHost, (const void *)(uintptr_t)srcDevice, ByteCount, stream, 1);
@@ -244,8 +248,9 @@ CUresult guest_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t Byte
   CUresult result = stream_for_work(NULL, per_thread, &stream);
   dstHost = (void *)(uintptr_t)host_on_device(dstHost);
   if (!result && ByteCount) result = check_host(dstHost);
-  if (!result && lanes_many() &&
-      across_copy_line((uint64_t)(uintptr_t)dstHost, srcDevice, ByteCount, stream, 0, &result))
+  if (!result && sessions_many() &&
+      cross_device_copy_line((uint64_t)(uintptr_t)dstHost, srcDevice, ByteCount, stream, 0,
+                             &result))
     return result;
   if (!result && memory_is_shared(dstHost)) {
     result = copy_any(dstHost, (const void *)(uintptr_t)srcDevice, ByteCount, stream, 0);
@@ -257,7 +262,8 @@ CUresult guest_cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t Byte
 
 static CUresult between(uint64_t to, uint64_t from, size_t bytes, uint64_t stream, _Bool async) {
   CUresult result;
-  if (lanes_many() && across_copy_line(to, from, bytes, stream, async, &result)) return result;
+  if (sessions_many() && cross_device_copy_line(to, from, bytes, stream, async, &result))
+    return result;
   result = memory_check(to, bytes);
   if (!result) result = memory_check(from, bytes);
   return result ? result : put_cuMemcpyDtoDAsync_v2(to, from, bytes, stream);

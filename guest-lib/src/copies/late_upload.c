@@ -6,7 +6,7 @@
 #include "guest_calls.h"
 #include "memory/host_memory.h"
 #include "session/handle.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "streams/host_function.h"
 #include "streams/pending.h"
 #include "streams/stream.h"
@@ -16,17 +16,17 @@ struct late {
   struct box_end to, from;
   struct box box;
   uint64_t aside;
-  unsigned lane;
+  unsigned session;
 };
 
 // Where copies go while their own stream is held.
-static uint64_t asides[LANES_MAX];
+static uint64_t asides[SESSIONS_MAX];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static CUresult find_aside(uint64_t *stream) {
   CUresult result = CUDA_SUCCESS;
   pthread_mutex_lock(&lock);
-  uint64_t *aside = &asides[lane_here()];
+  uint64_t *aside = &asides[session_here()];
   if (!*aside || handle_check(WIRE_KIND_STREAM, *aside)) {
     CUstream made;
     result = guest_cuStreamCreate(&made, CU_STREAM_NON_BLOCKING);
@@ -47,9 +47,9 @@ _Bool late_is_due(const void *source, uint64_t bytes) {
 
 static void run(void *data) {
   struct late *late = data;
-  struct lane_thread before = lane_enter(late->lane);
+  struct thread_session before = session_switch(late->session);
   if (!box_upload(&late->to, &late->from, &late->box, late->aside)) stream_synchronize(late->aside);
-  lane_leave(before);
+  session_back(before);
   free(late);
 }
 
@@ -57,7 +57,7 @@ CUresult late_upload(const struct box_end *to, const struct box_end *from, const
                      uint64_t stream) {
   struct late *late = malloc(sizeof *late);
   if (!late) return CUDA_ERROR_OUT_OF_MEMORY;
-  *late = (struct late){*to, *from, *box, 0, lane_here()};
+  *late = (struct late){*to, *from, *box, 0, session_here()};
   CUresult result = find_aside(&late->aside);
   if (!result) result = host_function_post(stream, run, late);
   if (result) free(late);

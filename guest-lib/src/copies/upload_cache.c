@@ -30,21 +30,21 @@
 #define TRIES 4u
 #define EACH 8u
 
-_Atomic uint64_t upload_cache_from[LANES_MAX] = {[0 ... LANES_MAX - 1] = UINT64_MAX};
-static _Atomic unsigned unknown_groups[LANES_MAX];
+_Atomic uint64_t upload_cache_from[SESSIONS_MAX] = {[0 ... SESSIONS_MAX - 1] = UINT64_MAX};
+static _Atomic unsigned unknown_groups[SESSIONS_MAX];
 
 void upload_cache_start(uint64_t from) {
-  upload_cache_from[lane_here()] = from ? from : UINT64_MAX;
-  atomic_store(&unknown_groups[lane_here()], 0);
+  upload_cache_from[session_here()] = from ? from : UINT64_MAX;
+  atomic_store(&unknown_groups[session_here()], 0);
 }
 
 static _Bool worth_asking(void) {
-  unsigned unknown = atomic_load_explicit(&unknown_groups[lane_here()], memory_order_relaxed);
+  unsigned unknown = atomic_load_explicit(&unknown_groups[session_here()], memory_order_relaxed);
   return unknown < TRIES || (unknown - TRIES) % EACH == EACH - 1;
 }
 
 static void note_group(_Bool known) {
-  _Atomic unsigned *unknown = &unknown_groups[lane_here()];
+  _Atomic unsigned *unknown = &unknown_groups[session_here()];
   if (known)
     atomic_store_explicit(unknown, 0, memory_order_relaxed);
   else

@@ -6,16 +6,16 @@
 #include <stdint.h>
 
 #include "cuda_driver.h"
-#include "session/lane.h"
+#include "session/session.h"
 
-// From how many bytes on uploads are asked for, by lane; where the server keeps none, never.
-extern _Atomic uint64_t upload_cache_from[LANES_MAX];
+// From how many bytes on uploads are asked for, by session; where the server keeps none, never.
+extern _Atomic uint64_t upload_cache_from[SESSIONS_MAX];
 
-// What the Welcome said, in the lane that the thread is in; 0: none.
+// What the Welcome said, in the session that the thread is in; 0: none.
 void upload_cache_start(uint64_t from);
 
 static inline _Bool upload_cache_wants(uint64_t bytes) {
-  uint64_t from = atomic_load_explicit(&upload_cache_from[lane_here()], memory_order_relaxed);
+  uint64_t from = atomic_load_explicit(&upload_cache_from[session_here()], memory_order_relaxed);
   return __builtin_expect(bytes >= from, 0);
 }
 

@@ -21,7 +21,7 @@
 #include "memory/memory.h"
 #include "session/context.h"
 #include "session/device.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "setup/config.h"
 #include "setup/control.h"
 #include "setup/device_description.h"
@@ -124,17 +124,17 @@ static CUresult take_refusal(void) {
   return refusal->result ? (CUresult)refusal->result : CUDA_ERROR_SYSTEM_NOT_READY;
 }
 
-// All devices of the session, in the order of the lanes that lead to them.
+// All devices of the session, in the order of the sessions that lead to them.
 static struct devices {
   struct device all[DEVICES_MAX];
   int count;
   uint32_t driver_version;  // the oldest
-  unsigned server;          // of those to come: the first lane that leads there
+  unsigned server;          // of those to come: the first session that leads there
 } found;
 
-// Every lane's server holds the same window: an address means one thing only.
+// Every session's server holds the same window: an address means one thing only.
 static CUresult take_window(const outboard_Welcome *welcome, struct window *window) {
-  if (lane_here() == 0) {
+  if (session_here() == 0) {
     if (welcome->window_base != window->base || welcome->window_size > window->size) {
       let_go(window);
       if (hold_window(window, welcome->window_base, welcome->window_size) != 0) {
@@ -172,7 +172,7 @@ static CUresult take_welcome(struct window *window) {
   static struct device devices[DEVICES_MAX];
   control_devices(welcome, devices);
   for (unsigned i = 0; i < welcome->devices_count && found.count < DEVICES_MAX; i++) {
-    devices[i].lane = lane_here();
+    devices[i].session = session_here();
     devices[i].server = found.server;
     found.all[found.count++] = devices[i];
   }
@@ -193,8 +193,8 @@ static CUresult start(const struct config *config) {
     return CUDA_ERROR_NO_DEVICE;
   }
   if (!context_start(device_count())) return CUDA_ERROR_OUT_OF_MEMORY;
-  for (int lane = 0; lane < lane_count; lane++) {
-    lane_use((unsigned)lane);
+  for (int session = 0; session < session_count; session++) {
+    session_use((unsigned)session);
     connection_watch();
     int error = batch_start();
     if (error) {
@@ -202,8 +202,8 @@ static CUresult start(const struct config *config) {
       return CUDA_ERROR_OPERATING_SYSTEM;
     }
   }
-  for (int lane = 0; lane < lane_count; lane++) {
-    lane_use((unsigned)lane);
+  for (int session = 0; session < session_count; session++) {
+    session_use((unsigned)session);
     expected_start();
   }
   return CUDA_SUCCESS;
@@ -228,8 +228,8 @@ static void begin(void) {
   notice_open();
 }
 
-// One connection, to the first of the servers that answers, in the thread's lane.
-static CUresult attach_lane(const struct config *config, struct window *window) {
+// One connection, to the first of the servers that answers, in the thread's session.
+static CUresult attach_session(const struct config *config, struct window *window) {
   struct trace_span connecting;
   trace_step_begin(&connecting, STEP_CONNECT);
   int error = connection_open(config);
@@ -255,12 +255,12 @@ static CUresult attach_lane(const struct config *config, struct window *window) 
   return result;
 }
 
-// The GPUs of one server, in lanes from `first` on. The first connection asks for all of them and
-// gets tickets for the others, which a connection each hands in.
+// The GPUs of one server, in sessions from `first` on. The first connection asks for all of them
+// and gets tickets for the others, which a connection each hands in.
 static CUresult attach_group(const struct config *config, struct window *window, unsigned first) {
-  lane_use(first);
+  session_use(first);
   found.server = first;
-  CUresult result = attach_lane(config, window);
+  CUresult result = attach_session(config, window);
   if (result || config->gpus == 1) return result;
   const outboard_Welcome *welcome = &answer_message.body.welcome;
   if (welcome->tickets_count != config->gpus - 1) {
@@ -274,34 +274,34 @@ static CUresult attach_group(const struct config *config, struct window *window,
   other.gpus = 1;
   told = *welcome;
   for (unsigned i = 0; i < told.tickets_count && !result; i++) {
-    strcpy(other.ticket, told.tickets[i]);
-    lane_use(first + 1 + i);
-    result = attach_lane(&other, window);
+    strcpy(other.place_ticket, told.tickets[i]);
+    session_use(first + 1 + i);
+    result = attach_session(&other, window);
   }
   return result;
 }
 
-// A lane for each GPU, and devices are numbered through; servers beyond the number of GPUs stand in
-// for those that cannot be had.
-static CUresult attach_lanes(const struct config *config, struct window *window) {
-  lane_count = (int)config->gpus;
+// A session for each GPU, and devices are numbered through; servers beyond the number of GPUs stand
+// in for those that cannot be had.
+static CUresult attach_sessions(const struct config *config, struct window *window) {
+  session_count = (int)config->gpus;
   static struct config one;
   one = *config;
   one.server_count = 1;
-  unsigned servers = (unsigned)config->server_count, lane = 0;
+  unsigned servers = (unsigned)config->server_count, session = 0;
   unsigned parts = config_parts(config), spare = parts;
   for (unsigned part = 0; part < parts; part++) {
     one.gpus = config_gpus_of(config, part);
     one.servers[0] = config->servers[part];
-    CUresult result = attach_group(&one, window, lane);
+    CUresult result = attach_group(&one, window, session);
     while (result && !was_interrupted && spare < servers) {
-      for (unsigned i = 0; i < one.gpus; i++) connection_close_of(lane + i);
-      while (found.count && found.all[found.count - 1].lane >= lane) found.count--;
+      for (unsigned i = 0; i < one.gpus; i++) connection_close_of(session + i);
+      while (found.count && found.all[found.count - 1].session >= session) found.count--;
       one.servers[0] = config->servers[spare++];
-      result = attach_group(&one, window, lane);
+      result = attach_group(&one, window, session);
     }
     if (result) return result;
-    lane += one.gpus;
+    session += one.gpus;
   }
   return CUDA_SUCCESS;
 }
@@ -328,12 +328,12 @@ static CUresult try_attach(void) {
   }
   found.count = 0;
   found.driver_version = 0;
-  result = config.gpus > 1 ? attach_lanes(&config, &window) : attach_lane(&config, &window);
+  result = config.gpus > 1 ? attach_sessions(&config, &window) : attach_session(&config, &window);
   if (!result) result = start(&config);
   if (result) {
     connection_close();
     let_go(&window);
-    lane_count = 1;
+    session_count = 1;
     return result;
   }
   stats_add(&guest_stats->attach_ns, now_ns() - begin);

@@ -3,30 +3,30 @@
 #include <string.h>
 
 #include "guest_calls.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "wire/enter.h"
 
-// Set at attach, by lane.
-static struct companion_device known[LANES_MAX];
+// Set at attach, by session.
+static struct companion_device known[SESSIONS_MAX];
 
 void companion_start(uint64_t session, unsigned first, const struct server_name *server) {
-  known[lane_here()] =
+  known[session_here()] =
       (struct companion_device){.session.session = session, .first = first, .server = *server};
 }
 
 static unsigned devices(struct companion_device *out, unsigned room) {
   if (guest_refuse(NEEDS_INIT)) return 0;
-  for (unsigned lane = 0; lane < (unsigned)lane_count && lane < room; lane++) {
+  for (unsigned session = 0; session < (unsigned)session_count && session < room; session++) {
     size_t free, total;
-    struct lane_thread before = lane_enter(lane);
+    struct thread_session before = session_switch(session);
     CUresult result = guest_cuMemGetInfo_v2(&free, &total);
-    lane_leave(before);
+    session_back(before);
     if (result) return 0;
-    out[lane] = known[lane];
-    out[lane].session.memory_total = total;
-    out[lane].session.memory_free = free;
+    out[session] = known[session];
+    out[session].session.memory_total = total;
+    out[session].session.memory_free = free;
   }
-  return (unsigned)lane_count;
+  return (unsigned)session_count;
 }
 
 static _Bool session(struct companion_session *out) {

@@ -35,7 +35,7 @@ struct companion_table {
   unsigned (*devices)(struct companion_device *devices, unsigned room);
 };
 
-// The thread's lane has a session.
+// What the Welcome of the thread's session said of it: its number, and where it is.
 void companion_start(uint64_t session, unsigned first, const struct server_name *server);
 // NULL when `id` is another table's.
 const struct companion_table *companion_table(const CUuuid *id);

@@ -9,11 +9,11 @@
 #include "memory/limit.h"
 #include "memory/memory.h"
 #include "memory/peer.h"
-#include "pages/live.h"
+#include "pages/merged.h"
 #include "session/context.h"
 #include "session/device.h"
 #include "session/handle.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "streams/event.h"
 #include "streams/recorder.h"
 #include "streams/stream.h"
@@ -27,7 +27,7 @@ CUresult guest_cuCtxDestroy_v2(CUcontext ctx) {
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
   if (context->primary) return CUDA_ERROR_INVALID_CONTEXT;
   uint64_t handle = handle_of(ctx);
-  lane_use(lane_of_device(context->device));
+  session_use(session_of_device(context->device));
   // What its kernels print is shown before it ends.
   if (!context_is_settled() && !capture_active()) stream_synchronize_of(handle);
   module_destroy_of(handle);
@@ -86,14 +86,14 @@ CUresult guest_cuCtxSetLimit(CUlimit limit, size_t value) {
 CUresult guest_cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
   const struct context *context = context_given(hCtx);
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-  lane_follow(lane_of_device(context->device), CUDA_ERROR_INVALID_CONTEXT);
+  session_follow(session_of_device(context->device), CUDA_ERROR_INVALID_CONTEXT);
   return event_record_all(hEvent, hCtx ? handle_of(hCtx) : context_current_handle());
 }
 
 CUresult guest_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
   const struct context *context = context_given(hCtx);
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-  lane_follow(lane_of_device(context->device), CUDA_ERROR_INVALID_CONTEXT);
+  session_follow(session_of_device(context->device), CUDA_ERROR_INVALID_CONTEXT);
   if (handle_check(WIRE_KIND_EVENT, handle_of(hEvent))) return CUDA_ERROR_INVALID_HANDLE;
   CUresult result = put_ContextWait(handle_of(hEvent));
   stream_mark_all(batch_sequence());
@@ -103,7 +103,7 @@ CUresult guest_cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
 CUresult guest_cuCtxSynchronize_v2(CUcontext ctx) {
   const struct context *context = context_given(ctx);
   if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-  lane_use(lane_of_device(context->device));
+  session_use(session_of_device(context->device));
   if (guest_condition) {
     // The family needs no context, so a poisoned one has to be noticed here.
     CUresult result =

@@ -7,7 +7,7 @@
 
 #include "abi_result.h"
 #include "guest_calls.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "setup/log.h"
 #include "wire/answer.h"
 #include "wire/batch.h"
@@ -30,7 +30,7 @@ static _Bool offered;
 
 // Of several servers, the first device's is asked.
 void error_text_offered(void) {
-  if (lane_here() == 0) offered = 1;
+  if (session_here() == 0) offered = 1;
 }
 
 // A copy at *room, which moves on; where this library says the same, its own.
@@ -78,7 +78,7 @@ malformed:
 // Errors of earlier work stay for the next call that waits: this one tells of none.
 static const struct texts *ask(void) {
   const struct texts *texts = NULL;
-  const struct lane_thread before = lane_enter(0);
+  const struct thread_session before = session_switch(0);
   struct answer answer;
   answer_init(&answer);
   if (batch_ask(WIRE_ErrorTexts, sizeof(struct wire_ErrorTexts), &answer)) {
@@ -91,7 +91,7 @@ static const struct texts *ask(void) {
       log_warn("the server does not say what errors are called: names are those of this library");
   }
   answer_free(&answer);
-  lane_leave(before);
+  session_back(before);
   return texts;
 }
 

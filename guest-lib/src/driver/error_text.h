@@ -2,7 +2,7 @@
 #ifndef OUTBOARD_ERROR_TEXT_H
 #define OUTBOARD_ERROR_TEXT_H
 
-// The Welcome of the thread's lane said that the server can be asked.
+// The Welcome of the thread's session said that the server can be asked.
 void error_text_offered(void);
 
 #endif

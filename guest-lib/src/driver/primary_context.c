@@ -13,7 +13,7 @@
 #include "pages/page_variables.h"
 #include "session/context.h"
 #include "session/device.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "streams/event.h"
 #include "streams/host_function.h"
 #include "streams/stream.h"
@@ -27,12 +27,12 @@ static CUcontext primary(int device) { return (CUcontext)(uintptr_t)context_prim
 
 // Everything the session has on the server is released; every handle but contexts ends.
 static CUresult reset(int device) {
-  lane_use(lane_of_device(device));
+  session_use(session_of_device(device));
   // Functions of the program are called first; the server would wait for them and hear nothing.
   if (host_functions_may_come()) context_synchronize();
   host_function_drain();
   peer_reset();
-  pages_leave_lane();
+  pages_leave_session();
   struct answer answer;
   answer_init(&answer);
   CUresult result = ask_ContextReset(&answer);

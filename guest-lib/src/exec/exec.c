@@ -8,14 +8,14 @@
 #include "exec/parts.h"
 #include "graph/condition.h"
 #include "graph/task.h"
-#include "graph/task_lane.h"
 #include "graph/task_params.h"
+#include "graph/task_session.h"
 #include "guest_calls.h"
 #include "kernels/library.h"
 #include "memory/host_memory.h"
 #include "pages/pages.h"
 #include "session/handle.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "setup/log.h"
 #include "streams/event.h"
 #include "streams/host_function.h"
@@ -38,12 +38,12 @@ static struct graph_exec *ending;
 
 // What launches use beside the server's graph. Without the lock of graphs; nobody else knows it.
 static void end(struct graph_exec *exec) {
-  struct lane_thread before = lane_enter(exec->lane);
+  struct thread_session before = session_switch(exec->session);
   pthread_mutex_lock(&exec->mutex);
   hooks_end(exec);
   transfer_end(exec);
   pthread_mutex_unlock(&exec->mutex);
-  lane_leave(before);
+  session_back(before);
 }
 
 static _Bool is_under_way(const struct graph_exec *exec) {
@@ -56,7 +56,7 @@ static void end_those_that_are_done(void) {
   graphs_lock();
   for (struct graph_exec **at = &ending; *at;) {
     struct graph_exec *exec = *at;
-    struct lane_thread before = lane_enter(exec->lane);
+    struct thread_session before = session_switch(exec->session);
     if (is_under_way(exec)) {
       at = &exec->next;
     } else {
@@ -64,7 +64,7 @@ static void end_those_that_are_done(void) {
       exec->next = done;
       done = exec;
     }
-    lane_leave(before);
+    session_back(before);
   }
   graphs_unlock();
   while (done) {
@@ -111,7 +111,7 @@ static struct graph_exec *new_exec(struct graph *plan, uint64_t flags) {
 }
 
 void exec_give_up(struct graph_exec *exec) {
-  struct lane_thread before = lane_enter(exec->lane);
+  struct thread_session before = session_switch(exec->session);
   parts_end(exec);
   hooks_end(exec);
   transfer_end(exec);
@@ -119,26 +119,26 @@ void exec_give_up(struct graph_exec *exec) {
   if (!exec->split) put_GraphDestroy(exec->handle);  // of which pieces may have been sent
   handle_recycle(WIRE_KIND_GRAPH_EXEC, exec->handle);
   unref(exec);
-  lane_leave(before);
+  session_back(before);
 }
 
-static CUresult tell(struct graph_exec *exec, unsigned lane, struct graph *from,
+static CUresult tell(struct graph_exec *exec, unsigned session, struct graph *from,
                      struct graph_node **culprit, CUgraphInstantiateResult *why) {
-  exec->lane = lane;
-  struct lane_thread before = lane_enter(lane);
+  exec->session = session;
+  struct thread_session before = session_switch(session);
   CUresult result = exec_send(exec, from, culprit, why);
-  lane_leave(before);
+  session_back(before);
   for (size_t i = 0; i < exec->order_count; i++)
     if (exec->order[i]->type == CU_GRAPH_NODE_TYPE_EVENT_RECORD) exec->records = 1;
   return result;
 }
 
-CUresult exec_make_of(struct graph *plan, unsigned lane, uint64_t flags, struct graph *from,
+CUresult exec_make_of(struct graph *plan, unsigned session, uint64_t flags, struct graph *from,
                       struct graph_exec **made, struct graph_node **culprit,
                       CUgraphInstantiateResult *why) {
   struct graph_exec *exec = new_exec(plan, flags);
   if (!exec) return CUDA_ERROR_OUT_OF_MEMORY;
-  CUresult result = tell(exec, lane, from, culprit, why);
+  CUresult result = tell(exec, session, from, culprit, why);
   if (result)
     exec_give_up(exec);
   else
@@ -159,12 +159,12 @@ CUresult exec_make(struct graph *graph, uint64_t flags, struct graph_exec **made
   struct graph_exec *exec = new_exec(graph_clone(graph, 0), flags);
   if (!exec) return CUDA_ERROR_OUT_OF_MEMORY;
   struct graph_node *bad = NULL;
-  unsigned lane = lanes_many() ? graph_lane(exec->plan) : 0;
-  if (lane == LANE_ANY) lane = lane_here();
+  unsigned session = sessions_many() ? graph_session(exec->plan) : 0;
+  if (session == SESSION_ANY) session = session_here();
   CUresult result = exec_memory_make(exec);
   if (!result)
-    result = lane == LANE_SEVERAL ? parts_make(exec, graph, &bad, why)
-                                  : tell(exec, lane, graph, &bad, why);
+    result = session == SESSION_SEVERAL ? parts_make(exec, graph, &bad, why)
+                                        : tell(exec, session, graph, &bad, why);
   if (bad) *culprit = bad->origin;
   if (result) {
     exec_give_up(exec);
@@ -182,7 +182,7 @@ static _Bool needs_another(const struct task *from, const struct task *to) {
   return from->type == CU_GRAPH_NODE_TYPE_KERNEL && !task_same_attributes(from, to);
 }
 
-// With the lane's thread.
+// With the session's thread.
 static CUresult set_here(struct graph_exec *exec, struct graph_node *node, struct task *task) {
   const _Bool moves = is_transfer(task);
   CUresult result = moves ? transfer_prepare(exec, node, task) : CUDA_SUCCESS;
@@ -221,14 +221,15 @@ CUresult exec_set_task(struct graph_exec *exec, struct graph_node *node, struct 
   struct graph_node *inner = node;
   struct graph_exec *part = exec->split ? parts_find(exec, &inner) : exec;
   CUresult result = CUDA_SUCCESS;
-  if (part && lanes_many() && lane_of_both(task_lane(task), part->lane) != part->lane) {
+  if (part && sessions_many() &&
+      session_of_both(task_session(task), part->session) != part->session) {
     log_warn("a node of an executable graph that moves to another device is not served");
     return CUDA_ERROR_NOT_SUPPORTED;
   }
   if (part) {
-    struct lane_thread before = lane_enter(part->lane);
+    struct thread_session before = session_switch(part->session);
     result = set_there(part, inner, task);
-    lane_leave(before);
+    session_back(before);
   }
   if (result || part == exec) return result;
   struct task *old = node->task;
@@ -271,7 +272,7 @@ static CUresult make_again(struct graph_exec *exec) {
 
 static CUresult changed_here(struct graph_exec *exec) {
   CUresult result = CUDA_SUCCESS;
-  struct lane_thread before = lane_enter(exec->lane);
+  struct thread_session before = session_switch(exec->session);
   if (exec->hooks_stale) {
     _Bool moved;
     result = hooks_plan(exec, &moved);
@@ -279,7 +280,7 @@ static CUresult changed_here(struct graph_exec *exec) {
   }
   if (!result) result = exec->remake ? make_again(exec) : hooks_tell(exec);
   exec->hooks_stale = exec->remake = 0;
-  lane_leave(before);
+  session_back(before);
   return result;
 }
 
@@ -293,25 +294,25 @@ CUresult exec_enable(struct graph_exec *exec, struct graph_node *node, _Bool ena
   node->enabled = inner->enabled = enabled;
   if (!part) return CUDA_SUCCESS;
   CUresult result = CUDA_SUCCESS;
-  struct lane_thread before = lane_enter(part->lane);
+  struct thread_session before = session_switch(part->session);
   if (!is_host_copy(inner->task)) result = put_GraphEnable(part->wire, inner->number, enabled);
   part->hooks_stale |= is_host_copy(inner->task) || is_transfer(inner->task);
   if (!result) result = changed_here(part);
-  lane_leave(before);
+  session_back(before);
   return result;
 }
 
 static void forget(uint64_t handle, void *object, void *context) {
   (void)handle, (void)context;
   struct graph_exec *exec = object;
-  if (exec->lane == lane_here()) exec->gone = 1;
+  if (exec->session == session_here()) exec->gone = 1;
 }
 
 void exec_forget_all(void) {
   handle_each(WIRE_KIND_GRAPH_EXEC, forget, NULL);
   graphs_lock();
   for (struct graph_exec *exec = ending; exec; exec = exec->next)
-    if (exec->lane == lane_here()) exec->gone = 1;
+    if (exec->session == session_here()) exec->gone = 1;
   graphs_unlock();
 }
 
@@ -378,12 +379,12 @@ CUresult guest_cuGraphInstantiate(CUgraphExec *phGraphExec, CUgraph hGraph,
 }
 
 static CUresult finish(struct graph_exec *exec) {
-  return exec->split ? parts_each(exec, finish) : lane_synchronize(exec->lane);
+  return exec->split ? parts_each(exec, finish) : session_synchronize(exec->session);
 }
 
 CUresult exec_retire(struct graph_exec *exec) {
   CUresult result = CUDA_SUCCESS;
-  struct lane_thread before = lane_enter(exec->lane);
+  struct thread_session before = session_switch(exec->session);
   // What its launches use of the program's stays until they are done.
   if (exec->plan->user_count && exec->launches) finish(exec);
   graphs_lock();
@@ -400,7 +401,7 @@ CUresult exec_retire(struct graph_exec *exec) {
     ending = exec;
     graphs_unlock();
   }
-  lane_leave(before);
+  session_back(before);
   return mine ? result : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -429,7 +430,7 @@ static uint64_t named_by(const struct copy_task *copy, const struct box_end *end
   return end->place == BOX_DEVICE ? end->address : 0;
 }
 
-// What several devices use by turns, managed memory and the host's, is the lane's from now on,
+// What several devices use by turns, managed memory and the host's, is the session's from now on,
 // where its nodes name it.
 static CUresult take_memory(const struct graph_exec *exec) {
   CUresult result = CUDA_SUCCESS;
@@ -468,7 +469,7 @@ static CUresult launch_here(struct graph_exec *exec, uint64_t stream) {
 
 CUresult exec_launch_here(struct graph_exec *exec, uint64_t stream) {
   if (exec->gone) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-  CUresult result = lanes_many() ? take_memory(exec) : CUDA_SUCCESS;
+  CUresult result = sessions_many() ? take_memory(exec) : CUDA_SUCCESS;
   if (result) return result;
   transfer_locate(exec);
   _Bool shared = library_hand_over(NULL, NULL, 0);
@@ -493,7 +494,7 @@ static CUresult launch(struct graph_exec *exec, uint64_t stream) {
     graphs_unlock();
   }
   if (!result)
-    result = lanes_many() && (exec->split || exec->lane != lane_here())
+    result = sessions_many() && (exec->split || exec->session != session_here())
                  ? parts_launch(exec, stream)
                  : exec_launch_here(exec, stream);
   if (!result && exec->memory_count) {

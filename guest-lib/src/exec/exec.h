@@ -23,9 +23,9 @@ struct graph_transfer {
 
 struct graph_exec {
   unsigned references;  // with the lock of graphs
-  unsigned lane;        // whose server has it
+  unsigned session;     // whose server has it
   _Bool split;          // several have: its parts (parts.h), each an executable graph of its own
-  struct graph_parts *parts;  // also, once it was launched into a stream of another lane
+  struct graph_parts *parts;  // also, once it was launched into a stream of another session
   uint64_t handle;
   uint64_t wire;  // the server's; the same, until it has been made again
   uint64_t flags;
@@ -63,14 +63,14 @@ void exec_leave(struct graph_exec *exec);
 // With both locks held. On failure *culprit is the handle of a node of `graph`, or 0.
 CUresult exec_make(struct graph *graph, uint64_t flags, struct graph_exec **exec, uint64_t *culprit,
                    CUgraphInstantiateResult *why);
-// The same for a plan and a lane of its own, without what its nodes allocate; takes the plan over,
-// and *culprit is a node of it. `from`: as in exec_send.
-CUresult exec_make_of(struct graph *plan, unsigned lane, uint64_t flags, struct graph *from,
+// The same for a plan and a session of its own, without what its nodes allocate; takes the plan
+// over, and *culprit is a node of it. `from`: as in exec_send.
+CUresult exec_make_of(struct graph *plan, unsigned session, uint64_t flags, struct graph *from,
                       struct graph_exec **exec, struct graph_node **culprit,
                       CUgraphInstantiateResult *why);
 // One that was never launched, and that the program does not know; with the lock of graphs held.
 void exec_give_up(struct graph_exec *exec);
-// Launches what one server has, into a stream of its lane's. With the mutex held, and so are the
+// Launches what one server has, into a stream of its session's. With the mutex held, and so are the
 // next three.
 CUresult exec_launch_here(struct graph_exec *exec, uint64_t stream);
 // It is launched no more; what its launches use ends once they are done. Without the lock of

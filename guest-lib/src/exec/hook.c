@@ -8,7 +8,7 @@
 #include "graph/task_params.h"
 #include "guest_calls.h"
 #include "session/handle.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "streams/host_function.h"
 #include "streams/stream.h"
 
@@ -27,7 +27,7 @@ struct hook_call {
   struct hook_call *next;  // of the executable graph
   struct graph_hook *hook;
   uint64_t number;
-  unsigned lane;
+  unsigned session;
   struct hook_what {
     enum hook_kind kind;
     CUhostFn function;
@@ -65,7 +65,7 @@ static void fetch(const struct hook_call *call) {
 static void run(void *data) {
   const struct hook_call *call = data;
   struct graph_exec *exec = call->hook->exec;
-  struct lane_thread before = lane_enter(call->lane);
+  struct thread_session before = session_switch(call->session);
   call->hook->runs++;
   fetch(call);
   if (call->what.kind == HOOK_FUNCTION)
@@ -77,7 +77,7 @@ static void run(void *data) {
     transfer_send(&move->host, &move->box, move->staging, exec->aside);
   }
   if (call->sends) stream_synchronize(exec->aside);
-  lane_leave(before);
+  session_back(before);
 }
 
 // ---- what they are to do -----------------------------------------------------------------------
@@ -154,7 +154,7 @@ static CUresult renew(struct graph_hook *hook, const size_t *fetch_from, size_t 
   struct hook_call *call = calloc(1, sizeof *call + (fetches + sends) * sizeof *call->moves);
   if (!call) return CUDA_ERROR_OUT_OF_MEMORY;
   call->hook = hook;
-  call->lane = lane_here();
+  call->session = session_here();
   call->what = what;
   call->fetches = fetches;
   call->sends = sends;

@@ -4,35 +4,36 @@
 #include <string.h>
 
 #include "base/grow.h"
-#include "copies/across.h"
+#include "copies/cross_device.h"
 #include "graph/task.h"
-#include "graph/task_lane.h"
+#include "graph/task_session.h"
 #include "guest_calls.h"
 #include "session/handle.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "setup/log.h"
 #include "streams/device_wait.h"
 #include "streams/stream.h"
 
 struct graph_part {
-  unsigned lane, level, number;  // number: of a copy; 0: there is one part of a lane and level
-  struct graph *plan;            // until its executable graph has it
-  struct graph_exec *exec;       // NULL: a copy between two devices
-  struct graph_node *copy;       // which; of the whole's plan
-  size_t after[LANES_MAX];       // how many parts there are up to the last of a lane that it needs
-  _Bool needed;                  // by one of another lane
-  _Bool last;                    // of its lane
-  uint64_t event;                // behind it
+  unsigned session, level,
+      number;                  // number: of a copy; 0: there is one part of a session and level
+  struct graph *plan;          // until its executable graph has it
+  struct graph_exec *exec;     // NULL: a copy between two devices
+  struct graph_node *copy;     // which; of the whole's plan
+  size_t after[SESSIONS_MAX];  // how many parts there are up to the last of a session that it needs
+  _Bool needed;                // by one of another session
+  _Bool last;                  // of its session
+  uint64_t event;              // behind it
 };
 
 struct graph_parts {
   struct graph_part *at;  // by levels
   size_t count;
-  uint64_t streams[LANES_MAX];  // for launches into streams of other lanes
-  uint64_t events[LANES_MAX];   // where launches into a lane's streams begin, and end
+  uint64_t streams[SESSIONS_MAX];  // for launches into streams of other sessions
+  uint64_t events[SESSIONS_MAX];   // where launches into a session's streams begin, and end
   // The last launch.
   _Bool launched;
-  unsigned lane;
+  unsigned session;
   uint64_t stream;
 };
 
@@ -41,7 +42,7 @@ struct graph_parts {
 // A node, or where a graph begins or ends that is embedded in the nodes of several devices.
 struct piece {
   struct graph_node *node;  // NULL: begins or ends
-  unsigned lane, level, number;
+  unsigned session, level, number;
   size_t part;
   size_t first_edge, edge_count;  // from pieces before it
   struct graph_node *made;        // in its part's plan
@@ -74,58 +75,58 @@ static void place(struct division *division, unsigned otherwise) {
   struct piece *piece = &division->pieces[division->piece_count - 1];
   const struct piece_edge *edges = &division->edges[piece->first_edge];
   piece->edge_count = division->edge_count - piece->first_edge;
-  // What any lane may do is done by that of what it waits for.
+  // What any session may do is done by that of what it waits for.
   unsigned highest = 0;
-  for (size_t i = 0; i < piece->edge_count && piece->lane == LANE_ANY; i++) {
+  for (size_t i = 0; i < piece->edge_count && piece->session == SESSION_ANY; i++) {
     const struct piece *from = &division->pieces[edges[i].from];
     if (from->level < highest) continue;
     highest = from->level;
-    otherwise = from->lane;
+    otherwise = from->session;
   }
-  if (piece->lane == LANE_ANY) piece->lane = otherwise;
+  if (piece->session == SESSION_ANY) piece->session = otherwise;
   for (size_t i = 0; i < piece->edge_count; i++) {
     const struct piece *from = &division->pieces[edges[i].from];
-    const _Bool same = from->lane == piece->lane && !from->number && !piece->number;
+    const _Bool same = from->session == piece->session && !from->number && !piece->number;
     if (piece->level < from->level + !same) piece->level = from->level + !same;
   }
 }
 
-static CUresult add_piece(struct division *division, struct graph_node *node, unsigned lane) {
+static CUresult add_piece(struct division *division, struct graph_node *node, unsigned session) {
   if (!grow(&division->pieces, &division->piece_room, division->piece_count,
             sizeof *division->pieces))
     return CUDA_ERROR_OUT_OF_MEMORY;
   division->pieces[division->piece_count++] =
-      (struct piece){.node = node, .lane = lane, .first_edge = division->edge_count};
+      (struct piece){.node = node, .session = session, .first_edge = division->edge_count};
   return CUDA_SUCCESS;
 }
 
-// The lane in whose stream a copy between two devices is: the one it was asked for, or where it
+// The session in whose stream a copy between two devices is: the one it was asked for, or where it
 // leads.
-static unsigned lane_of_copy(const struct task *task) {
-  const unsigned own = lane_of_context(task->context), to = across_lane_of(&task->copy.to);
-  return own == across_lane_of(&task->copy.from) ? own : to;
+static unsigned session_of_copy(const struct task *task) {
+  const unsigned own = session_of_context(task->context), to = copy_end_session(&task->copy.to);
+  return own == copy_end_session(&task->copy.from) ? own : to;
 }
 
 static CUresult add_graph(struct division *division, const struct graph *graph, size_t begin);
 
 // `begin`: the piece that it comes behind when nothing else is before it, and 1; or 0.
 static CUresult add_node(struct division *division, struct graph_node *node, size_t begin) {
-  unsigned lane = graph_node_lane(node);
-  const _Bool several = lane == LANE_SEVERAL, copy = several && !node->child_count;
+  unsigned session = graph_node_session(node);
+  const _Bool several = session == SESSION_SEVERAL, copy = several && !node->child_count;
   if (several && node->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
     log_warn("conditions with nodes of several devices are not served");
     division->culprit = node;
     return CUDA_ERROR_NOT_SUPPORTED;
   }
-  if (several) lane = copy ? lane_of_copy(node->task) : LANE_ANY;
-  CUresult result = add_piece(division, several && !copy ? NULL : node, lane);
+  if (several) session = copy ? session_of_copy(node->task) : SESSION_ANY;
+  CUresult result = add_piece(division, several && !copy ? NULL : node, session);
   if (!result && copy) division->pieces[division->piece_count - 1].number = ++division->copies;
   for (uint32_t i = 0; i < node->before.count && !result; i++)
     result = add_edge(division, node->before.at[i].node->number, node->before.at[i].data);
   if (!result && begin && !node->before.count)
     result = add_edge(division, begin - 1, (CUgraphEdgeData){0});
   if (result) return result;
-  place(division, node->task ? lane_of_context(node->task->context) : lane_here());
+  place(division, node->task ? session_of_context(node->task->context) : session_here());
   if (several && !copy) result = add_graph(division, node->children[0], division->piece_count);
   node->number = (uint32_t)division->piece_count - 1;
   return result;
@@ -139,11 +140,11 @@ static CUresult add_graph(struct division *division, const struct graph *graph, 
   CUresult result = CUDA_SUCCESS;
   for (size_t i = 0; i < graph->node_count && !result; i++)
     result = add_node(division, sorted[i], begin);
-  if (!result && begin) result = add_piece(division, NULL, LANE_ANY);
+  if (!result && begin) result = add_piece(division, NULL, SESSION_ANY);
   for (size_t i = 0; i < graph->node_count && !result && begin; i++)
     if (!sorted[i]->after.count)
       result = add_edge(division, sorted[i]->number, (CUgraphEdgeData){0});
-  if (!result && begin) place(division, lane_here());
+  if (!result && begin) place(division, session_here());
   free(sorted);
   return result;
 }
@@ -151,7 +152,7 @@ static CUresult add_graph(struct division *division, const struct graph *graph, 
 static int by_level(const void *a, const void *b) {
   const struct graph_part *x = a, *y = b;
   if (x->level != y->level) return x->level < y->level ? -1 : 1;
-  if (x->lane != y->lane) return x->lane < y->lane ? -1 : 1;
+  if (x->session != y->session) return x->session < y->session ? -1 : 1;
   return x->number < y->number ? -1 : x->number > y->number;
 }
 
@@ -162,31 +163,31 @@ static CUresult find_parts(struct division *division) {
   size_t count = 0;
   for (size_t i = 0; i < division->piece_count; i++) {
     const struct piece *piece = &division->pieces[i];
-    parts[i] =
-        (struct graph_part){.lane = piece->lane, .level = piece->level, .number = piece->number};
+    parts[i] = (struct graph_part){
+        .session = piece->session, .level = piece->level, .number = piece->number};
   }
   qsort(parts, division->piece_count, sizeof *parts, by_level);
   for (size_t i = 0; i < division->piece_count; i++)
     if (!count || by_level(&parts[count - 1], &parts[i])) parts[count++] = parts[i];
   division->parts = parts;
   division->part_count = count;
-  _Bool seen[LANES_MAX] = {0};
+  _Bool seen[SESSIONS_MAX] = {0};
   for (size_t i = count; i-- > 0;) {
-    parts[i].last = !seen[parts[i].lane];
-    seen[parts[i].lane] = 1;
+    parts[i].last = !seen[parts[i].session];
+    seen[parts[i].session] = 1;
   }
   for (size_t i = 0; i < division->piece_count; i++) {
     struct piece *piece = &division->pieces[i];
     const struct graph_part wanted = {
-        .lane = piece->lane, .level = piece->level, .number = piece->number};
+        .session = piece->session, .level = piece->level, .number = piece->number};
     struct graph_part *part = bsearch(&wanted, parts, count, sizeof *parts, by_level);
     piece->part = (size_t)(part - parts);
     if (piece->number) part->copy = piece->node;
     for (size_t k = 0; k < piece->edge_count; k++) {
       const size_t from = division->pieces[division->edges[piece->first_edge + k].from].part;
-      if (parts[from].lane == part->lane) continue;
+      if (parts[from].session == part->session) continue;
       parts[from].needed = 1;
-      if (part->after[parts[from].lane] <= from) part->after[parts[from].lane] = from + 1;
+      if (part->after[parts[from].session] <= from) part->after[parts[from].session] = from + 1;
     }
   }
   return CUDA_SUCCESS;
@@ -248,7 +249,7 @@ static CUresult make_all(struct graph_exec *exec, struct graph *graph, struct gr
     if (conditions) conditional = part;
     struct graph *plan = part->plan;
     part->plan = NULL;
-    result = exec_make_of(plan, part->lane, exec->flags, conditions ? graph : NULL, &part->exec,
+    result = exec_make_of(plan, part->session, exec->flags, conditions ? graph : NULL, &part->exec,
                           culprit, why);
   }
   return result;
@@ -258,7 +259,7 @@ CUresult parts_make(struct graph_exec *exec, struct graph *graph, struct graph_n
                     CUgraphInstantiateResult *why) {
   struct division division = {0};
   exec->split = 1;
-  exec->lane = LANE_ANY;
+  exec->session = SESSION_ANY;
   CUresult result = add_graph(&division, exec->plan, 0);
   if (result == CUDA_ERROR_INVALID_VALUE) *why = CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
   if (result == CUDA_ERROR_NOT_SUPPORTED)
@@ -300,7 +301,7 @@ CUresult parts_each(struct graph_exec *exec, CUresult (*visit)(struct graph_exec
 
 // ---- launches ----------------------------------------------------------------------------------
 
-// An event of the thread's lane. A reset of the context ends it like any other.
+// An event of the thread's session. A reset of the context ends it like any other.
 static CUresult event_there(uint64_t *event) {
   if (handle_is_live(WIRE_KIND_EVENT, *event)) return CUDA_SUCCESS;
   CUevent made;
@@ -319,21 +320,22 @@ static CUresult stream_there(uint64_t *stream) {
   return stream_begin_apart(stream);
 }
 
-static CUresult wait_for(uint64_t stream, unsigned lane, uint64_t event) {
-  return lane == lane_here() ? put_cuStreamWaitEvent(stream, event, 0)
-                             : device_wait(stream, lane, event);
+static CUresult wait_for(uint64_t stream, unsigned session, uint64_t event) {
+  return session == session_here() ? put_cuStreamWaitEvent(stream, event, 0)
+                                   : device_wait(stream, session, event);
 }
 
 struct launch {
   struct graph_exec *exec;
   unsigned here;
   uint64_t stream;
-  size_t launched[LANES_MAX];            // parts up to the last of a lane
-  size_t reached[LANES_MAX][LANES_MAX];  // by lane: the same, of another lane that it waited for
+  size_t launched[SESSIONS_MAX];  // parts up to the last of a session
+  size_t reached[SESSIONS_MAX]
+                [SESSIONS_MAX];  // by session: the same, of another session that it waited for
 };
 
 static CUresult wait_for_part(struct launch *launch, uint64_t stream, size_t count, unsigned of) {
-  size_t *reached = &launch->reached[lane_here()][of];
+  size_t *reached = &launch->reached[session_here()][of];
   if (count <= *reached) return CUDA_SUCCESS;
   *reached = count;
   return device_wait(stream, of, launch->exec->parts->at[count - 1].event);
@@ -344,30 +346,30 @@ static CUresult copy_between(const struct graph_node *node, uint64_t stream) {
   return node->enabled ? box_copy(&to, &from, &node->task->copy.box, stream, 1) : CUDA_SUCCESS;
 }
 
-// In the part's lane.
+// In the part's session.
 static CUresult launch_part(struct launch *launch, size_t index) {
   struct graph_parts *parts = launch->exec->parts;
   struct graph_part *part = &parts->at[index];
-  const _Bool away = part->lane != launch->here, first = !launch->launched[part->lane];
+  const _Bool away = part->session != launch->here, first = !launch->launched[part->session];
   uint64_t stream = launch->stream;
   CUresult result = CUDA_SUCCESS;
   if (away) {
-    result = stream_there(&parts->streams[part->lane]);
-    stream = parts->streams[part->lane];
+    result = stream_there(&parts->streams[part->session]);
+    stream = parts->streams[part->session];
   }
   // Behind what comes before in the stream that the graph is launched into.
   if (!result && away && first && !part->after[launch->here])
     result = device_wait(stream, launch->here, parts->events[launch->here]);
-  for (unsigned lane = 0; lane < LANES_MAX && !result; lane++)
-    result = wait_for_part(launch, stream, part->after[lane], lane);
+  for (unsigned session = 0; session < SESSIONS_MAX && !result; session++)
+    result = wait_for_part(launch, stream, part->after[session], session);
   if (!result)
     result = part->copy ? copy_between(part->copy, stream) : exec_launch_here(part->exec, stream);
   if (!result && (part->needed || (away && part->last))) result = record(&part->event, stream);
-  launch->launched[part->lane] = index + 1;
+  launch->launched[part->session] = index + 1;
   return result;
 }
 
-// What one lane has, launched into another's stream.
+// What one session has, launched into another's stream.
 static CUresult be_one_part(struct graph_exec *exec) {
   if (exec->parts) return CUDA_SUCCESS;
   struct graph_parts *parts = calloc(1, sizeof *parts);
@@ -377,7 +379,7 @@ static CUresult be_one_part(struct graph_exec *exec) {
     free(part);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  part->lane = exec->lane;
+  part->session = exec->session;
   part->exec = exec;
   part->last = 1;
   parts->at = part;
@@ -390,23 +392,24 @@ CUresult parts_launch(struct graph_exec *exec, uint64_t stream) {
   CUresult result = be_one_part(exec);
   if (result) return result;
   struct graph_parts *parts = exec->parts;
-  struct launch launch = {.exec = exec, .here = lane_here(), .stream = stream};
+  struct launch launch = {.exec = exec, .here = session_here(), .stream = stream};
   // One launch begins when all of the one before is done.
-  const uint64_t before_it = parts->launched ? parts->events[parts->lane] : 0;
+  const uint64_t before_it = parts->launched ? parts->events[parts->session] : 0;
   if (handle_is_live(WIRE_KIND_EVENT, before_it) &&
-      (parts->lane != launch.here || parts->stream != stream))
-    result = wait_for(stream, parts->lane, before_it);
+      (parts->session != launch.here || parts->stream != stream))
+    result = wait_for(stream, parts->session, before_it);
   if (!result) result = record(&parts->events[launch.here], stream);
   for (size_t i = 0; i < parts->count && !result; i++) {
-    struct lane_thread before = lane_enter(parts->at[i].lane);
+    struct thread_session before = session_switch(parts->at[i].session);
     result = launch_part(&launch, i);
-    lane_leave(before);
+    session_back(before);
   }
-  for (unsigned lane = 0; lane < LANES_MAX && !result; lane++)
-    if (lane != launch.here) result = wait_for_part(&launch, stream, launch.launched[lane], lane);
+  for (unsigned session = 0; session < SESSIONS_MAX && !result; session++)
+    if (session != launch.here)
+      result = wait_for_part(&launch, stream, launch.launched[session], session);
   if (!result) result = record(&parts->events[launch.here], stream);
   parts->launched = 1;
-  parts->lane = launch.here;
+  parts->session = launch.here;
   parts->stream = stream;
   if (exec->split) exec->launches++;
   return result;
@@ -414,10 +417,10 @@ CUresult parts_launch(struct graph_exec *exec, uint64_t stream) {
 
 // ---- the end -----------------------------------------------------------------------------------
 
-static void end_event(uint64_t event, unsigned lane) {
-  struct lane_thread before = lane_enter(lane);
+static void end_event(uint64_t event, unsigned session) {
+  struct thread_session before = session_switch(session);
   if (event) guest_cuEventDestroy_v2((CUevent)(uintptr_t)event);
-  lane_leave(before);
+  session_back(before);
 }
 
 static void end_all(struct graph_exec *exec, void (*end)(struct graph_exec *part)) {
@@ -427,13 +430,13 @@ static void end_all(struct graph_exec *exec, void (*end)(struct graph_exec *part
     struct graph_part *part = &parts->at[i];
     if (part->plan) graph_unref(part->plan);
     if (part->exec && part->exec != exec) end(part->exec);
-    end_event(part->event, part->lane);
+    end_event(part->event, part->session);
   }
-  for (unsigned lane = 0; lane < LANES_MAX; lane++) {
-    end_event(parts->events[lane], lane);
-    struct lane_thread before = lane_enter(lane);
-    if (parts->streams[lane]) stream_end(parts->streams[lane]);
-    lane_leave(before);
+  for (unsigned session = 0; session < SESSIONS_MAX; session++) {
+    end_event(parts->events[session], session);
+    struct thread_session before = session_switch(session);
+    if (parts->streams[session]) stream_end(parts->streams[session]);
+    session_back(before);
   }
   free(parts->at);
   free(parts);

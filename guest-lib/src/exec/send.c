@@ -382,7 +382,7 @@ CUresult exec_send(struct graph_exec *exec, struct graph *from, struct graph_nod
                    CUgraphInstantiateResult *why) {
   struct writer writer = {.exec = exec, .graphs = 1, .why = *why};
   for (unsigned i = 0; from && i < from->condition_count; i++)
-    if (from->conditions[i]->graph == from->handle && from->conditions[i]->lane == exec->lane)
+    if (from->conditions[i]->graph == from->handle && from->conditions[i]->session == exec->session)
       writer.base = from->handle;
   _Bool moved;
   CUresult result = exec->order_count ? CUDA_SUCCESS : survey(&writer, exec->plan, 0);

@@ -13,7 +13,7 @@
 #include "guest_calls.h"
 #include "memory/host_memory.h"
 #include "memory/memory_range.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "streams/pending.h"
 #include "wire/answer.h"
 
@@ -88,9 +88,9 @@ void transfer_locate(struct graph_exec *exec) {
     const void *at = host_on_device((const void *)(uintptr_t)host->address);
     struct host_range range;
     if (!memory_is_device(at)) continue;
-    // Another lane's device may have it: then it is the host's here.
-    if (lanes_many() && host_find_on_device((uint64_t)(uintptr_t)at, &range) &&
-        range.lane != lane_here())
+    // Another session's device may have it: then it is the host's here.
+    if (sessions_many() && host_find_on_device((uint64_t)(uintptr_t)at, &range) &&
+        range.session != session_here())
       continue;
     transfer->mapped = (uint64_t)(uintptr_t)at;
   }
@@ -166,10 +166,10 @@ static _Bool lands(const struct graph_exec *exec) {
 
 static _Bool may_change(const struct graph_exec *exec) {
   _Bool changes = pending_any();
-  for (int lane = 0; lane < lane_count && !changes; lane++) {
-    struct lane_thread before = lane_enter((unsigned)lane);
+  for (int session = 0; session < session_count && !changes; session++) {
+    struct thread_session before = session_switch((unsigned)session);
     changes = lands(exec);
-    lane_leave(before);
+    session_back(before);
   }
   return changes;
 }

@@ -11,7 +11,7 @@
 #include "memory/peer.h"
 #include "memory/window.h"
 #include "session/device.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "setup/device_description.h"
 #include "streams/recorder.h"
 #include "wire/order.h"
@@ -24,10 +24,10 @@ struct graph_allocation {
   int device;
   uint64_t size;  // as counted; what is mapped are granules
   uint64_t context, id;
-  _Bool live;     // a launch has allocated it, and nothing has freed it since
-  _Bool mapped;   // there is memory under it: from when a graph that names it is instantiated
-  _Bool counted;  // ... and it was launched
-  uint8_t lanes;  // whose devices its node gives access, a bit each
+  _Bool live;        // a launch has allocated it, and nothing has freed it since
+  _Bool mapped;      // there is memory under it: from when a graph that names it is instantiated
+  _Bool counted;     // ... and it was launched
+  uint8_t sessions;  // whose devices its node gives access, a bit each
   struct graph_allocation *next;
 };
 
@@ -61,7 +61,7 @@ static void forget(struct holding *holding) { lose((struct graph_allocation *)ho
 
 static _Bool opens(const struct holding *holding, unsigned visitor) {
   const struct graph_allocation *allocation = (const struct graph_allocation *)holding;
-  return allocation->mapped && !lanes_have(allocation->lanes, visitor);
+  return allocation->mapped && !sessions_have(allocation->sessions, visitor);
 }
 
 static const struct holding_kind kind = {find_in, forget, opens};
@@ -72,7 +72,7 @@ static struct graph_allocation *make(int device, uint64_t size, uint64_t context
   struct graph_allocation *made = calloc(1, sizeof *made);
   uint64_t bytes = (size + WIRE_GRANULE - 1) & ~(uint64_t)(WIRE_GRANULE - 1), address;
   if (!made) return NULL;
-  struct lane_thread before = lane_enter(lane_of_device(device));
+  struct thread_session before = session_switch(session_of_device(device));
   pthread_mutex_lock(&memory_lock);
   _Bool taken = bytes >= size && window_take(bytes, WIRE_GRANULE, &address);
   if (taken) {
@@ -85,7 +85,7 @@ static struct graph_allocation *make(int device, uint64_t size, uint64_t context
     window_put(&made->holding);
   }
   pthread_mutex_unlock(&memory_lock);
-  lane_leave(before);
+  session_back(before);
   if (!taken) {
     free(made);
     return NULL;
@@ -110,23 +110,23 @@ struct graph_allocation *graph_allocation_ref(struct graph_allocation *allocatio
 // No work uses it any more.
 static void unback(struct graph_allocation *allocation) {
   if (!allocation->mapped) return;
-  struct lane_thread before = lane_enter(allocation->holding.lane);
+  struct thread_session before = session_switch(allocation->holding.session);
   peer_end_all(&allocation->holding);
   put_MemoryUnmap(allocation->holding.address, allocation->holding.size);
   lose(allocation);
-  lane_leave(before);
+  session_back(before);
 }
 
 // Until no work of a device uses what it or its peers have.
-static CUresult settle(unsigned lane) {
-  CUresult result = lane_synchronize(lane);
-  if (lanes_many()) lanes_settle(lane_borrowers[lane]);
+static CUresult settle(unsigned session) {
+  CUresult result = session_synchronize(session);
+  if (sessions_many()) sessions_settle(session_borrowers[session]);
   return result;
 }
 
 void graph_allocation_unref(struct graph_allocation *allocation) {
   if (--allocation->references) return;
-  if (allocation->mapped) settle(allocation->holding.lane);
+  if (allocation->mapped) settle(allocation->holding.session);
   pthread_mutex_lock(&memory_lock);
   unback(allocation);
   window_remove(&allocation->holding);
@@ -139,8 +139,8 @@ void graph_allocation_unref(struct graph_allocation *allocation) {
   free(allocation);
 }
 
-unsigned graph_allocation_lane(const struct graph_allocation *allocation) {
-  return lane_of_device(allocation->device);
+unsigned graph_allocation_session(const struct graph_allocation *allocation) {
+  return session_of_device(allocation->device);
 }
 
 uint64_t graph_allocation_address(const struct graph_allocation *allocation) {
@@ -177,13 +177,13 @@ static CUresult map(struct graph_allocation *allocation) {
   allocation->mapped = 1;
   allocation->holding.loan = 0;
   peer_lend_to_all(&allocation->holding);
-  peer_lend_to(&allocation->holding, allocation->lanes);
+  peer_lend_to(&allocation->holding, allocation->sessions);
   return CUDA_SUCCESS;
 }
 
 // Takes away the memory of what is not live.
 static CUresult trim(int device) {
-  CUresult result = settle(lane_of_device(device));
+  CUresult result = settle(session_of_device(device));
   if (result) return result;
   pthread_mutex_lock(&memory_lock);
   for (struct graph_allocation *at = all; at; at = at->next)
@@ -194,7 +194,7 @@ static CUresult trim(int device) {
 
 CUresult graph_allocation_map(struct graph_allocation *allocation) {
   if (allocation->mapped) return CUDA_SUCCESS;
-  struct lane_thread before = lane_enter(graph_allocation_lane(allocation));
+  struct thread_session before = session_switch(graph_allocation_session(allocation));
   pthread_mutex_lock(&memory_lock);
   CUresult result = map(allocation);
   pthread_mutex_unlock(&memory_lock);
@@ -204,7 +204,7 @@ CUresult graph_allocation_map(struct graph_allocation *allocation) {
     result = map(allocation);
     pthread_mutex_unlock(&memory_lock);
   }
-  lane_leave(before);
+  session_back(before);
   return result;
 }
 
@@ -316,16 +316,16 @@ static struct graph_balance *balance_of(struct graph *graph, struct graph_alloca
 // Lets the devices that the node names reach it.
 static CUresult open_to(struct graph_allocation *allocation, const struct allocate_task *task) {
   CUresult result = CUDA_SUCCESS;
-  unsigned owner = allocation->holding.lane;
+  unsigned owner = allocation->holding.session;
   for (size_t i = 0; i < task->access_count && !result; i++) {
-    unsigned visitor = lane_of_device(task->access[i].location.id);
-    if (visitor == owner || lanes_have(allocation->lanes, visitor)) continue;
+    unsigned visitor = session_of_device(task->access[i].location.id);
+    if (visitor == owner || sessions_have(allocation->sessions, visitor)) continue;
     result = peer_join(visitor, owner);
-    if (!result) allocation->lanes |= (uint8_t)(1u << visitor);
+    if (!result) allocation->sessions |= (uint8_t)(1u << visitor);
   }
   if (result || !allocation->mapped) return result;
   pthread_mutex_lock(&memory_lock);
-  peer_lend_to(&allocation->holding, allocation->lanes);
+  peer_lend_to(&allocation->holding, allocation->sessions);
   pthread_mutex_unlock(&memory_lock);
   return CUDA_SUCCESS;
 }

@@ -8,7 +8,7 @@
 
 struct graph_allocation *graph_allocation_ref(struct graph_allocation *allocation);
 void graph_allocation_unref(struct graph_allocation *allocation);
-unsigned graph_allocation_lane(const struct graph_allocation *allocation);
+unsigned graph_allocation_session(const struct graph_allocation *allocation);
 uint64_t graph_allocation_address(const struct graph_allocation *allocation);
 
 // At launches.

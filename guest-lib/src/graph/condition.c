@@ -4,7 +4,7 @@
 
 #include "graph/task.h"
 #include "guest_calls.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "wire/answer.h"
 
 #define BODIES_MAX 4096
@@ -103,14 +103,14 @@ CUresult guest_cuGraphConditionalHandleCreate(CUgraphConditionalHandle *pHandle_
     result = CUDA_ERROR_OUT_OF_MEMORY;
   } else {
     struct answer answer;
-    struct lane_thread before = lane_enter(lane_of_context(context));
+    struct thread_session before = session_switch(session_of_context(context));
     answer_init(&answer);
-    condition->lane = lane_here();
+    condition->session = session_here();
     result = ask_GraphCondition(graph->handle, defaultLaunchValue, flags, &answer);
     if (!result)
       condition->handle = ((const struct wire_GraphCondition_reply *)answer.reply)->handle;
     answer_free(&answer);
-    lane_leave(before);
+    session_back(before);
   }
   if (result) {
     free(condition);

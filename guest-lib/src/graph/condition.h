@@ -9,7 +9,7 @@ struct condition {
   unsigned references;
   CUgraphConditionalHandle handle;  // the driver's
   uint64_t graph;                   // that it was made for
-  unsigned lane;                    // whose server knows the handle, and the graph by it
+  unsigned session;                 // whose server knows the handle, and the graph by it
   _Bool used;                       // by a node
 };
 

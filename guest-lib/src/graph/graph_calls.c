@@ -5,7 +5,7 @@
 #include "graph/dot.h"
 #include "graph/graph.h"
 #include "guest_calls.h"
-#include "session/lane.h"
+#include "session/session.h"
 
 static CUgraphNode name_of(const struct graph_node *node) {
   return (CUgraphNode)(uintptr_t)node->handle;
@@ -162,12 +162,12 @@ CUresult guest_cuGraphCreate(CUgraph *phGraph, unsigned int flags) {
 static void forget_conditions(const struct graph *graph) {
   unsigned told = 0;
   for (unsigned i = 0; i < graph->condition_count; i++) {
-    const unsigned lane = graph->conditions[i]->lane;
-    if (lanes_have(told, lane)) continue;
-    told |= 1u << lane;
-    struct lane_thread before = lane_enter(lane);
+    const unsigned session = graph->conditions[i]->session;
+    if (sessions_have(told, session)) continue;
+    told |= 1u << session;
+    struct thread_session before = session_switch(session);
     put_GraphForget(graph->handle);
-    lane_leave(before);
+    session_back(before);
   }
 }
 

@@ -14,7 +14,7 @@
 #include "memory/stream_values.h"
 #include "session/context.h"
 #include "session/handle.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "streams/event.h"
 
 #define VALUES_MAX 256
@@ -106,9 +106,9 @@ static CUresult kernel_context(const CUDA_KERNEL_NODE_PARAMS_v3 *params, uint64_
 
 CUresult task_kernel(const void *function, const CUlaunchConfig *config, _Bool cooperative,
                      const void *packed, uint32_t size, uint64_t context, struct task **made) {
-  struct lane_thread before = lane_enter(lane_of_context(context));
+  struct thread_session before = session_switch(session_of_context(context));
   CUresult result = host_share_named(packed, size);
-  lane_leave(before);
+  session_back(before);
   if (result) return result;
   struct task *task = task_new(CU_GRAPH_NODE_TYPE_KERNEL, context);
   if (!task) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -151,7 +151,7 @@ static CUresult kernel_of(const CUDA_KERNEL_NODE_PARAMS_v3 *params, const struct
   uint64_t context;
   CUresult result = kernel_context(params, &context);
   if (result) return result;
-  lane_use(lane_of_context(context));
+  session_use(session_of_context(context));
   struct function *function;
   uint64_t wire;
   if ((result = function_resolve(handle, &function, &wire))) return result;
@@ -201,9 +201,9 @@ CUresult task_copy(uint64_t context, const struct box_end *to, const struct box_
   struct copy_task copy = {.to = *to, .from = *from, .box = *box};
   if (box->width && box->height && box->depth) {
     // Each end may be of another device.
-    struct lane_thread before = lane_enter(lane_here());
+    struct thread_session before = session_switch(session_here());
     CUresult result = box_locate(&copy.to, &copy.from, box);
-    lane_leave(before);
+    session_back(before);
     if (result) return result;
   }
   struct task *task = task_new(CU_GRAPH_NODE_TYPE_MEMCPY, context);
@@ -381,11 +381,11 @@ static CUresult read_params(const CUgraphNodeParams *params, const struct task *
   }
 }
 
-// Nodes of one graph may be of several devices: none of this is the calling thread's lane's.
+// Nodes of one graph may be of several devices: none of this is the calling thread's session's.
 CUresult task_of(const CUgraphNodeParams *params, const struct task *like, struct task **task) {
   *task = NULL;
-  struct lane_thread before = lane_enter(lane_here());
+  struct thread_session before = session_switch(session_here());
   CUresult result = read_params(params, like, task);
-  lane_leave(before);
+  session_back(before);
   return result;
 }

@@ -3,13 +3,13 @@
 
 #include <string.h>
 
-#include "copies/across.h"
 #include "copies/box.h"
+#include "copies/cross_device.h"
 #include "graph/allocation.h"
 #include "graph/condition.h"
 #include "graph/task.h"
-#include "graph/task_lane.h"
-#include "session/lane.h"
+#include "graph/task_session.h"
+#include "session/session.h"
 
 static CUcontext context_of(const struct task *task) { return (CUcontext)(uintptr_t)task->context; }
 
@@ -212,7 +212,8 @@ static _Bool same_fill(const struct fill_task *a, const struct fill_task *b) {
 
 // Whether one is another device's memory than the other.
 static _Bool is_elsewhere(const struct box_end *a, const struct box_end *b) {
-  return lanes_many() && lane_of_both(across_lane_of(a), across_lane_of(b)) == LANE_SEVERAL;
+  return sessions_many() &&
+         session_of_both(copy_end_session(a), copy_end_session(b)) == SESSION_SEVERAL;
 }
 
 static CUgraphExecUpdateResult changed_if(_Bool changed, CUgraphExecUpdateResult what) {
@@ -244,10 +245,10 @@ CUgraphExecUpdateResult task_compare(const struct task *from, const struct task 
     }
     case CU_GRAPH_NODE_TYPE_MEMSET: {
       const struct fill_task *a = &from->fill, *b = &to->fill;
-      return changed_if(
-          !same_fill(a, b) && (!is_flat(a->box) || !is_flat(b->box) ||
-                               lane_of_both(task_lane(from), task_lane(to)) == LANE_SEVERAL),
-          CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED);
+      return changed_if(!same_fill(a, b) && (!is_flat(a->box) || !is_flat(b->box) ||
+                                             session_of_both(task_session(from),
+                                                             task_session(to)) == SESSION_SEVERAL),
+                        CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED);
     }
     case CU_GRAPH_NODE_TYPE_HOST:
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:

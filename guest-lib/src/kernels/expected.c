@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "session/lane.h"
+#include "session/session.h"
 #include "wire_calls.h"
 
 struct expected {
@@ -16,13 +16,13 @@ struct expected {
 static struct list {
   struct expected *all;
   uint32_t count;
-} lists[LANES_MAX];
+} lists[SESSIONS_MAX];
 
 // Taking is rare.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 _Bool expected_told(const outboard_Welcome *welcome) {
-  struct list *list = &lists[lane_here()];
+  struct list *list = &lists[session_here()];
   free(list->all);
   *list = (struct list){0};
   if (!welcome->expected_count) return 1;
@@ -40,7 +40,7 @@ _Bool expected_told(const outboard_Welcome *welcome) {
 }
 
 void expected_start(void) {
-  struct list *list = &lists[lane_here()];
+  struct list *list = &lists[session_here()];
   for (uint32_t i = 0; i < list->count; i++) {
     answer_init(&list->all[i].answer);
     answer_expect_unasked(&list->all[i].answer, WIRE_EXPECTED + i);
@@ -48,7 +48,7 @@ void expected_start(void) {
 }
 
 static struct expected *find(const struct image *image, uint32_t *index) {
-  const struct list *list = &lists[lane_here()];
+  const struct list *list = &lists[session_here()];
   for (uint32_t i = 0; i < list->count; i++) {
     struct expected *one = &list->all[i];
     if (one->over || one->size != image->size ||
@@ -78,7 +78,7 @@ _Bool expected_take(const struct image *image, struct answer **answer, uint32_t 
 
 void expected_forget(void) {
   pthread_mutex_lock(&lock);
-  struct list *list = &lists[lane_here()];
+  struct list *list = &lists[session_here()];
   for (uint32_t i = 0; i < list->count; i++) list->all[i].over = 1;
   pthread_mutex_unlock(&lock);
 }

@@ -1,5 +1,5 @@
 // Modules that the server loads before they are asked for, because the program's last session used
-// them (Welcome.expected). What follows is about the lane that the thread is in.
+// them (Welcome.expected). What follows is about the session that the thread is in.
 #ifndef OUTBOARD_EXPECTED_H
 #define OUTBOARD_EXPECTED_H
 
@@ -10,7 +10,7 @@
 // At each Welcome: which they are. False without memory: their answers must be heard, so there can
 // be no session then.
 _Bool expected_told(const outboard_Welcome *welcome);
-// Once all lanes are attached: their answers may come.
+// Once all sessions are attached: their answers may come.
 void expected_start(void);
 
 // The server's answer about an image, if it has loaded that: waits for it. What is taken is the

@@ -238,19 +238,19 @@ CUresult guest_cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
 CUresult guest_cuKernelGetAttribute(int *pi, CUfunction_attribute attrib, CUkernel kernel,
                                     CUdevice dev) {
   if (!device_exists(dev)) return CUDA_ERROR_INVALID_DEVICE;
-  lane_use(lane_of_device(dev));
+  session_use(session_of_device(dev));
   return guest_cuFuncGetAttribute(pi, attrib, (CUfunction)kernel);
 }
 
 CUresult guest_cuKernelSetAttribute(CUfunction_attribute attrib, int val, CUkernel kernel,
                                     CUdevice dev) {
   if (!device_exists(dev)) return CUDA_ERROR_INVALID_DEVICE;
-  lane_use(lane_of_device(dev));
+  session_use(session_of_device(dev));
   return guest_cuFuncSetAttribute((CUfunction)kernel, attrib, val);
 }
 
 CUresult guest_cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice dev) {
   if (!device_exists(dev)) return CUDA_ERROR_INVALID_DEVICE;
-  lane_use(lane_of_device(dev));
+  session_use(session_of_device(dev));
   return guest_cuFuncSetCacheConfig((CUfunction)kernel, config);
 }

@@ -39,11 +39,11 @@ struct module {
   // kernels outlive a reset of the context: `wire` is 0 then, until it is used and loaded again.
   uint64_t own, wire;
   uint64_t hash[4], size;
-  // Of a library: the lane whose device has this one, what it was read from, and the same library
-  // on other lanes' devices, by handles that the program never sees (library.h).
-  unsigned lane;
+  // Of a library: the session whose device has this one, what it was read from, and the same
+  // library on other sessions' devices, by handles that the program never sees (library.h).
+  unsigned session;
   struct image image;
-  uint64_t beside[LANES_MAX];
+  uint64_t beside[SESSIONS_MAX];
   struct module *first;  // of one of those others: the program's
   // Of the compiler, for every load.
   struct wire_jit_option *options;
@@ -63,8 +63,8 @@ struct kernel *module_add_kernel(struct module *module, const char *name, uint32
 struct global *module_add_global(struct module *module, const char *name, uint32_t name_length,
                                  uint64_t address, uint64_t size, _Bool managed);
 
-// Loads a module, or a library, in the lane that the thread is in. For a library that is one of a
-// program's, and may be used on any device, `kept`: it takes the image.
+// Loads a module, or a library, in the session that the thread is in. For a library that is one of
+// a program's, and may be used on any device, `kept`: it takes the image.
 struct jit;
 CUresult module_load(struct image *image, int library, const struct jit *jit, _Bool kept,
                      uint64_t *out);

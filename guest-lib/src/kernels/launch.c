@@ -13,7 +13,7 @@
 #include "pages/pages.h"
 #include "session/context.h"
 #include "session/handle.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "streams/event.h"
 #include "streams/recorder.h"
 #include "streams/stream.h"
@@ -108,7 +108,7 @@ static CUresult launch(CUfunction f, const CUlaunchConfig *config, void **kernel
   CUresult result = launch_attributes_read(config->attrs, config->numAttrs, &attributes, &shape);
   if (!result) result = stream_for_work(config->hStream, per_thread, &stream);
   if (!result) result = function_resolve(f, &function, &wire);
-  if (!result) result = lane_crossed();
+  if (!result) result = session_crossed();
   if (!result) result = check_context(function, stream);
   if (!result) result = launch_check(function, wire, &shape);
   if (result) return result;

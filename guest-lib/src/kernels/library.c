@@ -16,17 +16,17 @@ static CUresult share(struct module *there, const struct global *global) {
   CUresult result = module_find_global(there, global->name, &found);
   if (result) return result;
   if (found->size != global->size) return CUDA_ERROR_INVALID_IMAGE;
-  struct lane_thread before = lane_enter(there->lane);
+  struct thread_session before = session_switch(there->session);
   pages_variable_lies(global->address, found->address);
-  lane_leave(before);
+  session_back(before);
   return CUDA_SUCCESS;
 }
 
 CUresult library_share_beside(struct module *module, const struct global *global) {
   CUresult result = CUDA_SUCCESS;
-  for (unsigned lane = 0; lane < LANES_MAX && !result; lane++)
-    if (module->beside[lane])
-      result = share(handle_object(WIRE_KIND_MODULE, module->beside[lane]), global);
+  for (unsigned session = 0; session < SESSIONS_MAX && !result; session++)
+    if (module->beside[session])
+      result = share(handle_object(WIRE_KIND_MODULE, module->beside[session]), global);
   return result;
 }
 
@@ -81,34 +81,34 @@ _Bool library_bring_and_hand_over(const struct function *function, unsigned char
 
 // ---- libraries ---------------------------------------------------------------------------------
 
-static CUresult load_beside(struct module *module, unsigned lane) {
-  if (module->beside[lane]) return CUDA_SUCCESS;
+static CUresult load_beside(struct module *module, unsigned session) {
+  if (module->beside[session]) return CUDA_SUCCESS;
   static const struct jit no_jit;
   uint64_t handle;
   CUresult result = module_load(&module->image, 1, &no_jit, 0, &handle);
   if (result) return result;
-  module->beside[lane] = handle;
+  module->beside[session] = handle;
   struct module *there = handle_object(WIRE_KIND_MODULE, handle);
   there->first = module;
   return library_share_all(there);
 }
 
 CUresult library_here(struct module **module) {
-  if (!lanes_many() || !is_library(*module)) return CUDA_SUCCESS;
-  unsigned lane = lane_here();
-  lane_follow(lane, CUDA_ERROR_INVALID_HANDLE);
-  if ((*module)->lane == lane) return CUDA_SUCCESS;
-  CUresult result = load_beside(*module, lane);
-  if (!result) *module = handle_object(WIRE_KIND_MODULE, (*module)->beside[lane]);
+  if (!sessions_many() || !is_library(*module)) return CUDA_SUCCESS;
+  unsigned session = session_here();
+  session_follow(session, CUDA_ERROR_INVALID_HANDLE);
+  if ((*module)->session == session) return CUDA_SUCCESS;
+  CUresult result = load_beside(*module, session);
+  if (!result) *module = handle_object(WIRE_KIND_MODULE, (*module)->beside[session]);
   return result;
 }
 
 CUresult library_function_here(struct function **function) {
-  unsigned lane = lane_here();
-  if (!lanes_many() || (*function)->lane == LANE_ANY) return CUDA_SUCCESS;
-  lane_follow(lane, CUDA_ERROR_INVALID_HANDLE);
-  if ((*function)->lane == lane) return CUDA_SUCCESS;
-  struct function *there = atomic_load(&(*function)->beside[lane]);
+  unsigned session = session_here();
+  if (!sessions_many() || (*function)->session == SESSION_ANY) return CUDA_SUCCESS;
+  session_follow(session, CUDA_ERROR_INVALID_HANDLE);
+  if ((*function)->session == session) return CUDA_SUCCESS;
+  struct function *there = atomic_load(&(*function)->beside[session]);
   CUresult result = CUDA_SUCCESS;
   if (!there) {
     pthread_mutex_lock(&module_lock);
@@ -118,7 +118,7 @@ CUresult library_function_here(struct function **function) {
     if (!result) result = module_get_function(&handle, module, (*function)->name);
     if (!result) {
       there = handle_object(WIRE_KIND_FUNCTION, handle);
-      atomic_store(&(*function)->beside[lane], there);
+      atomic_store(&(*function)->beside[session], there);
     }
     pthread_mutex_unlock(&module_lock);
   }
@@ -127,12 +127,12 @@ CUresult library_function_here(struct function **function) {
 }
 
 void library_end_beside(struct module *module) {
-  for (unsigned lane = 0; lane < LANES_MAX; lane++) {
+  for (unsigned session = 0; session < SESSIONS_MAX; session++) {
     struct module *there =
-        module->beside[lane] ? handle_object(WIRE_KIND_MODULE, module->beside[lane]) : NULL;
+        module->beside[session] ? handle_object(WIRE_KIND_MODULE, module->beside[session]) : NULL;
     if (!there) continue;
-    struct lane_thread before = lane_enter(lane);
+    struct thread_session before = session_switch(session);
     module_end(there);
-    lane_leave(before);
+    session_back(before);
   }
 }

@@ -1,6 +1,6 @@
-// Libraries belong to no context: with several lanes (lane.h) one is loaded on each device where it
-// is used. The program's handles are those of where it was loaded first; those of the others are
-// made when they are wanted, and never shown.
+// Libraries belong to no context: with several sessions (session.h) one is loaded on each device
+// where it is used. The program's handles are those of where it was loaded first; those of the
+// others are made when they are wanted, and never shown.
 #ifndef OUTBOARD_LIBRARY_H
 #define OUTBOARD_LIBRARY_H
 
@@ -8,7 +8,8 @@
 #include "pages/page_variables.h"
 #include "pages/pages.h"
 
-// The library on the device of the thread's lane; a module is where it is. With the modules' lock.
+// The library on the device of the thread's session; a module is where it is. With the modules'
+// lock.
 CUresult library_here(struct module **module);
 // The same of a kernel. Without the lock.
 CUresult library_function_here(struct function **function);
@@ -23,7 +24,7 @@ _Bool library_bring_and_hand_over(const struct function *function, unsigned char
                                   uint32_t size);
 static inline _Bool library_hand_over(const struct function *function, unsigned char *parameters,
                                       uint32_t size) {
-  if (!lanes_many() || !pages_variables) return pages_hand_over();
+  if (!sessions_many() || !pages_variables) return pages_hand_over();
   return library_bring_and_hand_over(function, parameters, size);
 }
 // The library ends: on the other devices as well. With the lock.

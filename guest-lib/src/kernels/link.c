@@ -6,7 +6,7 @@
 
 #include "guest_calls.h"
 #include "kernels/image.h"
-#include "kernels/image_way.h"
+#include "kernels/image_sending.h"
 #include "kernels/jit.h"
 #include "session/handle.h"
 #include "setup/log.h"

@@ -54,9 +54,9 @@ static CUresult bind(struct module *module, struct kernel *kernel) {
     function->parameters = malloc(layout ? layout : 1);
   }
   _Bool library = !module->context;
-  if (function) function->lane = library ? module->lane : LANE_ANY;
-  // The kernels of a program's library are for any lane.
-  _Bool any = library && handle_lane(WIRE_KIND_MODULE, module->own) == LANE_ANY;
+  if (function) function->session = library ? module->session : SESSION_ANY;
+  // The kernels of a program's library are for any session.
+  _Bool any = library && handle_session(WIRE_KIND_MODULE, module->own) == SESSION_ANY;
   if (!function || !function->name || !function->parameters ||
       !(kernel->function = any ? handle_mint_for_any(WIRE_KIND_FUNCTION, function)
                                : handle_mint(WIRE_KIND_FUNCTION, function))) {
@@ -101,7 +101,7 @@ uint64_t function_context(const void *handle) {
 CUresult function_resolve(const void *handle, struct function **function, uint64_t *wire) {
   *function = function_find(handle);
   if (!*function) return CUDA_ERROR_INVALID_HANDLE;
-  if (lanes_many()) {
+  if (sessions_many()) {
     CUresult result = library_function_here(function);
     if (result) return result;
   }
@@ -132,7 +132,7 @@ static CUresult get_function(void *out, const void *handle, const char *name) {
   if (strlen(name) > WIRE_FRAME_MAX / 2) return CUDA_ERROR_NOT_FOUND;
   pthread_mutex_lock(&module_lock);
   struct module *module = module_find(handle);
-  if (module) lane_use(module->lane);
+  if (module) session_use(module->session);
   CUresult result = module ? module_get_function(out, module, name) : CUDA_ERROR_INVALID_HANDLE;
   pthread_mutex_unlock(&module_lock);
   return result;
@@ -143,7 +143,7 @@ static CUresult get_function(void *out, const void *handle, const char *name) {
 static CUresult enumerate(void *out, unsigned room, const void *handle) {
   pthread_mutex_lock(&module_lock);
   struct module *module = module_find(handle);
-  if (module) lane_use(module->lane);
+  if (module) session_use(module->session);
   CUresult result = module ? module_revive(module) : CUDA_ERROR_INVALID_HANDLE;
   if (!result && (!out || !room)) result = CUDA_ERROR_INVALID_VALUE;
   uint32_t count = module && room > module->kernel_count ? module->kernel_count : room;
@@ -162,7 +162,7 @@ static CUresult enumerate(void *out, unsigned room, const void *handle) {
 }
 
 static CUresult ask_global(struct module *module, const char *name, struct global **found) {
-  struct lane_thread before = lane_enter(module->lane);
+  struct thread_session before = session_switch(module->session);
   struct answer answer;
   answer_init(&answer);
   CUresult result = ask_ModuleGlobal(module->wire, name, (uint32_t)strlen(name), &answer);
@@ -173,7 +173,7 @@ static CUresult ask_global(struct module *module, const char *name, struct globa
     if (!*found) result = CUDA_ERROR_OUT_OF_MEMORY;
   }
   answer_free(&answer);
-  lane_leave(before);
+  session_back(before);
   return result;
 }
 
@@ -189,13 +189,13 @@ CUresult module_find_global(struct module *module, const char *name, struct glob
 static CUresult take_into_use(struct module *module, struct global *global) {
   CUresult result = CUDA_SUCCESS;
   if (global->in_use) return result;
-  struct lane_thread before = lane_enter(module->lane);
+  struct thread_session before = session_switch(module->session);
   if (global->managed) {
     if (pages_variables) pages_send_home(global->address);
     result = pages_share_variable(global->address, global->size);
   }
   if (!result) memory_add_variable(global->address, global->size, global->managed);
-  lane_leave(before);
+  session_back(before);
   if (result) return result;
   global->in_use = 1;
   return global->managed ? library_share_beside(module, global) : CUDA_SUCCESS;

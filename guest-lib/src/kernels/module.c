@@ -10,7 +10,7 @@
 #include "guest_calls.h"
 #include "kernels/expected.h"
 #include "kernels/function.h"
-#include "kernels/image_way.h"
+#include "kernels/image_sending.h"
 #include "kernels/internal.h"
 #include "kernels/jit.h"
 #include "kernels/library.h"
@@ -158,11 +158,11 @@ static void recycle_wire(enum wire_kind kind, uint64_t own, uint64_t wire) {
 static CUresult forget_module(struct module *module, _Bool tell) {
   uint64_t handle = module->own;
   if (!module->context) {
-    for (const struct global *global = module->globals; global && lanes_many();
+    for (const struct global *global = module->globals; global && sessions_many();
          global = global->next)
       if (global->managed && global->in_use) pages_send_home(global->address);
     library_end_beside(module);
-    lane_use(module->lane);
+    session_use(module->session);
   }
   handle_retire(WIRE_KIND_MODULE, handle);
   retire_wire(WIRE_KIND_MODULE, handle, module->wire);
@@ -234,7 +234,7 @@ static struct module *new_module(const struct image *image, int library, const s
   struct module *module = calloc(1, sizeof *module);
   if (!module) return NULL;
   module->context = library ? 0 : context_current_handle();
-  module->lane = lane_here();
+  module->session = session_here();
   memcpy(module->hash, image->hash, sizeof module->hash);
   module->size = image->size;
   if (jit->count) {
@@ -332,7 +332,7 @@ CUresult module_end(struct module *module) { return forget_module(module, 1); }
 
 CUresult module_revive(struct module *module) {
   if (module->wire) return CUDA_SUCCESS;
-  struct lane_thread before = lane_enter(module->lane);
+  struct thread_session before = session_switch(module->session);
   uint64_t wire = handle_mint(WIRE_KIND_MODULE, module);
   struct answer answer = {0};
   CUresult result = wire ? ask_open(wire, module, 1, &answer) : CUDA_ERROR_OUT_OF_MEMORY;
@@ -346,7 +346,7 @@ CUresult module_revive(struct module *module) {
     handle_retire(WIRE_KIND_MODULE, wire);
     handle_recycle(WIRE_KIND_MODULE, wire);
   }
-  lane_leave(before);
+  session_back(before);
   return result;
 }
 
@@ -358,7 +358,7 @@ static CUresult load_and_free(CUresult read, struct image *image, int library,
     return read;
   }
   uint64_t handle;
-  CUresult result = module_load(image, library, jit, library && lanes_many(), &handle);
+  CUresult result = module_load(image, library, jit, library && sessions_many(), &handle);
   image_free(image);
   if (!result) *(uint64_t *)out = handle;
   return result;
@@ -379,7 +379,7 @@ static void forget(uint64_t handle, void *object, void *context) {
   struct module *module = object;
   uint64_t only = context ? *(uint64_t *)context : 0;
   if (only && module->context != only) return;
-  if (module->lane != lane_here()) return;
+  if (module->session != session_here()) return;
   if (only || module->context)
     forget_module(module, only != 0);
   else

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "cuda_driver.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "wire.h"
 
 #define FUNCTION_ATTRIBUTES 32
@@ -26,10 +26,10 @@ struct function {
   _Atomic int attributes[FUNCTION_ATTRIBUTES];
   struct occupancy *occupancy;  // what is known of it, see occupancy.c
   struct staged *staged;        // see staged_launch.c
-  // Of a library: the lane whose device has this one, and the same kernel on other lanes' devices
-  // (library.h).
-  unsigned lane;
-  struct function *_Atomic beside[LANES_MAX];
+  // Of a library: the session whose device has this one, and the same kernel on other sessions'
+  // devices (library.h).
+  unsigned session;
+  struct function *_Atomic beside[SESSIONS_MAX];
 };
 
 // A reset of the context: modules end, libraries stay and are loaded again when they are used.

@@ -8,7 +8,7 @@
 #include "memory/window.h"
 #include "pages/backing.h"
 #include "session/device.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "wire.h"
 
 #define PAGES_PER_GRANULE (WIRE_GRANULE / WIRE_PAGE)
@@ -18,9 +18,9 @@
 struct host_block {
   struct holding holding;
   const void *owner;
-  // By lane: allocations that its device reaches; none: it has nothing there.
-  unsigned mapped[LANES_MAX];
-  _Bool stale[LANES_MAX];  // the device may have there what a former allocation left
+  // By session: allocations that its device reaches; none: it has nothing there.
+  unsigned mapped[SESSIONS_MAX];
+  _Bool stale[SESSIONS_MAX];  // the device may have there what a former allocation left
   _Bool small;
   unsigned used;  // pages, of a block of small allocations
   struct host_block *next_small;
@@ -37,11 +37,11 @@ static _Bool find(struct holding *holding, uint64_t address, struct allocation *
 
 static void forget(struct holding *holding) {
   struct host_block *block = (struct host_block *)holding;
-  unsigned lane = lane_here();
-  if (!block->mapped[lane]) return;
+  unsigned session = session_here();
+  if (!block->mapped[session]) return;
   host_forget_block(block);
-  block->mapped[lane] = 0;
-  block->stale[lane] = 0;
+  block->mapped[session] = 0;
+  block->stale[session] = 0;
   memory_discharge_pinned(holding->size);
 }
 
@@ -75,7 +75,7 @@ static struct host_block *make(uint64_t size, _Bool small) {
   block->holding = (struct holding){.address = address, .size = bytes, .kind = &kind};
   block->small = small;
   window_put(&block->holding);
-  block->holding.lane = LANE_ANY;
+  block->holding.session = SESSION_ANY;
   host_blocks++;
   return block;
 }
@@ -158,10 +158,10 @@ void host_block_release(struct host_block *block, uint64_t address, size_t size)
   give(block, address, host_block_round(size));
 }
 
-_Bool host_block_is_stale(const struct host_block *block) { return block->stale[lane_here()]; }
+_Bool host_block_is_stale(const struct host_block *block) { return block->stale[session_here()]; }
 
 CUresult host_block_map(struct host_block *block) {
-  unsigned *mapped = &block->mapped[lane_here()];
+  unsigned *mapped = &block->mapped[session_here()];
   if (!*mapped) {
     const struct holding *at = &block->holding;
     if (!memory_charge_pinned(at->size)) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -178,9 +178,9 @@ CUresult host_block_map(struct host_block *block) {
 }
 
 void host_block_unmap(struct host_block *block) {
-  unsigned lane = lane_here();
-  block->stale[lane] = --block->mapped[lane] != 0;
-  if (block->mapped[lane]) return;
+  unsigned session = session_here();
+  block->stale[session] = --block->mapped[session] != 0;
+  if (block->mapped[session]) return;
   put_MemoryUnmap(block->holding.address, block->holding.size);
   memory_discharge_pinned(block->holding.size);
 }

@@ -27,7 +27,7 @@ char *host_block_view(uint64_t address);
 // The program's memory that an address stands for; NULL when it stands for itself.
 const void *host_block_owner(uint64_t address);
 
-// The device has memory there, of the session's account, as often as it is mapped.
+// The device has memory there, which counts towards the limit, as often as it is mapped.
 CUresult host_block_map(struct host_block *block);
 void host_block_unmap(struct host_block *block);
 // Whether it may not be zero where nothing has been written.

@@ -14,10 +14,10 @@
 #include "memory/internal.h"
 #include "memory/memory.h"
 #include "memory/window.h"
-#include "pages/live.h"
+#include "pages/merged.h"
 #include "pages/page_ranges.h"
 #include "pages/pages.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "wire/answer.h"
 #include "wire/enter.h"
 #include "wire/order.h"
@@ -76,21 +76,21 @@ static void take_out(struct host_range *range) {
 // shared.
 static CUresult finish_downloads(void) {
   CUresult result = CUDA_SUCCESS;
-  for (int lane = 0; lane < lane_count && !result; lane++) {
-    struct lane_thread before = lane_enter((unsigned)lane);
+  for (int session = 0; session < session_count && !result; session++) {
+    struct thread_session before = session_switch((unsigned)session);
     if (answer_outstanding()) result = context_synchronize();
-    lane_leave(before);
+    session_back(before);
   }
   return result;
 }
 
 // What the device does with a range is done, and, where it is wanted, what that made is here.
 static CUresult finish_work(const struct host_range *range, _Bool wanted) {
-  struct lane_thread before = lane_enter(range->lane);
+  struct thread_session before = session_switch(range->session);
   CUresult result = context_synchronize();
   if (!guest_is_lost()) pages_have_waited();
   if (!guest_is_lost() && wanted) pages_bring_all(range->device);
-  lane_leave(before);
+  session_back(before);
   return result;
 }
 
@@ -197,7 +197,7 @@ static CUresult share(struct host_range *range) {
     return result;
   }
   range->shared = 1;
-  range->lane = lane_here();
+  range->session = session_here();
   host_shared++;
   if (!in_window(range)) host_shadows++;
   return CUDA_SUCCESS;
@@ -206,13 +206,13 @@ static CUresult share(struct host_range *range) {
 // The device reaches it no more: what it has changed is here. With the lock held.
 static void end_sharing(struct host_range *range, _Bool tell) {
   if (!range->shared) return;
-  struct lane_thread before = lane_enter(range->lane);
+  struct thread_session before = session_switch(range->session);
   pages_unshare_pinned(range->device);
   range->shared = 0;
   host_shared--;
   if (!in_window(range)) host_shadows--;
   if (tell) host_block_unmap(range->block);
-  lane_leave(before);
+  session_back(before);
 }
 
 CUresult host_share(uint64_t address) {
@@ -221,7 +221,7 @@ CUresult host_share(uint64_t address) {
   const struct host_range range = there ? *there : (struct host_range){0};
   pthread_mutex_unlock(&memory_lock);
   if (!there) return CUDA_ERROR_INVALID_VALUE;
-  if (range.shared && range.lane == lane_here()) return CUDA_SUCCESS;
+  if (range.shared && range.session == session_here()) return CUDA_SUCCESS;
   use_views();
   CUresult result = finish_downloads();
   // Another device has it: it moves to this one's.
@@ -230,7 +230,7 @@ CUresult host_share(uint64_t address) {
   pthread_mutex_lock(&memory_lock);
   for (int attempt = 0; attempt < 2; attempt++) {
     struct host_range *found = on_device_locked(address);
-    if (found && found->shared && found->lane != lane_here()) end_sharing(found, 1);
+    if (found && found->shared && found->session != session_here()) end_sharing(found, 1);
     if (!found)
       result = CUDA_ERROR_INVALID_VALUE;
     else
@@ -246,7 +246,7 @@ CUresult host_share(uint64_t address) {
 
 CUresult host_share_named(const unsigned char *parameters, uint32_t size) {
   // Managed memory is the only device's, where there is one.
-  _Bool managed = lanes_many() && pages_ranges, variables = lanes_many() && variables_exist();
+  _Bool managed = sessions_many() && pages_ranges, variables = sessions_many() && variables_exist();
   if (!host_blocks && !managed && !variables) return CUDA_SUCCESS;
   for (uint32_t at = 0; at + sizeof(uint64_t) <= size; at += sizeof(uint64_t)) {
     uint64_t value;
@@ -265,8 +265,8 @@ _Bool host_find_allocation(uint64_t address, struct allocation *found) {
   const struct host_range *range = on_device_locked(address);
   if (!range || !range->shared) return 0;
   *found = (struct allocation){.kind = ALLOCATION_HOST,
-                               .lane = range->lane,
-                               .device = device_of_lane(range->lane),
+                               .session = range->session,
+                               .device = device_of_session(range->session),
                                .address = range->device,
                                .size = range->size,
                                .id = (uint64_t)(uintptr_t)range->base,
@@ -276,7 +276,7 @@ _Bool host_find_allocation(uint64_t address, struct allocation *found) {
 
 void host_forget_block(const struct host_block *block) {
   for (size_t i = 0; i < count; i++)
-    if (ranges[i].block == block && ranges[i].lane == lane_here()) end_sharing(&ranges[i], 0);
+    if (ranges[i].block == block && ranges[i].session == session_here()) end_sharing(&ranges[i], 0);
 }
 
 // ---- its end -----------------------------------------------------------------------------------

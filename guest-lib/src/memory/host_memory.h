@@ -17,7 +17,7 @@ struct host_range {
   int registered;            // the program's own memory
   _Bool outside;             // not in the window, though allocated: no address was to be had there
   _Bool shared;              // a device reaches it,
-  unsigned lane;             // this lane's: one at a time
+  unsigned session;          // this session's: one at a time
   uint64_t device;           // its address for the device; 0: it has none yet
   struct host_block *block;  // where that lies
 };

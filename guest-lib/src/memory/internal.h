@@ -14,7 +14,7 @@
 #include "memory/virtual_memory.h"
 #include "memory/window.h"
 
-// ---- limit.c: of the thread's lane ----
+// ---- limit.c: of the thread's session ----
 
 // The same for pinned memory that the device reaches, which counts there beyond its own limit only.
 _Bool memory_charge_pinned(uint64_t bytes);
@@ -39,8 +39,8 @@ void memory_forget_leaving(void);
 
 // ---- memory.c ----
 
-// Memory of the account, in the window, for an allocation; CUDA_ERROR_OUT_OF_MEMORY at once when
-// there is none.
+// Memory that counts towards the limit, in the window, for an allocation; CUDA_ERROR_OUT_OF_MEMORY
+// at once when there is none.
 CUresult memory_allocate(uint64_t size, int device, uint64_t context, uint64_t pool,
                          uint64_t *address);
 // How much is taken for an allocation of a size.

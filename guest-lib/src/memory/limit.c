@@ -1,5 +1,5 @@
 // How much device memory the session has and may have, and what was freed but may still be used by
-// work sent before. By lane, as each device has its own limit.
+// work sent before. By session, as each device has its own limit.
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/grow.h"
 #include "guest_calls.h"
 #include "memory/internal.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "setup/log.h"
 #include "setup/size.h"
 #include "wire.h"
@@ -20,13 +20,13 @@ struct leaving {
   uint64_t address;
   uint64_t sequence;
   uint64_t beside;
-  // What the lanes were sent until then whose devices may use it, too.
-  uint64_t visitors[LANES_MAX];
+  // What the sessions were sent until then whose devices may use it, too.
+  uint64_t visitors[SESSIONS_MAX];
   void (*end)(void *object, _Bool tell);
   void *object;
 };
 
-static struct account {
+static struct budget {
   uint64_t limit;
   uint64_t pinned_limit;   // of pinned memory, what does not count towards the limit
   uint64_t pinned;         // bytes of pinned memory that the device reaches
@@ -36,10 +36,10 @@ static struct account {
   uint64_t leaving_bytes;  // of them, in granules whose every allocation is leaving
   struct leaving *queue;   // [first, first + count) of `room`
   size_t first, count, room;
-} accounts[LANES_MAX];
+} budgets[SESSIONS_MAX];
 
-// That of the thread's lane.
-static struct account *here(void) { return &accounts[lane_here()]; }
+// That of the thread's session.
+static struct budget *here(void) { return &budgets[session_here()]; }
 
 void memory_join(uint64_t limit, uint64_t pinned) {
   here()->limit = limit & ~(uint64_t)(WIRE_GRANULE - 1);
@@ -48,14 +48,14 @@ void memory_join(uint64_t limit, uint64_t pinned) {
 
 uint64_t memory_limit(void) { return here()->limit; }
 uint64_t memory_unused(void) {
-  const struct account *account = here();
-  return account->limit - account->charged + account->leaving_bytes;
+  const struct budget *budget = here();
+  return budget->limit - budget->charged + budget->leaving_bytes;
 }
 
 _Bool memory_charge(uint64_t bytes) {
-  struct account *account = here();
-  if (bytes > account->limit || account->charged > account->limit - bytes) return 0;
-  account->charged += bytes;
+  struct budget *budget = here();
+  if (bytes > budget->limit || budget->charged > budget->limit - bytes) return 0;
+  budget->charged += bytes;
   return 1;
 }
 
@@ -68,48 +68,48 @@ _Bool memory_pinned_is_apart(void) { return here()->pinned_limit != 0; }
 static uint64_t beyond(uint64_t bytes, uint64_t limit) { return bytes > limit ? bytes - limit : 0; }
 
 _Bool memory_charge_pinned(uint64_t bytes) {
-  struct account *account = here();
-  uint64_t before = beyond(account->pinned, account->pinned_limit);
-  if (!memory_charge(beyond(account->pinned + bytes, account->pinned_limit) - before)) return 0;
-  account->pinned += bytes;
+  struct budget *budget = here();
+  uint64_t before = beyond(budget->pinned, budget->pinned_limit);
+  if (!memory_charge(beyond(budget->pinned + bytes, budget->pinned_limit) - before)) return 0;
+  budget->pinned += bytes;
   return 1;
 }
 
 void memory_discharge_pinned(uint64_t bytes) {
-  struct account *account = here();
-  uint64_t before = beyond(account->pinned, account->pinned_limit);
-  account->pinned -= bytes;
-  memory_discharge(before - beyond(account->pinned, account->pinned_limit));
+  struct budget *budget = here();
+  uint64_t before = beyond(budget->pinned, budget->pinned_limit);
+  budget->pinned -= bytes;
+  memory_discharge(before - beyond(budget->pinned, budget->pinned_limit));
 }
 
 CUresult memory_raise(uint64_t bytes) {
   pthread_mutex_lock(&memory_lock);
   memory_release_settled();
-  struct account *account = here();
+  struct budget *budget = here();
   CUresult result = CUDA_SUCCESS;
-  if (bytes > account->raised) {
-    uint64_t more = bytes - account->raised;
+  if (bytes > budget->raised) {
+    uint64_t more = bytes - budget->raised;
     if (!memory_charge(more)) {
       result = memory_make_room();
       if (!result && !memory_charge(more)) result = CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (result == CUDA_ERROR_OUT_OF_MEMORY) memory_log_shortage(more);
   } else {
-    memory_discharge(account->raised - bytes);
+    memory_discharge(budget->raised - bytes);
   }
-  if (!result) account->raised = bytes;
+  if (!result) budget->raised = bytes;
   pthread_mutex_unlock(&memory_lock);
   return result;
 }
 
 void memory_log_shortage(uint64_t bytes) {
-  const struct account *account = here();
+  const struct budget *budget = here();
   // Some programs take as much as they get, by trying: what they are told once is enough.
   static _Atomic _Bool said;
   char wanted[SIZE_TEXT], used[SIZE_TEXT], limit[SIZE_TEXT];
   size_write(bytes, wanted);
-  size_write(account->charged, used);
-  size_write(account->limit, limit);
+  size_write(budget->charged, used);
+  size_write(budget->limit, limit);
   log_write(atomic_exchange(&said, 1) ? LOG_WARN : LOG_ERROR,
             "out of memory: %s (%llu bytes) wanted, and %s of the session's %s are in use. More is "
             "to be had with OUTBOARD_MEMORY, as far as the server has it.",
@@ -124,55 +124,54 @@ _Bool memory_leaves(void) { return here()->count || pool_waits(); }
 static _Bool is_settled(const struct leaving *leaving, uint64_t settled) {
   if (leaving->sequence > settled) return 0;
   _Bool good = 1;
-  for (unsigned lane = 0; lanes_many() && good && lane < (unsigned)lane_count; lane++) {
-    if (!leaving->visitors[lane]) continue;
-    struct lane_thread before = lane_enter(lane);
-    good = leaving->visitors[lane] <= context_settled_sequence();
-    lane_leave(before);
+  for (unsigned session = 0; sessions_many() && good && session < (unsigned)session_count;
+       session++) {
+    if (!leaving->visitors[session]) continue;
+    struct thread_session before = session_switch(session);
+    good = leaving->visitors[session] <= context_settled_sequence();
+    session_back(before);
   }
   return good;
 }
 
 void memory_release_settled(void) {
-  struct account *account = here();
+  struct budget *budget = here();
   uint64_t settled = context_settled_sequence();
-  while (account->count && is_settled(&account->queue[account->first], settled)) {
-    const struct leaving *first = &account->queue[account->first++];
-    account->count--;
+  while (budget->count && is_settled(&budget->queue[budget->first], settled)) {
+    const struct leaving *first = &budget->queue[budget->first++];
+    budget->count--;
     if (!first->end) {
       memory_release(first->address);
       continue;
     }
-    account->leaving_bytes -= first->beside;
-    account->beside -= first->beside;
+    budget->leaving_bytes -= first->beside;
+    budget->beside -= first->beside;
     memory_discharge(first->beside);
     first->end(first->object, 1);
   }
-  if (!account->count) account->first = 0;
+  if (!budget->count) budget->first = 0;
   pool_release_settled();
 }
 
 _Bool memory_room_to_leave(void) {
-  struct account *account = here();
-  if (account->first && account->first + account->count == account->room) {
-    memmove(account->queue, account->queue + account->first,
-            account->count * sizeof *account->queue);
-    account->first = 0;
+  struct budget *budget = here();
+  if (budget->first && budget->first + budget->count == budget->room) {
+    memmove(budget->queue, budget->queue + budget->first, budget->count * sizeof *budget->queue);
+    budget->first = 0;
   }
-  return grow(&account->queue, &account->room, account->first + account->count,
-              sizeof *account->queue);
+  return grow(&budget->queue, &budget->room, budget->first + budget->count, sizeof *budget->queue);
 }
 
 static void leave(struct leaving what) {
-  struct account *account = here();
+  struct budget *budget = here();
   what.sequence = batch_sequence();
-  unsigned visitors = lanes_many() ? lane_borrowers[lane_here()] : 0;
-  for (unsigned lane; lanes_take(&visitors, &lane);) {
-    struct lane_thread before = lane_enter(lane);
-    what.visitors[lane] = batch_sequence();
-    lane_leave(before);
+  unsigned visitors = sessions_many() ? session_borrowers[session_here()] : 0;
+  for (unsigned session; sessions_take(&visitors, &session);) {
+    struct thread_session before = session_switch(session);
+    what.visitors[session] = batch_sequence();
+    session_back(before);
   }
-  account->queue[account->first + account->count++] = what;
+  budget->queue[budget->first + budget->count++] = what;
   memory_release_settled();
 }
 
@@ -206,15 +205,15 @@ CUresult memory_leave_beside(uint64_t bytes, void (*end)(void *object, _Bool tel
 }
 
 void memory_forget_leaving(void) {
-  struct account *account = here();
-  for (size_t i = 0; i < account->count; i++) {
-    const struct leaving *each = &account->queue[account->first + i];
+  struct budget *budget = here();
+  for (size_t i = 0; i < budget->count; i++) {
+    const struct leaving *each = &budget->queue[budget->first + i];
     if (each->end) each->end(each->object, 0);
   }
-  account->count = account->first = 0;
-  account->leaving_bytes = 0;
-  memory_discharge(account->raised);
-  account->raised = 0;
-  memory_discharge(account->beside);
-  account->beside = 0;
+  budget->count = budget->first = 0;
+  budget->leaving_bytes = 0;
+  memory_discharge(budget->raised);
+  budget->raised = 0;
+  memory_discharge(budget->beside);
+  budget->beside = 0;
 }

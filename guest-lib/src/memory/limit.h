@@ -6,13 +6,13 @@
 
 #include "cuda_driver.h"
 
-// The limits of a session; memory_start sets those of the first. `pinned`: of pinned memory that does
-// not count towards the other.
+// The limits of a session; memory_start sets those of the first. `pinned`: of pinned memory that
+// does not count towards the other.
 void memory_join(uint64_t limit, uint64_t pinned);
 uint64_t memory_limit(void);
 
-// With the lock of memory held (memory.h): counts bytes of the device's memory against the session's limit. False when there are not so many
-// left; memory_make_room may help then, once.
+// With the lock of memory held (memory.h): counts bytes of the device's memory against the
+// session's limit. False when there are not so many left; memory_make_room may help then, once.
 _Bool memory_charge(uint64_t bytes);
 void memory_discharge(uint64_t bytes);
 

@@ -5,7 +5,7 @@
 #include "memory/memory_range.h"
 #include "pages/pages.h"
 #include "session/device.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "streams/stream.h"
 #include "wire/order.h"
 
@@ -132,9 +132,9 @@ static CUresult prefetch(CUdeviceptr address, size_t size, CUmemLocation locatio
   if (result) return result;
   // To the host, pages come when they are touched.
   if (location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_SUCCESS;
-  struct lane_thread before = lane_enter(lane_of_device(location.id));
-  result = lanes_many() ? memory_bring_managed(address) : CUDA_SUCCESS;
-  lane_leave(before);
+  struct thread_session before = session_switch(session_of_device(location.id));
+  result = sessions_many() ? memory_bring_managed(address) : CUDA_SUCCESS;
+  session_back(before);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) return result;
   pages_use(address, size, 0);
   return CUDA_SUCCESS;

@@ -14,7 +14,7 @@
 #include "pages/pages.h"
 #include "session/context.h"
 #include "session/device.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "wire.h"
 #include "wire/enter.h"
 #include "wire/order.h"
@@ -51,7 +51,8 @@ struct small {
 
 pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct block *small_blocks;
-static struct block *spares[LANES_MAX];  // by lane, of small_blocks, one that is empty; or NULL
+static struct block
+    *spares[SESSIONS_MAX];  // by session, of small_blocks, one that is empty; or NULL
 
 void memory_start(uint64_t window_base, uint64_t window_size, uint64_t limit, uint64_t pinned) {
   // A quarter for pinned memory: addresses are plenty.
@@ -124,7 +125,7 @@ static void end_block(struct block *block, _Bool tell) {
     struct block **link = &small_blocks;
     while (*link != block) link = &(*link)->next_small;
     *link = block->next_small;
-    if (block == spares[lane_here()]) spares[lane_here()] = NULL;
+    if (block == spares[session_here()]) spares[session_here()] = NULL;
     free(block->small);
   }
   free(block);
@@ -161,8 +162,8 @@ static CUresult allocate_small(uint64_t size, int device, enum allocation_kind k
   struct block *block = small_blocks;
   int at = -1;
   for (; block; block = block->next_small)
-    if (block->device == device && block->holding.lane == lane_here() && block->kind == kind &&
-        (at = find_units(block->small, units)) >= 0)
+    if (block->device == device && block->holding.session == session_here() &&
+        block->kind == kind && (at = find_units(block->small, units)) >= 0)
       break;
   if (at < 0) {
     struct small *small = calloc(1, sizeof *small);
@@ -178,7 +179,7 @@ static CUresult allocate_small(uint64_t size, int device, enum allocation_kind k
     small_blocks = block;
     at = 0;
   }
-  if (block == spares[lane_here()]) spares[lane_here()] = NULL;
+  if (block == spares[session_here()]) spares[session_here()] = NULL;
   struct small *small = block->small;
   memset(small->units + at, 2, units);
   small->units[at] = 1;
@@ -205,7 +206,7 @@ static void free_units(struct small *small, unsigned at) {
 
 // ---- freeing -----------------------------------------------------------------------------------
 
-// In the block's lane.
+// In the block's session.
 static void release(struct block *block, uint64_t address) {
   if (!block->small) {
     memory_count_leaving(-(int64_t)block->holding.size);
@@ -217,7 +218,7 @@ static void release(struct block *block, uint64_t address) {
   // unmap each time.
   if (block->small->free_units < UNITS_PER_GRANULE) return;
   if (block->kind != ALLOCATION_PLAIN) return end_block(block, 1);
-  struct block **spare = &spares[lane_here()];
+  struct block **spare = &spares[session_here()];
   if (*spare) end_block(*spare, 1);
   *spare = block;
 }
@@ -225,9 +226,9 @@ static void release(struct block *block, uint64_t address) {
 void memory_release(uint64_t address) {
   struct block *block = block_at(address);
   if (!block) return;
-  struct lane_thread before = lane_enter(block->holding.lane);
+  struct thread_session before = session_switch(block->holding.session);
   release(block, address);
-  lane_leave(before);
+  session_back(before);
 }
 
 // The record of the live allocation that begins at an address, or NULL.
@@ -250,7 +251,7 @@ CUresult memory_leave(uint64_t address, uint64_t *capacity) {
   if (!record) return CUDA_ERROR_INVALID_VALUE;
   struct block *block = block_at(address);
   // The stream that it leaves on may be another device's.
-  struct lane_thread before = lane_enter(block->holding.lane);
+  struct thread_session before = session_switch(block->holding.session);
   pool_count_free(record->pool, record->size);
   record->size = 0;
   if (block->small) {
@@ -262,7 +263,7 @@ CUresult memory_leave(uint64_t address, uint64_t *capacity) {
     *capacity = block->holding.size;
     memory_count_leaving((int64_t)block->holding.size);
   }
-  lane_leave(before);
+  session_back(before);
   return CUDA_SUCCESS;
 }
 
@@ -292,11 +293,11 @@ CUresult memory_make_room(void) {
   if (memory_leaves()) {
     pthread_mutex_unlock(&memory_lock);
     result = context_synchronize();
-    if (lanes_many()) lanes_settle(lane_borrowers[lane_here()]);
+    if (sessions_many()) sessions_settle(session_borrowers[session_here()]);
     pthread_mutex_lock(&memory_lock);
   }
   memory_release_settled();
-  struct block *spare = spares[lane_here()];
+  struct block *spare = spares[session_here()];
   if (spare) end_block(spare, 1);
   return result;
 }
@@ -331,7 +332,7 @@ CUresult memory_obtain(uint64_t size, enum allocation_kind kind, CUdeviceptr *ou
   if (!out || !size) return CUDA_ERROR_INVALID_VALUE;
   uint64_t address, context = context_current_handle();
   int device = device_here();
-  if (lanes_many() && kind == ALLOCATION_MANAGED) peer_join_all(lane_here());
+  if (sessions_many() && kind == ALLOCATION_MANAGED) peer_join_all(session_here());
   pthread_mutex_lock(&memory_lock);
   CUresult result = allocate(size, device, context, 0, kind, &address);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
@@ -348,7 +349,7 @@ CUresult memory_obtain(uint64_t size, enum allocation_kind kind, CUdeviceptr *ou
 CUresult memory_free(uint64_t address) {
   pthread_mutex_lock(&memory_lock);
   const struct holding *holding = window_at(address);
-  if (holding) lane_use(holding->lane);
+  if (holding) session_use(holding->session);
   CUresult result = retire(address);
   pthread_mutex_unlock(&memory_lock);
   return result;
@@ -359,7 +360,7 @@ CUresult memory_free(uint64_t address) {
 // With the lock held, and all of it on the host.
 static CUresult move_block(struct block *block) {
   uint64_t address = block->holding.address, bytes = block->holding.size;
-  unsigned from = block->holding.lane;
+  unsigned from = block->holding.session;
   if (!memory_charge(bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult result = put_MemoryMap(address, bytes, device_get(device_here())->server_ordinal);
   if (result) {
@@ -368,22 +369,24 @@ static CUresult move_block(struct block *block) {
   }
   peer_end_all(&block->holding);
   block->holding.loan = 0;
-  block->holding.lane = lane_here();
+  block->holding.session = session_here();
   pages_move(address);
-  struct lane_thread before = lane_enter(from);
+  struct thread_session before = session_switch(from);
   put_MemoryUnmap(address, bytes);
   memory_discharge(bytes);
-  lane_leave(before);
+  session_back(before);
   open_managed(block);
   return CUDA_SUCCESS;
 }
 
-// Whose it is, when that is another lane whose memory the thread's does not reach.
+// Whose it is, when that is another session whose memory the thread's does not reach.
 static struct block *elsewhere(uint64_t address) {
   struct block *block = block_at(address);
   if (!block || block->kind != ALLOCATION_MANAGED) return NULL;
   const struct holding *holding = &block->holding;
-  return holding->lane == lane_here() || lanes_have(holding->visitors, lane_here()) ? NULL : block;
+  return holding->session == session_here() || sessions_have(holding->visitors, session_here())
+             ? NULL
+             : block;
 }
 
 CUresult memory_bring_managed(uint64_t address) {
@@ -393,13 +396,13 @@ CUresult memory_bring_managed(uint64_t address) {
   if (block) {
     uint64_t start = block->holding.address;
     unsigned visitors = block->holding.visitors;
-    struct lane_thread before = lane_enter(block->holding.lane);
+    struct thread_session before = session_switch(block->holding.session);
     pthread_mutex_unlock(&memory_lock);
     result = context_synchronize();
-    lanes_settle(visitors);
-    peer_join_all(before.lane);
+    sessions_settle(visitors);
+    peer_join_all(before.session);
     if (!guest_is_lost()) pages_bring_all(start);
-    lane_leave(before);
+    session_back(before);
     pthread_mutex_lock(&memory_lock);
     block = elsewhere(address);
     if (block && !guest_is_lost()) result = move_block(block);
@@ -487,8 +490,8 @@ CUresult guest_cuMemGetInfo_v2(size_t *free, size_t *total) {
   pthread_mutex_lock(&memory_lock);
   memory_release_settled();
   // Whole granules: so much can be allocated, in one piece.
-  *free =
-      (memory_unused() & ~(uint64_t)(WIRE_GRANULE - 1)) + (spares[lane_here()] ? WIRE_GRANULE : 0);
+  *free = (memory_unused() & ~(uint64_t)(WIRE_GRANULE - 1)) +
+          (spares[session_here()] ? WIRE_GRANULE : 0);
   *total = memory_limit();
   pthread_mutex_unlock(&memory_lock);
   return CUDA_SUCCESS;

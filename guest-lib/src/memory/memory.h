@@ -21,7 +21,7 @@ enum allocation_kind {
 // What an address belongs to.
 struct allocation {
   enum allocation_kind kind;
-  unsigned lane;  // whose server has it
+  unsigned session;  // whose server has it
   int device;
   uint64_t address;
   uint64_t size;     // as asked for
@@ -31,11 +31,11 @@ struct allocation {
   unsigned access;   // what the device may do: ACCESS_READ, ACCESS_WRITE
   _Bool uneven;      // a mapping whose granules differ in access
   _Bool shareable;   // a mapping whose memory was made to be shared
-  uint8_t visitors;  // lanes whose devices may use it beside its own (peer.h), a bit each
+  uint8_t visitors;  // sessions whose devices may use it beside its own (peer.h), a bit each
 };
 enum { ACCESS_READ = 1, ACCESS_WRITE = 2, ACCESS_ALL = 3 };
 
-// The window that all lanes share, and the limits of the thread's lane (limit.h).
+// The window that all sessions share, and the limits of the thread's session (limit.h).
 void memory_start(uint64_t window_base, uint64_t window_size, uint64_t limit, uint64_t pinned);
 
 // Guards what lies where, and what has been taken of the limit.
@@ -48,8 +48,8 @@ uint64_t memory_next_id(void);  // names an allocation, unlike any other
 // A new allocation in the current context, plain or managed; its end.
 CUresult memory_obtain(uint64_t size, enum allocation_kind kind, CUdeviceptr *address);
 CUresult memory_free(uint64_t address);
-// Work of the thread's lane may use the managed memory at `address`, if there is such: it moves to
-// that lane's device, after what another's does with it.
+// Work of the thread's session may use the managed memory at `address`, if there is such: it moves
+// to that session's device, after what another's does with it.
 CUresult memory_bring_managed(uint64_t address);
 
 // A reset of the context, or the end of a created one.

@@ -6,7 +6,7 @@
 #include "memory/window.h"
 #include "pages/page_ranges.h"
 #include "pages/pages.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "setup/log.h"
 #include "wire.h"
 
@@ -14,7 +14,7 @@ _Bool memory_find_locked(uint64_t address, struct allocation *found) {
   struct holding *holding = window_at(address);
   if (!holding) return variable_find(address, found);
   if (!holding->kind->find(holding, address, found)) return 0;
-  found->lane = holding->lane;
+  found->session = holding->session;
   return 1;
 }
 
@@ -30,7 +30,8 @@ static _Bool covered(uint64_t address, uint64_t size) {
   struct allocation found;
   _Bool first = 1;
   while (memory_find_locked(address, &found) && (found.access || found.visitors)) {
-    if (!lanes_have(found.visitors, lane_here())) lane_follow(found.lane, CUDA_ERROR_INVALID_VALUE);
+    if (!sessions_have(found.visitors, session_here()))
+      session_follow(found.session, CUDA_ERROR_INVALID_VALUE);
     // What continues a mapping must be one, too.
     if (!first && found.kind != ALLOCATION_MAPPING) return 0;
     uint64_t rest = found.size - (address - found.address);

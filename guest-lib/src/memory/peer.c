@@ -6,18 +6,18 @@
 #include <string.h>
 
 #include "guest_calls.h"
-#include "memory/token.h"
+#include "memory/share_name.h"
 #include "session/context.h"
 #include "session/handle.h"
 #include "wire/answer.h"
 #include "wire/order.h"
 
-_Atomic uint8_t peer_visitors[LANES_MAX], peer_joined[LANES_MAX];
+_Atomic uint8_t peer_visitors[SESSIONS_MAX], peer_joined[SESSIONS_MAX];
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // before the memory lock
-static uint8_t tried[LANES_MAX];                          // by owner: who has, or could not, join
-static unsigned opened[LANES_MAX][LANES_MAX];             // by visitor and owner: how often
-static _Atomic uint64_t loans[LANES_MAX];                 // by owner: the number of the last
+static uint8_t tried[SESSIONS_MAX];                       // by owner: who has, or could not, join
+static unsigned opened[SESSIONS_MAX][SESSIONS_MAX];       // by visitor and owner: how often
+static _Atomic uint64_t loans[SESSIONS_MAX];              // by owner: the number of the last
 
 // What a context was given by cuCtxEnablePeerAccess.
 struct grant {
@@ -30,74 +30,75 @@ static struct grant *grants;
 // ---- one holding -------------------------------------------------------------------------------
 
 void peer_lend(struct holding *holding, unsigned visitor, CUmemAccess_flags flags) {
-  unsigned owner = holding->lane;
-  struct lane_thread before = lane_enter(owner);
+  unsigned owner = holding->session;
+  struct thread_session before = session_switch(owner);
   if (!holding->loan) {
     holding->loan = atomic_fetch_add(&loans[owner], 1) + 1;
     put_PeerLend(holding->address, holding->size, holding->loan);
   }
-  lane_use(visitor);
+  session_use(visitor);
   put_PeerMap(holding->address, holding->size, holding->loan, owner, flags);
-  lane_leave(before);
+  session_back(before);
   holding->visitors |= (uint8_t)(1u << visitor);
-  atomic_fetch_or(&lane_borrowers[owner], holding->visitors);
+  atomic_fetch_or(&session_borrowers[owner], holding->visitors);
 }
 
 void peer_lend_to(struct holding *holding, unsigned visitors) {
   visitors &= ~(unsigned)holding->visitors;
-  for (unsigned visitor; lanes_take(&visitors, &visitor);)
+  for (unsigned visitor; sessions_take(&visitors, &visitor);)
     peer_lend(holding, visitor, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 }
 
 void peer_lend_to_all(struct holding *holding) {
-  if (lanes_many()) peer_lend_to(holding, peer_visitors[holding->lane]);
+  if (sessions_many()) peer_lend_to(holding, peer_visitors[holding->session]);
 }
 
 void peer_lend_to_joined(struct holding *holding) {
-  if (lanes_many()) peer_lend_to(holding, peer_joined[holding->lane]);
+  if (sessions_many()) peer_lend_to(holding, peer_joined[holding->session]);
 }
 
 void peer_end(struct holding *holding, unsigned visitor) {
-  if (!lanes_have(holding->visitors, visitor)) return;
-  struct lane_thread before = lane_enter(visitor);
+  if (!sessions_have(holding->visitors, visitor)) return;
+  struct thread_session before = session_switch(visitor);
   put_PeerUnmap(holding->address, holding->size);
-  lane_leave(before);
+  session_back(before);
   holding->visitors &= (uint8_t) ~(1u << visitor);
 }
 
 void peer_end_all(struct holding *holding) {
-  for (unsigned left = holding->visitors, visitor; lanes_take(&left, &visitor);)
+  for (unsigned left = holding->visitors, visitor; sessions_take(&left, &visitor);)
     peer_end(holding, visitor);
 }
 
-// ---- lanes -------------------------------------------------------------------------------------
+// ---- sessions
+// -------------------------------------------------------------------------------------
 
-static CUresult offer(struct token *token) {
+static CUresult offer(struct share_name *share_name) {
   struct answer answer;
   answer_init(&answer);
   CUresult result = answer_own_result(ask_PeerOffer(&answer), &answer);
   if (!result) {
     const struct wire_PeerOffer_reply *reply = answer.reply;
-    memcpy(token, &reply->name0, sizeof *token);
+    memcpy(share_name, &reply->name0, sizeof *share_name);
   }
   answer_free(&answer);
   return result;
 }
 
 static CUresult join(unsigned visitor, unsigned owner) {
-  if (lanes_have(peer_joined[owner], visitor)) return CUDA_SUCCESS;
-  struct token token;
-  struct lane_thread before = lane_enter(owner);
-  CUresult result = offer(&token);
-  lane_use(visitor);
+  if (sessions_have(peer_joined[owner], visitor)) return CUDA_SUCCESS;
+  struct share_name share_name;
+  struct thread_session before = session_switch(owner);
+  CUresult result = offer(&share_name);
+  session_use(visitor);
   if (!result) {
     struct answer answer;
     answer_init(&answer);
-    result = ask_PeerJoin(owner, TOKEN_ARGUMENTS(token), &answer);
+    result = ask_PeerJoin(owner, SHARE_NAME_ARGUMENTS(share_name), &answer);
     result = answer_own_result(result, &answer);
     answer_free(&answer);
   }
-  lane_leave(before);
+  session_back(before);
   if (!result) atomic_fetch_or(&peer_joined[owner], (uint8_t)(1u << visitor));
   return result;
 }
@@ -111,10 +112,10 @@ CUresult peer_join(unsigned visitor, unsigned owner) {
 
 void peer_join_all(unsigned owner) {
   pthread_mutex_lock(&lock);
-  for (unsigned visitor = 0; visitor < (unsigned)lane_count; visitor++) {
-    if (visitor == owner || lanes_have(tried[owner], visitor)) continue;
+  for (unsigned visitor = 0; visitor < (unsigned)session_count; visitor++) {
+    if (visitor == owner || sessions_have(tried[owner], visitor)) continue;
     tried[owner] |= (uint8_t)(1u << visitor);
-    if (device_peer(device_of_lane(visitor), device_of_lane(owner))) join(visitor, owner);
+    if (device_peer(device_of_session(visitor), device_of_session(owner))) join(visitor, owner);
   }
   pthread_mutex_unlock(&lock);
 }
@@ -135,12 +136,12 @@ static void end_for(struct holding *holding, void *context) {
 
 static void each_of(unsigned owner, void (*visit)(struct holding *holding, void *context),
                     void *context) {
-  struct lane_thread before = lane_enter(owner);
+  struct thread_session before = session_switch(owner);
   window_each(visit, context);
-  lane_leave(before);
+  session_back(before);
 }
 
-static CUresult open_lane(unsigned visitor, unsigned owner) {
+static CUresult open_to(unsigned visitor, unsigned owner) {
   CUresult result = join(visitor, owner);
   if (result || opened[visitor][owner]++) return result;
   pthread_mutex_lock(&memory_lock);
@@ -150,7 +151,7 @@ static CUresult open_lane(unsigned visitor, unsigned owner) {
   return CUDA_SUCCESS;
 }
 
-static void close_lane(unsigned visitor, unsigned owner) {
+static void close_to(unsigned visitor, unsigned owner) {
   if (--opened[visitor][owner]) return;
   pthread_mutex_lock(&memory_lock);
   atomic_fetch_and(&peer_visitors[owner], (uint8_t) ~(1u << visitor));
@@ -160,15 +161,15 @@ static void close_lane(unsigned visitor, unsigned owner) {
 
 CUresult peer_open(unsigned visitor, unsigned owner) {
   pthread_mutex_lock(&lock);
-  CUresult result = open_lane(visitor, owner);
+  CUresult result = open_to(visitor, owner);
   pthread_mutex_unlock(&lock);
   return result;
 }
 
 void peer_close(unsigned visitor, unsigned owner) {
-  lanes_settle(1u << visitor);  // kernels that were launched before may use it
+  sessions_settle(1u << visitor);  // kernels that were launched before may use it
   pthread_mutex_lock(&lock);
-  close_lane(visitor, owner);
+  close_to(visitor, owner);
   pthread_mutex_unlock(&lock);
 }
 
@@ -184,32 +185,32 @@ static struct grant **grant_at(uint64_t context, uint64_t peer) {
 static void end_grant(struct grant **link) {
   struct grant *ended = *link;
   *link = ended->next;
-  close_lane(ended->visitor, ended->owner);
+  close_to(ended->visitor, ended->owner);
   free(ended);
 }
 
-static void end_of_lane(struct holding *holding, void *context) {
+static void end_of_session(struct holding *holding, void *context) {
   (void)context;
   if (holding->kind->forget) peer_end_all(holding);
 }
 
 void peer_reset(void) {
-  if (!lanes_many()) return;
-  unsigned lane = lane_here();
+  if (!sessions_many()) return;
+  unsigned session = session_here();
   pthread_mutex_lock(&lock);
   for (struct grant **link = &grants; *link;)
-    if ((*link)->visitor == lane)
+    if ((*link)->visitor == session)
       end_grant(link);
     else
       link = &(*link)->next;
   pthread_mutex_lock(&memory_lock);
-  each_of(lane, end_of_lane, NULL);
+  each_of(session, end_of_session, NULL);
   pthread_mutex_unlock(&memory_lock);
   pthread_mutex_unlock(&lock);
 }
 
 void peer_forget_context(uint64_t context) {
-  if (!lanes_many()) return;
+  if (!sessions_many()) return;
   pthread_mutex_lock(&lock);
   for (struct grant **link = &grants; *link;)
     if ((*link)->context == context)
@@ -230,12 +231,12 @@ CUresult guest_cuCtxEnablePeerAccess(CUcontext peerContext, unsigned int Flags) 
   if (!device_peer(device, peer->device)) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   struct grant *grant = malloc(sizeof *grant);
   if (!grant) return CUDA_ERROR_OUT_OF_MEMORY;
-  *grant = (struct grant){context_current_handle(), handle_of(peerContext), lane_of_device(device),
-                          lane_of_device(peer->device), NULL};
+  *grant = (struct grant){context_current_handle(), handle_of(peerContext),
+                          session_of_device(device), session_of_device(peer->device), NULL};
   pthread_mutex_lock(&lock);
   struct grant **link = grant_at(grant->context, grant->peer);
   CUresult result =
-      *link ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED : open_lane(grant->visitor, grant->owner);
+      *link ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED : open_to(grant->visitor, grant->owner);
   if (!result) *link = grant;
   pthread_mutex_unlock(&lock);
   if (result) free(grant);

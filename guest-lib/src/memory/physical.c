@@ -6,7 +6,7 @@
 #include "memory/virtual_memory.h"
 #include "session/device.h"
 #include "session/handle.h"
-#include "session/lane.h"
+#include "session/session.h"
 
 static CUresult check(const CUmemAllocationProp *prop) {
   if (!prop || prop->type != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
@@ -65,7 +65,7 @@ CUresult guest_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
   CUresult result = check(prop);
   if (result) return result;
   int device = prop->location.id;
-  lane_use(lane_of_device(device));
+  session_use(session_of_device(device));
   _Bool shareable = prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE;
   pthread_mutex_lock(&memory_lock);
   struct physical *made = physical_new(size, device, shareable);

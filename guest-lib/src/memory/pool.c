@@ -7,7 +7,7 @@
 #include "memory/peer.h"
 #include "session/device.h"
 #include "session/handle.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "setup/device_description.h"
 #include "setup/log.h"
 
@@ -24,9 +24,9 @@ uint64_t pool_make(int device, uint64_t most) {
   struct pool *pool = calloc(1, sizeof *pool);
   if (!pool) return 0;
   *pool = (struct pool){.device = device, .most = most, .reuse = {1, 1, 1}};
-  struct lane_thread before = lane_enter(lane_of_device(device));
+  struct thread_session before = session_switch(session_of_device(device));
   uint64_t handle = handle_mint(WIRE_KIND_POOL, pool);
-  lane_leave(before);
+  session_back(before);
   if (!handle) free(pool);
   return handle;
 }
@@ -132,8 +132,8 @@ CUresult guest_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolPro
 
 // Memory of a pool is open to a device when any memory of the pool's device is.
 static CUresult open_to(struct pool *pool, int device, _Bool open) {
-  unsigned bit = 1u << device, visitor = lane_of_device(device);
-  unsigned owner = lane_of_device(pool->device);
+  unsigned bit = 1u << device, visitor = session_of_device(device);
+  unsigned owner = session_of_device(pool->device);
   if (device == pool->device || open == !!(pool->visitors & bit)) return CUDA_SUCCESS;
   CUresult result = CUDA_SUCCESS;
   if (open)

@@ -10,14 +10,15 @@
 #include "memory/memory.h"
 #include "memory/memory_range.h"
 #include "memory/pool.h"
+#include "memory/share_name.h"
 #include "memory/sharing.h"
-#include "memory/token.h"
 #include "session/device.h"
 #include "session/handle.h"
-#include "session/lane.h"
+#include "session/session.h"
 
 #define POOL_MAGIC 0x316c6f6f70626fu
-// Words of the token: four of the name, then the device. Tokens of the server leave the last one 0.
+// Words of the share name: four of the name, then the device. Share names of the server leave the
+// last one 0.
 enum { NAME_WORD = 7 };
 
 CUresult pool_name(struct pool *pool) {
@@ -34,7 +35,7 @@ CUresult guest_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool p
   if (!found || !handle_out || flags) return CUDA_ERROR_INVALID_VALUE;
   if (found->imported || !*found->name || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
     return CUDA_ERROR_INVALID_VALUE;
-  struct token note = {{0}};
+  struct share_name note = {{0}};
   memcpy(note.words, found->name, sizeof found->name);
   memcpy(note.words + 4, &device_get(found->device)->uuid, sizeof(CUuuid));
   int fd = sharing_create_note(POOL_MAGIC, &note);
@@ -46,7 +47,7 @@ CUresult guest_cuMemPoolExportToShareableHandle(void *handle_out, CUmemoryPool p
 CUresult guest_cuMemPoolImportFromShareableHandle(CUmemoryPool *pool_out, void *handle,
                                                   CUmemAllocationHandleType handleType,
                                                   unsigned long long flags) {
-  struct token note;
+  struct share_name note;
   if (!pool_out || flags || handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
       !sharing_read_note(handle, POOL_MAGIC, &note) || !*note.words)
     return CUDA_ERROR_INVALID_VALUE;
@@ -72,12 +73,13 @@ CUresult guest_cuMemPoolExportPointer(CUmemPoolPtrExportData *shareData_out, CUd
   const struct pool *pool = found.pool ? handle_object(WIRE_KIND_POOL, found.pool) : NULL;
   if (!pool || !*pool->name) return CUDA_ERROR_INVALID_VALUE;
   const uint64_t name = *pool->name;
-  struct token token;
-  CUresult result = sharing_offer(&found, &token);
+  struct share_name share_name;
+  CUresult result = sharing_offer(&found, &share_name);
   if (result) return result;
-  token.words[NAME_WORD] = name;
-  _Static_assert(sizeof token == sizeof *shareData_out, "a token is what CUDA passes around");
-  memcpy(shareData_out, &token, sizeof token);
+  share_name.words[NAME_WORD] = name;
+  _Static_assert(sizeof share_name == sizeof *shareData_out,
+                 "a share name is what CUDA passes around");
+  memcpy(shareData_out, &share_name, sizeof share_name);
   return CUDA_SUCCESS;
 }
 
@@ -85,12 +87,13 @@ CUresult guest_cuMemPoolImportPointer(CUdeviceptr *ptr_out, CUmemoryPool pool,
                                       CUmemPoolPtrExportData *shareData) {
   const struct pool *found = pool_find(pool);
   if (!found || !ptr_out || !shareData) return CUDA_ERROR_INVALID_VALUE;
-  struct token token;
-  memcpy(&token, shareData, sizeof token);
-  if (!found->imported || token.words[NAME_WORD] != *found->name) return CUDA_ERROR_INVALID_VALUE;
-  token.words[NAME_WORD] = 0;
-  struct lane_thread before = lane_enter(lane_of_device(found->device));
-  CUresult result = sharing_open(&token, handle_of(pool), ptr_out);
-  lane_leave(before);
+  struct share_name share_name;
+  memcpy(&share_name, shareData, sizeof share_name);
+  if (!found->imported || share_name.words[NAME_WORD] != *found->name)
+    return CUDA_ERROR_INVALID_VALUE;
+  share_name.words[NAME_WORD] = 0;
+  struct thread_session before = session_switch(session_of_device(found->device));
+  CUresult result = sharing_open(&share_name, handle_of(pool), ptr_out);
+  session_back(before);
   return result;
 }

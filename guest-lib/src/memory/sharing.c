@@ -1,5 +1,6 @@
 // Memory and events shared with other processes, which have sessions of their own. What the program
-// passes around are tokens of the server, as they are, or in a file that it passes by descriptor.
+// passes around are share names of the server, as they are, or in a file that it passes by
+// descriptor.
 #include "memory/sharing.h"
 
 #include <fcntl.h>
@@ -22,7 +23,7 @@
 struct import {
   struct holding holding;
   struct physical *physical;
-  struct token token;
+  struct share_name share_name;
   uint64_t address, size;  // what is meant of it
   uint64_t context;
   uint64_t pool;  // handle of the imported pool that it is of, or 0
@@ -52,14 +53,14 @@ static const struct holding_kind import_kind = {find_import, NULL, NULL};
 // ---- questions ---------------------------------------------------------------------------------
 
 static CUresult export_memory(uint64_t memory, uint64_t address, uint64_t size, uint64_t offset,
-                              uint64_t length, struct token *token) {
+                              uint64_t length, struct share_name *share_name) {
   struct answer answer;
   answer_init(&answer);
   CUresult result = ask_MemoryExport(memory, address, size, offset, length, &answer);
   result = answer_own_result(result, &answer);
   if (!result) {
     const struct wire_MemoryExport_reply *reply = answer.reply;
-    memcpy(token, &reply->name0, sizeof *token);
+    memcpy(share_name, &reply->name0, sizeof *share_name);
   }
   answer_free(&answer);
   return result;
@@ -69,11 +70,11 @@ struct imported {
   uint64_t size, offset, length;
 };
 
-static CUresult import_memory(uint64_t handle, _Bool own, const struct token *t,
+static CUresult import_memory(uint64_t handle, _Bool own, const struct share_name *t,
                               struct imported *imported) {
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_MemoryImport(handle, own, TOKEN_ARGUMENTS(*t), &answer);
+  CUresult result = ask_MemoryImport(handle, own, SHARE_NAME_ARGUMENTS(*t), &answer);
   result = answer_own_result(result, &answer);
   if (!result) {
     const struct wire_MemoryImport_reply *reply = answer.reply;
@@ -86,14 +87,15 @@ static CUresult import_memory(uint64_t handle, _Bool own, const struct token *t,
   return result;
 }
 
-// The memory of a token, as a piece with one reference. It counts here, too: it keeps the other's.
-static CUresult import_physical(_Bool own, const struct token *token, struct physical **out,
-                                struct imported *imported) {
+// The memory of a share name, as a piece with one reference. It counts here, too: it keeps the
+// other's.
+static CUresult import_physical(_Bool own, const struct share_name *share_name,
+                                struct physical **out, struct imported *imported) {
   pthread_mutex_lock(&memory_lock);
   struct physical *physical = physical_new(0, device_here(), 1);
   pthread_mutex_unlock(&memory_lock);
   if (!physical) return CUDA_ERROR_OUT_OF_MEMORY;
-  CUresult result = import_memory(physical->handle, own, token, imported);
+  CUresult result = import_memory(physical->handle, own, share_name, imported);
   _Bool there = !result;
   pthread_mutex_lock(&memory_lock);
   if (!result && !memory_charge(imported->size)) result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -116,7 +118,7 @@ static CUresult import_physical(_Bool own, const struct token *token, struct phy
 
 // ---- memory by handles -------------------------------------------------------------------------
 
-CUresult sharing_offer(const struct allocation *wanted, struct token *token) {
+CUresult sharing_offer(const struct allocation *wanted, struct share_name *share_name) {
   struct allocation found;
   struct holding whole = {0};
   pthread_mutex_lock(&memory_lock);
@@ -124,13 +126,13 @@ CUresult sharing_offer(const struct allocation *wanted, struct token *token) {
     whole = *window_at(wanted->address);
   pthread_mutex_unlock(&memory_lock);
   if (!whole.size) return CUDA_ERROR_INVALID_VALUE;
-  struct lane_thread before = lane_enter(whole.lane);
+  struct thread_session before = session_switch(whole.session);
   // The server may have to put the bytes elsewhere, for which all work must be done.
   CUresult result = context_is_settled() ? CUDA_SUCCESS : context_synchronize();
   if (!result)
     result = export_memory(0, whole.address, whole.size, wanted->address - whole.address,
-                           wanted->size, token);
-  lane_leave(before);
+                           wanted->size, share_name);
+  session_back(before);
   return result;
 }
 
@@ -139,16 +141,17 @@ CUresult guest_cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr) {
   if (!pHandle) return CUDA_ERROR_INVALID_VALUE;
   if (!memory_find(dptr, &found) || found.kind != ALLOCATION_PLAIN || found.pool)
     return CUDA_ERROR_INVALID_VALUE;
-  struct token token;
-  CUresult result = sharing_offer(&found, &token);
+  struct share_name share_name;
+  CUresult result = sharing_offer(&found, &share_name);
   if (result) return result;
-  _Static_assert(sizeof token == sizeof *pHandle, "a token is what CUDA passes around");
-  memcpy(pHandle, &token, sizeof *pHandle);
+  _Static_assert(sizeof share_name == sizeof *pHandle, "a share name is what CUDA passes around");
+  memcpy(pHandle, &share_name, sizeof *pHandle);
   return CUDA_SUCCESS;
 }
 
-static CUresult map_import(const struct token *token, uint64_t pool, struct physical *physical,
-                           const struct imported *imported, uint64_t *address) {
+static CUresult map_import(const struct share_name *share_name, uint64_t pool,
+                           struct physical *physical, const struct imported *imported,
+                           uint64_t *address) {
   struct import *import = calloc(1, sizeof *import);
   uint64_t at;
   if (!import || !window_take(imported->size, WIRE_GRANULE, &at)) {
@@ -157,7 +160,7 @@ static CUresult map_import(const struct token *token, uint64_t pool, struct phys
   }
   import->holding = (struct holding){.address = at, .size = imported->size, .kind = &import_kind};
   import->physical = physical;
-  import->token = *token;
+  import->share_name = *share_name;
   import->address = at + imported->offset;
   import->size = imported->length;
   import->context = context_current_handle();
@@ -174,10 +177,10 @@ static CUresult map_import(const struct token *token, uint64_t pool, struct phys
   return result;
 }
 
-CUresult sharing_open(const struct token *token, uint64_t pool, CUdeviceptr *out) {
+CUresult sharing_open(const struct share_name *share_name, uint64_t pool, CUdeviceptr *out) {
   pthread_mutex_lock(&memory_lock);
   for (struct import *import = imports; import; import = import->next) {
-    if (memcmp(&import->token, token, sizeof *token) != 0 ||
+    if (memcmp(&import->share_name, share_name, sizeof *share_name) != 0 ||
         import->context != context_current_handle())
       continue;
     import->opened++;
@@ -188,11 +191,11 @@ CUresult sharing_open(const struct token *token, uint64_t pool, CUdeviceptr *out
   pthread_mutex_unlock(&memory_lock);
   struct physical *physical;
   struct imported imported;
-  CUresult result = import_physical(0, token, &physical, &imported);
+  CUresult result = import_physical(0, share_name, &physical, &imported);
   if (result) return result;
   pthread_mutex_lock(&memory_lock);
   uint64_t address;
-  result = map_import(token, pool, physical, &imported, &address);
+  result = map_import(share_name, pool, physical, &imported, &address);
   physical->references = 0;  // the mapping holds it
   if (result) physical_drop_unused(physical);
   pthread_mutex_unlock(&memory_lock);
@@ -203,9 +206,9 @@ CUresult sharing_open(const struct token *token, uint64_t pool, CUdeviceptr *out
 CUresult guest_cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle,
                                      unsigned int Flags) {
   if (!pdptr || Flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) return CUDA_ERROR_INVALID_VALUE;
-  struct token token;
-  memcpy(&token, &handle, sizeof token);
-  return sharing_open(&token, 0, pdptr);
+  struct share_name share_name;
+  memcpy(&share_name, &handle, sizeof share_name);
+  return sharing_open(&share_name, 0, pdptr);
 }
 
 CUresult guest_cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags) {
@@ -225,7 +228,7 @@ CUresult sharing_close(CUdeviceptr dptr, _Bool at_once) {
   pthread_mutex_unlock(&memory_lock);
   if (!import) return CUDA_ERROR_INVALID_VALUE;
   if (!last) return CUDA_SUCCESS;
-  struct lane_thread before = lane_enter(import->holding.lane);
+  struct thread_session before = session_switch(import->holding.session);
   struct answer answer;
   answer_init(&answer);
   CUresult result = ask_MemoryDisplace(import->holding.address, import->holding.size, &answer);
@@ -236,7 +239,7 @@ CUresult sharing_close(CUdeviceptr dptr, _Bool at_once) {
   import->physical->mappings = 0;
   physical_drop_unused(import->physical);
   pthread_mutex_unlock(&memory_lock);
-  lane_leave(before);
+  session_back(before);
   free(import);
   return result;
 }
@@ -249,13 +252,13 @@ CUresult guest_cuIpcCloseMemHandle(CUdeviceptr dptr) { return sharing_close(dptr
 // its way.
 struct note {
   uint64_t magic;
-  struct token token;
+  struct share_name share_name;
 };
 #define MEMORY_MAGIC 0x3165746f6e626fu
 #define NOTE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL)
 
-int sharing_create_note(uint64_t magic, const struct token *token) {
-  const struct note note = {magic, *token};
+int sharing_create_note(uint64_t magic, const struct share_name *share_name) {
+  const struct note note = {magic, *share_name};
   int fd = (int)syscall(SYS_memfd_create, "outboard-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return -1;
   if (write(fd, &note, sizeof note) == sizeof note && !fcntl(fd, F_ADD_SEALS, NOTE_SEALS))
@@ -264,7 +267,7 @@ int sharing_create_note(uint64_t magic, const struct token *token) {
   return -1;
 }
 
-_Bool sharing_read_note(const void *handle, uint64_t magic, struct token *token) {
+_Bool sharing_read_note(const void *handle, uint64_t magic, struct share_name *share_name) {
   struct stat about;
   struct note note;
   const intptr_t number = (intptr_t)handle;
@@ -273,7 +276,7 @@ _Bool sharing_read_note(const void *handle, uint64_t magic, struct token *token)
   if (seals < 0 || !(seals & F_SEAL_WRITE) || fstat(fd, &about) || about.st_size != sizeof note ||
       pread(fd, &note, sizeof note, 0) != sizeof note || note.magic != magic)
     return 0;
-  *token = note.token;
+  *share_name = note.share_name;
   return 1;
 }
 
@@ -289,10 +292,10 @@ CUresult guest_cuMemExportToShareableHandle(void *shareableHandle,
   if (!shareableHandle || !size || flags) return CUDA_ERROR_INVALID_VALUE;
   if (handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
   if (!shareable) return CUDA_ERROR_INVALID_VALUE;
-  struct token token;
-  CUresult result = export_memory(handle, 0, 0, 0, size, &token);
+  struct share_name share_name;
+  CUresult result = export_memory(handle, 0, 0, 0, size, &share_name);
   if (result) return result;
-  int fd = sharing_create_note(MEMORY_MAGIC, &token);
+  int fd = sharing_create_note(MEMORY_MAGIC, &share_name);
   if (fd < 0) return CUDA_ERROR_OPERATING_SYSTEM;
   *(int *)shareableHandle = fd;
   return CUDA_SUCCESS;
@@ -302,11 +305,11 @@ CUresult guest_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *hand
                                               CUmemAllocationHandleType shHandleType) {
   if (!handle) return CUDA_ERROR_INVALID_VALUE;
   if (shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
-  struct token token;
-  if (!sharing_read_note(osHandle, MEMORY_MAGIC, &token)) return CUDA_ERROR_INVALID_VALUE;
+  struct share_name share_name;
+  if (!sharing_read_note(osHandle, MEMORY_MAGIC, &share_name)) return CUDA_ERROR_INVALID_VALUE;
   struct physical *physical;
   struct imported imported;
-  CUresult result = import_physical(1, &token, &physical, &imported);
+  CUresult result = import_physical(1, &share_name, &physical, &imported);
   if (result == CUDA_ERROR_INVALID_HANDLE) return CUDA_ERROR_INVALID_VALUE;
   if (!result) *handle = physical->handle;
   return result;
@@ -333,13 +336,13 @@ CUresult guest_cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event) {
 
 CUresult guest_cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle) {
   if (!phEvent) return CUDA_ERROR_INVALID_VALUE;
-  struct token t;
+  struct share_name t;
   memcpy(&t, &handle, sizeof t);
   uint64_t wire = event_mint(CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING);
   if (!wire) return CUDA_ERROR_OUT_OF_MEMORY;
   struct answer answer;
   answer_init(&answer);
-  CUresult result = ask_EventImport(wire, TOKEN_ARGUMENTS(t), &answer);
+  CUresult result = ask_EventImport(wire, SHARE_NAME_ARGUMENTS(t), &answer);
   result = answer_own_result(result, &answer);
   answer_free(&answer);
   if (result)

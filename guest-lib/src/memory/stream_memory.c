@@ -12,7 +12,7 @@
 #include "memory/sharing.h"
 #include "session/context.h"
 #include "session/handle.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "streams/recorder.h"
 #include "streams/stream.h"
 #include "wire/order.h"
@@ -30,7 +30,7 @@ struct freed {
 // What was freed on one stream, in order.
 struct line {
   uint64_t stream;
-  unsigned lane;  // the legacy stream is one of each
+  unsigned session;  // the legacy stream is one of each
   struct freed *entries;
   size_t first, count, room;
   struct line *next;
@@ -40,7 +40,7 @@ static struct line *lines;  // none is empty for long
 
 static struct line *line_of(uint64_t stream) {
   for (struct line *line = lines; line; line = line->next)
-    if (line->stream == stream && line->lane == lane_here()) return line;
+    if (line->stream == stream && line->session == session_here()) return line;
   return NULL;
 }
 
@@ -48,7 +48,7 @@ static struct line *new_line(uint64_t stream) {
   struct line *line = calloc(1, sizeof *line);
   if (!line) return NULL;
   line->stream = stream;
-  line->lane = lane_here();
+  line->session = session_here();
   line->next = lines;
   lines = line;
   return line;
@@ -66,7 +66,7 @@ static CUresult append(struct line *line, const struct freed *freed) {
 }
 
 static void release_passed(struct line *line) {
-  struct lane_thread before = lane_enter(line->lane);
+  struct thread_session before = session_switch(line->session);
   while (line->count) {
     struct freed *oldest = &line->entries[line->first];
     if (!stream_has_passed(line->stream, &oldest->position)) break;
@@ -75,7 +75,7 @@ static void release_passed(struct line *line) {
     line->count--;
   }
   if (!line->count) line->first = 0;
-  lane_leave(before);
+  session_back(before);
 }
 
 void pool_release_settled(void) {
@@ -97,7 +97,7 @@ _Bool pool_waits(void) { return lines != NULL; }
 void pool_forget_all(void) {
   for (struct line **link = &lines; *link;) {
     struct line *line = *link;
-    if (line->lane != lane_here()) {
+    if (line->session != session_here()) {
       link = &line->next;
       continue;
     }
@@ -140,8 +140,8 @@ static CUresult allocate(CUdeviceptr *out, uint64_t size, struct pool *pool, uin
     result = CUDA_SUCCESS;
   }
   // The pool may be of another device than the stream.
-  _Bool across = lane_of_device(pool->device) != lane_here();
-  struct lane_thread before = lane_enter(lane_of_device(pool->device));
+  _Bool across = session_of_device(pool->device) != session_here();
+  struct thread_session before = session_switch(session_of_device(pool->device));
   pthread_mutex_lock(&memory_lock);
   if (pool->most && (pool->used > pool->most || size > pool->most - pool->used)) {
     result = CUDA_ERROR_OUT_OF_MEMORY;
@@ -161,7 +161,7 @@ static CUresult allocate(CUdeviceptr *out, uint64_t size, struct pool *pool, uin
     *out = address;
   }
   pthread_mutex_unlock(&memory_lock);
-  lane_leave(before);
+  session_back(before);
   return result;
 }
 
@@ -178,9 +178,9 @@ CUresult guest_cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmem
   uint64_t stream, context;
   CUresult result = resolve(hStream, per_thread, &stream, &context);
   if (result) return result;
-  unsigned lane = lane_here();
+  unsigned session = session_here();
   struct pool *found = pool_find(pool);
-  lane_use(lane);
+  session_use(session);
   if (!found) return CUDA_ERROR_INVALID_VALUE;
   return allocate(dptr, bytesize, found, handle_of(pool), stream, context);
 }

@@ -10,12 +10,12 @@
 #include "memory/memory.h"
 #include "memory/peer.h"
 #include "pages/page_ranges.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "setup/log.h"
 
 static struct variable {
   uint64_t address, size, id;
-  unsigned lane;
+  unsigned session;
   _Bool managed;
 } * variables;
 static _Atomic size_t count;  // read without the lock, to see that there are none
@@ -23,18 +23,18 @@ static size_t room;
 // All that there ever were lie between these: most of what is asked about does not.
 static _Atomic uint64_t lowest = UINT64_MAX, highest;
 
-// Servers know nothing of each other, so that variables of two lanes may lie at one address: the
-// thread's lane comes first.
+// Servers know nothing of each other, so that variables of two sessions may lie at one address: the
+// thread's session comes first.
 _Bool variable_find(uint64_t address, struct allocation *found) {
   _Bool there = 0;
   for (size_t i = 0; i < count; i++) {
     if (address - variables[i].address >= variables[i].size) continue;
-    if (there && variables[i].lane != lane_here()) continue;
+    if (there && variables[i].session != session_here()) continue;
     there = 1;
     *found =
         (struct allocation){.kind = variables[i].managed ? ALLOCATION_MANAGED : ALLOCATION_VARIABLE,
-                            .lane = variables[i].lane,
-                            .device = device_of_lane(variables[i].lane),
+                            .session = variables[i].session,
+                            .device = device_of_session(variables[i].session),
                             .address = variables[i].address,
                             .size = variables[i].size,
                             .id = variables[i].id,
@@ -48,25 +48,25 @@ _Bool variables_exist(void) { return count != 0; }
 _Bool variable_is_out_of_reach(uint64_t address) {
   static atomic_flag said = ATOMIC_FLAG_INIT;
   struct allocation found;
-  unsigned here = lane_here();
+  unsigned here = session_here();
   if (address < lowest || address >= highest) return 0;
   pthread_mutex_lock(&memory_lock);
   _Bool there = variable_find(address, &found);
   pthread_mutex_unlock(&memory_lock);
-  if (!there || found.kind == ALLOCATION_MANAGED || !(peer_visitors[found.lane] >> here & 1))
+  if (!there || found.kind == ALLOCATION_MANAGED || !(peer_visitors[found.session] >> here & 1))
     return 0;
   if (!atomic_flag_test_and_set(&said))
     log_warn(
         "a kernel for device %d was given the address of a module's variable on device %d: it "
         "reaches what is allocated there, but no variables, and is not launched (said once)",
-        device_of_lane(here), found.device);
+        device_of_session(here), found.device);
   return 1;
 }
 
 void memory_add_variable(uint64_t address, uint64_t size, _Bool managed) {
   pthread_mutex_lock(&memory_lock);
   if (grow(&variables, &room, count, sizeof *variables)) {
-    variables[count] = (struct variable){address, size, memory_next_id(), lane_here(), managed};
+    variables[count] = (struct variable){address, size, memory_next_id(), session_here(), managed};
     count++;
     if (address < lowest) lowest = address;
     if (address + size > highest) highest = address + size;
@@ -77,7 +77,7 @@ void memory_add_variable(uint64_t address, uint64_t size, _Bool managed) {
 void memory_remove_variable(uint64_t address) {
   pthread_mutex_lock(&memory_lock);
   for (size_t i = 0; i < count; i++)
-    if (variables[i].address == address && variables[i].lane == lane_here()) {
+    if (variables[i].address == address && variables[i].session == session_here()) {
       if (variables[i].managed) pages_unshare_variable(address);
       variables[i] = variables[--count];
       break;
@@ -87,7 +87,7 @@ void memory_remove_variable(uint64_t address) {
 
 void variables_forget_all(void) {
   for (size_t i = 0; i < count;) {
-    if (variables[i].lane != lane_here()) {
+    if (variables[i].session != session_here()) {
       i++;
       continue;
     }

@@ -10,7 +10,7 @@
 #include "memory/internal.h"
 #include "memory/peer.h"
 #include "session/device.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "wire/answer.h"
 #include "wire/enter.h"
 #include "wire/order.h"
@@ -24,11 +24,12 @@ struct mapping {
   struct holding holding;
   struct physical *physical;
   uint64_t id;
-  // By the lane of a device, what it may do, in each granule: in all of it, while `each` is NULL.
+  // By the session of a device, what it may do, in each granule: in all of it, while `each` is
+  // NULL.
   struct access {
     unsigned all;
     uint8_t *each;
-  } access[LANES_MAX];
+  } access[SESSIONS_MAX];
 };
 
 static struct reservation *reservations;  // by address
@@ -65,23 +66,23 @@ static struct mapping *mapping_at(uint64_t address) {
   return holding && holding->kind == &mapping_kind ? (struct mapping *)holding : NULL;
 }
 
-static unsigned access_at(const struct mapping *mapping, uint64_t address, unsigned lane) {
-  const struct access *access = &mapping->access[lane];
+static unsigned access_at(const struct mapping *mapping, uint64_t address, unsigned session) {
+  const struct access *access = &mapping->access[session];
   if (!access->each) return access->all;
   return access->each[(address - mapping->holding.address) / WIRE_GRANULE];
 }
 
 static _Bool is_uneven(const struct mapping *mapping) {
-  for (int lane = 0; lane < lane_count; lane++)
-    if (mapping->access[lane].each) return 1;
+  for (int session = 0; session < session_count; session++)
+    if (mapping->access[session].each) return 1;
   return 0;
 }
 
 // Those of the holding that may do anything there.
 static uint8_t visitors_at(const struct mapping *mapping, uint64_t address) {
   unsigned visitors = mapping->holding.visitors, found = 0;
-  for (unsigned lane; lanes_take(&visitors, &lane);)
-    if (access_at(mapping, address, lane)) found |= 1u << lane;
+  for (unsigned session; sessions_take(&visitors, &session);)
+    if (access_at(mapping, address, session)) found |= 1u << session;
   return (uint8_t)found;
 }
 
@@ -92,7 +93,7 @@ static _Bool find_in_mapping(struct holding *holding, uint64_t address, struct a
                                .address = holding->address,
                                .size = holding->size,
                                .id = mapping->id,
-                               .access = access_at(mapping, address, holding->lane),
+                               .access = access_at(mapping, address, holding->session),
                                .visitors = visitors_at(mapping, address),
                                .uneven = is_uneven(mapping),
                                .shareable = mapping->physical->shareable};
@@ -156,9 +157,9 @@ static CUmemAccess_flags as_flags(unsigned access) {
 }
 
 // Of a part of a mapping, from `first` on.
-static CUresult note_access(struct mapping *mapping, uint64_t first, uint64_t bytes, unsigned lane,
-                            unsigned access) {
-  struct access *noted = &mapping->access[lane];
+static CUresult note_access(struct mapping *mapping, uint64_t first, uint64_t bytes,
+                            unsigned session, unsigned access) {
+  struct access *noted = &mapping->access[session];
   if (bytes == mapping->holding.size) {
     free(noted->each);
     *noted = (struct access){access, NULL};
@@ -177,30 +178,31 @@ static CUresult note_access(struct mapping *mapping, uint64_t first, uint64_t by
 
 // What a peer may do there. It has the whole mapping from the first time on that it may do
 // anything.
-static CUresult tell_peer(struct mapping *mapping, uint64_t first, uint64_t bytes, unsigned lane,
+static CUresult tell_peer(struct mapping *mapping, uint64_t first, uint64_t bytes, unsigned session,
                           unsigned access) {
-  _Bool there = lanes_have(mapping->holding.visitors, lane), whole = bytes == mapping->holding.size;
+  _Bool there = sessions_have(mapping->holding.visitors, session),
+        whole = bytes == mapping->holding.size;
   if (!there && !access) return CUDA_SUCCESS;
   if (!there)
-    peer_lend(&mapping->holding, lane, whole ? as_flags(access) : CU_MEM_ACCESS_FLAGS_PROT_NONE);
+    peer_lend(&mapping->holding, session, whole ? as_flags(access) : CU_MEM_ACCESS_FLAGS_PROT_NONE);
   return there || !whole ? put_MemoryAccess(first, bytes, as_flags(access)) : CUDA_SUCCESS;
 }
 
-// What the device of a lane may do in a range.
-static CUresult set_access(uint64_t address, uint64_t size, unsigned lane, unsigned access) {
+// What the device of a session may do in a range.
+static CUresult set_access(uint64_t address, uint64_t size, unsigned session, unsigned access) {
   if (!reservation_of(address, size) || !mapped(address, size, 0)) return CUDA_ERROR_INVALID_VALUE;
-  const unsigned own = mapping_at(address)->holding.lane;
+  const unsigned own = mapping_at(address)->holding.session;
   CUresult result = CUDA_SUCCESS;
-  lane_use(lane);
+  session_use(session);
   for (uint64_t at = address, end = address + size; at < end && !result;) {
     struct mapping *mapping = mapping_at(at);
     uint64_t until = mapping->holding.address + mapping->holding.size;
     if (until > end) until = end;
-    result = note_access(mapping, at, until - at, lane, access);
-    if (!result && lane != own) result = tell_peer(mapping, at, until - at, lane, access);
+    result = note_access(mapping, at, until - at, session, access);
+    if (!result && session != own) result = tell_peer(mapping, at, until - at, session, access);
     at = until;
   }
-  return result || lane != own ? result : put_MemoryAccess(address, size, as_flags(access));
+  return result || session != own ? result : put_MemoryAccess(address, size, as_flags(access));
 }
 
 // Whether all of what is mapped in a range is of one device, which is then told; `lendable`: and is
@@ -302,16 +304,16 @@ CUresult guest_cuMemUnmap(CUdeviceptr ptr, size_t size) {
   }
   unsigned visitors = 0;
   for (uint64_t at = ptr; at < ptr + size; at += mapping_at(at)->holding.size) {
-    lane_follow(mapping_at(at)->holding.lane, CUDA_ERROR_NOT_SUPPORTED);
+    session_follow(mapping_at(at)->holding.session, CUDA_ERROR_NOT_SUPPORTED);
     visitors |= mapping_at(at)->holding.visitors;
   }
-  if (lane_crossed()) {
+  if (session_crossed()) {
     pthread_mutex_unlock(&memory_lock);
-    return lane_crossed();
+    return session_crossed();
   }
   if (visitors) {
     pthread_mutex_unlock(&memory_lock);
-    lanes_settle(visitors);
+    sessions_settle(visitors);
     pthread_mutex_lock(&memory_lock);
     if (!reservation_of(ptr, size) || !mapped(ptr, size, 1)) {
       pthread_mutex_unlock(&memory_lock);
@@ -340,7 +342,7 @@ CUresult guest_cuMemUnmap(CUdeviceptr ptr, size_t size) {
   for (size_t i = 0; i < count; i++) {
     struct physical *physical = taken[i].physical;
     physical->mappings--;
-    for (int lane = 0; lane < lane_count; lane++) free(taken[i].access[lane].each);
+    for (int session = 0; session < session_count; session++) free(taken[i].access[session].each);
     CUresult ended = physical_drop_unused(physical);
     if (!result) result = ended;
   }
@@ -357,13 +359,13 @@ static CUresult set_for_device(uint64_t address, uint64_t size, int device, unsi
   if (!good) return CUDA_ERROR_INVALID_VALUE;
   if (owner != device && access) {
     if (!lendable || !device_peer(device, owner)) return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-    CUresult result = peer_join(lane_of_device(device), lane_of_device(owner));
+    CUresult result = peer_join(session_of_device(device), session_of_device(owner));
     if (result) return result;
   }
-  // Of one lane's devices, the memory's own is the only one that is told of.
-  if (owner != device && lane_of_device(device) == lane_of_device(owner)) return CUDA_SUCCESS;
+  // Of one session's devices, the memory's own is the only one that is told of.
+  if (owner != device && session_of_device(device) == session_of_device(owner)) return CUDA_SUCCESS;
   pthread_mutex_lock(&memory_lock);
-  CUresult result = set_access(address, size, lane_of_device(device), access);
+  CUresult result = set_access(address, size, session_of_device(device), access);
   pthread_mutex_unlock(&memory_lock);
   return result;
 }
@@ -392,8 +394,8 @@ CUresult guest_cuMemGetAccess(unsigned long long *flags, const CUmemLocation *lo
   _Bool there = memory_find_locked(ptr, &found) || reservation_of(ptr, 1);
   const struct mapping *mapping = there ? mapping_at(ptr) : NULL;
   unsigned access = found.device == location->id ? found.access : 0;
-  if (mapping && found.device != location->id && lanes_many())
-    access = access_at(mapping, ptr, lane_of_device(location->id));
+  if (mapping && found.device != location->id && sessions_many())
+    access = access_at(mapping, ptr, session_of_device(location->id));
   pthread_mutex_unlock(&memory_lock);
   if (!there) return CUDA_ERROR_INVALID_VALUE;
   *flags = as_flags(access);

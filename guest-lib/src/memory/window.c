@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/grow.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "wire.h"
 
 struct extent {
@@ -174,7 +174,7 @@ void window_give(uint64_t address, uint64_t size) {
 }
 
 void window_put(struct holding *holding) {
-  holding->lane = lane_here();
+  holding->session = session_here();
   uint64_t first = granule_of(holding->address);
   for (uint64_t i = 0; i < holding->size / WIRE_GRANULE; i++) holdings[first + i] = holding;
 }
@@ -193,7 +193,7 @@ static void each_in(const struct space *space,
   for (uint64_t i = space->first; i < space->fresh;) {
     struct holding *holding = holdings[i];
     i += holding ? holding->size / WIRE_GRANULE : 1;
-    if (holding && (holding->lane == lane_here() || holding->lane == LANE_ANY))
+    if (holding && (holding->session == session_here() || holding->session == SESSION_ANY))
       visit(holding, context);
   }
 }

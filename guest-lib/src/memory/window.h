@@ -11,10 +11,10 @@
 // What lies in granules side by side: the head of a structure that its maker knows more of.
 struct holding {
   uint64_t address;
-  uint64_t size;  // bytes, whole granules
-  unsigned lane;  // whose server has it: that of the thread that put it here
+  uint64_t size;     // bytes, whole granules
+  unsigned session;  // whose server has it: that of the thread that put it here
   const struct holding_kind *kind;
-  uint8_t visitors;  // lanes whose devices it is open to beside its own (peer.h), a bit each
+  uint8_t visitors;  // sessions whose devices it is open to beside its own (peer.h), a bit each
   uint64_t loan;     // number that it is lent to them under; 0: it never was
 };
 
@@ -46,7 +46,7 @@ void window_give(uint64_t address, uint64_t size);
 void window_put(struct holding *holding);
 void window_remove(const struct holding *holding);
 struct holding *window_at(uint64_t address);  // NULL: nothing
-// Visits every holding of the thread's lane, by address; the one visited may be removed.
+// Visits every holding of the thread's session, by address; the one visited may be removed.
 void window_each(void (*visit)(struct holding *holding, void *context), void *context);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "pages/pages.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "wire.h"
 
 #define PAGE ((uint64_t)WIRE_PAGE)
@@ -18,21 +18,21 @@ enum state {
   CLEAN,   // readable; the same on both sides
   AWAY,    // closed; the device has it
   COMING,  // closed; on its way here
-  LIVE,    // open while the device may change it; the range's twin tells what either has changed
+  MERGED,  // open while the device may change it; the range's twin tells what either has changed
 };
 
-// What of a range devices have, where that is not all: a variable, and where it lies on each lane's
-// device; 0: nowhere.
+// What of a range devices have, where that is not all: a variable, and where it lies on each
+// session's device; 0: nowhere.
 struct extent {
   uint64_t begin, end;
-  uint64_t at[LANES_MAX];
+  uint64_t at[SESSIONS_MAX];
   struct extent *next;
 };
 
 struct range {
   uint64_t address;
-  unsigned lane;     // whose device has it
-  uint8_t visitors;  // lanes whose devices reach it there, a bit each
+  unsigned session;  // whose device has it
+  uint8_t visitors;  // sessions whose devices reach it there, a bit each
   char *view;        // always open
   uint32_t count;
   // Pages outside [first, last) are away or coming.
@@ -41,19 +41,19 @@ struct range {
   uint32_t next_write, ahead_write;
   struct range *next_open;  // of those that have open pages
   struct extent *extents;   // of a range outside the window
-  unsigned home;            // the lane whose device has it at these addresses
-  // Pinned host memory, whose pages may be LIVE (live.c).
+  unsigned home;            // the session whose device has it at these addresses
+  // Pinned host memory, whose pages may be MERGED (merged.c).
   _Bool pinned;
-  _Bool own;         // the program's own, registered: LIVE always, and never protected
+  _Bool own;         // the program's own, registered: MERGED always, and never protected
   _Bool read_only;   // to the device
   _Bool seen;        // nothing that runs may have changed it since it was looked at,
   uint64_t seen_at;  // in this generation
   uint64_t begin, end;
-  char *twin;          // of LIVE pages, what both sides had last
-  uint32_t live;       // pages
+  char *twin;          // of MERGED pages, what both sides had last
+  uint32_t merged;     // pages
   uint32_t users;      // threads that look at it without the lock
-  uint64_t exchanges;  // times that LIVE pages were sent or closed
-  struct range *next_live;
+  uint64_t exchanges;  // times that MERGED pages were sent or closed
+  struct range *next_merged;
   uint8_t states[];
 };
 
@@ -83,27 +83,27 @@ void pages_send_gathered(void);
 // Everything comes, and is open as one.
 void pages_open_whole(struct range *range);
 
-// ---- live.c ----
+// ---- merged.c ----
 
-// Makes pages LIVE that are the same on both sides. False when there is no memory for the twin.
-_Bool live_begin(struct range *range, uint32_t from, uint32_t to);
+// Makes pages MERGED that are the same on both sides. False when there is no memory for the twin.
+_Bool merged_begin(struct range *range, uint32_t from, uint32_t to);
 // Sends all of the program's own range: what the device has there is not known.
-void live_push_first(struct range *range);
+void merged_push_first(struct range *range);
 // They are so no more, whatever they become.
-void live_end(struct range *range, uint32_t from, uint32_t to);
+void merged_end(struct range *range, uint32_t from, uint32_t to);
 // Sends what the host has changed of those.
-void live_push(struct range *range, uint32_t from, uint32_t to);
+void merged_push(struct range *range, uint32_t from, uint32_t to);
 // The same of all of the program's own ranges, before work that may touch any of them.
-void live_push_all(void);
-// Something runs that may change LIVE pages: they are looked at from time to time, by a thread that
-// live_start makes.
-void live_watch(void);
-void live_start(void);
+void merged_push_all(void);
+// Something runs that may change MERGED pages: they are looked at from time to time, by a thread
+// that merged_start makes.
+void merged_watch(void);
+void merged_start(void);
 // The range goes.
-void live_forget(struct range *range);
+void merged_forget(struct range *range);
 // Brings pages as the device has them now to `into`; with hashes, those that differ, which
 // `changed` then names. False when they do not come.
-_Bool live_bring(uint64_t address, uint64_t bytes, const uint64_t *hashes, char *into,
-                 uint64_t changed[4], _Bool *settled);
+_Bool merged_bring(uint64_t address, uint64_t bytes, const uint64_t *hashes, char *into,
+                   uint64_t changed[4], _Bool *settled);
 
 #endif

@@ -34,7 +34,7 @@ void pages_each(void (*visit)(struct range *range)) {
 
 static _Bool insert(struct range *range) {
   if (!grow(&ranges, &range_room, range_count, sizeof *ranges)) return 0;
-  range->lane = range->home = lane_here();
+  range->session = range->home = session_here();
   size_t at = range_count++;
   for (; at && ranges[at - 1]->address > range->address; at--) ranges[at] = ranges[at - 1];
   ranges[at] = range;
@@ -73,7 +73,7 @@ CUresult pages_share_pinned(uint64_t address, uint64_t size, char *view, _Bool f
   if (shared) {
     pages_note_open(range, 0, count);
     fault_watch();
-    live_start();
+    merged_start();
   }
   pthread_mutex_unlock(&pages_lock);
   if (shared) return CUDA_SUCCESS;
@@ -95,13 +95,13 @@ CUresult pages_share_own(uint64_t address, uint64_t size, char *memory, _Bool re
                           .begin = address,
                           .end = address + size};
   pthread_mutex_lock(&pages_lock);
-  _Bool shared = live_begin(range, 0, count);
+  _Bool shared = merged_begin(range, 0, count);
   if (shared && !insert(range)) {
-    live_forget(range);
+    merged_forget(range);
     shared = 0;
   }
-  if (shared) live_start();
-  if (shared) live_push_first(range);
+  if (shared) merged_start();
+  if (shared) merged_push_first(range);
   pthread_mutex_unlock(&pages_lock);
   if (shared) return CUDA_SUCCESS;
   free(range);
@@ -144,7 +144,7 @@ void pages_unshare_pinned(uint64_t address) {
   if (range) {
     if (!range->own) pages_protect(range, 0, range->count, PROT_READ | PROT_WRITE);
     take_out(range);
-    live_forget(range);
+    merged_forget(range);
     free(range);
   }
   pthread_mutex_unlock(&pages_lock);
@@ -178,7 +178,7 @@ CUresult pages_share_variable(uint64_t address, uint64_t size) {
   }
   if (!result) {
     *extent = (struct extent){.begin = address, .end = address + size, .next = range->extents};
-    extent->at[lane_here()] = address;
+    extent->at[session_here()] = address;
     range->extents = extent;
     pages_variables++;
     fault_watch();

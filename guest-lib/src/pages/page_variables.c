@@ -21,46 +21,46 @@ static struct extent *extent_at(const struct range *range, uint64_t address) {
 void pages_variable_lies(uint64_t address, uint64_t there) {
   pthread_mutex_lock(&pages_lock);
   struct extent *extent = extent_at(pages_find(address), address);
-  if (extent) extent->at[lane_here()] = there;
+  if (extent) extent->at[session_here()] = there;
   pthread_mutex_unlock(&pages_lock);
 }
 
 uint64_t pages_variable_here(uint64_t address) {
   pthread_mutex_lock(&pages_lock);
   const struct extent *extent = extent_at(pages_find(address), address);
-  uint64_t there = extent ? extent->at[lane_here()] : 0;
+  uint64_t there = extent ? extent->at[session_here()] : 0;
   uint64_t here = there ? there + (address - extent->begin) : 0;
   pthread_mutex_unlock(&pages_lock);
   return here;
 }
 
-// The range, if it has variables and is another lane's. With the lock.
-static struct range *elsewhere(uint64_t address, unsigned lane) {
+// The range, if it has variables and is another session's. With the lock.
+static struct range *elsewhere(uint64_t address, unsigned session) {
   struct range *range = pages_find(address);
-  return range && range->extents && range->lane != lane ? range : NULL;
+  return range && range->extents && range->session != session ? range : NULL;
 }
 
 // With the lock.
-static void move(struct range *range, unsigned lane) {
+static void move(struct range *range, unsigned session) {
   pages_open_whole(range);
-  range->lane = lane;
+  range->session = session;
   pages_moves++;
 }
 
 // Nobody waits for work with the lock: functions of the program may touch pages meanwhile.
-static void move_settled(uint64_t address, unsigned lane) {
+static void move_settled(uint64_t address, unsigned session) {
   pthread_mutex_lock(&pages_lock);
-  struct range *range = elsewhere(address, lane);
-  unsigned from = range ? range->lane : lane;
+  struct range *range = elsewhere(address, session);
+  unsigned from = range ? range->session : session;
   pthread_mutex_unlock(&pages_lock);
   if (!range) return;
-  lanes_settle(1u << from);
+  sessions_settle(1u << from);
   pthread_mutex_lock(&pages_lock);
-  if ((range = elsewhere(address, lane))) move(range, lane);
+  if ((range = elsewhere(address, session))) move(range, session);
   pthread_mutex_unlock(&pages_lock);
 }
 
-void pages_bring_variable(uint64_t address) { move_settled(address, lane_here()); }
+void pages_bring_variable(uint64_t address) { move_settled(address, session_here()); }
 
 void pages_send_home(uint64_t address) {
   pthread_mutex_lock(&pages_lock);
@@ -70,26 +70,26 @@ void pages_send_home(uint64_t address) {
   if (range) move_settled(address, home);
 }
 
-static void leave_lane(struct range *range) {
-  unsigned lane = lane_here();
-  if (!range->extents || range->home == lane) return;
-  if (range->lane == lane) move(range, range->home);
-  for (struct extent *e = range->extents; e; e = e->next) e->at[lane] = 0;
+static void leave_session(struct range *range) {
+  unsigned session = session_here();
+  if (!range->extents || range->home == session) return;
+  if (range->session == session) move(range, range->home);
+  for (struct extent *e = range->extents; e; e = e->next) e->at[session] = 0;
 }
 
-void pages_leave_lane(void) {
-  if (!pages_variables || !lanes_many()) return;
+void pages_leave_session(void) {
+  if (!pages_variables || !sessions_many()) return;
   pthread_mutex_lock(&pages_lock);
-  pages_each(leave_lane);
+  pages_each(leave_session);
   pthread_mutex_unlock(&pages_lock);
 }
 
 // Those of others that the thread's device has, too. Work of graphs may use any of them.
 static uint64_t wanted_here;
 static void find_wanted(struct range *range) {
-  if (wanted_here || !elsewhere(range->address, lane_here())) return;
+  if (wanted_here || !elsewhere(range->address, session_here())) return;
   for (const struct extent *e = range->extents; e; e = e->next)
-    if (e->at[lane_here()]) wanted_here = range->address;
+    if (e->at[session_here()]) wanted_here = range->address;
 }
 
 void pages_bring_variables(void) {

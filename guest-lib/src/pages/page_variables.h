@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-// With several lanes such a variable is one for the devices of all that have its library
+// With several sessions such a variable is one for the devices of all that have its library
 // (page_variables.c). Variables there are: without any, nothing here costs more than reading this.
 extern _Atomic unsigned pages_variables;
 // Times that any was moved from one to another.
@@ -19,6 +19,6 @@ void pages_bring_variable(uint64_t address);
 void pages_bring_variables(void);
 void pages_send_home(uint64_t address);
 // The thread's device is about to lose all libraries.
-void pages_leave_lane(void);
+void pages_leave_session(void);
 
 #endif

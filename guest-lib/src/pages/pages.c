@@ -11,7 +11,7 @@
 #include "pages/backing.h"
 #include "pages/fault.h"
 #include "pages/internal.h"
-#include "pages/live.h"
+#include "pages/merged.h"
 #include "pages/page_variables.h"
 #include "setup/log.h"
 #include "wire/answer.h"
@@ -103,9 +103,9 @@ void pages_send(uint64_t address, const char *view, uint64_t bytes) {
   }
 }
 
-// By lane: how often something was sent there that the devices of others reach, and how much of
+// By session: how often something was sent there that the devices of others reach, and how much of
 // that is known to have arrived.
-static uint64_t sent[LANES_MAX], arrived[LANES_MAX];
+static uint64_t sent[SESSIONS_MAX], arrived[SESSIONS_MAX];
 
 static char *view_of(const struct range *range, uint64_t address) {
   return range->view + (address - range->address);
@@ -113,11 +113,11 @@ static char *view_of(const struct range *range, uint64_t address) {
 
 static void send_run(const struct range *range, uint32_t from, uint32_t to) {
   uint64_t begin = range->address + from * PAGE, end = range->address + to * PAGE;
-  if (range->visitors) sent[range->lane]++;
+  if (range->visitors) sent[range->session]++;
   if (!range->extents) return pages_send(begin, view_of(range, begin), end - begin);
   for (const struct extent *e = range->extents; e; e = e->next) {
     uint64_t first = e->begin > begin ? e->begin : begin, last = e->end < end ? e->end : end;
-    uint64_t there = e->at[range->lane];
+    uint64_t there = e->at[range->session];
     if (first < last && there)
       pages_send(there + (first - e->begin), view_of(range, first), last - first);
   }
@@ -138,7 +138,7 @@ static void send_fresh(struct range *range, uint32_t from, uint32_t to) {
 
 // The pages are closed first, so that nothing changes any more.
 void pages_push(struct range *range, uint32_t from, uint32_t to, _Bool keep) {
-  if (range->own) return live_push(range, from, to);
+  if (range->own) return merged_push(range, from, to);
   if (from < range->first) from = range->first;
   if (to > range->last) to = range->last;
   if (from >= to) return;
@@ -152,10 +152,10 @@ void pages_push(struct range *range, uint32_t from, uint32_t to, _Bool keep) {
     end = pages_run(range, at, to);
     enum state state = range->states[at];
     if (state == AWAY || state == COMING) continue;
-    if (state == LIVE) {
-      live_push(range, at, end);
+    if (state == MERGED) {
+      merged_push(range, at, end);
       if (keep) continue;
-      live_end(range, at, end);
+      merged_end(range, at, end);
     }
     if (keep && state != CLEAN) pages_protect(range, at, end, PROT_READ);
     if (state == FRESH)
@@ -170,31 +170,33 @@ void pages_push(struct range *range, uint32_t from, uint32_t to, _Bool keep) {
 // What the thread's device reaches where another has it goes there.
 static void push_to_owner(struct range *range) {
   pages_send_gathered();
-  struct lane_thread before = lane_enter(range->lane);
+  struct thread_session before = session_switch(range->session);
   pages_push(range, range->first, range->last, 0);
   pages_send_gathered();
-  lane_leave(before);
+  session_back(before);
 }
 
-// A lane that was sent what the thread's device reaches there, and does not have it yet; or
-// LANE_ANY.
+// A session that was sent what the thread's device reaches there, and does not have it yet; or
+// SESSION_ANY.
 static unsigned late_owner(void) {
-  for (unsigned lane = 0; lanes_many() && lane < (unsigned)lane_count; lane++)
-    if (arrived[lane] != sent[lane] && lanes_have(lane_borrowers[lane], lane_here())) return lane;
-  return LANE_ANY;
+  for (unsigned session = 0; sessions_many() && session < (unsigned)session_count; session++)
+    if (arrived[session] != sent[session] &&
+        sessions_have(session_borrowers[session], session_here()))
+      return session;
+  return SESSION_ANY;
 }
 
 // The lock is let go meanwhile.
 static void await_owner(unsigned owner) {
   const uint64_t until = sent[owner];
   pthread_mutex_unlock(&pages_lock);
-  struct lane_thread before = lane_enter(owner);
+  struct thread_session before = session_switch(owner);
   struct answer answer;
   answer_init(&answer);
   CUresult result = ask_PagesFetch(0, 0, 0, &answer);
   answer_free(&answer);
   if (result && !guest_is_lost()) guest_async_error(result);
-  lane_leave(before);
+  session_back(before);
   pthread_mutex_lock(&pages_lock);
   if (arrived[owner] < until) arrived[owner] = until;
 }
@@ -211,13 +213,13 @@ static void push_all(void) {
   if (open_ranges) fault_watch();
   for (struct range **link = &open_ranges; *link;) {
     struct range *range = *link;  // which leaves the list when all of it is closed
-    if (range->lane == lane_here())
+    if (range->session == session_here())
       pages_push(range, range->first, range->last, 0);
-    else if (lanes_have(range->visitors, lane_here()))
+    else if (sessions_have(range->visitors, session_here()))
       push_to_owner(range);
     if (*link == range) link = &range->next_open;
   }
-  if (pages_live) live_push_all();
+  if (pages_merged) merged_push_all();
   pages_send_gathered();
 }
 
@@ -226,9 +228,9 @@ _Bool pages_hand_over_all(void) {
   let_overtaken();
   pages_generation++;
   push_all();
-  // Work of this lane does not wait by itself for what was sent to others; and the host may change
-  // more until it is there.
-  for (unsigned owner; (owner = late_owner()) != LANE_ANY;) {
+  // Work of this session does not wait by itself for what was sent to others; and the host may
+  // change more until it is there.
+  for (unsigned owner; (owner = late_owner()) != SESSION_ANY;) {
     await_owner(owner);
     push_all();
   }
@@ -244,15 +246,15 @@ void pages_use_range(uint64_t address, uint64_t size, _Bool writes) {
   if (writes) let_overtaken();
   struct range *range = pages_find(address);
   if (range) {
-    struct lane_thread before = lane_enter(range->lane);
+    struct thread_session before = session_switch(range->session);
     pages_generation += writes;
     fault_watch();
     uint64_t from = (address - range->address) / PAGE;
     uint64_t to = (address - range->address + size + PAGE - 1) / PAGE;
     pages_push(range, (uint32_t)from, to < range->count ? (uint32_t)to : range->count, !writes);
     pages_send_gathered();
-    if (writes && range->live) live_watch();
-    lane_leave(before);
+    if (writes && range->merged) merged_watch();
+    session_back(before);
   }
   pthread_mutex_unlock(&pages_lock);
 }
@@ -285,9 +287,9 @@ static uint32_t fetch_size(struct range *range, uint32_t *at) {
 static void download_bytes(const struct range *range, uint64_t address, char *into,
                            uint64_t bytes) {
   _Bool wait = !thread_role.in_function;
-  if (wait && range->visitors) lanes_settle(range->visitors);
+  if (wait && range->visitors) sessions_settle(range->visitors);
   // A touch comes from anywhere.
-  struct lane_thread before = lane_enter(range->lane);
+  struct thread_session before = session_switch(range->session);
   struct answer answer;
   answer_init(&answer);
   answer_into(&answer, into, bytes);
@@ -301,7 +303,7 @@ static void download_bytes(const struct range *range, uint64_t address, char *in
     log_error("what the device has at 0x%llx does not come: the program sees what was there before",
               (unsigned long long)address);
   }
-  lane_leave(before);
+  session_back(before);
 }
 
 static void download(const struct range *range, uint32_t from, uint32_t pages) {
@@ -309,7 +311,7 @@ static void download(const struct range *range, uint32_t from, uint32_t pages) {
   if (!range->extents) return download_bytes(range, begin, view_of(range, begin), pages * PAGE);
   for (const struct extent *e = range->extents; e; e = e->next) {
     uint64_t first = e->begin > begin ? e->begin : begin, last = e->end < end ? e->end : end;
-    uint64_t there = e->at[range->lane];
+    uint64_t there = e->at[range->session];
     if (first < last && there)
       download_bytes(range, there + (first - e->begin), view_of(range, first), last - first);
   }
@@ -318,20 +320,20 @@ static void download(const struct range *range, uint32_t from, uint32_t pages) {
 // The same of pinned memory, without waiting for work. Whether there was none to wait for.
 static _Bool bring(const struct range *range, uint32_t from, uint32_t pages) {
   _Bool settled = 1;
-  struct lane_thread before = lane_enter(range->lane);
+  struct thread_session before = session_switch(range->session);
   for (uint32_t at = from, end = from + pages; at < end;) {
     uint32_t part = end - at < WIRE_PAGES_MAX ? end - at : WIRE_PAGES_MAX;
     uint64_t changed[4];
     _Bool now;
-    if (!live_bring(range->address + at * PAGE, part * PAGE, NULL, range->view + at * PAGE, changed,
-                    &now))
+    if (!merged_bring(range->address + at * PAGE, part * PAGE, NULL, range->view + at * PAGE,
+                      changed, &now))
       log_error("what the device has at 0x%llx does not come: the program sees what was there",
                 (unsigned long long)(range->address + at * PAGE));
     else
       settled = settled && now;
     at += part;
   }
-  lane_leave(before);
+  session_back(before);
   return settled;
 }
 
@@ -347,12 +349,12 @@ void pages_open_whole(struct range *range) {
     if (range->states[at] != AWAY) continue;
     if (!range->pinned)
       download(range, at, end - at);
-    else if (!bring(range, at, end - at) && live_begin(range, at, end))
+    else if (!bring(range, at, end - at) && merged_begin(range, at, end))
       continue;
     memset(range->states + at, CLEAN, end - at);
   }
   for (uint32_t at = 0; at < range->count; at++)
-    if (range->states[at] != LIVE) range->states[at] = DIRTY;
+    if (range->states[at] != MERGED) range->states[at] = DIRTY;
   pages_protect(range, 0, range->count, PROT_READ | PROT_WRITE);
   pages_note_open(range, 0, range->count);
 }
@@ -368,16 +370,16 @@ void pages_move(uint64_t address) {
   pthread_mutex_lock(&pages_lock);
   struct range *range = pages_find(address);
   if (range) {
-    range->lane = lane_here();
+    range->session = session_here();
     range->visitors = 0;
   }
   pthread_mutex_unlock(&pages_lock);
 }
 
-void pages_open_to(uint64_t address, uint8_t lanes) {
+void pages_open_to(uint64_t address, uint8_t sessions) {
   pthread_mutex_lock(&pages_lock);
   struct range *range = pages_find(address);
-  if (range) range->visitors = lanes;
+  if (range) range->visitors = sessions;
   pthread_mutex_unlock(&pages_lock);
 }
 
@@ -398,10 +400,10 @@ static void fetch(struct range *range, uint32_t at, _Bool alone) {
   pthread_mutex_lock(&pages_lock);
   overtaken -= alone;
   _Bool runs = !settled || pages_generation != began;
-  if (range->pinned && runs && live_begin(range, from, from + pages)) {
+  if (range->pinned && runs && merged_begin(range, from, from + pages)) {
     // The device may go on changing it while the host has it.
     pages_note_open(range, from, from + pages);
-    live_watch();
+    merged_watch();
     if (!pages_protect(range, from, from + pages, PROT_READ | PROT_WRITE)) pages_open_whole(range);
   } else if (pages_generation != began && !guest_is_lost()) {
     // Work began meanwhile that may change it.
@@ -437,7 +439,7 @@ _Bool pages_fault(uint64_t address, _Bool known, _Bool write) {
   for (unsigned attempt = 0; range; attempt++) {
     uint32_t at = (uint32_t)((address - range->address) / PAGE);
     enum state state = range->states[at];
-    if (state == FRESH || state == DIRTY || state == LIVE) break;  // opened by another thread
+    if (state == FRESH || state == DIRTY || state == MERGED) break;  // opened by another thread
     if (state == CLEAN) {
       if (!known ? attempt == 0 : write) open_to_write(range, at);
       break;

@@ -12,8 +12,8 @@
 #include "cuda_driver.h"
 #include "pages/page_ranges.h"
 
-// Devices of these lanes, a bit each, reach it where it is.
-void pages_open_to(uint64_t address, uint8_t lanes);
+// Devices of these sessions, a bit each, reach it where it is.
+void pages_open_to(uint64_t address, uint8_t sessions);
 
 // Around posting work that may touch any of it, as a kernel may: what the host has changed goes
 // first, and the host has nothing afterwards. The answer of the first is for the second.
@@ -33,7 +33,7 @@ static inline void pages_use(uint64_t address, uint64_t size, _Bool writes) {
 // Before it is shared no more and the host goes on with it: brings all that the device has, once no
 // work uses it.
 void pages_bring_all(uint64_t address);
-// After that: it is shared with the device of the thread's lane, which has nothing of it yet.
+// After that: it is shared with the device of the thread's session, which has nothing of it yet.
 void pages_move(uint64_t address);
 
 // What a fault means. True when the touch may be tried again.

@@ -11,7 +11,7 @@ struct slot {
   _Atomic(void *) object;  // NULL: free
   _Atomic uint32_t generation;
   uint32_t next_free;
-  _Atomic uint8_t lane;  // of the object or, while the slot is free, of the last one
+  _Atomic uint8_t session;  // of the object or, while the slot is free, of the last one
 };
 
 // Slots never move, so that looking one up takes no lock.
@@ -31,7 +31,7 @@ static struct slot *slot_at(struct table *table, uint32_t index) {
   return chunk ? &chunk[index % CHUNK_SLOTS] : NULL;
 }
 
-static uint64_t mint(enum wire_kind kind, void *object, unsigned lane) {
+static uint64_t mint(enum wire_kind kind, void *object, unsigned session) {
   struct table *table = &tables[kind];
   uint64_t handle = 0;
   pthread_mutex_lock(&lock);
@@ -51,7 +51,7 @@ static uint64_t mint(enum wire_kind kind, void *object, unsigned lane) {
   }
   if (slot) {
     uint32_t generation = (atomic_load(&slot->generation) + 1) & 0xffffff;
-    atomic_store_explicit(&slot->lane, (uint8_t)lane, memory_order_relaxed);
+    atomic_store_explicit(&slot->session, (uint8_t)session, memory_order_relaxed);
     atomic_store_explicit(&slot->generation, generation, memory_order_release);
     atomic_store_explicit(&slot->object, object, memory_order_release);
     handle = wire_handle(kind, generation, index);
@@ -60,15 +60,17 @@ static uint64_t mint(enum wire_kind kind, void *object, unsigned lane) {
   return handle;
 }
 
-uint64_t handle_mint(enum wire_kind kind, void *object) { return mint(kind, object, lane_here()); }
+uint64_t handle_mint(enum wire_kind kind, void *object) {
+  return mint(kind, object, session_here());
+}
 
 uint64_t handle_mint_for_any(enum wire_kind kind, void *object) {
-  return mint(kind, object, LANE_ANY);
+  return mint(kind, object, SESSION_ANY);
 }
 
 // Of every call, several times.
-static inline __attribute__((always_inline)) struct slot *live_slot(enum wire_kind kind,
-                                                                    uint64_t handle) {
+static inline __attribute__((always_inline)) struct slot *merged_slot(enum wire_kind kind,
+                                                                      uint64_t handle) {
   if (wire_handle_kind(handle) != kind) return NULL;
   struct slot *slot = slot_at(&tables[kind], wire_handle_index(handle));
   if (!slot || atomic_load_explicit(&slot->generation, memory_order_acquire) !=
@@ -77,32 +79,32 @@ static inline __attribute__((always_inline)) struct slot *live_slot(enum wire_ki
   return slot;
 }
 
-static inline unsigned lane_of(const struct slot *slot) {
-  return atomic_load_explicit(&slot->lane, memory_order_relaxed);
+static inline unsigned session_of(const struct slot *slot) {
+  return atomic_load_explicit(&slot->session, memory_order_relaxed);
 }
 
 void *handle_object(enum wire_kind kind, uint64_t handle) {
-  struct slot *slot = live_slot(kind, handle);
+  struct slot *slot = merged_slot(kind, handle);
   if (!slot) return NULL;
-  lane_follow(lane_of(slot), CUDA_ERROR_INVALID_HANDLE);
+  session_follow(session_of(slot), CUDA_ERROR_INVALID_HANDLE);
   return atomic_load_explicit(&slot->object, memory_order_acquire);
 }
 
-unsigned handle_lane(enum wire_kind kind, uint64_t handle) {
-  const struct slot *slot = live_slot(kind, handle);
-  return slot ? lane_of(slot) : LANE_ANY;
+unsigned handle_session(enum wire_kind kind, uint64_t handle) {
+  const struct slot *slot = merged_slot(kind, handle);
+  return slot ? session_of(slot) : SESSION_ANY;
 }
 
 _Bool handle_is_live(enum wire_kind kind, uint64_t handle) {
-  struct slot *slot = live_slot(kind, handle);
+  struct slot *slot = merged_slot(kind, handle);
   return slot && atomic_load_explicit(&slot->object, memory_order_acquire);
 }
 
 void *handle_retire(enum wire_kind kind, uint64_t handle) {
   pthread_mutex_lock(&lock);
-  struct slot *slot = live_slot(kind, handle);
+  struct slot *slot = merged_slot(kind, handle);
   void *object = slot ? atomic_exchange(&slot->object, NULL) : NULL;
-  if (object) lane_use(lane_of(slot));
+  if (object) session_use(session_of(slot));
   pthread_mutex_unlock(&lock);
   return object;
 }
@@ -118,7 +120,7 @@ void handle_recycle(enum wire_kind kind, uint64_t handle) {
 _Bool handle_visit(enum wire_kind kind, uint64_t handle, void (*visit)(void *object, void *context),
                    void *context) {
   pthread_mutex_lock(&lock);
-  struct slot *slot = live_slot(kind, handle);
+  struct slot *slot = merged_slot(kind, handle);
   void *object = slot ? atomic_load(&slot->object) : NULL;
   if (object) visit(object, context);
   pthread_mutex_unlock(&lock);
@@ -133,7 +135,7 @@ void handle_each(enum wire_kind kind, void (*visit)(uint64_t handle, void *objec
   for (uint32_t index = 1; index <= used; index++) {
     struct slot *slot = slot_at(&tables[kind], index);
     void *object = slot ? atomic_load(&slot->object) : NULL;
-    if (object && (lane_of(slot) == lane_here() || lane_of(slot) == LANE_ANY))
+    if (object && (session_of(slot) == session_here() || session_of(slot) == SESSION_ANY))
       visit(wire_handle(kind, atomic_load(&slot->generation), index), object, context);
   }
 }

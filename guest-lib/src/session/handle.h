@@ -6,18 +6,20 @@
 #include <stdint.h>
 
 #include "cuda_driver.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "wire.h"
 
-// A new handle of `kind` that stands for `object`, of the lane that the thread is in (lane.h) or of
-// any; 0 when there are too many.
+// A new handle of `kind` that stands for `object`, of the session that the thread is in (session.h)
+// or of any; 0 when there are too many.
 uint64_t handle_mint(enum wire_kind kind, void *object);
 uint64_t handle_mint_for_any(enum wire_kind kind, void *object);
 
-// The object behind a live handle of that kind, or NULL. The call follows the handle to its lane.
+// The object behind a live handle of that kind, or NULL. The call follows the handle to its
+// session.
 void *handle_object(enum wire_kind kind, uint64_t handle);
-// The lane of a handle, also when it is retired; LANE_ANY, too, when its index was used again.
-unsigned handle_lane(enum wire_kind kind, uint64_t handle);
+// The session of a handle, also when it is retired; SESSION_ANY, too, when its index was used
+// again.
+unsigned handle_session(enum wire_kind kind, uint64_t handle);
 // Whether it is live: the call does not follow it.
 _Bool handle_is_live(enum wire_kind kind, uint64_t handle);
 
@@ -32,14 +34,14 @@ static inline CUresult handle_check(enum wire_kind kind, uint64_t handle) {
 _Bool handle_visit(enum wire_kind kind, uint64_t handle, void (*visit)(void *object, void *context),
                    void *context);
 
-// Ends a handle and returns its object, or NULL when it was not live. The call means its lane from
-// now on. Its index stays taken until
-// handle_recycle, to be called once the command that destroys it is in the batch: otherwise another
-// thread's creation at the same index could reach the server first.
+// Ends a handle and returns its object, or NULL when it was not live. The call means its session
+// from now on. Its index stays taken until handle_recycle, to be called once the command that
+// destroys it is in the batch: otherwise another thread's creation at the same index could reach
+// the server first.
 void *handle_retire(enum wire_kind kind, uint64_t handle);
 void handle_recycle(enum wire_kind kind, uint64_t handle);
 
-// Calls `visit` for every live handle of a kind that is of the thread's lane or of any; it may
+// Calls `visit` for every live handle of a kind that is of the thread's session or of any; it may
 // retire the one it is given.
 void handle_each(enum wire_kind kind, void (*visit)(uint64_t handle, void *object, void *context),
                  void *context);

@@ -130,15 +130,15 @@ static _Bool read_share(struct config *config, const char *value) {
   return 1;
 }
 
-static _Bool read_token(struct config *config) {
+static _Bool read_access_token(struct config *config) {
   const char *token = secure_getenv("OUTBOARD_TOKEN");
   const char *path = secure_getenv("OUTBOARD_TOKEN_FILE");
   if (token && *token) {
-    if (strlen(token) >= sizeof config->token) {
-      log_error("OUTBOARD_TOKEN is longer than %d bytes", CONFIG_TOKEN_MAX - 1);
+    if (strlen(token) >= sizeof config->access_token) {
+      log_error("OUTBOARD_TOKEN is longer than %d bytes", CONFIG_ACCESS_TOKEN_MAX - 1);
       return 0;
     }
-    strcpy(config->token, token);
+    strcpy(config->access_token, token);
     return 1;
   }
   if (!path || !*path) return 1;
@@ -147,14 +147,15 @@ static _Bool read_token(struct config *config) {
     log_error("OUTBOARD_TOKEN_FILE=\"%s\" cannot be read: %s", path, strerror(errno));
     return 0;
   }
-  size_t length = fread(config->token, 1, sizeof config->token, file);
+  size_t length = fread(config->access_token, 1, sizeof config->access_token, file);
   fclose(file);
-  if (length == sizeof config->token) {
-    log_error("OUTBOARD_TOKEN_FILE=\"%s\" holds more than %d bytes", path, CONFIG_TOKEN_MAX - 1);
+  if (length == sizeof config->access_token) {
+    log_error("OUTBOARD_TOKEN_FILE=\"%s\" holds more than %d bytes", path,
+              CONFIG_ACCESS_TOKEN_MAX - 1);
     return 0;
   }
-  while (length && strchr("\r\n\t ", config->token[length - 1])) length--;
-  config->token[length] = 0;
+  while (length && strchr("\r\n\t ", config->access_token[length - 1])) length--;
+  config->access_token[length] = 0;
   return 1;
 }
 
@@ -193,7 +194,7 @@ static void read_traceparent(struct config *config, const char *value) {
 
 static _Bool read_all(struct config *config) {
   if (!read_servers(config, secure_getenv("OUTBOARD_SERVER"))) return 0;
-  if (!read_token(config)) return 0;
+  if (!read_access_token(config)) return 0;
 
   unsigned long long number;
   const char *value = secure_getenv("OUTBOARD_GPUS");

@@ -7,7 +7,7 @@
 #include "cuda_driver.h"
 
 #define CONFIG_SERVERS_MAX 8
-#define CONFIG_TOKEN_MAX 4096
+#define CONFIG_ACCESS_TOKEN_MAX 4096
 #define CONFIG_NAME_MAX 128
 
 struct config {
@@ -16,11 +16,11 @@ struct config {
     char host[256];  // or the path of a Unix socket, where port is empty
     char port[8];
   } servers[CONFIG_SERVERS_MAX];
-  char token[CONFIG_TOKEN_MAX];
+  char access_token[CONFIG_ACCESS_TOKEN_MAX];
   char name[CONFIG_NAME_MAX];  // of the function; empty: not said
   char session_class[16];      // empty: not said
   char traceparent[56];        // W3C trace context; empty: none
-  char ticket[80];             // of a GPU that was promised to the session; empty: none
+  char place_ticket[80];       // of a GPU that was promised to the session; empty: none
   uint32_t gpus;               // 0: not said
   uint64_t memory;             // bytes; 0: not said
   uint32_t share_request;      // percent; 0: not said

@@ -20,11 +20,11 @@ void control_hello(outboard_Hello *hello, const struct config *config) {
   strncpy(hello->program, program_invocation_short_name, sizeof hello->program - 1);
   gethostname(hello->host, sizeof hello->host - 1);
   strcpy(hello->guest_version, GUEST_VERSION);
-  strcpy(hello->token, config->token);
+  strcpy(hello->token, config->access_token);
   strcpy(hello->name, config->name);
   strcpy(hello->session_class, config->session_class);
   strcpy(hello->traceparent, config->traceparent);
-  strcpy(hello->ticket, config->ticket);
+  strcpy(hello->ticket, config->place_ticket);
   hello->pid = (uint32_t)getpid();
   hello->devices = config->gpus;
   hello->memory = config->memory;

@@ -20,8 +20,8 @@ struct peer_device {
 };
 
 struct device {
-  unsigned lane;            // that leads to it (lane.h)
-  unsigned server;          // number of the first lane that leads to the same server
+  unsigned session;         // that leads to it (session.h)
+  unsigned server;          // number of the first session that leads to the same server
   uint32_t server_ordinal;  // what the server calls it
   char name[256];
   CUuuid uuid;

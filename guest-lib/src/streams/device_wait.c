@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "guest_calls.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "streams/host_function.h"
 #include "streams/stream.h"
 
@@ -45,12 +45,12 @@ static CUresult open_behind(uint64_t event, struct gate *gate) {
   return result;
 }
 
-CUresult device_wait(uint64_t stream, unsigned lane, uint64_t event) {
+CUresult device_wait(uint64_t stream, unsigned session, uint64_t event) {
   struct gate *gate = calloc(1, sizeof *gate);
   if (!gate) return CUDA_ERROR_OUT_OF_MEMORY;
-  struct lane_thread before = lane_enter(lane);
+  struct thread_session before = session_switch(session);
   CUresult result = open_behind(event, gate);
-  lane_leave(before);
+  session_back(before);
   if (result) {
     free(gate);
     return result;

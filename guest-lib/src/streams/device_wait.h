@@ -7,7 +7,8 @@
 
 #include "cuda_driver.h"
 
-// What comes on `stream`, of the thread's lane, waits for what `event`, of another, has recorded.
-CUresult device_wait(uint64_t stream, unsigned lane, uint64_t event);
+// What comes on `stream`, of the thread's session, waits for what `event`, of another, has
+// recorded.
+CUresult device_wait(uint64_t stream, unsigned session, uint64_t event);
 
 #endif

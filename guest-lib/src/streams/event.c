@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 #include "guest_calls.h"
-#include "pages/live.h"
+#include "pages/merged.h"
 #include "session/context.h"
 #include "session/handle.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "streams/device_wait.h"
 #include "streams/internal.h"
 #include "streams/recorder.h"
@@ -33,7 +33,7 @@ struct event {
   _Atomic uint64_t finished;  // request of the latest query the server reported as done since
 };
 
-static _Atomic unsigned resets[LANES_MAX];
+static _Atomic unsigned resets[SESSIONS_MAX];
 
 // Guards `watch` and `watch_recorded`, which belong together.
 static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -67,10 +67,10 @@ void event_finished(const struct wire_done *done) {
 static CUresult unref(struct event *event) {
   if (atomic_fetch_sub(&event->references, 1) != 1) return CUDA_SUCCESS;
   uint64_t handle = event->handle;
-  struct lane_thread before = lane_enter(handle_lane(WIRE_KIND_EVENT, handle));
-  _Bool gone = event->gone || event->resets != resets[lane_here()];
+  struct thread_session before = session_switch(handle_session(WIRE_KIND_EVENT, handle));
+  _Bool gone = event->gone || event->resets != resets[session_here()];
   CUresult result = gone ? CUDA_SUCCESS : put_cuEventDestroy_v2(handle);
-  lane_leave(before);
+  session_back(before);
   handle_recycle(WIRE_KIND_EVENT, handle);
   free(event);
   return result;
@@ -99,7 +99,7 @@ static void forget(uint64_t handle, void *object, void *context) {
 }
 
 void event_forget_all(void) {
-  resets[lane_here()]++;
+  resets[session_here()]++;
   handle_each(WIRE_KIND_EVENT, forget, NULL);
 }
 void event_destroy_of(uint64_t context) { handle_each(WIRE_KIND_EVENT, forget, &context); }
@@ -114,7 +114,7 @@ uint64_t event_mint(unsigned flags) {
   struct event *event = calloc(1, sizeof *event);
   if (!event) return 0;
   event->references = 1;
-  event->resets = resets[lane_here()];
+  event->resets = resets[session_here()];
   event->flags = flags;
   event->context = context_current_handle();
   event->handle = handle_mint(WIRE_KIND_EVENT, event);
@@ -303,19 +303,20 @@ CUresult guest_cuEventElapsedTime(float *pMilliseconds, CUevent hStart, CUevent 
   return guest_cuEventElapsedTime_v2(pMilliseconds, hStart, hEnd);
 }
 
-// Of another lane's event.
-static CUresult wait_across(uint64_t stream, unsigned lane, uint64_t handle, unsigned flags) {
-  struct lane_thread before = lane_enter(lane);
+// Of another session's event.
+static CUresult wait_for_other_device(uint64_t stream, unsigned session, uint64_t handle,
+                                      unsigned flags) {
+  struct thread_session before = session_switch(session);
   struct event *event = handle_object(WIRE_KIND_EVENT, handle);
   _Bool done = event && is_done(event);
-  lane_leave(before);
+  session_back(before);
   if (!event) return CUDA_ERROR_INVALID_HANDLE;
   if (flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
   if (capture_active() || capture_has_events() || flags) {
     CUresult captured = recorder->event_wait(stream, handle, flags);
     if (captured != CAPTURE_NONE) return captured;
   }
-  return done ? CUDA_SUCCESS : device_wait(stream, lane, handle);
+  return done ? CUDA_SUCCESS : device_wait(stream, session, handle);
 }
 
 CUresult guest_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags,
@@ -323,9 +324,9 @@ CUresult guest_cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int 
   uint64_t wire;
   CUresult result = stream_resolve(hStream, per_thread, &wire);
   if (result) return result;
-  unsigned lane = handle_lane(WIRE_KIND_EVENT, handle_of(hEvent));
-  if (lanes_many() && lane != LANE_ANY && lane != lane_here())
-    return wait_across(wire, lane, handle_of(hEvent), Flags);
+  unsigned session = handle_session(WIRE_KIND_EVENT, handle_of(hEvent));
+  if (sessions_many() && session != SESSION_ANY && session != session_here())
+    return wait_for_other_device(wire, session, handle_of(hEvent), Flags);
   if (!find(hEvent)) return CUDA_ERROR_INVALID_HANDLE;
   if (Flags & ~(unsigned)CU_EVENT_WAIT_EXTERNAL) return CUDA_ERROR_INVALID_VALUE;
   if (capture_active() || capture_has_events() || Flags) {

@@ -11,9 +11,9 @@
 
 #include "base/thread_role.h"
 #include "guest_calls.h"
-#include "pages/live.h"
+#include "pages/merged.h"
 #include "pages/pages.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "setup/log.h"
 #include "streams/internal.h"
 #include "streams/pending.h"
@@ -35,8 +35,8 @@ struct host_function {
   void (*step)(void *data, struct host_step_call call);  // or this, which is not the program's
   CUstream stream;
   void *data;
-  uint64_t order;  // of posting
-  unsigned lane;   // whose server may call it; LANE_ANY: a kept one
+  uint64_t order;    // of posting
+  unsigned session;  // whose server may call it; SESSION_ANY: a kept one
   uint32_t generation;
   uint32_t next;  // free: the next free place; kept: the next in its bucket
   _Bool live, kept;
@@ -46,7 +46,7 @@ struct host_call {
   struct host_function what;
   uint64_t number;
   CUresult status;
-  unsigned lane;  // whose stream waits for it
+  unsigned session;  // whose stream waits for it
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // innermost
@@ -64,8 +64,8 @@ static _Bool calling;  // the thread is in one
 
 static _Atomic uint64_t awaited;  // posted and not called yet
 static uint64_t posts;
-// By lane: until this command is known to be done, graphs may call.
-static _Atomic uint64_t expected[LANES_MAX];
+// By session: until this command is known to be done, graphs may call.
+static _Atomic uint64_t expected[SESSIONS_MAX];
 
 // The thread, and what ends its wait.
 static _Bool started, ended;
@@ -81,7 +81,7 @@ void host_function_reader_left(void) {
 // ---- the thread --------------------------------------------------------------------------------
 
 void host_step_done(struct host_step_call call) {
-  lane_use(call.lane);
+  session_use(call.session);
   _Bool before = thread_role.awaited;
   thread_role.awaited = 1;
   // What comes behind it in the stream finds what it has changed.
@@ -93,8 +93,8 @@ void host_step_done(struct host_step_call call) {
 }
 
 static void call(const struct host_call *call) {
-  const struct host_step_call done = {call->lane, call->number};
-  lane_use(call->lane);
+  const struct host_step_call done = {call->session, call->number};
+  session_use(call->session);
   if (call->what.step) {
     call->what.step(call->what.data, done);
     return;
@@ -112,44 +112,45 @@ static void call(const struct host_call *call) {
 // Whether the server may have something to say that nobody waits for.
 _Bool host_functions_may_come(void) {
   _Bool may = atomic_load(&awaited) != 0;
-  for (int lane = 0; lane < lane_count && !may; lane++) {
-    struct lane_thread before = lane_enter((unsigned)lane);
-    may = atomic_load(&expected[lane]) > context_settled_sequence();
-    lane_leave(before);
+  for (int session = 0; session < session_count && !may; session++) {
+    struct thread_session before = session_switch((unsigned)session);
+    may = atomic_load(&expected[session]) > context_settled_sequence();
+    session_back(before);
   }
   return may;
 }
 
 // Those that nobody else looks at, now and then: what one says tells nothing of another.
-static void lose_silent_lanes(const struct pollfd *polled) {
+static void lose_silent_sessions(const struct pollfd *polled) {
   static int64_t next_look;  // the thread's
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
   const int64_t now = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
   if (now < next_look) return;
   next_look = now + connection_look_ms();
-  for (int lane = 0; lane < lane_count; lane++) {
-    lane_use((unsigned)lane);
-    if (polled[1 + lane].fd >= 0 && !polled[1 + lane].revents && connection_is_silent())
+  for (int session = 0; session < session_count; session++) {
+    session_use((unsigned)session);
+    if (polled[1 + session].fd >= 0 && !polled[1 + session].revents && connection_is_silent())
       answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, why_lost(ETIMEDOUT));
   }
 }
 
 // Until there is a function to call or something else has changed. No lock held.
 static void wait_for_call(void) {
-  struct pollfd polled[1 + LANES_MAX] = {{.fd = kick, .events = POLLIN}};
+  struct pollfd polled[1 + SESSIONS_MAX] = {{.fd = kick, .events = POLLIN}};
   if (host_functions_may_come()) {
     // Whoever waits for an answer reads for us, too.
     atomic_store(&waits_for_reader, 1);
     _Bool somebody = 0;
-    for (int lane = 0; lane < lane_count; lane++) {
-      lane_use((unsigned)lane);
+    for (int session = 0; session < session_count; session++) {
+      session_use((unsigned)session);
       _Bool read = answer_is_being_read();
-      polled[1 + lane] = (struct pollfd){.fd = read ? -1 : connection_fd(), .events = POLLIN};
+      polled[1 + session] = (struct pollfd){.fd = read ? -1 : connection_fd(), .events = POLLIN};
       somebody = somebody || read;
     }
     if (!somebody) atomic_store(&waits_for_reader, 0);
-    if (poll(polled, 1 + (nfds_t)lane_count, connection_look_ms()) >= 0) lose_silent_lanes(polled);
+    if (poll(polled, 1 + (nfds_t)session_count, connection_look_ms()) >= 0)
+      lose_silent_sessions(polled);
   } else {
     poll(polled, 1, -1);
   }
@@ -158,9 +159,9 @@ static void wait_for_call(void) {
     eventfd_t times;
     eventfd_read(kick, &times);
   }
-  for (int lane = 0; lane < lane_count; lane++) {
-    lane_use((unsigned)lane);
-    if (polled[1 + lane].revents) answer_poll();
+  for (int session = 0; session < session_count; session++) {
+    session_use((unsigned)session);
+    if (polled[1 + session].revents) answer_poll();
   }
 }
 
@@ -180,7 +181,7 @@ static _Bool take_oldest_callback(CUresult status, struct host_call *call) {
       oldest = place;
   if (!oldest) return 0;
   *call = (struct host_call){.what = functions[oldest], .status = status};
-  call->lane = call->what.lane;
+  call->session = call->what.session;
   free_place_of(oldest);
   atomic_fetch_sub(&awaited, 1);
   return 1;
@@ -297,8 +298,11 @@ uint64_t host_function_keep(CUhostFn function, void *data) {
   if (place) {
     number = number_of(place);
   } else {
-    number = add((struct host_function){
-        .function = function, .data = data, .kept = 1, .lane = LANE_ANY, .next = buckets[bucket]});
+    number = add((struct host_function){.function = function,
+                                        .data = data,
+                                        .kept = 1,
+                                        .session = SESSION_ANY,
+                                        .next = buckets[bucket]});
     if (number) buckets[bucket] = (uint32_t)number;
   }
   pthread_mutex_unlock(&lock);
@@ -318,7 +322,7 @@ void host_function_drop(uint64_t number) {
 }
 
 void host_function_expect(uint64_t sequence) {
-  _Atomic uint64_t *until = &expected[lane_here()];
+  _Atomic uint64_t *until = &expected[session_here()];
   uint64_t now = atomic_load(until);
   while (now < sequence && !atomic_compare_exchange_weak(until, &now, sequence)) {
   }
@@ -346,9 +350,9 @@ _Bool host_function_called(const struct wire_call *said) {
   pthread_mutex_lock(&lock);
   const struct host_function *f = place && place < used ? &functions[place] : NULL;
   _Bool known = f && f->live && f->generation == said->function >> 32 &&
-                (f->lane == LANE_ANY || f->lane == lane_here());
+                (f->session == SESSION_ANY || f->session == session_here());
   if (known) {
-    struct host_call call = {*f, said->call, (CUresult)said->status, lane_here()};
+    struct host_call call = {*f, said->call, (CUresult)said->status, session_here()};
     known = push_call(&call);
     if (known && !call.what.kept) {
       free_place_of(place);
@@ -367,17 +371,17 @@ void host_function_drain(void) {
 }
 
 void host_function_forget_all(void) {
-  // Those that graphs keep may be another lane's as well; with one there is none.
-  const _Bool kept = lane_count == 1;
+  // Those that graphs keep may be another session's as well; with one there is none.
+  const _Bool kept = session_count == 1;
   pthread_mutex_lock(&lock);
   for (uint32_t place = 1; place < used; place++) {
     const struct host_function *f = &functions[place];
-    if (!f->live || !(f->lane == lane_here() || (kept && f->kept))) continue;
+    if (!f->live || !(f->session == session_here() || (kept && f->kept))) continue;
     if (!f->kept) atomic_fetch_sub(&awaited, 1);
     free_place_of(place);
   }
   if (kept) memset(buckets, 0, sizeof buckets);
-  atomic_store(&expected[lane_here()], 0);
+  atomic_store(&expected[session_here()], 0);
   pthread_mutex_unlock(&lock);
 }
 
@@ -394,9 +398,9 @@ static _Bool take_back(uint64_t number) {
   return live;
 }
 
-// Puts a function on a stream of the thread's lane.
+// Puts a function on a stream of the thread's session.
 static CUresult post(struct host_function f, uint64_t stream, enum wire_function kind) {
-  f.lane = lane_here();
+  f.session = session_here();
   pthread_mutex_lock(&lock);
   const _Bool late = ended;
   f.order = ++posts;

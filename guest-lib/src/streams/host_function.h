@@ -21,11 +21,11 @@ void host_function_drop(uint64_t number);
 // To be called after command `sequence`, the launch of a graph that has host nodes, was posted.
 void host_function_expect(uint64_t sequence);
 
-// A step of this library's own in a stream of the thread's lane: once the stream has come to it,
+// A step of this library's own in a stream of the thread's session: once the stream has come to it,
 // `take` is called on that thread, and the stream waits until host_step_done, then or later. It is
-// also called when the context has failed: what waits for it may be another lane's.
+// also called when the context has failed: what waits for it may be another session's.
 struct host_step_call {
-  unsigned lane;
+  unsigned session;
   uint64_t number;
 };
 CUresult host_step(uint64_t stream, void (*take)(void *data, struct host_step_call call),

@@ -2,7 +2,7 @@
 
 #include <pthread.h>
 
-#include "session/lane.h"
+#include "session/session.h"
 #include "wire/order.h"
 
 #define STREAMS_MAX 32
@@ -14,7 +14,7 @@ static struct pending {
   } at[STREAMS_MAX];
   unsigned count;
   uint64_t others;  // of streams for which there was no room: until all up to here is done
-} pending[LANES_MAX];
+} pending[SESSIONS_MAX];
 _Atomic _Bool pending_seen;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  // innermost but for handles
 
@@ -28,7 +28,7 @@ static void drop_done(struct pending *here) {
 }
 
 void pending_note(uint64_t stream) {
-  struct pending *here = &pending[lane_here()];
+  struct pending *here = &pending[session_here()];
   uint64_t sequence = stream_last_sequence(stream);
   pending_seen = 1;
   pthread_mutex_lock(&lock);
@@ -48,16 +48,16 @@ void pending_note(uint64_t stream) {
   pthread_mutex_unlock(&lock);
 }
 
-// A graph may wait for another lane's work, too.
+// A graph may wait for another session's work, too.
 _Bool pending_any(void) {
   _Bool any = 0;
   pthread_mutex_lock(&lock);
-  for (int i = 0; i < lane_count && !any; i++) {
+  for (int i = 0; i < session_count && !any; i++) {
     struct pending *of = &pending[i];
     if (!of->count && !of->others) continue;
-    struct lane_thread before = lane_enter((unsigned)i);
+    struct thread_session before = session_switch((unsigned)i);
     drop_done(of);
-    lane_leave(before);
+    session_back(before);
     any = of->count || of->others;
   }
   pthread_mutex_unlock(&lock);

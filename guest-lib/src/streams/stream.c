@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 #include "guest_calls.h"
-#include "pages/live.h"
+#include "pages/merged.h"
 #include "session/context.h"
 #include "session/handle.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "streams/internal.h"
 #include "streams/recorder.h"
 #include "wire/answer.h"
@@ -28,11 +28,11 @@ struct stream {
 // Guards `watch` and `watch_last`, which belong together.
 static pthread_mutex_t watch_lock = PTHREAD_MUTEX_INITIALIZER;
 
-// The legacy default streams, by lane: their order is kept apart (wire/order.h).
-static struct stream legacies[LANES_MAX];
+// The legacy default streams, by session: their order is kept apart (wire/order.h).
+static struct stream legacies[SESSIONS_MAX];
 static _Atomic uint64_t next_id = 1;
 
-static struct stream *legacy(void) { return &legacies[lane_here()]; }
+static struct stream *legacy(void) { return &legacies[session_here()]; }
 
 static struct stream *find(uint64_t wire) {
   if (wire == STREAM_LEGACY_WIRE) return legacy();
@@ -65,8 +65,8 @@ CUresult stream_resolve(CUstream stream, int per_thread, uint64_t *wire) {
   }
   if (handle == 0 || handle == handle_of(CU_STREAM_LEGACY)) {
     // That of the current context.
-    if (lanes_many())
-      lane_follow(lane_of_context(context_current_handle()), CUDA_ERROR_INVALID_HANDLE);
+    if (sessions_many())
+      session_follow(session_of_context(context_current_handle()), CUDA_ERROR_INVALID_HANDLE);
     *wire = STREAM_LEGACY_WIRE;
     return CUDA_SUCCESS;
   }

@@ -5,7 +5,7 @@
 
 #include "session/context.h"
 #include "session/handle.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "streams/internal.h"
 #include "streams/stream.h"
 #include "wire/enter.h"
@@ -49,7 +49,7 @@ static struct thread_stream *add(uint64_t context) {
 
 CUresult thread_stream_of_caller(uint64_t *wire) {
   uint64_t context = context_current_handle();
-  if (lanes_many()) lane_follow(lane_of_context(context), CUDA_ERROR_INVALID_HANDLE);
+  if (sessions_many()) session_follow(session_of_context(context), CUDA_ERROR_INVALID_HANDLE);
   struct thread_stream *stream = mine;
   if (!stream || stream->context != context) {
     struct thread_stream **link = &mine;
@@ -65,9 +65,9 @@ CUresult thread_stream_of_caller(uint64_t *wire) {
   }
   // A reset of the context ends this stream like any other, so its handle may be stale.
   if (!stream->wire || !handle_object(WIRE_KIND_STREAM, stream->wire)) {
-    struct lane_thread before = lane_enter(lane_of_context(context));
+    struct thread_session before = session_switch(session_of_context(context));
     CUresult result = stream_begin(&stream->wire);
-    lane_leave(before);
+    session_back(before);
     if (result) return result;
   }
   *wire = stream->wire;

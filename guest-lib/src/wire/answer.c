@@ -10,7 +10,7 @@
 #include "base/notice.h"
 #include "base/stats.h"
 #include "base/trace.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "setup/log.h"
 #include "wire/batch.h"
 #include "wire/connection.h"
@@ -31,9 +31,9 @@ static struct inbox {
   struct answer *pool;
   _Bool decoder_ready;
   struct decode decoder;
-} inboxes[LANES_MAX] = {[0 ... LANES_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER,
-                                                 .changed = PTHREAD_COND_INITIALIZER}};
-_Atomic uint64_t answers_open[LANES_MAX];
+} inboxes[SESSIONS_MAX] = {[0 ... SESSIONS_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                                                       .changed = PTHREAD_COND_INITIALIZER}};
+_Atomic uint64_t answers_open[SESSIONS_MAX];
 
 static void deaf_to_event(const struct wire_done *done) { (void)done; }
 static _Bool deaf_to_call(const struct wire_call *call) {
@@ -46,70 +46,70 @@ static const struct answer_listener *listener = &nobody;
 
 void answer_listen(const struct answer_listener *by) { listener = by; }
 
-static struct inbox *here(void) { return &inboxes[lane_here()]; }
+static struct inbox *here(void) { return &inboxes[session_here()]; }
 
 struct answer *answer_take_deferred(void) {
-  struct inbox *box = here();
-  pthread_mutex_lock(&box->lock);
-  struct answer *answer = box->pool;
-  if (answer) box->pool = answer->next;
-  pthread_mutex_unlock(&box->lock);
+  struct inbox *inbox = here();
+  pthread_mutex_lock(&inbox->lock);
+  struct answer *answer = inbox->pool;
+  if (answer) inbox->pool = answer->next;
+  pthread_mutex_unlock(&inbox->lock);
   if (!answer) answer = malloc(sizeof *answer);
   if (answer) answer_init(answer);
   return answer;
 }
 
 void answer_give_back(struct answer *answer) {
-  struct inbox *box = here();
-  pthread_mutex_lock(&box->lock);
-  answer->next = box->pool;
-  box->pool = answer;
-  pthread_mutex_unlock(&box->lock);
+  struct inbox *inbox = here();
+  pthread_mutex_lock(&inbox->lock);
+  answer->next = inbox->pool;
+  inbox->pool = answer;
+  pthread_mutex_unlock(&inbox->lock);
 }
 
 // With the lock held.
-static void expect(struct inbox *box, struct answer *answer, uint64_t request) {
+static void expect(struct inbox *inbox, struct answer *answer, uint64_t request) {
   answer->next = NULL;
   answer->reply = NULL;
   answer->result = CUDA_SUCCESS;
   answer->done = 0;
   answer->unasked = request >= WIRE_EXPECTED;
   answer->request = request;
-  if (!box->last) box->last = &box->first;
-  *box->last = answer;
-  box->last = &answer->next;
-  answers_open[box - inboxes] += !answer->unasked;
+  if (!inbox->last) inbox->last = &inbox->first;
+  *inbox->last = answer;
+  inbox->last = &answer->next;
+  answers_open[inbox - inboxes] += !answer->unasked;
 }
 
 void answer_expect(struct answer *answer) {
-  struct inbox *box = here();
-  pthread_mutex_lock(&box->lock);
-  expect(box, answer, ++box->next_request);
-  box->outstanding += answer->deferred;
-  pthread_mutex_unlock(&box->lock);
+  struct inbox *inbox = here();
+  pthread_mutex_lock(&inbox->lock);
+  expect(inbox, answer, ++inbox->next_request);
+  inbox->outstanding += answer->deferred;
+  pthread_mutex_unlock(&inbox->lock);
 }
 
 void answer_expect_unasked(struct answer *answer, uint64_t request) {
-  struct inbox *box = here();
-  pthread_mutex_lock(&box->lock);
-  expect(box, answer, request);
-  pthread_mutex_unlock(&box->lock);
+  struct inbox *inbox = here();
+  pthread_mutex_lock(&inbox->lock);
+  expect(inbox, answer, request);
+  pthread_mutex_unlock(&inbox->lock);
 }
 
 uint64_t answer_outstanding(void) {
-  struct inbox *box = here();
-  pthread_mutex_lock(&box->lock);
-  uint64_t count = box->outstanding;
-  pthread_mutex_unlock(&box->lock);
+  struct inbox *inbox = here();
+  pthread_mutex_lock(&inbox->lock);
+  uint64_t count = inbox->outstanding;
+  pthread_mutex_unlock(&inbox->lock);
   return count;
 }
 
 _Bool answer_lands_in(const void *memory, uint64_t size) {
   const uint64_t begin = (uint64_t)(uintptr_t)memory, end = begin + size;
-  struct inbox *box = here();
+  struct inbox *inbox = here();
   _Bool found = 0;
-  pthread_mutex_lock(&box->lock);
-  for (const struct answer *a = box->first; a && !found; a = a->next) {
+  pthread_mutex_lock(&inbox->lock);
+  for (const struct answer *a = inbox->first; a && !found; a = a->next) {
     if (!a->deferred || !a->destination_size) continue;
     // From the first byte of the first row to behind the last one of the last.
     const uint64_t rows = a->destination_size / a->width, slices = rows / a->height;
@@ -117,7 +117,7 @@ _Bool answer_lands_in(const void *memory, uint64_t size) {
     const uint64_t last = at + (slices - 1) * a->slice + (a->height - 1) * a->pitch + a->width;
     found = at < end && begin < last;
   }
-  pthread_mutex_unlock(&box->lock);
+  pthread_mutex_unlock(&inbox->lock);
   return found;
 }
 
@@ -128,39 +128,39 @@ void answer_free(struct answer *answer) {
 
 // ---- what the decoder calls; each takes the lock for itself ------------------------------------
 
-static struct answer *find(struct inbox *box, uint64_t request) {
-  struct answer *answer = box->first;
+static struct answer *find(struct inbox *inbox, uint64_t request) {
+  struct answer *answer = inbox->first;
   while (answer && answer->request != request) answer = answer->next;
   return answer;
 }
 
-static void unlink_answer(struct inbox *box, struct answer *answer) {
-  struct answer **link = &box->first;
+static void unlink_answer(struct inbox *inbox, struct answer *answer) {
+  struct answer **link = &inbox->first;
   while (*link != answer) link = &(*link)->next;
   *link = answer->next;
-  if (box->last == &answer->next) box->last = link;
+  if (inbox->last == &answer->next) inbox->last = link;
 }
 
 // With the lock held.
-static void finish(struct inbox *box, struct answer *answer) {
-  answers_open[box - inboxes] -= !answer->unasked;
-  unlink_answer(box, answer);
+static void finish(struct inbox *inbox, struct answer *answer) {
+  answers_open[inbox - inboxes] -= !answer->unasked;
+  unlink_answer(inbox, answer);
   if (answer->deferred) {
     if (answer->result) guest_async_error((CUresult)answer->result);
     answer_free(answer);
-    answer->next = box->pool;
-    box->pool = answer;
-    box->outstanding--;
+    answer->next = inbox->pool;
+    inbox->pool = answer;
+    inbox->outstanding--;
     return;
   }
   answer->done = 1;
-  if (box->waiting) pthread_cond_broadcast(&box->changed);
+  if (inbox->waiting) pthread_cond_broadcast(&inbox->changed);
 }
 
 static void *on_place(uint64_t request, uint64_t offset, uint64_t length, uint64_t *run) {
-  struct inbox *box = here();
-  pthread_mutex_lock(&box->lock);
-  struct answer *answer = find(box, request);
+  struct inbox *inbox = here();
+  pthread_mutex_lock(&inbox->lock);
+  struct answer *answer = find(inbox, request);
   uint8_t *place = NULL;
   if (answer && answer->destination && offset < answer->destination_size &&
       length <= answer->destination_size - offset) {
@@ -170,19 +170,19 @@ static void *on_place(uint64_t request, uint64_t offset, uint64_t length, uint64
     *run = length < answer->width - x ? length : answer->width - x;
   }
   if (trace_on() && place) trace_received(WIRE_DATA, length, request, answer->sequence);
-  pthread_mutex_unlock(&box->lock);
+  pthread_mutex_unlock(&inbox->lock);
   return place;
 }
 
 static void on_unwritable(uint64_t request) {
-  struct inbox *box = here();
-  pthread_mutex_lock(&box->lock);
-  struct answer *answer = find(box, request);
+  struct inbox *inbox = here();
+  pthread_mutex_lock(&inbox->lock);
+  struct answer *answer = find(inbox, request);
   if (answer && !answer->result) {
     log_error("the destination of a copy from the device is not writable memory");
     answer->result = CUDA_ERROR_INVALID_VALUE;
   }
-  pthread_mutex_unlock(&box->lock);
+  pthread_mutex_unlock(&inbox->lock);
 }
 
 static _Bool on_placed(const struct wire_placed *placed) {
@@ -198,11 +198,11 @@ static _Bool on_placed(const struct wire_placed *placed) {
 }
 
 static _Bool on_reply(const struct wire_reply *reply) {
-  struct inbox *box = here();
-  pthread_mutex_lock(&box->lock);
-  struct answer *answer = find(box, reply->request);
+  struct inbox *inbox = here();
+  pthread_mutex_lock(&inbox->lock);
+  struct answer *answer = find(inbox, reply->request);
   if (!answer) {
-    pthread_mutex_unlock(&box->lock);
+    pthread_mutex_unlock(&inbox->lock);
     return 0;
   }
   uint32_t size = reply->header.size;
@@ -217,8 +217,8 @@ static _Bool on_reply(const struct wire_reply *reply) {
   guest_note_result((CUresult)reply->result);
   if (trace_on()) trace_received(WIRE_REPLY, size, reply->request, answer->sequence);
   const _Bool unasked = answer->unasked;
-  finish(box, answer);
-  pthread_mutex_unlock(&box->lock);
+  finish(inbox, answer);
+  pthread_mutex_unlock(&inbox->lock);
   if (!unasked) batch_server_idle();
   return 1;
 }
@@ -290,8 +290,8 @@ void answer_lose(CUresult result, const char *why) {
   if (!guest_is_lost()) notice(LOG_ERROR, "the connection to the server is lost: %s", why);
   guest_set_lost(result);
   // Whoever reads sees the end of the stream and releases everybody who waits; only the reader may,
-  // because it could be writing to a waiter's memory right now. Other lanes end as well: what one
-  // lane's server has begun may wait for another's.
+  // because it could be writing to a waiter's memory right now. Other sessions end as well: what
+  // one session's server has begun may wait for another's.
   connection_shut_down();
 }
 
@@ -309,69 +309,69 @@ const char *why_lost(int error) {
 
 // By the thread that has the reading role, without the lock. False at the end of the stream.
 static _Bool read_once(int flags) {
-  struct inbox *box = here();
-  if (!box->decoder_ready) {
-    decode_init(&box->decoder, &sink);
-    box->decoder_ready = 1;
+  struct inbox *inbox = here();
+  if (!inbox->decoder_ready) {
+    decode_init(&inbox->decoder, &sink);
+    inbox->decoder_ready = 1;
   }
   size_t size;
-  void *place = decode_want(&box->decoder, &size);
+  void *place = decode_want(&inbox->decoder, &size);
   // After a failure nothing more is welcome; who asked since then is released below.
   ssize_t got = size ? region_receive(connection_fd(), place, size, flags) : 0;
   if (got < 0 && errno == EAGAIN && !(flags & MSG_DONTWAIT) && connection_is_silent())
     errno = ETIMEDOUT;
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return 1;
   if (got > 0) {
-    uint64_t before = box->decoder.counted;
-    decode_got(&box->decoder, (size_t)got);
-    stats_add(&guest_stats->bytes_received, box->decoder.counted - before);
-    if (!box->decoder.failure) return 1;
-    answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, box->decoder.failure);
+    uint64_t before = inbox->decoder.counted;
+    decode_got(&inbox->decoder, (size_t)got);
+    stats_add(&guest_stats->bytes_received, inbox->decoder.counted - before);
+    if (!inbox->decoder.failure) return 1;
+    answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, inbox->decoder.failure);
   } else if (got < 0 && errno == EFAULT) {
-    decode_unwritable(&box->decoder);
+    decode_unwritable(&inbox->decoder);
     return 1;
   } else if (!guest_is_lost()) {
     answer_lose(CUDA_ERROR_DEVICE_UNAVAILABLE, got == 0 ? "the server closed it" : why_lost(errno));
   }
-  pthread_mutex_lock(&box->lock);
-  while (box->first) {
-    box->first->result = guest_lost();
-    finish(box, box->first);
+  pthread_mutex_lock(&inbox->lock);
+  while (inbox->first) {
+    inbox->first->result = guest_lost();
+    finish(inbox, inbox->first);
   }
-  pthread_mutex_unlock(&box->lock);
+  pthread_mutex_unlock(&inbox->lock);
   return 0;
 }
 
 static void leave_reading(void) {
-  struct inbox *box = here();
-  pthread_mutex_lock(&box->lock);
-  box->reading = 0;
-  if (box->waiting) pthread_cond_broadcast(&box->changed);
-  pthread_mutex_unlock(&box->lock);
+  struct inbox *inbox = here();
+  pthread_mutex_lock(&inbox->lock);
+  inbox->reading = 0;
+  if (inbox->waiting) pthread_cond_broadcast(&inbox->changed);
+  pthread_mutex_unlock(&inbox->lock);
   batch_reader_left();
   listener->reader_left();
 }
 
 _Bool answer_is_being_read(void) {
-  struct inbox *box = here();
-  pthread_mutex_lock(&box->lock);
-  _Bool now = box->reading;
-  pthread_mutex_unlock(&box->lock);
+  struct inbox *inbox = here();
+  pthread_mutex_lock(&inbox->lock);
+  _Bool now = inbox->reading;
+  pthread_mutex_unlock(&inbox->lock);
   return now;
 }
 
 CUresult answer_wait(struct answer *answer) {
-  struct inbox *box = here();
-  pthread_mutex_lock(&box->lock);
+  struct inbox *inbox = here();
+  pthread_mutex_lock(&inbox->lock);
   while (!answer->done) {
-    if (box->reading) {
-      box->waiting++;
-      pthread_cond_wait(&box->changed, &box->lock);
-      box->waiting--;
+    if (inbox->reading) {
+      inbox->waiting++;
+      pthread_cond_wait(&inbox->changed, &inbox->lock);
+      inbox->waiting--;
       continue;
     }
-    box->reading = 1;
-    pthread_mutex_unlock(&box->lock);
+    inbox->reading = 1;
+    pthread_mutex_unlock(&inbox->lock);
     // Only the reader sets `done`, so no lock is needed to look at it here.
     while (!answer->done && read_once(0) && !region_owes()) {
     }
@@ -380,21 +380,21 @@ CUresult answer_wait(struct answer *answer) {
       region_give_back();
       batch_send();
     }
-    pthread_mutex_lock(&box->lock);
+    pthread_mutex_lock(&inbox->lock);
   }
-  pthread_mutex_unlock(&box->lock);
+  pthread_mutex_unlock(&inbox->lock);
   return (CUresult)answer->result;
 }
 
 _Bool answer_poll(void) {
-  struct inbox *box = here();
-  pthread_mutex_lock(&box->lock);
-  if (box->reading) {
-    pthread_mutex_unlock(&box->lock);
+  struct inbox *inbox = here();
+  pthread_mutex_lock(&inbox->lock);
+  if (inbox->reading) {
+    pthread_mutex_unlock(&inbox->lock);
     return 0;
   }
-  box->reading = 1;
-  pthread_mutex_unlock(&box->lock);
+  inbox->reading = 1;
+  pthread_mutex_unlock(&inbox->lock);
   read_once(MSG_DONTWAIT);
   leave_reading();
   return 1;

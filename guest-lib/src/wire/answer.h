@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "cuda_driver.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "wire.h"
 
 struct answer {
@@ -51,7 +51,7 @@ static inline void answer_init(struct answer *answer) {
 struct answer *answer_take_deferred(void);
 void answer_give_back(struct answer *answer);  // one that was not asked after all
 
-// What follows is about the lane that the thread is in (lane.h).
+// What follows is about the session that the thread is in (session.h).
 //
 // Registers a question; the caller holds the batch lock.
 void answer_expect(struct answer *answer);
@@ -68,8 +68,8 @@ _Bool answer_poll(void);
 _Bool answer_is_being_read(void);
 
 // Questions asked and not yet answered, deferred ones among them, but nothing that comes unasked.
-extern _Atomic uint64_t answers_open[LANES_MAX];
-static inline _Bool answers_expected(void) { return answers_open[lane_here()] != 0; }
+extern _Atomic uint64_t answers_open[SESSIONS_MAX];
+static inline _Bool answers_expected(void) { return answers_open[session_here()] != 0; }
 
 // Deferred answers not yet there. The callers of synchronisation need not ask: answers that a
 // synchronisation covers come before its own.

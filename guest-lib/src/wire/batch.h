@@ -1,7 +1,8 @@
 // The way out: commands are appended to one batch and leave when a caller must wait, when the batch
 // is full, or when the server has nothing left to do.
 //
-// Each lane has its own (lane.h); everything here is about that of the lane the thread is in.
+// Each session has its own (session.h); everything here is about that of the session the thread is
+// in.
 //
 // Locks, in the order they are taken: send (one sender at a time) -> batch (the buffer being
 // filled) -> answers (who waits for what). A thread that only posts takes the batch lock alone.

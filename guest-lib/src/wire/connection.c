@@ -14,29 +14,29 @@
 #include "silence.h"
 #include "wire/answer.h"
 
-int connection_numbers[LANES_MAX];
+int connection_numbers[SESSIONS_MAX];
 
 // An eventfd that ends the wait of a sender, and whether one waits. There is one sender at a time.
 static struct leaving {
   int number;  // one more than the descriptor
   _Atomic _Bool awaited;
-} reader_left[LANES_MAX];
+} reader_left[SESSIONS_MAX];
 
 int connection_adopt(int fd) {
-  struct leaving *left = &reader_left[lane_here()];
+  struct leaving *left = &reader_left[session_here()];
   if (!left->number) left->number = 1 + eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (!left->number) return errno;
-  connection_numbers[lane_here()] = 1 + fd;
+  connection_numbers[session_here()] = 1 + fd;
   return 0;
 }
 
 void connection_reader_left(void) {
-  struct leaving *left = &reader_left[lane_here()];
+  struct leaving *left = &reader_left[session_here()];
   if (atomic_load(&left->awaited)) eventfd_write(left->number - 1, 1);
 }
 
-// Whoever waits looks, and several threads may wait for one lane.
-static struct silence silences[LANES_MAX];
+// Whoever waits looks, and several threads may wait for one session.
+static struct silence silences[SESSIONS_MAX];
 static pthread_mutex_t silences_lock = PTHREAD_MUTEX_INITIALIZER;
 static int limit_ms = 60000;  // as it was when there was one thread
 
@@ -61,23 +61,23 @@ int connection_open(const struct config *config) {
   return 0;
 }
 
-void connection_close_of(unsigned lane) {
-  if (connection_numbers[lane]) close(connection_fd_of(lane));
-  connection_numbers[lane] = 0;
+void connection_close_of(unsigned session) {
+  if (connection_numbers[session]) close(connection_fd_of(session));
+  connection_numbers[session] = 0;
 }
 
 void connection_close(void) {
-  for (unsigned lane = 0; lane < LANES_MAX; lane++) connection_close_of(lane);
+  for (unsigned session = 0; session < SESSIONS_MAX; session++) connection_close_of(session);
 }
 
 void connection_shut_down(void) {
-  for (unsigned lane = 0; lane < LANES_MAX; lane++)
-    if (connection_numbers[lane]) shutdown(connection_fd_of(lane), SHUT_RDWR);
+  for (unsigned session = 0; session < SESSIONS_MAX; session++)
+    if (connection_numbers[session]) shutdown(connection_fd_of(session), SHUT_RDWR);
 }
 
 _Bool connection_is_silent(void) {
   pthread_mutex_lock(&silences_lock);
-  _Bool silent = silence_is_long(&silences[lane_here()], connection_fd(), limit_ms);
+  _Bool silent = silence_is_long(&silences[session_here()], connection_fd(), limit_ms);
   pthread_mutex_unlock(&silences_lock);
   return silent;
 }
@@ -87,7 +87,7 @@ int connection_look_ms(void) { return silence_look_ms(limit_ms); }
 void connection_watch(void) {
   int look = connection_look_ms();
   struct timeval limit = {.tv_sec = look / 1000, .tv_usec = look % 1000 * 1000};
-  // Not one of a Unix socket, whose other end is on this machine. Each lane has a server of its
+  // Not one of a Unix socket, whose other end is on this machine. Each session has a server of its
   // own.
   int domain = AF_UNIX;
   socklen_t size = sizeof domain;
@@ -112,7 +112,7 @@ static void advance(struct iovec **part, int *count, size_t sent) {
 
 // Until the socket takes more, reading what the server sends meanwhile. 0, or an errno value.
 static int wait_to_send(void) {
-  struct leaving *left = &reader_left[lane_here()];
+  struct leaving *left = &reader_left[session_here()];
   struct pollfd polled[2] = {{.fd = connection_fd(), .events = POLLOUT | POLLIN},
                              {.fd = left->number - 1, .events = POLLIN}};
   int ready = poll(polled, 1, connection_look_ms());

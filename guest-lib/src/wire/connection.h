@@ -1,17 +1,17 @@
-// The TCP connection of a lane: everything here is about that of the lane the thread is in.
+// The TCP connection of a session: everything here is about that of the session the thread is in.
 #ifndef OUTBOARD_CONNECTION_H
 #define OUTBOARD_CONNECTION_H
 
 #include <stddef.h>
 #include <sys/uio.h>
 
-#include "session/lane.h"
+#include "session/session.h"
 #include "setup/config.h"
 
-// The sockets, by lane: one more than it is, so that 0 is none.
-extern int connection_numbers[LANES_MAX];
-static inline int connection_fd_of(unsigned lane) { return connection_numbers[lane] - 1; }
-static inline int connection_fd(void) { return connection_fd_of(lane_here()); }
+// The sockets, by session: one more than it is, so that 0 is none.
+extern int connection_numbers[SESSIONS_MAX];
+static inline int connection_fd_of(unsigned session) { return connection_numbers[session] - 1; }
+static inline int connection_fd(void) { return connection_fd_of(session_here()); }
 
 // Takes a connected socket. 0, or an errno value.
 int connection_adopt(int fd);
@@ -32,8 +32,8 @@ void connection_reader_left(void);
 int connection_open(const struct config *config);
 // The one that was connected to last.
 const struct server_name *connection_server(void);
-void connection_close_of(unsigned lane);
-// Of all lanes. The second ends what is on its way both ways, and leaves the sockets.
+void connection_close_of(unsigned session);
+// Of all sessions. The second ends what is on its way both ways, and leaves the sockets.
 void connection_close(void);
 void connection_shut_down(void);
 

@@ -14,8 +14,8 @@ enum { NOT_READY = 1, CHILD = 2, LOST = 4, POISONED = 8, HOST_FUNCTIONS = 16, IN
 
 _Atomic int guest_condition = NOT_READY;
 static _Atomic int lost_result;
-static _Atomic int poison[LANES_MAX];
-static _Atomic int pending_async[LANES_MAX];
+static _Atomic int poison[SESSIONS_MAX];
+static _Atomic int pending_async[SESSIONS_MAX];
 
 CUresult guest_refuse(enum needs needs) {
   int condition = atomic_load(&guest_condition);
@@ -27,7 +27,7 @@ CUresult guest_refuse(enum needs needs) {
     if (unusable) return unusable;
   }
   if (condition & POISONED && needs >= NEEDS_OBJECT)
-    return (CUresult)atomic_load(&poison[lane_here()]);
+    return (CUresult)atomic_load(&poison[session_here()]);
   return CUDA_SUCCESS;
 }
 
@@ -76,7 +76,7 @@ _Bool guest_is_lost(void) { return (atomic_load(&guest_condition) & LOST) != 0; 
 
 CUresult guest_lost(void) {
   int result = atomic_load(&lost_result);
-  if (!result) result = (int)lane_crossed();
+  if (!result) result = (int)session_crossed();
   return result ? (CUresult)result : CUDA_ERROR_DEVICE_UNAVAILABLE;
 }
 
@@ -102,7 +102,7 @@ static _Bool is_sticky(CUresult result) {
 void guest_note_result(CUresult result) {
   if (!is_sticky(result)) return;
   int none = 0;
-  atomic_compare_exchange_strong(&poison[lane_here()], &none, (int)result);
+  atomic_compare_exchange_strong(&poison[session_here()], &none, (int)result);
   atomic_fetch_or(&guest_condition, POISONED);
 }
 
@@ -110,22 +110,22 @@ void guest_async_error(CUresult result) {
   guest_note_result(result);
   if (result == CUDA_SUCCESS || is_sticky(result)) return;
   int none = 0;
-  atomic_compare_exchange_strong(&pending_async[lane_here()], &none, (int)result);
+  atomic_compare_exchange_strong(&pending_async[session_here()], &none, (int)result);
 }
 
 CUresult guest_take_async_error(void) {
   if (atomic_load(&guest_condition) & POISONED) {
-    int sticky = atomic_load(&poison[lane_here()]);
+    int sticky = atomic_load(&poison[session_here()]);
     if (sticky) return (CUresult)sticky;
   }
-  return (CUresult)atomic_exchange(&pending_async[lane_here()], 0);
+  return (CUresult)atomic_exchange(&pending_async[session_here()], 0);
 }
 
 void guest_clear_errors(void) {
-  atomic_store(&pending_async[lane_here()], 0);
-  atomic_store(&poison[lane_here()], 0);
-  for (int lane = 0; lane < lane_count; lane++)
-    if (atomic_load(&poison[lane])) return;
+  atomic_store(&pending_async[session_here()], 0);
+  atomic_store(&poison[session_here()], 0);
+  for (int session = 0; session < session_count; session++)
+    if (atomic_load(&poison[session])) return;
   atomic_fetch_and(&guest_condition, ~POISONED);
 }
 

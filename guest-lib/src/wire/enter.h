@@ -9,7 +9,7 @@
 #include "base/stats.h"
 #include "cuda_driver.h"
 #include "session/context.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "setup/log.h"
 
 // Objects know their contexts, so that what only ends or asks them needs no current one.
@@ -26,7 +26,7 @@ static inline CUresult guest_enter(int call, enum needs needs) {
   stats_add(&guest_stats->by_call[call], 1);
   log_trace("%s", call_names[call]);
   if (needs == NEEDS_NOTHING) return CUDA_SUCCESS;
-  if (lanes_many()) lane_begin();
+  if (sessions_many()) session_begin();
   if (__builtin_expect(atomic_load_explicit(&guest_condition, memory_order_acquire), 0)) {
     CUresult result = guest_refuse(needs);
     if (result) return result;
@@ -41,12 +41,12 @@ void guest_attached(_Bool success);
 void guest_set_lost(CUresult result);  // the connection is gone
 _Bool guest_is_lost(void);
 // What a call returns that could not send: what every later call returns once the connection is
-// gone, and the reason has been logged; or that it was given things of two lanes.
+// gone, and the reason has been logged; or that it was given things of two sessions.
 CUresult guest_lost(void);
 void guest_watch_host_functions(void);  // calls made inside them are to be refused from now on
 void guest_watch_contexts(_Bool some_inactive);
 _Bool guest_is_child(void);  // this process was forked off after cuInit
-// What follows is about the lane that the thread is in (lane.h), as errors are of one device.
+// What follows is about the session that the thread is in (session.h), as errors are of one device.
 //
 // An error of posted work: kept for the next call that synchronises; one that a GPU would not
 // recover from poisons the context.

@@ -6,15 +6,15 @@
 #include "wire/batch.h"
 #include "wire/enter.h"
 
-// What is known of a lane's streams.
+// What is known of a session's streams.
 static struct session_order {
   struct stream_order legacy;
   _Atomic uint64_t blocking_last;     // last command on any created stream that legacy waits for
   _Atomic uint64_t nonblocking_last;  // last command on streams it does not wait for
   _Atomic uint64_t settled;           // commands up to here are done, on all streams
-} orders[LANES_MAX];
+} orders[SESSIONS_MAX];
 
-static struct session_order *here(void) { return &orders[lane_here()]; }
+static struct session_order *here(void) { return &orders[session_here()]; }
 
 static struct stream_order *find(uint64_t wire) {
   if (wire == STREAM_LEGACY_WIRE) return &here()->legacy;
@@ -147,18 +147,18 @@ CUresult context_synchronize(void) {
   return result;
 }
 
-CUresult lane_synchronize(unsigned lane) {
-  struct lane_thread before = lane_enter(lane);
+CUresult session_synchronize(unsigned session) {
+  struct thread_session before = session_switch(session);
   CUresult result = context_is_settled() ? CUDA_SUCCESS : context_synchronize();
-  lane_leave(before);
+  session_back(before);
   return result;
 }
 
-void lanes_settle(unsigned lanes) {
-  for (unsigned lane; lanes_take(&lanes, &lane);) {
-    struct lane_thread before = lane_enter(lane);
-    CUresult result = lane_synchronize(lane);
+void sessions_settle(unsigned sessions) {
+  for (unsigned session; sessions_take(&sessions, &session);) {
+    struct thread_session before = session_switch(session);
+    CUresult result = session_synchronize(session);
     if (result && !guest_is_lost()) guest_async_error(result);
-    lane_leave(before);
+    session_back(before);
   }
 }

@@ -1,7 +1,7 @@
 // What is known to be done, by the numbers of commands: on a stream, and on all of a device. A
 // synchronisation raises it, and so does what the server says by itself.
 //
-// Everything here is about the lane that the thread is in.
+// Everything here is about the session that the thread is in.
 #ifndef OUTBOARD_ORDER_H
 #define OUTBOARD_ORDER_H
 
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "cuda_driver.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "wire.h"
 
 // Stands for the legacy default stream on the wire.
@@ -67,10 +67,10 @@ uint64_t stream_last_finished(uint64_t wire);
 
 // Waits for everything. The generated round trip, shared by the callers that need it.
 CUresult context_synchronize(void);
-// The same for what was put on the streams of a lane, unless it is known to be done.
-CUresult lane_synchronize(unsigned lane);
-// The same for a set of lanes, a bit each. Their errors stay for calls of the program that wait for
-// them.
-void lanes_settle(unsigned lanes);
+// The same for what was put on the streams of a session, unless it is known to be done.
+CUresult session_synchronize(unsigned session);
+// The same for a set of sessions, a bit each. Their errors stay for calls of the program that wait
+// for them.
+void sessions_settle(unsigned sessions);
 
 #endif

@@ -38,7 +38,7 @@
 // So many parts of uploads go by the socket after slots could not be had.
 #define PARTS_WITHOUT 64u
 
-_Atomic int region_states[LANES_MAX];
+_Atomic int region_states[SESSIONS_MAX];
 
 static struct region {
   pthread_mutex_t lock;  // of opening, and of the slots for uploads
@@ -52,16 +52,16 @@ static struct region {
   struct answer answer;   // to it
   unsigned without;
   _Atomic uint64_t took;  // slots for downloads
-} regions[LANES_MAX] = {[0 ... LANES_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
+} regions[SESSIONS_MAX] = {[0 ... SESSIONS_MAX - 1] = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 
-static struct region *here(void) { return &regions[lane_here()]; }
+static struct region *here(void) { return &regions[session_here()]; }
 
 void region_offered(void) {
   int family = 0;
   socklen_t size = sizeof family;
   if (getsockopt(connection_fd(), SOL_SOCKET, SO_DOMAIN, &family, &size) || family != AF_UNIX)
     return;
-  region_states[lane_here()] = REGION_OFFERED;
+  region_states[session_here()] = REGION_OFFERED;
 }
 
 static _Bool can(const void *at, uint64_t bytes, int advice) {
@@ -75,7 +75,7 @@ _Bool region_can_write(void *at, uint64_t bytes) { return can(at, bytes, MADV_PO
 // ---- opening -----------------------------------------------------------------------------------
 
 ssize_t region_receive(int fd, void *to, size_t size, int flags) {
-  if (region_states[lane_here()] != REGION_OFFERED) return recv(fd, to, size, flags);
+  if (region_states[session_here()] != REGION_OFFERED) return recv(fd, to, size, flags);
   struct iovec part = {to, size};
   union {
     struct cmsghdr head;
@@ -140,7 +140,7 @@ static const char *ask_for_it(struct region *region) {
 }
 
 static void open_region(struct region *region) {
-  _Atomic int *state = &region_states[lane_here()];
+  _Atomic int *state = &region_states[session_here()];
   pthread_mutex_lock(&region->lock);
   if (*state == REGION_OFFERED) {
     const char *why = ask_for_it(region);
@@ -155,7 +155,7 @@ static void open_region(struct region *region) {
 
 _Bool region_wants_slow(uint64_t bytes) {
   struct region *region = here();
-  const _Atomic int *state = &region_states[lane_here()];
+  const _Atomic int *state = &region_states[session_here()];
   if (bytes < COPY_LEAST || ablated(ABLATE_REGION)) return 0;
   if (*state == REGION_OFFERED && atomic_fetch_add(&region->copied, bytes) + bytes > OPEN_AFTER)
     open_region(region);
@@ -242,7 +242,7 @@ _Bool region_holds(uint64_t bytes) {
 
 const unsigned char *region_placed(const struct wire_placed *placed) {
   const struct region *region = here();
-  if (region_states[lane_here()] != REGION_OPEN || placed->slot >= region->downloads ||
+  if (region_states[session_here()] != REGION_OPEN || placed->slot >= region->downloads ||
       !placed->length || placed->length > region->slot)
     return NULL;
   return region->bytes + (region->uploads + placed->slot) * region->slot;
@@ -251,7 +251,7 @@ const unsigned char *region_placed(const struct wire_placed *placed) {
 void region_took(uint32_t slot) { atomic_fetch_or(&here()->took, 1ull << slot); }
 
 _Bool region_owes(void) {
-  if (region_states[lane_here()] != REGION_OPEN) return 0;
+  if (region_states[session_here()] != REGION_OPEN) return 0;
   const struct region *region = here();
   return (unsigned)__builtin_popcountll(region->took) >= region->downloads / 2;
 }

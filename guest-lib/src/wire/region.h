@@ -1,6 +1,6 @@
-// Memory shared with a server on the same machine, by lane: large copies go through its slots, and
-// the socket only says in which (docs/same-machine.md). It is opened when so much has been copied
-// that opening it pays.
+// Memory shared with a server on the same machine, by session: large copies go through its slots,
+// and the socket only says in which (docs/same-machine.md). It is opened when so much has been
+// copied that opening it pays.
 #ifndef OUTBOARD_REGION_H
 #define OUTBOARD_REGION_H
 
@@ -9,13 +9,13 @@
 #include <sys/types.h>
 
 #include "cuda_driver.h"
-#include "session/lane.h"
+#include "session/session.h"
 #include "wire.h"
 
 enum region_state { REGION_NONE, REGION_OFFERED, REGION_OPEN };
-extern _Atomic int region_states[LANES_MAX];
+extern _Atomic int region_states[SESSIONS_MAX];
 
-// What follows is about the lane that the thread is in.
+// What follows is about the session that the thread is in.
 //
 // The Welcome said that the server can share memory.
 void region_offered(void);
@@ -23,7 +23,8 @@ void region_offered(void);
 // Whether a copy of so many bytes is to go through the region, which is opened if it is time.
 _Bool region_wants_slow(uint64_t bytes);
 static inline _Bool region_wants(uint64_t bytes) {
-  return __builtin_expect(region_states[lane_here()] != REGION_NONE, 0) && region_wants_slow(bytes);
+  return __builtin_expect(region_states[session_here()] != REGION_NONE, 0) &&
+         region_wants_slow(bytes);
 }
 // Whether all of the program's memory there can be read, or written: who copies it must not crash.
 // What cannot goes by the socket, where the system says so.

@@ -20,22 +20,22 @@ static uint8_t *memory_of(const uint8_t *shape, struct answer *answer) {
   return memory;
 }
 
-static void begin_anew(struct inbox *box) {
-  box->decoder_ready = 0;
-  box->next_request = 0;
+static void begin_anew(struct inbox *inbox) {
+  inbox->decoder_ready = 0;
+  inbox->next_request = 0;
   atomic_store(&guest_condition, 0);
   streams_listen();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  struct inbox *box = here();
+  struct inbox *inbox = here();
   struct answer asked[QUESTIONS];
   uint8_t *memory[QUESTIONS];
   if (!size) return 0;
   const unsigned count = data[0] % (QUESTIONS + 1);
   if (size < 1 + count * SHAPE) return 0;
-  begin_anew(box);
+  begin_anew(inbox);
   struct answer *of[QUESTIONS];
   for (unsigned i = 0; i < count; i++) {
     const uint8_t *shape = data + 1 + i * SHAPE;
@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) abort();
-  connection_numbers[lane_here()] = 1 + pair[0];
+  connection_numbers[session_here()] = 1 + pair[0];
   while (size && !guest_is_lost()) {
     const ssize_t sent = send(pair[1], data, size < BODY ? size : BODY, MSG_NOSIGNAL);
     if (sent <= 0) break;
@@ -67,8 +67,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   shutdown(pair[1], SHUT_WR);
   // Until the end of the stream is seen, also when the server has said that it ends the session.
-  while (!guest_is_lost() || box->first) answer_poll();
-  if (box->first || box->outstanding || answers_expected()) abort();
+  while (!guest_is_lost() || inbox->first) answer_poll();
+  if (inbox->first || inbox->outstanding || answers_expected()) abort();
   for (unsigned i = 0; i < count; i++) {
     if (of[i] == &asked[i]) {
       if (!asked[i].done) abort();
@@ -78,6 +78,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   close(pair[1]);
   close(pair[0]);
-  connection_numbers[lane_here()] = 0;
+  connection_numbers[session_here()] = 0;
   return 0;
 }

@@ -2,7 +2,7 @@
 // clang-format off
 #include "guest_calls.h"
 
-#include "copies/across.h"
+#include "copies/cross_device.h"
 #include "wire/echo.h"
 #include "wire/enter.h"
 #include "session/handle.h"
@@ -131,10 +131,10 @@ static CUresult guest_cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N
   uint64_t hStream_wire;
   if ((result = stream_resolve(hStream, per_thread, &hStream_wire))) return result;
   _Bool away = 0;
-  if (lanes_many() && (result = across_go(dst, &hStream_wire, &away))) return result;
+  if (sessions_many() && (result = cross_device_fill(dst, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dst, 0, 1, N, 2))) return result;
   result = put_cuTinyFill(dst, value, N, hStream_wire);
-  return away ? across_return(result) : result;
+  return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuTinyFill(CUdeviceptr dst, unsigned short value, size_t N, CUstream hStream, int per_thread) {
   CUresult result = guest_enter(CALL_cuTinyFill, NEEDS_CONTEXT);
@@ -159,10 +159,10 @@ static CUresult guest_cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_
   uint64_t hStream_wire;
   if ((result = stream_resolve(NULL, per_thread, &hStream_wire))) return result;
   _Bool away = 0;
-  if (lanes_many() && (result = across_go(dst, &hStream_wire, &away))) return result;
+  if (sessions_many() && (result = cross_device_fill(dst, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dst, 0, 1, N, 2))) return result;
   result = put_cuTinyFill(dst, value, N, hStream_wire);
-  return away ? across_return(result) : result;
+  return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuTinyFillNow(CUdeviceptr dst, unsigned short value, size_t N, int per_thread) {
   CUresult result = guest_enter(CALL_cuTinyFillNow, NEEDS_CONTEXT);
@@ -187,10 +187,10 @@ static CUresult guest_cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned cha
   uint64_t hStream_wire;
   if ((result = stream_resolve(hStream, 0, &hStream_wire))) return result;
   _Bool away = 0;
-  if (lanes_many() && (result = across_go(dst, &hStream_wire, &away))) return result;
+  if (sessions_many() && (result = cross_device_fill(dst, &hStream_wire, &away))) return result;
   if ((result = memory_check_fill(dst, pitch, Height, Width, 1))) return result;
   result = put_cuTinyFillRows(dst, pitch, value, Width, Height, hStream_wire);
-  return away ? across_return(result) : result;
+  return away ? cross_device_filled(result) : result;
 }
 ALWAYS_INLINE CUresult call_cuTinyFillRows(CUdeviceptr dst, size_t pitch, unsigned char value, size_t Width, size_t Height, CUstream hStream) {
   CUresult result = guest_enter(CALL_cuTinyFillRows, NEEDS_CONTEXT);

@@ -1,4 +1,4 @@
-#include "kernels/image_way.h"
+#include "kernels/image_sending.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -6,19 +6,19 @@
 #include "base/ablation.h"
 #include "base/stats.h"
 #include "guest_calls.h"
-#include "session/lane.h"
+#include "session/session.h"
 
 // Larger ones are asked for first, which costs a round trip more when the server has not got them.
 #define SEND_UNASKED_MAX (64u << 10)
 
-// By lane, the last hashes that its server is known to have. One that has been dropped here, or
+// By session, the last hashes that its server is known to have. One that has been dropped here, or
 // there, costs no more than its bytes or a question.
 #define KNOWN 256
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct memory {
   uint64_t hashes[KNOWN][4];
   unsigned next;
-} memories[LANES_MAX];
+} memories[SESSIONS_MAX];
 
 static _Bool is_known(const struct memory *memory, const uint64_t hash[4]) {
   for (unsigned i = 0; i < KNOWN; i++)
@@ -27,7 +27,7 @@ static _Bool is_known(const struct memory *memory, const uint64_t hash[4]) {
 }
 
 void image_is_known(const uint64_t hash[4]) {
-  struct memory *memory = &memories[lane_here()];
+  struct memory *memory = &memories[session_here()];
   pthread_mutex_lock(&lock);
   if (!is_known(memory, hash))
     memcpy(memory->hashes[memory->next++ % KNOWN], hash, sizeof memory->hashes[0]);
@@ -38,7 +38,7 @@ _Bool image_goes_along(const struct image *image) {
   if (ablated(ABLATE_MODULES)) return 1;
   if (image->size > SEND_UNASKED_MAX) return 0;
   pthread_mutex_lock(&lock);
-  _Bool there = is_known(&memories[lane_here()], image->hash);
+  _Bool there = is_known(&memories[session_here()], image->hash);
   pthread_mutex_unlock(&lock);
   return !there;
 }

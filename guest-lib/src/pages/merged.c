@@ -3,7 +3,7 @@
 // registered memory is always so; allocated memory where it is touched while work runs. Changes go
 // to the device before work is posted, come after waits, and are exchanged from time to time while
 // work runs. Who changes the same four bytes as the other side at once does not know who wins.
-#include "pages/live.h"
+#include "pages/merged.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -24,8 +24,8 @@
 #include "wire/order.h"
 
 // What the host changes travels in pieces of so many bytes.
-#define LANE 4u
-// How often LIVE pages are looked at while work runs: soon, and less and less often while nothing
+#define PIECE 4u
+// How often MERGED pages are looked at while work runs: soon, and less and less often while nothing
 // changes; a program that waits for the work gets what has changed anyhow. For each page it takes
 // so much longer.
 #define PERIOD_LEAST_NS 2000000u
@@ -33,8 +33,8 @@
 #define PERIOD_WAITING_NS 100000000u
 #define PERIOD_PAGE_NS 20000u
 
-_Atomic unsigned pages_live;       // ranges with LIVE pages
-static struct range *live_ranges;  // those, by address
+_Atomic unsigned pages_merged;       // ranges with MERGED pages
+static struct range *merged_ranges;  // those, by address
 static pthread_cond_t work_begins = PTHREAD_COND_INITIALIZER;
 // One looks at a time, and has the scratch. Taken before the pages' lock.
 static pthread_mutex_t look_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -54,34 +54,34 @@ static _Bool make_twin(struct range *range) {
   return 1;
 }
 
-_Bool live_begin(struct range *range, uint32_t from, uint32_t to) {
+_Bool merged_begin(struct range *range, uint32_t from, uint32_t to) {
   if (!make_twin(range)) return 0;
   if (!range->own) memcpy(range->twin + from * PAGE, range->view + from * PAGE, (to - from) * PAGE);
-  memset(range->states + from, LIVE, to - from);
-  if (!range->live) {
-    struct range **link = &live_ranges;
-    while (*link && (*link)->address < range->address) link = &(*link)->next_live;
-    range->next_live = *link;
+  memset(range->states + from, MERGED, to - from);
+  if (!range->merged) {
+    struct range **link = &merged_ranges;
+    while (*link && (*link)->address < range->address) link = &(*link)->next_merged;
+    range->next_merged = *link;
     *link = range;
-    atomic_fetch_add(&pages_live, 1);
+    atomic_fetch_add(&pages_merged, 1);
   }
-  range->live += to - from;
+  range->merged += to - from;
   range->seen = 0;
   return 1;
 }
 
-void live_end(struct range *range, uint32_t from, uint32_t to) {
+void merged_end(struct range *range, uint32_t from, uint32_t to) {
   range->exchanges++;
-  range->live -= to - from;
-  if (range->live) return;
-  struct range **link = &live_ranges;
-  while (*link != range) link = &(*link)->next_live;
-  *link = range->next_live;
-  atomic_fetch_sub(&pages_live, 1);
+  range->merged -= to - from;
+  if (range->merged) return;
+  struct range **link = &merged_ranges;
+  while (*link != range) link = &(*link)->next_merged;
+  *link = range->next_merged;
+  atomic_fetch_sub(&pages_merged, 1);
 }
 
-void live_forget(struct range *range) {
-  if (range->live) live_end(range, 0, range->live);  // all of them, wherever they are
+void merged_forget(struct range *range) {
+  if (range->merged) merged_end(range, 0, range->merged);  // all of them, wherever they are
   if (range->twin) munmap(range->twin, range->count * PAGE);
   range->twin = NULL;
 }
@@ -132,7 +132,7 @@ static void push_page(struct range *range, uint32_t page, uint32_t least) {
   if (!reading.changed) return;
   uint32_t run = end;
   for (uint32_t at = begin, next; at <= end; at = next) {
-    next = (at & ~(LANE - 1)) + LANE;
+    next = (at & ~(PIECE - 1)) + PIECE;
     if (next > end) next = end + (at == end);
     _Bool changed = at < end && memcmp(now + at, twin + at, next - at) != 0;
     if (changed && run == end) run = at;
@@ -147,30 +147,30 @@ static void push_page(struct range *range, uint32_t page, uint32_t least) {
   }
 }
 
-void live_push(struct range *range, uint32_t from, uint32_t to) {
+void merged_push(struct range *range, uint32_t from, uint32_t to) {
   for (uint32_t page = from; page < to; page++)
-    if (range->states[page] == LIVE) push_page(range, page, ALONE);
+    if (range->states[page] == MERGED) push_page(range, page, ALONE);
   for (uint32_t page = from; page < to; page++)
-    if (range->states[page] == LIVE) push_page(range, page, 0);
+    if (range->states[page] == MERGED) push_page(range, page, 0);
 }
 
-// The same while the program goes on: what is sent of LIVE pages side by side is of one moment.
+// The same while the program goes on: what is sent of MERGED pages side by side is of one moment.
 static void push_open(struct range *range, uint32_t from, uint32_t to) {
   size_t first = from * PAGE, bytes = (to - from) * PAGE;
-  if (range->own) return live_push(range, from, to);
+  if (range->own) return merged_push(range, from, to);
   if (memcmp(range->view + first, range->twin + first, bytes) == 0) return;
   pages_protect(range, from, to, PROT_READ);
-  live_push(range, from, to);
+  merged_push(range, from, to);
   pages_protect(range, from, to, PROT_READ | PROT_WRITE);
 }
 
-// Of the thread's lane.
+// Of the thread's session.
 static void push_open_all(void) {
-  for (struct range *range = live_ranges; range; range = range->next_live) {
-    if (range->lane != lane_here()) continue;
+  for (struct range *range = merged_ranges; range; range = range->next_merged) {
+    if (range->session != session_here()) continue;
     for (uint32_t at = 0, end; at < range->count; at = end) {
       end = pages_run(range, at, range->count);
-      if (range->states[at] == LIVE) push_open(range, at, end);
+      if (range->states[at] == MERGED) push_open(range, at, end);
     }
   }
 }
@@ -180,7 +180,7 @@ static void read_all(void *data) {
   memcpy(r->now, r->view, r->bytes);
 }
 
-void live_push_first(struct range *range) {
+void merged_push_first(struct range *range) {
   uint64_t first = range->begin - range->address, size = range->end - range->begin;
   struct reading reading = {range->view + first, NULL, range->twin + first, size, 0};
   fault_watch();
@@ -191,17 +191,17 @@ void live_push_first(struct range *range) {
   pages_send_gathered();
 }
 
-void live_push_all(void) {
-  if (live_ranges) fault_watch();
-  for (struct range *range = live_ranges; range; range = range->next_live)
-    if (range->lane == lane_here()) live_push(range, 0, range->count);
-  if (live_ranges) live_watch();
+void merged_push_all(void) {
+  if (merged_ranges) fault_watch();
+  for (struct range *range = merged_ranges; range; range = range->next_merged)
+    if (range->session == session_here()) merged_push(range, 0, range->count);
+  if (merged_ranges) merged_watch();
 }
 
 // ---- to the host -------------------------------------------------------------------------------
 
-_Bool live_bring(uint64_t address, uint64_t bytes, const uint64_t *hashes, char *into,
-                 uint64_t changed[4], _Bool *settled) {
+_Bool merged_bring(uint64_t address, uint64_t bytes, const uint64_t *hashes, char *into,
+                   uint64_t changed[4], _Bool *settled) {
   uint64_t pages = (address % PAGE + bytes + PAGE - 1) / PAGE;
   struct answer answer;
   answer_init(&answer);
@@ -292,7 +292,7 @@ static void merge(struct range *range, uint32_t page, const char *device, uint32
     merge_closed(&merging);
 }
 
-// Looks at LIVE pages [from, to) side by side. With the lock, which is given up meanwhile, unless
+// Looks at MERGED pages [from, to) side by side. With the lock, which is given up meanwhile, unless
 // `stay`. False when they changed hands meanwhile, or did not come.
 static _Bool look_at(struct range *range, uint32_t from, uint32_t to, _Bool stay, _Bool *settled) {
   uint64_t hashes[WIRE_PAGES_MAX], changed[4];
@@ -310,7 +310,7 @@ static _Bool look_at(struct range *range, uint32_t from, uint32_t to, _Bool stay
   uint64_t begin = range->address + from * PAGE + first;
   uint64_t bytes = (to - 1 - from) * PAGE + last - first;
   if (!stay) pthread_mutex_unlock(&pages_lock);
-  _Bool came = live_bring(begin, bytes, hashes, scratch, changed, settled);
+  _Bool came = merged_bring(begin, bytes, hashes, scratch, changed, settled);
   if (!stay) pthread_mutex_lock(&pages_lock);
   if (!came || exchanges != range->exchanges) return 0;
   fault_watch();
@@ -328,17 +328,17 @@ static _Bool look_at(struct range *range, uint32_t from, uint32_t to, _Bool stay
 }
 
 static _Bool unseen(const struct range *range) {
-  return range->lane == lane_here() && !range->read_only &&
+  return range->session == session_here() && !range->read_only &&
          !(range->seen && range->seen_at == pages_generation);
 }
 
 // Nothing runs: allocated memory is as it is while nobody touches it.
 static void retire(struct range *range) {
-  for (uint32_t at = 0, end; at < range->count && range->live; at = end) {
+  for (uint32_t at = 0, end; at < range->count && range->merged; at = end) {
     end = pages_run(range, at, range->count);
-    if (range->states[at] != LIVE || !pages_protect(range, at, end, PROT_READ)) continue;
-    live_push(range, at, end);
-    live_end(range, at, end);
+    if (range->states[at] != MERGED || !pages_protect(range, at, end, PROT_READ)) continue;
+    merged_push(range, at, end);
+    merged_end(range, at, end);
     memset(range->states + at, CLEAN, end - at);
   }
   pages_send_gathered();
@@ -350,14 +350,14 @@ static void look(struct range *range) {
   range->users++;
   for (uint32_t at = 0, end; at < range->count && !guest_is_lost(); at = end) {
     end = pages_run(range, at, range->count);
-    if (range->states[at] != LIVE) continue;
+    if (range->states[at] != MERGED) continue;
     if (end - at > WIRE_PAGES_MAX) end = at + WIRE_PAGES_MAX;
     _Bool settled = 0;
     unsigned attempt = 0;
     while (attempt < 8 && !look_at(range, at, end, attempt > 4, &settled)) {
       attempt++;
       settled = 0;
-      if (range->states[at] != LIVE || guest_is_lost()) break;
+      if (range->states[at] != MERGED || guest_is_lost()) break;
       end = pages_run(range, at, end);
     }
     all = all && settled;
@@ -376,8 +376,8 @@ void pages_look_all(void) {
   pthread_mutex_lock(&pages_lock);
   uint64_t address = 0;
   while (scratch) {
-    struct range *range = live_ranges;
-    while (range && (range->address < address || !unseen(range))) range = range->next_live;
+    struct range *range = merged_ranges;
+    while (range && (range->address < address || !unseen(range))) range = range->next_merged;
     if (!range) break;
     address = range->address + 1;
     look(range);
@@ -400,25 +400,25 @@ static void pause_for(uint64_t ns) {
   nanosleep(&time, NULL);
 }
 
-// Pages that are to be looked at, in all lanes, with the lock; the look; whether somebody waits for
-// a server.
+// Pages that are to be looked at, in all sessions, with the lock; the look; whether somebody waits
+// for a server.
 static uint64_t unseen_pages(void) {
   uint64_t pages = 0;
-  for (const struct range *range = live_ranges; range; range = range->next_live) {
-    lane_use(range->lane);
-    if (unseen(range)) pages += range->live;
+  for (const struct range *range = merged_ranges; range; range = range->next_merged) {
+    session_use(range->session);
+    if (unseen(range)) pages += range->merged;
   }
   return pages;
 }
 static void look_everywhere(void) {
-  for (int lane = 0; pages_live && lane < lane_count; lane++) {
-    lane_use((unsigned)lane);
+  for (int session = 0; pages_merged && session < session_count; session++) {
+    session_use((unsigned)session);
     pages_look_all();
   }
 }
 static _Bool somebody_waits(void) {
-  for (int lane = 0; lane < lane_count; lane++)
-    if (answers_open[lane]) return 1;
+  for (int session = 0; session < session_count; session++)
+    if (answers_open[session]) return 1;
   return 0;
 }
 
@@ -450,7 +450,7 @@ static void *watch(void *unused) {
   return NULL;
 }
 
-void live_start(void) {
+void merged_start(void) {
   static _Bool started;
   if (started) return;
   started = 1;
@@ -468,4 +468,4 @@ void live_start(void) {
     pthread_detach(thread);
 }
 
-void live_watch(void) { pthread_cond_signal(&work_begins); }
+void merged_watch(void) { pthread_cond_signal(&work_begins); }

@@ -1,16 +1,16 @@
 // What servers let each other into what is a session's by: passed on as it is.
-#ifndef OUTBOARD_TOKEN_H
-#define OUTBOARD_TOKEN_H
+#ifndef OUTBOARD_SHARE_NAME_H
+#define OUTBOARD_SHARE_NAME_H
 
 #include <stdint.h>
 
 #include "wire/answer.h"
 #include "wire/enter.h"
 
-struct token {
+struct share_name {
   uint64_t words[8];
 };
-#define TOKEN_ARGUMENTS(t)                                                            \
+#define SHARE_NAME_ARGUMENTS(t)                                                       \
   (t).words[0], (t).words[1], (t).words[2], (t).words[3], (t).words[4], (t).words[5], \
       (t).words[6], (t).words[7]
 

@@ -1,18 +1,18 @@
 // Pages of pinned memory that host and device may both change at any time (docs/mapped-memory.md).
-#ifndef OUTBOARD_LIVE_H
-#define OUTBOARD_LIVE_H
+#ifndef OUTBOARD_MERGED_H
+#define OUTBOARD_MERGED_H
 
-// Ranges of pinned memory with pages that both sides may change at any time (live.c).
-extern _Atomic unsigned pages_live;
+// Ranges of pinned memory with pages that both sides may change at any time (merged.c).
+extern _Atomic unsigned pages_merged;
 // Around waiting for work: what the host has changed goes, for the work may wait for it; and what
 // the device has changed comes.
 void pages_push_all(void);
 void pages_look_all(void);
 static inline void pages_will_wait(void) {
-  if (__builtin_expect(pages_live != 0, 0)) pages_push_all();
+  if (__builtin_expect(pages_merged != 0, 0)) pages_push_all();
 }
 static inline void pages_have_waited(void) {
-  if (__builtin_expect(pages_live != 0, 0)) pages_look_all();
+  if (__builtin_expect(pages_merged != 0, 0)) pages_look_all();
 }
 
 #endif

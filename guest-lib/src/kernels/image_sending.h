@@ -1,6 +1,6 @@
 // How images get to the server: by hash, and their bytes only if it lacks them.
-#ifndef OUTBOARD_IMAGE_WAY_H
-#define OUTBOARD_IMAGE_WAY_H
+#ifndef OUTBOARD_IMAGE_SENDING_H
+#define OUTBOARD_IMAGE_SENDING_H
 
 #include "kernels/image.h"
 

@@ -1,0 +1,62 @@
+// Which device does what (session.h): what names memory, an event or a function is done by the
+// device that has it.
+#include "graph/task_session.h"
+
+#include "copies/box.h"
+#include "copies/cross_device.h"
+#include "graph/allocation.h"
+#include "graph/condition.h"
+#include "graph/task.h"
+#include "graph/task_params.h"
+#include "session/handle.h"
+#include "session/session.h"
+
+unsigned session_of_both(unsigned a, unsigned b) {
+  if (a == SESSION_ANY || a == b) return b;
+  return b == SESSION_ANY ? a : SESSION_SEVERAL;
+}
+
+unsigned task_session(const struct task *task) {
+  const unsigned own = session_of_context(task->context);
+  switch (task->type) {
+    case CU_GRAPH_NODE_TYPE_KERNEL: {
+      // A library's may be any device's.
+      unsigned session = handle_session(WIRE_KIND_FUNCTION, handle_of(task->kernel.handle));
+      return session == SESSION_ANY ? own : session;
+    }
+    case CU_GRAPH_NODE_TYPE_MEMCPY:
+      if (task_is_idle(task)) return SESSION_ANY;
+      return session_of_both(copy_end_session(&task->copy.to), copy_end_session(&task->copy.from));
+    case CU_GRAPH_NODE_TYPE_MEMSET: {
+      const struct box_end end = {.place = BOX_DEVICE, .address = task->fill.address};
+      return task_is_idle(task) ? SESSION_ANY : copy_end_session(&end);
+    }
+    case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
+    case CU_GRAPH_NODE_TYPE_WAIT_EVENT:
+      return handle_session(WIRE_KIND_EVENT, task->event.handle);
+    case CU_GRAPH_NODE_TYPE_MEM_ALLOC:
+      return session_of_device(task->allocate.properties.location.id);
+    case CU_GRAPH_NODE_TYPE_MEM_FREE:
+      return graph_allocation_session(task->freed);
+    case CU_GRAPH_NODE_TYPE_CONDITIONAL:
+      return task->condition.condition->session;
+    case CU_GRAPH_NODE_TYPE_BATCH_MEM_OP:
+      return own;
+    default:
+      return SESSION_ANY;
+  }
+}
+
+unsigned graph_node_session(const struct graph_node *node) {
+  unsigned session = node->task ? task_session(node->task) : SESSION_ANY;
+  for (unsigned i = 0; i < node->child_count; i++)
+    session = session_of_both(session, graph_session(node->children[i]));
+  return session;
+}
+
+unsigned graph_session(const struct graph *graph) {
+  unsigned session = SESSION_ANY;
+  for (const struct graph_node *node = graph->first; node; node = node->next)
+    session = session_of_both(session, graph_node_session(node));
+  return session;
+}
