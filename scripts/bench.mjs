@@ -1,7 +1,24 @@
-// npm run bench, bench:load, bench:quota: sets everything up, then runs the compiled script that
-// package.json names (below build/js), with the arguments behind it.
+// npm run bench [-- SUITE] [OPTION...]: sets everything up, then measures. Without a suite: the figures of
+// bench/run.ts. A suite is a folder of bench/ with a main.ts; the options are its own.
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { root } from '../bin/paths.mjs';
 import { runCompiled } from './setup/all.mjs';
-import { runMain } from './setup/step.mjs';
+import { runMain, SetupError } from './setup/step.mjs';
 
-const [script = '', ...args] = process.argv.slice(2);
-await runMain(() => runCompiled(script, args));
+await runMain(() => {
+  const args = process.argv.slice(2);
+  const suite = args[0]?.startsWith('-') ? undefined : args.shift();
+  return runCompiled(suite === undefined ? 'bench/run.js' : compiledSuite(suite), args);
+});
+
+/** @param {string} name */
+function compiledSuite(name) {
+  const folder = join(root, 'bench');
+  const suites = readdirSync(folder).filter((one) => existsSync(join(folder, one, 'main.ts')));
+  if (suites.includes(name)) return `bench/${name}/main.js`;
+  throw new SetupError(
+    `There is no suite ${name}. npm run bench -- SUITE, where SUITE is one of ${suites.join(', ')}; ` +
+      'without one it measures what bench/results/latest.json holds.',
+  );
+}

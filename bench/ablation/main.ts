@@ -1,4 +1,4 @@
-// npm run bench:ablation [-- --quick] [--only PROGRAM,...] [--repeat N] [--out FOLDER]
+// npm run bench -- ablation [--quick] [--only PROGRAM,...] [--repeat N] [--out FOLDER]
 //
 // What each design decision saves: example programs run as they are, then without batching, local
 // answers, minted handles, deferred copies or the module cache, one by one, and without all of

@@ -32,7 +32,7 @@ export function page(rows: readonly Measured[], roundTrips: readonly number[], m
   ]);
   return `# What each decision saves
 
-Made by \`npm run bench:ablation\`: example programs with one decision left out at a time. *forwarded*: commands sent, of the
+Made by \`npm run bench -- ablation\`: example programs with one decision left out at a time. *forwarded*: commands sent, of the
 driver calls that the program made (a copy in pieces is several). Times in seconds, medians of ${made.repeat}, over ${made.rate} Gbit/s and
 these round trips. ${made.date.slice(0, 10)}, ${made.machine.cpu}, ${made.machine.cores} cores.
 

@@ -1,4 +1,4 @@
-// npm run bench:agent [-- --quick] [--out FILE]
+// npm run bench -- agent [--quick] [--out FILE]
 //
 // What the way through `outboard agent` and the TLS front costs: bytes from a guest to a server and
 // back, and round trips. Side by side, in turn, in the same run:

@@ -1,4 +1,4 @@
-// npm run bench:day [-- --hours 24] [--gpus 6] [--slots 4] [--seed 1]
+// npm run bench -- day [--hours 24] [--gpus 6] [--slots 4] [--seed 1]
 //
 // A day of mixed load on a server in simulated time, once with each placement policy, with and
 // without skipping in the queue. What must hold is checked after every event; the first time that
@@ -84,7 +84,7 @@ function table(rows: readonly Summary[]): string {
 function page(first: string, text: string): string {
   return `# A day in simulated time
 
-Made by \`npm run bench:day\`: ${first}. Waits are seconds, of those that got a place; memory and slots are
+Made by \`npm run bench -- day\`: ${first}. Waits are seconds, of those that got a place; memory and slots are
 what was taken of what there is, on average over the day. \`left\` went away after waiting as long as
 they would. Every policy gets the same day; invariants were checked after every event.
 

@@ -1,4 +1,4 @@
-// npm run bench:device [-- --quick] [--out FILE]
+// npm run bench -- device [--quick] [--out FILE]
 //
 // What the software device reaches: kernels beside the same work in plain C, launches, translation.
 // Writes bench/results/device.json. Throughput is measured in processor time of the process, with
@@ -26,7 +26,7 @@ const { values } = parseArgs({
 });
 const runs = values.quick ? 1 : 5;
 const nvcc = process.env['NVCC'];
-if (!nvcc) throw new Error('bench:device compiles CUDA programs, and there is no nvcc');
+if (!nvcc) throw new Error('bench device compiles CUDA programs, and there is no nvcc');
 
 const sources = path.join(root, 'bench', 'device');
 const folder = path.join(build, 'bench');

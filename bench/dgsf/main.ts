@@ -1,4 +1,4 @@
-// npm run bench:dgsf [-- --scale 50] [--seed 1] [--simulated]
+// npm run bench -- dgsf [--scale 50] [--seed 1] [--simulated]
 //
 // The shape of DGSF's own experiment, on real servers with software GPUs and on the simulated one,
 // beside the paper's figures. --simulated: without the real ones, which take five minutes.

@@ -16,7 +16,7 @@ export interface Measured {
 export function page({ date, scale, seed, gain, orders, rows, compared }: Measured): string {
   return `# DGSF's experiment
 
-Made by \`npm run bench:dgsf\` on ${date.slice(0, 10)}. The shape is that of DGSF (Fingler et al., IPDPS 2022), section 7: six
+Made by \`npm run bench -- dgsf\` on ${date.slice(0, 10)}. The shape is that of DGSF (Fingler et al., IPDPS 2022), section 7: six
 functions, ten of each in random order (seed ${seed}, our own generator), exponential arrivals (heavy: 2 s on average; low: 3 s), GPUs
 with ${gpuMemory} MB for sessions, one queue, first come, first served. All times are in the paper's seconds.
 

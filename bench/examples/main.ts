@@ -1,4 +1,4 @@
-// npm run bench:examples [-- --quick] [--only PROGRAM,...] [--repeat N] [--out FOLDER]
+// npm run bench -- examples [--quick] [--only PROGRAM,...] [--repeat N] [--out FOLDER]
 //
 // What a whole program takes through Outboard, over loopback, against the same program natively:
 // each example with enough work for the device, on the software device with as many workers on
@@ -124,7 +124,7 @@ function page(date: string, { cpu, cores }: Machine): string {
   );
   return `# Whole programs, remoted and native
 
-Made by \`npm run bench:examples\`. Medians of ${repeat} pairs of runs on the software device, ${workers} workers on both sides; guest and
+Made by \`npm run bench -- examples\`. Medians of ${repeat} pairs of runs on the software device, ${workers} workers on both sides; guest and
 server on one machine, over loopback. *Seconds* are the whole process's, what it does on the processor included; the mark is
 ${mark} times a native run where the device works for ${leastWork} ms or more. *Device* is what the program itself times around its kernels
 (\`--time\`), in vector-add with the copies. ${date.slice(0, 10)}, ${cpu}, ${cores} cores.

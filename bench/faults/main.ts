@@ -1,4 +1,4 @@
-// npm run bench:faults [-- --only storm,monitor,log,cuts] [--seed 1]
+// npm run bench -- faults [--only storm,monitor,log,cuts] [--seed 1]
 //
 // A real server in bad hands: clients, API server processes and the monitor are killed at random
 // points under load, clocks jump, logs cannot be written. Writes what was seen to

@@ -1,4 +1,4 @@
-// npm run bench:idle [-- --quick] [--out FILE]
+// npm run bench -- idle [--quick] [--out FILE]
 //
 // What an attached session takes that does nothing: processor time and wake-ups of its API server
 // process, of the program and of the monitor, thread by thread, on the null device and on the

@@ -1,4 +1,4 @@
-// npm run bench:latency [-- --quick] [--only PROGRAM,...] [--repeat N] [--out FOLDER]
+// npm run bench -- latency [--quick] [--only PROGRAM,...] [--repeat N] [--out FOLDER]
 //
 // Example programs over networks of 0.1 to 100 ms and 0.1 to 10 Gbit/s, each a pair of processes
 // that delay and pace bytes (bench-link). What a program takes must be what it takes without a
@@ -112,7 +112,7 @@ function lines(rows: Row[], links: readonly Link[], axis: keyof Link) {
 function page(rows: Row[]): string {
   return `# Programs over longer and narrower networks
 
-Made by \`npm run bench:latency\`. Seconds, medians of ${repeat} runs. *near*: remoted on one machine. *expected*: near, one
+Made by \`npm run bench -- latency\`. Seconds, medians of ${repeat} runs. *near*: remoted on one machine. *expected*: near, one
 round trip for connecting and one for each time the program waited, and all its bytes at the link's rate; the mark is
 ${mark} times that. ${new Date().toISOString().slice(0, 10)}, ${machine().cpu}, ${machine().cores} cores.
 

@@ -1,4 +1,4 @@
-// npm run bench:load [-- --only NAME,...]
+// npm run bench -- load [--only NAME,...]
 //
 // Puts a real server through what a bad day brings, with guests that attach and leave, and writes
 // what it saw to bench/results/load.json. Guests and server share this machine's processors.

@@ -1,4 +1,4 @@
-// npm run bench:profile [-- --quick] [--only PATH,...] [--out FOLDER]
+// npm run bench -- profile [--quick] [--only PATH,...] [--out FOLDER]
 //
 // Where the processor time of the hot paths goes: a program that does nothing but launch, call, upload
 // or download, and its API server process on the null device, sampled by perf. Writes a flame graph
@@ -35,7 +35,7 @@ async function main() {
     },
   });
   const why = whyNoPerf();
-  if (why !== null) throw new Error(`bench:profile samples with perf, and ${why}`);
+  if (why !== null) throw new Error(`bench profile samples with perf, and ${why}`);
   const wanted = values.only?.split(',');
   const out =
     values.out ??
@@ -95,7 +95,7 @@ function flameGraph(samples: string): string {
 
 function page(name: string, guest: string, executor: string): string {
   const { cpu, cores } = machine();
-  return `${name}: percent of the processor time, by function (npm run bench:profile, ${new Date().toISOString().slice(0, 10)}, ${cores} cores of ${cpu})
+  return `${name}: percent of the processor time, by function (npm run bench -- profile, ${new Date().toISOString().slice(0, 10)}, ${cores} cores of ${cpu})
 
 The program
 ${guest}

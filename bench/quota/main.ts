@@ -1,4 +1,4 @@
-// npm run bench:quota [-- --only NAME,...] [--policy device-time]
+// npm run bench -- quota [--only NAME,...] [--policy device-time]
 //
 // Sessions with shares of one GPU, all real programs through a real server: what each receives,
 // second by second, against what it is owed. Writes bench/results/quota.{json,md,svg}.
@@ -49,7 +49,7 @@ const { values } = parseArgs({
 });
 const wanted = values.only?.split(',');
 const nvcc = process.env['NVCC'];
-if (!nvcc) throw new Error('bench:quota runs CUDA programs, and there is no nvcc to compile them');
+if (!nvcc) throw new Error('bench quota runs CUDA programs, and there is no nvcc to compile them');
 await buildExamples({
   nvcc,
   sources: path.join(root, 'bench', 'quota'),
@@ -277,7 +277,7 @@ function markdown(date: string): string {
     : '';
   return `# Shares of GPU time
 
-\`npm run bench:quota\`, policy \`${values.policy}\`, ${date}, software device, ${cores} cores of ${cpu}.
+\`npm run bench -- quota\`, policy \`${values.policy}\`, ${date}, software device, ${cores} cores of ${cpu}.
 Received (owed): percent of what all sessions got; points off: in windows of ${windowSeconds} s. The mark is ${markPoints} points over all, and in
 each window beside what one kernel of the longest kind is, which nothing can cut. [Plot](quota.svg).
 

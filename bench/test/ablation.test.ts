@@ -1,4 +1,4 @@
-// That `npm run bench:ablation -- --quick` runs a program without each decision, that each costs
+// That `npm run bench -- ablation --quick` runs a program without each decision, that each costs
 // what it should, and that the results become a page. How fast anything is is not looked at.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// That `npm run bench:device -- --quick` measures every figure, and that kernels and C agree. How
+// That `npm run bench -- device --quick` measures every figure, and that kernels and C agree. How
 // fast anything is is not looked at.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// That `npm run bench:examples -- --quick` runs every example on both sides and finds the times
+// That `npm run bench -- examples --quick` runs every example on both sides and finds the times
 // that it prints. How long they take is not looked at.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';

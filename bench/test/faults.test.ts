@@ -1,4 +1,4 @@
-// The shorter of what `npm run bench:faults` does. What is done and who is hit is drawn from a seed;
+// The shorter of what `npm run bench -- faults` does. What is done and who is hit is drawn from a seed;
 // nothing is judged by the time that it takes.
 import { existsSync } from 'node:fs';
 import path from 'node:path';

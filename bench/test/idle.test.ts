@@ -1,4 +1,4 @@
-// That `npm run bench:idle -- --quick` has every row, and that a session which does nothing wakes
+// That `npm run bench -- idle --quick` has every row, and that a session which does nothing wakes
 // nobody: no thread of the program, of the executor or of the driver.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// That `npm run bench:latency -- --quick` runs a program over a link and says what it should take;
+// That `npm run bench -- latency --quick` runs a program over a link and says what it should take;
 // and that the formula adds up. How fast anything is is not looked at.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';

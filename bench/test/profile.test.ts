@@ -1,4 +1,4 @@
-// That `npm run bench:profile -- --quick` writes a flame graph and the functions of both sides.
+// That `npm run bench -- profile --quick` writes a flame graph and the functions of both sides.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';

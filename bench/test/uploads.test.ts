@@ -1,4 +1,4 @@
-// That `npm run bench:uploads -- --quick` sends the same bytes in every way. How fast anything is is
+// That `npm run bench -- uploads --quick` sends the same bytes in every way. How fast anything is is
 // not looked at.
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// npm run bench:uploads [-- --quick] [--out FILE]
+// npm run bench -- uploads [--quick] [--out FILE]
 //
 // What the upload cache saves, and what it costs who sends something new: 64 MiB of random bytes to
 // the device over links of 1 and 10 Gbit/s, by a process of its own each time. *plain*: the server

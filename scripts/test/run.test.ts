@@ -67,6 +67,16 @@ t.test('npm test ends with the count even when it cannot start', async (t) => {
   }
 });
 
+t.test('npm run bench names its suites where there is none of that name', async (t) => {
+  const script = join(root, 'scripts', 'bench.mjs');
+  const result = spawnSync(process.execPath, [script, 'nonsense'], { encoding: 'utf8' });
+  t.equal(result.status, 1);
+  t.match(result.stderr, /no suite nonsense\. .*\bagent, .*\bquota, uploads;/);
+  const page = readFileSync(join(root, 'bench', 'README.md'), 'utf8');
+  const [, names = ''] = /where SUITE is one of ([a-z, ]+);/.exec(result.stderr) ?? [];
+  for (const name of names.split(', ')) t.match(page, `\`npm run bench -- ${name}`);
+});
+
 t.test('the lock file holds for every platform and every registry', async (t) => {
   const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'));
   for (const [path, entry] of Object.entries<Record<string, unknown>>(lock.packages)) {

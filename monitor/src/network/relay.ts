@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 
 /**
  * What a relayed socket may hold back on each way before its writer has to wait: from 64 KiB to 1 MiB
- * the rate is the same within what runs differ by (npm run bench:agent), so few enough for many.
+ * the rate is the same within what runs differ by (npm run bench -- agent), so few enough for many.
  */
 const relayBuffer = 256 << 10;
 
