@@ -3,9 +3,11 @@
 // These are the exported ones.
 #undef CUDA_DRIVER_PREFIX
 
+#include <bit>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <span>
 #include <string>
 #include <type_traits>
 
@@ -20,49 +22,43 @@ using namespace softdev::driver;
 
 constexpr size_t kLongestName = 80;
 
-template <class T>
-constexpr bool kIsNumber = std::is_integral_v<T> || std::is_enum_v<T>;
+enum class Kind : uint8_t { kText, kPointer, kSigned, kUnsigned, kReal, kBytes };
 
 template <class T>
-concept Complete = requires {
-  sizeof(T);
+constexpr Kind kKindOf = std::is_same_v<T, const char *> ? Kind::kText
+                         : std::is_pointer_v<T>          ? Kind::kPointer
+                         : std::is_enum_v<T>             ? Kind::kSigned
+                         : std::is_floating_point_v<T>   ? Kind::kReal
+                         : !std::is_integral_v<T>        ? Kind::kBytes
+                         : std::is_signed_v<T>           ? Kind::kSigned
+                                                         : Kind::kUnsigned;
+
+// A value without its type: there are hundreds of calls, and what shows their arguments is compiled
+// once.
+struct Value {
+  Kind kind;
+  size_t size;
+  uint64_t bits;  // a number with its sign, a real number as a double, an address; none of kBytes
+};
+
+struct Argument : Value {
+  Value (*answer)(
+      uint64_t pointer);  // reads what the pointer leads to; null where no answer is put
 };
 
 template <class T>
-std::string number(T value) {
-  char text[32];
-  auto wide = static_cast<uint64_t>(value);
-  if constexpr (std::is_signed_v<T>)
-    snprintf(text, sizeof text, "%" PRId64, static_cast<int64_t>(value));
-  else if (sizeof(T) == 8 && wide > UINT32_MAX)  // addresses, most likely
-    snprintf(text, sizeof text, "0x%" PRIx64, wide);
-  else
-    snprintf(text, sizeof text, "%" PRIu64, wide);
-  return text;
-}
-
-// An argument as it is passed.
-template <class T>
-std::string shown(const T &value) {
-  if constexpr (std::is_same_v<T, const char *>) {
-    if (!value) return "NULL";
-    std::string text(value, strnlen(value, kLongestName + 1));
-    if (text.size() > kLongestName) text = text.substr(0, kLongestName) + "...";
-    return '"' + text + '"';
-  } else if constexpr (std::is_pointer_v<T>) {
-    if (!value) return "NULL";
-    char text[32];
-    snprintf(text, sizeof text, "%p", reinterpret_cast<const void *>(value));
-    return text;
-  } else if constexpr (std::is_enum_v<T>) {
-    return number(static_cast<int64_t>(value));
-  } else if constexpr (std::is_integral_v<T>) {
-    return number(value);
-  } else if constexpr (std::is_floating_point_v<T>) {
-    return std::to_string(value);
-  } else {
-    return "{" + std::to_string(sizeof value) + " bytes}";
-  }
+Value value_of(const T &value) {
+  constexpr Kind kind = kKindOf<T>;
+  uint64_t bits = 0;
+  if constexpr (kind == Kind::kText || kind == Kind::kPointer)
+    bits = reinterpret_cast<uintptr_t>(value);
+  else if constexpr (kind == Kind::kReal)
+    bits = std::bit_cast<uint64_t>(static_cast<double>(value));
+  else if constexpr (kind == Kind::kSigned)
+    bits = static_cast<uint64_t>(static_cast<int64_t>(value));
+  else if constexpr (kind == Kind::kUnsigned)
+    bits = value;
+  return {kind, sizeof value, bits};
 }
 
 // Whether a parameter in front of all that are not is where the call puts an answer: a pointer to
@@ -72,31 +68,85 @@ constexpr bool kIsAnswer = false;
 template <class T>
 constexpr bool kIsAnswer<T *> =
     !std::is_const_v<T> && !std::is_same_v<T, char> && !std::is_same_v<T, unsigned char> &&
-    (kIsNumber<T> || std::is_floating_point_v<T> || std::is_pointer_v<T>);
+    (std::is_integral_v<T> || std::is_enum_v<T> || std::is_floating_point_v<T> ||
+     std::is_pointer_v<T>);
 
-template <class First, class... Rest>
-void answers(std::string *text, First first, Rest... rest) {
-  if constexpr (kIsAnswer<First>) {
-    if (first) *text += (text->empty() ? " -> " : ", ") + shown(*first);
-    if constexpr (sizeof...(rest) > 0) answers(text, rest...);
+template <class T>
+Value answer_at(uint64_t pointer) {
+  return value_of(*reinterpret_cast<const T *>(pointer));
+}
+
+template <class T>
+Argument argument_of(const T &value) {
+  if constexpr (kIsAnswer<T>) return {value_of(value), answer_at<std::remove_pointer_t<T>>};
+  return {value_of(value), nullptr};
+}
+
+std::string shown(const Value &value) {
+  char text[48];
+  switch (value.kind) {
+    case Kind::kText: {
+      const auto *given = reinterpret_cast<const char *>(value.bits);
+      if (!given) return "NULL";
+      std::string name(given, strnlen(given, kLongestName + 1));
+      if (name.size() > kLongestName) name = name.substr(0, kLongestName) + "...";
+      return '"' + name + '"';
+    }
+    case Kind::kPointer:
+      if (!value.bits) return "NULL";
+      snprintf(text, sizeof text, "%p", reinterpret_cast<const void *>(value.bits));
+      return text;
+    case Kind::kSigned:
+      snprintf(text, sizeof text, "%" PRId64, static_cast<int64_t>(value.bits));
+      return text;
+    case Kind::kUnsigned:  // a large one is an address, most likely
+      if (value.size == 8 && value.bits > UINT32_MAX)
+        snprintf(text, sizeof text, "0x%" PRIx64, value.bits);
+      else
+        snprintf(text, sizeof text, "%" PRIu64, value.bits);
+      return text;
+    case Kind::kReal:
+      return std::to_string(std::bit_cast<double>(value.bits));
+    case Kind::kBytes:
+      break;
   }
+  snprintf(text, sizeof text, "{%zu bytes}", value.size);
+  return text;
+}
+
+void tell(int entry, std::span<const Argument> arguments, CUresult result, int64_t began,
+          int64_t ended) {
+  std::string text = "(";
+  const char *between = "";
+  for (const Argument &argument : arguments) {
+    text += between + shown(argument);
+    between = ", ";
+  }
+  text += ")";
+  between = " -> ";
+  if (result == CUDA_SUCCESS) {
+    for (const Argument &argument : arguments) {
+      if (!argument.answer) break;
+      if (argument.bits == 0) continue;
+      text += between + shown(argument.answer(argument.bits));
+      between = ", ";
+    }
+  }
+  trace::called(abi_entries[entry].name, text, result, began, ended);
 }
 
 template <class... P>
-[[gnu::noinline]] CUresult traced(int entry, CUresult (*implementation)(P...), P... arguments) {
+[[gnu::noinline, gnu::cold]] CUresult traced(int entry, CUresult (*implementation)(P...),
+                                             P... arguments) {
   int64_t began = now_ns();
   CUresult result = implementation(arguments...);
   int64_t ended = now_ns();
-  std::string text = "(";
-  [[maybe_unused]] const char *between = "";
-  ((text += between + shown(arguments), between = ", "), ...);
-  text += ")";
   if constexpr (sizeof...(P) > 0) {
-    std::string got;
-    if (result == CUDA_SUCCESS) answers(&got, arguments...);
-    text += got;
+    const Argument given[] = {argument_of(arguments)...};
+    tell(entry, given, result, began, ended);
+  } else {
+    tell(entry, {}, result, began, ended);
   }
-  trace::called(abi_entries[entry].name, text, result, began, ended);
   return result;
 }
 
