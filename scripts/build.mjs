@@ -3,6 +3,6 @@ import { setUp } from './setup/all.mjs';
 import { runMain } from './setup/step.mjs';
 
 await runMain(async () => {
-  await setUp({});
+  await setUp('runtime');
   return 0;
 });

@@ -4,17 +4,17 @@
 import { spawn } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { sanitizerEnvironment } from './rows/ctest.mjs';
 import { environment, setUp } from './setup/all.mjs';
-import { configurations, ensureNative } from './setup/native.mjs';
+import { ensureNative } from './setup/native.mjs';
+import { buildPreset, testPreset } from './setup/presets.mjs';
 import { runMain, SetupError, step } from './setup/step.mjs';
 
-const { fuzz } = configurations;
+const fuzz = buildPreset('fuzz');
 
 await runMain(async () => {
   const [target, seconds = '60', ...options] = process.argv.slice(2);
-  const ready = await setUp({ tests: true });
-  await step(fuzz.name, (begin) => ensureNative(begin, fuzz));
+  const ready = await setUp('tests');
+  await step(fuzz.title, (begin) => ensureNative(begin, 'fuzz'));
   const targets = readdirSync(join(fuzz.folder, 'targets')).sort();
   const known = `The targets: ${targets.join(', ')}`;
   if (target === undefined) {
@@ -44,7 +44,7 @@ await runMain(async () => {
     corpus,
   ];
   const child = spawn(program, words, {
-    env: sanitizerEnvironment(environment(ready)),
+    env: { ...environment(ready), ...testPreset('fuzz').environment },
     stdio: 'inherit',
   });
   return new Promise((resolve, reject) => {

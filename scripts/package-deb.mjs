@@ -27,7 +27,7 @@ await runMain(async () => {
   const { values } = parseArgs({
     options: { 'no-build': { type: 'boolean' }, out: { type: 'string' } },
   });
-  if (!values['no-build']) await setUp({});
+  if (!values['no-build']) await setUp('runtime');
   console.log(relative(process.cwd(), await packageDeb(resolve(values.out ?? folder))));
   return 0;
 });

@@ -1,15 +1,16 @@
 // npm test: sets everything up and runs every test of the repository. Its last line is the count.
-//   npm test                          all rows
+//   npm test                          all rows but tsan
 //   npm test -- --only tap,ctest      only these rows
 //   npm test -- PATTERN               only tests whose file (tap) or name (ctest) matches
 import { parseArgs } from 'node:util';
-import { ctestRow, sanitizerEnvironment } from './rows/ctest.mjs';
+import { ctestRow } from './rows/ctest.mjs';
 import { lintRow } from './rows/lint.mjs';
 import { emptyRow, lastLine, showFailures, skipReasons, table, totals } from './rows/summary.mjs';
 import { tapRow } from './rows/tap.mjs';
 import { environment, setUp } from './setup/all.mjs';
 import { ensureClients, ensureNvmlClient, ensureTinygrad } from './setup/clients.mjs';
-import { configurations, ensureNative } from './setup/native.mjs';
+import { ensureNative } from './setup/native.mjs';
+import { buildPreset } from './setup/presets.mjs';
 import { ensureRuntimes, OLD_RUNTIMES } from './setup/runtimes.mjs';
 import { runMain, SetupError, step } from './setup/step.mjs';
 
@@ -27,12 +28,14 @@ const CLIENTS = [
   { test: 'nvml/test/clients.test.ts', name: 'nvidia-ml-py', ensure: ensureNvmlClient },
 ];
 const ROWS = ['lint', 'ctest', 'tap', 'asan', 'fuzz'];
+/** Only run where somebody names them: .ci/nightly does. */
+const NIGHTLY = ['tsan'];
 
 await runMain(main, () => console.log(lastLine({ passed: 0, failed: 1, skipped: 0 })));
 
 async function main() {
   const { only, pattern } = options();
-  const { nvcc, examplesFailed } = await setUp({ cuda: true, tests: true });
+  const { nvcc, examplesFailed } = await setUp('tests');
   const noNvcc = nvcc && 'reason' in nvcc ? nvcc.reason : undefined;
   if (noNvcc !== undefined) {
     if (process.env['CI']) {
@@ -44,36 +47,21 @@ async function main() {
     for (const client of CLIENTS) if (pattern?.test(client.test) ?? true) await ensured(client);
   }
   const env = environment({ nvcc });
-  const sanitized = sanitizerEnvironment(env);
-  const common = { pattern, noNvcc: noNvcc && 'no nvcc' };
-  const { release, asan, fuzz } = configurations;
+  const common = { pattern, noNvcc: noNvcc && 'no nvcc', env };
 
   /** @type {Record<string, () => Promise<Row>>} */
   const run = {
     lint: () => lintRow(),
-    ctest: () => {
-      const wants = () => true;
-      return ctestRow({ ...common, name: 'ctest', folder: release.folder, wants, env });
-    },
+    ctest: () => ctestRow({ ...common, name: 'ctest', preset: 'release' }),
     tap: () => tapRow({ pattern, env }),
-    asan: () => {
-      const wants = (/** @type {string[]} */ labels) => !labels.includes('no-sanitizer');
-      return sanitizedRow('asan', asan, wants);
-    },
-    fuzz: () => {
-      const wants = (/** @type {string[]} */ labels) => labels.includes('fuzz');
-      return sanitizedRow('fuzz', fuzz, wants);
-    },
+    asan: () => builtRow('asan'),
+    fuzz: () => builtRow('fuzz'),
+    tsan: () => builtRow('tsan'),
   };
-  /**
-   * @param {string} name
-   * @param {import('./setup/native.mjs').Configuration} configuration
-   * @param {(labels: string[]) => boolean} wants
-   */
-  async function sanitizedRow(name, configuration, wants) {
-    await step(configuration.name, (begin) => ensureNative(begin, configuration));
-    const { folder } = configuration;
-    return ctestRow({ ...common, name, folder, wants, env: sanitized });
+  /** The tests of a build of its own. @param {'asan' | 'fuzz' | 'tsan'} preset */
+  async function builtRow(preset) {
+    await step(buildPreset(preset).title, (begin) => ensureNative(begin, preset));
+    return ctestRow({ ...common, name: preset, preset });
   }
 
   /** @type {Row[]} */
@@ -117,9 +105,10 @@ function report(row, rows) {
 function options() {
   const { values, positionals } = parse();
   const only = (values.only ?? ROWS.join(',')).split(',');
-  const unknown = only.filter((name) => !ROWS.includes(name));
+  const all = [...ROWS, ...NIGHTLY];
+  const unknown = only.filter((name) => !all.includes(name));
   if (unknown.length > 0) {
-    throw new SetupError(`--only ${unknown.join(',')}: no such row; there are ${ROWS.join(', ')}.`);
+    throw new SetupError(`--only ${unknown.join(',')}: no such row; there are ${all.join(', ')}.`);
   }
   if (positionals.length > 1) throw new SetupError('One PATTERN at most.');
   try {
@@ -136,7 +125,7 @@ function parse() {
     return parseArgs({ options: { only: { type: 'string' } }, allowPositionals: true });
   } catch (error) {
     throw new SetupError(
-      `${/** @type {Error} */ (error).message}\nUsage: npm test -- [--only ${ROWS.join(',')}] [PATTERN]`,
+      `${/** @type {Error} */ (error).message}\nUsage: npm test -- [--only ${[...ROWS, ...NIGHTLY].join(',')}] [PATTERN]`,
     );
   }
 }

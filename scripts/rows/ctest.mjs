@@ -2,8 +2,8 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { root } from '../../bin/paths.mjs';
 import { captured, logged, logPath, newLog } from '../setup/command.mjs';
+import { testPreset } from '../setup/presets.mjs';
 import { SetupError } from '../setup/step.mjs';
 import { parseJunit } from './junit.mjs';
 import { emptyRow } from './summary.mjs';
@@ -11,26 +11,26 @@ import { emptyRow } from './summary.mjs';
 /**
  * @typedef {object} Selection
  * @property {string} name of the row
- * @property {string} folder of the build
- * @property {(labels: string[]) => boolean} wants whether a test with these labels is of this row
+ * @property {import('../setup/presets.mjs').TestName} preset
  * @property {NodeJS.ProcessEnv} env
  * @property {RegExp | undefined} pattern
  * @property {string | undefined} noNvcc why tests labelled `nvcc` cannot run
  */
 
 /** @param {Selection} selection @returns {Promise<import('./summary.mjs').Row>} */
-export async function ctestRow({ name, folder, wants, env, pattern, noNvcc }) {
+export async function ctestRow({ name, preset, env, pattern, noNvcc }) {
+  const { folder, environment, wants } = testPreset(preset);
   const started = performance.now();
   const row = emptyRow(name);
   const selected = (await listTests(folder)).filter((test) => {
-    return wants(test.labels) && (pattern?.test(test.name) ?? true);
+    return wants(test) && (pattern?.test(test.name) ?? true);
   });
   const run = selected.filter((test) => {
     if (noNvcc === undefined || !test.labels.includes('nvcc')) return true;
     row.skips.push({ name: test.name, reason: noNvcc });
     return false;
   });
-  if (run.length > 0) await runTests(row, folder, run, env);
+  if (run.length > 0) await runTests(row, folder, run, { ...env, ...environment });
   row.seconds = (performance.now() - started) / 1000;
   return row;
 }
@@ -93,27 +93,4 @@ function explain(name, folder, log, result) {
     `Whole log: ${logPath(log)}`,
     `Repeat:    ctest --test-dir ${folder} --output-on-failure -R '^${name}$'`,
   ].join('\n');
-}
-
-/**
- * The sanitizers' options: a finding fails the test, and known findings in other people's code are
- * listed, each with its reason, in test/suppressions/<sanitizer>.txt.
- * @param {NodeJS.ProcessEnv} env
- */
-export function sanitizerEnvironment(env) {
-  const options = {
-    ASAN_OPTIONS: ['detect_stack_use_after_return=1', 'strict_string_checks=1'],
-    LSAN_OPTIONS: ['print_suppressions=0'],
-    UBSAN_OPTIONS: ['print_stacktrace=1'],
-    TSAN_OPTIONS: ['second_deadlock_stack=1'],
-  };
-  /** @type {NodeJS.ProcessEnv} */
-  const result = { ...env };
-  for (const [variable, flags] of Object.entries(options)) {
-    const sanitizer = variable.split('_', 1)[0]?.toLowerCase();
-    const file = join(root, 'test', 'suppressions', `${sanitizer}.txt`);
-    if (existsSync(file)) flags.push(`suppressions=${file}`);
-    result[variable] = flags.join(':');
-  }
-  return result;
 }

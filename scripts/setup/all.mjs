@@ -5,9 +5,10 @@ import { build, js } from '../../bin/paths.mjs';
 import { attached } from './command.mjs';
 import { ensurePackages } from './debian.mjs';
 import { ensureExamples } from './examples.mjs';
-import { configurations, ensureNative } from './native.mjs';
+import { ensureNative } from './native.mjs';
 import { ensureNodeModules } from './npm.mjs';
 import { ensureNvcc, usersNvcc } from './nvcc.mjs';
+import { buildPreset } from './presets.mjs';
 import { SetupError, step } from './step.mjs';
 import { ensureTypeScript } from './typescript.mjs';
 import { ensureWebPage } from './web.mjs';
@@ -22,31 +23,46 @@ import { ensureWebPage } from './web.mjs';
  */
 
 /**
- * @param {object} want
- * @param {boolean} [want.cuda] also nvcc and the example programs
- * @param {boolean} [want.tests] also what only the tests need
- * @returns {Promise<Ready>}
+ * What there is to be set up for, from little to all:
+ * - `demo`: what examples/demo.ts runs, for the processor of this machine;
+ * - `runtime`: what `npx outboard` and the packages have;
+ * - `programs`: also benchmarks, and the example programs by nvcc;
+ * - `tests`: also what only tests need.
+ * @typedef {'demo' | 'runtime' | 'programs' | 'tests'} Purpose
  */
-export async function setUp({ cuda = false, tests = false }) {
+
+/** @type {Record<Purpose, { native: import('./presets.mjs').BuildName, cuda: boolean }>} */
+const needs = {
+  demo: { native: 'demo', cuda: true },
+  runtime: { native: 'runtime', cuda: false },
+  programs: { native: 'release', cuda: true },
+  tests: { native: 'release', cuda: true },
+};
+
+/** @param {Purpose} purpose @returns {Promise<Ready>} */
+export async function setUp(purpose) {
+  const { native, cuda } = needs[purpose];
   const own = cuda ? await usersNvcc() : undefined;
   /** @type {import('./packages.mjs').Package['neededFor'][]} */
-  const purposes = ['build'];
-  if (tests) purposes.push('test');
-  if (cuda && !own && !existsSync(join(build, 'toolchain'))) purposes.push('nvcc');
+  const packages = ['build'];
+  if (purpose === 'tests') packages.push('test');
+  if (cuda && !own && !existsSync(join(build, 'toolchain'))) packages.push('nvcc');
 
-  await step('Debian packages', (begin) => ensurePackages(begin, purposes));
+  await step('Debian packages', (begin) => ensurePackages(begin, packages));
   await step('npm packages', ensureNodeModules);
-  await step('native build', (begin) => ensureNative(begin, configurations.release));
+  await step(buildPreset(native).title, (begin) => ensureNative(begin, native));
   await step('TypeScript build', ensureTypeScript);
-  await step('web page', ensureWebPage);
+  if (purpose !== 'demo') await step('web page', ensureWebPage);
   if (!cuda) return { nvcc: undefined, examplesFailed: undefined };
 
   const nvcc = await step('nvcc', (begin) => ensureNvcc(begin, own));
   /** @type {SetupError | undefined} */
   let examplesFailed;
   if ('path' in nvcc) {
-    const name = `examples, by nvcc ${nvcc.version}`;
-    await step(name, (begin) => ensureExamples(begin, nvcc, { tests })).catch((error) => {
+    const names = purpose === 'demo' ? ['kmeans'] : [];
+    const name = `${names[0] ?? 'examples'}, by nvcc ${nvcc.version}`;
+    const tests = purpose === 'tests';
+    await step(name, (begin) => ensureExamples(begin, nvcc, { names, tests })).catch((error) => {
       if (!(error instanceof SetupError)) throw error;
       examplesFailed = error;
     });
@@ -81,9 +97,10 @@ export function environment({ nvcc }) {
  * as the tests.
  * @param {string} script below build/js
  * @param {string[]} args
+ * @param {'demo' | 'programs'} [purpose]
  */
-export async function runCompiled(script, args) {
-  const ready = await setUp({ cuda: true });
+export async function runCompiled(script, args, purpose = 'programs') {
+  const ready = await setUp(purpose);
   if (ready.nvcc && 'reason' in ready.nvcc) {
     throw new SetupError(
       `${ready.nvcc.reason}\nThis command compiles CUDA programs and needs nvcc >= 12: connect to ` +

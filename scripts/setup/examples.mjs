@@ -9,9 +9,10 @@ import { SetupError } from './step.mjs';
 /**
  * @param {(detail?: string) => void} begin
  * @param {import('./nvcc.mjs').Nvcc} nvcc
- * @param {{ tests: boolean }} options tests: what only tests run, too
+ * @param {{ names: string[], tests: boolean }} options names: these of examples/, or all where there
+ *   are none; tests: what only tests run, too
  */
-export async function ensureExamples(begin, nvcc, { tests }) {
+export async function ensureExamples(begin, nvcc, { names, tests }) {
   const script = join(root, 'examples', 'build.mjs');
   if (!existsSync(script)) return;
   const { buildExamples } = await import(pathToFileURL(script).href);
@@ -21,7 +22,7 @@ export async function ensureExamples(begin, nvcc, { tests }) {
       libcuda: join(build, 'software-device'),
       log: () => begin(),
     };
-    await buildExamples({ ...common, out: join(build, 'examples') });
+    await buildExamples({ ...common, names, out: join(build, 'examples') });
     const sources = join(root, 'test', 'programs');
     if (tests && existsSync(join(sources, 'programs.json'))) {
       await buildExamples({ ...common, sources, out: join(build, 'test-programs') });

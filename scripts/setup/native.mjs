@@ -1,69 +1,55 @@
-// Native builds: CMake and ninja, one folder per configuration.
+// Native builds: CMake and ninja, by the presets of CMakePresets.json.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { build, root } from '../../bin/paths.mjs';
 import { mustRun, newLog } from './command.mjs';
 import { glob } from './glob.mjs';
+import { buildPreset, presetsFile } from './presets.mjs';
 
 /**
- * @typedef {object} Configuration
- * @property {string} name
- * @property {string} folder
- * @property {string[]} options for CMake
- * @property {string[]} targets for ninja; none means all
+ * @param {import('./step.mjs').Begin} begin
+ * @param {import('./presets.mjs').BuildName} name
  */
-
-/** @type {Record<'release' | 'asan' | 'fuzz', Configuration>} */
-export const configurations = {
-  release: { name: 'native build', folder: build, options: [], targets: [] },
-  asan: {
-    name: 'native build with sanitizers',
-    folder: join(build, 'asan'),
-    options: ['-DOUTBOARD_SANITIZE=address,undefined'],
-    targets: [],
-  },
-  fuzz: {
-    name: 'fuzz targets',
-    folder: join(build, 'fuzz'),
-    options: [
-      '-DOUTBOARD_FUZZ=ON',
-      '-DOUTBOARD_SANITIZE=address,undefined',
-      '-DCMAKE_C_COMPILER=clang',
-      '-DCMAKE_CXX_COMPILER=clang++',
-    ],
-    targets: ['fuzz-targets'],
-  },
-};
-
-/**
- * @param {(detail?: string) => void} begin
- * @param {Configuration} configuration
- */
-export async function ensureNative(begin, { name, folder, options, targets }) {
+export async function ensureNative(begin, name) {
+  const { title, configured, folder, targets } = buildPreset(name);
   const log = folder === build ? 'native' : `native-${folder.slice(build.length + 1)}`;
-  const stamp = join(folder, 'outboard-configured.txt');
-  // CMake notices changes in the files it has read, but not a new part of the repository.
-  const parts = glob(`${root}/*/CMakeLists.txt`).map((path) => path.slice(root.length + 1));
-  const wanted = [...options, ...parts, ''].join('\n');
-  const configured =
-    existsSync(join(folder, 'build.ninja')) &&
-    existsSync(stamp) &&
-    readFileSync(stamp, 'utf8') === wanted;
   newLog(log);
   mkdirSync(folder, { recursive: true });
-  if (!configured) {
+  if (!isConfigured(folder, configured)) {
     begin();
-    const configure = ['cmake', '-G', 'Ninja', '-S', root, '-B', folder];
-    await mustRun(`Configuring the ${name}`, log, [
-      ...configure,
-      '-DCMAKE_BUILD_TYPE=RelWithDebInfo',
-      ...options,
-    ]);
-    writeFileSync(stamp, wanted);
+    const argv = ['cmake', '--preset', configured, '-B', folder];
+    await mustRun(`Configuring the ${title}`, log, argv);
+    writeFileSync(stampIn(folder), stampOf(configured));
   }
   // Only ninja knows whether there is work; its first line that tells of some announces the step.
   const onOutput = (/** @type {string} */ text) => {
-    if (/^\[\d+\/\d+\] (?!Re-checking)/m.test(text)) begin();
+    const [last] = [...text.matchAll(/^\[(\d+\/\d+)\] (?!Re-checking)/gm)].slice(-1);
+    if (last) begin().progress(last[1] ?? '');
   };
-  await mustRun(`The ${name}`, log, ['ninja', '-C', folder, ...targets], { onOutput });
+  await mustRun(`The ${title}`, log, ['ninja', '-C', folder, ...targets], { onOutput });
+}
+
+/** @param {string} folder */
+export function stampIn(folder) {
+  return join(folder, 'outboard-configured.txt');
+}
+
+/**
+ * What CMake does not notice by itself: other presets, a new part of the repository, and for the
+ * demo, which is built for this processor only, another one.
+ * @param {string} configured
+ */
+export function stampOf(configured) {
+  const parts = glob(`${root}/*/CMakeLists.txt`).map((path) => path.slice(root.length + 1));
+  const processor = configured === 'demo' ? [cpus()[0]?.model] : [];
+  return [configured, ...processor, ...parts, readFileSync(presetsFile, 'utf8')].join('\n');
+}
+
+/** Whether the folder can build what the preset is for. @param {string} folder @param {string} configured */
+export function isConfigured(folder, configured) {
+  if (!existsSync(join(folder, 'build.ninja')) || !existsSync(stampIn(folder))) return false;
+  const stamp = readFileSync(stampIn(folder), 'utf8');
+  // One that is configured for all can do what the demo needs, and must not lose the rest.
+  return stamp === stampOf(configured) || (configured === 'demo' && stamp === stampOf('release'));
 }

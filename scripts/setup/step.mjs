@@ -14,26 +14,55 @@ export function seconds(since) {
 }
 
 /**
- * Runs one step. `work` calls `begin` when it finds that something has to be done.
+ * Announces the step once, however often it is called; what it returns shows how far it is.
+ * @typedef {(detail?: string) => { progress: (count: string) => void }} Begin
+ */
+
+const SECONDS_BETWEEN_LINES = 20;
+
+/**
+ * Runs one step. `work` calls `begin` when it finds that something has to be done. On a terminal progress
+ * stands behind the name; elsewhere it is a line every so often.
  * @template T
  * @param {string} name
- * @param {(begin: (detail?: string) => void) => Promise<T>} work
+ * @param {(begin: Begin) => Promise<T>} work
+ * @param {Pick<NodeJS.WriteStream, 'write' | 'isTTY'>} [out]
  * @returns {Promise<T>}
  */
-export async function step(name, work) {
+export async function step(name, work, out = process.stdout) {
   const started = performance.now();
-  let announced = false;
+  let title = '';
+  /** Whether the line with the title has not ended yet. */
+  let open = false;
+  let told = started;
+  const progress = (/** @type {string} */ count) => {
+    if (out.isTTY) {
+      out.write(`\r${title} ... ${count}\x1b[K`);
+    } else if (performance.now() - told > SECONDS_BETWEEN_LINES * 1000) {
+      told = performance.now();
+      out.write(`${open ? '\n' : ''}  ${count} after ${seconds(started)}\n`);
+      open = false;
+    }
+  };
   const begin = (detail = '') => {
-    if (announced) return;
-    announced = true;
-    process.stdout.write(`${name}${detail ? ` (${detail})` : ''} ... `);
+    if (title === '') {
+      title = `${name}${detail ? ` (${detail})` : ''}`;
+      open = true;
+      out.write(`${title} ... `);
+    }
+    return { progress };
+  };
+  const end = (/** @type {string} */ how) => {
+    if (title === '') return;
+    const again = out.isTTY ? `\r${title} ... ` : `${title} ... `;
+    out.write(`${out.isTTY || !open ? again : ''}${how}${out.isTTY ? '\x1b[K' : ''}\n`);
   };
   try {
     const result = await work(begin);
-    if (announced) process.stdout.write(`${seconds(started)}\n`);
+    end(seconds(started));
     return result;
   } catch (error) {
-    if (announced) process.stdout.write('failed\n');
+    end('failed');
     throw error;
   }
 }

@@ -1,27 +1,11 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "execute/processor.h"
 #include "execute/select.h"
 
 namespace softdev {
 namespace {
-
-#ifdef SOFTDEV_HAVE_v3
-bool has_v3() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi") &&
-         __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("lzcnt");
-}
-#endif
-#ifdef SOFTDEV_HAVE_v4
-bool has_v4() {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx2") &&
-         __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
-         __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("lzcnt");
-}
-#endif
 
 struct Candidate {
   InstructionSet set;
