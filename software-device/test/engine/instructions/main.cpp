@@ -1,5 +1,5 @@
 // instructions [family [part-of-an-instruction]]
-// instructions --write FOLDER | --check FOLDER       the tables of docs/software-device
+// instructions --write ROOT | --check ROOT   the page in docs/ and the list beside this folder
 //
 // A family is what one instruction does to a lane's values, on many of them (harness.h), or a
 // folder of tests that say themselves what they have proven (proven.h).
@@ -37,7 +37,7 @@ int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "all";
   bool write = std::strcmp(what, "--write") == 0, check = std::strcmp(what, "--check") == 0;
   if ((write || check) && argc != 3) {
-    std::fprintf(stderr, "needs a folder\n");
+    std::fprintf(stderr, "needs the root of the checkout\n");
     return 2;
   }
   for (const char *folder : kFolders)

@@ -103,7 +103,7 @@ std::string page() {
          "contents,\n"
          "where a value is one result compared. All of it on every instruction set of the host.\n"
          "Approximate instructions are held to a bound at least as strict as the ISA's.\n"
-         "[instructions.tsv](instructions.tsv) lists all "
+         "[instructions.tsv](../../software-device/test/engine/instructions.tsv) lists all "
       << total << " forms (" << values
       << " values).\n\n"
          "Not there, and refused with a message:\n\n"
@@ -119,8 +119,7 @@ std::string page() {
          "`.kind`,\n"
          "  `ldmatrix` and `stmatrix` of bytes; `cvt` with `.rs`, to four values at once and with "
          "`s2f6x2`\n\n"
-         "This page and the list are written by `softdev_instructions --write "
-         "docs/software-device`; the\n"
+         "This page and the list are written by `softdev_instructions --write .`; the\n"
          "test `engine.instructions.table` compares them.\n\n"
          "| instruction | forms | of them over all values | values | results "
          "|\n|---|---|---|---|---|\n";
@@ -139,21 +138,24 @@ std::string page() {
 
 }  // namespace
 
-int write_tables(const std::string &folder) {
-  std::ofstream list(folder + "/instructions.tsv"), text(folder + "/instructions.md");
+constexpr const char *kList = "/software-device/test/engine/instructions.tsv";
+constexpr const char *kPage = "/docs/software-device/instructions.md";
+
+int write_tables(const std::string &root) {
+  std::ofstream list(root + kList), text(root + kPage);
   list << tsv();
   text << page();
   return list.flush() && text.flush() ? 0 : 1;
 }
 
-int check_tables(const std::string &folder) {
+int check_tables(const std::string &root) {
   int different = 0;
-  for (auto [name, want] : {std::pair{"instructions.tsv", tsv()}, {"instructions.md", page()}}) {
-    std::ifstream file(folder + "/" + name);
+  for (auto [name, want] : {std::pair{kList, tsv()}, {kPage, page()}}) {
+    std::ifstream file(root + name);
     std::stringstream have;
     have << file.rdbuf();
     if (have.str() == want) continue;
-    std::cout << folder << "/" << name
+    std::cout << root << name
               << " is not what the cases prove: write it with softdev_instructions --write\n";
     different = 1;
   }
