@@ -149,9 +149,9 @@ CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event_handle) {
   if (!event->board)
     return refuse(CUDA_ERROR_INVALID_HANDLE, "the event was not made to be shared");
   return guarded([&]() -> CUresult {
-    const Ticket *ticket = event->board->ticket();
-    if (!ticket) return refuse(CUDA_ERROR_MAP_FAILED, "the event cannot be shared");
-    memcpy(handle, ticket, sizeof *handle);
+    const ShareName *name = event->board->name();
+    if (!name) return refuse(CUDA_ERROR_MAP_FAILED, "the event cannot be shared");
+    memcpy(handle, name, sizeof *handle);
     return CUDA_SUCCESS;
   });
 }
@@ -161,12 +161,12 @@ CUresult cuIpcOpenEventHandle(CUevent *handle, CUipcEventHandle from) {
   if (CUresult bad = enter(&context)) return bad;
   if (!handle) return CUDA_ERROR_INVALID_VALUE;
   return guarded([&]() -> CUresult {
-    Ticket ticket;
-    static_assert(sizeof ticket == sizeof from);
-    memcpy(&ticket, &from, sizeof ticket);
+    ShareName name;
+    static_assert(sizeof name == sizeof from);
+    memcpy(&name, &from, sizeof name);
     Description description;
     std::shared_ptr<File> file;
-    Opened opened = open_ticket(ticket, Ware::kEvent, &description, &file);
+    Opened opened = open_shared(name, SharedKind::kEvent, &description, &file);
     if (opened != Opened::kOk) return refuse_ticket(opened);
     auto event = std::make_shared<Event>(
         context, unsigned{CU_EVENT_INTERPROCESS} | unsigned{CU_EVENT_DISABLE_TIMING});

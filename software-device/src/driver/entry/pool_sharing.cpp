@@ -143,11 +143,11 @@ CUresult cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdeviceptr addres
       return refuse(CUDA_ERROR_INVALID_VALUE, "0x%llx is not of a pool that can be shared",
                     address);
     auto share = driver()->memory.offer(
-        address, Ware::kPoolMemory, handle, driver()->device(pool->device)->uuid(),
+        address, SharedKind::kPoolMemory, handle, driver()->device(pool->device)->uuid(),
         [&](const Region &region) { return region.pool == handle && region.base == address; });
     if (!share) return refuse(CUDA_ERROR_OPERATING_SYSTEM, "0x%llx cannot be shared", address);
-    static_assert(sizeof *data == sizeof(Ticket));
-    memcpy(data, &share->ticket(), sizeof *data);
+    static_assert(sizeof *data == sizeof(ShareName));
+    memcpy(data, &share->name(), sizeof *data);
     return CUDA_SUCCESS;
   });
 }
@@ -160,13 +160,13 @@ CUresult cuMemPoolImportPointer(CUdeviceptr *address, CUmemoryPool handle,
   if (CUresult bad = find_pool(handle, &pool)) return bad;
   if (!address || !data) return CUDA_ERROR_INVALID_VALUE;
   return guarded([&]() -> CUresult {
-    Ticket ticket;
-    memcpy(&ticket, data, sizeof ticket);
+    ShareName name;
+    memcpy(&name, data, sizeof name);
     const PoolIdentity &identity = pool->identity;
-    if (!pool->imported() || ticket.process != identity.process ||
-        ticket.process_started != identity.process_started || ticket.pool != identity.number)
+    if (!pool->imported() || name.process != identity.process ||
+        name.process_started != identity.process_started || name.pool != identity.number)
       return refuse(CUDA_ERROR_INVALID_VALUE, "the pointer is not of this pool");
-    return open_memory(ticket, Ware::kPoolMemory, context, pool->handle(), address);
+    return open_memory(name, SharedKind::kPoolMemory, context, pool->handle(), address);
   });
 }
 

@@ -23,20 +23,20 @@ CUresult refuse_ticket(Opened opened) {
   }
 }
 
-CUresult open_memory(const Ticket &ticket, Ware ware, const std::shared_ptr<Context> &context,
-                     uint64_t pool, CUdeviceptr *address) {
+CUresult open_memory(const ShareName &name, SharedKind kind,
+                     const std::shared_ptr<Context> &context, uint64_t pool, CUdeviceptr *address) {
   Description description;
   std::shared_ptr<File> file;
-  Opened opened = open_ticket(ticket, ware, &description, &file);
+  Opened opened = open_shared(name, kind, &description, &file);
   if (opened != Opened::kOk) return refuse_ticket(opened);
   Device *device = device_of(description.device);
   if (!device) return refuse(CUDA_ERROR_INVALID_HANDLE, "its device is not visible here");
   Memory &memory = driver()->memory;
-  if (uint64_t again = memory.imported_again(ticket, context->handle())) {
+  if (uint64_t again = memory.imported_again(name, context->handle())) {
     *address = again;
     return CUDA_SUCCESS;
   }
-  uint64_t base = memory.import(ticket, description, *file, device->ordinal,
+  uint64_t base = memory.import(name, description, *file, device->ordinal,
                                 context->device().ordinal, context->handle(), pool);
   if (!base)
     return refuse(CUDA_ERROR_MAP_FAILED, "the memory of the other process cannot be mapped");
@@ -86,11 +86,11 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address) {
       owner = region->device;
     }
     auto share = driver()->memory.offer(
-        address, Ware::kMemory, 0, driver()->device(owner)->uuid(),
+        address, SharedKind::kMemory, 0, driver()->device(owner)->uuid(),
         [](const Region &region) { return !region.pool && !region.variable; });
     if (!share) return refuse(CUDA_ERROR_MAP_FAILED, "0x%llx cannot be shared", address);
-    static_assert(sizeof *handle == sizeof(Ticket));
-    memcpy(handle, &share->ticket(), sizeof *handle);
+    static_assert(sizeof *handle == sizeof(ShareName));
+    memcpy(handle, &share->name(), sizeof *handle);
     return CUDA_SUCCESS;
   });
 }
@@ -99,9 +99,9 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle, unsi
   std::shared_ptr<Context> context;
   if (CUresult bad = enter(&context)) return bad;
   if (!address || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) return CUDA_ERROR_INVALID_VALUE;
-  Ticket ticket;
-  memcpy(&ticket, &handle, sizeof ticket);
-  return guarded([&] { return open_memory(ticket, Ware::kMemory, context, 0, address); });
+  ShareName name;
+  memcpy(&name, &handle, sizeof name);
+  return guarded([&] { return open_memory(name, SharedKind::kMemory, context, 0, address); });
 }
 
 CUresult cuIpcOpenMemHandle(CUdeviceptr *address, CUipcMemHandle handle, unsigned int flags) {

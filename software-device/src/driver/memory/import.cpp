@@ -5,13 +5,13 @@
 
 namespace softdev::driver {
 
-std::shared_ptr<Share> Memory::offer(uint64_t address, Ware ware, uint64_t pool,
+std::shared_ptr<Share> Memory::offer(uint64_t address, SharedKind kind, uint64_t pool,
                                      const CUuuid &device,
                                      const std::function<bool(const Region &)> &fits) {
   std::unique_lock guard(mutex_);
   auto *region = const_cast<Region *>(find(address));
   if (!region || region->kind != RegionKind::kDevice || !fits(*region)) return nullptr;
-  if (region->share && region->share->ticket().ware == ware) return region->share;
+  if (region->share && region->share->name().kind == kind) return region->share;
   const PerDevice &owner = devices_[static_cast<size_t>(region->device)];
   Description description;
   description.device = device;
@@ -19,24 +19,23 @@ std::shared_ptr<Share> Memory::offer(uint64_t address, Ware ware, uint64_t pool,
   description.size = region->size;
   description.extents = owner.arena->extents_of(region->base, region->size);
   if (description.extents.empty()) return nullptr;
-  region->share = Share::offer(ware, owner.physical->file(), description, pool);
+  region->share = Share::offer(kind, owner.physical->file(), description, pool);
   return region->share;
 }
 
-uint64_t Memory::imported_again(const Ticket &ticket, uint64_t context) {
+uint64_t Memory::imported_again(const ShareName &name, uint64_t context) {
   std::unique_lock guard(mutex_);
   for (auto &[base, region] : regions_)
     if (region->kind == RegionKind::kImported && region->context == context &&
-        region->ticket.process == ticket.process &&
-        region->ticket.process_started == ticket.process_started &&
-        region->ticket.id == ticket.id) {
+        region->name.process == name.process &&
+        region->name.process_started == name.process_started && region->name.id == name.id) {
       region->opened++;
       return base;
     }
   return 0;
 }
 
-uint64_t Memory::import(const Ticket &ticket, const Description &description, const File &file,
+uint64_t Memory::import(const ShareName &name, const Description &description, const File &file,
                         int device, int user, uint64_t context, uint64_t pool) {
   uint64_t size = 0;
   for (const Extent &extent : description.extents) size += extent.size;
@@ -55,7 +54,7 @@ uint64_t Memory::import(const Ticket &ticket, const Description &description, co
   region.device = device;
   region.context = context;
   region.pool = pool;
-  region.ticket = ticket;
+  region.name = name;
   region.opened = 1;
   region.window = window;
   region.window_size = size;

@@ -63,7 +63,7 @@ struct Region {
   std::map<uint64_t, Mapping> mappings;           // of a reservation, by address
   AdviceMap advice;                               // on managed memory
   std::shared_ptr<Share> share;                   // when it was offered to other processes
-  Ticket ticket = {};                             // kImported: what it came by
+  ShareName name = {};                            // kImported: what it came by
   unsigned opened = 0;                            // kImported: how often
   uint64_t window = 0, window_size = 0;           // kImported: its addresses, whole granules
   std::vector<Arena::Retired> retired;            // what is unmapped when it is not held any more
@@ -127,13 +127,14 @@ class Memory {
 
   // Sharing (import.cpp). A description of the allocation that holds `address`, if `fits` agrees,
   // for other processes; nullptr when there is none.
-  std::shared_ptr<Share> offer(uint64_t address, Ware ware, uint64_t pool, const CUuuid &device,
+  std::shared_ptr<Share> offer(uint64_t address, SharedKind kind, uint64_t pool,
+                               const CUuuid &device,
                                const std::function<bool(const Region &)> &fits);
-  // Maps what a ticket is for, for kernels of `device` and of `user`. Where the context has it
+  // Maps what a share name is for, for kernels of `device` and of `user`. Where the context has it
   // already, counts once more if that is allowed. 0 when there is no room.
-  uint64_t import(const Ticket &ticket, const Description &description, const File &file,
+  uint64_t import(const ShareName &name, const Description &description, const File &file,
                   int device, int user, uint64_t context, uint64_t pool);
-  uint64_t imported_again(const Ticket &ticket, uint64_t context);
+  uint64_t imported_again(const ShareName &name, uint64_t context);
   // True when this was the last use, and the region is to be removed.
   bool release_import(uint64_t base);
 

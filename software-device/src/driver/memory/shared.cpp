@@ -27,7 +27,7 @@ struct Header {
 };
 
 uint64_t next_id() {
-  // Differs between processes by their numbers and starts, which tickets carry besides.
+  // Differs between processes by their numbers and starts, which share names carry besides.
   static std::atomic<uint64_t> next{1};
   return next++;
 }
@@ -106,7 +106,7 @@ uint64_t process_start(int32_t process) {
 
 bool process_lives(int32_t process, uint64_t started) { return process_start(process) == started; }
 
-std::shared_ptr<Share> Share::offer(Ware ware, int file, const Description &description,
+std::shared_ptr<Share> Share::offer(SharedKind kind, int file, const Description &description,
                                     uint64_t pool) {
   auto descriptor = std::make_unique<File>(
       memfd_create("software-device-description", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -123,35 +123,35 @@ std::shared_ptr<Share> Share::offer(Ware ware, int file, const Description &desc
       fcntl(descriptor->number(), F_ADD_SEALS, kSeals | F_SEAL_WRITE) != 0)
     return nullptr;
   auto share = std::make_shared<Share>();
-  share->ticket_ = {.magic = kMagic,
-                    .ware = ware,
-                    .process = getpid(),
-                    .process_started = process_start(getpid()),
-                    .descriptor = descriptor->number(),
-                    .file = file,
-                    .id = header.id,
-                    .pool = pool,
-                    .unused = {}};
+  share->name_ = {.magic = kMagic,
+                  .kind = kind,
+                  .process = getpid(),
+                  .process_started = process_start(getpid()),
+                  .descriptor = descriptor->number(),
+                  .file = file,
+                  .id = header.id,
+                  .pool = pool,
+                  .unused = {}};
   share->descriptor_ = std::move(descriptor);
   return share;
 }
 
-Opened open_ticket(const Ticket &ticket, Ware ware, Description *description,
+Opened open_shared(const ShareName &name, SharedKind kind, Description *description,
                    std::shared_ptr<File> *file) {
-  if (ticket.magic != kMagic || ticket.ware != ware || ticket.process <= 0 ||
-      ticket.descriptor < 0 || ticket.file < 0)
+  if (name.magic != kMagic || name.kind != kind || name.process <= 0 || name.descriptor < 0 ||
+      name.file < 0)
     return Opened::kForeign;
-  if (!process_lives(ticket.process, ticket.process_started)) return Opened::kGone;
-  if (ticket.process == getpid()) return Opened::kOwn;
-  auto descriptor = open_in(ticket.process, ticket.descriptor, O_RDONLY);
-  std::shared_ptr<File> opened = open_in(ticket.process, ticket.file, O_RDWR);
+  if (!process_lives(name.process, name.process_started)) return Opened::kGone;
+  if (name.process == getpid()) return Opened::kOwn;
+  auto descriptor = open_in(name.process, name.descriptor, O_RDONLY);
+  std::shared_ptr<File> opened = open_in(name.process, name.file, O_RDWR);
   if (!descriptor->valid() || !opened->valid() ||
-      !read_description(*descriptor, ticket.id, description) || !covers(*opened, *description))
+      !read_description(*descriptor, name.id, description) || !covers(*opened, *description))
     return Opened::kGone;
-  // While its description was there, its descriptors were what the ticket says.
+  // While its description was there, its descriptors were what the share name says.
   Description again;
-  auto still = open_in(ticket.process, ticket.descriptor, O_RDONLY);
-  if (!still->valid() || !read_description(*still, ticket.id, &again)) return Opened::kGone;
+  auto still = open_in(name.process, name.descriptor, O_RDONLY);
+  if (!still->valid() || !read_description(*still, name.id, &again)) return Opened::kGone;
   *file = std::move(opened);
   return Opened::kOk;
 }

@@ -2,11 +2,12 @@
 // one shares is a part of such a file. How a process finds it:
 //
 // - by a file descriptor that it was sent (memory of cuMemCreate: a file of its own each);
-// - by a ticket (cuIpc*, pools), which names the process and a descriptor there that describes the
+// - by a share name (cuIpc*, pools), which names the process and a descriptor there that describes
+// the
 //   rest. It is opened through /proc, which allows that to processes of the same user.
 //
-// Tickets and files come from anybody: nothing in them is followed before it was checked, and the
-// files are sealed, so that they cannot become shorter under us.
+// Share names and files come from anybody: nothing in them is followed before it was checked, and
+// the files are sealed, so that they cannot become shorter under us.
 #pragma once
 
 #include <sys/types.h>
@@ -34,12 +35,12 @@ class File {
   const int number_;
 };
 
-enum class Ware : uint32_t { kMemory, kEvent, kPool, kPoolMemory };
+enum class SharedKind : uint32_t { kMemory, kEvent, kPool, kPoolMemory };
 
 // 64 bytes, as CUDA's handles are.
-struct Ticket {
+struct ShareName {
   uint64_t magic;
-  Ware ware;
+  SharedKind kind;
   int32_t process;
   uint64_t process_started;  // tells a process from a later one of the same number
   int32_t descriptor;        // in that process: a sealed file with a Description
@@ -48,9 +49,9 @@ struct Ticket {
   uint64_t pool;             // the pool that kPoolMemory is of
   uint64_t unused[2];
 };
-static_assert(sizeof(Ticket) == 64);
+static_assert(sizeof(ShareName) == 64);
 
-// What a ticket is for.
+// What a share name is for.
 struct Description {
   CUuuid device;
   uint64_t offset = 0;  // of the first byte in the first extent
@@ -58,23 +59,23 @@ struct Description {
   std::vector<Extent> extents;  // in the file
 };
 
-// Both ends of a sharing. The exporter keeps it as long as the ware exists.
+// Both ends of a sharing. The exporter keeps it as long as what is shared exists.
 class Share {
  public:
   // Describes `file` to other processes. nullptr when the system has no descriptor left.
-  static std::shared_ptr<Share> offer(Ware ware, int file, const Description &description,
+  static std::shared_ptr<Share> offer(SharedKind kind, int file, const Description &description,
                                       uint64_t pool = 0);
-  const Ticket &ticket() const { return ticket_; }
+  const ShareName &name() const { return name_; }
 
  private:
-  Ticket ticket_ = {};
+  ShareName name_ = {};
   std::unique_ptr<File> descriptor_;
 };
 
 enum class Opened { kOk, kForeign, kOwn, kGone };
-// kForeign: no ticket of this kind; kOwn: of this very process; kGone: what it is for is not there
-// any more.
-Opened open_ticket(const Ticket &ticket, Ware ware, Description *description,
+// kForeign: no share name of this kind; kOwn: of this very process; kGone: what it is for is not
+// there any more.
+Opened open_shared(const ShareName &name, SharedKind kind, Description *description,
                    std::shared_ptr<File> *file);
 
 // A file of `size` zero bytes that can be shared. The device is written in its name.

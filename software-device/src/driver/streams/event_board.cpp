@@ -73,9 +73,9 @@ bool EventBoard::done(uint64_t record) const {
   return !process_lives(process, slot.started.load());
 }
 
-const Ticket *EventBoard::ticket() {
-  if (!share_) share_ = Share::offer(Ware::kEvent, file_->number(), {device_, 0, 0, {}});
-  return share_ ? &share_->ticket() : nullptr;
+const ShareName *EventBoard::name() {
+  if (!share_) share_ = Share::offer(SharedKind::kEvent, file_->number(), {device_, 0, 0, {}});
+  return share_ ? &share_->name() : nullptr;
 }
 
 void record(Event &event, const StreamRef &stream) {

@@ -25,8 +25,8 @@ class EventBoard {
 
   uint64_t latest() const;           // 0: never recorded
   bool done(uint64_t record) const;  // also true when its process is gone
-  // A ticket for other processes; nullptr when the system has no descriptor left.
-  const Ticket *ticket();
+  // A share name for other processes; nullptr when the system has no descriptor left.
+  const ShareName *name();
 
  private:
   struct Page;
