@@ -1,5 +1,5 @@
 // Program images as they travel: each kind a program may hand over, and what is none.
-#include "kernels/image.h"
+#include "images/image.h"
 
 #include <elf.h>
 #include <sha256.h>

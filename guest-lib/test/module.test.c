@@ -6,8 +6,8 @@
 
 #include "check.h"
 #include "guest_calls.h"
+#include "images/image.h"
 #include "kernels/expected.h"
-#include "kernels/image.h"
 #include "log_capture.h"
 #include "memory/memory_range.h"
 #include "session.h"

@@ -1,5 +1,5 @@
 // Pools and stream-ordered allocation: limits, figures, and reuse only in the order of streams.
-#include "memory/pool.h"
+#include "allocation/pool.h"
 
 #include <string.h>
 

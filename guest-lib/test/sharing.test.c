@@ -3,9 +3,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "allocation/virtual_memory.h"
 #include "check.h"
 #include "memory/memory_range.h"
-#include "memory/virtual_memory.h"
 #include "session.h"
 
 #define MIB (1ull << 20)

@@ -1,6 +1,6 @@
 // Memory that the program manages itself: everything is decided in the guest, as a device decides
 // it.
-#include "memory/virtual_memory.h"
+#include "allocation/virtual_memory.h"
 
 #include "check.h"
 #include "memory/memory_range.h"

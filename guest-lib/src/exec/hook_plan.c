@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "copies/box.h"
+#include "copies/stream_values.h"
 #include "exec/hook.h"
 #include "exec/internal.h"
-#include "memory/stream_values.h"
 
 // What may come before something that a hook, or a copy from the program's memory, has to know of.
 enum source_kind { SOURCE_HOOK, SOURCE_DOWNLOAD, SOURCE_WAIT };

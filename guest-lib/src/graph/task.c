@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "copies/described_copy.h"
+#include "copies/stream_values.h"
 #include "graph/allocation.h"
 #include "graph/condition.h"
 #include "kernels/launch.h"
@@ -11,7 +12,6 @@
 #include "kernels/module.h"
 #include "memory/host_memory.h"
 #include "memory/memory_range.h"
-#include "memory/stream_values.h"
 #include "session/context.h"
 #include "session/handle.h"
 #include "session/session.h"

@@ -4,7 +4,7 @@
 #define OUTBOARD_EXPECTED_H
 
 #include "control.pb.h"
-#include "kernels/image.h"
+#include "images/image.h"
 #include "wire/answer.h"
 
 // At each Welcome: which they are. False without memory: their answers must be heard, so there can

@@ -5,8 +5,8 @@
 
 #include <pthread.h>
 
+#include "images/image.h"
 #include "kernels/function.h"
-#include "kernels/image.h"
 #include "kernels/launch.h"
 #include "kernels/module.h"
 

@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "kernels/jit.h"
+#include "images/jit.h"
 #include "pages/page_variables.h"
 #include "session/handle.h"
 

@@ -7,6 +7,7 @@
 #include "base/grow.h"
 #include "guest_calls.h"
 #include "memory/internal.h"
+#include "memory/pools.h"
 #include "session/session.h"
 #include "setup/log.h"
 #include "setup/size.h"
@@ -119,7 +120,7 @@ void memory_log_shortage(uint64_t bytes) {
 // ---- what is leaving ---------------------------------------------------------------------------
 
 void memory_count_leaving(int64_t bytes) { here()->leaving_bytes += (uint64_t)bytes; }
-_Bool memory_leaves(void) { return here()->count || pool_waits(); }
+_Bool memory_leaves(void) { return here()->count || memory_pools->waits(); }
 
 static _Bool is_settled(const struct leaving *leaving, uint64_t settled) {
   if (leaving->sequence > settled) return 0;
@@ -150,7 +151,7 @@ void memory_release_settled(void) {
     first->end(first->object, 1);
   }
   if (!budget->count) budget->first = 0;
-  pool_release_settled();
+  memory_pools->release_settled();
 }
 
 _Bool memory_room_to_leave(void) {

@@ -15,6 +15,8 @@ uint64_t memory_limit(void);
 // session's limit. False when there are not so many left; memory_make_room may help then, once.
 _Bool memory_charge(uint64_t bytes);
 void memory_discharge(uint64_t bytes);
+// Says in the log that so many bytes could not be had.
+void memory_log_shortage(uint64_t bytes);
 
 // Memory of the device that has no address, as that of arrays: it counts towards the limit like
 // what has. Once nothing uses what was left any more, `end` is called with the lock of memory held;

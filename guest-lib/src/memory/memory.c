@@ -7,7 +7,7 @@
 #include "guest_calls.h"
 #include "memory/internal.h"
 #include "memory/peer.h"
-#include "memory/pool.h"
+#include "memory/pools.h"
 #include "memory/window.h"
 #include "pages/backing.h"
 #include "pages/page_ranges.h"
@@ -252,7 +252,7 @@ CUresult memory_leave(uint64_t address, uint64_t *capacity) {
   struct block *block = block_at(address);
   // The stream that it leaves on may be another device's.
   struct thread_session before = session_switch(block->holding.session);
-  pool_count_free(record->pool, record->size);
+  memory_pools->count_free(record->pool, record->size);
   record->size = 0;
   if (block->small) {
     unsigned at = (unsigned)((address - block->holding.address) / UNIT);
@@ -457,7 +457,7 @@ void memory_forget_all(void) {
   window_each(forget, NULL);
   memory_forget_leaving();
   variables_forget_all();
-  pool_forget_all();
+  memory_pools->forget_all();
   pthread_mutex_unlock(&memory_lock);
 }
 

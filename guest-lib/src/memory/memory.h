@@ -45,6 +45,24 @@ extern pthread_mutex_t memory_lock;
 CUresult memory_make_room(void);
 uint64_t memory_next_id(void);  // names an allocation, unlike any other
 
+// ---- with the lock: the ways that the memory of an allocation goes ----
+
+// Memory that counts towards the limit, in the window, for an allocation; CUDA_ERROR_OUT_OF_MEMORY
+// at once when there is none.
+CUresult memory_allocate(uint64_t size, int device, uint64_t context, uint64_t pool,
+                         uint64_t *address);
+// How much is taken for an allocation of a size.
+uint64_t memory_capacity(uint64_t size);
+// The allocation that begins at `address` is one no more, but work may still use its memory.
+// `capacity`: how much could lie there.
+CUresult memory_leave(uint64_t address, uint64_t *capacity);
+// It is one again, of another size within its capacity.
+void memory_return(uint64_t address, uint64_t size, uint64_t context, uint64_t pool);
+// It has left, and no work uses it any more.
+void memory_release(uint64_t address);
+
+// ---- without it ----
+
 // A new allocation in the current context, plain or managed; its end.
 CUresult memory_obtain(uint64_t size, enum allocation_kind kind, CUdeviceptr *address);
 CUresult memory_free(uint64_t address);

@@ -14,6 +14,8 @@ CUresult memory_check(uint64_t address, uint64_t size);
 CUresult memory_check_source(uint64_t address, uint64_t size);
 // The allocation that holds `address`. False when there is none.
 _Bool memory_find(uint64_t address, struct allocation *found);
+// The same with the lock of memory held.
+_Bool memory_find_locked(uint64_t address, struct allocation *found);
 // Whether an address is the device's: inside the window or in a module's variable, and not pinned
 // memory that the device has nothing of.
 _Bool memory_is_device(const void *pointer);

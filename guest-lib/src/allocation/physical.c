@@ -1,9 +1,10 @@
 // Pieces of memory without addresses: cuMemCreate and what goes with it.
 #include <stdlib.h>
 
+#include "allocation/internal.h"
+#include "allocation/virtual_memory.h"
 #include "guest_calls.h"
-#include "memory/internal.h"
-#include "memory/virtual_memory.h"
+#include "memory/limit.h"
 #include "session/device.h"
 #include "session/handle.h"
 #include "session/session.h"

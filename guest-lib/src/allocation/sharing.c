@@ -1,7 +1,7 @@
 // Memory and events shared with other processes, which have sessions of their own. What the program
 // passes around are share names of the server, as they are, or in a file that it passes by
 // descriptor.
-#include "memory/sharing.h"
+#include "allocation/sharing.h"
 
 #include <fcntl.h>
 #include <linux/memfd.h>
@@ -11,9 +11,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "allocation/internal.h"
+#include "allocation/virtual_memory.h"
 #include "guest_calls.h"
-#include "memory/internal.h"
-#include "memory/virtual_memory.h"
+#include "memory/limit.h"
+#include "memory/memory_range.h"
 #include "session/context.h"
 #include "session/handle.h"
 #include "streams/event.h"

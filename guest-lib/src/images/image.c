@@ -1,4 +1,4 @@
-#include "kernels/image.h"
+#include "images/image.h"
 
 #include <errno.h>
 #include <fcntl.h>

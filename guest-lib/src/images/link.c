@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "guest_calls.h"
-#include "kernels/image.h"
-#include "kernels/image_sending.h"
-#include "kernels/jit.h"
+#include "images/image.h"
+#include "images/image_sending.h"
+#include "images/jit.h"
 #include "session/handle.h"
 #include "setup/log.h"
 #include "wire/answer.h"

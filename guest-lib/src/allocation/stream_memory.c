@@ -5,11 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocation/internal.h"
+#include "allocation/pool.h"
+#include "allocation/sharing.h"
 #include "base/grow.h"
 #include "guest_calls.h"
-#include "memory/internal.h"
-#include "memory/pool.h"
-#include "memory/sharing.h"
+#include "memory/limit.h"
+#include "memory/memory_range.h"
 #include "session/context.h"
 #include "session/handle.h"
 #include "session/session.h"

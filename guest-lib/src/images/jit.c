@@ -1,4 +1,4 @@
-#include "kernels/jit.h"
+#include "images/jit.h"
 
 #include <string.h>
 #include <time.h>

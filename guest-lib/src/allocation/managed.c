@@ -1,6 +1,6 @@
 // Managed memory: allocation, advice and prefetches.
+#include "allocation/advice.h"
 #include "guest_calls.h"
-#include "memory/advice.h"
 #include "memory/memory.h"
 #include "memory/memory_range.h"
 #include "pages/pages.h"

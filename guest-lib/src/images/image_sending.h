@@ -2,7 +2,7 @@
 #ifndef OUTBOARD_IMAGE_SENDING_H
 #define OUTBOARD_IMAGE_SENDING_H
 
-#include "kernels/image.h"
+#include "images/image.h"
 
 // Puts the whole image into the batch.
 CUresult image_send(const struct image *image);

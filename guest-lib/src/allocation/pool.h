@@ -22,9 +22,6 @@ uint64_t pool_make(int device, uint64_t most);
 // The pool behind a live handle, or NULL.
 struct pool *pool_find(CUmemoryPool handle);
 
-// `size` bytes of a pool are freed. The handle may be 0, or stale.
-void pool_count_free(uint64_t pool, uint64_t size);
-
 void pool_empty_all(void);
 
 #endif

@@ -1,13 +1,14 @@
 // Reservations of addresses, and mappings of memory in them. All is decided here; the server is
 // told what to map.
-#include "memory/virtual_memory.h"
+#include "allocation/virtual_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocation/internal.h"
 #include "base/grow.h"
 #include "guest_calls.h"
-#include "memory/internal.h"
+#include "memory/memory_range.h"
 #include "memory/peer.h"
 #include "session/device.h"
 #include "session/session.h"

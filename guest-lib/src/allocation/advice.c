@@ -1,4 +1,4 @@
-#include "memory/advice.h"
+#include "allocation/advice.h"
 
 #include <pthread.h>
 #include <stdlib.h>

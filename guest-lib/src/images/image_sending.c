@@ -1,4 +1,4 @@
-#include "kernels/image_sending.h"
+#include "images/image_sending.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -5,13 +5,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "allocation/internal.h"
+#include "allocation/pool.h"
+#include "allocation/sharing.h"
 #include "guest_calls.h"
-#include "memory/internal.h"
 #include "memory/memory.h"
 #include "memory/memory_range.h"
-#include "memory/pool.h"
 #include "memory/share_name.h"
-#include "memory/sharing.h"
 #include "session/device.h"
 #include "session/handle.h"
 #include "session/session.h"

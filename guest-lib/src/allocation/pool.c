@@ -1,9 +1,9 @@
-#include "memory/pool.h"
+#include "allocation/pool.h"
 
 #include <stdlib.h>
 
+#include "allocation/internal.h"
 #include "guest_calls.h"
-#include "memory/internal.h"
 #include "memory/peer.h"
 #include "session/device.h"
 #include "session/handle.h"

@@ -1,8 +1,8 @@
 // Allocation of device memory, as programs call it.
+#include "allocation/sharing.h"
 #include "guest_calls.h"
 #include "memory/memory.h"
 #include "memory/memory_range.h"
-#include "memory/sharing.h"
 #include "streams/recorder.h"
 
 #define PITCH_ALIGN 512

@@ -1,5 +1,5 @@
 // Values in memory that streams wait for and write.
-#include "memory/stream_values.h"
+#include "copies/stream_values.h"
 
 #include "guest_calls.h"
 #include "memory/memory_range.h"

@@ -1,0 +1,8 @@
+// Pools as memory knows them (memory/pools.h).
+#ifndef OUTBOARD_ALLOCATION_POOLS_H
+#define OUTBOARD_ALLOCATION_POOLS_H
+
+// Makes them known. To be called before a session begins.
+void pools_start(void);
+
+#endif

@@ -1,0 +1,3 @@
+#include "memory/pools.h"
+
+const struct memory_pools *memory_pools;
