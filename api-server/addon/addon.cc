@@ -116,7 +116,7 @@ Napi::Value open_device(const Napi::CallbackInfo &info) {
     options.ordinal = to_int(given.Get("ordinal"), "ordinal");
     options.window_base = to_optional(given.Get("windowBase"), "windowBase", to_u64);
     options.window_size = to_optional(given.Get("windowSize"), "windowSize", to_u64);
-    if (const auto page = to_optional(given.Get("tokenFd"), "tokenFd", to_int))
+    if (const auto page = to_optional(given.Get("quotaPageFd"), "quotaPageFd", to_int))
       options.token_fd = *page;
     options.module_bytes = to_u64(given.Get("moduleBytes"), "moduleBytes");
     if (const auto folder = to_optional(given.Get("moduleFolder"), "moduleFolder", to_text))
@@ -330,7 +330,7 @@ Napi::Value kernel_times(const Napi::CallbackInfo &info) {
   });
 }
 
-// ---- token pages -------------------------------------------------------------------------------
+// ---- quota pages -------------------------------------------------------------------------------
 
 // The page's memory, which stays mapped as long as the buffer is held.
 Napi::ArrayBuffer page_buffer(Napi::Env env, std::shared_ptr<TokenPage> page) {
@@ -362,7 +362,7 @@ Napi::Value wake_token_page(const Napi::CallbackInfo &info) {
   return guarded(info.Env(), [&] {
     if (!info[0].IsArrayBuffer() ||
         info[0].As<Napi::ArrayBuffer>().ByteLength() != TokenPage::kBytes) {
-      throw Error("OB_INTERNAL", "the buffer is no token page");
+      throw Error("OB_INTERNAL", "the buffer is no quota page");
     }
     TokenPage::wake(*static_cast<outboard::TokenWords *>(info[0].As<Napi::ArrayBuffer>().Data()));
     return info.Env().Undefined();
@@ -403,9 +403,9 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("stopSession", Napi::Function::New(env, stop_session));
   exports.Set("counters", Napi::Function::New(env, counters));
   exports.Set("kernelTimes", Napi::Function::New(env, kernel_times));
-  exports.Set("createTokenPage", Napi::Function::New(env, create_token_page));
-  exports.Set("openTokenPage", Napi::Function::New(env, open_token_page));
-  exports.Set("wakeTokenPage", Napi::Function::New(env, wake_token_page));
+  exports.Set("createQuotaPage", Napi::Function::New(env, create_token_page));
+  exports.Set("openQuotaPage", Napi::Function::New(env, open_token_page));
+  exports.Set("wakeQuotaPage", Napi::Function::New(env, wake_token_page));
   return exports;
 }
 

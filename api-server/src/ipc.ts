@@ -33,7 +33,7 @@ import type {
 } from './native.js';
 
 /** Where the process finds its ends, behind stdin, stdout and stderr. */
-export const slotFds = { channel: 3, connections: 4, tokens: 5 } as const;
+export const slotFds = { channel: 3, connections: 4, quotaPage: 5 } as const;
 
 export interface Open {
   type: 'open';
@@ -41,8 +41,8 @@ export interface Open {
   build: string;
   library: string;
   ordinal: number;
-  /** Descriptor of the slot's token page, as the process has inherited it. */
-  tokenFd: number | null;
+  /** Descriptor of the slot's quota page, as the process has inherited it. */
+  quotaPageFd: number | null;
   /** Where images of modules are kept on disk, and how much of them; null: nowhere. */
   moduleFolder: string | null;
   moduleBytes: bigint;

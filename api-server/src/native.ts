@@ -21,9 +21,9 @@ export interface DeviceOptions {
   windowBase: bigint | null;
   /** Bytes of the window; null: WIRE_WINDOW_SIZE, or less where the driver refuses that much. */
   windowSize: bigint | null;
-  /** The slot's token page, inherited from the monitor; null: nothing is ever held back. The caller
+  /** The slot's quota page, inherited from the monitor; null: nothing is ever held back. The caller
    * may close it afterwards. */
-  tokenFd: number | null;
+  quotaPageFd: number | null;
   /** Where images of modules are kept on disk; null: nowhere. */
   moduleFolder: string | null;
   /** Bytes of them at most. */
@@ -213,13 +213,13 @@ export interface Native {
   /** The next one, the caller's to close; null where none has come. */
   receiveDescriptor(end: number): number | null;
 
-  /** A new page in a memory file; token-page.ts says what is in it. The caller closes `fd`, once
+  /** A new page in a memory file; quota-page.ts says what is in it. The caller closes `fd`, once
    * every process that is to inherit it has started. */
-  createTokenPage(): { fd: number; buffer: ArrayBuffer };
+  createQuotaPage(): { fd: number; buffer: ArrayBuffer };
   /** The page in an inherited memory file; `fd` stays the caller's. */
-  openTokenPage(fd: number): ArrayBuffer;
+  openQuotaPage(fd: number): ArrayBuffer;
   /** After what may open the gate: counts up the wake word and wakes who waits on it. */
-  wakeTokenPage(buffer: ArrayBuffer): void;
+  wakeQuotaPage(buffer: ArrayBuffer): void;
 }
 
 /** Loads the addon from the build folder; the error says what was tried and what to do. */

@@ -122,7 +122,7 @@ export function makeDay({ hours, gpus: count, slots, seed }: DayOptions): Day {
 function tenantOf({ name, class: kind, limits }: Customer): Tenant {
   const times = { kernelSeconds: null, idleSeconds: null };
   const none = { sessions: null, memory: null, share: null, ...times, gpus: null };
-  const nothing = { tokens: [], uploadCache: false, certificates: [], expires: null };
+  const nothing = { accessTokens: [], uploadCache: false, certificates: [], expires: null };
   return { name, class: kind, ...nothing, limits: { ...none, ...limits } };
 }
 

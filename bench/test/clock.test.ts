@@ -14,7 +14,7 @@ import { identify } from '../../monitor/src/tenants/tenants.js';
 
 /** Where the wall clock is what is meant: dates in files and for people. */
 const meant = new Map([
-  ['monitor/src/tenants/tenants.ts', 'tokens expire at a date'],
+  ['monitor/src/tenants/tenants.ts', 'access tokens expire at a date'],
   ['monitor/src/tenants/edit.ts', 'dates written into the file'],
   ['monitor/src/commands/tenant.ts', 'dates given by people'],
   ['monitor/src/server/tracing.ts', 'when spans were; how long they took comes from performance'],
@@ -66,7 +66,7 @@ t.test('a policy has no clock: whatever time it is, it decides the same', async 
 t.test('a tenant comes back when the clock does', async (t) => {
   const certificate = { cn: 'shop', dns: [], uris: [] };
   const tenant: Tenant = {
-    ...{ name: 'shop', tokens: [], certificates: ['CN=shop'], class: 'latency-strict' },
+    ...{ name: 'shop', accessTokens: [], certificates: ['CN=shop'], class: 'latency-strict' },
     ...{ expires: 1000, uploadCache: false },
     limits: {
       ...{ sessions: null, memory: null, share: null, gpus: null },
@@ -74,7 +74,7 @@ t.test('a tenant comes back when the clock does', async (t) => {
     },
   };
   const at = (now: number) =>
-    identify({ tenants: [tenant], operators: [] }, { token: '', certificate }, now).name;
+    identify({ tenants: [tenant], operators: [] }, { accessToken: '', certificate }, now).name;
   t.equal(at(0), 'shop');
   t.throws(() => at(1e15), { code: 'OB_TENANT_EXPIRED' });
   t.equal(at(999), 'shop');

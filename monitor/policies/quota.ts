@@ -1,5 +1,5 @@
 // What a quota policy is: a pure function that is called once in each of its periods, for one GPU,
-// and says up to which count of tokens each session may start work. What it wants to remember is
+// and says up to which count of quota tokens each session may start work. What it wants to remember is
 // handed back to it as `memory`.
 //
 // Counts are cumulative and never go down: a session may start work while `charged` (what it has
@@ -31,7 +31,7 @@ export interface QuotaSession {
   shareRequest: number;
   /** Percent never exceeded. */
   shareLimit: number;
-  /** Tokens used since the session began. */
+  /** Quota tokens used since the session began. */
   charged: bigint;
   /** What that was when the policy first had to do with it; absent: what it is now. */
   began?: bigint;

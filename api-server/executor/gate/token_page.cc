@@ -60,13 +60,13 @@ std::shared_ptr<TokenPage> TokenPage::create() {
 std::shared_ptr<TokenPage> TokenPage::open(int fd) {
   struct stat about;
   if (fstat(fd, &about) < 0 || about.st_size < static_cast<off_t>(kBytes)) {
-    throw Error("OB_INTERNAL", "descriptor " + std::to_string(fd) + " is no token page");
+    throw Error("OB_INTERNAL", "descriptor " + std::to_string(fd) + " is no quota page");
   }
   TokenWords *words = map(fd);
   std::shared_ptr<TokenPage> page(new TokenPage(words, -1));
   if (words->magic.load(std::memory_order_acquire) != magic()) {
     throw Error("OB_INTERNAL", "descriptor " + std::to_string(fd) +
-                                   " is no token page, or one of another version");
+                                   " is no quota page, or one of another version");
   }
   return page;
 }

@@ -2,7 +2,7 @@
 // what it has done. It lies in a memory file that the monitor makes and the API server process
 // inherits as a descriptor, so nothing of it can be left behind.
 //
-// This is the layout; api-server/src/token-page.ts has it for TypeScript. Words are 64 bits, little
+// This is the layout; api-server/src/quota-page.ts has it for TypeScript. Words are 64 bits, little
 // endian, and accessed atomically.
 #pragma once
 

@@ -449,6 +449,6 @@ TEST(a_page_that_is_none_is_refused) {
   } catch (const std::exception &error) {
     refused = error.what();
   }
-  CHECK(refused.find("no token page") != std::string::npos);
+  CHECK(refused.find("no quota page") != std::string::npos);
   CHECK_EQUAL(TokenPage::open(World::tokens().fd())->words().limit.load(), kNoLimit);
 }

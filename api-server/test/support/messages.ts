@@ -6,7 +6,7 @@ export function openMessage(given: Pick<Open, 'build' | 'library'> & Partial<Ope
   return {
     type: 'open',
     ordinal: 0,
-    tokenFd: null,
+    quotaPageFd: null,
     moduleFolder: null,
     moduleBytes: 0n,
     uploadFolder: null,

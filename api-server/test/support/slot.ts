@@ -8,7 +8,7 @@ import type { FromSlot, ToSlot } from '../../src/ipc.js';
 
 const main = fileURLToPath(new URL('../../src/main.js', import.meta.url));
 
-/** With `tokens` as its token page. */
+/** With `tokens` as its quota page. */
 export function startSlot(tokens: number | 'ignore' = 'ignore') {
   const stdio = ['ignore', 'ignore', 'inherit', 'pipe', 'ignore', tokens] as const;
   const child = spawn(process.execPath, [main], { stdio: [...stdio] });

@@ -1,4 +1,4 @@
-// Dilu's vertical scaling (RCKM, its Algorithm 2): every 5 ms each session gets tokens, one a
+// Dilu's vertical scaling (RCKM, its Algorithm 2): every 5 ms each session gets quota tokens, one a
 // thread block. A session of class latency-strict whose bursts of work take longer than they did
 // puts the GPU into EMERGENCY and makes the others shrink. Two versions: the algorithm as printed,
 // and one with what was found to be wrong in it corrected.
@@ -40,8 +40,8 @@ interface Task {
   readonly charged: bigint;
   /** What has flowed out of its bucket: charged minus this is the level. */
   readonly drained: bigint;
-  /** Tokens of the last period. */
-  readonly tokens: number;
+  /** Quota tokens of the last period. */
+  readonly quotaTokens: number;
   readonly samples: number;
   /** Samples without blocks, up to now, in a row. */
   readonly quiet: number;
@@ -102,7 +102,7 @@ class Step {
 
   run(): QuotaOutput<DiluMemory> {
     const strict = this.#of('latency-strict');
-    const tokens = new Map<number, number>();
+    const quotaTokens = new Map<number, number>();
     // Without anybody to protect there is no state.
     if (strict.length === 0) this.#state = 'NONE';
     const wanted: DiluState[] = [];
@@ -111,13 +111,13 @@ class Step {
       wanted.push(state);
       // As printed, the last one decides for the GPU.
       if (!this.#corrected) this.#state = state;
-      tokens.set(entry.session.id, amount);
+      quotaTokens.set(entry.session.id, amount);
     }
     if (this.#corrected && strict.length > 0) this.#state = mostSevere(wanted);
     for (const entry of this.#of('best-effort')) {
-      tokens.set(entry.session.id, this.#follow(entry));
+      quotaTokens.set(entry.session.id, this.#follow(entry));
     }
-    return this.#output(tokens);
+    return this.#output(quotaTokens);
   }
 
   /** The new sample of its rate. */
@@ -128,7 +128,7 @@ class Step {
     return {
       charged,
       drained: known?.drained ?? charged,
-      tokens: known?.tokens ?? this.#max * constants.initial,
+      quotaTokens: known?.quotaTokens ?? this.#max * constants.initial,
       samples: (known?.samples ?? 0) + 1,
       quiet,
       bursts: measure(known?.bursts ?? noBursts, blocks > 0, this.#corrected),
@@ -150,7 +150,7 @@ class Step {
     const others = this.#entries.filter((other) => other.session.id !== id);
     if (others.every((other) => isQuiet(other.task))) {
       const most = this.#corrected ? limit : this.#max;
-      return ['RECOVERY', Math.min(most, task.tokens * constants.increase)];
+      return ['RECOVERY', Math.min(most, task.quotaTokens * constants.increase)];
     }
     return ['CONTENTION', request];
   }
@@ -171,13 +171,13 @@ class Step {
         return limit;
       case 'EMERGENCY':
         // As printed, a slowdown below 1 makes more of it.
-        return Math.min(request, task.tokens) / (this.#slowest + (this.#corrected ? 1 : 0));
+        return Math.min(request, task.quotaTokens) / (this.#slowest + (this.#corrected ? 1 : 0));
       case 'RECOVERY': {
-        if (this.#corrected && this.#step % constants.increaseEvery !== 0) return task.tokens;
-        return Math.min(task.tokens * constants.increase, limit);
+        if (this.#corrected && this.#step % constants.increaseEvery !== 0) return task.quotaTokens;
+        return Math.min(task.quotaTokens * constants.increase, limit);
       }
       case 'CONTENTION':
-        return task.tokens;
+        return task.quotaTokens;
     }
   }
 
@@ -190,18 +190,19 @@ class Step {
     return this.#entries.filter(({ session }) => session.class === wanted);
   }
 
-  #output(tokens: ReadonlyMap<number, number>): QuotaOutput<DiluMemory> {
+  #output(quotaTokens: ReadonlyMap<number, number>): QuotaOutput<DiluMemory> {
     const limits = new Map<number, bigint>();
     const tasks = new Map<number, Task>();
     for (const { session, task } of this.#entries) {
       const floor = Math.max(1, constants.floor * this.#max * (session.shareRequest / 100));
-      const amount = Math.max(floor, tokens.get(session.id) ?? 0);
-      // A leaky bucket: the level sinks by the tokens, not below nothing; who is above the tokens
-      // waits. At just the tokens one may still start, so the limit is one more.
+      const amount = Math.max(floor, quotaTokens.get(session.id) ?? 0);
+      // A leaky bucket: in each period its level sinks by the session's quota tokens, to nothing at
+      // least. A session waits while its level is above them; at exactly that many it may still start,
+      // so the limit is one more.
       const flown = task.drained + BigInt(Math.floor(amount));
       const drained = flown < task.charged ? flown : task.charged;
       limits.set(session.id, drained + BigInt(Math.floor(amount)) + 1n);
-      tasks.set(session.id, { ...task, drained, tokens: amount });
+      tasks.set(session.id, { ...task, drained, quotaTokens: amount });
     }
     const memory = { state: this.#state, owners: this.#owners, step: this.#step, tasks };
     return { limits, memory };

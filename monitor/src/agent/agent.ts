@@ -1,5 +1,5 @@
 // The local agent: guests beside it connect without TLS and without secrets, it goes on to the
-// server with both. So no TLS library, no key and no token is in the user's process.
+// server with both. So no TLS library, no key and no access token is in the user's process.
 import { chmodSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
@@ -11,7 +11,7 @@ import { pass, relayOptions } from '../network/relay.js';
 import { type Address, formatAddress } from '../options/values.js';
 import { isLocal } from '../tenants/tenants.js';
 import { AgentHello, type First } from './hello.js';
-import { AgentTickets } from './tickets.js';
+import { TicketServers } from './ticket-servers.js';
 import { Upstream, type UpstreamOptions, upstreamError } from './upstream.js';
 
 export interface AgentOptions extends UpstreamOptions {
@@ -25,7 +25,7 @@ export class Agent {
   readonly #options: AgentOptions;
   readonly #log: Log;
   readonly #upstream: Upstream;
-  readonly #tickets = new AgentTickets();
+  readonly #tickets = new TicketServers();
   readonly #server: Server;
   readonly #guests = new Set<Socket>();
 
@@ -101,7 +101,7 @@ export class Agent {
     const timer = setTimeout(() => {
       refuse(guest, new OutboardError('OB_HELLO_SLOW', helloSeconds));
     }, helloSeconds * 1000);
-    const hello = new AgentHello(this.#upstream.token);
+    const hello = new AgentHello(this.#upstream.accessToken);
     const settled = () => {
       clearTimeout(timer);
       guest.off('data', read).off('end', left).off('close', settled);

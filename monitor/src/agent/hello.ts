@@ -1,6 +1,6 @@
-// The guest's first bytes as the local agent reads them: enough to put a token into the Hello of a
-// guest that has none, and to see which server it is for. All else is the server's to judge, so it
-// goes on as it came.
+// The guest's first bytes as the local agent reads them: enough to put an access token into the Hello of
+// a guest that has none, and to see which server the guest wants. The server judges all else, so the
+// agent passes it on unchanged.
 import { decodeHello, type Hello, preface, wire } from '../../../api-server/src/control.js';
 import { OutboardError } from '../base/errors.js';
 import { printable } from '../base/printable.js';
@@ -13,12 +13,12 @@ export interface First {
 }
 
 export class AgentHello {
-  readonly #token: string;
+  readonly #accessToken: string;
   #bytes: Buffer = Buffer.alloc(0);
 
-  /** `token`: empty, there is none to give. */
-  constructor(token: string) {
-    this.#token = token;
+  /** `accessToken`: empty, there is none to give. */
+  constructor(accessToken: string) {
+    this.#accessToken = accessToken;
   }
 
   /** Undefined: more is needed. Throws the refusal of what is no guest. */
@@ -41,8 +41,8 @@ export class AgentHello {
     if (bytes.length < end) return undefined;
     const message = bytes.subarray(wire.prefaceBytes, end);
     const hello = understand(message);
-    if (this.#token === '' || hello?.token !== '') return { bytes, hello };
-    const field = tokenField(this.#token);
+    if (this.#accessToken === '' || hello?.token !== '') return { bytes, hello };
+    const field = accessTokenField(this.#accessToken);
     const whole = length + field.length;
     if (whole > wire.controlMax)
       throw new OutboardError('OB_HELLO_TOO_LONG', whole, wire.controlMax);
@@ -63,8 +63,8 @@ function understand(message: Buffer): Hello | null {
  * Hello.token, encoded. It is appended, which in protobuf is the same as setting it; encoding the whole
  * message anew would lose the fields of a guest that is newer than this agent.
  */
-function tokenField(token: string): Buffer {
-  const bytes = Buffer.from(token);
+function accessTokenField(accessToken: string): Buffer {
+  const bytes = Buffer.from(accessToken);
   const field = 9;
   const lengthDelimited = 2;
   return Buffer.concat([

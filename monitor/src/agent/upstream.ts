@@ -6,7 +6,7 @@ import { OutboardError } from '../base/errors.js';
 import { FileWatch } from '../base/file-watch.js';
 import type { Log } from '../base/log.js';
 import { printable } from '../base/printable.js';
-import { CrowdLog } from '../network/crowd-log.js';
+import { LimitedLog } from '../network/limited-log.js';
 import { relayOptions } from '../network/relay.js';
 import { type Address, formatAddress } from '../options/values.js';
 import { filesOf, readTls, type TlsFiles, tlsReason } from '../tls/tls.js';
@@ -15,7 +15,7 @@ export interface UpstreamOptions {
   /** Tried in turn. */
   servers: readonly Address[];
   files: TlsFiles;
-  tokenFile: string | null;
+  accessTokenFile: string | null;
   /** What the server's certificate must be for; null: the host that is connected to. */
   serverName: string | null;
   /** For all servers together. */
@@ -25,13 +25,13 @@ export interface UpstreamOptions {
 interface Credentials {
   context: SecureContext;
   /** Empty: none. */
-  token: string;
+  accessToken: string;
 }
 
 export class Upstream {
   readonly #options: UpstreamOptions;
   readonly #log: Log;
-  readonly #crowd: CrowdLog;
+  readonly #limitedLog: LimitedLog;
   readonly #watch: FileWatch;
   #credentials: Credentials;
 
@@ -39,17 +39,17 @@ export class Upstream {
   constructor(options: UpstreamOptions, log: Log) {
     this.#options = options;
     this.#log = log;
-    this.#crowd = new CrowdLog(log);
-    const { files, tokenFile } = options;
-    const watched = [...filesOf(files), ...(tokenFile === null ? [] : [tokenFile])];
+    this.#limitedLog = new LimitedLog(log);
+    const { files, accessTokenFile } = options;
+    const watched = [...filesOf(files), ...(accessTokenFile === null ? [] : [accessTokenFile])];
     this.#credentials = read(options);
     this.#watch = new FileWatch(watched, () => this.#reload(), {
       say: (text) => log.warn(text),
     });
   }
 
-  get token(): string {
-    return this.#credentials.token;
+  get accessToken(): string {
+    return this.#credentials.accessToken;
   }
 
   close() {
@@ -81,7 +81,7 @@ export class Upstream {
 
   /** Of each server so many lines: guests try again. */
   fails({ host }: Address, { code, message }: OutboardError, next = '') {
-    this.#crowd.write('warn', host, { code }, `${message}${next}`);
+    this.#limitedLog.write('warn', host, { code }, `${message}${next}`);
   }
 
   #connectTo({ host, port }: Address, limitMs: number, signal: AbortSignal): Promise<TLSSocket> {
@@ -134,23 +134,26 @@ export class Upstream {
   }
 }
 
-function read({ files, tokenFile }: UpstreamOptions): Credentials {
-  return { context: createSecureContext(readTls(files)), token: readToken(tokenFile) };
+function read({ files, accessTokenFile }: UpstreamOptions): Credentials {
+  return {
+    context: createSecureContext(readTls(files)),
+    accessToken: readAccessToken(accessTokenFile),
+  };
 }
 
-function readToken(file: string | null): string {
+function readAccessToken(file: string | null): string {
   if (file === null) return '';
-  let token: string;
+  let accessToken: string;
   try {
-    token = readFileSync(file, 'utf8').trim();
+    accessToken = readFileSync(file, 'utf8').trim();
   } catch (error) {
     throw new OutboardError('OB_AGENT_TOKEN', (error as Error).message);
   }
   // As the guest library takes it.
-  if (!/^[\x21-\x7e]{1,4095}$/.test(token)) {
+  if (!/^[\x21-\x7e]{1,4095}$/.test(accessToken)) {
     throw new OutboardError('OB_AGENT_TOKEN', `${file} holds no token, or more than one`);
   }
-  return token;
+  return accessToken;
 }
 
 const aboutCertificate =

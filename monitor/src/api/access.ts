@@ -1,8 +1,8 @@
 // Who may ask the HTTP API what.
 //
-// With operators configured, a request over TCP carries a token (`Authorization: Bearer`), which no
-// browser sends by itself: a page of somebody else has nothing to abuse. Without operators, being on
-// this machine is the right to act, and a browser on this machine shows pages of anybody. Against
+// With operators configured, a request over TCP carries an access token (`Authorization: Bearer`). No
+// browser sends that by itself, so a page of somebody else has nothing to abuse. Without operators,
+// whoever is on this machine may act, and a browser on this machine shows pages of anybody. Against
 // those:
 //  - acts are PUT and DELETE, never GET or POST: a page of another origin cannot send them without
 //    the preflight question, to which this server never agrees (it knows no CORS header);
@@ -10,10 +10,10 @@
 //    it asks; that holds for the WebSocket too, where browsers ask no preflight question;
 //  - DNS rebinding, which makes a page of another name look like the same origin, is seen by that
 //    name in Host: without operators only names of this machine itself are answered.
-// Whoever can open the Unix socket has been let in by its file mode, 0600, but may be a slot's process
-// that a tenant has taken over: what counts is the token in the file beside it (socket-token.ts), or
-// that of an operator. That a request came through it is known from the listener, and from nothing that
-// may be missing for another reason: a TCP connection that its sender has reset has no address either.
+// The file mode of the Unix socket, 0600, keeps out other users, but not a slot's process that a tenant
+// has taken over. So a request through it, too, must carry an access token: that in the file beside the
+// socket (socket-token.ts) or an operator's. The listener says which requests came through the socket.
+// A missing address would not do: a TCP connection that its sender has reset has none either.
 import { timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
@@ -25,8 +25,8 @@ export interface Operator {
   rights: 'view' | 'act';
 }
 
-/** Null: the token is not valid. Compares in constant time. */
-export type Authorise = (token: string) => Operator | null;
+/** Null: the access token is not valid. Compares in constant time. */
+export type Authorise = (accessToken: string) => Operator | null;
 
 /** What proxies say of those they speak for. */
 const proxyHeaders = [
@@ -38,15 +38,15 @@ const proxyHeaders = [
   'via',
 ];
 
-/** A WebSocket of a browser carries no headers of the page's making; the token is a subprotocol. */
+/** A page cannot set headers of its WebSocket, so the access token is sent as a subprotocol. */
 const bearerProtocol = 'outboard.bearer.';
 
-/** With the token of the socket. */
+/** Requests that came through a Unix socket, with the access token of that socket. */
 const throughUnix = new WeakMap<IncomingMessage, Buffer>();
 
 /** For the listener of a Unix socket to say; every other request is taken for one over TCP. */
-export function cameThroughUnix(request: IncomingMessage, token: string) {
-  throughUnix.set(request, Buffer.from(token));
+export function cameThroughUnix(request: IncomingMessage, accessToken: string) {
+  throughUnix.set(request, Buffer.from(accessToken));
 }
 
 /** For logs. */
@@ -62,7 +62,7 @@ export function admitRequest(request: IncomingMessage, authorise: Authorise | nu
   const peer = request.socket.remoteAddress;
   // Reset: there is nobody to answer, and nobody who could be known.
   if (peer === undefined) throw new OutboardError('OB_API_GONE');
-  if (authorise) return admitOperator(tokenOf(request), authorise);
+  if (authorise) return admitOperator(accessTokenOf(request), authorise);
   if (!isLoopback(peer)) throw new OutboardError('OB_API_PEER', peer);
   // A proxy on this machine speaks for somebody elsewhere.
   const forwarded = proxyHeaders
@@ -74,20 +74,20 @@ export function admitRequest(request: IncomingMessage, authorise: Authorise | nu
   return { name: 'local', rights: 'act' };
 }
 
-function admitOperator(token: string | null, authorise: Authorise | null): Operator {
-  const operator = token === null ? null : authorise?.(token);
+function admitOperator(accessToken: string | null, authorise: Authorise | null): Operator {
+  const operator = accessToken === null ? null : authorise?.(accessToken);
   if (!operator) throw new OutboardError('OB_API_TOKEN');
   return operator;
 }
 
 function admitLocal(request: IncomingMessage, own: Buffer, authorise: Authorise | null): Operator {
-  const token = tokenOf(request);
-  const shown = Buffer.from(token ?? '');
+  const accessToken = accessTokenOf(request);
+  const shown = Buffer.from(accessToken ?? '');
   const isOwn = shown.length === own.length && timingSafeEqual(shown, own);
-  return isOwn ? { name: 'local', rights: 'act' } : admitOperator(token, authorise);
+  return isOwn ? { name: 'local', rights: 'act' } : admitOperator(accessToken, authorise);
 }
 
-/** The page itself, which asks for the token where one is wanted. Throws the refusal. */
+/** The page itself, which asks for the access token where one is wanted. Throws the refusal. */
 export function admitToPage(request: IncomingMessage, authorise: Authorise | null) {
   if (!authorise && !throughUnix.has(request)) admitRequest(request, null);
 }
@@ -118,7 +118,7 @@ function originHost(origin: string): string | null {
   }
 }
 
-function tokenOf({ headers }: IncomingMessage): string | null {
+function accessTokenOf({ headers }: IncomingMessage): string | null {
   const [, bearer] = /^Bearer +(\S+)$/i.exec(headers.authorization ?? '') ?? [];
   if (bearer !== undefined) return bearer;
   const protocols = (headers['sec-websocket-protocol'] ?? '').split(',').map((one) => one.trim());
@@ -128,9 +128,9 @@ function tokenOf({ headers }: IncomingMessage): string | null {
     : Buffer.from(encoded.slice(bearerProtocol.length), 'base64url').toString();
 }
 
-/** The subprotocol that carries a token. */
-export function bearerSubprotocol(token: string): string {
-  return bearerProtocol + Buffer.from(token).toString('base64url');
+/** The subprotocol that carries an access token. */
+export function bearerSubprotocol(accessToken: string): string {
+  return bearerProtocol + Buffer.from(accessToken).toString('base64url');
 }
 
 function nameOf(host: string): string {

@@ -102,9 +102,9 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   try {
     const addresses: Listen[] = [];
     for (const listen of options.listen) {
-      const token = newSocketToken();
+      const accessToken = newSocketToken();
       const arrived = (request: IncomingMessage) => {
-        if (listen.kind === 'unix') cameThroughUnix(request, token);
+        if (listen.kind === 'unix') cameThroughUnix(request, accessToken);
       };
       const server = createServer(patience, (request, response) => {
         arrived(request);
@@ -121,7 +121,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       servers.push(server);
       if (listen.kind === 'unix') {
         // Before the loop turns, and the first request is read.
-        tellToken(listen, token);
+        tellAccessToken(listen, accessToken);
         sockets.push(listen.path);
       }
     }
@@ -134,11 +134,11 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   }
 }
 
-function tellToken(listen: Extract<Listen, { kind: 'unix' }>, token: string) {
+function tellAccessToken(listen: Extract<Listen, { kind: 'unix' }>, accessToken: string) {
   try {
-    writeSocketToken(listen.path, token);
+    writeSocketToken(listen.path, accessToken);
   } catch (error) {
-    const why = `its token cannot be written: ${(error as Error).message}`;
+    const why = `its access token cannot be written: ${(error as Error).message}`;
     throw new OutboardError('OB_API_LISTEN', formatListen(listen), why);
   }
 }
@@ -290,7 +290,7 @@ function asProblem(error: unknown, log: Log): OutboardError {
   return new OutboardError('OB_INTERNAL', message);
 }
 
-/** Its peer is known from the beginning, so that only the token can have become wrong. */
+/** Its peer is known from the beginning, so that only the access token can have become wrong. */
 function mayStay(request: IncomingMessage, authorise: Authorise | null): boolean {
   try {
     admitRequest(request, authorise);

@@ -13,7 +13,7 @@ import type { LiveMessage } from './live.js';
 import type { DrainView } from './schemas.js';
 import { readSocketToken } from './socket-token.js';
 
-/** Where a server that was installed as a service can be asked without a token. */
+/** Where a server that was installed as a service can be asked without an access token. */
 const usualSocket = '/run/outboard/api.sock';
 const usualUrl = 'http://127.0.0.1:4461';
 const answerSeconds = 30;
@@ -31,7 +31,7 @@ export const apiOptions = {
   'token-file': {
     env: 'OUTBOARD_OPERATOR_TOKEN_FILE',
     value: 'FILE',
-    help: "holds the operator's token, where the server wants one",
+    help: "holds the operator's access token, where the server wants one",
     parse: (text: string) => path.resolve(text),
     fallback: null,
     path: true,
@@ -58,13 +58,13 @@ function parseApi(text: string): string {
 
 export class ApiClient {
   readonly where: string;
-  readonly #token: string | null;
+  readonly #accessToken: string | null;
   /** Null: it is no Unix socket. */
   readonly #socket: string | null;
 
-  constructor({ api, 'token-file': tokenFile }: ApiValues) {
+  constructor({ api, 'token-file': accessTokenFile }: ApiValues) {
     this.where = api ?? (existsSync(usualSocket) ? `unix:${usualSocket}` : usualUrl);
-    this.#token = tokenFile === null ? null : readToken(tokenFile);
+    this.#accessToken = accessTokenFile === null ? null : readAccessToken(accessTokenFile);
     const { where } = this;
     this.#socket = where.startsWith('unix:') ? where.slice('unix:'.length) : null;
   }
@@ -137,8 +137,9 @@ export class ApiClient {
 
   #headers(): Record<string, string> {
     // Read each time: the server may be another one than before.
-    const token = this.#token ?? (this.#socket === null ? null : readSocketToken(this.#socket));
-    return token === null ? {} : { authorization: `Bearer ${token}` };
+    const accessToken =
+      this.#accessToken ?? (this.#socket === null ? null : readSocketToken(this.#socket));
+    return accessToken === null ? {} : { authorization: `Bearer ${accessToken}` };
   }
 
   #refusal(json: unknown): OutboardError | null {
@@ -186,7 +187,7 @@ function parsed(text: string): unknown {
   }
 }
 
-function readToken(file: string): string {
+function readAccessToken(file: string): string {
   let text: string;
   try {
     text = readFileSync(file, 'utf8').trim();

@@ -40,7 +40,7 @@ const linesMost = 500;
 interface Client {
   socket: WebSocket;
   form: Form;
-  /** Whether its operator is one still: tokens end, and are taken back. */
+  /** Whether its operator is one still: access tokens end, and are taken back. */
   mayStay: () => boolean;
   /** Whether it has answered the last ping. */
   alive: boolean;
@@ -114,7 +114,7 @@ export class Live {
     for (const client of this.#clients) {
       if (client.mayStay()) this.#send(client, encoded);
       // 1008: it is not allowed.
-      else client.socket.close(1008, 'the token is not valid any more');
+      else client.socket.close(1008, 'the access token is not valid any more');
     }
   }
 

@@ -41,7 +41,7 @@ export function openapi(): Json {
       version,
       description:
         'What an operator of `outboard serve` sees and does. Live state is on the WebSocket /v1/live ' +
-        '(subprotocol json or msgpack). Over TCP requests carry the token of an operator; without ' +
+        '(subprotocol json or msgpack). Over TCP requests carry the access token of an operator; without ' +
         'operators only this machine itself is answered. Bytes and seconds are numbers.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
@@ -53,7 +53,11 @@ export function openapi(): Json {
         Object.entries(named).map(([name, schema]) => [name, inlined(schema)]),
       ),
       securitySchemes: {
-        operator: { type: 'http', scheme: 'bearer', description: 'the token of an operator' },
+        operator: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'the access token of an operator',
+        },
       },
     },
   };

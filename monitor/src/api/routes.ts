@@ -31,7 +31,7 @@ export interface Route {
   /** Its name in the OpenAPI document, and for programs made from it. */
   id: string;
   summary: string;
-  /** `open`: for probes, which have no token. */
+  /** `open`: for probes, which have no access token. */
   rights: 'open' | 'view' | 'act';
   params?: TSchema;
   query?: TSchema;

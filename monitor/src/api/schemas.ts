@@ -140,7 +140,7 @@ export const Tenant = Type.Object({
       description: 'it may use; null: all',
     }),
   }),
-  expires: nullableString('when its token stops being valid'),
+  expires: nullableString('when its access token stops being valid'),
   sessions: Type.Integer({ description: 'running' }),
   queued: Type.Integer({ description: 'waiting' }),
   memory: bytes('reserved for its sessions'),
@@ -227,7 +227,7 @@ export const Policies = Type.Object({
     Type.Object({
       name: Type.String(),
       summary: Type.String(),
-      unit: Type.String({ description: 'of its tokens' }),
+      unit: Type.String({ description: 'of its quota tokens' }),
       periodMs: Type.Number(),
     }),
   ),

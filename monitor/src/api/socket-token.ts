@@ -1,6 +1,6 @@
-// The token of the API's Unix socket, in a file beside it. The socket's mode lets in this server's user;
-// so run the processes of slots, which can connect to any Unix socket that they may open, but cannot read
-// this file (sandbox.ts). Commands read it by themselves.
+// The access token of the API's Unix socket, in a file beside it. The socket's mode lets in this server's
+// user, as which the slots' processes run, too: they can open the socket, but cannot read this file
+// (sandbox.ts). Commands read it by themselves.
 import { randomBytes } from 'node:crypto';
 import { closeSync, constants, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 
@@ -15,12 +15,12 @@ export function newSocketToken(): string {
 }
 
 /** For the server that listens on the socket from now on. */
-export function writeSocketToken(socket: string, token: string) {
+export function writeSocketToken(socket: string, accessToken: string) {
   const file = socketTokenFile(socket);
   rmSync(file, { force: true });
   const fd = openSync(file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
   try {
-    writeSync(fd, `${token}\n`);
+    writeSync(fd, `${accessToken}\n`);
   } finally {
     closeSync(fd);
   }

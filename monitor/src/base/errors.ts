@@ -173,17 +173,17 @@ const table = {
   // Who may come in.
   OB_TOKEN_MISSING: {
     sentence: 'this server serves its tenants only, and the program brings no token',
-    remedy: 'Set OUTBOARD_TOKEN_FILE to the file with the token of `outboard tenant add`.',
+    remedy: 'Set OUTBOARD_TOKEN_FILE to the file with the access token of `outboard tenant add`.',
     result: 'CUDA_ERROR_NOT_PERMITTED',
   },
   OB_TOKEN_UNKNOWN: {
     sentence: 'no tenant of this server has the token that the program brings',
     remedy:
-      'See OUTBOARD_TOKEN and OUTBOARD_TOKEN_FILE; a new token comes from `outboard tenant rotate` on the server.',
+      'See OUTBOARD_TOKEN and OUTBOARD_TOKEN_FILE; a new access token comes from `outboard tenant rotate` on the server.',
     result: 'CUDA_ERROR_NOT_PERMITTED',
   },
   OB_TOKEN_EXPIRED: {
-    sentence: 'the token of tenant %s expired at %s',
+    sentence: 'the access token of tenant %s expired at %s',
     remedy: 'Get a new one, from `outboard tenant rotate` on the server.',
     result: 'CUDA_ERROR_NOT_PERMITTED',
   },
@@ -200,7 +200,7 @@ const table = {
   },
   OB_CERTIFICATE_UNKNOWN: {
     sentence: 'no tenant of this server has the client certificate of %s',
-    remedy: 'Add the name to `certificates:` of a tenant, or bring a token.',
+    remedy: 'Add the name to `certificates:` of a tenant, or bring an access token.',
     result: 'CUDA_ERROR_NOT_PERMITTED',
   },
   OB_TENANT_EXPIRED: {
@@ -256,13 +256,13 @@ const table = {
   },
   OB_OPERATORS_NEEDED: {
     sentence:
-      'the HTTP API on %s would answer nobody: %s names tenants, and no operator with a token',
+      'the HTTP API on %s would answer nobody: %s names tenants, and no operator with an access token',
     remedy:
       'Add one with `outboard tenant add NAME --operator act`, or name a Unix socket with --http unix:PATH, or say --http none.',
   },
   OB_TENANT_EXISTS: {
     sentence: '%s names %s already',
-    remedy: 'Choose another name, or use `outboard tenant rotate` for a new token.',
+    remedy: 'Choose another name, or use `outboard tenant rotate` for a new access token.',
   },
   OB_TENANT_NOT_THERE: {
     sentence: '%s names no %s',
@@ -280,8 +280,8 @@ const table = {
     remedy: 'Listen on a Unix socket or a loopback address.',
   },
   OB_AGENT_TOKEN: {
-    sentence: 'the token cannot be read: %s',
-    remedy: 'Name a file that holds the token and nothing else with --token-file.',
+    sentence: 'the access token cannot be read: %s',
+    remedy: 'Name a file that holds the access token and nothing else with --token-file.',
     result: 'CUDA_ERROR_SYSTEM_NOT_READY',
   },
   OB_AGENT_UNREACHABLE: {
@@ -378,7 +378,7 @@ const table = {
     remedy: 'See /v1/openapi.json for what it takes.',
   },
   OB_API_TOKEN: {
-    sentence: "the request carries no operator's token that is valid here",
+    sentence: "the request carries no operator's access token that is valid here",
     remedy:
       'Send `Authorization: Bearer TOKEN`; commands read it from the file that OUTBOARD_OPERATOR_TOKEN_FILE names, and through a Unix socket PATH from PATH.token by themselves.',
   },
@@ -388,11 +388,12 @@ const table = {
   },
   OB_API_RIGHTS: {
     sentence: 'operator %s may look, and not act',
-    remedy: 'Use the token of an operator who may act.',
+    remedy: 'Use the access token of an operator who may act.',
   },
   OB_API_PEER: {
     sentence: 'requests from %s are not answered: without operators only this machine itself is',
-    remedy: 'Configure operators with tokens, or ask on the GPU machine, for example through ssh.',
+    remedy:
+      'Configure operators with access tokens, or ask on the GPU machine, for example through ssh.',
   },
   OB_API_ORIGIN: {
     sentence: "the request comes from a web page of %s, which is not this server's own",
@@ -400,7 +401,7 @@ const table = {
   },
   OB_API_HOST: {
     sentence: 'the request is for %s, which is no name of this machine itself',
-    remedy: 'Use localhost or 127.0.0.1 in the address, or configure operators with tokens.',
+    remedy: 'Use localhost or 127.0.0.1 in the address, or configure operators with access tokens.',
   },
   OB_API_BUSY: {
     sentence: '%s programs follow this server live already, which is the most',
@@ -419,8 +420,9 @@ const table = {
     remedy: 'Name the HTTP API of an `outboard serve` with --api, of the same release.',
   },
   OB_TOKEN_FILE: {
-    sentence: "the operator's token cannot be read from %s: %s",
-    remedy: 'Name a file that holds the token and nothing else in OUTBOARD_OPERATOR_TOKEN_FILE.',
+    sentence: "the operator's access token cannot be read from %s: %s",
+    remedy:
+      'Name a file that holds the access token and nothing else in OUTBOARD_OPERATOR_TOKEN_FILE.',
   },
   OB_NOT_READY: {
     sentence: 'no sessions are taken now: %s',

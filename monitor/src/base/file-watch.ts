@@ -1,4 +1,4 @@
-// Says when files have changed: certificates, tokens and tenants are replaced while we run. The
+// Says when files have changed: certificates, access tokens and tenants are replaced while we run. The
 // folders are watched rather than the files, because files are replaced by renaming (editors,
 // Kubernetes' ..data); now and then the files are looked at all the same, because not every file
 // system tells (NFS), and watches are a limited resource.

@@ -60,7 +60,7 @@ const options = {
   'token-file': {
     env: 'OUTBOARD_TOKEN_FILE',
     value: 'FILE',
-    help: 'the token for guests that bring none',
+    help: 'the access token for guests that bring none',
     parse: file,
     fallback: null,
   } satisfies Option<string | null>,
@@ -99,9 +99,9 @@ export const agent: Command = {
   help: `Usage: outboard agent --server HOST:PORT [OPTIONS]
 
 Takes connections of programs beside it, without TLS, and passes them on to an \`outboard serve\`
-by TLS 1.3, with a client certificate and a token if it has them. Point OUTBOARD_SERVER of the
+by TLS 1.3, with a client certificate and an access token if it has them. Point OUTBOARD_SERVER of the
 programs at --listen. Whoever can connect there acts with the credentials of the agent: a Unix
-socket (mode 0600) is its owner's alone. Certificates and token are read again when their files
+socket (mode 0600) is its owner's alone. Certificates and access token are read again when their files
 change. SIGTERM: nobody new, and the end when the last program has gone, or after --grace; a second
 signal ends it at once.
 
@@ -124,7 +124,7 @@ ${optionsHelp(options)}
           listen: values.listen,
           servers: server,
           files: { cert, key, ca },
-          tokenFile: values['token-file'],
+          accessTokenFile: values['token-file'],
           serverName: values['server-name'],
           connectSeconds: values['connect-timeout'],
           helloSeconds: values['hello-timeout'],

@@ -3,13 +3,21 @@ import { clean, print, printJson } from '../cli/table.js';
 import { yesNo } from '../options/options.js';
 import { parseCount } from '../options/values.js';
 import { examine, milliseconds, type Step } from '../run/doctor.js';
-import { askedBy, guestEnvironment, options as runOptions, tokenEnvironment } from './run.js';
+import { accessTokenEnvironment, askedBy, guestEnvironment, options as runOptions } from './run.js';
 
-const { server, 'token-file': tokenFile, class: kind, gpus, memory, share, build } = runOptions;
+const {
+  server,
+  'token-file': accessTokenFile,
+  class: kind,
+  gpus,
+  memory,
+  share,
+  build,
+} = runOptions;
 
 const options = {
   server,
-  'token-file': tokenFile,
+  'token-file': accessTokenFile,
   class: kind,
   gpus,
   memory,
@@ -51,7 +59,7 @@ export const doctor = command({
   summary: 'say, as a tenant, whether a server can be used, and run a first kernel',
   about: `
 Looks at a server as a program of \`outboard run\` would, with the same options: the way there, who
-answers, whether the token is good, which GPUs there are and what of them could be had now, whether one
+answers, whether the access token is good, which GPUs there are and what of them could be had now, whether one
 would have to wait. Then a small program of ours attaches, loads a module, runs its kernel and looks at
 the result. Each step with its time.
 
@@ -61,7 +69,7 @@ session begins, 6 when a session begins and the kernel does not run or is wrong.
   async run(values) {
     const env = guestEnvironment(values.build, process.env, {
       OUTBOARD_TOKEN_FILE: values['token-file'] ?? undefined,
-      ...tokenEnvironment(process.argv),
+      ...accessTokenEnvironment(process.argv),
       OUTBOARD_CLASS: values.class ?? undefined,
       OUTBOARD_GPUS: values.gpus?.toString(),
       OUTBOARD_MEMORY: values.memory?.toString(),

@@ -23,7 +23,7 @@ import {
   parseServers,
   parseShare,
 } from '../options/values.js';
-import { type Asked, probeOf, tokenOf } from '../run/doctor.js';
+import { type Asked, accessTokenOf, probeOf } from '../run/doctor.js';
 import { whyNotPreloaded } from '../run/program-file.js';
 import { pythonOf, pythonSettings } from '../run/python-client.js';
 import { readStats } from '../run/stats.js';
@@ -42,7 +42,7 @@ export const options = {
   'token-file': {
     env: 'OUTBOARD_TOKEN_FILE',
     value: 'FILE',
-    help: 'the token that says who asks',
+    help: 'the access token that says who asks',
     parse: (text) => path.resolve(text),
     fallback: null,
   } satisfies Option<string | null>,
@@ -152,7 +152,7 @@ ${optionsHelp(options)}
       const env = guestEnvironment(values.build, process.env, {
         OUTBOARD_SERVER: values.server,
         OUTBOARD_TOKEN_FILE: values['token-file'] ?? undefined,
-        ...tokenEnvironment(own),
+        ...accessTokenEnvironment(own),
         OUTBOARD_NAME: values.name ?? undefined,
         OUTBOARD_CLASS: values.class ?? undefined,
         OUTBOARD_GPUS: values.gpus?.toString(),
@@ -185,7 +185,7 @@ ${optionsHelp(options)}
   },
 };
 
-/** The same that the program will ask for, with its token. */
+/** The same that the program will ask for, with its access token. */
 export function askedBy(
   values: Pick<
     Values<typeof options>,
@@ -199,7 +199,7 @@ export function askedBy(
   const [request = 0, limit = request] = (values.share ?? '0').split(':').map(Number);
   return {
     servers: values.server.split(','),
-    token: token(env, values['token-file']),
+    accessToken: accessToken(env, values['token-file']),
     gpus: values.gpus ?? 1,
     memory: values.memory ?? 0n,
     shareRequest: request,
@@ -211,9 +211,9 @@ export function askedBy(
   };
 }
 
-function token(env: NodeJS.ProcessEnv, file: string | null): string {
+function accessToken(env: NodeJS.ProcessEnv, file: string | null): string {
   try {
-    return tokenOf(env, file);
+    return accessTokenOf(env, file);
   } catch (error) {
     throw new OutboardError('OB_AGENT_TOKEN', (error as Error).message);
   }
@@ -255,8 +255,8 @@ function statsFile(wanted: string | null) {
   };
 }
 
-/** A file named as an option goes before a token in the environment, which the library would prefer. */
-export function tokenEnvironment(args: readonly string[]): NodeJS.ProcessEnv {
+/** The guest library prefers OUTBOARD_TOKEN to a file, so that a file named as an option unsets it. */
+export function accessTokenEnvironment(args: readonly string[]): NodeJS.ProcessEnv {
   return args.some((arg) => /^--token-file(=|$)/.test(arg)) ? { OUTBOARD_TOKEN: '' } : {};
 }
 

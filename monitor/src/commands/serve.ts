@@ -195,7 +195,7 @@ async function serveWith(values: ServeValues): Promise<number> {
   return exitCodes.ok;
 }
 
-/** What a slot's process must not find: the tokens of the API's sockets, and the server's key. */
+/** What a slot's process must not find: the access tokens of the API's sockets, and the server's key. */
 function secretsOf({ http, 'tls-key': key }: ServeValues): string[] {
   const sockets = http.flatMap((one) => (one.kind === 'unix' ? [socketTokenFile(one.path)] : []));
   return key === null ? sockets : [...sockets, key];

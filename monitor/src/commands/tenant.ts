@@ -13,7 +13,7 @@ import {
   yesNo,
 } from '../options/options.js';
 import { formatBytes, parseBytes, parseChoice, parseCount } from '../options/values.js';
-import type { Token } from '../tenants/access-token.js';
+import type { AccessToken } from '../tenants/access-token.js';
 import { addOperator, addTenant, remove, rotate } from '../tenants/edit.js';
 import { parseMoment, readTenantsFile, type TenantsContent } from '../tenants/file.js';
 
@@ -99,7 +99,7 @@ const options = {
   expires: {
     env: 'OUTBOARD_TENANT_EXPIRES',
     value: 'DATE',
-    help: 'add: when it is not admitted any more; rotate: when the new token ends; as 2027-01-31 or 2027-01-31T12:00:00Z',
+    help: 'add: when it is not admitted any more; rotate: when the new access token ends; as 2027-01-31 or 2027-01-31T12:00:00Z',
     parse: parseDate,
     fallback: null,
     shown: 'never',
@@ -114,7 +114,7 @@ const options = {
   overlap: {
     env: 'OUTBOARD_TENANT_OVERLAP',
     value: 'TIME',
-    help: 'rotate: how long the old tokens still hold, as in 90m, 24h or 7d; 0: they end now',
+    help: 'rotate: how long the old access tokens still hold, as in 90m, 24h or 7d; 0: they end now',
     parse: parseTime,
     fallback: 24 * 3600,
     shown: '24h',
@@ -122,7 +122,7 @@ const options = {
   'token-file': {
     env: 'OUTBOARD_TENANT_TOKEN_FILE',
     value: 'FILE',
-    help: 'write the new token there (mode 0600) and not to stdout',
+    help: 'write the new access token there (mode 0600) and not to stdout',
     parse: (text) => path.resolve(text),
     fallback: null,
   } satisfies Option<string | null>,
@@ -133,14 +133,14 @@ type TenantValues = Values<typeof options> & { tenants: string };
 
 export const tenant: Command = {
   name: 'tenant',
-  summary: 'admit tenants and operators, and give them tokens',
+  summary: 'admit tenants and operators, and give them access tokens',
   help: `Usage: outboard tenant add NAME [OPTIONS]
        outboard tenant rotate NAME [OPTIONS]
        outboard tenant remove NAME [OPTIONS]
        outboard tenant list [OPTIONS]
 
 Changes the tenants file, which a running \`outboard serve\` takes over at once. \`add\` and
-\`rotate\` print a token, the only time that it can be seen: the file holds its hash. Comments
+\`rotate\` print an access token, the only time that it can be seen: the file holds its hash. Comments
 and order of the file stay. Sessions that run are left alone.
 
 ${optionsHelp(options)}
@@ -169,14 +169,14 @@ const actions: Record<
 > = {
   async add(name, values) {
     const who = required(name, 'add');
-    await withTokenFile(values['token-file'], async () => {
+    await withAccessTokenFile(values['token-file'], async () => {
       tell(await added(who, values), who, values);
     });
   },
   async rotate(name, values) {
     const who = required(name, 'rotate');
     const until = new Date(Date.now() + values.overlap * 1000);
-    await withTokenFile(values['token-file'], async () => {
+    await withAccessTokenFile(values['token-file'], async () => {
       tell(await rotate(values.tenants, who, until, values.expires), who, values);
     });
   },
@@ -228,24 +228,27 @@ function added(name: string, values: TenantValues): Promise<string> {
   });
 }
 
-/** The token, once: to a file that only its owner reads, or to stdout. */
-function tell(token: string, name: string, values: TenantValues) {
+/** The access token, once: to a file that only its owner reads, or to stdout. */
+function tell(accessToken: string, name: string, values: TenantValues) {
   const file = values['token-file'];
   if (file !== null) {
-    writeFileSync(draftOf(file), `${token}\n`);
+    writeFileSync(draftOf(file), `${accessToken}\n`);
     renameSync(draftOf(file), file);
   }
   if (values.json) {
-    print(JSON.stringify(file === null ? { name, token } : { name, tokenFile: file }));
+    print(JSON.stringify(file === null ? { name, token: accessToken } : { name, tokenFile: file }));
     return;
   }
-  if (file === null) print(token);
+  if (file === null) print(accessToken);
   const where = file === null ? 'above' : `in ${file}`;
-  process.stderr.write(`The token of ${name} is ${where}; it cannot be shown again.\n`);
+  process.stderr.write(`The access token of ${name} is ${where}; it cannot be shown again.\n`);
 }
 
-/** `act` makes a token. That it can be written is seen before, not when the token is in force and lost. */
-async function withTokenFile(file: string | null, act: () => Promise<void>) {
+/**
+ * `act` makes an access token and writes it. Whether the file can be written is tried before, so that
+ * no access token comes into force and is lost.
+ */
+async function withAccessTokenFile(file: string | null, act: () => Promise<void>) {
   if (file === null) return act();
   try {
     closeSync(openSync(draftOf(file), 'wx', 0o600));
@@ -271,23 +274,23 @@ function iso(moment: number | null): string | null {
   return moment === null ? null : new Date(moment).toISOString();
 }
 
-/** The beginning of the hash tells tokens apart, and helps nobody to guess one. */
-function shownToken({ hash, expires }: Token) {
+/** The beginning of the hash tells access tokens apart, and helps nobody to guess one. */
+function shownAccessToken({ hash, expires }: AccessToken) {
   return { hash: `sha256:${hash.toString('hex').slice(0, 8)}`, expires: iso(expires) };
 }
 
 function shown({ tenants, operators }: TenantsContent) {
   return {
-    tenants: tenants.map(({ tokens, expires, limits, ...tenant }) => ({
+    tenants: tenants.map(({ accessTokens, expires, limits, ...tenant }) => ({
       ...tenant,
       expires: iso(expires),
       limits: { ...limits, memory: limits.memory === null ? null : Number(limits.memory) },
-      tokens: tokens.map(shownToken),
+      tokens: accessTokens.map(shownAccessToken),
     })),
-    operators: operators.map(({ tokens, expires, ...operator }) => ({
+    operators: operators.map(({ accessTokens, expires, ...operator }) => ({
       ...operator,
       expires: iso(expires),
-      tokens: tokens.map(shownToken),
+      tokens: accessTokens.map(shownAccessToken),
     })),
   };
 }
@@ -296,9 +299,9 @@ function table({ tenants, operators }: TenantsContent): string {
   const dash = (value: unknown) => (value === null ? '-' : String(value));
   const rows = [
     ['TENANT', 'TOKENS', 'CLASS', 'SESSIONS', 'MEMORY', 'SHARE', 'GPUS', 'UPLOADS', 'EXPIRES'],
-    ...tenants.map(({ name, tokens, class: kind, uploadCache, limits, expires }) => [
+    ...tenants.map(({ name, accessTokens, class: kind, uploadCache, limits, expires }) => [
       name,
-      String(tokens.length),
+      String(accessTokens.length),
       kind,
       dash(limits.sessions),
       limits.memory === null ? '-' : formatBytes(limits.memory),
@@ -310,9 +313,9 @@ function table({ tenants, operators }: TenantsContent): string {
   ];
   const more = [
     ['OPERATOR', 'TOKENS', 'RIGHTS', 'EXPIRES'],
-    ...operators.map(({ name, tokens, rights, expires }) => [
+    ...operators.map(({ name, accessTokens, rights, expires }) => [
       name,
-      String(tokens.length),
+      String(accessTokens.length),
       rights,
       dash(iso(expires)),
     ]),

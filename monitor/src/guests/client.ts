@@ -10,7 +10,7 @@ import {
 import { handleOf, type SocketHandle } from '../../../api-server/src/socket-handle.js';
 import { OutboardError } from '../base/errors.js';
 import type { Log } from '../base/log.js';
-import type { CrowdLog } from '../network/crowd-log.js';
+import type { LimitedLog } from '../network/limited-log.js';
 import { addressOf } from '../network/strangers.js';
 import type { CertificateIdentity } from '../tenants/tenants.js';
 import type { FrontPeer } from '../tls/front.js';
@@ -42,7 +42,7 @@ export class Client {
   #stage: 'hello' | 'waiting' | 'offered' | 'over' = 'hello';
   readonly #socket: Socket;
   readonly #log: Log;
-  readonly #crowd: CrowdLog;
+  readonly #limitedLog: LimitedLog;
   readonly #events: ClientEvents;
   readonly #reader = new HelloReader();
   readonly #timer: NodeJS.Timeout;
@@ -56,14 +56,14 @@ export class Client {
     { peer, certificate }: FrontPeer,
     helloSeconds: number,
     log: Log,
-    crowd: CrowdLog,
+    limitedLog: LimitedLog,
     events: ClientEvents,
   ) {
     this.peer = peer;
     this.certificate = certificate;
     this.#socket = socket;
     this.#log = log.child({ peer: this.peer });
-    this.#crowd = crowd;
+    this.#limitedLog = limitedLog;
     this.#events = events;
     this.#timer = setTimeout(
       () => this.refuse(new OutboardError('OB_HELLO_SLOW', helloSeconds)),
@@ -157,7 +157,7 @@ export class Client {
 
   #tellRefused({ code, message }: OutboardError) {
     const { peer } = this;
-    this.#crowd.write('warn', addressOf(peer), { peer, code }, `refused: ${message}`);
+    this.#limitedLog.write('warn', addressOf(peer), { peer, code }, `refused: ${message}`);
   }
 
   /** Somebody's browser, curl or health check: they understand this, and not a Refusal. */

@@ -107,7 +107,7 @@ export class Listeners {
     server.removeAllListeners('error').on('error', () => {});
     this.#servers.push(server);
     if (listen.kind === 'unix') {
-      // Who may come in is a matter of the folder it lies in, and of tokens.
+      // Who may come in is a matter of the folder it lies in, and of access tokens.
       chmodSync(listen.path, 0o666);
       this.#paths.push(listen.path);
     }

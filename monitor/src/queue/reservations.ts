@@ -19,7 +19,7 @@ export interface Group {
 export interface Seat {
   readonly group: Group;
   /** 0: the first. */
-  readonly lane: number;
+  readonly ordinal: number;
 }
 
 /** A place that is kept for a session to come. */
@@ -62,7 +62,7 @@ export class Reservations {
   ): string[] {
     return others.map((placement, index) => {
       const ticket = randomBytes(ticketBytes).toString('hex');
-      const seat = { group, lane: index + 1 };
+      const seat = { group, ordinal: index + 1 };
       const reservation = this.#add(newId(), seat, request, placement);
       reservation.ticket = ticket;
       this.#byTicket.set(ticket, reservation);

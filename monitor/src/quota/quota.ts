@@ -58,7 +58,7 @@ export class Quota {
   }
 
   slotStarted(slot: Slot) {
-    const { fd } = slot.tokens;
+    const { fd } = slot.quotaPage;
     if (fd === null) return;
     this.#pages.set(slot, fd);
     this.#runner.addPage(nameOf(slot), fd).catch(() => {});

@@ -12,11 +12,11 @@ import type { SessionClass } from '../../policies/state.js';
 import {
   noCounts,
   noLimit,
+  type QuotaCounts,
+  type QuotaMode,
+  type QuotaPageView,
   spent,
-  type TokenCounts,
-  type TokenMode,
-  type TokenView,
-} from './token-view.js';
+} from './page-view.js';
 
 export interface QuotaPlacement {
   session: number;
@@ -55,8 +55,8 @@ export interface QuotaReport {
 
 interface Running {
   placement: QuotaPlacement;
-  page: TokenView;
-  counts: TokenCounts;
+  page: QuotaPageView;
+  counts: QuotaCounts;
   /** Where it had been charged already: another runner had it before. */
   began: bigint;
   /** At the last report. */
@@ -75,10 +75,10 @@ interface Gpu {
 const reportNs = 1_000_000_000n;
 export class QuotaLoop {
   readonly #policy: AnyQuotaPolicy;
-  readonly #mode: TokenMode;
+  readonly #mode: QuotaMode;
   readonly #period: bigint;
   readonly #report: (report: QuotaReport) => void;
-  readonly #pages = new Map<string, TokenView>();
+  readonly #pages = new Map<string, QuotaPageView>();
   readonly #gpus = new Map<number, Gpu>();
   readonly #where = new Map<number, number>();
   /** Of this moment on: multiples of the period. */
@@ -105,7 +105,7 @@ export class QuotaLoop {
     return this.#due;
   }
 
-  addPage(name: string, page: TokenView) {
+  addPage(name: string, page: QuotaPageView) {
     page.set('open', noLimit);
     this.#pages.set(name, page);
   }
@@ -117,7 +117,7 @@ export class QuotaLoop {
   /** Before the session begins: from its first launch on it is held to the policy. */
   place(now: bigint, placement: QuotaPlacement) {
     const page = this.#pages.get(placement.page);
-    if (!page) throw new Error(`no token page ${placement.page}`);
+    if (!page) throw new Error(`no quota page ${placement.page}`);
     this.end(placement.session);
     const gpu = this.#gpus.get(placement.gpu) ?? {
       memory: this.#policy.start(),
@@ -135,7 +135,7 @@ export class QuotaLoop {
       this.#stepped = now;
       this.#reported = now;
     }
-    // Not in step with the others, whose tokens come once a period; but it must not begin without
+    // Not in step with the others, whose quota tokens come once a period; but it must not begin without
     // a limit: what it would have now.
     const sessions = [...gpu.running.values()].map((one) => this.#sessionOf(one));
     const first = sessions.map((one) =>
@@ -213,7 +213,7 @@ export class QuotaLoop {
   }
 
   /** In the unit of the policy; when that has just changed, the count has not begun yet. */
-  #charged({ unit, charged }: TokenCounts): bigint {
+  #charged({ unit, charged }: QuotaCounts): bigint {
     return unit === this.#mode || this.#mode === 'open' ? charged : 0n;
   }
 

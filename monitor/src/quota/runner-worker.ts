@@ -3,10 +3,10 @@
 // and with no session it sleeps without end.
 import { type MessagePort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { loadNative } from '../../../api-server/src/native.js';
-import { TokenPage } from '../../../api-server/src/token-page.js';
+import { QuotaPage } from '../../../api-server/src/quota-page.js';
 import type { QuotaParameters } from '../../policies/quota.js';
+import { MemoryPage } from './page-view.js';
 import { QuotaLoop, type QuotaPlacement, type QuotaReport } from './runner-loop.js';
-import { MemoryPage } from './token-view.js';
 
 export interface WorkerSetUp {
   policy: string;
@@ -69,7 +69,7 @@ function handle(message: Exclude<ToWorker, { type: 'stop' }>) {
   switch (message.type) {
     case 'page': {
       const { name, fd } = message;
-      const page = fd === null ? new MemoryPage() : TokenPage.open(loadNative(build), fd);
+      const page = fd === null ? new MemoryPage() : QuotaPage.open(loadNative(build), fd);
       return loop.addPage(name, page);
     }
     case 'no-page':

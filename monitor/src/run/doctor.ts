@@ -33,7 +33,7 @@ export interface Step {
 export interface Asked {
   /** Tried in turn. */
   servers: readonly string[];
-  token: string;
+  accessToken: string;
   gpus: number;
   /** Bytes; 0: what a slot gives. */
   memory: bigint;
@@ -135,7 +135,7 @@ async function ask({ socket, server }: Reached, asked: Asked, tell: Tell) {
       shareRequest: asked.shareRequest,
       shareLimit: asked.shareLimit,
       sessionClass: asked.sessionClass,
-      token: asked.token,
+      token: asked.accessToken,
       windowSize: 1n,
       query: { session: 0n, shown: [], room: true },
     }),
@@ -342,7 +342,7 @@ export function milliseconds(seconds: number): string {
 }
 
 /** As the guest library takes it; throws what readFileSync does. */
-export function tokenOf(env: NodeJS.ProcessEnv, file: string | null): string {
+export function accessTokenOf(env: NodeJS.ProcessEnv, file: string | null): string {
   if (env['OUTBOARD_TOKEN']) return env['OUTBOARD_TOKEN'];
   return file === null ? '' : readFileSync(file, 'utf8').trimEnd();
 }

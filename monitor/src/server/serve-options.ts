@@ -100,7 +100,7 @@ export const serveOptions = {
   'tls-client-ca': {
     env: 'OUTBOARD_TLS_CLIENT_CA',
     value: 'FILE',
-    help: "authorities of guests' certificates (PEM), which then may stand for tokens",
+    help: "authorities of guests' certificates (PEM), which then may stand for access tokens",
     parse: (text) => path.resolve(text),
     fallback: null,
     path: true,

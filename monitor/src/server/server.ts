@@ -12,7 +12,7 @@ import type { BesideWanted } from '../devices/memory.js';
 import { formatMemoryRule, type MemoryRule } from '../devices/memory-rule.js';
 import { Client } from '../guests/client.js';
 import { HelloReader } from '../guests/hello.js';
-import { CrowdLog } from '../network/crowd-log.js';
+import { LimitedLog } from '../network/limited-log.js';
 import { formatListen, type Listen, Listeners } from '../network/listeners.js';
 import { addressOf, Strangers, type StrangersMost } from '../network/strangers.js';
 import { admit } from '../queue/admission.js';
@@ -107,7 +107,7 @@ export class Server {
   readonly #listeners: Listeners;
   readonly #clients = new Set<Client>();
   readonly #strangers: Strangers;
-  readonly #crowd: CrowdLog;
+  readonly #limitedLog: LimitedLog;
   readonly #waiting: Waiting;
   readonly #queries: DeviceQueries;
   readonly #placer: Placer;
@@ -123,7 +123,7 @@ export class Server {
     this.#log = log;
     const driver = driverFor(options);
     this.#strangers = new Strangers(options.strangers);
-    this.#crowd = new CrowdLog(log);
+    this.#limitedLog = new LimitedLog(log);
     this.#queries = new DeviceQueries(this, driver.nvml);
     this.quota = new Quota(options.quota, log);
     this.pool = new Pool(
@@ -247,7 +247,7 @@ export class Server {
     await this.pool.stop(why, this.options.stopSeconds);
     await closed;
     await this.quota.stop();
-    this.#crowd.tell();
+    this.#limitedLog.tell();
     this.#log.info('stopped');
   }
 
@@ -356,7 +356,7 @@ export class Server {
       onGone: (client: Client) => this.#left(client),
     };
     const { helloSeconds } = this.options;
-    const client = new Client(socket, from, helloSeconds, this.#log, this.#crowd, events);
+    const client = new Client(socket, from, helloSeconds, this.#log, this.#limitedLog, events);
     this.#clients.add(client);
     socket.once('close', () => {
       stranger.leave();
@@ -375,7 +375,7 @@ export class Server {
       const isNew = !hello.query && hello.ticket === '';
       if (this.stopping) throw new OutboardError('OB_SHUTDOWN');
       if (this.closed === 'draining' && isNew) throw new OutboardError('OB_DRAINING');
-      const credentials = { token: hello.token, certificate: client.certificate };
+      const credentials = { accessToken: hello.token, certificate: client.certificate };
       const tenant = this.options.tenants?.identify(credentials) ?? null;
       known = tenant?.name ?? null;
       if (isNew) this.#comes(client, hello, tenant);
@@ -423,7 +423,7 @@ export class Server {
     if (!visitor) return;
     const { peer } = client;
     const fields = { peer, program: visitor.hello.program };
-    this.#crowd.write('info', addressOf(peer), fields, 'left the queue');
+    this.#limitedLog.write('info', addressOf(peer), fields, 'left the queue');
     this.#serveQueue();
   }
 

@@ -153,7 +153,7 @@ export class Running {
     this.#waiting.release(visitor);
     slot.begin();
     session.begun = true;
-    if (session.lane === 0) this.#waiting.reservations.open(session.group);
+    if (session.ordinal === 0) this.#waiting.reservations.open(session.group);
     if (session.ending !== null) slot.end(session.ending);
     const attach = (performance.now() - visitor.arrived) / 1000;
     const { host, pid } = hello;
@@ -243,11 +243,11 @@ export class Running {
       this.#waiting.refuse(client, new OutboardError('OB_KILLED', session.ending), tenant);
     } else if (visitor.lost >= lostMax) {
       this.#waiting.refuse(client, new OutboardError('OB_SLOT_LOST', visitor.lost), tenant);
-    } else if (session.lane > 0) {
+    } else if (session.ordinal > 0) {
       // The others of its group run where they are, and this one's place is kept.
       log.warn(`its API server process ended (${how}): waits for the next one there`);
-      const { group, lane, placement } = session;
-      this.#waiting.reservations.again(visitor, { group, lane }, placement);
+      const { group, ordinal, placement } = session;
+      this.#waiting.reservations.again(visitor, { group, ordinal }, placement);
     } else {
       log.warn(`its API server process ended (${how}): waits for another`);
       this.#waiting.putBack(visitor);
@@ -259,7 +259,7 @@ export class Running {
     if (session) {
       this.#options.quota.end(session);
       this.#options.pool.release(session.placement);
-      if (session.lane === 0) this.#waiting.reservations.dropUnclaimed(session.group);
+      if (session.ordinal === 0) this.#waiting.reservations.dropUnclaimed(session.group);
     }
     this.sessions.delete(slot);
     if (this.sessions.size === 0) this.onIdle?.();
@@ -267,7 +267,7 @@ export class Running {
   }
 }
 
-function programOf({ visitor, lane }: Session): ProgramGpu {
+function programOf({ visitor, ordinal }: Session): ProgramGpu {
   const { tenant, name } = visitor.request;
-  return { tenant, name, lane };
+  return { tenant, name, ordinal };
 }

@@ -5,8 +5,8 @@ import type { Log } from '../base/log.js';
 import type { SessionView } from '../base/view.js';
 import type { Group, Seat } from '../queue/reservations.js';
 import type { Visitor } from '../queue/visitor.js';
+import { spent } from '../quota/page-view.js';
 import type { ShareSample } from '../quota/quota.js';
-import { spent } from '../quota/token-view.js';
 import type { Slot } from '../slots/slot.js';
 
 const nothing: ShareSample = {
@@ -25,7 +25,7 @@ export class Session {
   readonly slot: Slot;
   /** Of its program: a session for each GPU. */
   readonly group: Group;
-  readonly lane: number;
+  readonly ordinal: number;
   readonly log: Log;
   /** Milliseconds on performance's clock, as everywhere here. */
   readonly started = performance.now();
@@ -42,13 +42,13 @@ export class Session {
   /** Resolves when its slot is held to its share. */
   held: Promise<void> = Promise.resolve();
 
-  constructor(visitor: Visitor, { group, lane }: Seat, placement: Placement, slot: Slot) {
+  constructor(visitor: Visitor, { group, ordinal }: Seat, placement: Placement, slot: Slot) {
     this.id = visitor.id;
     this.visitor = visitor;
     this.placement = placement;
     this.slot = slot;
     this.group = group;
-    this.lane = lane;
+    this.ordinal = ordinal;
     const { shareRequest, shareLimit, tenant, name } = visitor.request;
     this.share = { request: shareRequest, limit: shareLimit };
     const { program } = visitor.hello;
@@ -70,7 +70,7 @@ export class Session {
    * the device or held. Looks now. */
   idleFor(now = performance.now()): number {
     const { commands = 0n, bytesIn = 0n, bytesOut = 0n } = this.#used ?? {};
-    const { deviceNs, held, inflightNs } = this.slot.tokens.read();
+    const { deviceNs, held, inflightNs } = this.slot.quotaPage.read();
     const done = `${commands} ${bytesIn} ${bytesOut} ${deviceNs}`;
     if (!this.begun || held > 0n || inflightNs > 0n || done !== this.#done) {
       this.#done = done;
@@ -81,7 +81,7 @@ export class Session {
 
   /** Takes all that was spent on it, of which the quota runner's last report may not know yet. */
   settle() {
-    const counts = this.slot.tokens.read();
+    const counts = this.slot.quotaPage.read();
     if (counts.counted === BigInt(this.id)) this.sample = { ...this.sample, ...spent(counts) };
   }
 
@@ -119,7 +119,7 @@ export class Session {
     const counters = this.#used;
     return {
       id: this.id,
-      group: { session: this.group.id, lane: this.lane, gpus: [...this.group.gpus] },
+      group: { session: this.group.id, lane: this.ordinal, gpus: [...this.group.gpus] },
       tenant: request.tenant,
       name: request.name,
       program: hello.program,

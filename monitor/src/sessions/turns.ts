@@ -84,7 +84,7 @@ export class Turns {
     }
     const group = { id: visitor.id, gpus: placements.map(({ gpu }) => gpu) };
     const tickets = waiting.reservations.keep(group, visitor.request, others, newId);
-    running.begin(visitor, { group, lane: 0 }, first, offered, tickets);
+    running.begin(visitor, { group, ordinal: 0 }, first, offered, tickets);
     return true;
   }
 

@@ -77,7 +77,7 @@ export interface PoolEvents extends Omit<SlotEvents, 'onFailed'> {
 
 export class Pool {
   readonly #options: PoolOptions;
-  /** Only for token pages: the monitor itself never opens a device. */
+  /** Only for quota pages: the monitor itself never opens a device. */
   readonly #native: Native;
   readonly #log: Log;
   readonly #events: PoolEvents;

@@ -21,8 +21,8 @@ import type {
   NvmlFacts,
   SessionEnd,
 } from '../../../api-server/src/native.js';
+import { QuotaPage } from '../../../api-server/src/quota-page.js';
 import type { SocketHandle } from '../../../api-server/src/socket-handle.js';
-import { TokenPage } from '../../../api-server/src/token-page.js';
 import { OutboardError } from '../base/errors.js';
 import type { Log } from '../base/log.js';
 import { type Usage, usageOf } from '../base/usage.js';
@@ -64,9 +64,9 @@ export interface SlotEvents {
   onFailed(slot: Slot, code: string | null, message: string): void;
   onPrepared(slot: Slot): void;
   onDeclined(slot: Slot, code: string | null, message: string): void;
-  /** The session is over. The slot is free again, or `onExit` follows. */
-  /** Its session uses a module that the program's next one may expect; it may be over. */
+  /** Its session, which may be over by now, has used a module that the program's next one may expect. */
   onUsed(slot: Slot, session: bigint, module: ExpectedModule): void;
+  /** The session is over. The slot is free again, or `onExit` follows. */
   onEnded(slot: Slot, end: SessionEnd, counters: Counters): void;
   /** Last of all. */
   onExit(slot: Slot, how: string): void;
@@ -94,7 +94,7 @@ export class Slot {
   /** Of the session that runs in it, a second old at most. */
   counters: Counters | null = null;
   /** Where the quota policy and the gate of the process meet; it goes with the process. */
-  readonly tokens: TokenPage;
+  readonly quotaPage: QuotaPage;
   readonly #native: Native;
   readonly #begun = performance.now();
   #idle: Idle | undefined;
@@ -123,8 +123,8 @@ export class Slot {
     this.index = index;
     this.#events = events;
     this.#native = native;
-    const { tokens, connections, child } = startProcess(options);
-    this.tokens = tokens;
+    const { quotaPage, connections, child } = startProcess(options);
+    this.quotaPage = quotaPage;
     this.#connections = connections;
     this.#child = child;
     if (this.#child.pid !== undefined) goesFirst(this.#child.pid);
@@ -147,7 +147,14 @@ export class Slot {
       uploadBytes: uploads?.bytes ?? 0n,
       imageBytes,
     };
-    this.#send({ type: 'open', build, library, ordinal: gpu, tokenFd: slotFds.tokens, ...kept });
+    this.#send({
+      type: 'open',
+      build,
+      library,
+      ordinal: gpu,
+      quotaPageFd: slotFds.quotaPage,
+      ...kept,
+    });
   }
 
   get pid(): number | undefined {
@@ -378,7 +385,7 @@ export class Slot {
     clearTimeout(this.#timer);
     this.renewed = this.state === 'leaving';
     this.state = 'ended';
-    if (this.tokens.fd !== null) closeSync(this.tokens.fd);
+    if (this.quotaPage.fd !== null) closeSync(this.quotaPage.fd);
     closeSync(this.#connections);
     this.#channel.close();
     this.#log.end();
@@ -405,15 +412,15 @@ function goesFirst(pid: number) {
 function startProcess({ gpu, index, env, sandbox, native }: SlotOptions) {
   const opened: number[] = [];
   try {
-    const tokens = TokenPage.create(native);
-    if (tokens.fd !== null) opened.push(tokens.fd);
+    const quotaPage = QuotaPage.create(native);
+    if (quotaPage.fd !== null) opened.push(quotaPage.fd);
     const { here, there } = native.socketPair('messages');
     opened.push(here, there);
     const [command, before] = sandbox ? [sandbox.command, sandbox.args] : [process.execPath, []];
     // In the order of slotFds.
     const child = spawn(command, [...before, '--enable-source-maps', main], {
       env,
-      stdio: ['ignore', 'ignore', 'pipe', 'pipe', there, tokens.fd],
+      stdio: ['ignore', 'ignore', 'pipe', 'pipe', there, quotaPage.fd],
     });
     // Without descriptors it has no pipes, and tells why only later.
     if (!child.stdio) {
@@ -421,7 +428,7 @@ function startProcess({ gpu, index, env, sandbox, native }: SlotOptions) {
       throw new Error('no descriptors are left for its pipes');
     }
     closeSync(there);
-    return { tokens, connections: here, child };
+    return { quotaPage, connections: here, child };
   } catch (error) {
     for (const fd of opened) closeSync(fd);
     throw new OutboardError('OB_SLOT_START', `${gpu}.${index}`, (error as Error).message);

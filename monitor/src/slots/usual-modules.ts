@@ -12,7 +12,7 @@ export interface ProgramGpu {
   /** Of the function, or of the program where it has none. */
   name: string;
   /** Which of its GPUs, 0 for the first. */
-  lane: number;
+  ordinal: number;
 }
 
 export class UsualModules {
@@ -50,6 +50,6 @@ export class UsualModules {
   }
 }
 
-function key({ name, lane }: ProgramGpu): string {
-  return JSON.stringify([name, lane]);
+function key({ name, ordinal }: ProgramGpu): string {
+  return JSON.stringify([name, ordinal]);
 }

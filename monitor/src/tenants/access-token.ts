@@ -1,49 +1,49 @@
-// Tokens, and who brings one. A token is 32 random bytes, so its plain SHA-256 is kept: nobody can
-// guess 256 random bits, however fast the hash is. The slow, salted hashes that passwords need would
-// only make each attach slow.
+// Access tokens, and who brings one. An access token is 32 random bytes, so its plain SHA-256 is kept:
+// nobody can guess 256 random bits, however fast the hash is. The slow, salted hashes that passwords
+// need would only make each attach slow.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 
-export interface Token {
-  /** SHA-256 of the token, 32 bytes. */
+export interface AccessToken {
+  /** SHA-256 of the access token, 32 bytes. */
   hash: Buffer;
   /** Milliseconds since 1970; null: never. */
   expires: number | null;
 }
 
-export const tokenHashForm = /^sha256:[0-9a-f]{64}$/;
+export const accessTokenHashForm = /^sha256:[0-9a-f]{64}$/;
 
 /** The beginning is for people, and for programs that look for secrets in places they do not belong. */
-export function newToken(): string {
+export function newAccessToken(): string {
   return `outboard_${randomBytes(32).toString('base64url')}`;
 }
 
-function digest(token: string): Buffer {
-  return createHash('sha256').update(token).digest();
+function digest(accessToken: string): Buffer {
+  return createHash('sha256').update(accessToken).digest();
 }
 
 /** As it stands in the tenants file. */
-export function hashToken(token: string): string {
-  return `sha256:${digest(token).toString('hex')}`;
+export function hashAccessToken(accessToken: string): string {
+  return `sha256:${digest(accessToken).toString('hex')}`;
 }
 
 export interface Holder {
-  tokens: readonly Token[];
+  accessTokens: readonly AccessToken[];
 }
 
 /**
- * Who has the token. Takes as long for any token: all are compared, each in constant time, so the
- * answer's delay says nothing about how near a guess was, or whose token it is.
+ * Who has the access token. The time that this takes says nothing about how near a guess was, or whose
+ * access token it is: all are compared, each in constant time.
  */
 export function holderOf<T extends Holder>(
-  token: string,
+  accessToken: string,
   holders: readonly T[],
-): { holder: T; token: Token } | null {
-  const hash = digest(token);
-  let found: { holder: T; token: Token } | null = null;
+): { holder: T; accessToken: AccessToken } | null {
+  const hash = digest(accessToken);
+  let found: { holder: T; accessToken: AccessToken } | null = null;
   for (const holder of holders) {
-    for (const token of holder.tokens) {
-      const match = { holder, token };
-      found = timingSafeEqual(hash, token.hash) ? match : found;
+    for (const accessToken of holder.accessTokens) {
+      const match = { holder, accessToken };
+      found = timingSafeEqual(hash, accessToken.hash) ? match : found;
     }
   }
   return found;

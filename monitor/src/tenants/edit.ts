@@ -18,7 +18,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import path from 'node:path';
 import { type Document, isMap, isSeq, parseDocument, type YAMLMap, type YAMLSeq } from 'yaml';
 import { OutboardError } from '../base/errors.js';
-import { hashToken, newToken } from './access-token.js';
+import { hashAccessToken, newAccessToken } from './access-token.js';
 import { parseTenants } from './file.js';
 
 const emptyFile = `# Who may use this server, and how much of it. \`outboard serve\` takes changes over at once.
@@ -49,15 +49,20 @@ export interface NewOperator {
   expires?: string;
 }
 
-/** The token, which nobody can read again. */
+/** The access token, which nobody can read again. */
 export function addTenant(file: string, tenant: NewTenant): Promise<string> {
   const { name, limits, ...rest } = tenant;
   return edit(file, (document) => {
     refuseKnown(document, file, name);
-    const token = newToken();
+    const accessToken = newAccessToken();
     const some = Object.keys(limits).length > 0 ? { limits } : {};
-    append(document, 'tenants', { name, tokens: [{ hash: hashToken(token) }], ...rest, ...some });
-    return token;
+    append(document, 'tenants', {
+      name,
+      tokens: [{ hash: hashAccessToken(accessToken) }],
+      ...rest,
+      ...some,
+    });
+    return accessToken;
   });
 }
 
@@ -65,9 +70,13 @@ export function addOperator(file: string, operator: NewOperator): Promise<string
   const { name, ...rest } = operator;
   return edit(file, (document) => {
     refuseKnown(document, file, name);
-    const token = newToken();
-    append(document, 'operators', { name, tokens: [{ hash: hashToken(token) }], ...rest });
-    return token;
+    const accessToken = newAccessToken();
+    append(document, 'operators', {
+      name,
+      tokens: [{ hash: hashAccessToken(accessToken) }],
+      ...rest,
+    });
+    return accessToken;
   });
 }
 
@@ -82,7 +91,7 @@ export function remove(file: string, name: string): Promise<void> {
 }
 
 /**
- * A new token beside the old ones, which end at `until`. Those that have ended are taken out.
+ * A new access token beside the old ones, which end at `until`. Those that have ended are taken out.
  * `expires`: of the new one.
  */
 export function rotate(
@@ -93,16 +102,16 @@ export function rotate(
 ): Promise<string> {
   return edit(file, (document) => {
     const { entry } = find(document, file, name);
-    const token = newToken();
+    const accessToken = newAccessToken();
     const now = Date.now();
-    const old = tokensOf(entry).filter((one) => !(endOf(one) <= now));
+    const old = accessTokensOf(entry).filter((one) => !(endOf(one) <= now));
     for (const one of old) if (endOf(one) > until.getTime()) one.set('expires', short(until));
-    const fresh = { hash: hashToken(token), ...(expires === null ? {} : { expires }) };
-    const tokens = entry.get('tokens');
+    const fresh = { hash: hashAccessToken(accessToken), ...(expires === null ? {} : { expires }) };
+    const accessTokens = entry.get('tokens');
     // In place where there is a list, which may have comments of its own.
-    if (isSeq(tokens)) tokens.items = [document.createNode(fresh), ...old];
+    if (isSeq(accessTokens)) accessTokens.items = [document.createNode(fresh), ...old];
     else entry.set('tokens', document.createNode([fresh]));
-    return token;
+    return accessToken;
   });
 }
 
@@ -111,13 +120,13 @@ function short(moment: Date): string {
   return moment.toISOString().replace(/\.\d+Z$/, 'Z');
 }
 
-function tokensOf(entry: YAMLMap): YAMLMap[] {
-  const tokens = entry.get('tokens');
-  return isSeq(tokens) ? tokens.items.filter((one) => isMap(one)) : [];
+function accessTokensOf(entry: YAMLMap): YAMLMap[] {
+  const accessTokens = entry.get('tokens');
+  return isSeq(accessTokens) ? accessTokens.items.filter((one) => isMap(one)) : [];
 }
 
-function endOf(token: YAMLMap): number {
-  const expires = token.get('expires');
+function endOf(accessToken: YAMLMap): number {
+  const expires = accessToken.get('expires');
   return expires === undefined ? Number.POSITIVE_INFINITY : Date.parse(String(expires));
 }
 

@@ -7,7 +7,7 @@ import { type Document, isMap, isNode, isPair, isScalar, LineCounter, parseDocum
 import type { SessionClass } from '../../policies/state.js';
 import { OutboardError } from '../base/errors.js';
 import { parseBytes } from '../options/values.js';
-import { type Token, tokenHashForm } from './access-token.js';
+import { type AccessToken, accessTokenHashForm } from './access-token.js';
 
 const closed = { additionalProperties: false };
 
@@ -15,11 +15,11 @@ const momentForm = 'a day, 2027-01-31 (until it begins, UTC), or a moment, 2027-
 
 const Expires = Type.String({ description: momentForm });
 
-const TokenSchema = Type.Object(
+const AccessTokenSchema = Type.Object(
   {
     hash: Type.String({
-      pattern: tokenHashForm.source,
-      description: 'sha256: and the SHA-256 of the token in hexadecimal',
+      pattern: accessTokenHashForm.source,
+      description: 'sha256: and the SHA-256 of the access token in hexadecimal',
     }),
     expires: Type.Optional(Expires),
   },
@@ -31,7 +31,7 @@ const Name = Type.String({
   description: 'stands in logs and labels of metrics',
 });
 
-const Tokens = Type.Array(TokenSchema, {
+const AccessTokens = Type.Array(AccessTokenSchema, {
   maxItems: 16,
   description: 'any of them will do, so that an old one and its successor overlap',
 });
@@ -83,7 +83,7 @@ const Limits = Type.Object(
 const TenantSchema = Type.Object(
   {
     name: Name,
-    tokens: Type.Optional(Tokens),
+    tokens: Type.Optional(AccessTokens),
     certificates: Type.Optional(
       Type.Array(Type.String({ pattern: '^(CN|DNS|URI)=.+$' }), {
         description:
@@ -108,7 +108,7 @@ const TenantSchema = Type.Object(
 const OperatorSchema = Type.Object(
   {
     name: Name,
-    tokens: Type.Optional(Tokens),
+    tokens: Type.Optional(AccessTokens),
     rights: Type.Union([Type.Literal('view'), Type.Literal('act')]),
     expires: Type.Optional(Expires),
   },
@@ -128,7 +128,7 @@ export const TenantsSchema = Type.Object(
 
 export interface Tenant {
   name: string;
-  tokens: readonly Token[];
+  accessTokens: readonly AccessToken[];
   /** CN=..., DNS=..., URI=... */
   certificates: readonly string[];
   /** Milliseconds since 1970; null: never. */
@@ -151,7 +151,7 @@ export interface Tenant {
 
 export interface TenantsOperator {
   name: string;
-  tokens: readonly Token[];
+  accessTokens: readonly AccessToken[];
   expires: number | null;
   /** `act` includes `view`. */
   rights: 'view' | 'act';
@@ -194,7 +194,7 @@ export function parseTenants(text: string, file: string): TenantsContent {
     }
     return {
       name: tenant.name,
-      tokens: readTokens(tenant.tokens ?? [], [...at, 'tokens'], source, seen),
+      accessTokens: readAccessTokens(tenant.tokens ?? [], [...at, 'tokens'], source, seen),
       certificates,
       expires: source.moment(tenant.expires, [...at, 'expires']),
       class: tenant.class ?? 'latency-strict',
@@ -214,7 +214,7 @@ export function parseTenants(text: string, file: string): TenantsContent {
     seen.once('name', operator.name, [...at, 'name']);
     return {
       name: operator.name,
-      tokens: readTokens(operator.tokens ?? [], [...at, 'tokens'], source, seen),
+      accessTokens: readAccessTokens(operator.tokens ?? [], [...at, 'tokens'], source, seen),
       expires: source.moment(operator.expires, [...at, 'expires']),
       rights: operator.rights,
     };
@@ -224,12 +224,12 @@ export function parseTenants(text: string, file: string): TenantsContent {
 
 type Path = readonly (string | number)[];
 
-function readTokens(
-  tokens: readonly Static<typeof TokenSchema>[],
+function readAccessTokens(
+  tokens: readonly Static<typeof AccessTokenSchema>[],
   at: Path,
   source: Source,
   seen: Seen,
-): Token[] {
+): AccessToken[] {
   return tokens.map(({ hash, expires }, index) => {
     seen.once('token', hash, [...at, index, 'hash']);
     return {

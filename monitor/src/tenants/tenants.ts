@@ -23,7 +23,7 @@ export interface CertificateIdentity {
 
 export interface Credentials {
   /** Empty: none. */
-  token: string;
+  accessToken: string;
   certificate: CertificateIdentity | null;
 }
 
@@ -46,27 +46,30 @@ export interface TenantDemand {
 }
 
 /**
- * The tenant with these credentials; throws the refusal. A token that is brought decides, also
+ * The tenant with these credentials; throws the refusal. An access token that is brought decides, also
  * where there is a certificate: one certificate may serve the agent of many functions.
  */
 export function identify(
   { tenants }: TenantsContent,
-  { token, certificate }: Credentials,
+  { accessToken, certificate }: Credentials,
   now: number,
 ): Tenant {
-  const tenant = token === '' ? byCertificate(tenants, certificate) : byToken(tenants, token, now);
+  const tenant =
+    accessToken === ''
+      ? byCertificate(tenants, certificate)
+      : byAccessToken(tenants, accessToken, now);
   if (tenant.expires !== null && tenant.expires <= now) {
     throw new OutboardError('OB_TENANT_EXPIRED', tenant.name, iso(tenant.expires));
   }
   return tenant;
 }
 
-function byToken(tenants: readonly Tenant[], text: string, now: number): Tenant {
+function byAccessToken(tenants: readonly Tenant[], text: string, now: number): Tenant {
   const found = holderOf(text, tenants);
   if (!found) throw new OutboardError('OB_TOKEN_UNKNOWN');
-  const { holder, token } = found;
-  if (token.expires !== null && token.expires <= now) {
-    throw new OutboardError('OB_TOKEN_EXPIRED', holder.name, iso(token.expires));
+  const { holder, accessToken } = found;
+  if (accessToken.expires !== null && accessToken.expires <= now) {
+    throw new OutboardError('OB_TOKEN_EXPIRED', holder.name, iso(accessToken.expires));
   }
   return holder;
 }
@@ -176,7 +179,7 @@ export function requireLocal(listens: readonly Listen[], format: (listen: Listen
 
 /**
  * Throws OB_OPERATORS_NEEDED for a TCP address of the HTTP API, where there are tenants and nobody whose
- * token would be taken: whoever reaches such an address is not an operator for that alone.
+ * access token would be taken: whoever reaches such an address is not an operator for that alone.
  */
 export function requireOperators(
   http: readonly Listen[],
@@ -252,17 +255,19 @@ export class Tenants {
     return this.#content.tenants.find((tenant) => tenant.name === name) ?? null;
   }
 
-  /** Whether there is one who has a token. */
+  /** Whether there is one who has an access token. */
   get hasOperators(): boolean {
-    return this.#content.operators.some(({ tokens }) => tokens.length > 0);
+    return this.#content.operators.some(({ accessTokens }) => accessTokens.length > 0);
   }
 
-  /** For the HTTP API; null: the token is not valid. */
+  /** For the HTTP API; null: the access token is not valid. */
   operator(text: string, now = Date.now()): { name: string; rights: 'view' | 'act' } | null {
     const found = holderOf(text, this.#content.operators);
     if (!found) return null;
-    const { holder, token } = found;
-    if ([token.expires, holder.expires].some((expires) => expires !== null && expires <= now)) {
+    const { holder, accessToken } = found;
+    if (
+      [accessToken.expires, holder.expires].some((expires) => expires !== null && expires <= now)
+    ) {
       return null;
     }
     return { name: holder.name, rights: holder.rights };

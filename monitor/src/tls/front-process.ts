@@ -9,7 +9,7 @@ import { handleOf } from '../../../api-server/src/socket-handle.js';
 import { OutboardError } from '../base/errors.js';
 import { FileWatch } from '../base/file-watch.js';
 import { printable } from '../base/printable.js';
-import { CrowdLog } from '../network/crowd-log.js';
+import { LimitedLog } from '../network/limited-log.js';
 import { relay, relayOptions } from '../network/relay.js';
 import { addressOf, Strangers, type StrangersMost } from '../network/strangers.js';
 import { formatAddress } from '../options/values.js';
@@ -64,7 +64,7 @@ function log(level: 'info' | 'warn' | 'error' | 'debug', fields: object, text: s
   tell({ type: 'log', level, fields, text });
 }
 
-const crowd = new CrowdLog({
+const limitedLog = new LimitedLog({
   info: (fields, text) => log('info', fields, text),
   warn: (fields, text) => log('warn', fields, text),
 });
@@ -93,7 +93,7 @@ function start({ host, port, files, clients, helloSeconds, ...front }: FrontStar
       const refusal = judge(guest, clients);
       if (refusal) {
         const { code, message } = refusal;
-        crowd.write('warn', addressOf(peer), { peer, code }, message);
+        limitedLog.write('warn', addressOf(peer), { peer, code }, message);
         refuse(guest, refusal);
         return;
       }
@@ -138,7 +138,7 @@ function start({ host, port, files, clients, helloSeconds, ...front }: FrontStar
     if (stranger === 'full' || remoteAddress === undefined) return socket.destroy();
     if (stranger.refusal) {
       const { code, message } = stranger.refusal;
-      crowd.write('warn', remoteAddress, { peer: remoteAddress, code }, message);
+      limitedLog.write('warn', remoteAddress, { peer: remoteAddress, code }, message);
       stranger.leave();
       return socket.destroy();
     }
@@ -155,7 +155,7 @@ function start({ host, port, files, clients, helloSeconds, ...front }: FrontStar
   server.on('tlsClientError', (error, socket) => {
     const peer = peerOf(socket);
     const fields = { peer, reason: tlsReason(error) };
-    crowd.write('info', addressOf(peer), fields, 'no TLS connection came about');
+    limitedLog.write('info', addressOf(peer), fields, 'no TLS connection came about');
     // Node leaves it open, also when the time for the handshake is over.
     socket.destroy();
   });
@@ -180,7 +180,7 @@ function start({ host, port, files, clients, helloSeconds, ...front }: FrontStar
     watch.close();
     // With the last connection nothing is left to do, and the process ends.
     server.close(() => {
-      crowd.tell();
+      limitedLog.tell();
       process.disconnect?.();
     });
   };

@@ -90,7 +90,7 @@ function factsOf(guest: Recording | null, server: Recording | null, clocks: Cloc
 // ---- tracks ------------------------------------------------------------------------------------
 
 /** Slices of one kind, which may overlap: then they are laid onto several tracks. */
-class Lanes {
+class Row {
   readonly slices: Slice[] = [];
   constructor(
     readonly process: 'guest' | 'server',
@@ -100,7 +100,7 @@ class Lanes {
 }
 
 class Builder {
-  readonly #lanes = new Map<string, Lanes>();
+  readonly #rows = new Map<string, Row>();
   /** Slices that commands of these numbers lead from, or to. */
   readonly calls: { first: number; last: number; slice: Slice }[] = [];
   readonly waits: { sequence: number; slice: Slice }[] = [];
@@ -108,28 +108,28 @@ class Builder {
   readonly groups: { first: number; last: number; slice: Slice }[] = [];
 
   add(
-    lane: { process: 'guest' | 'server'; name: string; thread?: number },
+    of: { process: 'guest' | 'server'; name: string; thread?: number },
     slice: Omit<Slice, 'from' | 'to'>,
   ): Slice {
-    const key = `${lane.process} ${lane.name}`;
-    let lanes = this.#lanes.get(key);
-    if (!lanes) {
-      lanes = new Lanes(lane.process, lane.name, lane.thread ?? null);
-      this.#lanes.set(key, lanes);
+    const key = `${of.process} ${of.name}`;
+    let row = this.#rows.get(key);
+    if (!row) {
+      row = new Row(of.process, of.name, of.thread ?? null);
+      this.#rows.set(key, row);
     }
     const whole = { ...slice, from: [], to: [] };
-    lanes.slices.push(whole);
+    row.slices.push(whole);
     return whole;
   }
 
   /** All tracks, in the order they were first used; the axis begins with the first slice. */
   finish(): Track[] {
     let begin = Number.POSITIVE_INFINITY;
-    for (const { slices } of this.#lanes.values()) {
+    for (const { slices } of this.#rows.values()) {
       for (const { at } of slices) begin = Math.min(begin, at);
     }
     const tracks: Track[] = [];
-    for (const { process, name, thread, slices } of this.#lanes.values()) {
+    for (const { process, name, thread, slices } of this.#rows.values()) {
       for (const slice of slices) slice.at -= begin;
       for (const [index, own] of layOut(slices).entries()) {
         const id = tracks.length + 1;
@@ -222,7 +222,7 @@ function addServer(builder: Builder, server: Recording, axis: (at: number) => nu
   }
   const streams = new Map<number, string>();
   const threads = new Map<number, string>();
-  const lane = (name: string) => ({ process: 'server' as const, name });
+  const row = (name: string) => ({ process: 'server' as const, name });
   for (const event of server.events) {
     const { kind, name } = event;
     const args = argsOf(event);
@@ -231,7 +231,7 @@ function addServer(builder: Builder, server: Recording, axis: (at: number) => nu
     switch (kind) {
       case 'attach':
         if (name === 'device clock') args['within_ns'] = event.a;
-        builder.add(lane('queue'), {
+        builder.add(row('queue'), {
           ...{ at, name, args, category: 'attach' },
           duration: event.duration ? duration : null,
         });
@@ -239,7 +239,7 @@ function addServer(builder: Builder, server: Recording, axis: (at: number) => nu
       case 'take': {
         const taken = { commands: event.a, first: event.b, last: event.c };
         const named = { at, duration, name: 'commands', category: 'executor', args: taken };
-        builder.add(lane('executor'), named);
+        builder.add(row('executor'), named);
         break;
       }
       case 'command': {
@@ -247,7 +247,7 @@ function addServer(builder: Builder, server: Recording, axis: (at: number) => nu
         if (event.b !== 0) args['bytes'] = event.b;
         const thread = entry(threads, event.thread, (n) => `executor thread ${n}`);
         const named = { at, duration, name, category: 'executor', args };
-        builder.commands.set(event.a, builder.add(lane(thread), named));
+        builder.commands.set(event.a, builder.add(row(thread), named));
         break;
       }
       case 'held': {
@@ -255,7 +255,7 @@ function addServer(builder: Builder, server: Recording, axis: (at: number) => nu
         args['predicted_ns'] = event.c;
         const stream = streamName(streams, event.b);
         const named = { at, duration, name: `held: ${stream}`, category: 'gate', args };
-        builder.add(lane('gate'), named);
+        builder.add(row('gate'), named);
         break;
       }
       case 'group': {
@@ -266,7 +266,7 @@ function addServer(builder: Builder, server: Recording, axis: (at: number) => nu
         if (event.c !== 0) args['first'] = event.c;
         const names = own.map((use) => kernelName(use.name));
         const named = { at, duration, name: labelOf(names), category: 'kernel', args };
-        const slice = builder.add(lane(`kernels: ${streamName(streams, event.b)}`), named);
+        const slice = builder.add(row(`kernels: ${streamName(streams, event.b)}`), named);
         if (event.c !== 0) builder.groups.push({ first: event.c, last, slice });
       }
     }

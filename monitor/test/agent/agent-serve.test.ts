@@ -29,17 +29,20 @@ t.test('a session by token, a session by certificate', async (t) => {
   const agentFor = (...credentials: string[]) =>
     Agent.start(t, '--listen', '127.0.0.1:0', '--server', server, '--ca', ours.ca, ...credentials);
 
-  const byToken = await agentFor('--token-file', token);
-  const vision = Guest.hello(byToken.tcp, { name: 'secret-of-vision', program: 'vision-program' });
+  const byAccessToken = await agentFor('--token-file', token);
+  const vision = Guest.hello(byAccessToken.tcp, {
+    name: 'secret-of-vision',
+    program: 'vision-program',
+  });
   t.ok((await vision.welcome()).memoryLimit > 0n);
   t.match(await serving.logged({ msg: 'session begins', tenant: 'vision' }), {
     peer: /^127\.0\.0\.1:\d+$/,
     name: 'secret-of-vision',
   });
-  const over = await Guest.hello(byToken.tcp).refusal();
+  const over = await Guest.hello(byAccessToken.tcp).refusal();
   t.match(over, { code: 'OB_TENANT_SESSIONS' });
 
-  const report = await Guest.hello(byToken.tcp, asking()).report();
+  const report = await Guest.hello(byAccessToken.tcp, asking()).report();
   t.match(report.processes, [{ program: 'vision-program' }], 'queries go the same way');
 
   const speech = ours.issue('speech', ['URI:spiffe://lab/speech']);
@@ -64,7 +67,7 @@ t.test('a session by token, a session by certificate', async (t) => {
 
   await vision.leave();
   await serving.logged({ tenant: 'vision', msg: /^session ends: the guest closed/ });
-  t.ok(await Guest.hello(byToken.tcp).welcome(), 'what it had is free again');
+  t.ok(await Guest.hello(byAccessToken.tcp).welcome(), 'what it had is free again');
 });
 
 t.test('a program with several GPUs, all the way', async (t) => {

@@ -37,8 +37,10 @@ function play(version: 'paper' | 'corrected', tasks: Task[]) {
     });
     const output = policy.step({ now: BigInt(step + 1) * 5_000_000n, sessions, memory });
     memory = output.memory;
-    const tokens = tasks.map((_, index) => Math.round(memory.tasks.get(index + 1)?.tokens ?? -1));
-    seen.push({ state: memory.state, tokens, limits: output.limits });
+    const quotaTokens = tasks.map((_, index) =>
+      Math.round(memory.tasks.get(index + 1)?.quotaTokens ?? -1),
+    );
+    seen.push({ state: memory.state, quotaTokens, limits: output.limits });
   }
   return seen;
 }
@@ -75,27 +77,29 @@ t.test('bursts: samples in a row, the shortest of those that tell', async (t) =>
 
 t.test('states', async (t) => {
   for (const version of ['paper', 'corrected'] as const) {
-    t.match(last(play(version, [effort(busy(5))])), { state: 'NONE', tokens: [6000] });
+    t.match(last(play(version, [effort(busy(5))])), { state: 'NONE', quotaTokens: [6000] });
     // The strict one has done nothing: it has its request, the other may grow to its limit.
     const idle = play(version, [strict(Array(40).fill(0)), effort(busy(39))]);
-    t.match(last(idle), { state: 'RECOVERY', tokens: [4000, 6000] });
+    t.match(last(idle), { state: 'RECOVERY', quotaTokens: [4000, 6000] });
     // Both work: what it was promised, and the other keeps what it has.
     const both = play(version, [strict([...Array(9).fill(0), ...busy(3)]), effort(busy(12))]);
     t.equal(last(both).state, 'CONTENTION');
-    t.equal(last(both).tokens[0], 4000);
-    t.equal(last(both).tokens[1], both[9]?.tokens[1]);
+    t.equal(last(both).quotaTokens[0], 4000);
+    t.equal(last(both).quotaTokens[1], both[9]?.quotaTokens[1]);
     // Alone it grows: by 1.3 each period.
     const alone = play(version, [strict(busy(30)), effort(Array(31).fill(0))]);
     t.equal(alone[0]?.state, 'RECOVERY');
-    t.equal(alone[1]?.tokens[0], 5200, 'from its request');
-    t.equal(alone[2]?.tokens[0], 6760);
-    t.equal(last(alone).tokens[0], version === 'paper' ? max : 8000, 'to the limit');
+    t.equal(alone[1]?.quotaTokens[0], 5200, 'from its request');
+    t.equal(alone[2]?.quotaTokens[0], 6760);
+    t.equal(last(alone).quotaTokens[0], version === 'paper' ? max : 8000, 'to the limit');
   }
 });
 
 t.test('growth in RECOVERY: each period as printed, each fifth when corrected', async (t) => {
   const grown = (version: 'paper' | 'corrected') =>
-    play(version, [strict(Array(12).fill(0)), effort(busy(11))]).map(({ tokens }) => tokens[1]);
+    play(version, [strict(Array(12).fill(0)), effort(busy(11))]).map(
+      ({ quotaTokens }) => quotaTokens[1],
+    );
   t.same(grown('paper').slice(0, 3), [1300, 1690, 2197]);
   t.same(grown('corrected').slice(0, 10), [...Array(4).fill(1000), ...Array(5).fill(1300), 1690]);
 });
@@ -108,12 +112,12 @@ t.test('an emergency: the limit for its owner, the others shrink', async (t) => 
     const seen = play(version, [strict(work), others]);
     const before = seen.at(-2);
     t.equal(before?.state, 'CONTENTION');
-    const { state, tokens } = last(seen);
+    const { state, quotaTokens } = last(seen);
     t.equal(state, 'EMERGENCY');
-    t.equal(tokens[0], 8000);
-    const had = Math.min(3000, before?.tokens[1] ?? 0);
+    t.equal(quotaTokens[0], 8000);
+    const had = Math.min(3000, before?.quotaTokens[1] ?? 0);
     // As printed, dividing by 0.6 gives more, not less.
-    t.equal(tokens[1], Math.round(had / (version === 'paper' ? 0.6 : 1.6)));
+    t.equal(quotaTokens[1], Math.round(had / (version === 'paper' ? 0.6 : 1.6)));
   }
 });
 
@@ -157,10 +161,10 @@ t.test(
 t.test('never less than a hundredth of the request', async (t) => {
   const work = [...runs([10, 3]), ...busy(28)];
   const seen = play('corrected', [strict(work), effort(busy(work.length - 1))]);
-  t.equal(last(seen).tokens[1], 30);
+  t.equal(last(seen).quotaTokens[1], 30);
 });
 
-t.test('a bucket: tokens flow out each period, a large launch is a debt', async (t) => {
+t.test('a bucket: quota tokens flow out each period, a large launch is a debt', async (t) => {
   const seen = play('paper', [effort([30_000, 0, 0, 0, 0, 0])]);
   const left = seen.map(({ limits }, step) => {
     const charged = step === 0 ? 0n : 30_000n;

@@ -1,4 +1,4 @@
-// HAS-GPU's tokens: their arithmetic, and what it does to programs that launch often and seldom.
+// HAS-GPU's quota tokens: their arithmetic, and what it does to programs that launch often and seldom.
 import t from 'tap';
 import { hostTime } from '../../policies/quota/host-time.js';
 
@@ -73,7 +73,7 @@ t.test('one with few launches is hardly slowed down', async (t) => {
 });
 
 t.test(
-  'two that launch all the time: tokens follow one another, the request comes first',
+  'two that launch all the time: quota tokens follow one another, the request comes first',
   async (t) => {
     const [one = 0, two = 0] = latencies([
       { request: 60, limit: 100, host: 4, device: 0 },

@@ -1,8 +1,8 @@
 // Sessions that lie, or wait for what never comes, beside one that works: what it keeps of its share.
 import t from 'tap';
 import { deviceTime } from '../../policies/quota/device-time.js';
+import { MemoryPage, noCounts } from '../../src/quota/page-view.js';
 import { QuotaLoop } from '../../src/quota/runner-loop.js';
-import { MemoryPage, noCounts } from '../../src/quota/token-view.js';
 import { SimulatedDevice } from '../support/simulated-device.js';
 
 const period = 5_000_000n;

@@ -2,10 +2,10 @@
 import { pino } from 'pino';
 import t from 'tap';
 import { build } from '../../../bin/paths.mjs';
+import { MemoryPage, noLimit, type QuotaCounts } from '../../src/quota/page-view.js';
 import { Quota, type QuotaOptions } from '../../src/quota/quota.js';
 import { type QuotaReport, QuotaRunner } from '../../src/quota/runner.js';
 import { QuotaLoop, type QuotaPlacement } from '../../src/quota/runner-loop.js';
-import { MemoryPage, noLimit, type TokenCounts } from '../../src/quota/token-view.js';
 
 const ms = 1_000_000n;
 
@@ -22,7 +22,7 @@ function placement(session: number, given: Partial<QuotaPlacement> = {}): QuotaP
   };
 }
 
-function set(page: MemoryPage, counts: Partial<TokenCounts>) {
+function set(page: MemoryPage, counts: Partial<QuotaCounts>) {
   page.counts = { ...page.counts, ...counts };
 }
 
@@ -167,7 +167,7 @@ t.test('the thread', async (t) => {
   const alive = setInterval(() => {}, 1000);
   t.teardown(() => clearInterval(alive));
   await runner.addPage('slot 1', null);
-  await t.rejects(runner.place(placement(2)), /no token page slot 2/);
+  await t.rejects(runner.place(placement(2)), /no quota page slot 2/);
   await runner.place(placement(1));
   await runner.setShare(1, { request: 20, limit: 50 });
   const told = await report;
@@ -176,7 +176,7 @@ t.test('the thread', async (t) => {
   t.ok(told.seconds >= 1);
   runner.end(1);
   runner.removePage('slot 1');
-  await t.rejects(runner.place(placement(1)), /no token page/);
+  await t.rejects(runner.place(placement(1)), /no quota page/);
   await runner.stop();
   t.same(failures, []);
 });

@@ -2,7 +2,7 @@ import t from 'tap';
 import { UsualModules } from '../../src/slots/usual-modules.js';
 
 const module = (size: bigint) => ({ hash: Buffer.alloc(32, Number(size)), size });
-const program = { tenant: 'a', name: 'f', lane: 0 };
+const program = { tenant: 'a', name: 'f', ordinal: 0 };
 
 t.test('the last session tells what the next one is given', async (t) => {
   const usual = new UsualModules();
@@ -26,29 +26,30 @@ t.test('what a running session uses is known to others at once', async (t) => {
 t.test('tenants, names and GPUs are apart', async (t) => {
   const usual = new UsualModules();
   usual.learn(program, [module(1n)]);
-  for (const other of [{ tenant: 'b' }, { name: 'g' }, { lane: 1 }]) {
+  for (const other of [{ tenant: 'b' }, { name: 'g' }, { ordinal: 1 }]) {
     t.same(usual.of({ ...program, ...other }), []);
   }
-  usual.learn({ tenant: 'a","f', name: '', lane: 0 }, [module(2n)]);
+  usual.learn({ tenant: 'a","f', name: '', ordinal: 0 }, [module(2n)]);
   t.same(usual.of(program), [module(1n)], 'whatever the names hold');
 });
 
 t.test('those that ended longest ago are forgotten', async (t) => {
   const usual = new UsualModules();
-  for (let lane = 0; lane < 1024; lane++) usual.learn({ ...program, lane }, [module(1n)]);
+  for (let ordinal = 0; ordinal < 1024; ordinal++)
+    usual.learn({ ...program, ordinal }, [module(1n)]);
   usual.learn(program, [module(2n)]);
-  usual.learn({ ...program, lane: 1024 }, [module(1n)]);
-  t.same(usual.of({ ...program, lane: 1 }), []);
+  usual.learn({ ...program, ordinal: 1024 }, [module(1n)]);
+  t.same(usual.of({ ...program, ordinal: 1 }), []);
   t.same(usual.of(program), [module(2n)]);
 });
 
 t.test('of each tenant so many, whatever others run', async (t) => {
   const usual = new UsualModules();
   const modules = [{ hash: new Uint8Array(32), size: 1n }];
-  const mine = { tenant: 'a', name: 'mine', lane: 0 };
+  const mine = { tenant: 'a', name: 'mine', ordinal: 0 };
   usual.learn(mine, modules);
-  for (let i = 0; i < 2000; i++) usual.learn({ tenant: 'b', name: `${i}`, lane: 0 }, modules);
+  for (let i = 0; i < 2000; i++) usual.learn({ tenant: 'b', name: `${i}`, ordinal: 0 }, modules);
   t.equal(usual.of(mine).length, 1);
-  t.equal(usual.of({ tenant: 'b', name: '1999', lane: 0 }).length, 1);
-  t.equal(usual.of({ tenant: 'b', name: '0', lane: 0 }).length, 0);
+  t.equal(usual.of({ tenant: 'b', name: '1999', ordinal: 0 }).length, 1);
+  t.equal(usual.of({ tenant: 'b', name: '0', ordinal: 0 }).length, 0);
 });

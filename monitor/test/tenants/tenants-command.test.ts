@@ -130,9 +130,9 @@ t.test('rotate: old and new hold for a while', async (t) => {
   const begin = Date.now();
   const token = good('rotate', 'vision', '--overlap', '2h', '--expires', '2040-01-01').trim();
   const { tenants } = readTenantsFile(file);
-  const [fresh, old, ...others] = tenants[0]?.tokens ?? [];
+  const [fresh, old, ...others] = tenants[0]?.accessTokens ?? [];
   t.equal(others.length, 0, 'what had ended is gone');
-  t.equal(holderOf(token, tenants)?.token, fresh);
+  t.equal(holderOf(token, tenants)?.accessToken, fresh);
   t.equal(fresh?.expires, Date.UTC(2040, 0, 1));
   t.equal(old?.hash.toString('hex'), '1'.repeat(64));
   const overlap = (old?.expires ?? 0) - begin;
@@ -140,12 +140,12 @@ t.test('rotate: old and new hold for a while', async (t) => {
   t.match(readFileSync(file, 'utf8'), /# on the build machine/);
   // An end that comes sooner is not put off.
   const again = good('rotate', 'vision').trim();
-  const tokens = readTenantsFile(file).tenants[0]?.tokens ?? [];
+  const tokens = readTenantsFile(file).tenants[0]?.accessTokens ?? [];
   t.equal(tokens.length, 3);
   t.equal(tokens[2]?.expires, old?.expires);
-  t.equal(holderOf(again, readTenantsFile(file).tenants)?.token.expires, null);
+  t.equal(holderOf(again, readTenantsFile(file).tenants)?.accessToken.expires, null);
   good('rotate', 'vision', '--overlap', '0');
-  const last = readTenantsFile(file).tenants[0]?.tokens ?? [];
+  const last = readTenantsFile(file).tenants[0]?.accessTokens ?? [];
   t.ok(last.slice(1).every(({ expires }) => expires !== null && expires <= Date.now()));
 });
 

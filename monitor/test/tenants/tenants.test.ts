@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { OutboardError } from '../../src/base/errors.js';
 import { formatListen, parseListen } from '../../src/network/listeners.js';
-import { hashToken, newToken } from '../../src/tenants/access-token.js';
+import { hashAccessToken, newAccessToken } from '../../src/tenants/access-token.js';
 import { parseMoment, parseTenants } from '../../src/tenants/file.js';
 import {
   allowedGpus,
@@ -24,19 +24,19 @@ const full = `version: v1
 tenants:
   - name: vision
     tokens:
-      - hash: ${hashToken('old')}
+      - hash: ${hashAccessToken('old')}
         expires: 2027-01-01
-      - hash: ${hashToken('new')}
+      - hash: ${hashAccessToken('new')}
     certificates: [CN=vision, URI=spiffe://lab/vision]
     expires: 2028-06-01T12:00:00Z
     class: best-effort
     uploadCache: true
     limits: { sessions: 2, memory: 8G, share: 150, gpus: [1, GPU-aB] }
   - name: speech
-    tokens: [{ hash: "${hashToken('speech')}" }]
+    tokens: [{ hash: "${hashAccessToken('speech')}" }]
 operators:
   - name: ann
-    tokens: [{ hash: "${hashToken('ann')}", expires: 2027-01-01T00:00:00+01:00 }]
+    tokens: [{ hash: "${hashAccessToken('ann')}", expires: 2027-01-01T00:00:00+01:00 }]
     rights: act
 `;
 
@@ -64,8 +64,8 @@ t.test('a file with everything', async (t) => {
     uploadCache: true,
     limits: { sessions: 2, memory: 8n << 30n, share: 150, gpus: [1, 'GPU-aB'] },
   });
-  t.equal(vision.tokens[0]?.expires, Date.parse('2027-01-01T00:00:00Z'));
-  t.same(vision.tokens[1]?.hash, createHash('sha256').update('new').digest());
+  t.equal(vision.accessTokens[0]?.expires, Date.parse('2027-01-01T00:00:00Z'));
+  t.same(vision.accessTokens[1]?.hash, createHash('sha256').update('new').digest());
   t.match(speech, {
     certificates: [],
     expires: null,
@@ -138,7 +138,7 @@ const wrong: [string, string][] = [
     'f:6: tenants[1].certificates[0]: certificate CN=x stands here a second time',
   ],
   [
-    `${tenant}    tokens:\n      - hash: ${hashToken('x')}\noperators:\n  - name: b\n    rights: view\n    tokens:\n      - hash: ${hashToken('x')}\n`,
+    `${tenant}    tokens:\n      - hash: ${hashAccessToken('x')}\noperators:\n  - name: b\n    rights: view\n    tokens:\n      - hash: ${hashAccessToken('x')}\n`,
     'f:10: operators[0].tokens[0].hash: this token stands here a second time',
   ],
 ];
@@ -169,7 +169,8 @@ t.test('moments', async (t) => {
 });
 
 t.test('tokens', async (t) => {
-  const who = (token: string, now = before) => identify(content, { ...none, token }, now).name;
+  const who = (accessToken: string, now = before) =>
+    identify(content, { ...none, accessToken }, now).name;
   t.equal(who('new'), 'vision');
   t.equal(who('old'), 'vision', 'several hold at a time');
   t.equal(who('speech'), 'speech');
@@ -177,7 +178,7 @@ t.test('tokens', async (t) => {
     codeOf(() => who('')),
     'OB_TOKEN_MISSING',
   );
-  for (const token of ['x', 'New', 'new ', 'ann', hashToken('new'), 'x'.repeat(4095)]) {
+  for (const token of ['x', 'New', 'new ', 'ann', hashAccessToken('new'), 'x'.repeat(4095)]) {
     t.equal(
       codeOf(() => who(token)),
       'OB_TOKEN_UNKNOWN',
@@ -196,15 +197,18 @@ t.test('tokens', async (t) => {
     codeOf(() => who('new', Date.parse('2028-06-01T12:00:00Z'))),
     'OB_TENANT_EXPIRED',
   );
-  const fresh = newToken();
+  const fresh = newAccessToken();
   t.match(fresh, /^outboard_[A-Za-z0-9_-]{43}$/);
-  t.not(fresh, newToken());
+  t.not(fresh, newAccessToken());
 });
 
 t.test('certificates', async (t) => {
-  const who = (some: Partial<CertificateIdentity>, token = '') =>
-    identify(content, { token, certificate: { cn: null, dns: [], uris: [], ...some } }, before)
-      .name;
+  const who = (some: Partial<CertificateIdentity>, accessToken = '') =>
+    identify(
+      content,
+      { accessToken, certificate: { cn: null, dns: [], uris: [], ...some } },
+      before,
+    ).name;
   t.equal(who({ cn: 'vision' }), 'vision');
   t.equal(who({ cn: 'x', uris: ['spiffe://lab/other', 'spiffe://lab/vision'] }), 'vision');
   t.equal(
@@ -321,7 +325,7 @@ t.test('a change is taken over; a wrong file changes nothing', async (t) => {
   const { tenants, next } = watched(t, file);
   const changes: number[] = [];
   const off = tenants.onChange((content) => changes.push(content.tenants.length));
-  t.equal(tenants.identify({ ...none, token: 'new' }, before).name, 'vision');
+  t.equal(tenants.identify({ ...none, accessToken: 'new' }, before).name, 'vision');
 
   writeFileSync(`${file}.new`, `version: v1\ntenants:\n  - name: x\n    limit: 3\n`);
   renameSync(`${file}.new`, file);
@@ -329,7 +333,11 @@ t.test('a change is taken over; a wrong file changes nothing', async (t) => {
     code: 'OB_TENANTS_FILE',
     msg: /stay as they were: .*file:4: tenants\[0\]/,
   });
-  t.equal(tenants.identify({ ...none, token: 'new' }, before).name, 'vision', 'still in force');
+  t.equal(
+    tenants.identify({ ...none, accessToken: 'new' }, before).name,
+    'vision',
+    'still in force',
+  );
 
   rmSync(file);
   t.match(await next(), { code: 'OB_TENANTS_FILE', msg: /ENOENT/ });
@@ -342,7 +350,7 @@ t.test('a change is taken over; a wrong file changes nothing', async (t) => {
   writeFileSync(`${file}.new`, full.replace('name: vision', 'name: sight'));
   renameSync(`${file}.new`, file);
   t.match(await next(), { msg: 'tenants read' });
-  t.equal(tenants.identify({ ...none, token: 'new' }, before).name, 'sight');
+  t.equal(tenants.identify({ ...none, accessToken: 'new' }, before).name, 'sight');
   t.equal(tenants.named('vision'), null);
   t.same(changes, [2]);
   off();

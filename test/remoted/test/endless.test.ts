@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t from 'tap';
 import type { KernelView, View } from '../../../monitor/src/base/view.js';
-import { hashToken, newToken } from '../../../monitor/src/tenants/access-token.js';
+import { hashAccessToken, newAccessToken } from '../../../monitor/src/tenants/access-token.js';
 import { noPrograms } from '../../support/paths.js';
 import { example, outcome, remoted, startRemoted, testProgram } from '../../support/program.js';
 import { startServer, type TestServer } from '../../support/server.js';
@@ -138,16 +138,16 @@ t.test('a tenant has limits of its own', { skip: noPrograms }, async (t) => {
   const folder = mkdtempSync(path.join(tmpdir(), 'outboard-tenants-'));
   t.teardown(() => rmSync(folder, { recursive: true }));
   const file = path.join(folder, 'tenants.yaml');
-  const [short, long] = [newToken(), newToken()];
+  const [short, long] = [newAccessToken(), newAccessToken()];
   writeFileSync(
     file,
     `version: v1
 tenants:
   - name: short
-    tokens: [{ hash: ${hashToken(short)} }]
+    tokens: [{ hash: ${hashAccessToken(short)} }]
     limits: { kernelSeconds: 1 }
   - name: long
-    tokens: [{ hash: ${hashToken(long)} }]
+    tokens: [{ hash: ${hashAccessToken(long)} }]
 `,
   );
   const args = ['--device', 'software', '--servers-per-gpu', '2', '--tenants', file];

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import t from 'tap';
-import { hashToken, newToken } from '../../../monitor/src/tenants/access-token.js';
+import { hashAccessToken, newAccessToken } from '../../../monitor/src/tenants/access-token.js';
 import { noPrograms } from '../../support/paths.js';
 import { remoted, testProgram } from '../../support/program.js';
 import { startServer } from '../../support/server.js';
@@ -21,9 +21,10 @@ for (const newProcess of ['never', 'tenant']) {
     const folder = mkdtempSync(path.join(tmpdir(), 'outboard-tenants-'));
     t.teardown(() => rmSync(folder, { recursive: true }));
     const file = path.join(folder, 'tenants.yaml');
-    const [one, other] = [newToken(), newToken()];
+    const [one, other] = [newAccessToken(), newAccessToken()];
     const entries = [one, other].map(
-      (token, index) => `  - name: t${index}\n    tokens: [{ hash: '${hashToken(token)}' }]\n`,
+      (token, index) =>
+        `  - name: t${index}\n    tokens: [{ hash: '${hashAccessToken(token)}' }]\n`,
     );
     writeFileSync(file, `version: v1\ntenants:\n${entries.join('')}`);
     const args = ['--device', 'software', '--servers-per-gpu', '1', '--tenants', file];

@@ -3,20 +3,20 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
-import { CrowdLog } from '../../src/network/crowd-log.js';
+import { LimitedLog } from '../../src/network/limited-log.js';
 import { authority, serverFiles } from '../support/certificates.js';
 import { startFront } from '../support/front.js';
 import { Serving } from '../support/serving.js';
 
 /** Its time passes when `pass` is called. */
-function crowdLog(most = { all: 5, ofAddress: 2 }) {
+function limitedLog(most = { all: 5, ofAddress: 2 }) {
   const lines: { level: string; fields: object; text: string }[] = [];
   const to = (level: string) => (fields: object, text: string) => {
     lines.push({ level, fields, text });
   };
   const waiting: (() => void)[] = [];
   const later = (_: number, act: () => void) => void waiting.push(act);
-  const log = new CrowdLog({ info: to('info'), warn: to('warn') }, most, later);
+  const log = new LimitedLog({ info: to('info'), warn: to('warn') }, most, later);
   const pass = () => {
     for (const act of waiting.splice(0)) act();
   };
@@ -24,7 +24,7 @@ function crowdLog(most = { all: 5, ofAddress: 2 }) {
 }
 
 t.test('so many of an address and of all, and one line about the others', async (t) => {
-  const { log, lines, waiting, pass } = crowdLog();
+  const { log, lines, waiting, pass } = limitedLog();
   const refuse = (address: string) => log.write('warn', address, { code: 'OB_X' }, 'refused');
   for (let i = 0; i < 1000; i++) refuse('192.0.2.1');
   t.equal(lines.length, 2);
@@ -54,7 +54,7 @@ t.test('none goes uncounted', async (t) => {
   const one = fc.record({ address: fc.nat(9), passes: fc.boolean() });
   fc.assert(
     fc.property(fc.array(one), (all) => {
-      const { log, lines, pass } = crowdLog();
+      const { log, lines, pass } = limitedLog();
       for (const { address, passes } of all) {
         log.write('warn', String(address), { code: 'OB_X' }, 'refused');
         if (passes) pass();
@@ -69,11 +69,11 @@ t.test('none goes uncounted', async (t) => {
   );
 });
 
-const crowd = 300;
+const connections = 300;
 
 /** One after another: each is refused. */
 async function strangers(t: Test, port: number) {
-  for (let i = 0; i < crowd; i++) {
+  for (let i = 0; i < connections; i++) {
     const socket = connect(port, '127.0.0.1', () => socket.end('no Hello\n\u001b[2J'));
     t.teardown(() => socket.destroy());
     socket.on('error', () => {}).resume();
@@ -90,8 +90,8 @@ t.test('who is no guest of the server', async (t) => {
   const refused = serving.lines.filter(({ code }) => code === 'OB_NOT_OUTBOARD').length;
   const left = serving.lines.map(({ which }) => Object(which).OB_NOT_OUTBOARD ?? 0);
   const counted = left.reduce((sum, one) => sum + one, 0);
-  t.ok(refused < crowd / 2, `${refused} lines`);
-  t.equal(refused + counted, crowd, 'what was left out is told of before the end');
+  t.ok(refused < connections / 2, `${refused} lines`);
+  t.equal(refused + counted, connections, 'what was left out is told of before the end');
 });
 
 t.test('who speaks no TLS', async (t) => {
@@ -100,6 +100,6 @@ t.test('who speaks no TLS', async (t) => {
   await strangers(t, address.port);
   await front.close();
   const told = log.lines.filter(({ msg }) => /no TLS connection/.test(msg)).length;
-  t.ok(told < crowd / 2, `${told} lines`);
+  t.ok(told < connections / 2, `${told} lines`);
   await log.line(/more connections were refused/);
 });

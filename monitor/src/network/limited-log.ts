@@ -1,34 +1,34 @@
-// Lines that anybody can cause by connecting, as often as somebody likes: a refusal, a handshake that
-// fails, a guest that leaves. Of one address and of all there are so many for a time, and the rest is
-// counted and told of in one line, so that a crowd fills neither the disk nor the newest lines that are
-// kept for operators.
+// Lines that anybody can cause by connecting: a refusal, a handshake that fails, a guest that leaves the
+// queue. Within some seconds one address, and all together, cause so many lines at most. The rest is
+// counted, and told of in one line. So nobody who connects again and again fills the disk, or the newest
+// lines, which are kept for operators.
 import { machineOf } from './strangers.js';
 
-export interface CrowdMost {
+export interface LogLimits {
   all: number;
   ofAddress: number;
 }
 
 type Level = 'info' | 'warn';
 
-type CrowdFields = { code?: string; [field: string]: unknown };
+type LogFields = { code?: string; [field: string]: unknown };
 
-/** Where the lines go: `Log`, or to another process. */
-export type CrowdLines = Record<Level, (fields: object, text: string) => void>;
+/** What writes the lines: `Log`, or another process. */
+export type LogWriters = Record<Level, (fields: object, text: string) => void>;
 
 /** Calls `act` once, later. */
 export type Later = (milliseconds: number, act: () => void) => void;
 
 const spanMilliseconds = 10_000;
-const usual: CrowdMost = { all: 100, ofAddress: 20 };
+const usual: LogLimits = { all: 100, ofAddress: 20 };
 
 const later: Later = (milliseconds, act) => {
   setTimeout(act, milliseconds).unref();
 };
 
-export class CrowdLog {
-  readonly #lines: CrowdLines;
-  readonly #most: CrowdMost;
+export class LimitedLog {
+  readonly #lines: LogWriters;
+  readonly #most: LogLimits;
   readonly #later: Later;
   /** Of the time that runs: lines by machine, so that it holds no more of them than lines. */
   readonly #of = new Map<string, number>();
@@ -37,14 +37,14 @@ export class CrowdLog {
   /** Left out, by code or, where there is none, by text. */
   #left = new Map<string, number>();
 
-  constructor(lines: CrowdLines, most = usual, after = later) {
+  constructor(lines: LogWriters, most = usual, after = later) {
     this.#lines = lines;
     this.#most = most;
     this.#later = after;
   }
 
   /** `address`: whose doing it is. */
-  write(level: Level, address: string, fields: CrowdFields, text: string) {
+  write(level: Level, address: string, fields: LogFields, text: string) {
     if (!this.#runs) {
       this.#runs = true;
       this.#later(spanMilliseconds, () => this.#next());

@@ -5,14 +5,14 @@ import t from 'tap';
 import { build } from '../../bin/paths.mjs';
 import { slotFds } from '../src/ipc.js';
 import { loadNative } from '../src/native.js';
-import { noLimit, TokenPage } from '../src/token-page.js';
+import { noLimit, QuotaPage } from '../src/quota-page.js';
 import { openMessage } from './support/messages.js';
 import { startSlot } from './support/slot.js';
 
 const native = loadNative(build);
 
 t.test('who has it cannot take it away under others', (t) => {
-  const page = TokenPage.create(native);
+  const page = QuotaPage.create(native);
   const fd = page.fd ?? -1;
   t.throws(() => ftruncateSync(fd, 0), { code: 'EPERM' });
   t.throws(() => ftruncateSync(fd, 1 << 20), { code: 'EPERM' });
@@ -22,8 +22,8 @@ t.test('who has it cannot take it away under others', (t) => {
 });
 
 t.test('what one side writes the other one reads', (t) => {
-  const here = TokenPage.create(native);
-  const there = TokenPage.open(native, here.fd ?? -1);
+  const here = QuotaPage.create(native);
+  const there = QuotaPage.open(native, here.fd ?? -1);
   closeSync(here.fd ?? -1); // the memory stays as long as the page
   t.equal(there.mode, 'open');
   t.equal(there.limit, noLimit);
@@ -53,10 +53,10 @@ t.test('what one side writes the other one reads', (t) => {
 
 t.test('what is no page is refused', (t) => {
   const fd = openSync(path.join(t.testdir({ file: 'x'.repeat(4096) }), 'file'), 'r+');
-  t.throws(() => TokenPage.open(native, fd), /no token page, or one of another version/);
+  t.throws(() => QuotaPage.open(native, fd), /no quota page, or one of another version/);
   closeSync(fd);
-  t.throws(() => TokenPage.open(native, fd), /no token page/);
-  t.throws(() => native.wakeTokenPage(new ArrayBuffer(8)), /no token page/);
+  t.throws(() => QuotaPage.open(native, fd), /no quota page/);
+  t.throws(() => native.wakeQuotaPage(new ArrayBuffer(8)), /no quota page/);
   t.end();
 });
 
@@ -64,13 +64,13 @@ t.test('what is no page is refused', (t) => {
 async function slotWith(fd: number) {
   const slot = startSlot(fd);
   const library = path.join(build, 'software-device', 'libcuda.so.1');
-  const tokenFd = slotFds.tokens;
-  const answer = await slot.ask(openMessage({ build, library, tokenFd }));
+  const quotaPageFd = slotFds.quotaPage;
+  const answer = await slot.ask(openMessage({ build, library, quotaPageFd }));
   return { slot, answer };
 }
 
 t.test('a slot inherits its page', async (t) => {
-  const page = TokenPage.create(native);
+  const page = QuotaPage.create(native);
   const { slot, answer } = await slotWith(page.fd ?? -1);
   closeSync(page.fd ?? -1);
   t.equal(answer.type, 'ready');
@@ -84,6 +84,6 @@ t.test('a slot that inherits no page opens no device', async (t) => {
   const fd = openSync(path.join(t.testdir({ file: 'x'.repeat(4096) }), 'file'), 'r+');
   const { slot, answer } = await slotWith(fd);
   closeSync(fd);
-  t.match(answer, { type: 'failed', message: /no token page/ });
+  t.match(answer, { type: 'failed', message: /no quota page/ });
   t.equal(await slot.exit, 1);
 });

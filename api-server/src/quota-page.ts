@@ -3,10 +3,10 @@
 // a call.
 import type { Native } from './native.js';
 
-/** What tokens are: nothing is held back; nanoseconds of the device's time; blocks of launched
+/** What a quota token is: nothing is held back; nanoseconds of the device's time; blocks of launched
  * grids; nanoseconds of wall time between launches. */
-export const tokenModes = ['open', 'device-time', 'blocks', 'host-time'] as const;
-export type TokenMode = (typeof tokenModes)[number];
+export const quotaModes = ['open', 'device-time', 'blocks', 'host-time'] as const;
+export type QuotaMode = (typeof quotaModes)[number];
 
 /** For `limit`: there is none. */
 export const noLimit = (1n << 64n) - 1n;
@@ -30,30 +30,30 @@ const words = {
 } as const;
 
 /** What the executor has written; counted since the session began. */
-export interface TokenCounts {
+export interface QuotaCounts {
   /** Being served; 0: none. */
   session: bigint;
   /** Whose the counts below are: they stay until the next one begins. */
   counted: bigint;
   /** The mode in whose unit `charged` is (device-time when the mode is open). When that changes in
    * the middle of a session, `charged` begins at 0 again: at the next launch, not at once. */
-  unit: TokenMode;
-  /** Tokens used: what has started, at its predicted cost, corrected once it is measured. */
+  unit: QuotaMode;
+  /** Quota tokens used: what has started, at its predicted cost, corrected once it is measured. */
   charged: bigint;
   deviceNs: bigint;
   blocks: bigint;
   launches: bigint;
-  /** Times that work which was ready waited for tokens, and for how long. */
+  /** Times that work which was ready waited for quota tokens, and for how long. */
   gateWaits: bigint;
   gateWaitNs: bigint;
-  /** Launches that have not started: for want of tokens, or in turn. */
+  /** Launches that have not started: for want of quota tokens, or in turn. */
   held: bigint;
   /** Predicted cost of what has started and has not ended. */
   inflightNs: bigint;
 }
 
 /** Before anything has begun. */
-export const noCounts: TokenCounts = {
+export const noCounts: QuotaCounts = {
   session: 0n,
   counted: 0n,
   unit: 'device-time',
@@ -67,15 +67,15 @@ export const noCounts: TokenCounts = {
   inflightNs: 0n,
 };
 
-export class TokenPage {
+export class QuotaPage {
   /** Of a page made here: for the slot's process to inherit. */
   readonly fd: number | null;
-  readonly #native: Pick<Native, 'wakeTokenPage'>;
+  readonly #native: Pick<Native, 'wakeQuotaPage'>;
   readonly #buffer: ArrayBuffer;
   readonly #words: BigUint64Array;
 
   private constructor(
-    native: Pick<Native, 'wakeTokenPage'>,
+    native: Pick<Native, 'wakeQuotaPage'>,
     buffer: ArrayBuffer,
     fd: number | null,
   ) {
@@ -83,22 +83,22 @@ export class TokenPage {
     this.#buffer = buffer;
     this.#words = new BigUint64Array(buffer);
     this.fd = fd;
-    if (this.#words[words.magic] !== magic) throw new Error('this is no token page');
+    if (this.#words[words.magic] !== magic) throw new Error('this is no quota page');
   }
 
   /** A new page: open, without a limit. The caller closes `fd` once the slot's process runs. */
-  static create(native: Native): TokenPage {
-    const { fd, buffer } = native.createTokenPage();
-    return new TokenPage(native, buffer, fd);
+  static create(native: Native): QuotaPage {
+    const { fd, buffer } = native.createQuotaPage();
+    return new QuotaPage(native, buffer, fd);
   }
 
   /** The page behind an inherited descriptor, which stays the caller's. */
-  static open(native: Native, fd: number): TokenPage {
-    return new TokenPage(native, native.openTokenPage(fd), null);
+  static open(native: Native, fd: number): QuotaPage {
+    return new QuotaPage(native, native.openQuotaPage(fd), null);
   }
 
-  get mode(): TokenMode {
-    return tokenModes[Number(this.#read('mode'))] ?? 'open';
+  get mode(): QuotaMode {
+    return quotaModes[Number(this.#read('mode'))] ?? 'open';
   }
 
   get limit(): bigint {
@@ -106,14 +106,14 @@ export class TokenPage {
   }
 
   /** In effect at the next launch; what is held and may start now starts now. */
-  set(mode: TokenMode, limit: bigint) {
+  set(mode: QuotaMode, limit: bigint) {
     const open = mode !== this.mode || limit > this.limit;
     // A new mode with the old limit could hold nothing, or everything, for a moment: at first, the
     // limit that is sure to hold.
     if (mode !== this.mode) this.#write('limit', 0n);
-    this.#write('mode', BigInt(tokenModes.indexOf(mode)));
+    this.#write('mode', BigInt(quotaModes.indexOf(mode)));
     this.#write('limit', limit);
-    if (open) this.#native.wakeTokenPage(this.#buffer);
+    if (open) this.#native.wakeQuotaPage(this.#buffer);
   }
 
   /** Work may start while less than this is charged. */
@@ -130,11 +130,11 @@ export class TokenPage {
     return this.#read('session');
   }
 
-  read(): TokenCounts {
+  read(): QuotaCounts {
     return {
       session: this.#read('session'),
       counted: this.#read('counted'),
-      unit: tokenModes[Number(this.#read('unit'))] ?? 'device-time',
+      unit: quotaModes[Number(this.#read('unit'))] ?? 'device-time',
       charged: this.#read('charged'),
       deviceNs: this.#read('deviceNs'),
       blocks: this.#read('blocks'),

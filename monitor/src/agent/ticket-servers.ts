@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { decodeAnswer, wire } from '../../../api-server/src/control.js';
 import type { Address } from '../options/values.js';
 
-export class AgentTickets {
+export class TicketServers {
   readonly #servers = new Map<string, Address>();
 
   /** Undefined: it is not known here. */
