@@ -1,4 +1,4 @@
-// The local agent: guests beside it connect without TLS and without secrets, it goes on to the
+// The local agent. Guests on its machine connect to it without TLS and without secrets; it connects to the
 // server with both. So no TLS library, no key and no access token is in the user's process.
 import { chmodSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
@@ -17,7 +17,7 @@ import { Upstream, type UpstreamOptions, upstreamError } from './upstream.js';
 export interface AgentOptions extends UpstreamOptions {
   /** A Unix socket, or loopback: who connects here acts with the agent's credentials. */
   listen: Exclude<Listen, { kind: 'fd' }>;
-  /** What a guest gets to say who it is in. */
+  /** How many seconds a guest may take to say who it is. */
   helloSeconds: number;
 }
 
@@ -50,7 +50,7 @@ export class Agent {
       };
       this.#server.once('error', failed);
       const listening = () => {
-        // No descriptors left for one guest must not end the agent of all.
+        // Where no descriptor is left for one guest, the agent goes on for all others.
         this.#server.off('error', failed);
         this.#server.on('error', (error) => this.#log.error(error.message));
         resolve();
@@ -59,7 +59,7 @@ export class Agent {
         this.#server.listen({ host: listen.host, port: listen.port, backlog }, listening);
         return;
       }
-      // From its first moment the socket is its owner's alone: bind() makes it in this call.
+      // bind() makes the socket in this call, so the mask lets nobody but the owner connect, from the start.
       const mask = process.umask(0o177);
       this.#server.listen({ path: listen.path, backlog }, listening);
       process.umask(mask);
@@ -140,7 +140,7 @@ export class Agent {
     const fail = (error: NodeJS.ErrnoException) => {
       settled();
       server.destroy();
-      // It did not wait to be told.
+      // It has gone before it could be told.
       if (guest.destroyed || guest.readableEnded) {
         guest.destroy();
         return;
@@ -152,7 +152,7 @@ export class Agent {
     const ended = () => fail(new Error('it closed without a word'));
     const answered = (chunk: Buffer) => {
       settled();
-      // Back to where it came from, for the relay to read.
+      // Put back, so that the relay reads it.
       server.pause();
       server.unshift(chunk);
       if (hello && hello.devices > 1) this.#tickets.watch(server, address);
@@ -160,17 +160,17 @@ export class Agent {
     };
     const settled = () => {
       server.off('error', fail).off('end', ended).off('close', ended).off('data', answered);
-      // Later ones are the relay's.
+      // Later errors are for the relay to handle.
       server.on('error', () => {});
     };
     server.on('error', fail).once('end', ended).once('close', ended).once('data', answered);
     server.write(bytes);
-    // At once, although a guest has nothing to say yet: so its leaving is noticed.
+    // Reading begins at once, although a guest says nothing yet, so that its leaving is noticed.
     pass(guest, server);
   }
 }
 
-/** Reads on for a while: unread bytes would make TCP take the answer back. */
+/** Reads on for a while: if bytes were left unread, TCP would reset the connection, and the answer be lost. */
 function refuse(guest: Socket, error: OutboardError) {
   if (guest.destroyed) return;
   guest.end(encodeAnswer({ refusal: error.refusal }));

@@ -8,7 +8,7 @@ import { printable } from '../base/printable.js';
 export interface First {
   /** What to send to the server. */
   bytes: Buffer;
-  /** Null: it is none that we understand. */
+  /** The Hello; null: this agent does not understand it. */
   hello: Hello | null;
 }
 
@@ -16,12 +16,12 @@ export class AgentHello {
   readonly #accessToken: string;
   #bytes: Buffer = Buffer.alloc(0);
 
-  /** `accessToken`: empty, there is none to give. */
+  /** `accessToken` empty: there is none to give. */
   constructor(accessToken: string) {
     this.#accessToken = accessToken;
   }
 
-  /** Undefined: more is needed. Throws the refusal of what is no guest. */
+  /** Undefined: more bytes are needed. Throws the refusal of what is no guest. */
   push(chunk: Buffer): First | undefined {
     this.#bytes = Buffer.concat([this.#bytes, chunk]);
     const bytes = this.#bytes;
@@ -32,7 +32,7 @@ export class AgentHello {
     }
     if (bytes.length < wire.prefaceBytes) return undefined;
     const length = bytes.readUInt32LE(12);
-    // A version that we do not know: its Hello may be anything.
+    // The Hello of an unknown version may have any form.
     if (bytes.readUInt32LE(8) !== wire.protocol) return { bytes, hello: null };
     if (length > wire.controlMax) {
       throw new OutboardError('OB_HELLO_TOO_LONG', length, wire.controlMax);
@@ -60,8 +60,8 @@ function understand(message: Buffer): Hello | null {
 }
 
 /**
- * Hello.token, encoded. It is appended, which in protobuf is the same as setting it; encoding the whole
- * message anew would lose the fields of a guest that is newer than this agent.
+ * The field `token` of a Hello, encoded. To append it is the same as to set it, in protobuf. If the whole
+ * message were encoded anew, fields of a guest that is newer than this agent would be lost.
  */
 function accessTokenField(accessToken: string): Buffer {
   const bytes = Buffer.from(accessToken);

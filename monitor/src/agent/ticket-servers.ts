@@ -1,5 +1,5 @@
-// Which server gave a ticket: of several, the one that keeps the GPUs of a program is the one that the
-// connections for them go to.
+// Which of several servers gave a ticket: that one keeps the places for a program's other GPUs, so the
+// connections that bring its tickets have to go there.
 import type { Socket } from 'node:net';
 import { decodeAnswer, wire } from '../../../api-server/src/control.js';
 import type { Address } from '../options/values.js';
@@ -7,12 +7,12 @@ import type { Address } from '../options/values.js';
 export class TicketServers {
   readonly #servers = new Map<string, Address>();
 
-  /** Undefined: it is not known here. */
+  /** The server that gave the ticket; undefined: it is not known here. */
   serverOf(ticket: string): Address | undefined {
     return this.#servers.get(ticket);
   }
 
-  /** Reads along until the Welcome; what is in it is known until the connection ends. */
+  /** Reads along until the Welcome. Its tickets are known until the connection ends. */
   watch(server: Socket, address: Address) {
     let bytes = Buffer.alloc(0);
     const read = (chunk: Buffer) => {

@@ -12,13 +12,13 @@ import { type Address, formatAddress } from '../options/values.js';
 import { filesOf, readTls, type TlsFiles, tlsReason } from '../tls/tls.js';
 
 export interface UpstreamOptions {
-  /** Tried in turn. */
+  /** The servers, which are tried one after another. */
   servers: readonly Address[];
   files: TlsFiles;
   accessTokenFile: string | null;
-  /** What the server's certificate must be for; null: the host that is connected to. */
+  /** The name that the server's certificate must have; null: that of the host. */
   serverName: string | null;
-  /** For all servers together. */
+  /** Seconds to connect, for all servers together. */
   connectSeconds: number;
 }
 
@@ -56,7 +56,7 @@ export class Upstream {
     this.#watch.close();
   }
 
-  /** To the first of `servers` that takes it; throws the refusal for the guest. */
+  /** Connects to the first of `servers` that can be reached; throws the refusal for the guest. */
   async connect(
     signal: AbortSignal,
     servers: readonly Address[] = this.#options.servers,
@@ -64,7 +64,7 @@ export class Upstream {
     const { connectSeconds } = this.#options;
     let failure: OutboardError | undefined;
     for (const [index, server] of servers.entries()) {
-      // Each has its part of the time, so that one that is silent leaves some to the others.
+      // Each server gets a part of the time, so that a silent one leaves some for the others.
       const limit = (connectSeconds * 1000) / servers.length;
       try {
         const socket = await this.#connectTo(server, limit, signal);
@@ -79,7 +79,7 @@ export class Upstream {
     throw failure ?? new OutboardError('OB_AGENT_UNREACHABLE', '', 'there is none');
   }
 
-  /** Of each server so many lines: guests try again. */
+  /** Guests try again and again, so lines about each server are limited. */
   fails({ host }: Address, { code, message }: OutboardError, next = '') {
     this.#limitedLog.write('warn', host, { code }, `${message}${next}`);
   }
@@ -93,7 +93,7 @@ export class Upstream {
         ...(serverName === null ? {} : { servername: serverName }),
         secureContext: this.#credentials.context,
         minVersion: 'TLSv1.3',
-        // Said here, as otherwise a variable of the environment decides.
+        // Set here, because otherwise a variable of the environment would decide.
         rejectUnauthorized: true,
         ...relayOptions,
       });
@@ -149,7 +149,7 @@ function readAccessToken(file: string | null): string {
   } catch (error) {
     throw new OutboardError('OB_AGENT_TOKEN', (error as Error).message);
   }
-  // As the guest library takes it.
+  // The guest library takes it in the same form.
   if (!/^[\x21-\x7e]{1,4095}$/.test(accessToken)) {
     throw new OutboardError('OB_AGENT_TOKEN', `${file} holds no token, or more than one`);
   }
@@ -162,7 +162,7 @@ const aboutCertificate =
 /** Why there is no connection to the server, or no answer on it, in the words for the guest. */
 export function upstreamError(server: string, error: NodeJS.ErrnoException): OutboardError {
   const { code = '', syscall = '' } = error;
-  // A guest takes so much of a sentence.
+  // A guest shows no more of a sentence.
   const reason = printable(tlsReason(error), 200);
   if (aboutCertificate.test(code)) return new OutboardError('OB_AGENT_CERTIFICATE', server, reason);
   if (syscall === 'connect' || syscall === 'getaddrinfo') {

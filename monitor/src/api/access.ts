@@ -28,7 +28,7 @@ export interface Operator {
 /** Null: the access token is not valid. Compares in constant time. */
 export type Authorise = (accessToken: string) => Operator | null;
 
-/** What proxies say of those they speak for. */
+/** Headers in which proxies name the client behind them. */
 const proxyHeaders = [
   'forwarded',
   'x-forwarded-for',
@@ -44,7 +44,7 @@ const bearerProtocol = 'outboard.bearer.';
 /** Requests that came through a Unix socket, with the access token of that socket. */
 const throughUnix = new WeakMap<IncomingMessage, Buffer>();
 
-/** For the listener of a Unix socket to say; every other request is taken for one over TCP. */
+/** Called by the listener of a Unix socket; every other request counts as one over TCP. */
 export function cameThroughUnix(request: IncomingMessage, accessToken: string) {
   throughUnix.set(request, Buffer.from(accessToken));
 }
@@ -54,17 +54,17 @@ export function senderOf(request: IncomingMessage): string {
   return throughUnix.has(request) ? 'unix' : (request.socket.remoteAddress ?? 'unknown');
 }
 
-/** Who asks. Throws the refusal. `authorise` null: there are no operators, and no tenants. */
+/** Says who asks. Throws the refusal. `authorise` null: there are no operators, and no tenants. */
 export function admitRequest(request: IncomingMessage, authorise: Authorise | null): Operator {
   refuseOtherOrigins(request);
   const own = throughUnix.get(request);
   if (own) return admitLocal(request, own, authorise);
   const peer = request.socket.remoteAddress;
-  // Reset: there is nobody to answer, and nobody who could be known.
+  // The connection was reset: nobody is there to be answered, and nothing says who it was.
   if (peer === undefined) throw new OutboardError('OB_API_GONE');
   if (authorise) return admitOperator(accessTokenOf(request), authorise);
   if (!isLoopback(peer)) throw new OutboardError('OB_API_PEER', peer);
-  // A proxy on this machine speaks for somebody elsewhere.
+  // The request comes from a proxy on this machine, but for somebody elsewhere.
   const forwarded = proxyHeaders
     .map((name) => request.headers[name])
     .find((value) => value !== undefined);
@@ -102,7 +102,7 @@ function refuseOtherOrigins({ headers }: IncomingMessage) {
     throw new OutboardError('OB_API_ORIGIN', quoted(origin));
   }
   const site = headers['sec-fetch-site'];
-  // Following a link to this server's page is no request in that page's name.
+  // Somebody has followed a link to this server's page; that is no request by the other page.
   const visits = headers['sec-fetch-mode'] === 'navigate';
   if ((site === 'cross-site' || site === 'same-site') && !visits) {
     throw new OutboardError('OB_API_ORIGIN', 'another origin');

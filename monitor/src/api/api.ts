@@ -59,7 +59,7 @@ export interface Api {
 const sampleMilliseconds = 1000;
 const bodyMost = 64 << 10;
 export const connectionsMost = 1024;
-/** So that one address alone keeps out nobody but itself. */
+/** Half of all, so that one address alone cannot keep out others. */
 export const connectionsMostOfAddress = 512;
 /** Operators and scrapers ask little, and at once. Looked after once a second. */
 const patience = {
@@ -110,7 +110,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
         arrived(request);
         app.routing(request, response);
       });
-      // Of an answer that nobody reads, as of a request that does not go on.
+      // This time holds for an answer that nobody reads, too, not only for a request that does not go on.
       server.timeout = 30_000;
       boundConnections(server, listen.kind === 'unix');
       server.on('upgrade', (request, socket, head) => {
@@ -120,7 +120,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       addresses.push(await open(server, listen));
       servers.push(server);
       if (listen.kind === 'unix') {
-        // Before the loop turns, and the first request is read.
+        // Written before the event loop turns, so before the first request is read.
         tellAccessToken(listen, accessToken);
         sockets.push(listen.path);
       }
@@ -143,7 +143,7 @@ function tellAccessToken(listen: Extract<Listen, { kind: 'unix' }>, accessToken:
   }
 }
 
-/** Before Node's own listener, so that who has to go is gone before it is looked at. */
+/** Called before Node's own listener, so that a connection that has to go is closed before it is read. */
 function boundConnections(server: HttpServer, isUnix: boolean) {
   const ofMachine = isUnix ? connectionsMost : connectionsMostOfAddress;
   const connections = new Connections({ all: connectionsMost, ofMachine });
@@ -157,7 +157,7 @@ function boundConnections(server: HttpServer, isUnix: boolean) {
 
 async function open(server: HttpServer, listen: Listen): Promise<Listen> {
   if (listen.kind === 'unix') {
-    // The kernel would cut it off, and the socket be somewhere else.
+    // The kernel would cut the path off, and the socket would be somewhere else.
     if (Buffer.byteLength(listen.path) > unixPathMost) {
       const why = `a socket's path has ${unixPathMost} bytes at most`;
       throw new OutboardError('OB_API_LISTEN', formatListen(listen), why);
@@ -169,7 +169,7 @@ async function open(server: HttpServer, listen: Listen): Promise<Listen> {
       reject(new OutboardError('OB_API_LISTEN', formatListen(listen), error.message)),
     );
     const options = listen.kind === 'tcp' ? { host: listen.host, port: listen.port } : listen;
-    // The file of a Unix socket appears with its mode at once: nobody slips in before a chmod.
+    // The file of a Unix socket gets its mode when it is made, so that nobody can connect before a chmod.
     const mask = process.umask(0o177);
     try {
       server.listen(options, resolve);
@@ -198,7 +198,7 @@ export function buildApp(options: ApiOptions, history: History): FastifyInstance
     metricsType: metrics.contentType,
     document: () => document,
   };
-  // JSON and nothing else: a text is what a form of another page can send without being asked.
+  // Only JSON is taken: a form of another page could send text without the browser asking first.
   app.removeContentTypeParser('text/plain');
   checkStrictly(app);
   app.addHook('onSend', async (_request, reply) => {
@@ -273,7 +273,7 @@ function addRoute(app: FastifyInstance, route: Route, context: Context, options:
   });
 }
 
-/** Bodies are what they say; only what stands in a URL has to be read as a number first. */
+/** Values in a URL are converted to the types of the schema; bodies have types already, and are not. */
 function checkStrictly(app: FastifyInstance) {
   const strict = new Ajv({ useDefaults: true, strict: false, logger: false });
   const fromUrl = new Ajv({ useDefaults: true, coerceTypes: true, strict: false, logger: false });
@@ -290,7 +290,7 @@ function asProblem(error: unknown, log: Log): OutboardError {
   return new OutboardError('OB_INTERNAL', message);
 }
 
-/** Its peer is known from the beginning, so that only the access token can have become wrong. */
+/** Whether it may still follow: where it comes from does not change, but its access token may have expired. */
 function mayStay(request: IncomingMessage, authorise: Authorise | null): boolean {
   try {
     admitRequest(request, authorise);
@@ -301,7 +301,7 @@ function mayStay(request: IncomingMessage, authorise: Authorise | null): boolean
   }
 }
 
-/** A WebSocket is refused before it is one, with the same answers as other requests. */
+/** Refuses a WebSocket before it is upgraded, with the same answers as other requests. */
 function upgradeToLive(
   request: IncomingMessage,
   socket: Duplex,

@@ -1,6 +1,6 @@
-// The connections of one address of the API: how many there may be, from one machine and in all. Where
-// there are so many, the oldest that asks nothing, or nothing that it may, makes way for the next one:
-// an operator gets in, whoever holds connections for nothing, be it a process of this machine.
+// Bounds the connections of one address of the API, from one machine and in all. Where there are as many as may
+// be, the next one replaces the oldest that asks for nothing, or for nothing that it may have. So an operator gets
+// in, even if somebody, perhaps a process of this machine, holds very many connections.
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -31,7 +31,7 @@ export class Connections {
     return this.#all.size;
   }
 
-  /** One more: another one is closed for it, or it is, where all others are asking something. */
+  /** Adds a connection. Where there are too many, another is closed, or this one if all others are in use. */
   enter(socket: Socket, machine: string) {
     let own = 0;
     for (const one of this.#all.values()) if (one.machine === machine) own++;
@@ -58,7 +58,7 @@ export class Connections {
   }
 }
 
-/** It makes way for nobody, until `over` is closed: what is asked on it is asked by one who may. */
+/** Until `over` is closed the connection is not replaced, because one who may ask is being answered on it. */
 export function keep(
   { socket }: IncomingMessage,
   over: { once(name: 'close', f: () => void): void },

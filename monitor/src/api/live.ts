@@ -1,7 +1,6 @@
-// The WebSocket /v1/live: the state of the server once a second, and its log as it is written. The
-// client chooses JSON or msgpack by subprotocol. What is sent is made once for all clients of a
-// form. A client that reads slowly misses states and lines, of which it is told; one that does not
-// read at all, or answers no ping, is let go.
+// The WebSocket /v1/live sends the state of the server once a second, and its log as it is written. The client
+// chooses JSON or msgpack by subprotocol. A message is encoded once for all clients of one form. A client that reads
+// slowly misses states and lines, and is told so. One that does not read at all, or answers no ping, is disconnected.
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { pack } from 'msgpackr';
@@ -27,20 +26,20 @@ export type LiveMessage =
 export const forms = ['json', 'msgpack'] as const;
 type Form = (typeof forms)[number];
 
-/** A queue of thousands would be sent each second. */
+/** So many of the queue are sent each second; it may be thousands long. */
 export const queueShown = 200;
 const clientsMost = 256;
-/** What may lie unread in the process for one client before it is sent no more. */
+/** A client that has not read so many bytes is sent nothing more until it has. */
 const unreadMost = 1 << 20;
 const pingSeconds = 15;
-/** Lines that come close together travel together. */
+/** Lines that come within so many milliseconds are sent together. */
 const linesMilliseconds = 100;
 const linesMost = 500;
 
 interface Client {
   socket: WebSocket;
   form: Form;
-  /** Whether its operator is one still: access tokens end, and are taken back. */
+  /** Whether its operator still is one: access tokens expire, and are revoked. */
   mayStay: () => boolean;
   /** Whether it has answered the last ping. */
   alive: boolean;
@@ -141,7 +140,7 @@ export class Live {
     }
   }
 
-  /** False: the client has not read what it was sent before, and misses this. */
+  /** Returns false where the client has not read what it was sent before; it misses this message. */
   #send({ socket, form }: Client, encoded: Encoder): boolean {
     if (socket.readyState !== socket.OPEN) return false;
     if (socket.bufferedAmount > unreadMost) return false;

@@ -1,7 +1,6 @@
-// Prometheus metrics. Names, units and labels are as its conventions and dcgm-exporter have them:
-// base units, `UUID`, `gpu`, `modelName` and `Hostname` to join on. A session is no label, for they
-// come and go without end: its tenant and its GPU are. What is counted goes on counting when a
-// session ends.
+// Prometheus metrics. Names, units and labels follow its conventions and dcgm-exporter: base units, and `UUID`,
+// `gpu`, `modelName` and `Hostname` to join on. Tenant and GPU are labels; a session is none, because there are more
+// and more of them. Counters go on when a session ends.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { GpuView, Observer, SessionView, SlotState, View } from '../base/view.js';
 
@@ -10,7 +9,7 @@ const sessionLabels = [...gpuLabels, 'tenant'] as const;
 type GpuLabels = Record<(typeof gpuLabels)[number], string>;
 type SessionLabels = Record<(typeof sessionLabels)[number], string>;
 
-/** Names that a label takes; the rest are one together. */
+/** So many names get a label of their own; all others share one. */
 const tenantsMost = 1000;
 /** Sessions that went without a word about their end. */
 const trackedMost = 10_000;
@@ -128,7 +127,7 @@ export class Metrics implements Observer {
   readonly #registry = new Registry();
   /** What has been counted of the sessions that run, by metric. */
   readonly #tracked = new Map<number, Map<string, number>>();
-  /** Ended, and perhaps still in a view. */
+  /** Sessions that have ended, and perhaps are still in a view. */
   readonly #over = new Set<number>();
   readonly #tenants = new Set<string>();
   #models = new Map<string, string>();
@@ -215,7 +214,7 @@ export class Metrics implements Observer {
   };
 
   constructor(host: string, version: string) {
-    // On everything, so that one machine's can be chosen.
+    // This label is on all metrics, so that those of one machine can be chosen.
     this.#registry.setDefaultLabels({ Hostname: host });
     this.#gauge('outboard_build_info', 'The release that runs; always 1.', ['version', 'node']).set(
       { version, node: process.versions.node },
@@ -240,7 +239,7 @@ export class Metrics implements Observer {
     return this.#registry.metrics();
   }
 
-  /** To be called each second, so that little is lost of a session that nobody saw end. */
+  /** To be called each second, so that little is lost of a session whose end was not told. */
   observe({ gpus, sessions }: View) {
     this.#models = new Map(gpus.map(({ uuid, name }) => [uuid, name]));
     const present = new Set(sessions.map(({ id }) => id));
@@ -283,7 +282,7 @@ export class Metrics implements Observer {
     const labels = this.#sessionLabels(session);
     let seen = this.#tracked.get(session.id);
     if (!seen) {
-      // From the start, so that the first of something shows as a rise.
+      // Begins at 0, so that the first event shows as a rise.
       for (const { counter } of this.#used) counter.inc(labels, 0);
       seen = new Map();
       this.#tracked.set(session.id, seen);
@@ -306,7 +305,7 @@ export class Metrics implements Observer {
     for (const view of gpus) {
       const labels = this.#labelsOf(view.index, view.uuid, view.name);
       this.#knownGpus.set(view.index, labels);
-      // From the first scrape on, so that a rate of it is known when it rises.
+      // Shown from the first scrape on, so that a rate is known when it rises.
       this.#slotsLost.inc(labels, 0);
       for (const { gauge, value } of this.#gpu) gauge.set(labels, value(view));
       for (const state of slotStates) {

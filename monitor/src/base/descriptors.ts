@@ -1,17 +1,17 @@
-// Whether file descriptors are left to this process. Nobody else says it: a connection that there is
-// none for is closed, or left where it is, before anything here hears of it (libuv).
+// Watches whether file descriptors are left to this process. Nothing else would say so: where none is left,
+// libuv closes a new connection, or leaves it where it is, and tells nobody here.
 import { closeSync, openSync } from 'node:fs';
 import { OutboardError } from './errors.js';
 import type { Log } from './log.js';
 
 const lookMilliseconds = 1000;
-/** While it lasts, it is said again. */
+/** As long as there are none, the log is told again so often. */
 const againSeconds = 60;
 
 export class Descriptors {
   readonly #log: Log;
   readonly #timer: NodeJS.Timeout;
-  /** On performance's clock; undefined: there are some. */
+  /** When the log was last told, on performance's clock; undefined: descriptors are left. */
   #told: number | undefined;
 
   constructor(log: Log) {
@@ -38,7 +38,7 @@ export class Descriptors {
   }
 }
 
-/** Why no file can be opened now; null: one can. */
+/** Why no file can be opened now; null: files can be opened. */
 export function descriptorProblem(): string | null {
   try {
     closeSync(openSync('/dev/null', 'r'));

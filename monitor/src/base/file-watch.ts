@@ -1,17 +1,17 @@
 // Says when files have changed: certificates, access tokens and tenants are replaced while we run. The
 // folders are watched rather than the files, because files are replaced by renaming (editors,
-// Kubernetes' ..data); now and then the files are looked at all the same, because not every file
-// system tells (NFS), and watches are a limited resource.
+// Kubernetes' ..data). Now and then the files are looked at as well, because some file systems (NFS) do not
+// tell of changes, and the system has only so many watches.
 import { type FSWatcher, statSync, watch } from 'node:fs';
 import path from 'node:path';
 import { descriptorProblem } from './descriptors.js';
 
-/** Several files are rarely replaced in the same instant. */
+/** Waits for so long after a change: where several files are replaced, that takes a moment. */
 const settleMs = 50;
 const lookMs = 5000;
 
 export interface FileWatchOptions {
-  /** Once, where a folder cannot be watched, and once when it can again. */
+  /** Called once where a folder cannot be watched, and once when it can be again. */
   say: (text: string) => void;
   everyMs?: number;
 }
@@ -36,7 +36,7 @@ export class FileWatch {
     const instead = `its files are looked at every ${everyMs / 1000} seconds`;
     this.#folders = paths.map((one) => new Folder(one, () => this.#settle(), instead, say));
     for (const folder of this.#folders) folder.watch();
-    // Neither keeps a process alive that has nothing else to do.
+    // Watches and timers do not keep a process alive that has nothing else to do.
     this.#timer = setInterval(() => this.#look(), everyMs).unref();
   }
 
@@ -56,7 +56,7 @@ export class FileWatch {
   #look() {
     for (const folder of this.#folders) folder.watch();
     const now = signature(this.#files);
-    // What cannot be read for want of a descriptor is a change later.
+    // Without a descriptor nothing can be read now; the change is seen later.
     if (now === this.#known || descriptorProblem() !== null) return;
     this.#known = now;
     this.#changed();
@@ -79,7 +79,7 @@ class Folder {
     this.#say = say;
   }
 
-  /** Unless it is watched: watches may be there again, or another folder be in its place. */
+  /** Watches the folder if that is not so: there may be watches again, or a new folder in its place. */
   watch() {
     const inode = inodeOf(this.#path);
     if (this.#watcher && inode === this.#inode) return;
@@ -99,7 +99,7 @@ class Folder {
   #tell({ code = '' }: NodeJS.ErrnoException) {
     if (this.#told) return;
     this.#told = true;
-    // Of the user, not of the process: other programs can have them all.
+    // Watches are counted for the user, not for the process, so other programs may have taken all.
     const scarce = ['EMFILE', 'ENOSPC'].includes(code) && descriptorProblem() === null;
     const limits = scarce ? '; see sysctl fs.inotify' : '';
     this.#say(`${this.#path} cannot be watched (${code}): ${this.#instead}${limits}`);
@@ -111,7 +111,7 @@ class Folder {
   }
 }
 
-/** Null: nothing that can be looked at. */
+/** A number that another folder of the same name would not have; null: no folder can be looked at. */
 function inodeOf(folder: string): bigint | null {
   try {
     return statSync(folder, { bigint: true }).ino;
@@ -124,7 +124,7 @@ function signature(files: readonly string[]): string {
   return files.map(identity).join();
 }
 
-/** Whoever reads it finds out what is wrong with it; from here, in a timer, nothing is thrown. */
+/** Differs when the file has changed. Errors are part of it, and left to who reads the file: this runs in a timer. */
 function identity(file: string): string {
   try {
     const stat = statSync(file, { bigint: true });

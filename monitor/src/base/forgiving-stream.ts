@@ -1,8 +1,8 @@
-// Where log lines go: a file descriptor that may be full, closed at its other end, or read by nobody.
-// None of that may end the server, make it wait, or fill its memory: what cannot be written is lost.
+// Where log lines go: a file descriptor that may be full, closed at its other end, or read by nobody. None of
+// that may end the server, make it wait, or fill its memory, so what cannot be written is lost.
 import { writeSync } from 'node:fs';
 
-/** Bytes kept for a reader that is slow. */
+/** So many bytes are kept for a slow reader. */
 const keptMost = 1 << 20;
 const againMilliseconds = 50;
 const newline = 0x0a;
@@ -14,7 +14,7 @@ export class ForgivingStream {
   readonly #write: Write;
   #kept: Buffer[] = [];
   #length = 0;
-  /** What got through last ends within a line. */
+  /** Whether what was written last ended within a line. */
   #within = false;
   #again: NodeJS.Timeout | undefined;
 
@@ -22,7 +22,7 @@ export class ForgivingStream {
     this.#write = write;
   }
 
-  /** For a descriptor. One that would make us wait for its reader has to be non-blocking. */
+  /** A stream to a descriptor. A pipe or a socket must be non-blocking, or its reader could make us wait. */
   static to(descriptor: number): ForgivingStream {
     const stream = new ForgivingStream((bytes) => writeSync(descriptor, bytes));
     process.once('exit', () => stream.flush());
@@ -39,7 +39,7 @@ export class ForgivingStream {
     if (this.#length + bytes.length > keptMost) return;
     this.#kept.push(bytes);
     this.#length += bytes.length;
-    // While somebody has to be waited for, lines would only ask again and again.
+    // While the reader has to be waited for, trying at each line would be in vain.
     if (!this.#again) this.flush();
   }
 
@@ -48,9 +48,9 @@ export class ForgivingStream {
     try {
       while (this.#length > 0) this.#some();
     } catch (error) {
-      // Only a reader that is slow will take it later.
+      // Only a slow reader takes it later.
       if ((error as NodeJS.ErrnoException).code === 'EAGAIN') return this.#later();
-      // Whoever reads the file one day should not have to guess where the next line begins.
+      // The next line begins at the beginning of a line, also after one that was cut off.
       this.#keep(Buffer.from(this.#within ? '\n' : ''));
     }
   }

@@ -42,7 +42,8 @@ export function headLines(
   ];
 }
 
-// What is left out in a narrow terminal goes by the question that `top` is opened for: who takes what.
+// In a narrow terminal those columns are left out first that do not say who takes what, which is what people
+// open `top` for.
 const gpuColumns: Column<GpuView>[] = [
   { title: 'GPU', right: true, text: ({ index }) => String(index) },
   { title: 'NAME', least: 8, text: ({ name }) => name },
@@ -78,7 +79,7 @@ export function gpuLines(gpus: readonly GpuView[], paint: Paint, columns?: numbe
   return [paint(sgr.dim, titles), ...rows, ...ill];
 }
 
-/** By name, so that `--sort` and the keys of `top` mean the same. Largest first, names from a to z. */
+/** The orders of sessions, by the name that `--sort` and the keys of `top` use: largest first, names from a to z. */
 export const sessionOrders: Record<string, (a: SessionView, b: SessionView) => number> = {
   id: (a, b) => a.id - b.id,
   memory: (a, b) => b.memory.used - a.memory.used,

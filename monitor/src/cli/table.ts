@@ -3,12 +3,12 @@ import { exitCodes } from './command.js';
 
 export interface Column<T> {
   title: string;
-  /** Numbers stand at the right. */
+  /** Whether cells are set to the right, as numbers are. */
   right?: true;
   text: (row: T) => string;
-  /** Where there is too little room, what has the highest number is left out first; absent: it stays. */
+  /** Where room is short, columns are left out, the one with the highest number first; absent: it stays. */
   spare?: number;
-  /** Then the widest of these become narrower, down to so many characters. */
+  /** After that the widest columns are made narrower, down to so many characters. */
   least?: number;
 }
 
@@ -51,7 +51,7 @@ function byWidth(one: { wide: number }, other: { wide: number }): number {
   return other.wide - one.wide;
 }
 
-/** Cut to so many characters, the last of which says so. */
+/** The text, cut to so many characters; the last one shows that it was cut. */
 export function short(text: string, most: number): string {
   const letters = [...text];
   return letters.length <= most ? text : `${letters.slice(0, most - 1).join('')}…`;
@@ -131,7 +131,7 @@ export function printJson(value: unknown) {
   print([JSON.stringify(value, null, 2)]);
 }
 
-/** For what does nothing but write: a reader that has gone, as `head` does, ends it, and is no error. */
+/** For commands that only write: where the reader has gone, as `head` does, they end, and that is no error. */
 export function watchStdout() {
   process.stdout.removeListener('error', unwritable).on('error', unwritable);
 }

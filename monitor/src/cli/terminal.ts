@@ -1,5 +1,5 @@
-// A terminal that a program has for itself: the other screen, no cursor, keys at once. However the
-// program ends, the terminal is as it was.
+// A terminal that a program has for itself: it uses the alternate screen, hides the cursor, and gets each key
+// at once. However the program ends, the terminal is restored.
 const enterScreen = '\x1b[?1049h\x1b[?25l';
 const leaveScreen = '\x1b[?25h\x1b[?1049l';
 

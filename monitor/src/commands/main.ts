@@ -6,7 +6,7 @@ import { type Command, exitCodes } from '../cli/command.js';
 import { print } from '../cli/table.js';
 import { UsageError } from '../options/options.js';
 
-// Loaded when wanted: `run` should not wait for what only `serve` needs.
+// Each is loaded when it is wanted, so that `run` does not wait for what only `serve` needs.
 const commands: Record<string, () => Promise<Command>> = {
   serve: async () => (await import('./serve.js')).serve,
   run: async () => (await import('./run.js')).run,
@@ -40,7 +40,7 @@ async function main([word, ...args]: string[]): Promise<number> {
   try {
     if (!known) throw new UsageError(word === undefined ? 'no command' : `no command ${word}`);
     const command = await load(name);
-    // What stands behind `--` or a program's name is the program's.
+    // What stands behind `--` or a program's name belongs to the program.
     if (['--help', '-h'].includes(args[0] ?? '')) {
       print([command.help.trimEnd()]);
       return exitCodes.ok;
@@ -62,7 +62,7 @@ async function main([word, ...args]: string[]): Promise<number> {
   }
 }
 
-/** For those that speak of all commands. */
+/** All commands, for help, completion and the man page. */
 function everything(): Promise<Command[]> {
   return Promise.all(Object.keys(commands).map(load));
 }

@@ -185,7 +185,7 @@ ${optionsHelp(options)}
   },
 };
 
-/** The same that the program will ask for, with its access token. */
+/** What the program will ask for, as `outboard doctor` would ask, with its access token. */
 export function askedBy(
   values: Pick<
     Values<typeof options>,
@@ -223,13 +223,13 @@ function say(text: string) {
   process.stderr.write(`outboard: ${text}\n`);
 }
 
-/** Where the program's processes note what one of them has said (guest-lib/src/base/notice.h). */
+/** A file in which the program's processes note what one of them has said (guest-lib/src/base/notice.h). */
 function noticesFolder() {
   let folder: string | null = null;
   try {
     folder = mkdtempSync(path.join(tmpdir(), 'outboard-run-'));
   } catch {
-    // No room for it: they say it again rather than never.
+    // Where there is no room for the file, each process says it again.
   }
   return {
     path: folder ?? '/dev/null',
@@ -241,7 +241,7 @@ function noticesFolder() {
   };
 }
 
-/** Where the run is counted, and a way to show it; without a file of the user's, one for the time being. */
+/** The file in which the run is counted, a temporary one if the user names none, and a function that shows it. */
 function statsFile(wanted: string | null) {
   const folder = wanted === null ? mkdtempSync(path.join(tmpdir(), 'outboard-stats-')) : null;
   const file = wanted ?? path.join(folder ?? '', 'stats');
@@ -296,7 +296,7 @@ const fromTerminal: readonly string[] = ['SIGINT', 'SIGQUIT', 'SIGHUP', 'SIGWINC
 
 function runProgram(program: string, args: string[], env: NodeJS.ProcessEnv): Promise<number> {
   return new Promise((resolve) => {
-    // Before the program runs: one that comes in between would be lost, or end this process alone.
+    // Set up before the program runs: a signal in between would be lost, or end this process alone.
     for (const signal of forwarded) {
       process.on(signal, () => {
         // A terminal signals its whole foreground group: the program has it already.

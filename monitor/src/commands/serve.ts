@@ -34,7 +34,7 @@ import { requireLocal, requireOperators, Tenants } from '../tenants/tenants.js';
 import { TlsFront } from '../tls/front.js';
 import { TraceFolder } from '../trace/folder.js';
 
-/** What sessions get after the grace, once they have been told that it is over. */
+/** How many seconds sessions may take after the grace, when they have been told to end. */
 const stopSeconds = 5;
 
 export const serve: Command = {
@@ -77,7 +77,7 @@ async function checkConfig(values: ServeValues): Promise<number> {
   }
 }
 
-/** The file is named by a flag or the environment, so these are read twice. */
+/** Flags and environment are read twice: they name the configuration file, and come before it. */
 function readServeOptions(args: string[], env: NodeJS.ProcessEnv): ServeValues {
   const { config } = readOptions(serveOptions, args, env);
   if (config === null) return readOptions(serveOptions, args, env);
@@ -88,7 +88,7 @@ async function serveWith(values: ServeValues): Promise<number> {
   keepHeapSmall();
   const recent = new RecentLog();
   const log = await openLog(values['log-level'], recent);
-  // Before any child could inherit what is meant for this process.
+  // Done first, so that no child inherits variables that are meant for this process.
   const passed = passedSockets(process.env);
   const service = Service.from(process.env, () => loadNative(values.build));
   const driver = await chooseDriver(values.device, values.gpus, values.build).catch(told(log));
@@ -170,7 +170,7 @@ async function serveWith(values: ServeValues): Promise<number> {
     api = await startApi({
       operations,
       metrics,
-      // With tenants, being on this machine is no right: also where no operator is left in their file.
+      // With tenants, who is on this machine may do nothing for that alone, even if the file has no operator.
       authorise: tenants && ((token) => tenants.operator(token)),
       listen: values.http,
       log,
@@ -180,7 +180,7 @@ async function serveWith(values: ServeValues): Promise<number> {
     tellReady(server.listening, api.addresses, values['ready-file']);
     service?.ready(`listening on ${server.listening.join(', ')}`);
   } catch (error) {
-    // A signal that came too early to have anything to end is no failure.
+    // It is no failure if a signal came before there was anything to end.
     if (!stopped.asked) {
       front?.kill();
       await server.stop('the server cannot start');
@@ -210,12 +210,12 @@ function told(log: Log) {
   };
 }
 
-/** Left alone, V8 lets what is thrown away double the heap before it looks, on a machine whose memory others need. */
+/** Without this V8 would let garbage double the heap before it collects it, on a machine whose memory others need. */
 function keepHeapSmall() {
   setFlagsFromString('--heap-growing-percent=20');
 }
 
-/** What the configuration names; undefined: something of it is wrong, which has been said. */
+/** What the configuration asks for; undefined: something in it is wrong, which has been said. */
 function opening(values: ServeValues, log: Log) {
   const { tenants: file, 'trace-dir': folder } = values;
   if (file === null) {
@@ -228,7 +228,7 @@ function opening(values: ServeValues, log: Log) {
       tenants,
       traces: folder === null ? null : new TraceFolder(folder),
       modules: cacheFolder(moduleCache, values['module-cache'], values['module-cache-size'], log),
-      // Without tenants there is nobody to want it, but who names a folder.
+      // Without tenants uploads are kept only where a folder for them is named.
       uploads:
         file === null && values['upload-cache'] === null
           ? null
@@ -252,7 +252,7 @@ function policies() {
   };
 }
 
-/** The built web page, where it is there. */
+/** The folder of the built web page; null: it is not built. */
 function webRoot(build: string): string | null {
   const folder = path.join(build, 'web');
   return existsSync(path.join(folder, 'index.html')) ? folder : null;
@@ -306,7 +306,7 @@ function stopOnSignal(server: Server, front: TlsFront | null, tell: () => void) 
         }
         state.asked = true;
         tell();
-        // Sessions go through the front, so it goes last.
+        // Sessions go through the front, so it is closed last.
         server.stop().then(async () => {
           const timer = setTimeout(() => front?.kill(), stopSeconds * 1000);
           await front?.close();

@@ -13,11 +13,11 @@ import { sortOption } from './sessions.js';
 const queueShown = 5;
 const againMilliseconds = 1000;
 
-/** What keys change. */
+/** What the user chooses with keys. */
 export interface Choices {
   order: string;
   reverse: boolean;
-  /** Sessions that were scrolled over. */
+  /** How many sessions are above the first one shown. */
   from: number;
   help: boolean;
 }
@@ -173,7 +173,7 @@ export function press(choices: Choices, key: string, sessions: number, page: num
   else if (key === '\x1b[H' || key === '\x1b[1~') choices.from = 0;
 }
 
-/** As many lines as there are rows at most: GPUs, then the queue's head, then sessions. */
+/** At most as many lines as the terminal has rows: GPUs, then the head of the queue, then sessions. */
 export function screen(
   view: View,
   queued: number,

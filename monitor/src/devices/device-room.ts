@@ -1,17 +1,17 @@
-// What one session could be given of a GPU at once, for a tenant that asks before it comes. A pure
-// function: trying would tell the same.
+// What one session could have of a GPU now, for a tenant that asks without wanting a session. A pure function,
+// which says the same as a session would find out.
 import type { DeviceRoom } from '../../../api-server/src/control.js';
 import type { PlacementParameters } from '../../policies/placement.js';
 import type { GpuState } from '../../policies/state.js';
 
-/** Of one session, in bytes. */
+/** What bounds the session, in bytes. */
 export interface RoomWanted {
-  /** 0: the usual, cut to usualMost. */
+  /** 0: the usual amount, but no more than usualMost. */
   asked: bigint;
   usualMost?: bigint | undefined;
-  /** Of its tenant's limit; null: there is none. */
+  /** What its tenant's limit leaves; null: there is no limit. */
   left: bigint | null;
-  /** The same of the share, in percent. */
+  /** What its tenant's limit leaves of GPU time, in percent; null: there is no limit. */
   shareLeft: number | null;
 }
 

@@ -11,16 +11,16 @@ const probeMain = fileURLToPath(new URL('../../../api-server/src/probe.js', impo
 
 export interface Driver {
   kind: 'nvidia' | 'software' | 'library';
-  /** For dlopen. */
+  /** Path or name for dlopen. */
   library: string;
-  /** Where the loader has found it; null: not known. */
+  /** The path where the loader has found it; null: not known. */
   file: string | null;
   /** Why `auto` does not serve NVIDIA's; null: it does, or was not asked. */
   instead: string | null;
   gpus: number;
-  /** The same, as the driver describes them. */
+  /** The devices that are served, as the driver describes them. */
   offered: OfferedDevice[];
-  /** Of the processes that load it. */
+  /** The environment of processes that load the library. */
   env: NodeJS.ProcessEnv;
   /** For dlopen: the NVML that goes with the driver; null: there is none. */
   nvml: string | null;
@@ -92,8 +92,8 @@ async function counted(
 }
 
 /**
- * Without our own libraries on the loader's ways: a server started from `outboard run`, or with the
- * guest library preloaded, would otherwise find the guest library where it looks for NVIDIA's.
+ * The environment without our own libraries. A server that was started from `outboard run`, or with the guest
+ * library preloaded, would otherwise find the guest library where it looks for NVIDIA's.
  */
 export function cleanEnvironment(env: NodeJS.ProcessEnv, build: string): NodeJS.ProcessEnv {
   const ours = ['guest-lib', 'software-device'].map((part) => path.join(build, part));
@@ -110,7 +110,7 @@ export function cleanEnvironment(env: NodeJS.ProcessEnv, build: string): NodeJS.
   return clean;
 }
 
-/** As NVIDIA's tools write it. */
+/** The UUID as NVIDIA's tools write it. */
 export function formatUuid(bytes: Iterable<number>): string {
   const hex = Buffer.from([...bytes]).toString('hex');
   return `GPU-${hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')}`;

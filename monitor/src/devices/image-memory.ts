@@ -1,4 +1,4 @@
-// How much of the machine's memory images of modules may take in a process.
+// How much of the machine's memory a process may use for images of modules.
 import os from 'node:os';
 
 const mebi = 1n << 20n;
@@ -6,9 +6,9 @@ const least = 512n * mebi;
 const most = 1024n * mebi;
 
 /**
- * Those that its session has loaded; as much for those loaded ahead of it that nobody has taken; and
- * as much for those kept for later sessions: three eighths of the machine for all processes there
- * can be, unless that is too little for one large image.
+ * Bytes for the images that a session has loaded. A process uses as much again for images that were loaded
+ * ahead and not asked for yet, and for those kept for later sessions. Together all processes that there can
+ * be use three eighths of the machine's memory, unless that is too little for one large image.
  */
 export function imageMemory(machine: bigint, processes: number): bigint {
   const share = machine / 8n / BigInt(Math.max(processes, 1));
@@ -16,7 +16,7 @@ export function imageMemory(machine: bigint, processes: number): bigint {
   return share < most ? share : most;
 }
 
-/** Of this machine, or as much of it as this process and its children may have. */
+/** The machine's memory in bytes, or as much of it as this process and its children may use. */
 export function machineMemory(): bigint {
   const there = os.totalmem();
   const allowed = process.constrainedMemory();

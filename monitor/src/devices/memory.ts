@@ -3,18 +3,18 @@ import { wire } from '../../../api-server/src/control.js';
 
 /** What a session may have beside the memory that it maps, in bytes of the GPU's. */
 export interface Beside {
-  /** Under pinned memory of the host that kernels reach; what is more counts as mapped. */
+  /** For pinned memory of the host that kernels reach; more than that counts as mapped. */
   pinned: bigint;
-  /** Code and variables of modules. */
+  /** For code and variables of modules. */
   modules: bigint;
 }
 
-/** As `outboard serve` was told; null: what suits the GPU. */
+/** What `outboard serve` was told; null: what suits the GPU. */
 export type BesideWanted = { [Kind in keyof Beside]: bigint | null };
 
 const mebi = 1n << 20n;
 
-/** Kept back for each slot, so that a session can have all of it, whatever the others do. */
+/** What is kept back for each slot, so that its session can use all of it whatever others do. */
 export function besideOf(total: bigint, wanted: BesideWanted): Beside {
   return {
     pinned: wholeGranules(wanted.pinned ?? smaller(256n * mebi, total / 32n)),
@@ -23,8 +23,8 @@ export function besideOf(total: bigint, wanted: BesideWanted): Beside {
 }
 
 /**
- * `free` is measured when all contexts of the GPU are there and no session is: what
- * cuMemCreate can really give, in whole granules.
+ * What all sessions together may have, in whole granules: what cuMemCreate can really give. `free` is measured
+ * when all contexts of the GPU are there and no session is.
  */
 export function sessionMemory(free: bigint, beside: Beside, slots: number): bigint {
   return wholeGranules(free - BigInt(slots) * (beside.pinned + beside.modules));

@@ -22,7 +22,7 @@ export interface ClientEvents {
   onGone(client: Client): void;
 }
 
-/** A connection for another process, and what was read behind the Hello. */
+/** A connection that goes to another process, and what was read behind its Hello. */
 export interface Offered {
   handle: SocketHandle;
   leftover: Buffer;
@@ -32,7 +32,7 @@ export interface Offered {
 const lingerSeconds = 2;
 const lingerBytes = 1 << 20;
 
-/** A connection on which so long nothing came is asked whether it is still there. */
+/** After so long without a byte the system asks the other end whether it is still there (TCP keep-alive). */
 const keepAliveSeconds = 30;
 
 export class Client {
@@ -69,7 +69,8 @@ export class Client {
       () => this.refuse(new OutboardError('OB_HELLO_SLOW', helloSeconds)),
       helloSeconds * 1000,
     );
-    // Who has gone without a word keeps no place in the queue; the process that gets it sets its own.
+    // So a guest that has vanished does not keep its place in the queue. The process that gets the
+    // connection sets its own interval.
     socket.setKeepAlive(true, keepAliveSeconds * 1000);
     socket.on('data', (chunk) => this.#read(chunk));
     socket.on('error', (error) => this.#log.debug({ err: error }, 'connection failed'));
@@ -115,7 +116,7 @@ export class Client {
 
   #ended() {
     if (this.#stage !== 'hello') return;
-    // A port scan or a health check: connects, says nothing, goes.
+    // This was a port scan or a health check, which connects, says nothing and goes.
     if (this.#reader.received === 0) return this.destroy();
     this.refuse(new OutboardError('OB_HELLO_TRUNCATED', this.#reader.received));
   }
@@ -130,7 +131,7 @@ export class Client {
   /** Tells the guest its place in the queue, once for each. */
   queued(position: number) {
     if (this.#stage !== 'waiting' || position === this.#position) return;
-    // A guest that does not read is not sent more: what is sent must fit into the socket's buffer.
+    // A guest that does not read is sent nothing more, so that what is sent fits into the socket's buffer.
     if (this.#socket.writableLength > 0) return;
     this.#position = position;
     this.#socket.write(encodeAnswer({ queued: { position } }));
@@ -144,7 +145,7 @@ export class Client {
     return true;
   }
 
-  /** Answers one who wanted no session, and ends the connection. */
+  /** Answers a guest that wants no session, and ends the connection. */
   report(report: DeviceReport) {
     this.#finish(encodeAnswer({ report }));
   }
@@ -160,7 +161,7 @@ export class Client {
     this.#limitedLog.write('warn', addressOf(peer), { peer, code }, `refused: ${message}`);
   }
 
-  /** Somebody's browser, curl or health check: they understand this, and not a Refusal. */
+  /** For a browser, curl or a health check, which understand this and not a Refusal. */
   #answerHttp(error: OutboardError) {
     this.#tellRefused(error);
     const body = `${error.code}: ${error.message}.\n${error.remedy}\n`;
@@ -205,7 +206,7 @@ export class Client {
     handleOf(this.#socket)?.readStart();
   }
 
-  /** The other process has the connection: this one lets go, without a word to the guest. */
+  /** The other process has the connection: this one closes its own descriptor, and the guest notices nothing. */
   release() {
     this.#stage = 'over';
     this.#socket.destroy();

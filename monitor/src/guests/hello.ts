@@ -1,5 +1,5 @@
-// The first bytes of a connection: preface and Hello, however they are cut into pieces. Never holds
-// more than the longest Hello, and complains as soon as a byte is wrong.
+// Reads the first bytes of a connection, preface and Hello, however they are cut into pieces. It never holds
+// more than the longest Hello, and throws as soon as a byte is wrong.
 import { decodeHello, type Hello, wire } from '../../../api-server/src/control.js';
 import { OutboardError } from '../base/errors.js';
 import { printable } from '../base/printable.js';
@@ -20,7 +20,7 @@ export class HelloReader {
     return this.#preface.length + this.#filled;
   }
 
-  /** Undefined: more is needed. Throws an OutboardError when this will never be a Hello. */
+  /** Undefined: more bytes are needed. Throws an OutboardError when these can never become a Hello. */
   push(chunk: Buffer): Arrived | undefined {
     const rest = this.#takePreface(chunk);
     if (!this.#message) return undefined;
@@ -64,11 +64,11 @@ function decode(message: Buffer): Hello {
   }
 }
 
-/** As long as the guest library can make them. */
+/** No guest library makes longer ones. */
 const most = { program: 255, host: 255, version: 31, name: 127 } as const;
 const traceparentForm = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
 
-/** From here on, what a guest says about itself can stand in logs, labels and pages. */
+/** Makes printable what a guest says about itself: it is shown in logs, labels and pages. */
 function readable(hello: Hello): Hello {
   const { program, host, guestVersion, traceparent } = hello;
   return {
@@ -76,16 +76,16 @@ function readable(hello: Hello): Hello {
     program: printable(program, most.program),
     host: printable(host, most.host),
     guestVersion: printable(guestVersion, most.version),
-    // As the W3C has it, a bad one counts as none.
+    // A malformed one counts as none, as the W3C's specification says.
     traceparent: traceparentForm.test(traceparent) ? traceparent : '',
   };
 }
 
 const mostBases = 64;
-// User space of x86-64 and of arm64 alike ends here or later.
+// The address space of a process reaches at least to here, on x86-64 and on arm64.
 const addressEnd = 1n << 47n;
 
-/** What no correct guest sends, whatever the user configured. */
+/** Throws at what no correct guest sends, whatever its user has configured. */
 function validate({ windowBases, windowSize, name, sessionClass, query }: Hello) {
   const wrong = (what: string) => new OutboardError('OB_HELLO_VALUE', what);
   if (name.length > most.name || !/^[\x20-\x7e]*$/.test(name)) {
@@ -94,7 +94,7 @@ function validate({ windowBases, windowSize, name, sessionClass, query }: Hello)
   if (!['', 'latency-strict', 'best-effort'].includes(sessionClass)) {
     throw wrong(`the class ${JSON.stringify(printable(sessionClass))}`);
   }
-  // Nobody gets a window who wants no session.
+  // Who wants no session needs no window.
   if (query) return;
   if (windowBases.length > mostBases) throw wrong(`${windowBases.length} bases for a window`);
   if (windowSize % wire.granule !== 0n || windowSize > addressEnd) {
@@ -107,7 +107,7 @@ function validate({ windowBases, windowSize, name, sessionClass, query }: Hello)
   }
 }
 
-/** The start of something unknown, for a message: text as it is, other bytes in hexadecimal. */
+/** How a message shows the beginning of unknown bytes: text as it is, all else in hexadecimal. */
 function shown(bytes: Buffer): string {
   const text = bytes.toString('latin1');
   return /^[\x20-\x7e\r\n\t]+$/.test(text) ? JSON.stringify(text) : `0x${bytes.toString('hex')}`;

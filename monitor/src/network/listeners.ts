@@ -15,7 +15,7 @@ import { formatAddress, parseAddress, unixPathMost } from '../options/values.js'
 export type Listen =
   | { kind: 'tcp'; host: string; port: number }
   | { kind: 'unix'; path: string }
-  /** Opened by somebody else. */
+  /** A socket that somebody else, as systemd, has opened. */
   | { kind: 'fd'; fd: number };
 
 /** HOST:PORT, [IPV6]:PORT or unix:PATH. */
@@ -24,7 +24,7 @@ export function parseListen(text: string): Listen {
   return { kind: 'tcp', ...parseAddress(text, 0) };
 }
 
-/** Longer ones would be cut off without a word. */
+/** The system would cut off a longer path without an error. */
 function unixPath(text: string): string {
   const full = path.resolve(text);
   if (text === '' || Buffer.byteLength(full) > unixPathMost) {
@@ -72,7 +72,7 @@ export class Listeners {
     this.#accept = accept;
   }
 
-  /** Listens on all, in order; what they became (port 0 is a real one then). Throws OutboardError. */
+  /** Listens on all, in order. Returns the real addresses, with a port in place of 0. Throws OutboardError. */
   async open(wanted: readonly Listen[]): Promise<Listen[]> {
     const opened: Listen[] = [];
     for (const listen of wanted) opened.push(await this.#open(listen));
@@ -88,7 +88,7 @@ export class Listeners {
 
   async #open(listen: Listen): Promise<Listen> {
     if (listen.kind === 'unix') await removeStale(listen.path);
-    // Known from the listener. One that was opened by somebody else is of TCP if it has an address of it.
+    // The kind of listener is known; one that somebody else has opened is TCP if its address has a port.
     let isUnix = listen.kind === 'unix';
     const server = createServer({ noDelay: true, keepAlive: true }, (socket) => {
       const peer = isUnix ? 'unix' : peerOf(socket);
@@ -107,7 +107,7 @@ export class Listeners {
     server.removeAllListeners('error').on('error', () => {});
     this.#servers.push(server);
     if (listen.kind === 'unix') {
-      // Who may come in is a matter of the folder it lies in, and of access tokens.
+      // The folder of the socket decides who can connect, and access tokens who is served.
       chmodSync(listen.path, 0o666);
       this.#paths.push(listen.path);
     }
@@ -122,13 +122,13 @@ export class Listeners {
   }
 }
 
-/** Null: it was reset before it was looked at, and there is nobody any more. */
+/** Null: the connection was reset before anybody looked, so there is no peer any more. */
 function peerOf({ remoteAddress: host, remotePort: port }: Socket): string | null {
   return host === undefined || port === undefined ? null : formatAddress({ host, port });
 }
 
 function optionsOf(listen: Listen): ListenOptions | { fd: number } {
-  // A function that wakes after a pause may bring hundreds of connections at once.
+  // When a function is called again after a pause, hundreds of connections may come at once.
   const backlog = 4096;
   switch (listen.kind) {
     case 'tcp':
@@ -140,7 +140,7 @@ function optionsOf(listen: Listen): ListenOptions | { fd: number } {
   }
 }
 
-/** A socket that a killed server left behind is in the way; one that somebody listens on stays. */
+/** Removes a socket that a killed server has left behind; one that somebody listens on stays. */
 export async function removeStale(path: string) {
   try {
     if (!lstatSync(path).isSocket()) return;

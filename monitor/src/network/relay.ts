@@ -2,24 +2,24 @@
 import type { Socket } from 'node:net';
 
 /**
- * What a relayed socket may hold back on each way before its writer has to wait: from 64 KiB to 1 MiB
- * the rate is the same within what runs differ by (npm run bench -- agent), so few enough for many.
+ * How many bytes wait on each way before the writer has to. With 64 KiB to 1 MiB the rate is the same,
+ * within what runs differ by (`npm run bench -- agent`), so it is small enough for many connections.
  */
 const relayBuffer = 256 << 10;
 
-/** How both are made, beside where they go. */
+/** Options with which both sockets must be made. */
 export const relayOptions = { allowHalfOpen: true, highWaterMark: relayBuffer };
 
 /**
- * Joins them until both have ended: the end of one way is passed on while the other goes on, a
- * slow reader slows the writer at the far end, and a failure of one ends both.
+ * Joins two sockets until both have ended. When one way has ended, that is passed on and the other way goes
+ * on. A slow reader slows down the writer at the far end. If one socket fails, both end.
  */
 export function relay(one: Socket, other: Socket) {
   pass(one, other);
   pass(other, one);
 }
 
-/** One way of it. */
+/** Passes on what comes from one socket to the other. */
 export function pass(from: Socket, to: Socket) {
   from.pipe(to);
   // A socket that fails, or whose peer vanishes, closes without an end.

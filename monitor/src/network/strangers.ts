@@ -1,6 +1,6 @@
-// Connections that have not said who they are: how many there may be, from one address and in all.
-// Each ends by itself with its Hello or its timeout, so a crowd of silent ones keeps others out no
-// longer than that, and one address alone keeps out nobody but itself.
+// Bounds how many connections there may be that have not said who they are, from one address and in all.
+// Such a connection ends with its Hello or its timeout, so very many silent ones keep others out for no longer
+// than that; and those of one address keep out no other address.
 import { isIPv6 } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import { OutboardError } from '../base/errors.js';
@@ -26,8 +26,8 @@ export class Strangers {
   }
 
   /**
-   * One more, until `leave`. `refusal`: it is one too many, and is to be told why; 'full': so many are
-   * being told already that it is not even told.
+   * Counts one more connection until `leave` is called. `refusal` not null: it is one too many, and is to be
+   * told why. 'full': so many are being told already that this one has to be closed without a word.
    */
   enter(from: string): Stranger | 'full' {
     const address = machineOf(from);
@@ -60,8 +60,8 @@ export class Strangers {
 }
 
 /**
- * What an address is counted as. Of IPv6 that is its first half: the other one a machine chooses by
- * itself, as often as it likes. What came by IPv4 to a socket of both is IPv4.
+ * What an address is counted as. An IPv6 address counts by its first half: the other half a machine chooses
+ * for itself, as often as it likes. An IPv4 address that is written as an IPv6 one counts as IPv4.
  */
 export function machineOf(address: string): string {
   const bare = address.replace(/^\[(.*)\]$/, '$1').replace(/%.*$/, '');

@@ -1,5 +1,5 @@
-// Whether a Hello asks for something this server can ever give, and its tenant may have: a pure
-// function.
+// Whether a Hello asks for something that this server can ever give and that its tenant may have. Pure
+// functions.
 import { type Hello, wire } from '../../../api-server/src/control.js';
 import { admissible } from '../../policies/admissible.js';
 import type { PlacementParameters } from '../../policies/placement.js';
@@ -70,7 +70,7 @@ function checkTenant(tenant: Tenant, request: SessionRequest, state: ServerState
   const { gpus, memory, shareRequest } = request;
   const demand = {
     sessions: gpus,
-    // Who does not ask gets what is left when its turn comes: withinTenant.
+    // Who asks for no amount gets what is left when its turn comes (withinTenant).
     memory: BigInt(gpus) * (memory ?? 0n),
     share: gpus * shareRequest,
   };
@@ -83,9 +83,9 @@ function checkTenant(tenant: Tenant, request: SessionRequest, state: ServerState
 const noUsage: TenantUsage = { sessions: 0, memory: 0n, share: 0 };
 
 /**
- * The request as it can be placed now: where it does not ask for memory, with what its tenant's limit
- * leaves. Null: that is too little, so it waits for others of its own tenant, and nobody has to wait
- * behind it. `grows`: whether the usual is half of what is left.
+ * The request as it can be placed now: if it names no amount of memory, it gets at most what its tenant's
+ * limit leaves. Null: the limit leaves too little, so it waits for other sessions of its tenant, and
+ * nobody has to wait behind it. `grows`: whether the usual amount is half of what is left.
  */
 export function withinTenant(
   request: SessionRequest,
@@ -103,9 +103,9 @@ export function withinTenant(
 }
 
 /**
- * Whether it would be over its tenant's limit with the slots that are without a process because of the
- * same tenant. They are its sessions until there is one: or it could, always one at a time, leave no warm
- * process to others.
+ * Whether the request would be over its tenant's limit if slots counted as sessions whose process is being
+ * made new because of that tenant. They do count: otherwise a tenant with one session after another could
+ * leave no warm process to others.
  */
 export function waitsForProcess(
   { tenant, gpus, tenantSessions: limit = null }: SessionRequest,
@@ -117,7 +117,7 @@ export function waitsForProcess(
   return sessions + coming + gpus > limit;
 }
 
-/** What a tenant's sessions have altogether, one for each GPU, those included that wait. */
+/** What a tenant's sessions have altogether, including those that wait; a program has one for each GPU. */
 export function usageOf(tenant: string, state: ServerState): TenantUsage {
   const { gpus, queue } = state;
   const usage: TenantUsage = { sessions: 0, memory: 0n, share: 0 };

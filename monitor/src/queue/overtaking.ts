@@ -1,14 +1,16 @@
-// Who may pass whom in the queue. It is first come, first served, but for one who would have to wait
-// also if all other tenants were gone: it waits for its own sessions, and others do not wait with it.
+// Who may pass whom in the queue. The rule is first come, first served, with one exception: who would have
+// to wait even if all other tenants were gone waits for its own sessions, and may be passed by others.
 import type { SessionRequest } from '../../policies/state.js';
 
 /**
- * What one who waits waits for: sessions of others to end, only of its own tenant, more of its tenant's
- * limit, a process in place of one that its tenant has cost, or a GPU that can be used again.
+ * What a waiter waits for.
+ * others: that sessions of other tenants end. own sessions: that sessions of its own tenant end, too.
+ * own limit: that its tenant's limit leaves more. own process: for a new process in place of one that its
+ * tenant has used. no session: for a GPU that cannot be used now.
  */
 export type WaitsFor = 'others' | 'own sessions' | 'own limit' | 'own process' | 'no session';
 
-/** How many that fit may pass one who waits, where they may: then they wait with it. */
+/** Where others may pass a waiter, at most so many do; after them, others wait behind it. */
 export const passedMost = 100;
 
 export interface Waiter {
@@ -18,7 +20,7 @@ export interface Waiter {
   passed: number;
 }
 
-/** Whether one of `tenant` that comes later takes what `waiter` waits for. */
+/** Whether `waiter` has to be served before one of `tenant` that came later, who would take what it waits for. */
 function goesFirst({ waitsFor, request }: Waiter, tenant: string): boolean {
   if (waitsFor === 'own sessions') return request.tenant === tenant;
   return waitsFor === 'others' || waitsFor === 'own process';
@@ -29,7 +31,7 @@ export function mayBePassed({ passed, waitsFor }: Waiter, skip: boolean): boolea
   return (skip || waitsFor === 'own process') && passed < passedMost;
 }
 
-/** Whom one of `tenant` that comes behind all of `waiters` has to wait with; undefined: nobody. */
+/** The first of `waiters` behind whom a new one of `tenant` has to wait; undefined: there is none. */
 export function inTheWay(
   waiters: Iterable<Waiter>,
   tenant: string,
@@ -42,8 +44,8 @@ export function inTheWay(
 }
 
 /**
- * One of `tenant` has been served before these. Those of the same tenant are not passed by it, or it could
- * make all others wait with one of its own.
+ * Counts for each of `waiters` that one of `tenant` was served before it. For waiters of the same tenant it
+ * does not count: with a waiter of its own that may no longer be passed, a tenant would hold up all others.
  */
 export function hasPassed(waiters: Iterable<Waiter>, tenant: string) {
   for (const waiter of waiters) {
@@ -53,8 +55,8 @@ export function hasPassed(waiters: Iterable<Waiter>, tenant: string) {
 }
 
 /**
- * Gives each its turn, head first: `serve` says whether it is served, or sets what it waits for. Who has
- * to wait with one of its own tenant waits for what that one does.
+ * Gives each its turn, head first: `serve` returns whether it was served, or sets what it waits for. One
+ * that has to stay behind another of its tenant waits for the same as that one.
  */
 export function takeTurns<W extends Waiter>(
   waiters: readonly W[],

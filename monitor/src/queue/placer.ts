@@ -26,7 +26,7 @@ export class Placer {
   /** Whether a process serves one tenant only. */
   newProcess = false;
 
-  /** `stateOf`: all that there is, with the GPUs as a tenant finds them. */
+  /** `stateOf`: completes these GPUs, as a tenant may use them, to the state that policies see. */
   constructor(options: PlacerOptions, pool: Pool, stateOf: (gpus: GpuState[]) => ServerState) {
     this.#options = options;
     this.#pool = pool;
@@ -41,8 +41,8 @@ export class Placer {
   }
 
   /**
-   * For one that waits: processes that serve nobody, but have served others, are made new, where that
-   * is what it waits for. Whether it is.
+   * Where a waiting request lacks nothing but processes that have not served other tenants: makes new those
+   * that serve nobody now. Returns whether that is what it waits for.
    */
   renewFor(request: SessionRequest): boolean {
     if (!this.newProcess) return false;
@@ -53,7 +53,7 @@ export class Placer {
     for (const one of soon ?? []) this.#pool.renew(one, request.tenant);
     return soon !== null;
   }
-  /** For one that cannot be placed now: by what would be there if other sessions were gone. */
+  /** Which sessions keep a request from being placed now: it is tried as if they were gone. */
   waitsFor(request: SessionRequest): WaitsFor {
     if (this.#fitsBeside(request, ({ tenant }) => tenant === request.tenant)) return 'others';
     return this.#fitsBeside(request, () => false) ? 'own sessions' : 'no session';

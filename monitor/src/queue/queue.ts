@@ -2,7 +2,7 @@
 
 export class Queue<T> {
   readonly #waiting: T[] = [];
-  /** Told of positions, counted from 1; of the same one perhaps again. */
+  /** Is told its position, counted from 1; perhaps the same one again. */
   readonly #tell: (one: T, position: number) => void;
 
   constructor(tell: (one: T, position: number) => void) {
@@ -22,13 +22,13 @@ export class Queue<T> {
     this.#tell(one, this.#waiting.length);
   }
 
-  /** For one who had its turn, and whose slot was lost: to where it was. Tell the others. */
+  /** Puts one back whose turn had come and whose slot was lost. The others have to be told. */
   putBack(one: T, isLater: (other: T) => boolean) {
     const index = this.#waiting.findIndex(isLater);
     this.#waiting.splice(index < 0 ? this.#waiting.length : index, 0, one);
   }
 
-  /** False when it was not there. Tell the others. */
+  /** Returns false when it was not there. The others have to be told. */
   remove(one: T): boolean {
     const index = this.#waiting.indexOf(one);
     if (index < 0) return false;
@@ -41,7 +41,7 @@ export class Queue<T> {
     return this.#waiting.splice(0);
   }
 
-  /** Tells everybody where they are: not after each step, or a long queue would do nothing else. */
+  /** Tells all their positions. Not called after each step: a long queue would do nothing else. */
   tellAll() {
     for (const [index, one] of this.#waiting.entries()) this.#tell(one, index + 1);
   }

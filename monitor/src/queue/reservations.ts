@@ -1,6 +1,6 @@
-// Programs with several GPUs have a session on each, with a connection of its own. They are placed
-// together; the first is welcomed, and the places of the others are kept until their connections
-// come, each with a ticket of that Welcome.
+// A program with several GPUs has a session on each, with a connection of its own. All are placed together.
+// The first one's Welcome has a ticket for each of the others, whose places are kept until a connection
+// comes with the ticket.
 import { randomBytes } from 'node:crypto';
 import type { Placement, SessionRequest, SessionState } from '../../policies/state.js';
 import { OutboardError } from '../base/errors.js';
@@ -9,16 +9,16 @@ import type { Visitor } from './visitor.js';
 
 /** The sessions of one program. */
 export interface Group {
-  /** Number of the first. */
+  /** The number of the first session. */
   readonly id: number;
-  /** Of each, in order. */
+  /** The GPU of each session, in order. */
   readonly gpus: readonly number[];
 }
 
 /** Which session of a group. */
 export interface Seat {
   readonly group: Group;
-  /** 0: the first. */
+  /** By the order of the program's GPUs; 0: the first. */
   readonly ordinal: number;
 }
 
@@ -29,14 +29,14 @@ export interface Reservation {
   readonly seat: Seat;
   readonly request: SessionRequest;
   readonly placement: Placement;
-  /** Null: it has been used. */
+  /** What a connection has to bring for the place; null: one has brought it. */
   ticket: string | null;
-  /** Who came with the ticket and waits, because the process is being replaced. */
+  /** Who has come with the ticket and waits, because the process is being replaced; null: nobody. */
   visitor: Visitor | null;
   timer: NodeJS.Timeout | undefined;
 }
 
-/** Nobody guesses one: 192 bits. */
+/** 192 random bits, which nobody guesses. */
 const ticketBytes = 24;
 
 export class Reservations {
@@ -46,14 +46,14 @@ export class Reservations {
   readonly #all = new Set<Reservation>();
   readonly #byTicket = new Map<string, Reservation>();
 
-  /** `seconds`: for how long a place is kept. `onExpired` is told of one that has been given back. */
+  /** `seconds`: for how long a place is kept; `onExpired` is called after it was given back. */
   constructor(pool: Pool, seconds: number, onExpired: (reservation: Reservation) => void) {
     this.#pool = pool;
     this.#seconds = seconds;
     this.#onExpired = onExpired;
   }
 
-  /** Keeps the places of a group but the first. Time does not count before `open`. */
+  /** Keeps the places of a group but the first, and returns their tickets. Their time begins with `open`. */
   keep(
     group: Group,
     request: SessionRequest,
@@ -70,7 +70,7 @@ export class Reservations {
     });
   }
 
-  /** The tickets of a group are on their way. */
+  /** The tickets of the group are sent now: the time for its places begins. */
   open({ id }: Group) {
     for (const reservation of this.#all) {
       if (reservation.seat.group.id === id) this.#limit(reservation);
@@ -78,8 +78,8 @@ export class Reservations {
   }
 
   /**
-   * The place that a ticket is for, which is good no more. Throws OB_TICKET, to another tenant, too:
-   * who has no right to it does not learn that it exists.
+   * The place that the ticket is for. A ticket can be used once. Throws OB_TICKET; also where another tenant
+   * brings it, which so does not learn that it exists.
    */
   claim(ticket: string, tenant: string): Reservation {
     const reservation = this.#byTicket.get(ticket);
@@ -91,14 +91,14 @@ export class Reservations {
     return reservation;
   }
 
-  /** For a guest whose process was lost before it had begun: its place, once there is a process. */
+  /** Keeps its place for a guest whose process was lost before it had begun, until there is another. */
   again(visitor: Visitor, seat: Seat, placement: Placement) {
     const reservation = this.#add(visitor.id, seat, visitor.request, placement);
     reservation.visitor = visitor;
     this.#limit(reservation);
   }
 
-  /** The session has begun to be: its place is its own. */
+  /** A session takes the place: it is not kept any more. */
   take(reservation: Reservation) {
     this.#forget(reservation);
   }
@@ -109,7 +109,7 @@ export class Reservations {
     this.#pool.release(reservation.placement);
   }
 
-  /** Gives back what nobody has come for. */
+  /** Gives back the places of a group for which nobody has come. */
   dropUnclaimed({ id }: Group) {
     for (const reservation of this.#all) {
       const { seat, ticket } = reservation;
@@ -117,7 +117,7 @@ export class Reservations {
     }
   }
 
-  /** Of this place; undefined: it is not kept. */
+  /** What is kept there; undefined: nothing is. */
   at(gpu: number, slot: number): Reservation | undefined {
     return this.#find(({ placement }) => placement.gpu === gpu && placement.slot === slot);
   }
@@ -132,7 +132,7 @@ export class Reservations {
     return this.#find((reservation) => reservation.visitor === visitor);
   }
 
-  /** As placement and limits count them: like sessions that have begun. */
+  /** Placement and limits count kept places like sessions that have begun. */
   statesOn(gpu: number, now: number): SessionState[] {
     return [...this].filter(({ placement }) => placement.gpu === gpu).map((one) => state(one, now));
   }

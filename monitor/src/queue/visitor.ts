@@ -1,4 +1,4 @@
-// A client from its Hello on: it waits, or runs.
+// A client that has said its Hello: it waits, or its session runs.
 import type { Hello } from '../../../api-server/src/control.js';
 import type { QueuedState, SessionRequest } from '../../policies/state.js';
 import type { QueueView } from '../base/view.js';
@@ -6,16 +6,16 @@ import type { Client } from '../guests/client.js';
 import type { Waiter, WaitsFor } from './overtaking.js';
 
 export class Visitor implements Waiter {
-  /** The number of its session, if it gets one: the same while it waits and when it runs. */
+  /** The number that its session has or will have. */
   readonly id: number;
   readonly client: Client;
   readonly hello: Hello;
   readonly request: SessionRequest;
   /** Milliseconds on performance's clock. */
   readonly arrived = performance.now();
-  /** API server processes that were lost while they took it over. */
+  /** How many API server processes have died while they took it over. */
   lost = 0;
-  /** As its last turn has shown. */
+  /** What it waited for when it last had its turn. */
   waitsFor: WaitsFor = 'others';
   passed = 0;
 

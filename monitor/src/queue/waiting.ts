@@ -9,7 +9,7 @@ import { Queue } from './queue.js';
 import { type Reservation, Reservations } from './reservations.js';
 import type { Visitor } from './visitor.js';
 
-/** How often those who wait hear of a new place at most: many leave at once. */
+/** At most so often are those who wait told their place, because many may leave at once. */
 const tellMilliseconds = 100;
 
 export interface QueueMost {
@@ -35,7 +35,7 @@ export class Waiting {
     this.reservations = new Reservations(pool, claimSeconds, onExpired);
   }
 
-  /** From here on, if the guest goes, `left` knows whose client it was. */
+  /** From here on `left` knows the visitor by its client. */
   enter(visitor: Visitor) {
     this.#visitors.set(visitor.client, visitor);
   }
@@ -47,7 +47,7 @@ export class Waiting {
     return visitor && this.leave(visitor) ? visitor : undefined;
   }
 
-  /** False when it did not wait. */
+  /** Returns false when it did not wait. */
   leave(visitor: Visitor): boolean {
     const reservation = this.reservations.of(visitor);
     if (reservation) {
@@ -68,7 +68,7 @@ export class Waiting {
     if (own >= queueMaxOfTenant) throw new OutboardError('OB_TENANT_QUEUE', own, name);
   }
 
-  /** For one whose process was lost: to where it was. */
+  /** Puts one back into the queue, where it was, whose process was lost. */
   putBack(visitor: Visitor) {
     this.queue.putBack(visitor, (other) => other.id > visitor.id);
     this.#tell();
@@ -86,19 +86,19 @@ export class Waiting {
     this.#observer.refused(error.code, tenant);
   }
 
-  /** Its process has the connection for itself. */
+  /** Its process alone has the connection from now on. */
   release({ client }: Visitor) {
     this.#visitors.delete(client);
     client.release();
   }
 
-  /** Not connected any more, or it has not taken what was sent to it: nobody to serve. */
+  /** Its guest is gone, or has not read what was sent to it: it is dropped. */
   abandon({ client }: Visitor) {
     this.#visitors.delete(client);
     client.destroy();
   }
 
-  /** Tells those who have waited so long; whether there were any. */
+  /** Refuses those who have waited for so long; returns whether there were any. */
   dismissLate(seconds: number): boolean {
     const oldest = performance.now() - seconds * 1000;
     const late = [...this.queue].filter((visitor) => visitor.arrived < oldest);

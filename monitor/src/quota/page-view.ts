@@ -1,4 +1,4 @@
-// What the quota runner needs of a quota page, so that it can be tried without a slot.
+// What the quota runner needs of a quota page; an interface, so that it can be tried without a slot.
 import { noCounts, type QuotaCounts, type QuotaMode } from '../../../api-server/src/quota-page.js';
 
 export {

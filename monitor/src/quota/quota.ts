@@ -1,6 +1,6 @@
-// GPU time as the monitor sees it: which slot's page the quota runner fills for which session, and
-// what it last reported. A runner that fails is replaced, and told everything again: a gate that
-// nobody fills would stay shut.
+// GPU time as the monitor sees it: which slot's quota page the quota runner fills for which session, and what
+// the runner last reported. A runner that fails is replaced, and the next one told everything again: the gate
+// of a page that nobody fills would stay shut.
 import type { QuotaParameters } from '../../policies/quota.js';
 import type { SessionRequest } from '../../policies/state.js';
 import type { Log } from '../base/log.js';
@@ -34,7 +34,7 @@ export interface QuotaOptions {
   build: string;
 }
 
-/** Before another one takes over, and where that fails at once, again and again. */
+/** Milliseconds before another runner is started; longer each time where that fails at once. */
 const leastPause = 100;
 const mostPause = 30_000;
 
@@ -81,7 +81,7 @@ export class Quota {
       shareLimit: share.limit,
     };
     this.#running.set(id, { session, placement });
-    // Where that fails, the runner does, and the next one is told.
+    // If this fails, the runner has failed, and the next one will be told.
     await this.#runner.place(placement).catch(() => {});
   }
 
@@ -122,7 +122,7 @@ export class Quota {
   }
 
   #reported({ sessions, gpus }: QuotaReport) {
-    // Where no session is, the runner has nothing to say: what it said before is over.
+    // GPUs without a session are not in the report; what was said of them before does not hold any more.
     this.#busy = new Map(gpus.map(({ gpu, busy }) => [gpu, busy]));
     for (const { session: id, gpu: _gpu, ...sample } of sessions) {
       const running = this.#running.get(id);
@@ -141,7 +141,7 @@ export class Quota {
       try {
         this.#runner = this.#start();
       } catch (error) {
-        // No thread can be made now.
+        // No thread can be made now; it is tried again later.
         return this.#failed(error as Error);
       }
       for (const [slot, fd] of this.#pages) {
@@ -154,7 +154,7 @@ export class Quota {
   }
 }
 
-/** Of a slot's process: the next one in its place has a page of its own. */
+/** The name of the page of a slot's process. The next process in the slot has another page. */
 function nameOf(slot: Slot): string {
   return `${slot.gpu}.${slot.index}:${slot.pid ?? ''}`;
 }

@@ -21,9 +21,9 @@ import {
 export interface QuotaPlacement {
   session: number;
   gpu: number;
-  /** The page of its slot, as it was added. */
+  /** The name with which the page of its slot was added. */
   page: string;
-  /** Whose it is; empty: nobody's in particular. */
+  /** Its tenant; empty: there are no tenants. */
   tenant: string;
   class: SessionClass;
   shareRequest: number;
@@ -33,9 +33,9 @@ export interface QuotaPlacement {
 export interface SessionReport {
   session: number;
   gpu: number;
-  /** Percent of the GPU's time in the time reported on. */
+  /** Percent of the GPU's time that it got in the time reported on. */
   received: number;
-  /** Percent it had a right to while it wanted something. */
+  /** Percent that it had a right to while it wanted something. */
   owed: number;
   /** Since it began. */
   deviceNs: number;
@@ -46,10 +46,10 @@ export interface SessionReport {
 }
 
 export interface QuotaReport {
-  /** What the report is about, in seconds. */
+  /** Length of the time reported on, in seconds. */
   seconds: number;
   sessions: SessionReport[];
-  /** Percent of the time in which work of sessions was on it; of what overlaps, the sum, at most 100. */
+  /** Percent of the time in which work of sessions was on it. What overlaps is added up, to at most 100. */
   gpus: { gpu: number; busy: number }[];
 }
 
@@ -57,9 +57,9 @@ interface Running {
   placement: QuotaPlacement;
   page: QuotaPageView;
   counts: QuotaCounts;
-  /** Where it had been charged already: another runner had it before. */
+  /** What it had been charged when this runner took it over from another one. */
   began: bigint;
-  /** At the last report. */
+  /** The counts at the last report. */
   reportedNs: bigint;
   /** Percent times nanoseconds. */
   owed: number;
@@ -68,7 +68,7 @@ interface Running {
 interface Gpu {
   memory: unknown;
   running: Map<number, Running>;
-  /** Since the last step; what they used is told once more. */
+  /** Sessions that have ended since the last step; the policy is told once more what they used. */
   ended: Running[];
 }
 
@@ -81,7 +81,7 @@ export class QuotaLoop {
   readonly #pages = new Map<string, QuotaPageView>();
   readonly #gpus = new Map<number, Gpu>();
   readonly #where = new Map<number, number>();
-  /** Of this moment on: multiples of the period. */
+  /** Steps are due at multiples of the period after this moment. */
   #began = 0n;
   #stepped = 0n;
   #reported = 0n;
@@ -135,8 +135,8 @@ export class QuotaLoop {
       this.#stepped = now;
       this.#reported = now;
     }
-    // Not in step with the others, whose quota tokens come once a period; but it must not begin without
-    // a limit: what it would have now.
+    // The others get their quota tokens once a period, this one between two steps: it must not begin without a
+    // limit, so it gets what it would have now.
     const sessions = [...gpu.running.values()].map((one) => this.#sessionOf(one));
     const first = sessions.map((one) =>
       one.id === placement.session ? { ...one, wants: true } : one,
@@ -147,7 +147,7 @@ export class QuotaLoop {
     if (this.#due === null) this.#next(now);
   }
 
-  /** In effect with the next step. */
+  /** Takes effect with the next step. */
   setShare(session: number, shareRequest: number, shareLimit: number) {
     const running = this.#find(session);
     if (running) running.placement = { ...running.placement, shareRequest, shareLimit };
@@ -161,7 +161,7 @@ export class QuotaLoop {
     gpu?.running.delete(session);
     gpu?.ended.push(running);
     this.#where.delete(session);
-    // The next session is told its limit before it begins; a gate must not stay shut if it is not.
+    // The gate is opened, so that it does not stay shut if the next session is told no limit.
     running.page.set('open', noLimit);
     if (gpu?.running.size === 0) this.#gpus.delete(running.placement.gpu);
     if (this.#where.size > 0) return;
@@ -212,7 +212,7 @@ export class QuotaLoop {
     return { id, tenant, class: of, shareRequest, shareLimit, charged, began, wants };
   }
 
-  /** In the unit of the policy; when that has just changed, the count has not begun yet. */
+  /** What was charged, in the unit of the policy. When that has just changed, the count has not begun yet. */
   #charged({ unit, charged }: QuotaCounts): bigint {
     return unit === this.#mode || this.#mode === 'open' ? charged : 0n;
   }
@@ -243,7 +243,7 @@ export class QuotaLoop {
 
 function read(running: Running) {
   const counts = running.page.read();
-  // The page may still tell of the session before.
+  // The page may still have the counts of the session before.
   if (counts.session === BigInt(running.placement.session)) running.counts = counts;
 }
 

@@ -1,6 +1,6 @@
-// The thread of the quota runner. Its event loop never turns: it sleeps on a word of shared memory
-// until the next step is due or a message is there, so that nothing of the monitor delays a step,
-// and with no session it sleeps without end.
+// The thread of the quota runner. Its event loop never turns. It sleeps on a word of shared memory until the
+// next step is due or a message has come, so that nothing in the monitor delays a step. Without a session it
+// sleeps until a message comes.
 import { type MessagePort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { loadNative } from '../../../api-server/src/native.js';
 import { QuotaPage } from '../../../api-server/src/quota-page.js';
@@ -48,7 +48,7 @@ while (handleAll()) {
 }
 port.close();
 
-/** False: to stop. */
+/** Does what the message says; returns false when the thread is to stop. */
 function handleAll(): boolean {
   for (;;) {
     const received = receiveMessageOnPort(port);

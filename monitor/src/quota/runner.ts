@@ -1,5 +1,5 @@
-// Runs the chosen quota policy in a thread of its own. Here is what the monitor sees of it: pages
-// come and go with slots, placements with sessions, once a second a report comes back.
+// Runs the chosen quota policy in a thread of its own. This is the monitor's side of it: quota pages come and
+// go with slots, placements with sessions, and once a second a report comes back.
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads';
 import { type QuotaParameters, usualQuotaParameters } from '../../policies/quota.js';
 import type { QuotaPlacement, QuotaReport } from './runner-loop.js';
@@ -41,7 +41,7 @@ export class QuotaRunner {
     this.#worker = new Worker(new URL('./runner-worker.js', import.meta.url), {
       name: 'quota',
       workerData: setUp,
-      // It keeps a few numbers for each session; left alone, it would take tens of megabytes first.
+      // The thread keeps only a few numbers for each session. Without limits V8 would take tens of megabytes.
       resourceLimits: { maxYoungGenerationSizeMb: 2, maxOldGenerationSizeMb: 64 },
       transferList: [port2],
     });
@@ -67,7 +67,7 @@ export class QuotaRunner {
         resolve();
       });
     });
-    // The monitor lives as long as its server, not as long as this.
+    // The monitor's process must not go on because of this thread.
     this.#worker.unref();
     this.#port.unref();
   }
@@ -96,7 +96,7 @@ export class QuotaRunner {
 
   async stop() {
     this.#stopping = true;
-    // Somebody waits for it now, perhaps with nothing else left to do.
+    // The process must go on until the thread has ended, even if it has nothing else left to do.
     this.#worker.ref();
     this.#post({ type: 'stop' });
     await this.#ended;

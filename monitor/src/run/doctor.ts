@@ -1,5 +1,5 @@
-// What `outboard doctor` finds out, one step after the other, as a tenant: the way there, who answers,
-// what could be had, and a first kernel.
+// What `outboard doctor` finds out, one step after another, as a tenant would: whether the server can be
+// reached, who answers, what could be had now, and whether a first kernel runs.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
@@ -22,11 +22,11 @@ export interface Step {
   ok: boolean;
   /** What was found, or what is wrong. */
   text: string;
-  /** What to do; null: nothing. */
+  /** What to do about it; null: nothing has to be done. */
   remedy: string | null;
   /** Null: it took none. */
   seconds: number | null;
-  /** For programs. */
+  /** The same in a form for programs. */
   facts: Record<string, unknown>;
 }
 
@@ -50,7 +50,7 @@ export interface Asked {
 
 type Tell = (step: Step) => void;
 
-/** Ends at the first step that fails, which is told and returned; null: all is well. */
+/** Ends at the first step that fails, and returns that; null: all is well. */
 export async function examine(asked: Asked, tell: Tell): Promise<Step | null> {
   let failed: Step | null = null;
   const told: Tell = (step) => {
@@ -65,7 +65,7 @@ export async function examine(asked: Asked, tell: Tell): Promise<Step | null> {
   return failed;
 }
 
-/** software, nvidia or library; null: nobody says. */
+/** software, nvidia or library; null: the server has not said it. */
 export async function deviceKind(asked: Asked): Promise<string | null> {
   const nobody = () => {};
   const reached = await reach(asked, nobody);
@@ -105,7 +105,7 @@ async function reach(asked: Asked, tell: Tell): Promise<Reached | null> {
     const remedy = last
       ? 'See whether `outboard serve` runs there, --server, and firewalls in between.'
       : null;
-    // One that stands in for it may answer.
+    // Something else may be listening there in its place.
     const text = `no connection to ${server}: ${problem}`;
     tell(step('connection', !last, text, { remedy, seconds, facts }));
   }
@@ -156,7 +156,7 @@ async function ask({ socket, server }: Reached, asked: Asked, tell: Tell) {
   }
   if ('refusal' in answer.answer) {
     const { refusal } = answer.answer;
-    // Who is refused for what it says of itself has reached a server of ours.
+    // Only a server of Outboard refuses a tenant for its credentials, so it was reached.
     const knows = /^OB_(TOKEN|TENANT|CERTIFICATE)/.test(refusal.code);
     if (knows) tell(step('server', true, 'an Outboard server answers', { seconds }));
     tell(refused(knows ? 'tenant' : 'server', refusal, knows ? null : seconds));
@@ -232,7 +232,7 @@ function rooms(report: DeviceReport, asked: Asked, tell: Tell) {
         ? 'all its slots are taken'
         : `${formatBytes(now.memory)} and ${now.share} % of its time could be had now`;
     const capability = `${computeMajor}.${computeMinor}`;
-    // A server of an older release says it only so, and wrongly where its tenant has sessions there.
+    // A server of an older release says it only in this way, which is wrong where the tenant has sessions there.
     const session = now.session || memoryTotal;
     const rule = memoryRule && asked.memory === 0n ? ` (--session-memory ${memoryRule})` : '';
     const gets = `a session gets ${formatBytes(session)}${rule}`;
@@ -273,7 +273,7 @@ const wellDone = {
 const beyond =
   "The way there is good: see the server's log, and whether this GPU computes for programs beside it.";
 
-/** A real program with a real session, which is the only proof. */
+/** Runs a real program with a real session: nothing else proves that one would run. */
 async function firstKernel(asked: Asked, tell: Tell) {
   if (!existsSync(asked.probe)) {
     tell(
@@ -331,7 +331,7 @@ async function firstKernel(asked: Asked, tell: Tell) {
   tell(step(name, false, text, { remedy }));
 }
 
-/** The library's own words, where it has said some. */
+/** What the guest library has said, if anything. */
 function whyNot(why: string, said: string): string {
   const words = [...said.matchAll(/^outboard: (.*)$/gm)].map(([, line]) => line).join('; ');
   return words === '' ? why : `${words} (${why})`;
@@ -341,7 +341,7 @@ export function milliseconds(seconds: number): string {
   return `${(seconds * 1000).toFixed(1)} ms`;
 }
 
-/** As the guest library takes it; throws what readFileSync does. */
+/** The access token that the guest library would use; throws what readFileSync throws. */
 export function accessTokenOf(env: NodeJS.ProcessEnv, file: string | null): string {
   if (env['OUTBOARD_TOKEN']) return env['OUTBOARD_TOKEN'];
   return file === null ? '' : readFileSync(file, 'utf8').trimEnd();

@@ -1,5 +1,5 @@
-// The file that a command will execute, as far as it matters to a library that is to be loaded into
-// it: where it is, and why the loader would leave the library out.
+// The file that a command will execute: where it is, and why the loader would not load the guest library
+// into it.
 import { closeSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
 import path from 'node:path';
 
@@ -32,10 +32,10 @@ function head(file: string): Buffer {
   }
 }
 
-/** By ELF's e_machine, those that a guest library is built for. */
+/** Machines that a guest library is built for, by ELF's e_machine. */
 const machines: Record<string, number> = { x64: 62, arm64: 183 };
 
-/** Null: nothing is in the way, or the file cannot be read, of which the system itself will tell. */
+/** Why the library cannot be loaded; null: it can, or the file cannot be read, which the system will say. */
 export function whyNotPreloaded(program: string, env: NodeJS.ProcessEnv): string | null {
   try {
     const file = find(program, env['PATH'] ?? '/usr/bin:/bin');
@@ -52,8 +52,8 @@ function firstLineOf(bytes: Buffer): string[] | null {
 }
 
 /**
- * The interpreter that a script is executed by at last, and what its first line says behind that, `env` and
- * what pip and uv write where that line would be too long for the kernel looked through. Null: it is none.
+ * The interpreter that executes a script in the end, with the arguments of its first line. `env` is followed,
+ * and so is what pip and uv write where that line would be too long for the kernel. Null: it is no script.
  */
 export function interpreterOf(program: string, env: NodeJS.ProcessEnv): string[] | null {
   try {
@@ -77,7 +77,7 @@ function throughLines(file: string, searched: string): string[] | null {
   return found;
 }
 
-/** A line for the shell that is none for Python: the second one of such a script. */
+/** The second line of such a script, which means something to the shell and nothing to Python. */
 function handedOn(bytes: Buffer, file: string): string[] | null {
   const [, line = ''] =
     /^#!\/bin\/sh\n'''exec' ([^\n]*) "\$0" "\$@"\n/.exec(bytes.toString()) ?? [];
@@ -87,7 +87,7 @@ function handedOn(bytes: Buffer, file: string): string[] | null {
   return quoted === '' ? null : [quoted];
 }
 
-/** What it executes: options and variables come before. */
+/** The program that `env` executes, behind its options and variables. */
 function behindEnv(words: string[], searched: string): string[] | null {
   const at = words.findIndex((word, index) => index > 0 && !/^-|=/.test(word));
   const file = at < 0 ? null : find(words[at] ?? '', searched);
@@ -110,7 +110,7 @@ function problemOf(file: string, depth: number): string | null {
     return `${file} is for another kind of processor than this machine's: build it for ${process.arch}`;
   }
   const loader = loaderOf(bytes);
-  // The loader itself may be the program: it loads what its arguments name.
+  // The program may be the loader itself, which loads what its arguments name.
   if (loader === null && !/^ld[-.6]/.test(path.basename(file))) {
     return (
       `${file} is linked statically, so that no library can take the driver's place in it: ` +
@@ -126,7 +126,7 @@ function problemOf(file: string, depth: number): string | null {
   return null;
 }
 
-/** The loader trusts no environment there. */
+/** With such a file the loader ignores the environment. */
 function rightsOf(file: string): string | null {
   const { mode, uid, gid } = statSync(file);
   const user = (mode & 0o4000) !== 0 && uid !== process.getuid?.();

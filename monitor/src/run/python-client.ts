@@ -1,5 +1,5 @@
-// What Python's CUDA packages have to be told where the device is made of software, which runs PTX and
-// no machine code. A real GPU's programs are left as they are.
+// What Python's CUDA packages have to be told where the device is a software device, which runs PTX and no
+// machine code. Programs on a real GPU are left as they are.
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
@@ -7,8 +7,8 @@ import { type Asked, deviceKind } from './doctor.js';
 import { interpreterOf } from './program-file.js';
 
 /**
- * The interpreter that runs it, with what is always said to it; null: it is no Python program. A script of
- * a known name that hides its interpreter, as pyenv's do, has the one that is found first.
+ * The interpreter that runs the program, with the arguments that it always gets; null: it is no Python program.
+ * For a script of a known name that hides its interpreter, as those of pyenv do, it is the `python3` on PATH.
  */
 export function pythonOf(program: string, env: NodeJS.ProcessEnv): string[] | null {
   if (isPython(program)) return [program];
@@ -21,31 +21,31 @@ function isPython(file: string): boolean {
   return /^(python|pypy)[\d.]*$/.test(path.basename(file));
 }
 
-/** Those that stand alone: where it looks for packages is among them. */
+/** Python's options that have no value; some of them say where it looks for packages. */
 const switches = /^-[bBdEIOPqsSuv]+$/;
 
-/** Looked for by the interpreter itself; no module of the user's is run. */
+/** By this the interpreter itself says which packages it would find; no module of the user's is run. */
 const look = [
-  // Not the folder it is started in, either.
+  // The folder in which it is started is not looked through either.
   'import sys; sys.path[:] = [p for p in sys.path if p]',
   'import importlib.util as u',
   'print(*(n for n in ("numba_cuda", "torch") if u.find_spec(n)))',
 ].join('; ');
 
-/** For the environment of the program, which may have said otherwise; none if the server's GPUs are real. */
+/** Variables for the program's environment, where that has none of them; none if the server's GPUs are real. */
 export async function pythonSettings(
   python: string[],
   env: NodeJS.ProcessEnv,
   build: string,
   asked: () => Asked,
 ): Promise<NodeJS.ProcessEnv> {
-  // What is wrong with what is asked the guest library says.
+  // If something is wrong with what is asked for, the guest library says so.
   const kind = await Promise.resolve()
     .then(() => deviceKind(asked()))
     .catch(() => null);
   if (kind !== 'software') return {};
   const settings: NodeJS.ProcessEnv = {
-    // NVRTC gives PTX to CuPy then.
+    // With this, NVRTC gives CuPy PTX.
     CUPY_COMPILE_WITH_PTX: env['CUPY_COMPILE_WITH_PTX'] ?? '1',
   };
   const preloaded = withoutLinker(python, env, build);
@@ -54,8 +54,8 @@ export async function pythonSettings(
 }
 
 /**
- * Numba has nvJitLink make machine code, if it finds that, else the driver, which keeps PTX. So it finds an
- * empty one; PyTorch cannot be loaded without the real one, and has the first right to it.
+ * Where Numba finds nvJitLink, it has that make machine code, else the driver, which keeps PTX. So it is shown
+ * an empty nvJitLink; but not where there is PyTorch, which cannot be loaded without the real one.
  */
 function withoutLinker(
   [python = '', ...settings]: string[],

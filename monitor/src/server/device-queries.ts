@@ -1,5 +1,5 @@
-// Answers those who want no session but to know what the devices do: puts together what the live
-// server knows for device-report.ts.
+// Answers guests that want no session, but want to know what the devices do. Collects from the live server
+// what device-report.ts makes the answer of.
 import type { DeviceReport, Hello, Room } from '../../../api-server/src/control.js';
 import type { NvmlFacts } from '../../../api-server/src/native.js';
 import { version } from '../../../api-server/src/version.js';
@@ -122,7 +122,7 @@ export class DeviceQueries {
     });
   }
 
-  /** Nowhere also where it would be refused: its tenant may have too many. */
+  /** Where a session would be placed now; nowhere, too, where it would be refused. */
   #placedNow(tenant: Tenant | null, hello: Hello): Placement[] {
     const { state, options } = this.#server;
     const { placement, parameters } = options;

@@ -1,5 +1,5 @@
-// What keeps tenants apart who use one GPU after another, beside the memory that each session gives
-// back overwritten: decided when the slots are warm, and said in the log.
+// What keeps tenants apart who use one GPU after another. It is decided when the slots are warm, and said in
+// the log. (Besides, the executor overwrites memory before a session gives it back.)
 import type { DeviceSnapshot } from '../../../api-server/src/native.js';
 import { OutboardError } from '../base/errors.js';
 import type { Log } from '../base/log.js';
@@ -21,7 +21,7 @@ export interface Isolation {
   newProcess: boolean;
 }
 
-/** A second more, now and then, is what an attach may cost when the tenant changes. */
+/** Where a new process is warm within so many seconds, each tenant gets its own processes. */
 const warmAgainSeconds = 1;
 
 /** CUdevice_attribute, by what the driver calls the reason. */
@@ -37,8 +37,8 @@ export function pageableAccess({ attributes }: Pick<DeviceSnapshot, 'attributes'
 }
 
 /**
- * The driver as tenants' processes have it: what it compiles is kept for nobody, where one tenant
- * could find what another's program is made of.
+ * The driver as tenants' processes have it: it keeps nothing of what it has compiled, because a tenant could
+ * find there what another's program is made of.
  */
 export function driverFor({
   driver,
@@ -48,7 +48,7 @@ export function driverFor({
   return { ...driver, env: { ...driver.env, CUDA_CACHE_DISABLE: '1' } };
 }
 
-/** Throws OB_PAGEABLE. */
+/** Decides for these options. Throws OB_PAGEABLE. */
 export function isolate(options: IsolationOptions, pool: Pool, log: Log): Isolation {
   for (const { index, snapshot } of pool.devices) {
     const access = snapshot ? pageableAccess(snapshot) : null;

@@ -1,5 +1,5 @@
-// The monitor: the ports, the queue, the slots. A connection's way: listener -> Client (Hello) ->
-// admit -> queue -> placement policy -> slot, which gets the connection itself.
+// The monitor puts ports, queue and slots together. A connection goes from a listener to a Client, which reads
+// its Hello, through admit, the queue and the placement policy to a slot, which gets the connection itself.
 import type { Socket } from 'node:net';
 import { encodeAnswer, encodeHello, type Hello } from '../../../api-server/src/control.js';
 import type { PlacementParameters, PlacementPolicy } from '../../policies/placement.js';
@@ -43,20 +43,20 @@ export interface ServerOptions {
   /** Warm processes from the start on, and how many there can be where more are wanted. */
   serversPerGpu: number;
   serversMost: number;
-  /** How long one of those stays with nothing to do. */
+  /** How long a slot that was made later stays with nothing to do. */
   slotIdleSeconds: number;
   memoryRule: MemoryRule;
   beside: BesideWanted;
   /** For images of modules in each process; absent or null: what suits the machine. */
   imageMemory?: bigint | null;
-  /** Null: everybody who reaches this may come, which is only this machine. */
+  /** Null: everybody on this machine may come, and nobody else can reach the server. */
   tenants: Tenants | null;
   helloSeconds: number;
-  /** Connections that have not said yet who they are. */
+  /** How many connections there may be that have not said who they are. */
   strangers: StrangersMost;
   /** How long the other GPUs of a program are kept for it to connect. */
   claimSeconds: number;
-  /** Programs that may wait, of all and of one tenant, how long, and whether one that fits may pass. */
+  /** How many programs may wait, of all and of one tenant, and how long; whether one that fits may pass others. */
   queueMax: number;
   queueMaxOfTenant: number;
   queueSeconds: number;
@@ -69,21 +69,21 @@ export interface ServerOptions {
   traces: TraceFolder | null;
   /** Where modules are kept on disk; null: nowhere. */
   modules: CacheFolder | null;
-  /** Where uploads are, of tenants that want it; without tenants, everybody's. Null: nowhere. */
+  /** Where uploads are kept of tenants that want that, and without tenants everybody's; null: nowhere. */
   uploads: CacheFolder | null;
   /** How long a kernel may run, and a session may do nothing; 0: for ever. A tenant may have its own. */
   kernelSeconds: number;
   idleSeconds: number;
   /** Whether a process serves one tenant only; auto: where there are tenants and it costs little. */
   newProcess: 'auto' | 'tenant' | 'never';
-  /** What slots' processes are kept in; null: nothing. */
+  /** The sandbox of slots' processes; null: there is none. */
   sandbox: Sandbox | null;
   /** Whether tenants are served by GPUs whose kernels reach all memory of a process. */
   allowPageable: boolean;
   parameters: PlacementParameters;
-  /** What sessions get to end by themselves when the server is told to stop. */
+  /** How long sessions may take to end by themselves when the server is told to stop. */
   graceSeconds: number;
-  /** What they get after that, once they have been told. */
+  /** How long they may take after that, when they have been told to end. */
   stopSeconds: number;
   /** A slot's process that gives no sign of life for so long is killed. */
   hangSeconds: number;
@@ -94,7 +94,7 @@ export class Server {
   readonly pool: Pool;
   readonly quota: Quota;
   readonly running: Running;
-  /** Who is served when. */
+  /** Decides who is served when. */
   readonly turns: Turns;
   /** What keeps tenants apart, once the slots are warm. */
   isolation: Isolation = { newProcess: false };
@@ -132,7 +132,7 @@ export class Server {
         onStarted: (slot) => this.quota.slotStarted(slot),
         onRetired: (slot) => {
           this.quota.slotEnded(slot);
-          // Its memory is there again.
+          // Its memory is free again.
           this.#serveQueue();
         },
         onReady: (slot) => this.#ready(slot),
@@ -393,11 +393,11 @@ export class Server {
     if (hopeless !== null) throw new OutboardError('OB_NO_SLOT', hopeless);
     const visitor = new Visitor(++this.#ids, client, hello, request);
     this.#waiting.enter(visitor);
-    // Told its position only if it has to wait.
+    // The guest is told its position only if it has to wait.
     const before = this.turns.inTheWay(request);
     if (this.turns.comes(visitor, before)) return;
-    // Who is next waits for a new process and for nobody. Else it has to be one who may wait here,
-    // before others lose a warm process for it.
+    // Where it is alone and lacks only a new process, it waits for nobody, so it may wait even if the queue
+    // has no room. Else there must be room for it before a warm process is made new for it.
     const isNext = this.queue.length === 0 && this.turns.renewFor(visitor);
     if (!isNext) this.#waiting.checkRoom(tenant, this.options);
     this.queue.append(visitor);
@@ -413,7 +413,7 @@ export class Server {
     this.turns.fill(reservation);
   }
 
-  /** It wants no session: it gets no slot, and waits for nobody. */
+  /** Answers a guest that wants no session, which needs no slot and does not wait. */
   async #asks(client: Client, hello: Hello, tenant: Tenant | null) {
     client.report(await this.#queries.answer(tenant, hello));
   }
@@ -427,7 +427,7 @@ export class Server {
     this.#serveQueue();
   }
 
-  /** Those who have waited too long, or do nothing for too long, are told so. */
+  /** Ends sessions that do nothing for too long, and refuses visitors who have waited for too long. */
   #expire() {
     this.running.endIdle();
     this.#warnSelfWaiting();
@@ -435,7 +435,7 @@ export class Server {
     if (queueSeconds > 0 && this.#waiting.dismissLate(queueSeconds)) this.#serveQueue();
   }
 
-  /** The first of the queue, and those whom it may pass, where nobody else's end can help them. */
+  /** Warns the first of the queue, and those that may be passed, if they may be waiting for themselves. */
   #warnSelfWaiting() {
     for (const visitor of this.queue) {
       this.#warnIfSelfWaiting(visitor);
@@ -451,7 +451,7 @@ export class Server {
     this.#log.warn({ session: id, peer: client.peer, program: hello.program }, text);
   }
 
-  /** A place was kept for so long, and the connection has not come, or no process for it. */
+  /** A place was kept in vain: within the time no connection has come, or no process was ready for it. */
   #unclaimed({ id, seat, placement, visitor }: Reservation) {
     const { claimSeconds } = this.options;
     const where = { session: id, group: seat.group.id, gpu: placement.gpu };
@@ -482,7 +482,7 @@ export class Server {
     this.running.lost(slot, how);
     if (!this.stopping && !slot.renewed) this.#observer.slotLost(slot.gpu);
     this.#giveUp();
-    // Its memory is free, and whoever waits again may fit elsewhere.
+    // Its memory is free, and a guest that waits again because of it may fit elsewhere.
     this.#serveQueue();
   }
 
@@ -492,7 +492,7 @@ export class Server {
     if (hopeless !== null) this.#waiting.dismissAll(new OutboardError('OB_NO_SLOT', hopeless));
   }
 
-  /** The way of a Hello once without a guest, so that the first one finds compiled code. */
+  /** Goes the way of a Hello once, without a guest, so that the first guest finds compiled code. */
   #rehearse() {
     const arrived = new HelloReader().push(encodeHello({ program: 'rehearsal', windowBases: [] }));
     const { parameters } = this.options;

@@ -21,9 +21,9 @@ import type { Tenants } from '../tenants/tenants.js';
 import type { TraceFolder } from '../trace/folder.js';
 import { numbers, Session } from './session.js';
 
-/** One program that makes every process die should not get them all. */
+/** After so many processes have died under a program it is refused: it may be what kills them. */
 const lostMax = 3;
-/** Sessions that ended, kept for policies. */
+/** So many sessions that have ended are kept for policies to see. */
 const historyMax = 256;
 
 export interface RunningOptions {
@@ -57,7 +57,7 @@ export class Running {
     this.#waiting = options.waiting;
   }
 
-  /** It gets the process, and begins once that is ready for it. */
+  /** Gives the visitor the process of the place. Its session begins once the process is ready for it. */
   begin(
     visitor: Visitor,
     seat: Seat,
@@ -120,7 +120,7 @@ export class Running {
 
   /** Called about once a second. */
   endIdle() {
-    // A program that works on one of its GPUs has a use for all of them.
+    // A program that works on one of its GPUs keeps the others, too.
     const idle = new Map<number, number>();
     for (const session of this.sessions.values()) {
       const least = idle.get(session.group.id) ?? Number.POSITIVE_INFINITY;
@@ -141,7 +141,7 @@ export class Running {
     return uploads !== null && (tenants === null || tenants.named(tenant)?.uploadCache === true);
   }
 
-  /** Its process has taken the session: it begins when its share of the GPU is known. */
+  /** The process is ready for the session, which begins when its share of the GPU is known to the gate. */
   async prepared(slot: Slot) {
     const session = this.sessions.get(slot);
     if (!session) return;
@@ -165,7 +165,7 @@ export class Running {
     return session.view(this.#options.pool.uuid(session.placement.gpu));
   }
 
-  /** The process cannot take it. */
+  /** The process cannot take the session. */
   declined(slot: Slot, code: string | null, message: string) {
     const session = this.#free(slot);
     if (session) {
@@ -180,7 +180,7 @@ export class Running {
     }
   }
 
-  /** Other sessions of the program may begin before this one ends. */
+  /** The session has used the module. It is noted at once: the program's next one may begin before this ends. */
   used(slot: Slot, id: bigint, module: ExpectedModule) {
     const session = this.sessions.get(slot);
     if (session && BigInt(session.id) === id) this.#usual.add(programOf(session), module);
@@ -209,7 +209,7 @@ export class Running {
     this.#observer.ended(this.view(session), reason);
   }
 
-  /** The process is gone. If it had not begun, its client is ours still and gets another one. */
+  /** The process has ended. If its session had not begun, the monitor still has the client, which gets another. */
   lost(slot: Slot, how: string) {
     const session = this.#free(slot);
     this.#options.quota.slotEnded(slot);
@@ -244,7 +244,7 @@ export class Running {
     } else if (visitor.lost >= lostMax) {
       this.#waiting.refuse(client, new OutboardError('OB_SLOT_LOST', visitor.lost), tenant);
     } else if (session.ordinal > 0) {
-      // The others of its group run where they are, and this one's place is kept.
+      // The other sessions of its group go on where they are, and the place of this one is kept.
       log.warn(`its API server process ended (${how}): waits for the next one there`);
       const { group, ordinal, placement } = session;
       this.#waiting.reservations.again(visitor, { group, ordinal }, placement);

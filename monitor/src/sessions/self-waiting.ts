@@ -1,11 +1,11 @@
-// Programs that may wait for themselves: a parent holds a GPU and waits for its children, which wait
-// for a GPU. Nobody can know it, but where all sessions are of the same program as who waits, nobody
-// else will ever make room. A pure function.
+// Programs that may wait for themselves: a parent has a session and waits for its children, which wait for
+// a GPU. Nobody can know that for sure. But where all sessions are of the same program as the one that
+// waits, nobody else will ever make room. A pure function.
 
 import type { Visitor } from '../queue/visitor.js';
 import type { Session } from './session.js';
 
-/** How long one waits before it is said. */
+/** Nothing is said to one who has waited for less. */
 export const suspectSeconds = 5;
 
 /** What to say to the one who waits; null: nothing. */

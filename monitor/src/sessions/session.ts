@@ -23,14 +23,14 @@ export class Session {
   readonly visitor: Visitor;
   readonly placement: Placement;
   readonly slot: Slot;
-  /** Of its program: a session for each GPU. */
+  /** All sessions of its program, which has one on each of its GPUs. */
   readonly group: Group;
   readonly ordinal: number;
   readonly log: Log;
   /** Milliseconds on performance's clock, as everywhere here. */
   readonly started = performance.now();
   readonly #startedAt = new Date();
-  /** What it had done when last looked, and since when that is so. */
+  /** What it had done when idleFor last looked, and since when it has done nothing more. */
   #done = '';
   #idleSince = this.started;
   /** Whether the process has the connection for itself. */
@@ -66,8 +66,8 @@ export class Session {
     return seconds(this.started - this.visitor.arrived);
   }
 
-  /** Seconds in which it has done nothing, as far as was looked: nothing sent or received, nothing on
-   * the device or held. Looks now. */
+  /** For how many seconds it has done nothing, as the calls of this function have seen it: nothing was
+   * sent or received, no work was on the device or held back. */
   idleFor(now = performance.now()): number {
     const { commands = 0n, bytesIn = 0n, bytesOut = 0n } = this.#used ?? {};
     const { deviceNs, held, inflightNs } = this.slot.quotaPage.read();
@@ -79,7 +79,7 @@ export class Session {
     return (now - this.#idleSince) / 1000;
   }
 
-  /** Takes all that was spent on it, of which the quota runner's last report may not know yet. */
+  /** Reads from the quota page all that was spent, which the quota runner's last report may not have yet. */
   settle() {
     const counts = this.slot.quotaPage.read();
     if (counts.counted === BigInt(this.id)) this.sample = { ...this.sample, ...spent(counts) };
@@ -150,7 +150,7 @@ export function numbers(counters: Partial<Counters>): Record<string, number> {
   return Object.fromEntries(Object.entries(counters).map(([name, value]) => [name, Number(value)]));
 }
 
-/** Of milliseconds, to the microsecond. */
+/** Seconds of so many milliseconds, rounded to microseconds. */
 export function seconds(milliseconds: number): number {
   return Math.round(milliseconds * 1000) / 1e6;
 }

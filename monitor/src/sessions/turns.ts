@@ -1,4 +1,5 @@
-// From the queue into a slot: each in its turn, and where its place is kept, its process.
+// How visitors get from the queue into a slot, each in its turn; or, where a place is kept for them, into
+// that.
 
 import type { ServerState, SessionRequest } from '../../policies/state.js';
 import { waitsForProcess, withinTenant } from '../queue/admission.js';
@@ -35,12 +36,12 @@ export class Turns {
     this.#options = options;
   }
 
-  /** Whom a new one has to wait with, whatever fits now; undefined: nobody. */
+  /** The waiter behind whom a new one has to wait, even if it fits now; undefined: there is none. */
   inTheWay({ tenant }: SessionRequest): Waiter | undefined {
     return inTheWay(this.#options.waiting.queue, tenant, this.#options.skip);
   }
 
-  /** For a new one, before it is in the queue: false when it has to wait, with `before` or alone. */
+  /** Serves a new one that is not in the queue yet. False: it has to wait, because of `before` or by itself. */
   comes(visitor: Visitor, before: Waiter | undefined): boolean {
     if (before) {
       visitor.waitsFor = before.waitsFor;
@@ -51,10 +52,10 @@ export class Turns {
     return served;
   }
 
-  /** Something has become free. */
+  /** To be called when something has become free. */
   serve() {
     const { waiting, skip } = this.#options;
-    // Where one finds its tenant's limit used up, others that want the same need not look again.
+    // Where a tenant's limit leaves too little for one, it does for others that ask for the same.
     const full = new Set<string>();
     takeTurns([...waiting.queue], skip, (visitor) => {
       const { tenant, gpus, memory, tenantMemory, tenantSessions } = visitor.request;
@@ -67,7 +68,7 @@ export class Turns {
     });
   }
 
-  /** False when there is no place for it now. */
+  /** Returns false when there is no place for it now. */
   #offer(visitor: Visitor): boolean {
     const { waiting, running, newId } = this.#options;
     const request = this.within(visitor.request);
@@ -88,7 +89,7 @@ export class Turns {
     return true;
   }
 
-  /** Its guest has come: it gets the process, once there is a warm one. */
+  /** The guest for whom the place is kept has come: it gets the process there, if that is warm. */
   fill(reservation: Reservation) {
     const { waiting, running, pool } = this.#options;
     const { visitor, seat, placement } = reservation;
@@ -104,7 +105,7 @@ export class Turns {
     }
   }
 
-  /** With what its tenant has left, where it does not ask; null: it waits for its own tenant. */
+  /** The request within its tenant's limits (withinTenant); null: it waits for its own tenant. */
   within(request: SessionRequest): SessionRequest | null {
     if (this.#waitsForProcess(request)) return null;
     return withinTenant(request, this.#options.state(), this.#options.pool.halves);
@@ -116,15 +117,15 @@ export class Turns {
     return coming > 0 && waitsForProcess(request, state(), coming);
   }
 
-  /** `request`: as it is within its tenant's limits. */
+  /** `request`: what `within` has returned. */
   #waitsFor(visitor: Visitor, request: SessionRequest | null): WaitsFor {
     if (!request) return this.#waitsForProcess(visitor.request) ? 'own process' : 'own limit';
-    // Nobody asks as long as others pass it anyway.
+    // As long as others may pass it anyway, it makes no difference.
     if (this.#options.skip && visitor.passed < passedMost) return 'others';
     return this.#options.placer.waitsFor(request);
   }
 
-  /** Whether it waits for a new process and for nobody. */
+  /** Makes processes new if it waits for nothing else; returns whether that is so. */
   renewFor(visitor: Visitor): boolean {
     if (this.#waitsForProcess(visitor.request)) return true;
     const request = this.within(visitor.request);

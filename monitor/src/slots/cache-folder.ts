@@ -1,5 +1,5 @@
-// Where the API servers keep on disk what guests would send again: images of modules, uploads. What
-// is in the folders is the executor's (api-server/executor/images/hashed_files.h).
+// The folders in which API servers keep what guests would otherwise send again: images of modules, and
+// uploads. The executor says what is in them (api-server/executor/images/hashed_files.h).
 import { lstatSync, mkdirSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -40,8 +40,8 @@ export function usualFolder(env: NodeJS.ProcessEnv, { what }: CacheKind): string
 }
 
 /**
- * Makes the folder if need be. Null: nothing is kept on disk, because the usual folder, with `named`
- * null, cannot be used; one that is named must be right, or an OutboardError is thrown.
+ * Makes the folder if need be. `named` null: the usual one; where that cannot be used, the result is null
+ * and nothing is kept on disk. A folder that is named must be usable, or an OutboardError is thrown.
  */
 export function openCacheFolder(
   kind: CacheKind,
@@ -63,8 +63,10 @@ export function openCacheFolder(
   }
 }
 
-/** Whoever could write there could not make a server load what it should not, but fill it; whoever
- * could read there would see the tenants' programs and data. */
+/**
+ * Throws where others can read or write the folder. Who can read sees the tenants' programs and data. Who
+ * can write cannot make a server load something else, as files go by their hash, but can fill the disk.
+ */
 function prepare(folder: string) {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const { uid, mode } = lstatSync(folder);

@@ -1,18 +1,18 @@
-// One slot's place in the pool, and for whom its process is.
+// One slot's place in the pool: which process is there, and which tenant may have it.
 import type { Slot } from './slot.js';
 
-/** Where a process is, and after it the next one. */
+/** Has one process at a time: when that has ended, the next one. */
 export interface Place {
   slot: Slot;
-  /** Bytes; 0: it is nobody's. */
+  /** Bytes of device memory promised to the session that has the place; 0: no session has it. */
   reserved: bigint;
   /** Processes in a row that could not open the device. */
   failures: number;
   problem: string;
   pause: NodeJS.Timeout | undefined;
-  /** It ends, and nobody takes its place. */
+  /** Its process ends, and no other one follows. */
   retired: boolean;
-  /** A process that has served nobody is on its way, because of what this tenant wants or did. */
+  /** The tenant for which, or because of whose sessions, a new process is being started; null: none is. */
   comingFor: string | null;
 }
 
@@ -28,7 +28,10 @@ export function isFree({ slot, reserved, retired }: Place): boolean {
   return slot.state === 'free' && reserved === 0n && !retired;
 }
 
-/** Also where the process has not ended yet whose session is over. Absent: whoever is the reason. */
+/**
+ * Whether a new process comes because of `tenant`, or of anybody where that is absent. It is so, too,
+ * where the session is over and its process has not ended yet.
+ */
 export function isComing({ slot, reserved, comingFor }: Place, tenant?: string): boolean {
   const reason = comingFor ?? (slot.state === 'busy' ? slot.tenant : null);
   return reserved === 0n && reason !== null && reason === (tenant ?? reason);

@@ -17,7 +17,7 @@ import { Slot, type SlotEvents } from './slot.js';
 
 const leastPause = 100;
 const mostPause = 30_000;
-/** Failures in a row of a place after which its next success is no longer waited for. */
+/** After so many failures in a row nobody waits any longer for a process in a place. */
 const hopelessAfter = 3;
 /** How soon one that could not be made is tried again. */
 const growPauseSeconds = 30;
@@ -27,11 +27,11 @@ export interface PoolOptions {
   driver: Driver;
   serversPerGpu: number;
   /**
-   * Up to so many, where all are taken and memory is left for another: one that is free is kept ready
-   * then. Absent: no more than there are at first.
+   * Where all slots are taken and memory is left, another one is made, up to so many. So one is kept
+   * free. Absent: there are never more than at first.
    */
   serversMost?: number;
-  /** Such a one ends when another has been free beside it for so long. */
+  /** A slot made later ends when it and another one have been free for so long. */
   slotIdleSeconds?: number;
   /** A process that gives no sign of life for so long is killed. */
   hangSeconds: number;
@@ -44,7 +44,7 @@ export interface PoolOptions {
   /** Where the processes keep modules and uploads on disk; absent or null: nowhere. */
   modules?: CacheFolder | null;
   uploads?: CacheFolder | null;
-  /** What the processes are kept in; absent or null: nothing. */
+  /** The sandbox that the processes are started in; absent or null: none. */
   sandbox?: Sandbox | null;
 }
 
@@ -57,9 +57,9 @@ interface Gpu {
   memory: bigint;
   beside: Beside;
   contexts: bigint;
-  /** Of the memory, what a slot takes that is made later. */
+  /** Bytes of `memory` that each slot takes that is made later. */
   slotCost: bigint;
-  /** On performance's clock: since when a slot too many is free, and from when on one may be made. */
+  /** On performance's clock: since when there is a free slot too many, and when one may be made again. */
   spareSince: number | null;
   growFrom: number;
   uuid: string;
@@ -184,7 +184,7 @@ export class Pool {
     last.slot.stop('it is not needed any more', endSeconds);
   }
 
-  /** Promised to sessions, and taken by slots that were made since the memory was measured. */
+  /** Bytes promised to sessions, or taken by slots that were made after the memory was measured. */
   #reservedOf({ places, slotCost }: Gpu): bigint {
     const extra = Math.max(0, places.length - this.#options.serversPerGpu);
     return places.reduce((sum, place) => sum + place.reserved, BigInt(extra) * slotCost);
@@ -200,14 +200,14 @@ export class Pool {
     return this.#gpus.flatMap((gpu) => gpu.places);
   }
 
-  /** Of everything that has a state; for placement. */
+  /** The GPUs as placement sees them. */
   get state(): GpuState[] {
     return this.#states(isFree);
   }
 
   /**
-   * The same for one tenant, whose sessions share no process with another's. It takes its own ones first, or
-   * others would have to have theirs made new.
+   * The GPUs as placement sees them for one tenant, where a process serves one tenant only. It gets the
+   * processes that have served it first: if it took others, other tenants would have to wait for new ones.
    */
   stateFor(tenant: string): GpuState[] {
     return this.#states((place) => {
@@ -218,28 +218,28 @@ export class Pool {
     });
   }
 
-  /** The same with what is made new already because of it. */
+  /** The same, with processes that are being made new because of that tenant. */
   stateComing(tenant: string): GpuState[] {
     return this.#states(
       (place) => (isFree(place) && isFor(place.slot, tenant)) || isComing(place, tenant),
     );
   }
 
-  /** The same as it may soon be: with processes that are made new, or may be. */
+  /** The same as it may soon be for anybody: with processes that are being made new, or can be. */
   get stateRenewed(): GpuState[] {
     return this.#states((place) => isFree(place) || isComing(place));
   }
 
-  /** Slots that nobody can have yet, because of what this tenant's sessions did or it wanted. */
+  /** How many slots have no process yet, because one is being made new for this tenant or after it. */
   comingFor(tenant: string): number {
     return this.#places().filter((place) => isComing(place, tenant)).length;
   }
 
-  /** The same as it would be if of all that is taken only these slots were, named by GPU. */
+  /** The GPUs as placement would see them if only these slots, listed by GPU, were taken. */
   stateWith(taken: readonly (readonly number[])[]): GpuState[] {
     return this.#gpus.map((gpu, index) => {
       const kept = taken[index] ?? [];
-      // Slots made later would have gone, but for one that is free.
+      // Slots that were made later would have ended by then, all but one that is free.
       const last = Math.max(this.#options.serversPerGpu - 1, ...kept);
       const places = gpu.places
         .slice(0, kept.length > last ? last + 2 : last + 1)
@@ -273,7 +273,7 @@ export class Pool {
     return this.#gpus[gpu]?.uuid ?? '';
   }
 
-  /** Of each GPU, for people. */
+  /** What people are told of each GPU. */
   get devices() {
     return this.#gpus.map((gpu, index) => ({
       index,
@@ -323,7 +323,7 @@ export class Pool {
     return Math.max(0, ...this.#places().map(({ slot }) => slot.startSeconds ?? 0));
   }
 
-  /** From here on nothing else is placed there, also when its process is replaced. */
+  /** From here on nothing else is placed there, even when its process is replaced. */
   reserve({ gpu, slot, memory }: Placement) {
     this.#at(gpu, slot).reserved = memory;
     this.#grow(gpu);
@@ -333,7 +333,7 @@ export class Pool {
     this.#at(gpu, slot).reserved = 0n;
   }
 
-  /** What is there now. */
+  /** The process that is there now. */
   slot({ gpu, slot }: Placement): Slot {
     return this.#at(gpu, slot).slot;
   }
@@ -419,9 +419,9 @@ export class Pool {
   #exited(slot: Slot, how: string) {
     const place = this.#at(slot.gpu, slot.index);
     const gpu = this.#gpus[slot.gpu];
-    // Where a slot was made for want of one and cannot be, memory was the reason.
+    // A slot that was to be one more and whose process cannot start lacks memory.
     const failed = !slot.snapshot && !this.#starting && slot.index >= this.#options.serversPerGpu;
-    // A place that is kept for somebody stays, and gets another process.
+    // A place that is reserved stays, and gets another process.
     const given = place.retired || (failed && place.reserved === 0n);
     if (gpu && !this.#stopping && given && gpu.places.at(-1) === place) {
       gpu.places.pop();
@@ -454,7 +454,7 @@ export class Pool {
     try {
       place.slot = this.#spawn(gpu, index);
     } catch (error) {
-      // Descriptors, processes or memory have run out, and may be there again.
+      // Descriptors, processes or memory have run out; later there may be some again.
       place.failures++;
       place.comingFor = null;
       place.problem = (error as Error).message;
@@ -485,7 +485,7 @@ export class Pool {
     const slotCost = contexts / BigInt(slots) + gpu.beside.pinned + gpu.beside.modules;
     const memory = sessionMemory(free, gpu.beside, slots);
     Object.assign(gpu, { memory, contexts, slotCost });
-    // Something for each slot, whatever the rule says.
+    // Whatever the rule says, the memory must be enough to give each slot some.
     if (usualMemory({ kind: 'auto' }, { memory, reserved: 0n, slots }) === 0n)
       throw new OutboardError('OB_DEVICE_SMALL', index, formatBytes(free), slots);
   }

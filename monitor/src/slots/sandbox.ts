@@ -1,7 +1,7 @@
-// What slots' processes are kept in: Landlock and a filter of system calls, which a program before Node
-// applies to itself (api-server/confine/confine.c). They hold for all threads and for whatever the
-// process becomes, also when a tenant has taken it over: no files but those named here, no socket of its
-// own to the network, no process made, no other process read, traced or signalled.
+// The sandbox of slots' processes: Landlock and a filter of system calls. A small program applies them to
+// itself and becomes Node (api-server/confine/confine.c). They hold for all threads and for whatever runs
+// in the process, so also when a tenant has taken it over: it can open no files but those named here, and
+// no socket to the network; it can make no process, and read, trace or signal no other.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import path from 'node:path';
@@ -12,7 +12,7 @@ import type { Driver } from '../devices/devices.js';
 import type { CacheFolder } from './cache-folder.js';
 
 export interface Sandbox {
-  /** Stands before Node. */
+  /** The program that is started in place of Node, and starts it. */
   command: string;
   args: readonly string[];
   /** For the log. */
@@ -26,13 +26,13 @@ export interface SandboxOptions {
   modules: CacheFolder | null;
   uploads: CacheFolder | null;
   traces: string | null;
-  /** Files that make of who reads them the server, or an operator: never where slots can read. */
+  /** Files that would let who reads them act as the server or an operator: slots must not be able to. */
   secrets?: readonly string[];
-  /** Told where none can be had and none is required. */
+  /** Is told where there can be no sandbox and none is required. */
   log?: Log;
 }
 
-/** The first of Landlock that knows TCP. */
+/** The first version of Landlock that can forbid TCP. */
 const wholeVersion = 4;
 
 /** What the loader, Node and a CUDA driver read. Nothing of /etc that says who may come in. */
@@ -58,17 +58,17 @@ const readable = [
     '/etc/group',
   ],
 ];
-/** What the kernel starts Node by. */
+/** The loaders by which the kernel starts Node. */
 const loaders = ['/lib64/ld-linux-x86-64.so.2', '/lib/ld-linux-aarch64.so.1'];
-/** Where an MPS server listens, and devices that a driver or its libraries use, some of which come late. */
+/** Where an MPS server listens, and devices that a driver or its libraries use. Some appear only later. */
 const writable = [
   '/tmp/nvidia-mps',
   ...['null', 'zero', 'full', 'random', 'urandom', 'dri'].map((name) => `/dev/${name}`),
   ...['ctl', '-uvm', '-uvm-tools', '-modeset', '-caps'].map((name) => `/dev/nvidia${name}`),
 ];
-/** Where NVIDIA's driver has what processes share of events, and what MPS needs. Nobody else has a use for it. */
+/** Here NVIDIA's driver has events that processes share, and what MPS needs. No other driver needs it. */
 const sharedMemory = '/dev/shm';
-/** NVIDIA's of all kinds of machines, by name: disks, the kernel's log and terminals are in /dev, too. */
+/** Devices of NVIDIA's, by name; /dev also has disks, the kernel's log and terminals. */
 const isGpuDevice = (name: string) => /^(nvidia|nvhost|nvmap|nvgpu|nvsci|dxg$)/.test(name);
 
 /** Null: none. Throws OB_SANDBOX where one is required and cannot be had, and OB_SANDBOX_SECRET. */

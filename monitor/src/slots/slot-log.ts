@@ -1,15 +1,15 @@
-// What a slot's process writes to stderr: lines of its own log, or whatever a driver library prints. It
-// may have been written by anybody who has taken the process over, so there is an end to the length of a
-// line and to how many there are, and none says anything in the monitor's name: not which slot or session
-// it is of, nor what a terminal or another line would take for more than its text.
+// What a slot's process writes to stderr: lines of its own log, or whatever a driver library prints. A
+// tenant that has taken the process over may have written it. So lines are bounded in length and number.
+// And none speaks in the monitor's name: the monitor itself adds which slot and session it is from, and
+// nothing in a line is taken for a command by a terminal, or for another line.
 import type { Readable } from 'node:stream';
 import type { Log } from '../base/log.js';
 import { printable } from '../base/printable.js';
 
-/** Bytes that are read of a line, and characters that are shown of it. */
+/** How many bytes of a line are read, and how many characters of it are shown. */
 const lineBytes = 64 << 10;
 const shownMost = 4000;
-/** Lines and bytes of a second. More lines are counted as far as they have been read; then nothing is read. */
+/** How much is read in a second. Lines beyond that are counted, if they were read already, and not shown. */
 const linesMost = 500;
 const bytesMost = 1 << 20;
 const secondMilliseconds = 1000;
@@ -31,7 +31,7 @@ export class SlotLog {
   readonly #stream: Readable;
   readonly #line = Buffer.allocUnsafe(lineBytes);
   #filled = 0;
-  /** What was too long has been told of: the rest of the line is nobody's. */
+  /** The line was too long, of which the log has been told: its rest is left out. */
   #cut = false;
   #lines = 0;
   #left = 0;
@@ -47,7 +47,7 @@ export class SlotLog {
     stream.on('error', () => {});
   }
 
-  /** Its process is gone: what it has written by now is read, what a child of it goes on writing not. */
+  /** Its process has ended: what it has written is still read, but not what a child of it goes on writing. */
   end() {
     this.#ended = true;
     this.#stream.resume();
@@ -58,7 +58,7 @@ export class SlotLog {
     this.#second ??= setTimeout(() => this.#nextSecond(), secondMilliseconds).unref();
     this.#bytes += chunk.length;
     this.#split(chunk);
-    // Who writes more waits: to read it would keep the monitor from everybody else.
+    // The process has to wait: reading all of it would keep the monitor from everybody else.
     const enough = this.#lines > linesMost || this.#bytes > bytesMost;
     if (enough && !this.#ended) this.#stream.pause();
   }
@@ -103,7 +103,7 @@ export class SlotLog {
   }
 }
 
-/** What it says beside its text is one text, too: a field of its own would be one of the monitor's. */
+/** Its other fields become one text, so that none can pass for a field of the monitor's. */
 export function relay(line: string, log: Log) {
   const { level, msg, rest } = parsed(line);
   const said = rest === '{}' ? {} : { said: printable(rest, shownMost) };
@@ -113,10 +113,10 @@ export function relay(line: string, log: Log) {
 function parsed(line: string): { level?: unknown; msg: string; rest: string } {
   try {
     const { level, time: _time, msg, ...rest } = JSON.parse(line);
-    // Lists within lists without an end are read, but not written again.
+    // JSON that nests too deeply can be read, but not be written again.
     if (typeof msg === 'string') return { level, msg, rest: JSON.stringify(rest) };
   } catch {
-    // A library's own words.
+    // It is no JSON: something that a library has printed.
   }
   return { msg: line, rest: '{}' };
 }

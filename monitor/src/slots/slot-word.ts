@@ -1,5 +1,5 @@
-// What a slot's process may say, as schemas: it may have been taken over, so its words are checked like
-// any that come from outside. `Same` does not compile where they differ from ipc.ts.
+// What a slot's process may say, as schemas. A tenant may have taken it over, so its messages are checked
+// like any that come from outside. `Same` does not compile where the schemas differ from ipc.ts.
 import { type Static, type TSchema, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { FromSlot } from '../../../api-server/src/ipc.js';
@@ -15,7 +15,7 @@ const code = Type.Union([name, Type.Null()]);
 const number = Type.Number();
 const word = Type.Refine(Type.BigInt(), (value) => value >= 0n && value < 1n << 64n);
 
-/** Looks at its length first. */
+/** A text of bounded length, which is looked at before its characters are. */
 function few<T extends TSchema>(item: T, most: number) {
   const one = Compile(item);
   const fits = (value: unknown[]) =>
@@ -23,7 +23,7 @@ function few<T extends TSchema>(item: T, most: number) {
   return Type.Refine(Type.Unsafe<Static<T>[]>({}), fits);
 }
 
-/** Of so many elements. */
+/** A list with at most so many elements. */
 function elements<T extends NodeJS.TypedArray>(
   kind: new (elements: number) => T,
   least: number,
@@ -129,10 +129,10 @@ const fromSlot = Type.Union([
 type Same<A, B> = [A] extends [B] ? ([B] extends [A] ? true : never) : never;
 true satisfies Same<Static<typeof fromSlot>, FromSlot>;
 
-// Compiled once: every session has some of them.
+// Compiled once, because every session sends some of them.
 const words = Compile(fromSlot);
 
-/** Throws where it is none of these. From here on its texts can stand in logs, on terminals and pages. */
+/** Throws where it is none of these messages. Texts of the result can be shown in logs, terminals and pages. */
 export function asWord(value: unknown): FromSlot {
   if (!words.Check(value)) throw new Error('it is no message that there is');
   return shown(value) as FromSlot;

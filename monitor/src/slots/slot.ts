@@ -34,11 +34,11 @@ import { mostModules } from './usual-modules.js';
 
 const main = fileURLToPath(new URL('../../../api-server/src/main.js', import.meta.url));
 
-/** For a process that should end by itself and does not. */
+/** How long a process that should end by itself may take before it is killed. */
 const endSeconds = 10;
-/** For a session that is to end: what its executor and its process get before both are ended. */
+/** How long a session that is told to end may take before its process is killed. */
 const stopSeconds = 3;
-/** For a process that starts: opening a device takes seconds, and it answers nothing meanwhile. */
+/** How long a process may take to start: opening a device takes seconds, and meanwhile it answers nothing. */
 const startSeconds = 120;
 
 export interface SlotOptions {
@@ -47,7 +47,7 @@ export interface SlotOptions {
   build: string;
   library: string;
   env: NodeJS.ProcessEnv;
-  /** What the process is started by, and with; null: nothing. */
+  /** The sandbox that the process is started in; null: none. */
   sandbox: Sandbox | null;
   native: Native;
   /** Where modules and uploads are kept on disk; null: nowhere. */
@@ -82,7 +82,7 @@ export class Slot {
   readonly gpu: number;
   readonly index: number;
   readonly log: Log;
-  /** leaving: to be replaced by a process that has served nobody. */
+  /** leaving: it has been told to end, and a process that has served nobody takes its place. */
   state: 'starting' | 'free' | 'busy' | 'leaving' | 'ended' = 'starting';
   /** Whose sessions it has served; null: nobody's. */
   tenant: string | null = null;
@@ -93,7 +93,7 @@ export class Slot {
   served = 0;
   /** Of the session that runs in it, a second old at most. */
   counters: Counters | null = null;
-  /** Where the quota policy and the gate of the process meet; it goes with the process. */
+  /** Through it the quota policy tells the gate of the process what may start. A new process has a new one. */
   readonly quotaPage: QuotaPage;
   readonly #native: Native;
   readonly #begun = performance.now();
@@ -105,11 +105,11 @@ export class Slot {
   #failed = false;
   readonly #child: ChildProcess;
   readonly #channel: Channel;
-  /** The monitor's end of what connections go through. Nothing is read from it. */
+  /** The monitor's end of the socket through which the process gets connections. Nothing is read from it. */
   readonly #connections: number;
   readonly #log: SlotLog;
   readonly #events: SlotEvents;
-  /** What it may say of its session next; and modules that it has used. */
+  /** What it may say of its session next; and how many modules it has told of. */
   #next: 'prepared' | 'ended' | null = null;
   #used = 0;
   #measured: ((free: bigint) => void)[] = [];
@@ -264,7 +264,7 @@ export class Slot {
     this.#killAfter(seconds);
   }
 
-  /** It has served another tenant than the next one: its place gets another process. */
+  /** Ends the process, because its place is wanted for another tenant than it has served. */
   renew() {
     this.state = 'leaving';
     this.#send({ type: 'stop', message: '' });
@@ -285,7 +285,7 @@ export class Slot {
     });
   }
 
-  /** A process that says what makes no sense is no more than one slot's trouble. */
+  /** The channel is closed; `wrong`: what made no sense in it. The process is killed, all others go on. */
   #gone(wrong: Error | null) {
     if (wrong) {
       this.log.error({ err: wrong }, 'what the process says makes no sense: it is ended');
@@ -294,12 +294,12 @@ export class Slot {
     this.kill();
   }
 
-  /** To read what is long costs everybody time: only what a device or kernels are may be. */
+  /** While a long message is read, nobody else is served: only `ready` and `kernels` may be long. */
   get #hasMuchToSay(): boolean {
     return this.state === 'starting' || this.#kernels.length > 0;
   }
 
-  /** Throws at what it was not asked for, so that it cannot say without end what makes sense. */
+  /** Throws where the process was not asked for this, so that it cannot send well-formed messages for ever. */
   #receive(message: FromSlot, bytes: number) {
     const mayBeLong = message.type === 'ready' || message.type === 'kernels';
     if (bytes > usualMessage.bytes && !mayBeLong)
@@ -399,7 +399,7 @@ export class Slot {
   }
 }
 
-/** Where memory runs out, it ends before the server, which replaces it. */
+/** Where the machine's memory runs out, the kernel ends this process before the server, which replaces it. */
 function goesFirst(pid: number) {
   try {
     writeFileSync(`/proc/${pid}/oom_score_adj`, '500');
@@ -422,7 +422,7 @@ function startProcess({ gpu, index, env, sandbox, native }: SlotOptions) {
       env,
       stdio: ['ignore', 'ignore', 'pipe', 'pipe', there, quotaPage.fd],
     });
-    // Without descriptors it has no pipes, and tells why only later.
+    // Where no descriptors are left, the child has no pipes, and its `error` event comes only later.
     if (!child.stdio) {
       child.once('error', () => {});
       throw new Error('no descriptors are left for its pipes');

@@ -1,15 +1,15 @@
-// What programs load: the modules that a program's last session used are loaded for its next one
-// before it asks. Known by tenant and name of the function, for each of its GPUs.
+// The modules that a program's last session has used. They are loaded for its next session before that
+// asks. A program is known by its tenant, its name, and which of its GPUs it is about.
 import type { ExpectedModule } from '../../../api-server/src/control.js';
 
-/** Programs of a tenant that are remembered: those that ended last. */
+/** So many programs of a tenant are remembered: those that ended last. */
 const mostPrograms = 1024;
-/** Of each, as many as a Welcome holds. */
+/** So many modules of each program: as many as a Welcome has room for. */
 export const mostModules = 32;
 
 export interface ProgramGpu {
   tenant: string;
-  /** Of the function, or of the program where it has none. */
+  /** The name of the function; of the program where it has none. */
   name: string;
   /** Which of its GPUs, 0 for the first. */
   ordinal: number;
@@ -30,7 +30,7 @@ export class UsualModules {
     if (!there && known.length < mostModules) this.#keep(program, [...known, module]);
   }
 
-  /** A session has ended that used these. One that used none says nothing about the next. */
+  /** A session has ended that used these modules. Where there were none, that says nothing of the next one. */
   learn(program: ProgramGpu, modules: readonly ExpectedModule[]) {
     if (modules.length > 0) this.#keep(program, modules);
   }
@@ -40,7 +40,7 @@ export class UsualModules {
     this.#known.set(program.tenant, known);
     const name = key(program);
     known.delete(name);
-    // Copies: these are views of whole messages.
+    // Copied, because each hash is a view into a whole message, which would be kept with it.
     const kept = modules.map(({ hash, size }) => ({ hash: Uint8Array.from(hash), size }));
     known.set(name, kept);
     for (const oldest of known.keys()) {

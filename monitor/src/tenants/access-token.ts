@@ -12,7 +12,7 @@ export interface AccessToken {
 
 export const accessTokenHashForm = /^sha256:[0-9a-f]{64}$/;
 
-/** The beginning is for people, and for programs that look for secrets in places they do not belong. */
+/** It begins so that people, and programs that look for leaked secrets, recognise it. */
 export function newAccessToken(): string {
   return `outboard_${randomBytes(32).toString('base64url')}`;
 }
@@ -21,7 +21,7 @@ function digest(accessToken: string): Buffer {
   return createHash('sha256').update(accessToken).digest();
 }
 
-/** As it stands in the tenants file. */
+/** The hash as it is written in the tenants file. */
 export function hashAccessToken(accessToken: string): string {
   return `sha256:${digest(accessToken).toString('hex')}`;
 }

@@ -1,5 +1,5 @@
-// Changes the tenants file and leaves the rest of it as it is: comments, order, blank lines. The
-// new text is checked before it takes the old one's place, at once and whole.
+// Changes the tenants file, and leaves comments, order and blank lines as they are. The new text is checked,
+// and then replaces the old one in one step.
 import { createHash } from 'node:crypto';
 import {
   chmodSync,
@@ -49,7 +49,7 @@ export interface NewOperator {
   expires?: string;
 }
 
-/** The access token, which nobody can read again. */
+/** Adds a tenant and returns its access token, which cannot be read anywhere later. */
 export function addTenant(file: string, tenant: NewTenant): Promise<string> {
   const { name, limits, ...rest } = tenant;
   return edit(file, (document) => {
@@ -80,12 +80,12 @@ export function addOperator(file: string, operator: NewOperator): Promise<string
   });
 }
 
-/** Of a tenant or an operator. */
+/** Removes a tenant or an operator. */
 export function remove(file: string, name: string): Promise<void> {
   return edit(file, (document) => {
     const { list, index } = find(document, file, name);
     list.delete(index);
-    // An empty list in block style would be written as nothing at all, which is null.
+    // In block style an empty list would be written as nothing, which reads as null.
     if (list.items.length === 0) list.flow = true;
   });
 }
@@ -108,7 +108,7 @@ export function rotate(
     for (const one of old) if (endOf(one) > until.getTime()) one.set('expires', short(until));
     const fresh = { hash: hashAccessToken(accessToken), ...(expires === null ? {} : { expires }) };
     const accessTokens = entry.get('tokens');
-    // In place where there is a list, which may have comments of its own.
+    // A list that exists is changed in place, as it may have comments of its own.
     if (isSeq(accessTokens)) accessTokens.items = [document.createNode(fresh), ...old];
     else entry.set('tokens', document.createNode([fresh]));
     return accessToken;
@@ -168,7 +168,7 @@ function append(document: Document, key: string, value: unknown) {
   list.add(document.createNode(value));
 }
 
-/** Nobody else changes the file meanwhile. Throws OB_TENANTS_FILE where it is wrong, before or after. */
+/** Changes the file while nobody else can. Throws OB_TENANTS_FILE where it is wrong before or after. */
 async function edit<T>(file: string, change: (document: Document) => T): Promise<T> {
   const real = resolve(file);
   const lock = await Lock.on(real);
@@ -186,7 +186,7 @@ async function edit<T>(file: string, change: (document: Document) => T): Promise
   }
 }
 
-/** The file itself, where a link points to it. */
+/** The file that is meant, where `file` is a link. */
 function resolve(file: string): string {
   try {
     return realpathSync(file);
@@ -228,8 +228,8 @@ function replace(file: string, text: string) {
 }
 
 /**
- * The lock is an abstract Unix socket named after the file: the kernel lets go of it however its
- * holder ends, so none is ever left behind, and who waits hears of it by the end of a connection.
+ * The lock is an abstract Unix socket named after the file. The kernel frees it however its holder ends, so
+ * none is ever left behind. Whoever waits connects to it, and is told by the end of that connection.
  */
 class Lock {
   readonly #server = createServer((socket) => {
@@ -245,7 +245,7 @@ class Lock {
     return lock;
   }
 
-  /** False: somebody has it. */
+  /** Returns false where somebody else has the lock. */
   #take(path: string): Promise<boolean> {
     return new Promise((resolve, reject) => {
       const failed = (error: NodeJS.ErrnoException) =>

@@ -1,5 +1,5 @@
-// The tenants file: who may use this server, and how much of it. The schema below is what is
-// checked and what is documented; an unknown key is an error, and every error has its line.
+// The tenants file: who may use this server, and how much of it. The file is checked with the schema below,
+// which is documented, too. An unknown key is an error, and every error names its line.
 import { readFileSync } from 'node:fs';
 import { Ajv, type ErrorObject } from 'ajv';
 import { type Static, Type } from 'typebox';
@@ -239,7 +239,7 @@ function readAccessTokens(
   });
 }
 
-/** What says who somebody is must say it of one only. */
+/** Names, certificates and access tokens say who somebody is, so each may stand in the file only once. */
 class Seen {
   readonly #source: Source;
   readonly #known = new Set<string>();
@@ -277,7 +277,7 @@ class Source {
   /** The first problem in the file, of those that the schema finds. */
   invalid(errors: readonly ErrorObject[]): OutboardError {
     const places = errors
-      // Of a choice, the whole says it, not each part.
+      // Where none of several forms fits, that is the error, and not each form's own.
       .filter(({ schemaPath }) => !/\/anyOf\/\d+\//.test(schemaPath))
       .map((error) => {
         const path = pathOf(error);

@@ -1,5 +1,5 @@
-// Who may come in, and how much they may have. All decisions are functions of the file's content,
-// of what is used now, and of what is asked for; the class keeps the content current.
+// Who may come in, and how much they may have. Each decision is a function of the file's content, of what is
+// used now and of what is asked for. The class keeps the content current.
 
 import type { SessionClass } from '../../policies/state.js';
 import { OutboardError } from '../base/errors.js';
@@ -39,15 +39,15 @@ export interface TenantUsage {
 export interface TenantDemand {
   /** One for each GPU. */
   sessions: number;
-  /** What it would get: for one that does not say, the usual. */
+  /** What it would get; the usual amount, if it does not say how much it wants. */
   memory: bigint;
   /** Percent promised. */
   share: number;
 }
 
 /**
- * The tenant with these credentials; throws the refusal. An access token that is brought decides, also
- * where there is a certificate: one certificate may serve the agent of many functions.
+ * The tenant with these credentials; throws the refusal. If there is an access token, it decides, even beside
+ * a certificate: the certificate may be of an agent that many functions use.
  */
 export function identify(
   { tenants }: TenantsContent,
@@ -80,7 +80,7 @@ function byCertificate(
 ): Tenant {
   if (!certificate) throw new OutboardError('OB_TOKEN_MISSING');
   const names = identityNames(certificate);
-  // Names are no secrets, so these may be compared as any other text.
+  // Names are no secrets, so they need not be compared in constant time.
   const tenant = tenants.find(({ certificates }) =>
     certificates.some((one) => names.includes(one)),
   );
@@ -93,7 +93,7 @@ function byCertificate(
   return tenant;
 }
 
-/** As `certificates:` of a tenant has them. */
+/** The names in the form that `certificates:` of a tenant has. */
 export function identityNames({ cn, dns, uris }: CertificateIdentity): string[] {
   return [
     ...(cn === null ? [] : [`CN=${cn}`]),
@@ -165,7 +165,7 @@ export function isLocal(listen: Listen): boolean {
     case 'tcp':
       return listen.host === 'localhost' || listen.host === '::1' || /^127\./.test(listen.host);
     case 'fd':
-      // Whoever opened it knows; we do not.
+      // Who can connect is known to whoever has opened it, but not here.
       return false;
   }
 }
@@ -178,8 +178,8 @@ export function requireLocal(listens: readonly Listen[], format: (listen: Listen
 }
 
 /**
- * Throws OB_OPERATORS_NEEDED for a TCP address of the HTTP API, where there are tenants and nobody whose
- * access token would be taken: whoever reaches such an address is not an operator for that alone.
+ * Throws OB_OPERATORS_NEEDED for a TCP address of the HTTP API where there are tenants and no operator has an
+ * access token: with tenants, nobody is an operator merely because of reaching such an address.
  */
 export function requireOperators(
   http: readonly Listen[],
@@ -196,7 +196,7 @@ function iso(milliseconds: number): string {
   return new Date(milliseconds).toISOString();
 }
 
-/** The content of the file as it is now. A file that has become wrong leaves the last right one in force. */
+/** The content of the file as it is now. If the file becomes wrong, the last right content stays in force. */
 export class Tenants {
   readonly file: string;
   readonly #log: Log;
@@ -250,7 +250,7 @@ export class Tenants {
     return identify(this.#content, credentials, now);
   }
 
-  /** By name, as it is now; null: it has been removed. */
+  /** The tenant of that name as the file has it now; null: it has been removed. */
   named(name: string): Tenant | null {
     return this.#content.tenants.find((tenant) => tenant.name === name) ?? null;
   }

@@ -1,6 +1,6 @@
-// The TLS front: a process of its own between guests outside this machine and the monitor, so that
-// what it decrypts and passes on never holds up the monitor. It does what its parent, front.ts,
-// tells it, and ends with it.
+// The TLS front: a process of its own between the monitor and guests outside this machine, so that the
+// monitor is never held up by decrypting and passing on bytes. Its parent, front.ts, tells it what to do;
+// it ends with its parent.
 import { Socket } from 'node:net';
 import { createServer, type TLSSocket } from 'node:tls';
 import { encodeAnswer } from '../../../api-server/src/control.js';
@@ -28,7 +28,7 @@ export type Clients = 'none' | 'ask' | 'require';
 export interface FrontPeer {
   /** Where the guest, or its agent, connected from. */
   peer: string;
-  /** Verified; null: none was sent. */
+  /** The names in its certificate, which was verified; null: it sent none. */
   certificate: CertificateIdentity | null;
 }
 
@@ -52,7 +52,7 @@ export type ToFront = FrontStart | { type: 'close' };
 export type FromFront =
   | { type: 'listening'; port: number }
   | { type: 'failed'; code: string; message: string }
-  /** With the monitor's end of a connection to this guest. */
+  /** Comes with the monitor's end of a connection to this guest. */
   | { type: 'guest'; from: FrontPeer }
   | { type: 'log'; level: 'info' | 'warn' | 'error' | 'debug'; fields: object; text: string };
 
@@ -76,14 +76,14 @@ function start({ host, port, files, clients, helloSeconds, ...front }: FrontStar
     {
       ...readTls(files),
       requestCert: clients !== 'none',
-      // Decided below: who is refused here is told why.
+      // The certificate is judged below, where a guest that is refused can be told why.
       rejectUnauthorized: false,
       handshakeTimeout: helloSeconds * 1000,
       ...relayOptions,
       noDelay: true,
       keepAlive: true,
       keepAliveInitialDelay: 30_000,
-      // No resumption: every session shows its certificate to the authorities of its time.
+      // Sessions are not resumed, so that each certificate is verified against the authorities of today.
       sessionTimeout: 0,
     },
     (guest) => {
@@ -129,7 +129,7 @@ function start({ host, port, files, clients, helloSeconds, ...front }: FrontStar
     relay(guest, new Socket({ fd: here, ...relayOptions }));
   }
 
-  // In front of TLS's own listener. Whoever is one too many cannot be told: that would take a handshake.
+  // Called before TLS's own listener. One connection too many cannot be told so: that would take a handshake.
   const strangers = new Strangers(most);
   const handshakes = new Map<string, () => void>();
   server.prependListener('connection', (socket) => {
@@ -156,7 +156,7 @@ function start({ host, port, files, clients, helloSeconds, ...front }: FrontStar
     const peer = peerOf(socket);
     const fields = { peer, reason: tlsReason(error) };
     limitedLog.write('info', addressOf(peer), fields, 'no TLS connection came about');
-    // Node leaves it open, also when the time for the handshake is over.
+    // Node leaves the connection open, even when the time for the handshake is over.
     socket.destroy();
   });
   const reload = () => {
@@ -186,7 +186,7 @@ function start({ host, port, files, clients, helloSeconds, ...front }: FrontStar
   };
 }
 
-/** The refusal; null: it may come in, as far as its certificate goes. */
+/** The refusal of this certificate; null: the guest may come in. */
 function judge(guest: TLSSocket, clients: Clients): OutboardError | null {
   if (clients === 'none') return null;
   if (!guest.getPeerX509Certificate()) {
@@ -197,7 +197,7 @@ function judge(guest: TLSSocket, clients: Clients): OutboardError | null {
   return new OutboardError('OB_CERTIFICATE_REFUSED', reason);
 }
 
-/** Reads on for a while: unread bytes would make TCP take the answer back. */
+/** Reads on for a while: if bytes were left unread, TCP would reset the connection, and the answer be lost. */
 function refuse(guest: TLSSocket, error: OutboardError) {
   guest.end(encodeAnswer({ refusal: error.refusal }));
   guest.resume();
@@ -223,7 +223,7 @@ process.on('message', (message: ToFront) => {
     failed('OB_TLS_FILES', error);
   }
 });
-// Killed or closed, the monitor takes its front along. What a terminal sends to all is the
-// monitor's to decide on.
+// When the monitor ends in whatever way, the front ends, too. Signals of a terminal reach both processes; what
+// they mean is for the monitor to decide.
 process.on('disconnect', () => process.exit(0));
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});

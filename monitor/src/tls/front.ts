@@ -20,9 +20,9 @@ export interface TlsFrontOptions {
   files: TlsFiles;
   /** Whether guests are asked for a certificate, and refused without one. Needs `files.ca`. */
   clients: Clients;
-  /** What a guest gets for the TLS handshake. */
+  /** How many seconds a guest may take for the TLS handshake. */
   helloSeconds: number;
-  /** Connections that have not made their handshake. */
+  /** How many connections there may be that have not made their handshake. */
   strangers: StrangersMost;
 }
 
@@ -84,14 +84,14 @@ export class TlsFront {
     await gone;
   }
 
-  /** At once: what still goes through it is cut. */
+  /** Ends at once, with the connections through it. */
   kill() {
     this.#closing = true;
     clearTimeout(this.#restart);
     this.#child?.kill('SIGKILL');
   }
 
-  /** Resolves with the first it says that matters. */
+  /** Resolves with the first message that says whether it listens. */
   #spawn(): Promise<Exclude<FromFront, { type: 'log' | 'guest' }>> {
     const { build, files, clients, helloSeconds, strangers, listen } = this.#options;
     let child: ChildProcess;
@@ -130,14 +130,14 @@ export class TlsFront {
     });
   }
 
-  /** Descriptors, tasks or memory have run out: no 'exit' follows. */
+  /** It could not be started for want of descriptors, tasks or memory: no 'exit' follows. */
   #notStarted({ message }: Error) {
     this.#child = undefined;
     if (!this.#closing) this.#again(message);
     return { type: 'failed' as const, code: 'OB_LISTEN', message };
   }
 
-  /** Its connections went with it; those to come shall find one. */
+  /** Its connections are lost with it; another one is started for those to come. */
   #again(how: string) {
     this.#log.error(`the TLS front ended (${how}): starting another`);
     this.#restart = setTimeout(async () => {

@@ -6,10 +6,10 @@ import { OutboardError } from '../base/errors.js';
 import type { CertificateIdentity } from '../tenants/tenants.js';
 
 export interface TlsFiles {
-  /** The certificate, with those between it and an authority. Null: none. */
+  /** File of the certificate, with those between it and an authority; null: none. */
   cert: string | null;
   key: string | null;
-  /** Authorities; null: those of the system. */
+  /** File of the authorities; null: those of the system. */
   ca: string | null;
 }
 
@@ -17,7 +17,7 @@ export function filesOf({ cert, key, ca }: TlsFiles): string[] {
   return [cert, key, ca].filter((file) => file !== null);
 }
 
-/** Throws OB_TLS_FILES where the files do not go together: that is seen here, not by a guest. */
+/** Throws OB_TLS_FILES where a file is wrong or they do not go together, so that this is seen before a guest comes. */
 export function readTls(files: TlsFiles): SecureContextOptions {
   const options: SecureContextOptions = { minVersion: 'TLSv1.3' };
   for (const name of ['cert', 'key', 'ca'] as const) {
@@ -25,7 +25,7 @@ export function readTls(files: TlsFiles): SecureContextOptions {
     if (file === null) continue;
     try {
       options[name] = readFileSync(file);
-      // createSecureContext leaves out what is none, without a word.
+      // createSecureContext ignores a file without a certificate.
       if (name !== 'key') new X509Certificate(options[name]);
     } catch (error) {
       throw new OutboardError('OB_TLS_FILES', `${file}: ${fileProblem(error, name)}`);
@@ -40,7 +40,7 @@ export function readTls(files: TlsFiles): SecureContextOptions {
   return options;
 }
 
-/** In words; OpenSSL's own are for those who know its parts. */
+/** What is wrong with a file, in plain words instead of OpenSSL's. */
 function fileProblem(error: unknown, name: 'cert' | 'key' | 'ca'): string {
   const { code = '' } = error as NodeJS.ErrnoException;
   const what = name === 'key' ? 'private key' : 'certificate';
@@ -73,7 +73,7 @@ export function tlsReason(error: unknown): string {
   return message.replace(/^.*error:[0-9A-F]{6,}:[^:]*:[^:]*:/s, '').trim();
 }
 
-/** A verdict on a certificate, as OpenSSL names it: CERT_HAS_EXPIRED. */
+/** Whether this is OpenSSL's name for a fault of a certificate, as CERT_HAS_EXPIRED. */
 export function certificateProblem(name: string): string {
   return /^[A-Z0-9_]+$/.test(name) ? name.toLowerCase().replaceAll('_', ' ') : name;
 }
@@ -82,7 +82,7 @@ export function certificateProblem(name: string): string {
 export function peerIdentity(socket: TLSSocket): CertificateIdentity | null {
   const { subject, subjectaltname } = socket.getPeerCertificate();
   if (!subject) return null;
-  // Of several common names none is the name.
+  // With several common names there is no telling which one counts.
   const cn: unknown = subject.CN;
   const names = alternativeNames(subjectaltname ?? '');
   return {
@@ -101,7 +101,7 @@ export function alternativeNames(text: string): [kind: string, name: string][] {
   const one = /([A-Za-z ]+):("(?:[^"\\]|\\.)*"|[^",]*)(?:, |$)/y;
   while (one.lastIndex < text.length) {
     const match = one.exec(text);
-    // What is not understood is nobody's name, and neither is what comes with it.
+    // Where something is not understood, no name of the certificate counts.
     if (!match) return [];
     const [, kind = '', name = ''] = match;
     names.push([kind, name.startsWith('"') ? String(JSON.parse(name)) : name]);

@@ -1,6 +1,6 @@
-// The clock of a server against that of a guest. Each message that passed between them bounds the
-// difference from one side: it arrived after it was sent. The attach dialogue gives one bound of
-// each kind, as NTP has it; so does every round trip after it, and those are closer.
+// How a server's clock differs from a guest's. Each message between them bounds the difference from one side,
+// because it arrived after it was sent. The attach dialogue gives a bound from each side, as in NTP. So does every
+// round trip after it, and those bounds are closer.
 import type { Recording, TraceEvent } from './recording.js';
 
 /** How much the server's clock is ahead of the guest's, at a moment of the server's. */
@@ -28,7 +28,7 @@ export class ClockMap {
     this.#knots = knots;
   }
 
-  /** The worst of all moments, in nanoseconds. */
+  /** How exact it is at the worst moment, in nanoseconds. */
   get within(): number {
     return Math.max(...this.#knots.map((knot) => knot.within));
   }
@@ -77,7 +77,7 @@ function estimate(bounds: Bound[]): ClockMap | null {
   };
   bounds.sort((one, other) => one.at - other.at);
   for (const [index, bound] of bounds.entries()) {
-    // Clocks that drift contradict themselves in time: then another knot begins.
+    // Where clocks drift, bounds contradict each other after a while: then another knot begins.
     if (Math.max(least, bound.least) > Math.min(most, bound.most)) {
       close();
       least = Number.NEGATIVE_INFINITY;

@@ -1,19 +1,19 @@
-// Where a server records its sessions, one file for each. It does not fill the disk: of the files
-// there, only the youngest are kept. The processes of slots write there, and one may have been taken over:
-// what lies there may be anything, and as much as there is room for.
+// The folder in which a server records its sessions, one file for each. Only the youngest files are kept, so
+// that they do not fill the disk. Processes of slots write there, one of which may have been taken over, so the
+// folder may contain anything, and very much of it.
 import { accessSync, constants, lstatSync, mkdirSync, opendirSync, unlinkSync } from 'node:fs';
 import path from 'node:path';
 import type { SessionTrace } from '../../../api-server/src/native.js';
 import { OutboardError } from '../base/errors.js';
 
 const pattern = /^session-\d+\.trace$/;
-/** Names that are looked at before a session: it waits for that, and so does everybody else. */
+/** At most so many names are looked at before a session begins, because everybody waits for that. */
 const looksMost = 1024;
 
 export interface TraceFolderOptions {
-  /** Files there are at most. */
+  /** At most so many files are kept. */
   keep: number;
-  /** Bytes of events in each. */
+  /** Bytes of events that each file keeps. */
   size: bigint;
 }
 
@@ -21,7 +21,7 @@ export interface TraceFolderOptions {
 export interface Moments {
   /** The Hello was complete. */
   arrived: number;
-  /** It got its place. */
+  /** The session was placed. */
   placed: number;
 }
 
@@ -55,7 +55,7 @@ export class TraceFolder {
     };
   }
 
-  /** For one more. A folder that is in disorder must not keep sessions from beginning. */
+  /** Removes old files for a new one. Whatever is in the folder, sessions must be able to begin. */
   #makeRoom() {
     const files = namesIn(this.folder)
       .filter((name) => pattern.test(name))
@@ -66,7 +66,7 @@ export class TraceFolder {
   }
 }
 
-/** Some of them, where there are very many: what is removed of these makes others' turn come. */
+/** The names in the folder; where there are very many, some, and others when these have been removed. */
 function namesIn(folder: string): string[] {
   const names: string[] = [];
   try {
@@ -86,7 +86,7 @@ function namesIn(folder: string): string[] {
   return names;
 }
 
-/** A link is what it is, wherever it leads. Null: a folder, which no recording is; or it is gone. */
+/** The entry itself; links are not followed. Null: it is a folder, so no recording, or it is gone. */
 function found(file: string) {
   try {
     const about = lstatSync(file);
@@ -100,7 +100,7 @@ function remove(file: string) {
   try {
     unlinkSync(file);
   } catch {
-    // Gone, or not to be removed: that keeps no other one here.
+    // It is gone already, or cannot be removed; the others are removed all the same.
   }
 }
 

@@ -6,7 +6,7 @@ import { OutboardError } from '../base/errors.js';
 export const magic = Buffer.from('OBTRACE1', 'latin1');
 const version = 1;
 const leastRecord = 64;
-/** Bytes: all of it is in memory while it is read. */
+/** No larger file is read, because all of it is in memory meanwhile. */
 const sizeMost = 1 << 30;
 
 /** By their numbers in enum trace_kind. */
@@ -47,7 +47,7 @@ export interface TraceEvent {
 export interface Recording {
   file: string;
   role: 'guest' | 'server';
-  /** Of the machine's CLOCK_MONOTONIC when the file was opened, which is 0 of all times here. */
+  /** The machine's CLOCK_MONOTONIC when the file was opened; all times here count from then. */
   base: bigint;
   /** Wall clock at that moment, nanoseconds since 1970. */
   realtime: bigint;
@@ -74,7 +74,7 @@ export function readRecording(file: string): Recording {
   return parseRecording(bytes, file);
 }
 
-/** Whoever could write into the folder of traces may have put there what is read without an end, or waits for a writer. */
+/** The folder may contain a pipe that waits for a writer, or a file without an end: neither must hold up the reader. */
 function read(file: string): Buffer {
   const fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
@@ -153,7 +153,7 @@ function readStrings(bytes: Buffer): string[] {
 
 function readRecord(bytes: Buffer, at: number, base: bigint, strings: string[]): TraceEvent | null {
   const kind = kinds[bytes.readUInt16LE(at + 24)];
-  // Of a later release.
+  // A later release has written it.
   if (!kind) return null;
   const open =
     bytes.readUInt32LE(at + 16) === 0xffffffff && bytes.readUInt32LE(at + 20) === 0xffffffff;
