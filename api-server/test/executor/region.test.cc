@@ -13,8 +13,8 @@ using namespace outboard;
 namespace {
 
 // A session whose guest has the region.
-struct Shared : World {
-  explicit Shared(WorldOptions options = {}) : World(std::move(options)) {
+struct SameMachine : World {
+  explicit SameMachine(WorldOptions options = {}) : World(std::move(options)) {
     const Answer answer = guest.call(WIRE_RegionOpen, wire_RegionOpen{});
     CHECK_EQUAL(answer.reply.result, CUDA_SUCCESS);
     told = answer.frame.as<wire_RegionOpen_reply>();
@@ -25,7 +25,7 @@ struct Shared : World {
     CHECK(bytes != MAP_FAILED);
     guest.map(base(), 32 << 20);
   }
-  ~Shared() { munmap(bytes, size); }
+  ~SameMachine() { munmap(bytes, size); }
 
   char *upload_slot(uint32_t slot) { return bytes + slot * told.slot; }
   char *download_slot(uint32_t slot) { return bytes + (told.uploads + slot) * told.slot; }
@@ -94,7 +94,7 @@ struct Shared : World {
 }  // namespace
 
 TEST(it_can_neither_shrink_nor_grow) {
-  Shared w;
+  SameMachine w;
   CHECK_EQUAL(static_cast<uint64_t>(lseek(w.guest.descriptor, 0, SEEK_END)), w.size);
   CHECK(ftruncate(w.guest.descriptor, 4096) < 0);
   CHECK(ftruncate(w.guest.descriptor, static_cast<off_t>(2 * w.size)) < 0);
@@ -104,7 +104,7 @@ TEST(it_can_neither_shrink_nor_grow) {
 }
 
 TEST(uploads_lie_in_slots) {
-  Shared w;
+  SameMachine w;
   const std::string data = pattern(w.told.slot), odd = pattern(1001, 7);
   for (uint32_t slot = 0; slot < w.told.uploads; slot++) {
     w.upload(slot, World::base() + slot * w.told.slot, data);
@@ -117,7 +117,7 @@ TEST(uploads_lie_in_slots) {
 
 // A slot is told to be busy as long as its copy has not been made, and nobody waits for long.
 TEST(a_slot_is_busy_while_its_stream_is_held) {
-  Shared w;
+  SameMachine w;
   w.load_kernels();
   const uint64_t held = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
   const uint64_t other = w.guest.stream(2, CU_STREAM_NON_BLOCKING);
@@ -132,7 +132,7 @@ TEST(a_slot_is_busy_while_its_stream_is_held) {
 }
 
 TEST(downloads_lie_in_slots) {
-  Shared w;
+  SameMachine w;
   const std::string data = pattern((3 * w.told.downloads + 1) * w.told.slot + 1234);
   for (size_t at = 0; at < data.size(); at += 1 << 20) {
     w.guest.upload(World::base() + at, data.substr(at, 1 << 20));
@@ -150,7 +150,7 @@ TEST(downloads_lie_in_slots) {
 
 // Who does not give slots back gets the rest by the socket.
 TEST(what_finds_no_slot_is_sent) {
-  Shared w;
+  SameMachine w;
   const std::string data = pattern(3 * w.told.downloads * w.told.slot);
   for (size_t at = 0; at < data.size(); at += 1 << 20) {
     w.guest.upload(World::base() + at, data.substr(at, 1 << 20));
@@ -166,7 +166,7 @@ TEST(what_finds_no_slot_is_sent) {
 
 // What follows a download in its stream does not change it, however long it takes.
 TEST(a_download_is_as_of_its_turn) {
-  Shared w;
+  SameMachine w;
   const size_t size = 3 * w.told.downloads * w.told.slot;
   w.guest.memset32(World::base(), 1, size / 4);
   const uint64_t request = w.ask_download(World::base(), size);
@@ -179,7 +179,7 @@ TEST(a_download_is_as_of_its_turn) {
 
 TEST(a_guest_that_goes_leaves_nothing) {
   for (int way = 0; way < 3; way++) {
-    Shared w;
+    SameMachine w;
     w.load_kernels();
     const uint64_t held = w.guest.stream(1, CU_STREAM_NON_BLOCKING);
     if (way == 1) w.gate(1, held);
@@ -194,13 +194,13 @@ TEST(a_guest_that_goes_leaves_nothing) {
 
 TEST(offsets_out_of_the_region_end_the_session) {
   const auto refused = [](auto act, const std::string &words) {
-    Shared w;
+    SameMachine w;
     act(w);
     w.expect_violation(words);
   };
   for (const uint32_t slot : {Region::kUploads, Region::kUploads + Region::kDownloads, ~0u}) {
     refused(
-        [&](Shared &w) {
+        [&](SameMachine &w) {
           wire_RegionUpload q{};
           q.destination = World::base();
           q.length = 1;
@@ -211,7 +211,7 @@ TEST(offsets_out_of_the_region_end_the_session) {
   }
   for (const uint64_t length : {uint64_t{Region::kSlot + 1}, UINT64_MAX}) {
     refused(
-        [&](Shared &w) {
+        [&](SameMachine &w) {
           wire_RegionUpload q{};
           q.destination = World::base();
           q.length = length;
@@ -221,15 +221,15 @@ TEST(offsets_out_of_the_region_end_the_session) {
   }
   // Slots that it has not been given, or has given back.
   for (const uint64_t slots : {uint64_t{1}, uint64_t{1} << Region::kDownloads, UINT64_MAX}) {
-    refused([&](Shared &w) { w.taken(slots); }, "not the guest's");
+    refused([&](SameMachine &w) { w.taken(slots); }, "not the guest's");
   }
   refused(
-      [&](Shared &w) {
+      [&](SameMachine &w) {
         w.collect(w.ask_download(World::base(), 100'000), 1);
         w.taken(1);
       },
       "not the guest's");
-  refused([&](Shared &w) { w.guest.ask(WIRE_RegionOpen, wire_RegionOpen{}); }, "second time");
+  refused([&](SameMachine &w) { w.guest.ask(WIRE_RegionOpen, wire_RegionOpen{}); }, "second time");
 }
 
 TEST(without_a_region_there_is_nothing_in_it) {
@@ -245,7 +245,7 @@ TEST(without_a_region_there_is_nothing_in_it) {
 }
 
 TEST(memory_of_nobody_is_refused_as_ever) {
-  Shared w;
+  SameMachine w;
   w.upload(0, World::base() + (uint64_t{1} << 30), "x");
   CHECK_EQUAL(w.guest.synchronize().async, CUDA_ERROR_INVALID_VALUE);
   const Answer answer = w.guest.wait(w.ask_download(World::base() + (uint64_t{1} << 30), 200'000));
