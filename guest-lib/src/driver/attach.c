@@ -274,7 +274,7 @@ static CUresult attach_group(const struct config *config, struct window *window,
   other.gpus = 1;
   told = *welcome;
   for (unsigned i = 0; i < told.tickets_count && !result; i++) {
-    strcpy(other.place_ticket, told.tickets[i]);
+    strcpy(other.ticket, told.tickets[i]);
     session_use(first + 1 + i);
     result = attach_session(&other, window);
   }

@@ -70,11 +70,8 @@ CUresult exec_make_of(struct graph *plan, unsigned session, uint64_t flags, stru
                       CUgraphInstantiateResult *why);
 // One that was never launched, and that the program does not know; with the lock of graphs held.
 void exec_give_up(struct graph_exec *exec);
-// Launches what one server has, into a stream of its session's. With the mutex held, and so are the
-// next three.
-CUresult exec_launch_here(struct graph_exec *exec, uint64_t stream);
-// It is launched no more; what its launches use ends once they are done. Without the lock of
-// graphs. CUDA_ERROR_INVALID_VALUE: somebody else has said so.
+// With the mutex held, as are the next two: it is launched no more; what its launches use ends once
+// they are done. Without the lock of graphs. CUDA_ERROR_INVALID_VALUE: somebody else has said so.
 CUresult exec_retire(struct graph_exec *exec);
 CUresult exec_enable(struct graph_exec *exec, struct graph_node *node, _Bool enabled);
 // The plan's node for a node of the graph it was made from, or of one embedded in it.

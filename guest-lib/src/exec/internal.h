@@ -12,6 +12,11 @@ CUresult exec_memory_before(struct graph_exec *exec);
 void exec_memory_after(struct graph_exec *exec);
 void exec_memory_end(struct graph_exec *exec);
 
+// ---- launch.c ----
+
+// Launches what one server has, into a stream of its session's. With the mutex held.
+CUresult exec_launch_here(struct graph_exec *exec, uint64_t stream);
+
 // ---- send.c: how they travel ----
 
 // Sends all of it. CUDA_ERROR_NOT_SUPPORTED with *culprit for nodes that cannot travel. `from` may

@@ -5,6 +5,7 @@
 
 #include "base/grow.h"
 #include "copies/cross_device.h"
+#include "exec/internal.h"
 #include "graph/task.h"
 #include "graph/task_session.h"
 #include "guest_calls.h"

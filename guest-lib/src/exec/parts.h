@@ -5,8 +5,8 @@
 // its session's own. A copy from one device to another is a part for itself. Parts have levels:
 // those of one are waited for by none but of higher ones. A launch puts the parts of the stream's
 // session into that stream and those of each other session into a stream of the executable graph's
-// own, in the order of levels, and has a stream wait (across.h) where a part needs what another
-// session's has done.
+// own, in the order of levels, and has a stream wait (device_wait.h) where a part needs what
+// another session's has done.
 #ifndef OUTBOARD_GRAPH_PARTS_H
 #define OUTBOARD_GRAPH_PARTS_H
 

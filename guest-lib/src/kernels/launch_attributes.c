@@ -1,5 +1,5 @@
 // Attributes of a launch: the vendor's unions to the words that travel
-// (api-server/executor/launch_attributes.cc reads them).
+// (api-server/executor/commands/launch_attributes.cc reads them).
 #include <string.h>
 
 #include "abi_launch.h"

@@ -23,7 +23,7 @@ void device_set_limit(int ordinal, CUlimit limit, size_t value);
 // The context was reset: they are what they were.
 void device_forget_limits(int ordinal);
 // Bytes of the device's memory that limits take above what they took at first, were `limit` at
-// `value`: by the rule that servers count by (api-server/executor/limit_commands.cc).
+// `value`: by the rule that servers count by (api-server/executor/commands/limits.cc).
 uint64_t device_raised(int ordinal, CUlimit limit, size_t value);
 // The way from one to another of the program's, where kernels can be let into its memory; or NULL.
 const struct peer_device *device_peer(int device, int peer);

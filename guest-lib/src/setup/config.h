@@ -20,7 +20,7 @@ struct config {
   char name[CONFIG_NAME_MAX];  // of the function; empty: not said
   char session_class[16];      // empty: not said
   char traceparent[56];        // W3C trace context; empty: none
-  char place_ticket[80];       // of a GPU that was promised to the session; empty: none
+  char ticket[80];             // of a GPU that was promised to the session; empty: none
   uint32_t gpus;               // 0: not said
   uint64_t memory;             // bytes; 0: not said
   uint32_t share_request;      // percent; 0: not said

@@ -24,7 +24,7 @@ void control_hello(outboard_Hello *hello, const struct config *config) {
   strcpy(hello->name, config->name);
   strcpy(hello->session_class, config->session_class);
   strcpy(hello->traceparent, config->traceparent);
-  strcpy(hello->ticket, config->place_ticket);
+  strcpy(hello->ticket, config->ticket);
   hello->pid = (uint32_t)getpid();
   hello->devices = config->gpus;
   hello->memory = config->memory;
