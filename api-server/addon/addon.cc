@@ -24,9 +24,9 @@ using namespace addon;
 using outboard::Counters;
 using outboard::Device;
 using outboard::Error;
+using outboard::QuotaPage;
 using outboard::Session;
 using outboard::SessionEnd;
-using outboard::TokenPage;
 
 using DevicePointer = std::shared_ptr<Device>;
 using CountersPointer = std::shared_ptr<Counters>;
@@ -117,7 +117,7 @@ Napi::Value open_device(const Napi::CallbackInfo &info) {
     options.window_base = to_optional(given.Get("windowBase"), "windowBase", to_u64);
     options.window_size = to_optional(given.Get("windowSize"), "windowSize", to_u64);
     if (const auto page = to_optional(given.Get("quotaPageFd"), "quotaPageFd", to_int))
-      options.token_fd = *page;
+      options.quota_page_fd = *page;
     options.module_bytes = to_u64(given.Get("moduleBytes"), "moduleBytes");
     if (const auto folder = to_optional(given.Get("moduleFolder"), "moduleFolder", to_text))
       options.module_folder = *folder;
@@ -333,17 +333,17 @@ Napi::Value kernel_times(const Napi::CallbackInfo &info) {
 // ---- quota pages -------------------------------------------------------------------------------
 
 // The page's memory, which stays mapped as long as the buffer is held.
-Napi::ArrayBuffer page_buffer(Napi::Env env, std::shared_ptr<TokenPage> page) {
-  auto *held = new std::shared_ptr<TokenPage>(std::move(page));
+Napi::ArrayBuffer page_buffer(Napi::Env env, std::shared_ptr<QuotaPage> page) {
+  auto *held = new std::shared_ptr<QuotaPage>(std::move(page));
   return Napi::ArrayBuffer::New(
-      env, &(*held)->words(), TokenPage::kBytes,
-      [](Napi::Env, void *, std::shared_ptr<TokenPage> *pointer) { delete pointer; }, held);
+      env, &(*held)->words(), QuotaPage::kBytes,
+      [](Napi::Env, void *, std::shared_ptr<QuotaPage> *pointer) { delete pointer; }, held);
 }
 
-Napi::Value create_token_page(const Napi::CallbackInfo &info) {
+Napi::Value create_quota_page(const Napi::CallbackInfo &info) {
   const Napi::Env env = info.Env();
   return guarded(env, [&]() -> Napi::Value {
-    const std::shared_ptr<TokenPage> page = TokenPage::create();
+    const std::shared_ptr<QuotaPage> page = QuotaPage::create();
     Napi::Object result = Napi::Object::New(env);
     result.Set("fd", page->release_fd());
     result.Set("buffer", page_buffer(env, page));
@@ -351,20 +351,20 @@ Napi::Value create_token_page(const Napi::CallbackInfo &info) {
   });
 }
 
-Napi::Value open_token_page(const Napi::CallbackInfo &info) {
+Napi::Value open_quota_page(const Napi::CallbackInfo &info) {
   const Napi::Env env = info.Env();
   return guarded(env, [&]() -> Napi::Value {
-    return page_buffer(env, TokenPage::open(to_int(info[0], "fd")));
+    return page_buffer(env, QuotaPage::open(to_int(info[0], "fd")));
   });
 }
 
-Napi::Value wake_token_page(const Napi::CallbackInfo &info) {
+Napi::Value wake_quota_page(const Napi::CallbackInfo &info) {
   return guarded(info.Env(), [&] {
     if (!info[0].IsArrayBuffer() ||
-        info[0].As<Napi::ArrayBuffer>().ByteLength() != TokenPage::kBytes) {
+        info[0].As<Napi::ArrayBuffer>().ByteLength() != QuotaPage::kBytes) {
       throw Error("OB_INTERNAL", "the buffer is no quota page");
     }
-    TokenPage::wake(*static_cast<outboard::TokenWords *>(info[0].As<Napi::ArrayBuffer>().Data()));
+    QuotaPage::wake(*static_cast<outboard::QuotaWords *>(info[0].As<Napi::ArrayBuffer>().Data()));
     return info.Env().Undefined();
   });
 }
@@ -403,9 +403,9 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("stopSession", Napi::Function::New(env, stop_session));
   exports.Set("counters", Napi::Function::New(env, counters));
   exports.Set("kernelTimes", Napi::Function::New(env, kernel_times));
-  exports.Set("createQuotaPage", Napi::Function::New(env, create_token_page));
-  exports.Set("openQuotaPage", Napi::Function::New(env, open_token_page));
-  exports.Set("wakeQuotaPage", Napi::Function::New(env, wake_token_page));
+  exports.Set("createQuotaPage", Napi::Function::New(env, create_quota_page));
+  exports.Set("openQuotaPage", Napi::Function::New(env, open_quota_page));
+  exports.Set("wakeQuotaPage", Napi::Function::New(env, wake_quota_page));
   return exports;
 }
 

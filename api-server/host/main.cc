@@ -43,7 +43,7 @@ struct Arguments {
   uint64_t memory = 0;
   long sessions = -1;
   long patience = 10000;
-  std::optional<int> token_fd;
+  std::optional<int> quota_page_fd;
   GateOptions gate;
   std::string trace_dir;  // each session's trace goes there
 };
@@ -97,7 +97,7 @@ Arguments parse(int argc, char **argv) {
     } else if (name == "--patience") {
       arguments.patience = static_cast<long>(number);
     } else if (name == "--token-fd") {
-      arguments.token_fd = static_cast<int>(number);
+      arguments.quota_page_fd = static_cast<int>(number);
     } else if (name == "--measure") {
       arguments.gate.measure = number != 0;
     } else if (name == "--gate-copies") {
@@ -218,7 +218,7 @@ int main(int argc, char **argv) {
   try {
     const std::shared_ptr<Device> device =
         Device::open({arguments.library, arguments.ordinal, arguments.window_base,
-                      arguments.window_size, arguments.token_fd});
+                      arguments.window_size, arguments.quota_page_fd});
     const int listener = arguments.listener >= 0        ? arguments.listener
                          : !arguments.unix_path.empty() ? listen_on(arguments.unix_path)
                                                         : listen_on(arguments.port);

@@ -1,5 +1,5 @@
 // The page of shared memory between the monitor's quota policies and the gate of one slot. Its layout
-// is that of api-server/executor/gate/token_page.h; both sides see what the other writes at once, without
+// is that of api-server/executor/gate/quota_page.h; both sides see what the other writes at once, without
 // a call.
 import type { Native } from './native.js';
 

@@ -1,5 +1,5 @@
-// What the gate costs: a pass when it is open, measuring what is launched, and the time from tokens
-// to the start of what is held.
+// What the gate costs: a pass when it is open, measuring what is launched, and the time from quota
+// tokens to the start of what is held.
 //
 //   bench-gate LIBRARY      a driver library; the software device's, or NVIDIA's
 #include <time.h>
@@ -65,7 +65,7 @@ void check(const Driver &driver, CUresult result, const char *what) {
 class Bench {
  public:
   explicit Bench(const std::shared_ptr<Device> &device)
-      : device_(device), driver_(device->driver()), words_(device->tokens()->words()) {
+      : device_(device), driver_(device->driver()), words_(device->quota_page()->words()) {
     check(driver_, driver_.cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0),
           "cuStreamCreateWithPriority");
     CUlibrary library;
@@ -139,7 +139,7 @@ class Bench {
       nanosleep(&pause, nullptr);  // it sleeps deeply
       const double start = now();
       words_.limit.store(i + 1);
-      device_->tokens()->wake();
+      device_->quota_page()->wake();
       while (words_.held.load() != 0) {
       }
       waits.push_back(now() - start);
@@ -148,14 +148,14 @@ class Bench {
     words_.mode.store(kModeOpen);
     const double middle = median(waits);
     std::sort(waits.begin(), waits.end());
-    printf("from tokens to the start of what is held: %.1f us (99 %%: %.1f us)\n", middle / 1e3,
-           waits[waits.size() * 99 / 100] / 1e3);
+    printf("from quota tokens to the start of what is held: %.1f us (99 %%: %.1f us)\n",
+           middle / 1e3, waits[waits.size() * 99 / 100] / 1e3);
   }
 
  private:
   std::unique_ptr<Gate> open(bool measure) {
     words_.limit.store(kNoLimit);
-    return std::make_unique<Gate>(driver_, device_->context(), device_->tokens(), 1,
+    return std::make_unique<Gate>(driver_, device_->context(), device_->quota_page(), 1,
                                   GateOptions{.measure = measure}, [this] { device_->bind(); });
   }
   void launch(Gate &gate, KernelCost &kernel, uint32_t turns) {
@@ -174,7 +174,7 @@ class Bench {
 
   const std::shared_ptr<Device> device_;
   const Driver &driver_;
-  TokenWords &words_;
+  QuotaWords &words_;
   CUstream stream_ = nullptr;
   CUfunction function_ = nullptr;
 };

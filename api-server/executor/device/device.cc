@@ -59,7 +59,8 @@ std::vector<Offered> offered_devices(const std::string &library) {
 
 std::shared_ptr<Device> Device::open(const DeviceOptions &options) {
   std::shared_ptr<Device> device(new Device(Driver::open(options.library), options.ordinal));
-  device->tokens_ = options.token_fd ? TokenPage::open(*options.token_fd) : TokenPage::create();
+  device->quota_page_ =
+      options.quota_page_fd ? QuotaPage::open(*options.quota_page_fd) : QuotaPage::create();
   device->reserve(options);
   device->image_bytes_ = options.image_bytes;
   device->modules_.keep_within(options.image_bytes);

@@ -12,7 +12,7 @@
 #include "base/driver.h"
 #include "copies/staging.h"
 #include "copies/upload_store.h"
-#include "gate/token_page.h"
+#include "gate/quota_page.h"
 #include "images/module_store.h"
 #include "memory/scrubber.h"
 
@@ -23,8 +23,8 @@ struct DeviceOptions {
   int ordinal = 0;
   std::optional<uint64_t> window_base;
   std::optional<uint64_t> window_size;
-  // The memory file of the token page; the caller keeps it. None: nothing is ever held back.
-  std::optional<int> token_fd;
+  // The memory file of the quota page; the caller keeps it. None: nothing is ever held back.
+  std::optional<int> quota_page_fd;
   // Where images are kept on disk, and how much of them. Empty: nowhere.
   std::string module_folder{};
   uint64_t module_bytes = 0;
@@ -83,7 +83,7 @@ class Device {
   CUcontext context() const { return context_; }
   bool has_peers() const { return !peers_.empty(); }
   Scrubber &scrubber() { return *scrubber_; }
-  const std::shared_ptr<TokenPage> &tokens() const { return tokens_; }
+  const std::shared_ptr<QuotaPage> &quota_page() const { return quota_page_; }
   Staging &uploads() { return *uploads_; }
   Staging &downloads() { return *downloads_; }
   ModuleStore &modules() { return modules_; }
@@ -130,7 +130,7 @@ class Device {
   uint64_t image_bytes_ = 0;
   ModuleStore modules_;
   std::unique_ptr<UploadStore> upload_store_;
-  std::shared_ptr<TokenPage> tokens_;
+  std::shared_ptr<QuotaPage> quota_page_;
   std::atomic<bool> claimed_{false};
   std::atomic<bool> spoiled_{false};
 };

@@ -41,7 +41,7 @@ uint64_t unit_of(uint64_t mode) { return mode == kModeOpen ? kModeDeviceTime : m
 
 }  // namespace
 
-Gate::Gate(const Driver &driver, CUcontext context, std::shared_ptr<TokenPage> page,
+Gate::Gate(const Driver &driver, CUcontext context, std::shared_ptr<QuotaPage> page,
            uint64_t session, GateOptions options, std::function<void()> bind, Trace *trace)
     : driver_(driver),
       page_(std::move(page)),
@@ -57,10 +57,10 @@ Gate::Gate(const Driver &driver, CUcontext context, std::shared_ptr<TokenPage> p
               [this](Group *group, uint64_t ns) { runs(group, ns); },
               [this](Group *group) { is_overdue(group); }},
              options_.most_kernel_ns, trace) {
-  TokenWords::Word *const counts[] = {
+  QuotaWords::Word *const counts[] = {
       &words_.charged,    &words_.device_ns,    &words_.blocks,       &words_.launches,
       &words_.gate_waits, &words_.gate_wait_ns, &words_.in_flight_ns, &words_.held};
-  for (TokenWords::Word *word : counts) word->store(0, std::memory_order_relaxed);
+  for (QuotaWords::Word *word : counts) word->store(0, std::memory_order_relaxed);
   words_.unit.store(unit_of(words_.mode.load(std::memory_order_relaxed)),
                     std::memory_order_relaxed);
   words_.counted.store(session, std::memory_order_relaxed);
@@ -339,31 +339,31 @@ void Gate::follow_mode(uint64_t mode) {
   if (words_.unit.load(std::memory_order_relaxed) == unit) return;
   words_.charged.store(0, std::memory_order_relaxed);
   words_.unit.store(unit, std::memory_order_release);
-  host_token_ = false;
+  host_quota_token_ = false;
 }
 
-bool Gate::has_tokens() {
+bool Gate::has_quota_tokens() {
   const uint64_t mode = words_.mode.load(std::memory_order_relaxed);
   const uint64_t limit = words_.limit.load(std::memory_order_acquire);
   follow_mode(mode);
   if (open_ || is_open(mode, limit)) return true;
   const uint64_t charged = words_.charged.load(std::memory_order_relaxed);
   if (mode != kModeHostTime) return charged < limit;
-  // A token, once taken, is used up by the wall, whatever is done with it; waiting for the next one
-  // costs nothing.
+  // A quota token, once taken, is used up by the wall, whatever is done with it; waiting for the
+  // next one costs nothing.
   const int64_t now = now_ns();
   uint64_t used = 0;
-  if (host_token_) {
+  if (host_quota_token_) {
     const uint64_t left = limit > charged ? limit - charged : 0;
     used = std::min(static_cast<uint64_t>(now - host_since_), left);
     count(words_.charged, used);
   }
   host_since_ = now;
-  return host_token_ = charged + used < limit;
+  return host_quota_token_ = charged + used < limit;
 }
 
 bool Gate::may_start(uint64_t predicted, bool known) {
-  if (!has_tokens()) return false;
+  if (!has_quota_tokens()) return false;
   const uint64_t mode = words_.mode.load(std::memory_order_relaxed);
   if (open_ || mode == kModeHostTime || running_groups_ == 0) return true;
   if (is_open(mode, words_.limit.load(std::memory_order_relaxed))) return true;
@@ -412,12 +412,12 @@ void Gate::await(Group *group) {
   const uint64_t since = trace_ ? trace_now() : 0;
   for (;;) {
     const uint32_t seen = words_.wake.load(std::memory_order_acquire);
-    const bool tokens = has_tokens();
-    if (!tokens && lacking_since == 0) {
+    const bool has = has_quota_tokens();
+    if (!has && lacking_since == 0) {
       lacking_since = now_ns();
       count(words_.gate_waits);
     }
-    if (tokens && arrived_.front() == group) {
+    if (has && arrived_.front() == group) {
       if (may_start(group->predicted, group->known)) break;
       // Kernels of a program may wait for one another.
       const int64_t now = now_ns();

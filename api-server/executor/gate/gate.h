@@ -1,6 +1,6 @@
 // The gate: whatever starts work on the device passes here, and nothing else can (driver.h,
 // WorkDriver). It measures what a session's work costs the device, and holds it back when the
-// session has used up its tokens (token_page.h).
+// session has used up its quota tokens (quota_page.h).
 //
 // Holding back blocks no thread of the session: a hold, which is a host function that waits, goes
 // into the stream in front of the work. To everything else the session looks like one whose device
@@ -26,7 +26,7 @@
 #include "gate/group.h"
 #include "gate/kernel_times.h"
 #include "gate/meter.h"
-#include "gate/token_page.h"
+#include "gate/quota_page.h"
 #include "gate/trace.h"
 #include "wire/frame.h"
 
@@ -67,7 +67,7 @@ class Gate {
     uint64_t predicted_ = 0;
   };
 
-  Gate(const Driver &driver, CUcontext context, std::shared_ptr<TokenPage> page, uint64_t session,
+  Gate(const Driver &driver, CUcontext context, std::shared_ptr<QuotaPage> page, uint64_t session,
        GateOptions options, std::function<void()> bind, Trace *trace = nullptr);
   ~Gate();
 
@@ -118,7 +118,7 @@ class Gate {
 
   // With the lock.
   void follow_mode(uint64_t mode);
-  bool has_tokens();
+  bool has_quota_tokens();
   bool may_start(uint64_t predicted, bool known);
   void account(Group *group);
   void let_run(Group *group);
@@ -131,8 +131,8 @@ class Gate {
   void is_overdue(Group *group);
 
   const Driver &driver_;
-  const std::shared_ptr<TokenPage> page_;
-  TokenWords &words_;
+  const std::shared_ptr<QuotaPage> page_;
+  QuotaWords &words_;
   const GateOptions options_;
   Trace *const trace_;
   KernelTimes times_;
@@ -153,9 +153,9 @@ class Gate {
   std::vector<Group *> arrived_;  // holds that have come up, by sequence
   uint64_t held_groups_ = 0;      // with holds that are not released
   uint64_t running_groups_ = 0;
-  uint64_t unknown_groups_ = 0;  // of those
-  bool host_token_ = false;      // kModeHostTime: one is being used up
-  int64_t host_since_ = 0;       // since when it has not been charged
+  uint64_t unknown_groups_ = 0;    // of those
+  bool host_quota_token_ = false;  // kModeHostTime: one is being used up
+  int64_t host_since_ = 0;         // since when it has not been charged
   bool open_ = false;
 
   Meter meter_;  // last: its thread calls us

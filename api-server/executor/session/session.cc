@@ -113,7 +113,7 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
                         call_guest(function, call, status);
                       }),
       gate_(
-          device_->driver(), device_->context(), device_->tokens(), id_,
+          device_->driver(), device_->context(), device_->quota_page(), id_,
           limited(options.gate, options), [this] { device_->bind(); }, trace_.get()),
       objects_(device_->driver(), id_, pages_, gate_, uploads_),
       graphs_(device_->driver()),

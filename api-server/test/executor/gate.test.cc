@@ -9,12 +9,12 @@ namespace {
 
 constexpr uint64_t kGranule = WIRE_GRANULE;
 
-TokenWords &words() { return World::tokens().words(); }
+QuotaWords &words() { return World::quota_page().words(); }
 
-void allow(TokenMode mode, uint64_t limit) {
+void allow(QuotaMode mode, uint64_t limit) {
   words().limit.store(limit);
   words().mode.store(mode);
-  World::tokens().wake();
+  World::quota_page().wake();
 }
 
 // What the session's threads do is waited for, however long they take.
@@ -24,7 +24,7 @@ void until(Condition condition) {
 }
 
 struct GateWorld : World {
-  explicit GateWorld(TokenMode mode, uint64_t limit, WorldOptions options = {})
+  explicit GateWorld(QuotaMode mode, uint64_t limit, WorldOptions options = {})
       : World((allow(mode, limit), options)) {
     guest.map(base(), kGranule);
     load_kernels();
@@ -161,7 +161,7 @@ TEST(a_kernel_that_waits_for_its_turn_does_not_run) {
 }
 
 TEST(without_a_limit_nothing_is_held_in_any_mode) {
-  for (TokenMode mode : {kModeDeviceTime, kModeBlocks, kModeHostTime}) {
+  for (QuotaMode mode : {kModeDeviceTime, kModeBlocks, kModeHostTime}) {
     GateWorld w(mode, kNoLimit);
     for (int i = 0; i < 50; i++) w.add(0);
     w.guest.synchronize();
@@ -445,10 +445,10 @@ TEST(a_fault_in_front_of_what_is_held) {
 TEST(a_page_that_is_none_is_refused) {
   std::string refused;
   try {
-    TokenPage::open(-1);
+    QuotaPage::open(-1);
   } catch (const std::exception &error) {
     refused = error.what();
   }
   CHECK(refused.find("no quota page") != std::string::npos);
-  CHECK_EQUAL(TokenPage::open(World::tokens().fd())->words().limit.load(), kNoLimit);
+  CHECK_EQUAL(QuotaPage::open(World::quota_page().fd())->words().limit.load(), kNoLimit);
 }

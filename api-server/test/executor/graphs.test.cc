@@ -436,6 +436,6 @@ TEST(launches_of_graphs_pass_the_gate) {
                kernel_node(function_handle(World::kNothing), ""));
   launch(w);
   w.guest.synchronize();
-  CHECK_EQUAL(World::tokens().words().launches.load(), 1u);
-  CHECK_EQUAL(World::tokens().words().blocks.load(), 2u);
+  CHECK_EQUAL(World::quota_page().words().launches.load(), 1u);
+  CHECK_EQUAL(World::quota_page().words().blocks.load(), 2u);
 }

@@ -9,7 +9,7 @@
 #include <csignal>
 
 #include "check.h"
-#include "gate/token_page.h"
+#include "gate/quota_page.h"
 #include "guest.h"
 
 extern char **environ;
@@ -227,9 +227,9 @@ TEST(the_software_device_keeps_to_its_tokens) {
     fprintf(stderr, "skipped: %s is not built\n", SOFTWARE_DEVICE);
     _Exit(77);
   }
-  const auto page = outboard::TokenPage::create();
+  const auto page = outboard::QuotaPage::create();
   const int inherited = dup(page->fd());  // without FD_CLOEXEC
-  outboard::TokenWords &words = page->words();
+  outboard::QuotaWords &words = page->words();
   const auto allow = [&](uint64_t limit) {
     words.limit.store(limit);
     words.mode.store(outboard::kModeBlocks);

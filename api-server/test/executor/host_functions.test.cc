@@ -203,14 +203,14 @@ TEST(a_session_that_is_stopped_answers_nothing_as_done_that_is_not) {
 
 TEST(a_closed_gate_and_functions) {
   World w;
-  TokenWords &words = World::tokens().words();
+  QuotaWords &words = World::quota_page().words();
   w.guest.map(World::base(), kGranule);
   w.load_kernels();
   const uint64_t held = stream(w, 1), beside = stream(w, 2);
   w.guest.synchronize();
   words.limit.store(0);
   words.mode.store(kModeBlocks);
-  World::tokens().wake();
+  World::quota_page().wake();
   // A function behind a launch that is held comes after it; one in another stream comes at once,
   // and costs nothing.
   w.guest.launch(function_handle(World::kNothing), held, "");
@@ -222,7 +222,7 @@ TEST(a_closed_gate_and_functions) {
   CHECK_EQUAL(w.guest.wait(w.guest.ask_synchronize_stream(beside)).reply.result, CUDA_SUCCESS);
   for (const Frame &frame : w.guest.kept) CHECK(frame.op() != WIRE_CALL);
   words.limit.store(1);
-  World::tokens().wake();
+  World::quota_page().wake();
   call = next_call(w);
   CHECK_EQUAL(call.function, 1u);
   // A launch behind a function is held behind it.
@@ -230,12 +230,12 @@ TEST(a_closed_gate_and_functions) {
   const uint64_t waiting = w.guest.ask_synchronize_stream(held);
   done(w, call.call);
   words.limit.store(2);
-  World::tokens().wake();
+  World::quota_page().wake();
   CHECK_EQUAL(w.guest.wait(waiting).reply.result, CUDA_SUCCESS);
   CHECK_EQUAL(words.charged.load(), 2u);
   words.limit.store(kNoLimit);
   words.mode.store(kModeOpen);
-  World::tokens().wake();
+  World::quota_page().wake();
 }
 
 // The time that a function takes is not the device's.
@@ -243,7 +243,7 @@ TEST(functions_are_not_measured_with_kernels) {
   World w;
   w.load_kernels();
   const uint64_t held = stream(w, 1);
-  const TokenWords &words = World::tokens().words();
+  const QuotaWords &words = World::quota_page().words();
   w.guest.launch(function_handle(World::kNothing), held, "");
   post(w, held, 1);
   w.guest.launch(function_handle(World::kNothing), held, "");

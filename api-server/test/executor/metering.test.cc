@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t kGranule = WIRE_GRANULE;
 
-TokenWords &words() { return World::tokens().words(); }
+QuotaWords &words() { return World::quota_page().words(); }
 
 // What the session's threads do is waited for, however long they take.
 template <class Condition>

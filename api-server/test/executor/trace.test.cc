@@ -168,7 +168,7 @@ TEST(commands_answers_and_kernels) {
 
 TEST(what_the_gate_holds) {
   TraceFile file;
-  TokenWords &words = World::tokens().words();
+  QuotaWords &words = World::quota_page().words();
   uint64_t let_go;
   {
     World w(traced(file));
@@ -183,7 +183,7 @@ TEST(what_the_gate_holds) {
     while (words.gate_waits.load() == 0) std::this_thread::yield();
     let_go = trace_now();
     words.mode.store(kModeOpen);
-    World::tokens().wake();
+    World::quota_page().wake();
     CHECK_EQUAL(w.guest.wait(w.guest.ask_synchronize_stream(stream)).reply.result, CUDA_SUCCESS);
   }
   file.read();

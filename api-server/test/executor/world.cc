@@ -33,7 +33,7 @@ std::shared_ptr<Device> World::device() {
     fake().reset();
     DeviceOptions options;
     options.library = FAKE_DRIVER;
-    options.token_fd = tokens().fd();
+    options.quota_page_fd = quota_page().fd();
     options.upload_folder = upload_folder;
     options.upload_bytes = upload_bytes;
 #ifdef __SANITIZE_THREAD__
@@ -46,8 +46,8 @@ std::shared_ptr<Device> World::device() {
   return *device;
 }
 
-TokenPage &World::tokens() {
-  static auto *const page = new std::shared_ptr<TokenPage>(TokenPage::create());
+QuotaPage &World::quota_page() {
+  static auto *const page = new std::shared_ptr<QuotaPage>(QuotaPage::create());
   return **page;
 }
 

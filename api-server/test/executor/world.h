@@ -45,8 +45,8 @@ class World {
   // Where the device keeps uploads, and how much: set before there is one.
   static inline std::string upload_folder{};
   static inline uint64_t upload_bytes = 0;
-  // The token page of that device, as the monitor has it.
-  static outboard::TokenPage &tokens();
+  // The quota page of that device, as the monitor has it.
+  static outboard::QuotaPage &quota_page();
   // Loads the fake driver's kernels: functions by these numbers.
   enum Kernels { kNothing, kGate, kAdd, kPrint, kCrash };
   void load_kernels();

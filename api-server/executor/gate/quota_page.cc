@@ -1,4 +1,4 @@
-#include "gate/token_page.h"
+#include "gate/quota_page.h"
 
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -21,30 +21,30 @@ namespace {
 
 uint64_t magic() {
   uint64_t word;
-  memcpy(&word, TokenPage::kMagic, sizeof word);
+  memcpy(&word, QuotaPage::kMagic, sizeof word);
   return word;
 }
 
-TokenWords *map(int fd) {
-  void *memory = mmap(nullptr, TokenPage::kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+QuotaWords *map(int fd) {
+  void *memory = mmap(nullptr, QuotaPage::kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) {
-    throw Error("OB_INTERNAL", std::string("a token page cannot be mapped: ") + strerror(errno));
+    throw Error("OB_INTERNAL", std::string("a quota page cannot be mapped: ") + strerror(errno));
   }
-  return static_cast<TokenWords *>(memory);
+  return static_cast<QuotaWords *>(memory);
 }
 
 }  // namespace
 
-std::shared_ptr<TokenPage> TokenPage::create() {
+std::shared_ptr<QuotaPage> QuotaPage::create() {
   // The slot's process has it, too: it may write there, but not take the page away under us.
   const int fd = memfd_create("outboard-tokens", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0 || ftruncate(fd, kBytes) < 0 ||
       fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
     const std::string why = strerror(errno);
     if (fd >= 0) close(fd);
-    throw Error("OB_INTERNAL", "no shared memory for a token page: " + why);
+    throw Error("OB_INTERNAL", "no shared memory for a quota page: " + why);
   }
-  TokenWords *words;
+  QuotaWords *words;
   try {
     words = map(fd);
   } catch (...) {
@@ -54,16 +54,16 @@ std::shared_ptr<TokenPage> TokenPage::create() {
   words->limit.store(kNoLimit, std::memory_order_relaxed);
   words->unit.store(kModeDeviceTime, std::memory_order_relaxed);
   words->magic.store(magic(), std::memory_order_release);
-  return std::shared_ptr<TokenPage>(new TokenPage(words, fd));
+  return std::shared_ptr<QuotaPage>(new QuotaPage(words, fd));
 }
 
-std::shared_ptr<TokenPage> TokenPage::open(int fd) {
+std::shared_ptr<QuotaPage> QuotaPage::open(int fd) {
   struct stat about;
   if (fstat(fd, &about) < 0 || about.st_size < static_cast<off_t>(kBytes)) {
     throw Error("OB_INTERNAL", "descriptor " + std::to_string(fd) + " is no quota page");
   }
-  TokenWords *words = map(fd);
-  std::shared_ptr<TokenPage> page(new TokenPage(words, -1));
+  QuotaWords *words = map(fd);
+  std::shared_ptr<QuotaPage> page(new QuotaPage(words, -1));
   if (words->magic.load(std::memory_order_acquire) != magic()) {
     throw Error("OB_INTERNAL", "descriptor " + std::to_string(fd) +
                                    " is no quota page, or one of another version");
@@ -71,23 +71,23 @@ std::shared_ptr<TokenPage> TokenPage::open(int fd) {
   return page;
 }
 
-TokenPage::~TokenPage() {
+QuotaPage::~QuotaPage() {
   munmap(words_, kBytes);
   if (fd_ >= 0) close(fd_);
 }
 
-int TokenPage::release_fd() {
+int QuotaPage::release_fd() {
   const int fd = fd_;
   fd_ = -1;
   return fd;
 }
 
-void TokenPage::wake(TokenWords &words) {
+void QuotaPage::wake(QuotaWords &words) {
   words.wake.fetch_add(1, std::memory_order_release);
   syscall(SYS_futex, &words.wake, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-void TokenPage::wait(uint32_t seen) {
+void QuotaPage::wait(uint32_t seen) {
   const timespec moment{.tv_sec = 0, .tv_nsec = 50'000'000};
   syscall(SYS_futex, &words_->wake, FUTEX_WAIT, seen, &moment, nullptr, 0);
 }

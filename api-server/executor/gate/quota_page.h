@@ -13,16 +13,16 @@
 
 namespace outboard {
 
-enum TokenMode : uint64_t {
+enum QuotaMode : uint64_t {
   kModeOpen = 0,        // nothing is held; everything is measured
-  kModeDeviceTime = 1,  // tokens are nanoseconds of the device's time
-  kModeBlocks = 2,      // tokens are blocks of launched grids
-  kModeHostTime = 3,    // tokens are nanoseconds of wall time between launches
+  kModeDeviceTime = 1,  // a quota token is a nanosecond of the device's time
+  kModeBlocks = 2,      // a quota token is a block of a launched grid
+  kModeHostTime = 3,    // a quota token is a nanosecond of wall time between launches
 };
 
 inline constexpr uint64_t kNoLimit = UINT64_MAX;
 
-struct TokenWords {
+struct QuotaWords {
   using Word = std::atomic<uint64_t>;
 
   // Written by the monitor.
@@ -44,31 +44,31 @@ struct TokenWords {
   Word device_ns;     // measured
   Word blocks;        // launched
   Word launches;      //
-  Word gate_waits;    // times that work which was ready had to wait for tokens
+  Word gate_waits;    // times that work which was ready had to wait for quota tokens
   Word gate_wait_ns;  //
-  Word held;          // launches that have not started: for want of tokens, or in turn
+  Word held;          // launches that have not started: for want of quota tokens, or in turn
   Word in_flight_ns;  // predicted cost of what has started and has not ended
 };
-static_assert(offsetof(TokenWords, wake) == 3 * 8 && offsetof(TokenWords, session) == 4 * 8);
-static_assert(offsetof(TokenWords, charged) == 8 * 8 &&
-              offsetof(TokenWords, in_flight_ns) == 15 * 8);
-static_assert(TokenWords::Word::is_always_lock_free);
+static_assert(offsetof(QuotaWords, wake) == 3 * 8 && offsetof(QuotaWords, session) == 4 * 8);
+static_assert(offsetof(QuotaWords, charged) == 8 * 8 &&
+              offsetof(QuotaWords, in_flight_ns) == 15 * 8);
+static_assert(QuotaWords::Word::is_always_lock_free);
 
-class TokenPage {
+class QuotaPage {
  public:
   static constexpr size_t kBytes = 4096;
   static constexpr char kMagic[] = "OBTOKEN1";
 
   // A new one, open, in a memory file. All of these throw Error.
-  static std::shared_ptr<TokenPage> create();
+  static std::shared_ptr<QuotaPage> create();
   // The one in the memory file; `fd` stays the caller's.
-  static std::shared_ptr<TokenPage> open(int fd);
+  static std::shared_ptr<QuotaPage> open(int fd);
 
-  ~TokenPage();
-  TokenPage(const TokenPage &) = delete;
-  TokenPage &operator=(const TokenPage &) = delete;
+  ~QuotaPage();
+  QuotaPage(const QuotaPage &) = delete;
+  QuotaPage &operator=(const QuotaPage &) = delete;
 
-  TokenWords &words() { return *words_; }
+  QuotaWords &words() { return *words_; }
   // Of `create`: the memory file, closed with the page. Otherwise -1.
   int fd() const { return fd_; }
   // The caller closes it from now on.
@@ -76,14 +76,14 @@ class TokenPage {
 
   // Says that something has changed.
   void wake() { wake(*words_); }
-  static void wake(TokenWords &words);
+  static void wake(QuotaWords &words);
   // Waits while the wake word is still `seen`, for a moment at most.
   void wait(uint32_t seen);
 
  private:
-  TokenPage(TokenWords *words, int fd) : words_(words), fd_(fd) {}
+  QuotaPage(QuotaWords *words, int fd) : words_(words), fd_(fd) {}
 
-  TokenWords *const words_;
+  QuotaWords *const words_;
   int fd_;
 };
 
