@@ -163,7 +163,7 @@ function choose(sources, names) {
 async function identify(nvcc) {
   if (!existsSync(nvcc)) {
     throw new Error(
-      `There is no nvcc at ${nvcc}. Run npm run build, which installs one, or name yours.`,
+      `There is no nvcc at ${nvcc}. Run npm run demo, which installs one, or name yours.`,
     );
   }
   const { code, output } = await run(nvcc, ['--version']);

@@ -1,20 +1,16 @@
-// npm run package:deb: builds everything, then build/package/outboard_VERSION_ARCH.deb, by dpkg-deb
-// alone. The same sources give the same bytes: times are those of the newest change log entry, or
-// SOURCE_DATE_EPOCH. With --no-build: of what is built already.
+// npm run package:deb: builds what runs, then build/package/outboard_VERSION_ARCH.deb and, of the guest's
+// libraries alone, outboard-guest_VERSION_ARCH.deb, by dpkg-deb alone. The same sources give the same
+// bytes: times are those of the newest change log entry, or SOURCE_DATE_EPOCH. With --no-build: of what
+// is built already.
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { build, root } from '../bin/paths.mjs';
-import {
-  ask,
-  conffiles,
-  filled,
-  installedSize,
-  md5sums,
-  sharedLibraries,
-} from './package/control.mjs';
+import { ask, conffiles, filled } from './package/control.mjs';
 import { copyright, licenseTexts } from './package/copyright.mjs';
+import { buildDeb, controlFields, debian, thisRelease } from './package/deb.mjs';
+import { guestDeb } from './package/guest.mjs';
 import { copy, files, productionPackages, put, stageTree } from './package/tree.mjs';
 import { setUp } from './setup/all.mjs';
 import { runMain, SetupError } from './setup/step.mjs';
@@ -28,14 +24,16 @@ await runMain(async () => {
     options: { 'no-build': { type: 'boolean' }, out: { type: 'string' } },
   });
   if (!values['no-build']) await setUp('runtime');
-  console.log(relative(process.cwd(), await packageDeb(resolve(values.out ?? folder))));
+  const out = resolve(values.out ?? folder);
+  const release = await thisRelease();
+  mkdirSync(out, { recursive: true });
+  console.log(relative(process.cwd(), await packageDeb(out, release)));
+  console.log(relative(process.cwd(), await guestDeb(out, release)));
   return 0;
 });
 
-/** @param {string} out the folder for the package */
-async function packageDeb(out) {
-  const version = await checkedVersion();
-  const architecture = await ask(['dpkg', '--print-architecture']);
+/** @param {string} out the folder for the package @param {import('./package/deb.mjs').Release} release */
+async function packageDeb(out, release) {
   const stage = join(out, 'stage');
   rmSync(stage, { recursive: true, force: true });
   mkdirSync(stage, { recursive: true });
@@ -52,47 +50,21 @@ async function packageDeb(out) {
   const libraries = files(tree).filter((file) => linked.test(file));
   const control = join(stage, 'DEBIAN');
   put(join(control, 'conffiles'), conffiles(stage));
-  put(join(control, 'md5sums'), md5sums(stage));
   put(
     join(control, 'control'),
-    filled(readFileSync(join(deploy, 'debian', 'control'), 'utf8'), {
-      Version: version,
-      Architecture: architecture,
-      'Installed-Size': installedSize(stage),
-      'shlibs:Depends': await sharedLibraries(libraries),
-    }),
+    filled(
+      readFileSync(join(debian, 'control'), 'utf8'),
+      await controlFields(stage, release, libraries),
+    ),
   );
   for (const script of ['postinst', 'prerm', 'postrm']) {
-    copy(join(deploy, 'debian', script), join(control, script), 0o755);
+    copy(join(debian, script), join(control, script), 0o755);
   }
 
-  const epoch = process.env['SOURCE_DATE_EPOCH'] || (await changelog('Timestamp'));
-  await evenOut(stage, Number(epoch));
-  const deb = join(out, `outboard_${version}_${architecture}.deb`);
-  // A higher level takes four times as long for a twentieth less.
-  await ask(['dpkg-deb', '--root-owner-group', '-Zxz', '-z2', '--build', stage, deb], {
-    env: { ...process.env, SOURCE_DATE_EPOCH: epoch },
-  });
+  const deb = join(out, `outboard_${release.version}_${release.architecture}.deb`);
+  await buildDeb(stage, deb, release);
   rmSync(stage, { recursive: true });
   return deb;
-}
-
-/** Of the newest entry. @param {'Version' | 'Timestamp'} field */
-function changelog(field) {
-  return ask(['dpkg-parsechangelog', '-l', join(deploy, 'debian', 'changelog'), '-S', field]);
-}
-
-/** package.json says it, and the change log must know it. */
-async function checkedVersion() {
-  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-  const newest = await changelog('Version');
-  if (newest !== version) {
-    throw new SetupError(
-      `package.json has version ${version}, and deploy/debian/changelog begins with ${newest}: ` +
-        'add an entry there.',
-    );
-  }
-  return version;
 }
 
 /** Units, users, folders, configuration. @param {string} stage */
@@ -108,7 +80,7 @@ function stageSystem(stage) {
   for (const kind of ['sysusers.d', 'tmpfiles.d']) {
     copy(join(systemd, kind, 'outboard.conf'), join(stage, 'usr/lib', kind, 'outboard.conf'));
   }
-  copy(join(deploy, 'debian', 'serve.yaml'), join(stage, 'etc/outboard/serve.yaml'));
+  copy(join(debian, 'serve.yaml'), join(stage, 'etc/outboard/serve.yaml'));
 }
 
 /** The man page and completions, which the command prints itself. @param {string} stage */
@@ -128,13 +100,13 @@ async function stageCommandDocs(stage) {
 
 /** @param {string} stage */
 function stageDocs(stage) {
-  const ours = readFileSync(join(deploy, 'debian', 'copyright'), 'utf8');
+  const ours = readFileSync(join(debian, 'copyright'), 'utf8');
   put(join(stage, doc, 'copyright'), copyright(ours, productionPackages()));
   for (const [name, file] of Object.entries(licenseTexts)) {
     if (!existsSync(file)) throw new SetupError(`${file} is missing: its licence must go along`);
     put(join(stage, doc, 'licenses', `${name}.gz`), packed(readFileSync(file)));
   }
-  const changes = readFileSync(join(deploy, 'debian', 'changelog'));
+  const changes = readFileSync(join(debian, 'changelog'));
   put(join(stage, doc, 'changelog.gz'), packed(changes));
   copy(join(deploy, 'systemd', 'README.md'), join(stage, doc, 'README.md'));
   for (const part of ['systemd/examples', 'grafana']) {
@@ -143,23 +115,10 @@ function stageDocs(stage) {
     const to = join(stage, doc, 'examples', part.replace('/examples', ''));
     for (const file of files(from)) copy(file, join(to, relative(from, file)));
   }
-  copy(
-    join(deploy, 'debian', 'lintian-overrides'),
-    join(stage, 'usr/share/lintian/overrides/outboard'),
-  );
+  copy(join(debian, 'lintian-overrides'), join(stage, 'usr/share/lintian/overrides/outboard'));
 }
 
 /** @param {string | Buffer} content */
 function packed(content) {
   return gzipSync(content, { level: 9 });
-}
-
-/**
- * Modes that do not depend on who packages, and times that do not depend on when.
- * @param {string} stage
- * @param {number} epoch
- */
-async function evenOut(stage, epoch) {
-  await ask(['find', stage, '-type', 'd', '-exec', 'chmod', '0755', '{}', '+']);
-  await ask(['find', stage, '-exec', 'touch', '-h', '-d', `@${epoch}`, '{}', '+']);
 }

@@ -133,7 +133,7 @@ function isNative(file) {
 }
 
 /** As debhelper does it. @param {string[]} libraries */
-async function strip(libraries) {
+export async function strip(libraries) {
   const sections = ['--remove-section=.comment', '--remove-section=.note'];
   const argv = ['strip', '--strip-unneeded', ...sections, ...libraries];
   const { status, output } = await captured(argv);

@@ -49,7 +49,7 @@ async function packaged(name: string, umask = '022'): Promise<string> {
   const line = `umask ${umask} && exec "$0" "$@"`;
   const argv = ['sh', '-c', line, process.execPath, script, '--no-build', '--out', out];
   await mustRun(argv, { env: { ...env, OUTBOARD_BUILD: build, TZ: `${name}+5` } });
-  const [file = ''] = readdirSync(out).filter((entry) => entry.endsWith('.deb'));
+  const [file = ''] = readdirSync(out).filter((entry) => /^outboard_.*\.deb$/.test(entry));
   return path.join(out, file);
 }
 
