@@ -158,6 +158,13 @@ for (const { folder, readme, heading, objects } of layered) {
           .map((other) => other.replace(/\.js$/, '.ts')),
       ]),
     );
+    const inside = [...knows].flatMap(([file, others]) =>
+      others
+        .filter((other) => path.basename(other) === 'internal.h')
+        .filter((other) => file.endsWith('.h') || path.dirname(other) !== path.dirname(file))
+        .map((other) => `${file} knows ${other}`),
+    );
+    t.same(inside, [], 'what is internal to a folder only its sources know');
     t.equal(circle(knows), undefined, 'no file knows itself through others');
   });
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "images/jit.h"
+#include "kernels/internal.h"
 #include "pages/page_variables.h"
 #include "session/handle.h"
 

@@ -4,9 +4,16 @@
 #ifndef OUTBOARD_LIBRARY_H
 #define OUTBOARD_LIBRARY_H
 
-#include "kernels/internal.h"
+#include <stdint.h>
+
+#include "cuda_driver.h"
 #include "pages/page_variables.h"
 #include "pages/pages.h"
+#include "session/session.h"
+
+struct function;
+struct global;
+struct module;
 
 // The library on the device of the thread's session; a module is where it is. With the modules'
 // lock.
