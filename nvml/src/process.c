@@ -2,6 +2,7 @@
 #include <time.h>
 
 #include "nvml_calls.h"
+#include "setup/clock.h"
 
 // Without MIG there are no instances.
 #define NO_INSTANCE 0xffffffffu
@@ -118,8 +119,7 @@ nvmlReturn_t answer_nvmlDeviceGetProcessUtilization(const struct shown_device *d
                                                     unsigned int *processSamplesCount,
                                                     unsigned long long lastSeenTimeStamp) {
   if (!processSamplesCount) return NVML_ERROR_INVALID_ARGUMENT;
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
+  const struct timespec now = clock_of_day();
   unsigned long long microseconds =
       (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000;
   const outboard_DeviceReport *report = current();

@@ -2,13 +2,14 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "gather.h"
 #include "nvml_calls.h"
+#include "setup/clock.h"
+#include "setup/environment.h"
 #include "setup/log.h"
 
 // One answer serves the calls of a poll; after a failure a program may ask for long.
@@ -40,12 +41,6 @@ static _Atomic uint64_t queries, unserved;
 const char *shown_host(void) { return host; }
 uint32_t shown_driver_version(void) { return atomic_load(&driver_version); }
 void shown_end(void) { pthread_mutex_unlock(&lock); }
-
-static int64_t now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 // ---- the report --------------------------------------------------------------------------------
 
@@ -88,7 +83,7 @@ static void ask(const struct companion_device *devices, unsigned count) {
   failure = gather(&config, devices, count, &query, &shown);
   atomic_fetch_add(&queries, 1);
   asked = 1;
-  asked_at = now_ms();
+  asked_at = clock_ms();
   asked_for = count ? devices[0].session.session : 0;
   if (!failure) atomic_store(&driver_version, report->driver_version);
 }
@@ -98,7 +93,7 @@ static nvmlReturn_t refresh(void) {
   static struct companion_device devices[DEVICES_SHOWN];
   unsigned count = session_find(devices);
   uint64_t session = count ? devices[0].session.session : 0;
-  int64_t old = now_ms() - asked_at;
+  int64_t old = clock_ms() - asked_at;
   if (!asked || session != asked_for || old >= (failure ? RETRY_MS : FRESH_MS)) ask(devices, count);
   if (failure) return failure;
   if (count == report->devices_count) know_better(devices);
@@ -172,8 +167,8 @@ static void in_child(void) {
 }
 
 static void open_log(void) {
-  const char *level = secure_getenv("OUTBOARD_LOG");
-  if (!level || !*level) return;
+  const char *level = environment("OUTBOARD_LOG");
+  if (!level) return;
   const char *wrong = log_configure(level);
   if (wrong) log_error("OUTBOARD_LOG=\"%s\": %s", level, wrong);
 }

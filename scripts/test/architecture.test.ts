@@ -200,3 +200,18 @@ for (const { folder, readme, heading, objects } of layered) {
     t.same([...wrong], []);
   });
 }
+
+t.test("libraries in the user's process ask the system in one place each", async (t) => {
+  const places: [RegExp, string][] = [
+    [/\b(secure_)?getenv\(/, 'guest-lib/src/setup/environment.c'],
+    [/\bclock_gettime\(/, 'guest-lib/src/setup/clock.h'],
+    [/\bpthread_create\(/, 'guest-lib/src/base/thread.c'],
+  ];
+  const files = ['guest-lib/src', 'nvml/src'].flatMap((folder) => sources(folder, native));
+  for (const [call, place] of places)
+    t.same(
+      files.filter((file) => call.test(text(file))),
+      [place],
+      `${call}`,
+    );
+});

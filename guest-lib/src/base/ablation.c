@@ -1,8 +1,8 @@
 #include "base/ablation.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "setup/environment.h"
 #include "setup/log.h"
 
 unsigned ablation;
@@ -35,7 +35,7 @@ static unsigned parse(const char *list, const char **unknown, size_t *length) {
 }
 
 _Bool ablation_decide(void) {
-  const char *list = secure_getenv("OUTBOARD_ABLATION");
+  const char *list = environment("OUTBOARD_ABLATION");
   const char *unknown;
   size_t length;
   ablation = list ? parse(list, &unknown, &length) : 0;
@@ -43,7 +43,7 @@ _Bool ablation_decide(void) {
 }
 
 void ablation_report(void) {
-  const char *list = secure_getenv("OUTBOARD_ABLATION");
+  const char *list = environment("OUTBOARD_ABLATION");
   const char *unknown = NULL;
   size_t length = 0;
   if (list) parse(list, &unknown, &length);

@@ -5,9 +5,10 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "setup/environment.h"
 
 static char folder[256];
 static _Bool wanted;
@@ -23,11 +24,11 @@ static int note(const char *name) {
 }
 
 void notice_open(void) {
-  const char *where = secure_getenv("OUTBOARD_NOTICES"), *log = secure_getenv("OUTBOARD_LOG");
-  if (!where || !*where || strlen(where) >= sizeof folder) return;
+  const char *where = environment("OUTBOARD_NOTICES"), *log = environment("OUTBOARD_LOG");
+  if (!where || strlen(where) >= sizeof folder) return;
   strcpy(folder, where);
   note("called");
-  wanted = !log || !*log || strchr(log, ':');
+  wanted = !log || strchr(log, ':');
 }
 
 static void write_line(const char *text, size_t length) {

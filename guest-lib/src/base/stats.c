@@ -10,6 +10,7 @@
 
 #include "base/call.h"
 #include "guest_calls.h"
+#include "setup/clock.h"
 
 static struct stats private_stats;
 struct stats *_Atomic guest_stats = &private_stats;
@@ -64,12 +65,6 @@ struct stats_own *stats_mine(void) {
   return &mine;
 }
 
-static uint64_t now_ns(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
-
 void stats_phase_end(enum stats_phase phase) {
   struct stats *stats = guest_stats;
   struct stats_mark *mark = &stats->phases[phase];
@@ -85,13 +80,13 @@ void stats_call_begin(struct stats_span *span, int call) {
   if (call_traits[call] & CALL_STARTS_WORK && !guest_stats->phases[PHASE_SET_UP].calls)
     stats_phase_end(PHASE_SET_UP);
   span->own = *stats_mine();
-  span->began = now_ns();
+  span->began = clock_ns();
 }
 
 void stats_call_end(const struct stats_span *span, int call) {
   const struct stats_own *own = stats_mine();
   struct stats_timed *timed = &guest_stats->timed[call];
-  stats_add(&timed->ns, now_ns() - span->began);
+  stats_add(&timed->ns, clock_ns() - span->began);
   stats_add(&timed->round_trips, own->round_trips - span->own.round_trips);
   stats_add(&timed->bytes_sent, own->bytes_sent - span->own.bytes_sent);
   stats_add(&timed->bytes_received, own->bytes_received - span->own.bytes_received);

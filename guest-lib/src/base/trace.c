@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include "base/call.h"
 #include "base/watch.h"
 #include "guest_calls.h"
+#include "setup/environment.h"
 #include "setup/log.h"
 #include "setup/size.h"
 
@@ -84,8 +84,8 @@ static void expand(char *path, size_t size, const char *pattern) {
 }
 
 static uint64_t wanted_size(void) {
-  const char *value = secure_getenv("OUTBOARD_TRACE_SIZE");
-  if (!value || !*value) return TRACE_BYTES_DEFAULT;
+  const char *value = environment("OUTBOARD_TRACE_SIZE");
+  if (!value) return TRACE_BYTES_DEFAULT;
   uint64_t bytes;
   if (!size_read(value, &bytes) || bytes < TRACE_BYTES_LEAST || bytes > TRACE_BYTES_MOST) {
     snprintf(wrong_size, sizeof wrong_size, "%s", value);
@@ -125,8 +125,8 @@ static void open_ring(const char *pattern) {
 
 _Bool trace_decide(void) {
   if (atomic_load(&guest_trace) != &undecided) return trace_on();
-  const char *pattern = secure_getenv("OUTBOARD_TRACE");
-  if (!pattern || !*pattern) {
+  const char *pattern = environment("OUTBOARD_TRACE");
+  if (!pattern) {
     struct trace_ring *before = &undecided;
     atomic_compare_exchange_strong(&guest_trace, &before, NULL);
     return 0;
@@ -149,7 +149,7 @@ _Bool trace_decide(void) {
 void trace_report(void) {
   pthread_mutex_lock(&lock);
   if (*problem)
-    log_error("OUTBOARD_TRACE=\"%s\": %s: nothing is traced", secure_getenv("OUTBOARD_TRACE"),
+    log_error("OUTBOARD_TRACE=\"%s\": %s: nothing is traced", environment("OUTBOARD_TRACE"),
               problem);
   if (*wrong_size)
     log_error("OUTBOARD_TRACE_SIZE=\"%s\" is not understood: " SIZE_EXPECTED

@@ -1,14 +1,12 @@
 #include "base/watch.h"
 
-#include <stdlib.h>
-
 #include "base/ablation.h"
+#include "setup/environment.h"
 
 _Atomic unsigned guest_watch = WATCH_UNDECIDED;
 
 static void decide(void) {
-  const char *stats = secure_getenv("OUTBOARD_STATS");
-  unsigned bits = stats && *stats ? WATCH_STATS : 0;
+  unsigned bits = environment("OUTBOARD_STATS") ? WATCH_STATS : 0;
   if (trace_decide()) bits |= WATCH_TRACE;
   if (ablation_decide()) bits |= WATCH_ABLATION;
   atomic_store_explicit(&guest_watch, bits, memory_order_release);

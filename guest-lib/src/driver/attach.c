@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -22,9 +21,11 @@
 #include "session/context.h"
 #include "session/device.h"
 #include "session/session.h"
+#include "setup/clock.h"
 #include "setup/config.h"
 #include "setup/control.h"
 #include "setup/device_description.h"
+#include "setup/environment.h"
 #include "setup/log.h"
 #include "setup/wait.h"
 #include "wire.h"
@@ -32,12 +33,6 @@
 #include "wire/connection.h"
 #include "wire/enter.h"
 #include "wire/region.h"
-
-static uint64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 struct window {
   uint64_t base, size;  // size 0: none is held
@@ -213,16 +208,16 @@ static CUresult start(const struct config *config) {
 // What is done once, before anything is tried.
 static void begin(void) {
   hooks_set();
-  const char *level = secure_getenv("OUTBOARD_LOG");
-  if (level && *level) {
+  const char *level = environment("OUTBOARD_LOG");
+  if (level) {
     const char *wrong = log_configure(level);
     if (wrong) log_error("OUTBOARD_LOG=\"%s\": %s", level, wrong);
   }
-  const char *stats = secure_getenv("OUTBOARD_STATS");
+  const char *stats = environment("OUTBOARD_STATS");
   int error = 0;
-  if (stats && *stats && (error = stats_open(stats)))
+  if (stats && (error = stats_open(stats)))
     log_error("OUTBOARD_STATS=\"%s\": %s", stats, strerror(error));
-  if (!stats || !*stats || error) stats_wanted = 0;
+  if (!stats || error) stats_wanted = 0;
   trace_report();
   ablation_report();
   notice_open();
@@ -315,7 +310,7 @@ static CUresult try_attach(void) {
     notice(LOG_WARN, "CUDA_VISIBLE_DEVICES is empty: no device is visible, and none is asked for");
     return CUDA_ERROR_NO_DEVICE;
   }
-  uint64_t begin = now_ns();
+  uint64_t begin = clock_ns();
   struct window window = {0};
   int error = hold_window(&window, WIRE_WINDOW_BASE, WIRE_WINDOW_SIZE);
   if (error) error = hold_window(&window, 0, WIRE_WINDOW_SIZE);
@@ -336,7 +331,7 @@ static CUresult try_attach(void) {
     session_count = 1;
     return result;
   }
-  stats_add(&guest_stats->attach_ns, now_ns() - begin);
+  stats_add(&guest_stats->attach_ns, clock_ns() - begin);
   stats_phase_end(PHASE_ATTACH);
   return CUDA_SUCCESS;
 }

@@ -1,9 +1,8 @@
 #include "graph/user_object.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 
+#include "base/thread.h"
 #include "guest_calls.h"
 #include "session/handle.h"
 
@@ -27,17 +26,7 @@ static void *run_destructor(void *argument) {
 static void destroy(struct user_object *object) {
   handle_retire(WIRE_KIND_USER_OBJECT, object->handle);
   handle_recycle(WIRE_KIND_USER_OBJECT, object->handle);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  int error = pthread_create(&thread, &attributes, run_destructor, object);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  pthread_attr_destroy(&attributes);
-  if (error) run_destructor(object);
+  if (thread_start(run_destructor, object, THREAD_STACK_OF_PROGRAM)) run_destructor(object);
 }
 
 static _Bool release(struct user_object *object, uint64_t count) {

@@ -1,21 +1,15 @@
 #include "images/jit.h"
 
 #include <string.h>
-#include <time.h>
 
+#include "setup/clock.h"
 #include "setup/log.h"
 
-static uint64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-void jit_go_on(struct jit *jit) { jit->began_ns = now_ns() - jit->spent_ns; }
-void jit_pause(struct jit *jit) { jit->spent_ns = now_ns() - jit->began_ns; }
+void jit_go_on(struct jit *jit) { jit->began_ns = clock_ns() - jit->spent_ns; }
+void jit_pause(struct jit *jit) { jit->spent_ns = clock_ns() - jit->began_ns; }
 
 struct jit jit_begin(unsigned count, CUjit_option *options, void **values) {
-  return (struct jit){count, options, values, count ? now_ns() : 0, 0};
+  return (struct jit){count, options, values, count ? clock_ns() : 0, 0};
 }
 
 void jit_read(const struct jit *jit, struct jit_options *options) {
@@ -92,7 +86,7 @@ void jit_report(const struct jit *jit, struct jit_text errors, struct jit_text i
   if (!jit->count) return;
   fill(jit, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, errors);
   fill(jit, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, info);
-  float milliseconds = (float)(now_ns() - jit->began_ns) / 1e6f;
+  float milliseconds = (float)(clock_ns() - jit->began_ns) / 1e6f;
   for (unsigned i = 0; i < jit->count; i++)
     if (jit->options[i] == CU_JIT_WALL_TIME) memcpy(&jit->values[i], &milliseconds, 4);
 }

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "base/own_memory.h"
+#include "base/thread.h"
 #include "guest_calls.h"
 #include "page_hash.h"
 #include "pages/fault.h"
@@ -454,18 +455,8 @@ void merged_start(void) {
   static _Bool started;
   if (started) return;
   started = 1;
-  // The program's signals are the program's threads' business.
-  sigset_t all, before;
-  sigfillset(&all);
-  sigdelset(&all, SIGSEGV);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  int error = pthread_create(&thread, NULL, watch, NULL);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (error)
-    log_warn("no thread that looks at pinned memory while work runs: %s", strerror(error));
-  else
-    pthread_detach(thread);
+  const int error = thread_start(watch, NULL, THREAD_STACK_OF_PROGRAM);
+  if (error) log_warn("no thread that looks at pinned memory while work runs: %s", strerror(error));
 }
 
 void merged_watch(void) { pthread_cond_signal(&work_begins); }

@@ -8,6 +8,7 @@
 #include <sys/un.h>
 
 #include "setup/device_description.h"
+#include "setup/environment.h"
 #include "setup/log.h"
 #include "setup/size.h"
 
@@ -99,8 +100,8 @@ static _Bool read_number(const char *variable, const char *value, const char *te
 // Where the variable says nothing, *ms stays as it is.
 static _Bool read_seconds(const char *variable, uint32_t *ms) {
   static const char expected[] = "expected seconds, from 1 to 3600";
-  const char *value = secure_getenv(variable);
-  if (!value || !*value) return 1;
+  const char *value = environment(variable);
+  if (!value) return 1;
   unsigned long long number;
   if (!read_number(variable, value, value, value + strlen(value), TIMEOUT_MAX_S, expected, &number))
     return 0;
@@ -131,9 +132,9 @@ static _Bool read_share(struct config *config, const char *value) {
 }
 
 static _Bool read_access_token(struct config *config) {
-  const char *token = secure_getenv("OUTBOARD_TOKEN");
-  const char *path = secure_getenv("OUTBOARD_TOKEN_FILE");
-  if (token && *token) {
+  const char *token = environment("OUTBOARD_TOKEN");
+  const char *path = environment("OUTBOARD_TOKEN_FILE");
+  if (token) {
     if (strlen(token) >= sizeof config->access_token) {
       log_error("OUTBOARD_TOKEN is longer than %d bytes", CONFIG_ACCESS_TOKEN_MAX - 1);
       return 0;
@@ -141,7 +142,7 @@ static _Bool read_access_token(struct config *config) {
     strcpy(config->access_token, token);
     return 1;
   }
-  if (!path || !*path) return 1;
+  if (!path) return 1;
   FILE *file = fopen(path, "re");
   if (!file) {
     log_error("OUTBOARD_TOKEN_FILE=\"%s\" cannot be read: %s", path, strerror(errno));
@@ -193,28 +194,28 @@ static void read_traceparent(struct config *config, const char *value) {
 }
 
 static _Bool read_all(struct config *config) {
-  if (!read_servers(config, secure_getenv("OUTBOARD_SERVER"))) return 0;
+  if (!read_servers(config, environment("OUTBOARD_SERVER"))) return 0;
   if (!read_access_token(config)) return 0;
 
   unsigned long long number;
-  const char *value = secure_getenv("OUTBOARD_GPUS");
-  if (value && *value) {
+  const char *value = environment("OUTBOARD_GPUS");
+  if (value) {
     if (!read_number("OUTBOARD_GPUS", value, value, value + strlen(value), DEVICES_MAX,
                      "expected how many GPUs, from 1 to 8", &number))
       return 0;
     if (number == 0) return bad("OUTBOARD_GPUS", value, "expected how many GPUs, from 1 to 8");
     config->gpus = (uint32_t)number;
   }
-  value = secure_getenv("OUTBOARD_MEMORY");
-  if (value && *value && !read_memory(config, value)) return 0;
-  value = secure_getenv("OUTBOARD_SHARE");
-  if (value && *value && !read_share(config, value)) return 0;
-  value = secure_getenv("OUTBOARD_NAME");
-  if (value && *value && !read_name(config, value)) return 0;
-  value = secure_getenv("OUTBOARD_CLASS");
-  if (value && *value && !read_class(config, value)) return 0;
-  value = secure_getenv("TRACEPARENT");
-  if (value && *value) read_traceparent(config, value);
+  value = environment("OUTBOARD_MEMORY");
+  if (value && !read_memory(config, value)) return 0;
+  value = environment("OUTBOARD_SHARE");
+  if (value && !read_share(config, value)) return 0;
+  value = environment("OUTBOARD_NAME");
+  if (value && !read_name(config, value)) return 0;
+  value = environment("OUTBOARD_CLASS");
+  if (value && !read_class(config, value)) return 0;
+  value = environment("TRACEPARENT");
+  if (value) read_traceparent(config, value);
   return read_seconds("OUTBOARD_CONNECT_TIMEOUT", &config->connect_timeout_ms) &&
          read_seconds("OUTBOARD_NETWORK_TIMEOUT", &config->network_timeout_ms);
 }
@@ -223,9 +224,9 @@ CUresult config_read(struct config *config) {
   memset(config, 0, sizeof *config);
   config->connect_timeout_ms = CONNECT_TIMEOUT_DEFAULT_MS;
   config->network_timeout_ms = NETWORK_TIMEOUT_DEFAULT_MS;
-  config->visible_devices = secure_getenv("CUDA_VISIBLE_DEVICES");
-  const char *servers = secure_getenv("OUTBOARD_SERVER");
-  if (!servers || !*servers) {
+  config->visible_devices = environment_or_empty("CUDA_VISIBLE_DEVICES");
+  const char *servers = environment("OUTBOARD_SERVER");
+  if (!servers) {
     log_error("OUTBOARD_SERVER is not set: name the GPU server, as in OUTBOARD_SERVER=gpu1:4460");
     return CUDA_ERROR_SYSTEM_NOT_READY;
   }

@@ -11,12 +11,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "setup/clock.h"
 #include "setup/log.h"
 #include "setup/wait.h"
 
 // A full backlog makes a connect that does not block fail at once, so this one blocks.
 static int connect_path(const char *path, int64_t deadline) {
-  int64_t left = deadline - wait_now();
+  int64_t left = deadline - clock_ms();
   if (left < 1) left = 1;
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   strcpy(address.sun_path, path);
@@ -94,7 +95,7 @@ static int connect_server(const struct server_name *server, int64_t deadline, in
 }
 
 int dial(const struct config *config, const struct server_name **which) {
-  int64_t begin = wait_now();
+  int64_t begin = clock_ms();
   for (int i = 0; i < config->server_count; i++) {
     // Each server has its part of the time, so that one that is silent leaves some to the others.
     int64_t deadline = begin + (int64_t)config->connect_timeout_ms * (i + 1) / config->server_count;
@@ -107,7 +108,7 @@ int dial(const struct config *config, const struct server_name **which) {
 }
 
 int dial_write(int fd, const void *bytes, size_t size, int timeout_ms) {
-  int64_t deadline = wait_now() + timeout_ms;
+  int64_t deadline = clock_ms() + timeout_ms;
   const char *at = bytes;
   while (size) {
     int error = wait_for(fd, POLLOUT, deadline);
@@ -124,7 +125,7 @@ int dial_write(int fd, const void *bytes, size_t size, int timeout_ms) {
 }
 
 int dial_read(int fd, void *bytes, size_t size, int timeout_ms) {
-  int64_t deadline = timeout_ms < 0 ? -1 : wait_now() + timeout_ms;
+  int64_t deadline = timeout_ms < 0 ? -1 : clock_ms() + timeout_ms;
   char *at = bytes;
   while (size) {
     int error = wait_for(fd, POLLIN, deadline);

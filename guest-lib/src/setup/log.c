@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "setup/clock.h"
+
 _Atomic enum log_level log_level = LOG_OFF;
 static _Atomic enum log_level written = LOG_OFF;
 static int log_fd = 2;
@@ -58,8 +60,7 @@ void log_write(enum log_level level, const char *format, ...) {
   // errno is the program's: a CUDA call must not change it because a log is on.
   int saved = errno;
   char line[1024];
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
+  const struct timespec now = clock_of_day();
   struct tm utc;
   gmtime_r(&now.tv_sec, &utc);
   int used = snprintf(line, sizeof line, "outboard %02d:%02d:%02d.%06ld %d %s: ", utc.tm_hour,

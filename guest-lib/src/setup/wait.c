@@ -5,17 +5,12 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "setup/clock.h"
 
 // How often other signals are let through where no descriptor is left to hear of them.
 #define DEAF_MS 100
-
-int64_t wait_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static const int ending[] = {SIGINT, SIGTERM};
 #define ENDING_COUNT (sizeof ending / sizeof *ending)
@@ -57,7 +52,7 @@ int wait_for(int fd, short events, int64_t deadline) {
                              {.fd = signalfd(-1, &others, SFD_CLOEXEC), .events = POLLIN}};
   int error = -1;
   while (error < 0) {
-    int64_t left = deadline < 0 ? INT64_MAX : deadline - wait_now();
+    int64_t left = deadline < 0 ? INT64_MAX : deadline - clock_ms();
     if (left < 0) left = 0;
     if (polled[1].fd < 0 && left > DEAF_MS) left = DEAF_MS;
     struct timespec limit = {.tv_sec = left / 1000, .tv_nsec = left % 1000 * 1000000};
@@ -66,7 +61,7 @@ int wait_for(int fd, short events, int64_t deadline) {
       error = errno;
     else if (polled[0].revents)
       error = 0;
-    else if (ready == 0 && deadline >= 0 && wait_now() >= deadline)
+    else if (ready == 0 && deadline >= 0 && clock_ms() >= deadline)
       error = ETIMEDOUT;
   }
   if (polled[1].fd >= 0) close(polled[1].fd);

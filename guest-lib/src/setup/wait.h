@@ -13,11 +13,8 @@
 void wait_begin(void);
 void wait_end(void);
 
-// Milliseconds of a clock that only goes forward.
-int64_t wait_now(void);
-
-// Until one of poll's `events` is there. 0, ETIMEDOUT at the deadline (below 0: there is none),
-// EINTR when a handler has ended it, or another errno value.
+// Until one of poll's `events` is there. 0, ETIMEDOUT at the deadline, as clock_ms() has it (below
+// 0: there is none), EINTR when a handler has ended it, or another errno value.
 int wait_for(int fd, short events, int64_t deadline);
 
 #endif

@@ -3,17 +3,18 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <time.h>
 
+#include "base/thread.h"
 #include "base/thread_role.h"
 #include "guest_calls.h"
 #include "pages/merged.h"
 #include "pages/pages.h"
 #include "session/session.h"
+#include "setup/clock.h"
 #include "setup/log.h"
 #include "streams/internal.h"
 #include "streams/pending.h"
@@ -123,9 +124,7 @@ _Bool host_functions_may_come(void) {
 // Those that nobody else looks at, now and then: what one says tells nothing of another.
 static void lose_silent_sessions(const struct pollfd *polled) {
   static int64_t next_look;  // the thread's
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-  const int64_t now = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+  const int64_t now = clock_ms();
   if (now < next_look) return;
   next_look = now + connection_look_ms();
   for (int session = 0; session < session_count; session++) {
@@ -230,19 +229,12 @@ static _Bool start(void) {
   if (started) return 1;
   if (kick < 0) kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (kick < 0) return 0;
-  // The program's signals are the program's threads' business; its functions may need any stack.
-  sigset_t all, before;
-  sigfillset(&all);
-  sigdelset(&all, SIGSEGV);  // touches of shared pages (fault.h)
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  int error = pthread_create(&thread, NULL, caller, NULL);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  // The program's functions may need any stack.
+  const int error = thread_start(caller, NULL, THREAD_STACK_OF_PROGRAM);
   if (error) {
     log_error("no thread for functions that streams call: %s", strerror(error));
     return 0;
   }
-  pthread_detach(thread);
   guest_watch_host_functions();
   return started = 1;
 }

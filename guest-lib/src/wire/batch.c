@@ -11,6 +11,7 @@
 
 #include "base/ablation.h"
 #include "base/stats.h"
+#include "base/thread.h"
 #include "base/trace.h"
 #include "base/watch.h"
 #include "session/session.h"
@@ -380,17 +381,5 @@ int batch_start(void) {
   struct outbox *outbox = here();
   outbox->sender_kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (outbox->sender_kick < 0) return errno;
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes, 256 << 10);
-  // The program's signals are the program's threads' business.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  int error = pthread_create(&thread, &attributes, sender, outbox);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  pthread_attr_destroy(&attributes);
-  return error;
+  return thread_start(sender, outbox, 256 << 10);
 }

@@ -1,0 +1,14 @@
+// Threads of the library's own in the program's process.
+#ifndef OUTBOARD_THREAD_H
+#define OUTBOARD_THREAD_H
+
+#include <stddef.h>
+
+#define THREAD_STACK_OF_PROGRAM 0
+
+// Starts a thread that nobody waits for. The program's signals are its own threads' business, so
+// the thread takes none, but for touches of shared pages (pages/fault.h). `stack`: in bytes, or as
+// the program's threads have it. An errno, or 0.
+int thread_start(void *(*run)(void *), void *argument, size_t stack);
+
+#endif
