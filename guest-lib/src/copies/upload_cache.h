@@ -1,4 +1,6 @@
-// Large uploads by hash: what the server has kept of earlier ones need not be sent again.
+// The upload cache: large uploads are asked for by the hashes of their parts first, and only parts
+// that the server has not kept are sent (docs/upload-cache.md). All is about the session that the
+// thread is in.
 #ifndef OUTBOARD_UPLOAD_CACHE_H
 #define OUTBOARD_UPLOAD_CACHE_H
 
@@ -8,18 +10,21 @@
 #include "cuda_driver.h"
 #include "session/session.h"
 
-// From how many bytes on uploads are asked for, by session; where the server keeps none, never.
+// By session: uploads of at least so many bytes are asked for. UINT64_MAX: none are, because the
+// server keeps none.
 extern _Atomic uint64_t upload_cache_from[SESSIONS_MAX];
 
-// What the Welcome said, in the session that the thread is in; 0: none.
+// Sets that number as the Welcome has said it; 0 stands for "the server keeps none".
 void upload_cache_start(uint64_t from);
 
+// Whether an upload of so many bytes is to go through upload_cache_copy.
 static inline _Bool upload_cache_wants(uint64_t bytes) {
   uint64_t from = atomic_load_explicit(&upload_cache_from[session_here()], memory_order_relaxed);
   return __builtin_expect(bytes >= from, 0);
 }
 
-// As copy_upload (copy.h).
+// Does what copy_upload (copy.h) does, under the same conditions, by asking first. It waits for the
+// server's answers to the questions, but not for the copies.
 CUresult upload_cache_copy(uint64_t destination, const void *source, uint64_t bytes,
                            uint64_t stream);
 

@@ -179,7 +179,7 @@ static CUresult take_welcome(struct window *window) {
   return CUDA_SUCCESS;
 }
 
-// Everybody is there.
+// Makes the library ready once all sessions are there.
 static CUresult start(const struct config *config) {
   device_start(found.all, found.count, config->visible_devices, found.driver_version);
   if (device_count() == 0) {
@@ -204,8 +204,7 @@ static CUresult start(const struct config *config) {
   return CUDA_SUCCESS;
 }
 
-// Once: a program may try cuInit again and again.
-// What is done once, before anything is tried.
+// What is done once, before anything is tried, however often the program tries cuInit.
 static void begin(void) {
   hooks_set();
   const char *level = environment("OUTBOARD_LOG");

@@ -20,9 +20,9 @@ struct companion_session {
   uint64_t memory_free;
 };
 
-// A device of the session, in the order in which CUDA numbers all of them.
+// A device of the program. Devices are in the order in which CUDA numbers all of them.
 struct companion_device {
-  struct companion_session session;  // its server's
+  struct companion_session session;  // the session that leads to it
   unsigned first;                    // of the devices that its server was asked for together
   struct server_name server;
 };
@@ -35,9 +35,11 @@ struct companion_table {
   unsigned (*devices)(struct companion_device *devices, unsigned room);
 };
 
-// What the Welcome of the thread's session said of it: its number, and where it is.
+// Notes what the Welcome of the thread's session said: the number of the session, the first session
+// of those that its server was asked for together, and which server that is. To be called at
+// attach.
 void companion_start(uint64_t session, unsigned first, const struct server_name *server);
-// NULL when `id` is another table's.
+// Returns the table for cuGetExportTable; NULL when `id` is another table's.
 const struct companion_table *companion_table(const CUuuid *id);
 
 #endif

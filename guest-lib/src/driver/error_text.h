@@ -1,8 +1,9 @@
-// What results are called: as the server's driver says it.
+// What results are called. The driver of the first session's server is asked once for all names and
+// sentences, where that server offers it; otherwise this library's own table answers.
 #ifndef OUTBOARD_ERROR_TEXT_H
 #define OUTBOARD_ERROR_TEXT_H
 
-// The Welcome of the thread's session said that the server can be asked.
+// Notes that the Welcome of the thread's session said that its server can be asked.
 void error_text_offered(void);
 
 #endif

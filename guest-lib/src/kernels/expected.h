@@ -1,5 +1,5 @@
-// Modules that the server loads before they are asked for, because the program's last session used
-// them (Welcome.expected). What follows is about the session that the thread is in.
+// Expected modules: the server loads them before they are asked for, because the program's last
+// session used them (Welcome.expected). All is about the session that the thread is in.
 #ifndef OUTBOARD_EXPECTED_H
 #define OUTBOARD_EXPECTED_H
 
@@ -7,17 +7,19 @@
 #include "images/image.h"
 #include "wire/answer.h"
 
-// At each Welcome: which they are. False without memory: their answers must be heard, so there can
-// be no session then.
+// To be called with each Welcome: notes which modules it names. False when there is no memory for
+// that; there can be no session then, as their answers come all the same.
 _Bool expected_told(const outboard_Welcome *welcome);
-// Once all sessions are attached: their answers may come.
+// Registers their answers. To be called when all sessions are attached, before anything is read.
 void expected_start(void);
 
-// The server's answer about an image, if it has loaded that: waits for it. What is taken is the
-// program's, and nobody else's: the caller tells the server by `index`, and frees the answer.
+// Takes the module of an image if it is expected and not taken yet, and waits for the server's
+// answer about it. True when the server has loaded it: *answer is a wire_ModuleOpen_reply, which
+// the caller frees (answer_free), and *index is what the caller tells the server with ModuleTake,
+// so that the module is the program's. False: the module has to be asked for.
 _Bool expected_take(const struct image *image, struct answer **answer, uint32_t *index);
 
-// A reset of the context has unloaded them.
+// Expects nothing more. For a reset of the context, which has unloaded all modules.
 void expected_forget(void);
 
 #endif

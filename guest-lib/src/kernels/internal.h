@@ -1,5 +1,5 @@
-// The inside of modules and launches. module.c loads and unloads modules, lookup.c finds what is in
-// them.
+// What the files of this folder know of each other: modules with what is in them, and launches.
+// module.c loads and unloads modules, lookup.c finds what is in them.
 #ifndef OUTBOARD_KERNELS_INTERNAL_H
 #define OUTBOARD_KERNELS_INTERNAL_H
 
@@ -35,17 +35,19 @@ struct module {
   size_t room;
   struct kernel *kernels;
   struct global *globals;
-  // The program's handle for it, and what the server calls it: the same at first. A library and its
-  // kernels outlive a reset of the context: `wire` is 0 then, until it is used and loaded again.
+  // The program's handle for the module, and the server's: the same at first. A library and its
+  // kernels outlive a reset of the context: `wire` is 0 then, until the library is used and loaded
+  // again.
   uint64_t own, wire;
   uint64_t hash[4], size;
-  // Of a library: the session whose device has this one, what it was read from, and the same
-  // library on other sessions' devices, by handles that the program never sees (library.h).
+  // The session whose device has the module. What follows is for libraries: the image that it was
+  // read from, and the same library on the devices of other sessions, by handles that the program
+  // never sees (library.h).
   unsigned session;
   struct image image;
   uint64_t beside[SESSIONS_MAX];
-  struct module *first;  // of one of those others: the program's
-  // Of the compiler, for every load.
+  struct module *first;  // in one of those others: the library that the program knows
+  // Options of the compiler, for this load and later ones.
   struct wire_jit_option *options;
   uint32_t option_count;
 };
@@ -53,35 +55,46 @@ struct module {
 // Guards the lists inside modules: loads and look-ups are rare.
 extern pthread_mutex_t module_lock;
 
+// Returns the module or library behind a handle of the program; NULL when it is none.
 struct module *module_find(const void *handle);
 
-// Adds a kernel to the list; NULL when there is no memory. The lock is held, here and below.
+// ---- module.c, lookup.c: the caller holds module_lock ------------------------------------------
+
+// Adds a kernel, of which the server has told, to the module's list. NULL when there is no memory.
 struct kernel *module_add_kernel(struct module *module, const char *name, uint32_t name_length,
                                  const struct wire_parameter *parameters, uint32_t count);
 
-// Adds what the server tells of a variable; NULL when there is no memory.
+// Adds a variable, of which the server has told, to the module's list. NULL when there is no
+// memory.
 struct global *module_add_global(struct module *module, const char *name, uint32_t name_length,
                                  uint64_t address, uint64_t size, _Bool managed);
 
-// Loads a module, or a library, in the session that the thread is in. For a library that is one of
-// a program's, and may be used on any device, `kept`: it takes the image.
+// Loads a module, or a library, in the session that the thread is in, and sets *out to its handle.
+// `kept` is for a library of a program with several sessions: its handle is good in any of them,
+// and it takes the image, whose bytes are NULL then. The result is the driver's, or
+// CUDA_ERROR_OUT_OF_MEMORY, or CUDA_ERROR_UNKNOWN for an answer without sense.
 struct jit;
 CUresult module_load(struct image *image, int library, const struct jit *jit, _Bool kept,
                      uint64_t *out);
-// The variable of a name: answered from what the load told, else asked for once.
+// Finds a module's variable by name: in what the load told, else by asking the server once, whose
+// error it returns.
 CUresult module_find_global(struct module *module, const char *name, struct global **found);
-// Ends it.
+// Unloads a module or library, and frees it with its functions and all their handles.
 CUresult module_end(struct module *module);
-// The handle of a kernel, which is made.
+// Puts the handle of a kernel (8 bytes) into *out, and makes it if there is none yet.
+// CUDA_ERROR_NOT_FOUND when the module has no kernel of that name.
 CUresult module_get_function(void *out, struct module *module, const char *name);
 
-// Loads a library again after a reset; the server still has the bytes of what it loaded before.
+// Loads a library again if a reset of the context has unloaded it; the server still has the bytes.
+// CUDA_ERROR_INVALID_HANDLE when it does not.
 CUresult module_revive(struct module *module);
 
 // ---- launch_check.c, launch_attributes.c ----
 
-// Whether the kernel can be launched so. What the driver does not tell about a kernel (the block it
-// was compiled for) is checked when the launch is carried out.
+// Checks whether the kernel can be launched in this shape, with the errors of cuLaunchKernel. May
+// ask the server about the function, once. There is a current context. What the driver does not
+// tell about a kernel (the block that it was compiled for) is checked when the launch is carried
+// out.
 CUresult launch_check(struct function *function, uint64_t wire, const struct launch_shape *shape);
 
 struct launch_attributes {
@@ -89,18 +102,24 @@ struct launch_attributes {
   struct wire_launch_attribute travel[WIRE_LAUNCH_ATTRIBUTES];
   CUevent events[2];  // recorded by the launch, or NULL
 };
-// Reads what a program gives; `shape` learns of what concerns it.
+// Reads the `count` attributes of a launch into the form in which they travel; those that change
+// the shape, as a cluster does, are noted in *shape, too. CUDA_ERROR_INVALID_VALUE for values that
+// cannot be or too many attributes, CUDA_ERROR_NOT_SUPPORTED for those that are not served, and the
+// errors of event_check_untimed.
 CUresult launch_attributes_read(const CUlaunchAttribute *given, unsigned count,
                                 struct launch_attributes *attributes, struct launch_shape *shape);
 
 // ---- occupancy.c ----
 
-// Blocks of `threads` threads that a multiprocessor holds at once.
+// Sets *blocks to how many blocks of `threads` threads, with `shared` bytes of dynamic shared
+// memory each, a multiprocessor holds at once. Asks the server where that is not known.
 CUresult function_occupancy(struct function *function, uint64_t wire, int threads, size_t shared,
                             unsigned flags, int *blocks);
-// Blocks of one warp, of two, ... with `shared` bytes each.
+// Notes what the server has told of that: for blocks of one warp, of two, and so on, with `shared`
+// bytes each.
 void function_add_occupancy(struct function *function, size_t shared, unsigned flags,
                             const uint8_t blocks[WIRE_OCCUPANCY_SIZES]);
+// Forgets all that is known of the function's occupancy.
 void function_forget_occupancy(struct function *function);
 
 #endif

@@ -15,11 +15,14 @@ struct launch_shape {
   _Bool cooperative;
 };
 
-// The parameters as the kernel sees them, function->parameter_bytes of them.
+// Copies the parameters of a launch into `packed` as the kernel sees them:
+// function->parameter_bytes bytes, for which there is room. CUDA_ERROR_INVALID_VALUE when the
+// program gave both forms, or neither though the kernel has parameters, or too few bytes.
 CUresult launch_pack(const struct function *function, void **kernelParams, void **extra,
                      unsigned char *packed);
 
-// The same of a launch with attributes.
+// Checks a launch without making it, its attributes included: launch_attributes_read and
+// launch_check (internal.h), with their errors. `wire` is the server's handle of the function.
 CUresult launch_check_config(struct function *function, uint64_t wire, const CUlaunchConfig *config,
                              _Bool cooperative);
 

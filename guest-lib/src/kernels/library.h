@@ -1,6 +1,7 @@
-// Libraries belong to no context: with several sessions (session.h) one is loaded on each device
-// where it is used. The program's handles are those of where it was loaded first; those of the
-// others are made when they are wanted, and never shown.
+// Libraries on several devices. They belong to no context: with several sessions (session.h) a
+// library is loaded on each device where it is used. The program's handles are those of the device
+// where it was loaded first; those of the others are made when they are wanted, and never shown to
+// the program. With one session nothing here does anything.
 #ifndef OUTBOARD_LIBRARY_H
 #define OUTBOARD_LIBRARY_H
 
@@ -15,26 +16,30 @@ struct function;
 struct global;
 struct module;
 
-// The library on the device of the thread's session; a module is where it is. With the modules'
-// lock.
+// Sets *module, a library that the program knows, to the same library on the device of the thread's
+// session, and loads it there if need be. Leaves a module that is no library as it is. module_lock
+// is held. The errors are those of module_load.
 CUresult library_here(struct module **module);
-// The same of a kernel. Without the lock.
+// Does the same for a kernel. module_lock is not held.
 CUresult library_function_here(struct function **function);
-// A managed variable that the program knows is one with that of the library on other devices. With
-// the lock.
+// Makes a managed variable that the program knows one with the same variable of the library on all
+// other devices where that is loaded. module_lock is held.
 CUresult library_share_beside(struct module *module, const struct global *global);
+// Does so with all such variables for a library that has just been loaded on another device.
 CUresult library_share_all(struct module *there);
-// pages_hand_over, for work of the thread's device that may use the managed variables of the
-// kernel's library, or any: they are brought first. Where the device has them elsewhere, parameters
-// that name them are set to that. Without locks.
+// To be called before work is put on a stream of the thread's session: does what pages_hand_over
+// (pages/pages.h) does and returns what that returns. Managed variables of the kernel's library, or
+// of all libraries where `function` is NULL, are brought to the device first. Where the device has
+// one at another address, parameters that name it are changed to that. No lock may be held.
 _Bool library_bring_and_hand_over(const struct function *function, unsigned char *parameters,
                                   uint32_t size);
+// The same, and cheap where there is one session or no managed variable in use.
 static inline _Bool library_hand_over(const struct function *function, unsigned char *parameters,
                                       uint32_t size) {
   if (!sessions_many() || !pages_variables) return pages_hand_over();
   return library_bring_and_hand_over(function, parameters, size);
 }
-// The library ends: on the other devices as well. With the lock.
+// Ends the library on all other devices where it is loaded. module_lock is held.
 void library_end_beside(struct module *module);
 
 #endif

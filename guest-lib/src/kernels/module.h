@@ -1,4 +1,5 @@
-// Modules and libraries, which are one thing here, and their kernels.
+// Modules and libraries, which are one thing here, and their kernels. All is about the session that
+// the thread is in (session.h).
 #ifndef OUTBOARD_MODULE_H
 #define OUTBOARD_MODULE_H
 
@@ -12,7 +13,7 @@
 
 struct function {
   uint64_t module;
-  // What the server calls it; 0 after a reset of the context, until it is used again.
+  // The server's handle of it; 0 after a reset of the context, until it is used again.
   _Atomic uint64_t wire;
   uint32_t index;
   char *name;
@@ -26,15 +27,16 @@ struct function {
   _Atomic int attributes[FUNCTION_ATTRIBUTES];
   struct occupancy *occupancy;  // what is known of it, see occupancy.c
   struct staged *staged;        // see staged_launch.c
-  // Of a library: the session whose device has this one, and the same kernel on other sessions'
-  // devices (library.h).
+  // For the kernel of a library: the session whose device has this one, and the same kernel on the
+  // devices of other sessions (library.h). Otherwise SESSION_ANY.
   unsigned session;
   struct function *_Atomic beside[SESSIONS_MAX];
 };
 
-// A reset of the context: modules end, libraries stay and are loaded again when they are used.
+// To be called after a reset of the context: ends all modules, as the server has none of them any
+// more. Libraries stay, and are loaded again when they are used.
 void module_forget_all(void);
-// Unloads the modules loaded in a created context that ends.
+// Unloads the modules that were loaded in a created context, which ends.
 void module_destroy_of(uint64_t context);
 
 #endif

@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-// The end of a module, whose references end with it. The server has been told.
+// Ends the references of a module (its handle of the program) that ends. The server has been told.
 void reference_forget_of(uint64_t module);
-// Those that programs created in a context that ends; 0: in any.
+// Ends the references that the program created by itself in a context that ends; 0: in any context.
 void reference_destroy_of(uint64_t context);
 
 #endif

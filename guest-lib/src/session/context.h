@@ -18,27 +18,30 @@ struct context {
   int retained;          // of a primary context
   _Atomic int attached;  // of a created one: by cuCtxCreate and cuCtxAttach
   _Bool was_released;    // a primary context whose last owner let go: reset when it is wanted again
-  _Bool inactive;        // ... or that was reset: not to be used before it is retained again
+  _Bool inactive;        // one that was released or reset: not usable before it is retained again
   CUfunc_cache cache_config;
 };
 
-// The calling thread's current context, or NULL.
+// Returns the calling thread's current context; NULL when it has none, or a destroyed one.
 struct context *context_current(void);
+// Returns the handle of the current context, which may be destroyed; 0 when there is none.
 uint64_t context_current_handle(void);
 // Whether the program has ever created a context beside the primary ones.
 extern _Atomic _Bool contexts_created;
-struct context *context_find(CUcontext context);  // NULL: it is none
-// The context given, or the current one for NULL; NULL when there is none.
+// Returns the context behind a handle of the program; NULL when it is none.
+struct context *context_find(CUcontext context);
+// Returns the context behind a handle, or the current one for NULL; NULL when there is none.
 struct context *context_given(CUcontext context);
-// Why the current context cannot be used: there is none, it is destroyed, or inactive; 0 when it
-// can.
+// Says why the current context cannot be used: CUDA_ERROR_INVALID_CONTEXT when there is none,
+// CUDA_ERROR_CONTEXT_IS_DESTROYED when it is destroyed or inactive, CUDA_SUCCESS when it can.
 CUresult context_unusable(void);
 
-// Mints the primary contexts of `count` devices. Called once, at attach.
+// Mints the primary contexts of `count` devices. To be called at attach. False without memory.
 _Bool context_start(int count);
-// The handle of a device's primary context, retained or not.
+// Returns the handle of a device's primary context, retained or not. `device` exists.
 uint64_t context_primary(int device);
-// A created one ends, with nothing of it left.
+// Ends a created context of which nothing is left: frees it and its handle, and takes it from the
+// top of the thread's stack.
 void context_drop(uint64_t handle);
 
 #endif

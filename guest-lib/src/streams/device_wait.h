@@ -1,5 +1,6 @@
-// Streams that wait for events of another device. No server knows of the other: they wait for steps
-// that are taken in this process.
+// Streams that wait for events of another device. The two devices have a session each, and no
+// server knows of the other: the stream waits for a step (host_function.h) that is taken in this
+// process.
 #ifndef OUTBOARD_DEVICE_WAIT_H
 #define OUTBOARD_DEVICE_WAIT_H
 
@@ -7,8 +8,8 @@
 
 #include "cuda_driver.h"
 
-// What comes on `stream`, of the thread's session, waits for what `event`, of another, has
-// recorded.
+// Makes what comes next on `stream`, which is of the thread's session, wait for the work that
+// `event`, which is of `session`, has recorded. The errors are those of putting work on a stream.
 CUresult device_wait(uint64_t stream, unsigned session, uint64_t event);
 
 #endif

@@ -1,3 +1,5 @@
+// Events. The entry points are in event.c; here is what other files do with events. All is about
+// the session that the thread is in (session.h), and streams are as on the wire.
 #ifndef OUTBOARD_EVENT_H
 #define OUTBOARD_EVENT_H
 
@@ -6,28 +8,31 @@
 #include "cuda_driver.h"
 #include "wire.h"
 
-// A handle of a new event; 0 when there are too many. The server is yet to be told; or, if it will
-// not have it, the handle ends without a word.
+// Mints the handle of a new event in the current context; 0 when there are too many. The caller
+// tells the server of it, or calls event_unmint when the server will not have it.
 uint64_t event_mint(unsigned flags);
+// Ends an event of which the server has not been told.
 void event_unmint(uint64_t handle);
-// For a node of a graph, which keeps the event for itself when the program destroys it. NULL: it is
-// none.
+// Keeps an event for a node of a graph until event_let_go, even when the program destroys it. NULL
+// when the handle is none of an event.
 struct event;
 struct event *event_keep(uint64_t handle);
 void event_let_go(struct event *event);
-// The graph that was just launched into `stream` records it.
+// Notes that the graph that was just launched into `stream` records the event.
 void event_recorded_by_graph(struct event *event, uint64_t stream);
-// Whether it is an event, and one that other processes may have, too.
+// Whether the handle is one of an event; *shared says whether other processes may have that, too.
 _Bool event_is(CUevent handle, _Bool *shared);
-// Records an event of `context` behind all work of all streams.
+// Posts that an event of `context` is recorded behind all work of all streams.
+// CUDA_ERROR_INVALID_HANDLE when it is no event, or one of another context.
 CUresult event_record_all(CUevent event, uint64_t context);
-// Whether a launch can record it: one that takes no time.
+// Checks whether a launch can record the event, which takes one without timing:
+// CUDA_ERROR_INVALID_VALUE for one with timing, CUDA_ERROR_INVALID_HANDLE for no event.
 CUresult event_check_untimed(CUevent event);
-// The last command put on `stream` records it.
+// Notes that the last command put on `stream` records the event.
 void event_recorded(CUevent event, uint64_t stream);
-// All events are gone: a reset of the context.
+// Ends all events after a reset of the context. The server has none of them any more.
 void event_forget_all(void);
-// Destroys the events created in a context that ends.
+// Destroys the events that were created in a context that ends.
 void event_destroy_of(uint64_t context);
 
 #endif

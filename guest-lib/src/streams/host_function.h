@@ -9,21 +9,26 @@
 #include "cuda_driver.h"
 #include "wire.h"
 
-// For host nodes of graphs, and for functions launched into a stream that is being captured: the
-// number under which the server's node calls the function (HostFunctions::node there, or a
-// HostFunction command with WIRE_FUNCTION_KEPT), again and again, until the context is reset. The
-// same function with the same data has the same number. 0: no memory or no thread for it.
+// Keeps a function that the nodes of graphs call, and returns the number under which the server
+// calls it, again and again, until the context is reset (HostFunctions::node in the executor, or a
+// HostFunction command with WIRE_FUNCTION_KEPT). The same function with the same data has the same
+// number. 0 when there is no memory or no thread for it.
 uint64_t host_function_keep(CUhostFn function, void *data);
-// Has a stream call one of the library's own, which changes nothing of the program's memory.
+// Has a stream of the thread's session call a function of this library, once. The function changes
+// nothing of the program's memory. CUDA_ERROR_OUT_OF_MEMORY when there is no memory or no thread.
 CUresult host_function_post(uint64_t stream, CUhostFn function, void *data);
-// One that no launch under way will call any more, and that nobody else may have kept.
+// Ends a kept function that no launch under way will call any more, and that nobody else may have
+// kept.
 void host_function_drop(uint64_t number);
-// To be called after command `sequence`, the launch of a graph that has host nodes, was posted.
+// To be called after command `sequence`, the launch of a graph that has host nodes, was posted:
+// until it is done, functions may come.
 void host_function_expect(uint64_t sequence);
 
-// A step of this library's own in a stream of the thread's session: once the stream has come to it,
-// `take` is called on that thread, and the stream waits until host_step_done, then or later. It is
-// also called when the context has failed: what waits for it may be another session's.
+// A step is a function of this library in a stream of the thread's session. Once the stream has
+// come to it, `take` is called on the thread of functions, and the stream waits until somebody
+// calls host_step_done with the same `call`, in `take` or later, in any thread; that brings the
+// thread into the step's session. `take` is called, too, when the context has failed, as another
+// session may wait for what it does. CUDA_ERROR_OUT_OF_MEMORY as above.
 struct host_step_call {
   unsigned session;
   uint64_t number;
@@ -32,11 +37,12 @@ CUresult host_step(uint64_t stream, void (*take)(void *data, struct host_step_ca
                    void *data);
 void host_step_done(struct host_step_call call);
 
-// Whether streams may still call some.
+// Whether streams of any session may still call functions.
 _Bool host_functions_may_come(void);
-// Before a reset of the context: waits until the functions that streams have come to have returned.
+// To be called before a reset of the context: waits until the functions that streams have come to
+// have returned.
 void host_function_drain(void);
-// After it: no function will be called any more.
+// To be called after it: forgets the session's functions, which will not be called any more.
 void host_function_forget_all(void);
 
 #endif

@@ -9,25 +9,28 @@
 
 // ---- stream.c ----
 
-// What a default stream of a thread is made with.
+// Makes a blocking stream in the current context, for a thread's own default stream.
+// CUDA_ERROR_OUT_OF_MEMORY, or what posting returns.
 CUresult stream_begin(uint64_t *wire);
 
 // ---- thread_stream.c ----
 
-// The calling thread's own default stream in the current context.
+// Sets *wire to the calling thread's own default stream in the current context, and makes it if
+// there is none yet.
 CUresult thread_stream_of_caller(uint64_t *wire);
 
 // ---- event.c ----
 
-// The server says that an event asked about is done.
+// Notes that the server says that an event asked about is done.
 void event_finished(const struct wire_done *done);
 
 // ---- host_function.c ----
 
-// The server says that a stream has come to a function. False: there is none of that number.
+// Takes up that the server says that a stream has come to a function, which is then called on the
+// thread of functions. False when there is no function of that number.
 _Bool host_function_called(const struct wire_call *call);
 
-// The thread that read the socket has stopped. Cheap when no function may come.
+// To be called when the thread that read the socket has stopped. Cheap when no function may come.
 void host_function_reader_left(void);
 
 #endif

@@ -6,9 +6,11 @@
 
 #include <stdint.h>
 
-// The last command put on `stream` is such work, or holds some.
+// Notes that the last command put on `stream`, of the thread's session, is such work or holds some.
 void pending_note(uint64_t stream);
+// Whether any such work, of any session, is not known to be done.
 _Bool pending_any(void);
-extern _Atomic _Bool pending_seen;  // whether there ever was any
+// Whether there ever was any: cheaper to ask first.
+extern _Atomic _Bool pending_seen;
 
 #endif

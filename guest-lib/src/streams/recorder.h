@@ -1,10 +1,12 @@
-// Captures record work into a graph in place of its being sent. What that is, is known above
-// (capture/): it makes itself known here, as a recorder, to all that puts work on streams.
+// Captures: while a stream is captured, work that is put on it is recorded into a graph and not
+// sent. The folder capture/ does that. It may not be known here, so it makes itself known as a
+// recorder, a table of functions, to all files that put work on streams.
 //
-// Who puts work on a stream asks here: whether it may, before its parameters are looked at
-// (stream_for_work), and whether the work becomes a node, once they are checked. capture_active()
-// is one load, and false wherever nothing is captured; only then is the recorder called. Calls that
-// put one command (`captured: true` in proto/api) do so in the generated put_X; the others by hand.
+// Whoever puts work on a stream asks the recorder twice: whether it may, before the parameters are
+// looked at (stream_for_work does that), and whether the work becomes a node, once they are
+// checked. The recorder is only called where capture_active() is true. That is one load, and false
+// while nothing is captured. Calls that put one command (`captured: true` in proto/api) ask in the
+// generated put_X; the others do so by hand.
 #ifndef OUTBOARD_RECORDER_H
 #define OUTBOARD_RECORDER_H
 
@@ -13,9 +15,9 @@
 
 #include "cuda_driver.h"
 
-// The stream is not captured: send the command.
+// What functions of the recorder return when the stream is not captured: the command is to be sent.
 #define CAPTURE_NONE ((CUresult)-1)
-// Of memory that is freed: it is no graph's.
+// What free_left returns for memory that is no graph's.
 #define GRAPH_MEMORY_NONE ((CUresult)-1)
 
 extern _Atomic unsigned capture_count;        // captures under way
@@ -32,17 +34,19 @@ struct box_end;
 struct wire_value;
 
 struct recorder {
-  // Whether a stream may be used, as far as captures are concerned; a call that captures forbid
-  // invalidates them.
+  // Each says whether a call may go on as far as captures are concerned: CUDA_SUCCESS, or the error
+  // that the program gets. A call that captures forbid invalidates them.
   CUresult (*check_unsafe)(void);           // for calls that may wait for the device
   CUresult (*check_wait)(uint64_t stream);  // waits for a stream, or asks whether it is done
   CUresult (*check_context_wait)(void);     // waits for the current context
   CUresult (*check_legacy_wait)(uint64_t context);  // for the legacy stream of a context
   CUresult (*check_event)(uint64_t event);          // asks about an event
   CUresult (*check_work)(uint64_t stream);          // puts work on a stream
-  CUresult (*look)(uint64_t stream);  // the same: CAPTURE_NONE when it is not captured
-  // Each becomes a node when its stream is captured; CAPTURE_NONE otherwise. Streams are as on the
-  // wire.
+  // As check_work, but returns CAPTURE_NONE when the stream is not captured.
+  CUresult (*look)(uint64_t stream);
+  // Each makes a node of the work if its stream is captured, and returns what the program gets;
+  // CAPTURE_NONE otherwise. Streams, events and device addresses are as on the wire, sizes in
+  // bytes; the work is checked.
   CUresult (*launch)(uint64_t stream, const void *function, const CUlaunchConfig *config,
                      _Bool cooperative, const void *packed, uint32_t size);
   CUresult (*box)(uint64_t stream, const struct box_end *to, const struct box_end *from,
@@ -56,21 +60,24 @@ struct recorder {
   CUresult (*free)(uint64_t stream, uint64_t address);
   CUresult (*event_record)(uint64_t event, uint64_t stream, unsigned flags);
   CUresult (*event_wait)(uint64_t stream, uint64_t event, unsigned flags);
-  // What ends takes its part in captures with it.
+  // To be called when a stream or an event ends, which takes its part in captures with it.
   void (*stream_ends)(uint64_t stream);
   void (*event_ends)(uint64_t event);
-  // Frees what a launch of a graph has left; without locks. GRAPH_MEMORY_NONE: it is no graph's.
+  // Frees memory that a launch of a graph has left allocated. No lock may be held.
+  // GRAPH_MEMORY_NONE when the address is none of such memory.
   CUresult (*free_left)(uint64_t address);
 };
 
-// Named before a session begins.
+// Set before a session begins (capture_start), and never changed.
 extern const struct recorder *recorder;
 
+// Called by the generated entry points of calls that may wait for the device, or that CUDA does not
+// allow while the thread captures: CUDA_SUCCESS, or the error that the program gets.
 static inline CUresult capture_admit_unsafe(void) {
   return capture_active() ? recorder->check_unsafe() : CUDA_SUCCESS;
 }
 
-// What the generated commands call.
+// What the generated put_X call, each for the command in its name, while anything is captured.
 static inline CUresult capture_cuMemcpyDtoDAsync_v2(uint64_t dstDevice, uint64_t srcDevice,
                                                     uint64_t ByteCount, uint64_t hStream) {
   return recorder->bytes(hStream, dstDevice, srcDevice, ByteCount);

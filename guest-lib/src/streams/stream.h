@@ -1,4 +1,6 @@
-// Streams: handles, and the per-thread default stream. What is known to be done is wire/order.h.
+// Streams: their handles, and the per-thread default stream. What of their work is known to be done
+// is kept in wire/order.h. All is about the session that the thread is in (session.h); `wire` is a
+// stream as on the wire.
 #ifndef OUTBOARD_STREAM_H
 #define OUTBOARD_STREAM_H
 
@@ -8,31 +10,39 @@
 #include "wire.h"
 #include "wire/order.h"
 
-// The wire handle of `stream`. NULL means the legacy default stream, or the calling thread's own
-// where the program was compiled for per-thread default streams.
+// Sets *wire to a stream that the program names, and follows it into its session. NULL means the
+// legacy default stream or, where `per_thread` says that the program was compiled for it, the
+// calling thread's own. CUDA_ERROR_INVALID_HANDLE when there is no such stream.
 CUresult stream_resolve(CUstream stream, int per_thread, uint64_t *wire);
-// The same for a call that puts work there, which captures may forbid.
+// Does the same for a call that puts work there, and returns the error of a capture that forbids
+// it.
 CUresult stream_for_work(CUstream stream, int per_thread, uint64_t *wire);
 
-// The context of a stream.
+// Returns the handle of the context that a stream was made in; for the legacy stream, and for none,
+// that of the current context.
 uint64_t stream_context(uint64_t wire);
 
-// One that waits for nothing, and that nothing waits for, of this library's own.
+// Makes a stream of this library's own, which waits for no other stream and which none waits for.
+// CUDA_ERROR_OUT_OF_MEMORY, or what posting returns. stream_end destroys it.
 CUresult stream_begin_apart(uint64_t *wire);
 void stream_end(uint64_t wire);
 
-// What a live stream keeps of its attributes (stream_attributes.c); freed with it.
+// Returns where a live stream keeps its attributes (kernels/stream_attributes.c), which are NULL at
+// first and freed with the stream.
 struct stream_attributes;
 struct stream_attributes **stream_attributes(uint64_t wire);
 
-// Ends all streams: their handles are invalid from now on. For a reset of the context.
+// Ends all streams after a reset of the context. The server has none of them any more.
 void stream_forget_all(void);
-// Waits for the work of a context that ends. An error may be another's, which is to hear of it.
+// Waits for the work of a created context that ends. Its errors are kept for the next call that
+// synchronises, as they may be those of another context's work.
 void stream_synchronize_of(uint64_t context);
-// Destroys the streams created in a context that ends.
+// Destroys the streams that were created in a context that ends.
 void stream_destroy_of(uint64_t context);
 
-// Waits for a stream.
+// Waits until the work on a stream is done: a round trip, unless it is known to be done. Returns an
+// error of the work, or what guest_lost (wire/enter.h) says. Does not ask whether the stream is
+// captured.
 CUresult stream_synchronize(uint64_t wire);
 
 #endif

@@ -1,4 +1,6 @@
-// Questions that wait for the server's answer, and who reads the socket for them.
+// Questions that wait for the server's answer, and who reads the socket for them. There is no
+// thread for reading: whoever waits for an answer reads, for all others too, unless another thread
+// already does.
 #ifndef OUTBOARD_ANSWER_H
 #define OUTBOARD_ANSWER_H
 
@@ -21,12 +23,13 @@ struct answer {
   int32_t result;
   _Bool done;
   _Bool deferred;  // nobody waits: freed when it is done
-  _Bool unasked;
+  _Bool unasked;  // nobody has asked: the answer of a module that was expected (WIRE_EXPECTED)
   uint8_t small[128] __attribute__((aligned(8)));
 };
 
-// For an answer that the program's memory at `destination` receives: rows that lie apart, or bytes
-// in a row.
+// Says where the data of an answer goes in the program's memory: into a box of rows that lie apart
+// (width, pitch and slice are in bytes, height in rows), or into `size` bytes in a row. To be
+// called after answer_init and before the question is asked; no size is 0.
 static inline void answer_into_rows(struct answer *answer, void *destination, uint64_t width,
                                     uint64_t height, uint64_t depth, uint64_t pitch,
                                     uint64_t slice) {
@@ -40,6 +43,7 @@ static inline void answer_into_rows(struct answer *answer, void *destination, ui
 static inline void answer_into(struct answer *answer, void *destination, uint64_t size) {
   answer_into_rows(answer, destination, size, 1, 1, 0, 0);
 }
+// Prepares an answer for one question. To be called before each, and before anything else here.
 static inline void answer_init(struct answer *answer) {
   answer->reply = 0;
   answer->destination = 0;
@@ -47,49 +51,64 @@ static inline void answer_init(struct answer *answer) {
   answer->deferred = 0;
 }
 
-// A deferred answer's memory comes from a pool.
+// Returns an initialised answer for a question that nobody waits for, from a pool of the thread's
+// session; NULL when there is no memory. The caller sets `deferred`. It goes back to the pool by
+// itself once it is there; answer_give_back is for one whose question was not sent after all.
 struct answer *answer_take_deferred(void);
-void answer_give_back(struct answer *answer);  // one that was not asked after all
+void answer_give_back(struct answer *answer);
 
 // What follows is about the session that the thread is in (session.h).
 //
-// Registers a question; the caller holds the batch lock.
+// Registers a question and gives it the number that its answer will name (answer->request). The
+// caller holds the batch lock, so that questions are registered in the order in which they are
+// sent.
 void answer_expect(struct answer *answer);
-// The same for an answer that comes without a question; nobody may be waiting for it yet.
+// Registers an answer that comes under the number `request` without a question. To be called before
+// anything can have read it.
 void answer_expect_unasked(struct answer *answer, uint64_t request);
-// Reads the socket until the answer is there, or waits for another thread that reads it.
+// Reads the socket until the answer is there, or waits for another thread that reads it. The
+// question is registered and has been sent, or is going to be by somebody else. Returns the result
+// in the answer, or what guest_lost (enter.h) says once the connection is gone.
 CUresult answer_wait(struct answer *answer);
+// Frees the reply of an answer that was waited for, and not the answer itself.
 void answer_free(struct answer *answer);
 
-// Reads what has arrived without waiting, unless another thread is reading. True when it read.
+// Reads what has arrived without waiting, unless another thread is reading. True when it read. No
+// lock of batch or answers may be held.
 _Bool answer_poll(void);
 
 // Whether a thread is reading. The caller may hold the batch lock.
 _Bool answer_is_being_read(void);
 
-// Questions asked and not yet answered, deferred ones among them, but nothing that comes unasked.
+// By session: how many questions are asked and not yet answered, deferred ones among them; answers
+// that come unasked do not count.
 extern _Atomic uint64_t answers_open[SESSIONS_MAX];
 static inline _Bool answers_expected(void) { return answers_open[session_here()] != 0; }
 
-// Deferred answers not yet there. The callers of synchronisation need not ask: answers that a
-// synchronisation covers come before its own.
+// Returns how many deferred answers are not there yet. Whoever synchronises need not ask: answers
+// that a synchronisation covers come before its own.
 uint64_t answer_outstanding(void);
 
-// Whether one of them is for this memory.
+// Whether a deferred answer that is not there yet goes to any of these bytes.
 _Bool answer_lands_in(const void *memory, uint64_t size);
 
-// Who hears what is of nobody that waits here, on the thread that reads: that an event asked about
-// is done; that a stream has come to a function of the program (false: there is none such); that a
-// thread has stopped reading. Named once, before anything is read; until then nobody hears.
+// What the server sends that is no answer, and whom it is told to, on the thread that reads.
 struct answer_listener {
+  // An event that was asked about is done.
   void (*event_finished)(const struct wire_done *done);
+  // A stream has come to a function of the program. False when there is no such function.
   _Bool (*called)(const struct wire_call *call);
+  // A thread has stopped reading.
   void (*reader_left)(void);
 };
+// Names the listener, which stays for ever. To be called once, before anything is read; until then
+// nobody is told.
 void answer_listen(const struct answer_listener *by);
 
-// The connection is gone: everybody who waits gets `result`, and so does every later call.
-const char *why_lost(int error);  // an errno value of the socket, for people
+// Returns what an errno value of the socket means, for people.
+const char *why_lost(int error);
+// Gives the connections of all sessions up, with a line in the log that says why: everybody who
+// waits is released with an error, and every later call of the program gets `result`.
 void answer_lose(CUresult result, const char *why);
 
 #endif

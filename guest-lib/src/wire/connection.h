@@ -8,41 +8,47 @@
 #include "session/session.h"
 #include "setup/config.h"
 
-// The sockets, by session: one more than it is, so that 0 is none.
+// The sockets, by session: each is the descriptor plus one, so that 0 stands for none.
 extern int connection_numbers[SESSIONS_MAX];
 static inline int connection_fd_of(unsigned session) { return connection_numbers[session] - 1; }
 static inline int connection_fd(void) { return connection_fd_of(session_here()); }
 
-// Takes a connected socket. 0, or an errno value.
+// Takes a connected socket, which is the session's from now on. Returns 0, or an errno value.
 int connection_adopt(int fd);
-// How long to wait before one looks up, and for one that has waited in vain: whether the network is
-// gone, or will be given up. Says nothing.
+// Returns for how many milliseconds a thread may wait for the socket before it asks
+// connection_is_silent.
 int connection_look_ms(void);
+// Whether the network is to be given up: for longer than the configured limit nothing has come back
+// for what is on its way. For a thread that has waited in vain. Logs nothing.
 _Bool connection_is_silent(void);
 
-// From now on a thread that reads looks up now and then. With a session: what comes before has
-// limits of its own.
+// From now on reads of the socket return after connection_look_ms at the latest. To be called once
+// the session is there; the dialogue before it has time limits of its own.
 void connection_watch(void);
 
-// The thread that read answers has stopped: a sender may have to read now. Cheap when nobody sends.
+// To be called when the thread that read answers has stopped: a sender may have to read now. Cheap
+// when nobody sends.
 void connection_reader_left(void);
 
-// Connects to the first of the servers that answers. Returns 0, or an errno value
-// after logging what was tried; EINTR: a signal ended the wait (wait.h).
+// Connects to the first of the configured servers that answers. Returns 0, or an errno value after
+// what was tried is in the log; EINTR when a signal of the program ended the wait (setup/wait.h).
 int connection_open(const struct config *config);
-// The one that was connected to last.
+// Returns the server that was connected to last, by any session.
 const struct server_name *connection_server(void);
+// Closes the socket of one session, or of all.
 void connection_close_of(unsigned session);
-// Of all sessions. The second ends what is on its way both ways, and leaves the sockets.
 void connection_close(void);
+// Ends all that is on its way in either direction, of all sessions, and leaves the sockets open.
 void connection_shut_down(void);
 
-// Sends everything, reading answers meanwhile when the socket is full (both sides could wait for
-// each other otherwise). 0, or an errno value; EFAULT when a payload was not readable, in which
-// case zeros were sent in its place.
+// Sends everything, and reads answers meanwhile when the socket is full, because both sides could
+// wait for each other otherwise. Changes `parts`. One thread at a time (the send lock of batch.c),
+// with no lock of batch or answers. Returns 0, or an errno value; EFAULT when a payload was not
+// readable, in which case zeros were sent in its place.
 int connection_send(struct iovec *parts, int count);
 
-// Plain blocking transfers with a time limit, for the attach dialogue. 0 or an errno value.
+// Blocking transfers of exactly `size` bytes, for the dialogue of Hello and Welcome. Where the
+// timeout of connection_read is negative, it waits for ever. Each returns 0, or an errno value.
 int connection_write(const void *bytes, size_t size, int timeout_ms);
 int connection_read(void *bytes, size_t size, int timeout_ms);
 

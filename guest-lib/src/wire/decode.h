@@ -1,6 +1,7 @@
-// Decoding of what the server sends, without a socket: the caller asks where the next bytes shall
-// go and says how many arrived. Download payload goes straight to the program's memory. Any bytes
-// at all are safe input; nonsense sets a sticky failure.
+// Decodes what the server sends, and knows no socket: the caller asks where the next bytes shall go
+// (decode_want), receives them there and says how many arrived (decode_got). Payload of downloads
+// goes straight to the program's memory. Any bytes at all are safe input; nonsense sets a failure
+// that stays.
 #ifndef OUTBOARD_DECODE_H
 #define OUTBOARD_DECODE_H
 
@@ -11,23 +12,30 @@
 
 #define DECODE_BUFFER (2 * WIRE_FRAME_MAX)
 
+// Whom the decoder tells what has come. All members are set. A function that returns NULL or false
+// says that the server has sent nonsense, and the decoder fails.
 struct decode_sink {
-  // Where the payload of download `request` at `offset` goes, of which `length` bytes are left, or
-  // NULL when there is none such or it would not fit: the stream is then beyond repair. `*run`: how
-  // many of them go there; the next ones are asked for then.
+  // Returns where the payload of download `request` from byte `offset` on goes, of which `length`
+  // bytes are left. Sets *run to how many of these go there; for those behind, it is asked again.
+  // NULL: nobody asked for this download, or the payload would not fit.
   void *(*place)(uint64_t request, uint64_t offset, uint64_t length, uint64_t *run);
-  // It cannot go there: what is left of the run is thrown away.
+  // The memory that `place` returned cannot be written: what is left of the run is thrown away.
   void (*unwritable)(uint64_t request);
   // A part of a download lies in shared memory. False: nobody asked for it, or it is not there.
   _Bool (*placed)(const struct wire_placed *placed);
-  // A whole reply frame. False: it answers nothing that was asked.
+  // A whole reply frame has come. False: it answers nothing that was asked.
   _Bool (*reply)(const struct wire_reply *reply);
+  // The server has taken up all it was sent.
   void (*idle)(void);
+  // Kernels have printed: WIRE_OUTPUT by printf, WIRE_ERRORS by assertions.
   void (*output)(uint16_t op, const char *text, uint64_t length);
+  // A stream or an event that was asked about is done.
   void (*finished)(const struct wire_done *done);
+  // A posted command has failed.
   void (*fault)(const struct wire_fault *fault);
-  // A stream has come to a function of the program. False: there is none such.
+  // A stream has come to a function of the program. False: there is no such function.
   _Bool (*call)(const struct wire_call *call);
+  // The server has ended the session, and says why.
   void (*end)(int32_t result, const char *sentence, uint32_t length);
 };
 
@@ -45,16 +53,20 @@ struct decode {
   uint8_t buffer[DECODE_BUFFER] __attribute__((aligned(8)));
 };
 
+// Prepares a decoder, before anything else; the sink stays as long as the decoder.
 void decode_init(struct decode *decode, const struct decode_sink *sink);
-// Where the next bytes go, and how many are welcome (at least 1 unless failed).
+// Returns where the next bytes are to be put, and how many at most: at least 1, and 0 after a
+// failure.
 void *decode_want(struct decode *decode, size_t *size);
-// `size` bytes have been put there.
+// Takes up `size` bytes that the caller has put there, and tells the sink what is complete.
 void decode_got(struct decode *decode, size_t size);
-// Nothing can be put there, which is the program's memory.
+// To be called in place of decode_got when nothing could be put there, because it is memory of the
+// program that cannot be written.
 void decode_unwritable(struct decode *decode);
 
-// Copies to the program's memory, which may end before the copy does, as the whole or as part of
-// `whole` bytes. False: it does, and not all was copied. A few bytes are taken to be in order.
+// Copies `size` bytes, which are all or a part of a piece of `whole` bytes, to the program's
+// memory, which may turn out not to be writable. False: it is not, and not all was copied. Where
+// the piece is small, the memory is taken to be writable.
 _Bool decode_copy(void *to, const void *from, uint64_t size, uint64_t whole);
 
 #endif

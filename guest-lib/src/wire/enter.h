@@ -1,5 +1,6 @@
-// The gate of every entry point: counts the call and answers it at once when the library is not
-// initialised, the connection is lost, the process is a fork's child or the context is poisoned.
+// The entrance of every call: counts it and answers it at once when the library is not initialised,
+// the connection is lost, the process is a fork's child, or the context is poisoned, which means
+// that an error has come from which a GPU does not recover.
 #ifndef OUTBOARD_ENTER_H
 #define OUTBOARD_ENTER_H
 
@@ -12,15 +13,20 @@
 #include "session/session.h"
 #include "setup/log.h"
 
-// Objects know their contexts, so that what only ends or asks them needs no current one.
+// What a call needs to go on: nothing, cuInit, a context that is not poisoned (it works on an
+// object that knows its context, so none need be current), or a current context that can be used.
 enum needs { NEEDS_NOTHING, NEEDS_INIT, NEEDS_OBJECT, NEEDS_CONTEXT };
 
 // 0 when calls may go on; anything else sends them to guest_refuse.
 extern _Atomic int guest_condition;
 
-// The CUresult of a call that cannot go on; 0 when it can after all.
+// Returns the error of a call that cannot go on, and CUDA_SUCCESS when this one can after all. For
+// when guest_condition is not 0.
 CUresult guest_refuse(enum needs needs);
 
+// Called first by the generated entry point of the call with the number `call` (CALL_...). Brings
+// the thread into the session of its current context. CUDA_SUCCESS when the call may go on;
+// anything else is what the program gets.
 static inline CUresult guest_enter(int call, enum needs needs) {
   stats_add(&guest_stats->calls, 1);
   stats_add(&guest_stats->by_call[call], 1);
@@ -35,26 +41,37 @@ static inline CUresult guest_enter(int call, enum needs needs) {
   return CUDA_SUCCESS;
 }
 
-// State changes. All are safe from any thread.
-void guest_attaching(void);  // to be followed by guest_attached, in the same thread
+// ---- the state of the process; safe from any thread --------------------------------------------
+
+// cuInit begins to attach, and has ended, in the same thread.
+void guest_attaching(void);
 void guest_attached(_Bool success);
-void guest_set_lost(CUresult result);  // the connection is gone
+// The connection is gone: every later call gets `result`. The first one to say so counts.
+void guest_set_lost(CUresult result);
 _Bool guest_is_lost(void);
-// What a call returns that could not send: what every later call returns once the connection is
-// gone, and the reason has been logged; or that it was given things of two sessions.
+// Returns what a call gets that could not send: what every later call gets once the connection is
+// gone, whose reason is in the log by then; or the error of a call that was given things of two
+// sessions. Never CUDA_SUCCESS.
 CUresult guest_lost(void);
-void guest_watch_host_functions(void);  // calls made inside them are to be refused from now on
+// From now on calls that a function of the program makes while a stream calls it are refused.
+void guest_watch_host_functions(void);
+// Whether any context is inactive, so that calls have to look at theirs.
 void guest_watch_contexts(_Bool some_inactive);
-_Bool guest_is_child(void);  // this process was forked off after cuInit
-// What follows is about the session that the thread is in (session.h), as errors are of one device.
-//
-// An error of posted work: kept for the next call that synchronises; one that a GPU would not
-// recover from poisons the context.
+// Whether this process was forked off during or after cuInit.
+_Bool guest_is_child(void);
+
+// ---- errors of the session that the thread is in (session.h) -------------------------------------
+
+// Notes an error of posted work. The first is kept for the next call that synchronises; one from
+// which a GPU does not recover poisons the context.
 void guest_async_error(CUresult result);
+// Returns the error that was kept, which is forgotten then, or the one that has poisoned the
+// context, which stays; CUDA_SUCCESS when there is none.
 CUresult guest_take_async_error(void);
-// The result of a call the server carried out: poisons the context if a GPU would not recover.
+// Notes the result of a call that the server carried out: it poisons the context if a GPU does not
+// recover from it.
 void guest_note_result(CUresult result);
-// After a reset of the context.
+// Forgets all errors of the session. For a reset of the context.
 void guest_clear_errors(void);
 
 #endif

@@ -1,7 +1,11 @@
-// What is known to be done, by the numbers of commands: on a stream, and on all of a device. A
-// synchronisation raises it, and so does what the server says by itself.
+// The order of commands, and what of them is known to be done. Commands of a session are numbered
+// as they are sent (batch_sequence); here is kept, for each stream and for all together, which
+// command came last and up to which one all are known to be done ("settled"). A synchronisation
+// raises that, and so does what the server says by itself. No function but the last three sends
+// anything.
 //
-// Everything here is about the session that the thread is in.
+// Everything here is about the session that the thread is in. `wire` is a stream as on the wire;
+// one that does not exist has no commands. All functions may be called by any thread.
 #ifndef OUTBOARD_ORDER_H
 #define OUTBOARD_ORDER_H
 
@@ -12,10 +16,10 @@
 #include "session/session.h"
 #include "wire.h"
 
-// Stands for the legacy default stream on the wire.
+// The legacy default stream on the wire.
 #define STREAM_LEGACY_WIRE 0
 
-// What objects of handles of streams begin with.
+// What the object behind a stream's handle begins with, whatever else it has (streams/stream.c).
 struct stream_order {
   unsigned flags;
   _Atomic uint64_t last;      // last command put on it
@@ -23,54 +27,64 @@ struct stream_order {
   _Atomic uint64_t finished;  // request of the latest query the server reported as done since
 };
 
-// Command `sequence` was put on stream `wire`. Called with the batch locked.
+// Notes that command `sequence` was put on the stream; BATCH_NO_STREAM is nothing. Called with the
+// batch locked.
 void stream_mark(uint64_t wire, uint64_t sequence);
 
-// The same of all streams. Without a lock.
+// Notes that command `sequence` was put on all streams. Called without a lock.
 void stream_mark_all(uint64_t sequence);
 
-// Everything on the stream (or in the context) up to command `sequence` is known to be done.
+// Note that everything on the stream, or on all streams, is done up to command `sequence`.
 void stream_settled(uint64_t wire, uint64_t sequence);
 void context_settled(uint64_t sequence);
-// The same for an operation on the legacy default stream, which waits for all blocking streams.
+// Notes that command `sequence`, an operation on the legacy default stream, is done. Such an
+// operation has waited for all blocking streams.
 void legacy_operation_settled(uint64_t sequence);
-// The same for a copy on any stream that was waited for.
+// Notes that command `sequence`, an operation on any stream that was waited for, is done.
 static inline void stream_operation_settled(uint64_t wire, uint64_t sequence) {
   if (wire == STREAM_LEGACY_WIRE)
     legacy_operation_settled(sequence);
   else
     stream_settled(wire, sequence);
 }
+// Whether command `sequence`, which was put on the stream, is known to be done. The stream may have
+// been destroyed since.
 _Bool stream_has_done(uint64_t wire, uint64_t sequence);
 
-// What comes before the next command of a stream: commands of its own and, for a stream that waits
-// for it, of the legacy stream.
+// What has to be done before the next command of a stream begins: the last command of its own and,
+// where the stream waits for the legacy stream, the last of that.
 struct stream_position {
   uint64_t own, legacy;
 };
+// Sets *position to where the stream is now.
 void stream_position(uint64_t wire, struct stream_position *position);
+// Whether the stream is known to have come beyond that position.
 _Bool stream_has_passed(uint64_t wire, const struct stream_position *position);
 
-// Whether all that was sent is known to be done, on one stream or altogether.
+// Whether all that was put on the stream, or on any stream, is known to be done.
 _Bool stream_is_settled(uint64_t wire);
 _Bool context_is_settled(void);
 
-// Commands up to this number are known to be done on all streams.
+// Returns the number up to which commands are known to be done on all streams.
 uint64_t context_settled_sequence(void);
 
-// The last command put on the stream.
+// Returns the number of the last command put on the stream; 0 when there is none.
 uint64_t stream_last_sequence(uint64_t wire);
 
-// The server says that a stream asked about is done; the request of the latest such question.
+// Notes that the server says that a stream asked about is done.
 void stream_finished(const struct wire_done *done);
+// Returns the number of the latest question (answer->request) about the stream to which the server
+// has said so; 0 when there is none.
 uint64_t stream_last_finished(uint64_t wire);
 
-// Waits for everything. The generated round trip, shared by the callers that need it.
+// Waits for all work of the session: a round trip. Returns an error of the work, or what guest_lost
+// (enter.h) says.
 CUresult context_synchronize(void);
-// The same for what was put on the streams of a session, unless it is known to be done.
+// Waits for all work of the session `session`, with the same results, unless it is known to be
+// done.
 CUresult session_synchronize(unsigned session);
-// The same for a set of sessions, a bit each. Their errors stay for calls of the program that wait
-// for them.
+// Waits for all work of a set of sessions, a bit each. Their errors are kept (guest_async_error)
+// for the next calls of the program that wait for them.
 void sessions_settle(unsigned sessions);
 
 #endif

@@ -1,6 +1,6 @@
-// Memory shared with a server on the same machine, by session: large copies go through its slots,
-// and the socket only says in which (docs/same-machine.md). It is opened when so much has been
-// copied that opening it pays.
+// The region: memory that is shared with a server on the same machine, one for each session. Large
+// copies go through slots of it, which are pieces of equal size, and the socket only says through
+// which (docs/same-machine.md). It is opened when so much has been copied that opening it pays.
 #ifndef OUTBOARD_REGION_H
 #define OUTBOARD_REGION_H
 
@@ -17,37 +17,44 @@ extern _Atomic int region_states[SESSIONS_MAX];
 
 // What follows is about the session that the thread is in.
 //
-// The Welcome said that the server can share memory.
+// To be called when the Welcome has said that the server can share memory. Nothing follows from it
+// where the connection is no Unix socket.
 void region_offered(void);
 
-// Whether a copy of so many bytes is to go through the region, which is opened if it is time.
+// Whether a copy of so many bytes is to go through the region, which is opened first if it is time:
+// that is a round trip.
 _Bool region_wants_slow(uint64_t bytes);
 static inline _Bool region_wants(uint64_t bytes) {
   return __builtin_expect(region_states[session_here()] != REGION_NONE, 0) &&
          region_wants_slow(bytes);
 }
-// Whether all of the program's memory there can be read, or written: who copies it must not crash.
-// What cannot goes by the socket, where the system says so.
+// Whether all of the program's memory there can be read, or written. Whoever copies it here would
+// crash otherwise; memory that cannot goes by the socket, where the system reports the error.
 _Bool region_can_read(const void *at, uint64_t bytes);
 _Bool region_can_write(void *at, uint64_t bytes);
 
-// Uploads from the front of what is there as much as slots are to be had for; moves all three on.
+// Posts uploads of the first bytes at *at, for as many as there are free slots, and moves the three
+// on by what was posted; the rest is left for the socket. The region is open (region_wants). An
+// error is that of posting (guest_lost).
 CUresult region_upload(uint64_t *destination, const char **at, uint64_t *bytes, uint64_t stream);
 
-// Whether there are slots for all of a download. A larger one would wait for the guest to give them
-// back, several times, and is faster by the socket.
+// Whether there are slots for all bytes of a download. A larger one would wait several times for
+// the guest to give slots back, and is faster by the socket. The region is open.
 _Bool region_holds(uint64_t bytes);
 
-// Downloads. The bytes that were placed in a slot, or NULL when there are no such.
+// Returns the bytes of a download that the server says it has placed in a slot, or NULL when there
+// is no such slot or they do not fit into it.
 const unsigned char *region_placed(const struct wire_placed *placed);
-// They have been copied; the server is told of several slots together.
+// Notes that the bytes of a slot have been copied, so that the slot can be given back.
 void region_took(uint32_t slot);
-// Whether it is time to; posting it, of all slots so far. Nothing may be half sent by this thread
-// then, nor be read by it.
+// Whether so many slots were noted that it is time to give them back.
 _Bool region_owes(void);
+// Posts that the server has all noted slots again. The thread may be neither in the middle of a
+// frame nor the one that reads.
 void region_give_back(void);
 
-// recv of a socket that a descriptor may come by.
+// Receives like recv, and keeps a descriptor that comes along while the region is offered and not
+// yet open.
 ssize_t region_receive(int fd, void *to, size_t size, int flags);
 
 #endif
