@@ -26,38 +26,44 @@ class Region {
   static constexpr unsigned kUploads = 16;
   static constexpr unsigned kDownloads = 16;
 
-  // Null: there is no memory or descriptor for it, or the driver cannot copy to and from it by
-  // itself.
+  // Returns null when there is no memory or descriptor for it, or when the driver cannot copy to
+  // and from it by itself.
   static std::unique_ptr<Region> make(const Driver &driver);
   ~Region();
   Region(const Region &) = delete;
   Region &operator=(const Region &) = delete;
 
-  // For the guest; once it has it, nobody needs it any more.
+  // Returns the descriptor that the guest is sent.
   int descriptor() const { return fd_; }
+  // Closes it, once it was sent: nobody needs it any more.
   void forget_descriptor();
 
   // ---- uploads
 
-  // Null: there is no such slot, or it is not as large.
+  // Returns the bytes of a slot for uploads; null when there is no such slot, or `length` is more
+  // than it has.
   const uint8_t *upload(uint64_t slot, uint64_t length) const;
-  // A copy of it is queued on the stream.
+  // Says that a copy out of the slot, which exists, is queued on the stream.
   void uploading(uint64_t slot, CUstream stream);
-  // The slots of `asked` that copies are still to be made of.
+  // Returns those of the slots in `asked`, a bit each, that copies are still to be made of.
   uint64_t busy(uint64_t asked = UINT64_MAX);
 
   // ---- downloads
 
-  // A free slot, or null.
+  // All of these may be called by any thread.
+  //
+  // Returns a free slot for a download, or null.
   Chunk *try_take() { return take(std::chrono::milliseconds(0)); }
-  // Waits for one.
+  // Waits for one for so long; null then.
   Chunk *take(std::chrono::milliseconds patience);
+  // Whether a chunk is a slot of this region, and not one of Staging.
   bool owns(const Chunk *chunk) const { return chunk >= slots_ && chunk < slots_ + kSlots; }
-  // It was not announced after all.
+  // Takes back a slot that was not announced after all.
   void give(Chunk *chunk);
-  // It is the guest's from now on. The number that the guest knows it by.
+  // Says that the slot is the guest's from now on, and returns its number for the guest.
   uint32_t announce(Chunk *chunk);
-  // The guest has the bytes. False: it was not given one of these.
+  // Takes back slots, a bit each, of which the guest says that it has the bytes. False, with
+  // nothing done, when one of them was not announced.
   bool taken(uint64_t slots);
 
  private:

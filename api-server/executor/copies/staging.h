@@ -27,23 +27,27 @@ struct Chunk {
 
 class Staging {
  public:
-  // Keeps at least `least` chunks, makes more on demand up to `most`.
+  // Makes `least` chunks, and more on demand up to `most`. Throws Error when the driver refuses.
   Staging(const Driver &driver, unsigned least, unsigned most);
   ~Staging();
   Staging(const Staging &) = delete;
   Staging &operator=(const Staging &) = delete;
 
-  // A free chunk, or null: there are `most`, all busy, or the driver has no more memory.
+  // All of these may be called by any thread; who takes a chunk has to `give` it.
+  //
+  // Returns a free chunk; null when there are `most` of them, all busy, or when the driver has no
+  // more memory.
   Chunk *try_take();
-  // One beyond `most`, as long as there are fewer than `limit`. Null: there are, or the driver has
-  // no more memory.
+  // Makes and returns a chunk beyond `most`, as long as there are fewer than `limit` in all; null
+  // when there are, or when the driver has no more memory.
   Chunk *try_more(unsigned limit);
-  // One in any case: beyond `most` if need be, so that who has none never depends on those who have
-  // some. Waits only when the driver has no more memory.
+  // Returns a chunk in any case, beyond `most` if need be, so that who has none never depends on
+  // those who have some. Waits only when the driver has no more memory.
   Chunk *take();
+  // Takes back a chunk that no copy uses any more.
   void give(Chunk *chunk);
-  // Between sessions, when all are free: overwrites what the last one left, and gives back what is
-  // beyond `most`.
+  // To be called between sessions, when all chunks are free: overwrites with zeros what the last
+  // session left, and gives the driver back what is beyond `most`.
   void scrub();
 
  private:

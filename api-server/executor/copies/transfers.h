@@ -37,19 +37,24 @@ class Transfers {
  public:
   explicit Transfers(const Driver &driver) : driver_(driver) {}
 
-  // Whether any download has not been answered.
+  // All of these may be called by any thread.
+  //
+  // Whether any download has not been answered, and how many have not.
   bool pending() const { return pending_.load(std::memory_order_acquire) != 0; }
 
   unsigned count() const { return pending_.load(std::memory_order_relaxed); }
 
-  // `transfer` lives until `remove`.
+  // A download begins: `transfer` lives until `remove`.
   void add(Transfer *transfer);
+  // All its copies are queued; the event `last` is behind the last of them.
   void queued(Transfer *transfer, CUevent last);
+  // It has been answered.
   void remove(Transfer *transfer);
 
-  // Waits until what was downloaded before `sequence` and is complete on the device has been
-  // answered: a synchronisation that has just succeeded covers no others. `stream` is the one that
-  // was synchronised: what holds it is covered too. `all`: so is everything.
+  // To be called between a synchronisation and its answer: waits until the downloads that it covers
+  // have been answered. These are the ones of commands before `sequence` that are complete on the
+  // device; if `stream` was synchronised, also those not yet queued in full on streams that it is
+  // ordered with; with `all`, every one before `sequence`.
   void settle(uint64_t sequence, const Stream *stream = nullptr, bool all = false);
 
  private:

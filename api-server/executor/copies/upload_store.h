@@ -18,25 +18,25 @@
 
 namespace outboard {
 
-// BLAKE2b-256.
+// Returns the BLAKE2b-256 hash of the bytes.
 Hash blake2b(std::span<const uint8_t> bytes);
 
-// Those of one tenant.
+// The parts that are kept of one tenant.
 using KeptUploads = std::shared_ptr<const HashedFiles>;
 
 class UploadStore {
  public:
-  // At most `limit` bytes of each tenant. Null, with a line in the log, when the folder cannot be
-  // used.
+  // Opens the store in a folder, with at most `limit` bytes of each tenant. Null, with a line in
+  // the log, when the folder cannot be used.
   static std::unique_ptr<UploadStore> open(const std::string &folder, uint64_t limit);
   ~UploadStore();
   UploadStore(const UploadStore &) = delete;
   UploadStore &operator=(const UploadStore &) = delete;
 
-  // Null, with a line in the log, when there can be none.
+  // Returns what is kept of a tenant; null, with a line in the log, when nothing can be.
   KeptUploads of(const std::string &tenant) const;
-  // Takes a copy, which a thread of the store hashes and writes. Where it is behind, nothing is
-  // kept: whoever uploads does not wait for a disk.
+  // Takes a copy of the bytes of one part, which a thread of the store hashes and writes later.
+  // Where that thread is behind, the part is not kept: whoever uploads does not wait for a disk.
   void keep(KeptUploads where, std::span<const uint8_t> bytes);
 
  private:

@@ -1,6 +1,6 @@
-// Payload on its way to the device, in pinned chunks. Each piece is placed behind the one before
-// it; a full chunk is free again when the copies of every stream that used it are done. Used by the
-// leader alone.
+// Room in pinned chunks for payload on its way to the device. Each piece is placed behind the one
+// before it; a full chunk is free again when the copies of every stream that used it are done. Used
+// by the leader alone. For each payload: place, receive it there, queue the copy, copied.
 #pragma once
 
 #include <deque>
@@ -13,14 +13,17 @@ class Uploads {
  public:
   Uploads(const Driver &driver, Staging &staging) : driver_(driver), staging_(staging) {}
 
-  // Pinned memory for `length` bytes (at most Chunk::kSize) and some padding. Waits a moment when
-  // more is under way than is good, and longer when it is a gibibyte.
+  // Returns pinned memory for `length` bytes (1 to Chunk::kSize) and their padding to 8, whose copy
+  // will be queued on `stream`. Never null. When all chunks are under way it waits some
+  // milliseconds for one and then takes one more, up to a gibibyte of them (session_limits.h); from
+  // there on it waits for the oldest. What is placed without `copied` is given to the next one who
+  // asks.
   uint8_t *place(size_t length, CUstream stream);
-  // The copy out of what was placed last is queued on the stream named there.
+  // Says that the copy out of what was placed last is queued on its stream.
   void copied();
-  // The stream is about to be destroyed.
+  // To be called before a stream is destroyed.
   void leave(CUstream stream);
-  // No copy is running any more.
+  // Gives all chunks back. No copy may be running any more.
   void release();
 
  private:

@@ -4,13 +4,12 @@
 //
 // Holding back blocks no thread of the session: a hold, which is a host function that waits, goes
 // into the stream in front of the work. To everything else the session looks like one whose device
-// is busy: order, events, queries and synchronisations stay right by themselves. Holds are
-// released as they come up in their streams, those of earlier launches first.
+// is busy: order, events, queries and synchronisations stay right by themselves. Holds are released
+// as they come up in their streams, those of earlier launches first.
 //
 // Cost is charged when work starts, as predicted; what takes longer is charged while it runs; and
-// all is corrected when it is measured. While there is
-// a limit, little is let through ahead of what has ended, so that a prediction can be wrong by one
-// kernel and no more.
+// all is corrected when it is measured. While there is a limit, little is let through ahead of what
+// has ended, so that a prediction can be wrong by one kernel and no more.
 //
 // Lock: mutex_, which holds take on threads of the driver: no driver call is made with it.
 #pragma once
@@ -46,7 +45,8 @@ struct GateOptions {
 
 class Gate {
  public:
-  // Leave to start one piece of work now; the only way to the functions that do.
+  // Leave to start one piece of work now: `->` gives the driver's functions that start work, which
+  // are to be had in no other way.
   class Pass {
    public:
     const WorkCalls *operator->() const { return calls_; }
@@ -71,32 +71,34 @@ class Gate {
        GateOptions options, std::function<void()> bind, Trace *trace = nullptr);
   ~Gate();
 
-  // ---- for the leader
-  // ----------------------------------------------------------------------------
+  // ---- for the leader --------------------------------------------------------------------------
 
+  // Returns the entry of the kernel of that name, which lives as long as the session.
   KernelCost *kernel(const std::string &name);
-  // What comes next is no launch, or nothing: what was launched is to be measured by itself.
+  // To be called when what comes next is no launch, or nothing: what was launched is measured by
+  // itself from here on.
   void pause() {
     if (current_) close_group();
   }
-  // What comes next is no launch, but what was launched before and after it is measured together.
+  // To be called when what comes next is no launch, and launches before and after it may be
+  // measured together all the same.
   void go_on() {
     if (current_) current_->posted.store(current_->launches, std::memory_order_release);
   }
-  // All work has come to rest: waits until it is measured.
+  // Waits until all work is measured, which must have come to rest.
   void settle();
-  // The same, last of all.
+  // The same, last of all: nothing passes the gate any more.
   void finish();
 
-  // ---- for any thread
-  // ----------------------------------------------------------------------------
+  // ---- for any thread --------------------------------------------------------------------------
 
-  // From now on nothing is held back.
+  // Releases all holds; from now on nothing is held back.
   void open();
-  // A stream is going to be destroyed, and one that is made later may have its place.
+  // To be called before a stream is destroyed: one that is made later may have its address.
   void stream_goes() { streams_gone_.fetch_add(1, std::memory_order_relaxed); }
-  // The session is over; its counters stay until the next one begins.
+  // Says in the quota page that the session is over; its counters stay until the next one begins.
   void leave();
+  // Returns what the kernels that have cost most have cost so far: at most so many, dearest first.
   std::vector<KernelTime> kernel_times(size_t most) { return times_.list(most); }
 
  private:
@@ -161,12 +163,15 @@ class Gate {
   Meter meter_;  // last: its thread calls us
 };
 
-// What starts work of one kind. Dispatch makes them, for calls that are described so, and hands
-// them to handlers.
+// Leave to ask the gate for passes of one kind. Dispatch makes one for each command that is
+// described with `starts` in proto/api, and hands it to the command's handler.
 template <Work kWork>
 class Starts {
  public:
-  // For kernels: blocks; for others: bytes.
+  // Return a pass for one piece of work on the stream, which the caller starts at once: a launch of
+  // `blocks` blocks, or a copy or fill of `bytes` bytes. Where the session has no quota tokens
+  // left, there is a hold in the stream then. The caller tells the pass what became of the call
+  // (did).
   Gate::Pass kernel(CUstream stream, KernelCost &kernel, uint64_t blocks) const
       requires(kWork == Work::kKernel) {
     return gate_.launch(stream, kernel, blocks);

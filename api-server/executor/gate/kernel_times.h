@@ -1,4 +1,5 @@
-// What each kernel of a session has cost, by name; and from that, what its next launch will.
+// What each kernel of a session has cost, by name, and what its next launch is predicted to cost
+// from that. Costs are in nanoseconds of the device's time.
 #pragma once
 
 #include <atomic>
@@ -26,10 +27,10 @@ class KernelCost {
   }
   bool known() const { return mean_ns_.load(std::memory_order_relaxed) != 0; }
 
-  // As the table has it.
+  // The name under which the table has it.
   const std::string &name() const { return *name_; }
 
-  // It has taken long for what it may (Gate::remember_long).
+  // Whether it has taken long beside what a launch may take (Gate::remember_long).
   std::atomic<bool> was_long{false};
   // The leader's: launches that were measured alone because nothing was known.
   unsigned alone = 0;
@@ -56,7 +57,7 @@ struct KernelTime {
   uint64_t ns;
 };
 
-// What a table has already of launches that have not ended.
+// What the table already counts of launches that have not ended.
 struct EnteredTime {
   bool counted = false;
   uint64_t ns = 0;
@@ -65,18 +66,21 @@ struct EnteredTime {
 // Lock: mutex_, innermost.
 class KernelTimes {
  public:
-  // The entry of that name, made if need be. With very many names the rest share one.
+  // Returns the entry of that name, which is made if need be. With very many names the rest share
+  // one.
   KernelCost *find(const std::string &name);
 
-  // Some launches have taken `ns` together. `learn`: they say something about later ones.
+  // Notes that some launches, of so many blocks in all, have ended and have taken `ns` together.
+  // `learn`: later launches are predicted from it. `entered`: what `running` has noted of them.
   void measured(KernelCost *kernel, uint64_t launches, uint64_t blocks, uint64_t ns, bool learn,
                 EnteredTime entered = {});
 
-  // The same of launches that have not ended: what they have taken so far.
+  // Notes what launches that have not ended have taken so far, and in *entered what is counted of
+  // them now.
   void running(KernelCost *kernel, uint64_t launches, uint64_t blocks, uint64_t ns,
                EnteredTime *entered);
 
-  // The dearest ones, dearest first.
+  // Returns the kernels that have cost most, at most so many, dearest first.
   std::vector<KernelTime> list(size_t most);
 
  private:

@@ -1,5 +1,5 @@
-// What a session sends: answers, data, calls of the program's functions, what kernels printed.
-// From any thread, unless it says otherwise.
+// What a session sends: answers, data, calls of the program's functions, what kernels printed. From
+// any thread, unless it says otherwise.
 //
 // Once the session is ending, its streams are let go so that they come to their end: functions that
 // nobody called, values that nobody wrote. What comes to its end only then is not done, and no
@@ -24,45 +24,52 @@ namespace outboard {
 
 class Answers {
  public:
-  // `ending`: whether the session is. All of these outlive it; there may be no trace, no output.
+  // `ending` says whether the session is ending. All that is passed outlives this; `trace` and
+  // `output` may be null.
   Answers(int fd, Counters &counters, const Trace *trace, Output *output,
           const std::atomic<bool> &ending);
 
-  // The result of a request.
+  // `request` is the number that the guest has given the question.
+  //
+  // Answers a question that is answered with a result alone.
   void send(uint64_t request, CUresult result);
-  // `reply` begins with a wire_reply; `tail` follows it, padded.
+  // Answers with more: `reply` begins with a wire_reply, which is filled in here, and has `size`
+  // bytes in all; `tail` follows it, padded to 8.
   void send(uint64_t request, CUresult result, wire_reply *reply, size_t size,
             const void *tail = nullptr, size_t tail_size = 0);
-  // The answer of a call that has synchronised: what kernels printed goes before it.
+  // Answers a call that has synchronised: what kernels printed goes before it.
   void synchronised(uint64_t request, CUresult result);
-  // A descriptor goes along with it.
+  // Answers, and sends a descriptor along, which takes a Unix socket; `descriptor` stays open here.
   void with_descriptor(uint64_t request, wire_reply *reply, size_t size, int descriptor);
 
-  // A piece of a download, `offset` bytes from its beginning. False: nobody is there to take it.
+  // Sends a piece of a download, `offset` bytes from its beginning. False: nobody is there to take
+  // it.
   bool data(uint64_t request, uint64_t offset, const void *data, size_t length);
-  // The last piece and the answer, in one go.
+  // Sends the last piece and the answer in one go.
   void last_data(uint64_t request, uint64_t offset, const void *data, size_t length);
-  // A piece that lies in a slot of the shared region. `last`: with the answer.
+  // Says that a piece lies in a slot of the shared region. `last`: the answer follows in one go.
   void placed(uint64_t request, uint64_t offset, size_t length, uint32_t slot, bool last);
 
-  // The event that was asked about is done.
+  // Says that the stream or event that was asked about is done.
   void done(uint64_t handle, uint64_t request);
-  // A stream has come to a function of the program.
+  // Says that a stream has come to a function of the program; `call` is the number under which the
+  // guest says that it has returned.
   void call(uint64_t function, uint64_t call, CUresult status);
-  // What kernels have printed since the last time.
+  // Sends what kernels have printed since the last time.
   void output();
-  // Kernels may print from now on.
+  // To be called at each launch: kernels may print from now on.
   void launched() { launched_.store(true, std::memory_order_relaxed); }
-  // Of a stranger's, printed before the session or after it: nobody's.
+  // Drops what was printed before the session or after it, by whom nobody knows.
   void skip_output();
 
-  // Posted command number `sequence` failed; the next answer says so.
+  // Says that the posted command of that number failed. The next answer has its error, too: the
+  // first one that no answer has had yet.
   void fault(uint16_t op, CUresult result, uint64_t sequence);
-  // All that came is carried out.
+  // Says that all that came is carried out.
   void idle();
-  // The last word: why the session is over.
+  // Says why the session is over. Nothing follows it.
   void end(CUresult result, const std::string &sentence);
-  // Whoever takes nothing for a moment counts as gone from now on.
+  // From now on a guest that takes nothing for a moment counts as gone.
   void hurry() { sender_.hurry(); }
 
  private:

@@ -1,6 +1,6 @@
-// Functions of the program, which run in the guest: the stream's turn comes on a thread of the
-// driver, which tells the guest and waits for it. And streams that are held in the same way for
-// what the session does itself. A session that ends lets all of them go.
+// Functions of the program, which run in the guest. When a stream comes to one, a thread of the
+// driver tells the guest and waits until it has returned. In the same way a stream can be made to
+// wait for something that the session does itself. A session that ends lets all streams go on.
 //
 // Lock: mutex_, innermost; nothing is sent and no driver call is made with it held.
 #pragma once
@@ -26,34 +26,35 @@ class HostFunctions {
   HostFunctions(const HostFunctions &) = delete;
   HostFunctions &operator=(const HostFunctions &) = delete;
 
-  // ---- for the leader
-  // ----------------------------------------------------------------------------
+  // ---- for the leader --------------------------------------------------------------------------
 
-  // Has the stream call `function` when it comes to it.
+  // Has the stream call `function`, by the guest's number for it, when it comes to it. The driver's
+  // result.
   CUresult call(CUstream stream, uint64_t function, wire_function kind);
-  // Calls it at once: no stream will come to it.
+  // Tells the guest to call a function at once, because no stream will come to it.
   void call_now(uint64_t function, CUresult status);
-  // Holds the stream from there on.
+  // Makes the stream wait from there on, until let_go is called with *number. The driver's result.
   CUresult hold(CUstream stream, uint64_t *number);
-  // What a host node of a graph calls. False: there are as many as a session may have.
+  // Sets the parameters of a graph's host node that calls `function`. False: there are as many as a
+  // session may have.
   bool node(uint64_t function, CUDA_HOST_NODE_PARAMS *parameters);
-  // The guest has returned from a call. False when it had none of that number.
+  // Takes up that the guest has returned from a call. False when it had none of that number.
   bool done(uint64_t call);
-  // Whether the device has, or may come to, any that it waits for.
+  // Whether a stream has come, or may come, to anything here that it waits for.
   bool pending();
-  // Everything has come to rest, and nothing will be called again.
+  // Forgets all functions. Everything has come to rest, and nothing will be called again.
   void forget();
 
-  // ---- for any thread
-  // ----------------------------------------------------------------------------
+  // ---- for any thread --------------------------------------------------------------------------
 
-  // Lets a stream that is held go on.
+  // Lets a stream go on that waits because of `hold`.
   void let_go(uint64_t hold);
-  // The guest has returned from a call, and done() will yet say so.
+  // Lets a stream go on whose function has returned, before the command that says so is carried
+  // out: done() follows.
   void done_early(uint64_t call);
-  // From now on nothing is called or waited for.
+  // Lets all streams go on; from now on nothing is called or waited for.
   void open();
-  // After that: no thread of the driver is here any more.
+  // Waits, after open(), until no thread of the driver is in here any more.
   void finish();
 
  private:

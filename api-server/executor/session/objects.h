@@ -24,7 +24,7 @@ namespace outboard {
 
 class Objects {
  public:
-  // All of these outlive it. `session`: whose they are.
+  // All that is passed outlives this. `session` is the session's number.
   Objects(const Driver &driver, uint64_t session, Pages &pages, Gate &gate, Uploads &uploads)
       : driver_(driver), session_(session), pages_(pages), gate_(gate), uploads_(uploads) {}
 
@@ -33,30 +33,32 @@ class Objects {
   // Whether the guest may give a new object this handle.
   template <class T>
   bool can_mint(uint64_t handle) const;
-  // `handle` can be minted.
+  // Keep what the guest has minted `handle` for; can_mint has been asked.
   void keep(uint64_t handle, CUstream stream);
   void keep(uint64_t handle, CUevent event);
   void keep(uint64_t handle, const Function &function) { functions_.keep(handle, function); }
-  // False, or null: there is none with this handle. A stream that is found here is going to be
-  // used: it comes after what its pages wait for.
+  // Find what stands behind a handle. False, or null: there is none with this handle. Work is going
+  // to be put on a stream that is found here, so it is made to wait for pages that were sent before
+  // (pages.h). The handles 0 and 1 are the legacy stream.
   bool find(uint64_t handle, CUstream *stream);
   bool find(uint64_t handle, Stream *stream);
   bool find(uint64_t handle, CUevent *event);
   bool find(uint64_t handle, CUfunction *function);
   Function *find_function(uint64_t handle) { return functions_.find(handle); }
-  // The same for calls that only wait for it.
+  // The same for calls that put no work on the stream, and only wait for it.
   bool peek(uint64_t handle, Stream *stream);
   bool peek(uint64_t handle, CUevent *event) { return find(handle, event); }
-  // The handle is free from now on.
+  // Find it and free the handle; what was found is the caller's, who retires it.
   bool take(uint64_t handle, CUstream *stream);
   bool take(uint64_t handle, CUevent *event);
-  // Destroys what was taken; when somebody waits for it, after that.
+  // Destroy what was taken, or leave that to the last who waits for it. The driver's result.
   CUresult retire(CUstream stream);
   CUresult retire(CUevent event);
-  // Other processes may open it by a share name, which goes when the event does.
+  // Notes that other processes may open the event by a share name, which goes when the event does.
   void note_exported(uint64_t event) { exported_events_.insert(event); }
+  // Frees the handles of all functions of a module.
   void drop_functions_of(const Module *module);
-  // Destroys all of them; the first error.
+  // Destroys all objects and frees all handles; returns the first error. No work is under way.
   CUresult release();
 
   size_t stream_count() const { return stream_count_; }
@@ -64,27 +66,32 @@ class Objects {
 
   // ---- waiting ---------------------------------------------------------------------------------
 
-  // Whether nothing is left to wait for, as far as that is asked in a moment; errors count as that.
+  // Whether all work of the session is done. Errors count as done. With very many streams it says
+  // no without asking them, as that would take too long.
   bool done();
-  // The same, however many streams there are to be asked.
+  // The same, but asks however many streams there are.
   bool all_done();
-  // Any thread.
+  // Whether the work of a stream, or what an event has recorded, is done. Any thread.
   bool done(const Stream &stream) { return done(stream.object); }
   bool done(CUstream stream) { return driver_.cuStreamQuery(stream) != CUDA_ERROR_NOT_READY; }
   bool done(CUevent event) { return driver_.cuEventQuery(event) != CUDA_ERROR_NOT_READY; }
   // Whether a copy queued on the stream now would run at once.
   bool quiet(const Stream &stream);
 
-  // Keeps what is waited for from being destroyed. Any thread.
+  // Keep a stream or event from being destroyed between the two, while somebody waits for it. Any
+  // thread.
   void pin(void *object);
   void unpin(void *object);
 
-  // Streams that were destroyed with work pending are waited for with all others. `orphans` is what
-  // was read before such a wait began: who is added meanwhile stays. Any thread.
+  // Orphans are streams that were destroyed while they had work; whoever waits for all streams
+  // waits for these as well. Returns how many there are. Any thread.
   uint64_t orphans() const { return orphans_.load(); }
+  // To be called after such a wait, with the number that was read before it: if none was added
+  // meanwhile, there are none any more.
   void forget_orphans(uint64_t orphans) { orphans_.compare_exchange_strong(orphans, 0); }
 
-  // A stream beside those of the guest; false: there are as many as it may have. Any thread.
+  // Counts a stream that the session makes beside those of the guest, until it is given back.
+  // False: there are as many as may be. Any thread.
   bool take_side_stream();
   void give_side_stream() { side_streams_.fetch_sub(1); }
 

@@ -13,21 +13,25 @@ class Pages {
  public:
   explicit Pages(const Driver &driver) : driver_(driver) {}
 
-  // Made when it is first needed; null when the driver refuses.
+  // Returns the stream of the pages, which is made when it is first needed; null when the driver
+  // refuses. Any thread.
   CUstream stream();
-  // Copies to the device have been queued on it.
+  // Says that copies of pages to the device have been queued on it. The driver's result.
   CUresult sent();
-  // What is queued on `stream` from now on comes after them. `seen`: how far that is so already.
+  // Makes what is queued on `stream` from now on come after all copies of pages that were sent.
+  // `seen` is kept with each stream: how many it is behind already.
   void order(CUstream stream, uint64_t &seen) {
     if (seen != sent_) [[unlikely]]
       put_behind(stream, seen);
   }
-  // Whether they are there; and waits until they are: what runs next was queued before them.
+  // Whether all pages that were sent are there.
   bool here() const;
+  // Waits until they are, for work that was queued before them and may run next.
   void arrive();
+  // `seen` of the legacy stream.
   uint64_t &seen_by_legacy() { return seen_by_legacy_; }
 
-  // All work is done; what the session had on the device goes.
+  // Destroys what the session has for this on the device. All work is done. The first error.
   CUresult release();
 
  private:

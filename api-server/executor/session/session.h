@@ -77,8 +77,8 @@ struct SessionOptions {
   // is told `kernel_sentence` and the kernel's name.
   std::chrono::milliseconds most_kernel{0};
   std::string kernel_sentence;
-  // How long the device may take to come to rest once the session is over: when the guest has
-  // left, and when it is to be over now.
+  // How long the device may take to come to rest once the session is over: when the guest has left,
+  // and when it is to be over now.
   std::chrono::milliseconds patience{10000};
   std::chrono::milliseconds stop_patience{1000};
   // Called for each module that it uses, once, from any thread of the session; may be empty.
@@ -89,11 +89,13 @@ struct SessionOptions {
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  // Throws Error.
+  // Begins a session on a connection on which the Welcome was sent; it lives until it has called
+  // on_end. The device must have no other session. Throws Error.
   static std::shared_ptr<Session> start(std::shared_ptr<Device> device, SessionOptions options);
   ~Session();
 
-  // Ends it from the server's side; the guest is told why.
+  // Ends the session from the server's side; the guest is told why. Returns at once: on_end is
+  // called later. Any thread.
   void stop(const std::string &message);
   const std::shared_ptr<Counters> &counters() const { return counters_; }
 
@@ -105,13 +107,14 @@ class Session : public std::enable_shared_from_this<Session> {
   Arrays &arrays() { return arrays_; }
   Textures &textures() { return textures_; }
   Uploads &uploads() { return uploads_; }
+  // Whether the guest may ask for uploads by hash.
   bool may_ask_for_uploads() const { return upload_cache_; }
-  // Null: it may not, or there is no folder for them.
+  // The uploads that are kept for it; null when it may not ask, or there is no folder for them.
   const KeptUploads &kept_uploads() const { return kept_uploads_; }
   Transfers &transfers() { return transfers_; }
-  // Null until the guest has asked for it.
+  // The memory shared with the guest; null until the guest has asked for it.
   Region *region() { return region_.get(); }
-  // Null: this connection or this driver does not allow it.
+  // Makes it; null when this connection or this driver does not allow it.
   Region *open_region();
   Graphs &graphs() { return graphs_; }
   Links &links() { return links_; }
@@ -120,11 +123,12 @@ class Session : public std::enable_shared_from_this<Session> {
   StreamWaits &stream_waits() { return stream_waits_; }
   Pages &pages() { return pages_; }
   Counters &count() { return *counters_; }
+  // The number of the command that is being carried out. The leader's.
   uint64_t sequence() const { return sequence_; }
   uint64_t id() const { return id_; }
   const Sharer &sharer() const { return memory_.sharer(); }
   const Program &program() const { return program_; }
-  // The session is over when that of a peer is: the connection to it has an end then.
+  // Takes a connection to a peer's session (memory/peers.h): when that ends, this session does.
   void watch_peer(int fd);
   bool is_ending() const { return ending_.load(); }
   // Nobody is there to see what comes of waiting, though what it sent may still be taken up.
@@ -136,36 +140,45 @@ class Session : public std::enable_shared_from_this<Session> {
   Objects &objects() { return objects_; }
   // From any thread.
   Answers &answers() { return answers_; }
-  // Whether the guest may have one more (session_limits.h); says so in the log otherwise.
+  // Whether the guest may have one more object of this kind (session_limits.h); the first time that
+  // it may not, the log says so.
   template <class T>
   bool has_room();
 
   // Tells the counters how much memory the guest has now.
   void count_memory();
+  // Whether all of these device addresses are the session's to use.
   bool reachable(uint64_t address, uint64_t size) { return memory_.reachable(address, size); }
 
-  // The rest of a bulk frame.
+  // Receives the payload of the bulk frame being carried out: `length` bytes and their padding, for
+  // which `to` has room. The frame is overwritten. False when the connection has ended, and so has
+  // the session then. The leader's.
   bool payload(void *to, size_t length);
 
-  // The result of a posted command. By the leader.
+  // To be called once for each posted command, with its result: an error is told to the guest, and
+  // with the next answer. The leader's.
   void posted(uint16_t op, CUresult result) {
     idle_owed_ = true;
     ++posted_count_;
     if (result != CUDA_SUCCESS) [[unlikely]]
       answers_.fault(op, result, posted_count_);
   }
-  // What the driver may wait for the whole device in, and so for the guest: aside then.
+  // Carries out a posted command in which the driver may wait for the whole device, and so for a
+  // function of the guest: on another thread while such a function is pending.
   void posted_aside(uint16_t op, std::function<CUresult()> work);
-  // The guest broke a rule: the session ends. From any thread.
+  // Ends the session because the guest broke a rule, which `what` says for the log. From any
+  // thread.
   void violation(const std::string &what);
 
   // ---- waiting ---------------------------------------------------------------------------------
 
+  // As ThreadPool's.
   bool hand_over() { return threads_.hand_over(); }
   void post(std::function<void()> job) { threads_.post(std::move(job)); }
 
-  // Carries out a driver call that may block and answers it. When there is something to wait for,
-  // another thread leads meanwhile.
+  // Carry out a driver call that may block, `block`, and answer it. When there is something to wait
+  // for, another thread leads meanwhile. The first waits for all streams, the second for one, the
+  // third for an event.
   template <class Block>
   void wait(uint64_t request, Block block) {
     if (!transfers_.pending() && objects_.done()) return answers_.synchronised(request, block());
@@ -201,9 +214,10 @@ class Session : public std::enable_shared_from_this<Session> {
     transfers_.settle(sequence);
     answers_.synchronised(request, result);
   }
-  // The answer of a query that is not NOT_READY.
+  // Answers a query whose result is not CUDA_ERROR_NOT_READY.
   void answer_query(uint64_t request, CUresult result);
-  // Tells the guest when the event is done. `own`: the event is destroyed then.
+  // Tells the guest later, once the event is done, that what `handle` names is done. `own`: the
+  // event was made for this and is destroyed then.
   void watch(uint64_t handle, uint64_t request, CUevent event, bool own);
 
   // ---- modules ---------------------------------------------------------------------------------
@@ -211,24 +225,26 @@ class Session : public std::enable_shared_from_this<Session> {
   LoadedModules &loaded() { return loaded_; }
   PendingImages &pending_images() { return pending_images_; }
   ExpectedModules &expected() { return expected_; }
-  // The program's next session may expect it.
+  // Notes that the guest uses the module, so that the program's next session may expect it.
   void note_used(const Module &module);
-  // While limits of the context are read and set.
+  // Is held while limits of the context are read and set.
   std::mutex &limits_mutex() { return limits_mutex_; }
   // Loads a library unless it takes more of the device's memory than modules may. Any thread, one
   // at a time.
   CUresult load_module(std::shared_ptr<const Image> image, Compiling *compiling,
                        std::unique_ptr<Module> *module);
-  // Room for images changes hands; a sum that is wrong ends the session.
+  // To be called when the guest takes a module that was expected, and when one is unloaded.
   void claimed(const Module &module);
   void unloaded(const Module &module);
   // Whether the heap of kernels can no longer be set to another size. Any thread.
   bool heap_is_fixed();
+  // Makes a variable of a module memory that the guest may use.
   void make_reachable(Module *module, const Variable &variable);
   ImageRoom &image_room() { return image_room_; }
   void drop_functions_of(const Module *module);
 
-  // Waits for all work and gives back everything the session owns, or all that is the context's.
+  // Waits for all work and gives back everything that the session owns (`over`), or all that a
+  // reset of the context ends.
   CUresult reset(bool over);
 
  private:

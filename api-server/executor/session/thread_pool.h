@@ -18,29 +18,31 @@ namespace outboard {
 
 class ThreadPool {
  public:
-  // `bind` prepares each thread; `lead` decodes until it hands the lead over or the session is
-  // over.
+  // Each new thread calls `bind` first. `lead` is called by the thread that leads; it returns when
+  // that thread has handed the lead over or the session is over.
   ThreadPool(std::function<void()> bind, std::function<void()> lead);
   ~ThreadPool();
 
+  // Makes the first thread, which leads.
   void start();
 
-  // The calling thread leads, and gives that up. False when no more threads are to be had: then it
-  // still leads, and what it does next keeps the others waiting.
+  // Gives the lead to another thread. For the thread that leads. False when no more threads are to
+  // be had: it still leads then, and what it does next keeps other commands waiting.
   bool hand_over();
   // Whether the calling thread still leads.
   static bool leads();
 
-  // Runs `job` on a thread of its own, once one is to be had.
+  // Runs `job` on a thread that does nothing else meanwhile, once one is to be had. Any thread.
   void post(std::function<void()> job);
 
-  // For the leader: waits until no other thread does anything. It must be certain that they end.
+  // For the leader: waits until no other thread does anything. What they do must be certain to end.
   void wait_alone();
-  // For the leader: nobody is to lead any more, threads leave when they have nothing to do.
+  // For the leader: says that nobody is to lead any more, so that threads leave when they have
+  // nothing to do.
   void dismiss();
-  // After the leader has returned from `lead` for good.
+  // Waits for all threads to end, after the leader has returned from `lead` for good.
   void join();
-  // Instead of join, for threads that will never come back.
+  // Instead of join: leaves threads behind that will never come back.
   void abandon();
 
  private:

@@ -23,7 +23,7 @@ struct answer {
   int32_t result;
   _Bool done;
   _Bool deferred;  // nobody waits: freed when it is done
-  _Bool unasked;  // nobody has asked: the answer of a module that was expected (WIRE_EXPECTED)
+  _Bool unasked;   // nobody has asked: the answer of a module that was expected (WIRE_EXPECTED)
   uint8_t small[128] __attribute__((aligned(8)));
 };
 

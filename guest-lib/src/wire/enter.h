@@ -60,7 +60,7 @@ void guest_watch_contexts(_Bool some_inactive);
 // Whether this process was forked off during or after cuInit.
 _Bool guest_is_child(void);
 
-// ---- errors of the session that the thread is in (session.h) -------------------------------------
+// ---- errors of the session that the thread is in (session.h) ------------------------------------
 
 // Notes an error of posted work. The first is kept for the next call that synchronises; one from
 // which a GPU does not recover poisons the context.
