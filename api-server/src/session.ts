@@ -55,7 +55,10 @@ export class SlotSession {
     this.#connection = connection;
   }
 
-  /** Everything that can fail for a reason the guest should be told. Nothing is sent yet. */
+  /**
+   * Chooses the window and makes the Welcome: everything that can fail for a reason that the guest is to be
+   * told. Nothing is sent yet. Throws; an error with a `code` of the monitor's table is told as that.
+   */
   prepare() {
     const snapshot = this.#native.snapshot(this.#device);
     const window = this.#placeWindow(snapshot);
@@ -109,8 +112,8 @@ export class SlotSession {
   }
 
   /**
-   * Sends the Welcome and gives the connection to the executor. `onEnd` is called once, later;
-   * `onUsed` perhaps after it, as they come from different threads.
+   * Sends the Welcome and gives the connection to the executor, after `prepare` has succeeded. `onEnd` is
+   * called once, later, also where this fails; `onUsed` perhaps after it, as they come from different threads.
    */
   begin(onEnd: OnEnd, onUsed: OnUsed = () => {}) {
     const { fd } = this.#connection;

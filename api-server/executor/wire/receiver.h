@@ -15,17 +15,22 @@ namespace outboard {
 
 class Receiver {
  public:
-  // Bytes that arrived before the session began come first.
+  // `leftover` are bytes that arrived before the session began; they come first. `fd` stays the
+  // caller's. Throws Error when they are more than the buffer holds.
   Receiver(int fd, std::span<const uint8_t> leftover, Counters &counters);
 
   // What has arrived and not been consumed; 8-byte aligned in memory.
   const uint8_t *data() const { return buffer_.get() + head_; }
   size_t available() const { return tail_ - head_; }
 
-  // Waits until `need` bytes (at most kFrameSpace) are available. False at the end of the stream.
+  // Waits until `need` bytes (at most kFrameSpace) are available. False when the connection has
+  // ended, which errno explains: ENOTCONN where the guest closed it, ETIMEDOUT where the network
+  // was given up. What data() has returned is not valid any more, here and in the next function.
   bool fill(size_t need);
   // Takes up what is there without waiting; true when there was nothing.
   bool nothing_readable();
+  // Says that so many of the available bytes are done with. They stay where they are until the next
+  // fill or payload.
   void consume(size_t bytes) { head_ += bytes; }
 
   // Takes up what has arrived and moves nothing of what is there. False when there is no more room
@@ -35,8 +40,10 @@ class Receiver {
   bool look_ahead(size_t offset, void *to, size_t size) const;
   int fd() const { return fd_; }
 
-  // Moves the next `length` bytes to `to`, which has room for `padded`, the bytes consumed.
+  // Receives the next `length` bytes into `to`, and consumes `padded` bytes, for which `to` has
+  // room. False when the connection has ended.
   bool payload(void *to, size_t length, size_t padded);
+  // Consumes so many bytes, and waits for them. False when the connection has ended.
   bool discard(size_t bytes);
 
   static constexpr size_t kFrameSpace = 64 << 10;
@@ -48,8 +55,8 @@ class Receiver {
   void make_room(size_t need);
 
   static constexpr size_t kSize = 256 << 10;
-  // After a large payload another one is likely: little is read beyond the next header, so that
-  // its payload need not be copied out of the buffer.
+  // After a large payload another one is likely: little is read beyond the next header, so that its
+  // payload need not be copied out of the buffer.
   static constexpr size_t kAfterBulk = 4 << 10;
   static constexpr size_t kLargePayload = 128 << 10;
 

@@ -7,22 +7,26 @@
 #include "cuda_driver.h"
 #include "memory/memory.h"
 
-// CUDA_SUCCESS when [address, address + size) lies in one live allocation or module variable, or in
-// mappings side by side, and the device may use it. What the host shares of it is the device's from
-// now on; with the second, for it to read.
+// Check a range of device addresses before work of the thread's session uses it. CUDA_SUCCESS when
+// [address, address + size) lies in one live allocation or module variable, or in mappings side by
+// side, and the device may use it; otherwise the error that the program gets. Pages of it that the
+// host shares are made ready for the device; memory_check_source is for work that only reads them.
+// The lock of memory is not held.
 CUresult memory_check(uint64_t address, uint64_t size);
 CUresult memory_check_source(uint64_t address, uint64_t size);
-// The allocation that holds `address`. False when there is none.
+// Sets *found to the allocation that holds `address`. False when there is none.
 _Bool memory_find(uint64_t address, struct allocation *found);
-// The same with the lock of memory held.
+// Does the same for a caller that holds the lock of memory.
 _Bool memory_find_locked(uint64_t address, struct allocation *found);
 // Whether an address is the device's: inside the window or in a module's variable, and not pinned
 // memory that the device has nothing of.
 _Bool memory_is_device(const void *pointer);
-// Whether it is the host's as well.
+// Whether an address of the device's is one of the host's as well: managed memory, and pinned
+// memory that the device reaches.
 _Bool memory_is_shared(const void *pointer);
 
-// Bytes an operation touches; UINT64_MAX when the numbers overflow, which no range holds.
+// Return how many bytes an operation touches, from the first to behind the last; UINT64_MAX when
+// the numbers overflow, which no range holds.
 static inline uint64_t span_1d(uint64_t count, uint64_t element) {
   uint64_t bytes;
   return __builtin_mul_overflow(count, element, &bytes) ? UINT64_MAX : bytes;
@@ -36,8 +40,10 @@ static inline uint64_t span_2d(uint64_t pitch, uint64_t height, uint64_t width) 
   return bytes;
 }
 
-// What a fill touches: `height` rows of `width` elements of `unit` bytes. Where it begins and the
-// pitch are multiples of that; one row has no use for a pitch, and nothing is nowhere.
+// Checks a fill of `height` rows of `width` elements of `unit` bytes, rows `pitch` bytes apart, as
+// memory_check does. CUDA_ERROR_INVALID_VALUE unless the address and the pitch are multiples of the
+// unit and the pitch holds a row. The pitch of a single row does not matter, and a fill of nothing
+// is always in order.
 static inline CUresult memory_check_fill(uint64_t address, uint64_t pitch, uint64_t height,
                                          uint64_t width, uint64_t unit) {
   uint64_t row = span_1d(width, unit);

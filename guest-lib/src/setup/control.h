@@ -11,22 +11,23 @@
 #include "setup/device_description.h"
 #include "wire.h"
 
-// Who asks, and what the environment asks for.
+// Fills a Hello with who asks and with what the environment asks for.
 void control_hello(outboard_Hello *hello, const struct config *config);
 
-// Preface and Hello in `out`, WIRE_CONTROL_MAX bytes. Returns their length, 0 after logging why
-// not.
+// Writes preface and Hello into `out`, which has WIRE_CONTROL_MAX bytes. Returns their length, or 0
+// after what is wrong is in the log.
 size_t control_write_hello(uint8_t *out, const outboard_Hello *hello);
 
-// How long the message behind a preface is. False, and a line in the log, when it is none.
+// Sets *length to how many bytes the message behind a preface has. False, and a line in the log,
+// when it is no preface of ours.
 _Bool control_read_preface(const uint8_t *preface, uint32_t *length);
 
-// The answer in a preface and its message: Queued, Welcome or Refusal. On anything else logs what
-// is wrong and returns the CUresult the program gets.
+// Decodes the answer in a preface and its message: Queued, Welcome or Refusal. For anything else it
+// logs what is wrong and returns the error that the program gets.
 CUresult control_read_answer(const uint8_t *preface, const uint8_t *message, uint32_t length,
                              outboard_Answer *answer);
 
-// The devices of a Welcome.
+// Reads the devices of a Welcome, as many as it has (devices_count).
 void control_devices(const outboard_Welcome *welcome, struct device devices[DEVICES_MAX]);
 
 #endif

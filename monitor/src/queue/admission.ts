@@ -9,7 +9,11 @@ import { usualWithin } from '../devices/memory-rule.js';
 import { formatExactBytes } from '../options/values.js';
 import { allowedGpus, check, classFor, type Tenant, type TenantUsage } from '../tenants/tenants.js';
 
-/** Throws the OutboardError that the guest is refused with. `tenant` null: there are none here. */
+/**
+ * Returns what the guest asks for, as the queue and the placement policies see it. Throws the OutboardError
+ * that the guest is refused with, where this server or the tenant's limits can never give it. `tenant` is null
+ * where the server has no tenants.
+ */
 export function admit(
   hello: Hello,
   state: ServerState,

@@ -10,13 +10,13 @@ import type { SessionRequest } from '../../policies/state.js';
  */
 export type WaitsFor = 'others' | 'own sessions' | 'own limit' | 'own process' | 'no session';
 
-/** Where others may pass a waiter, at most so many do; after them, others wait behind it. */
+/** At most so many others pass a waiter that may be passed; after them, all others wait behind it. */
 export const passedMost = 100;
 
 export interface Waiter {
   readonly request: Pick<SessionRequest, 'tenant'>;
   waitsFor: WaitsFor;
-  /** How many have passed it. */
+  /** How many others were served before it since it came. */
   passed: number;
 }
 
@@ -26,12 +26,12 @@ function goesFirst({ waitsFor, request }: Waiter, tenant: string): boolean {
   return waitsFor === 'others' || waitsFor === 'own process';
 }
 
-/** `skip`: whether one that fits may pass others. */
+/** Whether others may be served before this waiter. `skip`: whether whoever fits may pass others in general. */
 export function mayBePassed({ passed, waitsFor }: Waiter, skip: boolean): boolean {
   return (skip || waitsFor === 'own process') && passed < passedMost;
 }
 
-/** The first of `waiters` behind whom a new one of `tenant` has to wait; undefined: there is none. */
+/** Returns the first of `waiters` behind whom a new one of `tenant` has to wait; undefined: there is none. */
 export function inTheWay(
   waiters: Iterable<Waiter>,
   tenant: string,

@@ -1,4 +1,4 @@
-// Where a request goes now: the policy's choice among the processes that its tenant may have.
+// Asks the placement policy where a request goes now, among the slots whose processes its tenant may have.
 import {
   type PlacementParameters,
   type PlacementPolicy,
@@ -23,17 +23,17 @@ export class Placer {
   readonly #options: PlacerOptions;
   readonly #pool: Pool;
   readonly #stateOf: (gpus: GpuState[]) => ServerState;
-  /** Whether a process serves one tenant only. */
+  /** Whether a process serves one tenant only. Set once, when the slots are warm. */
   newProcess = false;
 
-  /** `stateOf`: completes these GPUs, as a tenant may use them, to the state that policies see. */
+  /** `stateOf` makes the state that policies see of GPUs as the pool has them. */
   constructor(options: PlacerOptions, pool: Pool, stateOf: (gpus: GpuState[]) => ServerState) {
     this.#options = options;
     this.#pool = pool;
     this.#stateOf = stateOf;
   }
 
-  /** Null: it has to wait. */
+  /** Returns a place on each GPU that is asked for. Null: the request has to wait. Nothing is reserved. */
   place(request: SessionRequest): Placement[] | null {
     const { placement, parameters } = this.#options;
     const pool = this.newProcess ? this.#pool.stateFor(request.tenant) : this.#pool.state;
@@ -53,6 +53,7 @@ export class Placer {
     for (const one of soon ?? []) this.#pool.renew(one, request.tenant);
     return soon !== null;
   }
+
   /** Which sessions keep a request from being placed now: it is tried as if they were gone. */
   waitsFor(request: SessionRequest): WaitsFor {
     if (this.#fitsBeside(request, ({ tenant }) => tenant === request.tenant)) return 'others';

@@ -17,18 +17,22 @@ export class Queue<T> {
     return this.#waiting[0];
   }
 
+  /** Adds one at the end, and tells it its position. */
   append(one: T) {
     this.#waiting.push(one);
     this.#tell(one, this.#waiting.length);
   }
 
-  /** Puts one back whose turn had come and whose slot was lost. The others have to be told. */
+  /**
+   * Puts one back whose turn had come and whose slot was lost, before the first for whom `isLater` is true.
+   * The caller has to tell all their positions.
+   */
   putBack(one: T, isLater: (other: T) => boolean) {
     const index = this.#waiting.findIndex(isLater);
     this.#waiting.splice(index < 0 ? this.#waiting.length : index, 0, one);
   }
 
-  /** Returns false when it was not there. The others have to be told. */
+  /** Takes one out; returns false when it was not there. The caller has to tell the others their positions. */
   remove(one: T): boolean {
     const index = this.#waiting.indexOf(one);
     if (index < 0) return false;
@@ -36,7 +40,7 @@ export class Queue<T> {
     return true;
   }
 
-  /** Empties the queue. */
+  /** Empties the queue, and returns who was in it, head first. */
   takeAll(): T[] {
     return this.#waiting.splice(0);
   }

@@ -53,7 +53,10 @@ export class Reservations {
     this.#onExpired = onExpired;
   }
 
-  /** Keeps the places of a group but the first, and returns their tickets. Their time begins with `open`. */
+  /**
+   * Keeps the places of a group's sessions other than the first, and returns a ticket for each. `newId` gives
+   * each session its number. The time for which they are kept begins with `open`.
+   */
   keep(
     group: Group,
     request: SessionRequest,
@@ -117,22 +120,22 @@ export class Reservations {
     }
   }
 
-  /** What is kept there; undefined: nothing is. */
+  /** Returns the reservation of that slot of that GPU; undefined: there is none. */
   at(gpu: number, slot: number): Reservation | undefined {
     return this.#find(({ placement }) => placement.gpu === gpu && placement.slot === slot);
   }
 
-  /** Who waits for the process of its place. */
+  /** The visitors that wait for the process of the place that is kept for them. */
   get waiting(): Visitor[] {
     return [...this.#all].flatMap(({ visitor }) => visitor ?? []);
   }
 
-  /** Where it waits. */
+  /** Returns the reservation for whose process a visitor waits. */
   of(visitor: Visitor): Reservation | undefined {
     return this.#find((reservation) => reservation.visitor === visitor);
   }
 
-  /** Placement and limits count kept places like sessions that have begun. */
+  /** Returns the kept places of a GPU as sessions, since placement and limits count them like these. */
   statesOn(gpu: number, now: number): SessionState[] {
     return [...this].filter(({ placement }) => placement.gpu === gpu).map((one) => state(one, now));
   }

@@ -1,4 +1,4 @@
-// A client that has said its Hello: it waits, or its session runs.
+// A visitor is a client whose Hello was read and that was admitted. It waits for a place, or has its session.
 import type { Hello } from '../../../api-server/src/control.js';
 import type { QueuedState, SessionRequest } from '../../policies/state.js';
 import type { QueueView } from '../base/view.js';

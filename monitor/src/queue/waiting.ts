@@ -1,4 +1,5 @@
-// Who has said Hello and has no process yet: in the queue, or where a place is kept for it.
+// The visitors that have no process yet: they wait in the queue, or for the process of a place that is kept for
+// them. Also the one way in which guests are refused.
 
 import { OutboardError } from '../base/errors.js';
 import type { Observer } from '../base/view.js';
@@ -35,19 +36,19 @@ export class Waiting {
     this.reservations = new Reservations(pool, claimSeconds, onExpired);
   }
 
-  /** From here on `left` knows the visitor by its client. */
+  /** A visitor has come. From here on `left` knows it by its client, whether it waits or not. */
   enter(visitor: Visitor) {
     this.#visitors.set(visitor.client, visitor);
   }
 
-  /** The client is gone; undefined: it did not wait. */
+  /** A client is gone. Returns its visitor if that has waited, which it does no longer. */
   left(client: Client): Visitor | undefined {
     const visitor = this.#visitors.get(client);
     this.#visitors.delete(client);
     return visitor && this.leave(visitor) ? visitor : undefined;
   }
 
-  /** Returns false when it did not wait. */
+  /** Takes a visitor out, and gives a place back that is kept for it. Returns false when it did not wait. */
   leave(visitor: Visitor): boolean {
     const reservation = this.reservations.of(visitor);
     if (reservation) {
@@ -74,12 +75,12 @@ export class Waiting {
     this.#tell();
   }
 
-  /** By the number that its session will have. */
+  /** Returns the visitor that waits and whose session will have this number. */
   numbered(id: number): Visitor | undefined {
     return [...this.queue, ...this.reservations.waiting].find((visitor) => visitor.id === id);
   }
 
-  /** Tells the guest why not. `tenant` null: not known. */
+  /** Tells a guest why it is refused, and ends its connection. `tenant` is null where it is not known. */
   refuse(client: Client, error: OutboardError, tenant: string | null) {
     this.#visitors.delete(client);
     client.refuse(error);
@@ -110,13 +111,14 @@ export class Waiting {
     return late.length > 0;
   }
 
+  /** Refuses all who wait in the queue. */
   dismissQueue(error: OutboardError) {
     for (const { client, request } of this.queue.takeAll()) {
       this.refuse(client, error, request.tenant);
     }
   }
 
-  /** Gives back what is kept, too. */
+  /** Refuses all who wait, and gives back all places that are kept. */
   dismissAll(error: OutboardError) {
     this.dismissQueue(error);
     for (const reservation of this.reservations) {

@@ -341,7 +341,10 @@ export class Server {
 
   // ---- who comes and waits ---------------------------------------------------------------------
 
-  /** `from`: where it comes from, and what the TLS front knows of a guest that came through it. */
+  /**
+   * Takes a connection, which is a stranger's until its Hello was read (`#arrived`). `from`: where it comes
+   * from, and what the TLS front knows of a guest that came through it.
+   */
   accept(socket: Socket, from: FrontPeer) {
     const stranger = this.#strangers.enter(addressOf(from.peer));
     if (stranger === 'full') {
@@ -365,6 +368,7 @@ export class Server {
     if (stranger.refusal) this.#waiting.refuse(client, stranger.refusal, null);
   }
 
+  /** A Hello was read. Finds the tenant, and sees to what the guest wants: a session, its next GPU, a report. */
   #arrived(client: Client, hello: Hello) {
     let known: string | null = null;
     const refused = (error: unknown) => {
@@ -386,7 +390,7 @@ export class Server {
     }
   }
 
-  /** Throws the refusal. */
+  /** A program has come for its first GPU: it is admitted, then served or queued. Throws the refusal. */
   #comes(client: Client, hello: Hello, tenant: Tenant | null) {
     const request = admit(hello, this.state, this.options.parameters, tenant);
     const { hopeless } = this.pool;

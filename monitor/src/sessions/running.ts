@@ -57,7 +57,11 @@ export class Running {
     this.#waiting = options.waiting;
   }
 
-  /** Gives the visitor the process of the place. Its session begins once the process is ready for it. */
+  /**
+   * Reserves the place and offers the visitor's connection to the process there, which has to be free. The
+   * session begins once the process says that it is prepared (`prepared`); `declined` or `lost` come instead
+   * where it cannot. `tickets`: those of the group's other sessions, for the Welcome of its first.
+   */
   begin(
     visitor: Visitor,
     seat: Seat,
@@ -110,7 +114,7 @@ export class Running {
     return this.#options.tenants?.named(tenant)?.limits;
   }
 
-  /** Ends it: its guest is told `message`. */
+  /** Ends a session from the server's side, and tells its guest `message`. `ended` or `lost` follows. */
   end(session: Session, message: string) {
     if (session.ending !== null) return;
     session.log.warn(message);
@@ -118,7 +122,7 @@ export class Running {
     if (session.begun) session.slot.end(message);
   }
 
-  /** Called about once a second. */
+  /** Ends sessions that have done nothing for too long. To be called about once a second. */
   endIdle() {
     // A program that works on one of its GPUs keeps the others, too.
     const idle = new Map<number, number>();
@@ -141,7 +145,10 @@ export class Running {
     return uploads !== null && (tenants === null || tenants.named(tenant)?.uploadCache === true);
   }
 
-  /** The process is ready for the session, which begins when its share of the GPU is known to the gate. */
+  /**
+   * The process is ready for the session. Once the gate knows the session's share of the GPU, the monitor lets
+   * go of the connection and tells the process to begin.
+   */
   async prepared(slot: Slot) {
     const session = this.sessions.get(slot);
     if (!session) return;
@@ -165,7 +172,7 @@ export class Running {
     return session.view(this.#options.pool.uuid(session.placement.gpu));
   }
 
-  /** The process cannot take the session. */
+  /** The process cannot take the session: the guest is refused with the code that the process gives. */
   declined(slot: Slot, code: string | null, message: string) {
     const session = this.#free(slot);
     if (session) {

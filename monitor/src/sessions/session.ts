@@ -25,6 +25,7 @@ export class Session {
   readonly slot: Slot;
   /** All sessions of its program, which has one on each of its GPUs. */
   readonly group: Group;
+  /** Which of these it is, in the order of the program's GPUs; 0: the first. */
   readonly ordinal: number;
   readonly log: Log;
   /** Milliseconds on performance's clock, as everywhere here. */
@@ -58,10 +59,12 @@ export class Session {
     this.log = slot.log.child({ session: this.id, ...which, ...whose, name, program, memory });
   }
 
+  /** Since it was placed. */
   get seconds(): number {
     return seconds(performance.now() - this.started);
   }
 
+  /** For how many seconds its guest had waited when it was placed. */
   get waited(): number {
     return seconds(this.started - this.visitor.arrived);
   }
@@ -89,6 +92,7 @@ export class Session {
     return this.slot.counters;
   }
 
+  /** As policies see it while it runs, and when it has ended. */
   get state(): SessionState {
     const { tenant, name, class: kind } = this.visitor.request;
     return {
@@ -113,6 +117,7 @@ export class Session {
     return { tenant, name, gpu, memory, peak, waited: this.waited, seconds: this.seconds };
   }
 
+  /** As operators see it; `uuid` is its GPU's. */
   view(uuid: string): SessionView {
     const { request, hello, client } = this.visitor;
     const { gpu, slot, memory } = this.placement;

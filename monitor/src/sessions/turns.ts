@@ -1,5 +1,5 @@
-// How visitors get from the queue into a slot, each in its turn; or, where a place is kept for them, into
-// that.
+// Gives visitors their turns: finds places for those that come and for those in the queue, and lets their
+// sessions begin there (running.ts). Where a place is kept for a visitor, it gets that.
 
 import type { ServerState, SessionRequest } from '../../policies/state.js';
 import { waitsForProcess, withinTenant } from '../queue/admission.js';
@@ -41,7 +41,11 @@ export class Turns {
     return inTheWay(this.#options.waiting.queue, tenant, this.#options.skip);
   }
 
-  /** Serves a new one that is not in the queue yet. False: it has to wait, because of `before` or by itself. */
+  /**
+   * Serves a visitor that has just come and is not in the queue. `before` is what `inTheWay` has returned for
+   * it. False: it has to wait, behind that one or because there is no place now. True: its session is on its
+   * way, or its guest has gone.
+   */
   comes(visitor: Visitor, before: Waiter | undefined): boolean {
     if (before) {
       visitor.waitsFor = before.waitsFor;
@@ -52,7 +56,7 @@ export class Turns {
     return served;
   }
 
-  /** To be called when something has become free. */
+  /** Serves those in the queue for whom there is a place. To be called when something has become free. */
   serve() {
     const { waiting, skip } = this.#options;
     // Where a tenant's limit leaves too little for one, it does for others that ask for the same.
@@ -68,7 +72,7 @@ export class Turns {
     });
   }
 
-  /** Returns false when there is no place for it now. */
+  /** Places a visitor and begins its session. Returns false when there is no place for it now. */
   #offer(visitor: Visitor): boolean {
     const { waiting, running, newId } = this.#options;
     const request = this.within(visitor.request);
@@ -89,7 +93,10 @@ export class Turns {
     return true;
   }
 
-  /** The guest for whom the place is kept has come: it gets the process there, if that is warm. */
+  /**
+   * Begins the session for which a place is kept, if its guest has come and the process there is free. To be
+   * called when either has become so.
+   */
   fill(reservation: Reservation) {
     const { waiting, running, pool } = this.#options;
     const { visitor, seat, placement } = reservation;

@@ -308,7 +308,7 @@ export class Pool {
       : null;
   }
 
-  /** The place gets a process that has served nobody, if the one there has served another tenant. */
+  /** Ends a free process that has served another tenant than this one; a new one takes its place. */
   renew(placement: Placement, tenant: string) {
     const place = this.#at(placement.gpu, placement.slot);
     const { slot } = place;
@@ -323,7 +323,7 @@ export class Pool {
     return Math.max(0, ...this.#places().map(({ slot }) => slot.startSeconds ?? 0));
   }
 
-  /** From here on nothing else is placed there, even when its process is replaced. */
+  /** Reserves a slot and its memory until `release`, also across the replacement of its process. */
   reserve({ gpu, slot, memory }: Placement) {
     this.#at(gpu, slot).reserved = memory;
     this.#grow(gpu);

@@ -62,7 +62,9 @@ export interface SlotEvents {
   onReady(slot: Slot): void;
   /** The device cannot be opened; `onExit` follows. */
   onFailed(slot: Slot, code: string | null, message: string): void;
+  /** The process is ready for the session that was offered: `begin` may be called. */
   onPrepared(slot: Slot): void;
+  /** The process cannot take the session that was offered; the slot is free again. */
   onDeclined(slot: Slot, code: string | null, message: string): void;
   /** Its session, which may be over by now, has used a module that the program's next one may expect. */
   onUsed(slot: Slot, session: bigint, module: ExpectedModule): void;
@@ -224,7 +226,10 @@ export class Slot {
     });
   }
 
-  /** Shows a client's connection to the process: `onPrepared` or `onDeclined` follows. */
+  /**
+   * Offers a session to the process, which has to be free: sends it the request and a descriptor of the
+   * client's connection. `onPrepared`, `onDeclined` or, where the process ends, `onExit` follows.
+   */
   offer(session: Session, handle: SocketHandle) {
     this.state = 'busy';
     this.#idle = undefined;
@@ -243,13 +248,13 @@ export class Slot {
     this.#send(session);
   }
 
-  /** The monitor has let go of the connection. */
+  /** Tells a prepared process to begin: the monitor has let go of the connection. `onEnded` or `onExit` follows. */
   begin() {
     this.#next = 'ended';
     this.#send({ type: 'begin' });
   }
 
-  /** Ends the session that has begun: the guest is told, `onEnded` or `onExit` follows soon. */
+  /** Ends the session that has begun, and tells its guest `message`: `onEnded` or `onExit` follows soon. */
   end(message: string) {
     if (this.state !== 'busy') return;
     this.#send({ type: 'end', message });
@@ -271,9 +276,10 @@ export class Slot {
     this.#killAfter(stopSeconds);
   }
 
-  /** Whether it ended because it was to be renewed. */
+  /** Whether the process has ended because of `renew`. */
   renewed = false;
 
+  /** Ends the process at once, by force: `onExit` follows. */
   kill() {
     this.#child.kill('SIGKILL');
   }
