@@ -69,8 +69,8 @@ uint64_t handle_mint_for_any(enum wire_kind kind, void *object) {
 }
 
 // Of every call, several times.
-static inline __attribute__((always_inline)) struct slot *merged_slot(enum wire_kind kind,
-                                                                      uint64_t handle) {
+static inline __attribute__((always_inline)) struct slot *slot_of(enum wire_kind kind,
+                                                                  uint64_t handle) {
   if (wire_handle_kind(handle) != kind) return NULL;
   struct slot *slot = slot_at(&tables[kind], wire_handle_index(handle));
   if (!slot || atomic_load_explicit(&slot->generation, memory_order_acquire) !=
@@ -84,25 +84,25 @@ static inline unsigned session_of(const struct slot *slot) {
 }
 
 void *handle_object(enum wire_kind kind, uint64_t handle) {
-  struct slot *slot = merged_slot(kind, handle);
+  struct slot *slot = slot_of(kind, handle);
   if (!slot) return NULL;
   session_follow(session_of(slot), CUDA_ERROR_INVALID_HANDLE);
   return atomic_load_explicit(&slot->object, memory_order_acquire);
 }
 
 unsigned handle_session(enum wire_kind kind, uint64_t handle) {
-  const struct slot *slot = merged_slot(kind, handle);
+  const struct slot *slot = slot_of(kind, handle);
   return slot ? session_of(slot) : SESSION_ANY;
 }
 
 _Bool handle_is_live(enum wire_kind kind, uint64_t handle) {
-  struct slot *slot = merged_slot(kind, handle);
+  struct slot *slot = slot_of(kind, handle);
   return slot && atomic_load_explicit(&slot->object, memory_order_acquire);
 }
 
 void *handle_retire(enum wire_kind kind, uint64_t handle) {
   pthread_mutex_lock(&lock);
-  struct slot *slot = merged_slot(kind, handle);
+  struct slot *slot = slot_of(kind, handle);
   void *object = slot ? atomic_exchange(&slot->object, NULL) : NULL;
   if (object) session_use(session_of(slot));
   pthread_mutex_unlock(&lock);
@@ -120,7 +120,7 @@ void handle_recycle(enum wire_kind kind, uint64_t handle) {
 _Bool handle_visit(enum wire_kind kind, uint64_t handle, void (*visit)(void *object, void *context),
                    void *context) {
   pthread_mutex_lock(&lock);
-  struct slot *slot = merged_slot(kind, handle);
+  struct slot *slot = slot_of(kind, handle);
   void *object = slot ? atomic_load(&slot->object) : NULL;
   if (object) visit(object, context);
   pthread_mutex_unlock(&lock);
