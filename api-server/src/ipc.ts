@@ -25,6 +25,7 @@
 import type { ExpectedModule } from './control.js';
 import type {
   CounterName,
+  DeviceOptions,
   DeviceSnapshot,
   KernelTime,
   NvmlFacts,
@@ -35,23 +36,11 @@ import type {
 /** Where the process finds its ends, behind stdin, stdout and stderr. */
 export const slotFds = { channel: 3, connections: 4, quotaPage: 5 } as const;
 
-export interface Open {
+/** The device to open. Its window is where it is by default, until a session wants another. */
+export interface Open extends Omit<DeviceOptions, 'windowBase' | 'windowSize'> {
   type: 'open';
   /** Where executor.node is. */
   build: string;
-  library: string;
-  ordinal: number;
-  /** Descriptor of the slot's quota page, as the process has inherited it. */
-  quotaPageFd: number | null;
-  /** Where images of modules are kept on disk, and how much of them; null: nowhere. */
-  moduleFolder: string | null;
-  moduleBytes: bigint;
-  /** The same for what tenants upload; bytes of each tenant. */
-  uploadFolder: string | null;
-  uploadBytes: bigint;
-  /** Of the host's memory, for images of a session's modules, and as much for kept ones; null: a
-   * gibibyte. */
-  imageBytes: bigint | null;
 }
 
 export interface Session {
@@ -83,6 +72,26 @@ export interface Session {
   /** Null: nothing is recorded. */
   trace: SessionTrace | null;
 }
+
+/** A session of nobody that may have nothing: what those begin with that care for a part of it. */
+export const emptySession: Session = {
+  type: 'session',
+  session: 0n,
+  memoryLimit: 0n,
+  pinnedLimit: 0n,
+  moduleLimit: 0n,
+  tenant: '',
+  group: 0n,
+  expected: [],
+  uploadCache: false,
+  windowBases: [],
+  windowSize: 0n,
+  leftover: new Uint8Array(),
+  gated: { copies: false, sets: false },
+  mostKernel: null,
+  tickets: [],
+  trace: null,
+};
 
 export type ToSlot =
   | Open

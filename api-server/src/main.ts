@@ -6,7 +6,7 @@ import { closeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { pino } from 'pino';
 import { Channel } from './channel.js';
-import { type FromSlot, type Open, type Session, slotFds, type ToSlot } from './ipc.js';
+import { emptySession, type FromSlot, type Open, slotFds, type ToSlot } from './ipc.js';
 import { type DeviceHandle, loadNative, type Native } from './native.js';
 import { type Connection, SlotSession } from './session.js';
 
@@ -114,25 +114,7 @@ function open({ type: _, build, ...options }: Open) {
 
 /** Everything but the connection, so that the first session finds compiled code. */
 function rehearse(native: Native, device: DeviceHandle) {
-  const request: Session = {
-    type: 'session',
-    session: 0n,
-    memoryLimit: 0n,
-    pinnedLimit: 0n,
-    moduleLimit: 0n,
-    tenant: '',
-    group: 0n,
-    expected: [],
-    uploadCache: false,
-    windowBases: [],
-    windowSize: 0n,
-    leftover: new Uint8Array(),
-    gated: { copies: false, sets: false },
-    mostKernel: null,
-    tickets: [],
-    trace: null,
-  };
-  new SlotSession(native, device, request, { fd: -1, close: () => {} }).prepare();
+  new SlotSession(native, device, emptySession, { fd: -1, close: () => {} }).prepare();
 }
 
 function decline(error: unknown) {

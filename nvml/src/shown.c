@@ -9,7 +9,6 @@
 #include "gather.h"
 #include "nvml_calls.h"
 #include "setup/clock.h"
-#include "setup/environment.h"
 #include "setup/log.h"
 
 // One answer serves the calls of a poll; after a failure a program may ask for long.
@@ -166,17 +165,10 @@ static void in_child(void) {
   asked = 0;
 }
 
-static void open_log(void) {
-  const char *level = environment("OUTBOARD_LOG");
-  if (!level) return;
-  const char *wrong = log_configure(level);
-  if (wrong) log_error("OUTBOARD_LOG=\"%s\": %s", level, wrong);
-}
-
 static nvmlReturn_t start(void) {
   static _Bool prepared;
   if (!prepared) {
-    open_log();
+    log_open();
     session_prepare();
     pthread_atfork(NULL, NULL, in_child);
     prepared = 1;

@@ -1,5 +1,5 @@
 // What the monitor tells an API server process, with what most tests do not care for.
-import type { Open, Session } from '../../src/ipc.js';
+import { emptySession, type Open, type Session } from '../../src/ipc.js';
 
 /** Nothing is held back or kept. */
 export function openMessage(given: Pick<Open, 'build' | 'library'> & Partial<Open>): Open {
@@ -18,23 +18,5 @@ export function openMessage(given: Pick<Open, 'build' | 'library'> & Partial<Ope
 
 /** A session of nobody in particular, on its own. */
 export function sessionMessage(given: Partial<Session> = {}): Session {
-  return {
-    type: 'session',
-    session: 1n,
-    memoryLimit: 1n,
-    pinnedLimit: 0n,
-    moduleLimit: 0n,
-    tenant: '',
-    group: 0n,
-    expected: [],
-    uploadCache: false,
-    windowBases: [],
-    windowSize: 0n,
-    leftover: new Uint8Array(),
-    gated: { copies: false, sets: false },
-    mostKernel: null,
-    tickets: [],
-    trace: null,
-    ...given,
-  };
+  return { ...emptySession, session: 1n, memoryLimit: 1n, ...given };
 }

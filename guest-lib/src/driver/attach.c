@@ -207,11 +207,7 @@ static CUresult start(const struct config *config) {
 // What is done once, before anything is tried, however often the program tries cuInit.
 static void begin(void) {
   hooks_set();
-  const char *level = environment("OUTBOARD_LOG");
-  if (level) {
-    const char *wrong = log_configure(level);
-    if (wrong) log_error("OUTBOARD_LOG=\"%s\": %s", level, wrong);
-  }
+  log_open();
   const char *stats = environment("OUTBOARD_STATS");
   int error = 0;
   if (stats && (error = stats_open(stats)))

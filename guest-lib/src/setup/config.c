@@ -193,8 +193,8 @@ static void read_traceparent(struct config *config, const char *value) {
   strcpy(config->traceparent, value);
 }
 
-static _Bool read_all(struct config *config) {
-  if (!read_servers(config, environment("OUTBOARD_SERVER"))) return 0;
+static _Bool read_all(struct config *config, const char *servers) {
+  if (!read_servers(config, servers)) return 0;
   if (!read_access_token(config)) return 0;
 
   unsigned long long number;
@@ -230,7 +230,7 @@ CUresult config_read(struct config *config) {
     log_error("OUTBOARD_SERVER is not set: name the GPU server, as in OUTBOARD_SERVER=gpu1:4460");
     return CUDA_ERROR_SYSTEM_NOT_READY;
   }
-  return read_all(config) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return read_all(config, servers) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 unsigned config_parts(const struct config *config) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "setup/clock.h"
+#include "setup/environment.h"
 
 _Atomic enum log_level log_level = LOG_OFF;
 static _Atomic enum log_level written = LOG_OFF;
@@ -53,6 +54,12 @@ const char *log_configure(const char *value) {
   // Asked for a log, but not clearly: better too much than nothing.
   write_from(LOG_WARN);
   return "OUTBOARD_LOG takes off, error, warn, info, debug or trace, optionally followed by :FILE";
+}
+
+void log_open(void) {
+  const char *value = environment("OUTBOARD_LOG");
+  const char *wrong = value ? log_configure(value) : NULL;
+  if (wrong) log_error("OUTBOARD_LOG=\"%s\": %s", value, wrong);
 }
 
 void log_write(enum log_level level, const char *format, ...) {

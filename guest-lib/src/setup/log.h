@@ -12,6 +12,8 @@ extern _Atomic enum log_level log_level;
 
 // OUTBOARD_LOG: LEVEL or LEVEL:FILE. Returns a sentence on what is wrong, or NULL.
 const char *log_configure(const char *value);
+// The same with what the environment says, if anything; what is wrong with it is said in the log.
+void log_open(void);
 
 // From now on it gets each line of level error and warn, without the time and a line's end, on the
 // thread that found what it says, which may hold locks.
