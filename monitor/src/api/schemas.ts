@@ -67,7 +67,9 @@ export const Session = Type.Object({
   id: Type.Integer(),
   group: Type.Object({
     session: Type.Integer({ description: "number of the first of its program's sessions" }),
-    lane: Type.Integer({ description: 'which of them this is, from 0' }),
+    ordinal: Type.Integer({
+      description: "which of its program's sessions on this server this is, from 0",
+    }),
     gpus: Type.Array(Type.Integer(), { description: 'of all of them, in order' }),
   }),
   tenant: Type.String(),

@@ -60,9 +60,9 @@ export interface SessionView {
   group: {
     /** Number of the first of them. */
     session: number;
-    /** Which of them this is; 0: the first. */
-    lane: number;
-    /** Of all, in order. */
+    /** Which of those on this server it is, in the order of the program's devices, from 0. */
+    ordinal: number;
+    /** The GPUs of all of them, in that order. */
     gpus: number[];
   };
   tenant: string;

@@ -124,7 +124,7 @@ export class Session {
     const counters = this.#used;
     return {
       id: this.id,
-      group: { session: this.group.id, lane: this.ordinal, gpus: [...this.group.gpus] },
+      group: { session: this.group.id, ordinal: this.ordinal, gpus: [...this.group.gpus] },
       tenant: request.tenant,
       name: request.name,
       program: hello.program,

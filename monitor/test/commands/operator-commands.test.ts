@@ -119,7 +119,7 @@ t.test('sessions: sorted, and JSON', async (t) => {
   const text = (await cli(api, ['sessions', '--sort', 'tenant'])).stdout;
   t.match(text, /^SESSION .*\n +4 .*\n +5 .*\n +3 .*\n\nWAITING/);
   t.match(text, / 0\.0 +- {2}a /, 'of one GPU');
-  const group = (lane: number) => ({ session: 3, lane, gpus: [0, 1] });
+  const group = (ordinal: number) => ({ session: 3, ordinal, gpus: [0, 1] });
   api.operations.sessions = [
     session(3, { group: group(0) }),
     session(4, { group: group(1), gpu: 1, slot: 1 }),

@@ -37,7 +37,7 @@ function session(id: number, on: number, given: Partial<SessionView> = {}): Sess
   const share = { received: 30 } as SessionView['share'];
   const memory = { limit: Number(4n * GiB), used: Number(GiB), peak: 0 };
   const who = { host: 'here', pid: 1000 + id, program: 'train' };
-  const group = { session: id, lane: 0, gpus: [on] };
+  const group = { session: id, ordinal: 0, gpus: [on] };
   return { id, group, gpu: on, ...who, memory, share, ...given } as SessionView;
 }
 
@@ -130,7 +130,7 @@ t.test('the session of the process itself', async (t) => {
 });
 
 t.test('the sessions of a program with several GPUs', async (t) => {
-  const group = (lane: number) => ({ session: 5, lane, gpus: [2, 0, 1] });
+  const group = (ordinal: number) => ({ session: 5, ordinal, gpus: [2, 0, 1] });
   const first = session(5, 2, { group: group(0) });
   const second = session(6, 0, { group: group(1) });
   const other = session(7, 0);

@@ -60,11 +60,11 @@ t.test('each GPU has a session, with what was asked for on each', async (t) => {
   const { sessions, gpus } = await stateOf(serving);
   t.match(
     sessions.toSorted((a, b) => a.id - b.id),
-    [0, 1, 2].map((lane) => ({
-      id: lane + 1,
-      gpu: lane,
+    [0, 1, 2].map((ordinal) => ({
+      id: ordinal + 1,
+      gpu: ordinal,
       program: 'gang',
-      group: { session: 1, lane, gpus: [0, 1, 2] },
+      group: { session: 1, ordinal, gpus: [0, 1, 2] },
       share: { request: 20 },
     })),
   );
@@ -209,7 +209,7 @@ t.test('a guest that goes leaves nothing behind, whenever it goes', async (t) =>
     (await stateOf(serving)).sessions.find(({ id }) => id === Number(session)),
     {
       state: 'running',
-      group: { session: Number(some.welcome.session), lane: 2, gpus: [0, 1, 2] },
+      group: { session: Number(some.welcome.session), ordinal: 2, gpus: [0, 1, 2] },
     },
   );
   await both.leave();
@@ -278,7 +278,7 @@ t.test('a process that dies while a program takes over its GPUs loses nobody', a
   await serving.logged({ msg: /waits for the next one there/, group: 5 }, from);
   t.not(uuidOf(await other.welcome()), '');
   const { sessions } = await stateOf(serving);
-  t.same(sessions.map(({ group, gpu }) => [group.session, group.lane, gpu]).sort(), [
+  t.same(sessions.map(({ group, gpu }) => [group.session, group.ordinal, gpu]).sort(), [
     [5, 0, 0],
     [5, 1, 1],
   ]);
@@ -337,7 +337,7 @@ t.test('operators end one session of it, empty the server, and stop it', async (
   t.ok((await end(welcome.session)).ok);
   await guest.rest();
   await serving.logged({ msg: /^session ends/, session: Number(welcome.session) });
-  t.match((await stateOf(serving)).sessions, [{ group: { lane: 2 } }]);
+  t.match((await stateOf(serving)).sessions, [{ group: { ordinal: 2 } }]);
   await third.leave();
   t.ok((await ask('DELETE', 'drain')).ok);
   await allFree(serving);

@@ -47,7 +47,7 @@ export function gpu(index: number, more: Partial<GpuView> = {}): GpuView {
 export function session(id: number, more: Partial<SessionView> = {}): SessionView {
   return {
     id,
-    group: { session: id, lane: 0, gpus: [0] },
+    group: { session: id, ordinal: 0, gpus: [0] },
     tenant: 'acme',
     name: 'resize',
     program: 'python3',

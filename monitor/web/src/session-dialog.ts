@@ -98,8 +98,11 @@ function factsOf(session: SessionView): [string, string][] {
   ];
 }
 
-function groupFact({ group: { session, lane, gpus } }: SessionView): [string, string] {
-  return ['of a program', `${lane + 1} of ${gpus.length} GPUs, its first session is #${session}`];
+function groupFact({ group: { session, ordinal, gpus } }: SessionView): [string, string] {
+  return [
+    'of a program',
+    `${ordinal + 1} of ${gpus.length} GPUs, its first session is #${session}`,
+  ];
 }
 
 /** Keeps the elements, so that a selection survives the next second. */

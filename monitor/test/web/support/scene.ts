@@ -78,7 +78,7 @@ function sceneSession(index: number, gpuIndex: number, slot: number, perGpu: num
     host: `worker-${10 + index}`,
     pid: 4000 + index,
     gpu: gpuIndex,
-    group: { session: 101 + index, lane: 0, gpus: [gpuIndex] },
+    group: { session: 101 + index, ordinal: 0, gpus: [gpuIndex] },
     uuid: uuid(gpuIndex),
     slot,
     slotPid: 2000 + 100 * gpuIndex + slot,
