@@ -21,13 +21,13 @@ void handle_BoxUpload(Session &s, const wire_BoxUpload &in_place, Starts<Work::k
   CUstream stream;
   if (!s.objects().find(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
   if (q.length == 0) return posted(CUDA_SUCCESS);
-  uint8_t *staged = s.uploads().place(q.length, stream);
+  uint8_t *staged = s.upload_staging().place(q.length, stream);
   if (!s.payload(staged, q.length)) return;
   count_alone(s.count().uploads);
   Gate::Pass pass = work.pass(stream, q.length);
   const CUDA_MEMCPY3D copy = to_device(to, staged, box);
   const CUresult result = pass->cuMemcpy3DAsync_v2(&copy, stream);
-  s.uploads().copied();
+  s.upload_staging().copied();
   posted(pass.did(result));
 }
 
@@ -101,7 +101,7 @@ class Download {
            Region *region = nullptr)
       : s_(s),
         pass_(pass),
-        staging_(s.device().downloads()),
+        staging_(s.device().download_chunks()),
         region_(region),
         asked_(asked),
         length_(asked.box.bytes()),
@@ -237,17 +237,17 @@ class Download {
     if (result == CUDA_SUCCESS) result = driver.cuEventRecord(here, stream);
     if (result == CUDA_SUCCESS) result = driver.cuStreamWaitEvent(side_, here, 0);
     if (here) driver.cuEventDestroy_v2(here);
-    if (result == CUDA_SUCCESS) result = s_.host_functions().hold(stream, &hold_);
-    if (result != CUDA_SUCCESS) hold_ = 0;
+    if (result == CUDA_SUCCESS) result = s_.host_functions().suspend(stream, &suspension_);
+    if (result != CUDA_SUCCESS) suspension_ = 0;
     return result;
   }
   void end_detour() {
-    if (hold_) s_.host_functions().let_go(hold_);
+    if (suspension_) s_.host_functions().resume(suspension_);
     if (side_) {
       s_.driver().cuStreamDestroy_v2(side_);
       s_.objects().give_side_stream();
     }
-    hold_ = 0;
+    suspension_ = 0;
     side_ = nullptr;
   }
 
@@ -290,7 +290,7 @@ class Download {
   const uint64_t length_;
   Transfer transfer_;
   CUstream side_ = nullptr;
-  uint64_t hold_ = 0;
+  uint64_t suspension_ = 0;
   bool added_ = false;
   uint64_t queued_ = 0;
   CUresult result_ = CUDA_SUCCESS;
@@ -302,7 +302,7 @@ bool download_at_once(Session &s, const Asked &asked, const Stream &stream,
                       Starts<Work::kCopy> work) {
   const uint64_t bytes = asked.box.bytes();
   if (bytes > kSmallDownload || s.transfers().pending() || !s.objects().quiet(stream)) return false;
-  Chunk *chunk = s.device().downloads().try_take();
+  Chunk *chunk = s.device().download_chunks().try_take();
   if (!chunk) return false;
   chunk->dirty = std::max<size_t>(chunk->dirty, bytes);
   const Gate::Pass pass = work.pass(stream.object, bytes);
@@ -315,7 +315,7 @@ bool download_at_once(Session &s, const Asked &asked, const Stream &stream,
   } else {
     s.answers().send(asked.request, result);
   }
-  s.device().downloads().give(chunk);
+  s.device().download_chunks().give(chunk);
   return true;
 }
 
@@ -331,9 +331,9 @@ void download_box(Session &s, const Asked &asked, const Stream &stream, Starts<W
   const auto download =
       std::make_shared<Download>(s, asked, stream, work.pass(stream.object, bytes), region);
   download->begin();
-  if (s.downloads().join(stream.object, [download] { download->finish(); })) return;
+  if (s.download_chains().join(stream.object, [download] { download->finish(); })) return;
   s.hand_over();
-  s.downloads().run(stream.object);
+  s.download_chains().run(stream.object);
 }
 
 }  // namespace

@@ -44,13 +44,13 @@ void handle_PagesUpload(Session &s, const wire_PagesUpload &in_place, Starts<Wor
   }
   const CUstream stream = s.pages().stream();
   if (!stream) return posted(CUDA_ERROR_OUT_OF_MEMORY);
-  uint8_t *staged = s.uploads().place(q.length, stream);
+  uint8_t *staged = s.upload_staging().place(q.length, stream);
   if (!s.payload(staged, q.length)) return;
   count_alone(s.count().uploads);
   Gate::Pass pass = work.pass(stream, q.length);
   const CUresult result = q.runs ? copy_runs(s, pass, q, staged)
                                  : pass->cuMemcpyHtoDAsync_v2(q.address, staged, q.length, stream);
-  s.uploads().copied();
+  s.upload_staging().copied();
   const CUresult marked = s.pages().sent();
   posted(pass.did(result == CUDA_SUCCESS ? marked : result));
 }
@@ -62,7 +62,7 @@ class Reading {
  public:
   Reading(Session &s, const Gate::Pass &pass, uint64_t address, uint64_t length)
       : s_(s),
-        staging_(s.device().downloads()),
+        staging_(s.device().download_chunks()),
         pass_(pass),
         address_(address),
         length_(length),

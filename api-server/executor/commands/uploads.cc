@@ -16,13 +16,13 @@ void upload(Session &s, uint16_t op, const wire_Upload &q, const Starts<Work::kC
   CUstream stream;
   if (!s.objects().find(q.stream, &stream)) return posted(CUDA_ERROR_INVALID_HANDLE);
   if (q.length == 0) return posted(CUDA_SUCCESS);
-  uint8_t *staged = s.uploads().place(q.length, stream);
+  uint8_t *staged = s.upload_staging().place(q.length, stream);
   if (!s.payload(staged, q.length)) return;
   count_alone(s.count().uploads);
   Gate::Pass pass = work.pass(stream, q.length);
   const CUresult result = pass->cuMemcpyHtoDAsync_v2(q.destination, staged, q.length, stream);
   if (keep) s.device().upload_store()->keep(s.kept_uploads(), {staged, q.length});
-  s.uploads().copied();
+  s.upload_staging().copied();
   posted(pass.did(result));
 }
 
@@ -62,7 +62,7 @@ void handle_UploadAsk(Session &s, const wire_UploadAsk &q, std::span<const uint8
     Hash hash;
     memcpy(hash.data(), hashes.data() + i * sizeof hash, sizeof hash);
     uint8_t *staged = nullptr;
-    const auto room = [&] { return staged = s.uploads().place(length, stream); };
+    const auto room = [&] { return staged = s.upload_staging().place(length, stream); };
     // What turns out to be damaged stays in its place, which the next part takes.
     if (!s.kept_uploads() || !s.kept_uploads()->read(hash, length, room)) {
       reply.missing |= uint64_t{1} << i;
@@ -74,7 +74,7 @@ void handle_UploadAsk(Session &s, const wire_UploadAsk &q, std::span<const uint8
     Gate::Pass pass = work.pass(stream, length);
     const CUresult result =
         pass.did(pass->cuMemcpyHtoDAsync_v2(q.destination + offset, staged, length, stream));
-    s.uploads().copied();
+    s.upload_staging().copied();
     if (result != CUDA_SUCCESS) return answer(result);
   }
   answer(CUDA_SUCCESS);

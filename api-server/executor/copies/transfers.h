@@ -11,44 +11,34 @@
 #include <vector>
 
 #include "base/driver.h"
+#include "base/stream.h"
 
 namespace outboard {
 
-// A stream with what decides which others it is ordered with.
-struct Stream {
-  CUstream object = nullptr;
-  bool blocking = true;     // ordered with the legacy default stream
-  uint64_t seen_pages = 0;  // Pages::order
-
-  bool legacy() const { return object == nullptr || object == CU_STREAM_LEGACY; }
-  bool ordered_with(const Stream &other) const {
-    if (object == other.object || (legacy() && other.legacy())) return true;
-    return (legacy() && other.blocking) || (other.legacy() && blocking);
-  }
-};
-
+// One download.
 struct Transfer {
-  uint64_t sequence;  // of its command
+  uint64_t sequence;  // the number of its command
   Stream stream;
-  CUevent last = nullptr;  // behind its last copy, once all are queued
+  CUevent last = nullptr;  // is behind its last copy, once all are queued
 };
 
+// The downloads of a session that have not been answered.
 class Transfers {
  public:
   explicit Transfers(const Driver &driver) : driver_(driver) {}
 
   // All of these may be called by any thread.
   //
-  // Whether any download has not been answered, and how many have not.
+  // Whether any download has not been answered.
   bool pending() const { return pending_.load(std::memory_order_acquire) != 0; }
-
+  // Returns how many downloads have not been answered.
   unsigned count() const { return pending_.load(std::memory_order_relaxed); }
 
-  // A download begins: `transfer` lives until `remove`.
+  // Says that a download begins. `transfer` lives until `remove`.
   void add(Transfer *transfer);
-  // All its copies are queued; the event `last` is behind the last of them.
+  // Says that all copies of a download are queued, and that the event `last` is behind them.
   void queued(Transfer *transfer, CUevent last);
-  // It has been answered.
+  // Says that a download has been answered.
   void remove(Transfer *transfer);
 
   // To be called between a synchronisation and its answer: waits until the downloads that it covers

@@ -70,8 +70,8 @@ std::shared_ptr<Device> Device::open(const DeviceOptions &options) {
   if (!options.upload_folder.empty()) {
     device->upload_store_ = UploadStore::open(options.upload_folder, options.upload_bytes);
   }
-  device->uploads_ = std::make_unique<Staging>(device->driver_, kChunksReady, kChunksMost);
-  device->downloads_ = std::make_unique<Staging>(device->driver_, kChunksReady, kChunksMost);
+  device->upload_chunks_ = std::make_unique<Staging>(device->driver_, kChunksReady, kChunksMost);
+  device->download_chunks_ = std::make_unique<Staging>(device->driver_, kChunksReady, kChunksMost);
   return device;
 }
 
@@ -99,8 +99,8 @@ Device::Device(const Driver &driver, int ordinal) : driver_(driver), ordinal_(or
 
 Device::~Device() {
   bind();
-  uploads_.reset();
-  downloads_.reset();
+  upload_chunks_.reset();
+  download_chunks_.reset();
   if (scrubber_) scrubber_->release();
   if (scrubber_stream_) driver_.cuStreamDestroy_v2(scrubber_stream_);
   if (window_size_) driver_.cuMemAddressFree(window_base_, window_size_);

@@ -84,8 +84,8 @@ class Device {
   bool has_peers() const { return !peers_.empty(); }
   Scrubber &scrubber() { return *scrubber_; }
   const std::shared_ptr<QuotaPage> &quota_page() const { return quota_page_; }
-  Staging &uploads() { return *uploads_; }
-  Staging &downloads() { return *downloads_; }
+  Staging &upload_chunks() { return *upload_chunks_; }
+  Staging &download_chunks() { return *download_chunks_; }
   ModuleStore &modules() { return modules_; }
   uint64_t image_bytes() const { return image_bytes_; }
   // Null: nothing that is uploaded is kept.
@@ -125,8 +125,8 @@ class Device {
   uint64_t window_base_ = 0;
   uint64_t window_size_ = 0;
   std::vector<uint64_t> limits_;
-  std::unique_ptr<Staging> uploads_;
-  std::unique_ptr<Staging> downloads_;
+  std::unique_ptr<Staging> upload_chunks_;
+  std::unique_ptr<Staging> download_chunks_;
   uint64_t image_bytes_ = 0;
   ModuleStore modules_;
   std::unique_ptr<UploadStore> upload_store_;

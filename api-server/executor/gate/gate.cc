@@ -52,10 +52,12 @@ Gate::Gate(const Driver &driver, CUcontext context, std::shared_ptr<QuotaPage> p
       sets_(kernel("[set]")),
       meter_(driver, context,
              {std::move(bind), [this] { return urgency(); },
-              [this](Group *group, uint64_t ns, bool measured) { finished(group, ns, measured); },
+              [this](LaunchGroup *group, uint64_t ns, bool measured) {
+                finished(group, ns, measured);
+              },
               [this](uint64_t ns) { count(words_.device_ns, ns); },
-              [this](Group *group, uint64_t ns) { runs(group, ns); },
-              [this](Group *group) { is_overdue(group); }},
+              [this](LaunchGroup *group, uint64_t ns) { runs(group, ns); },
+              [this](LaunchGroup *group) { is_overdue(group); }},
              options_.most_kernel_ns, trace) {
   QuotaWords::Word *const counts[] = {
       &words_.charged,    &words_.device_ns,    &words_.blocks,       &words_.launches,
@@ -142,7 +144,7 @@ Gate::Pass Gate::enter(CUstream stream, KernelCost &kernel, uint64_t blocks) {
     return pass;
   }
   const uint64_t predicted = kernel.predict(blocks);
-  Group *group = current_;
+  LaunchGroup *group = current_;
   // A group whose hold may be released at any moment is not ours to change.
   if (!group || group->has_hold || !has_room(group, kernel, predicted, kGroupNs) ||
       group->stream != stream) {
@@ -152,7 +154,7 @@ Gate::Pass Gate::enter(CUstream stream, KernelCost &kernel, uint64_t blocks) {
   return add(group, kernel, blocks, predicted);
 }
 
-bool Gate::has_room(const Group *group, const KernelCost &kernel, uint64_t predicted,
+bool Gate::has_room(const LaunchGroup *group, const KernelCost &kernel, uint64_t predicted,
                     uint64_t most) {
   if (group->full || (!kernel.known() && kernel.alone < kAlone)) return false;
   if (options_.most_kernel_ns != 0) {
@@ -162,7 +164,7 @@ bool Gate::has_room(const Group *group, const KernelCost &kernel, uint64_t predi
   return most == kGroupNs && under_way_.load(std::memory_order_relaxed) >= kMostGroups;
 }
 
-Gate::Pass Gate::add(Group *group, KernelCost &kernel, uint64_t blocks, uint64_t predicted) {
+Gate::Pass Gate::add(LaunchGroup *group, KernelCost &kernel, uint64_t blocks, uint64_t predicted) {
   if (!kernel.known()) {
     group->known = false;
     if (kernel.alone < kAlone) {
@@ -172,8 +174,9 @@ Gate::Pass Gate::add(Group *group, KernelCost &kernel, uint64_t blocks, uint64_t
   }
   if (kernel.was_long) group->full = true;
   auto use = std::find_if(group->uses.begin(), group->uses.end(),
-                          [&](const Group::Use &u) { return u.kernel == &kernel; });
-  if (use == group->uses.end()) use = group->uses.insert(use, Group::Use{&kernel, 0, 0, 0, {}});
+                          [&](const LaunchGroup::Use &u) { return u.kernel == &kernel; });
+  if (use == group->uses.end())
+    use = group->uses.insert(use, LaunchGroup::Use{&kernel, 0, 0, 0, {}});
   ++use->launches;
   use->blocks += blocks;
   use->predicted += predicted;
@@ -199,8 +202,8 @@ void Gate::take_back(const Pass &pass) {
     count_alone(words_.blocks, uint64_t{0} - pass.blocks_);
   }
   std::lock_guard lock(mutex_);
-  Group *group = pass.group_;
-  for (Group::Use &use : group->uses) {
+  LaunchGroup *group = pass.group_;
+  for (LaunchGroup::Use &use : group->uses) {
     if (use.kernel != pass.kernel_) continue;
     --use.launches;
     use.blocks -= pass.blocks_;
@@ -212,7 +215,7 @@ void Gate::take_back(const Pass &pass) {
   if (group->has_hold && !group->released) {
     count(words_.held, uint64_t{0} - 1);
   } else if (group->counted) {
-    account(group);
+    update_counts(group);
   }
 }
 
@@ -222,7 +225,7 @@ Gate::Pass Gate::enter_limited(CUstream stream, KernelCost &kernel, uint64_t blo
   const bool known = kernel.known();
   std::unique_lock lock(mutex_);
   follow_mode(words_.mode.load(std::memory_order_relaxed));
-  Group *group = current_;
+  LaunchGroup *group = current_;
   const bool same = group && group->stream == stream;
   // Blocks are counted to the last one, so each launch has a hold of its own.
   const bool single = words_.unit.load(std::memory_order_relaxed) != kModeDeviceTime;
@@ -231,7 +234,7 @@ Gate::Pass Gate::enter_limited(CUstream stream, KernelCost &kernel, uint64_t blo
     if (same && (!group->has_hold || group->released) &&
         has_room(group, kernel, predicted, kQuantumNs)) {
       const Pass pass = add(group, kernel, blocks, predicted);
-      account(group);
+      update_counts(group);
       return pass;
     }
     lock.unlock();
@@ -239,7 +242,7 @@ Gate::Pass Gate::enter_limited(CUstream stream, KernelCost &kernel, uint64_t blo
     group = begin_group(stream, kernel);
     lock.lock();
     const Pass pass = add(group, kernel, blocks, predicted);
-    account(group);
+    update_counts(group);
     return pass;
   }
   count(words_.held);
@@ -262,15 +265,15 @@ Gate::Pass Gate::enter_limited(CUstream stream, KernelCost &kernel, uint64_t blo
 
 // ---- groups ------------------------------------------------------------------------------------
 
-Group *Gate::take_group(CUstream stream, const KernelCost &first) {
-  Group *group = nullptr;
+LaunchGroup *Gate::take_group(CUstream stream, const KernelCost &first) {
+  LaunchGroup *group = nullptr;
   {
     std::lock_guard lock(mutex_);
     if (!spare_.empty()) {
       group = spare_.back();
       spare_.pop_back();
     } else {
-      all_.push_back(std::make_unique<Group>());
+      all_.push_back(std::make_unique<LaunchGroup>());
       group = all_.back().get();
     }
   }
@@ -290,8 +293,8 @@ Group *Gate::take_group(CUstream stream, const KernelCost &first) {
   return group;
 }
 
-Group *Gate::begin_group(CUstream stream, const KernelCost &first) {
-  Group *group = take_group(stream, first);
+LaunchGroup *Gate::begin_group(CUstream stream, const KernelCost &first) {
+  LaunchGroup *group = take_group(stream, first);
   if (!group->broken && driver_.cuEventRecord(group->start, stream) != CUDA_SUCCESS) {
     group->broken = true;
   }
@@ -300,12 +303,12 @@ Group *Gate::begin_group(CUstream stream, const KernelCost &first) {
 }
 
 // Puts a hold in front of the group's work.
-void Gate::post(Group *group) {
+void Gate::post(LaunchGroup *group) {
   const CUresult posted = driver_.cuLaunchHostFunc(
       group->stream,
       [](void *data) {
-        auto *const hold = static_cast<Group *>(data);
-        hold->gate->await(hold);
+        auto *const held = static_cast<LaunchGroup *>(data);
+        held->gate->await(held);
       },
       group);
   if (posted != CUDA_SUCCESS) {
@@ -321,14 +324,14 @@ void Gate::post(Group *group) {
 }
 
 void Gate::close_group() {
-  Group *const group = current_;
+  LaunchGroup *const group = current_;
   current_ = nullptr;
   const bool ends = group->end && driver_.cuEventRecord(group->end, group->stream) == CUDA_SUCCESS;
   std::lock_guard lock(mutex_);
   if (!ends) group->broken = true;
   group->closed.store(true, std::memory_order_release);
   if (group->held) return;
-  account(group);
+  update_counts(group);
   meter_.look();
 }
 
@@ -371,8 +374,8 @@ bool Gate::may_start(uint64_t predicted, bool known) {
   return words_.in_flight_ns.load(std::memory_order_relaxed) + predicted <= kAheadNs;
 }
 
-// Brings the counters up to what the group has become.
-void Gate::account(Group *group) {
+// Brings the counters of the quota page up to what the group has become. With the lock.
+void Gate::update_counts(LaunchGroup *group) {
   if (!group->counted) ++running_groups_;
   group->counted = true;
   if (!group->known && !group->counted_unknown) ++unknown_groups_;
@@ -390,12 +393,12 @@ void Gate::account(Group *group) {
 }
 
 // A group with a hold may run.
-void Gate::let_run(Group *group) {
+void Gate::let_run(LaunchGroup *group) {
   group->released = true;
   group->held.store(false, std::memory_order_release);
   --held_groups_;
   count(words_.held, uint64_t{0} - group->launches);
-  account(group);
+  update_counts(group);
   // One that is open is looked at soon enough; here the work waits for us.
   if (group->closed) meter_.look();
 }
@@ -403,9 +406,11 @@ void Gate::let_run(Group *group) {
 // ---- holds and what releases them ------------------------------------------------------------
 
 // On a thread of the driver, when all that stands before the group in its stream is done.
-void Gate::await(Group *group) {
+void Gate::await(LaunchGroup *group) {
   std::unique_lock lock(mutex_);
-  const auto earlier = [](const Group *a, const Group *b) { return a->sequence < b->sequence; };
+  const auto earlier = [](const LaunchGroup *a, const LaunchGroup *b) {
+    return a->sequence < b->sequence;
+  };
   arrived_.insert(std::upper_bound(arrived_.begin(), arrived_.end(), group, earlier), group);
   int64_t lacking_since = 0;
   int64_t room_since = 0;  // since when only what is under way is in its way
@@ -446,11 +451,11 @@ void Gate::await(Group *group) {
 }
 
 // On the meter's thread. What a group is of is told once it is closed and does not change any more.
-void Gate::runs(Group *group, uint64_t ns) {
+void Gate::runs(LaunchGroup *group, uint64_t ns) {
   if (group->closed) {
     remember_long(group, ns);
     Shares shares(ns, static_cast<double>(group->predicted));
-    for (Group::Use &use : group->uses) {
+    for (LaunchGroup::Use &use : group->uses) {
       if (use.launches == 0) continue;
       const uint64_t share = shares.next(static_cast<double>(use.predicted));
       times_.running(use.kernel, use.launches, use.blocks, share, &use.entered);
@@ -467,17 +472,17 @@ void Gate::runs(Group *group, uint64_t ns) {
 }
 
 // Any of the group's kernels may be the one that took long.
-void Gate::remember_long(Group *group, uint64_t ns) {
+void Gate::remember_long(LaunchGroup *group, uint64_t ns) {
   if (options_.most_kernel_ns == 0 || ns <= options_.most_kernel_ns / kShortPart) return;
-  for (const Group::Use &use : group->uses) use.kernel->was_long = true;
+  for (const LaunchGroup::Use &use : group->uses) use.kernel->was_long = true;
 }
 
 // On the meter's thread.
-void Gate::is_overdue(Group *group) {
+void Gate::is_overdue(LaunchGroup *group) {
   if (!options_.overdue) return;
   if (!group->closed) return options_.overdue(group->first->name());
   std::string names;
-  for (const Group::Use &use : group->uses) {
+  for (const LaunchGroup::Use &use : group->uses) {
     if (use.launches == 0) continue;
     if (!names.empty()) names += " or ";
     names += use.kernel->name();
@@ -486,10 +491,10 @@ void Gate::is_overdue(Group *group) {
 }
 
 // On the meter's thread.
-void Gate::finished(Group *group, uint64_t ns, bool measured) {
+void Gate::finished(LaunchGroup *group, uint64_t ns, bool measured) {
   remember_long(group, ns);
   Shares shares(ns, static_cast<double>(group->predicted));
-  for (const Group::Use &use : group->uses) {
+  for (const LaunchGroup::Use &use : group->uses) {
     const uint64_t share = shares.next(static_cast<double>(use.predicted));
     times_.measured(use.kernel, use.launches, use.blocks, share, measured, use.entered);
   }

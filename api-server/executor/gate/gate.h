@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "base/counters.h"
-#include "gate/group.h"
 #include "gate/kernel_times.h"
+#include "gate/launch_group.h"
 #include "gate/meter.h"
 #include "gate/quota_page.h"
 #include "gate/trace.h"
@@ -61,7 +61,7 @@ class Gate {
     friend class Gate;
     const WorkCalls *calls_ = nullptr;
     Gate *gate_ = nullptr;  // when there is something to take back
-    Group *group_ = nullptr;
+    LaunchGroup *group_ = nullptr;
     KernelCost *kernel_ = nullptr;
     uint64_t blocks_ = 0;
     uint64_t predicted_ = 0;
@@ -111,26 +111,27 @@ class Gate {
   Pass enter_limited(CUstream stream, KernelCost &kernel, uint64_t blocks);
   void take_back(const Pass &pass);
 
-  Group *take_group(CUstream stream, const KernelCost &first);
-  Group *begin_group(CUstream stream, const KernelCost &first);
-  void post(Group *group);
+  LaunchGroup *take_group(CUstream stream, const KernelCost &first);
+  LaunchGroup *begin_group(CUstream stream, const KernelCost &first);
+  void post(LaunchGroup *group);
   void close_group();
-  bool has_room(const Group *group, const KernelCost &kernel, uint64_t predicted, uint64_t most);
-  Pass add(Group *group, KernelCost &kernel, uint64_t blocks, uint64_t predicted);
+  bool has_room(const LaunchGroup *group, const KernelCost &kernel, uint64_t predicted,
+                uint64_t most);
+  Pass add(LaunchGroup *group, KernelCost &kernel, uint64_t blocks, uint64_t predicted);
 
   // With the lock.
   void follow_mode(uint64_t mode);
   bool has_quota_tokens();
   bool may_start(uint64_t predicted, bool known);
-  void account(Group *group);
-  void let_run(Group *group);
+  void update_counts(LaunchGroup *group);
+  void let_run(LaunchGroup *group);
 
   Meter::Urgency urgency() const;
-  void await(Group *group);
-  void finished(Group *group, uint64_t ns, bool measured);
-  void runs(Group *group, uint64_t ns);
-  void remember_long(Group *group, uint64_t ns);
-  void is_overdue(Group *group);
+  void await(LaunchGroup *group);
+  void finished(LaunchGroup *group, uint64_t ns, bool measured);
+  void runs(LaunchGroup *group, uint64_t ns);
+  void remember_long(LaunchGroup *group, uint64_t ns);
+  void is_overdue(LaunchGroup *group);
 
   const Driver &driver_;
   const std::shared_ptr<QuotaPage> page_;
@@ -142,7 +143,7 @@ class Gate {
   KernelCost *const sets_;
 
   // The leader's, but what a hold stands before is under the lock until it is released.
-  Group *current_ = nullptr;
+  LaunchGroup *current_ = nullptr;
   uint64_t posted_ = 0;
 
   std::atomic<unsigned> want_room_{0};  // holds that only wait for others to end
@@ -150,10 +151,10 @@ class Gate {
   std::atomic<uint64_t> streams_gone_{0};
 
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Group>> all_;
-  std::vector<Group *> spare_;
-  std::vector<Group *> arrived_;  // holds that have come up, by sequence
-  uint64_t held_groups_ = 0;      // with holds that are not released
+  std::vector<std::unique_ptr<LaunchGroup>> all_;
+  std::vector<LaunchGroup *> spare_;
+  std::vector<LaunchGroup *> arrived_;  // holds that have come up, by sequence
+  uint64_t held_groups_ = 0;            // with holds that are not released
   uint64_t running_groups_ = 0;
   uint64_t unknown_groups_ = 0;    // of those
   bool host_quota_token_ = false;  // kModeHostTime: one is being used up

@@ -41,7 +41,7 @@ Meter::Meter(const Driver &driver, CUcontext context, Handlers handlers, uint64_
 
 Meter::~Meter() { stop(); }
 
-void Meter::watch(Group *group) {
+void Meter::watch(LaunchGroup *group) {
   std::lock_guard lock(mutex_);
   watched_.push_back(group);
   if (busy_) return;
@@ -101,7 +101,7 @@ void Meter::work() {
     watched_.clear();
     // What is held when all has come to rest is what the driver has dropped.
     if (settling_ || stopping_) {
-      std::erase_if(running_, [](const Group *group) { return group->held.load(); });
+      std::erase_if(running_, [](const LaunchGroup *group) { return group->held.load(); });
     }
     if (running_.empty()) {
       const bool leisure = handlers_.urgency() == Urgency::kNone;
@@ -132,7 +132,7 @@ void Meter::work() {
 
 bool Meter::all_held() const {
   return std::all_of(running_.begin(), running_.end(),
-                     [](const Group *group) { return group->held.load(); });
+                     [](const LaunchGroup *group) { return group->held.load(); });
 }
 
 // ... to look again. When a launch waits for room, it depends on when the oldest group should end;
@@ -140,7 +140,7 @@ bool Meter::all_held() const {
 std::chrono::nanoseconds Meter::how_long() const {
   using std::chrono::nanoseconds;
   const Urgency urgency = handlers_.urgency();
-  const auto oldest = std::find_if(running_.begin(), running_.end(), [](const Group *group) {
+  const auto oldest = std::find_if(running_.begin(), running_.end(), [](const LaunchGroup *group) {
     return group->closed && !group->held;
   });
   if (urgency != Urgency::kAwaited || oldest == running_.end()) {
@@ -154,7 +154,7 @@ std::chrono::nanoseconds Meter::how_long() const {
 
 // Finishes what has ended. False when nothing has.
 bool Meter::harvest() {
-  std::vector<Group *> ended;
+  std::vector<LaunchGroup *> ended;
   // Once more after some have ended: what has not, then, ran until the last of them did.
   size_t before;
   do {
@@ -169,9 +169,9 @@ bool Meter::harvest() {
 }
 
 // In one stream groups end one after the other.
-void Meter::take_ended(std::vector<Group *> *ended) {
-  const Group *before = nullptr;  // which has not ended
-  std::erase_if(running_, [&](Group *group) {
+void Meter::take_ended(std::vector<LaunchGroup *> *ended) {
+  const LaunchGroup *before = nullptr;  // which has not ended
+  std::erase_if(running_, [&](LaunchGroup *group) {
     const bool waits = before && group->follows(*before);
     if (!group->closed || group->held ||
         (!group->broken && (waits || driver_.cuEventQuery(group->end) == CUDA_ERROR_NOT_READY))) {
@@ -190,10 +190,10 @@ void Meter::look_at_running() {
   if (now - looked_ < kLookNs) return;
   const int64_t before = std::exchange(looked_, now);
   const uint64_t told = std::exchange(told_, 0);
-  std::vector<Group *> runs;
-  int64_t since = now;          // one of those, at least
-  const Group *last = nullptr;  // it has not ended, or had not a moment ago
-  for (Group *group : running_) {
+  std::vector<LaunchGroup *> runs;
+  int64_t since = now;                // one of those, at least
+  const LaunchGroup *last = nullptr;  // it has not ended, or had not a moment ago
+  for (LaunchGroup *group : running_) {
     const bool waits = last && group->follows(*last);
     last = group;
     if (group->broken || waits || !group->begun()) continue;
@@ -217,7 +217,7 @@ void Meter::look_at_running() {
   }
   handlers_.spent(spent);
   Shares shares(spent, static_cast<double>(runs.size()));
-  for (Group *group : runs) {
+  for (LaunchGroup *group : runs) {
     charge(group, shares.next(1));
     if (most_ns_ == 0 || group->overdue) continue;
     const auto ran = static_cast<uint64_t>(now - group->runs_since);
@@ -228,17 +228,17 @@ void Meter::look_at_running() {
   }
 }
 
-void Meter::charge(Group *group, uint64_t ns) {
+void Meter::charge(LaunchGroup *group, uint64_t ns) {
   group->spent += ns;
   handlers_.running(group, group->spent);
 }
 
-void Meter::measure(const std::vector<Group *> &groups) {
-  const auto whole =
-      std::find_if(groups.begin(), groups.end(), [](const Group *group) { return !group->broken; });
+void Meter::measure(const std::vector<LaunchGroup *> &groups) {
+  const auto whole = std::find_if(groups.begin(), groups.end(),
+                                  [](const LaunchGroup *group) { return !group->broken; });
   const CUevent origin = frontier_ ? frontier_ : whole == groups.end() ? nullptr : (*whole)->start;
   std::vector<Ran> ended;
-  for (Group *group : groups) {
+  for (LaunchGroup *group : groups) {
     float from = 0, length = 0;
     const bool measured =
         !group->broken &&
@@ -260,7 +260,7 @@ void Meter::measure(const std::vector<Group *> &groups) {
   }
 }
 
-bool Meter::starts_at(const Group &group, CUevent origin, float *from) const {
+bool Meter::starts_at(const LaunchGroup &group, CUevent origin, float *from) const {
   *from = 0;
   return group.start == origin ||
          driver_.cuEventElapsedTime_v2(from, origin, group.start) == CUDA_SUCCESS;
@@ -268,7 +268,7 @@ bool Meter::starts_at(const Group &group, CUevent origin, float *from) const {
 
 // It can have begun no sooner than it was given to the driver, and has ended.
 void Meter::record(const Ran &one) {
-  const Group &group = *one.group;
+  const LaunchGroup &group = *one.group;
   const std::optional<uint64_t> start = clock_.time_of(group.start);
   if (!start) return;
   const auto length = static_cast<uint64_t>(one.length());
@@ -298,7 +298,7 @@ void Meter::share_work(const std::vector<Ran> &ended) {
 void Meter::share_time(std::vector<Ran> &ran, CUevent origin) {
   const double first = frontier_ ? 0 : -std::numeric_limits<double>::infinity();
   double last = first;
-  Group *latest = nullptr;
+  LaunchGroup *latest = nullptr;
   for (const Ran &one : ran) {
     if (one.measured && one.to > last) last = one.to, latest = one.group;
   }
@@ -335,8 +335,8 @@ void Meter::share_time(std::vector<Ran> &ran, CUevent origin) {
 
 // In one stream only the first one can have begun.
 void Meter::add_running(double until, CUevent origin, std::vector<Ran> *ran) const {
-  const Group *before = nullptr;
-  for (Group *group : running_) {
+  const LaunchGroup *before = nullptr;
+  for (LaunchGroup *group : running_) {
     const bool waits = before && group->follows(*before);
     before = group;
     float from = 0;

@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "gate/group.h"
+#include "gate/launch_group.h"
 #include "gate/trace.h"
 
 namespace outboard {
@@ -34,13 +34,13 @@ class Meter {
     std::function<void()> bind;  // prepares the thread
     std::function<Urgency()> urgency;
     // The group has ended and cost so much. `measured`: that is not just what was predicted.
-    std::function<void(Group *, uint64_t ns, bool measured)> finished;
+    std::function<void(LaunchGroup *, uint64_t ns, bool measured)> finished;
     // The device has spent so much more.
     std::function<void(uint64_t ns)> spent;
     // The group has not ended and has cost so much so far.
-    std::function<void(Group *, uint64_t ns)> running;
+    std::function<void(LaunchGroup *, uint64_t ns)> running;
     // The group has run for longer than it may; told once.
-    std::function<void(Group *)> overdue;
+    std::function<void(LaunchGroup *)> overdue;
   };
 
   // `most_ns`: how long a launch may run; 0: for ever.
@@ -48,7 +48,7 @@ class Meter {
   ~Meter();
 
   // A group that has begun in its stream: the driver has its start event, and gets work.
-  void watch(Group *group);
+  void watch(LaunchGroup *group);
   // One of those may end from now on, and has been held.
   void look();
   // How long a group of so many launches may run where one may run for `most_ns`. Which of them it
@@ -69,7 +69,7 @@ class Meter {
 
  private:
   struct Ran {
-    Group *group;
+    LaunchGroup *group;
     double from, to;  // nanoseconds after the end of what was measured before
     bool measured;
     bool runs_on = false;
@@ -78,13 +78,13 @@ class Meter {
 
   void work();
   bool harvest();
-  void take_ended(std::vector<Group *> *ended);
+  void take_ended(std::vector<LaunchGroup *> *ended);
   bool all_held() const;
   void look_at_running();
   std::chrono::nanoseconds how_long() const;
-  void charge(Group *group, uint64_t ns);
-  void measure(const std::vector<Group *> &groups);
-  bool starts_at(const Group &group, CUevent origin, float *from) const;
+  void charge(LaunchGroup *group, uint64_t ns);
+  void measure(const std::vector<LaunchGroup *> &groups);
+  bool starts_at(const LaunchGroup &group, CUevent origin, float *from) const;
   void record(const Ran &one);
   void share_work(const std::vector<Ran> &ended);
   void share_time(std::vector<Ran> &ran, CUevent origin);
@@ -102,7 +102,7 @@ class Meter {
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::condition_variable settled_;
-  std::vector<Group *> watched_;  // not yet taken over by the thread
+  std::vector<LaunchGroup *> watched_;  // not yet taken over by the thread
   bool hurried_ = false;
   bool dozing_ = false;    // all is held
   bool settling_ = false;  // somebody waits until nothing is left
@@ -111,7 +111,7 @@ class Meter {
   std::thread thread_;
 
   // The thread's.
-  std::vector<Group *> running_;
+  std::vector<LaunchGroup *> running_;
   std::chrono::steady_clock::time_point changed_;  // when the last one ended, or the first came
   CUevent frontier_ = nullptr;                     // the latest end so far: all before is told
   uint64_t worked_ = 0;                            // the driver's count when last read

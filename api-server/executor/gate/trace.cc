@@ -105,7 +105,7 @@ void Trace::taken() {
   take_.count = 0;
 }
 
-void Trace::joins(Group &group) const {
+void Trace::joins(LaunchGroup &group) const {
   if (!group.traced.first) {
     group.traced.first = take_.last;
     group.traced.since = trace_now();
@@ -119,14 +119,14 @@ void Trace::answers() {
 
 // ---- the gate ----------------------------------------------------------------------------------
 
-void Trace::held(const Group &group, uint64_t since) {
+void Trace::held(const LaunchGroup &group, uint64_t since) {
   const uint64_t now = trace_now();
   put(TRACE_HELD, TRACE_NO_NAME, since, std::max(now, since + 1), group.sequence,
       reinterpret_cast<uint64_t>(group.stream), group.predicted);
 }
 
-void Trace::measured(const Group &group, uint64_t from, uint64_t to) {
-  for (const Group::Use &use : group.uses) {
+void Trace::measured(const LaunchGroup &group, uint64_t from, uint64_t to) {
+  for (const LaunchGroup::Use &use : group.uses) {
     if (use.launches == 0) continue;
     put(TRACE_USE, use.kernel->trace_name, from, from, group.sequence, use.launches, use.blocks);
   }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/driver.h"
-#include "gate/group.h"
+#include "gate/launch_group.h"
 #include "trace_ring.h"
 
 namespace outboard {
@@ -60,7 +60,7 @@ class Trace {
   // All that came has been taken up.
   void taken();
   // The command being taken up starts work that is measured with this group.
-  void joins(Group &group) const;
+  void joins(LaunchGroup &group) const;
 
   // ---- for any thread --------------------------------------------------------------------------
 
@@ -69,8 +69,8 @@ class Trace {
   static void answers();
 
   // The gate has held work since then, until now.
-  void held(const Group &group, uint64_t since);
-  void measured(const Group &group, uint64_t from, uint64_t to);
+  void held(const LaunchGroup &group, uint64_t since);
+  void measured(const LaunchGroup &group, uint64_t from, uint64_t to);
   // How exactly moments of the device are known.
   void clock(uint64_t within);
 

@@ -6,6 +6,19 @@
 
 namespace outboard {
 
+namespace {
+
+// A frame for a piece of a download, without its header.
+wire_data data_frame(uint64_t request, uint64_t offset, size_t length) {
+  wire_data frame{};
+  frame.request = request;
+  frame.offset = offset;
+  frame.length = length;
+  return frame;
+}
+
+}  // namespace
+
 Answers::Answers(int fd, Counters &counters, const Trace *trace, Output *output,
                  const std::atomic<bool> &ending)
     : sender_(fd, counters), counters_(counters), trace_(trace), output_(output), ending_(ending) {
@@ -53,21 +66,15 @@ void Answers::synchronised(uint64_t request, CUresult result) {
 
 bool Answers::data(uint64_t request, uint64_t offset, const void *data, size_t length) {
   if (ending_.load()) return false;
-  wire_data frame;
-  frame.request = request;
-  frame.offset = offset;
-  frame.length = length;
+  wire_data frame = data_frame(request, offset, length);
   return sender_.push(WIRE_DATA, &frame, sizeof frame, data, length);
 }
 
 void Answers::last_data(uint64_t request, uint64_t offset, const void *data, size_t length) {
   if (ending_.load()) return;
   const size_t padding = -length & 7;
-  wire_data frame;
+  wire_data frame = data_frame(request, offset, length);
   frame.header = {WIRE_DATA, 0, static_cast<uint32_t>(sizeof frame + length + padding)};
-  frame.request = request;
-  frame.offset = offset;
-  frame.length = length;
   wire_reply reply;
   reply.header = {WIRE_REPLY, 0, sizeof reply};
   fill(&reply, request, CUDA_SUCCESS);

@@ -4,7 +4,7 @@
 
 namespace outboard {
 
-HostFunctions::Record *HostFunctions::take(uint64_t function, bool kept, uint64_t hold) {
+HostFunctions::Record *HostFunctions::take(uint64_t function, bool kept, uint64_t suspension) {
   std::lock_guard lock(mutex_);
   if (spare_.empty()) {
     if (all_.size() >= session_limits.host_functions) return nullptr;
@@ -13,7 +13,7 @@ HostFunctions::Record *HostFunctions::take(uint64_t function, bool kept, uint64_
   }
   Record *const record = spare_.back();
   spare_.pop_back();
-  *record = {this, function, kept, hold};
+  *record = {this, function, kept, suspension};
   return record;
 }
 
@@ -49,11 +49,11 @@ void HostFunctions::call_now(uint64_t function, CUresult status) {
   push_(function, call, status);
 }
 
-CUresult HostFunctions::hold(CUstream stream, uint64_t *number) {
+CUresult HostFunctions::suspend(CUstream stream, uint64_t *number) {
   {
     std::lock_guard lock(mutex_);
-    *number = ++last_hold_;
-    holds_.insert(*number);
+    *number = ++last_suspension_;
+    suspensions_.insert(*number);
   }
   Record *const record = take(0, false, *number);
   const CUresult result =
@@ -63,14 +63,14 @@ CUresult HostFunctions::hold(CUstream stream, uint64_t *number) {
                 stream, [](void *data) { run(static_cast<Record *>(data), CUDA_SUCCESS); }, record);
   if (result == CUDA_SUCCESS) return result;
   if (record) give(record);
-  let_go(*number);
+  resume(*number);
   return result;
 }
 
-void HostFunctions::let_go(uint64_t hold) {
+void HostFunctions::resume(uint64_t suspension) {
   {
     std::lock_guard lock(mutex_);
-    holds_.erase(hold);
+    suspensions_.erase(suspension);
   }
   changed_.notify_all();
 }
@@ -87,7 +87,7 @@ bool HostFunctions::node(uint64_t function, CUDA_HOST_NODE_PARAMS *parameters) {
 void HostFunctions::run(Record *record, CUresult status) {
   HostFunctions &owner = *record->owner;
   const uint64_t function = record->function;
-  const uint64_t hold = record->hold;
+  const uint64_t suspension = record->suspension;
   std::unique_lock lock(owner.mutex_);
   if (!record->kept) owner.spare_.push_back(record);
   if (owner.open_) return;
@@ -95,8 +95,9 @@ void HostFunctions::run(Record *record, CUresult status) {
     if (--owner.running_ == 0 && owner.open_) owner.changed_.notify_all();
   };
   ++owner.running_;
-  if (hold) {
-    owner.changed_.wait(lock, [&] { return owner.open_ || !owner.holds_.contains(hold); });
+  if (suspension) {
+    owner.changed_.wait(lock,
+                        [&] { return owner.open_ || !owner.suspensions_.contains(suspension); });
     return leave();
   }
   const uint64_t call = ++owner.last_call_;

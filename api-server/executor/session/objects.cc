@@ -94,7 +94,7 @@ bool Objects::after_waits(void *object, std::function<void()> then) {
 }
 
 CUresult Objects::retire(CUstream stream) {
-  uploads_.leave(stream);
+  upload_staging_.leave(stream);
   if (after_waits(stream, [this, stream] { destroy(stream); })) return CUDA_SUCCESS;
   return destroy(stream);
 }

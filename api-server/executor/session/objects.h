@@ -13,8 +13,8 @@
 
 #include "base/driver.h"
 #include "base/handles.h"
-#include "copies/transfers.h"
-#include "copies/uploads.h"
+#include "base/stream.h"
+#include "copies/upload_staging.h"
 #include "gate/gate.h"
 #include "images/module.h"
 #include "session/pages.h"
@@ -25,8 +25,13 @@ namespace outboard {
 class Objects {
  public:
   // All that is passed outlives this. `session` is the session's number.
-  Objects(const Driver &driver, uint64_t session, Pages &pages, Gate &gate, Uploads &uploads)
-      : driver_(driver), session_(session), pages_(pages), gate_(gate), uploads_(uploads) {}
+  Objects(const Driver &driver, uint64_t session, Pages &pages, Gate &gate,
+          UploadStaging &upload_staging)
+      : driver_(driver),
+        session_(session),
+        pages_(pages),
+        gate_(gate),
+        upload_staging_(upload_staging) {}
 
   // ---- handles ---------------------------------------------------------------------------------
 
@@ -109,7 +114,7 @@ class Objects {
   const uint64_t session_;
   Pages &pages_;
   Gate &gate_;
-  Uploads &uploads_;
+  UploadStaging &upload_staging_;
   HandleTable<Stream, WIRE_KIND_STREAM> streams_;
   HandleTable<CUevent, WIRE_KIND_EVENT> events_;
   HandleTable<Function, WIRE_KIND_FUNCTION> functions_;

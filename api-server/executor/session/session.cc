@@ -101,7 +101,7 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       arrays_(device_->driver(), memory_, device_->scrubber(),
               [this](std::function<void()> job) { post(std::move(job)); }),
       textures_(device_->driver()),
-      uploads_(device_->driver(), device_->uploads()),
+      upload_staging_(device_->driver(), device_->upload_chunks()),
       upload_cache_(options.upload_cache),
       kept_uploads_(options.upload_cache && device_->upload_store()
                         ? device_->upload_store()->of(options.tenant)
@@ -115,7 +115,7 @@ Session::Session(std::shared_ptr<Device> device, SessionOptions options, int fd,
       gate_(
           device_->driver(), device_->context(), device_->quota_page(), id_,
           limited(options.gate, options), [this] { device_->bind(); }, trace_.get()),
-      objects_(device_->driver(), id_, pages_, gate_, uploads_),
+      objects_(device_->driver(), id_, pages_, gate_, upload_staging_),
       graphs_(device_->driver()),
       image_room_(options.image_limit ? options.image_limit : device_->image_bytes()) {
   Sharer sharer{id_, options.tenant, {}};

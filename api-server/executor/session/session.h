@@ -22,7 +22,7 @@
 #include "base/counters.h"
 #include "copies/region.h"
 #include "copies/transfers.h"
-#include "copies/uploads.h"
+#include "copies/upload_staging.h"
 #include "device/device.h"
 #include "gate/gate.h"
 #include "gate/trace.h"
@@ -106,7 +106,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Memory &memory() { return memory_; }
   Arrays &arrays() { return arrays_; }
   Textures &textures() { return textures_; }
-  Uploads &uploads() { return uploads_; }
+  UploadStaging &upload_staging() { return upload_staging_; }
   // Whether the guest may ask for uploads by hash.
   bool may_ask_for_uploads() const { return upload_cache_; }
   // The uploads that are kept for it; null when it may not ask, or there is no folder for them.
@@ -118,7 +118,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Region *open_region();
   Graphs &graphs() { return graphs_; }
   Links &links() { return links_; }
-  Chains &downloads() { return downloads_; }
+  Chains &download_chains() { return download_chains_; }
   HostFunctions &host_functions() { return host_functions_; }
   StreamWaits &stream_waits() { return stream_waits_; }
   Pages &pages() { return pages_; }
@@ -288,12 +288,12 @@ class Session : public std::enable_shared_from_this<Session> {
   Memory memory_;
   Arrays arrays_;
   Textures textures_;
-  Uploads uploads_;
+  UploadStaging upload_staging_;
   std::unique_ptr<Region> region_;
   const bool upload_cache_;
   const KeptUploads kept_uploads_;
   Transfers transfers_;
-  Chains downloads_;  // by stream
+  Chains download_chains_;  // by stream
   Pages pages_;
   LoadedModules loaded_;
   PendingImages pending_images_;

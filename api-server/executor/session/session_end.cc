@@ -153,7 +153,7 @@ CUresult Session::reset(bool over) {
   };
   host_functions_.forget();
   stream_waits_.clear();
-  uploads_.release();
+  upload_staging_.release();
   if (over) {
     Offers::own().withdraw_all(id_);
     // They have nothing of the device, and outlive a reset.
@@ -201,8 +201,8 @@ bool Session::release() {
     end_message_ += "; the device's context is given up: " + driver().describe(unclean_);
     return false;
   }
-  device_->uploads().scrub();
-  device_->downloads().scrub();
+  device_->upload_chunks().scrub();
+  device_->download_chunks().scrub();
   if (worn_) {
     log_line(LogLevel::kInfo, id_,
              "kernels have used the heap or printed, which fixes the sizes of these: the next "

@@ -276,7 +276,8 @@ TEST(pinned_memory_is_overwritten_between_sessions) {
       CHECK(w.guest.download(World::base(), length) == secret.substr(0, length));
     }
   }
-  for (Staging *staging : {&World::device()->uploads(), &World::device()->downloads()}) {
+  for (Staging *staging :
+       {&World::device()->upload_chunks(), &World::device()->download_chunks()}) {
     std::vector<Chunk *> chunks;
     const unsigned ready = World::fake().live().pinned / 2;
     for (unsigned i = 0; i < std::min(ready, 8u); i++) chunks.push_back(staging->try_take());

@@ -9,9 +9,9 @@
 
 namespace outboard {
 
-class Uploads {
+class UploadStaging {
  public:
-  Uploads(const Driver &driver, Staging &staging) : driver_(driver), staging_(staging) {}
+  UploadStaging(const Driver &driver, Staging &staging) : driver_(driver), staging_(staging) {}
 
   // Returns pinned memory for `length` bytes (1 to Chunk::kSize) and their padding to 8, whose copy
   // will be queued on `stream`. Never null. When all chunks are under way it waits some

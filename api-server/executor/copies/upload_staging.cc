@@ -1,4 +1,4 @@
-#include "copies/uploads.h"
+#include "copies/upload_staging.h"
 
 #include <algorithm>
 #include <chrono>
@@ -15,7 +15,7 @@ constexpr std::chrono::milliseconds kPatience{5};
 
 }  // namespace
 
-bool Uploads::joins(CUstream stream) {
+bool UploadStaging::joins(CUstream stream) {
   if (std::find(streams_, streams_ + stream_count_, stream) != streams_ + stream_count_) {
     return true;
   }
@@ -24,7 +24,7 @@ bool Uploads::joins(CUstream stream) {
   return true;
 }
 
-uint8_t *Uploads::place(size_t length, CUstream stream) {
+uint8_t *UploadStaging::place(size_t length, CUstream stream) {
   if (current_ && (Chunk::kSize - used_ < length || !joins(stream))) close();
   if (!current_) {
     current_ = take();
@@ -36,12 +36,12 @@ uint8_t *Uploads::place(size_t length, CUstream stream) {
   return current_->data + used_;
 }
 
-void Uploads::copied() {
+void UploadStaging::copied() {
   used_ += (placed_ + 255) & ~size_t{255};
   if (used_ + kLeast > Chunk::kSize) close();
 }
 
-void Uploads::close() {
+void UploadStaging::close() {
   if (!current_) return;
   for (unsigned i = 0; i < stream_count_; i++) {
     if (driver_.cuEventRecord(current_->events[i], streams_[i]) != CUDA_SUCCESS) {
@@ -52,21 +52,21 @@ void Uploads::close() {
   current_ = nullptr;
 }
 
-void Uploads::leave(CUstream stream) {
+void UploadStaging::leave(CUstream stream) {
   if (current_ &&
       std::find(streams_, streams_ + stream_count_, stream) != streams_ + stream_count_) {
     close();
   }
 }
 
-bool Uploads::landed(const Flight &flight) const {
+bool UploadStaging::landed(const Flight &flight) const {
   for (unsigned i = 0; i < flight.streams; i++) {
     if (driver_.cuEventQuery(flight.chunk->events[i]) == CUDA_ERROR_NOT_READY) return false;
   }
   return true;
 }
 
-Chunk *Uploads::take() {
+Chunk *UploadStaging::take() {
   while (!flights_.empty() && landed(flights_.front())) {
     staging_.give(flights_.front().chunk);
     flights_.pop_front();
@@ -95,7 +95,7 @@ Chunk *Uploads::take() {
   return oldest.chunk;
 }
 
-void Uploads::release() {
+void UploadStaging::release() {
   if (current_) staging_.give(current_);
   current_ = nullptr;
   for (const Flight &flight : flights_) staging_.give(flight.chunk);

@@ -1,4 +1,4 @@
-// Launches in one stream that are measured together, between two events.
+// A launch group: launches of one stream that the gate measures together, between two events.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class Shares {
   uint64_t given_ = 0;
 };
 
-struct Group {
+struct LaunchGroup {
   // Launches of one kernel.
   struct Use {
     KernelCost *kernel;
@@ -90,7 +90,7 @@ struct Group {
   // Whether the driver has work of it, and it may run as far as the gate goes.
   bool begun() const { return !held && (closed || posted.load(std::memory_order_acquire) > 0); }
   // Whether it comes after the other in the order of one stream.
-  bool follows(const Group &other) const {
+  bool follows(const LaunchGroup &other) const {
     return stream == other.stream && streams_gone == other.streams_gone &&
            sequence > other.sequence;
   }
