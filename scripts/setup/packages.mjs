@@ -50,7 +50,7 @@ export const packages = [
   },
   {
     name: 'libseccomp-dev',
-    why: 'refuses system calls to the processes of slots',
+    why: 'makes the filter of system calls for the processes of slots',
     neededFor: 'build',
     headers: ['seccomp.h'],
   },

@@ -1,4 +1,5 @@
 // The libraries that the npm package has. npm leaves links out without a word, so they are files.
+import { execFileSync } from 'node:child_process';
 import { lstatSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -29,4 +30,11 @@ t.test('what the installed command starts or loads is packed', async (t) => {
     t.ok(files.includes(`build/${file}`), file);
     t.ok(lstatSync(join(build, file)).isFile(), file);
   }
+});
+
+t.test('the sandbox of slots needs no library but the C library', async (t) => {
+  const file = join(build, 'api-server', 'outboard-confine');
+  const dynamic = execFileSync('readelf', ['-d', file], { encoding: 'utf8' });
+  const needed = [...dynamic.matchAll(/\(NEEDED\).*\[(.+)\]/g)].map(([, name]) => name);
+  t.same(needed, ['libc.so.6']);
 });

@@ -344,7 +344,7 @@ const table = {
   OB_SANDBOX: {
     sentence: 'the API server processes cannot be kept in a sandbox: %s',
     remedy:
-      'Use a kernel with seccomp and Landlock (6.7 or later, `landlock` in the boot parameter `lsm=`), install libseccomp2, or do without: `--sandbox auto` or `off`.',
+      'Use a kernel with seccomp and Landlock (6.7 or later, `landlock` in the boot parameter `lsm=`), or do without: `--sandbox auto` or `off`.',
   },
   OB_SANDBOX_SECRET: {
     sentence: '%s lies in %s, which the API server processes can read in their sandbox',

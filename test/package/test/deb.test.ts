@@ -86,13 +86,7 @@ t.test('name, version and needs', { skip }, async (t) => {
   const fields = await mustRun(['dpkg-deb', '-f', deb]);
   t.match(fields, new RegExp(`^Version: ${version.replaceAll('.', '\\.')}$`, 'm'));
   const [, depends = ''] = /^Depends: (.*)$/m.exec(fields) ?? [];
-  for (const needed of [
-    'nodejs (>= 20.19)',
-    'systemd-sysusers',
-    'libc6 (>= ',
-    'libstdc++6 (>= ',
-    'libseccomp2 (>= ',
-  ]) {
+  for (const needed of ['nodejs (>= 20.19)', 'systemd-sysusers', 'libc6 (>= ', 'libstdc++6 (>= ']) {
     t.ok(depends.includes(needed), `${needed} in ${depends}`);
   }
   t.notMatch(fields, /\$\{/, 'nothing is left to fill in');
