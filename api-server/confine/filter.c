@@ -1,6 +1,6 @@
-// confine-filter: writes the filter of system calls that outboard-confine has, as the initializers of
-// an array of struct sock_filter. It is run once by the build, so that libseccomp is needed there and
-// not where the server runs.
+// confine-filter: writes the filter of system calls that outboard-confine has, as the initializers
+// of an array of struct sock_filter. It is run once by the build, so that libseccomp is needed
+// there and not where the server runs.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

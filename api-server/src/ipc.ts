@@ -6,7 +6,7 @@
 //                             <-     ready | failed      the device is open, its context warm
 //   measure                   ->
 //                             <-     measured            how much memory is free now
-//   session + the socket      ->                         both processes hold the connection now
+//   offer + the socket        ->                         both processes hold the connection now
 //                             <-     prepared | declined
 //   begin | cancel            ->                         the monitor has let go of the connection
 //                             <-     used                a module of the running session, once for each
@@ -43,8 +43,9 @@ export interface Open extends Omit<DeviceOptions, 'windowBase' | 'windowSize'> {
   build: string;
 }
 
-export interface Session {
-  type: 'session';
+/** A session that a process is offered, to be prepared for it or declined. */
+export interface SessionOffer {
+  type: 'offer';
   session: bigint;
   memoryLimit: bigint;
   /** Beside it, for pinned memory that kernels reach, and for modules. */
@@ -73,9 +74,9 @@ export interface Session {
   trace: SessionTrace | null;
 }
 
-/** A session of nobody that may have nothing: what those begin with that care for a part of it. */
-export const emptySession: Session = {
-  type: 'session',
+/** The offer of a session that is nobody's and may have nothing. Who cares for a part of it changes that. */
+export const emptyOffer: SessionOffer = {
+  type: 'offer',
   session: 0n,
   memoryLimit: 0n,
   pinnedLimit: 0n,
@@ -95,7 +96,7 @@ export const emptySession: Session = {
 
 export type ToSlot =
   | Open
-  | Session
+  | SessionOffer
   | { type: 'measure' }
   | { type: 'begin' }
   | { type: 'cancel' }

@@ -6,7 +6,7 @@ import { closeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { pino } from 'pino';
 import { Channel } from './channel.js';
-import { emptySession, type FromSlot, type Open, slotFds, type ToSlot } from './ipc.js';
+import { emptyOffer, type FromSlot, type Open, slotFds, type ToSlot } from './ipc.js';
 import { type DeviceHandle, loadNative, type Native } from './native.js';
 import { type Connection, SlotSession } from './session.js';
 
@@ -43,7 +43,7 @@ function hear(message: ToSlot) {
       const facts = native?.nvmlFacts(message.library, message.uuid) ?? null;
       return send({ type: 'nvml', facts });
     }
-    case 'session': {
+    case 'offer': {
       const connection = native && arrived(native);
       if (!native || !device || session || !connection) {
         connection?.close();
@@ -114,7 +114,7 @@ function open({ type: _, build, ...options }: Open) {
 
 /** Everything but the connection, so that the first session finds compiled code. */
 function rehearse(native: Native, device: DeviceHandle) {
-  new SlotSession(native, device, emptySession, { fd: -1, close: () => {} }).prepare();
+  new SlotSession(native, device, emptyOffer, { fd: -1, close: () => {} }).prepare();
 }
 
 function decline(error: unknown) {

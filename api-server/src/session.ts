@@ -1,7 +1,7 @@
 // One session in an API server process, from the arrival of the connection to its end.
 import { writeSync } from 'node:fs';
 import { type ExpectedModule, encodeAnswer } from './control.js';
-import type { Counters, Session } from './ipc.js';
+import type { Counters, SessionOffer } from './ipc.js';
 import {
   counterNames,
   type DeviceHandle,
@@ -41,17 +41,17 @@ export type OnEnd = (end: SessionEnd, counters: Counters) => void;
 export class SlotSession {
   readonly #native: Native;
   readonly #device: DeviceHandle;
-  readonly #request: Session;
+  readonly #offer: SessionOffer;
   readonly #connection: Connection;
   #welcome: Buffer | undefined;
   #memoryLimit = 0n;
   #running: SessionHandle | undefined;
   #counters: BigUint64Array | undefined;
 
-  constructor(native: Native, device: DeviceHandle, request: Session, connection: Connection) {
+  constructor(native: Native, device: DeviceHandle, offer: SessionOffer, connection: Connection) {
     this.#native = native;
     this.#device = device;
-    this.#request = request;
+    this.#offer = offer;
     this.#connection = connection;
   }
 
@@ -62,7 +62,7 @@ export class SlotSession {
   prepare() {
     const snapshot = this.#native.snapshot(this.#device);
     const window = this.#placeWindow(snapshot);
-    const { session, memoryLimit, group, tickets, uploadCache, expected } = this.#request;
+    const { session, memoryLimit, group, tickets, uploadCache, expected } = this.#offer;
     this.#memoryLimit = memoryLimit < window.size ? memoryLimit : window.size;
     const { attributes, limits, peers, driverVersion, ...device } = snapshot;
     this.#welcome = encodeAnswer({
@@ -87,7 +87,7 @@ export class SlotSession {
         uploadCache: uploadCache ? uploadCacheFrom : 0n,
         region: true,
         expected,
-        pinnedMemory: this.#request.pinnedLimit,
+        pinnedMemory: this.#offer.pinnedLimit,
         errorTexts: true,
       },
     });
@@ -96,7 +96,7 @@ export class SlotSession {
   #placeWindow(snapshot: DeviceSnapshot): Window {
     const reserved = { base: snapshot.windowBase, size: snapshot.windowSize };
     const tried: string[] = [];
-    for (const window of windowChoices(reserved, this.#request)) {
+    for (const window of windowChoices(reserved, this.#offer)) {
       if (window.base === reserved.base && window.size <= reserved.size) return window;
       try {
         this.#native.moveWindow(this.#device, window.base, window.size);
@@ -130,19 +130,19 @@ export class SlotSession {
     try {
       this.#running = this.#native.startSession(this.#device, {
         fd,
-        leftover: this.#request.leftover,
-        session: this.#request.session,
+        leftover: this.#offer.leftover,
+        session: this.#offer.session,
         memoryLimit: this.#memoryLimit,
-        pinnedLimit: this.#request.pinnedLimit,
-        moduleLimit: this.#request.moduleLimit,
-        tenant: this.#request.tenant,
-        group: this.#request.group,
-        uploadCache: this.#request.uploadCache,
-        expected: this.#request.expected,
-        gated: this.#request.gated,
-        mostKernel: this.#request.mostKernel,
+        pinnedLimit: this.#offer.pinnedLimit,
+        moduleLimit: this.#offer.moduleLimit,
+        tenant: this.#offer.tenant,
+        group: this.#offer.group,
+        uploadCache: this.#offer.uploadCache,
+        expected: this.#offer.expected,
+        gated: this.#offer.gated,
+        mostKernel: this.#offer.mostKernel,
         trace: this.#trace(welcomed),
-        onUsed: (module) => onUsed(this.#request.session, module),
+        onUsed: (module) => onUsed(this.#offer.session, module),
         onEnd: (end) => onEnd(end, count(this.#counters)),
       });
       this.#counters = this.#native.counters(this.#running);
@@ -157,7 +157,7 @@ export class SlotSession {
   }
 
   #trace(welcomed: bigint): SessionTrace | null {
-    const { trace } = this.#request;
+    const { trace } = this.#offer;
     if (!trace) return null;
     const placed = trace.marks.at(-1)?.to ?? welcomed;
     const handover = { name: 'handover', from: placed, to: welcomed };

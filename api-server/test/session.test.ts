@@ -4,7 +4,7 @@ import { closeSync, openSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import t from 'tap';
 import { decodeAnswer, wire } from '../src/control.js';
-import type { Session } from '../src/ipc.js';
+import type { SessionOffer } from '../src/ipc.js';
 import type {
   DeviceHandle,
   Native,
@@ -14,7 +14,7 @@ import type {
 } from '../src/native.js';
 import { type Connection, SlotSession } from '../src/session.js';
 import { windowChoices } from '../src/window.js';
-import { sessionMessage } from './support/messages.js';
+import { sessionOffer } from './support/messages.js';
 
 const base = 0x400000000000n;
 const peer = { uuid: Buffer.alloc(16, 1), performanceRank: 0, nativeAtomics: true, atomics: [31] };
@@ -61,7 +61,7 @@ function madeUp(t: { testdir(): string }) {
     stopSession: (_: SessionHandle, message: string) => void stopped.push(message),
     counters: () => counters,
   } as unknown as Native;
-  const request = sessionMessage({
+  const request = sessionOffer({
     session: 5n,
     memoryLimit: 1n << 30n,
     pinnedLimit: 1n << 28n,
@@ -69,7 +69,7 @@ function madeUp(t: { testdir(): string }) {
     windowBases: [base],
     leftover: Buffer.from('behind'),
   });
-  const session = (given: Partial<Session> = {}) =>
+  const session = (given: Partial<SessionOffer> = {}) =>
     new SlotSession(native, {} as DeviceHandle, { ...request, ...given }, connection);
   const sent = () => readFileSync(file);
   return {
@@ -171,7 +171,7 @@ t.test('a guest that has gone, and an executor that does not start', async (t) =
   t.match(await ended(one), { reason: 'device', message: /no thread/, reusable: false });
   t.equal(closed(), 1);
   // Its file descriptor is closed now, so that the Welcome cannot be written.
-  const two = new SlotSession(native, {} as DeviceHandle, sessionMessage(), {
+  const two = new SlotSession(native, {} as DeviceHandle, sessionOffer(), {
     ...{ fd: 1 << 20, readStart: () => 0, readStop: () => 0, close: () => {} },
   });
   two.prepare();

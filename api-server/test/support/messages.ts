@@ -1,5 +1,5 @@
 // What the monitor tells an API server process, with what most tests do not care for.
-import { emptySession, type Open, type Session } from '../../src/ipc.js';
+import { emptyOffer, type Open, type SessionOffer } from '../../src/ipc.js';
 
 /** Nothing is held back or kept. */
 export function openMessage(given: Pick<Open, 'build' | 'library'> & Partial<Open>): Open {
@@ -17,6 +17,6 @@ export function openMessage(given: Pick<Open, 'build' | 'library'> & Partial<Ope
 }
 
 /** A session of nobody in particular, on its own. */
-export function sessionMessage(given: Partial<Session> = {}): Session {
-  return { ...emptySession, session: 1n, memoryLimit: 1n, ...given };
+export function sessionOffer(given: Partial<SessionOffer> = {}): SessionOffer {
+  return { ...emptyOffer, session: 1n, memoryLimit: 1n, ...given };
 }

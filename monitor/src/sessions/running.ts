@@ -78,7 +78,7 @@ export class Running {
     const { windowBases, windowSize } = visitor.hello;
     slot.offer(
       {
-        type: 'session',
+        type: 'offer',
         session: BigInt(session.id),
         memoryLimit: placement.memory,
         pinnedLimit: beside.pinned,

@@ -9,7 +9,7 @@ import type { ExpectedModule } from '../../../api-server/src/control.js';
 import {
   type Counters,
   type FromSlot,
-  type Session,
+  type SessionOffer,
   slotFds,
   type ToSlot,
 } from '../../../api-server/src/ipc.js';
@@ -227,17 +227,17 @@ export class Slot {
   }
 
   /**
-   * Offers a session to the process, which has to be free: sends it the request and a descriptor of the
+   * Offers a session to the process, which has to be free: sends it the offer and a descriptor of the
    * client's connection. `onPrepared`, `onDeclined` or, where the process ends, `onExit` follows.
    */
-  offer(session: Session, handle: SocketHandle) {
+  offer(offer: SessionOffer, handle: SocketHandle) {
     this.state = 'busy';
     this.#idle = undefined;
     this.counters = null;
     this.served++;
-    this.tenant = session.tenant;
+    this.tenant = offer.tenant;
     const whose = this.tenant === '' ? {} : { tenant: this.tenant };
-    this.#log.log = this.log.child({ session: Number(session.session), ...whose });
+    this.#log.log = this.log.child({ session: Number(offer.session), ...whose });
     this.#next = 'prepared';
     this.#used = 0;
     if (!this.#native.sendDescriptor(this.#connections, handle.fd)) {
@@ -245,7 +245,7 @@ export class Slot {
       this.log.error('the API server process takes no connection: killed');
       return this.kill();
     }
-    this.#send(session);
+    this.#send(offer);
   }
 
   /** Tells a prepared process to begin: the monitor has let go of the connection. `onEnded` or `onExit` follows. */

@@ -7,7 +7,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { loadNative } from '../../../api-server/src/native.js';
 import { handleOf } from '../../../api-server/src/socket-handle.js';
-import { sessionMessage } from '../../../api-server/test/support/messages.js';
+import { sessionOffer } from '../../../api-server/test/support/messages.js';
 import { build } from '../../../bin/paths.mjs';
 import { Slot, type SlotEvents } from '../../src/slots/slot.js';
 import { SlotLog } from '../../src/slots/slot-log.js';
@@ -244,7 +244,7 @@ t.test('a line of a session is of the one that the monitor knows', async (t) => 
     write(2, Buffer.from('{"level":40,"msg":"mine","session":7,"tenant":"b"}\\n'));
   `;
   const limits = { memoryLimit: 1n, pinnedLimit: 1n, moduleLimit: 1n };
-  const session = sessionMessage({ session: 3n, tenant: 'a', ...limits });
+  const session = sessionOffer({ session: 3n, tenant: 'a', ...limits });
   const { until } = hostile(t, script, {
     onReady: (slot) => {
       const handle = handleOf(guest);
