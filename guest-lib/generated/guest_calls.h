@@ -997,10 +997,6 @@ static inline CUresult ask_cuEventElapsedTime_v2(uint64_t hStart, uint64_t hEnd,
 }
 
 static inline CUresult put_cuMemcpyDtoDAsync_v2(uint64_t dstDevice, uint64_t srcDevice, uint64_t ByteCount, uint64_t hStream) {
-  if (capture_active()) {
-    CUresult captured = capture_cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream);
-    if (captured != CAPTURE_NONE) return captured;
-  }
   struct wire_cuMemcpyDtoDAsync_v2 *frame = batch_begin(WIRE_cuMemcpyDtoDAsync_v2, sizeof(struct wire_cuMemcpyDtoDAsync_v2));
   if (!frame) return guest_lost();
   frame->dstDevice = dstDevice;

@@ -55,10 +55,12 @@ static void nothing_is_copied_without_a_round_trip(void **state) {
   assert_int_equal(cuMemcpyDtoH_v2(NULL, device, 0), CUDA_SUCCESS);
   assert_int_equal(cuMemcpyDtoH_v2(&byte, 0, 0), CUDA_SUCCESS);
   assert_int_equal(cuMemcpy(0, 0, 0), CUDA_SUCCESS);
+  assert_int_equal(cuMemcpyDtoD_v2(device, device + 8, 0), CUDA_SUCCESS);
   CUDA_MEMCPY2D none = {.srcMemoryType = CU_MEMORYTYPE_HOST, .dstMemoryType = CU_MEMORYTYPE_DEVICE};
   assert_int_equal(cuMemcpy2D_v2(&none), CUDA_SUCCESS);
   assert_int_equal(round_trips(), 0);
   assert_int_equal(server_count(server, WIRE_Upload), 0);
+  assert_int_equal(server_count(server, WIRE_cuMemcpyDtoDAsync_v2), 0);
 }
 
 static void pointers_of_the_wrong_kind(void **state) {

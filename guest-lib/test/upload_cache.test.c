@@ -99,6 +99,27 @@ static void what_is_known_is_not_sent(void **state) {
   assert_int_equal(server_count(server, WIRE_Upload), 0);
 }
 
+// However a copy is described, what lies in one run at both ends is asked for.
+static void a_plane_without_gaps_is_asked_for(void **state) {
+  (void)state;
+  start(4 * MIB);
+  CUDA_MEMCPY2D plane = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                         .srcHost = source,
+                         .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                         .dstDevice = device,
+                         .WidthInBytes = MIB,
+                         .Height = 5};
+  assert_int_equal(cuMemcpy2D_v2(&plane), CUDA_SUCCESS);
+  assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+  assert_memory_equal(server_memory(server) + (device - WIRE_WINDOW_BASE), source, 5 * MIB);
+  assert_int_equal(server_count(server, WIRE_UploadAsk), 1);
+  assert_int_equal(server_count(server, WIRE_UploadKeep), 5);
+  plane.dstPitch = 2 * MIB;
+  assert_int_equal(cuMemcpy2D_v2(&plane), CUDA_SUCCESS);
+  assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+  assert_int_equal(server_count(server, WIRE_UploadAsk), 1);
+}
+
 static void small_ones_travel_as_ever(void **state) {
   (void)state;
   start(4 * MIB);
@@ -145,6 +166,7 @@ static void memory_that_cannot_be_read(void **state) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_known_is_not_sent),
+      cmocka_unit_test(a_plane_without_gaps_is_asked_for),
       cmocka_unit_test(small_ones_travel_as_ever),
       cmocka_unit_test(where_nothing_is_kept_nobody_asks),
       cmocka_unit_test(what_nobody_knows_is_not_asked_for_for_ever),

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "capture/internal.h"
-#include "copies/box.h"
+#include "copies/copy.h"
 #include "graph/allocation.h"
 #include "graph/task.h"
 #include "guest_calls.h"
@@ -154,16 +154,20 @@ CUresult capture_launch(uint64_t stream, const void *function, const CUlaunchCon
   return capture_task(stream, made, task);
 }
 
-static struct box_end row_at(uint64_t address, uint64_t bytes) {
-  const _Bool device = memory_is_device((const void *)(uintptr_t)address);
-  return (struct box_end){
-      .place = device ? BOX_DEVICE : BOX_HOST, .address = address, .pitch = bytes, .rows = 1};
+// Nobody looks where an end of an empty copy is, but the program, when it asks for the node.
+static void place(struct box_end *end) {
+  if (end->place != BOX_EITHER) return;
+  const void *pointer = (const void *)(uintptr_t)end->address;
+  end->place = memory_is_device(pointer) ? BOX_DEVICE : BOX_HOST;
 }
 
-CUresult capture_bytes(uint64_t stream, uint64_t to, uint64_t from, uint64_t bytes) {
-  const struct box_end out = row_at(to, bytes), in = row_at(from, bytes);
-  const struct box box = {bytes, 1, 1};
-  CAPTURE(stream, task_copy(context, &out, &in, &box, &task));
+CUresult capture_copy(const struct copy *copy) {
+  struct copy placed = *copy;
+  if (box_is_empty(&copy->box)) {
+    place(&placed.to);
+    place(&placed.from);
+  }
+  CAPTURE(copy->stream, task_copy(context, &placed, &task));
 }
 
 CUresult capture_host(uint64_t stream, CUhostFn function, void *data) {
@@ -182,11 +186,6 @@ CUresult capture_values(uint64_t stream, const struct wire_value *values, unsign
     entries[i].waitValue.flags = values[i].flags;
   }
   CAPTURE(stream, task_values(context, entries, count, &task));
-}
-
-CUresult capture_box(uint64_t stream, const struct box_end *to, const struct box_end *from,
-                     const struct box *box) {
-  CAPTURE(stream, task_copy(context, to, from, box, &task));
 }
 
 CUresult capture_fill(uint64_t address, uint64_t pitch, uint32_t value, uint32_t unit,

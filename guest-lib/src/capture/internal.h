@@ -70,9 +70,7 @@ CUresult capture_check_work(uint64_t stream);
 CUresult capture_look(uint64_t stream);
 CUresult capture_launch(uint64_t stream, const void *function, const CUlaunchConfig *config,
                         _Bool cooperative, const void *packed, uint32_t size);
-CUresult capture_box(uint64_t stream, const struct box_end *to, const struct box_end *from,
-                     const struct box *box);
-CUresult capture_bytes(uint64_t stream, uint64_t to, uint64_t from, uint64_t bytes);
+CUresult capture_copy(const struct copy *copy);
 CUresult capture_fill(uint64_t address, uint64_t pitch, uint32_t value, uint32_t unit,
                       uint64_t elements, uint64_t height, uint64_t stream);
 CUresult capture_host(uint64_t stream, CUhostFn function, void *data);

@@ -1,7 +1,7 @@
 // Copies of bytes in a row to and from arrays, whose rows count without what may lie between them.
 #include "arrays/array.h"
-#include "copies/box.h"
 #include "copies/copy.h"
+#include "copies/download.h"
 #include "guest_calls.h"
 #include "streams/stream.h"
 
@@ -42,8 +42,8 @@ struct line {
 
 // What is checked is checked part by part, as the device does.
 static CUresult copy_line(struct line line, uint64_t bytes, CUstream handle, int per_thread) {
-  uint64_t stream;
-  CUresult result = stream_for_work(handle, per_thread, &stream);
+  struct copy copy = {.async = line.async};
+  CUresult result = stream_for_work(handle, per_thread, &copy.stream);
   if (!result && !array_find(line.array)) result = CUDA_ERROR_INVALID_VALUE;
   while (bytes && !result) {
     struct part part;
@@ -51,24 +51,23 @@ static CUresult copy_line(struct line line, uint64_t bytes, CUstream handle, int
     result = next_part(line.array, line.offset, bytes, &part);
     if (!result) result = box_in_array(line.array, part.x, part.y, part.z, &part.box, &in_array);
     if (result) break;
-    uint64_t size = part.box.width * part.box.height * part.box.depth;
-    struct box_end other = {.place = line.place,
-                            .address = line.other,
-                            .pitch = part.box.width,
-                            .rows = part.box.height};
-    struct box_end *to = line.to_array ? &in_array : &other;
-    struct box_end *from = line.to_array ? &other : &in_array;
-    result = box_locate(to, from, &part.box);
+    const uint64_t size = box_bytes(&part.box);
+    const struct box_end other = {.place = line.place,
+                                  .address = line.other,
+                                  .pitch = part.box.width,
+                                  .rows = part.box.height};
+    copy.to = line.to_array ? in_array : other;
+    copy.from = line.to_array ? other : in_array;
+    copy.box = part.box;
     // One wait for all: answers on one stream come in order, so the last covers the others.
-    if (!result)
-      result = box_move(to, from, &part.box, stream,
-                        size < bytes ? LANDING_DEFERRED : box_landing(to, &part.box, line.async));
+    copy.covered = size < bytes;
+    result = copy_make(&copy);
     line.offset += size;
     line.other += size;
     bytes -= size;
   }
   // Nothing lands behind the back of a call that failed.
-  if (result) copy_wait_for_downloads();
+  if (result) download_wait_for_all();
   return result;
 }
 
@@ -76,8 +75,8 @@ static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 static CUresult between(CUarray to, uint64_t to_offset, CUarray from, uint64_t from_offset,
                         uint64_t bytes, int per_thread) {
-  uint64_t stream;
-  CUresult result = stream_for_work(NULL, per_thread, &stream);
+  struct copy copy = {.async = 0};
+  CUresult result = stream_for_work(NULL, per_thread, &copy.stream);
   if (!result && (!array_find(to) || !array_find(from))) result = CUDA_ERROR_INVALID_VALUE;
   while (bytes && !result) {
     struct part there, here;
@@ -85,16 +84,16 @@ static CUresult between(CUarray to, uint64_t to_offset, CUarray from, uint64_t f
     if (!result) result = next_part(from, from_offset, bytes, &here);
     if (result) return result;
     // Row by row where the rows of both do not agree.
-    struct box box = {smaller(here.box.width, there.box.width), 1, 1};
+    struct box box = box_row(smaller(here.box.width, there.box.width));
     if (here.box.width == there.box.width) {
       box.height = smaller(here.box.height, there.box.height);
       if (here.box.height == there.box.height) box.depth = smaller(here.box.depth, there.box.depth);
     }
-    struct box_end ends[2];
-    result = box_in_array(to, there.x, there.y, there.z, &box, &ends[0]);
-    if (!result) result = box_in_array(from, here.x, here.y, here.z, &box, &ends[1]);
-    if (!result) result = box_copy(&ends[0], &ends[1], &box, stream, 0);
-    uint64_t size = box.width * box.height * box.depth;
+    copy.box = box;
+    result = box_in_array(to, there.x, there.y, there.z, &box, &copy.to);
+    if (!result) result = box_in_array(from, here.x, here.y, here.z, &box, &copy.from);
+    if (!result) result = copy_make(&copy);
+    const uint64_t size = box_bytes(&box);
     to_offset += size;
     from_offset += size;
     bytes -= size;

@@ -2,15 +2,14 @@
 #include <stdint.h>
 
 #include "arrays/array.h"
-#include "copies/box.h"
 #include "copies/copy.h"
-#include "copies/cross_device.h"
+#include "copies/download.h"
+#include "copies/resolve.h"
 #include "guest_calls.h"
-#include "session/session.h"
 #include "streams/stream.h"
 
 // Batches want a stream of their own: the legacy one orders everything.
-static CUresult resolve(CUstream handle, int per_thread, uint64_t *stream) {
+static CUresult find_stream(CUstream handle, int per_thread, uint64_t *stream) {
   if (handle == CU_STREAM_LEGACY || (!handle && !per_thread)) return CUDA_ERROR_INVALID_VALUE;
   return stream_for_work(handle, per_thread, stream);
 }
@@ -35,30 +34,37 @@ static CUresult check_attributes(const CUmemcpyAttributes *attributes, const siz
 // Sources in host memory are read during the call in any case, so their access order asks nothing
 // more. What lands in pageable memory is waited for at the end: one copy that waits covers the
 // others, for answers on one stream come in order.
-struct wait {
-  struct box_end to, from;
-  struct box box;
-  _Bool needed;
+struct batch {
+  uint64_t stream;
+  struct copy last;  // the copy to wait for, while its box is not empty
 };
 
-static CUresult move(struct box_end *to, struct box_end *from, const struct box *box,
-                     uint64_t stream, struct wait *wait) {
-  if (!box->width || !box->height || !box->depth) return CUDA_SUCCESS;
-  CUresult result;
-  if (sessions_many() && cross_device_copy(to, from, box, stream, 1, &result)) return result;
-  result = box_locate(to, from, box);
-  if (result) return result;
-  if (to->place != BOX_HOST || from->place == BOX_HOST ||
-      box_landing(to, box, 1) == LANDING_DEFERRED)
-    return box_move(to, from, box, stream, LANDING_DEFERRED);
-  if (wait->needed) result = box_move(&wait->to, &wait->from, &wait->box, stream, LANDING_DEFERRED);
-  *wait = (struct wait){*to, *from, *box, 1};
+static _Bool is_waited_for(const struct copy *copy) {
+  return !copy->across && copy->to.place == BOX_HOST && copy->from.place != BOX_HOST &&
+         copy_landing(copy) == LANDING_WAITED_FOR;
+}
+
+static CUresult finish(struct batch *batch) {
+  return box_is_empty(&batch->last.box) ? CUDA_SUCCESS : copy_route(&batch->last);
+}
+
+static CUresult add(struct batch *batch, struct copy *copy) {
+  if (box_is_empty(&copy->box)) return CUDA_SUCCESS;
+  copy->stream = batch->stream;
+  copy->async = 1;
+  CUresult result = copy_resolve(copy);
+  if (result || !is_waited_for(copy)) return result ? result : copy_route(copy);
+  batch->last.covered = 1;
+  result = finish(batch);
+  batch->last = *copy;
   return result;
 }
 
-static CUresult finish(struct wait *wait, uint64_t stream) {
-  return wait->needed ? box_move(&wait->to, &wait->from, &wait->box, stream, LANDING_WAITED_FOR)
-                      : CUDA_SUCCESS;
+static CUresult add_line(struct batch *batch, CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+  struct copy copy = {.to = box_row_at(BOX_EITHER, to, bytes),
+                      .from = box_row_at(BOX_EITHER, from, bytes),
+                      .box = box_row(bytes)};
+  return add(batch, &copy);
 }
 
 // ---- lines -------------------------------------------------------------------------------------
@@ -67,21 +73,17 @@ CUresult guest_cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *
                                   CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs,
                                   size_t *failIdx, CUstream hStream, int per_thread) {
   if (failIdx) *failIdx = SIZE_MAX;
-  uint64_t stream;
-  CUresult result = resolve(hStream, per_thread, &stream);
+  struct batch batch = {0};
+  CUresult result = find_stream(hStream, per_thread, &batch.stream);
   if (!result && (!dsts || !srcs || !sizes || !count)) result = CUDA_ERROR_INVALID_VALUE;
   if (!result) result = check_attributes(attrs, attrsIdxs, numAttrs, count);
   if (result) return result;
-  struct wait wait = {.needed = 0};
   for (size_t i = 0; i < count; i++) {
-    struct box_end to = {.place = BOX_EITHER, .address = dsts[i], .pitch = sizes[i], .rows = 1};
-    struct box_end from = {.place = BOX_EITHER, .address = srcs[i], .pitch = sizes[i], .rows = 1};
-    result = move(&to, &from, &(struct box){sizes[i], 1, 1}, stream, &wait);
-    if (!result) continue;
+    if (!(result = add_line(&batch, dsts[i], srcs[i], sizes[i]))) continue;
     if (failIdx) *failIdx = i;
     break;
   }
-  CUresult finished = finish(&wait, stream);
+  CUresult finished = finish(&batch);
   return result ? result : finished;
 }
 
@@ -130,37 +132,36 @@ static CUresult end_of(const CUmemcpy3DOperand *operand, const struct box *box, 
   return CUDA_SUCCESS;
 }
 
-static CUresult move_box(const CUDA_MEMCPY3D_BATCH_OP *what, uint64_t stream, struct wait *wait) {
+static CUresult add_box(struct batch *batch, const CUDA_MEMCPY3D_BATCH_OP *what) {
   uint64_t element, bytes;
   CUresult result = element_of(what, &element);
   if (result) return result;
-  struct box box = {0, what->extent.height, what->extent.depth};
-  if (!what->extent.width || !box.height || !box.depth ||
+  struct copy copy = {.box = {0, what->extent.height, what->extent.depth}};
+  struct box *box = &copy.box;
+  if (!what->extent.width || !box->height || !box->depth ||
       !known(what->srcAccessOrder, what->flags) ||
-      __builtin_mul_overflow(what->extent.width, element, &box.width) ||
-      __builtin_mul_overflow(box.width, box.height, &bytes) ||
-      __builtin_mul_overflow(bytes, box.depth, &bytes))
+      __builtin_mul_overflow(what->extent.width, element, &box->width) ||
+      __builtin_mul_overflow(box->width, box->height, &bytes) ||
+      __builtin_mul_overflow(bytes, box->depth, &bytes))
     return CUDA_ERROR_INVALID_VALUE;
-  struct box_end to, from;
-  result = end_of(&what->dst, &box, element, &to);
-  if (!result) result = end_of(&what->src, &box, element, &from);
-  return result ? result : move(&to, &from, &box, stream, wait);
+  result = end_of(&what->dst, box, element, &copy.to);
+  if (!result) result = end_of(&what->src, box, element, &copy.from);
+  return result ? result : add(batch, &copy);
 }
 
 CUresult guest_cuMemcpy3DBatchAsync(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx,
                                     unsigned long long flags, CUstream hStream, int per_thread) {
   if (failIdx) *failIdx = SIZE_MAX;
-  uint64_t stream;
-  CUresult result = resolve(hStream, per_thread, &stream);
+  struct batch batch = {0};
+  CUresult result = find_stream(hStream, per_thread, &batch.stream);
   if (!result && (!numOps || !opList || flags)) result = CUDA_ERROR_INVALID_VALUE;
   if (result) return result;
-  struct wait wait = {.needed = 0};
   for (size_t i = 0; i < numOps; i++) {
-    if (!(result = move_box(&opList[i], stream, &wait))) continue;
+    if (!(result = add_box(&batch, &opList[i]))) continue;
     if (failIdx) *failIdx = i;
     break;
   }
-  CUresult finished = finish(&wait, stream);
+  CUresult finished = finish(&batch);
   return result ? result : finished;
 }
 
@@ -174,25 +175,21 @@ CUresult guest_cuMemcpy3DBatchAsync_v2(size_t numOps, CUDA_MEMCPY3D_BATCH_OP *op
 CUresult guest_cuMemcpyWithAttributesAsync(CUdeviceptr dst, CUdeviceptr src, size_t size,
                                            CUmemcpyAttributes *attr, CUstream hStream,
                                            int per_thread) {
-  uint64_t stream;
-  CUresult result = stream_for_work(hStream, per_thread, &stream);
+  struct batch batch = {0};
+  CUresult result = stream_for_work(hStream, per_thread, &batch.stream);
   if (!result && (!attr || !known(attr->srcAccessOrder, attr->flags)))
     result = CUDA_ERROR_INVALID_VALUE;
   if (result) return result;
-  struct wait wait = {.needed = 0};
-  struct box_end to = {.place = BOX_EITHER, .address = dst, .pitch = size, .rows = 1};
-  struct box_end from = {.place = BOX_EITHER, .address = src, .pitch = size, .rows = 1};
-  result = move(&to, &from, &(struct box){size, 1, 1}, stream, &wait);
-  return result ? result : finish(&wait, stream);
+  result = add_line(&batch, dst, src, size);
+  return result ? result : finish(&batch);
 }
 
 CUresult guest_cuMemcpy3DWithAttributesAsync(CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags,
                                              CUstream hStream, int per_thread) {
-  uint64_t stream;
-  CUresult result = stream_for_work(hStream, per_thread, &stream);
+  struct batch batch = {0};
+  CUresult result = stream_for_work(hStream, per_thread, &batch.stream);
   if (!result && (!op || flags)) result = CUDA_ERROR_INVALID_VALUE;
   if (result) return result;
-  struct wait wait = {.needed = 0};
-  result = move_box(op, stream, &wait);
-  return result ? result : finish(&wait, stream);
+  result = add_box(&batch, op);
+  return result ? result : finish(&batch);
 }

@@ -1,21 +1,18 @@
-// Copies of boxes. A box is a run of bytes, a plane or a volume, and at either end it lies in the
-// program's memory, in device memory or in an array. Every copy that is not of bytes in a row is
-// made of these functions.
+// Boxes, and where they lie. A box is what a copy moves: a run of bytes, a plane or a volume. At
+// either end it lies in the program's memory, in device memory or in an array. Nothing here looks
+// at memory or sends anything, but for box_in_array, which looks the array up.
 //
 // Positions, sizes and pitches in x are in bytes; those in y and z are in rows and slices. Device
-// addresses and streams are as on the wire. All is about the session that the thread is in
-// (session.h). Where nothing else is said, a CUresult is the first error of a check or of sending,
-// and what guest_lost (wire/enter.h) says once the connection is gone.
+// addresses are as on the wire.
 #ifndef OUTBOARD_BOX_H
 #define OUTBOARD_BOX_H
 
 #include <stdint.h>
 
-#include "copies/copy.h"
 #include "cuda_driver.h"
 
-// Where an end of a copy lies. BOX_EITHER stands for memory whose address has to tell whether it is
-// the host's or the device's; box_locate finds that out and replaces it.
+// Where an end of a copy lies. BOX_EITHER stands for memory whose address has to tell whether it
+// is the host's or the device's; copy_resolve (resolve.h) finds that out and replaces it.
 enum box_place { BOX_HOST, BOX_DEVICE, BOX_EITHER, BOX_ARRAY };
 
 // Where a box begins. Memory (`address`) has rows `pitch` bytes apart, and slices of `rows` rows.
@@ -30,6 +27,40 @@ struct box_end {
 struct box {
   uint64_t width, height, depth;  // the width in bytes
 };
+
+// A box of one row, and the end of it that is memory at an address.
+static inline struct box box_row(uint64_t bytes) { return (struct box){bytes, 1, 1}; }
+static inline struct box_end box_row_at(enum box_place place, uint64_t address, uint64_t bytes) {
+  return (struct box_end){.place = place, .address = address, .pitch = bytes, .rows = 1};
+}
+
+static inline _Bool box_is_empty(const struct box *box) {
+  return !box->width || !box->height || !box->depth;
+}
+static inline _Bool box_is_row(const struct box *box) {
+  return box->height == 1 && box->depth == 1;
+}
+// Returns how many bytes a box has, without gaps. The caller knows that they fit into the number.
+static inline uint64_t box_bytes(const struct box *box) {
+  return box->width * box->height * box->depth;
+}
+
+// Returns how many bytes a box in memory covers from its first byte to behind its last, gaps
+// between rows included; 0 when it would pass the end of all addresses. The box is not empty.
+uint64_t box_span(const struct box_end *end, const struct box *box);
+// Whether rows, or whole slices, lie one behind the other in memory; and whether all of the box is
+// one run of bytes at both ends.
+_Bool box_rows_join(const struct box_end *end, const struct box *box);
+_Bool box_slices_join(const struct box_end *end, const struct box *box);
+static inline _Bool box_is_line(const struct box_end *to, const struct box_end *from,
+                                const struct box *box) {
+  return to->place != BOX_ARRAY && from->place != BOX_ARRAY &&
+         (box_is_row(box) || (box_slices_join(to, box) && box_slices_join(from, box)));
+}
+// Returns the address of a byte of a box in memory.
+static inline uint64_t box_address(const struct box_end *end, uint64_t x, uint64_t y, uint64_t z) {
+  return end->address + (z * end->rows + y) * end->pitch + x;
+}
 
 // A part of a box: it begins at (x, y, z) of the box, and has a size of its own.
 struct box_piece {
@@ -50,38 +81,5 @@ struct box_end box_end_at(const struct box_end *end, const struct box_piece *pie
 // of an array, or when the box leaves the array or cuts through elements.
 CUresult box_in_array(CUarray handle, uint64_t x, uint64_t y, uint64_t z, const struct box *box,
                       struct box_end *end);
-
-// Checks a copy before it is made: finds out for each end in memory whether it is the host's or the
-// device's, and that a range of the device's is allocated and may be used (memory_check). Changes
-// the ends accordingly. The box must not be empty. CUDA_ERROR_INVALID_VALUE when the copy cannot
-// be.
-CUresult box_locate(struct box_end *to, struct box_end *from, const struct box *box);
-// Makes a copy whose ends box_locate has found. It becomes a node where `stream` is captured.
-// Otherwise a copy to the device is posted; one from the device is waited for or deferred, as
-// `landing` says; one between places of the host is made here, when nothing is on its way there any
-// more.
-CUresult box_move(const struct box_end *to, const struct box_end *from, const struct box *box,
-                  uint64_t stream, enum landing landing);
-// Says how a copy to a located end is to land: deferred where the call is asynchronous and the
-// destination is pinned as a whole (copy_landing).
-enum landing box_landing(const struct box_end *to, const struct box *box, _Bool async);
-
-// Posts a copy from the program's memory to the device, both located, without asking whether the
-// stream is captured or whether the memory may still change (late_upload.h). The source has been
-// read when this returns.
-CUresult box_upload(const struct box_end *to, const struct box_end *from, const struct box *box,
-                    uint64_t stream);
-// Copies between two located places of the program's memory at once. The caller has seen to it that
-// nothing is on its way to either (copy_wait_for_host).
-void box_on_host(const struct box_end *to, const struct box_end *from, const struct box *box);
-// Returns how many bytes a box in memory covers from its first byte to behind its last, gaps
-// between rows included; 0 when it would pass the end of all addresses. The box is not empty.
-uint64_t box_span(const struct box_end *end, const struct box *box);
-
-// A whole copy, as an entry point makes it: locates the ends, also those on another device
-// (cross_device.h), records or sends it, and, unless it is `async`, waits as CUDA does. An empty
-// box is a node in a capture and nothing otherwise.
-CUresult box_copy(struct box_end *to, struct box_end *from, const struct box *box, uint64_t stream,
-                  _Bool async);
 
 #endif

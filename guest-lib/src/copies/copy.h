@@ -1,47 +1,46 @@
-// Copies of bytes in a row between the program's memory and the device, for the files that make
-// larger copies of them. The entry points for such copies are in copy.c, too.
+// A copy as every entry point describes it: two ends, the box that moves between them, and the
+// stream that it belongs to. Entry points fill a struct copy and call copy_make.
 //
 // Device addresses and streams are as on the wire, lengths in bytes. All is about the session that
-// the thread is in (session.h). The caller has checked device ranges (memory_check) and whether the
-// stream is captured. Errors: what guest_lost (wire/enter.h) says where nothing can be sent, and
-// what is said with each function.
+// the thread is in (session.h).
 #ifndef OUTBOARD_COPY_H
 #define OUTBOARD_COPY_H
 
 #include <stdint.h>
 
+#include "copies/box.h"
 #include "cuda_driver.h"
 
-// When the data of a copy from the device is in the program's memory. WAITED_FOR: when the call
-// returns. DEFERRED: before a synchronisation that covers the copy returns, and before any later
-// copy from that stream that is waited for does.
-enum landing { LANDING_WAITED_FOR, LANDING_DEFERRED };
+struct copy {
+  struct box_end to, from;
+  struct box box;
+  uint64_t stream;
+  _Bool async;  // the call returns before the copy is done, as far as CUDA's does
+  // A row, of which the name of the call says which end is the host's and which is a device's, as
+  // that of cuMemcpyHtoD does. copy_resolve clears it when the host's is memory that a device
+  // reaches, too.
+  _Bool named;
+  // The same call makes another copy behind this one, and waits for both there.
+  _Bool covered;
 
-// Chooses how a copy of so many bytes to `destination` lands. An asynchronous copy into memory that
-// is pinned as a whole is deferred; all others are waited for.
-enum landing copy_landing(const void *destination, uint64_t bytes, _Bool async);
+  // What copy_resolve finds out beside the places of the ends.
+  _Bool line;      // one run of bytes at both ends
+  _Bool across;    // it goes from device to device, or to one that is not its stream's (resolve.h)
+  uint64_t bytes;  // without gaps; 0: the copy is empty
+  // If it goes across: the sessions that have the ends, SESSION_ANY for the host; and the session
+  // whose device reaches both, SESSION_ANY if none does.
+  unsigned to_session, from_session, by;
+};
 
-// Posts a copy to the device, in parts of at most WIRE_BULK_MAX bytes (a mebibyte), or through the
-// memory shared with the server (wire/region.h). The source has been read when this returns.
-// CUDA_ERROR_INVALID_VALUE when the system finds that it is not readable memory.
-CUresult copy_upload(uint64_t destination, const void *source, uint64_t bytes, uint64_t stream);
-// Asks for a copy from the device. With LANDING_WAITED_FOR it sends the batch, waits, and returns
-// the result of the copy or an error of earlier asynchronous work; with LANDING_DEFERRED it returns
-// once the question is in the batch. CUDA_ERROR_OUT_OF_MEMORY when there is no memory to remember a
-// deferred copy in.
-CUresult copy_download(void *destination, uint64_t source, uint64_t bytes, uint64_t stream,
-                       enum landing landing);
+// Makes a copy whose ends, box, stream and flags are filled in, as CUDA would: checks it and finds
+// out what its ends are (resolve.h), then sends it on its way. Returns the first error of a check,
+// then that of sending (guest_lost in wire/enter.h) or of the work that was waited for.
+CUresult copy_make(struct copy *copy);
 
-// To be called at the end of a synchronous copy on `stream`. Such a copy is only posted; this waits
-// for the stream where that can be noticed: where the device reaches pinned memory of the host, or
-// where other devices use memory of this one. Returns an error of the work that was waited for.
-CUresult copy_finish(uint64_t stream);
-
-// To be called before the library itself reads or writes the program's memory: waits until no
-// deferred copy is on its way into it. Returns an error of the work that was waited for.
-CUresult copy_wait_for_downloads(void);
-// To be called before a copy from host to host that belongs to a stream: waits for the stream, too,
-// where work under way may change the program's memory (streams/pending.h).
-CUresult copy_wait_for_host(uint64_t stream);
+// The second half of it, for a copy that copy_resolve has looked at. It becomes a node where its
+// stream is captured. Otherwise a copy to the device is posted; one from the device is waited for
+// or deferred (copy_landing in download.h); one between places of the host is made here, when
+// nothing is on its way there any more.
+CUresult copy_route(const struct copy *copy);
 
 #endif

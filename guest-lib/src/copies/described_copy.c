@@ -1,7 +1,6 @@
 // Copies that a structure describes: planes, volumes, and the same between contexts.
 #include "copies/described_copy.h"
 
-#include "copies/box.h"
 #include "guest_calls.h"
 #include "session/context.h"
 #include "session/handle.h"
@@ -50,50 +49,44 @@ static CUresult read_end(const struct described *of, const struct box *box, stru
   return CUDA_SUCCESS;
 }
 
-static CUresult copy(const struct described *to, const struct described *from,
-                     const struct box *box, uint64_t stream, _Bool async) {
-  struct box_end ends[2];
-  CUresult result = read_end(to, box, &ends[0]);
-  if (!result) result = read_end(from, box, &ends[1]);
-  return result ? result : box_copy(&ends[0], &ends[1], box, stream, async);
+static CUresult read_ends(const struct described *to, const struct described *from,
+                          struct copy *copy) {
+  CUresult result = read_end(to, &copy->box, &copy->to);
+  return result ? result : read_end(from, &copy->box, &copy->from);
 }
 
 static CUresult copy_plane(const CUDA_MEMCPY2D *p, CUstream handle, int per_thread, _Bool async) {
   if (!p) return CUDA_ERROR_INVALID_VALUE;
-  uint64_t stream;
-  CUresult result = stream_for_work(handle, per_thread, &stream);
-  if (result) return result;
+  struct copy copy = {.box = {p->WidthInBytes, p->Height, 1}, .async = async};
   const struct described to = {p->dstMemoryType, p->dstHost,  p->dstDevice,
                                p->dstArray,      p->dstPitch, 0,
                                p->dstXInBytes,   p->dstY,     0};
   const struct described from = {p->srcMemoryType, p->srcHost,  p->srcDevice,
                                  p->srcArray,      p->srcPitch, 0,
                                  p->srcXInBytes,   p->srcY,     0};
-  return copy(&to, &from, &(struct box){p->WidthInBytes, p->Height, 1}, stream, async);
+  CUresult result = stream_for_work(handle, per_thread, &copy.stream);
+  if (!result) result = read_ends(&to, &from, &copy);
+  return result ? result : copy_make(&copy);
 }
 
-CUresult box_described(const CUDA_MEMCPY3D *p, struct box_end *into, struct box_end *out_of,
-                       struct box *box) {
+CUresult copy_described(const CUDA_MEMCPY3D *p, struct copy *copy) {
   if (p->srcLOD || p->dstLOD) return CUDA_ERROR_INVALID_VALUE;
-  *box = (struct box){p->WidthInBytes, p->Height, p->Depth};
+  copy->box = (struct box){p->WidthInBytes, p->Height, p->Depth};
   const struct described to = {p->dstMemoryType, p->dstHost,  p->dstDevice,
                                p->dstArray,      p->dstPitch, p->dstHeight,
                                p->dstXInBytes,   p->dstY,     p->dstZ};
   const struct described from = {p->srcMemoryType, p->srcHost,  p->srcDevice,
                                  p->srcArray,      p->srcPitch, p->srcHeight,
                                  p->srcXInBytes,   p->srcY,     p->srcZ};
-  CUresult result = read_end(&to, box, into);
-  return result ? result : read_end(&from, box, out_of);
+  return read_ends(&to, &from, copy);
 }
 
 static CUresult copy_volume(const CUDA_MEMCPY3D *p, CUstream handle, int per_thread, _Bool async) {
   if (!p) return CUDA_ERROR_INVALID_VALUE;
-  uint64_t stream;
-  struct box_end to, from;
-  struct box box;
-  CUresult result = stream_for_work(handle, per_thread, &stream);
-  if (!result) result = box_described(p, &to, &from, &box);
-  return result ? result : box_copy(&to, &from, &box, stream, async);
+  struct copy copy = {.async = async};
+  CUresult result = stream_for_work(handle, per_thread, &copy.stream);
+  if (!result) result = copy_described(p, &copy);
+  return result ? result : copy_make(&copy);
 }
 
 // The same structure with contexts where the other has what is reserved.
@@ -152,12 +145,12 @@ CUresult guest_cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hSt
 
 static CUresult copy_line(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream handle,
                           int per_thread, _Bool async) {
-  uint64_t stream;
-  CUresult result = stream_for_work(handle, per_thread, &stream);
-  if (result) return result;
-  struct box_end ends[2] = {{.place = BOX_DEVICE, .address = to, .pitch = bytes, .rows = 1},
-                            {.place = BOX_DEVICE, .address = from, .pitch = bytes, .rows = 1}};
-  return box_copy(&ends[0], &ends[1], &(struct box){bytes, 1, 1}, stream, async);
+  struct copy copy = {.to = box_row_at(BOX_DEVICE, to, bytes),
+                      .from = box_row_at(BOX_DEVICE, from, bytes),
+                      .box = box_row(bytes),
+                      .async = async};
+  CUresult result = stream_for_work(handle, per_thread, &copy.stream);
+  return result ? result : copy_make(&copy);
 }
 
 CUresult guest_cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,

@@ -3,19 +3,16 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "copies/upload.h"
 #include "guest_calls.h"
 #include "memory/host_memory.h"
 #include "session/handle.h"
 #include "session/session.h"
 #include "streams/host_function.h"
-#include "streams/pending.h"
 #include "streams/stream.h"
-#include "wire/answer.h"
 
 struct late {
-  struct box_end to, from;
-  struct box box;
-  uint64_t aside;
+  struct copy copy;  // on a stream aside
   unsigned session;
 };
 
@@ -37,8 +34,9 @@ static CUresult find_aside(uint64_t *stream) {
   return result;
 }
 
-_Bool late_is_due(const void *source, uint64_t bytes) {
-  if (!pending_seen && !answers_expected()) return 0;
+_Bool late_is_due_slow(const struct copy *copy) {
+  const void *source = (const void *)(uintptr_t)copy->from.address;
+  const uint64_t bytes = box_span(&copy->from, &copy->box);
   if (!host_is_pinned(source, bytes)) return 0;
   // It may be on its way to either place where the library has pinned memory.
   return pending_any() || (answer_outstanding() && (answer_lands_in(source, bytes) ||
@@ -48,18 +46,17 @@ _Bool late_is_due(const void *source, uint64_t bytes) {
 static void run(void *data) {
   struct late *late = data;
   struct thread_session before = session_switch(late->session);
-  if (!box_upload(&late->to, &late->from, &late->box, late->aside)) stream_synchronize(late->aside);
+  if (!copy_upload(&late->copy)) stream_synchronize(late->copy.stream);
   session_back(before);
   free(late);
 }
 
-CUresult late_upload(const struct box_end *to, const struct box_end *from, const struct box *box,
-                     uint64_t stream) {
+CUresult late_upload(const struct copy *copy) {
   struct late *late = malloc(sizeof *late);
   if (!late) return CUDA_ERROR_OUT_OF_MEMORY;
-  *late = (struct late){*to, *from, *box, 0, session_here()};
-  CUresult result = find_aside(&late->aside);
-  if (!result) result = host_function_post(stream, run, late);
+  *late = (struct late){*copy, session_here()};
+  CUresult result = find_aside(&late->copy.stream);
+  if (!result) result = host_function_post(copy->stream, run, late);
   if (result) free(late);
   return result;
 }

@@ -6,15 +6,18 @@
 #ifndef OUTBOARD_LATE_UPLOAD_H
 #define OUTBOARD_LATE_UPLOAD_H
 
-#include "copies/box.h"
+#include "copies/copy.h"
+#include "streams/pending.h"
+#include "wire/answer.h"
 
-// Whether an upload of these bytes has to be late. Cheap, two loads, while no such work was ever
-// put on a stream and no answer is awaited.
-_Bool late_is_due(const void *source, uint64_t bytes);
-// Puts a late upload on `stream`. The ends are located (box_locate), and `from` is the program's
-// memory, which has to stay until then. CUDA_ERROR_OUT_OF_MEMORY, or what the posting of a host
-// function returns.
-CUresult late_upload(const struct box_end *to, const struct box_end *from, const struct box *box,
-                     uint64_t stream);
+// Whether a located copy from the program's memory has to be late: never while no such work was
+// ever put on a stream and no answer is awaited.
+_Bool late_is_due_slow(const struct copy *copy);
+static inline _Bool late_is_due(const struct copy *copy) {
+  return (pending_seen || answers_expected()) && late_is_due_slow(copy);
+}
+// Puts a late upload on the copy's stream. The program's memory has to stay until then.
+// CUDA_ERROR_OUT_OF_MEMORY, or what the posting of a host function returns.
+CUresult late_upload(const struct copy *copy);
 
 #endif

@@ -140,10 +140,10 @@ static CUresult send_rest(struct group *group, uint64_t stream, uint64_t missing
   return result;
 }
 
-CUresult upload_cache_copy(uint64_t destination, const void *source, uint64_t bytes,
-                           uint64_t stream) {
+CUresult upload_cache_copy(const struct copy *copy) {
   struct group groups[2], *before = NULL;
-  const char *at = host_use(source);
+  const char *at = host_use((const void *)(uintptr_t)copy->from.address);
+  uint64_t destination = copy->to.address, bytes = copy->bytes;
   CUresult result = CUDA_SUCCESS;
   for (unsigned turn = 0; before || bytes; turn ^= 1) {
     struct group *group = NULL;
@@ -154,14 +154,14 @@ CUresult upload_cache_copy(uint64_t destination, const void *source, uint64_t by
       destination += part;
       at += part;
       bytes -= part;
-      result = ask_for(group, stream);
+      result = ask_for(group, copy->stream);
     }
     if (before) {
       // Its answer has to come, whatever has failed.
       uint64_t missing;
       CUresult failed = collect(before, &missing);
       if (!result) result = failed;
-      if (!result) result = send_rest(before, stream, missing);
+      if (!result) result = send_rest(before, copy->stream, missing);
     }
     before = group;
     if (result) bytes = 0;

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "copies/copy.h"
 #include "cuda_driver.h"
 #include "session/session.h"
 
@@ -17,15 +18,14 @@ extern _Atomic uint64_t upload_cache_from[SESSIONS_MAX];
 // Sets that number as the Welcome has said it; 0 stands for "the server keeps none".
 void upload_cache_start(uint64_t from);
 
-// Whether an upload of so many bytes is to go through upload_cache_copy.
-static inline _Bool upload_cache_wants(uint64_t bytes) {
+// Whether a located copy from the program's memory is to be asked for: bytes in a row, and so many.
+static inline _Bool upload_cache_wants(const struct copy *copy) {
   uint64_t from = atomic_load_explicit(&upload_cache_from[session_here()], memory_order_relaxed);
-  return __builtin_expect(bytes >= from, 0);
+  return __builtin_expect(copy->bytes >= from, 0) && copy->line;
 }
 
-// Does what copy_upload (copy.h) does, under the same conditions, by asking first. It waits for the
-// server's answers to the questions, but not for the copies.
-CUresult upload_cache_copy(uint64_t destination, const void *source, uint64_t bytes,
-                           uint64_t stream);
+// Does what copy_upload (upload.h) does, under the same conditions, by asking first. It waits for
+// the server's answers to the questions, but not for the copies.
+CUresult upload_cache_copy(const struct copy *copy);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "copies/on_host.h"
 #include "exec/internal.h"
 #include "graph/task_params.h"
 #include "guest_calls.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/grow.h"
-#include "copies/cross_device.h"
+#include "copies/resolve.h"
 #include "exec/internal.h"
 #include "graph/task.h"
 #include "graph/task_session.h"
@@ -104,8 +104,8 @@ static CUresult add_piece(struct division *division, struct graph_node *node, un
 // The session in whose stream a copy between two devices is: the one it was asked for, or where it
 // leads.
 static unsigned session_of_copy(const struct task *task) {
-  const unsigned own = session_of_context(task->context), to = copy_end_session(&task->copy.to);
-  return own == copy_end_session(&task->copy.from) ? own : to;
+  const unsigned own = session_of_context(task->context), to = holder_of(&task->copy.to);
+  return own == holder_of(&task->copy.from) ? own : to;
 }
 
 static CUresult add_graph(struct division *division, const struct graph *graph, size_t begin);
@@ -343,8 +343,10 @@ static CUresult wait_for_part(struct launch *launch, uint64_t stream, size_t cou
 }
 
 static CUresult copy_between(const struct graph_node *node, uint64_t stream) {
-  struct box_end to = node->task->copy.to, from = node->task->copy.from;
-  return node->enabled ? box_copy(&to, &from, &node->task->copy.box, stream, 1) : CUDA_SUCCESS;
+  const struct copy_task *task = &node->task->copy;
+  struct copy copy = {
+      .to = task->to, .from = task->from, .box = task->box, .stream = stream, .async = 1};
+  return node->enabled ? copy_make(&copy) : CUDA_SUCCESS;
 }
 
 // In the part's session.

@@ -4,8 +4,8 @@
 // change before the graph's turn comes, or before the node's, is sent by hooks (hook.h).
 #include <stdlib.h>
 
-#include "copies/box.h"
-#include "copies/copy.h"
+#include "copies/download.h"
+#include "copies/upload.h"
 #include "exec/exec.h"
 #include "exec/hook.h"
 #include "exec/internal.h"
@@ -107,10 +107,10 @@ static struct box joined(const struct box_end *host, struct box box) {
 typedef CUresult row_mover(uint64_t at, uint64_t staging, uint64_t width, uint64_t stream);
 
 static CUresult send_row(uint64_t at, uint64_t staging, uint64_t width, uint64_t stream) {
-  return copy_upload(staging, (const void *)(uintptr_t)at, width, stream);
+  return upload_line(staging, (const void *)(uintptr_t)at, width, stream);
 }
 static CUresult fetch_row(uint64_t at, uint64_t staging, uint64_t width, uint64_t stream) {
-  return copy_download((void *)(uintptr_t)at, staging, width, stream, LANDING_DEFERRED);
+  return download_line((void *)(uintptr_t)at, staging, width, stream, LANDING_DEFERRED);
 }
 static CUresult send_mapped(uint64_t at, uint64_t staging, uint64_t width, uint64_t stream) {
   return put_cuMemcpyDtoDAsync_v2(staging, at, width, stream);
@@ -134,7 +134,7 @@ static CUresult each_row(const struct box_end *host, uint64_t base, const struct
 }
 
 static CUresult fetch_row_and_wait(uint64_t at, uint64_t staging, uint64_t width, uint64_t stream) {
-  return copy_download((void *)(uintptr_t)at, staging, width, stream, LANDING_WAITED_FOR);
+  return download_line((void *)(uintptr_t)at, staging, width, stream, LANDING_WAITED_FOR);
 }
 
 CUresult transfer_fetch(const struct box_end *host, const struct box *box, uint64_t staging,

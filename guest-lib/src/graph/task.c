@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "copies/described_copy.h"
+#include "copies/resolve.h"
 #include "copies/stream_values.h"
 #include "graph/allocation.h"
 #include "graph/condition.h"
@@ -196,19 +197,16 @@ CUresult task_with_attributes(const struct task *task, const CUlaunchAttribute *
 
 // ---- copies ------------------------------------------------------------------------------------
 
-CUresult task_copy(uint64_t context, const struct box_end *to, const struct box_end *from,
-                   const struct box *box, struct task **made) {
-  struct copy_task copy = {.to = *to, .from = *from, .box = *box};
-  if (box->width && box->height && box->depth) {
-    // Each end may be of another device.
-    struct thread_session before = session_switch(session_here());
-    CUresult result = box_locate(&copy.to, &copy.from, box);
-    session_back(before);
-    if (result) return result;
-  }
+CUresult task_copy(uint64_t context, const struct copy *what, struct task **made) {
+  struct copy copy = *what;
+  // Each end may be of another device.
+  struct thread_session before = session_switch(session_here());
+  CUresult result = copy_locate(&copy);
+  session_back(before);
+  if (result) return result;
   struct task *task = task_new(CU_GRAPH_NODE_TYPE_MEMCPY, context);
   if (!task) return CUDA_ERROR_OUT_OF_MEMORY;
-  task->copy = copy;
+  task->copy = (struct copy_task){.to = copy.to, .from = copy.from, .box = copy.box};
   *made = task;
   return CUDA_SUCCESS;
 }
@@ -239,10 +237,9 @@ static CUresult copy_of(const CUDA_MEMCPY_NODE_PARAMS *params, struct task **tas
   uint64_t context;
   CUresult result = task_context(params->copyCtx, &context);
   if (result) return result;
-  struct box_end to, from;
-  struct box box;
-  result = box_described(&params->copyParams, &to, &from, &box);
-  if (!result) result = task_copy(context, &to, &from, &box, task);
+  struct copy copy = {.async = 1};
+  result = copy_described(&params->copyParams, &copy);
+  if (!result) result = task_copy(context, &copy, task);
   if (result) return result;
   (*task)->copy.is_described = 1;
   (*task)->copy.described = params->copyParams;

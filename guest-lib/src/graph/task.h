@@ -3,7 +3,7 @@
 #ifndef OUTBOARD_TASK_H
 #define OUTBOARD_TASK_H
 
-#include "copies/box.h"
+#include "copies/copy.h"
 #include "graph/graph.h"
 
 struct kernel_task {
@@ -81,8 +81,7 @@ CUresult task_context(CUcontext handle, uint64_t *context);
 // Tasks of checked parameters.
 CUresult task_kernel(const void *function, const CUlaunchConfig *config, _Bool cooperative,
                      const void *packed, uint32_t size, uint64_t context, struct task **task);
-CUresult task_copy(uint64_t context, const struct box_end *to, const struct box_end *from,
-                   const struct box *box, struct task **task);
+CUresult task_copy(uint64_t context, const struct copy *copy, struct task **task);
 CUresult task_fill(uint64_t context, uint64_t address, uint64_t pitch, struct box box,
                    uint32_t value, uint32_t unit, struct task **task);
 CUresult task_values(uint64_t context, const CUstreamBatchMemOpParams *entries, unsigned count,

@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-#include "copies/box.h"
-#include "copies/cross_device.h"
+#include "copies/resolve.h"
 #include "graph/allocation.h"
 #include "graph/condition.h"
 #include "graph/task.h"
@@ -212,19 +211,16 @@ static _Bool same_fill(const struct fill_task *a, const struct fill_task *b) {
 
 // Whether one is another device's memory than the other.
 static _Bool is_elsewhere(const struct box_end *a, const struct box_end *b) {
-  return sessions_many() &&
-         session_of_both(copy_end_session(a), copy_end_session(b)) == SESSION_SEVERAL;
+  return sessions_many() && session_of_both(holder_of(a), holder_of(b)) == SESSION_SEVERAL;
 }
 
 static CUgraphExecUpdateResult changed_if(_Bool changed, CUgraphExecUpdateResult what) {
   return changed ? what : CU_GRAPH_EXEC_UPDATE_SUCCESS;
 }
 
-static _Bool is_nothing(struct box box) { return !box.width || !box.height || !box.depth; }
-
 _Bool task_is_idle(const struct task *task) {
-  return (task->type == CU_GRAPH_NODE_TYPE_MEMCPY && is_nothing(task->copy.box)) ||
-         (task->type == CU_GRAPH_NODE_TYPE_MEMSET && is_nothing(task->fill.box));
+  return (task->type == CU_GRAPH_NODE_TYPE_MEMCPY && box_is_empty(&task->copy.box)) ||
+         (task->type == CU_GRAPH_NODE_TYPE_MEMSET && box_is_empty(&task->fill.box));
 }
 
 CUgraphExecUpdateResult task_compare(const struct task *from, const struct task *to) {

@@ -2,8 +2,7 @@
 // device that has it.
 #include "graph/task_session.h"
 
-#include "copies/box.h"
-#include "copies/cross_device.h"
+#include "copies/resolve.h"
 #include "graph/allocation.h"
 #include "graph/condition.h"
 #include "graph/task.h"
@@ -26,10 +25,10 @@ unsigned task_session(const struct task *task) {
     }
     case CU_GRAPH_NODE_TYPE_MEMCPY:
       if (task_is_idle(task)) return SESSION_ANY;
-      return session_of_both(copy_end_session(&task->copy.to), copy_end_session(&task->copy.from));
+      return session_of_both(holder_of(&task->copy.to), holder_of(&task->copy.from));
     case CU_GRAPH_NODE_TYPE_MEMSET: {
       const struct box_end end = {.place = BOX_DEVICE, .address = task->fill.address};
-      return task_is_idle(task) ? SESSION_ANY : copy_end_session(&end);
+      return task_is_idle(task) ? SESSION_ANY : holder_of(&end);
     }
     case CU_GRAPH_NODE_TYPE_EVENT_RECORD:
     case CU_GRAPH_NODE_TYPE_WAIT_EVENT:

@@ -29,8 +29,7 @@ static inline _Bool capture_has_events(void) {
   return atomic_load_explicit(&capture_event_count, memory_order_relaxed) != 0;
 }
 
-struct box;
-struct box_end;
+struct copy;
 struct wire_value;
 
 struct recorder {
@@ -49,9 +48,7 @@ struct recorder {
   // bytes; the work is checked.
   CUresult (*launch)(uint64_t stream, const void *function, const CUlaunchConfig *config,
                      _Bool cooperative, const void *packed, uint32_t size);
-  CUresult (*box)(uint64_t stream, const struct box_end *to, const struct box_end *from,
-                  const struct box *box);
-  CUresult (*bytes)(uint64_t stream, uint64_t to, uint64_t from, uint64_t bytes);
+  CUresult (*copy)(const struct copy *copy);  // as copy_resolve leaves it (copies/copy.h)
   CUresult (*fill)(uint64_t address, uint64_t pitch, uint32_t value, uint32_t unit,
                    uint64_t elements, uint64_t height, uint64_t stream);
   CUresult (*host)(uint64_t stream, CUhostFn function, void *data);
@@ -78,10 +75,6 @@ static inline CUresult capture_admit_unsafe(void) {
 }
 
 // What the generated put_X call, each for the command in its name, while anything is captured.
-static inline CUresult capture_cuMemcpyDtoDAsync_v2(uint64_t dstDevice, uint64_t srcDevice,
-                                                    uint64_t ByteCount, uint64_t hStream) {
-  return recorder->bytes(hStream, dstDevice, srcDevice, ByteCount);
-}
 static inline CUresult capture_cuMemsetD8Async(uint64_t dstDevice, uint32_t uc, uint64_t N,
                                                uint64_t hStream) {
   return recorder->fill(dstDevice, 0, uc, 1, N, 1, hStream);

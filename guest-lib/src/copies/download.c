@@ -1,0 +1,118 @@
+#include "copies/download.h"
+
+#include "base/ablation.h"
+#include "guest_calls.h"
+#include "memory/host_memory.h"
+#include "pages/merged.h"
+#include "wire/answer.h"
+#include "wire/batch.h"
+#include "wire/enter.h"
+#include "wire/order.h"
+#include "wire/region.h"
+
+static void *host_of(const struct copy *copy) { return (void *)(uintptr_t)copy->to.address; }
+
+enum landing copy_landing(const struct copy *copy) {
+  if (copy->covered) return LANDING_DEFERRED;
+  return copy->async && host_is_pinned(host_of(copy), box_span(&copy->to, &copy->box)) &&
+                 !ablated(ABLATE_DEFERRED)
+             ? LANDING_DEFERRED
+             : LANDING_WAITED_FOR;
+}
+
+// An answer that lands so: a new one, or `own`, which is the caller's. NULL when there is no
+// memory.
+static struct answer *take_answer(struct answer *own, enum landing landing) {
+  if (landing == LANDING_WAITED_FOR) {
+    answer_init(own);
+    pages_will_wait();
+    return own;
+  }
+  struct answer *answer = answer_take_deferred();
+  if (answer) answer->deferred = 1;
+  return answer;
+}
+
+// What follows the question, which was asked unless `lost`.
+static CUresult land(struct answer *answer, enum landing landing, uint64_t stream,
+                     uint32_t reply_bytes, _Bool lost) {
+  if (landing == LANDING_DEFERRED) {
+    if (!lost) return batch_defer(stream);
+    answer_give_back(answer);
+  }
+  if (lost) return guest_lost();
+  CUresult result = batch_wait(answer, reply_bytes);
+  answer_free(answer);
+  if (result) return result;
+  stream_operation_settled(stream, answer->sequence);
+  pages_have_waited();
+  return CUDA_SUCCESS;
+}
+
+// ---- bytes in a row ----------------------------------------------------------------------------
+
+_Static_assert(sizeof(struct wire_RegionDownload) == sizeof(struct wire_Download),
+               "the same question");
+
+static _Bool ask_for_line(void *to, uint64_t source, uint64_t bytes, uint64_t stream,
+                          struct answer *answer) {
+  const _Bool region = region_wants(bytes) && region_holds(bytes) && region_can_write(to, bytes);
+  if (region) region_give_back();
+  struct wire_Download *frame =
+      batch_ask(region ? WIRE_RegionDownload : WIRE_Download, sizeof *frame, answer);
+  if (!frame) return 0;
+  frame->source = source;
+  frame->length = bytes;
+  frame->stream = stream;
+  return 1;
+}
+
+CUresult download_line(void *destination, uint64_t source, uint64_t bytes, uint64_t stream,
+                       enum landing landing) {
+  struct answer own, *answer = take_answer(&own, landing);
+  if (!answer) return CUDA_ERROR_OUT_OF_MEMORY;
+  const _Bool soon = landing == LANDING_DEFERRED;
+  void *to = soon ? host_use(destination) : host_view(destination);
+  answer_into(answer, to, bytes);
+  const _Bool lost = !ask_for_line(to, source, bytes, stream, answer);
+  CUresult result = land(answer, landing, stream, sizeof(struct wire_Download_reply), lost);
+  if (soon) host_used();
+  return result;
+}
+
+// ---- boxes -------------------------------------------------------------------------------------
+
+static _Bool ask_for_box(const struct copy *copy, struct answer *answer) {
+  const struct box_end *from = &copy->from;
+  const _Bool array = from->place == BOX_ARRAY;
+  struct wire_BoxDownload *frame = batch_ask(WIRE_BoxDownload, sizeof *frame, answer);
+  if (!frame) return 0;
+  frame->array = from->array;
+  frame->x = array ? from->x : from->address;
+  frame->y = array ? from->y : from->pitch;
+  frame->z = array ? from->z : from->rows;
+  frame->width = copy->box.width;
+  frame->height = copy->box.height;
+  frame->depth = copy->box.depth;
+  frame->stream = copy->stream;
+  return 1;
+}
+
+static CUresult download_box(const struct copy *copy, enum landing landing) {
+  const struct box *box = &copy->box;
+  struct answer own, *answer = take_answer(&own, landing);
+  if (!answer) return CUDA_ERROR_OUT_OF_MEMORY;
+  answer_into_rows(answer, host_view(host_of(copy)), box->width, box->height, box->depth,
+                   copy->to.pitch, copy->to.pitch * copy->to.rows);
+  const _Bool lost = !ask_for_box(copy, answer);
+  return land(answer, landing, copy->stream, sizeof(struct wire_BoxDownload_reply), lost);
+}
+
+CUresult copy_download(const struct copy *copy, enum landing landing) {
+  if (!copy->line) return download_box(copy, landing);
+  return download_line(host_of(copy), copy->from.address, copy->bytes, copy->stream, landing);
+}
+
+CUresult download_wait_for_all(void) {
+  return answer_outstanding() ? context_synchronize() : CUDA_SUCCESS;
+}
