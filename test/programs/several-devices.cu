@@ -50,6 +50,10 @@ static unsigned long long total(const int *data) {
 
 static void say(const char *what, unsigned long long value) { printf("%s: %llu\n", what, value); }
 
+// What cudaMemcpy is for who asks for a default stream of each thread.
+extern "C" cudaError_t cudaMemcpy_ptds(void *to, const void *from, size_t bytes,
+                                       cudaMemcpyKind kind);
+
 int main() {
   int devices = 0;
   CHECK(cudaGetDeviceCount(&devices));
@@ -91,6 +95,19 @@ int main() {
   CHECK(cudaDeviceSynchronize());
   CHECK(cudaSetDevice(0));
   say("and back", total(memory[0]));
+
+  // Pinned memory that another device gets, in the thread's own stream: it has been read when the
+  // call returns.
+  int *source;
+  CHECK(cudaMallocHost(&source, bytes));
+  for (int i = 0; i < count; i++) source[i] = 3;
+  CHECK(cudaMemcpy_ptds(memory[last], source, bytes, cudaMemcpyHostToDevice));
+  for (int i = 0; i < count; i++) source[i] = 0;
+  CHECK(cudaDeviceSynchronize());
+  CHECK(cudaSetDevice(last));
+  say("from pinned memory", total(memory[last]));
+  CHECK(cudaSetDevice(0));
+  CHECK(cudaFreeHost(source));
 
   // In the order of streams.
   cudaStream_t here, there;

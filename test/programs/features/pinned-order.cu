@@ -1,7 +1,9 @@
 // Pinned memory is read when a copy's turn comes: what a copy or a function ahead of it in the
 // stream, or in one that the stream waits for, has left there; and before a copy that waits
 // returns.
+// flags: -lcuda
 #include "../check.h"
+#include "../check_driver.h"
 
 constexpr int kWide = 64, kHigh = 64, kCount = kWide * kHigh;
 static int out[kCount];
@@ -17,15 +19,18 @@ static int wrong(int value) {
 }
 
 int main() {
-  int *from, *to, *pinned, *plane, failed[5] = {};
+  int *from, *to, *pinned, *plane, failed[6] = {};
   size_t pitch;
   cudaStream_t first, second;
   cudaEvent_t event;
+  cudaArray_t array;
   const size_t bytes = kCount * sizeof(int), row = kWide * sizeof(int);
   CHECK(cudaMalloc(&from, bytes));
   CHECK(cudaMalloc(&to, bytes));
   CHECK(cudaMallocPitch(&plane, &pitch, row + 4, kHigh));
   CHECK(cudaMallocHost(&pinned, bytes));
+  const cudaChannelFormatDesc format = cudaCreateChannelDesc<int>();
+  CHECK(cudaMallocArray(&array, &format, kWide, kHigh));
   CHECK(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
   CHECK(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
   CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
@@ -58,6 +63,14 @@ int main() {
     CHECK(cudaStreamSynchronize(second));
     CHECK(cudaMemcpy(out, to, bytes, cudaMemcpyDeviceToHost));
     failed[3] += wrong(value + 2);
+    // The same into an array.
+    for (int i = 0; i < kCount; i++) pinned[i] = value;
+    CHECK(cudaLaunchHostFunc(second, bump, out));
+    DRIVER(cuMemcpyHtoA(reinterpret_cast<CUarray>(array), 0, pinned, bytes));
+    for (int i = 0; i < kCount; i++) pinned[i] = -1;
+    CHECK(cudaStreamSynchronize(second));
+    DRIVER(cuMemcpyAtoH(out, reinterpret_cast<CUarray>(array), 0, bytes));
+    failed[5] += wrong(value);
     // From host to host.
     for (int i = 0; i < kCount; i++) pinned[i] = value;
     CHECK(cudaLaunchHostFunc(first, bump, pinned));
