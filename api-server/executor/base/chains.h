@@ -1,7 +1,7 @@
-// Jobs that end in the order in which they began, each chain of them on one thread: downloads of a
-// stream. A program may have thousands of those under way, but not as many threads.
+// Chains of jobs. The jobs of a chain run one after the other on one thread, as the downloads of a
+// stream do: a program may have thousands of those under way, but not as many threads.
 //
-// Lock: mutex_, innermost; no job runs with it held.
+// Any thread. Lock: mutex_, innermost; no job runs with it held.
 #pragma once
 
 #include <deque>
@@ -13,8 +13,8 @@ namespace outboard {
 
 class Chains {
  public:
-  // Adds a job to the chain of `key`. True when a thread is at that chain and will come to it;
-  // otherwise the caller is to run the chain.
+  // Adds a job to the chain of `key`. True when a thread runs that chain and will come to the job;
+  // otherwise the caller has to call `run`.
   bool join(const void *key, std::function<void()> job) {
     std::lock_guard lock(mutex_);
     auto [chain, fresh] = chains_.try_emplace(key);
@@ -22,6 +22,8 @@ class Chains {
     return !fresh;
   }
 
+  // Runs the jobs of a chain until there are none. For the thread that `join` has returned false
+  // to.
   void run(const void *key) {
     std::unique_lock lock(mutex_);
     for (auto chain = chains_.find(key); !chain->second.empty(); lock.lock()) {

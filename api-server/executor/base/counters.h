@@ -1,4 +1,5 @@
-// A session's counters, in shared memory: whoever has the mapping reads them without a call.
+// The counters of a session. They lie in shared memory, so whoever has it mapped reads them without
+// a call.
 #pragma once
 
 #include <atomic>
@@ -28,16 +29,17 @@ struct Counters {
   Counter cached_bytes;
   Counter pinned_memory;
 
-  // Throws Error. Unmapped when the last holder lets go.
+  // Makes counters that are 0, and unmaps them when nobody has them any more. Throws Error.
   static std::shared_ptr<Counters> map();
 };
 inline constexpr unsigned kCounterCount = sizeof(Counters) / sizeof(uint64_t);
 static_assert(sizeof(Counters) == 16 * sizeof(uint64_t));
 
-// For counters that only one thread at a time writes: no locked instruction.
+// Adds to a counter that only one thread at a time writes; this takes no locked instruction.
 inline void count_alone(Counter &counter, uint64_t by = 1) {
   counter.store(counter.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
 }
+// Adds to a counter. Any thread.
 inline void count(Counter &counter, uint64_t by = 1) {
   counter.fetch_add(by, std::memory_order_relaxed);
 }

@@ -6,7 +6,7 @@
 
 namespace outboard {
 
-// `code` is one of the monitor's error table; the message says what was wrong and what to do.
+// `code` is one of the monitor's table of errors. The message says what was wrong and what to do.
 struct Error : std::runtime_error {
   Error(std::string code, const std::string &message)
       : std::runtime_error(message), code(std::move(code)) {}

@@ -1,5 +1,5 @@
-// What stands behind the handles that the guest minted, one table per kind. The guest chooses the
-// numbers, so every one is checked; an index outside the limit is refused before anything grows.
+// What stands behind the handles that the guest minted: a table for each kind. The guest chooses
+// the numbers, so each is checked, and an index beyond the limit is refused before the table grows.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ namespace outboard {
 template <class T, unsigned kKind>
 class HandleTable {
  public:
-  // Free, and not the same number as the last one that lived at that index.
+  // Whether the handle may be given to an object: it is of this kind, its index is free, and it is
+  // not the same number as the last one with that index.
   bool can_mint(uint64_t handle) const {
     if (!addresses(handle)) return false;
     const uint32_t index = wire_handle_index(handle);
@@ -22,14 +23,14 @@ class HandleTable {
     return !slot.live && (!slot.used || slot.generation != wire_handle_generation(handle));
   }
 
-  // `handle` can be minted.
+  // Puts an object behind a handle for which can_mint holds.
   void keep(uint64_t handle, T object) {
     const uint32_t index = wire_handle_index(handle);
     if (index >= slots_.size()) slots_.resize(index + 1);
     slots_[index] = {std::move(object), wire_handle_generation(handle), true, true};
   }
 
-  // Null when the handle is not live.
+  // Returns the object behind a handle; null when there is none.
   T *find(uint64_t handle) {
     const uint32_t index = wire_handle_index(handle);
     if (wire_handle_kind(handle) != kKind || index >= slots_.size()) return nullptr;
@@ -38,6 +39,7 @@ class HandleTable {
     return &slot.object;
   }
 
+  // Moves the object behind a handle to *object, and frees the handle. False when there is none.
   bool take(uint64_t handle, T *object) {
     T *found = find(handle);
     if (!found) return false;
@@ -47,6 +49,7 @@ class HandleTable {
     return true;
   }
 
+  // Calls `f` with each object.
   template <class F>
   void each(F f) {
     for (Slot &slot : slots_) {
@@ -54,7 +57,7 @@ class HandleTable {
     }
   }
 
-  // Forgets those for which `f` says so.
+  // Forgets each object for which `f` returns true, and frees its handle.
   template <class F>
   void drop_if(F f) {
     for (Slot &slot : slots_) {
@@ -65,6 +68,7 @@ class HandleTable {
     }
   }
 
+  // Forgets all objects.
   void clear() {
     drop_if([](T &) { return true; });
   }

@@ -16,12 +16,13 @@ class LocalListener {
  public:
   using Place = std::array<uint64_t, 2>;
 
-  // `kind` is part of the name, `thread` the name of the thread.
+  // `kind` is part of the socket's name, `thread` is the name of the thread. Both outlive this.
   LocalListener(const char *kind, const char *thread, std::function<void(int)> serve);
 
+  // Returns where it listens, after `listen`.
   const Place &place() const { return place_; }
-  // Before anybody is told of the place; by one thread at a time. False when the system has no
-  // socket left, or no randomness for a name.
+  // Begins to listen, unless it does. To be called before anybody is told of the place, by one
+  // thread at a time. False when the system has no socket left, or no randomness for a name.
   bool listen();
 
  private:
@@ -32,15 +33,19 @@ class LocalListener {
   bool listening_ = false;
 };
 
-// A connection to a place of this kind, or -1, on which nobody waits for longer than so many
-// seconds.
+// Returns a connection to a place of this kind, or -1. Sending and receiving wait for so many
+// seconds at most.
 int connect_local(const char *kind, const LocalListener::Place &place, int seconds);
-// 0: for ever.
+// Sets for how many seconds sending and receiving wait; 0: for ever.
 void set_patience(int connection, int seconds);
 
+// Sends a message, and a descriptor with it unless `fd` is -1; that stays the caller's. False when
+// it was not sent whole.
 bool send_message(int connection, const void *bytes, size_t size, int fd = -1);
-// A message of just this size; false: there is none. `*fd` is -1 where no descriptor came with it.
+// Receives a message of just this size. False when none came. *fd is the descriptor that came with
+// it, which is the caller's, or -1.
 bool receive_message(int connection, void *bytes, size_t size, int *fd = nullptr);
+// Closes a descriptor, unless it is -1.
 void close_fd(int fd);
 
 }  // namespace outboard

@@ -9,9 +9,10 @@ namespace outboard {
 
 enum class LogLevel { kInfo = 30, kWarn = 40, kError = 50 };
 
+// Writes a line. `session` is the number of the session that it is about; 0: none.
 void log_line(LogLevel level, uint64_t session, const std::string &message);
 
-// Lines below this are dropped; tests that provoke errors by the thousand raise it.
+// Drops lines below this level from now on. Tests that provoke errors by the thousand raise it.
 void log_threshold(LogLevel level);
 
 }  // namespace outboard

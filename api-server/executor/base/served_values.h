@@ -1,5 +1,6 @@
-// Numbers of enumerations, and flags, that a guest may hand to the driver: those that we know. A
-// driver newer than this server may know others, of which nothing here is counted or cleaned up.
+// Which numbers of enumerations, and which flags, a guest may hand to the driver: those that we
+// know. A driver that is newer than this server may know others, but nothing here would count or
+// clean up what they make.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +10,24 @@
 
 namespace outboard {
 
-// `value` as it lies in a union that may hold anything.
+// Whether `value`, which may be any number as it comes out of a union, is one of least to most.
 template <class Value>
 constexpr bool is_between(Value value, Value least, Value most) {
   return static_cast<int64_t>(value) >= static_cast<int64_t>(least) &&
          static_cast<int64_t>(value) <= static_cast<int64_t>(most);
 }
 
+// Whether these are CUmemAccess_flags that we know.
 constexpr bool is_served_access(uint32_t flags) {
   return flags == CU_MEM_ACCESS_FLAGS_PROT_NONE || flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||
          flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 }
 
-// Layers, surfaces, cubes, gathers. Arrays without memory of their own would be counted and
-// overwritten as if they had some.
+// Whether these are flags of arrays that we know: layers, surfaces, cubes, gathers. An array
+// without memory of its own would be counted and overwritten as if it had some.
 constexpr bool is_served_array(uint32_t flags) { return (flags & ~0xfu) == 0; }
 
-// Of a wait or a write in a stream or a graph.
+// Whether these are flags of a wait or a write in a stream or a graph that we know.
 constexpr bool is_served_value(uint32_t operation, uint32_t flags) {
   switch (operation) {
     case CU_STREAM_MEM_OP_WAIT_VALUE_32:
@@ -42,7 +44,7 @@ constexpr bool is_served_value(uint32_t operation, uint32_t flags) {
   }
 }
 
-// Attributes that a stream may be given; how it waits is the guest's own business.
+// Whether a stream may be given this attribute. How it waits is left to the guest's library.
 inline bool is_served_stream(CUstreamAttrID id, const CUstreamAttrValue &value) {
   switch (id) {
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:

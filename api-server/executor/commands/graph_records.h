@@ -1,5 +1,6 @@
-// Nodes of graphs as they travel (wire_graph.h): decoded in place with bounds checks, and every
-// handle and address checked as for the commands that do the same without a graph.
+// Decodes nodes of graphs as they travel (wire_graph.h), where they lie. Bounds are checked, and
+// every handle and address as for the command that does the same without a graph. Used by the
+// leader alone.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +15,24 @@ class GraphRecords {
  public:
   GraphRecords(Session &s, std::span<const uint8_t> bytes) : s_(s), bytes_(bytes) {}
 
-  // The next record; null at the end, or when it makes no sense.
+  // Goes to the next record and returns it. Null at the end, or when it makes no sense.
   const wire_graph_node *next();
-  // What is wrong with the bytes, or null.
+  // Returns what is wrong with the bytes, or null.
   const char *why() const { return why_; }
 
+  // All of these are of the current record.
+  //
+  // Returns the edges that lead to the node.
   std::span<const wire_graph_edge> edges() const { return edges_; }
-  // The parameters of the node. They lie here and in the record until the next one.
+  // Fills in the node's parameters. What they point to lies here and in the record, until `next`.
   CUresult params(CUgraphNodeParams *params);
 
-  // Of kernels.
+  // Return what a kernel node launches.
   const wire_graph_kernel *kernel() const { return kernel_; }
   const Function *function() const { return function_; }
-  // Of copies; 0 for an end that is in memory.
+  // Returns the handles of the arrays of a copy; 0 for an end that is in memory.
   const wire_graph_arrays &arrays() const { return arrays_; }
-  // Graphs that the node brings.
+  // Returns how many graphs the node brings.
   uint32_t bodies() const { return bodies_; }
 
  private:

@@ -1,5 +1,5 @@
-// An image that a command names by its hash: known to this server to have been the tenant's, or
-// sent by the guest just before.
+// Looks for an image that a command names by its hash. It is there when the tenant has had it on
+// this server before, or the guest has just sent it.
 #pragma once
 
 #include <memory>
@@ -11,23 +11,24 @@ namespace outboard {
 
 class Session;
 
-// What it is for. Inputs of links are looked for in the process only: they come back in what is
-// made of them, which is kept as a module.
+// What the image is for. An input of a link is looked for in the process only, and not kept on
+// disk: its bytes are in what is made of it, which is kept as a module.
 enum class Wanted { kModule, kInput };
 
 class ImageSearch {
  public:
-  // By the leader: looks where looking is quick.
+  // Looks where that is quick. Called by the leader. `total` is the size of the image in bytes.
   ImageSearch(Session &session, const Hash &hash, uint64_t total, Wanted wanted);
 
   // Whether there is nothing left to look through.
   bool over() const;
 
-  // By the leader or after it has handed over: looks on the disk, and verifies what was sent. False
-  // when that is not what its hash says; the session is at its end then.
+  // Looks on the disk, and verifies what was sent. Called by the leader, or by a thread that has
+  // handed the lead over. False when what was sent does not have the hash; the session is ending
+  // then.
   bool settle();
 
-  // Null: the guest is to send it.
+  // Returns what was found. Null: the guest has to send it.
   const std::shared_ptr<const Image> &image() const { return image_; }
 
   // Keeps it for later processes, once it has turned out to be of use.
@@ -46,7 +47,7 @@ class ImageSearch {
   Place place_ = Place::kNowhere;
 };
 
-// Options of the compiler as they travel; the session is at its end when they are not whole.
+// Whether options of the compiler, as they travel, are whole. Ends the session when they are not.
 bool options_make_sense(Session &session, std::span<const uint8_t> options);
 
 }  // namespace outboard

@@ -1,4 +1,4 @@
-// Attributes of a launch, from the words that they travel as.
+// The attributes of a launch, which are made from the words in which they travel.
 #pragma once
 
 #include <span>
@@ -12,9 +12,10 @@ class Session;
 
 class LaunchAttributes {
  public:
-  // Null, or what is wrong with them.
+  // Decodes the bytes. Returns null, or what is wrong with them.
   const char *decode(std::span<const uint8_t> bytes);
-  // Puts the session's events in place.
+  // Replaces handles of events by the driver's. CUDA_ERROR_INVALID_HANDLE when there is none of a
+  // handle, CUDA_ERROR_INVALID_VALUE for attributes that are not known.
   CUresult resolve(Session &s);
 
   CUlaunchAttribute *data() { return attributes_; }

@@ -1,5 +1,6 @@
-// One device of a driver library, opened for sessions that follow one another: its primary context
-// held, the address window reserved, pinned memory ready.
+// A device of a driver library, which is opened for sessions that follow one another. Its primary
+// context is retained, its window of addresses is reserved and pinned memory is allocated, so that
+// a session need not wait for that.
 #pragma once
 
 #include <atomic>
@@ -23,20 +24,20 @@ struct DeviceOptions {
   int ordinal = 0;
   std::optional<uint64_t> window_base;
   std::optional<uint64_t> window_size;
-  // The memory file of the quota page; the caller keeps it. None: nothing is ever held back.
+  // The memory file of the quota page, which stays the caller's. Without it nothing is held back.
   std::optional<int> quota_page_fd;
-  // Where images are kept on disk, and how much of them. Empty: nowhere.
+  // The folder in which images are kept on disk, and how many bytes of them. Empty: there is none.
   std::string module_folder{};
   uint64_t module_bytes = 0;
-  // The same for what tenants upload; bytes of each tenant.
+  // The same for uploads of tenants; the bytes are those of each tenant.
   std::string upload_folder{};
   uint64_t upload_bytes = 0;
-  // Of the host's memory: images of a session's modules, and as much for those that are kept for
-  // later sessions.
+  // How many bytes of the host's memory the images of a session's modules may take; those that are
+  // kept for later sessions may take as much.
   uint64_t image_bytes = uint64_t{1} << 30;
 };
 
-// Another device of the driver, whose memory kernels of this one may reach.
+// Another device of the driver whose memory kernels of this one can reach.
 struct PeerDevice {
   CUuuid uuid;
   int performance_rank;
@@ -63,14 +64,16 @@ struct DeviceSnapshot {
 
 class Device {
  public:
-  // Throws Error.
+  // Opens a device. Throws Error.
   static std::shared_ptr<Device> open(const DeviceOptions &options);
   ~Device();
   Device(const Device &) = delete;
   Device &operator=(const Device &) = delete;
 
+  // Asks the driver what a guest is told. Throws Error.
   DeviceSnapshot snapshot() const;
-  // Only while no session uses the device. Throws Error; the old window stays then.
+  // Reserves another window of addresses in place of the old one. No session may use the device.
+  // Throws Error when it cannot be had; the old window stays then.
   void move_window(uint64_t base, uint64_t size);
 
   // Makes the context current to the calling thread.
@@ -88,24 +91,25 @@ class Device {
   Staging &download_chunks() { return *download_chunks_; }
   ModuleStore &modules() { return modules_; }
   uint64_t image_bytes() const { return image_bytes_; }
-  // Null: nothing that is uploaded is kept.
+  // Returns where uploads are kept; null when they are not.
   UploadStore *upload_store() { return upload_store_.get(); }
 
-  // Instead of a limit that the driver refuses to tell.
+  // Stands for a limit that the driver refuses to tell.
   static constexpr uint64_t kNoLimit = UINT64_MAX;
-  // What a limit of the context was before any session changed it.
+  // Returns what a limit of the context (CUlimit) was before any session changed it.
   uint64_t limit(int which) const { return limits_[static_cast<size_t>(which)]; }
-  // How many threads can be on the device at once.
+  // Returns how many threads can be on the device at once.
   uint64_t resident_threads() const;
 
-  // Sets limits that a session changed back to what they were. An error: the context cannot be as
-  // it was.
+  // Sets limits that a session has changed back to what they were. After an error the context is
+  // not as it was.
   CUresult restore_limits() const;
 
-  // One session at a time.
+  // Takes the device for a session. False when another session has it. Any thread.
   bool claim() { return !claimed_.exchange(true); }
+  // Says that the session which has claimed it is over.
   void yield() { claimed_.store(false); }
-  // The context is not clean and must not serve again.
+  // Says that the context is not clean and must not serve another session.
   void spoil() { spoiled_.store(true); }
   bool spoiled() const { return spoiled_.load(); }
 
@@ -145,7 +149,8 @@ struct Offered {
   int clock_khz = 0;
   size_t memory = 0;  // bytes
 };
-// Throws Error.
+// Returns the devices of a driver library. Throws Error when it cannot be loaded, or a call of it
+// fails.
 std::vector<Offered> offered_devices(const std::string &library);
 
 }  // namespace outboard

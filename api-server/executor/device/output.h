@@ -1,13 +1,14 @@
-// What kernels print. Drivers write it to the process's standard output, so the process gives up
-// file descriptor 1: it becomes a pipe, which a thread empties into a buffer that sessions read
-// from. Everything else that writes there would reach a guest; logs go to file descriptor 2.
+// What kernels print. Drivers write it to the process's standard output. So file descriptor 1
+// becomes a pipe, which a thread empties into a buffer that sessions read from. Whatever else wrote
+// there would reach a guest, so logs go to file descriptor 2.
 //
-// The buffer is bounded, for a kernel decides how much it prints: a driver keeps no more than its
-// own (CU_LIMIT_PRINTF_FIFO_SIZE), but one number may be printed a gigabyte wide. The oldest text
-// is lost, as it is in the driver's.
+// The buffer is bounded, as a kernel decides how much it prints: a driver's own buffer is bounded,
+// too (CU_LIMIT_PRINTF_FIFO_SIZE), but one number may be printed a gigabyte wide. When it is full,
+// the oldest text is lost, as in the driver's.
 //
-// Assertions of kernels come through `stderr` of the C library, as much else does: that stream is
-// replaced by one that keeps what reads like an assertion and passes the rest on.
+// Drivers write failed assertions of kernels to `stderr` of the C library, as others write much
+// else. That stream is replaced by one that keeps what reads like an assertion and passes the rest
+// on.
 #pragma once
 
 #include <array>
@@ -18,19 +19,20 @@
 
 namespace outboard {
 
+// Any thread.
 class Output {
  public:
-  // Redirects file descriptor 1, once per process. Throws Error.
+  // Redirects file descriptor 1. May be called once in a process. Throws Error.
   static Output &install();
-  // The redirection, or null.
+  // Returns what `install` has returned, or null when it was not called.
   static Output *installed();
 
-  // Assertions since the last time; empty when there are none.
+  // Returns the assertions since the last call; empty when there are none.
   std::string take_assertions();
 
-  // What was printed before is nobody's.
+  // Drops what was printed before.
   void skip();
-  // Up to `room` bytes of new text; 0 when there is none.
+  // Writes up to `room` bytes of new text to `to`, and returns how many; 0 when there is none.
   size_t read(char *to, size_t room);
 
  private:
@@ -41,12 +43,12 @@ class Output {
 
   static ssize_t write_error(void *output, const char *text, size_t length);
 
-  const int pipe_;  // its end to read from
+  const int pipe_;  // the end that is read from
   std::mutex mutex_;
   std::string assertions_;
-  std::string text_;  // from `begin_` on not read yet
+  std::string text_;  // what lies before `begin_` was read
   size_t begin_ = 0;
-  std::array<char, 64 << 10> part_;  // on its way there
+  std::array<char, 64 << 10> part_;  // the thread reads from the pipe into this
 };
 
 }  // namespace outboard

@@ -1,5 +1,5 @@
-// What the GPU machine's own NVML says of a device: sensors, clocks, versions. Reached by dlopen,
-// as the driver is, and asked only when somebody wants to know.
+// What the GPU machine's own NVML says of a device: sensors, clocks, versions. Its library is
+// opened with dlopen, as the driver's is, when somebody asks for the first time.
 #pragma once
 
 #include <array>
@@ -8,6 +8,7 @@
 
 namespace outboard {
 
+// What is absent is not known.
 struct NvmlFacts {
   std::string nvidia_driver;
   std::string nvml_version;
@@ -26,8 +27,9 @@ struct NvmlFacts {
   std::array<unsigned, 4> max_clocks{};
 };
 
-// Nothing where there is no such library, it cannot be used, or it does not know the device. One
-// library is opened once, and kept. Not for several threads at once.
+// Asks NVML about the device of that UUID. Nothing where there is no such library, it cannot be
+// used, or it does not know the device. A library is opened once and stays open. Not to be called
+// by several threads at once.
 std::optional<NvmlFacts> nvml_facts(const std::string &library, const std::string &uuid);
 
 }  // namespace outboard

@@ -13,10 +13,12 @@ namespace outboard {
 
 class Gate;
 
-// Divides a number by weights, one after the other, so that the parts make up the whole.
+// Divides a number by weights that come one after the other, so that the parts add up to it.
 class Shares {
  public:
+  // `weights` is the sum of all weights that will come.
   Shares(uint64_t whole, double weights) : whole_(whole), weights_(weights) {}
+  // Returns the part for the next weight.
   uint64_t next(double weight) {
     weight_ += weight;
     const double part = weights_ > 0 ? static_cast<double>(whole_) * weight_ / weights_ : 0;
@@ -34,13 +36,13 @@ class Shares {
 };
 
 struct LaunchGroup {
-  // Launches of one kernel.
+  // The launches of one kernel in the group.
   struct Use {
     KernelCost *kernel;
     uint64_t launches;
     uint64_t blocks;
     uint64_t predicted;
-    EnteredTime entered{};  // while it runs for long
+    EnteredTime entered{};  // what is counted of it while it runs for long
   };
 
   Gate *gate = nullptr;
@@ -48,53 +50,56 @@ struct LaunchGroup {
   CUevent end = nullptr;
 
   CUstream stream = nullptr;
-  uint64_t streams_gone = 0;  // when it was begun: its stream may have got another's place then
+  uint64_t streams_gone = 0;  // how many streams had been destroyed when it was begun: another
+                              // stream may have got the address of one of those
   std::vector<Use> uses;
   uint64_t launches = 0;
   uint64_t blocks = 0;
   uint64_t predicted = 0;
-  uint64_t sequence = 0;  // in order of posting
+  uint64_t sequence = 0;  // its number, in the order in which groups are posted
   bool known = true;      // all its kernels have been measured before
-  bool full = false;      // nothing is to be added
+  bool full = false;      // no launch is added any more
 
   // What the meter may know of a group while the leader still adds to it.
-  const KernelCost *first = nullptr;  // of its launches
-  std::atomic<bool> held{false};      // by a hold that is not released
+  const KernelCost *first = nullptr;  // the kernel of its first launch
+  std::atomic<bool> held{false};      // a hold stands before it that is not released
   std::atomic<uint64_t> posted{0};    // launches that the driver is known to have
-  std::atomic<bool> broken{false};    // the driver took no events
-  std::atomic<bool> closed{false};    // its end is posted; what it is of does not change any more
+  std::atomic<bool> broken{false};    // the driver has refused an event
+  std::atomic<bool> closed{false};    // its end event is posted, and no launch is added any more
 
-  // What the gate's counters have of it.
-  bool counted = false;
-  bool counted_unknown = false;
-  uint64_t unit = 0;
-  uint64_t charged = 0;
-  uint64_t in_flight = 0;
-  uint64_t ran = 0;  // it has cost so much so far, under the gate's lock
+  // What the gate has counted of it, under the gate's lock.
+  bool counted = false;          // as one that runs
+  bool counted_unknown = false;  // as one of those that are not `known`
+  uint64_t unit = 0;             // the unit of `charged`
+  uint64_t charged = 0;          // quota tokens
+  uint64_t in_flight = 0;        // nanoseconds
+  uint64_t ran = 0;              // nanoseconds that it has cost so far
 
-  // The meter's: since when it has been seen to run, and what that has cost so far. 0: not yet.
+  // The meter's: when it was first seen to run, in nanoseconds of CLOCK_MONOTONIC, and how many
+  // nanoseconds of the device it has cost since. 0: it was not seen yet.
   int64_t runs_since = 0;
   uint64_t spent = 0;
-  bool overdue = false;  // that has been told
+  bool overdue = false;  // the session was told that it runs for too long
 
-  // For the session's trace: the commands it is of, and when its first one came.
+  // For the session's trace: its first and last command, and when the first one came.
   struct {
     uint64_t first = 0, last = 0;
     uint64_t since = 0;
   } traced;
 
-  // With a hold, its work does not start before it is released.
+  // Whether there is a hold in front of its work, and whether that was released.
   bool has_hold = false;
   bool released = false;
 
-  // Whether the driver has work of it, and it may run as far as the gate goes.
+  // Whether the driver has work of it and the gate does not hold that back.
   bool begun() const { return !held && (closed || posted.load(std::memory_order_acquire) > 0); }
-  // Whether it comes after the other in the order of one stream.
+  // Whether both are of one stream, and this one comes after the other.
   bool follows(const LaunchGroup &other) const {
     return stream == other.stream && streams_gone == other.streams_gone &&
            sequence > other.sequence;
   }
 
+  // Makes it as new, but for its gate and its events.
   void clear() {
     uses.clear();
     launches = blocks = predicted = sequence = unit = charged = in_flight = ran = 0;

@@ -1,11 +1,13 @@
-// Measures how long groups of launches have taken, once they have ended: on any driver by their
-// events, and on one that counts its work (softwareDeviceWorkNs) by that. By events, a session's
-// cost is the time in which any of its groups ran: up to the latest end, with what runs on. What
-// does not end for some milliseconds is counted while it runs, by the wall from when its first
-// event is seen to be done, so that a kernel without an end is not free; also while the leader
-// still adds to the group, for it may never come to the end of that: it is kept by a driver that
-// takes no more, or by a guest that sends and sends. One thread, which sleeps while nothing is
-// under way.
+// Measures how long launch groups have taken, once they have ended. On any driver their events say
+// so; a driver that counts its own work (softwareDeviceWorkNs) is asked for that instead.
+//
+// By events, a session costs the time in which any of its groups ran, so that groups which run side
+// by side are not charged twice. A group that does not end for some milliseconds is counted while
+// it runs, by the wall clock, from the moment when its first event is seen to be done. So a kernel
+// without an end is not free. That is so also while the leader still adds to the group: the leader
+// may never come to its end, where the driver takes no more or the guest sends and sends.
+//
+// The meter has one thread, which sleeps while nothing is under way.
 //
 // Lock: mutex_, taken under the gate's. No driver call is made with either: the driver's own
 // threads may hold something of the driver's while they wait for the gate's.
@@ -26,53 +28,56 @@ namespace outboard {
 
 class Meter {
  public:
-  // How soon it matters that a group has ended: for figures only, for what has been charged, or
-  // because a launch waits for it.
+  // How soon the end of a group has to be known. kNone: only figures depend on it. kLimited: what
+  // has been charged does. kAwaited: a launch waits for it.
   enum class Urgency { kNone, kLimited, kAwaited };
 
   struct Handlers {
-    std::function<void()> bind;  // prepares the thread
+    std::function<void()> bind;  // makes the context current to the meter's thread
     std::function<Urgency()> urgency;
-    // The group has ended and cost so much. `measured`: that is not just what was predicted.
+    // Is told that the group has ended and has cost `ns` nanoseconds. `measured`: that was
+    // measured, and is not what was predicted.
     std::function<void(LaunchGroup *, uint64_t ns, bool measured)> finished;
-    // The device has spent so much more.
+    // Is told that the device has spent `ns` nanoseconds more.
     std::function<void(uint64_t ns)> spent;
-    // The group has not ended and has cost so much so far.
+    // Is told that the group has not ended and has cost `ns` nanoseconds so far.
     std::function<void(LaunchGroup *, uint64_t ns)> running;
-    // The group has run for longer than it may; told once.
+    // Is told once that the group has run for longer than it may.
     std::function<void(LaunchGroup *)> overdue;
   };
 
-  // `most_ns`: how long a launch may run; 0: for ever.
+  // `most_ns` is how many nanoseconds a launch may run; 0: for ever. All that is passed outlives
+  // this; `trace` may be null.
   Meter(const Driver &driver, CUcontext context, Handlers handlers, uint64_t most_ns, Trace *trace);
   ~Meter();
 
-  // A group that has begun in its stream: the driver has its start event, and gets work.
+  // Measures a group from now on. The driver has its start event, or has refused it (`broken`).
   void watch(LaunchGroup *group);
-  // One of those may end from now on, and has been held.
+  // Says that a group which was held, or had not been closed, may end from now on.
   void look();
-  // How long a group of so many launches may run where one may run for `most_ns`. Which of them it
-  // is that runs nobody can tell; but only kernels that were short so far are measured together, so
-  // they get less than twice as much between them, and not that much each.
+  // Returns how many nanoseconds a group of so many launches may run where one may run for
+  // `most_ns`. Nobody can tell which of them runs. But only kernels that were short so far are
+  // measured together, so all of them get less than twice `most_ns`, and not as much for each.
   static uint64_t most_for(uint64_t launches, uint64_t most_ns) {
     return most_ns +
            most_ns / kMostTogether * (std::clamp<uint64_t>(launches, 1, kMostTogether) - 1);
   }
-  // While there is a most that a launch may run: how many are measured together.
+  // How many launches are measured together where there is a limit to how long one may run.
   static constexpr uint64_t kMostTogether = 8;
-  // How soon one has ended matters more from now on.
+  // Says that the urgency has grown.
   void hurry();
-  // Waits until all that is watched is finished; all work must have come to rest.
+  // Waits until all groups are finished. All work must have come to rest.
   void settle();
-  // The same, and the thread ends.
+  // Waits for the same, and ends the thread.
   void stop();
 
  private:
+  // When a group ran.
   struct Ran {
     LaunchGroup *group;
     double from, to;  // nanoseconds after the end of what was measured before
     bool measured;
-    bool runs_on = false;
+    bool runs_on = false;  // it has not ended
     double length() const { return to - from; }
   };
 
@@ -97,29 +102,29 @@ class Meter {
   const Handlers handlers_;
   const uint64_t most_ns_;
   Trace *const trace_;
-  DeviceClock clock_;  // the thread's, while there is one
+  DeviceClock clock_;  // belongs to the thread while there is one
 
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::condition_variable settled_;
   std::vector<LaunchGroup *> watched_;  // not yet taken over by the thread
   bool hurried_ = false;
-  bool dozing_ = false;    // all is held
-  bool settling_ = false;  // somebody waits until nothing is left
+  bool dozing_ = false;    // the thread sleeps, as all groups are held
+  bool settling_ = false;  // somebody waits until no group is left
   bool stopping_ = false;
-  bool busy_ = false;  // the thread has some
+  bool busy_ = false;  // the thread has groups
   std::thread thread_;
 
   // The thread's.
   std::vector<LaunchGroup *> running_;
   std::chrono::steady_clock::time_point changed_;  // when the last one ended, or the first came
-  CUevent frontier_ = nullptr;                     // the latest end so far: all before is told
-  uint64_t worked_ = 0;                            // the driver's count when last read
-  double unclaimed_ = 0;                           // of it, not yet part of any group's cost
-  int64_t harvested_ = 0;                          // what runs ran then
-  int64_t looked_ = 0;                             // at what runs
-  uint64_t told_ = 0;                              // spent, by events since then
-  uint64_t ahead_ = 0;                             // spent, by the wall, of time after the frontier
+  CUevent frontier_ = nullptr;  // the latest end so far: what was spent before it has been told
+  uint64_t worked_ = 0;         // what the driver's count was when it was last read
+  double unclaimed_ = 0;        // how much of that count is part of no group's cost yet
+  int64_t harvested_ = 0;       // when ended groups were last taken
+  int64_t looked_ = 0;          // when running groups were last looked at
+  uint64_t told_ = 0;           // nanoseconds told as spent, by events, since `looked_`
+  uint64_t ahead_ = 0;          // nanoseconds told as spent, by the wall, after the frontier
 };
 
 }  // namespace outboard

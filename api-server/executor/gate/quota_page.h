@@ -28,40 +28,41 @@ struct QuotaWords {
   // Written by the monitor.
   Word magic;
   Word mode;
-  Word limit;  // work may start while charged < limit
+  Word limit;  // quota tokens given so far: work may start while charged < limit
 
-  // Incremented by whoever changes what may open the gate, then woken (futex).
+  // A futex. Whoever changes what may open the gate increments it and wakes who waits.
   std::atomic<uint32_t> wake;
   uint32_t wake_padding;
 
   // Written by the executor.
-  Word session;  // being served; 0: none. Set after the words below were set back
+  Word session;  // number of the session that is served; 0: none. Set after the words below are 0
   Word unit;     // the mode in whose unit `charged` is (kModeDeviceTime for kModeOpen); when that
                  // changes in the middle of a session, charged begins at 0 again
-  Word counted;  // whose the words below are, also when it has left
+  Word counted;  // number of the session that the words below are of, also when it has left
   Word reserved;
-  Word charged;       // of what has started: predicted cost, corrected once it is measured
-  Word device_ns;     // measured
-  Word blocks;        // launched
-  Word launches;      //
+  Word charged;       // quota tokens used: as predicted when work starts, corrected when measured
+  Word device_ns;     // measured time of the device, in nanoseconds
+  Word blocks;        // blocks of launched grids
+  Word launches;      // launches of kernels
   Word gate_waits;    // times that work which was ready had to wait for quota tokens
-  Word gate_wait_ns;  //
-  Word held;          // launches that have not started: for want of quota tokens, or in turn
-  Word in_flight_ns;  // predicted cost of what has started and has not ended
+  Word gate_wait_ns;  // how long it waited, in nanoseconds
+  Word held;          // launches that wait: for quota tokens, or behind others that do
+  Word in_flight_ns;  // predicted cost of what has started and has not ended, in nanoseconds
 };
 static_assert(offsetof(QuotaWords, wake) == 3 * 8 && offsetof(QuotaWords, session) == 4 * 8);
 static_assert(offsetof(QuotaWords, charged) == 8 * 8 &&
               offsetof(QuotaWords, in_flight_ns) == 15 * 8);
 static_assert(QuotaWords::Word::is_always_lock_free);
 
+// A mapping of the page. Any thread.
 class QuotaPage {
  public:
   static constexpr size_t kBytes = 4096;
   static constexpr char kMagic[] = "OBTOKEN1";
 
-  // A new one, open, in a memory file. All of these throw Error.
+  // Makes a page in a new memory file, with an open gate. Throws Error.
   static std::shared_ptr<QuotaPage> create();
-  // The one in the memory file; `fd` stays the caller's.
+  // Maps the page in a memory file, whose descriptor stays the caller's. Throws Error.
   static std::shared_ptr<QuotaPage> open(int fd);
 
   ~QuotaPage();
@@ -69,15 +70,16 @@ class QuotaPage {
   QuotaPage &operator=(const QuotaPage &) = delete;
 
   QuotaWords &words() { return *words_; }
-  // Of `create`: the memory file, closed with the page. Otherwise -1.
+  // Returns the memory file of a page that `create` has made, which is closed with the page; -1 for
+  // other pages.
   int fd() const { return fd_; }
-  // The caller closes it from now on.
+  // Returns the same, which the caller closes from now on.
   int release_fd();
 
-  // Says that something has changed.
+  // Increments the wake word and wakes all who wait, here and in other processes.
   void wake() { wake(*words_); }
   static void wake(QuotaWords &words);
-  // Waits while the wake word is still `seen`, for a moment at most.
+  // Waits until the wake word is not `seen` any more, but for a moment at most.
   void wait(uint32_t seen);
 
  private:

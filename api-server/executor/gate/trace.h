@@ -1,6 +1,7 @@
-// What happens in a session and when, recorded into a file (proto/wire/trace_ring.h), where that is
-// wanted. Whoever has something to record has a pointer to it, null where it is not: off, it costs
-// a branch. On, there are no locks on the data path and no system calls but the clock.
+// Records what happens in a session, and when, into a file (proto/wire/trace_ring.h), where that is
+// wanted. Whoever has something to record has a pointer to the trace. It is null where nothing is
+// recorded, which costs a branch. Recording takes no locks on the data path, and no system calls
+// but the clock's. Times are nanoseconds of CLOCK_MONOTONIC.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@
 namespace outboard {
 
 struct TraceOptions {
-  // Something that was before: nanoseconds of CLOCK_MONOTONIC; a moment, where both are the same.
+  // Something that was before the session. Where both times are the same, it is a moment.
   struct Mark {
     std::string name;
     uint64_t from, to;
@@ -30,16 +31,19 @@ struct TraceOptions {
 
 class Trace {
  public:
-  // Nothing when it is not wanted, or, with a line in the log, when the file cannot be.
+  // Makes the file and begins to record. Null when nothing is to be recorded, or, with a line in
+  // the log, when there can be no such file.
   static std::unique_ptr<Trace> open(const TraceOptions &options, uint64_t session);
   ~Trace();
 
-  // The number of a name. Takes a lock; not for the data path.
+  // Returns the number of a name, which is written once. Takes a lock, so the data path asks
+  // beforehand. Any thread.
   uint32_t name(const std::string &text);
 
   // ---- for the leader --------------------------------------------------------------------------
 
-  // A command, from here until it has been carried out, by whichever thread that is.
+  // Records a command from here until this ends, which is when it has been carried out. Made and
+  // ended by the thread that carries it out. `trace` may be null.
   class Command {
    public:
     Command(Trace *trace, uint16_t op, uint64_t sequence, uint64_t bytes);
@@ -57,21 +61,23 @@ class Trace {
     uint64_t sequence_;
     uint64_t at_;
   };
-  // All that came has been taken up.
+  // Records that all that came has been taken up.
   void taken();
-  // The command being taken up starts work that is measured with this group.
+  // Notes that the command which is being taken up starts work of this launch group.
   void joins(LaunchGroup &group) const;
 
   // ---- for any thread --------------------------------------------------------------------------
 
-  // The command that this thread carries out moves so many bytes; its answer is ready.
+  // Notes how many bytes the command moves that this thread carries out.
   static void moves(uint64_t bytes) { notes_.bytes = bytes; }
+  // Notes that the answer of that command is ready.
   static void answers();
 
-  // The gate has held work since then, until now.
+  // Records that the gate has held the group from `since` until now.
   void held(const LaunchGroup &group, uint64_t since);
+  // Records when the group ran.
   void measured(const LaunchGroup &group, uint64_t from, uint64_t to);
-  // How exactly moments of the device are known.
+  // Records that moments of the device are known to within so many nanoseconds.
   void clock(uint64_t within);
 
  private:
@@ -81,7 +87,7 @@ class Trace {
   };
   static thread_local Notes notes_;
   static constexpr unsigned kMostOps = 2048;
-  // A posted command that takes longer is worth a record.
+  // A posted command is recorded when it takes longer than this many nanoseconds.
   static constexpr uint64_t kLong = 20'000;
 
   explicit Trace(const trace_ring &ring) : ring_(ring) {}
@@ -102,17 +108,19 @@ class Trace {
   } take_;
 };
 
-// When events of the device were, by the host's clock: some are recorded while nothing delays them,
-// and others are placed by how far they are from the latest of those. One thread at a time, with
-// the context bound.
+// Tells when events of the device happened, by the host's clock. Now and then it records an event
+// of its own while nothing delays that, and reads the clock; other events are placed by their
+// distance from the latest of those. Used by one thread at a time, with the context bound.
 class DeviceClock {
  public:
   DeviceClock(const Driver &driver, Trace *trace);
   ~DeviceClock() { close(); }
-  // While nobody waits for the thread: looks at both clocks again, now and then.
+  // Compares both clocks again when the last time was long ago. To be called while nobody waits for
+  // this thread.
   void refresh();
-  // Nothing when it cannot be told.
+  // Returns when an event happened. Nothing when that cannot be told.
   std::optional<uint64_t> time_of(CUevent event) const;
+  // Gives back what it has on the device.
   void close();
 
  private:
@@ -124,8 +132,8 @@ class DeviceClock {
 
   const Driver &driver_;
   Trace *const trace_;
-  CUstream stream_ = nullptr;  // with nothing in it but what is looked at
-  CUevent known_ = nullptr;    // was at `at_`, half a window more or less
+  CUstream stream_ = nullptr;  // nothing is in it but events of this
+  CUevent known_ = nullptr;    // happened at `at_`
   CUevent spare_ = nullptr;
   uint64_t at_ = 0;
   uint64_t looked_ = 0;

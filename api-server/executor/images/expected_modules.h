@@ -1,8 +1,8 @@
 // Modules that are loaded before the guest asks for them: those that the program's last session
-// used. The guest has been told which, waits for their answers where it needs one, and takes the
-// module; it need not ask.
+// used. The guest has been told which they are. Where it needs one, it waits for the answer to that
+// load, and then takes the module without asking for it.
 //
-// Loads happen on a thread of the pool, beside the leader, who takes: hence the lock.
+// A thread of the pool loads them while the leader takes them, so there is a lock.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,14 @@ struct ExpectedModule {
   uint64_t size = 0;  // of the image
 };
 
+// The expected modules of a session that are loaded and not taken. Any thread.
 class ExpectedModules {
  public:
+  // Keeps the module with this place among those expected.
   void keep(uint32_t index, std::unique_ptr<Module> &module);
-  // Null: it is not there, or has been taken.
+  // Takes the module with this place. Null when it is not there, or has been taken.
   std::unique_ptr<Module> take(uint32_t index);
-  // Those that nobody took; the first error.
+  // Unloads the modules that nobody took. Returns the first error.
   CUresult unload(const Driver &driver);
 
  private:
@@ -32,14 +34,14 @@ class ExpectedModules {
   std::vector<std::unique_ptr<Module>> modules_;
 };
 
-// What a session has used and the program's next one may expect. Small: what is told of it all must
-// fit into sockets that nobody reads yet.
+// The modules that a session has used, which the program's next session may expect. There are few,
+// as the answers to their loads must fit into a socket that nobody reads yet. Any thread.
 class UsedModules {
  public:
   static constexpr size_t kMost = WIRE_EXPECTED_MAX;
   static constexpr size_t kMostAnswerBytes = 64 << 10;
 
-  // True: it is the first time.
+  // Notes that a module is used. True when it is listed from now on, and was not before.
   bool note(const Module &module);
   std::vector<ExpectedModule> list();
 

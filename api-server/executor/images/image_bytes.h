@@ -1,4 +1,4 @@
-// Bytes of an image, and the hash that it is known by.
+// The bytes of an image, and the hash by which it is known.
 #pragma once
 
 #include <array>
@@ -9,15 +9,16 @@
 
 namespace outboard {
 
-// The digest as the wire has it: four little-endian words.
+// A digest of 256 bits as the wire has it: four little-endian words.
 using Hash = std::array<uint64_t, 4>;
 
+// Returns the SHA-256 of the bytes.
 Hash sha256(std::span<const uint8_t> bytes);
 
-// Bytes of an image; eight zeros follow them, so that a text at the end is terminated.
+// The bytes of an image. Eight zeros follow them, so that a text at the end is terminated.
 class Image {
  public:
-  // Null when there is no memory for it.
+  // Makes an image of `size` bytes, which are still to be written. Null when there is no memory.
   static std::shared_ptr<Image> make(uint64_t size);
   uint8_t *data() { return bytes_.get(); }
   const uint8_t *data() const { return bytes_.get(); }

@@ -1,6 +1,8 @@
-// How much of the host's memory the images of a session's modules take: each from before it is
-// looked for until its module is unloaded. Modules that are loaded before the program asks have
-// only what is left of the same, and take nothing from what it may load itself.
+// How much of the host's memory the images of a session's modules take. An image counts from before
+// it is looked for until its module is unloaded. Images of modules that are loaded before the
+// program asks have what the others leave, and take nothing from what it may load itself.
+//
+// Any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +13,11 @@ namespace outboard {
 class ImageRoom {
  public:
   explicit ImageRoom(uint64_t most) : most_(most) {}
+  // Returns how many bytes images may take.
   uint64_t most() const { return most_; }
 
-  // False when there is no room.
+  // Takes room for an image; `expected`: its module is loaded before the program asks. False, with
+  // nothing taken, when there is not so much.
   bool take(uint64_t bytes, bool expected) {
     std::lock_guard lock(mutex_);
     const uint64_t there = expected ? own_ + expected_ : own_;
@@ -21,13 +25,14 @@ class ImageRoom {
     (expected ? expected_ : own_) += bytes;
     return true;
   }
-  // False when that is more than was taken: then all of it is free.
+  // Gives back room. False when that is more than was taken; then all of it is free.
   [[nodiscard]] bool give_back(uint64_t bytes, bool expected) {
     std::lock_guard lock(mutex_);
     return lower(expected ? &expected_ : &own_, bytes);
   }
-  // The program has taken one of those. It has the module, so there is no refusing it. False when
-  // none of them takes as much.
+  // Says that the program has taken an expected module. It has the module by then, so it counts as
+  // one that it has loaded itself, even where there is no room. False when expected modules do not
+  // take so much.
   [[nodiscard]] bool claim(uint64_t bytes) {
     std::lock_guard lock(mutex_);
     if (bytes > expected_) return false;
@@ -35,7 +40,7 @@ class ImageRoom {
     own_ += bytes;
     return true;
   }
-  // All modules are unloaded.
+  // Says that all modules are unloaded.
   void clear() {
     std::lock_guard lock(mutex_);
     own_ = expected_ = 0;
@@ -52,8 +57,9 @@ class ImageRoom {
     }
     Taken(const Taken &) = delete;
     Taken &operator=(const Taken &) = delete;
+    // Whether there was room, and this still has it.
     bool there() const { return there_; }
-    // The module has it from now on.
+    // Leaves the room to the module, whose unloading gives it back.
     void keep() { there_ = false; }
 
    private:

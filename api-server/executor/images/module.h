@@ -1,4 +1,4 @@
-// Modules that a session has loaded, their kernels, and images on their way.
+// Modules that a session has loaded, their kernels, and images that are on their way.
 #pragma once
 
 #include <atomic>
@@ -23,15 +23,16 @@ struct Kernel {
   std::string name;
 };
 
-// A kernel's packed parameters.
+// Where a kernel's parameters lie in the block of bytes that a launch brings.
 struct Layout {
   std::vector<wire_parameter> parameters;
   uint32_t bytes = 0;
 };
-// Nothing when the driver does not tell.
+// Asks the driver for a kernel's layout. Nothing when it does not tell.
 std::optional<Layout> layout_of(const Driver &driver, CUkernel kernel);
 
-// What the driver gets of an image that travelled as parts (wire.h). Points into the image.
+// What the driver gets of an image, which travels in parts (wire.h). It points into the image,
+// which has to live as long.
 struct Code {
   const void *start = nullptr;
   struct Wrapper {
@@ -43,24 +44,26 @@ struct Code {
   std::vector<const void *> pieces;
 };
 
-// Options of the compiler as they travelled, and what it said.
+// The compiler's options for a load or a link, and the messages that it gives back.
 class Compiling {
  public:
   // Without options.
   Compiling() = default;
-  // Takes what the guest may set; `given` is whole options.
+  // Takes those options that a guest may set from `given`: options as they travel, of which
+  // options_make_sense has been asked.
   explicit Compiling(std::span<const uint8_t> given);
   Compiling(const Compiling &) = delete;
 
-  // For one run of the compiler: its options, with room for messages.
+  // Prepares the arrays that the driver gets for one run of the compiler: the options, and room for
+  // messages.
   void start();
   CUjit_option *options() { return options_.data(); }
   void **values() { return values_.data(); }
   unsigned count() const { return static_cast<unsigned>(options_.size()); }
-  // After it has run.
+  // To be called after the compiler has run: cuts the messages to what it wrote.
   void finish();
 
-  // Its messages then.
+  // The compiler's messages, after `finish`.
   std::string errors, info;
 
  private:
@@ -71,12 +74,13 @@ class Compiling {
   void make_room(std::string &log, size_t size, CUjit_option buffer, CUjit_option buffer_size);
 
   std::vector<std::pair<CUjit_option, uint64_t>> numbers_;
-  // Errors always, for the guest's log, which says why a module was refused.
+  // There is always room for errors: the guest's log says why a module was refused.
   size_t errors_size_ = 1024, info_size_ = 0;
   std::vector<CUjit_option> options_;
   std::vector<void *> values_;
 };
 
+// A variable of a module; `address` and `size` are bytes of the device.
 struct Variable {
   std::string name;
   uint64_t address = 0, size = 0;
@@ -84,29 +88,32 @@ struct Variable {
 };
 
 struct Module {
-  std::shared_ptr<const Image> image;  // alive as long as the library: the driver does not copy it
+  std::shared_ptr<const Image> image;  // lives as long as the library: the driver does not copy it
   Code code;
   CUlibrary library = nullptr;
   std::vector<Kernel> kernels;
-  uint64_t device_memory = 0;  // that it takes
+  uint64_t device_memory = 0;  // how many bytes of it the module takes
   Hash hash{};
-  uint32_t answer_bytes = 0;        // of what the guest was told of it
-  std::vector<Variable> variables;  // told with the load, not yet made reachable
-  std::vector<uint64_t> globals;    // addresses made reachable; the leader's
+  uint32_t answer_bytes = 0;        // how long the answer to its load was
+  std::vector<Variable> variables;  // the guest was told of them, and may not use them yet
+  std::vector<uint64_t> globals;    // addresses of those that it may use; the leader's
 
-  // CUDA_SUCCESS, or why the image cannot be loaded.
+  // Loads an image into *module, with the options in `compiling`, which has the messages then.
+  // Returns the driver's error, or CUDA_ERROR_INVALID_IMAGE for an image that makes no sense.
   static CUresult load(const Driver &driver, std::shared_ptr<const Image> image,
                        Compiling *compiling, std::unique_ptr<Module> *module);
-  // A variable by its name.
+  // Finds a variable by its name. The driver's result.
   CUresult variable(const Driver &driver, const std::string &name, Variable *found) const;
-  // The kernel of that name; `hint` is where it is likely to be. Null when there is none.
+  // Returns the kernel of that name, and in *index its place in `kernels`. `hint` is the place
+  // where it probably is. Null when there is none.
   CUkernel kernel(const Driver &driver, uint32_t hint, const std::string &name,
                   uint32_t *index) const;
 };
 
-// False when the parts are malformed; the driver must not see them then.
+// Finds the parts of an image. False when they make no sense; then the driver must not see them.
 bool read_code(const Image &image, Code *code);
 
+// A kernel that the guest has a handle for.
 struct Function {
   CUfunction object = nullptr;
   const Module *module = nullptr;
@@ -115,18 +122,21 @@ struct Function {
   bool layout_known = false;
 };
 
-// Loads happen beside the leader, so this table has a lock; the modules in it are the leader's.
+// The modules behind the handles that the guest minted. Modules are loaded beside the leader, so
+// any thread may call these; but what is in a module is the leader's once it is kept.
 class LoadedModules {
  public:
   bool can_mint(uint64_t handle);
-  // False when the handle was minted meanwhile.
+  // Keeps a module. False, with the module left where it is, when the handle was minted meanwhile.
   bool keep(uint64_t handle, std::unique_ptr<Module> &module);
+  // Returns the module behind a handle, or null.
   Module *find(uint64_t handle);
+  // Returns it and frees the handle.
   std::unique_ptr<Module> take(uint64_t handle);
-  // Unloads all; the first error.
+  // Unloads all modules. Returns the first error.
   CUresult unload(const Driver &driver);
-  // Calls `adopt` for each that was kept since the last time and has variables: by the leader,
-  // before the guest's next command, which may use them.
+  // Calls `adopt` for each module, if one with variables was kept since the last call. The leader
+  // calls this before each command of the guest, which may use those variables.
   template <class F>
   void adopt(F adopt) {
     if (!fresh_.load(std::memory_order_acquire)) [[likely]]
@@ -142,14 +152,16 @@ class LoadedModules {
   std::atomic<bool> fresh_{false};
 };
 
-// Images that the guest is sending.
+// Images that the guest is sending. Used by the leader alone.
 class PendingImages {
  public:
-  // The image, begun if it is not there; null and a reason when the guest asks for too much.
+  // Returns the image of that hash, which is begun if it is not there. Null, with a reason in *why,
+  // when the guest sends more than it may.
   PendingImage *get(const Hash &hash, uint64_t total, const char **why);
-  // Takes the image out if it is complete.
+  // Takes the image out if it has come whole; null otherwise.
   std::shared_ptr<Image> take_complete(const Hash &hash, uint64_t total);
-  // What was sent of an image that is not needed: small ones come unasked.
+  // Forgets what was sent of an image that is not needed: small ones are sent before they are asked
+  // for.
   void forget(const Hash &hash);
   void clear() {
     images_.clear();

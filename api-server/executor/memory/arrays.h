@@ -1,6 +1,6 @@
 // The arrays of a session, mipmapped ones and their levels among them. What they take of the device
-// counts towards the session's memory, by a rule that the guest knows too (abi_array.h). The table
-// is the leader's.
+// counts towards the session's memory, by a rule that the guest knows too (abi_array.h). Used by
+// the leader alone, unless it says otherwise.
 //
 // Arrays that were destroyed are overwritten and given back by a thread beside the leader: drivers
 // wait for the device when they destroy one.
@@ -24,42 +24,49 @@
 
 namespace outboard {
 
+// An array, a mipmapped array, or a level of one.
 struct Array {
-  CUarray object = nullptr;                // or
-  CUmipmappedArray mipmapped = nullptr;    // with `levels` of them
-  uint64_t row = 0, rows = 1, slices = 1;  // extents, the row in bytes
-  uint64_t element = 1;                    // bytes
-  bool layered = false;                    // slices are layers or faces: levels have as many
+  CUarray object = nullptr;                // null when it is mipmapped
+  CUmipmappedArray mipmapped = nullptr;    // has `levels` levels
+  uint64_t row = 0, rows = 1, slices = 1;  // the extents; a row is counted in bytes
+  uint64_t element = 1;                    // bytes of an element
+  bool layered = false;                    // slices are layers or faces, so each level has as many
   unsigned levels = 0;
-  std::vector<uint64_t> minted;  // handles of levels
+  std::vector<uint64_t> minted;  // the handles of its levels
   bool is_level = false;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;  // what it counts towards the session's memory
 
-  // Of a level; 0 is the array itself.
+  // Returns the extents of a level. Level 0 has those of the array.
   Array at_level(unsigned level) const;
 };
 
 class Arrays {
  public:
-  // `aside` runs a job on another thread of the session.
+  // All that is passed outlives this. `aside` runs a job on another thread of the session.
   Arrays(const Driver &driver, Memory &memory, Scrubber &scrubber,
          std::function<void(std::function<void()>)> aside);
 
   bool can_mint(uint64_t handle) const { return table_.can_mint(handle); }
   Array *find(uint64_t handle) { return table_.find(handle); }
-  // Those that are the device's again do not count any more.
+  // Returns how many arrays the device has not back yet.
   size_t count() const { return count_.load(std::memory_order_relaxed); }
 
+  // Makes an array under a handle that can be minted. CUDA_ERROR_OUT_OF_MEMORY when the session's
+  // limit or the device has not so much left, or another error of the driver.
   CUresult create(const wire_ArrayCreate &q);
-  // Why a level cannot be had however the device feels about it, or null.
+  // Returns the rule that a guest breaks which wants this level; null when it breaks none.
   const char *misuse(const wire_ArrayLevel &q);
+  // Keeps a level, for which `misuse` has returned null, under a handle of its own.
   CUresult level(const wire_ArrayLevel &q);
-  // Forgets it, and its levels with it; CUDA_ERROR_INVALID_HANDLE for what is none.
+  // Forgets an array, and its levels with it. Another thread overwrites it and gives it back.
+  // CUDA_ERROR_INVALID_HANDLE when there is none.
   CUresult destroy(uint64_t handle);
-  // Everything, while no other thread does anything. The first error: memory may not be clean then.
+  // Overwrites and gives back all arrays, while no other thread of the session does anything.
+  // Returns the first error; then some memory may not have been overwritten.
   CUresult release();
 
-  // Waits for what is being overwritten, for a moment: it may wait for work of the guest.
+  // Waits until what was destroyed is the device's again, but at most kPatience: the device may
+  // wait for work of the guest.
   void drain();
 
  private:
@@ -81,7 +88,7 @@ class Arrays {
   std::condition_variable drained_;
   std::vector<Array> doomed_;
   bool reaping_ = false;
-  CUresult unclean_ = CUDA_SUCCESS;  // the first error of that
+  CUresult unclean_ = CUDA_SUCCESS;  // the first error of overwriting
 };
 
 }  // namespace outboard

@@ -1,5 +1,6 @@
 // The device memory of a session: what is mapped in its window, memory that the guest manages
-// itself, and the globals of its modules. Used by the leader alone.
+// itself, and the variables of its modules. Used by the leader alone. Addresses and sizes are bytes
+// of the device.
 #pragma once
 
 #include <algorithm>
@@ -21,14 +22,14 @@
 
 namespace outboard {
 
-// What a session may have, in bytes of the device's memory.
+// How much a session may have, in bytes of the device's memory.
 struct MemoryLimits {
   uint64_t mapped = 0;
-  // Under pinned memory of the host; what is more counts as mapped.
+  // What lies under pinned memory of the host. What a session has more of it counts as mapped.
   uint64_t pinned = 0;
 };
 
-// What memory has to know of the session.
+// What Memory asks of the session. Each is called by the leader.
 struct SessionState {
   // Whether the device may wait for the guest, and the driver for the device when it unmaps.
   std::function<bool()> held_up;
@@ -43,63 +44,82 @@ class Memory {
   Memory(const Driver &driver, int ordinal, Scrubber &scrubber, uint64_t window_base,
          uint64_t window_size, MemoryLimits limits, SessionState session);
 
-  // Why a range cannot be mapped however the device feels about it, or null.
+  // Returns the rule that a guest breaks which wants this range mapped; null when it breaks none.
   const char *misuse(uint64_t address, uint64_t size) const;
-  // Puts memory under the range. `misuse` has nothing against it.
+  // Maps new memory at the range, for which `misuse` has returned null. Returns
+  // CUDA_ERROR_OUT_OF_MEMORY where the session's limit or the device has not so much left, or
+  // another error of the driver; nothing has changed then.
   CUresult map(uint64_t address, uint64_t size, bool pinned = false);
 
-  // Whether exactly this was mapped.
+  // Whether `map` has made exactly this range.
   bool is_mapping(uint64_t address, uint64_t size) const;
-  // Takes it from the session and lets the device overwrite it; it goes back to the device once
-  // that is done, which nobody waits for.
+  // Takes a range, which `is_mapping` knows, from the session. The device overwrites it with zeros
+  // and has it back once that is done; nobody waits for it.
   CUresult unmap(uint64_t address);
-  // Whether it was unmapped before work ended that may use it, and is still there.
+  // Whether the range was unmapped before work had ended that may use it, and is still mapped on
+  // the device.
   bool is_early(uint64_t address, uint64_t size) const;
-  // Everything; or all but what the guest manages itself, which outlives resets. The first error,
-  // if any: then memory may not be clean.
+  // Gives back everything, or all but what the guest manages itself, which outlives a reset. All
+  // work has ended. Returns the first error; then some memory may not have been overwritten.
   CUresult release(bool everything);
 
-  // ---- memory apart from addresses: virtual_memory.cc. `misuse` as above.
+  // ---- pieces of memory that the guest manages itself: virtual_memory.cc. What is called
+  // `..._misuse` returns the rule that the guest breaks, or null, and has to be asked first.
 
   const char *create_misuse(uint64_t handle, uint64_t size) const;
+  // Makes a piece without an address, under a handle that the guest has minted.
   CUresult create(uint64_t handle, uint64_t size, bool shareable);
-  // Whether there is such memory, and nothing maps it.
+  // Whether there is such a piece, and it is mapped nowhere.
   bool can_end(uint64_t handle);
+  // Overwrites a piece, for which `can_end` holds, and gives it back.
   CUresult end(uint64_t handle);
   const char *place_misuse(uint64_t address, uint64_t size, uint64_t offset, uint64_t handle);
+  // Maps a piece at an address, from `offset` in it on. CUDA_ERROR_INVALID_VALUE when there is no
+  // such piece, CUDA_ERROR_OUT_OF_MEMORY when there are as many mappings as may be.
   CUresult place(uint64_t address, uint64_t size, uint64_t offset, uint64_t handle);
-  // Whether the range is of whole mappings of such memory, or of mappings at all.
+  // Whether every byte of the range is mapped, to a piece or to what was borrowed. With `whole`:
+  // whether the range is that of one mapping of a piece, or of several that follow one another.
   bool is_placed(uint64_t address, uint64_t size, bool whole) const;
-  // Takes the mappings from the session; the driver is to be told of each, by any thread.
+  // Takes the mappings in a range, which `is_placed` as a whole, from the session. Returns address
+  // and size of each: the caller has to unmap them on the device, by whatever thread.
   std::vector<std::pair<uint64_t, uint64_t>> displace(uint64_t address, uint64_t size);
+  // Sets what kernels may do in a range, for which `is_placed` holds. CUDA_ERROR_INVALID_VALUE when
+  // `flags` are no CUmemAccess_flags that we know.
   CUresult set_access(uint64_t address, uint64_t size, uint32_t flags);
 
   // ---- memory that sessions share: shared_memory.cc.
 
   void set_sharer(const Sharer &sharer) { sharer_ = sharer; }
   const Sharer &sharer() const { return sharer_; }
-  // Descriptors of memory, for other processes: of a piece, of a mapping. The device is at rest
-  // unless the mapping is shareable already.
+  // Makes a descriptor of a piece, by which another process can import it: *fd, which is the
+  // caller's. *size is that of the piece.
   CUresult share(uint64_t handle, uint64_t *size, int *fd);
+  // Whether the mapping at the address has become shareable before.
   bool is_shareable(uint64_t address) const;
+  // The same as `share`, of the mapping at an address. The device must be at rest, unless
+  // `is_shareable`: the mapping gets other memory then.
   CUresult share_mapping(uint64_t address, uint64_t *size, int *fd);
-  // `create_misuse` has nothing against the handle.
+  // Makes a piece of another session's memory, under a handle for which `create_misuse` returns
+  // null. `fd` stays the caller's.
   CUresult import(uint64_t handle, uint64_t size, int fd, const ShareName &name);
 
-  // ---- memory that the sessions of a program lend each other: peer_memory.cc. `misuse` as above.
+  // ---- memory that the sessions of a program lend each other: peer_memory.cc.
 
-  // Before the first memory is made; null: the program has no other session here.
+  // To be called before the first memory is made. Null: the program has no other session here.
   void set_lender(std::shared_ptr<Lender> lender) { lender_ = std::move(lender); }
   Lender *lender() const { return lender_.get(); }
   void join(unsigned peer, std::unique_ptr<PeerLink> link) { peers_[peer] = std::move(link); }
   bool has_joined(unsigned peer) const { return peer < peers_.size() && peers_[peer]; }
-  // `number` is one that may be lent.
+  // Lends a mapping under a number, for which Lender::may_lend holds.
   CUresult lend(uint64_t address, uint64_t size, uint64_t number);
-  // Borrowed memory does not count: it does where it is lent.
+  // Maps at a range what a peer, who has joined, has lent under a number; waits until it has. It
+  // does not count here, as it counts where it is lent.
   CUresult borrow(uint64_t address, uint64_t size, unsigned peer, uint64_t number, uint32_t flags);
+  // Whether `borrow` has mapped exactly this range.
   bool is_borrowed(uint64_t address, uint64_t size) const;
+  // Unmaps what was borrowed at the address, and tells the peer.
   CUresult give_back(uint64_t address);
-  // All of it, and leaves the peers.
+  // Gives back all that was borrowed, and leaves the peers.
   CUresult give_back_all();
 
   // Whether all of [address, address + size) is the session's.
@@ -111,27 +131,31 @@ class Memory {
     return find(address, size);
   }
 
-  // Makes a module's variable reachable. False when it is already, or has no size.
+  // Makes a module's variable part of the session's memory. False when it is already, or has no
+  // size.
   bool add_global(uint64_t address, uint64_t size);
   void remove_global(uint64_t address);
 
-  // What counts towards the limit, and what is under pinned memory.
+  // Returns how many bytes count towards the limit.
   uint64_t mapped() const { return mapped_; }
+  // Returns how many bytes lie under pinned memory.
   uint64_t pinned() const { return pinned_; }
 
-  // Memory without addresses counts like what is mapped: taken if there is so much left, left when
-  // the guest has no more use for it, and gone when it is the device's again, which any thread
-  // says.
+  // Arrays have no addresses, and count like what is mapped. For each, take_beside is called first;
+  // false: there is not so much left.
   bool take_beside(uint64_t bytes);
+  // Says that the guest has destroyed such memory.
   void leave_beside(uint64_t bytes) { mapped_ -= bytes; }
+  // Says that the device has it again. Any thread.
   void gone_beside(uint64_t bytes) { taken_.fetch_sub(bytes, std::memory_order_relaxed); }
-  // Called when more is wanted than is left until such memory is gone.
+  // `wait` is called when more is wanted than is left, and waits for what gone_beside will say.
   void on_shortage(std::function<void()> wait) { shortage_ = std::move(wait); }
 
-  // Memory that the session takes in other ways counts towards its limit, too: from now on so much.
-  // False when that is more than there is.
+  // Says how many bytes of the limit go to what the driver has beside all this (cuCtxSetLimit).
+  // False, with nothing changed, when there is not so much left.
   bool set_beside(uint64_t bytes);
-  // What of the device's memory mappings take, with what is still being overwritten. Any thread.
+  // Returns how many bytes of the device's memory are taken, with what is still being overwritten.
+  // Any thread.
   uint64_t taken() const { return taken_.load(std::memory_order_relaxed); }
 
  private:
@@ -139,18 +163,18 @@ class Memory {
     uint64_t size;
     CUmemGenericAllocationHandle memory;
     bool global;
-    uint64_t placed = 0;  // handle of the memory that is placed here
-    uint64_t offset = 0;  // in that memory
-    bool shared = false;
-    bool shareable = false;  // it became so
-    bool lendable = false;
-    uint64_t lent = 0;                     // number that it is lent under, or was borrowed by
-    std::shared_ptr<Loan> loan = nullptr;  // of memory that was ever lent and is not placed
-    unsigned borrowed = 0;                 // from which peer, counted from 1
-    bool pinned = false;                   // under pinned memory of the host
+    uint64_t placed = 0;                   // handle of the piece that is mapped here; 0: none is
+    uint64_t offset = 0;                   // in that piece
+    bool shared = false;                   // there is a share name for it
+    bool shareable = false;                // share_mapping has made it so
+    bool lendable = false;                 // it was made so that peers may borrow it
+    uint64_t lent = 0;                     // the number under which it is lent, or was borrowed
+    std::shared_ptr<Loan> loan = nullptr;  // there is one once it was lent, unless a piece is here
+    unsigned borrowed = 0;                 // from which peer, counted from 1; 0: from none
+    bool pinned = false;                   // it lies under pinned memory of the host
   };
 
-  // Memory that the guest manages itself.
+  // A piece of memory that the guest manages itself.
   struct Physical {
     CUmemGenericAllocationHandle memory = 0;
     uint64_t size = 0;
@@ -163,17 +187,20 @@ class Memory {
     std::shared_ptr<Loan> loan = nullptr;
   };
 
+  // Memory that the session had, on its way back to the device.
   struct Retired {
     uint64_t address;
     uint64_t size;
     CUmemGenericAllocationHandle memory;
-    bool apart = false;  // at addresses reserved for that alone; 0: they are yet to be
-    // Somebody has borrowed it, and it is overwritten once that is over.
+    // It is not where the session had it: `address` is reserved for overwriting it, or 0 when that
+    // is still to be done.
+    bool apart = false;
+    // Set while a peer has borrowed it. It is overwritten once nobody has.
     std::shared_ptr<Loan> loan = nullptr;
-    // Work that was begun before may still write there, or wait for a value there: a guest should
-    // have waited for it. Overwritten when all work has ended, or once nothing reaches it.
+    // Work that was begun before may still write there, or wait for a value there; a guest should
+    // have waited for it. It is overwritten when all work has ended, or once nothing reaches it.
     bool early = false;
-    // It could not be overwritten, and stays until the process goes: nobody else is to have it.
+    // It could not be overwritten, so it stays until the process goes, and nobody else gets it.
     bool unclean = false;
 
     bool overlaps(uint64_t start, uint64_t length) const {
@@ -192,12 +219,12 @@ class Memory {
   CUresult give_to_device();
   void withdraw(Range *range);
   bool is_lent(const std::shared_ptr<Loan> &loan) { return loan && lender_->is_held(*loan); }
-  // Whether what is being overwritten and so much more are beyond the limits together.
+  // Whether what is taken and `size` bytes more are beyond the limits together.
   bool crowded(uint64_t size) const {
     const uint64_t most = limits_.mapped + limits_.pinned - beside_;
     return size > most - std::min(taken(), most);
   }
-  // What of pinned memory counts as mapped.
+  // Returns how much of the pinned memory counts as mapped.
   uint64_t counted(uint64_t pinned) const {
     return pinned > limits_.pinned ? pinned - limits_.pinned : 0;
   }
@@ -230,7 +257,7 @@ class Memory {
   std::atomic<uint64_t> taken_{0};
   std::function<void()> shortage_;
   std::map<uint64_t, Range> ranges_;  // by address, not overlapping
-  std::vector<Retired> retired_;      // being overwritten, still mapped
+  std::vector<Retired> retired_;      // still to be overwritten and given back
   HandleTable<Physical, WIRE_KIND_MEMORY> physicals_;
   size_t physical_count_ = 0;
   size_t shareable_count_ = 0;

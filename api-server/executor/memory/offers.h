@@ -1,7 +1,7 @@
 // What sessions share with others on the same machine: pieces of memory and events, under share
-// names. The process that has the session answers for them: on a socket with a name of its own, to
-// processes of the same user that know the share name, for sessions of the same tenant on the same
-// device. docs/sharing.md.
+// names. The process of the session that offers something answers who asks for it, on a socket
+// with a name of its own. It answers processes of the same user that know the share name, for
+// sessions of the same tenant on the same device (docs/sharing.md).
 #pragma once
 
 #include <array>
@@ -20,42 +20,51 @@ namespace outboard {
 struct ShareName {
   std::array<uint64_t, 8> words{};
   bool operator<(const ShareName &other) const { return words < other.words; }
+  // Returns where the process listens that gave the name.
   LocalListener::Place place() const { return {words[1], words[2]}; }
 };
 
+// What a share name stands for.
 struct Shared {
   enum Kind : uint64_t { kMemory = 1, kEvent = 2 };
   uint64_t kind = 0;
-  uint64_t size = 0;    // of the memory behind the descriptor
-  uint64_t offset = 0;  // what is meant of it
+  // Memory: the bytes behind the descriptor, and which of them are shared.
+  uint64_t size = 0;
+  uint64_t offset = 0;
   uint64_t length = 0;
-  CUipcEventHandle event = {};  // as the driver has it
+  CUipcEventHandle event = {};  // the driver's handle of an event
 };
 
-// Who asks, or offers.
+// A session that offers something, or asks for it.
 struct Sharer {
   uint64_t session;
   std::string tenant;
   CUuuid device;
 };
 
+// Any thread.
 class Offers {
  public:
-  // Those of this process.
+  // Returns the offers of this process.
   static Offers &own();
 
-  // Keeps `fd`, if it is one, in any case. `key` names what it is of, for `withdraw`. Nothing when
-  // there are too many, or the system has no socket left.
+  // Offers something, and returns its share name: always the same one for the same thing. `key`
+  // says to `withdraw` what it is of. `fd` is that of memory, or -1; it belongs to this from now
+  // on, whatever is returned. Nothing when the process has as many offers as it may, or the system
+  // has no socket left.
   std::optional<ShareName> offer(const Sharer &sharer, uint64_t key, const Shared &shared, int fd);
+  // Ends a session's offers of that key.
   void withdraw(uint64_t session, uint64_t key);
+  // Ends all offers of a session.
   void withdraw_all(uint64_t session);
 
-  // Whether the share name is of this process.
+  // Whether this process has given the share name.
   bool is_own(const ShareName &name) const;
-  // What a share name is for, wherever that is. False when it is not there or not for the sharer.
-  // `*fd`, for memory, is the caller's.
+  // Finds what a share name stands for, in this process or another. False when it stands for
+  // nothing, or for nothing that this sharer may have. *fd is the caller's, or -1 when it is no
+  // memory.
   bool fetch(const ShareName &name, const Sharer &sharer, Shared *shared, int *fd);
-  // Whether it still is.
+  // Whether the share name still stands for something that this sharer may have.
   bool is_offered(const ShareName &name, const Sharer &sharer);
 
  private:

@@ -1,7 +1,7 @@
 // Memory that the sessions of one program, on devices of one server, lend each other, so that
-// kernels of one device reach the memory of another. Each session is in a process of its own: the
-// one that has the memory hands out descriptors, to processes of the same user that know its name,
-// for sessions of the same program (docs/several-devices.md).
+// kernels of one device reach the memory of another. Each session is in a process of its own. The
+// process that has the memory hands out descriptors of it: to processes of the same user that know
+// its share name, for sessions of the same program (docs/several-devices.md).
 #pragma once
 
 #include <array>
@@ -22,23 +22,23 @@ namespace outboard {
 
 inline constexpr unsigned kMostPeers = 8;
 
-// Which program's: the monitor says so, not the guest.
+// The program that a session belongs to. The monitor says which that is, not the guest.
 struct Program {
   std::string tenant;
   uint64_t group = 0;  // 0: the session is its only one
 };
 
-// Who has borrowed a piece of memory; the lender's lock guards it. The memory is not given away
-// before nobody has.
+// How many sessions have borrowed a piece of memory; the lender's lock guards it. As long as there
+// is one, the memory is not given back to the device.
 struct Loan {
   unsigned holders = 0;
 };
 
-// What becomes of a wish to borrow. kGone: it was lent, and its owner has it no more, so that
-// nobody can want it.
+// What comes of asking for a loan. kNot: it cannot be lent. kThere: here it is. kGone: it was lent,
+// and its owner has freed it, so that nobody can want it any more.
 enum class Borrowed : uint64_t { kNot, kThere, kGone };
 
-// The part of a piece that is lent.
+// What is lent under a number: a part of a piece of memory.
 struct Lent {
   CUmemGenericAllocationHandle memory;
   uint64_t offset;
@@ -53,23 +53,29 @@ class Lender : public std::enable_shared_from_this<Lender> {
   Lender(const Driver &driver, Program program, std::function<void()> bind)
       : driver_(driver), program_(std::move(program)), bind_(std::move(bind)) {}
 
-  // By which others find it. Nothing when the system has no socket left.
+  // All of these are called by the leader, unless it says otherwise.
+  //
+  // Returns the share name by which other sessions join this one. Nothing when the system has no
+  // socket left.
   std::optional<ShareName> name();
 
-  // By the leader. Numbers grow; `lent` is null for what cannot be lent, so that nobody waits.
+  // Whether this number is larger than all that something was lent under.
   bool may_lend(uint64_t number) const { return number > last_; }
+  // Lends something under a number that `may_lend` has allowed. `lent` is null for what cannot be
+  // lent; who waits for it is told so.
   void lend(uint64_t number, const Lent *lent);
-  // From now on nobody can borrow it; those who have keep it.
+  // Lends no more under this number. Who has borrowed it keeps it.
   void withdraw(uint64_t number);
+  // Whether any session has what was lent.
   bool is_held(const Loan &loan);
-  // Waits until nobody has any of these, or for a minute altogether, or until `hurry`.
+  // Waits until no session has any of these, but for a minute at most, and not after `hurry`.
   void await(const std::vector<std::shared_ptr<Loan>> &loans);
-  // Who waits does not any more, until it is closed. From any thread.
+  // Ends all waits here, and lets nobody wait until `close`. Any thread.
   void hurry();
-  // Nothing more, and all who have joined are told to give back what they have.
+  // Lends nothing any more, and tells all who have joined to give back what they have.
   void close();
 
-  // By the listener's thread: finds the one that a connection is for.
+  // Serves a new connection: finds the lender that it is for. Called by the listener's thread.
   static void welcome(int connection);
 
  private:
@@ -89,21 +95,24 @@ class Lender : public std::enable_shared_from_this<Lender> {
   std::vector<int> connections_;
 };
 
-// A session's way to one that lends. By the leader alone, but for the descriptor.
+// A session's connection to one that lends to it. Used by the leader alone.
 class PeerLink {
  public:
-  // Null when the share name leads nowhere, or not to another session of the program. `over` says,
-  // to any thread, whether nobody is to wait any more.
+  // Connects to the session of that share name. Null when there is none, or it is not one of the
+  // program. `over` says, to any thread, whether nobody is to wait any more.
   static std::unique_ptr<PeerLink> join(const ShareName &name, const Program &program,
                                         std::function<bool()> over);
   ~PeerLink();
   PeerLink(const PeerLink &) = delete;
   PeerLink &operator=(const PeerLink &) = delete;
 
-  // Waits until it is lent, for a minute. `*fd` is the caller's.
+  // Asks for what is lent under a number, and waits until it is lent, for a minute at most. When it
+  // is there, *fd is a descriptor of the piece, which is the caller's, and *offset and *size say in
+  // bytes what of the piece is lent.
   Borrowed borrow(uint64_t number, uint64_t *offset, uint64_t *size, int *fd);
+  // Says that what was borrowed under this number is not used any more.
   void give_back(uint64_t number);
-  // Ends when the other session does.
+  // Returns the connection, which hangs up when the other session ends. Any thread.
   int fd() const { return fd_; }
 
  private:

@@ -1,5 +1,6 @@
-// Overwrites memory that is given back, on a stream of its own. The only work on the device that
-// does not pass the gate: it is not the guest's.
+// Overwrites memory that is given back, on a stream of its own. This is the only work on the device
+// that does not pass the gate, as it is not the guest's. Each call queues its work and returns the
+// driver's result; `wait` waits for it.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +14,15 @@ class Scrubber {
  public:
   Scrubber(const Driver &driver, CUstream stream) : driver_(driver), stream_(stream) {}
 
+  // Writes zeros to `size` bytes.
   CUresult zero(uint64_t address, uint64_t size) {
     return driver_.work.calls_.cuMemsetD8Async(address, 0, size, stream_);
   }
-  // One word, for streams that wait for it.
+  // Writes one word, for which a stream may wait.
   CUresult write(uint64_t address, uint32_t word) {
     return driver_.work.calls_.cuMemsetD32Async(address, word, 1, stream_);
   }
-  // The device memory that zeros for arrays come from. Before the first of those.
+  // Makes the zeros that arrays are overwritten with. To be called before the first of those.
   CUresult prepare() {
     std::lock_guard lock(mutex_);
     if (zeros_) return CUDA_SUCCESS;
@@ -28,7 +30,7 @@ class Scrubber {
     if (result == CUDA_SUCCESS) result = zero(zeros_, kZeros);
     return result;
   }
-  // An array of so many rows of `row` bytes in each slice.
+  // Writes zeros to an array of `slices` slices, which have `rows` rows of `row` bytes each.
   CUresult zero(CUarray array, uint64_t row, uint64_t rows, uint64_t slices) {
     const uint64_t width = std::min(row, kZeros);
     const uint64_t height = std::clamp<uint64_t>(kZeros / width, 1, rows);
@@ -57,17 +59,18 @@ class Scrubber {
     }
     return result;
   }
-  // Of memory that becomes another piece of memory.
+  // Copies the bytes of memory that becomes another piece of memory.
   CUresult copy(uint64_t to, uint64_t from, uint64_t size) {
     return driver_.work.calls_.cuMemcpyDtoDAsync_v2(to, from, size, stream_);
   }
-  // It works in order, so once it is done with all it is done with each.
+  // Waits until all that was queued is done.
   CUresult wait() { return driver_.cuStreamSynchronize(stream_); }
-  // Gives back what it has, when it is to do nothing more.
+  // Gives back what this has on the device. Nothing may be called after it.
   void release() {
     if (zeros_) driver_.cuMemFree_v2(zeros_);
     zeros_ = 0;
   }
+  // Returns CUDA_SUCCESS when all that was queued is done, CUDA_ERROR_NOT_READY when it is not.
   CUresult done() { return driver_.cuStreamQuery(stream_); }
 
  private:

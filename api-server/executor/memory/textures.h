@@ -1,5 +1,5 @@
-// Texture and surface objects of a session, by the driver's values, and the references of its
-// modules, by the guest's handles. The leader's.
+// The texture and surface objects of a session, by the driver's values, and the texture and surface
+// references of its modules, by the guest's handles. Used by the leader alone.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,9 @@ namespace outboard {
 
 struct Module;
 
+// A texture reference or a surface reference of a module: one of the two is null.
 struct Reference {
-  CUtexref texture = nullptr;  // or
+  CUtexref texture = nullptr;
   CUsurfref surface = nullptr;
   const Module *module = nullptr;
 };
@@ -23,9 +24,11 @@ class Textures {
  public:
   explicit Textures(const Driver &driver) : driver_(driver) {}
 
+  // Returns how many objects there are.
   size_t count() const { return objects_.size(); }
-  // What the driver made is kept.
+  // Keeps an object that the driver has made.
   void keep(uint64_t object, bool surface) { objects_[object] = surface; }
+  // Destroys an object. CUDA_ERROR_INVALID_VALUE when the session has none of this value.
   CUresult destroy(uint64_t object);
 
   bool can_mint(uint64_t handle) const { return references_.can_mint(handle); }
@@ -35,7 +38,8 @@ class Textures {
     references_.drop_if([module](const Reference &r) { return r.module == module; });
   }
 
-  // Everything, before arrays and modules end. The first error.
+  // Destroys all objects and forgets all references. To be called before arrays and modules are
+  // released. Returns the first error.
   CUresult release();
 
  private:
@@ -44,7 +48,7 @@ class Textures {
   }
 
   const Driver &driver_;
-  std::unordered_map<uint64_t, bool> objects_;  // to whether it is a surface
+  std::unordered_map<uint64_t, bool> objects_;  // the value says whether it is a surface
   HandleTable<Reference, WIRE_KIND_REFERENCE> references_;
 };
 

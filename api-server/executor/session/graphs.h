@@ -1,4 +1,5 @@
-// Graphs of a session: what nodes were sent, and the executable graphs made of them. The leader's.
+// The graphs of a session: the nodes that were sent, and the executable graphs that are made of
+// them. Used by the leader alone.
 #pragma once
 
 #include <cstdint>
@@ -14,36 +15,37 @@
 
 namespace outboard {
 
-// Arrays that nodes copy to or from, by the number of the node.
+// The arrays that nodes copy to or from, by the number of the node.
 using GraphArrays = std::map<uint32_t, wire_graph_arrays>;
 
-// Nodes in the driver's graph, by the numbers that the guest knows them by.
+// A graph of the driver's, and its nodes under the numbers by which the guest knows them.
 struct GraphNodes {
   struct Node {
     CUgraphNode handle;
-    uint32_t type;   // CUgraphNodeType
-    uint32_t graph;  // that it is in
-    uint64_t weight;
+    uint32_t type;    // CUgraphNodeType
+    uint32_t graph;   // the place in `graphs` of the one that it is in
+    uint64_t weight;  // for how many nodes it counts
   };
 
   CUgraph graph = nullptr;
-  std::vector<CUgraph> graphs;  // `graph`, and those embedded in it
+  std::vector<CUgraph> graphs;  // `graph`, and those that are embedded in it
   std::vector<Node> nodes;
-  std::set<const Module *> modules;  // whose kernels are in it
+  std::set<const Module *> modules;  // those whose kernels are in it
   GraphArrays arrays;
-  uint64_t blocks = 0;  // of all kernels, once each
-  uint64_t taken = 1;   // what it counts for: itself, nodes and handles of conditions
-  bool complete = false;
-  bool stale = false;  // a module has been unloaded
+  uint64_t blocks = 0;    // the blocks of all its kernels, once each
+  uint64_t taken = 1;     // for how much it counts: itself, its nodes and handles of conditions
+  bool complete = false;  // all its nodes have come
+  bool stale = false;     // a module of one of its kernels has been unloaded
 };
 
+// An executable graph.
 struct GraphExec {
-  std::shared_ptr<GraphNodes> of;
-  CUgraphExec object = nullptr;  // null: not complete, or refused
+  std::shared_ptr<GraphNodes> of;  // what it is made of; other executable graphs may be, too
+  CUgraphExec object = nullptr;    // null: it is not complete, or the driver has refused it
   KernelCost *cost = nullptr;
-  GraphArrays arrays;  // those of its own nodes, as they are now
-  // What it counts for beside its nodes, which others were made of, too; and nodes whose
-  // parameters have become longer here.
+  GraphArrays arrays;  // those of its nodes, as they are now
+  // For how much it counts beside `of`; and by how much which nodes count more, as their parameters
+  // have become longer here.
   uint64_t taken = 0;
   std::map<uint32_t, uint64_t> grown;
 };
@@ -54,33 +56,45 @@ class Graphs {
 
   bool can_mint(uint64_t handle) const { return execs_.can_mint(handle); }
   GraphExec *find(uint64_t handle) { return execs_.find(handle); }
-  // `handle` can be minted.
+  // Keeps an executable graph, which the driver has not made yet, under a handle that can be
+  // minted.
   GraphExec *begin(uint64_t handle, std::shared_ptr<GraphNodes> of);
+  // Destroys an executable graph. False when there is none of this handle.
   bool end(uint64_t handle);
 
-  // A graph that conditions were made for; made when first asked for, if it can be minted. Null:
-  // the driver refuses, and says why.
+  // A base is a graph that handles of conditions were made for before its nodes have come.
+  //
+  // Returns the base of a handle; null when there is none.
   std::shared_ptr<GraphNodes> find_base(uint64_t handle);
   bool can_mint_base(uint64_t handle) const { return bases_.can_mint(handle); }
+  // Makes a base under a handle that can be minted. Null, with the reason in *result, when the
+  // session may have no more or the driver refuses.
   std::shared_ptr<GraphNodes> make_base(uint64_t handle, CUresult *result);
+  // Frees the handle. False when there is no such base.
   bool forget_base(uint64_t handle);
+  // Makes a graph without nodes. Null as for make_base.
   std::shared_ptr<GraphNodes> make(CUresult *result);
 
-  // Room for so many more nodes, graphs or handles of conditions. A node counts once more for each
-  // so many bytes that it travels as: a driver keeps its edges and parameters.
+  // A node counts once more for each so many bytes of its record, as a driver keeps its edges and
+  // parameters.
   static constexpr uint64_t kNodeBytes = 256;
+  // Whether the session may have so many more nodes, graphs and handles of conditions.
   bool has_room(uint64_t more) const;
+  // Counts so many more for a graph; has_room has been asked.
   void add(GraphNodes &nodes, uint64_t more) {
     nodes.taken += more;
     taken_ += more;
   }
-  // For one more graph of the same nodes; false when there is no room for it.
+  // Counts an executable graph that is made of nodes which others are made of, too. False, with
+  // nothing counted, when there is no room for it.
   bool take(GraphExec &exec);
-  // For a node that is to have parameters of this weight; false when there is no room for them.
+  // Counts a node of an executable graph whose parameters get this weight. False, with nothing
+  // counted, when there is no room for them.
   bool grow(GraphExec &exec, uint32_t node, uint64_t weight);
 
+  // Marks the graphs as stale that have kernels of this module.
   void unloaded(const Module *module);
-  // Ends all. No work is under way.
+  // Destroys all graphs. No work is under way.
   void clear();
 
  private:

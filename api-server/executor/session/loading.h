@@ -1,5 +1,5 @@
-// Loads of modules, and what their answers tell the guest: kernels, their layouts and attributes,
-// variables that were asked for before.
+// Loads modules and answers the guest, with what it may want to know next: the module's kernels
+// with their layouts and attributes, and variables that were asked for before.
 #pragma once
 
 #include <cstddef>
@@ -16,27 +16,28 @@ namespace outboard {
 
 class Session;
 
-// A load, in either of its forms.
+// A load that the guest has asked for, or that was expected.
 struct Loading {
   uint64_t request, handle;
-  Hash hash;
-  uint64_t total;
-  bool open;   // ModuleOpen
-  bool plain;  // without options of the compiler
+  Hash hash;       // of the image
+  uint64_t total;  // bytes of the image
+  bool open;       // the command was ModuleOpen
+  bool plain;      // it has no options for the compiler
   Compiling compiling;
-  std::optional<uint32_t> expected{};  // nobody has asked: its place among those expected
-  size_t told = 0;                     // bytes of the answer
+  std::optional<uint32_t> expected{};  // its place among those expected, when nobody has asked
+  size_t told = 0;                     // how many bytes the answer has
 };
 
-// Tells how it stands with a load: that its image is wanted, or that it failed.
+// Answers a load that has no module yet: `state` says that the image is wanted, `result` that the
+// load has failed.
 void answer_state(Session &s, const Loading &loading, CUresult result, uint32_t state);
-// Its image has no room beside those of the session's other modules.
+// Answers that the image has no room beside those of the session's other modules.
 void answer_no_room(Session &s, Loading &loading);
-// Loads it and answers, from any thread of the session. Whether the image is one that can be
-// loaded.
+// Loads the module and answers. True when the image is one that can be loaded, so that it is worth
+// keeping. Any thread of the session.
 bool load(Session &s, Loading &loading, std::shared_ptr<const Image> image, ImageRoom::Taken &room);
 
-// Loads them on a thread of the session's.
+// Loads modules that the program's last session used, on a thread of the session's.
 void load_expected(Session &s, std::vector<ExpectedModule> expected);
 
 }  // namespace outboard

@@ -1,7 +1,7 @@
-// While the leader makes a driver call that waits for the device: the device may wait for a
-// function of the guest, and that this has returned is told by a command that only the leader would
-// read. So for that long another thread of the pool takes up what arrives, behind what has been
-// consumed, and looks for such returns; all else stays for the leader.
+// Reads ahead while the leader is in a driver call that waits for the device. The device may wait
+// for a function of the guest, and the command that says that this has returned would be read by
+// nobody but the leader. So meanwhile another thread of the pool receives what arrives and looks
+// for such returns in it. Everything else stays in the receiver for the leader.
 #pragma once
 
 #include <future>
@@ -12,7 +12,8 @@
 
 namespace outboard {
 
-/** For the leader; until it ends, nobody else may use the receiver. */
+// Reads ahead from its construction to its end. Made and ended by the leader, which may not use the
+// receiver meanwhile.
 class ReadAhead {
  public:
   ReadAhead(ThreadPool &pool, Receiver &receiver, HostFunctions &functions);
@@ -31,7 +32,7 @@ class ReadAhead {
   std::promise<void> done_;
 };
 
-/** Whether the driver may wait for the device before it is done with such a command. */
+// Whether the driver may wait for the device before it is done with a command of this kind.
 bool may_wait_for_device(uint16_t op);
 
 }  // namespace outboard

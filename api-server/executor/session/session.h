@@ -1,9 +1,10 @@
-// One session: a guest's connection and everything it owns on the device, from the first frame
+// A session: a guest's connection and everything that it owns on the device, from the first frame
 // after the Welcome to the release of the last byte.
 //
-// Threads: a pool (thread_pool.h), of which one leads and decodes; everything not said to be
-// otherwise belongs to the leader. And a reaper, which sees to it that the session ends within
-// bounded time once the guest is gone or the session is stopped, and then reports.
+// Threads: a session has a pool of threads (thread_pool.h), one of which leads and decodes. What is
+// not said to be for any thread belongs to the leader. Another thread, the reaper, sees to it that
+// the session ends within bounded time once the guest is gone or the session is stopped, and
+// reports that it is over.
 //
 // Locks, never two at a time except in this order:
 //   Answers -> Sender
@@ -39,53 +40,13 @@
 #include "session/host_functions.h"
 #include "session/objects.h"
 #include "session/pages.h"
+#include "session/session_options.h"
 #include "session/thread_pool.h"
 #include "wire/frame.h"
 #include "wire/receiver.h"
 #include "wire_calls.h"
 
 namespace outboard {
-
-enum class EndReason { kClosed, kViolation, kDevice, kStopped, kLimit };
-
-struct SessionEnd {
-  EndReason reason;
-  std::string message;                    // one sentence for the log
-  bool reusable;                          // whether the device may serve another session
-  std::vector<ExpectedModule> modules{};  // that it used
-};
-
-struct SessionOptions {
-  int fd = -1;  // duplicated
-  std::vector<uint8_t> leftover;
-  uint64_t id = 0;
-  uint64_t memory_limit = 0;
-  // Beside it, of the device's memory: what kernels reach of pinned memory of the host, and code
-  // and variables of modules.
-  uint64_t pinned_limit = 0;
-  uint64_t module_limit = uint64_t{512} << 20;
-  // Of the host's memory: images of loaded modules; 0: as much as the device's may take.
-  uint64_t image_limit = 0;
-  std::string tenant;  // whose it is; empty: nobody's in particular
-  uint64_t group = 0;  // the program's sessions on this machine; 0: this one is all
-  // Whether it may ask for uploads by hash, where the device has a store of them.
-  bool upload_cache = false;
-  std::vector<ExpectedModule> expected;  // told to the guest, to be loaded at once
-  GateOptions gate;
-  TraceOptions trace;
-  // How long a launch may take; 0: for ever. One that takes longer ends the session, and the guest
-  // is told `kernel_sentence` and the kernel's name.
-  std::chrono::milliseconds most_kernel{0};
-  std::string kernel_sentence;
-  // How long the device may take to come to rest once the session is over: when the guest has left,
-  // and when it is to be over now.
-  std::chrono::milliseconds patience{10000};
-  std::chrono::milliseconds stop_patience{1000};
-  // Called for each module that it uses, once, from any thread of the session; may be empty.
-  std::function<void(const ExpectedModule &)> on_used;
-  // Called once, from a thread of the session.
-  std::function<void(const SessionEnd &)> on_end;
-};
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
@@ -130,15 +91,17 @@ class Session : public std::enable_shared_from_this<Session> {
   const Program &program() const { return program_; }
   // Takes a connection to a peer's session (memory/peers.h): when that ends, this session does.
   void watch_peer(int fd);
+  // Whether the session is ending. Any thread.
   bool is_ending() const { return ending_.load(); }
-  // Nobody is there to see what comes of waiting, though what it sent may still be taken up.
+  // Whether the guest has hung up or the session is ending, so that nobody waits for answers. What
+  // the guest has sent before may still be carried out.
   bool is_left_alone() const { return left_alone_.load() || ending_.load(); }
 
-  // What starts work on the device passes here.
+  // Returns what all work passes on its way to the device.
   Gate &gate() { return gate_; }
 
   Objects &objects() { return objects_; }
-  // From any thread.
+  // Any thread may send answers.
   Answers &answers() { return answers_; }
   // Whether the guest may have one more object of this kind (session_limits.h); the first time that
   // it may not, the log says so.
@@ -172,13 +135,13 @@ class Session : public std::enable_shared_from_this<Session> {
 
   // ---- waiting ---------------------------------------------------------------------------------
 
-  // As ThreadPool's.
+  // The same as those of ThreadPool.
   bool hand_over() { return threads_.hand_over(); }
   void post(std::function<void()> job) { threads_.post(std::move(job)); }
 
   // Carry out a driver call that may block, `block`, and answer it. When there is something to wait
-  // for, another thread leads meanwhile. The first waits for all streams, the second for one, the
-  // third for an event.
+  // for, another thread leads meanwhile. The first is for a call that waits for all streams, the
+  // second for one that waits for a stream, the third for one that waits for an event.
   template <class Block>
   void wait(uint64_t request, Block block) {
     if (!transfers_.pending() && objects_.done()) return answers_.synchronised(request, block());
@@ -225,12 +188,12 @@ class Session : public std::enable_shared_from_this<Session> {
   LoadedModules &loaded() { return loaded_; }
   PendingImages &pending_images() { return pending_images_; }
   ExpectedModules &expected() { return expected_; }
-  // Notes that the guest uses the module, so that the program's next session may expect it.
+  // Notes that the guest uses a module, so that the program's next session may expect it.
   void note_used(const Module &module);
-  // Is held while limits of the context are read and set.
+  // Has to be held while limits of the context are read and set.
   std::mutex &limits_mutex() { return limits_mutex_; }
-  // Loads a library unless it takes more of the device's memory than modules may. Any thread, one
-  // at a time.
+  // Loads a module. CUDA_ERROR_OUT_OF_MEMORY where the session's modules would take more of the
+  // device's memory than they may, or the driver's error. Any thread; one waits for the other.
   CUresult load_module(std::shared_ptr<const Image> image, Compiling *compiling,
                        std::unique_ptr<Module> *module);
   // To be called when the guest takes a module that was expected, and when one is unloaded.
@@ -243,8 +206,8 @@ class Session : public std::enable_shared_from_this<Session> {
   ImageRoom &image_room() { return image_room_; }
   void drop_functions_of(const Module *module);
 
-  // Waits for all work and gives back everything that the session owns (`over`), or all that a
-  // reset of the context ends.
+  // Waits for all work, and gives back everything that the session owns (`over`) or all that a
+  // reset of the context ends. Returns the first error.
   CUresult reset(bool over);
 
  private:
@@ -254,7 +217,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool next_frame();
   bool nothing_comes();
   void pause_before_wait(size_t need);
-  // Makes the variables of modules reachable that came with their loads.
+  // Makes variables reachable that the guest was told of with the loads of their modules.
   void adopt_variables();
   void finish();
   bool release();
@@ -293,7 +256,7 @@ class Session : public std::enable_shared_from_this<Session> {
   const bool upload_cache_;
   const KeptUploads kept_uploads_;
   Transfers transfers_;
-  Chains download_chains_;  // by stream
+  Chains download_chains_;  // one for each stream
   Pages pages_;
   LoadedModules loaded_;
   PendingImages pending_images_;
@@ -313,10 +276,10 @@ class Session : public std::enable_shared_from_this<Session> {
   ImageRoom image_room_;
   bool room_refused_ = false;
 
-  uint64_t sequence_ = 0;      // frames so far
-  uint64_t posted_count_ = 0;  // posted commands so far
-  size_t payload_left_ = 0;    // of the bulk frame being carried out
-  bool idle_owed_ = false;
+  uint64_t sequence_ = 0;      // how many commands were taken up
+  uint64_t posted_count_ = 0;  // how many of them were posted
+  size_t payload_left_ = 0;    // bytes of the current frame's payload that are still to be received
+  bool idle_owed_ = false;     // the guest is to be told when all that came is carried out
   CUresult unclean_ = CUDA_SUCCESS;  // why the device cannot serve another session
   bool worn_ = false;  // it is clean, but its context has limits that cannot be put back
 
@@ -327,9 +290,9 @@ class Session : public std::enable_shared_from_this<Session> {
   std::condition_variable over_;
   std::atomic<bool> ending_{false};
   std::atomic<bool> left_alone_{false};  // the guest has hung up
-  bool told_ = false;                    // the guest, of the end
-  bool at_rest_ = false;                 // the device, once the session is over
-  bool ended_ = false;                   // what follows is set
+  bool told_ = false;                    // the guest was told of the end
+  bool at_rest_ = false;                 // the session is over, and the device has come to rest
+  bool ended_ = false;                   // reason_ and end_message_ are set
   EndReason reason_ = EndReason::kClosed;
   std::string end_message_;
   bool released_ = false;

@@ -21,15 +21,16 @@ class Sender {
  public:
   Sender(int fd, Counters &counters);
 
-  // Sends the parts as they are; changes the array. A descriptor goes along with the first byte,
-  // which takes a Unix socket. False when the connection is gone.
+  // Sends the parts one behind the other, and changes the array. A descriptor, unless it is -1,
+  // goes along with the first byte, which takes a Unix socket. False when the connection is gone.
   bool send(iovec *parts, int count, int descriptor = -1);
 
-  // A header, `body` behind it, then a payload padded to 8.
+  // Sends a frame: `size` bytes, which begin with a header that is filled in here, and `length`
+  // bytes of payload behind them, padded to 8. False when the connection is gone.
   bool push(uint16_t op, void *frame, size_t size, const void *payload = nullptr,
             size_t length = 0);
 
-  // From now on a peer that takes nothing for a moment counts as gone.
+  // Makes a guest that takes nothing for a moment count as gone from now on.
   void hurry() { hurried_.store(true, std::memory_order_relaxed); }
 
  private:
@@ -44,7 +45,7 @@ class Sender {
   std::atomic<bool> hurried_{false};
 };
 
-// Zeros to pad payloads with.
+// The zeros that payloads are padded with.
 inline constexpr uint8_t kPadding[8] = {};
 
 }  // namespace outboard

@@ -1,0 +1,60 @@
+// What a session begins with, and what is told of its end.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "gate/gate.h"
+#include "gate/trace.h"
+#include "images/expected_modules.h"
+
+namespace outboard {
+
+// Why a session is over: the guest has closed the connection, or broke a rule; the device is
+// broken; the server has ended it; a kernel ran for longer than it may.
+enum class EndReason { kClosed, kViolation, kDevice, kStopped, kLimit };
+
+struct SessionEnd {
+  EndReason reason;
+  std::string message;                    // one sentence for the log
+  bool reusable;                          // whether the device may serve another session
+  std::vector<ExpectedModule> modules{};  // those that it has used
+};
+
+struct SessionOptions {
+  int fd = -1;                    // the connection; the session duplicates it
+  std::vector<uint8_t> leftover;  // bytes that have come behind the Hello
+  uint64_t id = 0;
+  // How many bytes of the device's memory it may have; and beside those, how many under pinned
+  // memory of the host, and how many for code and variables of modules.
+  uint64_t memory_limit = 0;
+  uint64_t pinned_limit = 0;
+  uint64_t module_limit = uint64_t{512} << 20;
+  // How many bytes of the host's memory images of loaded modules may take; 0: as many as the device
+  // allows each session (Device::image_bytes).
+  uint64_t image_limit = 0;
+  std::string tenant;  // whose session it is; empty: nobody's in particular
+  uint64_t group = 0;  // the number of the program's group on this machine; 0: it has one session
+  // Whether the guest may ask for uploads by hash, where the device keeps them.
+  bool upload_cache = false;
+  std::vector<ExpectedModule> expected;  // told to the guest, and loaded at once
+  GateOptions gate;
+  TraceOptions trace;
+  // How long a launch may take; 0: for ever. A longer one ends the session, and the guest is told
+  // `kernel_sentence` and the kernel's name.
+  std::chrono::milliseconds most_kernel{0};
+  std::string kernel_sentence;
+  // How long the device may take to come to rest once the session is over: when the guest has left,
+  // and when the server has ended it.
+  std::chrono::milliseconds patience{10000};
+  std::chrono::milliseconds stop_patience{1000};
+  // Called once for each module that the session uses, from any of its threads; may be empty.
+  std::function<void(const ExpectedModule &)> on_used;
+  // Called once, from a thread of the session.
+  std::function<void(const SessionEnd &)> on_end;
+};
+
+}  // namespace outboard
